@@ -1,4 +1,4 @@
-// Finds what follows from constants and inputs, and what that costs.
+// Finds the values that follow from constants and inputs, and their cost in flops.
 #include "lib/Partition/CheapValues.h"
 #include "lib/IR/Cloneable.h"
 #include "lib/IR/Collectives.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 
 namespace parashard::ps {
 
-/// Flops that are done in the time in which a byte is sent.
+/// Floating-point operations that a processor does in the time in which a link sends one byte.
 static constexpr int64_t kFlopsPerByte = 1000;
 
 static bool isForward(Operation *op) {
@@ -17,7 +17,7 @@ static bool isForward(Operation *op) {
   return phase && (phase.getValue() == Phase::Forward || phase.getValue() == Phase::Evaluate);
 }
 
-/// Reads are of what no step changes.
+/// Returns false for reads of variables that a training step changes.
 static bool isOfConstants(Operation *op) {
   auto read = dyn_cast<ReadOp>(op);
   if (!read)

@@ -1,4 +1,4 @@
-// Which values a stage of a pipeline computes for itself rather than receive.
+// Decides which values a pipeline stage recomputes instead of receiving them.
 #ifndef PARASHARD_LIB_PARTITION_CHEAPVALUES_H
 #define PARASHARD_LIB_PARTITION_CHEAPVALUES_H
 
@@ -6,20 +6,20 @@
 
 namespace parashard::ps {
 
-/// Values that follow from constants and the function's inputs (masks, positions, rotary tables)
-/// at less cost than sending them: up to 1000 floating-point operations a byte, about what a
-/// processor does in the time in which a link moves one.
+/// Finds values that follow from constants and the function's inputs (masks, positions, rotary
+/// tables) and cost less to recompute than to send. The limit is 1000 floating-point operations per
+/// byte: a processor does about that many in the time in which a link moves one byte.
 class CheapValues {
 public:
   explicit CheapValues(mlir::func::FuncOp function);
 
   bool isCheap(mlir::Value value) const;
-  /// What computes a cheap value, in order; without what every segment builds for itself.
+  /// Returns the ops that compute a cheap value, in order, without those that every segment clones.
   llvm::SmallVector<mlir::Operation *> getCone(mlir::Value value) const;
 
 private:
-  llvm::DenseSet<mlir::Operation *> cloneable;  ///< by every segment
-  llvm::DenseSet<mlir::Operation *> fromInputs; ///< forward ops that follow from inputs
+  llvm::DenseSet<mlir::Operation *> cloneable;  ///< ops that every segment clones
+  llvm::DenseSet<mlir::Operation *> fromInputs; ///< forward ops on constants and inputs
 };
 
 } // namespace parashard::ps

@@ -1,4 +1,4 @@
-// The pass ps-explain-collectives: every collective of a step, with its bytes and its cause.
+// Implements ps-explain-collectives: lists every collective of a step with its bytes and cause.
 #include "lib/IR/Collectives.h"
 #include "lib/Partition/Passes.h"
 #include "lib/Sharding/Explain.h"
@@ -22,7 +22,7 @@ void setCause(Operation *collective, const Twine &what, const Twine &why) {
 }
 
 //===----------------------------------------------------------------------===//
-// As an attribute
+// Conversion to and from attributes
 //===----------------------------------------------------------------------===//
 
 static DictionaryAttr toAttribute(const ExplainedCollective &row, Builder b) {
@@ -74,7 +74,7 @@ std::optional<std::vector<ExplainedCollective>> getCollectives(ModuleOp module) 
 }
 
 //===----------------------------------------------------------------------===//
-// From the functions
+// Collection from the functions
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -85,7 +85,8 @@ std::string joinAxes(ArrayAttr axes) {
   return text;
 }
 
-/// What runs before the micro-batches has no phase of its own: it is named after its function.
+/// Returns the part of a step that runs an op: its phase, or the name of @evaluate or @count. Ops
+/// before the micro-batches have no phase and count as forward.
 std::string getWhen(Operation *op) {
   auto function = op->getParentOfType<func::FuncOp>();
   if (function && (function.getName() == "evaluate" || function.getName() == "count"))
@@ -127,7 +128,7 @@ std::vector<ExplainedCollective> collect(ModuleOp module) {
 }
 
 void print(ArrayRef<ExplainedCollective> rows, llvm::raw_ostream &os) {
-  os << "\ncollectives (forward and backward: of one micro-batch)\n";
+  os << "\ncollectives (forward and backward: per micro-batch)\n";
   if (rows.empty()) {
     os << "  none\n";
     return;

@@ -1,5 +1,5 @@
-// Partitions a function op by op: operands to what the op needs, the op, its results to their
-// marks.
+// Partitions a function op by op: reshards the operands, builds the local op, and reshards its
+// results to their marked shardings.
 #include "lib/Partition/FunctionPartitioner.h"
 #include "dialects/rank/Rank.h"
 #include "lib/IR/Stages.h"
@@ -34,11 +34,11 @@ std::optional<int64_t> getRunOrder(Operation *op) {
 }
 
 namespace {
-/// What stands for a global value: a local one and how it is laid out.
+/// The local value of a global value, and its sharding.
 struct Held {
   Value local;
-  ShardingAttr sharding; ///< null for what is not a tensor
-  /// How ops see a parameter that is gathered by each run that uses it; else null.
+  ShardingAttr sharding; ///< null for values that are not tensors
+  /// Sharding that ops see, for a parameter that each run gathers for itself; else null.
   ShardingAttr gathered;
 
   ShardingAttr getSeen() const { return gathered ? gathered : sharding; }
@@ -103,7 +103,7 @@ private:
                       function.getResultTypes()[i]);
   }
 
-  /// Arguments and results keep their names and shardings, and say their global type.
+  /// Keeps names and shardings of arguments and results, and records their global types.
   void copyArgumentAttrs() {
     if (ArrayAttr attrs = function.getAllArgAttrs())
       local.setAllArgAttrs(attrs);
@@ -123,8 +123,8 @@ private:
 
   //===--- values ---===//
 
-  /// A value laid out as `wanted`; each resharding of a value is built once, except that backward
-  /// does not keep what forward gathered.
+  /// Returns `value` with sharding `wanted`. Builds each resharding of a value once; backward
+  /// builds its own, so that gathered values are not kept from forward to backward.
   Value getAs(Value value, ShardingAttr wanted) {
     const Held &source = held[value];
     if (!wanted || wanted == source.sharding)
@@ -150,8 +150,8 @@ private:
     return block->empty() ? nullptr : &block->back();
   }
 
-  /// Says how a value with padding lies: what stands in it is unspecified, and the evaluator puts
-  /// NaN there so that an op that forgets to mask it is noticed.
+  /// Records the global type and sharding of a value with padding. The padding's content is
+  /// unspecified: the evaluator fills it with NaN to expose ops that forget to mask it.
   void markPadding(Value local, RankedTensorType global, ShardingAttr sharding) {
     auto result = dyn_cast<OpResult>(local);
     if (!result || !isa<EvaluateOpInterface>(result.getOwner()) || getSharding(local) ||
@@ -167,7 +167,7 @@ private:
     setSharding(local, sharding);
   }
 
-  /// Binds a result to the op's own value, brought to what the result is marked with.
+  /// Binds a result to the op's local value, resharded to the marked sharding of the result.
   void bind(Value result, Value raw, ShardingAttr rawSharding, ShardingAttr marked) {
     auto type = cast<RankedTensorType>(result.getType());
     markPadding(raw, type, rawSharding);
@@ -179,7 +179,7 @@ private:
     held[result] = {value, wanted};
   }
 
-  //===--- what reshards are for ---===//
+  //===--- causes of reshardings ---===//
 
   VariableOp findVariable(Operation *op) {
     FlatSymbolRefAttr symbol = ps::getVariable(op);
@@ -191,7 +191,7 @@ private:
                      : isa<WriteOp>(current) ? "write"
                                              : "accumulation";
     builder->because(stringifyVariableKind(variable.getKind()) + " " + verb,
-                     from.getPartial().empty() ? "the variable lies otherwise"
+                     from.getPartial().empty() ? "the variable has another sharding"
                                                : "sums of parts of the batch");
   }
 
@@ -201,7 +201,7 @@ private:
     if (VariableOp variable = findVariable(current))
       return explainVariable(variable, from);
     if (isa<func::ReturnOp>(current))
-      return builder->because("result of the function", "it is returned so");
+      return builder->because("result of the function", "the result has this sharding");
     unsigned operand = llvm::find(current->getOperands(), value) - current->operand_begin();
     builder->because("operand " + Twine(operand) + " of " + current->getName().getStringRef(),
                      "the op runs with " + describe(wanted));
@@ -211,7 +211,8 @@ private:
     if (VariableOp variable = findVariable(current))
       return explainVariable(variable, from);
     builder->because("result of " + current->getName().getStringRef(),
-                     from.getPartial().empty() ? "its users need it so" : "a summed dim is split");
+                     from.getPartial().empty() ? "its users need this sharding"
+                                               : "a summed dim is split");
   }
 
   //===--- ops ---===//
@@ -260,12 +261,12 @@ private:
   FailureOr<VariableOp> getVariable(Operation *op, FlatSymbolRefAttr symbol) {
     auto variable = symbol ? symbols.lookup<VariableOp>(symbol.getValue()) : VariableOp();
     if (!variable)
-      return op->emitOpError("names no variable of this module");
+      return op->emitOpError("names a variable that this module lacks");
     return variable;
   }
 
-  /// A parameter, or its copy in 16 bits, of which each run gathers what it needs (ZeRO-3): nothing
-  /// of it is kept for the next one.
+  /// Returns true for a parameter, or its 16-bit copy, that each run gathers for itself and then
+  /// drops (ZeRO-3).
   bool isGathered(VariableOp variable, ShardingAttr has, ShardingAttr seen) const {
     bool isWeight =
         variable.getKind() == VariableKind::Parameter || variable.getKind() == VariableKind::Copy;
@@ -274,15 +275,15 @@ private:
                getLocalType(variable.getTensorType(), seen, meshOp).getNumElements();
   }
 
-  /// A gradient that is to be combined in fewer bits.
+  /// Returns true if a gradient is converted to a narrower type before ranks combine it.
   static bool isNarrowed(ReadOp read) {
     Value value = read.getResult();
     auto convert = value.hasOneUse() ? dyn_cast<ConvertOp>(*value.user_begin()) : ConvertOp();
     return convert && getByteSize(convert.getType()) < getByteSize(value.getType());
   }
 
-  /// What is partial over data axes is combined where `@update` reads it, or as soon as it is
-  /// narrowed there.
+  /// Partitions a read. In `@update`, a value that is partial over data axes is combined at the
+  /// read, or after its conversion to a narrower type.
   LogicalResult partitionRead(ReadOp read) {
     auto variable = getVariable(read, read.getVariableAttr());
     if (failed(variable))
@@ -304,7 +305,7 @@ private:
     return success();
   }
 
-  /// The value as the variable lies, zero in its padding.
+  /// Returns the value with the variable's sharding and zeros in its padding.
   Value getForVariable(Value value, VariableOp variable) {
     ShardingAttr sharding = simplified(variable.getSharding(), value.getType());
     return builder->zeroPadding(getAs(value, sharding), cast<RankedTensorType>(value.getType()),
@@ -335,7 +336,7 @@ private:
   LogicalResult partitionReturn(func::ReturnOp ret) {
     SmallVector<Value> values;
     for (auto [i, value] : llvm::enumerate(ret.getOperands())) {
-      // What reshards a result runs with the op that made it.
+      // A resharding of a result runs with the op that produces the result.
       Operation *producer = value.getDefiningOp();
       builder->serve(producer ? producer : &ret->getBlock()->front(), nullptr);
       values.push_back(getAs(value, getReturnedSharding(i)));
@@ -345,9 +346,10 @@ private:
     return success();
   }
 
-  //===--- afterwards ---===//
+  //===--- clean-up ---===//
 
-  /// A resharding belongs to the first run that uses it, not to the first op in the list.
+  /// Moves each resharding to the first run that uses it; so far it has the marks of the first op
+  /// in program order that uses it.
   void giveReshardsTheMarksOfTheirUsers() {
     for (Operation *op : llvm::reverse(reshardOps)) {
       Operation *first = nullptr;

@@ -6,13 +6,14 @@
 
 namespace parashard::ps {
 
-/// Replaces `function` (one block) by its local form. Variables are looked up in `symbols`. Errors
-/// name the op that cannot be partitioned.
+/// Replaces `function` (one block) by its local form. Looks variables up in `symbols`. Fails with
+/// an error at the op that cannot be partitioned.
 mlir::LogicalResult partitionFunction(mlir::func::FuncOp function, MeshOp mesh,
                                       mlir::SymbolTable &symbols);
 
-/// The order in which segments and phases run: forward (or evaluate) by ascending segment, then
-/// backward by descending one, input before weight. Ops without marks: nothing.
+/// Returns the position of an op's segment and phase in execution order: forward (or evaluate) by
+/// ascending segment, then backward by descending segment, input gradients before weight gradients.
+/// Returns nullopt for ops without marks.
 std::optional<int64_t> getRunOrder(mlir::Operation *op);
 
 } // namespace parashard::ps

@@ -1,4 +1,4 @@
-// Shard indices, global indices and padding of local tensors.
+// Builds shard indices, global indices and padding of local tensors.
 #include "lib/Partition/LocalBuilder.h"
 #include "lib/IR/Collectives.h"
 #include "lib/Sharding/Reasons.h"
@@ -26,7 +26,7 @@ void LocalBuilder::because(const Twine &newWhat, const Twine &newWhy) {
 }
 
 void LocalBuilder::notifyOperationInserted(Operation *inserted, InsertPoint) {
-  // A clone has all marks; setting them one by one would make a dictionary for each.
+  // A clone already has all marks; setting them one by one would create a dictionary for each.
   if (inserted->getDiscardableAttrDictionary() != op->getDiscardableAttrDictionary())
     copyMarks(op, inserted);
   inserted->removeAttr(kShardingsMark);
@@ -58,7 +58,7 @@ ArrayAttr LocalBuilder::getDeviceAxes(ArrayRef<StringAttr> axes) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Small builders
+// Builders of single ops
 //===----------------------------------------------------------------------===//
 
 Value LocalBuilder::constant(RankedTensorType type, double value) {
@@ -96,7 +96,7 @@ Value LocalBuilder::allReduce(Value value, ReductionKind kind, ArrayRef<StringAt
 // Indices and padding
 //===----------------------------------------------------------------------===//
 
-/// Local sizes of a dim's factors.
+/// Returns the local sizes of a dim's factors.
 static SmallVector<int64_t> getLocalSizes(const Split &split, const MeshShape &mesh) {
   SmallVector<int64_t> sizes;
   for (const SubFactor &factor : split)
@@ -144,7 +144,8 @@ Value LocalBuilder::getGlobalIndices(RankedTensorType global, ShardingAttr shard
       index = make<MulOp>(index, constant(type, double(stride)));
     sum = sum ? make<AddOp>(sum, index) : index;
   }
-  // A padded place of one factor alone lies past the end; of several it would name another element.
+  // With one factor, the indices of padding lie past the end of the dim. With several factors they
+  // would name another element.
   Value valid = split.size() > 1 ? getValid(split) : Value();
   if (!valid)
     return sum;
@@ -152,7 +153,7 @@ Value LocalBuilder::getGlobalIndices(RankedTensorType global, ShardingAttr shard
   return make<SelectOp>(type, valid, sum, constant(type, double(global.getDimSize(dim))));
 }
 
-/// Variables and arguments have zeros in their padding.
+/// Returns true for variables and arguments: their padding holds zeros.
 static bool hasZeroPadding(Value value) {
   return isa<BlockArgument>(value) || value.getDefiningOp<ReadOp>();
 }
@@ -169,7 +170,7 @@ Value LocalBuilder::selectPadding(Value local, RankedTensorType global, Sharding
   return make<SelectOp>(type, everywhere, local, constant(type, identity));
 }
 
-/// The dim of an operand of a contraction that has a label; -1 where none has it.
+/// Returns the dim of a contraction's operand that has a label; -1 if no dim has it.
 static int64_t findLabel(ArrayRef<int64_t> labels, int64_t label) {
   const int64_t *found = llvm::find(labels, label);
   return found == labels.end() ? -1 : found - labels.begin();
@@ -198,11 +199,11 @@ bool LocalBuilder::isZeroPadded(Value local) const {
 
 bool LocalBuilder::hasPadding(RankedTensorType global, RankedTensorType local,
                               ShardingAttr sharding) const {
-  int64_t places = local.getNumElements();
+  int64_t elements = local.getNumElements(); // of all shards together, with padding
   for (DimAttr dim : sharding.getDims())
     for (FactorAttr factor : dim.getFactors())
-      places *= mesh.getShards(factor.getAxes());
-  return places != global.getNumElements();
+      elements *= mesh.getShards(factor.getAxes());
+  return elements != global.getNumElements();
 }
 
 Value LocalBuilder::zeroPadding(Value local, RankedTensorType global, ShardingAttr sharding) {

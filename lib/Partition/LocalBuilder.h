@@ -1,4 +1,4 @@
-// The partitioner's side of an op's `partition`: shard indices, padding, collectives.
+// Builds local ops for `partition` of the op interface: shard indices, padding and collectives.
 #ifndef PARASHARD_LIB_PARTITION_LOCALBUILDER_H
 #define PARASHARD_LIB_PARTITION_LOCALBUILDER_H
 
@@ -7,15 +7,15 @@
 
 namespace parashard::ps {
 
-/// Builds local ops for one global op after the other; every op it creates takes the marks of the
-/// op that it serves.
+/// Builds the local ops of one global op after another. Every created op takes the marks of the
+/// global op.
 class LocalBuilder : public PartitionBuilder, mlir::OpBuilder::Listener {
 public:
   LocalBuilder(const MeshShape &mesh, mlir::Block *block);
 
-  /// From now on serves `op`, which runs as `sharding` says (null: it has no rule).
+  /// Starts building local ops for `op`, which runs with `sharding` (null: no sharding rule).
   void serve(mlir::Operation *op, const OpSharding *sharding);
-  /// What collectives created from now on are for, until `serve` is called.
+  /// Sets the cause recorded on the collectives that follow, until the next call of `serve`.
   void because(const llvm::Twine &newWhat, const llvm::Twine &newWhy);
 
   mlir::Location getLoc() const override { return op->getLoc(); }
@@ -35,12 +35,13 @@ public:
                             unsigned dim, double identity) override;
   void setZeroPadded(mlir::Value local, unsigned dim) override { zeroPadded.insert({local, dim}); }
 
-  /// Whether a dim of it is known to be zero in its padding, so that `selectPadding` leaves it.
+  /// Returns true if some padded dim of the value is known to hold zeros in its padding, so that
+  /// `selectPadding` can skip it.
   bool isZeroPadded(mlir::Value local) const;
-  /// Whether some places of a tensor laid out so hold no element.
+  /// Returns true if a tensor with this sharding has padding.
   bool hasPadding(mlir::RankedTensorType global, mlir::RankedTensorType local,
                   ShardingAttr sharding) const;
-  /// Puts zero in all padded places of a value.
+  /// Sets all padding of a value to zero.
   mlir::Value zeroPadding(mlir::Value local, mlir::RankedTensorType global, ShardingAttr sharding);
 
 private:
@@ -49,13 +50,14 @@ private:
   mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> shape,
                         llvm::ArrayRef<int64_t> dims);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
-  /// The index within factor `n` of each local place of a dim split so, as tensor<Nxi64>.
+  /// Returns, for each local element of a split dim, its index within factor `n`, as tensor<Nxi64>.
   mlir::Value getFactorIndices(const Split &split, unsigned n);
-  /// Which local places of a dim hold elements (not padding), as tensor<Nxi1>; null when all do.
+  /// Returns which local elements of a dim are valid (not padding), as tensor<Nxi1>; null if all
+  /// are.
   mlir::Value getValid(const Split &split);
 
-  /// Whether the padded places along `dim` are zero: by what was said of it, or of what it is made
-  /// of.
+  /// Returns true if the padding along `dim` is known to be zero, from `setZeroPadded` or from the
+  /// op that produces the value.
   bool isZeroPadded(mlir::Value local, unsigned dim) const;
 
   const MeshShape &mesh;

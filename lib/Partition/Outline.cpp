@@ -106,7 +106,7 @@ private:
     mark(built);
   }
 
-  /// What a run adds to a variable, or the largest or smallest of it.
+  /// The total that a run accumulates into a variable: a sum, maximum or minimum.
   struct Total {
     Value value;
     ReductionKind kind;
@@ -129,8 +129,8 @@ private:
           combine(accumulate.getLoc(), accumulate.getKind(), known->second.value, value);
   }
 
-  /// A variable is accumulated once a run, at its end: the first of a step sets it, the others add.
-  /// The largest so far needs no first: `@update` has set it back.
+  /// Accumulates a total into its variable, once per run, at its end. The first run of a step sets
+  /// a sum, later runs add to it. A maximum or minimum needs no first run: `@update` has reset it.
   void keep(Value ref, const Total &total) {
     Location loc = total.value.getLoc();
     if (total.kind == ReductionKind::Sum)
@@ -147,7 +147,7 @@ private:
 
   OpBuilder &b;
   const Run &run;
-  llvm::MapVector<Attribute, Total> totals; ///< of what is accumulated, by variable
+  llvm::MapVector<Attribute, Total> totals; ///< by variable
   IRMapping values;
   DenseMap<Attribute, Value> refs;
   DenseMap<int64_t, Value> keys;
@@ -183,7 +183,7 @@ func::FuncOp Outliner::getClass(const Run &run) {
 // Stage functions
 //===----------------------------------------------------------------------===//
 
-/// Queues of the collectives in a class function, in order.
+/// Returns the queues of the collectives in a class function, in order.
 static ArrayAttr getQueues(OpBuilder &b, func::FuncOp function) {
   SmallVector<Attribute> queues;
   for (Operation &op : function.getBody().front())
@@ -211,7 +211,7 @@ rank::RunOp Outliner::buildRun(Location loc, const Run &run, func::FuncOp callee
   return op;
 }
 
-/// Builds an op that stands between runs, and the reads (and what moves them) before it.
+/// Builds an op that stands between runs, and before it the reads and movement ops that it uses.
 static void buildBetween(OpBuilder &b, Operation *op, IRMapping &values) {
   for (Value operand : op->getOperands())
     if (!values.contains(operand))
@@ -237,15 +237,15 @@ func::FuncOp Outliner::createStage(func::FuncOp function, StringRef entry,
   auto stage = func::FuncOp::create(builder, function.getLoc(),
                                     ("stage" + Twine(content.stage) + "." + entry).str(),
                                     builder.getFunctionType(inputs, results));
-  for (auto [place, i] : llvm::enumerate(content.arguments))
-    stage.setArgAttrs(place, function.getArgAttrDict(i));
-  for (auto [place, received] : llvm::enumerate(content.received))
-    stage.setArgAttr(content.arguments.size() + place, rank::kValueMark,
+  for (auto [index, i] : llvm::enumerate(content.arguments))
+    stage.setArgAttrs(index, function.getArgAttrDict(i));
+  for (auto [index, received] : llvm::enumerate(content.received))
+    stage.setArgAttr(content.arguments.size() + index, rank::kValueMark,
                      builder.getI64IntegerAttr(received.second));
-  for (auto [place, i] : llvm::enumerate(content.results))
-    stage.setResultAttrs(place, function.getResultAttrDict(i));
-  for (auto [place, sent] : llvm::enumerate(content.sent))
-    stage.setResultAttr(content.results.size() + place, rank::kValueMark,
+  for (auto [index, i] : llvm::enumerate(content.results))
+    stage.setResultAttrs(index, function.getResultAttrDict(i));
+  for (auto [index, sent] : llvm::enumerate(content.sent))
+    stage.setResultAttr(content.results.size() + index, rank::kValueMark,
                         builder.getI64IntegerAttr(sent.second));
   stage->setAttr(rank::kStageMark, builder.getI64IntegerAttr(content.stage));
   return stage;
@@ -258,10 +258,10 @@ func::FuncOp Outliner::buildStage(func::FuncOp function, StringRef entry,
   func::FuncOp stage = createStage(function, entry, content);
   IRMapping values;
   Block *block = stage.addEntryBlock();
-  for (auto [place, i] : llvm::enumerate(content.arguments))
-    values.map(function.getArgument(i), block->getArgument(place));
-  for (auto [place, received] : llvm::enumerate(content.received))
-    values.map(received.first, block->getArgument(content.arguments.size() + place));
+  for (auto [index, i] : llvm::enumerate(content.arguments))
+    values.map(function.getArgument(i), block->getArgument(index));
+  for (auto [index, received] : llvm::enumerate(content.received))
+    values.map(received.first, block->getArgument(content.arguments.size() + index));
   Value microBatch = entry == "micro_batch" ? block->getArguments().back() : Value();
   builder.setInsertionPointToEnd(block);
   for (const Piece &piece : content.pieces) {
@@ -296,7 +296,7 @@ void Outliner::outline(func::FuncOp function, StringRef entry, const std::vector
 }
 
 //===----------------------------------------------------------------------===//
-// What each stage has
+// Contents of the stages
 //===----------------------------------------------------------------------===//
 
 StageContent takeAll(func::FuncOp function, const Pieces &pieces, int64_t stage) {
@@ -311,7 +311,7 @@ StageContent takeAll(func::FuncOp function, const Pieces &pieces, int64_t stage)
 std::vector<StageContent> divide(func::FuncOp function, const Pieces &pieces,
                                  const Stages &stages) {
   std::vector<StageContent> contents(stages.getCount());
-  std::vector<llvm::SetVector<Value>> used(stages.getCount()); // from outside of the stage's runs
+  std::vector<llvm::SetVector<Value>> used(stages.getCount()); // values from elsewhere
   DenseMap<Value, int64_t> homes;
   auto getStage = [&](const Piece &piece) {
     return stages.getStage(pieces.runs[piece.run].segment.value_or(0));
@@ -320,14 +320,14 @@ std::vector<StageContent> divide(func::FuncOp function, const Pieces &pieces,
     int64_t stage = getStage(piece);
     contents[stage].pieces.push_back(piece);
     if (piece.between)
-      continue; // it is its run's
+      continue; // it belongs to the stage of its run
     for (Value result : pieces.runs[piece.run].results)
       homes[result] = stage;
     used[stage].insert_range(pieces.runs[piece.run].inputs);
   }
   for (auto [i, value] :
        llvm::enumerate(function.getBody().front().getTerminator()->getOperands())) {
-    auto home = homes.find(value); // an argument is returned by the last stage
+    auto home = homes.find(value); // the last stage returns arguments
     int64_t stage = home == homes.end() ? stages.getCount() - 1 : home->second;
     contents[stage].results.push_back(i);
     used[stage].insert(value);

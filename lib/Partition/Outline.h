@@ -1,4 +1,4 @@
-// Makes class functions of runs, and stage functions that run them.
+// Outlines runs into class functions, and builds the stage functions that call them.
 #ifndef PARASHARD_LIB_PARTITION_OUTLINE_H
 #define PARASHARD_LIB_PARTITION_OUTLINE_H
 
@@ -10,38 +10,39 @@
 
 namespace parashard::ps {
 
-/// What of a function's pieces one stage function has.
+/// The pieces, arguments and results of a function that one stage function takes over.
 struct StageContent {
   int64_t stage = 0;
   llvm::SmallVector<Piece> pieces;
-  llvm::SmallVector<unsigned> arguments, results; ///< of the function
-  /// Values of other stages, and for them, each with its number: the same one on both sides.
+  llvm::SmallVector<unsigned> arguments, results; ///< indices of the original function
+  /// Values received from and sent to other stages, each with the number that both sides use.
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> received, sent;
 };
 
-/// All of a function, as stage `stage`.
+/// Returns the content of a stage function that holds all of `function`.
 StageContent takeAll(mlir::func::FuncOp function, const Pieces &pieces, int64_t stage);
-/// Each stage's runs; a value that is made in one stage and used in others crosses.
+/// Distributes the runs over the stages. A value that one stage produces and others use is sent.
 std::vector<StageContent> divide(mlir::func::FuncOp function, const Pieces &pieces,
                                  const Stages &stages);
 
-/// Outlines functions of one module; classes are shared between them.
+/// Outlines the functions of one module; all of them share the class functions.
 class Outliner {
 public:
   explicit Outliner(mlir::ModuleOp module) : symbols(module), builder(module.getContext()) {}
 
-  /// Replaces `function` by `@stageN.NAME` for each of `contents`, with a run for each of its
-  /// pieces; NAME is `entry`.
+  /// Replaces `function` by `@stageN.ENTRY` for each of `contents`, with one run op per run.
   void outline(mlir::func::FuncOp function, llvm::StringRef entry, const std::vector<Run> &runs,
                llvm::ArrayRef<StageContent> contents);
 
 private:
-  /// The class function of a run: an equal one that is there already, or a new one.
+  /// Returns the class function of a run: an existing equal one, or a new one.
   mlir::func::FuncOp getClass(const Run &run);
   mlir::func::FuncOp buildClass(const Run &run);
-  /// A name for a new class: that of the run's segment if it has one, with a number if taken.
+  /// Returns a name for a new class: the name that the run's segment already has, if it is free, or
+  /// else the run's name, with a number if it is taken.
   std::string chooseName(const Run &run);
-  /// The stage function, with the marks of the arguments and results that it takes over.
+  /// Creates the stage function, with the attributes of the arguments and results that it takes
+  /// over.
   mlir::func::FuncOp createStage(mlir::func::FuncOp function, llvm::StringRef entry,
                                  const StageContent &content);
   mlir::func::FuncOp buildStage(mlir::func::FuncOp function, llvm::StringRef entry,
@@ -54,8 +55,8 @@ private:
   mlir::SymbolTable symbols;
   mlir::OpBuilder builder;
   std::map<llvm::SmallVector<const void *>, mlir::func::FuncOp> classes;
-  llvm::StringMap<unsigned> taken;             ///< numbers given to classes of one name and phase
-  std::map<int64_t, std::string> segmentNames; ///< the class that a segment first ran
+  llvm::StringMap<unsigned> taken;             ///< counters for name clashes, by name and phase
+  std::map<int64_t, std::string> segmentNames; ///< class of a segment's first run
 };
 
 } // namespace parashard::ps

@@ -1,4 +1,4 @@
-// The pass ps-outline-segments: class functions, and stage functions that run them.
+// Implements ps-outline-segments: builds class functions, and stage functions that call them.
 #include "lib/Partition/Outline.h"
 #include "lib/Partition/Passes.h"
 #include "lib/Partition/SplitUpdate.h"
@@ -17,7 +17,7 @@ struct OutlineSegmentsPass : impl::OutlineSegmentsPassBase<OutlineSegmentsPass> 
     for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (function->hasAttr(rank::kClassMark) || function->hasAttr(rank::kStageMark))
         continue;
-      StringRef entry = function.getName().split(".pp").first; // of one coordinate: @update.pp0
+      StringRef entry = function.getName().split(".pp").first; // @update.pp0 has the entry `update`
       FailureOr<Pieces> pieces = entry == "update"  ? cutUpdate(function)
                                  : entry == "count" ? cutCount(function)
                                                     : cutIntoSegments(function);
@@ -36,7 +36,7 @@ private:
       return {takeAll(function, pieces, 0)};
     if (entry != "count")
       return divide(function, pieces, stages);
-    std::vector<StageContent> everywhere; // what a step counts, every coordinate does
+    std::vector<StageContent> everywhere; // every coordinate runs all of @count
     for (int64_t i = 0; i < stages.placement.ranks; ++i)
       everywhere.push_back(takeAll(function, pieces, i));
     return everywhere;

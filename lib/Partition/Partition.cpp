@@ -1,4 +1,4 @@
-// The pass ps-partition: every function to local types.
+// Implements ps-partition: rewrites every function to local types.
 #include "lib/Partition/FunctionPartitioner.h"
 #include "lib/Partition/Passes.h"
 #include "parashard/Levels.h"

@@ -1,4 +1,4 @@
-// The passes from level 2 to level 3.
+// Declares the passes that turn level 2 into level 3.
 #ifndef PARASHARD_LIB_PARTITION_PASSES_H
 #define PARASHARD_LIB_PARTITION_PASSES_H
 

@@ -1,4 +1,4 @@
-// The passes from level 2 to level 3.
+// Declares the passes that turn level 2 (planned) into level 3 (partitioned).
 #ifndef PARASHARD_LIB_PARTITION_PASSES_TD
 #define PARASHARD_LIB_PARTITION_PASSES_TD
 
@@ -8,9 +8,9 @@ def PartitionPass : Pass<"ps-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "rewrites every function to local types with explicit collectives";
   let description = [{
-    Level 2 to level 3. Each op runs as `docs/levels.md`, "How an op runs", says: its operands are brought to
-    what it needs, its results to what they are marked with. Each resharding of a value is built once.
-    A module without a mesh only changes its level.
+    Turns level 2 into level 3. `docs/levels.md`, "How an op runs", defines how each op runs: its
+    operands are resharded to what the op needs, its results to their marked shardings. Each
+    resharding of a value is built once. A module without a mesh only changes its level.
   }];
 }
 
@@ -18,67 +18,88 @@ def SimplifyCollectivesPass : Pass<"ps-simplify-collectives", "::mlir::ModuleOp"
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "merges, cancels and cheapens collectives";
   let description = [{
-    Equal collectives of one run become one; `all_gather` of a `shard_slice` cancels; `all_reduce` whose only
-    use is a `shard_slice` becomes `reduce_scatter`; the sum of two `all_reduce`s becomes one of the sum.
+    Applies these rewrites within one run:
+    - equal collectives are merged;
+    - `all_gather` of a `shard_slice` cancels;
+    - `all_reduce` whose only use is a `shard_slice` becomes `reduce_scatter`;
+    - the sum of two `all_reduce`s becomes one `all_reduce` of the sum;
+    - gradients are rounded before `all_reduce` or `reduce_scatter` where `--gradient-reduction`
+      asks for a narrower type;
+    - fp8 tensors with one scale are gathered in fp8 and dequantized afterwards.
   }];
 }
 
 def ExplainCollectivesPass : Pass<"ps-explain-collectives", "::mlir::ModuleOp"> {
-  let summary = "prints every collective of a step: bytes, cause, source line";
+  let summary = "prints every collective of a step with its bytes, cause and source line";
   let description = [{
-    Counts the collectives that stand in the functions, those that an op makes inside itself (a softmax over a
-    split dim) too. What each is for is what `ps-partition` left on it. With `record`, adds the table to the
-    module's plan in words (`ps.explanation`) instead, keeps each collective's place as data (`ps.collectives`),
-    and takes the causes off the collectives.
+    Counts the collectives in the functions, including those inside a partitioned op (a softmax over
+    a split dim). `ps-partition` has recorded the cause on each collective. With `record`, the pass
+    prints nothing. Instead it appends the table to the module's plan in words (`ps.explanation`),
+    stores the source location of each collective as data (`ps.collectives`), and removes the causes
+    from the ops.
   }];
-  let options = [Option<"record", "record", "bool", "false", "add to the words in the module">];
+  let options = [Option<"record", "record", "bool", "false",
+                        "append the table to the module's plan instead of printing it">];
 }
 
 def SplitStagesPass : Pass<"ps-split-stages", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "gives each stage of a pipeline what it computes for itself, and its part of @update";
+  let summary = "copies cheap values into each pipeline stage and splits @update by coordinate";
   let description = [{
-    Values that follow from constants and inputs at less cost than sending them (masks, positions, rotary tables) are
-    computed again in each stage that uses them, in a segment of their own in front of it. `@update` becomes one
-    function a pipeline coordinate, `@update.pp0`, ...: with the parameters that it holds; sums over parameters (the
-    global norm) are combined, each parameter counted once, and what stages add to one variable (a tied parameter's
-    gradient, the loss) is added up over the coordinates that read it. Each stage adds to an accumulator of its own.
-    Nothing happens where there is one stage.
+    Some values follow from constants and inputs and cost less to compute than to send: masks,
+    positions, rotary tables. Each stage that uses such a value recomputes it, in a new segment
+    before the stage.
+
+    `@update` becomes one function per pipeline coordinate: `@update.pp0`, `@update.pp1`, ... Each
+    one updates the parameters that the coordinate holds. Sums over parameters (the global norm) are
+    reduced over the coordinates, and each parameter counts once. A variable that several stages add
+    to (a tied parameter's gradient, the loss) gets one accumulator per stage; their sum goes to the
+    coordinates that read it.
+
+    A module with one stage stays unchanged.
   }];
 }
 
 def OutlineSegmentsPass : Pass<"ps-outline-segments", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "makes class functions of segments and lists of runs of stages";
+  let summary = "outlines segments into class functions, and stages into functions of runs";
   let description = [{
-    Every (segment, phase) of `@micro_batch` and `@evaluate`, and every parameter's part of `@update`, becomes a run
-    of a class function; runs that are equal up to variables, keys and locations share one. The functions become
-    `@stage0.micro_batch`, `@stage0.evaluate`, `@stage0.update`, and likewise for the other stages of a pipeline: values
-    that cross are results of one stage function and arguments of others, marked with equal numbers (`ps.value`).
+    Every (segment, phase) of `@micro_batch` and `@evaluate`, and every parameter's part of
+    `@update`, becomes a run of a class function. Runs that are equal up to variables, keys and
+    locations share one class.
+
+    The functions become `@stage0.micro_batch`, `@stage0.evaluate`, `@stage0.update`, and likewise
+    for the other stages of a pipeline. A value that crosses stages is a result of one stage
+    function and an argument of others. Both sides carry the same number (`ps.value`).
   }];
 }
 
 def VerifyPartitionedPass : Pass<"ps-verify-partitioned", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "checks what must hold at level 3";
+  let summary = "verifies the constraints of level 3";
   let description = [{
-    - (partitioned_c1) a class function carries its phase, and how many of its results it saves.
+    - (partitioned_c1) a class function carries its phase and the number of results that it saves.
     - (partitioned_c2) a class function names no variable.
-    - (partitioned_c3) a stage function holds runs, reads, what moves them, and collectives alone.
+    - (partitioned_c3) a stage function holds only runs, reads, data movement of what was read, and
+      collectives.
     - (partitioned_c4) collectives name axes of the mesh.
-    - (partitioned_c5) no tensor is split, and none is partial, over the pipeline axis.
-    - (partitioned_c6) over the pipeline axis there is an all_reduce alone, over no other axis, in a stage function of
-      `update` or `count`: the ranks of another coordinate never join any other collective.
-    - (partitioned_c7) each entry has one function per stage; `update` and `count` have one per pipeline coordinate.
-    - (partitioned_c8) a value that a stage function takes of another is one result there, of the same type.
-    - (partitioned_c9) every member of a reduction over pipeline coordinates (`ps.coordinates`, else all) starts it: the
-      n-th one with the same members is of the same kind, type and thing (`ps.reduced`) on each of them.
-    - (partitioned_c10) all stage functions of an entry reach their ends when each op waits for its operands, and a
-      reduction for its members: no deadlock.
-    - (partitioned_c11) the marks of stages fit one another and the mesh.
+    - (partitioned_c5) no tensor is split or partial over the pipeline axis.
+    - (partitioned_c6) over the pipeline axis, only an `all_reduce` over that axis alone is valid,
+      in a stage function of `update` or `count`. Ranks of another coordinate never join any other
+      collective.
+    - (partitioned_c7) each entry has one function per stage; `update` and `count` have one per
+      pipeline coordinate.
+    - (partitioned_c8) a value that a stage function receives is a result of exactly one other stage
+      function, with the same type.
+    - (partitioned_c9) every member of a reduction over pipeline coordinates (`ps.coordinates`, else
+      all) starts it. The n-th reduction with the same members has the same kind, type and reduced
+      value (`ps.reduced`) on each member.
+    - (partitioned_c10) all stage functions of an entry reach their ends when each op waits for its
+      operands and each reduction for its members: there is no deadlock.
+    - (partitioned_c11) the marks of stages are consistent with one another and with the mesh.
     - (partitioned_c12) runs call class functions.
-    - (partitioned_c13) an op of a stage function uses no value of a later phase (forward, backward_input,
-      backward_weight), and entries but `micro_batch` have no backward.
+    - (partitioned_c13) an op of a stage function uses no value of a later phase (forward,
+      backward_input, backward_weight), and only `micro_batch` has a backward.
   }];
 }
 

@@ -63,8 +63,8 @@ SmallVector<int64_t> getReducingCoordinates(Operation *op) {
 static LogicalResult refuseCollective(Operation *op, StringAttr axis, StringRef label) {
   return op->emitOpError("(") << label << ") goes over axis " << axis
                               << " of kind pipeline, whose coordinates run different programs: "
-                                 "ranks of another coordinate never join it. Only an all_reduce "
-                                 "over that axis alone may, in an update that each coordinate has";
+                                 "ranks of another coordinate never join it; only an all_reduce "
+                                 "over this axis alone is valid, in `update` or `count`";
 }
 
 LogicalResult verifyCallees(ModuleOp module, StringRef label) {

@@ -1,5 +1,5 @@
-// What may go over the mesh's pipeline axis from level 3 on, where its coordinates run different
-// programs.
+// Defines which ops may use the mesh's pipeline axis from level 3 on, where its coordinates run
+// different programs.
 #ifndef PARASHARD_LIB_PARTITION_PIPELINEAXIS_H
 #define PARASHARD_LIB_PARTITION_PIPELINEAXIS_H
 
@@ -8,38 +8,39 @@
 
 namespace parashard::ps {
 
-/// Whether an attribute holds a sharding that splits a tensor over `axis`, or is partial over it.
+/// Returns true if an attribute holds a sharding that is split or partial over `axis`.
 bool splitsOver(mlir::Attribute attribute, mlir::StringAttr axis);
 
-/// The first op with such an attribute; null where there is none.
+/// Returns the first op with such an attribute, or null.
 mlir::Operation *findSplitOver(mlir::ModuleOp module, mlir::StringAttr axis);
 
-/// Whether `op` is a collective of one tensor, or depends on the position in a group of one, and
-/// names `axis`.
+/// Returns true if `op` names `axis` and is a collective of one tensor, or depends on the rank's
+/// position in the group of a collective.
 bool goesOver(mlir::Operation *op, mlir::StringAttr axis);
 
-/// Whether `op` is a reduction that one op of each coordinate's stage function takes part in: an
-/// all_reduce over `axis` alone, in an entry that has a function per coordinate.
+/// Returns true if `op` is an all_reduce over `axis` alone, in an entry with one function per
+/// coordinate: one op of each coordinate's stage function takes part in it.
 bool isReductionOfCoordinates(mlir::Operation *op, mlir::StringAttr axis);
 
-/// The pipeline coordinates that take part in such a reduction.
+/// Returns the pipeline coordinates that take part in such a reduction.
 llvm::SmallVector<int64_t> getReducingCoordinates(mlir::Operation *op);
 
-/// Checks that runs call class functions: later passes read their marks. Errors have `label`.
+/// Checks that runs call class functions, whose marks later passes read. Errors begin with `label`.
 mlir::LogicalResult verifyCallees(mlir::ModuleOp module, llvm::StringRef label);
 
-/// The entry of a stage function: `micro_batch` of @stage0.micro_batch.
+/// Returns the entry of a stage function: `micro_batch` for @stage0.micro_batch.
 llvm::StringRef getEntry(mlir::func::FuncOp stage);
-/// Whether an entry has one stage function per pipeline coordinate; the others have one per stage.
+/// Returns true if an entry has one stage function per pipeline coordinate; other entries have one
+/// per stage.
 bool isByCoordinate(llvm::StringRef entry);
 
-/// The labels of the constraints that `verifyPipelineAxis` reports.
+/// Labels of the constraints that `verifyPipelineAxis` reports.
 struct PipelineAxisLabels {
   llvm::StringRef shardings, collectives;
 };
 
-/// Checks that no tensor is split over the pipeline axis, and that no collective goes over it but
-/// reductions of coordinates: a rank of another coordinate would never join.
+/// Checks that no tensor is split over the pipeline axis, and that only reductions of coordinates
+/// use that axis. A rank of another coordinate would never join any other collective.
 mlir::LogicalResult verifyPipelineAxis(mlir::ModuleOp module, PipelineAxisLabels labels);
 
 } // namespace parashard::ps

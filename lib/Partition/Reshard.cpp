@@ -1,4 +1,4 @@
-// Plans reshardings on factors: every dim is read as the common factors of both shardings.
+// Plans reshardings on factors: splits every dim into the common factors of both shardings.
 #include "lib/Partition/Reshard.h"
 #include "llvm/Support/MathExtras.h"
 #include <set>
@@ -11,14 +11,15 @@ namespace {
 using Axes = SmallVector<StringAttr, 2>;
 using Kind = ReshardStep::Kind;
 
-/// One factor of a dim: a dim of the expanded local tensor.
-struct Place {
+/// One factor of a dim: one dim of the expanded local tensor.
+struct Factor {
   int64_t size;
-  Axes axes;   ///< what splits it now
-  Axes target; ///< what is to split it
+  Axes axes;   ///< axes that split the factor now
+  Axes target; ///< axes that split the factor in the end
 };
 
-/// Products of the minor factors at every border of a split (its own size included).
+/// Returns the products of the minor factors at every border of a split, the dim's size included.
+/// Example: factors [2, 3, 4] have the borders {4, 12, 24}.
 std::set<int64_t> getBorders(const Split &split) {
   std::set<int64_t> borders;
   int64_t product = 1;
@@ -29,7 +30,8 @@ std::set<int64_t> getBorders(const Split &split) {
   return borders;
 }
 
-/// The sizes of the common factors of two splits, major to minor; empty when borders do not nest.
+/// Returns the sizes of the common factors of two splits, major to minor; empty if the borders do
+/// not nest. Example: [2, 12] and [6, 4] give [2, 3, 4].
 SmallVector<int64_t> getCommonSizes(const Split &a, const Split &b) {
   std::set<int64_t> borders = getBorders(a);
   std::set<int64_t> others = getBorders(b);
@@ -48,7 +50,8 @@ SmallVector<int64_t> getCommonSizes(const Split &a, const Split &b) {
   return SmallVector<int64_t>(llvm::reverse(sizes));
 }
 
-/// A split cut into the factors of `sizes`, one axes list each; nothing when it cannot be.
+/// Cuts a split into factors of the given sizes and returns the axes of each; nullopt if an axis
+/// does not fit.
 std::optional<SmallVector<Axes>> cutInto(const Split &split, ArrayRef<int64_t> sizes,
                                          const MeshShape &mesh) {
   SmallVector<StringAttr> dropped;
@@ -86,7 +89,7 @@ public:
     for (const Split &split : fromSplits)
       shape.push_back(getLocalSize(split, mesh));
     readDims();
-    reshapeTo(getPlaceShape());
+    reshapeTo(getFactorShape());
     sliceFreeAxes();
     reduceScatter();
     allReduce();
@@ -105,8 +108,8 @@ public:
 private:
   //===--- the expanded tensor ---===//
 
-  /// Reads every dim as places. A dim whose two factorings do not nest is gathered under its own
-  /// factors and read anew (`unmatched`).
+  /// Splits every dim into factors. A dim whose two factorings do not nest is gathered under its
+  /// current factors and split anew later (`unmatched`).
   void readDims() {
     for (auto [dim, pair] : llvm::enumerate(llvm::zip(fromSplits, toSplits))) {
       const auto &[a, b] = pair;
@@ -115,22 +118,22 @@ private:
       auto target = sizes.empty() ? std::nullopt : cutInto(b, sizes, mesh);
       if (now && target) {
         for (auto [size, axes, wanted] : llvm::zip(sizes, *now, *target))
-          places.push_back({size, axes, wanted});
+          factors.push_back({size, axes, wanted});
         continue;
       }
-      unmatched.push_back({unsigned(places.size()), unsigned(a.size()), unsigned(dim)});
+      unmatched.push_back({unsigned(factors.size()), unsigned(a.size()), unsigned(dim)});
       for (const SubFactor &factor : a)
-        places.push_back({factor.size, factor.axes, {}});
+        factors.push_back({factor.size, factor.axes, {}});
     }
   }
 
   int64_t shards(ArrayRef<StringAttr> axes) const { return mesh.getShards(axes); }
-  int64_t localSize(const Place &p) const { return mesh.getShardSize(p.size, p.axes); }
+  int64_t localSize(const Factor &p) const { return mesh.getShardSize(p.size, p.axes); }
 
-  SmallVector<int64_t> getPlaceShape() const {
+  SmallVector<int64_t> getFactorShape() const {
     SmallVector<int64_t> local;
-    for (const Place &place : places)
-      local.push_back(localSize(place));
+    for (const Factor &factor : factors)
+      local.push_back(localSize(factor));
     return local;
   }
 
@@ -147,9 +150,9 @@ private:
     steps.push_back({kind, shape, Axes(mesh.getDeviceAxes(axes)), dim, 0, reduction});
   }
 
-  //===--- what may be added to and taken from a place ---===//
+  //===--- axes that can be added to and removed from a factor ---===//
 
-  /// Whether shards over `major` and then `minor` nest in those over `major` alone.
+  /// Returns true if the shards over `major` and then `minor` nest in those over `major` alone.
   bool nests(int64_t size, ArrayRef<StringAttr> major, ArrayRef<StringAttr> minor) const {
     if (major.empty())
       return true;
@@ -158,8 +161,8 @@ private:
     return mesh.getShardSize(size, major) == mesh.getShardSize(size, all) * shards(minor);
   }
 
-  /// How many of a place's axes may stay: a prefix of both lists that both nest in.
-  unsigned getStaying(const Place &p) const {
+  /// Returns how many axes of a factor can stay: a common prefix of both lists in which both nest.
+  unsigned getStaying(const Factor &p) const {
     unsigned n = 0;
     while (n < p.axes.size() && n < p.target.size() && p.axes[n] == p.target[n])
       ++n;
@@ -169,20 +172,21 @@ private:
     return fits ? n : 0;
   }
 
-  bool isReady(const Place &p) const { return getStaying(p) == p.axes.size(); }
-  ArrayRef<StringAttr> getMissing(const Place &p) const {
+  bool isReady(const Factor &p) const { return getStaying(p) == p.axes.size(); }
+  ArrayRef<StringAttr> getMissing(const Factor &p) const {
     return ArrayRef<StringAttr>(p.target).drop_front(p.axes.size());
   }
 
-  /// The first missing axes for which `take` holds, when the rest can still be added after them.
+  /// Returns the first missing axes for which `take` holds, if the rest can still be added after
+  /// them.
   SmallVector<StringAttr> getNext(unsigned dim, llvm::function_ref<bool(StringAttr)> take) const {
-    const Place &place = places[dim];
-    if (!isReady(place))
+    const Factor &factor = factors[dim];
+    if (!isReady(factor))
       return {};
-    SmallVector<StringAttr> axes(getMissing(place).take_while(take));
-    ArrayRef<StringAttr> target(place.target);
-    unsigned n = place.axes.size() + axes.size();
-    if (!nests(place.size, target.take_front(n), target.drop_front(n)))
+    SmallVector<StringAttr> axes(getMissing(factor).take_while(take));
+    ArrayRef<StringAttr> target(factor.target);
+    unsigned n = factor.axes.size() + axes.size();
+    if (!nests(factor.size, target.take_front(n), target.drop_front(n)))
       return {};
     return axes;
   }
@@ -190,23 +194,24 @@ private:
   bool isFree(StringAttr axis) const {
     auto isAxis = [&](PartialAttr p) { return p.getAxis() == axis; };
     return llvm::none_of(partial, isAxis) && llvm::none_of(kept, isAxis) &&
-           llvm::none_of(places, [&](const Place &p) { return llvm::is_contained(p.axes, axis); });
+           llvm::none_of(factors,
+                         [&](const Factor &p) { return llvm::is_contained(p.axes, axis); });
   }
 
   //===--- the steps ---===//
 
   void sliceOver(unsigned dim, ArrayRef<StringAttr> axes) {
-    Place &place = places[dim];
+    Factor &factor = factors[dim];
     SmallVector<StringAttr> added(axes);
-    llvm::append_range(place.axes, added);
+    llvm::append_range(factor.axes, added);
     if (shards(added) > 1)
-      add(Kind::ShardSlice, dim, localSize(place), added);
-    else if (shape[dim] != localSize(place))
-      add(Kind::Pad, dim, localSize(place));
+      add(Kind::ShardSlice, dim, localSize(factor), added);
+    else if (shape[dim] != localSize(factor))
+      add(Kind::Pad, dim, localSize(factor));
   }
 
   void sliceFreeAxes() {
-    for (unsigned dim = 0; dim < places.size(); ++dim) {
+    for (unsigned dim = 0; dim < factors.size(); ++dim) {
       auto axes = getNext(dim, [&](StringAttr axis) { return isFree(axis); });
       if (!axes.empty())
         sliceOver(dim, axes);
@@ -221,27 +226,27 @@ private:
   }
 
   void reduceScatter() {
-    for (unsigned dim = 0; dim < places.size(); ++dim) {
-      if (!isReady(places[dim]) || getMissing(places[dim]).empty())
+    for (unsigned dim = 0; dim < factors.size(); ++dim) {
+      if (!isReady(factors[dim]) || getMissing(factors[dim]).empty())
         continue;
-      auto kind = getPending(getMissing(places[dim]).front());
+      auto kind = getPending(getMissing(factors[dim]).front());
       if (!kind)
         continue;
       auto axes = getNext(dim, [&](StringAttr axis) { return getPending(axis) == kind; });
       if (axes.empty())
         continue;
       padTo(dim, axes);
-      llvm::append_range(places[dim].axes, axes);
-      add(Kind::ReduceScatter, dim, localSize(places[dim]), axes, *kind);
+      llvm::append_range(factors[dim].axes, axes);
+      add(Kind::ReduceScatter, dim, localSize(factors[dim]), axes, *kind);
       llvm::erase_if(partial, [&](PartialAttr p) { return llvm::is_contained(axes, p.getAxis()); });
     }
   }
 
-  /// Pads a place so that it is cut evenly over `axes`.
+  /// Pads a factor so that it splits evenly over `axes`.
   void padTo(unsigned dim, ArrayRef<StringAttr> axes) {
-    SmallVector<StringAttr> all(places[dim].axes.begin(), places[dim].axes.end());
+    SmallVector<StringAttr> all(factors[dim].axes.begin(), factors[dim].axes.end());
     llvm::append_range(all, axes);
-    int64_t even = mesh.getShardSize(places[dim].size, all) * shards(axes);
+    int64_t even = mesh.getShardSize(factors[dim].size, all) * shards(axes);
     if (even != shape[dim])
       add(Kind::Pad, dim, even);
   }
@@ -259,12 +264,12 @@ private:
   }
 
   void allToAll() {
-    for (unsigned dim = 0; dim < places.size(); ++dim) {
-      unsigned staying = getStaying(places[dim]);
-      if (staying == places[dim].axes.size())
+    for (unsigned dim = 0; dim < factors.size(); ++dim) {
+      unsigned staying = getStaying(factors[dim]);
+      if (staying == factors[dim].axes.size())
         continue;
-      SmallVector<StringAttr> moving(ArrayRef<StringAttr>(places[dim].axes).drop_front(staying));
-      for (unsigned other = 0; other < places.size(); ++other) {
+      SmallVector<StringAttr> moving(ArrayRef<StringAttr>(factors[dim].axes).drop_front(staying));
+      for (unsigned other = 0; other < factors.size(); ++other) {
         auto isMoving = [&](StringAttr axis) { return llvm::is_contained(moving, axis); };
         if (other == dim || getNext(other, isMoving) != moving)
           continue;
@@ -274,57 +279,59 @@ private:
     }
   }
 
-  /// Moves `axes` from the end of `dim`'s list to the end of `other`'s.
+  /// Moves `axes` from the end of `dim`'s list to the end of `other`'s list.
   void exchange(unsigned dim, unsigned other, ArrayRef<StringAttr> axes, unsigned staying) {
     padTo(other, axes);
-    llvm::append_range(places[other].axes, axes);
-    places[dim].axes.truncate(staying);
-    shape[other] = localSize(places[other]);
+    llvm::append_range(factors[other].axes, axes);
+    factors[dim].axes.truncate(staying);
+    shape[other] = localSize(factors[other]);
     shape[dim] *= shards(axes);
     steps.push_back({Kind::AllToAll, shape, Axes(mesh.getDeviceAxes(axes)), other, dim});
     cutPadding(dim);
   }
 
   void cutPadding(unsigned dim) {
-    if (shape[dim] != localSize(places[dim]))
-      add(Kind::Slice, dim, localSize(places[dim]));
+    if (shape[dim] != localSize(factors[dim]))
+      add(Kind::Slice, dim, localSize(factors[dim]));
   }
 
   void allGather() {
-    for (unsigned dim = 0; dim < places.size(); ++dim) {
-      unsigned staying = getStaying(places[dim]);
-      if (staying == places[dim].axes.size())
+    for (unsigned dim = 0; dim < factors.size(); ++dim) {
+      unsigned staying = getStaying(factors[dim]);
+      if (staying == factors[dim].axes.size())
         continue;
-      SmallVector<StringAttr> axes(ArrayRef<StringAttr>(places[dim].axes).drop_front(staying));
-      places[dim].axes.truncate(staying);
+      SmallVector<StringAttr> axes(ArrayRef<StringAttr>(factors[dim].axes).drop_front(staying));
+      factors[dim].axes.truncate(staying);
       if (shards(axes) > 1)
         add(Kind::AllGather, dim, shape[dim] * shards(axes), axes);
       cutPadding(dim);
     }
   }
 
-  /// Dims that were gathered whole because their factorings do not nest get the target's.
+  /// Gives dims that were gathered whole, because their factorings do not nest, the target's
+  /// factors.
   void refactorUnmatchedDims() {
     for (auto [first, count, dim] : llvm::reverse(unmatched)) {
-      places.erase(places.begin() + first, places.begin() + first + count);
-      SmallVector<Place> anew;
+      factors.erase(factors.begin() + first, factors.begin() + first + count);
+      SmallVector<Factor> anew;
       for (const SubFactor &factor : toSplits[dim])
         anew.push_back({factor.size, {}, factor.axes});
-      places.insert(places.begin() + first, anew.begin(), anew.end());
+      factors.insert(factors.begin() + first, anew.begin(), anew.end());
     }
-    reshapeTo(getPlaceShape());
+    reshapeTo(getFactorShape());
   }
 
   void slice() {
-    for (unsigned dim = 0; dim < places.size(); ++dim) {
-      assert(isReady(places[dim]) && "what is in the way was gathered");
-      SmallVector<StringAttr> axes(getMissing(places[dim]));
+    for (unsigned dim = 0; dim < factors.size(); ++dim) {
+      assert(isReady(factors[dim]) && "allGather removed the axes in the way");
+      SmallVector<StringAttr> axes(getMissing(factors[dim]));
       if (!axes.empty())
         sliceOver(dim, axes);
     }
   }
 
-  /// A value that all ranks have alike becomes a sum over them; a maximum already is one.
+  /// Turns a value that all ranks share into a partial sum over them. A shared value already is a
+  /// valid partial maximum.
   void keepFirst() {
     Axes axes;
     for (PartialAttr p : added)
@@ -340,7 +347,7 @@ private:
   const MeshShape &mesh;
   TensorSplits fromSplits, toSplits;
   SmallVector<PartialAttr> partial, kept, added;
-  SmallVector<Place> places;
+  SmallVector<Factor> factors;
   SmallVector<Unmatched> unmatched;
   SmallVector<int64_t> shape;
   SmallVector<ReshardStep> steps;
@@ -361,7 +368,7 @@ ArrayAttr getAxesAttr(OpBuilder &b, ArrayRef<StringAttr> axes) {
   return b.getArrayAttr(SmallVector<Attribute>(axes.begin(), axes.end()));
 }
 
-/// The value on the first rank over `axes`, zero on the others.
+/// Returns the value on the first rank over `axes`, and zero on the other ranks.
 Value buildKeepFirst(OpBuilder &b, Location loc, Value value, ArrayRef<StringAttr> axes) {
   auto type = cast<RankedTensorType>(value.getType());
   auto index =

@@ -1,4 +1,5 @@
-// How a tensor gets from one sharding to another: a short list of collectives and local moves.
+// Plans how a tensor changes from one sharding to another: a short list of collectives and local
+// moves.
 #ifndef PARASHARD_LIB_PARTITION_RESHARD_H
 #define PARASHARD_LIB_PARTITION_RESHARD_H
 
@@ -6,18 +7,18 @@
 
 namespace parashard::ps {
 
-/// One step of a resharding; acts on a local tensor and yields one of local shape `shape`.
+/// One step of a resharding. Takes a local tensor and yields one of local shape `shape`.
 struct ReshardStep {
   enum class Kind {
-    Reshape,       ///< the same elements under `shape` (factors become dims, or dims again)
-    AllReduce,     ///< over `axes` by `reduction`
-    ReduceScatter, ///< over `axes` by `reduction`, along `dim`
-    AllGather,     ///< over `axes`, along `dim`
-    AllToAll,      ///< over `axes`: splits `dim`, joins along `other`
-    ShardSlice,    ///< this rank's shard over `axes` along `dim`
-    Slice,         ///< cuts padding off the end of `dim`
+    Reshape,   ///< reinterprets the elements as `shape` (splits dims into factors, or merges them)
+    AllReduce, ///< combines over `axes` by `reduction`
+    ReduceScatter, ///< combines over `axes` by `reduction`, scatters along `dim`
+    AllGather,     ///< concatenates over `axes` along `dim`
+    AllToAll,      ///< over `axes`: splits `dim`, concatenates along `other`
+    ShardSlice,    ///< takes this rank's shard over `axes` along `dim`
+    Slice,         ///< removes padding at the end of `dim`
     Pad,           ///< adds padding at the end of `dim`
-    KeepFirst      ///< zero on all ranks but the first over `axes` (becomes partial by sum)
+    KeepFirst      ///< zeros all ranks but the first over `axes` (the value becomes a partial sum)
   };
   Kind kind;
   llvm::SmallVector<int64_t> shape;
@@ -27,9 +28,10 @@ struct ReshardStep {
   ReductionKind reduction = ReductionKind::Sum;
 };
 
-/// The steps from `from` to `to` for a tensor of global shape `shape` (null: replicated), in this
-/// order: slices over axes that are free, reduce-scatters, all-reduces, all-to-alls, all-gathers,
-/// the other slices. Empty when both mean the same.
+/// Returns the steps from `from` to `to` (null: replicated) for a tensor of global shape `shape`.
+/// The order is: slices over unused axes, reduce-scatters, all-reduces, all-to-alls, all-gathers,
+/// the remaining slices. Returns no steps if both shardings mean the same.
+/// Example on axes tp=2, dp=2: from dim 0 split by tp to dim 1 split by tp is one all-to-all.
 llvm::SmallVector<ReshardStep> planReshard(llvm::ArrayRef<int64_t> shape, ShardingAttr from,
                                            ShardingAttr to, const MeshShape &mesh);
 

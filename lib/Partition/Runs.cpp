@@ -32,12 +32,12 @@ FlatSymbolRefAttr getVariable(Operation *op) {
 // Inputs, variables, keys, results
 //===----------------------------------------------------------------------===//
 
-/// Returns true if an op only shows its operand in another shape. A run that reads the result of
-/// such an op in another run builds the op again from the operand.
+/// Returns true if an op only changes the shape of its operand. A run that uses such an op of
+/// another run rebuilds it from the operand.
 static bool isView(Operation *op) { return isa<ReshapeOp, BroadcastOp>(op); }
 
 namespace {
-/// Where each op of a function runs.
+/// The run of each op of a function.
 using Homes = DenseMap<Operation *, unsigned>;
 
 class Completer {
@@ -56,8 +56,8 @@ public:
       collectUses(run);
   }
 
-  /// Values that are made by runs and used elsewhere, and by whom (null: not by a run).
-  void noteResult(Value value, Run *user) {
+  /// Records a value that a run produces and `user` uses (null: an op between runs).
+  void recordResult(Value value, Run *user) {
     Operation *producer = value.getDefiningOp();
     auto home = producer ? homes.find(producer) : homes.end();
     if (home == homes.end())
@@ -67,7 +67,8 @@ public:
     kept |= isForward;
   }
 
-  /// Results in order of their making: those of the same phase first, then what is saved.
+  /// Sets the results of runs, in execution order: first those used in the same phase, then those
+  /// saved for backward.
   void setResults() {
     for (Run &run : runs) {
       SmallVector<Value> saved;
@@ -94,7 +95,7 @@ private:
     return home != homes.end() && home->second != run && isView(producer);
   }
 
-  /// Puts before each op of the run what the run builds for itself.
+  /// Inserts before each op of the run the ops that the run clones for it.
   void gather(Run &run, unsigned index) {
     SmallVector<Operation *> own = std::move(run.ops);
     llvm::SetVector<Operation *> all;
@@ -119,7 +120,7 @@ private:
     for (Operation *op : run.ops) {
       for (Value operand : op->getOperands())
         if (!inside.contains(operand) && inputs.insert(operand))
-          noteResult(operand, &run);
+          recordResult(operand, &run);
       for (Value result : op->getResults())
         inside.insert(result);
       if (FlatSymbolRefAttr variable = getVariable(op))
@@ -149,7 +150,7 @@ void completeRuns(func::FuncOp function, std::vector<Run> &runs,
   for (Operation &op : function.getBody().front())
     if (!inRuns.contains(&op) && !cloneable.contains(&op))
       for (Value operand : op.getOperands())
-        completer.noteResult(operand, nullptr);
+        completer.recordResult(operand, nullptr);
   completer.setResults();
 }
 
@@ -157,7 +158,8 @@ void completeRuns(func::FuncOp function, std::vector<Run> &runs,
 // Segments
 //===----------------------------------------------------------------------===//
 
-/// A run is named after the list that its block is of, or after the module that it begins in.
+/// Returns the name of a run: the list that its block belongs to, or else the module of its first
+/// op. Example: ops of `h.3` give `h`.
 static std::string nameRun(ArrayRef<Operation *> ops) {
   std::string name;
   for (Operation *op : ops) {
@@ -172,7 +174,7 @@ static std::string nameRun(ArrayRef<Operation *> ops) {
   return name.empty() ? "segment" : name;
 }
 
-/// Finds or makes the run of an op that has a phase and a segment.
+/// Finds or creates the run of an op that has a phase and a segment.
 static Run &getRun(Operation *op, std::map<int64_t, Run> &runs) {
   Run &run = runs[*getRunOrder(op)];
   run.phase = op->getAttrOfType<PhaseAttr>(kPhaseMark).getValue();
@@ -180,8 +182,8 @@ static Run &getRun(Operation *op, std::map<int64_t, Run> &runs) {
   return run;
 }
 
-/// Adds the cloneable ops that function results need to the last forward run. Makes a run at the
-/// place of the first such op where all results are constants and no run exists.
+/// Adds the cloneable ops that function results need to the last forward run. If all results are
+/// constants and no run exists, creates a run at the first such op.
 static void addReturnedCloneables(Block &block, const DenseSet<Operation *> &cloneable,
                                   std::map<int64_t, Run> &runs) {
   Run *last = nullptr;
@@ -199,7 +201,7 @@ static void addReturnedCloneables(Block &block, const DenseSet<Operation *> &clo
   }
 }
 
-/// Every input of a run comes from outside or from an earlier run.
+/// Checks that every input of a run comes from outside or from an earlier run.
 static LogicalResult checkOrder(const std::vector<Run> &runs) {
   DenseSet<Value> made;
   DenseSet<Operation *> all;
@@ -211,7 +213,7 @@ static LogicalResult checkOrder(const std::vector<Run> &runs) {
       if (producer && all.contains(producer) && !made.contains(input))
         return producer->emitOpError(
             "is used by a run before the one of its own segment and phase; "
-            "segments must follow the dataflow");
+            "assign segments in dataflow order");
     }
     made.insert(run.results.begin(), run.results.end());
   }
@@ -219,16 +221,15 @@ static LogicalResult checkOrder(const std::vector<Run> &runs) {
 }
 
 /// Returns true if only `run` reads the results of `op`. Readers of a view of a result count too:
-/// other runs build the view again. Example: gather -> broadcast -> add in another stage returns
-/// false.
+/// other runs rebuild the view. Example: gather -> broadcast -> add in another stage returns false.
 static bool isReadByRun(Operation *op, std::optional<int64_t> run) {
   return llvm::all_of(op->getUsers(), [&](Operation *user) {
     return getRunOrder(user) == run && (!isView(user) || isReadByRun(user, run));
   });
 }
 
-/// Whether a gather of what is only read, for one run. It stands in front of that, so that it can
-/// be started earlier.
+/// Returns true if `op` gathers a value that is only read, for one run. Such a gather stands before
+/// the run so that it can start earlier.
 static bool isGatherForOneRun(Operation *op, const DenseSet<Operation *> &cloneable) {
   auto gather = dyn_cast<AllGatherOp>(op);
   Operation *read = gather ? gather.getOperand().getDefiningOp() : nullptr;
@@ -240,7 +241,7 @@ FailureOr<Pieces> cutIntoSegments(func::FuncOp function) {
   Block &block = function.getBody().front();
   DenseSet<Operation *> cloneable = findCloneableOps(function);
   std::map<int64_t, Run> byOrder;
-  std::map<int64_t, SmallVector<Operation *>> gathers; // in front of runs
+  std::map<int64_t, SmallVector<Operation *>> gathers; // before runs
   for (Operation &op : block.without_terminator()) {
     if (cloneable.contains(&op))
       continue;
@@ -255,7 +256,7 @@ FailureOr<Pieces> cutIntoSegments(func::FuncOp function) {
   }
   addReturnedCloneables(block, cloneable, byOrder);
   Pieces pieces;
-  std::map<int64_t, std::string> names; // a segment is named after what it does first
+  std::map<int64_t, std::string> names; // a segment is named after its first run
   for (auto &[order, run] : byOrder) {
     auto [name, isNew] = names.try_emplace(*run.segment);
     if (isNew)
@@ -290,7 +291,7 @@ Pieces cutCount(func::FuncOp function) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Writes a run as words.
+/// Encodes a run as words.
 class Signer {
 public:
   explicit Signer(const Run &run) : run(run) {}
@@ -315,7 +316,7 @@ private:
     pointer(value.getType().getAsOpaquePointer());
   }
 
-  /// Marks that do not change what an op does.
+  /// Returns true for marks that do not change the meaning of an op.
   static bool isIgnored(StringRef name) {
     return name == kSegmentMark || name == kOriginMark || name == kKeyMark || name == kPhaseMark ||
            name == "variable";

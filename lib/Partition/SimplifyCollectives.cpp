@@ -1,4 +1,4 @@
-// The pass ps-simplify-collectives: merges, cancels and cheapens collectives.
+// Implements ps-simplify-collectives: merges, cancels and cheapens collectives.
 #include "dialects/ps/Float8.h"
 #include "lib/IR/Collectives.h"
 #include "lib/Partition/Passes.h"
@@ -11,13 +11,13 @@ namespace parashard::ps {
 #include "lib/Partition/Passes.h.inc"
 
 namespace {
-/// Marks of the replaced op on its replacement.
+/// Copies the marks of the replaced op to its replacement.
 template <typename Op> Op marked(Operation *from, Op op) {
   copyMarks(from, op);
   return op;
 }
 
-/// A collective that stands for `from` is there for the same cause.
+/// Copies the cause of the replaced collective to its replacement.
 template <typename Op> Op becauseOf(Operation *from, Op op) {
   if (Attribute cause = from->getDiscardableAttr(kCauseMark))
     op->setDiscardableAttr(kCauseMark, cause);
@@ -29,39 +29,41 @@ bool sameRun(Operation *a, Operation *b) {
          a->getAttr(kSegmentMark) == b->getAttr(kSegmentMark);
 }
 
-/// all_gather(shard_slice(x)) over the same axes and dim, of an even split, is x.
+/// Replaces all_gather(shard_slice(x)), over the same axes and dim of an even split, by x.
 struct CancelGatherOfSlice : OpRewritePattern<AllGatherOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AllGatherOp gather, PatternRewriter &rewriter) const override {
     auto slice = gather.getOperand().getDefiningOp<ShardSliceOp>();
     if (!slice || slice.getAxes() != gather.getAxes() || slice.getDim() != gather.getDim() ||
         slice.getOperand().getType() != gather.getType())
-      return rewriter.notifyMatchFailure(gather, "operand is not this very slice of a whole");
+      return rewriter.notifyMatchFailure(gather, "operand is not the matching slice of a whole");
     rewriter.replaceOp(gather, slice.getOperand());
     return success();
   }
 };
 
-/// shard_slice(all_gather(x)) over the same axes and dim is x.
+/// Replaces shard_slice(all_gather(x)), over the same axes and dim, by x.
 struct CancelSliceOfGather : OpRewritePattern<ShardSliceOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ShardSliceOp slice, PatternRewriter &rewriter) const override {
     auto gather = slice.getOperand().getDefiningOp<AllGatherOp>();
     if (!gather || slice.getAxes() != gather.getAxes() || slice.getDim() != gather.getDim() ||
         gather.getOperand().getType() != slice.getType())
-      return rewriter.notifyMatchFailure(slice, "operand is not this very gathering");
+      return rewriter.notifyMatchFailure(slice, "operand is not the matching gather");
     rewriter.replaceOp(slice, gather.getOperand());
     return success();
   }
 };
 
-/// shard_slice(all_reduce(x)), evenly, where nothing else uses the sum, is reduce_scatter(x).
+/// Replaces an even shard_slice(all_reduce(x)) by reduce_scatter(x) if the slice is the only use of
+/// the sum.
 struct ScatterSlicedSum : OpRewritePattern<ShardSliceOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ShardSliceOp slice, PatternRewriter &rewriter) const override {
     auto reduce = slice.getOperand().getDefiningOp<AllReduceOp>();
     if (!reduce || !reduce->hasOneUse() || reduce.getAxes() != slice.getAxes())
-      return rewriter.notifyMatchFailure(slice, "operand is not a sum over these axes used once");
+      return rewriter.notifyMatchFailure(
+          slice, "operand is not an all_reduce over these axes with one use");
     int64_t whole = reduce.getType().getDimSize(slice.getDim());
     int64_t part = slice.getType().getDimSize(slice.getDim());
     if (whole % part != 0)
@@ -80,14 +82,15 @@ struct ScatterSlicedSum : OpRewritePattern<ShardSliceOp> {
   }
 };
 
-/// all_reduce(x) + all_reduce(y), each used here alone, is all_reduce(x + y).
+/// Replaces all_reduce(x) + all_reduce(y) by all_reduce(x + y) if the addition is the only use of
+/// both.
 struct SumOnce : OpRewritePattern<AddOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AddOp add, PatternRewriter &rewriter) const override {
     auto lhs = add.getLhs().getDefiningOp<AllReduceOp>();
     auto rhs = add.getRhs().getDefiningOp<AllReduceOp>();
     if (!lhs || !rhs || lhs == rhs || !lhs->hasOneUse() || !rhs->hasOneUse())
-      return rewriter.notifyMatchFailure(add, "not the sum of two reductions used once");
+      return rewriter.notifyMatchFailure(add, "not the sum of two reductions with one use");
     if (lhs.getAxes() != rhs.getAxes() || lhs.getKind() != ReductionKind::Sum ||
         rhs.getKind() != ReductionKind::Sum || !sameRun(lhs, add) || !sameRun(rhs, add))
       return rewriter.notifyMatchFailure(add, "reductions differ");
@@ -100,8 +103,8 @@ struct SumOnce : OpRewritePattern<AddOp> {
   }
 };
 
-/// What is accumulated of a sum over ranks that is rounded to a narrower type and back is a sum of
-/// rounded terms: `--gradient-reduction` asks for it by these conversions.
+/// Rounds terms before the sum over ranks if the sum is rounded to a narrower type and back before
+/// it is accumulated. `--gradient-reduction` requests narrow sums by these two conversions.
 struct SumNarrowTerms : OpRewritePattern<AccumulateOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AccumulateOp accumulate, PatternRewriter &rewriter) const override {
@@ -110,7 +113,7 @@ struct SumNarrowTerms : OpRewritePattern<AccumulateOp> {
     Operation *sum = narrow ? narrow.getOperand().getDefiningOp() : nullptr;
     if (!isa_and_nonnull<AllReduceOp, ReduceScatterOp>(sum) || !sum->hasOneUse() ||
         !narrow->hasOneUse() || wide.getType() != narrow.getOperand().getType())
-      return rewriter.notifyMatchFailure(accumulate, "not of a sum that is rounded");
+      return rewriter.notifyMatchFailure(accumulate, "value is not a rounded sum");
     Type element = narrow.getType().getElementType();
     auto type = cast<RankedTensorType>(sum->getOperand(0).getType()).clone(element);
     rewriter.setInsertionPoint(sum);
@@ -123,36 +126,36 @@ struct SumNarrowTerms : OpRewritePattern<AccumulateOp> {
   }
 };
 
-/// What is gathered of a dequantized tensor, whose unit is one number, is dequantized when it is
-/// gathered: a byte an element moves.
+/// Gathers a dequantized tensor that has a single scale in its quantized form, and dequantizes it
+/// afterwards: one byte per element moves.
 struct GatherQuantized : OpRewritePattern<AllGatherOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AllGatherOp gather, PatternRewriter &rewriter) const override {
     std::optional<Quantized> quantized = findQuantized(gather.getOperand());
     if (!quantized)
-      return rewriter.notifyMatchFailure(gather, "not of a dequantized tensor with one unit");
+      return rewriter.notifyMatchFailure(gather, "not of a dequantized tensor with one scale");
     Location loc = gather.getLoc();
     auto type = gather.getType();
-    auto [bits, unit] = *quantized;
+    auto [bits, scale] = *quantized;
     auto whole = AllGatherOp::create(rewriter, loc, type.clone(getElementTypeOrSelf(bits)), bits,
                                      gather.getAxes(), gather.getDim());
-    Value units =
-        marked(gather, BroadcastOp::create(rewriter, loc, type.clone(getElementTypeOrSelf(unit)),
-                                           unit, ArrayRef<int64_t>()));
+    Value scales =
+        marked(gather, BroadcastOp::create(rewriter, loc, type.clone(getElementTypeOrSelf(scale)),
+                                           scale, ArrayRef<int64_t>()));
     Value result =
         marked(gather, DequantizeOp::create(rewriter, loc, type,
-                                            becauseOf(gather, marked(gather, whole)), units));
+                                            becauseOf(gather, marked(gather, whole)), scales));
     rewriter.replaceOp(gather, result);
     return success();
   }
 };
 
-/// What the patterns start from.
+/// Returns true for the ops at which the patterns begin.
 bool isSimplified(Operation &op) {
   return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, ShardSliceOp>(op);
 }
 
-/// Of equal collectives of one run the first one stays.
+/// Replaces equal collectives of one run by the first of them.
 void mergeEqual(func::FuncOp function) {
   DenseMap<std::pair<Value, Attribute>, SmallVector<Operation *, 1>> known;
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {

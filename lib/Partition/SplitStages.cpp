@@ -1,5 +1,5 @@
-// The pass ps-split-stages: what stages compute for themselves, and what @update does on each
-// pipeline coordinate.
+// Implements ps-split-stages: copies cheap values into the stages that use them, and splits @update
+// by pipeline coordinate.
 #include "lib/IR/Cloneable.h"
 #include "lib/Partition/CheapValues.h"
 #include "lib/Partition/Passes.h"
@@ -13,19 +13,20 @@ namespace parashard::ps {
 #include "lib/Partition/Passes.h.inc"
 
 namespace {
-/// Functions of segments; not @update, and not @count, which every coordinate runs whole.
+/// Returns true for functions that have segments. @update has none, and every coordinate runs all
+/// of @count.
 bool hasStages(func::FuncOp function) {
   return function.getName() != "update" && function.getName() != "count" && !function.isExternal();
 }
 
-/// Gives stages their own copies of cheap values that cross into them.
+/// Copies cheap values into the stages that use them.
 class CheapCloner {
 public:
   CheapCloner(func::FuncOp function, const Stages &stages)
       : function(function), stages(stages), cheap(function), cloneable(findCloneableOps(function)) {
   }
 
-  /// The copies, by the stage that they are for.
+  /// Returns the copies for each stage.
   std::vector<SmallVector<Operation *>> run() {
     copies.resize(stages.getCount());
     values.resize(stages.getCount());
@@ -62,7 +63,7 @@ private:
       if (known.contains(op->getResult(0)))
         continue;
       OpBuilder builder(op->getContext());
-      builder.setInsertionPointAfter(op); // behind what it uses, copies too
+      builder.setInsertionPointAfter(op); // after its operands, copies too
       Operation *copy = builder.clone(*op, known);
       copy->removeAttr(kOriginMark);
       copies[stage].push_back(copy);
@@ -75,15 +76,16 @@ private:
   CheapValues cheap;
   DenseSet<Operation *> cloneable;
   std::vector<SmallVector<Operation *>> copies;
-  std::vector<IRMapping> values; ///< what stands for a value, by stage
+  std::vector<IRMapping> values; ///< copies of values, by stage
 };
 
-/// Puts a segment of its own in front of each stage that has copies, in every function.
+/// Adds a segment before each stage that has copies, in every function. Example: cuts [4, 8] with
+/// copies for stage 1 only become [4, 9]; segment 4 holds the copies.
 void addFirstSegments(ModuleOp module, MutableArrayRef<func::FuncOp> functions,
                       ArrayRef<std::vector<SmallVector<Operation *>>> copies) {
   Stages stages = getStages(module);
   Builder b(module.getContext());
-  SmallVector<int64_t> added(stages.getCount(), 0); ///< segments in front of each stage and before
+  SmallVector<int64_t> added(stages.getCount(), 0); ///< new segments up to each stage
   for (int64_t stage = 1; stage < stages.getCount(); ++stage)
     added[stage] = added[stage - 1] + llvm::any_of(copies, [&](auto &ofFunction) {
                      return !ofFunction[stage].empty();

@@ -1,4 +1,4 @@
-// Cuts @update into what each pipeline coordinate does.
+// Splits @update into one function per pipeline coordinate.
 #include "lib/Partition/SplitUpdate.h"
 #include "dialects/ps/Refusal.h"
 #include "dialects/rank/Rank.h"
@@ -20,7 +20,7 @@ namespace parashard::ps {
 StageVariables::StageVariables(ModuleOp module, ArrayRef<func::FuncOp> functions)
     : module(module), symbols(module), functions(functions), stages(ps::getStages(module)) {
   for (func::FuncOp function : functions)
-    note(function);
+    recordUses(function);
   for (auto &[symbol, ofStages] : adders)
     for (auto &[stage, isWeight] : ofStages)
       accumulators[symbol].push_back({stages.getCoordinate(stage), symbol});
@@ -32,8 +32,9 @@ StageVariables::Adder StageVariables::getAdder(Operation *op) const {
           phase && phase.getValue() == Phase::BackwardWeight};
 }
 
-/// What every segment builds for itself is used where its users are.
-void StageVariables::note(func::FuncOp function) {
+/// Records the uses of a function's variables. Ops that every segment clones count as used where
+/// their users are.
+void StageVariables::recordUses(func::FuncOp function) {
   DenseSet<Operation *> cloneable = findCloneableOps(function);
   DenseMap<Operation *, std::set<int64_t>> usedIn;
   for (Operation &op : llvm::reverse(function.getBody().front())) {
@@ -51,7 +52,7 @@ void StageVariables::note(func::FuncOp function) {
       continue;
     StringAttr symbol = variable.getAttr();
     users[getRoot(symbol)].insert(here.begin(), here.end());
-    // A count that is known is written, not added.
+    // A known count is written, not added.
     bool isAccumulator = isa<WriteOp>(op) &&
                          symbols.lookup<VariableOp>(symbol).getKind() == VariableKind::Accumulator;
     if (isa<AccumulateOp>(op) || isAccumulator)
@@ -77,7 +78,7 @@ SmallVector<int64_t> StageVariables::getHolders(StringAttr symbol) const {
     for (int64_t stage : known->second)
       coordinates.insert(stages.getCoordinate(stage));
   auto variable = symbols.lookup<VariableOp>(root);
-  if (variable && variable->hasAttr(kSharedMark)) // every coordinate keeps its own, all alike
+  if (variable && variable->hasAttr(kSharedMark)) // every coordinate keeps an identical copy
     coordinates.clear();
   if (coordinates.empty()) {
     if (variable && variable.getKind() == VariableKind::Parameter)
@@ -106,9 +107,9 @@ LogicalResult StageVariables::verifyState() {
     for (int64_t stage : known->second)
       list += (list.empty() ? "" : ", ") + std::to_string(stage);
     InFlightDiagnostic error =
-        refuse(write) << "'" << write->getName() << "' updates " << symbol << ", which stages "
+        refuse(write) << "'" << write->getName() << "' updates " << symbol << ", but stages "
                       << list
-                      << " of the pipeline use; state belongs to one stage: name cuts that "
+                      << " of the pipeline use it; state belongs to one stage: choose cuts that "
                          "keep its users together (--split-method NAME,...)";
     error.attachNote(symbols.lookup(symbol)->getLoc()) << "declared here";
     return error;
@@ -119,9 +120,9 @@ LogicalResult StageVariables::verifyState() {
 void StageVariables::separateAccumulators() {
   std::map<std::pair<const void *, Adder>, StringAttr> separate;
   for (auto &[symbol, ofVariable] : adders) {
-    unsigned place = 0;
+    unsigned index = 0;
     for (const Adder &adder : ofVariable) {
-      if (place++ == 0)
+      if (index++ == 0)
         continue;
       auto variable = symbols.lookup<VariableOp>(symbol);
       OpBuilder builder(variable->getContext());
@@ -132,7 +133,7 @@ void StageVariables::separateAccumulators() {
               .str());
       copy->setAttr(kAddsToMark, FlatSymbolRefAttr::get(symbol));
       separate[{symbol.getAsOpaquePointer(), adder}] = symbols.insert(copy);
-      accumulators[symbol][place - 1].second = copy.getSymNameAttr();
+      accumulators[symbol][index - 1].second = copy.getSymNameAttr();
     }
   }
   for (func::FuncOp function : functions)
@@ -155,13 +156,13 @@ public:
       : function(function), coordinate(coordinate), variables(variables),
         module(function->getParentOfType<ModuleOp>()), builder(function->getContext()) {}
 
-  /// Leaves what writes the coordinate's variables; sums over parameters are of its own ones, and
-  /// combined.
+  /// Keeps only writes to the coordinate's variables. Sums over parameters cover the coordinate's
+  /// parameters, and are then reduced over coordinates.
   LogicalResult restrict() {
     for (auto write : llvm::make_early_inc_range(function.getOps<WriteOp>()))
       if (!llvm::is_contained(variables.getHolders(write.getVariableAttr().getAttr()), coordinate))
         write.erase();
-    eraseUnused(); // so that what others combine alone is no concern
+    eraseUnused(); // first drop sums that only other coordinates combine
     for (Operation &op : llvm::make_early_inc_range(function.getBody().front()))
       if (failed(visit(&op)))
         return failure();
@@ -174,8 +175,8 @@ public:
                         [&](ReadOp read) { return read.getVariableAttr().getAttr() == symbol; });
   }
 
-  /// Replaces what is read of `symbol` by the sum over all that add to it: the coordinate's own
-  /// stages, then the members.
+  /// Replaces reads of `symbol` by the sum over all stages that add to it: first over the
+  /// coordinate's own stages, then over the member coordinates.
   void combine(StringAttr symbol, ArrayRef<int64_t> members) {
     for (auto read : llvm::make_early_inc_range(function.getOps<ReadOp>()))
       if (read.getVariableAttr().getAttr() == symbol)
@@ -183,7 +184,7 @@ public:
   }
 
 private:
-  /// What parameters a value follows from: none, one, or it is a sum over several.
+  /// The parameters that a value depends on: none, one, or a sum over several.
   struct Origin {
     StringAttr parameter;
     bool isSum = false;
@@ -218,8 +219,8 @@ private:
     return success();
   }
 
-  /// An addition of what follows from different parameters, or of such a sum and a parameter; and
-  /// what adds such a sum up over other axes.
+  /// Returns true for an addition of values of different parameters, or of such a sum and a
+  /// parameter, and for an all_reduce of such a sum over other axes.
   bool isPartOfSum(Operation *op) {
     if (auto reduce = dyn_cast<AllReduceOp>(op))
       return reduce.getKind() == ReductionKind::Sum && getOrigin(reduce.getOperand()).isSum;
@@ -230,8 +231,8 @@ private:
     return aCounts && bCounts && (a.isSum || b.isSum || a.parameter != b.parameter);
   }
 
-  /// A stage's part of a sum: each parameter counts in the first stage that uses it. Null where
-  /// nothing of it does here.
+  /// Builds a stage's part of a sum: each parameter counts in the first stage that uses it. Returns
+  /// null if the stage has no part.
   Value buildPart(Value sum, int64_t stage) {
     Origin origin = getOrigin(sum);
     if (!origin.isSum)
@@ -249,14 +250,16 @@ private:
     return builder.clone(*op, values)->getResult(0);
   }
 
-  /// Marks a new op, whose value every coordinate has.
+  /// Marks a new op as part of the update.
   template <typename Op> Op mark(Op op) {
     op->setAttr(kPhaseMark, PhaseAttr::get(op->getContext(), Phase::Update));
     return op;
   }
 
-  /// The parts of all stages, each made where the stage is, then added in the order of the stages:
-  /// the same bits wherever stages lie.
+  /// Builds the sum over all stages. Each stage's part is computed on its coordinate, gathered, and
+  /// added in the order of the stages, so that the bits do not depend on the placement of stages.
+  /// Example with 2 stages on 2 coordinates: coordinate 0 contributes [a, 0], coordinate 1 [0, b];
+  /// an all_reduce yields [a, b] on both, and a local sum yields a + b.
   Value combineSum(Value sum) {
     Value &known = combined[sum];
     if (known)
@@ -284,7 +287,8 @@ private:
                                          reduce(all, {}, name), ArrayRef<int64_t>{0}));
   }
 
-  /// The sum over coordinates; `members` empty: all of them. `name` says of what.
+  /// Builds the sum over the coordinates `members` (empty: all). `name` is the name of the reduced
+  /// value.
   Value reduce(Value value, ArrayRef<int64_t> members, StringRef name) {
     auto op = mark(AllReduceOp::create(builder, value.getLoc(), value.getType(), ReductionKind::Sum,
                                        value, builder.getArrayAttr({getPipelineAxis(module)})));
@@ -312,7 +316,7 @@ private:
       sum = sum ? Value(mark(AddOp::create(builder, term.getLoc(), sum, term))) : term;
       built.insert(sum.getDefiningOp());
     }
-    sum = sum ? sum : end; // nothing here adds to it: it stays zero
+    sum = sum ? sum : end; // zero: no stage of this coordinate adds to it
     if (members.size() > 1)
       sum = reduce(sum, members, variable.getValue());
     built.insert(sum.getDefiningOp());
@@ -345,7 +349,8 @@ private:
   DenseMap<Value, Value> combined;
 };
 
-/// Those that read a variable and those that add to it, where they are not one and the same.
+/// Reduces each variable over the coordinates that read or add to it, unless a single coordinate
+/// does both with one accumulator.
 void combineAccumulators(ModuleOp module, MutableArrayRef<CoordinateUpdate> updates,
                          const StageVariables &variables) {
   for (auto variable : module.getOps<VariableOp>()) {

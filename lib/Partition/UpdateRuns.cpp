@@ -1,4 +1,4 @@
-// Cuts @update into what all parameters share and each parameter's own part.
+// Cuts @update into the part that all parameters share, and each parameter's own part.
 #include "lib/IR/Cloneable.h"
 #include "lib/IR/Stages.h"
 #include "lib/Partition/Runs.h"
@@ -51,8 +51,8 @@ public:
   }
 
 private:
-  /// What comes after equally many collectives between runs: those, what parameters share, and what
-  /// converts gradients for the collectives of the next level.
+  /// The ops after an equal number of collectives between runs: these collectives, the ops that
+  /// parameters share, and the conversions of gradients for the collectives of the next level.
   struct Level {
     SmallVector<Operation *> between;
     Run shared;
@@ -68,7 +68,7 @@ private:
     pieces.runs.push_back(std::move(run));
   }
 
-  /// The variable that a variable belongs to in the end.
+  /// Returns the variable at the end of a variable's chain of owners.
   Attribute getRoot(FlatSymbolRefAttr symbol) {
     while (auto variable = symbols.lookup<VariableOp>(symbol.getValue())) {
       if (!variable.getOfAttr())
@@ -87,8 +87,8 @@ private:
     return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op);
   }
 
-  /// A collective on what is read, or on that in another type, stands between runs, and one over
-  /// the pipeline always does.
+  /// Returns true for collectives that stand between runs: those on a value that is read, or on a
+  /// converted one, and all collectives over the pipeline axis.
   bool isBetween(Operation *op) const {
     Operation *producer = isCollective(op) ? op->getOperand(0).getDefiningOp() : nullptr;
     return producer && (isa<ReadOp>(producer) || between.contains(producer) ||
@@ -99,8 +99,8 @@ private:
     return pipeline && llvm::is_contained(op->getAttrOfType<ArrayAttr>("axes"), pipeline);
   }
 
-  /// What is combined is made by a run, where it is not as it is read: also what the pipeline's
-  /// coordinates add up, even where one adds nothing but zeros.
+  /// Makes runs produce the operands of collectives that are not plain reads: converted gradients,
+  /// and all values that the pipeline's coordinates add up, even if one coordinate adds only zeros.
   void keepReduced() {
     for (auto convert : function.getOps<ConvertOp>())
       if (convert.getOperand().getDefiningOp<ReadOp>() && !convert.use_empty() &&
@@ -114,8 +114,9 @@ private:
         cloneable.erase(producer);
   }
 
-  /// And on which level each op is: a collective on what a run makes is above that run. Those over
-  /// the pipeline keep their order, which is that of every coordinate.
+  /// Finds the collectives between runs, and the level of each op. A collective on a run's result
+  /// is one level above the run. Collectives over the pipeline keep their order, which all
+  /// coordinates share.
   void findBetween() {
     int64_t last = 0;
     for (Operation &op : function.getBody().front().without_terminator()) {
@@ -137,7 +138,7 @@ private:
     }
   }
 
-  /// Each op belongs to the parameter that alone needs it (null: to none alone).
+  /// Assigns each op to the only parameter that needs it, or to none.
   void findOwners() {
     for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
       if (cloneable.contains(&op))
@@ -168,11 +169,11 @@ private:
 
   func::FuncOp function;
   SymbolTable symbols;
-  StringAttr pipeline; ///< the mesh's axis; null where there is none
+  StringAttr pipeline; ///< pipeline axis of the mesh; null if none
   Pieces pieces;
   DenseSet<Operation *> cloneable;
   DenseSet<Operation *> between;
-  DenseSet<Operation *> narrowed; ///< what converts gradients for a collective
+  DenseSet<Operation *> narrowed; ///< conversions of gradients for collectives
   DenseMap<Operation *, int64_t> levels;
   DenseMap<Operation *, Attribute> owners;
 };

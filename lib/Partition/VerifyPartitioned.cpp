@@ -1,4 +1,4 @@
-// The pass ps-verify-partitioned: class functions and stage functions are what level 3 says.
+// Implements ps-verify-partitioned: checks class functions and stage functions at level 3.
 #include "dialects/ps/VerifyModule.h"
 #include "lib/IR/Collectives.h"
 #include "lib/IR/Stages.h"
@@ -13,7 +13,8 @@ namespace parashard::ps {
 #include "lib/Partition/Passes.h.inc"
 
 namespace {
-/// Collectives, and what differs by rank without moving data.
+/// Returns true for collectives, and for ops whose result depends on the rank without
+/// communication.
 bool namesAxes(Operation *op) { return isCollective(op) || isa<ShardIndexOp, ShardSliceOp>(op); }
 
 LogicalResult verifyClass(func::FuncOp function) {
@@ -38,14 +39,13 @@ LogicalResult verifyStage(func::FuncOp function) {
     auto lowering = dyn_cast<LoweringOpInterface>(&op);
     bool moves = lowering && lowering.getLoweringKind() == LoweringKind::Movement;
     if (!isa<rank::RunOp, ReadOp, ConvertOp>(op) && !namesAxes(&op) && !moves)
-      return op.emitOpError(
-          "(partitioned_c3) stands between runs; only reads, what moves them, and "
-          "collectives may");
+      return op.emitOpError("(partitioned_c3) stands between runs; only reads, data movement and "
+                            "collectives are valid here");
   }
   return success();
 }
 
-/// Sharded local types need a mesh to be local on.
+/// Checks that the axes of a collective belong to the module's mesh.
 LogicalResult verifyAxes(Operation *op, MeshOp mesh) {
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
   for (auto axis : axes.getAsRange<StringAttr>())

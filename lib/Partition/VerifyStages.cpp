@@ -1,4 +1,5 @@
-// Matches what stage functions give to one another, and runs them to their ends.
+// Checks that values match between stage functions, and executes the functions symbolically to find
+// deadlocks.
 #include "lib/Partition/VerifyStages.h"
 #include "lib/IR/Stages.h"
 #include "lib/Partition/PipelineAxis.h"
@@ -10,7 +11,7 @@ using namespace mlir;
 namespace parashard::ps {
 namespace {
 
-/// The stage functions of one entry.
+/// Verifies the stage functions of one entry.
 class EntryVerifier {
 public:
   EntryVerifier(StringRef entry, ModuleOp module)
@@ -21,14 +22,14 @@ public:
     auto mark = function->getAttrOfType<IntegerAttr>(rank::kStageMark);
     int64_t number = mark ? mark.getInt() : -1;
     if (number < 0 || number >= count)
-      return function.emitOpError("(partitioned_c7) is of ")
-             << describe(number) << ", the module has " << count;
+      return function.emitOpError("(partitioned_c7) belongs to ")
+             << describe(number) << ", but the module has " << count;
     auto [known, isNew] = functions.try_emplace(number, function);
     if (isNew)
       return success();
     InFlightDiagnostic error = function.emitOpError("(partitioned_c7) is a second function of ")
                                << describe(number) << " for \"" << entry << "\"";
-    error.attachNote(known->second.getLoc()) << "the first one";
+    error.attachNote(known->second.getLoc()) << "first function here";
     return error;
   }
 
@@ -36,7 +37,7 @@ public:
     for (int64_t number = 0; number < count; ++number)
       if (!functions.count(number))
         return functions.begin()->second.emitOpError("(partitioned_c7) has no counterpart for ")
-               << describe(number) << ": \"" << entry << "\" needs a function for each of "
+               << describe(number) << ": entry \"" << entry << "\" needs one function for each of "
                << count;
     for (auto &[number, function] : functions)
       if (failed(collectResults(function)) || failed(collectReductions(number, function)))
@@ -51,7 +52,7 @@ public:
   }
 
 private:
-  /// A value that crosses: the function that returns it, and its position among the results.
+  /// A value that crosses stages: the function that returns it, and its index among the results.
   struct Given {
     func::FuncOp function;
     unsigned result;
@@ -71,10 +72,10 @@ private:
       auto [known, isNew] = given.try_emplace(value.getInt(), Given{function, i});
       if (isNew)
         continue;
-      InFlightDiagnostic error = function.emitOpError("(partitioned_c8) gives value ")
+      InFlightDiagnostic error = function.emitOpError("(partitioned_c8) sends value ")
                                  << value.getInt() << " as result " << i
-                                 << ", which another result is already";
-      error.attachNote(known->second.function.getLoc()) << "given here first";
+                                 << ", but another result already has this number";
+      error.attachNote(known->second.function.getLoc()) << "first sent here";
       return error;
     }
     return success();
@@ -88,16 +89,16 @@ private:
         continue;
       auto known = given.find(value.getInt());
       if (known == given.end() || known->second.function == function)
-        return function.emitOpError("(partitioned_c8) takes value ")
+        return function.emitOpError("(partitioned_c8) receives value ")
                << value.getInt() << " as argument " << argument.getArgNumber()
-               << ", which no other stage gives";
+               << ", but no other stage sends it";
       Type type = known->second.function.getFunctionType().getResult(known->second.result);
       if (type == argument.getType())
         continue;
-      InFlightDiagnostic error = function.emitOpError("(partitioned_c8) takes value ")
+      InFlightDiagnostic error = function.emitOpError("(partitioned_c8) receives value ")
                                  << value.getInt() << " as " << argument.getType()
-                                 << "; it is given as " << type;
-      error.attachNote(known->second.function.getLoc()) << "given here";
+                                 << ", but it is sent as " << type;
+      error.attachNote(known->second.function.getLoc()) << "sent here";
       return error;
     }
     return success();
@@ -105,8 +106,8 @@ private:
 
   //===--- phases ---------------------------------------------------------===//
 
-  /// Returns when a micro-batch runs an op: 0 in its forward, 1 in its backward, 2 in what of the
-  /// backward makes gradients of weights. A schedule moves these parts apart.
+  /// Returns the part of a micro-batch that runs an op: 0 for forward, 1 for input gradients, 2 for
+  /// weight gradients. A schedule may run these parts at different times.
   static int getPart(Operation *op) {
     auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
     if (phase && phase.getValue() == Phase::BackwardInput)
@@ -114,7 +115,7 @@ private:
     return phase && phase.getValue() == Phase::BackwardWeight ? 2 : 0;
   }
 
-  /// Returns the part that makes a value, here or on another stage; 0 for inputs.
+  /// Returns the part that produces a value, here or on another stage; 0 for inputs.
   int getPart(Value value) {
     if (Operation *op = value.getDefiningOp())
       return getPart(op);
@@ -133,11 +134,11 @@ private:
     for (Operation &op : function.getBody().front().without_terminator()) {
       int part = getPart(&op);
       if (part > 0 && entry != "micro_batch")
-        return op.emitOpError("(partitioned_c13) is of the backward, which \"")
-               << entry << "\" does not run";
+        return op.emitOpError("(partitioned_c13) belongs to the backward, which entry \"")
+               << entry << "\" does not have";
       for (Value operand : op.getOperands())
         if (getPart(operand) > part)
-          return op.emitOpError("(partitioned_c13) uses a value of a later phase, in the order "
+          return op.emitOpError("(partitioned_c13) uses a value of a later phase; the order is "
                                 "forward, backward_input, backward_weight");
     }
     return success();
@@ -153,11 +154,11 @@ private:
       SmallVector<int64_t> members = getReducingCoordinates(reduce);
       for (auto [i, member] : llvm::enumerate(members))
         if (member < 0 || member >= coordinates || (i && member <= members[i - 1]))
-          return reduce.emitOpError("(partitioned_c9) goes over pipeline coordinates ")
-                 << members << "; expected ascending ones below " << coordinates;
+          return reduce.emitOpError("(partitioned_c9) names pipeline coordinates ")
+                 << members << "; expected ascending coordinates below " << coordinates;
       if (!llvm::is_contained(members, coordinate))
-        return reduce.emitOpError("(partitioned_c9) goes over pipeline coordinates ")
-               << members << ", without its own, " << coordinate;
+        return reduce.emitOpError("(partitioned_c9) names pipeline coordinates ")
+               << members << " without its own coordinate " << coordinate;
       Members key(members.begin(), members.end());
       Reduction &reduction = reductions[{key, counts[key]++}];
       reduction[coordinate] = reduce;
@@ -176,30 +177,30 @@ private:
     return text;
   }
 
-  /// Members issue their n-th reduction with the same members alike.
+  /// Checks that all members issue the n-th reduction with the same members alike.
   LogicalResult verifyReduction(const Members &members, const Reduction &reduction) {
     AllReduceOp first = reduction.begin()->second;
     for (int64_t member : members) {
       auto known = reduction.find(member);
       if (known == reduction.end())
-        return first.emitOpError("(partitioned_c9) is a reduction over pipeline coordinates ")
-               << ArrayRef<int64_t>(members) << " that " << member << " never joins";
+        return first.emitOpError("(partitioned_c9) reduces over pipeline coordinates ")
+               << ArrayRef<int64_t>(members) << ", but coordinate " << member << " never joins";
       AllReduceOp other = known->second;
       if (other.getType() == first.getType() && other.getKind() == first.getKind() &&
           other->getAttr(rank::kReducedMark) == first->getAttr(rank::kReducedMark))
         continue;
       InFlightDiagnostic error = other.emitOpError("(partitioned_c9) is the ")
-                                 << describe(other) << "; it meets the " << describe(first)
+                                 << describe(other) << ", but it meets the " << describe(first)
                                  << " of pipeline coordinate " << reduction.begin()->first;
-      error.attachNote(first.getLoc()) << "there";
+      error.attachNote(first.getLoc()) << "other reduction here";
       return error;
     }
     return success();
   }
 
-  //===--- to the ends ----------------------------------------------------===//
+  //===--- deadlock -------------------------------------------------------===//
 
-  /// Whether a stage function's next op has all that it waits for.
+  /// Returns true if all that a stage function's next op waits for is available.
   bool isReady(Operation *op) {
     for (Value operand : op->getOperands()) {
       auto argument = dyn_cast<BlockArgument>(operand);
@@ -239,20 +240,20 @@ private:
     for (auto &[number, function] : functions)
       if (Operation *at = next[function])
         return at->emitOpError("(partitioned_c10) deadlock: ")
-               << describe(number) << " waits here for ever, for what other stages give or start "
-               << "only after something of its own";
+               << describe(number) << " waits here forever: the values or reductions of other "
+               << "stages that it needs wait for one of its later ops";
     return success();
   }
 
   StringRef entry;
   int64_t coordinates;
   StringAttr axis;
-  int64_t count; ///< of functions
+  int64_t count; ///< number of functions
   std::map<int64_t, func::FuncOp> functions;
   std::map<int64_t, Given> given;
-  std::map<std::pair<Members, int64_t>, Reduction> reductions; ///< by members and number
+  std::map<std::pair<Members, int64_t>, Reduction> reductions; ///< by members and issue order
   llvm::DenseMap<Operation *, const Reduction *> joined;
-  llvm::DenseMap<Operation *, Operation *> next; ///< of a function; null at its end
+  llvm::DenseMap<Operation *, Operation *> next; ///< next op of each function; null at its end
 };
 } // namespace
 

@@ -1,4 +1,4 @@
-// Whether the stage functions of all pipeline coordinates fit together.
+// Checks that the stage functions of all pipeline coordinates are consistent.
 #ifndef PARASHARD_LIB_PARTITION_VERIFYSTAGES_H
 #define PARASHARD_LIB_PARTITION_VERIFYSTAGES_H
 
@@ -6,9 +6,9 @@
 
 namespace parashard::ps {
 
-/// Checks the stage functions of each entry (constraints partitioned_c7 to c10): there is one per
-/// stage or coordinate, what one takes of another is given there, members of a reduction issue it
-/// alike, and all functions reach their ends.
+/// Checks the stage functions of each entry (constraints partitioned_c7 to c10). Each stage or
+/// coordinate has one; every received value is sent; members of a reduction issue it alike; all
+/// functions reach their ends.
 mlir::LogicalResult verifyStages(mlir::ModuleOp module);
 
 } // namespace parashard::ps

@@ -24,7 +24,7 @@ func.func @partitioned_c2() attributes {ps.class = "h", ps.phase = #ps.phase<for
 // -----
 
 func.func @partitioned_c3(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64} {
-  // expected-error@+1 {{(partitioned_c3) stands between runs; only reads, what moves them, and collectives may}}
+  // expected-error@+1 {{(partitioned_c3) stands between runs; only reads, data movement and collectives are valid here}}
   %0 = ps.exp %x : tensor<4xf32>
   return
 }
@@ -84,7 +84,7 @@ func.func @stage0.micro_batch(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64}
 // -----
 
 ps.mesh @mesh <"pp" = 2 : pipeline>
-// expected-error@+1 {{(partitioned_c7) has no counterpart for pipeline coordinate 1: "update" needs a function for each of 2}}
+// expected-error@+1 {{(partitioned_c7) has no counterpart for pipeline coordinate 1: entry "update" needs one function for each of 2}}
 func.func @stage0.update() attributes {ps.stage = 0 : i64} {
   return
 }
@@ -92,7 +92,7 @@ func.func @stage0.update() attributes {ps.stage = 0 : i64} {
 // -----
 
 ps.mesh @mesh <"pp" = 2 : pipeline>
-// expected-error@+1 {{(partitioned_c7) is of pipeline coordinate 2, the module has 2}}
+// expected-error@+1 {{(partitioned_c7) belongs to pipeline coordinate 2, but the module has 2}}
 func.func @stage2.update() attributes {ps.stage = 2 : i64} {
   return
 }
@@ -104,7 +104,7 @@ module attributes {ps.stage_cuts = array<i64: 1>} {
   func.func @stage0.evaluate(%x: tensor<4xf32>) -> (tensor<4xf32> {ps.value = 0 : i64}) attributes {ps.stage = 0 : i64} {
     return %x : tensor<4xf32>
   }
-  // expected-error@+1 {{(partitioned_c8) takes value 1 as argument 0, which no other stage gives}}
+  // expected-error@+1 {{(partitioned_c8) receives value 1 as argument 0, but no other stage sends it}}
   func.func @stage1.evaluate(%x: tensor<4xf32> {ps.value = 1 : i64}) attributes {ps.stage = 1 : i64} {
     return
   }
@@ -114,11 +114,11 @@ module attributes {ps.stage_cuts = array<i64: 1>} {
 
 module attributes {ps.stage_cuts = array<i64: 1>} {
   ps.mesh @mesh <"pp" = 2 : pipeline>
-  // expected-note@+1 {{given here}}
+  // expected-note@+1 {{sent here}}
   func.func @stage0.evaluate(%x: tensor<4xf32>) -> (tensor<4xf32> {ps.value = 0 : i64}) attributes {ps.stage = 0 : i64} {
     return %x : tensor<4xf32>
   }
-  // expected-error@+1 {{(partitioned_c8) takes value 0 as 'tensor<8xf32>'; it is given as 'tensor<4xf32>'}}
+  // expected-error@+1 {{(partitioned_c8) receives value 0 as 'tensor<8xf32>', but it is sent as 'tensor<4xf32>'}}
   func.func @stage1.evaluate(%x: tensor<8xf32> {ps.value = 0 : i64}) attributes {ps.stage = 1 : i64} {
     return
   }
@@ -131,7 +131,7 @@ ps.mesh @mesh <"pp" = 2 : pipeline>
 ps.variable accumulator @loss.sum : tensor<f32>
 func.func @stage0.update() attributes {ps.stage = 0 : i64} {
   %s = ps.read @loss.sum : tensor<f32>
-  // expected-error@+1 {{(partitioned_c9) is a reduction over pipeline coordinates 0, 1 that 1 never joins}}
+  // expected-error@+1 {{(partitioned_c9) reduces over pipeline coordinates 0, 1, but coordinate 1 never joins}}
   %0 = ps.all_reduce sum %s over ["pp"] : tensor<f32>
   return
 }
@@ -146,13 +146,13 @@ ps.mesh @mesh <"pp" = 2 : pipeline>
 ps.variable accumulator @loss.sum : tensor<f32>
 func.func @stage0.update() attributes {ps.stage = 0 : i64} {
   %s = ps.read @loss.sum : tensor<f32>
-  // expected-note@+1 {{there}}
+  // expected-note@+1 {{other reduction here}}
   %0 = ps.all_reduce sum %s over ["pp"] {ps.reduced = "loss.sum"} : tensor<f32>
   return
 }
 func.func @stage1.update() attributes {ps.stage = 1 : i64} {
   %s = ps.read @loss.sum : tensor<f32>
-  // expected-error@+1 {{(partitioned_c9) is the max of 'loss.sum', tensor<f32>; it meets the sum of 'loss.sum', tensor<f32> of pipeline coordinate 0}}
+  // expected-error@+1 {{(partitioned_c9) is the max of 'loss.sum', tensor<f32>, but it meets the sum of 'loss.sum', tensor<f32> of pipeline coordinate 0}}
   %0 = ps.all_reduce max %s over ["pp"] {ps.reduced = "loss.sum"} : tensor<f32>
   return
 }
@@ -164,7 +164,7 @@ ps.mesh @mesh <"pp" = 3 : pipeline>
 ps.variable accumulator @loss.sum : tensor<f32>
 func.func @stage0.update() attributes {ps.stage = 0 : i64} {
   %s = ps.read @loss.sum : tensor<f32>
-  // expected-error@+1 {{(partitioned_c10) deadlock: pipeline coordinate 0 waits here for ever}}
+  // expected-error@+1 {{(partitioned_c10) deadlock: pipeline coordinate 0 waits here forever}}
   %0 = ps.all_reduce sum %s over ["pp"] {ps.coordinates = array<i64: 0, 1>} : tensor<f32>
   %1 = ps.all_reduce sum %s over ["pp"] {ps.coordinates = array<i64: 0, 2>} : tensor<f32>
   return
@@ -244,7 +244,7 @@ func.func @h(%x: tensor<4xf32>) -> tensor<4xf32> attributes {ps.class = "h", ps.
 }
 func.func @stage0.micro_batch(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64} {
   %0 = rank.run @h(%x) {ps.phase = #ps.phase<backward_weight>} : (tensor<4xf32>) -> tensor<4xf32>
-  // expected-error@+1 {{(partitioned_c13) uses a value of a later phase, in the order forward, backward_input, backward_weight}}
+  // expected-error@+1 {{(partitioned_c13) uses a value of a later phase; the order is forward, backward_input, backward_weight}}
   %1 = rank.run @h(%0) {ps.phase = #ps.phase<forward>} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -255,7 +255,7 @@ func.func @h(%x: tensor<4xf32>) -> tensor<4xf32> attributes {ps.class = "h", ps.
   return %x : tensor<4xf32>
 }
 func.func @stage0.evaluate(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64} {
-  // expected-error@+1 {{(partitioned_c13) is of the backward, which "evaluate" does not run}}
+  // expected-error@+1 {{(partitioned_c13) belongs to the backward, which entry "evaluate" does not have}}
   %0 = rank.run @h(%x) {ps.phase = #ps.phase<backward_weight>} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
