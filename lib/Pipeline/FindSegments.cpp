@@ -1,4 +1,4 @@
-// The pass ps-find-segments: every op of @micro_batch and @evaluate gets its segment.
+// Implements ps-find-segments: assigns a segment to every op of @micro_batch and @evaluate.
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/Segments.h"
 

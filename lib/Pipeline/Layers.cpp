@@ -1,4 +1,4 @@
-// Weighs segments: parameters, flops, what is saved and what crosses.
+// Computes the costs of segments: parameters, flops, saved bytes, and bytes that cross cuts.
 #include "lib/Pipeline/Layers.h"
 #include "lib/IR/Cloneable.h"
 #include "lib/IR/ModulePath.h"
@@ -61,8 +61,8 @@ private:
     name(layer, *path, reads);
   }
 
-  /// A layer is called by what reads parameters first, or else by what is done first; by the block
-  /// that this is of.
+  /// Names a layer after the first op that reads parameters, or else after its first op. Uses the
+  /// path of the op's block if there is one.
   void name(Layer &layer, StringRef path, bool reads) {
     bool &byReader = namedByReader[&layer - layers.data()];
     StringRef block = getBlockOfPath(path);
@@ -74,7 +74,8 @@ private:
     byReader = reads;
   }
 
-  /// Of the variables that a segment reads for itself; whether there are any.
+  /// Adds the parameters that a segment reads through ops that it clones. Returns true if there are
+  /// any.
   bool addParameters(Layer &layer, Operation *producer) {
     if (!producer || !cloneable.contains(producer))
       return false;
@@ -94,7 +95,7 @@ private:
     return true;
   }
 
-  /// What backward saves of a value, and which cuts it crosses.
+  /// Records the bytes that backward saves of a value, and the cuts that the value crosses.
   void addUses(Value value) {
     std::optional<int64_t> home = getSegment(value.getDefiningOp());
     if (!home || !isa<RankedTensorType>(value.getType()))
@@ -125,7 +126,7 @@ private:
   std::vector<Layer> layers;
   std::vector<int64_t> crossings; ///< differences, by layer
   llvm::DenseSet<std::pair<int64_t, Attribute>> counted;
-  llvm::DenseMap<int64_t, bool> namedByReader; ///< layers by number: what their name is from
+  llvm::DenseMap<int64_t, bool> namedByReader; ///< whether from a reader
 };
 } // namespace
 
@@ -139,7 +140,7 @@ std::vector<StageCost> addUpStages(ArrayRef<Layer> layers, const Stages &stages)
     cost.backwardInput += layer.backwardInputFlops;
     cost.backwardWeight += layer.backwardWeightFlops;
     cost.savedBytes += layer.activationBytes;
-    cost.cutBytes = layer.boundaryBytes; // the last layer's stays
+    cost.cutBytes = layer.boundaryBytes; // the last layer's bytes remain
   }
   costs.back().cutBytes = 0;
   return costs;

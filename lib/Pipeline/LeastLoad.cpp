@@ -1,4 +1,4 @@
-// A lower bound of the largest load of a pipeline's ranks.
+// Computes a lower bound of the largest load of a pipeline's ranks.
 #include "lib/Pipeline/LeastLoad.h"
 #include "llvm/ADT/STLExtras.h"
 #include <map>
@@ -10,9 +10,11 @@ using namespace llvm;
 namespace parashard::pipeline {
 namespace {
 
-/// What ranks can take together in a model of which most layers are equal blocks. A rank without
-/// any of the other layers takes a multiple of a block's weight; one with some of them, a multiple
-/// beyond the sum of those.
+/// The weight that all ranks together can take, for models in which most layers are equal blocks. A
+/// rank without any of the other layers takes a multiple of a block's weight. A rank with some of
+/// them takes a multiple plus their sum.
+/// Example: blocks of weight 4 and one head of weight 3 on 2 ranks. With a load of at most 9, one
+/// rank takes 8 and the rank with the head takes 7, so the capacity is 15.
 class Capacity {
 public:
   Capacity(ArrayRef<int64_t> weights, int64_t ranks) : ranks(ranks), block(findBlock(weights)) {
@@ -33,7 +35,7 @@ public:
 private:
   static constexpr size_t mostRemainders = 1024;
 
-  /// The weight that most layers have, of those that weigh anything.
+  /// Returns the most frequent weight among layers of positive weight.
   static int64_t findBlock(ArrayRef<int64_t> weights) {
     std::map<int64_t, int64_t> counts;
     for (int64_t weight : weights)
@@ -55,17 +57,17 @@ private:
     remainders.insert(sums.begin(), sums.end());
   }
 
-  /// The largest weight up to `load` that is `remainder` beyond a multiple of a block.
+  /// Returns the largest weight up to `load` that is a multiple of a block plus `remainder`.
   int64_t fill(int64_t load, int64_t remainder) const {
     return load < remainder ? 0 : load - (load - remainder) % block;
   }
 
   int64_t ranks, block;
-  int64_t others = 0;             ///< layers that are no multiple of a block
-  std::set<int64_t> remainders{}; ///< of sums of some of them; beyond mostRemainders, any
+  int64_t others = 0;             ///< layers whose weight is not a multiple of a block
+  std::set<int64_t> remainders{}; ///< of sums of such layers; beyond mostRemainders, any
 };
 
-/// The smallest load with which all ranks together can take all layers.
+/// Returns the smallest load with which all ranks together can take all layers.
 int64_t getLoadOfCapacity(ArrayRef<int64_t> weights, int64_t ranks) {
   Capacity capacity(weights, ranks);
   int64_t total = std::accumulate(weights.begin(), weights.end(), int64_t(0));
@@ -80,8 +82,9 @@ int64_t getLoadOfCapacity(ArrayRef<int64_t> weights, int64_t ranks) {
   return low;
 }
 
-/// What the rank with the heaviest layer takes: a layer of each of its other stages too. `slack`
-/// layers are more than the stages need, so that stage s lies within layers s to s + slack.
+/// Bounds the load of the rank with the heaviest layer: this rank also takes at least one layer for
+/// each of its other stages. `slack` is the number of layers minus the number of stages, so that
+/// each layer of stage s has an index from s to s + slack.
 class HeaviestLayer {
 public:
   explicit HeaviestLayer(const PartitionProblem &problem)
@@ -99,7 +102,7 @@ public:
   }
 
 private:
-  /// With the layer in `stage`.
+  /// Returns the least load if the heaviest layer is in `stage`.
   int64_t getLeastLoad(int64_t stage) const {
     int64_t load = weights[heaviest], rank = placement.getRank(stage);
     for (int64_t chunk = 0; chunk < placement.chunks; ++chunk)
@@ -108,7 +111,8 @@ private:
     return load;
   }
 
-  /// The lightest layer that can be in `other` while the heaviest is in `stage`.
+  /// Returns the weight of the lightest layer that can be in stage `other` while the heaviest layer
+  /// is in `stage`.
   int64_t getLightest(int64_t other, int64_t stage) const {
     int64_t first = other, last = other + slack;
     int64_t apart = heaviest + other - stage;

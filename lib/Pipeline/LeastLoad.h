@@ -1,4 +1,4 @@
-// A lower bound of the largest load of a pipeline's ranks.
+// Computes a lower bound of the largest load of a pipeline's ranks.
 #ifndef PARASHARD_LIB_PIPELINE_LEASTLOAD_H
 #define PARASHARD_LIB_PIPELINE_LEASTLOAD_H
 
@@ -6,9 +6,9 @@
 
 namespace parashard::pipeline {
 
-/// A weight that some rank takes at least in every partition, found without a search. Often the
-/// smallest largest load itself, as for models of equal blocks between an embedding and a head.
-/// The problem is one that findPartition accepts.
+/// Returns a weight that some rank must take in every partition. Needs no search. The bound is
+/// often the smallest possible largest load itself, as for models of equal blocks between an
+/// embedding and a head. `problem` must be valid for findPartition.
 int64_t getLeastLoad(const PartitionProblem &problem);
 
 } // namespace parashard::pipeline

@@ -1,4 +1,4 @@
-// Asks the cost interface with the types of one rank.
+// Calls the cost interface with the types of one rank.
 #include "lib/Pipeline/LocalCost.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-// What an op costs one rank.
+// Computes the cost of an op on one rank.
 #ifndef PARASHARD_LIB_PIPELINE_LOCALCOST_H
 #define PARASHARD_LIB_PIPELINE_LOCALCOST_H
 
@@ -6,10 +6,10 @@
 
 namespace parashard::ps {
 
-/// The type of what one rank holds of a value with a sharding (level 2).
+/// Returns the type of the part of a value that one rank holds (level 2).
 mlir::Type getLocalType(mlir::Value value, MeshOp mesh);
 
-/// Of the op on one rank's types; zeros where it has no cost interface.
+/// Returns the cost of an op on the types of one rank; zero if the op has no cost interface.
 OpCost getLocalCost(mlir::Operation *op, MeshOp mesh);
 
 } // namespace parashard::ps

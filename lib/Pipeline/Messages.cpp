@@ -94,18 +94,18 @@ private:
     return table.placement.getStage(coordinate, task.chunk);
   }
 
-  /// The first task of each coordinate that needs a value of a micro-batch.
+  /// Finds the first task of each coordinate that needs each value of a micro-batch.
   void findUses() {
     uses.resize(table.placement.ranks);
     for (int64_t to = 0; to < table.placement.ranks; ++to)
-      for (auto [place, task] : llvm::enumerate(table.rows[to]))
+      for (auto [index, task] : llvm::enumerate(table.rows[to]))
         for (int64_t value : values.getNeededBy(getStage(to, task), task))
-          uses[to].try_emplace({value, task.microBatch}, place);
+          uses[to].try_emplace({value, task.microBatch}, index);
   }
 
-  /// What a coordinate sends, in its order.
+  /// Adds the messages that a coordinate sends, in the order of its tasks.
   void addSent(int64_t from) {
-    for (auto [place, task] : llvm::enumerate(table.rows[from]))
+    for (auto [index, task] : llvm::enumerate(table.rows[from]))
       for (int64_t value : values.getMadeBy(getStage(from, task), task))
         for (int64_t to = 0; to < table.placement.ranks; ++to) {
           auto use = uses[to].find({value, task.microBatch});
@@ -113,14 +113,15 @@ private:
             continue;
           const StageValues::Made &made = values.getMade(value);
           Message message{value, task.microBatch, from, to, made.work == Work::Forward, made.type};
-          message.sent = place;
+          message.sent = index;
           message.used = use->second;
           queues[message.getQueue()].push_back(messages.size());
           messages.push_back(message);
         }
   }
 
-  /// A queue is in the sender's order: what is in front of a message is there no later than it.
+  /// Sets the times of a queue's messages. Messages arrive in the sender's order: each one is there
+  /// no later than the next.
   void setTimes(ArrayRef<size_t> members) {
     int64_t used = std::numeric_limits<int64_t>::max(), released = 0;
     for (size_t i : llvm::reverse(members)) {
@@ -132,10 +133,10 @@ private:
       Message &message = messages[i];
       const std::vector<schedules::Span> &row = replay.rows[message.from];
       double asked = replay.rows[message.to][message.posted].begin;
-      int64_t place = message.sent + 1;
-      while (place < int64_t(row.size()) && row[place].begin < asked)
-        ++place;
-      message.released = released = std::max(released, place);
+      int64_t index = message.sent + 1;
+      while (index < int64_t(row.size()) && row[index].begin < asked)
+        ++index;
+      message.released = released = std::max(released, index);
     }
   }
 
@@ -148,7 +149,8 @@ private:
 };
 } // namespace
 
-std::vector<Message> planMessages(const StageValues &values, const schedules::PipelineSchedule &table,
+std::vector<Message> planMessages(const StageValues &values,
+                                  const schedules::PipelineSchedule &table,
                                   const schedules::Replay &replay) {
   return MessagePlanner(values, table, replay).plan();
 }

@@ -1,4 +1,4 @@
-// Which values travel between pipeline coordinates under a schedule, and when.
+// Plans which values travel between pipeline coordinates under a schedule, and when.
 #ifndef PARASHARD_LIB_PIPELINE_MESSAGES_H
 #define PARASHARD_LIB_PIPELINE_MESSAGES_H
 
@@ -8,15 +8,15 @@
 
 namespace parashard::ps {
 
-/// What kind of work a run is.
+/// Returns the kind of work of a run.
 schedules::Work getWork(mlir::Operation *run);
-/// Whether a task does that kind of work.
+/// Returns true if a task includes that kind of work.
 bool doesWork(const schedules::Task &task, schedules::Work work);
 
 /// The values that cross between the stage functions of one entry.
 class StageValues {
 public:
-  /// `functions` by stage.
+  /// Takes the stage functions in order of stages.
   explicit StageValues(llvm::ArrayRef<mlir::func::FuncOp> functions);
 
   struct Made {
@@ -25,36 +25,39 @@ public:
     mlir::Type type;
   };
   const Made &getMade(int64_t value) const { return made.at(value); }
-  /// Numbers of what a task on a stage makes for others, and of what it takes from others.
+  /// Returns the numbers of the values that a task on a stage sends, and of those that it receives.
   llvm::SmallVector<int64_t> getMadeBy(int64_t stage, const schedules::Task &task) const;
   llvm::SmallVector<int64_t> getNeededBy(int64_t stage, const schedules::Task &task) const;
 
 private:
-  using ByWork = std::pair<schedules::Work, int64_t>; ///< and the value's number
+  using ByWork = std::pair<schedules::Work, int64_t>; ///< work and value number
   std::map<int64_t, Made> made;
   std::vector<llvm::SmallVector<ByWork>> makes, needs; ///< by stage, in order
 };
 
-/// One value of one micro-batch on its way from a pipeline coordinate to another.
+/// One value of one micro-batch, sent from one pipeline coordinate to another.
 struct Message {
   int64_t value, microBatch;
   int64_t from, to; ///< coordinates
-  bool isForward;   ///< made by a forward
+  bool isForward;   ///< produced by a forward
   mlir::Type type;
-  /// Places in the sender's row: it is sent behind task `sent`, and left alone until before task
-  /// `released` (the row's length: after all).
+  /// Task indices in the sender's row. The send starts after task `sent`. The sender waits for it
+  /// before task `released` (the row's length: after all tasks).
   int64_t sent = 0, released = 0;
-  /// Places in the receiver's row: before task `posted` it is asked for, before `used` it is there.
+  /// Task indices in the receiver's row. The receive starts before task `posted` and is awaited
+  /// before task `used`.
   int64_t posted = 0, used = 0;
 
-  /// One way between two coordinates.
+  /// Returns the name of the one-directional queue, such as "act.0-1" or "grad.1-0".
   std::string getQueue() const;
 };
 
-/// All messages under a schedule that was replayed with any times, those of a queue in the order
-/// of the queue. Each is asked for one task ahead of its use, and released when, by the replay's
-/// clock, it has been asked for: so every wait is for what happens before it.
-std::vector<Message> planMessages(const StageValues &values, const schedules::PipelineSchedule &table,
+/// Returns all messages of a schedule, in the order of their queues. The schedule was simulated
+/// with arbitrary times. Each message is posted one task before its use. The sender waits for a
+/// message when, by the simulated clock, the receiver has posted it. Thus every wait is for an
+/// earlier event, and no deadlock arises.
+std::vector<Message> planMessages(const StageValues &values,
+                                  const schedules::PipelineSchedule &table,
                                   const schedules::Replay &replay);
 
 } // namespace parashard::ps

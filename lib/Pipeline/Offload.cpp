@@ -1,4 +1,4 @@
-// The pass ps-offload: what is not used for long lies in the host's memory.
+// Implements ps-offload: moves variables and values that are unused for long to host memory.
 #include "Offload.h"
 #include "lib/Pipeline/Passes.h"
 #include "llvm/ADT/StringExtras.h"
@@ -18,9 +18,9 @@ struct OffloadPass : impl::OffloadPassBase<OffloadPass> {
     StringRef(what).split(parts, ',');
     for (StringRef part : parts)
       if (!llvm::is_contained({"optimizer", "activations", "activations=all"}, part)) {
-        emitError(getOperation().getLoc()) << "ps-offload takes what=optimizer, activations, "
-                                              "activations=all, or several with commas, not '"
-                                           << part << "'";
+        emitError(getOperation().getLoc())
+            << "ps-offload what=" << part
+            << " is not valid; use optimizer, activations, activations=all, or several with commas";
         return signalPassFailure();
       }
     bool all = llvm::is_contained(parts, "activations=all");
@@ -37,13 +37,13 @@ private:
       return;
     if (onlyHidden)
       emitWarning(getOperation().getLoc())
-          << "--offload activations changes nothing: no value that forward keeps for backward is "
-             "away for as long as its copies would take, and fewer of the bytes kept at once for "
-             "it; activations=all minds the bytes alone";
+          << "--offload activations changes nothing: no saved value both lowers the peak of live "
+             "bytes and has copies that computation hides; use --offload activations=all to "
+             "lower the peak regardless of time";
     else
       emitWarning(getOperation().getLoc())
-          << "--offload activations=all changes nothing: of what forward "
-             "keeps for backward nothing makes the bytes kept at once fewer";
+          << "--offload activations=all changes nothing: no value that forward saves for backward "
+             "lowers the peak of live bytes";
   }
 
   void offloadOptimizer() {

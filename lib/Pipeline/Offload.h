@@ -1,4 +1,4 @@
-// What ps-offload moves to the host's memory.
+// Offloads variables and saved activations to host memory.
 #ifndef PARASHARD_LIB_PIPELINE_OFFLOAD_H
 #define PARASHARD_LIB_PIPELINE_OFFLOAD_H
 
@@ -6,21 +6,21 @@
 
 namespace parashard::ps {
 
-/// Marks the variables that the update alone uses, and has the update's runs fetch them, at least
-/// `pieceBytes` at once. False where there are none.
+/// Marks the variables that only the update uses, and inserts fetches before the update's runs, at
+/// least `pieceBytes` bytes at once. Returns false if there are no such variables.
 bool offloadVariables(mlir::ModuleOp module, int64_t pieceBytes);
 
-/// What times are reckoned by, of one rank.
+/// Rates of one rank that determine times.
 struct OffloadRates {
-  double flops = 0;       ///< of contractions a second, in f32
-  double narrowFlops = 0; ///< the same of 16-bit types
-  double memory = 0;      ///< bytes a second of the device's memory
-  double host = 0;        ///< bytes a second between it and the host's, in each direction
+  double flops = 0;       ///< f32 contraction flops per second
+  double narrowFlops = 0; ///< the same for 16-bit types
+  double memory = 0;      ///< bytes per second of device memory
+  double host = 0;        ///< bytes per second between device and host, in each direction
 };
 
-/// Has what forward runs make for backward runs wait in the host's memory, where that lowers what
-/// is kept at once and (`onlyHidden`) the copies run beside enough computation. False where nothing
-/// is.
+/// Moves values that forward runs produce for backward runs to host memory in between, if this
+/// lowers the peak of live bytes and (`onlyHidden`) computation hides the copies. Returns false if
+/// no value is moved.
 bool offloadValues(mlir::ModuleOp module, const OffloadRates &rates, bool onlyHidden);
 
 } // namespace parashard::ps

@@ -1,4 +1,4 @@
-// Values that forward keeps for backward wait in the host's memory.
+// Moves values that forward saves for backward to host memory and back.
 #include "Offload.h"
 #include "lib/Schedules/Stashes.h"
 #include "llvm/ADT/MapVector.h"
@@ -11,8 +11,8 @@ namespace parashard::ps {
 namespace {
 //===--- times ------------------------------------------------------------===//
 
-/// Seconds of class functions, by their cost interface: of contractions, and of writing the values
-/// that each op or fused group makes.
+/// Estimates the seconds of class functions: contractions by their cost interface, plus writing the
+/// results of each op or fused group.
 class RunTimes {
 public:
   RunTimes(const SymbolTable &symbols, const OffloadRates &rates)
@@ -53,7 +53,7 @@ private:
 
 //===--- one program ------------------------------------------------------===//
 
-/// The values that go and come back together: nothing uses them between two ops.
+/// The values that are copied together: no op uses them between the same two ops.
 struct Group {
   SmallVector<Value> values;
   int64_t bytes = 0;
@@ -84,7 +84,7 @@ public:
       problem.seconds.push_back(run ? times.get(run) : 0);
       for (OpResult result : op->getResults())
         if (isa<RankedTensorType>(result.getType()))
-          note(result, problem.liveBytes);
+          recordValue(result, problem.liveBytes);
     }
     std::partial_sum(problem.liveBytes.begin(), problem.liveBytes.end(), problem.liveBytes.begin());
     for (auto &[between, group] : groups)
@@ -93,7 +93,7 @@ public:
   }
 
 private:
-  using Between = std::pair<int64_t, int64_t>; ///< numbers of ops
+  using Between = std::pair<int64_t, int64_t>; ///< indices of ops
 
   std::optional<Phase> getPhase(Operation *op) const {
     auto run = dyn_cast<rank::RunOp>(op);
@@ -102,7 +102,7 @@ private:
     return phase ? std::optional(phase.getValue()) : std::nullopt;
   }
 
-  /// When an op is over: what is started, with its wait.
+  /// Returns the index at which an op is over; for a started op, the index of its wait.
   int64_t getEnd(Operation *op) const {
     int64_t end = numbers.lookup(op);
     if (op->getNumResults() > 0 && isa<rank::TokenType>(op->getResults().back().getType()))
@@ -111,7 +111,7 @@ private:
     return end;
   }
 
-  void note(OpResult value, std::vector<int64_t> &changes) {
+  void recordValue(OpResult value, std::vector<int64_t> &changes) {
     int64_t begin = numbers.lookup(value.getOwner()), end = getEnd(value.getOwner()),
             bytes = getByteSize(value.getType());
     for (Operation *user : value.getUsers())
@@ -124,7 +124,8 @@ private:
     }
   }
 
-  /// What forward makes or receives, and a run of backward needs again after other runs.
+  /// Returns the ops between which a value can be away. The value is received or produced by
+  /// forward, and a backward run uses it again after other runs. Returns nullopt if there are none.
   std::optional<Between> findBetween(OpResult value) const {
     Operation *maker = value.getOwner();
     if (!isa<rank::RecvOp>(maker) && getPhase(maker) != Phase::Forward)
@@ -150,43 +151,44 @@ private:
     return phase == Phase::BackwardInput || phase == Phase::BackwardWeight;
   }
 
-  /// In front of one op: first waits for what goes, then what comes, then waits for that.
-  bool move(ArrayRef<std::optional<schedules::StashPosition>> places) {
+  /// Inserts the stashes, unstashes and waits. Before one op, waits for stashes come first, then
+  /// unstashes, then waits for unstashes.
+  bool move(ArrayRef<std::optional<schedules::StashPosition>> positions) {
     struct Move {
       Between between;
-      schedules::StashPosition place;
+      schedules::StashPosition position;
       Group *group;
     };
     SmallVector<Move> moves;
-    for (auto [entry, place] : llvm::zip_equal(groups, places))
-      if (place)
-        moves.push_back({entry.first, *place, &entry.second});
+    for (auto [entry, position] : llvm::zip_equal(groups, positions))
+      if (position)
+        moves.push_back({entry.first, *position, &entry.second});
     for (Move &move : moves)
       stash(*move.group, ops[move.between.first]);
     for (Move &move : moves)
-      wait(move.group->stash, ops[move.place.gone]);
+      wait(move.group->stash, ops[move.position.gone]);
     llvm::stable_sort(
         moves, [](const Move &a, const Move &b) { return a.between.second < b.between.second; });
     for (Move &move : moves)
-      unstash(*move.group, ops[move.place.fetch], move.between.second);
+      unstash(*move.group, ops[move.position.fetch], move.between.second);
     for (Move &move : moves)
       wait(move.group->unstash, ops[move.between.second]);
     return !moves.empty();
   }
 
-  void stash(Group &group, Operation *behind) {
-    builder.setInsertionPointAfter(behind);
+  void stash(Group &group, Operation *after) {
+    builder.setInsertionPointAfter(after);
     group.stash =
-        rank::StashOp::create(builder, behind->getLoc(), ValueRange(group.values).getTypes(),
+        rank::StashOp::create(builder, after->getLoc(), ValueRange(group.values).getTypes(),
                               rank::TokenType::get(builder.getContext()), group.values);
   }
 
-  /// Uses from the op of that number on are of what comes back.
-  void unstash(Group &group, Operation *inFront, int64_t from) {
-    builder.setInsertionPoint(inFront);
+  /// Replaces uses by ops with index `from` or later by the values that come back.
+  void unstash(Group &group, Operation *before, int64_t from) {
+    builder.setInsertionPoint(before);
     ResultRange held = group.stash.getResults();
     group.unstash =
-        rank::UnstashOp::create(builder, inFront->getLoc(), held.getTypes(),
+        rank::UnstashOp::create(builder, before->getLoc(), held.getTypes(),
                                 rank::TokenType::get(builder.getContext()), ValueRange(held));
     for (auto [value, again] : llvm::zip_equal(group.values, group.unstash.getResults()))
       value.replaceUsesWithIf(again, [&](OpOperand &use) {
@@ -195,8 +197,8 @@ private:
       });
   }
 
-  void wait(Operation *started, Operation *inFront) {
-    builder.setInsertionPoint(inFront);
+  void wait(Operation *started, Operation *before) {
+    builder.setInsertionPoint(before);
     rank::WaitOp::create(builder, started->getLoc(), started->getResults().back());
   }
 
@@ -205,7 +207,7 @@ private:
   RunTimes &times;
   OpBuilder builder;
   std::vector<Operation *> ops;
-  std::vector<int64_t> sections; ///< of each op
+  std::vector<int64_t> sections; ///< by op
   DenseMap<Operation *, int64_t> numbers;
   llvm::MapVector<Between, Group> groups;
 };

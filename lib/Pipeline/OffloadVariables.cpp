@@ -1,4 +1,4 @@
-// Variables that only the update uses lie in the host's memory, and are fetched for it.
+// Keeps variables that only the update uses in host memory, and fetches them for the update.
 #include "Offload.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -19,9 +19,9 @@ bool isUpdate(rank::RunOp run, const SymbolTable &symbols) {
   return phase && phase.getValue() == Phase::Update;
 }
 
-//===--- which variables --------------------------------------------------===//
+//===--- offloaded variables ----------------------------------------------===//
 
-/// Finds the variables that in each program one run of the update uses, and nothing else.
+/// Finds the variables that, in each program, exactly one run of the update uses and no other op.
 class VariableFinder {
 public:
   VariableFinder(ModuleOp module, const SymbolTable &symbols) : module(module), symbols(symbols) {}
@@ -30,7 +30,7 @@ public:
     for (auto program : module.getOps<rank::ProgramOp>()) {
       llvm::DenseSet<StringAttr> ofProgram;
       for (Operation &op : program.getBody().front())
-        note(op, ofProgram);
+        recordUses(op, ofProgram);
     }
     llvm::SetVector<StringAttr> found;
     for (auto variable : module.getOps<VariableOp>())
@@ -41,7 +41,7 @@ public:
   }
 
 private:
-  void note(Operation &op, llvm::DenseSet<StringAttr> &ofProgram) {
+  void recordUses(Operation &op, llvm::DenseSet<StringAttr> &ofProgram) {
     if (auto read = dyn_cast<ReadOp>(op))
       staying.insert(read.getVariableAttr().getAttr());
     if (auto write = dyn_cast<WriteOp>(op))
@@ -56,7 +56,7 @@ private:
     }
   }
 
-  /// A single number is not worth a copy.
+  /// Returns true for kinds that the update owns. A scalar is not worth a copy.
   static bool isOfUpdate(VariableOp variable) {
     VariableKind kind = variable.getKind();
     return (kind == VariableKind::Parameter || kind == VariableKind::Optimizer ||
@@ -75,16 +75,17 @@ private:
 struct Piece {
   SmallVector<rank::RunOp> runs;
   SmallVector<Attribute> variables;
-  SmallVector<Type> types; ///< references to what they are staged in
+  SmallVector<Type> types; ///< references to the fetched copies
   int64_t bytes = 0;
   rank::FetchOp fetch;
   rank::OffloadOp offload;
 };
 
-/// What the host calls at once: the runs of its update that use variables in the host's memory.
+/// The part of a program that the host calls at once, with the update's runs that use variables in
+/// host memory.
 struct Section {
-  Operation *before = nullptr; ///< the last op in front of the update; null: the program's begin
-  Operation *end = nullptr;    ///< the next section; null: the program's end
+  Operation *before = nullptr; ///< last op before the update; null: the program's begin
+  Operation *end = nullptr;    ///< next section; null: the program's end
   SmallVector<rank::RunOp> runs;
 };
 
@@ -162,7 +163,7 @@ private:
     rank::WaitOp::create(builder, started->getLoc(), started->getResults().back());
   }
 
-  void setPlaceBehind(rank::ProgramOp program, Operation *op) {
+  void setInsertionPointAfter(rank::ProgramOp program, Operation *op) {
     if (op)
       builder.setInsertionPointAfter(op);
     else
@@ -172,7 +173,8 @@ private:
   void stage(Section &section, std::vector<Piece> &pieces, size_t at) {
     Piece &piece = pieces[at];
     if (at == 0) {
-      setPlaceBehind(piece.runs.front()->getParentOfType<rank::ProgramOp>(), section.before);
+      setInsertionPointAfter(piece.runs.front()->getParentOfType<rank::ProgramOp>(),
+                             section.before);
       fetch(piece);
     }
     builder.setInsertionPoint(piece.runs.front());
@@ -191,7 +193,7 @@ private:
                                             piece.fetch.getResults());
   }
 
-  /// What is still on its way is over before the section is.
+  /// Waits for the last copies before the section ends.
   void finish(rank::ProgramOp program, Section &section, std::vector<Piece> &pieces) {
     if (section.end)
       builder.setInsertionPoint(section.end);

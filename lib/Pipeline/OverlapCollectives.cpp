@@ -1,4 +1,4 @@
-// The pass ps-overlap-collectives: parameters are gathered while what stands before runs.
+// Implements ps-overlap-collectives: gathers parameters while the preceding run computes.
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/VerifyCommunication.h"
 
@@ -9,7 +9,7 @@ namespace parashard::ps {
 #include "lib/Pipeline/Passes.h.inc"
 
 namespace {
-/// Gathers of variables in front of one run, and the run that they are for.
+/// The gathers of variables before one run, and the run that uses them.
 struct Gathers {
   SmallVector<rank::StartOp> starts;
   rank::RunOp user;
@@ -23,7 +23,8 @@ bool gathersVariables(rank::StartOp start) {
          });
 }
 
-/// By the runs that follow them; a section is called apart, so none is for a run of another one.
+/// Returns the gathers of each section, grouped by the run that follows them. The host calls
+/// sections separately, so that no gather serves a run of another section.
 SmallVector<SmallVector<Gathers>> findGathers(rank::ProgramOp program) {
   SmallVector<SmallVector<Gathers>> sections(1);
   SmallVector<rank::StartOp> pending;
@@ -38,33 +39,34 @@ SmallVector<SmallVector<Gathers>> findGathers(rank::ProgramOp program) {
   return sections;
 }
 
-/// The first place from `place` on, at most `start`, behind which nothing writes what is read.
-Operation *findPlace(Operation *place, rank::StartOp start) {
-  for (Operation *op = place; op != start; op = op->getNextNode())
+/// Returns the first insertion point from `position` up to `start` after which no op writes a
+/// variable that `start` reads.
+Operation *findInsertionPoint(Operation *position, rank::StartOp start) {
+  for (Operation *op = position; op != start; op = op->getNextNode())
     for (Value operand : start.getOperands())
       if (mayWrite(op, operand.getDefiningOp<ReadOp>().getVariableAttr()))
-        place = op->getNextNode();
-  return place;
+        position = op->getNextNode();
+  return position;
 }
 
-/// Starts what a run needs in front of the run `before`.
+/// Moves the gathers of a run before the run `before`.
 void startBefore(rank::RunOp before, Gathers &gathers) {
-  Operation *place = before;
+  Operation *position = before;
   for (rank::StartOp start : gathers.starts) {
-    place = findPlace(place, start);           // no start overtakes one of its queue
-    llvm::SmallPtrSet<Operation *, 32> behind; // asking the block for the order numbers it anew
-    for (Operation *op = place; op != start; op = op->getNextNode())
-      behind.insert(op);
+    position = findInsertionPoint(position, start); // keeps the order of the queue
+    llvm::SmallPtrSet<Operation *, 32> between;     // isBeforeInBlock would renumber the block
+    for (Operation *op = position; op != start; op = op->getNextNode())
+      between.insert(op);
     for (Value operand : start.getOperands()) {
       Operation *read = operand.getDefiningOp();
-      if (place == read)
-        place = place->getNextNode();
-      else if (behind.contains(read))
-        read->moveBefore(place);
+      if (position == read)
+        position = position->getNextNode();
+      else if (between.contains(read))
+        read->moveBefore(position);
     }
-    if (start != place)
-      start->moveBefore(place);
-    place = start->getNextNode();
+    if (start != position)
+      start->moveBefore(position);
+    position = start->getNextNode();
   }
 }
 

@@ -1,4 +1,4 @@
-// The passes ps-partition-pipeline and ps-explain-pipeline: segments become stages.
+// Implements ps-partition-pipeline and ps-explain-pipeline: assigns segments to stages.
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/Cloneable.h"
 #include "lib/IR/Stages.h"
@@ -20,8 +20,8 @@ namespace parashard::ps {
 
 namespace {
 
-/// "module 'lm_head' is inside the layer 'transformer.ln_f', ..." for a module that begins none;
-/// empty for others.
+/// Returns "module 'lm_head' is inside the layer 'transformer.ln_f', ..." for a module inside a
+/// layer; empty for others.
 std::string describeInside(ArrayRef<Layer> layers, StringRef name) {
   auto isWithin = [](StringRef path, StringRef module) {
     return path == module || (path.starts_with(module) && path[module.size()] == '.');
@@ -34,17 +34,17 @@ std::string describeInside(ArrayRef<Layer> layers, StringRef name) {
   for (const Layer &layer : layers)
     if (llvm::any_of(layer.modules, [&](StringRef path) { return isWithin(path, name); }))
       return ("module '" + name + "' is inside the layer '" + layer.name +
-              "', which is not cut; give the path of a layer")
+              "', which cannot be cut; give the path of a layer")
           .str();
   return "";
 }
 
-/// Whether a method chooses the cuts, so that stages weigh much the same; others name modules.
+/// Returns true if a method balances the weights of stages. Other methods name modules.
 bool isBalanced(StringRef method) {
   return method == "uniform" || method == "parameters" || method == "flops";
 }
 
-/// The first segment of each stage but the first, by a method or by names of modules.
+/// Returns the first segment of each stage except stage 0, chosen by a method or by module names.
 llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef method,
                                               const schedules::Placement &placement) {
   if (!isBalanced(method)) {
@@ -61,7 +61,7 @@ llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef 
       if (std::string inside = describeInside(layers, name); !inside.empty())
         message = inside;
     return llvm::createStringError(message +
-                                   " (methods are uniform, parameters, flops, or modules)");
+                                   " (methods are uniform, parameters, flops, or module paths)");
   }
   std::vector<int64_t> weights, bytes;
   for (const Layer &layer : layers) {
@@ -81,7 +81,8 @@ llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef 
   return found->cuts;
 }
 
-/// Reports why `function` has no segments: its results are constants, or no pass has found them.
+/// Reports why `function` has no segments: its results are constants, or ps-find-segments has not
+/// run.
 void explainMissingLayers(func::FuncOp function, int64_t stages) {
   DenseSet<Operation *> cloneable = findCloneableOps(function);
   auto ops = function.getBody().front().without_terminator();
@@ -100,7 +101,8 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
     if (failed(checkOptions(module)))
       return signalPassFailure();
     Stages stages;
-    stages.placement = {placement == "v" ? schedules::PlacementKind::V : schedules::PlacementKind::Loop,
+    stages.placement = {placement == "v" ? schedules::PlacementKind::V
+                                         : schedules::PlacementKind::Loop,
                         getPipelineSize(module), chunks};
     func::FuncOp function = getCutFunction(module);
     if (stages.getCount() == 1 || !function)
@@ -122,7 +124,7 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
   }
 
 private:
-  /// The flag by which a model of `layers` layers cannot be cut.
+  /// Returns the flag that prevents a model with `layers` layers from being cut.
   std::string getCause(int64_t layers, const schedules::Placement &given) const {
     if (!isBalanced(method) || given.ranks <= layers / given.chunks)
       return "--split-method " + method;
@@ -132,9 +134,9 @@ private:
   LogicalResult checkOptions(ModuleOp module) {
     if (chunks < 1)
       return module.emitError() << "--num-chunks " << int64_t(chunks)
-                                << ": a pipeline coordinate has at least 1 chunk";
+                                << " is too small; use at least 1 chunk per pipeline coordinate";
     if (placement != "loop" && placement != "v")
-      return module.emitError() << "placement is '" << placement << "'; known are loop and v";
+      return module.emitError() << "placement is '" << placement << "'; expected loop or v";
     if (chunks > 1 && getPipelineSize(module) == 1)
       return module.emitError()
              << "--num-chunks " << int64_t(chunks)
@@ -145,7 +147,7 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// In words
+// Explanation
 //===----------------------------------------------------------------------===//
 
 std::string formatCount(int64_t count) {
@@ -157,7 +159,7 @@ std::string formatCount(int64_t count) {
   return llvm::formatv(unit && value < 100 ? "{0:f1}{1}" : "{0:f0}{1}", value, units[unit]);
 }
 
-/// "0", or "0 (chunk 1)" where a coordinate has several.
+/// Returns "0", or "0 (chunk 1)" if coordinates have several chunks.
 std::string describeHome(const Stages &stages, int64_t stage) {
   std::string text = std::to_string(stages.getCoordinate(stage));
   if (stages.placement.chunks > 1)
@@ -173,7 +175,7 @@ std::string explainPipeline(ModuleOp module) {
   std::vector<Layer> layers = findLayers(function);
   std::vector<std::vector<std::string>> rows = {{"layer", "stage", "pp", "parameters",
                                                  "forward flops", "backward flops", "saved",
-                                                 "sent at a cut behind it"}};
+                                                 "sent at a cut after it"}};
   for (auto [i, layer] : llvm::enumerate(layers)) {
     int64_t stage = stages.getStage(i);
     rows.push_back({layer.name.empty() ? "-" : layer.name, std::to_string(stage),
@@ -185,7 +187,7 @@ std::string explainPipeline(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << "\npipeline: " << stages.getCount() << " stages of " << layers.size()
-     << " layers; sizes are of one rank, of one micro-batch\n";
+     << " layers; sizes are per rank and micro-batch\n";
   printTable(rows, os);
   return text;
 }

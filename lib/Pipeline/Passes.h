@@ -1,4 +1,5 @@
-// The passes that cut a program into segments and order their runs.
+// Declares the passes that find a program's segments, assign them to stages, and schedule their
+// runs.
 #ifndef PARASHARD_LIB_PIPELINE_PASSES_H
 #define PARASHARD_LIB_PIPELINE_PASSES_H
 

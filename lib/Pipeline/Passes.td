@@ -1,4 +1,5 @@
-// The passes that cut a program into segments and order their runs.
+// Declares the passes that find a program's segments, assign them to pipeline stages, and schedule
+// their runs.
 #ifndef PARASHARD_LIB_PIPELINE_PASSES_TD
 #define PARASHARD_LIB_PIPELINE_PASSES_TD
 
@@ -6,125 +7,155 @@ include "mlir/Pass/PassBase.td"
 
 def FindSegmentsPass : Pass<"ps-find-segments", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "gives every op of @micro_batch and @evaluate its segment";
+  let summary = "assigns a segment to every op of @micro_batch and @evaluate";
   let description = [{
-    A segment is one instance of a repeated block, or what stands between blocks. Blocks are read from the
-    module paths in locations (`transformer.h.3.attn` is of `transformer.h.3`), or, where there are none, from the
-    unit that repeats in the op list. A backward op has the segment of the op it was built for. Forward
-    values flow to equal or later segments, backward ones to equal or earlier ones.
+    A segment is one instance of a repeated block, or the ops between two blocks. Blocks come from
+    the module paths in locations (`transformer.h.3.attn` belongs to `transformer.h.3`). Without
+    such paths, the op list is searched for a sequence of ops that repeats. A backward op has the
+    segment of its forward op. Forward values flow to equal or later segments, backward values to
+    equal or earlier ones.
   }];
 }
 
 def PartitionPipelinePass : Pass<"ps-partition-pipeline", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "cuts the segments into the stages of the mesh's pipeline axis";
+  let summary = "assigns segments to the stages of the mesh's pipeline axis";
   let description = [{
-    Stages are contiguous lists of segments; there are as many as the pipeline axis is long, times `chunks`. `method` is
-    `uniform` (segments), `parameters` (elements) or `flops` (forward and backward): the largest weight of a
-    coordinate, over all of its stages, is the smallest possible; among equals, the fewest bytes cross. Or it is a
-    list of module paths: a stage begins at each. The cuts become marks of the module
-    (`ps.stage_cuts`, `ps.num_chunks`, `ps.placement`). Nothing happens where there is one stage.
+    A stage is a contiguous list of segments. The number of stages is the size of the pipeline axis
+    times `chunks`. The resulting cuts become marks of the module (`ps.stage_cuts`, `ps.num_chunks`,
+    `ps.placement`). A module with one stage stays unchanged.
+
+    `method` selects the cuts:
+    - `uniform` (segments), `parameters` (elements) or `flops` (forward and backward) minimize the
+      largest weight of a coordinate over all of its stages. Among equal solutions, the one that
+      sends the fewest bytes wins.
+    - A list of module paths begins a stage at each of these modules.
   }];
   let options = [
     Option<"method", "method", "std::string", "\"uniform\"", "uniform, parameters, flops, or NAME,NAME,...">,
-    Option<"chunks", "chunks", "int64_t", "1", "stages of a pipeline coordinate">,
+    Option<"chunks", "chunks", "int64_t", "1", "stages per pipeline coordinate">,
     Option<"placement", "placement", "std::string", "\"loop\"",
-           "stage s on coordinate s mod size (loop), or back and forth (v)">,
+           "stage s on coordinate s mod size (loop), or in alternating direction (v)">,
   ];
 }
 
 def ExplainPipelinePass : Pass<"ps-explain-pipeline", "::mlir::ModuleOp"> {
   let summary = "prints the layers of a pipeline: stage, parameters, flops, bytes";
   let description = [{
-    With `record`, adds the table to the module's plan in words (`ps.explanation`) instead. Nothing is said of a
-    module with one stage.
+    Prints nothing for a module with one stage. With `record`, appends the table to the module's
+    plan in words (`ps.explanation`) instead of printing it.
   }];
-  let options = [Option<"record", "record", "bool", "false", "add to the words in the module">];
+  let options = [Option<"record", "record", "bool", "false",
+                        "append the table to the module's plan instead of printing it">];
 }
 
 def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "orders the runs of a step's micro-batches";
+  let summary = "builds one program per pipeline coordinate from a schedule of micro-batches";
   let description = [{
-    Level 3 to level 4: for each pipeline coordinate `rank.program @pp0`, ... with its stages' forward and backward of each
-    micro-batch in the order of the schedule's table and then the update, and `@evaluate.pp0`, .... What crosses between
-    coordinates is asked for one task ahead of its use and sent behind the task that makes it; the sender waits for it when
-    the other side has asked for it, by the table's own clock. Collectives of the update are started in buckets and waited for where they are used; those
-    of gradients start among the runs of the last micro-batch, each bucket after the last run that adds to one of
-    them. A program whose cotangents come from outside becomes sections forward, backward, update; there all start
-    in the update.
+    Turns level 3 into level 4. Each pipeline coordinate gets a `rank.program @pp0`, ... with the
+    forward and backward of its stages for each micro-batch, in the order of the schedule, and then
+    the update. Evaluation becomes `@evaluate.pp0`, ....
+
+    Values that cross coordinates are received one task before their use and sent after the task
+    that produces them. The sender waits for a message at the time, by the schedule's simulated
+    clock, at which the receiver has posted it.
+
+    Collectives of the update start in buckets, and their waits stand before their uses. Collectives
+    of gradients start among the runs of the last micro-batch: each bucket starts after the last run
+    that adds to one of its gradients.
+
+    A program whose cotangents come from outside becomes the sections forward, backward and update.
+    There all collectives start in the update.
   }];
   let options = [
-    Option<"microBatches", "micro-batches", "int64_t", "1", "micro-batches of a step">,
+    Option<"microBatches", "micro-batches", "int64_t", "1", "micro-batches per step">,
     Option<"schedule", "schedule", "std::string", "\"\"",
-           "gpipe, 1f1b, interleaved, zb-h1, zb-v, or FILE.json with a table; empty: by the chunks">,
-    Option<"bucketBytes", "bucket-bytes", "int64_t", "25 << 20", "most bytes of one bucket of tensors">,
+           "gpipe, 1f1b, interleaved, zb-h1, zb-v, or FILE.json with a schedule; empty: chosen by chunks">,
+    Option<"bucketBytes", "bucket-bytes", "int64_t", "25 << 20", "maximum bytes per bucket">,
   ];
 }
 
 def OverlapCollectivesPass : Pass<"ps-overlap-collectives", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "gathers parameters one layer ahead";
+  let summary = "starts the gathers of parameters one layer ahead";
   let description = [{
-    The gathers of variables that a run waits for are started in front of the run that waited for gathers before it,
-    so that they travel while that one computes: at most the parameters of two runs are whole at once. Nothing moves
-    over an op that may write what is gathered, nor into another section.
+    Moves the gathers of variables for a run before the previous run that has gathers, so that
+    communication overlaps with that run. At most the full parameters of two runs exist at once. A
+    gather never moves across an op that may write its variable, nor into another section.
   }];
 }
 
 def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "puts what is not used for long into the host's memory";
+  let summary = "offloads optimizer state and saved activations to host memory";
   let description = [{
-    `what=optimizer`: optimizer state, averages, and weights of which all else uses a copy in another type. Such
-    a variable gets `ps.host`, and each run of the update has it staged: `rank.fetch` brings it ahead of the run,
-    `rank.offload` takes it back. Runs are taken together to pieces of at least `piece-bytes`, or an eighth of all
-    where that is less. The first piece is fetched where the update begins, each other one in front of the piece before
-    it; a piece that goes back is waited for in front of the one after the next. So three are on the device at most. What
-    several runs share, and single numbers, stay.
+    `what=optimizer` offloads optimizer state, averages, and weights of which all ops outside the
+    update use a copy in another type. Such a variable gets `ps.host`. `rank.fetch` copies it to the
+    device before each run of the update that uses it, and `rank.offload` copies it back. Runs are
+    grouped into pieces of at least `piece-bytes` bytes, or an eighth of all offloaded bytes if that
+    is less. The first piece is fetched where the update begins, and each later piece before the
+    piece that precedes it. A returning piece is awaited before the piece after the next. Thus at
+    most three pieces are on the device. Variables that several runs share, and scalars, stay on the
+    device.
 
-    `what=activations`: values that a run of forward makes, or that are received, for a run of backward. What no op uses
-    from one op to the run of backward goes by one `rank.stash` behind the first, and comes back by one `rank.unstash` ahead
-    of the second. By the cost interface and the rates below, chosen is only what goes and comes while runs compute, one
-    after the other in each direction; and of that only what makes fewer the bytes of values that are kept at once.
-    `activations=all` minds the bytes alone: a copy has one run beside it, in front or behind, whether or not it takes longer.
+    `what=activations` offloads values that a forward run produces or that are received, and that a
+    backward run uses. If no op uses a value between some op and the backward run, one `rank.stash`
+    after that op copies the value to the host, and one `rank.unstash` before the backward run
+    copies it back. Only values whose copies are fully hidden are offloaded: by the cost interface
+    and the rates below, copies in each direction run one after another while runs compute. Of
+    these, only values that lower the peak of live bytes are offloaded.
 
-    Where nothing is found, a warning says so and nothing changes.
+    `what=activations=all` considers only the peak. Each copy overlaps with one run before or after
+    it, even if the copy takes longer.
+
+    If nothing can be offloaded, the pass emits a warning and changes nothing.
   }];
   let options = [
-    Option<"what", "what", "std::string", "\"optimizer\"", "optimizer, activations, activations=all, or two with a comma">,
-    Option<"flops", "flops", "int64_t", "100000000000", "of contractions a second, in f32">,
-    Option<"narrowFlops", "narrow-flops", "int64_t", "100000000000", "the same of 16-bit types">,
-    Option<"memory", "memory", "int64_t", "10000000000", "bytes a second of the device's memory">,
-    Option<"host", "host", "int64_t", "5000000000", "bytes a second between it and the host's, in each direction">,
-    Option<"pieceBytes", "piece-bytes", "int64_t", "32 << 20", "bytes that are fetched at once, at most an eighth of all">,
+    Option<"what", "what", "std::string", "\"optimizer\"",
+           "optimizer, activations, activations=all, or two of them with a comma">,
+    Option<"flops", "flops", "int64_t", "100000000000", "f32 contraction flops per second">,
+    Option<"narrowFlops", "narrow-flops", "int64_t", "100000000000",
+           "contraction flops per second in 16-bit types">,
+    Option<"memory", "memory", "int64_t", "10000000000", "bytes per second of device memory">,
+    Option<"host", "host", "int64_t", "5000000000",
+           "bytes per second between device and host, in each direction">,
+    Option<"pieceBytes", "piece-bytes", "int64_t", "32 << 20",
+           "bytes fetched at once, at most an eighth of all">,
   ];
 }
 
 def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "checks what must hold at level 4";
+  let summary = "verifies the constraints of level 4";
   let description = [{
-    - (scheduled_c1) what is started is waited for.
-    - (scheduled_c2) a started collective's results are used after its wait.
+    - (scheduled_c1) every started entry is waited for.
+    - (scheduled_c2) results of a started collective are used after its wait.
     - (scheduled_c3) entries of a queue are waited for in the order in which they were started.
-    - (scheduled_c4) no stage function is left.
-    - (scheduled_c5) an input of a micro-batch is read as one part, by one op.
-    - (scheduled_c6) between a start and its wait no op may write a variable that the start reads.
-    - (scheduled_c7) what a queue between two pipeline coordinates sends is what is received, in order and type.
-    - (scheduled_c8) all programs reach their ends when an entry completes only at the head of its queue on every
-      member, and a wait blocks: no deadlock. Else the error names who waits for whom.
-    - (scheduled_c9) every member of a reduction over pipeline coordinates starts it, of the same thing, on equal types.
-    - (scheduled_c10) what segments add to a variable is added in the order of the micro-batches.
-    - (scheduled_c11) a variable that lies in the host's memory is fetched, and runs have it staged; nothing else uses it.
-    - (scheduled_c12) runs have what is fetched after its wait, and before it is brought back.
-    - (scheduled_c13) what is fetched is brought back once, and fetched again only after the wait of that.
-    - (scheduled_c14) what is stashed is unstashed once, after the wait for it, and used after the wait for that.
-    - (scheduled_c15) no tensor is split, and none is partial, over the pipeline axis.
-    - (scheduled_c16) no collective of a program or a class function goes over the pipeline axis but by `over_pp`: the ranks
-      of another coordinate never join it.
+    - (scheduled_c4) no stage function remains.
+    - (scheduled_c5) an input of a micro-batch is read with one sharding and type, by one op.
+    - (scheduled_c6) between a start and its wait, no op may write a variable that the start reads.
+    - (scheduled_c7) in a queue between two pipeline coordinates, sends and receives match in order,
+      value and type.
+    - (scheduled_c8) all programs reach their ends when an entry completes only at the head of its
+      queue on every member, and a wait blocks: there is no deadlock. Otherwise the error names who
+      waits for whom.
+    - (scheduled_c9) every member of a reduction over pipeline coordinates starts it, with the same
+      reduced value and equal types.
+    - (scheduled_c10) segments add to a variable in the order of the micro-batches.
+    - (scheduled_c11) only `rank.fetch`, and runs that have the fetched copy as an operand, use a
+      variable in host memory.
+    - (scheduled_c12) runs use a fetched variable after the wait for its fetch and before its
+      `rank.offload`.
+    - (scheduled_c13) a fetched variable is offloaded once, and fetched again only after the wait
+      for that offload.
+    - (scheduled_c14) a stashed value is unstashed once, after the wait for the stash, and used
+      after the wait for the unstash.
+    - (scheduled_c15) no tensor is split or partial over the pipeline axis.
+    - (scheduled_c16) a collective of a program or a class function uses the pipeline axis only
+      through `over_pp`. Ranks of another coordinate never join any other collective.
     - (scheduled_c17) an entry has one program for each pipeline coordinate.
-    - (scheduled_c18) the marks of stages fit one another and the mesh.
+    - (scheduled_c18) the marks of stages are consistent with one another and with the mesh.
     - (scheduled_c19) runs call class functions.
   }];
 }

@@ -34,7 +34,7 @@ Value ProgramBuilder::getMicroBatch(Location loc, int64_t microBatch) {
   return known;
 }
 
-/// Copies the marks of an argument or a result, but those that the op has as attributes.
+/// Copies the marks of an argument or a result, except those that the op has as attributes.
 static void copyMarks(DictionaryAttr marks, Operation *op) {
   for (NamedAttribute mark : marks ? marks.getValue() : ArrayRef<NamedAttribute>())
     if (mark.getName() != kNameMark && mark.getName() != kShardingMark &&
@@ -45,7 +45,7 @@ static void copyMarks(DictionaryAttr marks, Operation *op) {
 rank::InputOp ProgramBuilder::getInput(func::FuncOp stage, unsigned i, int64_t microBatch) {
   BlockArgument arg = stage.getArgument(i);
   auto name = stage.getArgAttrOfType<StringAttr>(i, kNameMark);
-  if (!name) // a cotangent goes by the name of its output
+  if (!name) // a cotangent has the name of its output
     name = stage.getArgAttrOfType<StringAttr>(i, kCotangentMark);
   if (!name)
     name = builder.getStringAttr("input" + std::to_string(i));
@@ -60,7 +60,7 @@ rank::InputOp ProgramBuilder::getInput(func::FuncOp stage, unsigned i, int64_t m
   return input;
 }
 
-/// Binds a stage function's argument: the micro-batch, or the input of that name.
+/// Binds an argument of a stage function: the micro-batch number, or the input of that name.
 void ProgramBuilder::bind(func::FuncOp stage, unsigned i, int64_t microBatch, IRMapping &values) {
   BlockArgument arg = stage.getArgument(i);
   if (values.contains(arg))
@@ -75,7 +75,7 @@ void ProgramBuilder::addPart(func::FuncOp stage, int64_t microBatch, IRMapping &
                              llvm::function_ref<bool(Operation *)> take) {
   for (Operation &op : stage.getBody().front().without_terminator()) {
     if (isa<ReadOp>(op) || !take(&op))
-      continue; // what is read comes with the gather that needs it
+      continue; // a read is cloned with its gather
     if (isCollective(&op)) {
       builder.clone(*op.getOperand(0).getDefiningOp(), values);
       addToBucket(&op, bucketBytes);
@@ -137,7 +137,7 @@ void ProgramBuilder::addWait(Location loc, Value token) {
 // The update
 //===----------------------------------------------------------------------===//
 
-/// Whether two collectives may be started as one.
+/// Returns true if two collectives may share a bucket.
 static bool fitTogether(Operation *a, Operation *b) {
   return a->getName() == b->getName() && a->getAttr("axes") == b->getAttr("axes") &&
          a->getAttr("kind") == b->getAttr("kind") &&
@@ -147,15 +147,16 @@ static bool fitTogether(Operation *a, Operation *b) {
 
 void ProgramBuilder::addToBucket(Operation *collective, int64_t mostBytes) {
   int64_t bytes = getByteSize(collective->getOperand(0).getType());
-  // The result of a collective is there after the wait for its bucket, which starts as one.
+  // The result of a collective in a bucket exists only after the wait, so a chained collective
+  // cannot share its bucket.
   bool isChained = bucketOf.contains(collective->getOperand(0).getDefiningOp());
   for (Bucket &bucket : llvm::reverse(buckets)) {
     if (isChained || isOverPipeline(collective))
-      break; // coordinates have different ones beside it
+      break; // each coordinate has different neighbors
     if (!fitTogether(bucket.collectives.front(), collective))
       continue;
     if (bucket.start || bucket.bytes + bytes > mostBytes)
-      break; // the last one that fits is full
+      break; // the last matching bucket is full
     bucket.collectives.push_back(collective);
     bucket.bytes += bytes;
     bucketOf[collective] = &bucket - buckets.data();
@@ -189,7 +190,7 @@ void ProgramBuilder::start(Bucket &bucket, IRMapping &values) {
   DenseI64ArrayAttr members;
   std::string queue = rank::getQueueName(axes.getValue());
   if (isa<AllGatherOp>(first))
-    queue += ".gather"; // of parameters: behind no sum of gradients
+    queue += ".gather"; // parameters need not wait for gradients
   if (isOverPipeline(first)) {
     members = first->getAttrOfType<DenseI64ArrayAttr>(rank::kCoordinatesMark);
     if (!members)
@@ -235,7 +236,7 @@ void ProgramBuilder::waitFor(Operation *op) {
 
 //===--- starting early ---------------------------------------------------===//
 
-/// The variables that an op of a program may write.
+/// Returns the variables that an op of a program may write.
 static SmallVector<StringAttr> getWrittenVariables(Operation *op) {
   SmallVector<StringAttr> result;
   if (auto run = dyn_cast<rank::RunOp>(op))
@@ -262,19 +263,20 @@ void ProgramBuilder::numberBuckets() {
       bucketOf[collective] = i;
 }
 
-/// A gradient is final after the last run that may add to it. Buckets are filled in that order, so
-/// that the first ones travel while backward goes on: of at least 1 MiB, and four where there is
-/// enough.
+/// Starts collectives of gradients among the runs of the last micro-batch. A gradient is final
+/// after the last run that may add to it. Buckets are filled in the order of these runs, so that
+/// the first buckets travel while backward continues. Buckets hold a quarter of all bytes, but at
+/// least 1 MiB and at most `bucketBytes`.
 void ProgramBuilder::startEarly(func::FuncOp stage, IRMapping &values) {
   Block *block = builder.getInsertionBlock();
   if (!block->getOps<rank::SectionOp>().empty())
     return;
-  llvm::DenseMap<StringAttr, std::pair<int64_t, Operation *>> lastWriter; // and its place
-  for (auto [place, op] : llvm::enumerate(*block))
+  llvm::DenseMap<StringAttr, std::pair<int64_t, Operation *>> lastWriter; // with its index
+  for (auto [index, op] : llvm::enumerate(*block))
     for (StringAttr variable : getWrittenVariables(&op))
-      lastWriter[variable] = {int64_t(place), &op};
+      lastWriter[variable] = {int64_t(index), &op};
   struct Early {
-    int64_t place, order;
+    int64_t index, order;
     Operation *writer, *collective;
   };
   SmallVector<Early> early;
@@ -287,25 +289,25 @@ void ProgramBuilder::startEarly(func::FuncOp stage, IRMapping &values) {
     if (!read || isOverPipeline(&op) || read->getNumOperands() > 0 ||
         updated.contains(read.getVariableAttr().getAttr()))
       continue;
-    if (auto [place, writer] = lastWriter.lookup(read.getVariableAttr().getAttr()); writer) {
-      early.push_back({place, int64_t(early.size()), writer, &op});
+    if (auto [index, writer] = lastWriter.lookup(read.getVariableAttr().getAttr()); writer) {
+      early.push_back({index, int64_t(early.size()), writer, &op});
       total += getByteSize(read.getType());
     }
   }
   llvm::sort(early, [](const Early &a, const Early &b) {
-    return std::tie(a.place, a.order) < std::tie(b.place, b.order);
+    return std::tie(a.index, a.order) < std::tie(b.index, b.order);
   });
   int64_t mostBytes = std::min(bucketBytes, std::max<int64_t>(total / 4, 1 << 20));
-  llvm::DenseMap<Operation *, Early> lastOf; // of a bucket, by its first collective
-  for (const Early &one : early) {
-    addToBucket(one.collective, mostBytes);
-    Bucket &bucket = buckets[bucketOf[one.collective]];
-    bucket.after = one.writer;
-    lastOf[bucket.collectives.front()] = one;
+  llvm::DenseMap<Operation *, Early> lastOf; // last member of a bucket, by its first collective
+  for (const Early &candidate : early) {
+    addToBucket(candidate.collective, mostBytes);
+    Bucket &bucket = buckets[bucketOf[candidate.collective]];
+    bucket.after = candidate.writer;
+    lastOf[bucket.collectives.front()] = candidate;
   }
   llvm::sort(buckets, [&](const Bucket &a, const Bucket &b) {
     const Early &x = lastOf[a.collectives.front()], &y = lastOf[b.collectives.front()];
-    return std::tie(x.place, x.order) < std::tie(y.place, y.order);
+    return std::tie(x.index, x.order) < std::tie(y.index, y.order);
   });
   numberBuckets();
   Operation *last = nullptr;

@@ -10,41 +10,43 @@ namespace parashard::ps {
 /// Appends copies of stage functions' ops to one `rank.program`.
 class ProgramBuilder {
 public:
-  /// A program of pipeline coordinate `pp` with symbol `name` for the host's call `entry`, after
-  /// the module's last op.
+  /// Creates a program of pipeline coordinate `pp` with symbol `name`, which the host calls as
+  /// `entry`, after the module's last op.
   ProgramBuilder(mlir::ModuleOp module, llvm::StringRef name, int64_t pp, llvm::StringRef entry,
                  int64_t bucketBytes);
 
-  /// What follows is called apart as `entry`.
+  /// Begins a section that the host calls separately as `entry`.
   void addSection(llvm::StringRef entry);
-  /// All of a stage function for one micro-batch; its results become outputs.
+  /// Appends a whole stage function for one micro-batch; its results become outputs.
   void addMicroBatch(mlir::func::FuncOp stage, int64_t microBatch);
-  /// Only inputs and runs for which `take` holds; `values` carries over what earlier parts made.
+  /// Appends only the inputs and runs for which `take` holds. `values` carries values from part to
+  /// part.
   void addPart(mlir::func::FuncOp stage, int64_t microBatch, mlir::IRMapping &values,
                llvm::function_ref<bool(mlir::Operation *)> take);
-  /// The results of a stage function as outputs.
+  /// Appends the results of a stage function as outputs.
   void addOutputs(mlir::func::FuncOp stage, int64_t microBatch, mlir::IRMapping &values);
-  /// Starts to send a value; returns the token.
+  /// Starts the send of a value and returns the token.
   mlir::Value addSend(mlir::Location loc, mlir::Value value, const Message &message);
-  /// Starts to receive one; its value and token.
+  /// Starts the receive of a value and returns the value and the token.
   std::pair<mlir::Value, mlir::Value> addReceive(mlir::Location loc, const Message &message);
   void addWait(mlir::Location loc, mlir::Value token);
-  /// The update: collectives are started in buckets and waited for where they are used. Those of
-  /// what the micro-batches left in variables are started among the runs of the last one, as soon
-  /// as no later run adds to it, when the host calls all of it as one.
+  /// Appends the update. Collectives start in buckets, and their waits stand before their uses. A
+  /// collective on a variable that the micro-batches add to starts among the runs of the last
+  /// micro-batch, as soon as no later run adds to the variable. This needs a program without
+  /// sections.
   void addUpdate(mlir::func::FuncOp stage);
 
 private:
-  /// What is started together.
+  /// Collectives that start together.
   struct Bucket {
     llvm::SmallVector<mlir::Operation *> collectives;
     int64_t bytes = 0;
-    mlir::Operation *after = nullptr; ///< of one that is started early: the last run that it needs
+    mlir::Operation *after = nullptr; ///< for an early bucket: the last run that it needs
     rank::StartOp start;
     bool waited = false;
   };
   void bind(mlir::func::FuncOp stage, unsigned arg, int64_t microBatch, mlir::IRMapping &values);
-  /// An input of a micro-batch; the same op for every stage function that reads it.
+  /// Returns an input of a micro-batch; all stage functions that read the input share one op.
   rank::InputOp getInput(mlir::func::FuncOp stage, unsigned arg, int64_t microBatch);
   mlir::Value getMicroBatch(mlir::Location loc, int64_t microBatch);
   void addToBucket(mlir::Operation *collective, int64_t mostBytes);
@@ -53,16 +55,16 @@ private:
   void startBuckets(mlir::IRMapping &values);
   bool isOverPipeline(mlir::Operation *collective) const;
   void start(Bucket &bucket, mlir::IRMapping &values);
-  /// Waits for the buckets that `op` uses, and for those before them in their queues.
+  /// Waits for the buckets whose results `op` uses, and for earlier buckets of their queues.
   void waitFor(mlir::Operation *op);
-  /// The same for buckets that read variables which `op` may write.
+  /// Waits for the buckets that read variables which `op` may write.
   void waitForVariables(mlir::Operation *op);
   void wait(Bucket &bucket);
 
   mlir::OpBuilder builder;
   int64_t bucketBytes;
-  mlir::StringAttr pipeline; ///< the mesh's axis; null where there is none
-  int64_t coordinates;       ///< of that axis
+  mlir::StringAttr pipeline; ///< pipeline axis of the mesh; null if none
+  int64_t coordinates;       ///< size of the pipeline axis
   llvm::DenseMap<int64_t, mlir::Value> microBatches;
   llvm::DenseMap<std::pair<mlir::Attribute, int64_t>, rank::InputOp> inputs; ///< by name
   std::vector<Bucket> buckets;

@@ -1,4 +1,4 @@
-// The pass ps-schedule: stage functions become programs of entries in order.
+// Implements ps-schedule: turns stage functions into programs by a schedule.
 #include "lib/IR/Stages.h"
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/Programs.h"
@@ -14,38 +14,39 @@ namespace parashard::ps {
 #include "lib/Pipeline/Passes.h.inc"
 
 namespace {
-/// "micro_batch" of `stage3.micro_batch`.
+/// Returns "micro_batch" for `stage3.micro_batch`.
 StringRef getEntry(func::FuncOp stage) { return stage.getName().split('.').second; }
 
 /// Builds the programs of one entry on all pipeline coordinates.
 class PipelineScheduler {
 public:
-  /// `functions` by stage; `table` says what runs when, `replay` on one clock.
+  /// Takes `functions` in order of stages. `table` gives the order of tasks, `replay` their times
+  /// on a common clock.
   PipelineScheduler(ArrayRef<func::FuncOp> functions, const schedules::PipelineSchedule &table,
                     const schedules::Replay &replay)
       : functions(functions), table(table), values(functions),
         messages(planMessages(values, table, replay)) {}
 
-  /// What a coordinate runs, with its messages.
+  /// Appends all tasks and messages of a coordinate.
   void build(ProgramBuilder &program, int64_t coordinate) {
     Coordinate state;
     const std::vector<schedules::Task> &row = table.rows[coordinate];
-    std::vector<AtPlace> places(row.size() + 1);
+    std::vector<Actions> actions(row.size() + 1);
     for (auto [i, message] : llvm::enumerate(messages)) {
       if (message.to == coordinate) {
-        places[message.posted].posted.push_back(i);
-        places[message.used].used.push_back(i);
+        actions[message.posted].posted.push_back(i);
+        actions[message.used].used.push_back(i);
       } else if (message.from == coordinate) {
-        places[message.sent + 1].sent.push_back(i);
-        places[message.released].released.push_back(i);
+        actions[message.sent + 1].sent.push_back(i);
+        actions[message.released].released.push_back(i);
       }
     }
-    for (auto [place, at] : llvm::enumerate(places)) {
+    for (auto [index, at] : llvm::enumerate(actions)) {
       func::FuncOp first = functions.front();
       Location loc = first.getLoc();
       for (size_t i : at.sent)
         state.tokens[i] = program.addSend(loc, state.crossing.at(getKey(messages[i])), messages[i]);
-      // All that is started comes before all that is waited for: no wait is for one behind it.
+      // All starts come before all waits, so that no wait blocks a later start.
       for (size_t i : at.posted)
         std::tie(state.crossing[getKey(messages[i])], state.tokens[i]) =
             program.addReceive(loc, messages[i]);
@@ -53,21 +54,21 @@ public:
         program.addWait(loc, state.tokens.at(i));
       for (size_t i : at.used)
         program.addWait(loc, state.tokens.at(i));
-      if (place < row.size())
-        runTask(program, state, coordinate, row[place]);
+      if (index < row.size())
+        runTask(program, state, coordinate, row[index]);
     }
   }
 
 private:
-  using Key = std::pair<int64_t, int64_t>; ///< a value's number, and the micro-batch
-  /// Messages, by number, that something is done with in front of a task.
-  struct AtPlace {
+  using Key = std::pair<int64_t, int64_t>; ///< number of a value, and micro-batch
+  /// Indices of the messages with an action before a task.
+  struct Actions {
     SmallVector<size_t> sent, posted, released, used;
   };
   struct Coordinate {
-    std::map<Key, Value> crossing; ///< made here, or received
+    std::map<Key, Value> crossing; ///< values produced here or received
     std::map<size_t, Value> tokens;
-    std::map<Key, IRMapping> stages; ///< by stage and micro-batch: what stands for its values
+    std::map<Key, IRMapping> stages; ///< values by stage and micro-batch
   };
 
   static Key getKey(const Message &message) { return {message.value, message.microBatch}; }
@@ -108,8 +109,7 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
       return signalPassFailure();
     if (microBatches < 1 || microBatches > schedules::kMostMicroBatches) {
       getOperation().emitError("a step has ")
-          << int64_t(microBatches) << " micro-batches; give at least 1, and at most "
-          << schedules::kMostMicroBatches;
+          << int64_t(microBatches) << " micro-batches; use 1 to " << schedules::kMostMicroBatches;
       return signalPassFailure();
     }
     if (microBatches > 1 && getOperation()->hasAttr(kUnevenLossMark))
@@ -143,34 +143,34 @@ private:
 
   void warnOfUnevenLoss() {
     getOperation().emitWarning()
-        << "the loss, or a term of it, is no average over samples: a mean over what a micro-batch "
-           "counts (labels that are not ignored) within another function, or a root, a norm or a "
-           "variance over the batch, such as that of batch norms; a step puts it together from its "
+        << "the loss, or a term of it, is not an average over samples: it has a mean over counted "
+           "elements (labels that are not ignored) inside another function, or a root, a norm or a "
+           "variance over the batch (as in batch norms); a step combines it from "
         << int64_t(microBatches)
-        << " micro-batches (sums and counts are added up, all else is averaged), which differs "
-           "from the loss of the whole batch; --loss-average "
-           "micro-batch says that this is meant, --micro-batches 1 avoids it";
+        << " micro-batches (sums and counts are added, all other terms are averaged), which "
+           "differs from the loss of the whole batch; use --loss-average micro-batch if this is "
+           "intended, or --micro-batches 1 to avoid it";
   }
 
   void warnOfBatchNumber(Location where) {
     emitWarning(where)
-        << "the model computes with the number of samples here, which is that of one of "
+        << "the model computes with the number of samples here, which is the number of one of "
         << int64_t(microBatches)
-        << " micro-batches and not that of the whole batch; --loss-average micro-batch says that "
-           "this is meant, --micro-batches 1 avoids it";
+        << " micro-batches and not of the whole batch; use --loss-average micro-batch if this is "
+           "intended, or --micro-batches 1 to avoid it";
   }
 
   void warnOfAmbiguousMean(Location where) {
     emitWarning(where)
-        << "the loss divides a sum over samples by a constant here (or multiplies it by one), "
-           "which is taken for their mean: a step averages it over its "
+        << "the loss multiplies or divides a sum over samples by a constant here, which is taken "
+           "for a mean over samples: a step averages it over its "
         << int64_t(microBatches)
-        << " micro-batches; --loss-average micro-batch says that this is meant; if the constant "
-           "counts no samples, give a micro-batch another number of them (--batch, or in the "
-           "export)";
+        << " micro-batches; use --loss-average micro-batch if this is intended; if the constant is "
+           "not the number of samples, change the number of samples per micro-batch (--batch, or "
+           "in the export)";
   }
 
-  /// The function of an entry on a stage (of what is not by stages: on a coordinate).
+  /// Returns the function of an entry on a stage, or on a coordinate for entries without stages.
   func::FuncOp find(StringRef entry, int64_t stage) {
     auto known = entries.find(entry);
     return known == entries.end() ? func::FuncOp() : known->second[stage];
@@ -181,7 +181,8 @@ private:
     return !phase || phase.getValue() == Phase::Forward;
   }
 
-  /// Without a loss the host calls forward, backward and update apart.
+  /// Returns true if the host calls forward, backward and update separately, as for programs
+  /// without a loss.
   static bool isDrivenByHost(func::FuncOp microBatch) {
     for (unsigned i = 0; i < microBatch.getNumResults(); ++i)
       if (!microBatch.getResultAttr(i, rank::kValueMark))
@@ -233,9 +234,8 @@ private:
   LogicalResult scheduleApart() {
     if (stages.getCount() > 1)
       return getOperation().emitError()
-             << "--loss none: the host calls forward and backward apart, which is not built yet "
-                "for "
-                "the stages of a pipeline; use a mesh without a pipeline axis";
+             << "--loss none: separate calls of forward and backward are not supported for the "
+                "stages of a pipeline; use a mesh without a pipeline axis";
     func::FuncOp microBatch = find("micro_batch", 0);
     ProgramBuilder program(getOperation(), "pp0", 0, "forward", bucketBytes);
     IRMapping values;
@@ -249,7 +249,7 @@ private:
     return success();
   }
 
-  /// One micro-batch through all stages.
+  /// Builds the programs of a forward-only entry: one micro-batch through all stages.
   void scheduleForward(StringRef entry, ArrayRef<func::FuncOp> functions) {
     schedules::PipelineSchedule table;
     table.placement = stages.placement;

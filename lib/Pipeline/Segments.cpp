@@ -15,7 +15,7 @@ Repetition findRepetition(ArrayRef<unsigned> classes, int64_t minUnit) {
   Repetition best;
   int64_t n = classes.size();
   for (int64_t unit = minUnit; 2 * unit <= n; ++unit) {
-    int64_t run = 0; // places before i that equal the one a unit later
+    int64_t run = 0; // positions before i that match the one `unit` later
     for (int64_t i = 0; i + unit <= n; ++i) {
       bool equal = i + unit < n && classes[i] == classes[i + unit];
       if (equal) {
@@ -75,8 +75,9 @@ private:
     }
   }
 
-  /// What a function does to its state alone (running statistics that decay, counters), and its
-  /// writes: they stand anywhere in the list, and run where their values meet others.
+  /// Finds ops that only process a function's state (decay of running statistics, counters), and
+  /// writes. Such ops stand anywhere in the list; they run in the segment where their values meet
+  /// other ops.
   void findStateOps() {
     for (Operation *op : forward) {
       auto producers =
@@ -92,8 +93,8 @@ private:
     }
   }
 
-  /// A write runs with what makes its value, else with what reads the variable, else in the block
-  /// that its path names.
+  /// Assigns a write to the segment that produces its value, else to a segment that reads the
+  /// variable, else to the block in its path.
   void assignStateOps() {
     assignFromUsers();
     DenseMap<Attribute, int64_t> readers;
@@ -116,10 +117,10 @@ private:
     assignFromUsers();
     for (Operation *op : forward)
       if (stateOps.contains(op))
-        segments.try_emplace(op, 0); // nothing uses it
+        segments.try_emplace(op, 0); // unused
   }
 
-  /// State ops run with the first of their users, as far as those have a segment.
+  /// Assigns state ops to the first segment of their users, as far as known.
   void assignFromUsers() {
     for (Operation *op : llvm::reverse(forward)) {
       if (!stateOps.contains(op) || segments.contains(op) || isa<WriteOp>(op))
@@ -133,8 +134,8 @@ private:
     }
   }
 
-  /// What follows from inputs and constants alone (masks, positions): it makes no layer, wherever
-  /// the model computes it.
+  /// Finds ops that depend only on inputs and constants (masks, positions). They do not begin a
+  /// layer, wherever the model computes them.
   DenseSet<Operation *> findEarlyOps() const {
     DenseSet<Operation *> early;
     DenseSet<Operation *> ofVariables; ///< cloneable ops that read
@@ -157,8 +158,9 @@ private:
     return early;
   }
 
-  /// A block gets a number where it is first met; each stretch outside of blocks its own. What is
-  /// early belongs to the first stretch, or is one of its own before the first block.
+  /// Numbers segments by module path, in order of first appearance. Each stretch between blocks
+  /// gets its own number. Early ops belong to the first stretch; if the first op is in a block,
+  /// they form a segment before it.
   DenseMap<Operation *, int64_t> numberByPath() {
     DenseMap<Operation *, int64_t> wanted;
     DenseSet<Operation *> early = findEarlyOps();
@@ -185,7 +187,7 @@ private:
       }
       wanted[op] = current;
     }
-    // Where one segment alone uses it (labels), it is of that.
+    // Early ops with a single user segment (labels) move there.
     for (Operation *op : llvm::reverse(forward)) {
       if (!early.contains(op))
         continue;
@@ -198,7 +200,8 @@ private:
     return wanted;
   }
 
-  /// Without module paths: the unit that repeats over the longest stretch of ops is the block.
+  /// Numbers segments without module paths: the sequence that repeats over the longest stretch is
+  /// the block.
   DenseMap<Operation *, int64_t> numberByRepetition() {
     SmallVector<Operation *> ops;
     SmallVector<unsigned> classes;
@@ -212,21 +215,21 @@ private:
       ops.push_back(op);
       classes.push_back(known.try_emplace(size_t(hash), known.size()).first->second);
     }
-    constexpr int64_t minUnit = 4; // a single linear layer is not worth a segment
+    constexpr int64_t minUnit = 4; // a linear layer alone is not worth a segment
     Repetition found = findRepetition(classes, minUnit);
     DenseMap<Operation *, int64_t> wanted;
     int64_t before = found.first > 0;
     for (auto [i, op] : llvm::enumerate(ops)) {
-      int64_t place = int64_t(i) - found.first;
-      if (found.unit == 0 || place < 0)
+      int64_t offset = int64_t(i) - found.first;
+      if (found.unit == 0 || offset < 0)
         wanted[op] = 0;
       else
-        wanted[op] = before + std::min(place / found.unit, found.count);
+        wanted[op] = before + std::min(offset / found.unit, found.count);
     }
     return wanted;
   }
 
-  /// The forward op that each origin stands for: marked so, or by its place in the list.
+  /// Returns the forward op that an origin mark names, by the mark or by index in the list.
   Operation *getOrigin(Operation *op) {
     auto origin = op->getAttrOfType<IntegerAttr>(kOriginMark);
     if (!origin)
@@ -239,8 +242,8 @@ private:
     return forwardByOrigin.lookup(origin.getInt());
   }
 
-  /// The segment that `op` is built for, at most `latest`. What is cloned into several segments
-  /// has its backward in each of them.
+  /// Returns the segment of the forward op of `op`, at most `latest`. An op that is cloned into
+  /// several segments has a backward in each of them.
   int64_t getOriginSegment(Operation *op, int64_t latest) {
     Operation *origin = getOrigin(op);
     auto it = segments.find(origin);
@@ -255,7 +258,8 @@ private:
     return std::min(segment, latest);
   }
 
-  /// A sum of cotangents that come from later segments alone is taken there: one value crosses.
+  /// Returns true for a sum of cotangents that all come from later segments. The sum is computed
+  /// there, so that one value crosses instead of several.
   bool isSumOfLaterOnes(Operation *op, int64_t segment) const {
     return isa<AddOp>(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
              return get(operand, true).value_or(segment) > segment;
@@ -277,7 +281,7 @@ private:
     }
   }
 
-  /// What every segment builds for itself is marked with the first one to run that uses it.
+  /// Marks ops that every segment clones with the first segment that uses them.
   void assignCloneables(bool ofBackward) {
     for (Operation *op : llvm::reverse(ofBackward ? backward : forward)) {
       if (!cloneable.contains(op))
@@ -294,7 +298,7 @@ private:
     }
   }
 
-  /// Numbers without gaps, in the same order.
+  /// Renumbers segments without gaps, in the same order.
   int64_t compress() {
     SmallVector<int64_t> used;
     for (auto &[op, segment] : segments)

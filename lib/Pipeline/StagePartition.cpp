@@ -1,9 +1,13 @@
 // Finds where a model's layers are cut into the stages of a pipeline.
 //
-// A chunk of every rank together is a round: a run of layers, of which each rank takes the next one
-// or more, from the front or, in every second round of a V, from the back. For given bounds of the
-// rounds the search walks over the ranks. Where the walk stands is how many layers of each round
-// are taken; a rank's load is the difference of the weights taken after it and before it.
+// One chunk of every rank together is called a round: a run of layers of which each rank takes the
+// next one or more. A round takes layers from the front or, in every second round of a V, from the
+// back. For given bounds of the rounds, the search walks over the ranks. A state of the walk is the
+// number of layers taken of each round. A rank's load is the weight taken after the rank minus the
+// weight taken before it.
+//
+// Example with a loop of 2 ranks and 2 chunks: stages 0 and 1 form round 0, stages 2 and 3 form
+// round 1. Rank 0 takes stages 0 and 2.
 #include "lib/Pipeline/StagePartition.h"
 #include "lib/Pipeline/LeastLoad.h"
 #include "shared/NearestNames.h"
@@ -22,18 +26,18 @@ using namespace llvm;
 namespace parashard::pipeline {
 namespace {
 
-/// A search with three chunks a rank or more is given up before a walk among more cells than these,
-/// which would take gigabytes.
+/// A search with three or more chunks per rank gives up if a walk has more cells than this limit;
+/// such a walk would need gigabytes.
 constexpr uint64_t kMostCells = uint64_t(1) << 20;
 
 constexpr int64_t kImpossible = std::numeric_limits<int64_t>::max();
 
-/// Bytes of two parts; real sums never overflow.
+/// Adds two byte counts. Sums of real byte counts never overflow.
 int64_t addBytes(int64_t a, int64_t b) {
   return a == kImpossible || b == kImpossible ? kImpossible : a + b;
 }
 
-/// The problem, and between which layers its cuts may be.
+/// The problem, and the allowed range of each cut.
 struct CutRules {
   explicit CutRules(const PartitionProblem &problem) : problem(problem) {
     for (int64_t stage = 0; stage < problem.placement.getNumStages(); ++stage) {
@@ -42,7 +46,7 @@ struct CutRules {
     }
   }
 
-  /// What a cut before layer `cut` sends where it begins `stage`.
+  /// Returns the bytes sent by a cut before layer `cut` that begins `stage`.
   int64_t getBytes(int64_t stage, int64_t cut) const {
     if (cut < first[stage] || cut > last[stage])
       return kImpossible;
@@ -51,7 +55,7 @@ struct CutRules {
   }
 
   PartitionProblem problem;
-  SmallVector<int64_t> first, last; ///< cuts, by the stage that they begin
+  SmallVector<int64_t> first, last; ///< range of cuts, by the stage that the cut begins
 };
 
 //===----------------------------------------------------------------------===//
@@ -65,19 +69,19 @@ struct Round {
   int64_t ranks = 1;
   bool backward = false;
 
-  /// The layer that is taken after `taken` others.
+  /// Returns the layer that follows `taken` layers.
   int64_t getLayer(int64_t taken) const { return backward ? end - 1 - taken : begin + taken; }
-  /// The first layer behind the cut after `taken` layers.
+  /// Returns the first layer after the cut that follows `taken` layers.
   int64_t getCut(int64_t taken) const { return backward ? end - taken : begin + taken; }
-  /// The stage that the cut behind `count` ranks begins.
+  /// Returns the stage that begins at the cut after `count` ranks.
   int64_t getStage(int64_t count) const { return firstStage + (backward ? ranks - count : count); }
-  /// How many more layers there are than one a rank.
+  /// Returns the number of layers minus the number of ranks.
   int64_t getSlack() const { return end - begin - ranks; }
 };
 
-/// For a round alone, the fewest bytes of the cuts behind rank r, at [r][ahead], when the first r
-/// ranks have taken r + ahead layers and no rank takes more than `mostLoad`. With other rounds
-/// beside it the ranks can take no more, so that this is a lower bound.
+/// The fewest bytes of the cuts after rank r, at [r][ahead], for a round alone: the first r ranks
+/// have taken r + ahead layers, and no rank takes more than `mostLoad`. Other rounds only reduce
+/// what ranks can take, so that this value is a lower bound.
 using BytesToGo = std::vector<std::vector<int64_t>>;
 BytesToGo findBytesToGo(const Round &round, const CutRules &rules, int64_t mostLoad) {
   ArrayRef<int64_t> weights = rules.problem.weights;
@@ -85,25 +89,25 @@ BytesToGo findBytesToGo(const Round &round, const CutRules &rules, int64_t mostL
   BytesToGo toGo(round.ranks + 1, std::vector<int64_t>(slack + 1, kImpossible));
   toGo[round.ranks][slack] = 0;
   for (int64_t rank = round.ranks - 1; rank >= 0; --rank) {
-    std::vector<int64_t> behind = toGo[rank + 1]; // with the cut after this rank
+    std::vector<int64_t> fromNext = toGo[rank + 1]; // with the cut after this rank
     for (int64_t ahead = 0; ahead <= slack && rank + 1 < round.ranks; ++ahead)
-      behind[ahead] = addBytes(
-          behind[ahead], rules.getBytes(round.getStage(rank + 1), round.getCut(rank + 1 + ahead)));
+      fromNext[ahead] = addBytes(fromNext[ahead], rules.getBytes(round.getStage(rank + 1),
+                                                                 round.getCut(rank + 1 + ahead)));
     for (int64_t ahead = 0; ahead <= slack; ++ahead) {
       int64_t load = 0;
       for (int64_t next = ahead; next <= slack; ++next) {
         load += weights[round.getLayer(rank + next)];
         if (load > mostLoad)
           break;
-        toGo[rank][ahead] = std::min(toGo[rank][ahead], behind[next]);
+        toGo[rank][ahead] = std::min(toGo[rank][ahead], fromNext[next]);
       }
     }
   }
   return toGo;
 }
 
-/// For a round alone whose ranks take from the front, the lexicographically first cuts among those
-/// with the fewest bytes, which `toGo` has.
+/// Returns the lexicographically first cuts with the fewest bytes, given by `toGo`, for a round
+/// alone whose ranks take from the front.
 SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
                                       const BytesToGo &toGo) {
   SmallVector<int64_t> cuts;
@@ -112,7 +116,7 @@ SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
     int64_t fewest = toGo[rank - 1][ahead];
     while (addBytes(rules.getBytes(round.getStage(rank), round.getCut(rank + ahead)),
                     toGo[rank][ahead]) != fewest)
-      ++ahead; // one within the load has the fewest, so that the first one is within it
+      ++ahead; // the first cut with the fewest bytes respects the load
     cuts.push_back(round.getCut(rank + ahead));
   }
   return cuts;
@@ -122,17 +126,17 @@ SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
 // The walk over the ranks
 //===----------------------------------------------------------------------===//
 
-/// Where the walk stands after some ranks.
+/// A state of the walk after some ranks.
 struct State {
-  int64_t cell;      ///< how many layers of each round are taken beyond one a rank, as one number
-  int64_t previous;  ///< the state that it was reached from, by its place in the column before
+  int64_t cell;      ///< layers of each round taken beyond one per rank, encoded as one number
+  int64_t previous;  ///< index of the source state in the previous column
   int64_t weight;    ///< of all layers taken
-  int64_t bytes = 0; ///< over the cuts so far
-  SmallVector<int32_t, 4> order; ///< by round, the place of its cuts among those of the column
+  int64_t bytes = 0; ///< of the cuts so far
+  SmallVector<int32_t, 4> order; ///< per round: rank of its cuts within the column
 };
 using Column = std::vector<State>;
 
-/// What walks share: their table, and how many states all of them looked at.
+/// Shared by all walks: the table of marks, and the number of states visited.
 struct Workspace {
   std::vector<int64_t> marks; ///< by cell; all -1 between uses
   int64_t visited = 0;
@@ -165,8 +169,8 @@ public:
 
   uint64_t getNumCells() const { return cells; }
 
-  /// The cuts of a partition with these bounds, or with any that follow them in lexicographic
-  /// order, come no earlier.
+  /// Returns lower bounds of the cuts of all partitions with these bounds, or with
+  /// lexicographically later bounds.
   SmallVector<int64_t> getFirstCuts() const {
     SmallVector<int64_t> cuts;
     for (int64_t stage = 1; stage < problem.placement.getNumStages(); ++stage)
@@ -174,20 +178,21 @@ public:
     return cuts;
   }
 
-  /// Whether no rank need take more than `load`.
+  /// Returns true if a partition exists in which no rank takes more than `load`.
   bool fitsLoad(int64_t load) {
     mostLoad = load;
     Column column = begin();
     for (int64_t rank = 0; rank < ranks && !column.empty(); ++rank) {
-      // Every cell is then reached from the state with the most weight first: once is enough.
+      // With the heaviest states first, one visit per cell is enough.
       llvm::sort(column, [](const State &a, const State &b) { return a.weight > b.weight; });
       column = advance(column, rank);
     }
     return !column.empty();
   }
 
-  /// The partition with these bounds in which no rank takes more than `load` with the fewest bytes,
-  /// up to `bytes`, and of those, the first; nothing where it cannot have cuts before `cuts`.
+  /// Returns the partition with these bounds that has the fewest bytes, at most `bytes`, and no
+  /// rank above `load`; among equals, the lexicographically first. Returns nullopt if there is
+  /// none, or none with cuts before `cuts`.
   std::optional<StagePartition> findBest(int64_t load, int64_t bytes, ArrayRef<int64_t> cuts) {
     mostLoad = load;
     mostBytes = bytes;
@@ -202,7 +207,7 @@ public:
     for (int64_t rank = 0; rank < ranks; ++rank) {
       Column column = advance(columns.back(), rank);
       orderCuts(columns.back(), column, rank + 1);
-      // Of the states that reach a cell, the first makes the best way to it.
+      // The first state that reaches a cell is then the best one.
       llvm::sort(column, [](const State &a, const State &b) {
         return std::tie(a.bytes, a.order) < std::tie(b.bytes, b.order);
       });
@@ -214,25 +219,25 @@ public:
   }
 
 private:
-  /// Where nothing is taken.
+  /// Returns the initial state: no layers taken.
   Column begin() {
     llvm::fill(ahead, 0);
     workspace.marks.resize(std::max<uint64_t>(workspace.marks.size(), cells), -1);
     return {{0, 0, 0, getBoundBytes(), SmallVector<int32_t, 4>(rounds.size())}};
   }
 
-  /// How many layers beyond one a rank can be taken.
+  /// Possible numbers of layers taken beyond one per rank.
   struct Range {
     int64_t least, most;
   };
-  /// Of a round, by the number of ranks: between none and all, what its cuts' rules say.
+  /// Returns the range after each number of ranks, by the round's size and the cut rules.
   std::vector<Range> findRanges(const Round &round) const {
     int64_t slack = round.getSlack();
     std::vector<Range> found = {{0, 0}};
     for (int64_t count = 1; count < ranks; ++count) {
       int64_t stage = round.getStage(count), nearest = round.getCut(count);
       int64_t first = rules.first[stage] - nearest, last = rules.last[stage] - nearest;
-      if (round.backward) // which goes on to earlier layers
+      if (round.backward) // the cut moves to earlier layers
         std::tie(first, last) = std::pair(-last, -first);
       found.push_back({std::max<int64_t>(first, 0), std::min(last, slack)});
     }
@@ -240,12 +245,14 @@ private:
     return found;
   }
 
-  /// How many layers of round `i` are taken in `cell` beyond one a rank, after `count` ranks.
+  /// Returns the number of layers of round `i` that `cell` takes beyond one per rank, after `count`
+  /// ranks.
   int64_t getAhead(int64_t cell, size_t i, int64_t count) const {
     return ranges[i][count].least + cell / strides[i] % sizes[i];
   }
 
-  /// Of the cuts between rounds: between two ranks, but where a V turns.
+  /// Returns the bytes of the cuts between rounds: zero where a V turns, as both stages are on one
+  /// rank.
   int64_t getBoundBytes() const {
     int64_t bytes = 0;
     for (size_t i = 1; i < rounds.size(); ++i)
@@ -253,7 +260,7 @@ private:
     return bytes;
   }
 
-  /// The cuts of a partition with the fewest bytes that each round can have come no earlier.
+  /// Returns lower bounds of the cuts of partitions with the fewest bytes, for each round alone.
   SmallVector<int64_t> getEarliestCuts() const {
     SmallVector<int64_t> cuts;
     for (Round round : rounds) {
@@ -265,7 +272,7 @@ private:
     return cuts;
   }
 
-  /// The fewest bytes that the cuts behind `rank` ranks have with `ahead` layers taken.
+  /// Returns a lower bound of the bytes of the cuts after `rank` ranks, with `ahead` layers taken.
   int64_t getBytesToGo(int64_t rank) const {
     int64_t bytes = 0;
     for (auto [i, toGo] : llvm::enumerate(bytesToGo))
@@ -273,14 +280,15 @@ private:
     return bytes;
   }
 
-  /// The states that `from` reaches when `rank` takes its layers, each from the first that can.
+  /// Returns the states that `from` reaches after `rank` takes its layers. Each new state comes
+  /// from the first source that reaches it.
   Column advance(const Column &from, int64_t rank) {
     to.clear();
     touched.clear();
     ranksTaken = rank + 1;
-    for (auto [place, state] : llvm::enumerate(from)) {
+    for (auto [index, state] : llvm::enumerate(from)) {
       source = &state;
-      sourcePlace = place;
+      sourceIndex = index;
       reachFrom(state);
     }
     for (int64_t cell : touched)
@@ -289,7 +297,7 @@ private:
     return std::move(to);
   }
 
-  /// Reaches all cells that the source can, from the one with the fewest layers.
+  /// Reaches all cells that the source can reach, beginning with the fewest layers.
   void reachFrom(const State &state) {
     int64_t cell = 0, load = 0;
     for (size_t i = 0; i < rounds.size(); ++i) {
@@ -305,10 +313,10 @@ private:
     reach(0, cell, load);
   }
 
-  /// Reaches the cells that differ from `cell` in round `i` and those after it, all at least as far
-  /// in every round, within the source's load. A cell that a source of at least the same weight
-  /// reached before is left out together with what lies behind it: that source was within its load
-  /// there too, and reached it first.
+  /// Reaches the cells that take at least the layers of `cell` in round `i` and later rounds,
+  /// within the load. Skips a cell, and all cells beyond it, if an earlier source of at least the
+  /// same weight has reached the cell: that source also reached the cells beyond it, with a smaller
+  /// load.
   void reach(size_t i, int64_t cell, int64_t load) {
     int64_t first = ahead[i];
     for (;; cell += strides[i], ++ahead[i]) {
@@ -332,7 +340,7 @@ private:
     if (!isNew)
       return;
     touched.push_back(cell);
-    State state{cell, sourcePlace, source->weight + load, source->bytes, {}};
+    State state{cell, sourceIndex, source->weight + load, source->bytes, {}};
     if (ranksTaken < ranks)
       for (auto [i, round] : llvm::enumerate(rounds))
         state.bytes = addBytes(state.bytes, rules.getBytes(round.getStage(ranksTaken),
@@ -341,8 +349,8 @@ private:
       to.push_back(std::move(state));
   }
 
-  /// Whether the ranks to come can take what is left, and the bytes remain few enough, as far as
-  /// lower bounds tell.
+  /// Returns false if lower bounds show that the remaining ranks cannot take the remaining layers,
+  /// or that the bytes exceed the limit.
   bool canStillEnd(const State &state) const {
     if (__int128(remaining) - state.weight > __int128(mostLoad) * (ranks - ranksTaken))
       return false;
@@ -353,15 +361,15 @@ private:
     return problem.weights[rounds[i].getLayer(taken)];
   }
 
-  /// Numbers the states' cuts in each round, from that of their sources' cuts. A round taken from
-  /// the back has its newest cut in front.
+  /// Numbers the states by their cuts in each round, given the numbers of their sources. In a round
+  /// taken from the back, the newest cut comes first.
   void orderCuts(const Column &from, Column &column, int64_t rank) {
     using Key = std::pair<int64_t, int64_t>;
     std::vector<std::pair<Key, size_t>> keys(column.size());
     for (auto [i, round] : llvm::enumerate(rounds)) {
-      for (auto [place, state] : llvm::enumerate(column)) {
+      for (auto [index, state] : llvm::enumerate(column)) {
         Key key{from[state.previous].order[i], round.getCut(rank + getAhead(state.cell, i, rank))};
-        keys[place] = {round.backward ? Key{key.second, key.first} : key, place};
+        keys[index] = {round.backward ? Key{key.second, key.first} : key, index};
       }
       llvm::sort(keys);
       int32_t number = 0;
@@ -372,7 +380,7 @@ private:
     }
   }
 
-  /// The way to the only state in which all layers are taken.
+  /// Follows the sources back from the state in which all layers are taken.
   StagePartition trace(ArrayRef<Column> columns) const {
     const State *state = &columns.back().front();
     StagePartition partition;
@@ -401,17 +409,17 @@ private:
   std::vector<std::vector<Range>> ranges; ///< by round
   SmallVector<int64_t> sizes, strides;    ///< of rounds in a cell's number
   uint64_t cells = 1;
-  int64_t remaining; ///< weight at the beginning
+  int64_t remaining; ///< weight of all layers
 
   int64_t mostLoad = 0;
   int64_t mostBytes = kImpossible;
-  std::vector<BytesToGo> bytesToGo; ///< by round; none while only the load counts
+  std::vector<BytesToGo> bytesToGo; ///< by round; empty while only the load matters
 
-  // Of the step from one column to the next.
+  // Members used in a step from one column to the next.
   const State *source = nullptr;
-  int64_t sourcePlace = 0;
+  int64_t sourceIndex = 0;
   int64_t ranksTaken = 0;
-  SmallVector<int64_t> ahead; ///< by round, layers taken beyond one a rank
+  SmallVector<int64_t> ahead; ///< per round: layers taken beyond one per rank
   Column to;
   std::vector<int64_t> touched; ///< marked cells
 };
@@ -420,7 +428,7 @@ private:
 // The search over the bounds of the rounds
 //===----------------------------------------------------------------------===//
 
-/// A count with its noun.
+/// Returns a count with its noun, such as "1 layer" or "2 layers".
 std::string count(int64_t number, StringRef noun) {
   return (Twine(number) + " " + noun + (number == 1 ? "" : "s")).str();
 }
@@ -449,11 +457,11 @@ public:
     return createStringError(
         "the search for the best partition of " + count(layers, "layer") + " into " +
         describeStages(problem.placement) +
-        " is too large; give at most 2 chunks a rank, or the modules to cut at");
+        " is too large; use at most 2 chunks per rank, or name the modules to cut at");
   }
 
 private:
-  /// Walks with all bounds of the rounds, in lexicographic order, as long as `visit` returns true.
+  /// Visits all bounds of the rounds in lexicographic order while `visit` returns true.
   void walkAll(function_ref<bool(Walk &)> visit) {
     SmallVector<int64_t> bounds(chunks + 1);
     bounds[chunks] = layers;
@@ -469,8 +477,8 @@ private:
     } while (moveToNext(bounds));
   }
 
-  /// The first bounds with those before `from`, each round with a layer for every rank; false where
-  /// there are none.
+  /// Sets the bounds from index `from` on to their smallest values, with at least one layer per
+  /// rank in each round. Returns false if there are none.
   bool fill(MutableArrayRef<int64_t> bounds, int64_t from) const {
     for (int64_t i = from; i < chunks; ++i) {
       bounds[i] = std::max(bounds[i - 1] + ranks, rules.first[i * ranks]);
@@ -480,7 +488,7 @@ private:
     return true;
   }
 
-  /// The next bounds in lexicographic order.
+  /// Advances to the next bounds in lexicographic order. Returns false after the last ones.
   bool moveToNext(MutableArrayRef<int64_t> bounds) const {
     for (int64_t i = chunks - 1; i > 0; --i)
       if (++bounds[i] <= rules.last[i * ranks] && fill(bounds, i + 1))
@@ -488,7 +496,7 @@ private:
     return false;
   }
 
-  /// Bounds that do not improve on those before cost one walk.
+  /// Finds the smallest largest load. Bounds that do not improve on earlier ones cost one walk.
   int64_t findSmallestLoad() {
     int64_t least = getLeastLoad(problem);
     int64_t best = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
@@ -511,9 +519,9 @@ private:
     return best;
   }
 
-  /// A partition with the fewest bytes.
+  /// Finds a partition with the fewest bytes for a load.
   std::optional<StagePartition> findFewestBytes(int64_t load) {
-    // Of any partition, as each stage's load is bounded alone.
+    // Bounding each stage's load alone gives a lower bound of any partition's bytes.
     Round stages{0, layers, 0, ranks * chunks};
     int64_t least = findBytesToGo(stages, rules, load)[0][0];
     std::optional<StagePartition> best;
@@ -525,7 +533,7 @@ private:
     return best;
   }
 
-  /// The partition with these bytes whose cuts are the first.
+  /// Finds the partition with these bytes that has the lexicographically first cuts.
   std::optional<StagePartition> findFirst(int64_t load, int64_t bytes) {
     std::optional<StagePartition> best;
     walkAll([&](Walk &walk) {
@@ -539,22 +547,22 @@ private:
     return best;
   }
 
-  /// Leaves only cuts as near to those of an even split as all of them can be, in a partition with
-  /// the load and bytes of `found`.
+  /// Restricts the cut rules to the most even cuts that a partition with the load and bytes of
+  /// `found` can have.
   void keepCutsEven(int64_t load, StagePartition found) {
     std::vector<__int128> distances = getDistances();
-    auto getPlace = [&](const StagePartition &partition) {
+    auto getIndex = [&](const StagePartition &partition) {
       return llvm::lower_bound(distances, getDistance(partition.cuts)) - distances.begin();
     };
-    int64_t low = 0, high = getPlace(found);
-    // Where loads and bytes leave no choice, the first question answers all.
+    int64_t low = 0, high = getIndex(found);
+    // If loads and bytes leave no choice, the first probe decides.
     for (bool middle = false; low < high && !gaveUp; middle = !middle) {
-      int64_t place = middle ? (low + high) / 2 : high - 1;
-      boundDistance(distances[place]);
+      int64_t index = middle ? (low + high) / 2 : high - 1;
+      boundDistance(distances[index]);
       if (auto nearer = findAny(load, found.bytes))
-        high = getPlace(*nearer);
+        high = getIndex(*nearer);
       else
-        low = place + 1;
+        low = index + 1;
     }
     boundDistance(distances[low]);
   }
@@ -568,7 +576,7 @@ private:
     return found;
   }
 
-  /// The largest of any of the cuts.
+  /// Returns the largest distance of any of the cuts.
   __int128 getDistance(ArrayRef<int64_t> cuts) const {
     __int128 largest = 0;
     for (auto [i, cut] : llvm::enumerate(cuts))
@@ -576,8 +584,8 @@ private:
     return largest;
   }
 
-  /// By layer, how far a cut before it is from where an even split begins `stage`, in weight times
-  /// the number of stages.
+  /// Returns, for each layer, the distance between a cut before it and the even begin of `stage`,
+  /// in weight times the number of stages.
   SmallVector<__int128> getDistances(int64_t stage) const {
     int64_t total = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
     SmallVector<__int128> distances;
@@ -590,7 +598,7 @@ private:
     return distances;
   }
 
-  /// Of all cuts there can be.
+  /// Returns the sorted distances of all possible cuts.
   std::vector<__int128> getDistances() const {
     CutRules all(problem);
     std::set<__int128> distances;
@@ -625,28 +633,27 @@ private:
 
 Error checkPlacement(const Placement &placement, int64_t layers) {
   if (placement.ranks < 1)
-    return createStringError("a pipeline of " + Twine(placement.ranks) + " ranks; give at least 1");
+    return createStringError("a pipeline of " + Twine(placement.ranks) + " ranks; use at least 1");
   if (placement.chunks < 1)
-    return createStringError(Twine(placement.chunks) + " chunks a rank; give at least 1");
+    return createStringError(Twine(placement.chunks) + " chunks per rank; use at least 1");
   if (layers < 1)
     return createStringError("a model without layers has no stages");
   if (placement.ranks > layers / placement.chunks)
     return createStringError(describeStages(placement) + " of a model with " +
-                             count(layers, "layer") + "; give at most " + count(layers, "stage"));
+                             count(layers, "layer") + "; use at most " + count(layers, "stage"));
   return Error::success();
 }
 
-/// Numbers of at least 0 whose sum is one too; `of` says of what number i is.
-Error checkNumbers(ArrayRef<int64_t> numbers, StringRef what,
+/// Checks that numbers and their sum are at least 0. `of` describes the subject of number i.
+Error checkNumbers(ArrayRef<int64_t> numbers, StringRef noun,
                    function_ref<std::string(size_t)> of) {
   int64_t sum = 0;
   for (auto [i, number] : llvm::enumerate(numbers)) {
     if (number < 0)
-      return createStringError(what + " " + Twine(number) + " of " + of(i) +
+      return createStringError(noun + " " + Twine(number) + " of " + of(i) +
                                "; expected at least 0");
     if (AddOverflow(sum, number, sum) || sum == kImpossible)
-      return createStringError("the sum of " + what + "s up to that of " + of(i) +
-                               " is over 2^63 - 2");
+      return createStringError("the sum of " + noun + "s up to " + of(i) + " exceeds 2^63 - 2");
   }
   return Error::success();
 }
@@ -679,20 +686,20 @@ Expected<StagePartition> findPartition(const PartitionProblem &problem) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Whether the module `path` is `module` or within it.
+/// Returns true if the module `path` is `module` or inside it.
 bool isWithin(StringRef path, StringRef module) {
   return path.consume_front(module) && (path.empty() || path.front() == '.');
 }
 
-/// The layer that the module `name` begins at.
+/// Returns the first layer of the module `name`.
 Expected<int64_t> findFirstLayer(ArrayRef<std::string> layers, const std::string &name) {
   int64_t first = -1, last = -1;
   for (auto [i, layer] : llvm::enumerate(layers)) {
     if (!isWithin(layer, name))
       continue;
     if (first >= 0 && last + 1 != int64_t(i))
-      return createStringError("module '" + name + "' is in layers " + Twine(first) + " and " +
-                               Twine(i) + " with others between them; give the path of one layer");
+      return createStringError("module '" + name + "' holds layers " + Twine(first) + " and " +
+                               Twine(i) + " but not those between; give the path of one layer");
     first = first < 0 ? i : first;
     last = i;
   }
@@ -700,13 +707,14 @@ Expected<int64_t> findFirstLayer(ArrayRef<std::string> layers, const std::string
     return first;
   for (const std::string &layer : layers)
     if (!layer.empty() && isWithin(name, layer))
-      return createStringError("module '" + name + "' is a part of the layer '" + layer +
-                               "', which is not cut; give the path of a layer");
+      return createStringError("module '" + name + "' is inside the layer '" + layer +
+                               "', which cannot be cut; give the path of a layer");
   std::vector<std::string> named;
   for (const std::string &layer : layers)
     if (!layer.empty() && !llvm::is_contained(named, layer))
       named.push_back(layer);
-  return createStringError("no layer is the module '" + name + "'" + describeNearest(name, named));
+  return createStringError("no layer has the module path '" + name + "'" +
+                           describeNearest(name, named));
 }
 } // namespace
 
@@ -717,8 +725,8 @@ Expected<SmallVector<int64_t>> findCutsAtNames(ArrayRef<std::string> layers,
     return std::move(error);
   int64_t expected = placement.getNumStages() - 1;
   if (int64_t(names.size()) != expected)
-    return createStringError(describeStages(placement) + " are cut at " + Twine(expected) +
-                             " modules, given " + Twine(names.size()));
+    return createStringError(describeStages(placement) + " need " + Twine(expected) +
+                             " modules to cut at, got " + Twine(names.size()));
   SmallVector<int64_t> cuts;
   for (auto [i, name] : llvm::enumerate(names)) {
     Expected<int64_t> cut = findFirstLayer(layers, name);
@@ -726,15 +734,15 @@ Expected<SmallVector<int64_t>> findCutsAtNames(ArrayRef<std::string> layers,
       return cut.takeError();
     if (*cut == 0)
       return createStringError("module '" + name +
-                               "' is the model's first layer, which needs no cut; leave it out");
+                               "' is the model's first layer, which needs no cut; remove the name");
     if (llvm::is_contained(names.take_front(i), name))
       return createStringError("module '" + name + "' is given twice; give each module once");
     if (!cuts.empty() && cuts.back() == *cut)
       return createStringError("modules '" + names[i - 1] + "' and '" + name +
-                               "' begin at the same layer; give one of them");
+                               "' begin at the same layer; remove one of them");
     if (!cuts.empty() && cuts.back() > *cut)
       return createStringError("module '" + name + "' comes before '" + names[i - 1] +
-                               "' in the model; give the modules in its order");
+                               "' in the model; give the modules in model order");
     cuts.push_back(*cut);
   }
   return cuts;

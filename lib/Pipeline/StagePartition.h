@@ -1,4 +1,4 @@
-// Where a model's layers are cut into the stages of a pipeline.
+// Chooses where a model's layers are cut into the stages of a pipeline.
 #ifndef PARASHARD_LIB_PIPELINE_STAGEPARTITION_H
 #define PARASHARD_LIB_PIPELINE_STAGEPARTITION_H
 
@@ -14,45 +14,49 @@ namespace parashard::pipeline {
 using schedules::Placement;
 using schedules::PlacementKind;
 
-/// What is cut: layers (segments) in the model's order, and the pipeline that they go to. The lists
-/// are the caller's.
+/// Layers (segments) in the model's order, and the pipeline that they are assigned to. The caller
+/// owns the lists.
 struct PartitionProblem {
-  llvm::ArrayRef<int64_t> weights; ///< of each layer, at least 0: 1, elements, flops
-  llvm::ArrayRef<int64_t> bytes;   ///< i: sent to another rank by a cut between layers i and i + 1
+  llvm::ArrayRef<int64_t> weights; ///< per layer, at least 0: 1, elements, flops
+  llvm::ArrayRef<int64_t> bytes;   ///< [i]: bytes sent by a cut between layers i and i + 1
   Placement placement;
-  /// Looked at before a search with 3 chunks a rank or more is given up: about a minute.
+  /// States to visit before a search with 3 or more chunks per rank gives up: about a minute.
   int64_t mostStates = int64_t(1) << 28;
 };
 
-/// Stages as runs of layers, at least one each.
+/// Stages as runs of layers, with at least one layer each.
 struct StagePartition {
-  /// The first layer of each stage but the first: one less than there are stages.
+  /// The first layer of each stage except stage 0.
   llvm::SmallVector<int64_t> cuts;
-  int64_t largestLoad = 0; ///< the largest weight of a rank, over all of its stages
-  int64_t bytes = 0;       ///< over all cuts whose two stages are on different ranks
+  int64_t largestLoad = 0; ///< largest weight of a rank, over all of its stages
+  int64_t bytes = 0;       ///< sent at cuts between different ranks
 };
 
-/// The partition whose largest load is the smallest; among those, one with the fewest bytes; among
-/// those, one whose cuts are as near to those of an even split as all of them can be: the largest
-/// distance, in weight, of the cut before stage s from s / stages of all weight is the smallest;
-/// among those, the one whose list of cuts is the first in lexicographic order.
+/// Returns the partition with the smallest largest load. Ties are resolved in this order:
+/// - the fewest bytes;
+/// - the most even cuts: the largest distance, in weight, between the cut before stage s and s /
+///   stages of the total weight is the smallest;
+/// - the lexicographically first list of cuts.
 ///
-/// Exact. With c chunks a rank and s layers more than stages, a search for one load looks at up to
-/// ranks * C(s + 2c - 1, 2c - 1) states: 10^6 for 96 layers on 16 ranks in 2 chunks, 10^8 in 4.
-/// With up to 2 chunks it always ends; with more it may be given up. Models of equal blocks with
-/// another first and last layer need little of it in any number of chunks.
+/// Example: weights 1 1 1 1 4 on 2 ranks with 1 chunk each give the cut 4, with loads 4 and 4.
 ///
-/// Errors: counts below 1, more stages than layers, negative weights or bytes, lists whose lengths
-/// do not go together, sums over 2^63 - 2, and a search that is given up.
+/// The search is exact. With c chunks per rank and s more layers than stages, a search for one load
+/// visits at most ranks * C(s + 2c - 1, 2c - 1) states: 10^6 for 96 layers on 16 ranks in 2 chunks,
+/// 10^8 in 4 chunks. With up to 2 chunks the search always ends; with more it may give up. Models
+/// of equal blocks with a different first and last layer need few states for any number of chunks.
+///
+/// Fails for counts below 1, more stages than layers, negative weights or bytes, lists whose
+/// lengths do not match, sums over 2^63 - 2, and a search that gives up.
 llvm::Expected<StagePartition> findPartition(const PartitionProblem &problem);
 
-/// The cuts before the modules `names`, for as many stages as `placement` has. `layers` are the
-/// module paths of the layers in the model's order, empty where a layer has none. A name is the
-/// path of a layer or of a module that holds layers, one after the other: the cut is before the
-/// first of them.
+/// Returns the cuts before the modules `names`, one per stage of `placement` except stage 0.
+/// `layers` are the module paths of the layers in the model's order, empty for a layer without a
+/// path. A name is the path of a layer, or of a module that holds consecutive layers; the cut is
+/// before the first of them.
 ///
-/// Errors: another number of names than stages - 1, a name of no layer (with the nearest ones) or
-/// of layers apart, of the first layer, a layer named twice, names out of order.
+/// Fails if the number of names is not stages - 1, if a name matches no layer (the error lists the
+/// nearest names), non-consecutive layers or the first layer, if a layer is named twice, and if
+/// names are out of order.
 llvm::Expected<llvm::SmallVector<int64_t>> findCutsAtNames(llvm::ArrayRef<std::string> layers,
                                                            llvm::ArrayRef<std::string> names,
                                                            const Placement &placement);

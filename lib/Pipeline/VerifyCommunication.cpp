@@ -1,4 +1,4 @@
-// Matches sends with receives, and runs the programs' communication to its end.
+// Matches sends with receives, and executes the programs' communication symbolically.
 #include "lib/Pipeline/VerifyCommunication.h"
 #include "llvm/ADT/StringExtras.h"
 #include <deque>
@@ -23,13 +23,14 @@ bool mayWrite(Operation *op, FlatSymbolRefAttr variable) {
 }
 
 namespace {
-/// One communication: a message or a reduction among coordinates, or a collective of one.
+/// One communication: a message, a reduction among coordinates, or a collective within one
+/// coordinate.
 struct Entry {
-  std::map<int64_t, Operation *> ops; ///< what each member has of it, by coordinate
+  std::map<int64_t, Operation *> ops; ///< the op of each member, by coordinate
   std::vector<int64_t> members;
 };
 
-/// A coordinate's next op, and what it has started that is not over, by queue and in order.
+/// A coordinate's next op, and its started entries that are not complete, by queue and in order.
 struct State {
   int64_t coordinate;
   Block::iterator next, end;
@@ -60,28 +61,29 @@ public:
   }
 
 private:
-  /// A place in the queue from one coordinate to another.
-  struct Place {
+  /// A position in the queue from one coordinate to another.
+  struct Position {
     std::string queue;
     int64_t from, to, number;
-    auto operator<=>(const Place &) const = default;
+    auto operator<=>(const Position &) const = default;
   };
-  using Reduction = std::tuple<std::string, std::vector<int64_t>, int64_t>; ///< and its number
+  using Reduction = std::tuple<std::string, std::vector<int64_t>, int64_t>; ///< and number
 
   LogicalResult collect(int64_t coordinate, Operation *op) {
     Entry *entry = nullptr;
     if (auto send = dyn_cast<rank::SendOp>(op)) {
-      Place place{send.getQueue().str(), coordinate, int64_t(send.getPp()), 0};
-      place.number = counts[{coordinate, place.queue, place.to}]++;
-      entry = &messages[place];
-      entry->members = {place.from, place.to};
+      Position position{send.getQueue().str(), coordinate, int64_t(send.getPp()), 0};
+      position.number = counts[{coordinate, position.queue, position.to}]++;
+      entry = &messages[position];
+      entry->members = {position.from, position.to};
     } else if (auto recv = dyn_cast<rank::RecvOp>(op)) {
-      Place place{recv.getQueue().str(), int64_t(recv.getPp()), coordinate, 0};
-      place.number = counts[{coordinate, place.queue, place.from}]++;
-      entry = &messages[place];
-      entry->members = {place.from, place.to};
+      Position position{recv.getQueue().str(), int64_t(recv.getPp()), coordinate, 0};
+      position.number = counts[{coordinate, position.queue, position.from}]++;
+      entry = &messages[position];
+      entry->members = {position.from, position.to};
     } else if (auto start = dyn_cast<rank::StartOp>(op)) {
-      // Ranks of one coordinate run alike: over axes none is missing, but its queue may be blocked.
+      // Ranks of one coordinate run the same program, so that no member of a collective over axes
+      // is missing. Its queue may still be blocked.
       std::vector<int64_t> members = start.getOverPp().value_or(ArrayRef(coordinate)).vec();
       int64_t number = reductionCounts[{coordinate, start.getQueue().str(), members}]++;
       entry = &reductions[{start.getQueue().str(), members, number}];
@@ -109,22 +111,22 @@ private:
     return send ? send.getOperand().getType() : op->getResult(0).getType();
   }
 
-  LogicalResult verifyMessage(const Place &place, const Entry &entry) {
-    std::string way = "queue \"" + place.queue + "\" from pipeline coordinate " +
-                      std::to_string(place.from) + " to " + std::to_string(place.to);
+  LogicalResult verifyMessage(const Position &position, const Entry &entry) {
+    std::string way = "queue \"" + position.queue + "\" from pipeline coordinate " +
+                      std::to_string(position.from) + " to " + std::to_string(position.to);
     if (entry.ops.size() < 2) {
       Operation *only = entry.ops.begin()->second;
       return only->emitOpError("(scheduled_c7) is entry ")
-             << place.number << " of " << way << ", which the other one has not: " << describe(only)
+             << position.number << " of " << way << " on one side only: " << describe(only)
              << " is " << (isa<rank::SendOp>(only) ? "never received" : "never sent");
     }
-    Operation *send = entry.ops.at(place.from), *recv = entry.ops.at(place.to);
+    Operation *send = entry.ops.at(position.from), *recv = entry.ops.at(position.to);
     bool isSame = describe(send) == describe(recv) && getMessageType(send) == getMessageType(recv);
     if (isSame && isa<rank::SendOp>(send) && isa<rank::RecvOp>(recv))
       return success();
     InFlightDiagnostic error = recv->emitOpError("(scheduled_c7) receives ")
                                << describe(recv) << ", " << getMessageType(recv) << ", as entry "
-                               << place.number << " of " << way << "; what is sent there is "
+                               << position.number << " of " << way << ", but the entry sent is "
                                << describe(send) << ", " << getMessageType(send);
     error.attachNote(send->getLoc()) << "sent here";
     return error;
@@ -144,24 +146,25 @@ private:
     for (int64_t member : entry.members) {
       auto known = entry.ops.find(member);
       if (known == entry.ops.end())
-        return first.emitOpError("(scheduled_c9) is a reduction over pipeline coordinates ")
-               << ArrayRef<int64_t>(entry.members) << " that " << member << " does not start";
+        return first.emitOpError("(scheduled_c9) reduces over pipeline coordinates ")
+               << ArrayRef<int64_t>(entry.members) << ", but coordinate " << member
+               << " does not start it";
       auto other = cast<rank::StartOp>(known->second);
       if (TypeRange(other.getOperands()) == TypeRange(first.getOperands()) &&
           other.getKindAttr() == first.getKindAttr() &&
           other->getAttr(rank::kReducedMark) == first->getAttr(rank::kReducedMark))
         continue;
       InFlightDiagnostic error = other.emitOpError("(scheduled_c9) reduces ")
-                                 << describeReduced(other) << "; the same entry of queue \""
+                                 << describeReduced(other) << ", but the same entry of queue \""
                                  << first.getQueue() << "\" reduces " << describeReduced(first)
                                  << " on pipeline coordinate " << entry.ops.begin()->first;
-      error.attachNote(first.getLoc()) << "there";
+      error.attachNote(first.getLoc()) << "other reduction here";
       return error;
     }
     return success();
   }
 
-  //===--- to the end ---===//
+  //===--- deadlock ---===//
 
   LogicalResult runToEnd() {
     for (auto &[coordinate, program] : byCoordinate)
@@ -188,7 +191,7 @@ private:
     return op->getAttrOfType<StringAttr>("queue").str();
   }
 
-  /// What a coordinate waits for; null where it does not.
+  /// Returns the entry that a coordinate waits for, or null.
   Entry *getAwaited(State &state) {
     auto wait = state.isAtEnd() ? rank::WaitOp() : dyn_cast<rank::WaitOp>(*state.next);
     Operation *started = wait ? wait.getToken().getDefiningOp() : nullptr;
@@ -217,14 +220,14 @@ private:
       states.at(coordinate).queues[getQueue(op)].pop_front();
   }
 
-  /// The entry of `self` that keeps `entry` from completing: itself, or the first of its queue.
+  /// Returns the entry of `self` that keeps `entry` from completing: the first of its queue.
   const Entry &findFirst(const Entry &entry, int64_t self) {
     auto &pending = states.at(self).queues[getQueue(entry.ops.at(self))];
     return pending.empty() ? entry : *pending.front();
   }
 
-  /// A coordinate that has to move before an entry completes: one that has not started it, or has
-  /// others in front of it.
+  /// Returns a coordinate that must advance before an entry completes: it has not started the
+  /// entry, or has earlier entries in the queue.
   int64_t findCulprit(const Entry &awaited, int64_t self) {
     const Entry &entry = findFirst(awaited, self);
     for (const auto &[coordinate, op] : entry.ops) {
@@ -242,11 +245,11 @@ private:
 
   std::string describeFirst(const Entry &entry, int64_t coordinate) {
     const Entry &first = findFirst(entry, coordinate);
-    return &first == &entry ? "" : " behind " + describeAwaited(first.ops.at(coordinate));
+    return &first == &entry ? "" : " after " + describeAwaited(first.ops.at(coordinate));
   }
 
   LogicalResult reportDeadlock(int64_t from) {
-    // Who waits for whom, until somebody comes again.
+    // Follows who waits for whom until a coordinate repeats.
     std::vector<int64_t> chain;
     int64_t at = from;
     while (!llvm::is_contained(chain, at) && getAwaited(states.at(at))) {
@@ -266,13 +269,13 @@ private:
       error.attachNote(op->getLoc())
           << "pipeline coordinate " << coordinate << " waits for " << describeAwaited(op)
           << " in queue \"" << getQueue(op) << "\"" << describeFirst(*entry, coordinate)
-          << ", which coordinate " << findCulprit(*entry, coordinate) << " has not come to";
+          << ", which coordinate " << findCulprit(*entry, coordinate) << " has not reached";
     }
     return error;
   }
 
   std::map<int64_t, rank::ProgramOp> byCoordinate;
-  std::map<Place, Entry> messages;
+  std::map<Position, Entry> messages;
   std::map<Reduction, Entry> reductions;
   std::map<std::tuple<int64_t, std::string, int64_t>, int64_t> counts;
   std::map<std::tuple<int64_t, std::string, std::vector<int64_t>>, int64_t> reductionCounts;

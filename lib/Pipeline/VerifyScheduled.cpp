@@ -1,4 +1,4 @@
-// The pass ps-verify-scheduled: tokens, queues, and uses after waits.
+// Implements ps-verify-scheduled: checks waits, queues, offloaded variables and communication.
 #include "dialects/ps/VerifyModule.h"
 #include "lib/IR/Stages.h"
 #include "lib/Partition/PipelineAxis.h"
@@ -14,18 +14,18 @@ namespace parashard::ps {
 #include "lib/Pipeline/Passes.h.inc"
 
 namespace {
-/// Nothing uses a value before that wait; `what` it would use.
-LogicalResult verifyUsesAfter(rank::WaitOp wait, Value value, StringRef what) {
+/// Checks that no op uses a value before its wait; reports `message` otherwise.
+LogicalResult verifyUsesAfter(rank::WaitOp wait, Value value, StringRef message) {
   for (Operation *user : value.getUsers())
     if (user->isBeforeInBlock(wait)) {
-      InFlightDiagnostic error = user->emitOpError() << what;
+      InFlightDiagnostic error = user->emitOpError() << message;
       error.attachNote(wait.getLoc()) << "waited for here";
       return error;
     }
   return success();
 }
 
-/// What is started is waited for, and its results are used after that.
+/// Checks that a started collective is waited for, and that its results are used after the wait.
 LogicalResult verifyWaits(rank::StartOp start) {
   rank::WaitOp wait = findWait(start.getToken());
   if (!wait)
@@ -37,15 +37,15 @@ LogicalResult verifyWaits(rank::StartOp start) {
   return success();
 }
 
-/// What is received is used after its wait.
+/// Checks that a received value is used after its wait.
 LogicalResult verifyReceive(rank::RecvOp recv) {
   rank::WaitOp wait = findWait(recv.getToken());
   return wait ? verifyUsesAfter(wait, recv.getResult(),
-                                "(scheduled_c2) uses what is received before its wait")
+                                "(scheduled_c2) uses a received value before its wait")
               : success();
 }
 
-/// What segments add to a variable is added in the order of the micro-batches.
+/// Checks that segments add to a variable in the order of the micro-batches.
 LogicalResult verifyOrderOfSums(rank::ProgramOp program, const SymbolTable &symbols) {
   llvm::DenseMap<Attribute, rank::RunOp> last;
   for (auto run : program.getBody().getOps<rank::RunOp>()) {
@@ -63,7 +63,7 @@ LogicalResult verifyOrderOfSums(rank::ProgramOp program, const SymbolTable &symb
                         microBatch.getInt()) {
         InFlightDiagnostic error = run.emitOpError("(scheduled_c10) adds micro-batch ")
                                    << microBatch.getInt() << " to \"" << symbol.getValue()
-                                   << "\" after a later one; sums are in ascending order";
+                                   << "\" after a later micro-batch; sums are in ascending order";
         error.attachNote(before.getLoc()) << "added here";
         return error;
       }
@@ -73,7 +73,7 @@ LogicalResult verifyOrderOfSums(rank::ProgramOp program, const SymbolTable &symb
   return success();
 }
 
-/// What travels is left alone until the wait.
+/// Checks that no op writes a variable while a collective reads it.
 LogicalResult verifyVariables(rank::StartOp start) {
   for (Value operand : start.getOperands()) {
     auto read = operand.getDefiningOp<ReadOp>();
@@ -82,9 +82,10 @@ LogicalResult verifyVariables(rank::StartOp start) {
     for (Operation *op = read->getNextNode(); op != findWait(start.getToken());
          op = op->getNextNode())
       if (mayWrite(op, read.getVariableAttr())) {
-        InFlightDiagnostic error = op->emitOpError("(scheduled_c6) may write \"")
-                                   << read.getVariableAttr().getValue()
-                                   << "\", which a collective reads that is not waited for yet";
+        InFlightDiagnostic error =
+            op->emitOpError("(scheduled_c6) may write \"")
+            << read.getVariableAttr().getValue()
+            << "\" while a collective reads it; wait for the collective first";
         error.attachNote(start.getLoc()) << "started here";
         return error;
       }
@@ -92,7 +93,7 @@ LogicalResult verifyVariables(rank::StartOp start) {
   return success();
 }
 
-//===--- what lies in the host's memory -----------------------------------===//
+//===--- variables in host memory -----------------------------------------===//
 
 bool isInHost(const SymbolTable &symbols, FlatSymbolRefAttr symbol) {
   auto variable = symbols.lookup<VariableOp>(symbol.getValue());
@@ -101,10 +102,10 @@ bool isInHost(const SymbolTable &symbols, FlatSymbolRefAttr symbol) {
 
 InFlightDiagnostic refuseUse(Operation *op, FlatSymbolRefAttr symbol) {
   return op->emitOpError("(scheduled_c11) uses ")
-         << symbol << ", which lies in the host's memory and is not staged for it; run ps-offload";
+         << symbol << ", which is in host memory and not fetched for this op; run ps-offload";
 }
 
-/// Nothing but rank.fetch reaches a variable in the host's memory.
+/// Checks that only rank.fetch, and runs with the fetched copy, use a variable in host memory.
 LogicalResult verifyUse(Operation &op, const SymbolTable &symbols) {
   auto check = [&](FlatSymbolRefAttr symbol) -> LogicalResult {
     return isInHost(symbols, symbol) ? LogicalResult(refuseUse(&op, symbol)) : success();
@@ -120,29 +121,29 @@ LogicalResult verifyUse(Operation &op, const SymbolTable &symbols) {
   return success();
 }
 
-/// What is staged is used between the wait for it and its way back, of which there is one.
+/// Checks that a fetched variable is used between the wait for its fetch and its only offload.
 LogicalResult verifyStaged(rank::FetchOp fetch, OpResult staged, rank::WaitOp wait) {
   FlatSymbolRefAttr symbol = fetch.getVariable(staged);
   rank::OffloadOp back;
   for (Operation *user : staged.getUsers())
     if (auto offload = dyn_cast<rank::OffloadOp>(user)) {
       if (back)
-        return offload.emitOpError("(scheduled_c13) brings ") << symbol << " back a second time";
+        return offload.emitOpError("(scheduled_c13) offloads ") << symbol << " a second time";
       back = offload;
     }
   if (!back)
-    return fetch.emitOpError("(scheduled_c13) fetches ") << symbol << ", which is not brought back";
+    return fetch.emitOpError("(scheduled_c13) fetches ") << symbol << ", but never offloads it";
   if (!findWait(back.getToken()))
     return back.emitOpError("(scheduled_c1) is never waited for");
   for (Operation *user : staged.getUsers())
     if (user->isBeforeInBlock(wait) || (user != back && back->isBeforeInBlock(user)))
       return user->emitOpError("(scheduled_c12) uses ")
-             << symbol << " before the wait for it, or after it is brought back";
+             << symbol << " before the wait for its fetch or after its offload";
   return success();
 }
 
 LogicalResult verifyFetches(rank::ProgramOp program, const SymbolTable &symbols) {
-  llvm::DenseMap<Attribute, rank::WaitOp> back; ///< of the last way back of each variable
+  llvm::DenseMap<Attribute, rank::WaitOp> back; ///< wait of each variable's last offload
   for (Operation &op : program.getBody().front()) {
     if (failed(verifyUse(op, symbols)))
       return failure();
@@ -157,10 +158,10 @@ LogicalResult verifyFetches(rank::ProgramOp program, const SymbolTable &symbols)
       FlatSymbolRefAttr symbol = fetch.getVariable(staged);
       if (!isInHost(symbols, symbol))
         return fetch.emitOpError("(scheduled_c11) fetches ")
-               << symbol << ", which does not lie in the host's memory";
+               << symbol << ", which is not in host memory";
       if (rank::WaitOp last = back.lookup(symbol); last && !last->isBeforeInBlock(fetch))
         return fetch.emitOpError("(scheduled_c13) fetches ")
-               << symbol << " before it is known to be back";
+               << symbol << " before the wait for its last offload";
       if (failed(verifyStaged(fetch, staged, wait)))
         return failure();
       for (Operation *user : staged.getUsers())
@@ -171,7 +172,8 @@ LogicalResult verifyFetches(rank::ProgramOp program, const SymbolTable &symbols)
   return success();
 }
 
-/// What is stashed is there when it is asked for, and back when it is used.
+/// Checks that an unstash starts after the wait for its stash, and that its results are used after
+/// its wait.
 LogicalResult verifyUnstash(rank::UnstashOp unstash) {
   rank::WaitOp back = findWait(unstash.getToken());
   if (!back)
@@ -179,11 +181,12 @@ LogicalResult verifyUnstash(rank::UnstashOp unstash) {
   for (Value held : unstash.getOperands()) {
     rank::WaitOp gone = findWait(held.getDefiningOp<rank::StashOp>().getToken());
     if (gone && !gone->isBeforeInBlock(unstash))
-      return unstash.emitOpError("(scheduled_c14) asks for values before the wait for their stash");
+      return unstash.emitOpError(
+          "(scheduled_c14) unstashes values before the wait for their stash");
   }
   for (Value result : unstash.getResults())
     if (failed(verifyUsesAfter(back, result,
-                               "(scheduled_c14) uses what is unstashed before the wait for it")))
+                               "(scheduled_c14) uses an unstashed value before its wait")))
       return failure();
   return success();
 }
@@ -194,9 +197,8 @@ LogicalResult verifyStashes(rank::ProgramOp program) {
       return stash.emitOpError("(scheduled_c1) is never waited for");
     for (Value held : stash.getResults())
       if (!held.hasOneUse() || !isa<rank::UnstashOp>(*held.user_begin()))
-        return stash.emitOpError(
-            "(scheduled_c14) has a result that is not unstashed once, and used "
-            "by nothing else");
+        return stash.emitOpError("(scheduled_c14) has a result that is not used exactly once, "
+                                 "by a rank.unstash");
   }
   for (auto unstash : program.getBody().getOps<rank::UnstashOp>())
     if (failed(verifyUnstash(unstash)))
@@ -204,36 +206,37 @@ LogicalResult verifyStashes(rank::ProgramOp program) {
   return success();
 }
 
-/// Entries of a queue are waited for in the order in which they were started.
+/// Checks that entries of a queue are waited for in the order in which they were started.
 LogicalResult verifyQueues(rank::ProgramOp program) {
   llvm::StringMap<rank::WaitOp> last;
   for (auto start : program.getBody().getOps<rank::StartOp>()) {
     rank::WaitOp wait = findWait(start.getToken());
     rank::WaitOp &before = last[start.getQueue()];
     if (before && wait->isBeforeInBlock(before))
-      return wait.emitOpError("(scheduled_c3) is before the wait of an earlier entry of queue \"")
+      return wait.emitOpError("(scheduled_c3) precedes the wait of an earlier entry of queue \"")
              << start.getQueue() << "\"";
     before = wait;
   }
   return success();
 }
 
-/// An input of a micro-batch lies in one place.
+/// Checks that an input of a micro-batch is read by one op.
 LogicalResult verifyInputs(rank::ProgramOp program) {
   llvm::DenseMap<std::pair<StringRef, int64_t>, rank::InputOp> known;
   for (auto input : program.getBody().getOps<rank::InputOp>()) {
     auto [it, isNew] = known.try_emplace({input.getInput(), input.getMicroBatch()}, input);
     if (isNew)
       continue;
-    InFlightDiagnostic error = input.emitOpError("(scheduled_c5) is read as another part or type "
-                                                 "before");
+    InFlightDiagnostic error =
+        input.emitOpError("(scheduled_c5) reads an input that is also read with another sharding "
+                          "or type");
     error.attachNote(it->second.getLoc()) << "read here";
     return error;
   }
   return success();
 }
 
-/// Every pipeline coordinate has one program of an entry.
+/// Checks that every pipeline coordinate has one program of an entry.
 LogicalResult verifyCoordinates(StringRef entry, ArrayRef<rank::ProgramOp> programs) {
   std::map<int64_t, rank::ProgramOp> byCoordinate;
   for (rank::ProgramOp program : programs) {
@@ -243,14 +246,14 @@ LogicalResult verifyCoordinates(StringRef entry, ArrayRef<rank::ProgramOp> progr
     InFlightDiagnostic error =
         program.emitOpError("(scheduled_c17) is a second program of entry \"")
         << entry << "\" for pipeline coordinate " << program.getPp();
-    error.attachNote(known->second.getLoc()) << "the first one";
+    error.attachNote(known->second.getLoc()) << "first program here";
     return error;
   }
   rank::ProgramOp first = programs.front();
   for (int64_t coordinate = 0; coordinate < rank::getPipelineSize(first); ++coordinate)
     if (!byCoordinate.count(coordinate))
       return first.emitOpError("(scheduled_c17) has no counterpart for pipeline coordinate ")
-             << coordinate << ", which needs a program of entry \"" << entry << "\" as well";
+             << coordinate << ", which also needs a program of entry \"" << entry << "\"";
   return success();
 }
 
@@ -283,7 +286,7 @@ struct VerifyScheduledPass : impl::VerifyScheduledPassBase<VerifyScheduledPass> 
       return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function->hasAttr(rank::kStageMark)) {
-        function.emitOpError("(scheduled_c4) a stage function is left; run ps-schedule");
+        function.emitOpError("(scheduled_c4) is a stage function; run ps-schedule");
         return signalPassFailure();
       }
   }

@@ -237,7 +237,7 @@ TEST(Partition, ASearchThatIsTooLargeIsGivenUp) {
   problem.mostStates = 100000;
   EXPECT_EQ(getError(findPartition(problem)),
             "the search for the best partition of 96 layers into 12 stages (4 ranks x 3 chunks) is "
-            "too large; give at most 2 chunks a rank, or the modules to cut at");
+            "too large; use at most 2 chunks per rank, or name the modules to cut at");
   problem.placement.chunks = 2;
   EXPECT_EQ(getError(findPartition(problem)), "no error");
 }
@@ -256,14 +256,14 @@ std::string getPartitionError(const Numbers &weights, const Numbers &bytes, int6
 TEST(Partition, CountsAreChecked) {
   Numbers six(6, 1), five(5, 1);
   EXPECT_EQ(getPartitionError(six, five, 4, 2),
-            "8 stages (4 ranks x 2 chunks) of a model with 6 layers; give at most 6 stages");
+            "8 stages (4 ranks x 2 chunks) of a model with 6 layers; use at most 6 stages");
   EXPECT_EQ(getPartitionError({1}, {}, 2, 1),
-            "2 stages (2 ranks x 1 chunk) of a model with 1 layer; give at most 1 stage");
+            "2 stages (2 ranks x 1 chunk) of a model with 1 layer; use at most 1 stage");
   EXPECT_EQ(getPartitionError(six, five, int64_t(1) << 62, 4),
             "9223372036854775807 stages (4611686018427387904 ranks x 4 chunks) of a model with 6 "
-            "layers; give at most 6 stages");
-  EXPECT_EQ(getPartitionError(six, five, 0, 2), "a pipeline of 0 ranks; give at least 1");
-  EXPECT_EQ(getPartitionError(six, five, 2, -1), "-1 chunks a rank; give at least 1");
+            "layers; use at most 6 stages");
+  EXPECT_EQ(getPartitionError(six, five, 0, 2), "a pipeline of 0 ranks; use at least 1");
+  EXPECT_EQ(getPartitionError(six, five, 2, -1), "-1 chunks per rank; use at least 1");
   EXPECT_EQ(getPartitionError({}, {}, 1, 1), "a model without layers has no stages");
   EXPECT_EQ(getPartitionError(six, six, 2, 1), "bytes of 6 boundaries for 6 layers; expected 5");
 }
@@ -275,10 +275,9 @@ TEST(Partition, NumbersAreChecked) {
   EXPECT_EQ(getPartitionError({1, 2, 3}, {1, -7}, 2, 1),
             "byte count -7 of the boundary between layers 1 and 2; expected at least 0");
   EXPECT_EQ(getPartitionError({1, 2, largest}, {1, 1}, 2, 1),
-            "the sum of weights up to that of layer 2 is over 2^63 - 2");
+            "the sum of weights up to layer 2 exceeds 2^63 - 2");
   EXPECT_EQ(getPartitionError({1, 2, 3}, {largest, 1}, 2, 1),
-            "the sum of byte counts up to that of the boundary between layers 0 and 1 is over "
-            "2^63 - 2");
+            "the sum of byte counts up to the boundary between layers 0 and 1 exceeds 2^63 - 2");
 }
 
 //===----------------------------------------------------------------------===//
@@ -308,40 +307,41 @@ TEST(CutsAtNames, ANameIsALayerOrAModuleThatHoldsLayers) {
 }
 
 TEST(CutsAtNames, UnknownNamesComeWithTheNearest) {
-  EXPECT_EQ(getCutError({"transformer.h.3"}),
-            "no layer is the module 'transformer.h.3'; the nearest names are 'transformer.h.0', "
-            "'transformer.h.1' and 'transformer.h.2'");
+  EXPECT_EQ(
+      getCutError({"transformer.h.3"}),
+      "no layer has the module path 'transformer.h.3'; the nearest names are 'transformer.h.0', "
+      "'transformer.h.1' and 'transformer.h.2'");
   EXPECT_EQ(getCutError({"transformer.h.1.attn"}),
-            "module 'transformer.h.1.attn' is a part of the layer 'transformer.h.1', which is not "
+            "module 'transformer.h.1.attn' is inside the layer 'transformer.h.1', which cannot be "
             "cut; give the path of a layer");
-  EXPECT_EQ(getCutError({""}).substr(0, 25), "no layer is the module ''");
+  EXPECT_EQ(getCutError({""}).substr(0, 31), "no layer has the module path ''");
 }
 
 TEST(CutsAtNames, NamesAreInOrderAndOnce) {
   EXPECT_EQ(getCutError({"transformer.h.1", "lm_head", "transformer.h.1"}),
             "module 'transformer.h.1' is given twice; give each module once");
   EXPECT_EQ(getCutError({"transformer.h", "transformer.h.0"}),
-            "modules 'transformer.h' and 'transformer.h.0' begin at the same layer; give one of "
-            "them");
+            "modules 'transformer.h' and 'transformer.h.0' begin at the same layer; remove one "
+            "of them");
   EXPECT_EQ(getCutError({"transformer.h.2", "transformer.h.1"}),
             "module 'transformer.h.1' comes before 'transformer.h.2' in the model; give the "
-            "modules in its order");
+            "modules in model order");
 }
 
 TEST(CutsAtNames, TheFirstLayerIsNoCut) {
   EXPECT_EQ(getCutError({"transformer.wte"}),
-            "module 'transformer.wte' is the model's first layer, which needs no cut; leave it "
-            "out");
+            "module 'transformer.wte' is the model's first layer, which needs no cut; remove "
+            "the name");
 }
 
 TEST(CutsAtNames, LayersOfAModuleStandTogether) {
   EXPECT_EQ(getError(findCutsAtNames({"x", "a.0", "b", "a.1"}, {"a"}, {PlacementKind::V, 2, 1})),
-            "module 'a' is in layers 1 and 3 with others between them; give the path of one layer");
+            "module 'a' holds layers 1 and 3 but not those between; give the path of one layer");
 }
 
 TEST(CutsAtNames, ThereIsOneNameLessThanStages) {
   EXPECT_EQ(getError(findCutsAtNames(layers, {"lm_head"}, {PlacementKind::V, 2, 2})),
-            "4 stages (2 ranks x 2 chunks) are cut at 3 modules, given 1");
+            "4 stages (2 ranks x 2 chunks) need 3 modules to cut at, got 1");
   EXPECT_EQ(getError(findCutsAtNames(layers, {"lm_head"}, {PlacementKind::V, 4, 2})),
-            "8 stages (4 ranks x 2 chunks) of a model with 7 layers; give at most 7 stages");
+            "8 stages (4 ranks x 2 chunks) of a model with 7 layers; use at most 7 stages");
 }

@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -split-input-file -ps-offload=piece-bytes=4096 -ps-verify-scheduled | FileCheck %s
 // RUN: not ps-opt %s -split-input-file -ps-offload=what=state 2>&1 | FileCheck %s --check-prefix=WHAT
-// WHAT: ps-offload takes what=optimizer, activations, activations=all, or several with commas, not 'state'
+// WHAT: ps-offload what=state is not valid; use optimizer, activations, activations=all, or several with commas
 
 // Two pieces of one run each: the first is fetched where the update begins, the second in front of the first; both go back.
 module attributes {ps.level = #ps.level<scheduled>} {

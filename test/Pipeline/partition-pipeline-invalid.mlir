@@ -7,8 +7,8 @@
 // MORE: error: --num-chunks 2: 4 stages{{.*}}3 layers
 // NAME: error: --split-method h.7: {{.*}}'h.7'{{.*}}'h.1'
 // COUNT: error: {{.*}}2 stages
-// ZERO: error: --num-chunks 0: a pipeline coordinate has at least 1 chunk
-// PLACE: error: placement is 'ring'; known are loop and v
+// ZERO: error: --num-chunks 0 is too small; use at least 1 chunk per pipeline coordinate
+// PLACE: error: placement is 'ring'; expected loop or v
 module {
   ps.mesh @mesh <"pp" = 2 : pipeline>
   func.func @micro_batch(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {

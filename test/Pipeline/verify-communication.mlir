@@ -23,7 +23,7 @@ rank.program @pp1 pp = 1 entry "step" {
 ps.mesh @mesh <"pp" = 2 : pipeline>
 rank.program @pp0 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
-  // expected-note@+1 {{pipeline coordinate 0 waits for value 0 of micro-batch 0 in queue "act.0-1", which coordinate 1 has not come to}}
+  // expected-note@+1 {{pipeline coordinate 0 waits for value 0 of micro-batch 0 in queue "act.0-1", which coordinate 1 has not reached}}
   %t = rank.send %x to pp 1 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
   // expected-error@+1 {{(scheduled_c8) deadlock: pipeline coordinates 0, 1 wait for one another}}
   rank.wait %t
@@ -32,7 +32,7 @@ rank.program @pp0 pp = 0 entry "step" {
 }
 rank.program @pp1 pp = 1 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
-  // expected-note@+1 {{pipeline coordinate 1 waits for value 1 of micro-batch 0 in queue "grad.1-0", which coordinate 0 has not come to}}
+  // expected-note@+1 {{pipeline coordinate 1 waits for value 1 of micro-batch 0 in queue "grad.1-0", which coordinate 0 has not reached}}
   %t = rank.send %x to pp 0 queue "grad.1-0" message (value = 1, micro_batch = 0) : tensor<4xf32>
   rank.wait %t
   %y, %u = rank.recv from pp 0 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
@@ -52,7 +52,7 @@ rank.program @pp0 pp = 0 entry "step" {
   rank.wait %u
 }
 rank.program @pp1 pp = 1 entry "step" {
-  // expected-error@+1 {{(scheduled_c7) receives value 0 of micro-batch 1, 'tensor<4xf32>', as entry 0 of queue "act.0-1" from pipeline coordinate 0 to 1; what is sent there is value 0 of micro-batch 0}}
+  // expected-error@+1 {{(scheduled_c7) receives value 0 of micro-batch 1, 'tensor<4xf32>', as entry 0 of queue "act.0-1" from pipeline coordinate 0 to 1, but the entry sent is value 0 of micro-batch 0}}
   %y, %t = rank.recv from pp 0 queue "act.0-1" message (value = 0, micro_batch = 1) : tensor<4xf32>
   %z, %u = rank.recv from pp 0 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
   rank.wait %t
@@ -80,7 +80,7 @@ rank.program @pp1 pp = 1 entry "step" {
 ps.mesh @mesh <"pp" = 2 : pipeline>
 rank.program @pp0 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
-  // expected-error@+1 {{(scheduled_c7) is entry 0 of queue "act.0-1" from pipeline coordinate 0 to 1, which the other one has not: value 0 of micro-batch 0 is never received}}
+  // expected-error@+1 {{(scheduled_c7) is entry 0 of queue "act.0-1" from pipeline coordinate 0 to 1 on one side only: value 0 of micro-batch 0 is never received}}
   %t = rank.send %x to pp 1 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
   rank.wait %t
 }
@@ -121,7 +121,7 @@ rank.program @pp0 pp = 0 entry "step" {
 }
 rank.program @pp1 pp = 1 entry "step" {
   %y, %t = rank.recv from pp 0 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
-  // expected-error@+1 {{(scheduled_c2) uses what is received before its wait}}
+  // expected-error@+1 {{(scheduled_c2) uses a received value before its wait}}
   rank.output "y" micro_batch 0 %y : tensor<4xf32>
   // expected-note@+1 {{waited for here}}
   rank.wait %t
@@ -134,7 +134,7 @@ ps.mesh @mesh <"pp" = 2 : pipeline>
 ps.variable parameter @w : tensor<4xf32>
 rank.program @pp0 pp = 0 entry "step" {
   %w = ps.read @w : tensor<4xf32>
-  // expected-error@+1 {{(scheduled_c9) is a reduction over pipeline coordinates 0, 1 that 1 does not start}}
+  // expected-error@+1 {{(scheduled_c9) reduces over pipeline coordinates 0, 1, but coordinate 1 does not start it}}
   %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
   rank.wait %t
 }
@@ -150,7 +150,7 @@ ps.variable parameter @v : tensor<8xf32>
 rank.program @pp0 pp = 0 entry "step" {
   %w = ps.read @w : tensor<4xf32>
   %v = ps.read @v : tensor<8xf32>
-  // expected-note@+1 {{there}}
+  // expected-note@+1 {{other reduction here}}
   %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
   %s, %u = rank.start "all_reduce" (%v) kind sum over_pp [0, 1] queue "shared" : (tensor<8xf32>) -> tensor<8xf32>
   rank.wait %t
@@ -159,7 +159,7 @@ rank.program @pp0 pp = 0 entry "step" {
 rank.program @pp1 pp = 1 entry "step" {
   %w = ps.read @w : tensor<4xf32>
   %v = ps.read @v : tensor<8xf32>
-  // expected-error@+1 {{(scheduled_c9) reduces tensor<8xf32>; the same entry of queue "shared" reduces tensor<4xf32> on pipeline coordinate 0}}
+  // expected-error@+1 {{(scheduled_c9) reduces tensor<8xf32>, but the same entry of queue "shared" reduces tensor<4xf32> on pipeline coordinate 0}}
   %s, %u = rank.start "all_reduce" (%v) kind sum over_pp [0, 1] queue "shared" : (tensor<8xf32>) -> tensor<8xf32>
   %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
   rank.wait %u
@@ -173,13 +173,13 @@ ps.mesh @mesh <"pp" = 2 : pipeline>
 ps.variable parameter @w : tensor<4xf32>
 rank.program @pp0 pp = 0 entry "step" {
   %w = ps.read @w : tensor<4xf32>
-  // expected-note@+1 {{there}}
+  // expected-note@+1 {{other reduction here}}
   %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" {ps.reduced = "v.grad"} : (tensor<4xf32>) -> tensor<4xf32>
   rank.wait %t
 }
 rank.program @pp1 pp = 1 entry "step" {
   %w = ps.read @w : tensor<4xf32>
-  // expected-error@+1 {{(scheduled_c9) reduces 'w.grad', tensor<4xf32>; the same entry of queue "shared" reduces 'v.grad', tensor<4xf32> on pipeline coordinate 0}}
+  // expected-error@+1 {{(scheduled_c9) reduces 'w.grad', tensor<4xf32>, but the same entry of queue "shared" reduces 'v.grad', tensor<4xf32> on pipeline coordinate 0}}
   %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" {ps.reduced = "w.grad"} : (tensor<4xf32>) -> tensor<4xf32>
   rank.wait %t
 }
@@ -191,7 +191,7 @@ ps.mesh @mesh <"pp" = 3 : pipeline>
 ps.variable parameter @w : tensor<4xf32>
 rank.program @pp0 pp = 0 entry "step" {
   %w = ps.read @w : tensor<4xf32>
-  // expected-note@+1 {{pipeline coordinate 0 waits for a reduction in queue "shared", which coordinate 1 has not come to}}
+  // expected-note@+1 {{pipeline coordinate 0 waits for a reduction in queue "shared", which coordinate 1 has not reached}}
   %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
   // expected-error@+1 {{(scheduled_c8) deadlock: pipeline coordinates 0, 1, 2 wait for one another}}
   rank.wait %t
@@ -200,7 +200,7 @@ rank.program @pp0 pp = 0 entry "step" {
 }
 rank.program @pp1 pp = 1 entry "step" {
   %w = ps.read @w : tensor<4xf32>
-  // expected-note@+1 {{pipeline coordinate 1 waits for a reduction in queue "shared", which coordinate 2 has not come to}}
+  // expected-note@+1 {{pipeline coordinate 1 waits for a reduction in queue "shared", which coordinate 2 has not reached}}
   %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [1, 2] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
   rank.wait %t
   %s, %u = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
@@ -208,7 +208,7 @@ rank.program @pp1 pp = 1 entry "step" {
 }
 rank.program @pp2 pp = 2 entry "step" {
   %w = ps.read @w : tensor<4xf32>
-  // expected-note@+1 {{pipeline coordinate 2 waits for a reduction in queue "shared", which coordinate 0 has not come to}}
+  // expected-note@+1 {{pipeline coordinate 2 waits for a reduction in queue "shared", which coordinate 0 has not reached}}
   %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 2] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
   rank.wait %t
   %s, %u = rank.start "all_reduce" (%w) kind sum over_pp [1, 2] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
@@ -228,7 +228,7 @@ rank.program @pp0 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
   // expected-note@+1 {{added here}}
   rank.run @h.backward_weight segment 0(%x) variables [@w.grad] {ps.micro_batch = 1 : i64} : (tensor<4xf32>) -> ()
-  // expected-error@+1 {{(scheduled_c10) adds micro-batch 0 to "w.grad" after a later one}}
+  // expected-error@+1 {{(scheduled_c10) adds micro-batch 0 to "w.grad" after a later micro-batch}}
   rank.run @h.backward_weight segment 0(%x) variables [@w.grad] {ps.micro_batch = 0 : i64} : (tensor<4xf32>) -> ()
 }
 
@@ -240,7 +240,7 @@ ps.variable parameter @w : tensor<4xf32>
 rank.program @pp0 pp = 0 entry "step" {
   %w = ps.read @w : tensor<4xf32>
   %u = rank.send %w to pp 1 queue "q" message (value = 0, micro_batch = 0) : tensor<4xf32>
-  // expected-note@+1 {{pipeline coordinate 0 waits for a collective in queue "q" behind value 0 of micro-batch 0, which coordinate 1 has not come to}}
+  // expected-note@+1 {{pipeline coordinate 0 waits for a collective in queue "q" after value 0 of micro-batch 0, which coordinate 1 has not reached}}
   %r, %t = rank.start "all_reduce" (%w) kind sum axes ["dp"] queue "q" : (tensor<4xf32>) -> tensor<4xf32>
   // expected-error@+1 {{(scheduled_c8) deadlock: pipeline coordinates 0, 1 wait for one another}}
   rank.wait %t
@@ -250,7 +250,7 @@ rank.program @pp0 pp = 0 entry "step" {
 }
 rank.program @pp1 pp = 1 entry "step" {
   %w = ps.read @w : tensor<4xf32>
-  // expected-note@+1 {{pipeline coordinate 1 waits for a reduction in queue "shared", which coordinate 0 has not come to}}
+  // expected-note@+1 {{pipeline coordinate 1 waits for a reduction in queue "shared", which coordinate 0 has not reached}}
   %s, %v = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
   rank.wait %v
   %y, %u = rank.recv from pp 0 queue "q" message (value = 0, micro_batch = 0) : tensor<4xf32>
@@ -280,13 +280,13 @@ ps.variable parameter @w {ps.sharding = #ps.sharding<@mesh, [{"pp"}]>} : tensor<
 // -----
 
 ps.mesh @mesh <"pp" = 2 : pipeline>
-// expected-error@+1 {{(scheduled_c17) has no counterpart for pipeline coordinate 1, which needs a program of entry "step" as well}}
+// expected-error@+1 {{(scheduled_c17) has no counterpart for pipeline coordinate 1, which also needs a program of entry "step"}}
 rank.program @pp0 pp = 0 entry "step" {
 }
 
 // -----
 
-// expected-note@+1 {{the first one}}
+// expected-note@+1 {{first program here}}
 rank.program @pp0 pp = 0 entry "step" {
 }
 // expected-error@+1 {{(scheduled_c17) is a second program of entry "step" for pipeline coordinate 0}}

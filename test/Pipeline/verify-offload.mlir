@@ -16,7 +16,7 @@ ps.variable parameter @a : tensor<4xf32>
 ps.variable optimizer @m of @a {ps.host} : tensor<4xf32>
 func.func private @k.update(!ps.ref<tensor<4xf32>>) attributes {ps.class = "k", ps.phase = #ps.phase<update>, ps.saved = 0 : i64}
 rank.program @scheduled_c11 pp = 0 entry "step" {
-  // expected-error@+1 {{(scheduled_c11) uses @m, which lies in the host's memory and is not staged for it}}
+  // expected-error@+1 {{(scheduled_c11) uses @m, which is in host memory and not fetched for this op}}
   rank.run @k.update () variables [@m] : () -> ()
 }
 
@@ -25,7 +25,7 @@ rank.program @scheduled_c11 pp = 0 entry "step" {
 ps.variable parameter @a : tensor<4xf32>
 ps.variable optimizer @m of @a : tensor<4xf32>
 rank.program @scheduled_c11_stays pp = 0 entry "step" {
-  // expected-error@+1 {{(scheduled_c11) fetches @m, which does not lie in the host's memory}}
+  // expected-error@+1 {{(scheduled_c11) fetches @m, which is not in host memory}}
   %s, %t = rank.fetch [@m] : !ps.ref<tensor<4xf32>>
   rank.wait %t
 }
@@ -37,7 +37,7 @@ ps.variable optimizer @m of @a {ps.host} : tensor<4xf32>
 func.func private @k.update(!ps.ref<tensor<4xf32>>) attributes {ps.class = "k", ps.phase = #ps.phase<update>, ps.saved = 0 : i64}
 rank.program @scheduled_c12 pp = 0 entry "step" {
   %s, %t = rank.fetch [@m] : !ps.ref<tensor<4xf32>>
-  // expected-error@+1 {{(scheduled_c12) uses @m before the wait for it, or after it is brought back}}
+  // expected-error@+1 {{(scheduled_c12) uses @m before the wait for its fetch or after its offload}}
   rank.run @k.update () variables [@m] staged(%s : !ps.ref<tensor<4xf32>>) : () -> ()
   rank.wait %t
   %u = rank.offload %s : !ps.ref<tensor<4xf32>>
@@ -53,7 +53,7 @@ rank.program @scheduled_c12_back pp = 0 entry "step" {
   %s, %t = rank.fetch [@m] : !ps.ref<tensor<4xf32>>
   rank.wait %t
   %u = rank.offload %s : !ps.ref<tensor<4xf32>>
-  // expected-error@+1 {{(scheduled_c12) uses @m before the wait for it, or after it is brought back}}
+  // expected-error@+1 {{(scheduled_c12) uses @m before the wait for its fetch or after its offload}}
   rank.run @k.update () variables [@m] staged(%s : !ps.ref<tensor<4xf32>>) : () -> ()
   rank.wait %u
 }
@@ -63,7 +63,7 @@ rank.program @scheduled_c12_back pp = 0 entry "step" {
 ps.variable parameter @a : tensor<4xf32>
 ps.variable optimizer @m of @a {ps.host} : tensor<4xf32>
 rank.program @scheduled_c13 pp = 0 entry "step" {
-  // expected-error@+1 {{(scheduled_c13) fetches @m, which is not brought back}}
+  // expected-error@+1 {{(scheduled_c13) fetches @m, but never offloads it}}
   %s, %t = rank.fetch [@m] : !ps.ref<tensor<4xf32>>
   rank.wait %t
 }
@@ -76,7 +76,7 @@ rank.program @scheduled_c13_early pp = 0 entry "step" {
   %s, %t = rank.fetch [@m] : !ps.ref<tensor<4xf32>>
   rank.wait %t
   %u = rank.offload %s : !ps.ref<tensor<4xf32>>
-  // expected-error@+1 {{(scheduled_c13) fetches @m before it is known to be back}}
+  // expected-error@+1 {{(scheduled_c13) fetches @m before the wait for its last offload}}
   %r, %v = rank.fetch [@m] : !ps.ref<tensor<4xf32>>
   rank.wait %u
   rank.wait %v
@@ -117,7 +117,7 @@ rank.program @fetch_c1 pp = 0 entry "step" {
 rank.program @scheduled_c14 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
   %h, %t = rank.stash %x : tensor<4xf32> -> tensor<4xf32>
-  // expected-error@+1 {{(scheduled_c14) asks for values before the wait for their stash}}
+  // expected-error@+1 {{(scheduled_c14) unstashes values before the wait for their stash}}
   %y, %u = rank.unstash %h : tensor<4xf32> -> tensor<4xf32>
   rank.wait %t
   rank.wait %u
@@ -130,7 +130,7 @@ rank.program @scheduled_c14_early pp = 0 entry "step" {
   %h, %t = rank.stash %x : tensor<4xf32> -> tensor<4xf32>
   rank.wait %t
   %y, %u = rank.unstash %h : tensor<4xf32> -> tensor<4xf32>
-  // expected-error@+1 {{(scheduled_c14) uses what is unstashed before the wait for it}}
+  // expected-error@+1 {{(scheduled_c14) uses an unstashed value before its wait}}
   rank.output "x" micro_batch 0 %y : tensor<4xf32>
   // expected-note@+1 {{waited for here}}
   rank.wait %u
@@ -140,7 +140,7 @@ rank.program @scheduled_c14_early pp = 0 entry "step" {
 
 rank.program @scheduled_c14_used pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
-  // expected-error@+1 {{(scheduled_c14) has a result that is not unstashed once, and used by nothing else}}
+  // expected-error@+1 {{(scheduled_c14) has a result that is not used exactly once, by a rank.unstash}}
   %h, %t = rank.stash %x : tensor<4xf32> -> tensor<4xf32>
   rank.wait %t
   rank.output "x" micro_batch 0 %h : tensor<4xf32>

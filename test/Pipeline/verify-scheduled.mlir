@@ -30,14 +30,14 @@ rank.program @scheduled_c3 pp = 0 entry "step" {
   %g = ps.read @w : tensor<4xf32>
   %r, %t = rank.start "all_reduce" (%g) kind sum axes ["dp"] queue "dp" : (tensor<4xf32>) -> tensor<4xf32>
   %s, %u = rank.start "all_reduce" (%g) kind max axes ["dp"] queue "dp" : (tensor<4xf32>) -> tensor<4xf32>
-  // expected-error@+1 {{(scheduled_c3) is before the wait of an earlier entry of queue "dp"}}
+  // expected-error@+1 {{(scheduled_c3) precedes the wait of an earlier entry of queue "dp"}}
   rank.wait %u
   rank.wait %t
 }
 
 // -----
 
-// expected-error@+1 {{(scheduled_c4) a stage function is left; run ps-schedule}}
+// expected-error@+1 {{(scheduled_c4) is a stage function; run ps-schedule}}
 func.func @scheduled_c4() attributes {ps.stage = 0 : i64} {
   return
 }
@@ -48,7 +48,7 @@ ps.mesh @mesh <"dp" = 2 : data>
 rank.program @scheduled_c5 pp = 0 entry "step" {
   // expected-note@+1 {{read here}}
   %a = rank.input "x" micro_batch 0 : tensor<8xf32>
-  // expected-error@+1 {{(scheduled_c5) is read as another part or type before}}
+  // expected-error@+1 {{(scheduled_c5) reads an input that is also read with another sharding or type}}
   %b = rank.input "x" micro_batch 0 : tensor<4xf32> of tensor<8xf32> as <@mesh, [{"dp"}]>
   %c = rank.input "x" micro_batch 1 : tensor<8xf32>
 }
@@ -66,7 +66,7 @@ rank.program @scheduled_c6 pp = 0 entry "step" {
   // expected-note@+1 {{started here}}
   %r, %t = rank.start "all_reduce" (%g) kind sum axes ["dp"] queue "dp" : (tensor<4xf32>) -> tensor<4xf32>
   rank.run @h.backward_weight () variables [@w] : () -> ()
-  // expected-error@+1 {{(scheduled_c6) may write "w.grad", which a collective reads that is not waited for yet}}
+  // expected-error@+1 {{(scheduled_c6) may write "w.grad" while a collective reads it}}
   rank.run @h.backward_weight () variables [@w.grad] : () -> ()
   rank.wait %t
 }
