@@ -1,4 +1,4 @@
-// The schedules, and what every schedule must hold.
+// Generates the built-in schedules, and checks and reads tables.
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Support/JsonDocument.h"
 #include "shared/NearestNames.h"
@@ -18,18 +18,21 @@ namespace {
 Error fail(const Twine &message) { return createStringError(inconvertibleErrorCode(), message); }
 
 //===----------------------------------------------------------------------===//
-// Forwards and backwards in turn: gpipe, 1f1b, interleaved
+// Alternating forwards and backwards: gpipe, 1f1b, interleaved
 //===----------------------------------------------------------------------===//
 
-/// The end of the round of micro-batches that begins with `first`: as many as there are ranks, for
-/// by then the first of them has been through the other ranks. The last round has what remains too,
-/// since a shorter one would wait for itself.
+/// Returns the end of the round of micro-batches that begins with `first`. A round has as many
+/// micro-batches as there are ranks: by then the first of them has passed through the other ranks.
+/// The last round also takes the remaining micro-batches, since a shorter round would wait for
+/// itself.
+/// Example: 2 ranks and 5 micro-batches give the rounds 0-1 and 2-4.
 int64_t getEndOfRound(const ScheduleSize &size, int64_t first) {
   bool isLast = size.microBatches - first < 2 * size.ranks;
   return isLast ? size.microBatches : first + size.ranks;
 }
 
-/// One phase of all micro-batches on all chunks of a rank, which take turns in each round.
+/// Returns the tasks of one phase of all micro-batches and all chunks of a rank. In each round, the
+/// chunks take turns.
 std::vector<Task> orderByRounds(const ScheduleSize &size, Work work) {
   std::vector<Task> tasks;
   for (int64_t first = 0, end; first < size.microBatches; first = end) {
@@ -41,7 +44,9 @@ std::vector<Task> orderByRounds(const ScheduleSize &size, Work work) {
   return tasks;
 }
 
-/// `ahead` forwards, then a forward and a backward in turn, then the backwards that remain.
+/// Returns `ahead` forwards, then forwards and backwards in alternation, then the remaining
+/// backwards.
+/// Example: 4 micro-batches with 1 forward ahead give F0 F1 B0 F2 B1 F3 B2 B3.
 std::vector<Task> alternate(ArrayRef<Task> forwards, ArrayRef<Task> backwards, int64_t ahead) {
   std::vector<Task> row;
   size_t next = std::min<size_t>(ahead, forwards.size());
@@ -55,7 +60,7 @@ std::vector<Task> alternate(ArrayRef<Task> forwards, ArrayRef<Task> backwards, i
 }
 
 PipelineSchedule makeAlternating(const ScheduleSize &size,
-                          function_ref<int64_t(int64_t rank)> forwardsAhead) {
+                                 function_ref<int64_t(int64_t rank)> forwardsAhead) {
   PipelineSchedule table;
   for (int64_t rank = 0; rank < size.ranks; ++rank)
     table.rows.push_back(alternate(orderByRounds(size, Work::Forward),
@@ -71,8 +76,9 @@ PipelineSchedule make1F1B(const ScheduleSize &size) {
   return makeAlternating(size, [&](int64_t rank) { return size.ranks - 1 - rank; });
 }
 
-/// Ahead of a backward are the forwards of its whole round through all chunks but the last, and for
-/// each rank behind it one on the way there and one on the way back.
+/// Generates interleaved 1F1B. Before a rank's first backward, the forwards of a whole round run
+/// through all chunks except the last. In addition, each later rank accounts for two forwards: one
+/// while the micro-batch travels to that rank, one while the gradient travels back.
 PipelineSchedule makeInterleaved(const ScheduleSize &size) {
   int64_t rounds = std::max<int64_t>(1, size.microBatches / size.ranks);
   int64_t longest = size.microBatches - (rounds - 1) * size.ranks;
@@ -82,11 +88,11 @@ PipelineSchedule makeInterleaved(const ScheduleSize &size) {
 }
 
 //===----------------------------------------------------------------------===//
-// Weight gradients apart: zb-h1, zb-v
+// Separate weight gradients: zb-h1, zb-v
 //===----------------------------------------------------------------------===//
 
-/// 1F1B whose weight gradients fill what would be idle: rank r puts off r of them to its end, where
-/// it would wait for the ranks behind it.
+/// Generates 1F1B with weight gradients in the bubbles: rank r delays r weight gradients to its
+/// end, where the rank would otherwise wait for later ranks.
 PipelineSchedule makeZeroBubbleH1(const ScheduleSize &size) {
   PipelineSchedule table = make1F1B(size);
   for (auto [rank, row] : enumerate(table.rows)) {
@@ -106,9 +112,10 @@ PipelineSchedule makeZeroBubbleH1(const ScheduleSize &size) {
   return table;
 }
 
-/// Lists tasks as they become ready when each takes the same time: a forward before a backward
-/// before a weight gradient, the later chunk first. What a rank holds is bounded by what 1F1B holds
-/// on its first rank, and so is what of it may be of the first chunk, which would starve the other.
+/// Lists tasks as they become ready if all tasks take equal time. Forwards come before backwards,
+/// backwards before weight gradients, and later chunks before earlier ones. The live micro-batches
+/// of a rank are limited to those of 1F1B's first rank. The share of the first chunk has its own
+/// limit, so that the other chunk does not starve.
 class ReadyList {
 public:
   ReadyList(const ScheduleSize &size, const Placement &placement)
@@ -117,7 +124,7 @@ public:
   std::vector<std::vector<Task>> run() {
     std::vector<std::vector<Task>> rows(size.ranks);
     for (now = 0; !isDone(); ++now) {
-      SmallVector<std::pair<int64_t, Task>> chosen; // what begins now sees what ended before
+      SmallVector<std::pair<int64_t, Task>> chosen; // tasks of one time step do not see one another
       for (int64_t rank = 0; rank < size.ranks; ++rank)
         if (std::optional<Task> task = choose(rank))
           chosen.push_back({rank, *task});
@@ -132,7 +139,7 @@ public:
   }
 
 private:
-  /// When the first, second, ... micro-batch came to the end of a phase.
+  /// Per phase: the times at which the first, second, ... micro-batch ended.
   struct Stage {
     std::vector<int64_t> forwards, backwards, weights;
 
@@ -205,12 +212,12 @@ PipelineSchedule makeZeroBubbleV(const ScheduleSize &size) {
 constexpr int64_t kAnyChunks = 1 << 10;
 constexpr Schedule kSchedules[] = {
     {"gpipe", "all forwards, then all backwards", PlacementKind::Loop, 1, 1, makeGPipe},
-    {"1f1b", "a forward and a backward in turn", PlacementKind::Loop, 1, 1, make1F1B},
-    {"interleaved", "1f1b over several chunks of the model on each rank", PlacementKind::Loop, 2,
+    {"1f1b", "alternating forwards and backwards", PlacementKind::Loop, 1, 1, make1F1B},
+    {"interleaved", "1f1b with several chunks of the model per rank", PlacementKind::Loop, 2,
      kAnyChunks, makeInterleaved},
-    {"zb-h1", "1f1b whose weight gradients fill the bubble", PlacementKind::Loop, 1, 1,
+    {"zb-h1", "1f1b with weight gradients in the bubbles", PlacementKind::Loop, 1, 1,
      makeZeroBubbleH1},
-    {"zb-v", "two chunks there and back, and weight gradients that fill the bubble",
+    {"zb-v", "two chunks per rank in V order, with weight gradients in the bubbles",
      PlacementKind::V, 2, 2, makeZeroBubbleV},
 };
 
@@ -231,15 +238,15 @@ Expected<PipelineSchedule> makePipelineSchedule(StringRef name, const ScheduleSi
   const Schedule *schedule =
       find_if(getSchedules(), [&](const Schedule &s) { return s.name == name; });
   if (schedule == getSchedules().end())
-    return fail("there is no schedule '" + name + "'" + describeNearest(name.str(), names));
+    return fail("unknown schedule '" + name + "'" + describeNearest(name.str(), names));
   if (size.ranks < 1 || size.microBatches < 1)
-    return fail("a pipeline has at least 1 rank and 1 micro-batch, not " + Twine(size.ranks) +
+    return fail("a pipeline needs at least 1 rank and 1 micro-batch, got " + Twine(size.ranks) +
                 " and " + Twine(size.microBatches));
   if (size.chunks < schedule->leastChunks || size.chunks > schedule->mostChunks)
-    return fail("the schedule '" + name + "' takes " +
+    return fail("the schedule '" + name + "' needs " +
                 (schedule->mostChunks > schedule->leastChunks ? "at least " : "") +
                 Twine(schedule->leastChunks) + (schedule->leastChunks == 1 ? " chunk" : " chunks") +
-                " on each rank, not " + Twine(size.chunks));
+                " per rank, got " + Twine(size.chunks));
   PipelineSchedule table = schedule->make(size);
   table.name = name.str();
   table.placement = {schedule->placement, size.ranks, size.chunks};
@@ -248,7 +255,7 @@ Expected<PipelineSchedule> makePipelineSchedule(StringRef name, const ScheduleSi
 }
 
 //===----------------------------------------------------------------------===//
-// What holds in every table
+// Checks of tables
 //===----------------------------------------------------------------------===//
 
 std::string describeTask(const Task &task) {
@@ -259,9 +266,9 @@ std::string describeTask(const Task &task) {
 
 namespace {
 
-/// What a rank has done of one chunk, while its row is read.
+/// Progress of one chunk while a rank's row is read.
 struct ChunkProgress {
-  int64_t forwards = 0, backwards = 0, weights = 0; ///< micro-batches, in order from the first one
+  int64_t forwards = 0, backwards = 0, weights = 0; ///< number of micro-batches done, in order
 };
 
 class RowChecker {
@@ -277,9 +284,9 @@ public:
     for (auto [chunk, progress] : enumerate(chunks)) {
       for (int64_t done : {progress.forwards, progress.backwards, progress.weights})
         if (done < table.microBatches)
-          return failAt("does " + Twine(progress.forwards) + " forwards, " +
+          return failAt("has " + Twine(progress.forwards) + " forwards, " +
                         Twine(progress.backwards) + " backwards and " + Twine(progress.weights) +
-                        " weight gradients of chunk " + Twine(chunk) + ", expected " +
+                        " weight gradients of chunk " + Twine(chunk) + "; expected " +
                         Twine(table.microBatches) + " of each");
     }
     return Error::success();
@@ -293,11 +300,11 @@ private:
   Error add(const Task &task) {
     std::string text = describeTask(task);
     if (task.chunk < 0 || task.chunk >= table.placement.chunks)
-      return failAt(text + " is of chunk " + Twine(task.chunk) + ", there are " +
+      return failAt(text + " names chunk " + Twine(task.chunk) + "; the number of chunks is " +
                     Twine(table.placement.chunks));
     if (task.microBatch < 0 || task.microBatch >= table.microBatches)
-      return failAt(text + " is of micro-batch " + Twine(task.microBatch) + ", there are " +
-                    Twine(table.microBatches));
+      return failAt(text + " names micro-batch " + Twine(task.microBatch) +
+                    "; the number of micro-batches is " + Twine(table.microBatches));
     ChunkProgress &progress = chunks[task.chunk];
     if (task.work == Work::Forward)
       return advance(task, progress.forwards, true, "");
@@ -311,30 +318,30 @@ private:
     return Error::success();
   }
 
-  /// Counts a task whose micro-batches must come in order, each after what it needs.
+  /// Counts a task. Its micro-batches must come in order, each after the task that it needs.
   Error advance(const Task &task, int64_t &done, bool isReady, const Twine &needs) const {
     std::string text = describeTask(task);
     if (task.microBatch < done)
-      return failAt(text + " is there twice");
-    if (Task before{task.work, task.chunk, done}; task.microBatch > done && !isThere(before))
-      return failAt(describeTask(before) + " is missing, but " + text + " is there");
+      return failAt(text + " occurs twice");
+    if (Task before{task.work, task.chunk, done}; task.microBatch > done && !contains(before))
+      return failAt(describeTask(before) + " is missing, but " + text + " exists");
     if (task.microBatch > done)
-      return failAt(text + " stands before that of micro-batch " + Twine(done) +
+      return failAt(text + " precedes the same task of micro-batch " + Twine(done) +
                     (task.work == Work::Forward
                          ? "; running statistics are updated in the order of the micro-batches"
-                         : "; gradients are added up in the order of the micro-batches"));
+                         : "; gradients are added in the order of the micro-batches"));
     Work before = task.work == Work::BackwardWeight ? Work::BackwardInput : Work::Forward;
-    if (!isReady && !isThere({before, task.chunk, task.microBatch}))
-      return failAt(text + " is there, but " + needs + ", " +
+    if (!isReady && !contains({before, task.chunk, task.microBatch}))
+      return failAt(text + " exists, but " + needs + ", " +
                     describeTask({before, task.chunk, task.microBatch}) + ", is missing");
     if (!isReady)
-      return failAt(text + " stands before " + needs);
+      return failAt(text + " precedes " + needs);
     ++done;
     return Error::success();
   }
 
-  /// Whether the row has a task, or one that does its work too.
-  bool isThere(const Task &wanted) const {
+  /// Returns true if the row has a task, or a task that includes its work.
+  bool contains(const Task &wanted) const {
     return any_of(table.rows[rank], [&](const Task &task) {
       bool does =
           task.work == wanted.work || (task.work == Work::Backward && wanted.work != Work::Forward);
@@ -360,10 +367,10 @@ Error checkPipelineSchedule(const PipelineSchedule &table) {
 }
 
 //===----------------------------------------------------------------------===//
-// Tables of users
+// Tables written by users
 //===----------------------------------------------------------------------===//
 
-/// "I3.1"; nothing where a text is no task.
+/// Parses "I3.1"; returns nullopt if the text is not a task.
 static std::optional<Task> parseTask(StringRef text) {
   static constexpr StringLiteral kLetters = "FBIW";
   size_t letter = text.empty() ? StringRef::npos : kLetters.find(text.front());
@@ -378,16 +385,17 @@ static std::optional<Task> parseTask(StringRef text) {
   return task;
 }
 
-static Expected<std::vector<Task>> readRow(JsonValue row, const Twine &place) {
+static Expected<std::vector<Task>> readRow(JsonValue row, const Twine &where) {
   std::vector<Task> tasks;
   if (!row.isArray())
-    return fail(place + " is no list of tasks such as \"F0\"");
+    return fail(where + " is not a list of tasks such as \"F0\"");
   for (JsonValue entry : row.getElements()) {
     std::optional<std::string> text = entry.getAsString();
     std::optional<Task> task = text ? parseTask(*text) : std::nullopt;
     if (!task)
-      return fail(place + " has " + (text ? "\"" + *text + "\"" : "an entry that is no string") +
-                  "; expected F, B, I or W, a micro-batch, and .CHUNK: \"F0\", \"W3.1\"");
+      return fail(
+          where + " has " + (text ? "\"" + *text + "\"" : "an entry that is not a string") +
+          "; expected F, B, I or W, a micro-batch, and an optional .CHUNK: \"F0\", \"W3.1\"");
     tasks.push_back(*task);
   }
   return tasks;
@@ -410,10 +418,10 @@ Expected<PipelineSchedule> readPipelineSchedule(StringRef json, StringRef name) 
                 "\"; expected loop or v");
   if (std::optional<double> chunks = root.get("chunks") ? root.get("chunks")->getAsNumber() : 1;
       !chunks || *chunks != std::floor(*chunks))
-    return fail("schedule '" + name + "': \"chunks\" is a whole number");
+    return fail("schedule '" + name + "': \"chunks\" is not a whole number");
   std::optional<JsonValue> rows = root.get("rows");
   if (!rows || !rows->isArray())
-    return fail("schedule '" + name + "' has no \"rows\", a list of tasks for each rank");
+    return fail("schedule '" + name + "' lacks \"rows\", a list of tasks for each rank");
   for (auto [rank, row] : enumerate(rows->getElements())) {
     Expected<std::vector<Task>> tasks =
         readRow(row, "schedule '" + name + "', rank " + Twine(rank));
@@ -431,14 +439,14 @@ Expected<PipelineSchedule> readPipelineSchedule(StringRef json, StringRef name) 
       table.microBatches > kMost)
     return fail("schedule '" + name + "' has " + Twine(table.rows.size()) + " ranks, " +
                 Twine(table.placement.chunks) + " chunks and " + Twine(table.microBatches) +
-                " micro-batches; expected at least 1 and at most " + Twine(kMost) + " of each");
+                " micro-batches; expected 1 to " + Twine(kMost) + " of each");
   if (Error error = checkPipelineSchedule(table))
     return std::move(error);
   return table;
 }
 
 //===----------------------------------------------------------------------===//
-// By name or file
+// Schedules by name or file
 //===----------------------------------------------------------------------===//
 
 static bool isFile(StringRef schedule) { return schedule.ends_with(".json"); }
@@ -468,10 +476,10 @@ Expected<PlacementKind> findPlacement(StringRef schedule) {
   for (const Schedule &known : getSchedules())
     if (schedule == known.name)
       return known.placement;
-  return makePipelineSchedule(schedule, {1, 1, 1}).takeError(); // says which there are
+  return makePipelineSchedule(schedule, {1, 1, 1}).takeError(); // the error lists the names
 }
 
-/// "2 ranks x 3 chunks (loop), 8 micro-batches"
+/// Returns "2 ranks x 3 chunks (loop), 8 micro-batches".
 static std::string describeSize(const Placement &placement, int64_t microBatches) {
   return (Twine(placement.ranks) + " ranks x " + Twine(placement.chunks) + " chunks (" +
           (placement.kind == PlacementKind::V ? "v" : "loop") + "), " + Twine(microBatches) +
@@ -480,14 +488,15 @@ static std::string describeSize(const Placement &placement, int64_t microBatches
 }
 
 Expected<PipelineSchedule> findPipelineSchedule(StringRef schedule, const Placement &placement,
-                                  int64_t microBatches) {
+                                                int64_t microBatches) {
   if (placement.getNumStages() == 1)
     return makePipelineSchedule("1f1b", {1, 1, microBatches});
   if (schedule.empty())
     schedule = chooseSchedule(placement);
   Expected<PipelineSchedule> table =
-      isFile(schedule) ? readPipelineScheduleFile(schedule)
-                       : makePipelineSchedule(schedule, {placement.ranks, placement.chunks, microBatches});
+      isFile(schedule)
+          ? readPipelineScheduleFile(schedule)
+          : makePipelineSchedule(schedule, {placement.ranks, placement.chunks, microBatches});
   if (!table)
     return table.takeError();
   const Placement &has = table->placement;

@@ -1,4 +1,4 @@
-// Pipeline schedules as data: what each rank computes, in order.
+// Represents pipeline schedules as data: the tasks of each rank, in order.
 #ifndef PARASHARD_LIB_SCHEDULES_PIPELINESCHEDULE_H
 #define PARASHARD_LIB_SCHEDULES_PIPELINESCHEDULE_H
 
@@ -12,12 +12,12 @@ namespace parashard::schedules {
 
 enum class Work {
   Forward,
-  Backward,       ///< the gradients of inputs and weights, one after the other
-  BackwardInput,  ///< the gradients of a stage's inputs: what the stage before waits for
-  BackwardWeight, ///< the rest, at any time after
+  Backward,       ///< gradients of inputs, then of weights
+  BackwardInput,  ///< gradients of a stage's inputs, which the previous stage waits for
+  BackwardWeight, ///< gradients of weights, at any later time
 };
 
-/// One piece of work of a rank: a phase of one of its stages on one micro-batch.
+/// One unit of work of a rank: a phase of one of its stages on one micro-batch.
 struct Task {
   Work work;
   int64_t chunk;
@@ -28,32 +28,32 @@ struct Task {
   }
 };
 
-/// The order of work on every rank. Communication follows from it: a forward waits for that of the
-/// stage before, a backward for that of the stage behind, and results are sent as soon as they are
-/// there.
+/// The order of tasks on every rank, which also determines the communication. A forward waits for
+/// the forward of the previous stage, a backward for the backward of the next stage. Results are
+/// sent as soon as they are available.
 struct PipelineSchedule {
   std::string name;
   Placement placement;
   int64_t microBatches = 0;
   std::vector<std::vector<Task>> rows; ///< by rank
 
-  /// Whether weight gradients are work of their own.
+  /// Returns true if weight gradients are separate tasks.
   bool splitsBackward() const;
 };
 
-/// What a schedule is made for.
+/// The size of the pipeline that a schedule is generated for.
 struct ScheduleSize {
   int64_t ranks;
   int64_t chunks;
   int64_t microBatches;
 };
 
-/// The micro-batches of a step. Compile time and memory grow with them, since a program lists each:
-/// a small model takes seconds and 2 GB at this many.
+/// Maximum of micro-batches per step. Compile time and memory grow with the number, since a program
+/// lists each micro-batch: a small model takes seconds and 2 GB at this maximum.
 inline constexpr int64_t kMostMicroBatches = 16384;
 
-/// A schedule by the name that `--schedule` takes. To add one, add a function that returns a table
-/// (PipelineSchedule.cpp).
+/// A schedule with the name that `--schedule` accepts. To add a schedule, add a function that
+/// returns a table (PipelineSchedule.cpp).
 struct Schedule {
   const char *name;
   const char *summary;
@@ -63,36 +63,36 @@ struct Schedule {
 };
 llvm::ArrayRef<Schedule> getSchedules();
 
-/// The table of a schedule; an error for an unknown name, and for a size that it does not take.
-llvm::Expected<PipelineSchedule> makePipelineSchedule(llvm::StringRef schedule, const ScheduleSize &size);
+/// Returns the table of a schedule. Fails for an unknown name, and for a size that the schedule
+/// does not support.
+llvm::Expected<PipelineSchedule> makePipelineSchedule(llvm::StringRef schedule,
+                                                      const ScheduleSize &size);
 
-/// Fails unless every stage does each micro-batch's work exactly once, forward before backward
-/// before weight gradient, each in the order of the micro-batches: running statistics and sums of
-/// floats then have the same bits under every schedule. Whether it can deadlock, the simulator
-/// says.
+/// Fails unless every stage runs each micro-batch exactly once: forward, then backward, then weight
+/// gradient, each in the order of the micro-batches. Running statistics and sums of floats then
+/// have the same bits under every schedule. The simulator finds deadlocks.
 llvm::Error checkPipelineSchedule(const PipelineSchedule &table);
 
-/// A table that a user wrote:
-/// `{"placement": "loop" | "v", "chunks": N, "rows": [["F0", "F1", "B0", ...], ...]}`; an entry is
-/// F, B, I (backward-input) or W and a micro-batch, and behind a dot the chunk if that is not 0:
-/// "I3.1". The result is checked.
+/// Reads and checks a table that a user wrote: `{"placement": "loop" | "v", "chunks": N, "rows":
+/// [["F0", "F1", "B0", ...], ...]}`. An entry is F, B, I (backward-input) or W, and a micro-batch;
+/// chunks other than 0 follow a dot. Example: "I3.1" is the backward-input of micro-batch 3 on
+/// chunk 1.
 llvm::Expected<PipelineSchedule> readPipelineSchedule(llvm::StringRef json, llvm::StringRef name);
 
-/// The schedule of who does not choose: 1f1b, or of several chunks interleaved; zb-v where they lie
-/// back and forth.
+/// Returns the default schedule: 1f1b for one chunk, zb-v for the V placement, else interleaved.
 llvm::StringRef chooseSchedule(const Placement &placement);
 
-/// Where stages lie under a schedule: by name, or what the table in FILE.json says. Errors: an
-/// unknown name, a file that cannot be read or checked.
+/// Returns the placement of stages under a schedule, given by name or by a table in FILE.json.
+/// Fails for an unknown name and for a file that cannot be read or is not valid.
 llvm::Expected<PlacementKind> findPlacement(llvm::StringRef schedule);
 
-/// The table of a schedule, by name (empty: the one chosen) or of FILE.json, for stages that lie
-/// so. One stage runs each micro-batch forward and backward in turn, whatever the schedule. Errors:
-/// as above, and a table for another size.
-llvm::Expected<PipelineSchedule> findPipelineSchedule(llvm::StringRef schedule, const Placement &placement,
-                                        int64_t microBatches);
+/// Returns the table of a schedule for a placement. `schedule` is a name (empty: the default
+/// schedule) or FILE.json. With one stage, each micro-batch runs forward and then backward,
+/// whatever the schedule. Fails like findPlacement, and for a table of another size.
+llvm::Expected<PipelineSchedule>
+findPipelineSchedule(llvm::StringRef schedule, const Placement &placement, int64_t microBatches);
 
-/// "F3", or "F3.1" of chunk 1.
+/// Returns "F3", or "F3.1" for chunk 1.
 std::string describeTask(const Task &task);
 
 } // namespace parashard::schedules

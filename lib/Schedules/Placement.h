@@ -1,4 +1,4 @@
-// Which rank holds which stage of a pipeline.
+// Maps the stages of a pipeline to ranks.
 #ifndef PARASHARD_LIB_SCHEDULES_PLACEMENT_H
 #define PARASHARD_LIB_SCHEDULES_PLACEMENT_H
 
@@ -8,11 +8,13 @@ namespace parashard::schedules {
 
 enum class PlacementKind {
   Loop, ///< stage s on rank s mod ranks
-  V,    ///< back and forth: each second row of stages runs from the last rank to the first
+  V,    ///< alternating: every second chunk of stages runs from the last rank to the first
 };
 
-/// `ranks * chunks` stages on the ranks of a pipeline (its coordinates: other axes of the mesh do
-/// not matter), `chunks` stages on each. Stages, ranks and chunks count from 0.
+/// `ranks * chunks` stages on the ranks of a pipeline, with `chunks` stages per rank. Ranks are
+/// coordinates of the pipeline axis; other axes of the mesh do not matter. Stages, ranks and chunks
+/// count from 0.
+/// Example of a V with 2 ranks and 2 chunks: stages 0 1 2 3 are on ranks 0 1 1 0.
 struct Placement {
   PlacementKind kind = PlacementKind::Loop;
   int64_t ranks = 1;
@@ -24,8 +26,8 @@ struct Placement {
   int64_t getStage(int64_t rank, int64_t chunk) const { return chunk * ranks + turn(chunk, rank); }
 
 private:
-  int64_t turn(int64_t chunk, int64_t place) const {
-    return kind == PlacementKind::V && chunk % 2 ? ranks - 1 - place : place;
+  int64_t turn(int64_t chunk, int64_t index) const {
+    return kind == PlacementKind::V && chunk % 2 ? ranks - 1 - index : index;
   }
 };
 

@@ -1,4 +1,4 @@
-// Replays a schedule, rank by rank, until nothing moves.
+// Simulates a schedule rank by rank until no task can run.
 #include "lib/Schedules/Simulator.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace {
 
 class Simulator {
 public:
-  Simulator(const PipelineSchedule &table, const PipelineTimes &times) : table(table), times(times) {
+  Simulator(const PipelineSchedule &table, const PipelineTimes &times)
+      : table(table), times(times) {
     size_t tasks = table.placement.getNumStages() * table.microBatches;
     forwardEnds.assign(tasks, std::nullopt);
     backwardEnds.assign(tasks, std::nullopt);
@@ -39,13 +40,14 @@ private:
   size_t getIndex(int64_t stage, int64_t microBatch) const {
     return stage * table.microBatches + microBatch;
   }
-  /// When what another stage made is on this rank; nothing while it is not made.
+  /// Returns the time at which another stage's result arrives on this rank; nullopt if not computed
+  /// yet.
   std::optional<double> getArrival(const Ends &ends, int64_t from, int64_t to, int64_t m) const {
     std::optional<double> end = ends[getIndex(from, m)];
     bool travels = table.placement.getRank(from) != table.placement.getRank(to);
     return end && travels ? *end + times.hop : end;
   }
-  /// What a task waits for: the stage whose forward or backward must have arrived; -1: none.
+  /// Returns the stage whose forward or backward a task waits for; -1 if none.
   std::pair<const Ends *, int64_t> getNeed(int64_t stage, const Task &task) const {
     if (task.work == Work::Forward)
       return {&forwardEnds, stage - 1};
@@ -68,7 +70,8 @@ private:
     return 0;
   }
 
-  /// Runs the next task of a rank; false when there is none, or it cannot begin yet.
+  /// Runs the next task of a rank. Returns false if there is none, or if its inputs have not
+  /// arrived.
   bool runNext(int64_t rank) {
     std::vector<Span> &spans = result.rows[rank];
     if (spans.size() == table.rows[rank].size())
@@ -92,14 +95,14 @@ private:
   }
 
   Error describeDeadlock() const {
-    std::string text = "the schedule '" + table.name + "' cannot end:";
+    std::string text = "the schedule '" + table.name + "' deadlocks:";
     for (auto [rank, spans] : enumerate(result.rows)) {
       if (spans.size() == table.rows[rank].size())
         continue;
       const Task &task = table.rows[rank][spans.size()];
       int64_t stage = table.placement.getStage(rank, task.chunk);
       int64_t from = getNeed(stage, task).second;
-      text += "\n  rank " + std::to_string(rank) + " at its entry " + std::to_string(spans.size()) +
+      text += "\n  rank " + std::to_string(rank) + " at task " + std::to_string(spans.size()) +
               ", " + describeTask(task) + " of stage " + std::to_string(stage) + ", waits for " +
               (task.work == Work::Forward ? "the forward" : "the backward") + " of stage " +
               std::to_string(from) + " on rank " + std::to_string(table.placement.getRank(from));
@@ -155,8 +158,8 @@ Expected<Replay> replay(const PipelineSchedule &table, const PipelineTimes &time
     return std::move(error);
   if (int64_t(times.stages.size()) != table.placement.getNumStages())
     return createStringError(inconvertibleErrorCode(),
-                             "there are times of " + Twine(times.stages.size()) + " stages for " +
-                                 Twine(table.placement.getNumStages()));
+                             "got times of " + Twine(times.stages.size()) + " stages for " +
+                                 Twine(table.placement.getNumStages()) + " stages");
   return Simulator(table, times).run();
 }
 

@@ -1,4 +1,4 @@
-// Replays a schedule: how long it takes, what is idle, what is kept.
+// Simulates a schedule: its duration, idle time and live micro-batches.
 #ifndef PARASHARD_LIB_SCHEDULES_SIMULATOR_H
 #define PARASHARD_LIB_SCHEDULES_SIMULATOR_H
 
@@ -6,7 +6,7 @@
 
 namespace parashard::schedules {
 
-/// What the work of one stage takes on one micro-batch, in any unit of time.
+/// Times of one stage on one micro-batch, in any unit.
 struct StageTimes {
   double forward = 1;
   double backwardInput = 1;
@@ -15,10 +15,10 @@ struct StageTimes {
 
 struct PipelineTimes {
   std::vector<StageTimes> stages; ///< by stage
-  double hop = 0;                 ///< from one rank to another; nothing on the same one
+  double hop = 0;                 ///< from one rank to another; zero within a rank
 };
 
-/// When a task ran.
+/// Begin and end of a task.
 struct Span {
   Task task;
   double begin, end;
@@ -26,26 +26,25 @@ struct Span {
 
 struct Replay {
   std::vector<std::vector<Span>> rows; ///< by rank, in the schedule's order
-  double makespan = 0;                 ///< from the first task's begin to the last one's end
-  double bubble = 0;                   ///< the idle part of all ranks' time
-  /// By rank: the most micro-batches of its stages that were held at once, from the begin of their
-  /// forward to the end of their last backward.
+  double makespan = 0;                 ///< from the first task's begin to the last task's end
+  double bubble = 0;                   ///< idle share of all ranks' time
+  /// By rank: the maximum of live micro-batches of its stages. A micro-batch is live from the begin
+  /// of its forward to the end of its last backward.
   std::vector<int64_t> peakLive;
 };
 
-/// What a rank holds over time, as (time, sum from then on): a micro-batch of chunk c takes
-/// `sizes[c]` (1 where there are no sizes) from the begin of its forward to the end of its last
-/// backward.
+/// Returns what a rank keeps over time, as pairs of a time and the total from then on. A live
+/// micro-batch of chunk c counts `sizes[c]`, or 1 if there are no sizes.
 std::vector<std::pair<double, double>> traceHeld(llvm::ArrayRef<Span> row,
                                                  llvm::ArrayRef<int64_t> sizes = {});
-/// The most of it at once.
+/// Returns the maximum that a rank keeps at once.
 double getPeakHeld(llvm::ArrayRef<Span> row, llvm::ArrayRef<int64_t> sizes = {});
 
-/// Sets what follows from a replay's rows.
+/// Computes the makespan, bubble and live micro-batches from a replay's rows.
 void measureReplay(Replay &replay);
 
-/// Runs each rank's tasks in order, each as soon as what it waits for has arrived. An error names
-/// the tasks that wait for one another when not all come to their end.
+/// Runs each rank's tasks in order, each as soon as its inputs have arrived. Fails if the tasks
+/// deadlock; the error names the tasks that wait for one another.
 llvm::Expected<Replay> replay(const PipelineSchedule &table, const PipelineTimes &times);
 
 } // namespace parashard::schedules

@@ -1,4 +1,4 @@
-// Which values go to the host's memory between two uses, and when they go and come back.
+// Chooses which values move to host memory between two uses, and when the copies run.
 #ifndef PARASHARD_LIB_SCHEDULES_STASHES_H
 #define PARASHARD_LIB_SCHEDULES_STASHES_H
 
@@ -8,32 +8,34 @@
 
 namespace parashard::schedules {
 
-/// Values that nothing uses between two steps of a program.
+/// Values that no step of a program uses between two steps.
 struct AwayTime {
-  int64_t from = 0; ///< the step that uses them last
-  int64_t to = 0;   ///< the step that needs them again
+  int64_t from = 0; ///< step of the last use before
+  int64_t to = 0;   ///< step of the next use
   int64_t bytes = 0;
 };
 
-/// Both in front of a step of that number.
+/// Steps before which the copies of some values end and begin.
 struct StashPosition {
-  int64_t gone = 0;  ///< the values' memory is free from here on
-  int64_t fetch = 0; ///< the copy back begins here
+  int64_t gone = 0;  ///< the copy to the host has ended: device memory is free
+  int64_t fetch = 0; ///< the copy back begins
 };
 
 struct StashProblem {
   std::vector<AwayTime> away;
-  std::vector<double> seconds;    ///< of each step
-  std::vector<int64_t> liveBytes; ///< of values, in each step, where all stay
-  double bytesPerSecond = 1;      ///< of copies, in each direction
-  /// Only what is copied beside steps as long as the copies; otherwise all, with one step of
-  /// computation beside each copy.
+  std::vector<double> seconds;    ///< by step
+  std::vector<int64_t> liveBytes; ///< live bytes by step if all values stay
+  double bytesPerSecond = 1;      ///< copy rate in each direction
+  /// Only offload values whose copies are hidden by steps of equal duration. Otherwise each copy
+  /// overlaps with a single step of computation.
   bool onlyHidden = true;
 };
 
-/// For each of `away` when it goes and comes; nothing for one that stays: because its copies would
-/// be waited for, or because the most bytes that are live at once are no fewer without it. Copies
-/// of one direction follow one another.
+/// Returns for each of `away` when its copies run; nullopt for values that stay. Values stay if
+/// steps would wait for their copies, or if the peak of live bytes does not decrease. Copies of one
+/// direction run one after another.
+/// Example: 8 bytes are unused between steps 0 and 5, a copy takes 1 s and each step takes 1 s. The
+/// memory is free from step 2 on, and the copy back begins at step 4: {gone 2, fetch 4}.
 std::vector<std::optional<StashPosition>> chooseStashes(const StashProblem &problem);
 
 } // namespace parashard::schedules

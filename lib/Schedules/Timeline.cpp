@@ -1,4 +1,4 @@
-// The picture of a timeline, as SVG.
+// Draws a timeline as SVG.
 #include "lib/Schedules/Timeline.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -85,11 +85,11 @@ public:
 private:
   double getX(double time) const { return kLeft + time * scale; }
 
-  void text(double x, double y, StringRef kind, const Twine &words) {
+  void text(double x, double y, StringRef kind, const Twine &content) {
     os << formatv("<text x=\"{0:f1}\" y=\"{1:f1}\"", x, y);
     if (!kind.empty())
       os << " class=\"" << kind << "\"";
-    os << ">" << escape(words.str()) << "</text>\n";
+    os << ">" << escape(content.str()) << "</text>\n";
   }
 
   void drawHead() {

@@ -1,4 +1,4 @@
-// Draws a replay, or a run that was measured, as a picture.
+// Draws a simulated or measured schedule as a picture.
 #ifndef PARASHARD_LIB_SCHEDULES_TIMELINE_H
 #define PARASHARD_LIB_SCHEDULES_TIMELINE_H
 
@@ -9,15 +9,14 @@ namespace parashard::schedules {
 
 struct TimelineOptions {
   std::string title;
-  std::string unit; ///< of the replay's times, "ms"; empty: none is written
-  /// By rank and chunk: what one micro-batch of it holds, in bytes; empty: micro-batches are
-  /// counted.
+  std::string unit; ///< unit of the times, such as "ms"; empty: none
+  /// By rank and chunk: bytes that one micro-batch keeps. Empty: the picture counts micro-batches.
   std::vector<std::vector<int64_t>> liveBytes;
 };
 
-/// Writes an SVG picture: ranks as rows, a box for each task in the colour of its phase with its
-/// micro-batch's number where that fits, idle time left blank; below, what each rank holds over
-/// time. It follows the reader's light or dark scheme and needs nothing from elsewhere.
+/// Writes an SVG picture. Ranks are rows; each task is a box in the color of its phase, with the
+/// number of its micro-batch if it fits; idle time is blank. Curves below show what each rank keeps
+/// over time. The picture follows the reader's light or dark scheme and is self-contained.
 void writeTimeline(const Replay &replay, const TimelineOptions &options, llvm::raw_ostream &os);
 
 } // namespace parashard::schedules

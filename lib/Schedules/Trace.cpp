@@ -1,4 +1,4 @@
-// Events of instructions, joined to tasks.
+// Assigns events of instructions to tasks.
 #include "lib/Schedules/Trace.h"
 #include "lib/Support/JsonDocument.h"
 #include "llvm/ADT/STLExtras.h"
@@ -11,7 +11,7 @@ using namespace llvm;
 namespace parashard::schedules {
 namespace {
 
-/// An instruction of a run.
+/// One traced instruction.
 struct Event {
   int64_t step, stage, microBatch;
   std::string phase;
@@ -51,7 +51,7 @@ public:
   }
 
 private:
-  /// The first step warms up.
+  /// Returns false for the first of several steps, which includes warm-up.
   bool counts(int64_t step) const { return steps.size() == 1 || step != *steps.begin(); }
 
   void addEvent(const JsonValue &event) {
@@ -60,7 +60,7 @@ private:
     if (!rank)
       return;
     if (std::optional<int64_t> coordinate = arguments.getInteger("pp")) {
-      // Ranks of one coordinate do the same: the first one stands for them.
+      // Ranks of one coordinate run the same tasks; the first one represents them.
       auto [known, isNew] = shown.try_emplace(*coordinate, *rank);
       if (isNew || known->second == *rank)
         coordinates[*rank] = *coordinate;
@@ -90,7 +90,7 @@ private:
         result.microBatches = std::max(result.microBatches, event.microBatch + 1);
       }
     if (ranks.size() < 2)
-      return fail("it is not the trace of a pipeline");
+      return fail("the trace is not of a pipeline");
     Placement &placement = result.placement;
     placement.ranks = int64_t(shown.size());
     placement.chunks = int64_t(ranks.size()) / std::max<int64_t>(1, placement.ranks);
@@ -100,8 +100,7 @@ private:
     for (auto [stage, rank] : ranks)
       if (stage >= placement.getNumStages() || placement.getRank(stage) != rank)
         return fail("stage " + Twine(stage) +
-                    " is not where it would be under any placement: the "
-                    "trace is not whole (trace fewer steps)");
+                    " does not fit any placement: the trace is incomplete; trace fewer steps");
     return Error::success();
   }
 
@@ -135,15 +134,15 @@ private:
     result.steps.push_back(std::move(step));
   }
 
-  /// Joins it to the span before it where both are of one stage and micro-batch.
+  /// Appends an event, or extends the last span if both have the same stage and micro-batch.
   void addToRow(std::vector<Span> &row, const Event &event, const Event *last) {
     Work work = event.phase == "forward"           ? Work::Forward
                 : event.phase == "backward_weight" ? Work::BackwardWeight
                 : splitStages.count(event.stage)   ? Work::BackwardInput
-                                                   : Work::Backward; // it has nothing for later
-    bool goesOn = last && last->stage == event.stage && last->microBatch == event.microBatch &&
-                  (last->phase == "forward") == (work == Work::Forward);
-    if (!goesOn) {
+                                                   : Work::Backward; // no separate weight gradients
+    bool continues = last && last->stage == event.stage && last->microBatch == event.microBatch &&
+                     (last->phase == "forward") == (work == Work::Forward);
+    if (!continues) {
       row.push_back({{work, result.placement.getChunk(event.stage), event.microBatch},
                      event.begin,
                      event.end});
@@ -166,8 +165,8 @@ private:
   MeasuredPipeline result;
   std::map<int64_t, int64_t> shown, coordinates; ///< rank by coordinate, and the reverse
   std::map<int64_t, std::vector<Event>> events;  ///< by coordinate, in order
-  std::set<int64_t> steps, splitStages;          ///< stages with weight gradients of their own
-  /// By stage and phase: by step and micro-batch.
+  std::set<int64_t> steps, splitStages;          ///< stages with separate weight gradients
+  /// By stage and phase, then by step and micro-batch.
   std::map<std::pair<int64_t, std::string>, std::map<std::pair<int64_t, int64_t>, double>>
       durations;
 };

@@ -1,4 +1,4 @@
-// What a compiled program traced of its pipeline: the step as it really ran.
+// Reads the trace of a compiled program's pipeline: the measured times of its steps.
 #ifndef PARASHARD_LIB_SCHEDULES_TRACE_H
 #define PARASHARD_LIB_SCHEDULES_TRACE_H
 
@@ -6,27 +6,28 @@
 
 namespace parashard::schedules {
 
-/// Times are in milliseconds.
+/// One measured step; times are in milliseconds.
 struct MeasuredStep {
   int64_t number = 0;
-  Replay run;        ///< from the first task's begin; of one rank of each pipeline coordinate
-  double update = 0; ///< what the slowest of them took for its part of the update
+  Replay run;        ///< from the first task's begin; one rank per pipeline coordinate
+  double update = 0; ///< update time of the slowest rank
 };
 
 struct MeasuredPipeline {
   Placement placement;
   int64_t microBatches = 0;
   std::vector<MeasuredStep> steps;
-  /// By stage, medians over micro-batches and steps; the first step is left out where there are
-  /// others.
+  /// By stage: medians over micro-batches and steps. The first step counts only if it is the only
+  /// one.
   std::vector<StageTimes> stages;
   double update = 0; ///< likewise
 
-  /// The step whose makespan is the median.
+  /// Returns the step with the median makespan.
   const MeasuredStep &getTypicalStep() const;
 };
 
-/// Reads what `--trace FILE.json` wrote. Errors: text that is no such trace, or no pipeline's.
+/// Reads a file that `--trace FILE.json` wrote. Fails if the text is not such a trace, or if the
+/// program has no pipeline.
 llvm::Expected<MeasuredPipeline> readTrace(llvm::StringRef json);
 
 } // namespace parashard::schedules

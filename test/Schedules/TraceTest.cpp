@@ -93,7 +93,7 @@ TEST(Trace, WhatIsNoneIsRefused) {
     EXPECT_NE(llvm::toString(readTrace(text).takeError()), "") << text;
   Text one(1);
   one.run(0, 0, "forward", 0, 0, 0, 1);
-  EXPECT_EQ(llvm::toString(readTrace(one.get()).takeError()), "it is not the trace of a pipeline");
+  EXPECT_EQ(llvm::toString(readTrace(one.get()).takeError()), "the trace is not of a pipeline");
   Text odd(2); // stage 2 of three on two coordinates
   for (int64_t stage : {0, 1, 2})
     odd.run(stage % 2, 0, "forward", stage, 0, 0, 1);

@@ -153,7 +153,7 @@ def test_the_measured_step(tmp_path, exports, mesh, schedule, chunks):
 
 def test_traces_that_are_none_are_refused(tmp_path):
     tool = tools_folder() / "ps-timeline"
-    for text, words, status in [("", "trace.json", 1), ('{"traceEvents": []}', "not the trace of a pipeline", 1)]:
+    for text, words, status in [("", "trace.json", 1), ('{"traceEvents": []}', "the trace is not of a pipeline", 1)]:
         (tmp_path / "trace.json").write_text(text)
         assert words in oracle.run([tool, "trace.json", "-o", "t.svg"], tmp_path, expect=status)
     assert "no trace given" in oracle.run([tool], tmp_path, expect=2)
