@@ -312,7 +312,7 @@ json::Array ClassCode::describeScratch(ArrayRef<int64_t> ends) {
   for (const Buffer &buffer : findScratchBuffers(function)) {
     auto [begin, end, bytes] = buffer.lifetime;
     int64_t last = end < int64_t(ends.size()) ? ends[end] - 1 : code.size();
-    list.push_back(json::Array{*getPlace(buffer, kOffsetsMark, kWorkspaceOffsetMark), bytes,
+    list.push_back(json::Array{*getAddress(buffer, kOffsetsMark, kWorkspaceOffsetMark), bytes,
                                begin > 0 ? ends[begin - 1] : 0, last});
   }
   return list;

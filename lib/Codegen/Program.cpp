@@ -315,7 +315,7 @@ void ProgramTable::addBuffers(rank::ProgramOp program, ArrayRef<CodePosition> pl
     Entry &entry = entries[first.entry];
     bool isOver = end + 1 < int64_t(places.size()) && places[end + 1].entry == first.entry;
     entry.buffers.push_back(
-        json::Array{*getPlace(buffer, kAddressesMark, kScratchAddressMark), bytes,
+        json::Array{*getAddress(buffer, kAddressesMark, kScratchAddressMark), bytes,
                     isa<rank::InputOp>(buffer.op) ? -1 : first.at,
                     isOver ? places[end + 1].at - 1 : int64_t(entry.code.size())});
   }

@@ -1,15 +1,15 @@
-// The buffers that memory is planned for, and when each is in use.
+// Finds the buffers to plan memory for, and their lifetimes.
 #include "Buffers.h"
+#include "lib/Fusion/AsyncCollectives.h"
 #include "lib/Fusion/ClassBuffers.h"
 #include "lib/Fusion/Fused.h"
-#include "lib/Fusion/AsyncCollectives.h"
 
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::fusion;
 
-std::optional<int64_t> parashard::getPlace(const Buffer &buffer, StringRef markOfResults,
-                                           StringRef markOfOp) {
+std::optional<int64_t> parashard::getAddress(const Buffer &buffer, StringRef markOfResults,
+                                             StringRef markOfOp) {
   if (buffer.result < 0) {
     auto value = buffer.op->getAttrOfType<IntegerAttr>(markOfOp);
     return value && value.getValue().isSignedIntN(64) ? std::optional(value.getInt())
@@ -25,7 +25,7 @@ std::optional<int64_t> parashard::getPlace(const Buffer &buffer, StringRef markO
 // Class functions
 //===----------------------------------------------------------------------===//
 
-/// The last op, by number, that needs the buffer that `value` lies in; `end` for the function's
+/// Returns the index of the last op that uses the buffer of `value`; `end` for the function's
 /// return.
 static int64_t getLastUse(Value value, const llvm::DenseMap<Operation *, int64_t> &numbers,
                           int64_t end) {
@@ -43,7 +43,7 @@ static int64_t getLastUse(Value value, const llvm::DenseMap<Operation *, int64_t
 }
 
 std::vector<Buffer> parashard::findScratchBuffers(func::FuncOp function) {
-  ClassBuffers places(function);
+  ClassBuffers classBuffers(function);
   llvm::DenseMap<Operation *, int64_t> numbers;
   for (Operation &op : function.getBody().front())
     numbers[&op] = numbers.size();
@@ -53,7 +53,7 @@ std::vector<Buffer> parashard::findScratchBuffers(func::FuncOp function) {
     int64_t now = numbers[&op];
     if (producesValue(&op))
       for (OpResult result : op.getResults())
-        if (places.isInScratch(result)) {
+        if (classBuffers.isInScratch(result)) {
           int64_t last = std::max(now, getLastUse(result, numbers, end));
           Lifetime lifetime{now, last, ps::getByteSize(result.getType())};
           buffers.push_back({&op, int(result.getResultNumber()), lifetime});
@@ -69,7 +69,7 @@ std::vector<Buffer> parashard::findScratchBuffers(func::FuncOp function) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Bytes of a tensor, or of the place that a variable is staged in; nothing of other types.
+/// Returns the bytes of a tensor or of a fetched variable; nullopt for other types.
 std::optional<int64_t> getBytes(Type type) {
   if (auto ref = dyn_cast<ps::RefType>(type))
     type = ref.getTensorType();
@@ -105,17 +105,17 @@ public:
   }
 
 private:
-  /// The number of the section that the op of that number stands in.
+  /// Returns the section of the op with that index.
   size_t getSection(int64_t number) const {
     return llvm::upper_bound(sectionBegins, number) - sectionBegins.begin() - 1;
   }
-  /// When the host reads the outputs of a section.
+  /// Returns the time at which the host reads the outputs of a section.
   int64_t getSectionEnd(size_t section) const {
     return section + 1 < sectionBegins.size() ? sectionBegins[section + 1]
                                               : int64_t(numbers.size());
   }
 
-  /// When the op is over: what is started, with its wait.
+  /// Returns the index at which an op is over; for a started op, the index of its wait.
   int64_t getEnd(Operation *op) {
     int64_t end = numbers.lookup(op);
     if (op->getNumResults() > 0 && isa<rank::TokenType>(op->getResults().back().getType()))
@@ -127,7 +127,7 @@ private:
   int64_t getLastUse(Value value) {
     int64_t last = getEnd(value.getDefiningOp());
     for (Operation *user : value.getUsers()) {
-      if (isa<rank::OutputOp>(user)) // the host reads it when the section is over
+      if (isa<rank::OutputOp>(user)) // the host reads it at the end of the section
         last = std::max(last, getSectionEnd(getSection(numbers.lookup(user))));
       else
         last = std::max(last, isView(user) ? getLastUse(user->getResult(0)) : getEnd(user));
@@ -135,7 +135,7 @@ private:
     return last;
   }
 
-  /// Whether a section after that of `value` uses it.
+  /// Returns true if a section after that of `value` uses the value.
   bool isUsedLater(Value value) {
     size_t section = getSection(numbers.lookup(value.getDefiningOp()));
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -146,7 +146,7 @@ private:
 
   void add(Operation *op, OpResult result, int64_t bytes) {
     int64_t now = numbers[op];
-    // Inputs are there before the section begins.
+    // Inputs exist before the section begins.
     int64_t begin = isa<rank::InputOp>(op) ? sectionBegins[getSection(now)] : now;
     std::vector<Buffer> &region = isa<rank::StashOp>(op) ? buffers.host
                                   : isUsedLater(result)  ? buffers.kept
@@ -158,7 +158,7 @@ private:
   rank::ProgramOp program;
   SymbolTable &symbols;
   llvm::DenseMap<Operation *, int64_t> numbers;
-  SmallVector<int64_t> sectionBegins; ///< by section, its first op's number
+  SmallVector<int64_t> sectionBegins; ///< index of the first op, by section
   ProgramBuffers buffers;
 };
 } // namespace

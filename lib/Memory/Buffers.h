@@ -1,4 +1,4 @@
-// The buffers that memory is planned for, and when each is in use.
+// Finds the buffers to plan memory for, and their lifetimes.
 #ifndef PARASHARD_LIB_MEMORY_BUFFERS_H
 #define PARASHARD_LIB_MEMORY_BUFFERS_H
 
@@ -8,29 +8,29 @@
 
 namespace parashard {
 
-/// A result of an op; or, with result -1, the workspace of an op of a class function, and the
-/// scratch of a run of a program.
+/// A result of an op. With result -1: the workspace of an op of a class function, or the scratch of
+/// a run of a program.
 struct Buffer {
   mlir::Operation *op = nullptr;
   int result = -1;
-  Lifetime lifetime; ///< in numbers of ops of the block
+  Lifetime lifetime; ///< in indices of ops in the block
 };
 
-/// Where a buffer lies: its mark in a list of one entry a result, or by itself; nothing before
-/// ps-plan-memory.
-std::optional<int64_t> getPlace(const Buffer &buffer, llvm::StringRef markOfResults,
-                                llvm::StringRef markOfOp);
+/// Returns the address or offset of a buffer: an element of a list with one entry per result, or a
+/// single mark. Returns nullopt before ps-plan-memory.
+std::optional<int64_t> getAddress(const Buffer &buffer, llvm::StringRef markOfResults,
+                                  llvm::StringRef markOfOp);
 
-/// What lies in the scratch of a class function.
+/// Returns the buffers in the scratch of a class function.
 std::vector<Buffer> findScratchBuffers(mlir::func::FuncOp function);
 
-/// The buffers of one program. Where the host calls the sections apart, what one section makes for
-/// a later one is kept: there is a copy of it for each slot.
-/// `host`: values that lie in the host's memory.
+/// The buffers of one program. `kept` are values that one section computes for a later section; the
+/// host calls sections separately, so that each slot has its own copy. `host` are values in host
+/// memory.
 struct ProgramBuffers {
   std::vector<Buffer> shared, kept, host;
 };
-/// The class functions that the program runs have their bytes of scratch.
+/// Finds the buffers of a program. The class functions that it runs must have `ps.scratch_bytes`.
 ProgramBuffers findProgramBuffers(rank::ProgramOp program, mlir::SymbolTable &symbols);
 
 } // namespace parashard

@@ -1,4 +1,4 @@
-// Adds up the choices of segments, one segment after the other.
+// Adds up the choices of segments, one segment after another.
 #include "ChoiceFrontier.h"
 #include "llvm/ADT/STLExtras.h"
 #include <map>
@@ -9,10 +9,10 @@ namespace {
 /// A sum over the first segments.
 struct Sum {
   int64_t bytes = 0, cost = 0;
-  int before = -1, pick = 0; ///< the sum that it was made from
+  int before = -1, pick = 0; ///< index of the previous sum, and the choice added to it
 };
 
-/// The fewest bytes first, each cheaper than those before it.
+/// Keeps the sums that are cheaper than all sums with fewer bytes, fewest bytes first.
 std::vector<Sum> dropWorse(std::vector<Sum> sums) {
   llvm::stable_sort(sums, [](const Sum &a, const Sum &b) {
     return std::pair(a.bytes, a.cost) < std::pair(b.bytes, b.cost);
@@ -24,7 +24,7 @@ std::vector<Sum> dropWorse(std::vector<Sum> sums) {
   return best;
 }
 
-/// The first, and the last of each of `most` intervals.
+/// Keeps the first sum, and the last of each of `most` intervals.
 std::vector<Sum> thin(std::vector<Sum> sums, size_t most) {
   if (sums.size() <= most)
     return sums;
@@ -37,18 +37,18 @@ std::vector<Sum> thin(std::vector<Sum> sums, size_t most) {
   return kept;
 }
 
-/// Gives picks of equal segments to the earlier ones first where they keep least.
+/// Sorts the picks of equal segments so that the earlier segments keep less.
 void sortPicks(llvm::ArrayRef<WeighedSegment> segments, std::vector<int> &picks) {
   std::map<std::pair<const void *, int64_t>, std::vector<size_t>> equals;
   for (auto [i, segment] : llvm::enumerate(segments))
     equals[{segment.choices, segment.weight}].push_back(i);
-  for (auto &[key, places] : equals) {
+  for (auto &[key, indices] : equals) {
     std::vector<int> sorted;
-    for (size_t place : places)
-      sorted.push_back(picks[place]);
+    for (size_t index : indices)
+      sorted.push_back(picks[index]);
     llvm::sort(sorted);
-    for (auto [place, pick] : llvm::zip_equal(places, sorted))
-      picks[place] = pick;
+    for (auto [index, pick] : llvm::zip_equal(indices, sorted))
+      picks[index] = pick;
   }
 }
 } // namespace

@@ -1,4 +1,4 @@
-// Which of its choices each segment of a rank takes, for any bytes that all may keep.
+// Chooses what each segment of a rank keeps, for every total of kept bytes.
 #ifndef PARASHARD_LIB_MEMORY_CHOICEFRONTIER_H
 #define PARASHARD_LIB_MEMORY_CHOICEFRONTIER_H
 
@@ -10,21 +10,23 @@ namespace parashard {
 /// A segment of a rank.
 struct WeighedSegment {
   const std::vector<SegmentChoice> *choices =
-      nullptr;        ///< as findChoices has them; equal for equals
-  int64_t weight = 1; ///< micro-batches of which it is kept when the rank is fullest
+      nullptr;        ///< from findChoices; shared by equal segments
+  int64_t weight = 1; ///< micro-batches that keep it at the peak
 };
 
 /// One choice for each segment.
 struct FrontierPoint {
-  int64_t bytes = 0; ///< kept by all, with their weights
-  int64_t cost = 0;  ///< of a micro-batch
+  int64_t bytes = 0; ///< kept by all segments, with their weights
+  int64_t cost = 0;  ///< per micro-batch
   std::vector<int> picks;
 };
 
-/// Ways to choose, the fewest bytes first, each cheaper than those before it: a knapsack with one
-/// item of each segment. Exact while no sum over segments has more than `most` of them; above,
-/// the one with the most bytes stays in each of so many equal intervals. Of equal segments the
-/// earlier ones keep less, as theirs would stay for longer.
+/// Returns ways to choose, fewest bytes first, each cheaper than those before: a knapsack with one
+/// item per segment. The result is exact while no sum over segments has more than `most` entries.
+/// Beyond that, only the entry with the most bytes of each of `most` equal intervals remains. Among
+/// equal segments, the earlier ones keep less, since their values would stay longer.
+/// Example: two segments that each keep 0 bytes at cost 5 or 10 bytes at cost 0, with weight 1,
+/// give (0 bytes, cost 10), (10, 5) and (20, 0).
 std::vector<FrontierPoint> findFrontier(llvm::ArrayRef<WeighedSegment> segments,
                                         size_t most = 4096);
 

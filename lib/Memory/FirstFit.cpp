@@ -1,4 +1,4 @@
-// Places buffers with lifetimes into one arena.
+// Places buffers with lifetimes in one arena.
 #include "FirstFit.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -11,10 +11,10 @@
 namespace parashard {
 namespace {
 
-/// What is free, and the buffers alive now by their end: no step looks at all that is alive.
+/// The free gaps, and the live buffers ordered by their ends. No step visits all live buffers.
 class Arena {
 public:
-  /// The lowest offset with `bytes` free.
+  /// Takes the lowest offset with `bytes` free.
   int64_t take(int64_t bytes, int64_t end) {
     auto gap = gaps.begin();
     while (gap->second < bytes)
@@ -26,7 +26,7 @@ public:
     alive.push({end, offset, bytes});
     return offset;
   }
-  /// Frees what ended before `now`.
+  /// Frees buffers that ended before `now`.
   void advance(int64_t now) {
     for (; !alive.empty() && std::get<0>(alive.top()) < now; alive.pop())
       free(std::get<1>(alive.top()), std::get<2>(alive.top()));
@@ -49,7 +49,7 @@ private:
 
   using Buffer = std::tuple<int64_t, int64_t, int64_t>; // end, offset, bytes
   std::priority_queue<Buffer, std::vector<Buffer>, std::greater<>> alive;
-  std::map<int64_t, int64_t> gaps{{0, INT64_MAX}}; // offset, bytes; none touches the next
+  std::map<int64_t, int64_t> gaps{{0, INT64_MAX}}; // offset, bytes; no two gaps touch
 };
 
 int64_t align(int64_t bytes) { return int64_t(llvm::alignTo(bytes, kBufferAlignment)); }
@@ -63,7 +63,7 @@ std::vector<size_t> sortBuffers(llvm::ArrayRef<Lifetime> buffers,
   return order;
 }
 
-/// In order of birth, as if they were asked for while the program runs.
+/// Places buffers in order of birth, like a runtime allocator.
 MemoryPlan placeByBirth(llvm::ArrayRef<Lifetime> buffers) {
   std::vector<size_t> order = sortBuffers(buffers, [](const Lifetime &a, const Lifetime &b) {
     return a.begin != b.begin ? a.begin < b.begin : a.bytes > b.bytes;
@@ -82,7 +82,7 @@ MemoryPlan placeByBirth(llvm::ArrayRef<Lifetime> buffers) {
   return plan;
 }
 
-/// The same backwards in time: what dies last is placed first.
+/// Places buffers by birth with time reversed: the buffer that dies last comes first.
 MemoryPlan placeByDeath(llvm::ArrayRef<Lifetime> buffers) {
   std::vector<Lifetime> mirrored;
   for (const Lifetime &buffer : buffers)
@@ -90,7 +90,8 @@ MemoryPlan placeByDeath(llvm::ArrayRef<Lifetime> buffers) {
   return placeByBirth(mirrored);
 }
 
-/// Each at the lowest offset apart from those before that it meets.
+/// Places each buffer at the lowest offset that avoids the earlier buffers with overlapping
+/// lifetimes.
 MemoryPlan placeInOrder(llvm::ArrayRef<Lifetime> buffers, llvm::ArrayRef<size_t> order) {
   MemoryPlan plan;
   plan.offsets.resize(buffers.size(), 0);
@@ -114,14 +115,14 @@ MemoryPlan placeInOrder(llvm::ArrayRef<Lifetime> buffers, llvm::ArrayRef<size_t>
   return plan;
 }
 
-/// The largest first.
+/// Places the largest buffers first.
 MemoryPlan placeBySize(llvm::ArrayRef<Lifetime> buffers) {
   return placeInOrder(buffers, sortBuffers(buffers, [](const Lifetime &a, const Lifetime &b) {
                         return a.bytes != b.bytes ? a.bytes > b.bytes : a.begin < b.begin;
                       }));
 }
 
-/// First what stays the longest, so that what comes and goes lies above it.
+/// Places the longest-lived buffers first, so that short-lived buffers lie above them.
 MemoryPlan placeByStay(llvm::ArrayRef<Lifetime> buffers) {
   return placeInOrder(buffers, sortBuffers(buffers, [](const Lifetime &a, const Lifetime &b) {
                         int64_t stayA = a.end - a.begin, stayB = b.end - b.begin;
@@ -129,7 +130,7 @@ MemoryPlan placeByStay(llvm::ArrayRef<Lifetime> buffers) {
                       }));
 }
 
-/// First what takes the most of both.
+/// Places buffers with the largest product of size and duration first.
 MemoryPlan placeByArea(llvm::ArrayRef<Lifetime> buffers) {
   return placeInOrder(buffers, sortBuffers(buffers, [](const Lifetime &a, const Lifetime &b) {
                         double areaA = double(a.bytes) * double(a.end - a.begin + 1);
@@ -138,8 +139,9 @@ MemoryPlan placeByArea(llvm::ArrayRef<Lifetime> buffers) {
                       }));
 }
 
-/// Looks for a better order than that of a plan: what reached the top is placed first the next
-/// time, and some buffers, drawn by a fixed sequence, a little earlier than they were.
+/// Searches for an order that is better than that of a given plan. Buffers that reach the top are
+/// placed first in the next try. After a series without improvement, some buffers, drawn by a fixed
+/// pseudo-random sequence, move a little forward.
 class OrderSearch {
 public:
   OrderSearch(llvm::ArrayRef<Lifetime> buffers, MemoryPlan first)
@@ -148,7 +150,8 @@ public:
     sortByOffset();
   }
 
-  /// Buffers are compared in pairs, so the more there are, the fewer tries; of many, none.
+  /// Runs the search. Tries compare buffers in pairs: the more buffers, the fewer tries, and none
+  /// above a limit.
   MemoryPlan run(int64_t enough) {
     constexpr int64_t kMostPairs = 200'000'000, kMostTries = 2000, kPatience = 150,
                       kMostBuffers = 1500;
@@ -213,7 +216,7 @@ int64_t getLargestSum(llvm::ArrayRef<Lifetime> buffers) {
 }
 
 MemoryPlan placeByFirstFit(llvm::ArrayRef<Lifetime> buffers) {
-  // In the later orders each buffer is compared with all before it: a second or two at most.
+  // The later orders compare each buffer with all earlier ones: a second or two at most.
   constexpr size_t kMostCompared = 8000;
   int64_t enough = getLargestSum(buffers) / 200 * 201;
   MemoryPlan best = placeByBirth(buffers);

@@ -1,4 +1,4 @@
-// How long a buffer is in use.
+// Defines how long a buffer is in use.
 #ifndef PARASHARD_LIB_MEMORY_LIFETIME_H
 #define PARASHARD_LIB_MEMORY_LIFETIME_H
 
@@ -6,7 +6,7 @@
 
 namespace parashard {
 
-/// A buffer of `bytes` that is in use from time `begin` to time `end`, both included.
+/// A buffer of `bytes` that is in use from time `begin` to time `end`, inclusive.
 struct Lifetime {
   int64_t begin = 0;
   int64_t end = 0;

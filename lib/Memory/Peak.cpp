@@ -1,4 +1,4 @@
-// Sums what is in use over the ops of a program.
+// Sums the bytes in use over the ops of a program.
 #include "lib/Memory/Peak.h"
 #include "RecomputeTime.h"
 #include "lib/Fusion/ClassBuffers.h"
@@ -19,7 +19,7 @@ using namespace parashard;
 using namespace parashard::fusion;
 
 namespace {
-/// What makes a buffer of a program.
+/// Returns the op that produces a buffer of a program, looking into class functions.
 Operation *findMaker(const Buffer &buffer, SymbolTable &symbols) {
   auto run = dyn_cast<rank::RunOp>(buffer.op);
   if (!run || buffer.result < 0)
@@ -32,14 +32,14 @@ Operation *findMaker(const Buffer &buffer, SymbolTable &symbols) {
   return maker ? maker : buffer.op;
 }
 
-/// "backward_input of blocks.5 (blocks.backward_input), micro-batch 3"
+/// Returns "backward_input of blocks.5 (blocks.backward_input), micro-batch 3".
 std::string describeInstant(Operation *op) {
   auto run = dyn_cast<rank::RunOp>(op);
   if (!run)
     return op->getName().getStringRef().str();
   std::string text = run.getCallee().str();
-  if (std::string place = ps::describeLocation(run.getLoc()); !place.empty())
-    text += " of " + place;
+  if (std::string location = ps::describeLocation(run.getLoc()); !location.empty())
+    text += " of " + location;
   if (auto number = run->getAttrOfType<IntegerAttr>(rank::kMicroBatchMark))
     text += ", micro-batch " + std::to_string(number.getInt());
   return text;
@@ -85,13 +85,14 @@ private:
         type = ps::getLocalType(type, variable.getSharding(), mesh);
       int64_t bytes = ps::getByteSize(type);
       peak.variableBytes += bytes;
-      auto place = variable->getAttrOfType<StringAttr>(ps::kUsedAtMark);
+      auto location = variable->getAttrOfType<StringAttr>(ps::kUsedAtMark);
       peak.holders.push_back({ps::stringifyVariableKind(variable.getKind()).str(),
-                              variable.getDisplayName().str(), place ? place.str() : "", 1, bytes});
+                              variable.getDisplayName().str(), location ? location.str() : "", 1,
+                              bytes});
     }
   }
 
-  /// Takes the program's fullest moment where it is fuller than what was found before.
+  /// Takes over the program's peak if it is the largest so far.
   void read(rank::ProgramOp program) {
     ProgramBuffers buffers = findProgramBuffers(program, symbols);
     std::vector<Operation *> ops;
@@ -133,7 +134,7 @@ private:
     holder.at = ps::describeLocation(maker->getLoc());
   }
 
-  /// The segment and the micro-batch of a run, where it has both.
+  /// Returns the segment and micro-batch of a run; nullopt if either is missing.
   static std::optional<std::pair<int64_t, int64_t>> getPart(rank::RunOp run) {
     auto number = run ? run->getAttrOfType<IntegerAttr>(rank::kMicroBatchMark) : IntegerAttr();
     if (!number || !run.getSegment())
@@ -161,7 +162,7 @@ private:
   SymbolTable &symbols;
   MemoryPeak peak;
   std::vector<Buffer> fullest;
-  rank::RunOp running; ///< at the fullest moment
+  rank::RunOp running; ///< at the peak
 };
 } // namespace
 
@@ -189,8 +190,8 @@ std::string parashard::explainMemory(ModuleOp module) {
                         ps::formatBytes(peak.arenaBytes), ps::formatBytes(peak.liveBytes),
                         escapeControls(peak.instant));
     if (peak.hostBytes > 0)
-      os << "and of the host's memory: " << ps::formatBytes(peak.hostBytes)
-         << ", for what is offloaded\n";
+      os << "host memory of a rank: " << ps::formatBytes(peak.hostBytes)
+         << " for offloaded variables and values\n";
     std::vector<std::vector<std::string>> rows = {{"bytes", "count", "kind", "what", "first at"}};
     for (const MemoryHolder &holder : llvm::ArrayRef(peak.holders).take_front(most))
       rows.push_back({ps::formatBytes(holder.bytes), std::to_string(holder.count), holder.kind,

@@ -1,4 +1,4 @@
-// When a rank's memory is fullest, and what fills it.
+// Finds when a rank's memory use peaks, and which buffers cause the peak.
 #ifndef PARASHARD_LIB_MEMORY_PEAK_H
 #define PARASHARD_LIB_MEMORY_PEAK_H
 
@@ -9,30 +9,30 @@
 
 namespace parashard {
 
-/// Buffers that are alike: of one kind, and made by one op of one class.
+/// Buffers of one kind that one op of one class produces.
 struct MemoryHolder {
   std::string kind;  ///< parameter, gradient, ...; value, scratch
-  std::string what;  ///< a variable's name, or what makes the value
-  std::string at;    ///< the model's source; of the first one
+  std::string what;  ///< name of a variable, or of the producer of a value
+  std::string at;    ///< model source location of the first buffer
   int64_t count = 0; ///< buffers
-  int64_t bytes = 0; ///< of all of them
+  int64_t bytes = 0; ///< total of all buffers
 };
 
-/// Of one rank of a pipeline coordinate.
+/// The peak on one rank of a pipeline coordinate.
 struct MemoryPeak {
   int64_t coordinate = 0;
   int64_t arenaBytes = 0;
-  int64_t hostBytes = 0;             ///< of what lies in the host's memory, beside all else
-  int64_t variableBytes = 0;         ///< of the variables, which stay
-  int64_t liveBytes = 0;             ///< the largest sum of what is in use at once, with them
-  std::string instant;               ///< what runs then
-  std::vector<MemoryHolder> holders; ///< the largest first
-  std::vector<int64_t> inUse;        ///< bytes, by op of the program that is fullest
-  /// By segment: micro-batches of which something that forward made waits then for its use.
+  int64_t hostBytes = 0;             ///< in host memory, separate from the arena
+  int64_t variableBytes = 0;         ///< variables, which stay
+  int64_t liveBytes = 0;             ///< largest sum of bytes in use at once, with variables
+  std::string instant;               ///< the op that runs at the peak
+  std::vector<MemoryHolder> holders; ///< largest first
+  std::vector<int64_t> inUse;        ///< bytes by op of the program with the peak
+  /// By segment: micro-batches with a forward value that waits for its use at the peak.
   std::map<int64_t, int64_t> waiting;
 };
 
-/// Of a module at level `placed`, for each coordinate; empty at other levels.
+/// Returns the peak of each coordinate for a module at level `placed`; empty at other levels.
 std::vector<MemoryPeak> findPeaks(mlir::ModuleOp module);
 
 } // namespace parashard

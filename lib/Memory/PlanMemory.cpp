@@ -1,4 +1,4 @@
-// ps-plan-memory: the addresses of a module's buffers, as attributes.
+// Implements ps-plan-memory: assigns addresses to a module's buffers, as attributes.
 #include "FirstFit.h"
 #include "lib/Fusion/ClassBuffers.h"
 #include "lib/IR/Stages.h"
@@ -25,10 +25,10 @@ static void setOffsets(Operation *op, StringRef mark, ArrayRef<int64_t> values) 
   op->setAttr(mark, DenseI64ArrayAttr::get(op->getContext(), values));
 }
 
-/// Places buffers from address `base` on, as lists of addresses by op; the bytes used.
+/// Places buffers from address `base` on, as lists of addresses by op. Returns the bytes used.
 using Addresses = llvm::MapVector<Operation *, SmallVector<int64_t>>;
-static int64_t place(ArrayRef<Buffer> buffers, int64_t base, StringRef markOfOp,
-                     Addresses &addresses) {
+static int64_t placeBuffers(ArrayRef<Buffer> buffers, int64_t base, StringRef markOfOp,
+                            Addresses &addresses) {
   std::vector<Lifetime> lifetimes;
   for (const Buffer &buffer : buffers)
     lifetimes.push_back(buffer.lifetime);
@@ -47,7 +47,7 @@ static int64_t place(ArrayRef<Buffer> buffers, int64_t base, StringRef markOfOp,
 
 static void planClass(func::FuncOp function) {
   Addresses offsets;
-  int64_t bytes = place(findScratchBuffers(function), 0, kWorkspaceOffsetMark, offsets);
+  int64_t bytes = placeBuffers(findScratchBuffers(function), 0, kWorkspaceOffsetMark, offsets);
   for (auto &[op, list] : offsets)
     setOffsets(op, kOffsetsMark, list);
   function->setAttr(kScratchBytesMark, getI64(function, bytes));
@@ -60,14 +60,15 @@ public:
   ProgramPlan(rank::ProgramOp program, SymbolTable &symbols)
       : program(program), buffers(findProgramBuffers(program, symbols)) {}
 
-  /// Places what no slot keeps from address `base` on; the bytes used.
+  /// Places values outside of slots from address `base` on. Returns the bytes used.
   int64_t placeShared(int64_t base) {
-    return place(buffers.shared, base, kScratchAddressMark, addresses);
+    return placeBuffers(buffers.shared, base, kScratchAddressMark, addresses);
   }
 
-  /// Places what slots keep, `slots` copies from address `base` on; the bytes used by all.
+  /// Places the values in slots, `slots` copies from address `base` on. Returns the bytes used by
+  /// all.
   int64_t placeSlots(int64_t base, int64_t slots) {
-    int64_t bytes = place(buffers.kept, base, kScratchAddressMark, addresses);
+    int64_t bytes = placeBuffers(buffers.kept, base, kScratchAddressMark, addresses);
     for (auto &[op, list] : addresses)
       setOffsets(op, kAddressesMark, list);
     if (bytes == 0)
@@ -85,11 +86,11 @@ private:
 };
 } // namespace
 
-/// The runs of a program that write or add to each variable.
+/// Returns the runs of a program that write or add to each variable.
 static DenseMap<Attribute, SmallVector<rank::RunOp, 1>> findWriters(rank::ProgramOp program,
                                                                     SymbolTable &symbols) {
   DenseMap<Attribute, SmallVector<rank::RunOp, 1>> writers;
-  DenseMap<Attribute, SmallVector<bool>> written; // of each class function's variables
+  DenseMap<Attribute, SmallVector<bool>> written; // by class function, for each variable
   for (auto run : program.getBody().front().getOps<rank::RunOp>()) {
     auto [known, isNew] = written.try_emplace(run.getCalleeAttr());
     if (isNew)
@@ -105,8 +106,8 @@ static DenseMap<Attribute, SmallVector<rank::RunOp, 1>> findWriters(rank::Progra
   return writers;
 }
 
-/// A value that a program reads from a variable lies in the variable: nothing may write it before
-/// the last use.
+/// Checks that no run writes a variable while a program still uses a value read from it; the value
+/// shares the variable's memory.
 static LogicalResult checkReads(rank::ProgramOp program, SymbolTable &symbols) {
   DenseMap<Attribute, SmallVector<rank::RunOp, 1>> writers = findWriters(program, symbols);
   for (auto read : program.getBody().front().getOps<ps::ReadOp>()) {
@@ -118,7 +119,8 @@ static LogicalResult checkReads(rank::ProgramOp program, SymbolTable &symbols) {
         if (!user->isBeforeInBlock(run) && !run->isBeforeInBlock(read))
           return run.emitOpError("writes variable '")
                  << read.getVariableAttr().getValue()
-                 << "', whose value at entry is used later; read it inside the class function";
+                 << "' before the last use of a value read from it; read it inside the class "
+                    "function";
   }
   return success();
 }
@@ -127,7 +129,7 @@ static LogicalResult checkReads(rank::ProgramOp program, SymbolTable &symbols) {
 // The module
 //===----------------------------------------------------------------------===//
 
-/// The variables that a pipeline coordinate's programs name.
+/// Returns the variables that a pipeline coordinate's programs name.
 static DenseSet<StringAttr> findNamed(ModuleOp module, int64_t pp) {
   DenseSet<StringAttr> named;
   for (auto program : module.getOps<rank::ProgramOp>()) {
@@ -146,8 +148,8 @@ static DenseSet<StringAttr> findNamed(ModuleOp module, int64_t pp) {
   return named;
 }
 
-/// Gives each coordinate's variables of the device's or the host's memory addresses from `ends` on;
-/// moves these. Those that no coordinate names are on the first one.
+/// Assigns addresses to each coordinate's variables in device or host memory, from `ends` on, and
+/// advances `ends`. Variables that no coordinate names belong to coordinate 0.
 static void placeVariables(ModuleOp module, bool inHost, SmallVectorImpl<int64_t> &ends) {
   int64_t coordinates = ends.size();
   std::vector<DenseSet<StringAttr>> named;
@@ -173,16 +175,16 @@ static void placeVariables(ModuleOp module, bool inHost, SmallVectorImpl<int64_t
   }
 }
 
-/// Places the values of a coordinate's programs that lie in the host's memory from address `base`
-/// on; the bytes used. Programs run one at a time.
+/// Places the stashed values of a coordinate's programs from address `base` on. Returns the bytes
+/// used. Programs run one at a time and share them.
 static int64_t placeStashed(ModuleOp module, SymbolTable &symbols, int64_t pp, int64_t base) {
   int64_t bytes = 0;
   for (auto program : module.getOps<rank::ProgramOp>()) {
     if (int64_t(program.getPp()) != pp || program.getBody().getOps<rank::StashOp>().empty())
       continue;
     Addresses addresses;
-    bytes = std::max(bytes, place(findProgramBuffers(program, symbols).host, base,
-                                  kScratchAddressMark, addresses));
+    bytes = std::max(bytes, placeBuffers(findProgramBuffers(program, symbols).host, base,
+                                         kScratchAddressMark, addresses));
     for (auto &[op, list] : addresses)
       setOffsets(op, kAddressesMark, list);
   }
@@ -197,8 +199,7 @@ static bool usesHostMemory(ModuleOp module) {
          });
 }
 
-/// What lies in the host's memory has addresses behind the arenas, a page or more apart from them:
-/// variables, then values.
+/// Places variables, then values, of host memory after the arenas, at a distance of a page or more.
 static void placeInHost(ModuleOp module, SymbolTable &symbols, ArrayRef<int64_t> arenas) {
   constexpr int64_t kPage = 4096;
   if (!usesHostMemory(module))
@@ -237,7 +238,7 @@ struct PlanMemoryPass : parashard::impl::PlanMemoryPassBase<PlanMemoryPass> {
   }
 
 private:
-  /// Places a coordinate's programs behind its variables, which end at `end`; moves that.
+  /// Places a coordinate's programs after its variables, which end at `end`, and advances `end`.
   LogicalResult placePrograms(ModuleOp module, SymbolTable &symbols, int64_t pp, int64_t &end) {
     int64_t base = end, bytes = 0;
     std::vector<ProgramPlan> plans;
@@ -246,11 +247,11 @@ private:
         continue;
       if (failed(checkReads(program, symbols)))
         return failure();
-      // Programs run one at a time: they share one region.
+      // Programs run one at a time, so they share one region.
       plans.emplace_back(program, symbols);
       bytes = std::max(bytes, plans.back().placeShared(base));
     }
-    // Slots outlive the run of a program: each has its own place, after the shared region.
+    // Slots outlive the run of a program: each program has its own, after the shared region.
     end = base + bytes;
     for (ProgramPlan &plan : plans)
       end += plan.placeSlots(end, slots);

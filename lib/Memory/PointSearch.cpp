@@ -1,10 +1,10 @@
-// Regula falsi with bisection over a list of points.
+// Implements regula falsi with bisection over a list of points.
 #include "PointSearch.h"
 #include <algorithm>
 
 using namespace parashard;
 
-static constexpr int64_t kLittle = 1000; ///< parts of the budget, of which one is
+static constexpr int64_t kLittle = 1000; ///< parts of the budget; one part does not matter
 static constexpr size_t kMostMeasured = 12;
 
 PointSearch::PointSearch(std::vector<int64_t> bytes, int64_t budget, int64_t lastTakes)
@@ -18,7 +18,7 @@ std::optional<size_t> PointSearch::getNext() const {
   if (!holds || over - *holds <= 1 || bytes[over] - bytes[*holds] < budget / kLittle ||
       taken.size() > kMostMeasured)
     return std::nullopt;
-  bool isFilled = budget - taken.at(*holds) < budget / kLittle; // other moments may be as full
+  bool isFilled = budget - taken.at(*holds) < budget / kLittle; // another instant may be as full
   size_t turn = isFilled ? 1 : taken.size() % 3;
   size_t next = turn == 1   ? (*holds + over) / 2
                 : turn == 2 ? find(bytes[over] - (taken.at(over) - budget))
@@ -32,13 +32,13 @@ size_t PointSearch::interpolate() const {
   return find(int64_t(double(bytes[over] - bytes[*holds]) * part) + bytes[*holds]);
 }
 
-/// The last point with at most so many bytes; 0 where there is none.
+/// Returns the last point with at most `wanted` bytes; 0 if there is none.
 size_t PointSearch::find(int64_t wanted) const {
   size_t after = std::upper_bound(bytes.begin(), bytes.end(), wanted) - bytes.begin();
   return std::max<size_t>(after, 1) - 1;
 }
 
-void PointSearch::tell(size_t point, int64_t takes) {
+void PointSearch::record(size_t point, int64_t takes) {
   taken[point] = takes;
   if (takes <= budget)
     holds = std::max(holds.value_or(0), point);

@@ -1,4 +1,4 @@
-// Finds the cheapest way to choose whose measured memory holds a budget.
+// Searches for the cheapest choice whose measured memory fits a budget.
 #ifndef PARASHARD_LIB_MEMORY_POINTSEARCH_H
 #define PARASHARD_LIB_MEMORY_POINTSEARCH_H
 
@@ -9,20 +9,24 @@
 
 namespace parashard {
 
-/// Over points in order of the bytes that they keep, as findFrontier has them; how many bytes of
-/// memory one takes is told, and grows with those, if not always.
+/// Searches points in order of their kept bytes (see findFrontier). The memory of a point is
+/// measured by the caller. Memory usually grows with the kept bytes, but not always.
 class PointSearch {
 public:
-  /// `bytes` of each point; the last one was found to take `lastTakes`, which is over the budget.
+  /// Takes the kept bytes of each point. The last point was measured to need `lastTakes`, which
+  /// exceeds the budget.
   PointSearch(std::vector<int64_t> bytes, int64_t budget, int64_t lastTakes);
 
-  /// The point to measure next: the first of all; then, between the last that holds the budget and
-  /// the first that does not, by turns where memory falls byte by byte from the latter, where a
-  /// line through both meets the budget, and the middle. Nothing when they are neighbours, when
-  /// what is left is too little to matter (0.2 % of the budget), and after 10 measurements.
+  /// Returns the next point to measure. Point 0 comes first. Later points lie between the last
+  /// point that fits the budget and the first that does not. They alternate between three guesses:
+  /// memory falls byte by byte from the latter, a line through both points meets the budget, and
+  /// the middle. Returns nullopt when the two points are neighbors, when the remaining difference
+  /// does not matter (0.1 % of the budget), and after 12 measurements.
+  /// Example: points 0 10 20 30 with budget 18 and measurements 5 (point 0) and 35 (point 3): the
+  /// next guesses are points 1 or 2.
   std::optional<size_t> getNext() const;
-  void tell(size_t point, int64_t takes);
-  /// The last point that was found to hold the budget.
+  void record(size_t point, int64_t takes);
+  /// Returns the last point that was measured to fit the budget.
   std::optional<size_t> getBest() const { return holds; }
 
 private:
@@ -31,7 +35,7 @@ private:
 
   std::vector<int64_t> bytes;
   int64_t budget;
-  std::map<size_t, int64_t> taken; ///< what was told
+  std::map<size_t, int64_t> taken; ///< measured memory, by point
   std::optional<size_t> holds;
   size_t over;
 };

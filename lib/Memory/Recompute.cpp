@@ -1,4 +1,4 @@
-// The pass that computes forward values again where backward needs them, instead of keeping them.
+// Implements ps-recompute: recomputes forward values for backward instead of keeping them.
 #include "RecomputeBudget.h"
 #include "RecomputeTime.h"
 #include "Recomputer.h"
@@ -21,11 +21,11 @@ namespace parashard {
 namespace {
 using namespace ps;
 
-/// Which forward ops may run again.
+/// Selects the forward ops that may run again.
 struct Choice {
   enum class Kind { Selective, Full, Modules, Budget };
   Kind kind = Kind::Full;
-  bool repeatsCommunication = false; ///< also those that move data between ranks
+  bool repeatsCommunication = false; ///< also repeats communication between ranks
   SmallVector<std::string> globs;    ///< of module paths
   int64_t bytes = 0;                 ///< of a budget
 };
@@ -40,7 +40,7 @@ bool matchesModule(StringRef path, StringRef glob) {
   return false;
 }
 
-/// The modes that say themselves what runs again.
+/// Applies the modes that select ops directly, that is, all except budgets.
 class Chooser {
 public:
   Chooser(const Recomputer &recomputer, const Choice &choice)
@@ -56,7 +56,7 @@ public:
 private:
   bool isSelective() const { return choice.kind == Choice::Kind::Selective; }
 
-  /// Whether the op can run again, and the choice is for it.
+  /// Returns true if the op can run again and the mode selects it.
   bool mayRun(Operation *op) const {
     if (!recomputer.canRunAgain(op, choice.repeatsCommunication))
       return false;
@@ -69,7 +69,8 @@ private:
             }));
   }
 
-  /// No contraction: it costs about as much as reading its operands.
+  /// Returns true for ops other than contractions: they cost about as much as reading their
+  /// operands.
   static bool isCheap(Operation *op) {
     auto lowering = dyn_cast<LoweringOpInterface>(op);
     if (!lowering || lowering.getLoweringKind() == LoweringKind::Library ||
@@ -80,14 +81,14 @@ private:
            priced.getCost(op->getOperandTypes(), op->getResultTypes()).contractionFlops == 0;
   }
 
-  /// What backward of the segment uses and need not be kept.
+  /// Returns the ops of the segment that run again, and the values that need not be kept.
   Rerun choose(int64_t number, const ForwardSegment &segment) const {
     Rerun rerun;
     DenseSet<Operation *> own(segment.forward.begin(), segment.forward.end());
     for (Operation *op : segment.forward) {
       if (!mayRun(op))
         continue;
-      // What stays is a start: from nothing that is not there anyway, where it shall be cheap.
+      // In selective mode, an op must only use values that exist anyway, so that it stays cheap.
       bool fromKept = llvm::all_of(op->getOperands(), [&](Value operand) {
         Operation *producer = operand.getDefiningOp();
         return !producer || !own.contains(producer) || rerun.ops.contains(producer) ||
@@ -103,7 +104,8 @@ private:
     return rerun;
   }
 
-  /// One number a row, such as a norm's: keeping it is cheaper than the row that it is made of.
+  /// Returns true for values such as a norm's, with one number per row. Keeping the value is
+  /// cheaper than keeping the row from which it is computed.
   static bool isSmall(Value value) {
     auto type = cast<RankedTensorType>(value.getType());
     Operation *op = value.getDefiningOp();
@@ -163,9 +165,9 @@ private:
       return parseBudget(text, choice);
     if (!text.consume_front("modules=") || text.empty())
       return getOperation().emitError()
-             << "recompute is none, selective, full, full+communication, modules=GLOB,... or "
-                "budget=BYTES, not '"
-             << mode << "'";
+             << "--recompute " << mode
+             << " is not valid; use none, selective, full, full+communication, modules=GLOB,... or "
+                "budget=BYTES";
     choice.kind = Choice::Kind::Modules;
     SmallVector<StringRef> globs;
     text.split(globs, ',');
@@ -183,12 +185,12 @@ private:
     choice.bytes = *bytes;
     if (!then.empty())
       return success();
-    return getOperation().emitError() << "recompute under a budget measures what a choice takes; "
-                                         "give option `then` the passes "
-                                         "up to level placed, as ps-compile --dump-dir shows them";
+    return getOperation().emitError() << "--recompute budget measures the memory of a choice; set "
+                                         "option `then` to the passes up to level placed, as "
+                                         "ps-compile --dump-dir shows them";
   }
 
-  /// Each glob matches some module.
+  /// Checks that each glob matches some module.
   LogicalResult checkGlobs(func::FuncOp function, const Choice &choice) {
     llvm::SetVector<StringRef> paths;
     for (Operation &op : function.getBody().front())

@@ -1,4 +1,4 @@
-// Weighs the segments by what is held when a rank is fullest, and measures ways to choose.
+// Weights the segments by what they keep at the peak, and measures choices.
 #include "RecomputeBudget.h"
 #include "ChoiceFrontier.h"
 #include "PointSearch.h"
@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace parashard;
 
 namespace {
-/// The graph of a segment's forward.
+/// Builds the graph of a segment's forward.
 class GraphReader {
 public:
   GraphReader(const Recomputer &recomputer, ps::MeshOp mesh, int64_t number)
@@ -58,7 +58,7 @@ private:
                                                   : 0;
   }
 
-  /// Kept in any case: for the backward of a segment that does not make it.
+  /// Returns true for a value that is kept in any case, for the backward of another segment.
   static bool isUsedElsewhere(Value value) {
     std::optional<int64_t> home = ps::getSegment(value.getDefiningOp());
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -73,7 +73,7 @@ private:
   DenseMap<Value, int> numbers;
 };
 
-/// By segment, what runs again; segments where nothing does are not there.
+/// Choices by segment; segments without recomputation are absent.
 using Choices = std::map<int64_t, const SegmentChoice *>;
 
 void applyChoices(ModuleOp module, const Choices &choices) {
@@ -93,11 +93,11 @@ void applyChoices(ModuleOp module, const Choices &choices) {
   }
 }
 
-/// The memory of the module with these choices; empty after an error.
+/// Measures the memory of the module with these choices. Returns an empty list after an error.
 std::vector<MemoryPeak> measure(ModuleOp module, const Choices &choices, StringRef then) {
   OwningOpRef<ModuleOp> copy = module.clone();
   applyChoices(*copy, choices);
-  (*copy)->removeAttr(ps::kLevelMark); // the passes take what says nothing as it is
+  (*copy)->removeAttr(ps::kLevelMark); // the passes accept modules without a level
   PassManager pm(module.getContext(), ModuleOp::getOperationName());
   pm.enableVerifier(false);
   ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &diagnostic) {
@@ -108,7 +108,11 @@ std::vector<MemoryPeak> measure(ModuleOp module, const Choices &choices, StringR
   return findPeaks(*copy);
 }
 
-/// The segments of one pipeline coordinate, and the search for how they choose.
+/// The segments of one pipeline coordinate, and the search for their choices.
+///
+/// The search first measures the module without recomputation. If that exceeds the budget, it
+/// measures points of the frontier. If none fits, it adds newly waiting segments and repeats.
+/// Finally it lets all ops run again.
 class CoordinateSearch {
 public:
   struct Segment {
@@ -121,8 +125,8 @@ public:
   CoordinateSearch(std::vector<Segment> segments, int64_t budget)
       : segments(std::move(segments)), budget(budget) {}
 
-  /// Takes what was measured of `getChoices`, and goes on to the next choices.
-  void tell(const MemoryPeak &peak) {
+  /// Takes the measured memory of `getChoices` and selects the next choices.
+  void record(const MemoryPeak &peak) {
     if (!least || peak.arenaBytes < least->arenaBytes)
       least = peak;
     switch (state) {
@@ -135,7 +139,7 @@ public:
       }
       return;
     case State::Search:
-      return tellSearch(peak);
+      return recordSearch(peak);
     case State::All:
       state = peak.arenaBytes <= budget ? State::Done : State::Failed;
       return;
@@ -147,7 +151,7 @@ public:
 
   bool isDone() const { return state == State::Done; }
   bool hasFailed() const { return state == State::Failed; }
-  /// Of what took the least memory.
+  /// Returns the peak of the choice with the least memory.
   const MemoryPeak &getLeast() const { return *least; }
 
   void addChoices(Choices &all) const {
@@ -158,14 +162,14 @@ public:
 private:
   enum class State {
     None,   ///< nothing runs again
-    Search, ///< a point of the frontier does
-    All,    ///< all that can
+    Search, ///< the choices of a point of the frontier run again
+    All,    ///< all ops run again that can
     Done,
     Failed,
   };
 
-  void tellSearch(const MemoryPeak &peak) {
-    search->tell(point, peak.arenaBytes);
+  void recordSearch(const MemoryPeak &peak) {
+    search->record(point, peak.arenaBytes);
     if (std::optional<size_t> next = search->getNext())
       return choose(*next);
     if (std::optional<size_t> best = search->getBest()) {
@@ -178,7 +182,7 @@ private:
     }
   }
 
-  /// Counts what waits at this fullest moment too; whether that is news.
+  /// Counts the segments that wait at this peak too. Returns true if some weight increased.
   bool addWeights(const MemoryPeak &peak) {
     bool isNew = false;
     for (Segment &segment : segments)
@@ -190,7 +194,8 @@ private:
     return isNew;
   }
 
-  /// What does not wait may take less too where it runs again: not all at once is then there.
+  /// Gives a weight of 1 to segments that do not wait at the peak: recomputing them may still save
+  /// memory, since their values do not all exist at once. Returns true if some weight changed.
   bool addLeastWeights() {
     bool isNew = false;
     for (Segment &segment : segments) {
@@ -206,8 +211,8 @@ private:
       weighed.push_back({segment.choices, segment.weight});
     frontier = findFrontier(weighed);
     std::vector<int64_t> bytes;
-    for (const FrontierPoint &one : frontier)
-      bytes.push_back(one.bytes);
+    for (const FrontierPoint &entry : frontier)
+      bytes.push_back(entry.bytes);
     search.emplace(std::move(bytes), budget, noneTakes);
     if (std::optional<size_t> next = search->getNext())
       choose(*next);
@@ -269,18 +274,18 @@ public:
   }
 
   LogicalResult run() {
-    auto isOver = [](auto &one) { return one.isDone() || one.hasFailed(); };
+    auto isOver = [](auto &entry) { return entry.isDone() || entry.hasFailed(); };
     while (!llvm::all_of(coordinates, isOver)) {
       std::vector<MemoryPeak> peaks = measure(module, getChoices(), budget.then);
       if (peaks.size() != coordinates.size())
         return failure();
-      for (auto [one, peak] : llvm::zip_equal(coordinates, peaks))
-        one.tell(peak);
+      for (auto [entry, peak] : llvm::zip_equal(coordinates, peaks))
+        entry.record(peak);
     }
     const MemoryPeak *worst = nullptr;
-    for (const CoordinateSearch &one : coordinates)
-      if (one.hasFailed() && (!worst || one.getLeast().arenaBytes > worst->arenaBytes))
-        worst = &one.getLeast();
+    for (const CoordinateSearch &entry : coordinates)
+      if (entry.hasFailed() && (!worst || entry.getLeast().arenaBytes > worst->arenaBytes))
+        worst = &entry.getLeast();
     if (worst)
       return refuse(*worst);
     applyChoices(module, getChoices());
@@ -290,8 +295,8 @@ public:
 private:
   Choices getChoices() const {
     Choices choices;
-    for (const CoordinateSearch &one : coordinates)
-      one.addChoices(choices);
+    for (const CoordinateSearch &entry : coordinates)
+      entry.addChoices(choices);
     return choices;
   }
 
@@ -303,18 +308,19 @@ private:
       error << " of pipeline coordinate " << least.coordinate;
     error
         << " needs at least " << least.arenaBytes << " bytes (" << ps::formatBytes(least.arenaBytes)
-        << "), whatever is computed again but communication (full+communication may need less); in "
-        << least.instant << " the most are held by";
+        << ") even if all ops but communication run again (full+communication may need less); the "
+           "largest holders in "
+        << least.instant << " are";
     for (auto [i, holder] : llvm::enumerate(llvm::ArrayRef(least.holders).take_front(most)))
       error << (i ? ", " : " ") << holder.kind << " " << holder.what << " ("
             << ps::formatBytes(holder.bytes) << ")";
-    return error << "; give at least that, or make less of it: more micro-batches of fewer "
+    return error << "; increase the budget, or reduce memory: more micro-batches of fewer "
                     "samples, --zero, or more ranks in --mesh (tensor parallel, stages)";
   }
 
   ModuleOp module;
   const MemoryBudget &budget;
-  std::map<SegmentGraph, std::vector<SegmentChoice>> known; ///< of equal segments once
+  std::map<SegmentGraph, std::vector<SegmentChoice>> known; ///< shared by equal segments
   std::vector<CoordinateSearch> coordinates;
 };
 } // namespace

@@ -1,4 +1,4 @@
-// Chooses what is computed again so that a rank's memory stays under a budget.
+// Chooses which ops run again so that a rank's memory stays within a budget.
 #ifndef PARASHARD_LIB_MEMORY_RECOMPUTEBUDGET_H
 #define PARASHARD_LIB_MEMORY_RECOMPUTEBUDGET_H
 
@@ -7,19 +7,19 @@
 namespace parashard {
 
 struct MemoryBudget {
-  int64_t bytes = 0; ///< of the arena of each rank
+  int64_t bytes = 0; ///< of each rank's arena
   std::string text;  ///< as the user wrote it
-  /// The passes that bring the module from here to level `placed`, as a pipeline's text: what a
-  /// choice takes is measured, on a copy.
+  /// The passes that bring the module from here to level `placed`, as a textual pipeline. They run
+  /// on a copy to measure the memory of a choice.
   std::string then;
 };
 
-/// On the module: the bytes that the arena of a rank may have (`placed_c6`).
+/// Mark on the module: the maximum bytes of a rank's arena (`placed_c6`).
 inline constexpr llvm::StringLiteral kMemoryBudgetMark = "ps.memory_budget";
 
-/// Makes forward ops of a module at level 2 run again: those that add the least time, by the cost
-/// interface, of the ways to hold the budget that are looked at. Fails where the least memory is
-/// over it, with an error that says how much that is and what holds it.
+/// Makes forward ops of a module at level 2 run again. Of the ways to fit the budget that the
+/// search visits, the one that adds the least time by the cost interface wins. Fails if the least
+/// memory exceeds the budget; the error names that memory and its largest holders.
 mlir::LogicalResult recomputeUnderBudget(mlir::ModuleOp module, const MemoryBudget &budget);
 
 } // namespace parashard

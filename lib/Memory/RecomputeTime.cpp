@@ -8,9 +8,8 @@
 using namespace mlir;
 using namespace parashard;
 
-/// Processors of these years do 5 to 20 operations in float32 while a byte comes from memory
-/// (Williams et al., 2009, call it the ridge of a roofline); ops that are fused hold most of theirs
-/// in a cache.
+/// Current processors do 5 to 20 float32 operations per byte from memory (the ridge of the
+/// roofline; Williams et al., 2009). Fused ops keep most of their bytes in a cache.
 static constexpr int64_t kFlopsPerByte = 8;
 
 int64_t parashard::getTime(Operation *op, ps::MeshOp mesh) {

@@ -1,4 +1,4 @@
-// What it costs to run forward ops again.
+// Computes the time of running forward ops again.
 #ifndef PARASHARD_LIB_MEMORY_RECOMPUTETIME_H
 #define PARASHARD_LIB_MEMORY_RECOMPUTETIME_H
 
@@ -8,14 +8,14 @@
 
 namespace parashard {
 
-/// Time of an op on one rank by its cost interface, in floating-point operations: its own, and so
-/// many as run while the bytes that it writes reach memory.
+/// Returns the time of an op on one rank by its cost interface, in floating-point operations: its
+/// own operations, plus as many as run while its written bytes reach memory.
 int64_t getTime(mlir::Operation *op, ps::MeshOp mesh);
 
-/// In words: how many segments of `function` run something again, and what that adds.
+/// Describes in words how many segments of `function` run ops again, and the added time.
 std::string describeRecompute(mlir::func::FuncOp function);
 
-/// On the module: these words.
+/// Mark on the module: the description of describeRecompute.
 inline constexpr llvm::StringLiteral kRecomputeMark = "ps.recompute";
 
 } // namespace parashard

@@ -1,4 +1,4 @@
-// Clones forward ops, and moves the uses that backward has of them.
+// Clones forward ops, and redirects their uses in backward.
 #include "Recomputer.h"
 #include "lib/IR/Cloneable.h"
 #include "lib/IR/Stages.h"
@@ -35,14 +35,14 @@ Recomputer::Recomputer(func::FuncOp function)
 }
 
 bool Recomputer::canRunAgain(Operation *op, bool repeatsCommunication) const {
-  // A variable that forward writes has another value by then.
+  // By then, a variable that forward writes has another value.
   bool readsWritten = isa<ReadOp>(op) && !cloneable.contains(op);
   return isPure(op) && !readsWritten && !op->getNumRegions() &&
          (repeatsCommunication || !moves(op));
 }
 
-/// Whether running it moves data between ranks that are not moved anyway: what it yields is reduced
-/// or laid out otherwise, or its operands are. A share of what is whole is only cut out.
+/// Returns true if running the op again moves data between ranks that do not move anyway: its
+/// result is reduced or resharded, or its operands are. Slicing a replicated value moves no data.
 bool Recomputer::moves(Operation *op) const {
   if (!isa<ShardingOpInterface>(op) || isReplicated(op, mesh))
     return false;
@@ -64,7 +64,8 @@ bool Recomputer::moves(Operation *op) const {
   return false;
 }
 
-/// Whether backward lays it out so, as for the gradient of a weight: it is moved once for all.
+/// Returns true if backward needs the same resharding anyway, as for the gradient of a weight: one
+/// resharding serves both.
 bool Recomputer::isMovedAgain(Value value, ShardingAttr needed,
                               std::optional<int64_t> segment) const {
   return segment && llvm::any_of(value.getUses(), [&](OpOperand &use) {
@@ -74,7 +75,7 @@ bool Recomputer::isMovedAgain(Value value, ShardingAttr needed,
          });
 }
 
-/// Parameters among it: they are gathered by each run for itself, whatever runs.
+/// Parameters are cloneable too: each run gathers them for itself.
 bool Recomputer::isBuiltAnywhere(Value value) const {
   Operation *producer = value.getDefiningOp();
   return producer && cloneable.contains(producer);
@@ -85,7 +86,7 @@ bool Recomputer::isKept(Value value, int64_t segment) {
 }
 
 namespace {
-/// The clones of one segment.
+/// Clones the ops of one segment.
 class Copier {
 public:
   Copier(int64_t number, const ForwardSegment &segment, const Rerun &rerun)
@@ -98,7 +99,8 @@ public:
   }
 
 private:
-  /// The op once more, before the segment's backward, with what it needs of its own segment.
+  /// Returns the clone of an op before the segment's backward, with clones of the ops that it needs
+  /// from its own segment.
   Operation *copy(Operation *op) {
     if (Operation *known = copies.lookup(op))
       return known;
@@ -116,7 +118,7 @@ private:
     return made;
   }
 
-  /// Used by backward as it is, so it is there.
+  /// Returns true if backward uses the value directly, so that it is kept.
   bool staysKept(Value value) const {
     return !rerun.dropped.contains(value) && Recomputer::isKept(value, number);
   }

@@ -1,4 +1,4 @@
-// Runs forward ops again before the backward of their segment.
+// Clones forward ops before the backward of their segment.
 #ifndef PARASHARD_LIB_MEMORY_RECOMPUTER_H
 #define PARASHARD_LIB_MEMORY_RECOMPUTER_H
 
@@ -9,36 +9,38 @@
 
 namespace parashard {
 
-/// The ops of a function by segment, as far as segments have a forward and a backward.
+/// The ops of one segment, if the segment has a forward and a backward.
 struct ForwardSegment {
   llvm::SmallVector<mlir::Operation *> forward;
-  mlir::Operation *firstBackward = nullptr; ///< all others stand behind it
+  mlir::Operation *firstBackward = nullptr; ///< precedes all other backward ops
 };
 
-/// What runs again in one segment.
+/// The ops of one segment that run again.
 struct Rerun {
-  llvm::DenseSet<mlir::Operation *> ops; ///< that may; those do that something needs
-  llvm::SetVector<mlir::Value> dropped;  ///< what backward uses and gets anew, made by `ops`
+  llvm::DenseSet<mlir::Operation *> ops; ///< may run again; run if their results are needed
+  llvm::SetVector<mlir::Value> dropped;  ///< results of `ops` that backward recomputes
 };
 
 class Recomputer {
 public:
-  /// Of a function at level 2.
+  /// Takes a function at level 2.
   explicit Recomputer(mlir::func::FuncOp function);
 
   const std::map<int64_t, ForwardSegment> &getSegments() const { return segments; }
-  /// The backward of the last segment follows its forward: nothing of it is kept for long.
+  /// Returns true for the last segment: its backward follows its forward, so that its values are
+  /// not kept for long.
   bool isLast(int64_t segment) const { return segment + 1 == int64_t(segments.size()); }
 
-  /// Whether the op can run again: it changes nothing, reads nothing that changes, and moves no
-  /// data between ranks unless that is allowed.
+  /// Returns true if the op can run again. It must be pure and must not read variables that change.
+  /// It must not move data between ranks unless `repeatsCommunication` is set.
   bool canRunAgain(mlir::Operation *op, bool repeatsCommunication = false) const;
-  /// Whether backward of the segment uses the value.
+  /// Returns true if the segment's backward uses the value.
   static bool isKept(mlir::Value value, int64_t segment);
-  /// Whether each segment builds the value for itself.
+  /// Returns true if each segment clones the value for itself.
   bool isBuiltAnywhere(mlir::Value value) const;
 
-  /// Clones what `rerun` needs, and gives it to the backward of the segment.
+  /// Clones the ops that `rerun` needs, and replaces the uses of their results in the segment's
+  /// backward.
   void run(int64_t segment, const Rerun &rerun) const;
 
 private:

@@ -32,7 +32,7 @@ SegmentChoice parashard::evaluateChoice(const SegmentGraph &graph, const std::ve
 namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-/// A minimum cut by augmenting shortest paths.
+/// Computes a minimum cut by augmenting shortest paths.
 class Network {
 public:
   explicit Network(int nodes) : edges(nodes) {}
@@ -44,7 +44,8 @@ public:
     heads.push_back({from, 0});
   }
 
-  /// Whether each node is on the side of `source`; empty where no finite cut parts it from `sink`.
+  /// Returns for each node whether it is on the side of `source`; empty if no finite cut separates
+  /// `source` from `sink`.
   std::vector<char> cut(int source, int sink) {
     while (findPath(source)[sink]) {
       double most = kInfinite;
@@ -82,7 +83,7 @@ private:
   }
 
   std::vector<std::vector<int>> edges;
-  std::vector<Head> heads; ///< an edge and its reverse stand side by side
+  std::vector<Head> heads; ///< an edge is next to its reverse
   std::vector<char> seen;
   std::vector<int> cameBy;
 };
@@ -105,9 +106,9 @@ public:
   }
 
 private:
-  static constexpr size_t kMostTried = 12;      ///< ops whose sets are all looked at
-  static constexpr size_t kMostPrices = 24;     ///< of a byte
-  static constexpr int64_t kMostTries = 100000; ///< neighbours looked at
+  static constexpr size_t kMostTried = 12;      ///< ops with exhaustive search
+  static constexpr size_t kMostPrices = 24;     ///< prices of a byte
+  static constexpr int64_t kMostTries = 100000; ///< neighbors to visit
 
   const SegmentChoice &add(const std::vector<char> &may) {
     found.push_back(evaluateChoice(graph, may));
@@ -123,8 +124,8 @@ private:
     }
   }
 
-  /// The cheapest choice where a kept byte costs `price`. A value on the source's side is needed,
-  /// an op on that side runs again.
+  /// Returns the cheapest choice if a kept byte costs `price`. In the cut, a value on the source's
+  /// side is needed, and an op on that side runs again.
   std::optional<SegmentChoice> solve(double price) {
     int values = graph.values.size(), source = values + graph.ops.size(), sink = source + 1;
     Network network(sink + 1);
@@ -160,7 +161,8 @@ private:
     improve();
   }
 
-  /// What is under the line between two choices is cheaper for its slope.
+  /// Finds choices below the line between two choices, which are cheaper at the price given by the
+  /// line's slope.
   void searchBetween(const SegmentChoice &few, const SegmentChoice &many) {
     if (few.bytes >= many.bytes || few.cost <= many.cost || prices.size() >= kMostPrices)
       return;
@@ -174,7 +176,7 @@ private:
     searchBetween(*middle, many);
   }
 
-  /// Looks one and two steps beside the choices that are best so far, until that finds nothing.
+  /// Visits all choices within one or two steps of the best choices until none improves.
   void improve() {
     std::set<std::vector<char>> visited;
     for (bool isNew = true; isNew;) {
@@ -206,7 +208,7 @@ private:
     }
   }
 
-  /// From what backward uses: all before that runs too.
+  /// Lets an op run again, with the ops before it as far back as values that backward uses.
   void runWithSources(int op, std::vector<char> &may) const {
     may[op] = 1;
     for (int value : graph.ops[op].operands)
@@ -216,7 +218,7 @@ private:
         runWithSources(producer, may);
   }
 
-  /// The fewest bytes first; what is no cheaper than one with fewer bytes goes.
+  /// Keeps the choices that are cheaper than all choices with fewer bytes, fewest bytes first.
   std::vector<SegmentChoice> keepBest() {
     llvm::stable_sort(found, [](const SegmentChoice &a, const SegmentChoice &b) {
       return std::pair(a.bytes, a.cost) < std::pair(b.bytes, b.cost);

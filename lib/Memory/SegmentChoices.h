@@ -1,4 +1,5 @@
-// What can be kept of one segment's forward, and what the rest costs to make again.
+// Finds the ways to recompute one segment's forward: the bytes that each keeps, and the cost that
+// each adds.
 #ifndef PARASHARD_LIB_MEMORY_SEGMENTCHOICES_H
 #define PARASHARD_LIB_MEMORY_SEGMENTCHOICES_H
 
@@ -7,18 +8,19 @@
 
 namespace parashard {
 
-/// The forward ops of a segment, each behind those whose values it uses.
+/// The forward ops of a segment, in an order in which each op follows the producers of its
+/// operands.
 struct SegmentGraph {
   struct Op {
-    int64_t cost = 0; ///< of running it again
+    int64_t cost = 0; ///< cost of running the op again
     bool mayRun = true;
-    std::vector<int> operands, results; ///< values
+    std::vector<int> operands, results; ///< indices of values
     bool operator==(const Op &) const = default;
     auto operator<=>(const Op &) const = default;
   };
   struct Value {
-    int64_t bytes = 0;   ///< of keeping it; 0 for what is there anyway
-    int producer = -1;   ///< an op; -1: it comes from elsewhere
+    int64_t bytes = 0;   ///< to keep the value; 0 if it exists anyway
+    int producer = -1;   ///< index of an op; -1: from outside
     bool isUsed = false; ///< by backward
     auto operator<=>(const Value &) const = default;
   };
@@ -27,22 +29,23 @@ struct SegmentGraph {
   auto operator<=>(const SegmentGraph &) const = default;
 };
 
-/// Which ops run again: then each value that backward or such an op uses is made by one of them, or
-/// is kept.
+/// The ops that run again. A value that backward or such an op uses is then either produced by one
+/// of these ops, or kept.
 struct SegmentChoice {
-  int64_t bytes = 0;      ///< kept
-  int64_t cost = 0;       ///< of what runs again
+  int64_t bytes = 0;      ///< kept bytes
+  int64_t cost = 0;       ///< cost of the ops that run again
   std::vector<char> runs; ///< by op
 };
 
-/// The choice where those of `may` run that something needs.
+/// Returns the choice in which those ops of `may` run again whose results are needed.
 SegmentChoice evaluateChoice(const SegmentGraph &graph, const std::vector<char> &may);
 
-/// Choices of which none has both more bytes and more cost than another: the fewest bytes first,
-/// at the end the one where nothing runs again. With up to 12 ops that may run again these are all.
-/// With more, they are those that are best for some price of a byte (a minimum cut each; Jain et
-/// al., Checkmate, arXiv 1910.02653, treat the general problem), and what one or two steps beside
-/// the best ones find: an op that runs no more, or one that does, with what it needs.
+/// Returns choices of which none is worse than another in both bytes and cost: fewest bytes first,
+/// and last the choice without recomputation. With up to 12 ops that may run again, the result is
+/// complete. With more ops, the result has the best choices for some prices of a byte (one minimum
+/// cut per price; Jain et al., Checkmate, arXiv 1910.02653, treat the general problem), and the
+/// improvements that one or two steps from the best choices find. A step removes an op, or adds an
+/// op with the ops that it needs.
 std::vector<SegmentChoice> findChoices(const SegmentGraph &graph);
 
 } // namespace parashard

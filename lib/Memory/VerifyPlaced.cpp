@@ -1,4 +1,5 @@
-// The pass ps-verify-placed: every buffer has a place, of its own as long as it is in use.
+// Implements ps-verify-placed: checks that every buffer has an address, and overlaps no buffer in
+// use at the same time.
 #include "FirstFit.h"
 #include "RecomputeBudget.h"
 #include "dialects/ps/VerifyModule.h"
@@ -36,24 +37,24 @@ std::optional<int64_t> getInteger(Operation *op, StringRef mark) {
   return value && value.getValue().isSignedIntN(64) ? std::optional(value.getInt()) : std::nullopt;
 }
 
-/// Fails unless bytes from `begin` on are aligned and lie in `room`.
+/// Fails unless `bytes` bytes from `begin` on are aligned and within `room`.
 LogicalResult checkRange(Operation *op, StringRef label, std::optional<int64_t> begin,
                          int64_t bytes, Range room) {
   if (!begin)
-    return op->emitOpError() << "(" << label << ") has no place; run ps-plan-memory";
+    return op->emitOpError() << "(" << label << ") has no address; run ps-plan-memory";
   if (*begin % kBufferAlignment == 0 && *begin >= room.begin && *begin <= room.end &&
       bytes <= room.end - *begin)
     return success();
-  return op->emitOpError() << "(" << label << ") lies at byte " << *begin << " with " << bytes
-                           << " bytes, expected a multiple of " << kBufferAlignment << " in bytes "
+  return op->emitOpError() << "(" << label << ") has address " << *begin << " and " << bytes
+                           << " bytes; expected a multiple of " << kBufferAlignment << " in bytes "
                            << room.begin << " to " << room.end;
 }
 
-/// Fails where two that are in use at one time share a byte.
+/// Fails if two buffers that are in use at the same time share a byte.
 LogicalResult checkApart(StringRef label, std::vector<Placed> placed) {
   llvm::stable_sort(
       placed, [](const Placed &a, const Placed &b) { return a.lifetime.begin < b.lifetime.begin; });
-  std::map<int64_t, const Placed *> used;  // by first byte; none share one
+  std::map<int64_t, const Placed *> used;  // by first byte, which is unique
   using End = std::pair<int64_t, int64_t>; // of the lifetime, and its first byte
   std::priority_queue<End, std::vector<End>, std::greater<End>> ends;
   for (const Placed &next : placed) {
@@ -69,8 +70,8 @@ LogicalResult checkApart(StringRef label, std::vector<Placed> placed) {
       other = std::prev(above)->second;
     if (other) {
       InFlightDiagnostic error = next.op->emitOpError()
-                                 << "(" << label << ") lies in bytes " << next.range.begin << " to "
-                                 << next.range.end << ", of which others are in use then";
+                                 << "(" << label << ") uses bytes " << next.range.begin << " to "
+                                 << next.range.end << " while another buffer uses some of them";
       error.attachNote(other->op->getLoc())
           << "bytes " << other->range.begin << " to " << other->range.end << " are used here";
       return error;
@@ -81,12 +82,12 @@ LogicalResult checkApart(StringRef label, std::vector<Placed> placed) {
   return success();
 }
 
-/// Each buffer in `room`, apart from the others.
+/// Checks that each buffer is in `room` and overlaps no other.
 LogicalResult verifyBuffers(ArrayRef<Buffer> buffers, StringRef label, StringRef markOfResults,
                             StringRef markOfOp, Range room) {
   std::vector<Placed> placed;
   for (const Buffer &buffer : buffers) {
-    std::optional<int64_t> begin = getPlace(buffer, markOfResults, markOfOp);
+    std::optional<int64_t> begin = getAddress(buffer, markOfResults, markOfOp);
     if (failed(checkRange(buffer.op, label, begin, buffer.lifetime.bytes, room)))
       return failure();
     placed.push_back({buffer.op, {*begin, *begin + buffer.lifetime.bytes}, buffer.lifetime});
@@ -97,20 +98,20 @@ LogicalResult verifyBuffers(ArrayRef<Buffer> buffers, StringRef label, StringRef
 LogicalResult verifyClass(func::FuncOp function) {
   std::optional<int64_t> bytes = getInteger(function, kScratchBytesMark);
   if (!bytes || *bytes < 0)
-    return function.emitOpError("(placed_c2) has no ")
+    return function.emitOpError("(placed_c2) lacks ")
            << kScratchBytesMark << "; run ps-plan-memory";
   return verifyBuffers(findScratchBuffers(function), "placed_c2", kOffsetsMark,
                        kWorkspaceOffsetMark, {0, *bytes});
 }
 
-/// One copy of what a program keeps for its later sections in [base, base + bytes), all within the
-/// arena.
+/// Returns the bytes of the first slot, [base, base + bytes). Fails if the program's slots are not
+/// within the arena.
 FailureOr<Range> getSlot(rank::ProgramOp program, Range room) {
   auto slots = getInteger(program, kSlotsMark), base = getInteger(program, kSlotBaseMark),
        bytes = getInteger(program, kSlotBytesMark);
   if (!slots || !base || !bytes || *slots < 1 || *bytes < 0 || *base < room.begin ||
       *base > room.end || *bytes > (room.end - *base) / *slots)
-    return program.emitOpError("(placed_c4) keeps values for later sections, and has no slots for "
+    return program.emitOpError("(placed_c4) keeps values for later sections, but has no slots for "
                                "them in the arena; run ps-plan-memory"),
            failure();
   return Range{*base, *base + *bytes};
@@ -126,16 +127,16 @@ LogicalResult verifyProgram(rank::ProgramOp program, SymbolTable &symbols, Range
   if (failed(slot))
     return failure();
   for (const Buffer &buffer : buffers.shared) {
-    int64_t begin = *getPlace(buffer, kAddressesMark, kScratchAddressMark);
+    int64_t begin = *getAddress(buffer, kAddressesMark, kScratchAddressMark);
     if (begin + buffer.lifetime.bytes > slot->begin)
-      return buffer.op->emitOpError("(placed_c4) reaches into the slots, which begin at byte ")
+      return buffer.op->emitOpError("(placed_c4) overlaps the slots, which begin at byte ")
              << slot->begin;
   }
   return verifyBuffers(buffers.kept, "placed_c4", kAddressesMark, kScratchAddressMark, *slot);
 }
 
-/// The end of a coordinate's variables of the device's or the host's memory, which lie apart from
-/// one another in `room`.
+/// Returns the end of a coordinate's variables in device or host memory. Fails unless they are in
+/// `room` and do not overlap.
 FailureOr<int64_t> verifyVariables(ModuleOp module, int64_t pp, bool inHost, Range room) {
   StringRef label = inHost ? "placed_c7" : "placed_c1";
   std::vector<Placed> placed;
@@ -150,7 +151,7 @@ FailureOr<int64_t> verifyVariables(ModuleOp module, int64_t pp, bool inHost, Ran
     int64_t bytes = ps::getByteSize(type);
     std::optional<int64_t> begin = getVariableAddress(variable, pp);
     if (!begin && isa_and_nonnull<DenseI64ArrayAttr>(variable->getAttr(kAddressMark)))
-      continue; // held by others
+      continue; // on other coordinates
     if (failed(checkRange(variable, label, begin, bytes, room)))
       return failure();
     placed.push_back({variable, {*begin, *begin + bytes}, {}});
@@ -161,13 +162,13 @@ FailureOr<int64_t> verifyVariables(ModuleOp module, int64_t pp, bool inHost, Ran
   return end;
 }
 
-/// The part of the host's memory, empty where there is none, lies behind the arena: variables, then
-/// what programs stash.
+/// Checks that the host's part of the addresses begins after the arena (empty if there is none) and
+/// holds variables, then stashed values.
 LogicalResult verifyHostPart(ModuleOp module, SymbolTable &symbols, int64_t pp, int64_t arena) {
   std::optional<HostPart> host = getHostPart(module, pp);
   if (host && host->base < arena)
-    return module.emitError("(placed_c7) has a part of the host's memory from byte ")
-           << host->base << " on, within the arena of " << arena << " bytes; run ps-plan-memory";
+    return module.emitError("(placed_c7) has host memory from byte ")
+           << host->base << " on, inside the arena of " << arena << " bytes; run ps-plan-memory";
   Range room = host ? Range{host->base, host->base + host->bytes} : Range{arena, arena};
   FailureOr<int64_t> end = verifyVariables(module, pp, /*inHost=*/true, room);
   if (failed(end))
@@ -180,14 +181,14 @@ LogicalResult verifyHostPart(ModuleOp module, SymbolTable &symbols, int64_t pp, 
   return success();
 }
 
-/// What a coordinate's programs name, it holds.
+/// Checks that a coordinate holds the variables that its programs name.
 LogicalResult verifyHeld(rank::ProgramOp program, SymbolTable &symbols) {
   auto check = [&](Operation *op, StringAttr symbol) -> LogicalResult {
     auto variable = symbols.lookup<ps::VariableOp>(symbol);
     if (!variable || getVariableAddress(variable, program.getPp()))
       return success();
     return op->emitOpError("(placed_c5) uses ")
-           << symbol << ", which has no place on pipeline coordinate " << program.getPp();
+           << symbol << ", which has no address on pipeline coordinate " << program.getPp();
   };
   for (Operation &op : program.getBody().front()) {
     if (auto run = dyn_cast<rank::RunOp>(op))
@@ -214,7 +215,7 @@ struct VerifyPlacedPass : parashard::impl::VerifyPlacedPassBase<VerifyPlacedPass
   static LogicalResult verify(ModuleOp module) {
     for (int64_t pp = 0; pp < ps::getPipelineSize(module); ++pp)
       if (getArenaBytes(module, pp).value_or(-1) < 0)
-        return module.emitError("has no ") << kArenaBytesMark << "; run ps-plan-memory";
+        return module.emitError("lacks ") << kArenaBytesMark << "; run ps-plan-memory";
     for (auto function : module.getOps<func::FuncOp>())
       if (function->hasAttr(rank::kClassMark) && failed(verifyClass(function)))
         return failure();
@@ -230,8 +231,8 @@ struct VerifyPlacedPass : parashard::impl::VerifyPlacedPassBase<VerifyPlacedPass
     if (auto budget = module->getAttrOfType<IntegerAttr>(kMemoryBudgetMark);
         budget && arena > budget.getInt())
       return module.emitError("(placed_c6) a rank needs ")
-             << arena << " bytes, more than the budget of " << budget.getInt()
-             << " that its plan was made for; compile the model again with --recompute budget=...";
+             << arena << " bytes, more than the planned budget of " << budget.getInt()
+             << " bytes; compile the model again with a larger --recompute budget=...";
     FailureOr<int64_t> end = verifyVariables(module, pp, /*inHost=*/false, {0, arena});
     if (failed(end) || failed(verifyHostPart(module, symbols, pp, arena)))
       return failure();

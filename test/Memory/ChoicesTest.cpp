@@ -186,7 +186,7 @@ TEST(PointSearch, FindsTheLastThatHolds) {
     PointSearch search(bytes, budget, takes(2999));
     int measured = 0;
     while (std::optional<size_t> next = search.getNext()) {
-      search.tell(*next, takes(*next));
+      search.record(*next, takes(*next));
       ++measured;
     }
     ASSERT_TRUE(search.getBest());
@@ -199,7 +199,7 @@ TEST(PointSearch, FindsTheLastThatHolds) {
 TEST(PointSearch, SaysWhereNothingHolds) {
   PointSearch search({0, 10, 20}, 50, 90);
   ASSERT_EQ(search.getNext(), 0u);
-  search.tell(0, 60);
+  search.record(0, 60);
   EXPECT_EQ(search.getNext(), std::nullopt);
   EXPECT_EQ(search.getBest(), std::nullopt);
 }

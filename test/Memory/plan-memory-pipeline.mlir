@@ -15,7 +15,7 @@
 // CHECK: rank.run {{.*}}ps.addresses = array<i64: 384>
 // CHECK-LABEL: rank.program @pp1
 // CHECK: rank.recv {{.*}}ps.addresses = array<i64: 128, -1>
-// HELD: (placed_c5) uses "a", which has no place on pipeline coordinate 0
+// HELD: (placed_c5) uses "a", which has no address on pipeline coordinate 0
 module attributes {ps.level = #ps.level<scheduled>} {
   ps.mesh @mesh <"pp" = 2 : pipeline>
   ps.variable parameter @a : tensor<16xf32>

@@ -11,15 +11,15 @@
 // RUN: ps-opt %s --pass-pipeline="builtin.module(ps-recompute{mode=budget=3000 %{then}},ps-verify-planned)" | FileCheck %s --check-prefix=LESS
 // RUN: not ps-opt %s --pass-pipeline="builtin.module(ps-recompute{mode=budget=10 %{then}})" 2>&1 | FileCheck %s --check-prefix=LEAST
 
-// THEN: recompute under a budget measures what a choice takes; give option `then` the passes up to level placed
+// THEN: --recompute budget measures the memory of a choice; set option `then` to the passes up to level placed
 // The twin: where there is room nothing runs again.
 // ROOM: ps.memory_budget = 1000000{{.*}}"budget=1MB: 0 of 2 layers
 // ROOM-NOT: ps.recomputed
 // LESS: ps.memory_budget = 3000{{.*}}"budget=3000: 1 of 2 layers
 // LESS: ps.sin %{{.*}}backward_input{{.*}}ps.recomputed
-// LEAST: --recompute budget=10: a rank needs at least {{[0-9]+}} bytes {{.*}} the most are held by parameter w (128 B), {{.*}}; give at least that, or make less of it:
+// LEAST: --recompute budget=10: a rank needs at least {{[0-9]+}} bytes {{.*}} the largest holders in {{.*}} are parameter w (128 B), {{.*}}; increase the budget, or reduce memory:
 // NEAR: --recompute modules=net.acts matches no module of the model; the nearest names are 'net.act'
-// BAD: recompute is none, selective, full, full+communication, modules=GLOB,... or budget=BYTES, not 'most'
+// BAD: --recompute most is not valid; use none, selective, full, full+communication, modules=GLOB,... or budget=BYTES
 // The twin: without a mode nothing runs again.
 // NONE-NOT: ps.recomputed
 

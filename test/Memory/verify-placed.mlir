@@ -17,17 +17,17 @@
 // What the planner makes is in order; each change of it is found.
 // CHECK: ps.arena_bytes
 // UNPLANNED: has no ps.arena_bytes; run ps-plan-memory
-// SHARED: (placed_c1) lies in bytes 128 to 192, of which others are in use then
-// UNALIGNED: (placed_c1) lies at byte 100 with 64 bytes, expected a multiple of 64
-// OUTSIDE: (placed_c1) lies at byte 1048576
-// NOWHERE: (placed_c1) has no place; run ps-plan-memory
-// SCRATCH: (placed_c2) lies in bytes 0 to 64, of which others are in use then
-// BEYOND: (placed_c2) lies at byte 128 with 64 bytes, expected a multiple of 64 in bytes 0 to 128
-// BYTES: (placed_c2) has no ps.scratch_bytes
-// VARIABLES: (placed_c3) lies at byte 0
-// VALUES: (placed_c3) lies in bytes 256 to 320, of which others are in use then
-// SLOTS: (placed_c4) keeps values for later sections, and has no slots for them in the arena
-// REACHES: (placed_c4) reaches into the slots, which begin at byte 128
+// SHARED: (placed_c1) uses bytes 128 to 192 while another buffer uses some of them
+// UNALIGNED: (placed_c1) has address 100 and 64 bytes; expected a multiple of 64
+// OUTSIDE: (placed_c1) has address 1048576
+// NOWHERE: (placed_c1) has no address; run ps-plan-memory
+// SCRATCH: (placed_c2) uses bytes 0 to 64 while another buffer uses some of them
+// BEYOND: (placed_c2) has address 128 and 64 bytes; expected a multiple of 64 in bytes 0 to 128
+// BYTES: (placed_c2) lacks ps.scratch_bytes
+// VARIABLES: (placed_c3) has address 0
+// VALUES: (placed_c3) uses bytes 256 to 320 while another buffer uses some of them
+// SLOTS: (placed_c4) keeps values for later sections, but has no slots for them in the arena
+// REACHES: (placed_c4) overlaps the slots, which begin at byte 128
 module {
   ps.mesh @mesh <"tp" = 2 : tensor>
   ps.variable parameter @a {ps.sharding = #ps.sharding<@mesh, [{"tp"}]>} : tensor<50xf32>
