@@ -99,9 +99,9 @@ LogicalResult ClassCode::writeCollective(Operation *op) {
     return op->emitError() << "'" << op->getName() << "' has no code for the CPU";
   int64_t count = getChunkCount(op);
   std::optional<ChunkedMatmul> matmul = getChunkedMatmul(op);
-  if (count > 1 && (!matmul || matmul->places % count != 0))
+  if (count > 1 && (!matmul || matmul->size % count != 0))
     return op->emitOpError() << "has " << kChunksMark << " = " << count << ", but "
-                             << (matmul ? "its matmul has " + std::to_string(matmul->places) +
+                             << (matmul ? "its matmul has " + std::to_string(matmul->size) +
                                               " places along which both can be cut"
                                         : std::string("is cut with no matmul"))
                              << "; run ps-start-collectives, or remove the mark";

@@ -170,7 +170,7 @@ void KernelEmitter::emitRowOps() {
     auto lowering = cast<ps::LoweringOpInterface>(rowOp);
     if (lowering.getLoweringKind() != ps::LoweringKind::Row)
       continue;
-    if (isa<ps::ReduceOp>(rowOp) && space.getPlace(rowOp) == ReductionLayout::Column)
+    if (isa<ps::ReduceOp>(rowOp) && space.getLayout(rowOp) == ReductionLayout::Column)
       continue;
     // What a row op reads several times is kept, unless it is cheap.
     for (OpOperand &operand : rowOp->getOpOperands()) {
@@ -246,7 +246,7 @@ void KernelEmitter::storeOutputs() {
 void KernelEmitter::setUpPartials(int64_t &workspace) {
   for (auto [i, output] : llvm::enumerate(space.getOutputs())) {
     auto reduceOp = output.value.source.getDefiningOp<ps::ReduceOp>();
-    if (!reduceOp || space.getPlace(reduceOp) != ReductionLayout::Column)
+    if (!reduceOp || space.getLayout(reduceOp) != ReductionLayout::Column)
       continue;
     Type element = getElementTypeOrSelf(reduceOp.getType());
     bool viaPartials =

@@ -1,4 +1,4 @@
-// Which collectives are started, and what is cut with them.
+// Finds the matmuls that are split together with collectives.
 #include "AsyncCollectives.h"
 #include "ClassBuffers.h"
 #include "IterationSpace.h"
@@ -13,7 +13,7 @@ bool fusion::movesData(Operation *op) {
       op);
 }
 
-bool fusion::isMadeElsewhere(Value value) {
+bool fusion::isInMemory(Value value) {
   Operation *op = getRoot(value).getDefiningOp();
   if (!op || movesData(op) || isa<ps::ReadOp>(op))
     return true;
@@ -42,7 +42,7 @@ Operation *fusion::findFirstUser(Value value) {
 // Matmuls
 //===----------------------------------------------------------------------===//
 
-/// The dim of [batch0, batch1, row] that is cut: the slowest that has places.
+/// Returns the dim of [batch0, batch1, row] that is split: the slowest one with a size above 1.
 static unsigned getCutDim(const MatmulForm &form) {
   return form.batch[0] > 1 ? 0 : form.batch[1] > 1 ? 1 : 2;
 }
@@ -51,8 +51,8 @@ static int64_t getSize(const MatmulForm &form, unsigned dim) {
   return dim < 2 ? form.batch[dim] : form.m;
 }
 
-/// Whether the places of the dim that is cut follow one another in a buffer of `elements`, each a
-/// piece of its own.
+/// Returns true if the entries of the split dim follow one another in a buffer of `elements`, each
+/// in one contiguous range.
 static bool isSlowest(const MatmulForm &form, const std::array<int64_t, 4> &strides,
                       int64_t columns, int64_t elements) {
   unsigned dim = getCutDim(form);
@@ -62,21 +62,21 @@ static bool isSlowest(const MatmulForm &form, const std::array<int64_t, 4> &stri
   return strides[dim] * getSize(form, dim) == elements && within < strides[dim];
 }
 
-/// The number of places of the dims in front of `dim` of a collective's result.
+/// Returns the product of the sizes of the dims before `dim` of a collective's result.
 static int64_t countOuter(Operation *collective, int64_t dim) {
   auto shape = cast<RankedTensorType>(collective->getResult(0).getType()).getShape();
   return std::accumulate(shape.begin(), shape.begin() + dim, int64_t(1), std::multiplies<>());
 }
 
-/// How a matmul is cut with a reduce_scatter: by what stands in front of the dim that is
-/// scattered, else by the rows of each shard.
-static void findScatterPlaces(ps::ReduceScatterOp scatter, ChunkedMatmul &matmul) {
+/// Determines how a matmul is split with a reduce_scatter: by the dims before the scattered dim,
+/// else by the rows of each shard.
+static void findScatterSplit(ps::ReduceScatterOp scatter, ChunkedMatmul &matmul) {
   int64_t outer = countOuter(scatter, scatter.getDim()), total = countElements(scatter.getResult());
   const MatmulForm &form = matmul.form;
   bool isOfRows = outer == 1 && getCutDim(form) == 2 &&
                   scatter.getType().getDimSize(scatter.getDim()) * form.n == total;
-  matmul.places = isOfRows ? total / form.n : std::gcd(matmul.places, outer);
-  matmul.shards = isOfRows ? form.m / matmul.places : 1;
+  matmul.size = isOfRows ? total / form.n : std::gcd(matmul.size, outer);
+  matmul.shards = isOfRows ? form.m / matmul.size : 1;
 }
 
 static std::optional<MatmulForm> getForm(ps::ContractOp contract) {
@@ -84,7 +84,8 @@ static std::optional<MatmulForm> getForm(ps::ContractOp contract) {
   return lhs && rhs ? getMatmul(contract, *lhs, *rhs) : std::nullopt;
 }
 
-/// The matmul that makes what an all_reduce or reduce_scatter is given, for it alone.
+/// Returns the matmul that computes the operand of an all_reduce or reduce_scatter, if the operand
+/// has no other use.
 static std::optional<ChunkedMatmul> findMaker(Operation *collective) {
   Value value = collective->getOperand(0);
   for (; isa_and_nonnull<ps::ReshapeOp>(value.getDefiningOp());
@@ -99,11 +100,12 @@ static std::optional<ChunkedMatmul> findMaker(Operation *collective) {
     return std::nullopt;
   ChunkedMatmul matmul{contract, *form, /*follows=*/false, getSize(*form, getCutDim(*form))};
   if (auto scatter = dyn_cast<ps::ReduceScatterOp>(collective))
-    findScatterPlaces(scatter, matmul);
+    findScatterSplit(scatter, matmul);
   return matmul;
 }
 
-/// The matmul that is the first to use what an all_gather yields, all of it in its order.
+/// Returns the matmul that is the first to use the result of an all_gather, if it uses the whole
+/// result in order.
 static std::optional<ChunkedMatmul> findUser(ps::AllGatherOp collective) {
   auto contract = dyn_cast_or_null<ps::ContractOp>(findFirstUser(collective.getResult()));
   std::optional<MatmulForm> form =
@@ -120,9 +122,9 @@ static std::optional<ChunkedMatmul> findUser(ps::AllGatherOp collective) {
       !isSlowest(*form, form->lhs, form->k, countElements(gathered)) ||
       !isSlowest(*form, form->out, form->n, countElements(contract.getResult())))
     return std::nullopt;
-  int64_t places =
+  int64_t size =
       std::gcd(getSize(*form, getCutDim(*form)), countOuter(collective, collective.getDim()));
-  return ChunkedMatmul{contract, *form, /*follows=*/true, places};
+  return ChunkedMatmul{contract, *form, /*follows=*/true, size};
 }
 
 std::optional<ChunkedMatmul> fusion::findChunkedMatmul(Operation *collective) {
@@ -157,14 +159,15 @@ Operation *fusion::getChunkedCollective(ps::ContractOp contract) {
   return isCutWith(user) ? user : nullptr;
 }
 
-/// Rows of each shard: a batch of as many matmuls, by one right operand.
+/// Returns a chunk with rows of each shard: a batch of one matmul per shard, with a common right
+/// operand.
 static MatmulChunk getShardsChunk(const ChunkedMatmul &matmul, int64_t number, int64_t count) {
   const MatmulForm &form = matmul.form;
-  int64_t rows = matmul.places / count, first = number * rows;
+  int64_t rows = matmul.size / count, first = number * rows;
   MatmulChunk chunk{form, first * form.lhs[2], 0, first * matmul.shards * form.out[2]};
   chunk.form.batch[1] = matmul.shards;
   chunk.form.m = rows;
-  chunk.form.lhs[1] = matmul.places * form.lhs[2];
+  chunk.form.lhs[1] = matmul.size * form.lhs[2];
   chunk.form.rhs[1] = 0;
   chunk.form.out[1] = rows * form.out[2];
   return chunk;
@@ -183,13 +186,13 @@ MatmulChunk fusion::getChunk(const ChunkedMatmul &matmul, int64_t number, int64_
 }
 
 //===----------------------------------------------------------------------===//
-// How long
+// Ends of uses
 //===----------------------------------------------------------------------===//
 
 Operation *fusion::getEndOfUse(Operation *user) {
   if (auto contract = dyn_cast<ps::ContractOp>(user)) {
     Operation *collective = getChunkedCollective(contract);
-    // What makes a collective's operand in chunks does so where that one stands.
+    // A matmul that computes a collective's operand in chunks runs at the collective's position.
     return collective && !getChunkedMatmul(collective)->follows ? collective : user;
   }
   ps::WaitOp wait = getWait(user);

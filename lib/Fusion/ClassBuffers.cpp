@@ -1,4 +1,4 @@
-// Which buffer each value of a class function lies in.
+// Assigns the values of a class function to buffers.
 #include "ClassBuffers.h"
 #include "Fused.h"
 
@@ -32,7 +32,7 @@ ClassBuffers::ClassBuffers(func::FuncOp function) : function(function) {
     else
       bases[argument] = next++;
   }
-  // Keys come first; a function that has keys also takes the micro-batch, last.
+  // Keys come first; a function with keys also has the micro-batch as its last scalar.
   for (Value scalar : scalars)
     slots[scalar] = scalar == scalars.back() ? 2 : 3 + int(keys++);
   firstResult = next;
@@ -64,10 +64,11 @@ ClassBuffers::ClassBuffers(func::FuncOp function) : function(function) {
   }
 }
 
-/// A number, or that of a list; -1 is none.
+/// Returns the number for a coordinate, from a single number or a list; nullopt for -1.
 static std::optional<int64_t> getByCoordinate(Operation *op, StringRef mark, int64_t pp) {
-  if (auto one = op->getAttrOfType<IntegerAttr>(mark))
-    return pp == 0 && one.getValue().isSignedIntN(64) ? std::optional(one.getInt()) : std::nullopt;
+  if (auto single = op->getAttrOfType<IntegerAttr>(mark))
+    return pp == 0 && single.getValue().isSignedIntN(64) ? std::optional(single.getInt())
+                                                         : std::nullopt;
   auto list = op->getAttrOfType<DenseI64ArrayAttr>(mark);
   return list && pp < list.size() && list[pp] >= 0 ? std::optional(list[pp]) : std::nullopt;
 }

@@ -1,4 +1,4 @@
-// Which buffer each value of a class function lies in.
+// Assigns the values of a class function to buffers.
 #ifndef PARASHARD_LIB_FUSION_CLASSBUFFERS_H
 #define PARASHARD_LIB_FUSION_CLASSBUFFERS_H
 
@@ -6,44 +6,46 @@
 
 namespace parashard::fusion {
 
-/// On ops of a class function: the offset in scratch of each result, -1 for one that lies
-/// elsewhere; set by ps-plan-memory.
+/// Mark on ops of a class function: the offset in scratch of each result, -1 for a result in
+/// another buffer. Set by ps-plan-memory.
 inline constexpr llvm::StringLiteral kOffsetsMark = "ps.offsets";
-/// On ps.fused with a workspace: its offset in scratch.
+/// Mark on ps.fused with a workspace: its offset in scratch.
 inline constexpr llvm::StringLiteral kWorkspaceOffsetMark = "ps.workspace_offset";
-/// On class functions: bytes of scratch.
+/// Mark on class functions: bytes of scratch.
 inline constexpr llvm::StringLiteral kScratchBytesMark = "ps.scratch_bytes";
-/// On variables and values of a program: arena addresses; on the module: the arena's bytes. Of
-/// variables and the arena it is a list by pipeline coordinate where there are several; -1 for a
-/// variable that a coordinate does not hold.
+/// Marks on variables and values of a program: arena addresses; on the module: bytes of the arena.
+/// Marks of variables and of the arena are lists by pipeline coordinate if there are several, with
+/// -1 for a variable that a coordinate does not hold.
 inline constexpr llvm::StringLiteral kAddressMark = "ps.address";
 inline constexpr llvm::StringLiteral kAddressesMark = "ps.addresses";
 inline constexpr llvm::StringLiteral kScratchAddressMark = "ps.scratch_address";
 inline constexpr llvm::StringLiteral kArenaBytesMark = "ps.arena_bytes";
-/// On the module, where variables or values lie in the host's memory: where its part of the
-/// addresses begins, behind the arena, and its bytes. Lists by pipeline coordinate as the arena's
-/// bytes.
+/// Marks on the module if variables or values are in host memory: the first address of host memory,
+/// after the arena, and its bytes. Lists by pipeline coordinate, like the bytes of the arena.
 inline constexpr llvm::StringLiteral kHostBaseMark = "ps.host_base";
 inline constexpr llvm::StringLiteral kHostBytesMark = "ps.host_bytes";
-/// On a program whose sections the host calls apart: the number of slots, and where they lie.
+/// Marks on a program whose sections the host calls separately: the number of slots, their first
+/// address, and the bytes of one slot.
 inline constexpr llvm::StringLiteral kSlotsMark = "ps.slots";
 inline constexpr llvm::StringLiteral kSlotBaseMark = "ps.slot_base";
 inline constexpr llvm::StringLiteral kSlotBytesMark = "ps.slot_bytes";
 
-/// A variable's address on a pipeline coordinate; nothing where it has none there.
+/// Returns a variable's address on a pipeline coordinate; nullopt if it has none there.
 std::optional<int64_t> getVariableAddress(ps::VariableOp variable, int64_t pp);
-/// Bytes of a pipeline coordinate's arena; nothing before ps-plan-memory.
+/// Returns the bytes of a pipeline coordinate's arena; nullopt before ps-plan-memory.
 std::optional<int64_t> getArenaBytes(mlir::ModuleOp module, int64_t pp);
-/// Addresses of the host's memory on a pipeline coordinate.
+/// Addresses of host memory on a pipeline coordinate.
 struct HostPart {
   int64_t base = 0, bytes = 0;
 };
-/// Nothing where nothing lies there.
+/// Returns nullopt if nothing is offloaded on this coordinate.
 std::optional<HostPart> getHostPart(mlir::ModuleOp module, int64_t pp);
-/// Gives `op` a mark with one number for each pipeline coordinate: a number where there is one.
+/// Gives `op` a mark with one number per pipeline coordinate: a list, or a single number if there
+/// is one coordinate.
 void setByCoordinate(mlir::Operation *op, llvm::StringRef mark, llvm::ArrayRef<int64_t> values);
 
-/// The bases of a class function, in order: its tensor and ref arguments, its results, scratch.
+/// The base buffers of a class function, in order: its tensor and ref arguments, its results,
+/// scratch.
 class ClassBuffers {
 public:
   explicit ClassBuffers(mlir::func::FuncOp function);
@@ -51,22 +53,22 @@ public:
   unsigned getBaseCount() const { return scratch + 1; }
   unsigned getScratchBase() const { return scratch; }
   unsigned getResultBase(unsigned i) const { return firstResult + i; }
-  /// The base of a tensor or ref argument.
+  /// Returns the base of a tensor or ref argument.
   unsigned getArgumentBase(mlir::Value argument) const { return bases.lookup(argument); }
-  /// The number of a ref argument among the refs.
+  /// Returns the index of a ref argument among the refs.
   unsigned getRefNumber(mlir::Value ref) const { return refNumbers.lookup(ref); }
   llvm::ArrayRef<mlir::Value> getRefs() const { return refs; }
-  /// The slot in the kernels' scalars of an i64 argument: a key or the micro-batch.
+  /// Returns the slot of an i64 argument (a key or the micro-batch) in the kernels' scalars.
   int getScalarSlot(mlir::Value argument) const { return slots.lookup(argument); }
   unsigned getKeyCount() const { return keys; }
-  /// The slot of the `first` flag of a ref.
+  /// Returns the slot of the `first` flag of a ref.
   int getFirstSlot(unsigned ref) const { return 3 + keys + ref; }
 
-  /// Where a value made by an op lies: a base, or scratch (the base of scratch).
+  /// Returns the base of a value that an op produces; the scratch base if it has no other.
   unsigned getBase(mlir::Value made) const;
-  /// The ref that `made` is added to where it is made, or -1.
+  /// Returns the index of the ref that `made` is accumulated into by its producer, or -1.
   int getAccumulated(mlir::Value made) const;
-  /// Values that must be copied at the end: (value, base), results before variables.
+  /// Returns the values to copy at the end, as (value, base); results come before variables.
   llvm::ArrayRef<std::pair<mlir::Value, unsigned>> getCopies() const { return copies; }
   bool isInScratch(mlir::Value made) const { return getBase(made) == scratch; }
 
@@ -81,9 +83,9 @@ private:
   llvm::SmallVector<std::pair<mlir::Value, unsigned>> copies;
 };
 
-/// The value whose buffer `value` lies in: through views.
+/// Returns the value that owns the buffer of `value`, looking through views.
 mlir::Value getRoot(mlir::Value value);
-/// True for ops that make values: neither views, nor reads.
+/// Returns true for ops that produce values, that is, not for views and reads.
 bool producesValue(mlir::Operation *op);
 
 } // namespace parashard::fusion

@@ -1,4 +1,4 @@
-// The pass ps-defer-sums: sums of cotangents stand where matmuls read these.
+// Implements ps-defer-sums: moves bias gradients to the matmuls that read the same cotangents.
 #include "FuseSums.h"
 #include "lib/IR/Symbols.h"
 #include "mlir/Pass/Pass.h"
@@ -15,7 +15,8 @@ using namespace parashard::fusion;
 
 static bool isIn(Operation *op, ps::Phase phase) { return parashard::getPhase(op) == phase; }
 
-/// Whether a matmul of the same run's weight half could make the sum, which only gradients take.
+/// Returns true if only gradients use the sum, and a matmul of the same run's weight half can
+/// compute it.
 static bool canWait(ps::ReduceOp reduce, bool activations) {
   if (!isIn(reduce, ps::Phase::BackwardInput) || reduce->use_empty() ||
       !llvm::all_of(reduce->getUsers(),
@@ -30,7 +31,7 @@ static bool canWait(ps::ReduceOp reduce, bool activations) {
 
 static void defer(ps::ReduceOp reduce) {
   auto phase = ps::PhaseAttr::get(reduce.getContext(), ps::Phase::BackwardWeight);
-  // What else reads the widened cotangent stays where it is.
+  // Other readers of the widened cotangent keep their own conversion.
   if (auto convert = reduce.getOperand().getDefiningOp<ps::ConvertOp>()) {
     OpBuilder b(reduce);
     Operation *own = b.clone(*convert);

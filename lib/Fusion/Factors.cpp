@@ -1,4 +1,4 @@
-// Factors of an iteration space: splitting and unification.
+// Implements the splitting and unification of factors.
 #include "Factors.h"
 
 using namespace parashard::fusion;
@@ -40,7 +40,8 @@ bool Factors::unify(llvm::ArrayRef<unsigned> a, llvm::ArrayRef<unsigned> b) {
   if (getSize(a) != getSize(b))
     return false;
   while (true) {
-    // Leaves are compared from the minor end; a split changes the lists, so they are resolved anew.
+    // Compares leaves from the minor end; splits change the lists, so each round resolves them
+    // again.
     FactorList left = resolve(a), right = resolve(b);
     while (!left.empty() && !right.empty() && left.back() == right.back()) {
       left.pop_back();

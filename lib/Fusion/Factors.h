@@ -1,4 +1,5 @@
-// Factors of an iteration space: sizes that may be split and made equal, as reshapes ask for.
+// Represents the factors of an iteration space: sizes that can be split and unified to match
+// reshapes.
 #ifndef PARASHARD_LIB_FUSION_FACTORS_H
 #define PARASHARD_LIB_FUSION_FACTORS_H
 
@@ -8,21 +9,22 @@
 
 namespace parashard::fusion {
 
-/// Ids of factors, major to minor: together they index a dim (or the whole of several dims).
+/// Ids of factors, major to minor, that together index a dim or several consecutive dims.
 using FactorList = llvm::SmallVector<unsigned, 2>;
 
-/// A set of factors. A factor is a leaf, or equal to another (union), or split into a list of
-/// others.
+/// A set of factors. A factor is a leaf, equal to another factor (union), or split into a list of
+/// factors.
 class Factors {
 public:
-  /// A new leaf of `size` places (a list of none for size 1).
+  /// Creates a leaf of that size; returns an empty list for size 1.
   FactorList make(int64_t size);
-  /// The leaves that a list stands for, after all that was unified and cut before.
+  /// Returns the leaves that a list represents after all unifications and splits so far.
   FactorList resolve(llvm::ArrayRef<unsigned> list) const;
-  /// Makes two lists the same leaves; false where sizes have no common refinement.
+  /// Makes two lists have the same leaves. Returns false if their sizes have no common refinement.
+  /// Example: [6, 4] and [2, 12] become [2, 3, 4].
   bool unify(llvm::ArrayRef<unsigned> a, llvm::ArrayRef<unsigned> b);
-  /// Cuts a list into consecutive parts of the given sizes (splitting leaves); false where it
-  /// cannot.
+  /// Splits a list into consecutive parts of the given sizes (splitting leaves). Returns false if
+  /// this is not possible.
   bool cut(llvm::ArrayRef<unsigned> list, llvm::ArrayRef<int64_t> sizes,
            llvm::SmallVectorImpl<FactorList> &parts);
   int64_t getSize(unsigned leaf) const { return nodes[leaf].size; }

@@ -12,13 +12,14 @@ bool fusion::isEmpty(Value value) {
   return type && type.getNumElements() == 0;
 }
 
-/// Whether there are constants of the type: not of 8-bit floats, whose ops are elementwise and
-/// stay.
+/// Returns true if the type has constants. 8-bit floats have none; their ops are elementwise and
+/// remain.
 static bool hasConstants(Type type) {
   return !isa<Float8E4M3FNType, Float8E5M2Type>(getElementTypeOrSelf(type));
 }
 
-/// Ops that compute: no collective, no variable, no wait for one.
+/// Returns true for ops that compute, that is, not for collectives, waits, constants and variable
+/// accesses.
 static bool isComputing(Operation *op) {
   auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
   if (!lowering || isa<ps::ConstantOp, ps::WaitOp>(op))
@@ -34,7 +35,7 @@ static void replace(Operation *op, Value result, DenseElementsAttr value) {
   result.replaceAllUsesWith(constant.getResult());
 }
 
-/// Zeros of the type of `result`, or another number.
+/// Returns a constant of the type of `result`, filled with `number`.
 static DenseElementsAttr makeSplat(Value result, double number) {
   auto type = cast<RankedTensorType>(result.getType());
   if (type.getNumElements() == 0)
@@ -44,7 +45,7 @@ static DenseElementsAttr makeSplat(Value result, double number) {
   return element.toAttr().resizeSplat(type);
 }
 
-/// The op's results, whose tensor operands all have no elements.
+/// Replaces the op's results by their values; all tensor operands are empty.
 static void replaceByEvaluation(Operation *op) {
   SmallVector<ps::Tensor> operands;
   for (Value operand : op->getOperands())
@@ -55,7 +56,8 @@ static void replaceByEvaluation(Operation *op) {
       replace(op, result, value.toAttr());
 }
 
-/// The sums of an operand over its contracted labels: it has elements where the other has none.
+/// Builds the sum of an operand over its contracted labels (a bias gradient). The operand may have
+/// elements even if the other operand is empty.
 static Value sumOperand(ps::ContractOp op) {
   OpBuilder b(op);
   Value operand = op->getOperand(*op.getSummed());
@@ -79,7 +81,7 @@ static Value sumOperand(ps::ContractOp op) {
   return ordered;
 }
 
-/// The bias at every place of the result.
+/// Broadcasts the bias to the shape of the result.
 static Value spreadBias(ps::ContractOp op) {
   OpBuilder b(op);
   auto type = cast<RankedTensorType>(op.getType());
@@ -91,7 +93,7 @@ static Value spreadBias(ps::ContractOp op) {
   return spread;
 }
 
-/// A sum of no matmuls is 0, or the bias.
+/// Replaces a contraction over no elements by 0, or by the bias.
 static void replaceContraction(ps::ContractOp op) {
   if (op.getSummed() && !isEmpty(op->getOperand(*op.getSummed())))
     op.getSecond().replaceAllUsesWith(sumOperand(op));
@@ -102,7 +104,8 @@ static void replaceContraction(ps::ContractOp op) {
       replace(op, result, makeSplat(result, 0));
 }
 
-/// Whether attention has no pair of a query and a key: something is empty, but not the heads.
+/// Returns true if attention has no pair of a query and a key: some operand is empty, but the head
+/// dim is not.
 static bool hasNoPairs(Operation *op) {
   constexpr unsigned kHeadDim = 3;
   Value keys;
@@ -113,8 +116,8 @@ static bool hasNoPairs(Operation *op) {
   return keys && cast<RankedTensorType>(keys.getType()).getDimSize(kHeadDim) > 0;
 }
 
-/// Queries that have no keys get zeros, and the loss over no classes is 0, for no label but the
-/// ignored one is a class; the logarithm of the sum of no weights is -inf.
+/// Replaces attention without keys by zeros, and the loss over no classes by 0, since only ignored
+/// labels are possible. The log-sum-exp of nothing is -inf.
 static void replaceSoftmax(Operation *op) {
   bool isForward = isa<ps::AttentionOp, ps::CrossEntropyOp>(op);
   for (OpResult result : op->getResults()) {
@@ -139,8 +142,8 @@ static LogicalResult foldEmpty(Operation *op) {
     replaceByEvaluation(op);
   } else if (isa<ps::AttentionOp, ps::AttentionGradOp>(op)) {
     return ps::refuse(op)
-           << "attention has heads of size 0 under a mask or dropout, which is not supported; "
-              "leave the attention out";
+           << "attention with a mask or dropout has heads of size 0, which is not supported; "
+              "remove the attention";
   }
   return success();
 }

@@ -1,4 +1,4 @@
-// ps-fuse: prepares class functions, forms groups, and marks what memory they need.
+// Implements ps-fuse: prepares class functions, forms groups, and marks the memory that they need.
 #include "FoldEmpty.h"
 #include "FuseActivation.h"
 #include "FuseBias.h"
@@ -28,7 +28,7 @@ static bool isSameVariable(ps::ReadOp read, ps::WriteOp write) {
   return read.getRef() == write.getRef() && read.getVariableAttr() == write.getVariableAttr();
 }
 
-/// The value of the written variable at entry: of the read that there is, or of a new one.
+/// Returns the value of the written variable at entry, from an existing or a new read.
 static Value readBefore(ps::WriteOp write) {
   for (auto read : write->getBlock()->getOps<ps::ReadOp>())
     if (isSameVariable(read, write) && read->isBeforeInBlock(write))
@@ -45,7 +45,7 @@ static Value readBefore(ps::WriteOp write) {
   return read->getResult(0);
 }
 
-/// A conditional write becomes a write of a select between the new value and the old.
+/// Turns a conditional write into a write of a select between the new and the old value.
 static void selectInsteadOfCondition(ps::WriteOp write) {
   Value condition = write.getCondition();
   if (!condition)
@@ -68,8 +68,8 @@ static void selectInsteadOfCondition(ps::WriteOp write) {
   write.getConditionMutable().clear();
 }
 
-/// A reduction over the last dims and others becomes one over the last dims, then one over the
-/// others.
+/// Splits a reduction over the last dims and other dims into one over the last dims, then one over
+/// the other dims.
 static void splitReduction(ps::ReduceOp reduce) {
   auto type = cast<RankedTensorType>(reduce.getOperand().getType());
   SmallVector<int64_t> trailing, others;
@@ -92,8 +92,8 @@ static void splitReduction(ps::ReduceOp reduce) {
   reduce.erase();
 }
 
-/// Into how many parts, of `least` elements at least, the last dims `sizes` are cut: a part is a
-/// number of whole rows of one of them, so that indices stay what they are.
+/// Returns the number of parts, of at least `least` elements, that the last dims `sizes` are split
+/// into. A part has a whole number of rows of one of the dims, so that indices stay valid.
 static int64_t chooseParts(ArrayRef<int64_t> sizes, int64_t most, int64_t least) {
   int64_t parts = 1, whole = 1;
   for (int64_t size : sizes)
@@ -110,15 +110,18 @@ static int64_t chooseParts(ArrayRef<int64_t> sizes, int64_t most, int64_t least)
   return parts;
 }
 
-/// A long reduction of which few are made is cut into parts for more of a device than one block of
-/// threads each: one over the parts' elements, then one over the parts.
+/// Splits a long reduction with few results into parts, so that more of a device than one block of
+/// threads per result works on it: one reduction over the elements of each part, then one over the
+/// parts.
+/// Example: the sum of tensor<1048576xf32> with 64 parts sums tensor<64x16384xf32> over dim 1, then
+/// tensor<64xf32>.
 static void cutReduction(ps::ReduceOp reduce, int64_t mostChunks) {
   constexpr int64_t kFewResults = 64, kLong = 1 << 15, kLeast = 1 << 11;
   auto type = cast<RankedTensorType>(reduce.getOperand().getType());
   auto result = cast<RankedTensorType>(reduce.getType());
   int64_t first = result.getRank(), results = result.getNumElements();
   bool isTrailing = llvm::equal(reduce.getDims(), llvm::seq(first, type.getRank()));
-  // Sums of 16-bit floats are rounded once.
+  // Sums of 16-bit floats must be rounded only once.
   bool isNarrow = isa<FloatType>(type.getElementType()) && type.getElementTypeBitWidth() < 32;
   if (!isTrailing || isNarrow || results > kFewResults || type.getNumElements() < results * kLong)
     return;
@@ -141,20 +144,20 @@ static void cutReduction(ps::ReduceOp reduce, int64_t mostChunks) {
   reduce.erase();
 }
 
-/// True when the op that makes `value` can add it to a variable's buffer by itself.
+/// Returns true if the op that produces `value` can add it to a variable's buffer itself.
 static bool canAccumulate(Value value) {
   if (auto fused = value.getDefiningOp<ps::FusedOp>()) // a pad zeroes its result first
     if (isa_and_nonnull<ps::PadOp>(
             fused.getBody().front().getTerminator()->getOperand(0).getDefiningOp()))
       return false;
   if (auto contract = value.getDefiningOp<ps::ContractOp>())
-    return value == contract.getResult() && value.hasOneUse() && // its sums are set
+    return value == contract.getResult() && value.hasOneUse() && // set, not added
            !contract.hasActivation();
   return isa_and_nonnull<ps::FusedOp, ps::EmbeddingGradOp>(value.getDefiningOp()) &&
          value.hasOneUse();
 }
 
-/// A kernel that copies: what accumulates a value that no other op could.
+/// Inserts a kernel that copies a value and accumulates it, if the producer cannot accumulate.
 static void copyBeforeAccumulate(ps::AccumulateOp accumulate) {
   Value value = accumulate.getValue();
   if (canAccumulate(value))
@@ -180,12 +183,12 @@ static LogicalResult markWorkspace(ps::FusedOp fused, int64_t mostChunks) {
   Operation *yield = fused.getBody().front().getTerminator();
   auto pieces = getPieces(yield->getOperands());
   if (failed(pieces))
-    return fused.emitOpError("yields a concat or pad beside other values");
+    return fused.emitOpError("yields a concat or pad together with other values");
   int64_t bytes = 0;
   for (const Piece &piece : *pieces) {
     IterationSpace space;
     if (failed(space.analyze(getBodyOps(fused), piece.outputs, mostChunks)))
-      return fused.emitOpError("is no kernel: ") << space.getReason();
+      return fused.emitOpError("does not form a kernel: ") << space.getReason();
     for (auto [i, output] : llvm::enumerate(space.getOutputs()))
       if (needsPartials(space, output.value.source, accumulates(fused.getResult(piece.results[i]))))
         bytes += getPartialBytes(space, getElementTypeOrSelf(output.value.source.getType()));
@@ -198,7 +201,7 @@ static LogicalResult markWorkspace(ps::FusedOp fused, int64_t mostChunks) {
   return success();
 }
 
-/// All ops that read what `value` is, through views.
+/// Collects all ops that read `value`, looking through views.
 static void collectUsers(Value value, SmallVectorImpl<OpOperand *> &uses) {
   for (OpOperand &use : value.getUses()) {
     if (isView(use.getOwner()))
@@ -208,8 +211,8 @@ static void collectUsers(Value value, SmallVectorImpl<OpOperand *> &uses) {
   }
 }
 
-/// Whether `fused` reads its input number `input` only at the very place where it writes result
-/// `result`.
+/// Returns true if `fused` reads its input number `input` only at the position at which it writes
+/// result `result`.
 static bool readsInPlace(ps::FusedOp fused, unsigned input, unsigned result) {
   Block &body = fused.getBody().front();
   auto pieces = getPieces(body.getTerminator()->getOperands());
@@ -230,8 +233,8 @@ static bool readsInPlace(ps::FusedOp fused, unsigned input, unsigned result) {
   return llvm::all_of(space.getOutputs(), [&](const Output &output) { return same(output.value); });
 }
 
-/// Marks a write whose value may be computed straight into the variable: whoever reads the old
-/// value does so before, or at the same place in the same kernel.
+/// Marks a write whose value may be computed directly in the variable's buffer: all readers of the
+/// old value run before, or read the same position in the same kernel.
 static void markInPlace(ps::WriteOp write) {
   auto fused = write.getValue().getDefiningOp<ps::FusedOp>();
   if (!fused || !write.getValue().hasOneUse())
@@ -310,8 +313,8 @@ struct FusePass : fusion::impl::FusePassBase<FusePass> {
     }
     if (activations && !hasActivations())
       emitWarning(getOperation().getLoc())
-          << "--matmul-epilogues on changes nothing: no matmul yields what a GELU by the tanh "
-             "formula is taken of (those of 8 bits, or behind a sum over ranks, do not count)";
+          << "--matmul-epilogues on changes nothing: no matmul result is the input of a tanh-GELU "
+             "(8-bit matmuls, and matmuls followed by a sum over ranks, do not count)";
   }
 
   bool hasActivations() {

@@ -1,4 +1,4 @@
-// GELUs, and their derivatives, that matmuls compute by themselves.
+// Fuses GELUs and their derivatives into matmuls.
 #include "FuseActivation.h"
 #include "AsyncCollectives.h"
 #include "Views.h"
@@ -7,15 +7,15 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::fusion;
 
-/// What `value` has the elements of, in their order.
+/// Returns the value from which reshapes compute `value`.
 static Value skipReshapes(Value value) {
   while (auto reshape = value.getDefiningOp<ps::ReshapeOp>())
     value = reshape.getOperand();
   return value;
 }
 
-/// Whether a matmul may have an activation at all, and has none yet: the types are those of biased
-/// matmuls, and there is one matmul, not one for each place of a batch.
+/// Returns true if a matmul can have an activation and has none yet. The types must be those of
+/// biased matmuls, and the matmul must not be batched.
 static bool mayActivate(ps::ContractOp contract) {
   Type element = contract.getType().getElementType();
   size_t free = contract.getFreeLabels(0).size() + contract.getFreeLabels(1).size();
@@ -26,7 +26,7 @@ static bool mayActivate(ps::ContractOp contract) {
          countElements(contract.getRhs()) > 0;
 }
 
-/// `value` in another shape, where that is another.
+/// Returns `value` in another shape, with a reshape only if the shapes differ.
 static Value reshape(OpBuilder &b, Operation *like, Value value, Type type) {
   if (value.getType() == type)
     return value;
@@ -35,7 +35,7 @@ static Value reshape(OpBuilder &b, Operation *like, Value value, Type type) {
   return result.getResult();
 }
 
-/// Erases the reshapes that made `value` where nothing reads them any more.
+/// Erases the reshapes that produced `value` if they have no more uses.
 static void eraseReshapes(Value value) {
   for (auto reshape = value.getDefiningOp<ps::ReshapeOp>(); reshape && reshape->use_empty();
        reshape = value.getDefiningOp<ps::ReshapeOp>()) {
@@ -49,10 +49,10 @@ static void eraseReshapes(Value value) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What becomes of sums that a GELU is taken of.
+/// Uses of the sums that are the input of a GELU.
 struct Uses {
-  bool areKept = false;     ///< for backward, or by it
-  bool areOfOthers = false; ///< that compute with them
+  bool areKept = false;          ///< saved for backward, or used by it
+  bool areUsedOtherwise = false; ///< other ops compute with the sums
 };
 } // namespace
 
@@ -65,7 +65,7 @@ static void collectUses(Value sums, ps::GeluOp gelu, Uses &uses) {
              user->hasTrait<OpTrait::IsTerminator>() || (grad && use.get() == grad.getOperand()))
       uses.areKept = true;
     else if (user != gelu)
-      uses.areOfOthers = true;
+      uses.areUsedOtherwise = true;
   }
 }
 
@@ -75,7 +75,7 @@ static void tryToFuse(ps::GeluOp gelu) {
     return;
   Uses uses;
   collectUses(contract.getResult(), gelu, uses);
-  if (uses.areOfOthers)
+  if (uses.areUsedOtherwise)
     return;
   OpBuilder b(contract);
   auto fused = ps::ContractOp::create(
@@ -111,9 +111,9 @@ ps::ContractOp fusion::findMatmul(ps::GeluGradOp grad) {
 
 static void tryToFuse(ps::GeluGradOp grad) {
   ps::ContractOp contract = findMatmul(grad);
-  if (!contract || !isMadeElsewhere(grad.getOperand()))
+  if (!contract || !isInMemory(grad.getOperand()))
     return;
-  OpBuilder b(grad); // after both
+  OpBuilder b(grad); // after both operands
   auto fused = ps::ContractOp::create(
       b, contract.getLoc(), contract.getType(), /*second=*/Type(), contract.getLhs(),
       contract.getRhs(), /*bias=*/Value(), /*lhs_scale=*/Value(), /*rhs_scale=*/Value(),

@@ -1,4 +1,4 @@
-// GELUs, and their derivatives, that matmuls compute by themselves.
+// Fuses GELUs and their derivatives into matmuls.
 #ifndef PARASHARD_LIB_FUSION_FUSEACTIVATION_H
 #define PARASHARD_LIB_FUSION_FUSEACTIVATION_H
 
@@ -6,13 +6,13 @@
 
 namespace parashard::fusion {
 
-/// The contraction that could multiply what it yields, for `grad` alone, by the derivative; null:
-/// none could.
+/// Returns the contraction that can multiply its result by the derivative in `grad`, if `grad` is
+/// the only user; else null.
 ps::ContractOp findMatmul(ps::GeluGradOp grad);
 
-/// Gives contractions the GELU that is taken of them and the derivative that they are multiplied
-/// by. Values change: both are then of sums that are not rounded. Behind fuseBiases; a derivative
-/// only where what it is taken at is in memory.
+/// Fuses GELUs into the contractions that compute their inputs, and GELU derivatives into the
+/// contractions that compute the cotangents. Values change: both use sums that are not rounded.
+/// Runs after fuseBiases. A derivative is only fused if the GELU's input is in memory.
 void fuseActivations(mlir::Block &block);
 
 } // namespace parashard::fusion

@@ -1,4 +1,4 @@
-// Biases that matmuls add by themselves.
+// Fuses bias additions into matmuls.
 #include "FuseBias.h"
 #include "Views.h"
 
@@ -6,7 +6,8 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::fusion;
 
-/// What `value` spreads over its first dims, before it is converted; null where it does not.
+/// Returns the value that `value` broadcasts over its leading dims, before any conversion; else
+/// null.
 static Value findBias(Value value) {
   if (auto convert = value.getDefiningOp<ps::ConvertOp>())
     value = convert.getOperand();
@@ -21,8 +22,8 @@ static Value findBias(Value value) {
   return broadcast.getOperand();
 }
 
-/// Whether sums of this type are of a wider one, to which a bias is added, or of it alone. Matmuls
-/// of 8-bit floats that yield f32 would take a bias of 16 bits.
+/// Returns true if matmuls of these types add biases: the sum is computed in a wider type, or in
+/// the result type. Matmuls of 8-bit floats with f32 results would need 16-bit biases.
 static bool hasBiasedMatmuls(ps::ContractOp contract) {
   Type element = contract.getType().getElementType();
   bool isNarrow = element.isF16() || element.isBF16();
@@ -32,8 +33,8 @@ static bool hasBiasedMatmuls(ps::ContractOp contract) {
          (element.isF32() || isNarrow);
 }
 
-/// The contraction that `add` adds `spread` to, which has the dims of `bias`, where it may do so
-/// itself. A bias of one number is none of columns: these may be the rows of the matmul.
+/// Returns the contraction that can add `bias`, which `spread` broadcasts, itself; else null.
+/// Excludes a bias of one number: its dim may be the rows of the matmul instead of the columns.
 static ps::ContractOp findMatmul(ps::AddOp add, Value spread, Value bias) {
   Value other = add.getLhs() == spread ? add.getRhs() : add.getLhs();
   auto contract = other.getDefiningOp<ps::ContractOp>();
@@ -46,7 +47,7 @@ static ps::ContractOp findMatmul(ps::AddOp add, Value spread, Value bias) {
   return isPlain && fits ? contract : ps::ContractOp();
 }
 
-/// The bias in the type of the matmul's result.
+/// Returns the bias in the type of the matmul's result.
 static Value makeBias(OpBuilder &b, ps::ContractOp contract, Value bias) {
   Type element = getElementTypeOrSelf(contract.getResult().getType());
   auto type = cast<RankedTensorType>(bias.getType());
@@ -62,7 +63,7 @@ static bool tryToFuse(ps::AddOp add, Value spread) {
   ps::ContractOp contract = bias ? findMatmul(add, spread, bias) : ps::ContractOp();
   if (!contract)
     return false;
-  OpBuilder b(add); // after both
+  OpBuilder b(add); // after both operands
   auto biased = ps::ContractOp::create(b, contract.getLoc(), contract, makeBias(b, contract, bias));
   ps::copyMarks(contract, biased);
   add.getResult().replaceAllUsesWith(biased.getResult());

@@ -1,4 +1,4 @@
-// Biases that matmuls add by themselves.
+// Fuses bias additions into matmuls.
 #ifndef PARASHARD_LIB_FUSION_FUSEBIAS_H
 #define PARASHARD_LIB_FUSION_FUSEBIAS_H
 
@@ -6,9 +6,9 @@
 
 namespace parashard::fusion {
 
-/// Gives contractions the biases that are added to them, where nothing else reads the contraction.
-/// The sum is rounded once, with the bias, not before it as well; as values must not depend on what
-/// is fused or recomputed, it does not matter what becomes of the sum.
+/// Fuses added biases into the contractions that have no other use. The sum is then rounded once,
+/// with the bias, instead of twice. Values must not depend on fusion or recomputation, so the
+/// fusion ignores all uses of the biased sum.
 void fuseBiases(mlir::Block &block);
 
 } // namespace parashard::fusion

@@ -1,4 +1,4 @@
-// Matmuls of 8-bit floats.
+// Fuses dequantization into matmuls of 8-bit floats.
 #include "FuseFloat8.h"
 #include "dialects/ps/Float8.h"
 
@@ -6,13 +6,13 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::fusion;
 
-/// Whether devices have such matmuls: all that is contracted together, and all that each operand
-/// gives to the result, are multiples of 16 places, with one batch dim at most.
+/// Returns true if devices support such a matmul: the contracted size, and the size that each
+/// operand contributes to the result, are multiples of 16, with at most one batch dim.
 static bool isMultiplied(ps::ContractOp contract, const ps::Quantized &lhs,
                          const ps::Quantized &rhs) {
-  constexpr int64_t kPlaces = 16;
-  auto isE5M2 = [](const ps::Quantized &one) {
-    return isa<Float8E5M2Type>(getElementTypeOrSelf(one.bits.getType()));
+  constexpr int64_t kMultiple = 16;
+  auto isE5M2 = [](const ps::Quantized &operand) {
+    return isa<Float8E5M2Type>(getElementTypeOrSelf(operand.bits.getType()));
   };
   if ((isE5M2(lhs) && isE5M2(rhs)) || contract.getSums() || contract.getBias())
     return false;
@@ -33,7 +33,7 @@ static bool isMultiplied(ps::ContractOp contract, const ps::Quantized &lhs,
     return count;
   };
   return llvm::all_of(std::array{inner, countFree(0), countFree(1)},
-                      [](int64_t count) { return count > 0 && count % kPlaces == 0; });
+                      [](int64_t count) { return count > 0 && count % kMultiple == 0; });
 }
 
 static void fuse(ps::ContractOp contract, const ps::Quantized &lhs, const ps::Quantized &rhs) {

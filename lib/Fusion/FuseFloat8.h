@@ -1,4 +1,4 @@
-// Matmuls of 8-bit floats.
+// Fuses dequantization into matmuls of 8-bit floats.
 #ifndef PARASHARD_LIB_FUSION_FUSEFLOAT8_H
 #define PARASHARD_LIB_FUSION_FUSEFLOAT8_H
 
@@ -6,10 +6,10 @@
 
 namespace parashard::fusion {
 
-/// Gives contractions whose operands are both dequantized the 8-bit numbers and their units. What a
-/// unit is a power of two for: the sums are the same, up to their order. Contractions with dims
-/// that are no multiples of 16 stay as they are, and so do those of two `e5m2`: no device
-/// multiplies these in 8 bits.
+/// Gives contractions with two dequantized operands the 8-bit numbers and their scales. Scales are
+/// powers of two, so that the sums stay the same up to their order. Contractions with dims that are
+/// not multiples of 16 stay as they are. So do contractions of two `e5m2` operands, which no device
+/// multiplies in 8 bits.
 void fuseFloat8(mlir::Block &block);
 
 } // namespace parashard::fusion

@@ -1,15 +1,15 @@
-// Sums over rows that matmuls make of their operands.
+// Fuses bias gradients into the matmuls that read the same operand.
 #include "FuseSums.h"
+#include "AsyncCollectives.h"
 #include "ClassBuffers.h"
 #include "FuseActivation.h"
 #include "Fused.h"
-#include "AsyncCollectives.h"
 
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::fusion;
 
-/// What is added up, before it is widened, which changes no value.
+/// Returns the summed value before it is widened; widening changes no value.
 static Value getSummed(ps::ReduceOp reduce) {
   auto convert = reduce.getOperand().getDefiningOp<ps::ConvertOp>();
   if (!convert)
@@ -20,8 +20,8 @@ static Value getSummed(ps::ReduceOp reduce) {
   return isExact ? convert.getOperand() : reduce.getOperand();
 }
 
-/// Whether the sums of operand `i` of a contraction are what `reduce` yields.
-static bool hasSums(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce) {
+/// Returns true if `reduce` sums operand `i` of a contraction over the contracted dims.
+static bool sumsOperand(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce) {
   ArrayRef<int64_t> labels = i == 0 ? contract.getLhsLabels() : contract.getRhsLabels();
   SmallVector<int64_t> kept;
   for (auto [dim, label] : llvm::enumerate(labels)) {
@@ -34,9 +34,9 @@ static bool hasSums(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce) {
   return kept == contract.getFreeLabels(i);
 }
 
-/// Whether a matmul may have sums at all, and has none yet. A chunk of a matmul has no sums of
-/// its own: what is sent as it is may be cut.
-static bool maySum(ps::ContractOp contract, ps::ReduceOp reduce) {
+/// Returns true if a matmul can compute a bias gradient and does not yet. A matmul whose result is
+/// sent directly may be split into chunks, which cannot compute bias gradients.
+static bool mayComputeBiasGradient(ps::ContractOp contract, ps::ReduceOp reduce) {
   Type element = contract.getType().getElementType();
   size_t free = contract.getFreeLabels(0).size() + contract.getFreeLabels(1).size();
   auto hasElements = [](Value value) {
@@ -51,9 +51,9 @@ static bool maySum(ps::ContractOp contract, ps::ReduceOp reduce) {
          !(user && movesData(user));
 }
 
-/// The op of both where a matmul with sums can stand: behind what the matmul reads, in front of
-/// what reads either. Null: neither.
-static Operation *findPlace(ps::ContractOp contract, ps::ReduceOp reduce) {
+/// Returns the op of the two at which the fused matmul can stand: after the matmul's operands, and
+/// before the users of both results. Returns null if neither fits.
+static Operation *findPosition(ps::ContractOp contract, ps::ReduceOp reduce) {
   if (contract->isBeforeInBlock(reduce))
     return contract;
   bool isAvailable = llvm::all_of(contract->getOperands(), [&](Value operand) {
@@ -65,8 +65,8 @@ static Operation *findPlace(ps::ContractOp contract, ps::ReduceOp reduce) {
   return isAvailable ? reduce.getOperation() : isLate ? contract.getOperation() : nullptr;
 }
 
-static void fuse(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce, Operation *place) {
-  OpBuilder b(place);
+static void fuse(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce, Operation *position) {
+  OpBuilder b(position);
   auto fused = ps::ContractOp::create(b, contract.getLoc(), contract.getType(), reduce.getType(),
                                       contract.getLhs(), contract.getRhs(), /*bias=*/Value(),
                                       /*lhs_scale=*/Value(), /*rhs_scale=*/Value(), /*aux=*/Value(),
@@ -85,13 +85,14 @@ SmallVector<OpOperand *> fusion::findMatmulsWithSum(ps::ReduceOp reduce, bool ac
   Value summed = getSummed(reduce);
   auto grad = activations ? getRoot(summed).getDefiningOp<ps::GeluGradOp>() : ps::GeluGradOp();
   bool isOfMatmul = grad && findMatmul(grad);
-  if (reduce.getKind() != ps::ReductionKind::Sum || !(isMadeElsewhere(summed) || isOfMatmul) ||
+  if (reduce.getKind() != ps::ReductionKind::Sum || !(isInMemory(summed) || isOfMatmul) ||
       cast<RankedTensorType>(reduce.getType()).getNumElements() < 2)
     return found;
   for (OpOperand &use : summed.getUses()) {
     auto contract = dyn_cast<ps::ContractOp>(use.getOwner());
-    if (contract && contract->getBlock() == reduce->getBlock() && maySum(contract, reduce) &&
-        hasSums(contract, use.getOperandNumber(), reduce))
+    if (contract && contract->getBlock() == reduce->getBlock() &&
+        mayComputeBiasGradient(contract, reduce) &&
+        sumsOperand(contract, use.getOperandNumber(), reduce))
       found.push_back(&use);
   }
   return found;
@@ -101,8 +102,8 @@ void fusion::fuseSums(Block &block) {
   for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
     for (OpOperand *use : findMatmulsWithSum(reduce)) {
       auto contract = cast<ps::ContractOp>(use->getOwner());
-      if (Operation *place = findPlace(contract, reduce)) {
-        fuse(contract, use->getOperandNumber(), reduce, place);
+      if (Operation *position = findPosition(contract, reduce)) {
+        fuse(contract, use->getOperandNumber(), reduce, position);
         break;
       }
     }

@@ -1,4 +1,4 @@
-// Sums over rows that matmuls make of their operands.
+// Fuses bias gradients into the matmuls that read the same operand.
 #ifndef PARASHARD_LIB_FUSION_FUSESUMS_H
 #define PARASHARD_LIB_FUSION_FUSESUMS_H
 
@@ -6,15 +6,15 @@
 
 namespace parashard::fusion {
 
-/// Contractions that could make what `reduce` yields, of an operand that they read anyway, and that
-/// operand's use. None where a kernel makes it: that adds it up on the way. `activations`: matmuls
-/// will multiply by the derivatives of GELUs.
+/// Returns the uses of the summed operand by contractions that can compute the result of `reduce`.
+/// Returns none if a kernel computes the operand: the kernel then also sums it. `activations`:
+/// matmuls will multiply by GELU derivatives.
 llvm::SmallVector<mlir::OpOperand *> findMatmulsWithSum(ps::ReduceOp reduce,
-                                                         bool activations = false);
+                                                        bool activations = false);
 
-/// Gives contractions the sums over the contracted dims of an operand that they read anyway: the
-/// gradient of a bias beside that of its weight. Only where a kernel would read the operand for
-/// the sums alone.
+/// Fuses sums over the contracted dims of an operand into contractions that read the operand: a
+/// bias gradient joins the weight gradient. Only if a kernel would read the operand for the sum
+/// alone.
 void fuseSums(mlir::Block &block);
 
 } // namespace parashard::fusion

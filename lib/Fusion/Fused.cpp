@@ -1,4 +1,4 @@
-// What both ps-fuse and the kernel emitters know about a ps.fused op.
+// Describes the kernels of a ps.fused op and their iteration spaces.
 #include "Fused.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -60,7 +60,7 @@ int64_t fusion::getMostChunks(ps::FusedOp op) {
 
 static bool isColumnSum(const IterationSpace &space, Value value) {
   auto reduce = value.getDefiningOp<ps::ReduceOp>();
-  return reduce && space.getPlace(reduce) == ReductionLayout::Column;
+  return reduce && space.getLayout(reduce) == ReductionLayout::Column;
 }
 
 bool fusion::needsPartials(const IterationSpace &space, Value output, bool accumulates) {

@@ -1,4 +1,5 @@
-// What both ps-fuse and the kernel emitters know about a ps.fused op: its kernels and their spaces.
+// Describes the kernels of a ps.fused op and their iteration spaces, for ps-fuse and the kernel
+// emitters.
 #ifndef PARASHARD_LIB_FUSION_FUSED_H
 #define PARASHARD_LIB_FUSION_FUSED_H
 
@@ -6,36 +7,37 @@
 
 namespace parashard::fusion {
 
-/// One kernel of a fused op: the outputs that it writes. Most have one piece with all results; a
-/// concatenation has one per operand, a pad one for its inside (`zeroFirst`: the rest is zero).
+/// One kernel of a fused op: the outputs that it writes. Most fused ops have one piece with all
+/// results. A concatenation has one per operand, a pad one for its inside (`zeroFirst`: the rest is
+/// zero).
 struct Piece {
   llvm::SmallVector<OutputRequest, 4> outputs;
-  llvm::SmallVector<unsigned, 4> results; ///< the fused op's result that each output belongs to
+  llvm::SmallVector<unsigned, 4> results; ///< index of the fused op's result, by output
   bool zeroFirst = false;
 };
 
-/// The pieces of a group of ops with these outputs; fails where a concat or pad is not the only
-/// output.
+/// Returns the pieces of a group of ops with these outputs. Fails if a concat or pad is not the
+/// only output.
 mlir::FailureOr<llvm::SmallVector<Piece, 1>> getPieces(mlir::ValueRange outputs);
 llvm::SmallVector<mlir::Operation *> getBodyOps(ps::FusedOp op);
 
-/// How a fused op's result reaches memory. A column reduction goes through partial rows in the
-/// workspace, unless one chunk makes one result row.
+/// Returns true if a fused op's result reaches memory through partial rows in the workspace. Column
+/// reductions do, unless one chunk produces a result row alone.
 bool needsPartials(const IterationSpace &space, mlir::Value output, bool accumulates);
 
-/// Bytes of the partial rows of all column reductions of the group, each aligned to 64.
+/// Returns the bytes of the partial rows of all column reductions of the group, each aligned to 64.
 int64_t getPartialBytes(const IterationSpace &space, mlir::Type element);
 
-/// Bytes of scratch that the kernels of `op` need beside their results: `ps.workspace`, set by
+/// Mark on ps.fused: bytes of scratch that its kernels need in addition to their results. Set by
 /// ps-fuse.
 inline constexpr llvm::StringLiteral kWorkspaceMark = "ps.workspace";
-/// On ps.fused, the same: into how many chunks of rows its sums over rows are cut at most, where
-/// ps-fuse was told.
+/// Mark on ps.fused: the maximum number of row chunks of its sums over rows. Set by ps-fuse if
+/// specified.
 inline constexpr llvm::StringLiteral kMostChunksMark = "ps.most_chunks";
 int64_t getMostChunks(ps::FusedOp op);
-/// On ps.fused, once code is made of it: the names of the kernels that it calls.
+/// Mark on ps.fused, set by code generation: the names of the kernels that it calls.
 inline constexpr llvm::StringLiteral kKernelsMark = "ps.kernels";
-/// On ps.write: the value may be computed straight into the variable's buffer; set by ps-fuse.
+/// Mark on ps.write: the value may be computed directly in the variable's buffer. Set by ps-fuse.
 inline constexpr llvm::StringLiteral kInPlaceMark = "ps.in_place";
 
 } // namespace parashard::fusion

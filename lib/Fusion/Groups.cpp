@@ -1,4 +1,4 @@
-// Which ops of a class function become one kernel: greedy, checked by the iteration space.
+// Groups ops into kernels greedily; the iteration space decides whether a group is valid.
 #include "Groups.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -8,9 +8,9 @@ using namespace parashard::fusion;
 using ps::LoweringKind;
 using Members = llvm::SetVector<Operation *>;
 
-/// More ops than this in one kernel spill more than they save.
+/// With more ops, a kernel spills more than it saves.
 static constexpr unsigned kMaxOps = 96;
-/// Buffers of one kernel.
+/// Maximum number of buffers of one kernel.
 static constexpr unsigned kMaxBuffers = 32;
 
 static LoweringKind getKind(Operation *op) {
@@ -27,10 +27,10 @@ bool Groups::isReadThrough(Operation *op) const {
 }
 
 //===----------------------------------------------------------------------===//
-// What must lie in a buffer of its own
+// Values that need their own buffers
 //===----------------------------------------------------------------------===//
 
-/// Makes `value` a dense buffer: views that are not plain reshapes of dense buffers are copied.
+/// Makes `value` a dense buffer: copies views, except plain reshapes of dense buffers.
 void Groups::requireDense(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !(isView(op) || isSource(op)) || isMaterialised(op))
@@ -85,7 +85,7 @@ void Groups::prepareLibraryOperands(Operation *op) {
 // One group
 //===----------------------------------------------------------------------===//
 
-/// The members and what they read through, in program order.
+/// Returns the members and the ops that they read through, in program order.
 Groups::Ops Groups::close(const Members &members) const {
   llvm::DenseSet<Operation *> seen;
   SmallVector<Operation *> work(members.begin(), members.end()), all;
@@ -123,7 +123,8 @@ SmallVector<Value> Groups::getOutputs(const Members &members) const {
   return outputs;
 }
 
-/// Outputs as the fused body will yield them: a materialised view is an op of the body like others.
+/// Returns true if the members form one kernel. A materialized view counts as an op of the fused
+/// body.
 bool Groups::fits(const Members &members, std::string &reason) const {
   SmallVector<Value> outputs = getOutputs(members);
   if (outputs.empty())
@@ -151,14 +152,14 @@ LogicalResult Groups::formAlone(Operation *op) {
   Members alone;
   alone.insert(op);
   std::string reason;
-  // What cannot be read through is copied, nearest first.
+  // Copies views that cannot be read through, nearest first.
   while (!fits(alone, reason)) {
     Operation *nearest = nullptr;
     for (Value operand : op->getOperands())
       if (Operation *def = operand.getDefiningOp(); def && isReadThrough(def) && isView(def))
         nearest = def;
     if (!nearest)
-      return op->emitError() << "'" << op->getName() << "' fits no kernel: " << reason;
+      return op->emitError() << "'" << op->getName() << "' does not form a kernel: " << reason;
     requireDense(nearest->getResult(0));
     if (!isMaterialised(nearest))
       reshaped.insert(nearest);
@@ -172,7 +173,7 @@ LogicalResult Groups::formAlone(Operation *op) {
 // Merging
 //===----------------------------------------------------------------------===//
 
-/// True when a path leaves the members and comes back.
+/// Returns true if a path leaves the members and comes back.
 bool Groups::makesCycle(const Members &members) const {
   llvm::DenseSet<Operation *> seen;
   SmallVector<Operation *> work;
@@ -194,7 +195,7 @@ bool Groups::makesCycle(const Members &members) const {
     bool readThrough = isReadThrough(op);
     for (Operation *user : op->getUsers()) {
       if (members.contains(user)) {
-        // A view between two members is read through, not left and entered.
+        // A view between two members is read through; it does not leave the group.
         if (!readThrough || !comesStraightFrom(op, members))
           return true;
         continue;
@@ -212,7 +213,7 @@ bool Groups::comesStraightFrom(Operation *view, const Members &members) const {
   return def && members.contains(def);
 }
 
-/// What the ops read that none of them makes, in the order of its first use.
+/// Returns the values that the ops read and none of them produces, in order of first use.
 static llvm::SetVector<Value> getInputs(ArrayRef<Operation *> ops) {
   llvm::DenseSet<Operation *> inside(ops.begin(), ops.end());
   llvm::SetVector<Value> inputs;
@@ -248,7 +249,7 @@ SmallVector<int> Groups::getProducers(int group) const {
   return llvm::to_vector(llvm::reverse(producers));
 }
 
-/// Groups that read the same tensors in the same space save reading them twice.
+/// Merges groups that read the same tensors in the same space, so that they are read once.
 void Groups::mergeSiblings() {
   auto inputsOf = [&](int group) {
     llvm::DenseSet<Value> inputs;
@@ -274,7 +275,7 @@ void Groups::mergeSiblings() {
   }
 }
 
-/// Forms groups until every op that needs one has one: forming may find more views to be copied.
+/// Forms groups until every fusable op has one. Each new group may require more views to be copied.
 LogicalResult Groups::formRemaining() {
   for (bool changed = true; changed;) {
     changed = false;
@@ -291,8 +292,8 @@ LogicalResult Groups::formRemaining() {
   return success();
 }
 
-/// What is copied for one op is no view for those before it any more: repeated until nothing is
-/// added.
+/// Makes the operands of library ops dense. A copied view can no longer be read through by earlier
+/// ops, so the step repeats until no view is added.
 void Groups::prepareAllLibraryOperands() {
   size_t before;
   do {
@@ -359,7 +360,7 @@ void Groups::buildOne(const Members &members) {
 }
 
 void Groups::build() {
-  // A group's ops are cloned before any is erased: views shared by groups stay until the end.
+  // Clones the ops of all groups before any op is erased: groups share views.
   for (const Members &members : groups)
     if (!members.empty())
       buildOne(members);

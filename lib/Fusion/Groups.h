@@ -1,4 +1,4 @@
-// Which ops of a class function become one kernel.
+// Groups the ops of a class function into kernels.
 #ifndef PARASHARD_LIB_FUSION_GROUPS_H
 #define PARASHARD_LIB_FUSION_GROUPS_H
 
@@ -8,14 +8,14 @@
 
 namespace parashard::fusion {
 
-/// Groups of the ops of one block. Views and constants belong to no group: each group that reads
-/// through them has its own copy; those that cannot be read through are materialised, a group of
+/// Groups the ops of one block. Views and constants belong to no group: each group that reads
+/// through them has its own copy. Those that cannot be read through are materialized in groups of
 /// their own.
 class Groups {
 public:
   explicit Groups(mlir::Block &block);
 
-  /// Forms the groups: first every op alone, then producers with consumers, then siblings.
+  /// Forms the groups: first each op alone, then producers with consumers, then siblings.
   mlir::LogicalResult form();
   /// Replaces every group by a ps.fused op.
   void build();
@@ -23,11 +23,12 @@ public:
 private:
   using Ops = llvm::SmallVector<mlir::Operation *>;
 
-  /// Views that nothing reads through: copied into a buffer, or plain reshapes of one.
+  /// Returns true for views that are not read through: copied into a buffer, or plain reshapes of
+  /// one.
   bool isMaterialised(mlir::Operation *op) const {
     return materialised.contains(op) || reshaped.contains(op);
   }
-  /// Views and constants that are not materialised: read through.
+  /// Returns true for views and constants that are read through.
   bool isReadThrough(mlir::Operation *op) const;
   void requireDense(mlir::Value value);
   void prepareLibraryOperands(mlir::Operation *op);
@@ -49,8 +50,7 @@ private:
 
   mlir::Block &block;
   llvm::DenseSet<mlir::Operation *> materialised;
-  llvm::DenseSet<mlir::Operation *>
-      reshaped; ///< reshapes of dense buffers: another name of the same bytes
+  llvm::DenseSet<mlir::Operation *> reshaped; ///< reshapes of dense buffers, sharing their bytes
   std::vector<llvm::SetVector<mlir::Operation *>> groups;
   llvm::DenseMap<mlir::Operation *, int> groupOf;
 };

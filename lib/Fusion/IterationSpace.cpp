@@ -1,4 +1,7 @@
-// The iteration space of a group of ops: factors unified through ops, pulled through movements.
+// Computes the iteration space of a group of ops: unifies factors through ops, and pulls indices
+// through movement ops.
+// Example: y = reshape(tanh(x)) with x of shape [6, 4] and y of shape [24] gives one flat dim of
+// 24.
 #include "IterationSpace.h"
 #include "FoldEmpty.h"
 
@@ -22,7 +25,7 @@ bool fusion::isView(Operation *op) {
   return isa<ps::ReshapeOp, ps::TransposeOp, ps::BroadcastOp, ps::SliceOp, ps::WaitOp>(op);
 }
 
-/// Constants and iotas: made where they are used.
+/// Returns true for constants and iotas, which are computed at their uses.
 static bool isSource(Operation *op) { return isa<ps::ConstantOp, ps::IotaOp>(op); }
 
 static bool isPure(const DimIndex &dim) { return dim.offset == 0 && dim.scale == 1; }
@@ -53,11 +56,11 @@ FactorList IterationSpace::resolveAll(const Index &index) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Pulling an index through movements
+// Pulling indices through movement ops
 //===----------------------------------------------------------------------===//
 
-/// The number of leading dims of `from` and `to` whose sizes multiply to the same, at least one
-/// each.
+/// Returns the numbers of leading dims of `from` and `to` (at least one each) with equal products;
+/// {0, 0} if none match. Example: [2, 3, 5] and [6, 5] give {2, 1}.
 static std::pair<unsigned, unsigned> matchDims(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   unsigned i = 0, j = 0;
   int64_t left = from[i++], right = to[j++];
@@ -208,15 +211,14 @@ bool IterationSpace::addOutput(const OutputRequest &request) {
   for (auto [i, scale] : llvm::enumerate(request.scales))
     output.buffer.index[i].scale = scale;
   SmallVector<int64_t> strides = denseStrides(request.bufferType.getShape());
-  output.buffer.strides.assign(strides.begin(),
-                               strides.end()); // of dims, until computeStrides makes them of leaves
+  output.buffer.strides.assign(strides.begin(), strides.end()); // by dim; computeStrides: by leaf
   outputs.push_back(output);
   return pull(request.value, index, outputs.back().value);
 }
 
-/// Fails where one loop runs over two dims of a value, which would compute its diagonal only.
-/// Example: t + transpose(t) with t = tanh(x) reads t at [i, j] and at [j, i]. Both reads of t in
-/// one kernel make i and j one loop.
+/// Fails if one loop runs over two dims of a value, which would compute only the diagonal. Example:
+/// t + transpose(t) with t = tanh(x) reads t at [i, j] and at [j, i]. With both reads in one
+/// kernel, i and j become one loop.
 bool IterationSpace::checkDims() {
   auto isDistinct = [&](const Index &index) {
     FactorList all = resolveAll(index);
@@ -236,7 +238,7 @@ bool IterationSpace::checkDims() {
 // The order of the space's dims
 //===----------------------------------------------------------------------===//
 
-/// The leaves that a row op or reduction needs as columns.
+/// Returns the leaves that a row op or reduction needs as columns.
 static FactorList columnsOf(Operation *op, const Index &space, const Factors &factors) {
   auto reduce = dyn_cast<ps::ReduceOp>(op);
   if (!reduce)
@@ -276,7 +278,7 @@ bool IterationSpace::chooseColumns() {
   return true;
 }
 
-bool IterationSpace::placeReductions() {
+bool IterationSpace::findLayouts() {
   bool first = true;
   for (Operation *op : compute) {
     auto reduce = dyn_cast<ps::ReduceOp>(op);
@@ -288,11 +290,11 @@ bool IterationSpace::placeReductions() {
       (llvm::is_contained(reduce.getDims(), int64_t(i)) ? reduced : kept)
           .append(factors.resolve(dim.factors));
     if (reduced == columnLeaves) {
-      places[op] = ReductionLayout::Row;
+      layouts[op] = ReductionLayout::Row;
       hasRowOp = true;
       continue;
     }
-    places[op] = ReductionLayout::Column;
+    layouts[op] = ReductionLayout::Column;
     columnReduction = true;
     llvm::DenseSet<unsigned> keptRows(kept.begin(), kept.end());
     for (unsigned leaf : columnLeaves) {
@@ -346,11 +348,11 @@ bool IterationSpace::orderLeaves() {
   return true;
 }
 
-/// Fills `access.strides` (one per leaf, in the order given) and `access.offset`.
+/// Fills `access.strides` (one per leaf, in the given order) and `access.offset`.
 void IterationSpace::computeStrides(Access &access, ArrayRef<unsigned> order) {
   SmallVector<int64_t> dimStrides(access.index.size(), 0);
   Operation *op = access.source.getDefiningOp();
-  if (!access.strides.empty()) { // an output's buffer: its dims' strides were given
+  if (!access.strides.empty()) { // an output's buffer has strides by dim
     dimStrides.assign(access.strides.begin(), access.strides.end());
   } else if (auto iota = dyn_cast_or_null<ps::IotaOp>(op); iota && isInside(access.source)) {
     dimStrides[iota.getDim()] = 1;
@@ -416,7 +418,7 @@ bool IterationSpace::coalesce() {
   }
   for (auto &group : groups)
     sizes.push_back(factors.getSize(group));
-  // An access's stride in a dim of the space is that of the group's minor leaf.
+  // The stride in a dim of the space is the stride of the group's minor leaf.
   forEachAccess([&](Access &access) {
     SmallVector<int64_t, 4> strides;
     for (auto &group : groups)
@@ -440,9 +442,9 @@ int64_t IterationSpace::getRows() const {
   return rows;
 }
 
-/// Returns true when an output's elements over `dims` of the space (outer to inner) fill the buffer
-/// from its first element on without gaps. The rows [4, 8] of a buffer [4, 6, 8] have strides
-/// (48, 1) instead of (8, 1): they do not.
+/// Returns true if an output's elements over `dims` of the space (outer to inner) fill the buffer
+/// from its first element on without gaps. Example: rows [4, 8] of a buffer [4, 6, 8] have strides
+/// (48, 1) instead of (8, 1), so the result is false.
 static bool isContiguous(const Access &buffer, ArrayRef<size_t> dims, ArrayRef<int64_t> sizes) {
   int64_t expected = 1;
   for (size_t dim : llvm::reverse(dims)) {
@@ -453,16 +455,18 @@ static bool isContiguous(const Access &buffer, ArrayRef<size_t> dims, ArrayRef<i
   return buffer.offset == 0;
 }
 
-/// A sum over rows adds up each turn of the loops: all of them are dims of what it sums.
+/// Checks that sums over rows read a value that varies along all loops: a sum adds up every
+/// iteration.
 bool IterationSpace::checkColumnSums() {
-  for (auto [op, place] : places)
-    if (place == ReductionLayout::Column && resolveAll(spaces[op]).size() != leaves.size())
+  for (auto [op, layout] : layouts)
+    if (layout == ReductionLayout::Column && resolveAll(spaces[op]).size() != leaves.size())
       return fail("a sum over rows that do not vary along all dims");
   return true;
 }
 
-/// Rows of one partial of a reduction over `rows` of them. A device has them in so many chunks, up
-/// to the most, that all its threads have work, of `width` columns each.
+/// Returns the rows per partial of a reduction over `rows`. On a device, the number of chunks (up
+/// to `mostChunks`) gives work to all threads, each with `width` columns.
+/// Example: 4096 rows without a device form chunks of 128 rows.
 static int64_t chooseChunkRows(int64_t rows, int64_t columns, int64_t width, int64_t mostChunks) {
   constexpr int64_t kRows = 128, kLeastRows = 8, kThreads = 1 << 17;
   if (mostChunks == 0)
@@ -474,21 +478,21 @@ static int64_t chooseChunkRows(int64_t rows, int64_t columns, int64_t width, int
 
 bool IterationSpace::checkOutputs() {
   for (auto &entry : accesses)
-    if (auto place = places.find(entry.second.source.getDefiningOp());
-        place != places.end() && place->second == ReductionLayout::Column)
+    if (auto layout = layouts.find(entry.second.source.getDefiningOp());
+        layout != layouts.end() && layout->second == ReductionLayout::Column)
       return fail("a sum over rows is used in its own group");
   keptRows = 1;
   int64_t reducedRows = 1;
   for (size_t i = 0; i + 1 < groups.size(); ++i)
     (keptLeaves.contains(groups[i].front()) ? keptRows : reducedRows) *= sizes[i];
-  // A thread that takes part in whole rows has more columns of each.
+  // A thread that works on whole rows has more columns of each row.
   chunkRows = keptRows == 1
                   ? chooseChunkRows(reducedRows, getColumns(), hasRowOp ? 16 : 4, mostChunks)
                   : reducedRows;
   chunksPerResult = (reducedRows + chunkRows - 1) / std::max<int64_t>(chunkRows, 1);
   for (Output &output : outputs) {
-    auto place = places.find(output.value.source.getDefiningOp());
-    bool isColumnSum = place != places.end() && place->second == ReductionLayout::Column;
+    auto layout = layouts.find(output.value.source.getDefiningOp());
+    bool isColumnSum = layout != layouts.end() && layout->second == ReductionLayout::Column;
     FactorList own = resolveAll(output.buffer.index);
     if (isColumnSum) {
       // Partial rows and their sum are stored contiguously, from the buffer's first element on.
@@ -514,8 +518,8 @@ bool IterationSpace::checkOutputs() {
   return true;
 }
 
-/// Fails where values of a few dims each have so many dims together that no 64 bits count the
-/// iterations: 2^32 rows of one and 2^32 columns of another.
+/// Fails if the number of iterations overflows 64 bits, which values of few dims each can cause
+/// together: 2^32 rows of one value and 2^32 columns of another.
 bool IterationSpace::isCountable() {
   int64_t count = 1;
   for (unsigned leaf : leaves)
@@ -535,7 +539,7 @@ LogicalResult IterationSpace::analyze(ArrayRef<Operation *> ops, ArrayRef<Output
   for (const OutputRequest &request : requests)
     if (!addOutput(request))
       return failure();
-  if (!checkDims() || !chooseColumns() || !placeReductions() || !orderLeaves() || !isCountable())
+  if (!checkDims() || !chooseColumns() || !findLayouts() || !orderLeaves() || !isCountable())
     return failure();
   forEachAccess([&](Access &access) { computeStrides(access, leaves); });
   return success(coalesce() && checkColumnSums() && checkOutputs());

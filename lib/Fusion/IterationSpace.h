@@ -1,4 +1,5 @@
-// The iteration space of a group of ops: rows x columns, and where each op reads and writes in it.
+// Represents the iteration space of a group of ops (rows x columns), and the positions that each op
+// reads and writes in it.
 #ifndef PARASHARD_LIB_FUSION_ITERATIONSPACE_H
 #define PARASHARD_LIB_FUSION_ITERATIONSPACE_H
 
@@ -9,7 +10,7 @@
 
 namespace parashard::fusion {
 
-/// One dim's index: offset + scale x (linear index over `factors`).
+/// The index of one dim: offset + scale x (linear index over `factors`).
 struct DimIndex {
   int64_t offset = 0;
   int64_t scale = 1;
@@ -17,70 +18,71 @@ struct DimIndex {
 };
 using Index = llvm::SmallVector<DimIndex, 4>;
 
-/// Where an operand's element comes from: `source` is a value from outside the group, a result
-/// computed in the group, a constant or an iota; the element is at `offset` + sum of `strides[i]` x
-/// (place in dim i of the space).
+/// The element that an operand reads. `source` is a value from outside the group, a result computed
+/// in the group, a constant or an iota. The element is at `offset` + sum of `strides[i]` x (index
+/// in dim i of the space).
 struct Access {
   mlir::Value source;
   Index index;
   int64_t offset = 0;
-  llvm::SmallVector<int64_t, 4> strides; ///< by dim of the space, the last: columns
+  llvm::SmallVector<int64_t, 4> strides; ///< by dim of the space; columns are last
 };
 
-/// What a group writes.
+/// An output of a group.
 struct Output {
-  Access value;  ///< what is evaluated
-  Access buffer; ///< where it goes, in the result's dense buffer (`source` is the yielded value)
+  Access value;  ///< the value to store
+  Access buffer; ///< the position in the result's dense buffer (`source` is the yielded value)
 };
 
-/// One output of a group, before analysis. With a `dim`, the value is the part of the result from
-/// `offset` on (every `scale`-th place) along that dim: a part of a concatenation, or the inside of
-/// a pad.
+/// One output of a group before analysis. With `offsets`, the value is the part of the result from
+/// `offsets` on (every `scales`-th element) along each dim: a part of a concatenation, or the
+/// inside of a pad.
 struct OutputRequest {
   mlir::Value value;
   mlir::RankedTensorType bufferType;
-  llvm::SmallVector<int64_t, 4> offsets; ///< empty: the whole
+  llvm::SmallVector<int64_t, 4> offsets; ///< empty: the whole result
   llvm::SmallVector<int64_t, 4> scales;
 };
 
-/// How a reduction lies in the space.
+/// How a reduction maps to the space.
 enum class ReductionLayout {
-  Row,   ///< over the columns: a value a row
+  Row,   ///< over the columns: one value per row
   Column ///< over rows: partial rows per chunk of rows, added in order by a second kernel
 };
 
-/// The space shared by ops that are to become one kernel.
+/// The space shared by ops that form one kernel.
 class IterationSpace {
 public:
-  /// Analyses `ops` (in program order, movement ops included) with the outputs asked for.
-  /// `mostChunks`: as on ps-fuse. Fails (with `getReason`) where they do not fit one space.
+  /// Analyzes `ops` (in program order, with movement ops) for the requested outputs. `mostChunks`
+  /// is as in ps-fuse. Fails (see `getReason`) if the ops do not fit one space.
   mlir::LogicalResult analyze(llvm::ArrayRef<mlir::Operation *> ops,
                               llvm::ArrayRef<OutputRequest> outputs, int64_t mostChunks = 0);
   llvm::StringRef getReason() const { return reason; }
 
-  /// Sizes of the space's dims, outer to inner; the last is the columns.
+  /// Returns the sizes of the space's dims, outer to inner; the last dim is the columns.
   llvm::ArrayRef<int64_t> getSizes() const { return sizes; }
   int64_t getColumns() const { return sizes.back(); }
   int64_t getRows() const;
-  /// True when the space is one dim that no op takes as a row: it may be cut anywhere.
+  /// Returns true if the space is one dim that no op uses as a row, so that it can be split
+  /// anywhere.
   bool isFlat() const { return flat; }
-  /// True when an op takes whole rows: what it makes of one column depends on the others.
+  /// Returns true if an op uses whole rows, so that its result in one column depends on the others.
   bool hasRowOps() const { return hasRowOp; }
 
   const Access &getAccess(mlir::OpOperand &operand) const {
     return accesses.find(&operand)->second;
   }
   llvm::ArrayRef<Output> getOutputs() const { return outputs; }
-  /// Where the elements of a random op's result are in its row-major order.
+  /// Returns the position of a random op's result elements in row-major order.
   const Access &getResultAccess(mlir::Value result) const { return results.find(result)->second; }
-  /// True when a value computed in the group varies along the columns.
+  /// Returns true if a value computed in the group varies along the columns.
   bool hasColumns(mlir::Value computed) const;
-  /// Row or Column for a `ps.reduce` of the group.
-  ReductionLayout getPlace(mlir::Operation *reduce) const { return places.find(reduce)->second; }
-  /// The ops of the group that compute (neither movement nor constants), in order.
+  /// Returns the layout of a `ps.reduce` of the group.
+  ReductionLayout getLayout(mlir::Operation *reduce) const { return layouts.find(reduce)->second; }
+  /// Returns the ops of the group that compute (neither movement nor constants), in order.
   llvm::ArrayRef<mlir::Operation *> getComputeOps() const { return compute; }
   bool hasColumnReduction() const { return columnReduction; }
-  /// Rows that one chunk of a column reduction has, and how many chunks give one result.
+  /// Returns the rows of one chunk of a column reduction, and the number of chunks per result.
   int64_t getChunkRows() const { return chunkRows; }
   int64_t getChunksPerResult() const { return chunksPerResult; }
   int64_t getChunks() const { return chunksPerResult * keptRows; }
@@ -99,7 +101,7 @@ private:
   bool checkDims();
   bool chooseColumns();
   bool orderLeaves();
-  bool placeReductions();
+  bool findLayouts();
   bool isCountable();
   bool coalesce();
   bool checkColumnSums();
@@ -116,7 +118,7 @@ private:
   llvm::DenseMap<mlir::Operation *, Index> spaces; ///< operand 0's index of Row ops
   llvm::DenseMap<mlir::OpOperand *, Access> accesses;
   llvm::DenseMap<mlir::Value, Access> results;
-  llvm::DenseMap<mlir::Operation *, ReductionLayout> places;
+  llvm::DenseMap<mlir::Operation *, ReductionLayout> layouts;
   llvm::SmallVector<Output, 4> outputs;
   llvm::SmallVector<unsigned> leaves;                       ///< outer to inner
   llvm::SmallVector<llvm::SmallVector<unsigned, 2>> groups; ///< leaves of each dim of the space
@@ -128,9 +130,9 @@ private:
   std::string reason;
 };
 
-/// True for ops that only say where elements come from and cost nothing when read through.
+/// Returns true for ops that only map elements, and cost nothing if read through.
 bool isView(mlir::Operation *op);
-/// True for ops that a group may hold: Elementwise, Row, Movement.
+/// Returns true for ops that a group may hold: Elementwise, Row, Movement.
 bool isFusable(mlir::Operation *op);
 
 } // namespace parashard::fusion

@@ -1,4 +1,4 @@
-// Contractions whose dims stand in an order that no matmul has.
+// Transposes contractions whose dims are in no matmul order.
 #include "OrderContraction.h"
 #include "Views.h"
 
@@ -8,35 +8,35 @@ using namespace parashard::fusion;
 using Labels = SmallVector<int64_t>;
 
 static StridedView getDense(Value value) {
-  // An op that is no view stops the walk at once.
+  // Stops at any op, so that the view is dense.
   return *getView(value, [](Operation *) { return true; });
 }
 
-/// Whether it is one on operands that are copied: where an operand is a view, what it is a view of
-/// may yet be copied for another op.
+/// Returns true if the contraction is a matmul on dense copies of its operands. Views do not count:
+/// the viewed value may still be copied for another op.
 static bool isMatmul(ps::ContractOp contract) {
   return getMatmul(contract, getDense(contract.getLhs()), getDense(contract.getRhs())).has_value();
 }
 
-static int64_t findPlace(ArrayRef<int64_t> labels, int64_t label) {
+static int64_t findIndex(ArrayRef<int64_t> labels, int64_t label) {
   return llvm::find(labels, label) - labels.begin();
 }
 
-/// `value` with its dims, labelled `from`, in the order of `to`.
+/// Transposes `value` from the dim order of the labels `from` to the order of `to`.
 static Value transpose(OpBuilder &b, ps::ContractOp contract, Value value, ArrayRef<int64_t> from,
                        ArrayRef<int64_t> to) {
   if (from == to)
     return value;
   SmallVector<int64_t> permutation;
   for (int64_t label : to)
-    permutation.push_back(findPlace(from, label));
+    permutation.push_back(findIndex(from, label));
   auto result = ps::TransposeOp::create(b, contract.getLoc(), value, permutation);
   ps::copyMarks(contract, result);
   return result;
 }
 
 void fusion::orderContraction(ps::ContractOp contract) {
-  // Which was in order before it had what it does besides.
+  // A contraction with a bias gradient or an activation is already in order.
   if (isMatmul(contract) || contract.getSums() || contract.hasActivation())
     return;
   Labels batch, rows, columns, inner;
@@ -53,7 +53,7 @@ void fusion::orderContraction(ps::ContractOp contract) {
     labels.append(third);
     return labels;
   };
-  // A bias is of the last dims, which are one operand's.
+  // The bias belongs to the last dims, which come from one operand.
   bool isLeftLast = contract.getBias() &&
                     llvm::is_contained(contract.getLhsLabels(), contract.getResultLabels().back());
   Labels lhs = join(batch, rows, inner), rhs = join(batch, columns, inner),
@@ -63,8 +63,8 @@ void fusion::orderContraction(ps::ContractOp contract) {
   Value right = transpose(b, contract, contract.getRhs(), contract.getRhsLabels(), rhs);
   SmallVector<int64_t> shape;
   for (int64_t label : result)
-    shape.push_back(contract.getType().getDimSize(findPlace(contract.getResultLabels(), label)));
-  // With what it adds and multiplies by besides.
+    shape.push_back(contract.getType().getDimSize(findIndex(contract.getResultLabels(), label)));
+  // The clone keeps the bias and scales.
   auto ordered = cast<ps::ContractOp>(b.clone(*contract));
   ordered.getLhsMutable().assign(left);
   ordered.getRhsMutable().assign(right);

@@ -1,4 +1,4 @@
-// Contractions whose dims stand in an order that no matmul has.
+// Transposes contractions whose dims are in no matmul order.
 #ifndef PARASHARD_LIB_FUSION_ORDERCONTRACTION_H
 #define PARASHARD_LIB_FUSION_ORDERCONTRACTION_H
 
@@ -6,10 +6,10 @@
 
 namespace parashard::fusion {
 
-/// Transposes the operands and the result of a contraction that is no matmul, neither on its
-/// operands as they lie nor on dense copies of them, so that it is one: [batch, rows, inner] x
-/// [batch, columns, inner] -> [batch, rows, columns], or with columns in front of rows where a bias
-/// is of these. Others stay as they are.
+/// Transposes the operands and the result of a contraction that is not a matmul, neither on its
+/// operands' views nor on dense copies. The result has the form [batch, rows, inner] x [batch,
+/// columns, inner] -> [batch, rows, columns], or has columns before rows if the bias belongs to the
+/// rows. Other contractions stay as they are.
 void orderContraction(ps::ContractOp contract);
 
 } // namespace parashard::fusion

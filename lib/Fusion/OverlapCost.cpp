@@ -1,37 +1,37 @@
-// Seconds of matmuls and collectives in chunks.
+// Computes the seconds of matmuls and collectives in chunks.
 #include "OverlapCost.h"
 #include <algorithm>
 
 namespace parashard::fusion {
 
 MachineFigures findMachine(std::string_view target) {
-  // A GPU of a machine with NVLink, on a PCIe bus of 16 lanes: half of its peak rates, which large
-  // matmuls reach.
+  // A GPU of an NVLink machine on a 16-lane PCIe bus: half of the peak rates, which large matmuls
+  // reach.
   if (target.starts_with("cuda"))
     return {60e12, 400e12, 2e12, 200e9, 10e-6, 512, 0.9, 25e9};
-  // Two cores a rank, messages over the loopback or a fast network.
+  // Two cores per rank; messages over loopback or a fast network.
   return {1e11, 1e11, 1e10, 1e9, 50e-6, 64, 0, 5e9};
 }
 
-double getOverlapTime(const MachineFigures &machine, const OverlapCase &what, int64_t count) {
-  double rows = double(what.rows);
+double getOverlapTime(const MachineFigures &machine, const OverlapCase &overlap, int64_t count) {
+  double rows = double(overlap.rows);
   double slower = (rows / double(count) + machine.halfRows) / (rows + machine.halfRows);
-  double matmul = what.matmul * slower,
-         collective = what.transfer / double(count) + machine.latency;
+  double matmul = overlap.matmul * slower,
+         collective = overlap.transfer / double(count) + machine.latency;
   double both = matmul + collective - machine.beside * std::min(matmul, collective);
-  double hidden = machine.beside * std::min(what.independent, collective);
+  double hidden = machine.beside * std::min(overlap.independent, collective);
   return matmul + double(count - 1) * both + collective - hidden;
 }
 
-int64_t chooseChunks(const MachineFigures &machine, const OverlapCase &what, int64_t places) {
+int64_t chooseChunks(const MachineFigures &machine, const OverlapCase &overlap, int64_t size) {
   constexpr int64_t kMostChunks = 16;
   constexpr double kLeastGain = 0.01;
   int64_t best = 1;
-  double whole = getOverlapTime(machine, what, 1), least = whole * (1 - kLeastGain);
-  for (int64_t count = 2; count <= std::min(places, kMostChunks); ++count) {
-    if (places % count != 0)
+  double whole = getOverlapTime(machine, overlap, 1), least = whole * (1 - kLeastGain);
+  for (int64_t count = 2; count <= std::min(size, kMostChunks); ++count) {
+    if (size % count != 0)
       continue;
-    double time = getOverlapTime(machine, what, count);
+    double time = getOverlapTime(machine, overlap, count);
     if (time < least)
       least = time, best = count;
   }

@@ -1,4 +1,4 @@
-// When it pays to cut a matmul and its collective into chunks of which one runs beside the other.
+// Decides whether splitting a matmul and its collective into chunks pays off, so that they overlap.
 #ifndef PARASHARD_LIB_FUSION_OVERLAPCOST_H
 #define PARASHARD_LIB_FUSION_OVERLAPCOST_H
 
@@ -7,37 +7,40 @@
 
 namespace parashard::fusion {
 
-/// What the cost of matmuls and collectives is reckoned by, of one rank.
+/// Rates of one rank that determine the cost of matmuls and collectives.
 struct MachineFigures {
-  double flops = 0;       ///< of contractions a second, in f32
-  double narrowFlops = 0; ///< the same of 16-bit types
-  double memory = 0;      ///< bytes a second of its own memory
-  double link = 0;        ///< bytes a second between ranks of a tensor axis, in each direction
-  double latency = 0;     ///< seconds that each collective takes besides
-  double halfRows = 0;    ///< rows of a matmul at which it is half as fast as a large one
-  /// The share of a collective that takes nothing from a matmul beside it: 0 where the cores that
-  /// multiply also move and add up what is communicated.
+  double flops = 0;       ///< f32 contraction flops per second
+  double narrowFlops = 0; ///< the same for 16-bit types
+  double memory = 0;      ///< bytes per second of device memory
+  double link = 0;        ///< bytes per second between ranks of a tensor axis, in each direction
+  double latency = 0;     ///< additional seconds of each collective
+  double halfRows = 0;    ///< rows at which a matmul has half the rate of a large one
+  /// The share of a collective that does not slow down a concurrent matmul. 0 if the cores that
+  /// multiply also move and add the communicated data.
   double beside = 0;
-  /// Bytes a second between its own memory and the host's, in each direction.
+  /// Bytes per second between device and host, in each direction.
   double host = 0;
 };
 
-/// Of the targets that ps-compile has: "cpu:native", "cuda:sm_90".
+/// Returns the rates of a target of ps-compile, such as "cpu:native" or "cuda:sm_90".
 MachineFigures findMachine(std::string_view target);
 
-/// A matmul, and the collective that is cut with it.
+/// A matmul and the collective that is split with it.
 struct OverlapCase {
-  double matmul = 0;     ///< seconds, whole
-  int64_t rows = 1;       ///< of the matmul
-  double transfer = 0;    ///< seconds of the collective, whole, without its latency
-  double independent = 0; ///< seconds of what runs beside the collective in any case
+  double matmul = 0;      ///< seconds of the whole matmul
+  int64_t rows = 1;       ///< rows of the matmul
+  double transfer = 0;    ///< seconds of the whole collective, without latency
+  double independent = 0; ///< seconds of other ops that overlap with the collective
 };
 
-/// Seconds of both in `count` chunks, less what runs beside them in any case.
-double getOverlapTime(const MachineFigures &machine, const OverlapCase &what, int64_t count);
-/// The number of chunks, a divisor of `places`, that takes least; 1 where nothing is won by
-/// cutting, or less than a hundredth.
-int64_t chooseChunks(const MachineFigures &machine, const OverlapCase &what, int64_t places);
+/// Returns the seconds of both in `count` chunks, less the seconds of the collective that other ops
+/// hide. The first matmul chunk and the last transfer run alone; each of the count - 1 steps
+/// between overlaps a matmul chunk with a transfer. Example without latency and other losses: a
+/// matmul of 8 s and a transfer of 8 s take 16 s in 1 chunk, 12 s in 2 chunks and 9 s in 8 chunks.
+double getOverlapTime(const MachineFigures &machine, const OverlapCase &overlap, int64_t count);
+/// Returns the fastest number of chunks, a divisor of `size`. Returns 1 if splitting gains less
+/// than one percent.
+int64_t chooseChunks(const MachineFigures &machine, const OverlapCase &overlap, int64_t size);
 
 } // namespace parashard::fusion
 

@@ -1,4 +1,4 @@
-// The passes that form kernels.
+// Declares the passes that form kernels.
 #ifndef PARASHARD_LIB_FUSION_PASSES_TD
 #define PARASHARD_LIB_FUSION_PASSES_TD
 
@@ -7,62 +7,76 @@ include "mlir/Pass/PassBase.td"
 def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
   let summary = "groups the ops of class functions into kernels";
   let description = [{
-    Elementwise, Row and Movement ops that fit one space of rows x columns become one `ps.fused`; movements are
-    read through as strided views where that is possible and copied where not. What remains in a class
-    function is `ps.fused`, library ops, collectives, views that library ops read through, and variable
-    accesses. No op's value depends on the grouping.
+    Elementwise, Row and Movement ops that fit one space of rows x columns become one `ps.fused`.
+    Movement ops are read through as strided views where possible, and copied otherwise. After the
+    pass, a class function holds `ps.fused` ops, library ops, collectives, views that library ops
+    read through, and variable accesses. The grouping changes no value.
 
-    With `biases`, a bias that is added to a `ps.contract` becomes an operand of it: the matmul adds
-    it by itself, before it rounds. With `sums`, the gradient of a bias, where it is the sum of what the matmul of its
-    weight's gradient reads and no kernel makes, becomes a second result of that matmul. With `float8`, matmuls of
-    dequantized tensors are of the 8-bit numbers.
-
-    With `activations`, a GELU by the tanh formula that is taken of a matmul becomes what the matmul yields, and a matmul that is
-    multiplied by the derivative of one does that by itself. Both are then of the sum before it is rounded: here a value does depend
-    on it, so it is for a user to ask for.
+    - `biases`: a bias that is added to a `ps.contract` becomes its operand. The matmul adds the
+      bias before it rounds.
+    - `sums`: a bias gradient becomes a second result of the matmul that computes the weight
+      gradient, if it is the sum of an operand of that matmul and no kernel computes that operand.
+    - `float8`: matmuls of dequantized tensors read the 8-bit numbers.
+    - `activations`: a tanh-GELU of a matmul becomes the result of the matmul, and a matmul that is
+      multiplied by the derivative of a tanh-GELU multiplies by itself. Both then use the sum before
+      rounding, which changes values; therefore the user must request this option.
   }];
   let options = [
     Option<"mostChunks", "most-chunks", "int64_t", /*default=*/"0",
-           "into how many chunks a sum is cut at most, whose sums are added up after: one over rows, or a long one over columns; 0: one over rows into chunks of 128">,
-    Option<"biases", "biases", "bool", /*default=*/"false", "matmuls add biases, for targets whose matmuls do">,
-    Option<"activations", "activations", "bool", /*default=*/"false", "matmuls compute GELUs and multiply by their derivatives, for targets whose matmuls do">,
-    Option<"sums", "sums", "bool", /*default=*/"false", "matmuls sum operands, for targets whose matmuls do">,
-    Option<"float8", "float8", "bool", /*default=*/"false", "matmuls multiply 8-bit floats, for targets whose matmuls do">,
+           "maximum number of chunks of a sum over rows, or of a long sum over columns; "
+           "0: sums over rows have chunks of 128 rows">,
+    Option<"biases", "biases", "bool", /*default=*/"false",
+           "matmuls add biases, for targets whose matmuls can">,
+    Option<"activations", "activations", "bool", /*default=*/"false",
+           "matmuls compute GELUs and multiply by GELU derivatives, for targets whose matmuls can">,
+    Option<"sums", "sums", "bool", /*default=*/"false",
+           "matmuls compute bias gradients, for targets whose matmuls can">,
+    Option<"float8", "float8", "bool", /*default=*/"false",
+           "matmuls multiply 8-bit floats, for targets whose matmuls can">,
   ];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }
 
 def DeferSumsPass : Pass<"ps-defer-sums", "::mlir::ModuleOp"> {
-  let summary = "sums of cotangents stand where matmuls read these";
+  let summary = "moves bias gradients to the matmuls that read the same cotangents";
   let description = [{
-    For targets whose matmuls sum operands (`ps-fuse{sums=true}`), in front of `ps-outline-segments`: the gradient of a bias is of the
-    phase `backward_input`, as kernels that make a cotangent add it up on the way. Where none makes it, and the matmul of the weight's
-    gradient can, the sum and its accumulation become of the phase `backward_weight`, of that matmul's run. No value depends on it.
-    With `activations`, as of `ps-fuse`, matmuls make the cotangents of what GELUs are taken of.
+    Runs before `ps-outline-segments`, for targets whose matmuls compute bias gradients
+    (`ps-fuse{sums=true}`). By default, a bias gradient has the phase `backward_input`, since the
+    kernel that computes the cotangent also sums it. If no kernel computes the cotangent, and the
+    matmul of the weight gradient can compute the sum, then the sum and its accumulation move to the
+    phase `backward_weight`, into the run of that matmul. No value changes.
+
+    With `activations`, as in `ps-fuse`, matmuls compute the cotangents of the inputs of GELUs.
   }];
   let options = [
-    Option<"activations", "activations", "bool", /*default=*/"false", "matmuls will multiply by the derivatives of GELUs">,
+    Option<"activations", "activations", "bool", /*default=*/"false",
+           "matmuls will multiply by GELU derivatives">,
   ];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }
 
 def StartCollectivesPass : Pass<"ps-start-collectives", "::mlir::ModuleOp"> {
-  let summary = "lets collectives of class functions run beside what does not need them";
+  let summary = "starts collectives of class functions early and waits for them late";
   let description = [{
-    A collective is started where it stands and waited for (`ps.wait`) in front of the first op that uses its result, where
-    anything computes between the two. Matmuls that depend on neither, such as that of a weight's gradient, move there, until
-    they take as long as it does by the cost interface and the figures of the target.
+    Starts a collective at its position and waits for it (`ps.wait`) before the first op that uses
+    its result, if some op computes in between. Matmuls that the collective does not depend on, and
+    that do not depend on it, such as those of weight gradients, move in between. They move until
+    they take as long as the collective, by the cost interface and the rates of the target.
 
-    A contraction that makes what an all_reduce or reduce_scatter is given, and one that is the first to use what an
-    all_gather yields, are cut into chunks along their slowest dim together with it (`ps.chunks`) where both in
-    chunks take less time: chunk i + 1 is multiplied while chunk i is under way. No value depends on it. Ops of functions
-    that write variables stay where they are. Nothing happens where the target's own cores communicate (CPUs), unless
-    `chunks` asks for it.
+    Some contractions are split into chunks along their slowest dim together with a collective
+    (`ps.chunks`), if both take less time in chunks: a contraction that computes the operand of an
+    `all_reduce` or `reduce_scatter`, or that is the first user of the result of an `all_gather`.
+    Chunk i + 1 is multiplied while chunk i is in transit. No value changes.
+
+    Ops of functions that write variables do not move. On targets whose own cores communicate
+    (CPUs), nothing changes unless `chunks` is set.
   }];
   let options = [
-    Option<"target", "target", "std::string", "\"cpu\"", "whose figures are used: cpu or cuda, and what follows">,
+    Option<"target", "target", "std::string", "\"cpu\"",
+           "target whose rates are used: begins with cpu or cuda">,
     Option<"chunks", "chunks", "int64_t", /*default=*/"0",
-           "start all early, and cut everything that can be cut into so many chunks, nothing with 1; 0: as the cost says">,
+           "start all collectives early, and split where possible into this number of chunks "
+           "(1: never split); 0: decide by cost">,
   ];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }

@@ -1,9 +1,10 @@
-// The pass ps-start-collectives: collectives of class functions run beside what does not need them.
+// Implements ps-start-collectives: overlaps collectives of class functions with ops that do not
+// depend on them.
+#include "AsyncCollectives.h"
 #include "ClassBuffers.h"
 #include "Fused.h"
 #include "IterationSpace.h"
 #include "OverlapCost.h"
-#include "AsyncCollectives.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/Pass/Pass.h"
 #include "parashard/Fusion.h"
@@ -19,7 +20,7 @@ using namespace parashard::fusion;
 
 namespace {
 
-/// Stands for no instructions: where a value lies.
+/// Returns true for ops without instructions, which only name a value's memory.
 bool isFree(Operation *op) {
   return isView(op) || isa<ps::ReadOp, ps::WriteOp, ps::AccumulateOp>(op) ||
          op->hasTrait<OpTrait::ConstantLike>() || op->hasTrait<OpTrait::IsTerminator>();
@@ -29,7 +30,7 @@ bool isNarrow(Value value) {
   return getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() <= 16;
 }
 
-/// Seconds of ops, by the cost interface.
+/// Estimates the seconds of ops by the cost interface.
 class OpTimes {
 public:
   OpTimes(const MachineFigures &machine, ps::MeshOp mesh) : machine(machine), mesh(mesh) {}
@@ -45,7 +46,9 @@ public:
     return std::max(bytes / machine.memory, getComputeTime(op));
   }
 
-  /// Of a collective, without its latency: what one rank sends, as rings do.
+  /// Returns the seconds of a collective without its latency: one rank's sent bytes in a ring
+  /// algorithm.
+  /// Example: an all_reduce of 8 MB over 4 ranks sends 2 * 8 * 3 / 4 = 12 MB.
   double getTransferTime(Operation *collective) const {
     double members = double(countMembers(collective));
     auto bytesOf = [](Value value) { return double(ps::getByteSize(value.getType())); };
@@ -83,7 +86,8 @@ public:
       : block(function.getBody().front()), machine(machine), times(times), forced(forced) {}
 
   void run() {
-    // An op that writes a variable in place stands behind all that reads it: nothing moves there.
+    // An op that writes a variable in place must stay after all readers of the variable, so no op
+    // moves.
     isFixed = !block.getOps<ps::WriteOp>().empty();
     SmallVector<Operation *> collectives;
     for (Operation &op : block)
@@ -99,7 +103,7 @@ private:
   bool canStart(Operation *op) const {
     if (!movesData(op) || op->use_empty() || getWait(op) || times.countMembers(op) == 1)
       return false;
-    // What it sends must stay as it is until the wait.
+    // The sent value must not change before the wait.
     return !isFixed || !getRoot(op->getOperand(0)).getDefiningOp<ps::ReadOp>();
   }
 
@@ -107,7 +111,7 @@ private:
     return findFirstUser(collective->getResult(0));
   }
 
-  /// Seconds of what stands between a collective and the first use of its result.
+  /// Returns the seconds of the ops between a collective and the first use of its result.
   double getTimeBeside(Operation *collective) const {
     double time = 0;
     Operation *user = getFirstUser(collective);
@@ -116,8 +120,7 @@ private:
     return time;
   }
 
-  /// Moves matmuls that do not depend on it between a collective and its first use, until it is
-  /// hidden.
+  /// Moves independent matmuls between a collective and its first use until they hide it.
   void fill(Operation *collective) {
     Operation *user = getFirstUser(collective);
     if (isFixed || !user || !isWorthStarting())
@@ -126,9 +129,9 @@ private:
         times.getTransferTime(collective) + machine.latency - getTimeBeside(collective);
     for (Operation *op = collective->getPrevNode(), *next; op && missing > 0; op = next) {
       next = op->getPrevNode();
-      if (movesData(op) || usesWhatIsWaitedFor(op, op))
-        break; // what stands before is beside that collective
-      if (isa<ps::ContractOp>(op) && moveBehind(op, collective))
+      if (movesData(op) || usesAwaited(op, op))
+        break; // earlier ops overlap with that collective
+      if (isa<ps::ContractOp>(op) && moveAfter(op, collective))
         missing -= times.getTime(op);
     }
     for (Operation *op = user->getNextNode(), *next; op && missing > 0; op = next) {
@@ -140,58 +143,59 @@ private:
     }
   }
 
-  /// `op` and what stands for its result without being code; nothing where other ops in front of
-  /// `place` use that.
-  bool collectFollowers(Operation *op, Operation *place,
+  /// Collects `op` and the views and accumulations of its result. Returns false if other ops before
+  /// `position` use the result.
+  bool collectFollowers(Operation *op, Operation *position,
                         SmallVectorImpl<Operation *> &group) const {
     group.push_back(op);
     for (Operation *user : op->getUsers()) {
-      if (place->isBeforeInBlock(user) || llvm::is_contained(group, user))
+      if (position->isBeforeInBlock(user) || llvm::is_contained(group, user))
         continue;
       bool isMark = isView(user) || isa<ps::AccumulateOp>(user);
-      if (user == place || !isMark || !collectFollowers(user, place, group))
+      if (user == position || !isMark || !collectFollowers(user, position, group))
         return false;
     }
     return true;
   }
 
-  bool moveBehind(Operation *op, Operation *collective) const {
+  bool moveAfter(Operation *op, Operation *collective) const {
     SmallVector<Operation *> group;
     if (!collectFollowers(op, collective, group))
       return false;
     llvm::sort(group, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    for (Operation *each : llvm::reverse(group))
-      each->moveAfter(collective);
+    for (Operation *member : llvm::reverse(group))
+      member->moveAfter(collective);
     return true;
   }
 
-  /// Views behind `place` that `op` reads through; nothing where it depends on other ops there, or
-  /// on `place` itself.
-  bool collectViews(Operation *op, Operation *place, SmallVectorImpl<Operation *> &group) const {
+  /// Collects `op` and the views after `position` that it reads through. Returns false if it
+  /// depends on other ops there, or on the op at `position`.
+  bool collectViews(Operation *op, Operation *position, SmallVectorImpl<Operation *> &group) const {
     for (Value operand : op->getOperands()) {
       Operation *maker = operand.getDefiningOp();
-      if (!maker || maker->isBeforeInBlock(place) || llvm::is_contained(group, maker))
+      if (!maker || maker->isBeforeInBlock(position) || llvm::is_contained(group, maker))
         continue;
-      if (!isView(maker) || !collectViews(maker, place, group))
+      if (!isView(maker) || !collectViews(maker, position, group))
         return false;
     }
     group.push_back(op);
     return true;
   }
 
-  /// The result of `op` must not be one that depends on what `user` waits for: it would not be the
-  /// first user then.
+  /// Moves `op` before `user`. Fails if `op` depends on the collective that `user` waits for, since
+  /// `op` would then be the first user.
   bool moveBefore(Operation *op, Operation *user) const {
     SmallVector<Operation *> group;
-    if (!collectViews(op, user, group) || usesWhatIsWaitedFor(group, user))
+    if (!collectViews(op, user, group) || usesAwaited(group, user))
       return false;
-    for (Operation *each : group)
-      each->moveBefore(user);
+    for (Operation *member : group)
+      member->moveBefore(user);
     return true;
   }
 
-  /// Whether an op reads, through views, what a collective yields whose first user is `user`.
-  static bool usesWhatIsWaitedFor(ArrayRef<Operation *> ops, Operation *user) {
+  /// Returns true if an op reads, through views, the result of a collective whose first user is
+  /// `user`.
+  static bool usesAwaited(ArrayRef<Operation *> ops, Operation *user) {
     for (Operation *op : ops)
       for (Value operand : op->getOperands())
         if (Operation *maker = getRoot(operand).getDefiningOp();
@@ -205,18 +209,18 @@ private:
     if (!matmul || isFixed || getChunkedCollective(matmul->contract))
       return 1;
     if (forced > 0)
-      return matmul->places % forced == 0 ? forced : 1;
-    OverlapCase what{times.getTime(matmul->contract),
-                     matmul->form.batch[0] * matmul->form.batch[1] * matmul->form.m,
-                     times.getTransferTime(collective), getTimeBeside(collective)};
-    return chooseChunks(machine, what, matmul->places);
+      return matmul->size % forced == 0 ? forced : 1;
+    OverlapCase overlap{times.getTime(matmul->contract),
+                        matmul->form.batch[0] * matmul->form.batch[1] * matmul->form.m,
+                        times.getTransferTime(collective), getTimeBeside(collective)};
+    return chooseChunks(machine, overlap, matmul->size);
   }
 
-  /// Whether a wait at its first use is worth a start: something that computes stands between.
+  /// Returns true if starting pays off: some op computes before the first use.
   bool hasWorkBeside(Operation *collective) const {
     return isWorthStarting() && getTimeBeside(collective) > 0;
   }
-  /// Whether anything is hidden by starting early, or that is asked for.
+  /// Returns true if starting early hides something, or is forced.
   bool isWorthStarting() const { return forced > 0 || machine.beside > 0; }
 
   void start(Operation *collective) {
@@ -225,7 +229,7 @@ private:
     if (!user || (chunks == 1 && !hasWorkBeside(collective)))
       return;
     SmallVector<Operation *> views;
-    collectViewsInFront(collective, user, views);
+    collectViewsBefore(collective, user, views);
     OpBuilder b(user);
     Value result = collective->getResult(0);
     auto wait = ps::WaitOp::create(b, collective->getLoc(), result.getType(), result);
@@ -238,12 +242,12 @@ private:
       collective->setAttr(kChunksMark, b.getI64IntegerAttr(chunks));
   }
 
-  static void collectViewsInFront(Operation *of, Operation *place,
-                                  SmallVectorImpl<Operation *> &views) {
+  static void collectViewsBefore(Operation *of, Operation *position,
+                                 SmallVectorImpl<Operation *> &views) {
     for (Operation *user : of->getUsers())
-      if (isView(user) && user->isBeforeInBlock(place) && !llvm::is_contained(views, user)) {
+      if (isView(user) && user->isBeforeInBlock(position) && !llvm::is_contained(views, user)) {
         views.push_back(user);
-        collectViewsInFront(user, place, views);
+        collectViewsBefore(user, position, views);
       }
   }
 
@@ -258,7 +262,7 @@ struct StartCollectivesPass : fusion::impl::StartCollectivesPassBase<StartCollec
   using StartCollectivesPassBase::StartCollectivesPassBase;
   void runOnOperation() override {
     if (chunks < 0) {
-      getOperation().emitError() << "chunks=" << chunks << ", expected 0 (by the cost) or more";
+      getOperation().emitError() << "chunks=" << chunks << "; expected 0 (decide by cost) or more";
       return signalPassFailure();
     }
     MachineFigures machine = findMachine(target);

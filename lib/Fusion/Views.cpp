@@ -1,4 +1,4 @@
-// Strided views and the matmul form of contractions.
+// Computes strided views and the matmul form of contractions.
 #include "Views.h"
 
 using namespace mlir;
@@ -20,10 +20,12 @@ bool StridedView::isDense() const {
   return true;
 }
 
-/// Strides of the same elements under another shape, where there are such.
+/// Returns the strides of the same elements in another shape; nullopt if there are none. Example:
+/// strides [12, 1] of shape [4, 6] are a view with gaps; shape [2, 2, 6] has strides [24, 12, 1],
+/// shape [24] has none.
 static std::optional<SmallVector<int64_t, 4>> reshapeStrides(const StridedView &view,
                                                              ArrayRef<int64_t> shape) {
-  // Runs of operand dims that are evenly spaced, each as (size, stride), without dims of size 1.
+  // Runs of evenly spaced operand dims, each as (size, stride), without dims of size 1.
   SmallVector<std::pair<int64_t, int64_t>> runs;
   for (auto [size, stride] : llvm::zip_equal(view.shape, view.strides)) {
     if (size == 1)
@@ -90,14 +92,14 @@ std::optional<StridedView> fusion::getView(Value value, IsMaterialised stop) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Labels that play one role, with their sizes and strides in the tensors that have them.
+/// Labels with the same role, and their sizes and strides in each tensor.
 struct Role {
   struct Label {
     int64_t size, left, right, out;
   };
   SmallVector<Label> labels;
 
-  /// Merges neighbours that are evenly spaced in all tensors; labels of size 1 vanish.
+  /// Merges adjacent labels that are evenly spaced in all tensors, and drops labels of size 1.
   void merge() {
     SmallVector<Label> merged;
     for (const Label &label : labels) {
@@ -118,8 +120,8 @@ struct Role {
 };
 } // namespace
 
-/// One of the two strides is 1 (or its dim has one place).
-static bool hasUnit(int64_t rows, int64_t rowStride, int64_t columns, int64_t columnStride) {
+/// Returns true if one of the two strides is 1, or the matrix has one element.
+static bool hasUnitStride(int64_t rows, int64_t rowStride, int64_t columns, int64_t columnStride) {
   return rowStride == 1 || columnStride == 1 || (rows == 1 && columns == 1);
 }
 
@@ -157,7 +159,8 @@ std::optional<MatmulForm> fusion::getMatmul(ps::ContractOp op, const StridedView
   };
   Role::Label m = get(left, 0), n = get(right, 0), k = get(inner, 0);
   MatmulForm form;
-  // The result's columns are dense: those of the left operand when the right's are not.
+  // The result's columns must be dense. They come from the left operand if the right operand's
+  // labels are not dense.
   form.swapped = n.out != 1 && m.out == 1 && m.size > 1;
   if (form.swapped)
     std::swap(m, n);
@@ -166,7 +169,7 @@ std::optional<MatmulForm> fusion::getMatmul(ps::ContractOp op, const StridedView
   auto a = [&](const Role::Label &label) { return form.swapped ? label.right : label.left; };
   auto c = [&](const Role::Label &label) { return form.swapped ? label.left : label.right; };
   for (unsigned i = 0; i < 2; ++i) {
-    // One batch label stands in the second place.
+    // A single batch label goes to index 1.
     unsigned from = batch.labels.size() == 2 ? i : i == 1 ? 0 : 2;
     Role::Label label = get(batch, from);
     form.batch[i] = label.size;
@@ -177,7 +180,7 @@ std::optional<MatmulForm> fusion::getMatmul(ps::ContractOp op, const StridedView
   form.m = m.size;
   form.n = n.size;
   form.k = k.size;
-  // A dim of one place has any stride: the one that makes the matrix plain.
+  // A dim of size 1 may have any stride; the chosen one makes the matrix plain.
   auto plain = [](int64_t rows, int64_t rowStride, int64_t columns, int64_t columnStride) {
     if (columns == 1 && rowStride != 1)
       columnStride = 1;
@@ -193,10 +196,10 @@ std::optional<MatmulForm> fusion::getMatmul(ps::ContractOp op, const StridedView
   form.out[3] = 1;
   if (n.size == 1 && form.out[2] == 0)
     form.out[2] = 1;
-  if (!hasUnit(m.size, form.lhs[2], k.size, form.lhs[3]) ||
-      !hasUnit(k.size, form.rhs[2], n.size, form.rhs[3]))
+  if (!hasUnitStride(m.size, form.lhs[2], k.size, form.lhs[3]) ||
+      !hasUnitStride(k.size, form.rhs[2], n.size, form.rhs[3]))
     return std::nullopt;
-  // A stride of 0 (a broadcast) along a dim that varies is no matrix.
+  // A stride of 0 (a broadcast) along a dim of size above 1 does not form a matrix.
   if ((m.size > 1 && form.lhs[2] == 0) || (k.size > 1 && (form.lhs[3] == 0 || form.rhs[2] == 0)) ||
       (n.size > 1 && form.rhs[3] == 0))
     return std::nullopt;

@@ -1,5 +1,5 @@
-// Strided views: what a chain of movement ops reads of a dense buffer; contractions as matmuls on
-// them.
+// Computes strided views of dense buffers through chains of movement ops, and the matmul form of
+// contractions on views.
 #ifndef PARASHARD_LIB_FUSION_VIEWS_H
 #define PARASHARD_LIB_FUSION_VIEWS_H
 
@@ -9,7 +9,7 @@
 
 namespace parashard::fusion {
 
-/// Elements `offset` + sum of index x stride of the dense tensor `base`.
+/// The elements `offset` + sum of index x stride of the dense tensor `base`.
 struct StridedView {
   mlir::Value base;
   int64_t offset = 0;
@@ -22,10 +22,10 @@ inline int64_t countElements(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType()).getNumElements();
 }
 
-/// On a top-level view op: its result is kept in a buffer of its own (ps-fuse makes it a copy).
+/// Returns true for a view op whose result has its own buffer (ps-fuse copies it).
 using IsMaterialised = llvm::function_ref<bool(mlir::Operation *)>;
 
-/// `value` as a view of the buffer that it lies in. Where a reshape cannot be strided, nullopt.
+/// Returns `value` as a view of its buffer; nullopt if a reshape cannot be strided.
 std::optional<StridedView> getView(mlir::Value value, IsMaterialised stop = nullptr);
 
 /// A contraction as one batched matmul (docs/program-format.md, "matmul").
@@ -37,8 +37,8 @@ struct MatmulForm {
   bool swapped = false; ///< the op's rhs is the matmul's lhs
 };
 
-/// The matmul of a contraction whose operands lie as given and whose result is dense; nullopt where
-/// strides do not fit one.
+/// Returns the matmul of a contraction with the given operand views and a dense result; nullopt if
+/// the strides do not form a matmul.
 std::optional<MatmulForm> getMatmul(ps::ContractOp op, const StridedView &lhs,
                                     const StridedView &rhs);
 
