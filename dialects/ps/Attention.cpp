@@ -301,7 +301,7 @@ static LogicalResult addHeads(CallBuilder &call, StringRef field, Value value) {
   std::optional<SmallVector<int64_t>> strides = call.getStrides(value);
   if (!strides || (*strides)[3] != 1)
     return emitError(value.getLoc())
-           << "attention's " << field << " is not dense along its features";
+           << "attention's " << field << " is not dense along its last dim; run ps-fuse first";
   call.addBuffer(field, value);
   call.add((field + "_strides").str(),
            llvm::json::Array{(*strides)[0], (*strides)[1], (*strides)[2]});

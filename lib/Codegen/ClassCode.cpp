@@ -1,4 +1,4 @@
-// A class function as instructions: kernels, contractions, copies.
+// Writes a class function as instructions: kernels, contractions, copies.
 #include "ClassCode.h"
 #include "lib/Memory/Buffers.h"
 
@@ -60,7 +60,7 @@ json::Object ClassCode::begin(StringRef name, Operation *op) {
   return object;
 }
 
-/// [base, byte offset] of the first element of a value, which may be a view.
+/// Returns [base, byte offset] of the first element of a value, which may be a view.
 json::Value ClassCode::buffer(Value value, int64_t extra) {
   auto view = getView(value);
   Value root = view ? view->base : getRoot(value);
@@ -79,8 +79,8 @@ json::Value ClassCode::buffer(Value value, int64_t extra) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// Leaves on the op which kernels run it, for whoever looks at the program.
-static void noteKernels(ps::FusedOp op, ArrayRef<KernelCall> calls) {
+/// Records on the op the kernels that run it, for tools that inspect the program.
+static void recordKernels(ps::FusedOp op, ArrayRef<KernelCall> calls) {
   SmallVector<StringRef> names;
   for (const KernelCall &call : calls)
     if (!call.name.empty())
@@ -103,7 +103,7 @@ LogicalResult ClassCode::writeFused(ps::FusedOp op) {
   int64_t workspace = 0;
   if (auto offset = op->getAttrOfType<IntegerAttr>(kWorkspaceOffsetMark))
     workspace = offset.getInt();
-  noteKernels(op, *calls);
+  recordKernels(op, *calls);
   for (const KernelCall &call : *calls) {
     if (call.name.empty()) {
       json::Object zero = begin("zero", op);
@@ -149,17 +149,17 @@ LogicalResult ClassCode::writeContract(ps::ContractOp op) {
   if (lhs && rhs)
     form = getMatmul(op, *lhs, *rhs);
   if (!form)
-    return op.emitOpError("is no matmul on its operands' strides; run ps-fuse first");
+    return op.emitOpError("does not form a matmul on its operands' strides; run ps-fuse first");
   if (op.getBias() && countElements(op.getBias()) != form->n)
     return op.emitOpError("has a bias of ")
-           << countElements(op.getBias()) << " elements, its matmul has " << form->n
+           << countElements(op.getBias()) << " elements, but its matmul has " << form->n
            << " columns; run ps-fuse{biases=false}";
   Operation *collective = getChunkedCollective(op);
   if (!collective)
     return writeMatmul(op, {*form}), success();
   if (std::optional<ChunkedMatmul> matmul = getChunkedMatmul(collective); matmul->follows)
     writeChunks(*matmul, collective);
-  return success(); // else where the collective stands
+  return success(); // else at the collective's position
 }
 
 static int64_t getElementBytes(Value value) {
@@ -187,7 +187,7 @@ void ClassCode::writeMatmul(ps::ContractOp op, const MatmulChunk &chunk) {
   object["out_strides"] = json::Array(form.out);
   object["accumulate"] = buffers.getAccumulated(op.getResult());
   if (op.getBias())
-    object["bias"] = buffer(op.getBias()); // of all rows, so of all chunks
+    object["bias"] = buffer(op.getBias()); // chunks share the bias
   if (op.isOfFloat8()) {
     object["rhs_dtype"] = getDtypeName(getElementTypeOrSelf(rhs.getType()));
     object["lhs_scale"] = buffer(form.swapped ? op.getRhsScale() : op.getLhsScale());
@@ -268,7 +268,7 @@ void ClassCode::writeCopies() {
   }
 }
 
-/// Of unsigned bytes the cpu's code knows only that they are moved and converted.
+/// Fails for computations on unsigned bytes: CPU code only moves and converts them.
 static LogicalResult checkTypes(Operation *op) {
   auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
   bool computes = lowering && lowering.getLoweringKind() != ps::LoweringKind::Movement;
@@ -277,7 +277,7 @@ static LogicalResult checkTypes(Operation *op) {
     if (!computes || isConverted || !element.isUnsignedInteger())
       return success();
     return op->emitOpError() << "has the element type " << element
-                             << ", which is not built for the cpu; convert it to float32 in the "
+                             << ", which is not supported on the CPU; convert it to float32 in the "
                                 "model";
   };
   for (Type type : op->getOperandTypes())
@@ -319,7 +319,7 @@ json::Array ClassCode::describeScratch(ArrayRef<int64_t> ends) {
 }
 
 std::optional<json::Object> ClassCode::write() {
-  SmallVector<int64_t> ends; // of each op's instructions
+  SmallVector<int64_t> ends; // number of instructions up to each op
   for (Operation &op : function.getBody().front()) {
     if (failed(write(&op)))
       return std::nullopt;

@@ -1,4 +1,4 @@
-// A class function as instructions of docs/program-format.md.
+// Writes a class function as instructions of docs/program-format.md.
 #ifndef PARASHARD_LIB_CODEGEN_CLASSCODE_H
 #define PARASHARD_LIB_CODEGEN_CLASSCODE_H
 
@@ -9,18 +9,18 @@
 
 namespace parashard::codegen {
 
-/// "f32" and the like.
+/// Returns "f32" and the like.
 llvm::StringRef getDtypeName(mlir::Type element);
-/// "dtype" of what an op reads, and "out_dtype" of what it yields where that is another.
+/// Sets "dtype" to an op's operand type, and "out_dtype" to its result type if they differ.
 void describeTypes(llvm::json::Object &object, mlir::Value operand, mlir::Value result);
-/// A location as a model's author reads it: "transformer.h.0 (model.py:12)", or empty.
+/// Returns a location for the model's author: "transformer.h.0 (model.py:12)"; empty if unknown.
 std::string describeLocation(mlir::Location loc);
 
-/// A collective's fields that hold for class functions and programs alike ("op", "axes", "dtype",
+/// Sets the fields of a collective that class functions and programs share ("op", "axes", "dtype",
 /// ..., without buffers, queue and counts).
 void describeCollective(llvm::json::Object &object, llvm::StringRef name, mlir::ArrayAttr axes,
                         mlir::Type element);
-/// outer, size and inner of a dim of `shape`.
+/// Sets outer, size and inner of a dim of `shape`.
 void describeDim(llvm::json::Object &object, llvm::ArrayRef<int64_t> shape, int64_t dim);
 
 /// Writes the code of one class function.
@@ -29,7 +29,7 @@ public:
   ClassCode(mlir::func::FuncOp function, KernelSet &kernels)
       : function(function), buffers(function), kernels(kernels) {}
 
-  /// The function's object of the table; nothing after a diagnostic.
+  /// Returns the function's object of the table; nullopt after a diagnostic.
   std::optional<llvm::json::Object> write();
 
 private:
@@ -41,24 +41,25 @@ private:
   mlir::LogicalResult writeFused(ps::FusedOp op);
   mlir::LogicalResult writeContract(ps::ContractOp op);
   void writeMatmul(ps::ContractOp op, const fusion::MatmulChunk &chunk);
-  /// Beside the collective that it is cut with.
+  /// Writes the chunks of a matmul and of the collective that it is split with.
   void writeChunks(const fusion::ChunkedMatmul &matmul, mlir::Operation *collective);
   /// Writes the instruction that a library op describes.
   mlir::LogicalResult writeCall(ps::LoweringOpInterface op);
   mlir::LogicalResult writeCollective(mlir::Operation *op);
-  /// Chunk `number` of `count` of a collective.
+  /// Adds chunk `number` of `count` of a collective.
   void addCollective(mlir::Operation *op, int64_t number, int64_t count);
   void addWait(mlir::Operation *collective, int64_t number);
   mlir::LogicalResult writeWait(ps::WaitOp op);
   void writeCopies();
-  /// What lies in scratch and when, in instructions; `ends`: the number behind those of each op.
+  /// Returns the buffers in scratch and their lifetimes, in instructions. `ends` holds the number
+  /// of instructions up to each op.
   llvm::json::Array describeScratch(llvm::ArrayRef<int64_t> ends);
 
   mlir::func::FuncOp function;
   fusion::ClassBuffers buffers;
   KernelSet &kernels;
   llvm::json::Array code;
-  llvm::DenseMap<mlir::Operation *, int64_t> tokens; ///< of started collectives: of the first chunk
+  llvm::DenseMap<mlir::Operation *, int64_t> tokens; ///< first chunk's token, by started collective
   int64_t tokenCount = 0;
 };
 

@@ -51,7 +51,7 @@ void ClassCode::addCollective(Operation *op, int64_t number, int64_t count) {
   describeCollective(object, op->getName().stripDialect(), axes, type.getElementType());
   object["queue"] = joinAxes(axes);
   if (auto token = tokens.find(op); token != tokens.end()) {
-    // One of its own: what a program has started in that of the axes may be long under way.
+    // A separate queue: collectives that a program has started on the axes' queue may take long.
     object["queue"] = joinAxes(axes) + ".run";
     object["wait"] = token->second + number;
   }
@@ -86,7 +86,7 @@ void ClassCode::addCollective(Operation *op, int64_t number, int64_t count) {
         describeDim(object, type.getShape(), slice.getDim());
         object["whole"] = shapeOf(slice.getOperand())[slice.getDim()];
       });
-  // Cut along what stands in front of its dim, or, where that is nothing, along the dim itself.
+  // Splits along the dims before its dim or, if they have size 1, along the dim itself.
   if (std::optional<int64_t> outer = object.getInteger("outer"))
     object[*outer > 1 ? "outer" : "size"] =
         (*outer > 1 ? *outer : *object.getInteger("size")) / count;
@@ -101,9 +101,9 @@ LogicalResult ClassCode::writeCollective(Operation *op) {
   std::optional<ChunkedMatmul> matmul = getChunkedMatmul(op);
   if (count > 1 && (!matmul || matmul->size % count != 0))
     return op->emitOpError() << "has " << kChunksMark << " = " << count << ", but "
-                             << (matmul ? "its matmul has " + std::to_string(matmul->size) +
-                                              " places along which both can be cut"
-                                        : std::string("is cut with no matmul"))
+                             << (matmul
+                                     ? "the dim to split has size " + std::to_string(matmul->size)
+                                     : std::string("there is no matmul to split with"))
                              << "; run ps-start-collectives, or remove the mark";
   if (getWait(op)) {
     tokens[op] = tokenCount;

@@ -1,4 +1,4 @@
-// From a placed module to a program: the table, the kernels, the object, the link.
+// Implements emitProgram: turns a placed module into a program (table, kernels, object, link).
 #include "Cpu/CpuKernel.h"
 #include "Cpu/Target.h"
 #include "Cuda/CudaKernel.h"
@@ -20,7 +20,7 @@ using namespace parashard::codegen;
 using namespace parashard::fusion;
 
 namespace {
-/// The object that is linked. The kernels of a GPU are modules of their own, in it as bytes.
+/// Builds the object to link. GPU kernels are separate modules, embedded in the object as bytes.
 class ProgramMaker {
 public:
   ProgramMaker(MLIRContext *context, const CodegenOptions &options) : options(options) {
@@ -29,14 +29,14 @@ public:
   }
 
   llvm::Error chooseTarget();
-  /// The symbols that the runtime looks for, after `prefix`.
+  /// Adds the symbols that the runtime looks for, with names beginning with `prefix`.
   LogicalResult add(ModuleOp module, StringRef prefix, StringRef kernelPrefix);
   LogicalResult link();
 
 private:
-  /// The kernels of a GPU, as bytes in the object.
+  /// Embeds the kernels of a GPU as bytes in the object.
   LogicalResult addImage(ModuleOp device, StringRef prefix);
-  /// An executable looks for libpsrt_comm_mpi.so there.
+  /// Records the folder in which an executable looks for libpsrt_comm_mpi.so.
   void nameRuntimeFolder();
   KernelMaker getKernelMaker() const;
   /// Says which libraries a portable program comes with, and what other machines must have.
@@ -48,7 +48,7 @@ private:
   }
 
   const CodegenOptions &options;
-  std::optional<CpuTarget> cpu; ///< of the object
+  std::optional<CpuTarget> cpu; ///< target of the object
   std::optional<CudaTarget> cuda;
   OwningOpRef<ModuleOp> object;
   Payload payload;
@@ -87,7 +87,7 @@ LogicalResult ProgramMaker::add(ModuleOp module, StringRef prefix, StringRef ker
   KernelSet kernels(cuda ? *device : *object, kernelPrefix, getKernelMaker());
   std::string text;
   llvm::raw_string_ostream os(text);
-  os.SetBufferSize(1 << 16); // it has none by itself, and JSON comes a character at a time
+  os.SetBufferSize(1 << 16); // unbuffered by default; JSON is written by the character
   if (failed(ProgramTable(module, kernels).write(options, payload, os)))
     return failure();
   os.flush();
@@ -108,7 +108,7 @@ LogicalResult ProgramMaker::addImage(ModuleOp device, StringRef prefix) {
     if (llvm::Error error = writeAtomically(path, [&](llvm::raw_ostream &os) { os << *image; }))
       return report(std::move(error));
   }
-  image->push_back('\0'); // the driver takes text up to a zero
+  image->push_back('\0'); // the driver reads text up to a zero
   addBytes(*object, (prefix + "program_image").str(), *image, /*withSize=*/true);
   return success();
 }
@@ -116,7 +116,7 @@ LogicalResult ProgramMaker::addImage(ModuleOp device, StringRef prefix) {
 void ProgramMaker::nameRuntimeFolder() {
   auto folder = findRuntimeFolder();
   if (StringRef(options.output).ends_with(".so") || !folder)
-    return llvm::consumeError(folder.takeError()); // linking reports it
+    return llvm::consumeError(folder.takeError()); // linking reports the error
   folder->push_back('\0');
   addBytes(*object, "psrt_runtime_folder", *folder, /*withSize=*/false);
 }

@@ -1,4 +1,4 @@
-// Expansions of sin, cos and pow of f32 into arithmetic.
+// Expands sin, cos and pow of f32 into arithmetic.
 #include "ExpandMath.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -8,7 +8,7 @@ using namespace mlir;
 
 namespace {
 
-/// Arithmetic on scalars or vectors.
+/// Builds arithmetic on scalars or vectors.
 class MathBuilder {
 public:
   MathBuilder(Location loc, OpBuilder &builder) : b(loc, builder) {}
@@ -35,7 +35,7 @@ public:
     return arith::CmpFOp::create(b, predicate, x, y);
   }
   Value equal(Value x, Value y) { return compare(arith::CmpFPredicate::OEQ, x, y); }
-  /// x y + z with one rounding.
+  /// Builds x y + z with one rounding.
   Value fma(Value x, Value y, Value z) { return math::FmaOp::create(b, x, y, z); }
   template <typename Op> Value unary(Value x) { return Op::create(b, x); }
   Value convert(Value x, Type element) {
@@ -51,7 +51,7 @@ private:
   ImplicitLocOpBuilder b;
 };
 
-/// c[0] + x (c[1] + x (c[2] + ...)).
+/// Builds c[0] + x (c[1] + x (c[2] + ...)).
 Value horner(MathBuilder &m, Value x, ArrayRef<double> coefficients) {
   Value sum = m.constant(x, coefficients.back());
   for (double coefficient : llvm::reverse(coefficients.drop_back()))
@@ -59,12 +59,12 @@ Value horner(MathBuilder &m, Value x, ArrayRef<double> coefficients) {
   return sum;
 }
 
-/// sin or cos of f32. Example: sin(5) with 5 = 3 (pi / 2) + 0.2876 is -cos(0.2876).
+/// Expands sin or cos of f32. Example: sin(5) with 5 = 3 (pi / 2) + 0.2876 is -cos(0.2876).
 ///
-/// The multiple k of pi / 2 is subtracted in f64, with pi / 2 in two parts: what is left is exact
-/// to f32 for |x| < 2^48. Neighbouring numbers of f32 are 2^25 apart there, so that the sine of a
-/// larger one has no meaning; its result is NaN. Taylor series to x^9 and x^10 are exact to half a
-/// unit of f32 for |r| <= pi / 4.
+/// The multiple k of pi / 2 is subtracted in f64, with pi / 2 in two parts. The rest is accurate to
+/// f32 for |x| < 2^48. Beyond that, adjacent f32 numbers are 2^25 apart, so that a sine has no
+/// meaning; the result is NaN. Taylor series to x^9 and x^10 are accurate to half an f32 ulp for
+/// |r| <= pi / 4.
 template <typename Op> struct ExpandCircular : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
 
@@ -84,7 +84,7 @@ template <typename Op> struct ExpandCircular : OpRewritePattern<Op> {
     Value sine = m.mul(r, horner(m, square, {1., -1. / 6, 1. / 120, -1. / 5040, 1. / 362880}));
     Value cosine = horner(m, square, {1., -1. / 2, 1. / 24, -1. / 720, 1. / 40320, -1. / 3628800});
 
-    // k mod 4 is the quadrant: sin, cos, -sin, -cos; of a cosine it is the next one.
+    // k mod 4 is the quadrant: sin, cos, -sin, -cos. A cosine uses the next quadrant.
     if (isa<math::CosOp>(op))
       k = m.add(k, m.constant(k, 1));
     Value quadrant = m.sub(k, m.mul(m.floor(m.mul(k, 0.25)), 4));
@@ -100,8 +100,8 @@ template <typename Op> struct ExpandCircular : OpRewritePattern<Op> {
   }
 };
 
-/// pow of f32: exp(y log |x|) with the sign and the exceptions of C's pow. Examples:
-/// (-2)^3 = -8, (-2)^0.5 = NaN, (-1)^inf = 1, 0^-1 = inf, NaN^0 = 1.
+/// Expands pow of f32: exp(y log |x|) with the sign and the exceptions of C's pow. Examples: (-2)^3
+/// = -8, (-2)^0.5 = NaN, (-1)^inf = 1, 0^-1 = inf, NaN^0 = 1.
 struct ExpandPow : OpRewritePattern<math::PowFOp> {
   using OpRewritePattern::OpRewritePattern;
 

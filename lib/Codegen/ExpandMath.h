@@ -1,4 +1,4 @@
-// Functions of f32 whose expansion by MLIR is not exact enough.
+// Expands f32 math functions for which MLIR's expansion is not accurate enough.
 #ifndef PARASHARD_LIB_CODEGEN_EXPANDMATH_H
 #define PARASHARD_LIB_CODEGEN_EXPANDMATH_H
 
@@ -6,9 +6,9 @@
 
 namespace parashard::codegen {
 
-/// Adds patterns that expand `math.sin`, `math.cos` and `math.powf` of f32, scalars or vectors.
-/// They come before those of MLIR, which reduce the argument of a sine in one step of f32, and
-/// take the logarithm of a negative base.
+/// Adds patterns that expand `math.sin`, `math.cos` and `math.powf` of f32, scalars or vectors. The
+/// patterns take precedence over MLIR's, which reduce the argument of a sine in a single f32 step,
+/// and take the logarithm of a negative base.
 void populateMathPatterns(mlir::RewritePatternSet &patterns);
 
 } // namespace parashard::codegen

@@ -1,4 +1,4 @@
-// Kernels of fused ops: what each value is at the current position.
+// Evaluates values of fused ops at the current position of a kernel.
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -1,5 +1,5 @@
-// Writes one kernel of a fused op. What each value is stands here; a target says how rows and
-// columns are visited, how a row is reduced, and what is kept of it.
+// Emits one kernel of a fused op. This class computes values; a target decides how to visit rows
+// and columns, how to reduce a row, and which values of a row to keep.
 #ifndef PARASHARD_LIB_CODEGEN_KERNELEMITTER_H
 #define PARASHARD_LIB_CODEGEN_KERNELEMITTER_H
 
@@ -9,74 +9,74 @@
 
 namespace parashard::codegen {
 
-/// A sum of over twice as many terms in one accumulator is added up in runs of this length, so that
-/// small terms are not lost in a large sum.
+/// Sums of more than twice this number of terms in one accumulator are split into runs of this
+/// length, so that small terms are not lost in a large sum.
 inline constexpr int64_t kSumRunLength = 1024;
 
-/// How a kernel is called: on a CPU on [0, grain), [grain, 2 grain) ... of `rows`; on a GPU by
-/// `grid` blocks of `block` threads.
+/// The call of a kernel. A CPU calls it on [0, grain), [grain, 2 grain) ... of `rows`; a GPU
+/// launches `grid` blocks of `block` threads.
 struct KernelCall {
   enum class Argument { Input, Output, Workspace };
   struct Buffer {
     Argument kind;
     unsigned index; ///< input or result number
     int64_t offset; ///< bytes, Workspace only
-    bool writes;    ///< whether it is written, or else only read
+    bool writes;    ///< written, or else only read
   };
-  std::string name; ///< empty: fills output 0 with zero bytes
+  std::string name; ///< empty: zeroes output 0
   llvm::SmallVector<Buffer> buffers;
   int64_t rows = 1, grain = 1;
   int64_t grid = 0, block = 0; ///< 0: a kernel of a CPU
-  int64_t bytes = 0; ///< that it must move: of what it reads and writes, each once; no workspace
+  int64_t bytes = 0;           ///< bytes read and written, each buffer once; without workspace
 };
 
-/// What the emitter is told about the place where a fused op stands.
+/// Properties of a fused op's position that the emitter needs.
 struct FusedContext {
-  llvm::SmallVector<int> scalarSlots; ///< per input: its slot in `scalars`, -1 for a buffer
-  llvm::SmallVector<int>
-      firstSlots;      ///< per result: the slot of its `first` flag, -1 where it is stored
-  bool aligned = true; ///< every buffer begins at a multiple of 64 bytes
+  llvm::SmallVector<int> scalarSlots; ///< slot in `scalars` by input; -1 for a buffer
+  llvm::SmallVector<int> firstSlots;  ///< slot of the `first` flag by result; -1 if stored
+  bool aligned = true;                ///< every buffer is aligned to 64 bytes
 };
 
-/// The current columns of a kernel being written.
+/// The current columns of a kernel.
 struct Position {
   unsigned lanes = 1;  ///< 1: a scalar
-  unsigned active = 1; ///< lanes that exist (the rest is masked)
-  mlir::Value column;  ///< i64, the first lane's; null: no column (a value a row)
+  unsigned active = 1; ///< valid lanes (the rest is masked)
+  mlir::Value column;  ///< i64, of the first lane; null: one value per row
 };
 
 class KernelEmitter;
 
-/// The element builder of Row and Elementwise ops, at the emitter's current position.
+/// Builds elements of Row and Elementwise ops at the emitter's current position.
 class LaneBuilder : public ps::ElementBuilder {
 public:
   LaneBuilder(KernelEmitter &emitter, mlir::OpBuilder &b, mlir::Location loc)
       : ElementBuilder(b, loc), emitter(emitter) {}
-  mlir::Value random(const ps::RandomPosition &place, mlir::Value like) override;
+  mlir::Value random(const ps::RandomPosition &position, mlir::Value like) override;
 
 private:
   KernelEmitter &emitter;
 };
 
-/// Values that are computed in one column loop and, unless cheap, read again in later ones.
+/// Values that one column loop computes and later loops read again, unless they are cheap to
+/// recompute.
 struct Kept {
   ps::RowBuilder::Column column;
   mlir::Type element;
   mlir::Value scratch;
   enum { Unknown, Cheap, Stored } state = Unknown;
-  llvm::SmallVector<mlir::Value> registers; ///< by column step, where a target holds rows in them
+  llvm::SmallVector<mlir::Value> registers; ///< by column step, if rows stay in registers
 };
 
 class KernelEmitter {
 public:
   using Column = ps::RowBuilder::Column;
 
-  /// Writes `piece` of `op` into `module` as the function `name`.
+  /// Emits `piece` of `op` into `module` as the function `name`.
   KernelEmitter(ps::FusedOp op, const fusion::Piece &piece, const fusion::IterationSpace &space,
                 const FusedContext &context, mlir::ModuleOp module, llvm::StringRef name);
   virtual ~KernelEmitter() = default;
-  /// The calls that run it, in order (a column reduction has a second kernel). `workspace`: bytes
-  /// of workspace used so far, moved on.
+  /// Returns the calls that run the kernel, in order (a column reduction has a second kernel).
+  /// Advances `workspace`, the bytes of workspace used so far.
   mlir::FailureOr<llvm::SmallVector<KernelCall>> emit(int64_t &workspace);
 
   mlir::OpBuilder &builder() { return b; }
@@ -87,14 +87,14 @@ public:
   mlir::Type laneType(mlir::Type element) const;
   mlir::Value splat(mlir::Value scalar);
   mlir::Value columnLanes();
-  /// The index of the current element in the current op's result, row-major, as i64 lanes.
+  /// Returns the row-major index of the current element in the current op's result, as i64 lanes.
   mlir::Value elementIndex();
   mlir::Value loadScalarSlot(unsigned slot);
 
   mlir::Value evaluate(const fusion::Access &access);
   mlir::Value evaluateAt(const fusion::Access &access, mlir::Value column);
   mlir::Value evaluateRow(const fusion::Access &access);
-  /// All columns of the row combined.
+  /// Reduces all columns of the row.
   virtual mlir::Value reduce(ps::ReductionKind kind, const Column &column) = 0;
   std::shared_ptr<Kept> keep(Column column, mlir::Type element);
   virtual mlir::Value read(const std::shared_ptr<Kept> &kept) = 0;
@@ -107,41 +107,43 @@ protected:
     ps::ReductionKind kind;
     mlir::Type element;  ///< of the partial row
     mlir::Value pointer; ///< this chunk's partial row
-    bool direct;         ///< the partial row is the result's
+    bool direct;         ///< the partial row is the result's row
   };
   using Body = llvm::function_ref<void(unsigned step)>;
 
-  // What a target decides.
-  /// Begins a function; sets scalarsArgument, and entryMark before what follows.
+  // Hooks that a target implements.
+  /// Begins a function; sets scalarsArgument, and entryMark before the body.
   virtual void beginFunction(llvm::StringRef name) = 0;
   virtual void endFunction() {}
-  /// The pointer that is buffer `number` of the call.
+  /// Returns the pointer to buffer `number` of the call.
   virtual mlir::Value takeBuffer(unsigned number) = 0;
-  /// Visits the rows of the call, and sets how it is cut.
+  /// Visits the rows of the call, and sets the call's rows and grain or grid.
   virtual void emitRows() = 0;
-  /// The number of the chunk of rows that is at hand.
+  /// Returns the number of the current chunk of rows.
   virtual mlir::Value chunkNumber() = 0;
-  /// Visits all columns of the row: `body(step)` at every vector, step = its number mod `unroll`.
+  /// Visits all columns of the row: calls `body(step)` for every vector, with step = its number mod
+  /// `unroll`.
   virtual void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried,
                           Body body) = 0;
-  /// Visits `total` elements that lie in a row, `block` of them in a piece on a CPU, and sets how
-  /// `call` is cut.
+  /// Visits `total` consecutive elements, in blocks of `block` on a CPU, and sets the rows and
+  /// grain or grid of `call`.
   virtual void forElements(int64_t total, int64_t block, KernelCall &call,
                            llvm::function_ref<void()> visit) = 0;
-  /// The same for `total` sums of `chunks` numbers each.
+  /// Visits `total` sums of `chunks` numbers each, likewise.
   virtual void forSums(int64_t total, int64_t chunks, KernelCall &call,
                        llvm::function_ref<void()> visit);
-  /// In `visit` of forSums: the sum of the chunks' parts of the current columns; a part is `total`
-  /// numbers long.
+  /// Returns the sum of all chunks for the current columns, within `visit` of forSums. The values
+  /// of one chunk are `total` numbers apart from those of the next.
   virtual mlir::Value addUpChunks(const Partial &partial, mlir::Value from, int64_t chunks,
                                   int64_t total);
-  /// Adds the current columns of a column reduction.
+  /// Adds the current columns to a column reduction.
   virtual void addPartial(Partial &partial, unsigned step);
-  /// Under which the current columns are stored; null: always.
+  /// Returns the condition under which the current columns are stored; null: always.
   virtual mlir::Value getStoreCondition() { return {}; }
-  /// Before what has one value a row is stored, where it may be read too.
+  /// Called before values with one element per row are stored, in case that threads still read
+  /// them.
   virtual void beginRowOutputs() {}
-  /// Bytes that an address of current columns, next to each other in memory, is a multiple of.
+  /// Returns the alignment in bytes of the address of the current columns, if they are contiguous.
   virtual unsigned getAlignment(mlir::Type element) const;
 
   // Memory.
@@ -160,17 +162,17 @@ protected:
   mlir::Value evaluateRowValue(mlir::Value value);
   mlir::Value bufferOf(mlir::Value source);
   mlir::Value iota(const fusion::Access &access, mlir::Type element);
-  /// Runs `fn` where the row's code stands: before the column loop being written.
+  /// Runs `fn` in the row's scope: before the current column loop.
   mlir::Value inRowScope(llvm::function_ref<mlir::Value()> fn);
-  /// The element type that a column has.
+  /// Returns the element type of a column.
   mlir::Type probeElement(const Column &column);
-  /// What is to be added up at the current columns.
+  /// Returns the value to add at the current columns.
   mlir::Value evaluatePartial(Partial &partial);
 
   // Loops.
   void moveTo(mlir::Value column, unsigned lanes, unsigned active);
-  /// Emits a loop. What a row needs once is computed in front of it, or, with `isInner`, in front
-  /// of the loop around it.
+  /// Emits a loop. Values that a row needs once are computed before it or, with `isInner`, before
+  /// the enclosing loop.
   void loop(mlir::Value from, mlir::Value to, int64_t step,
             llvm::SmallVectorImpl<mlir::Value> &carried, llvm::function_ref<void(mlir::Value)> body,
             bool isInner = false);
@@ -197,16 +199,16 @@ protected:
 
   mlir::Value scalarsArgument;
   mlir::Operation *entryMark = nullptr; ///< allocations go before it
-  /// The column loop, or what stands for its last turn, being written: row code goes before it.
+  /// The current column loop, or the code of its last iteration; row code goes before it.
   mlir::Operation *loopOp = nullptr;
   KernelCall call;
   llvm::DenseMap<mlir::Value, mlir::Value> pointers; ///< of body arguments (scalars: their value)
   llvm::SmallVector<mlir::Value> outputPointers;
-  llvm::SmallVector<mlir::Value> firstFlags; ///< per output: i1, null where it is stored
+  llvm::SmallVector<mlir::Value> firstFlags; ///< i1 by output; null if stored
   std::vector<std::unique_ptr<ps::RowBuilder>> rowBuilders;
   llvm::SmallVector<mlir::Value> rowIndices;
   Position position;
-  bool inColumns = false; ///< a whole pass over the row's columns is being written
+  bool inColumns = false; ///< a full pass over the row's columns is being emitted
   bool failed = false;
   mlir::Operation *currentOp = nullptr;
   llvm::DenseMap<mlir::Value, mlir::Value> atPosition; ///< values at the current position
@@ -221,15 +223,16 @@ protected:
   llvm::SmallVector<int64_t> partialOffsets;
 };
 
-/// How lanes are held in memory: i1 as a byte.
+/// Returns the type of lanes in memory: i1 is stored as a byte.
 mlir::Type getStorageType(mlir::Type element);
-/// x combined with y, on scalars or vectors.
+/// Combines x with y, on scalars or vectors.
 mlir::Value combine(mlir::OpBuilder &b, mlir::Location loc, ps::ReductionKind kind, mlir::Value x,
                     mlir::Value y);
-/// The identity of a reduction (`ps::getIdentity`) as a value of `type`, a scalar or a vector.
+/// Returns the identity of a reduction (`ps::getIdentity`) as a value of `type`, a scalar or a
+/// vector.
 mlir::Value identityOf(mlir::OpBuilder &b, mlir::Location loc, ps::ReductionKind kind,
                        mlir::Type type);
-/// The lanes of `value` combined, halves first: places i and i + n / 2.
+/// Reduces the lanes of `value`, halves first: lane i with lane i + n / 2.
 mlir::Value foldLanes(mlir::OpBuilder &b, mlir::Location loc, ps::ReductionKind kind,
                       mlir::Value value);
 

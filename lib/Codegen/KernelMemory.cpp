@@ -1,4 +1,4 @@
-// Loads and stores of lanes at a kernel's current position.
+// Emits loads and stores of lanes at a kernel's current position.
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -9,18 +9,18 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// Whose bits kernels handle as a byte.
+/// Returns true for 8-bit floats, whose bits kernels handle as bytes.
 static bool isFloat8(Type element) { return isa<Float8E4M3FNType, Float8E5M2Type>(element); }
 
 Type codegen::getStorageType(Type element) {
   if (element.isInteger(1) || isFloat8(element))
     return IntegerType::get(element.getContext(), 8);
-  if (element.isUnsignedInteger()) // LLVM's integers have no sign
+  if (element.isUnsignedInteger()) // LLVM integers have no sign
     return IntegerType::get(element.getContext(), element.getIntOrFloatBitWidth());
   return element;
 }
 
-/// Bytes one element takes in memory.
+/// Returns the bytes of one element in memory.
 static unsigned getWidth(Type element) { return std::max(8u, element.getIntOrFloatBitWidth()) / 8; }
 
 unsigned KernelEmitter::getAlignment(Type element) const { return getWidth(element); }
@@ -63,7 +63,7 @@ Value KernelEmitter::mask() {
   return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, ArrayRef(bits)));
 }
 
-/// Bytes to bools where the element is i1.
+/// Converts bytes to bools if the element is i1.
 static Value fromStorage(OpBuilder &b, Location loc, Value value, Type element) {
   if (!element.isInteger(1))
     return value;

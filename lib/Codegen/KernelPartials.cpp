@@ -1,5 +1,5 @@
-// The second kernel of a sum over rows: adds the partial rows of the chunks, in an order that is
-// always the same.
+// Emits the second kernel of a sum over rows, which adds the partial rows of the chunks in a fixed
+// order.
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -8,7 +8,7 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// Elements that one call of the second kernel makes.
+/// Elements per call of the second kernel.
 static constexpr int64_t kBlock = 256;
 
 void KernelEmitter::forSums(int64_t total, int64_t, KernelCall &call,
@@ -16,7 +16,7 @@ void KernelEmitter::forSums(int64_t total, int64_t, KernelCall &call,
   forElements(total, kBlock, call, visit);
 }
 
-/// In ascending order.
+/// Adds chunks in ascending order.
 Value KernelEmitter::addUpChunks(const Partial &partial, Value from, int64_t chunks,
                                  int64_t total) {
   Position here = position;
@@ -36,7 +36,7 @@ Value KernelEmitter::addUpChunks(const Partial &partial, Value from, int64_t chu
     return load(constant(0));
   if (chunks <= 2 * kSumRunLength)
     return addUp(constant(0), constant(chunks));
-  // Many chunks are added up in runs, so that small terms are not lost in a large sum.
+  // Many chunks are added in runs, so that small terms are not lost in a large sum.
   SmallVector<Value> sum{addUp(constant(0), constant(kSumRunLength))};
   loop(constant(kSumRunLength), constant(chunks), kSumRunLength, sum, [&](Value first) {
     Value end = arith::AddIOp::create(b, loc, first, constant(kSumRunLength));
@@ -46,7 +46,8 @@ Value KernelEmitter::addUpChunks(const Partial &partial, Value from, int64_t chu
   return sum[0];
 }
 
-/// A kernel out[e] (+)= sum over p of partial[p * n + e], n = results x columns.
+/// Emits a kernel that computes out[e] (+)= sum over p of partial[p * n + e], n = results x
+/// columns.
 KernelCall KernelEmitter::emitPartialSum(const Partial &partial, int64_t workspace) {
   const Output &output = space.getOutputs()[partial.output];
   unsigned result = piece.results[partial.output];

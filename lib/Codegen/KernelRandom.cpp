@@ -1,5 +1,5 @@
-// Random numbers in kernels: Philox4x32-10 in lanes, as docs/program-format.md ("Random numbers")
-// says.
+// Emits random numbers: Philox4x32-10 in lanes, as defined in docs/program-format.md ("Random
+// numbers").
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -9,7 +9,7 @@ using namespace parashard::codegen;
 using namespace parashard::fusion;
 
 namespace {
-/// Arithmetic on i64 lanes that wraps.
+/// Builds wrapping arithmetic on i64 lanes.
 struct Words {
   KernelEmitter &emitter;
   OpBuilder &b;
@@ -22,7 +22,7 @@ struct Words {
   Value low(Value x) { return arith::AndIOp::create(b, loc, x, number(0xFFFFFFFFull)); }
   Value shift(Value x, unsigned bits) { return arith::ShRUIOp::create(b, loc, x, number(bits)); }
 
-  /// splitmix64's step.
+  /// Builds a step of splitmix64.
   Value mix(Value x) {
     x = add(x, number(0x9E3779B97F4A7C15ull));
     x = mul(exclusive(x, shift(x, 30)), number(0xBF58476D1CE4E5B9ull));
@@ -30,7 +30,8 @@ struct Words {
     return exclusive(x, shift(x, 31));
   }
 
-  /// Word 0 of Philox4x32-10 (Salmon et al., SC 2011) of counter (lo, hi, 0, 0) and a 64-bit key.
+  /// Builds word 0 of Philox4x32-10 (Salmon et al., SC 2011) for counter (lo, hi, 0, 0) and a
+  /// 64-bit key.
   Value philox(Value counter, Value key) {
     Value c0 = low(counter), c1 = shift(counter, 32), c2 = number(0), c3 = number(0);
     Value k0 = low(key), k1 = shift(key, 32);
@@ -59,28 +60,29 @@ Value KernelEmitter::elementIndex() {
   return arith::AddIOp::create(b, loc, index, arith::MulIOp::create(b, loc, columnLanes(), step));
 }
 
-Value LaneBuilder::random(const ps::RandomPosition &place, Value like) {
+Value LaneBuilder::random(const ps::RandomPosition &position, Value like) {
   Words w{emitter, b, loc};
   Value index = emitter.elementIndex();
   Value global = index;
-  if (!place.factorSizes.empty()) {
+  if (!position.factorSizes.empty()) {
     global = w.number(0);
     int64_t inner = 1;
     for (auto [size, stride] :
-         llvm::reverse(llvm::zip_equal(place.factorSizes, place.factorStrides))) {
-      Value place1 = arith::DivUIOp::create(b, loc, index, w.number(inner));
-      place1 = arith::RemUIOp::create(b, loc, place1, w.number(size));
-      global = w.add(global, w.mul(place1, w.number(stride)));
+         llvm::reverse(llvm::zip_equal(position.factorSizes, position.factorStrides))) {
+      Value digit = arith::DivUIOp::create(b, loc, index, w.number(inner));
+      digit = arith::RemUIOp::create(b, loc, digit, w.number(size));
+      global = w.add(global, w.mul(digit, w.number(stride)));
       inner *= size;
     }
   }
-  if (place.offset)
-    global = w.add(global, emitter.splat(place.offset));
-  if (place.microBatch)
-    global = w.add(global, w.mul(emitter.splat(place.microBatch), w.number(place.globalSize)));
+  if (position.offset)
+    global = w.add(global, emitter.splat(position.offset));
+  if (position.microBatch)
+    global =
+        w.add(global, w.mul(emitter.splat(position.microBatch), w.number(position.globalSize)));
   Value seed = emitter.splat(emitter.loadScalarSlot(0)),
         step = emitter.splat(emitter.loadScalarSlot(1));
-  Value key = w.mix(w.add(seed, w.mix(w.add(emitter.splat(place.key), w.mix(step)))));
+  Value key = w.mix(w.add(seed, w.mix(w.add(emitter.splat(position.key), w.mix(step)))));
   Value word = w.shift(w.philox(global, key), 8);
   Type type = emitter.laneType(b.getF32Type());
   Value number = arith::SIToFPOp::create(b, loc, type, word);

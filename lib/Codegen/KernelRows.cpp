@@ -1,4 +1,4 @@
-// Kernels of fused ops: loops over rows and columns, reductions in the fixed order, outputs.
+// Emits the loops over rows and columns of fused ops, reductions in a fixed order, and outputs.
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -9,7 +9,7 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// Columns of a flat kernel's "row".
+/// Columns per "row" of a flat kernel.
 static constexpr int64_t kFlatBlock = 1024;
 
 //===----------------------------------------------------------------------===//
@@ -59,7 +59,7 @@ Value codegen::combine(OpBuilder &b, Location loc, ps::ReductionKind kind, Value
     return isMax ? Value(arith::OrIOp::create(b, loc, x, y))
                  : Value(arith::AndIOp::create(b, loc, x, y));
   Value better;
-  if (isFloat) { // a NaN stays: of x by the second comparison, of y as no comparison holds
+  if (isFloat) { // keeps NaN: of x by the second comparison; y is taken if no comparison holds
     Value isPast = arith::CmpFOp::create(
         b, loc, isMax ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT, x, y);
     Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, x, x);
@@ -94,7 +94,7 @@ Value codegen::foldLanes(OpBuilder &b, Location loc, ps::ReductionKind kind, Val
 }
 
 Type KernelEmitter::probeElement(const Column &column) {
-  // The element type is known when the first lanes are: write them to a block that is dropped.
+  // Emits the first lanes into a temporary block to learn the element type.
   OpBuilder::InsertionGuard guard(b);
   Block probe;
   b.setInsertionPointToStart(&probe);
@@ -116,7 +116,7 @@ Type KernelEmitter::probeElement(const Column &column) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A Row op's view of the emitter.
+/// Gives a Row op access to the emitter.
 class FusedRowBuilder : public ps::RowBuilder {
 public:
   FusedRowBuilder(KernelEmitter &emitter, Operation *op) : emitter(emitter), op(op) {}
@@ -172,7 +172,7 @@ void KernelEmitter::emitRowOps() {
       continue;
     if (isa<ps::ReduceOp>(rowOp) && space.getLayout(rowOp) == ReductionLayout::Column)
       continue;
-    // What a row op reads several times is kept, unless it is cheap.
+    // Operands of a row op, which reads them several times, are kept unless they are cheap.
     for (OpOperand &operand : rowOp->getOpOperands()) {
       Value source = space.getAccess(operand).source;
       Operation *def = source.getDefiningOp();

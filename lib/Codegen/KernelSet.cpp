@@ -1,4 +1,4 @@
-// The kernels of a program: each distinct fused op is emitted once.
+// Emits the kernels of a program; equal fused ops share their kernels.
 #include "KernelSet.h"
 #include "lib/Fusion/FoldEmpty.h"
 #include "llvm/Support/raw_ostream.h"
@@ -8,7 +8,8 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// What decides the code: ops, attributes, types and numbers, without names, marks and locations.
+/// Returns a text of all that determines the code: ops, attributes, types and numbers, without
+/// names, marks and locations.
 static std::string describe(ps::FusedOp op, const FusedContext &context) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -38,7 +39,7 @@ static std::string describe(ps::FusedOp op, const FusedContext &context) {
   return text;
 }
 
-/// k7_add_gelu: its number and the first ops in it.
+/// Returns a kernel name from its number and first ops. Example: k7_add_gelu.
 static std::string makeName(StringRef prefix, unsigned number, ps::FusedOp op) {
   std::string name = (prefix + std::to_string(number)).str();
   unsigned count = 0;
@@ -48,7 +49,7 @@ static std::string makeName(StringRef prefix, unsigned number, ps::FusedOp op) {
   return name;
 }
 
-/// Of an argument of a fused op's body, as far as its users look at it.
+/// Returns the bytes that users read of an argument of a fused op's body.
 static int64_t countRead(BlockArgument argument) {
   int64_t whole = ps::getByteSize(argument.getType()), read = 0;
   for (Operation *user : argument.getUsers())
@@ -76,7 +77,7 @@ const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, const FusedContext
     return &entry->second;
   auto pieces = getPieces(op.getBody().front().getTerminator()->getOperands());
   if (failed(pieces)) {
-    op.emitOpError("yields a concat or pad beside other values");
+    op.emitOpError("yields a concat or pad together with other values");
     return nullptr;
   }
   int64_t workspace = 0;
@@ -85,7 +86,7 @@ const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, const FusedContext
       continue;
     IterationSpace space;
     if (failed(space.analyze(getBodyOps(op), piece.outputs, getMostChunks(op)))) {
-      op.emitOpError("is no kernel: ") << space.getReason();
+      op.emitOpError("does not form a kernel: ") << space.getReason();
       return nullptr;
     }
     if (piece.zeroFirst)

@@ -1,4 +1,4 @@
-// The kernels of a program: each distinct fused op is emitted once.
+// Emits the kernels of a program; equal fused ops share their kernels.
 #ifndef PARASHARD_LIB_CODEGEN_KERNELSET_H
 #define PARASHARD_LIB_CODEGEN_KERNELSET_H
 
@@ -8,20 +8,20 @@
 
 namespace parashard::codegen {
 
-/// Makes the emitter of a target.
+/// Creates the emitter of a target.
 using KernelMaker = std::function<std::unique_ptr<KernelEmitter>(
     ps::FusedOp op, const fusion::Piece &piece, const fusion::IterationSpace &space,
     const FusedContext &context, mlir::ModuleOp module, llvm::StringRef name)>;
 
 class KernelSet {
 public:
-  /// Kernels go into `module` (builtin.module of llvm, scf, arith, math, vector).
+  /// Adds kernels to `module` (builtin.module of llvm, scf, arith, math, vector).
   KernelSet(mlir::ModuleOp module, llvm::StringRef prefix, KernelMaker maker)
       : module(module), prefix(prefix), maker(std::move(maker)) {}
 
-  /// The calls that run `op`; null after a diagnostic.
+  /// Returns the calls that run `op`; null after a diagnostic.
   const llvm::SmallVector<KernelCall> *get(ps::FusedOp op, const FusedContext &context);
-  /// Names of all kernels, in the order of their numbers.
+  /// Returns the names of all kernels, in the order of their numbers.
   llvm::ArrayRef<std::string> getNames() const { return names; }
   unsigned getNumber(llvm::StringRef name) const { return numbers.lookup(name); }
 

@@ -1,4 +1,4 @@
-// Makes an executable or a shared library of a compiled object.
+// Links a compiled object into an executable or a shared library.
 #include "Link.h"
 #include "LinkDriver.h"
 #include "lib/Codegen/RuntimePaths.h"
@@ -59,27 +59,29 @@ llvm::Error run(const std::vector<std::string> &arguments, StringRef log) {
   return llvm::createStringError("linking failed: " + (text.empty() ? message : text));
 }
 
-/// Linkers map their output: on a full disk they die of a bus error, of which they say much.
+/// Adds a note if the disk is full. Linkers map their output into memory, so that they die of a bus
+/// error with a long dump.
 llvm::Error explainFullDisk(llvm::Error error, StringRef output) {
   constexpr uint64_t kLittle = 16 << 20;
   StringRef folder = llvm::sys::path::parent_path(output);
   auto space = llvm::sys::fs::disk_space(folder.empty() ? "." : folder);
   if (!space || space->available >= kLittle)
     return error;
-  std::string said = llvm::toString(std::move(error));
-  bool isCrash = StringRef(said).contains("Stack dump") || StringRef(said).contains("bug report");
-  return llvm::createStringError((isCrash ? "linking failed" : said) + ": the disk of '" +
+  std::string message = llvm::toString(std::move(error));
+  bool isCrash =
+      StringRef(message).contains("Stack dump") || StringRef(message).contains("bug report");
+  return llvm::createStringError((isCrash ? "linking failed" : message) + ": the disk of '" +
                                  (folder.empty() ? "." : folder) + "' has " +
                                  llvm::Twine(space->available >> 10) + " kB left");
 }
 
-/// Copies what the linker made to its place, and appends the payload.
+/// Copies the linked program to its destination, and appends the payload.
 llvm::Error copyProgram(StringRef linked, StringRef output, const Payload &payload) {
   constexpr unsigned kExecutable = 0777;
   auto bytes = llvm::MemoryBuffer::getFile(linked, /*IsText=*/false,
                                            /*RequiresNullTerminator=*/false);
   if (!bytes)
-    return llvm::createStringError(bytes.getError(), "cannot read what the linker wrote");
+    return llvm::createStringError(bytes.getError(), "cannot read the linker's output");
   llvm::Error error = writeAtomically(
       output,
       [&](llvm::raw_ostream &os) {

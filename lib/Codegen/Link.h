@@ -1,4 +1,4 @@
-// Makes an executable or a shared library of a compiled object.
+// Links a compiled object into an executable or a shared library.
 #ifndef PARASHARD_LIB_CODEGEN_LINK_H
 #define PARASHARD_LIB_CODEGEN_LINK_H
 
@@ -8,7 +8,7 @@
 
 namespace parashard::codegen {
 
-/// The folder of the runtime's libraries, seen from the running tool: ../lib/parashard where it is
+/// Returns the folder of the runtime's libraries relative to the running tool: ../lib/parashard if
 /// installed, ../lib in a build.
 llvm::Expected<std::string> findRuntimeFolder();
 

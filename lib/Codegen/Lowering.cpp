@@ -1,4 +1,4 @@
-// From kernels in MLIR to LLVM IR: what all targets share.
+// Lowers kernels in MLIR to LLVM IR, for all targets.
 #include "Lowering.h"
 #include "ExpandMath.h"
 #include "mlir/Conversion/MathToLibm/MathToLibm.h"
@@ -22,7 +22,7 @@ using namespace parashard;
 using namespace parashard::codegen;
 
 namespace {
-/// Expands math functions into polynomials: a left-over libm call of a vector would be made lane by
+/// Expands math functions into polynomials. A remaining libm call on a vector would run lane by
 /// lane.
 struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandMath)
@@ -41,7 +41,7 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
 } // namespace
 
 namespace {
-/// Calls libm, lane by lane, for functions of f64: exact comparisons, not speed.
+/// Calls libm, lane by lane, for f64 functions: f64 serves exact comparisons, not speed.
 struct CallMathOfDoubles : PassWrapper<CallMathOfDoubles, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CallMathOfDoubles)
   StringRef getName() const override { return "call-math-of-doubles"; }
@@ -68,7 +68,7 @@ struct CallMathOfDoubles : PassWrapper<CallMathOfDoubles, OperationPass<ModuleOp
 static LogicalResult lower(ModuleOp module) {
   PassManager pm(module.getContext(), ModuleOp::getOperationName());
   pm.addPass(createCSEPass());
-  math::MathExtendToSupportedTypesOptions extend; // 16-bit math in f32
+  math::MathExtendToSupportedTypesOptions extend; // 16-bit math runs in f32
   extend.targetTypeStr = "f32";
   pm.addPass(math::createMathExtendToSupportedTypes(extend));
   pm.addPass(std::make_unique<ExpandMath>());
@@ -99,18 +99,18 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
 }
 
-/// Functions of one f64 that CallMathOfDoubles calls.
+/// Returns true for functions of one f64 that CallMathOfDoubles calls.
 static bool isMathOfDoubles(const llvm::Function &function) {
   static constexpr StringRef kNames[] = {"exp", "log", "tanh",  "erf",  "sin",
                                          "cos", "pow", "log1p", "expm1"};
   return llvm::is_contained(kNames, function.getName()) && function.getReturnType()->isDoubleTy();
 }
 
-/// Intrinsics that the back end would turn into a call of libm, one a lane.
+/// Returns true for intrinsics that the back end would turn into libm calls, one per lane.
 static bool callsLibrary(const llvm::Function &function) {
   if (!function.isIntrinsic())
     return !isMathOfDoubles(function);
-  if (function.getReturnType()->getScalarType()->isDoubleTy()) // vectors of calls are made calls
+  if (function.getReturnType()->getScalarType()->isDoubleTy()) // vectors of calls become calls
     return false;
   static constexpr llvm::Intrinsic::ID kCalls[] = {
       llvm::Intrinsic::pow,  llvm::Intrinsic::exp,  llvm::Intrinsic::exp2, llvm::Intrinsic::log,
@@ -119,12 +119,12 @@ static bool callsLibrary(const llvm::Function &function) {
   return llvm::is_contained(kCalls, function.getIntrinsicID());
 }
 
-/// Kernels stand alone.
+/// Checks that kernels call no other functions.
 static LogicalResult checkCalls(ModuleOp kernels, const llvm::Module &module) {
   for (const llvm::Function &function : module)
     if (function.isDeclaration() && !function.use_empty() && callsLibrary(function))
       return kernels.emitError() << "generated code calls '" << function.getName().str()
-                                 << "', which no kernel may";
+                                 << "', but kernels must not call functions";
   return success();
 }
 
@@ -139,7 +139,7 @@ std::unique_ptr<llvm::Module> codegen::translateKernels(ModuleOp kernels,
   if (!module)
     return nullptr;
   module->setTargetTriple(machine.getTargetTriple());
-  module->setDataLayout(machine.createDataLayout()); // without both nothing is vectorized
+  module->setDataLayout(machine.createDataLayout()); // needed for vectorization
   return module;
 }
 
@@ -154,7 +154,7 @@ LogicalResult codegen::writeCode(ModuleOp kernels, llvm::Module &module,
                                  llvm::raw_pwrite_stream &os) {
   llvm::legacy::PassManager codegen;
   if (machine.addPassesToEmitFile(codegen, os, nullptr, type))
-    return kernels.emitError() << "no code can be written for " << machine.getTargetCPU();
+    return kernels.emitError() << "cannot write code for " << machine.getTargetCPU();
   codegen.run(module);
   return success();
 }

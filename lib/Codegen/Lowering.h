@@ -1,4 +1,4 @@
-// From kernels in MLIR to LLVM IR: what all targets share.
+// Lowers kernels in MLIR to LLVM IR, for all targets.
 #ifndef PARASHARD_LIB_CODEGEN_LOWERING_H
 #define PARASHARD_LIB_CODEGEN_LOWERING_H
 
@@ -9,11 +9,12 @@
 
 namespace parashard::codegen {
 
-/// Lowers `kernels` (scf, arith, math, vector, llvm) in place and translates them for `machine`;
-/// null after a diagnostic.
+/// Lowers `kernels` (scf, arith, math, vector, llvm) in place and translates them for `machine`.
+/// Returns null after a diagnostic.
 std::unique_ptr<llvm::Module> translateKernels(mlir::ModuleOp kernels, llvm::LLVMContext &context,
                                                llvm::TargetMachine &machine);
-/// Fails, with a diagnostic, where the code then needs anything but memcpy and memset.
+/// Optimizes the code. Fails with a diagnostic if the result calls functions other than memcpy and
+/// memset.
 mlir::LogicalResult optimizeKernels(mlir::ModuleOp kernels, llvm::Module &module,
                                     llvm::TargetMachine &machine);
 mlir::LogicalResult writeCode(mlir::ModuleOp kernels, llvm::Module &module,

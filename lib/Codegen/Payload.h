@@ -1,4 +1,4 @@
-// Weights that a program carries itself, behind its last section.
+// Appends weights to a program, after its last section.
 #ifndef PARASHARD_LIB_CODEGEN_PAYLOAD_H
 #define PARASHARD_LIB_CODEGEN_PAYLOAD_H
 
@@ -13,14 +13,14 @@ namespace parashard::codegen {
 /// within").
 class Payload {
 public:
-  /// Where the tensor will stand, in bytes from the payload's begin.
+  /// Adds a tensor and returns its position, in bytes from the payload's begin.
   llvm::Expected<import::FileRange> add(llvm::StringRef location);
   bool empty() const { return tensors.empty(); }
-  /// Writes the payload behind the `before` bytes of a program.
+  /// Writes the payload after the `before` bytes of a program.
   void write(llvm::raw_ostream &os, uint64_t before) const;
 
 private:
-  import::WeightFiles files; ///< which the tensors are views of
+  import::WeightFiles files; ///< source of the tensors' memory
   std::vector<llvm::StringRef> tensors;
   llvm::StringMap<import::FileRange> known; ///< by location
   uint64_t size = 0;

@@ -1,4 +1,4 @@
-// The table of a placed module: inputs, programs, and what follows from them.
+// Writes the table of a placed module: inputs, programs, functions and defaults.
 #include "Program.h"
 #include "ClassCode.h"
 #include "dialects/ps/FoldSupport.h"
@@ -57,7 +57,7 @@ codegen::describeByCoordinate(ModuleOp module,
   return list;
 }
 
-/// What an input is for: its own mark, else by what it is called.
+/// Returns the role of an input, from its mark or else from its name.
 static std::string getRole(rank::InputOp input) {
   if (input->hasAttr(ps::kCotangentMark))
     return "cotangent";
@@ -127,14 +127,14 @@ static int64_t getConstant(Value value) {
   return value && matchPattern(value, m_Constant(&number)) ? number.getInt() : 0;
 }
 
-/// Of whose forward or backward it is a part.
+/// Returns the micro-batch of a run.
 static int64_t getMicroBatch(rank::RunOp run) {
   if (auto number = run->getAttrOfType<IntegerAttr>(rank::kMicroBatchMark))
     return number.getInt();
   return getConstant(run.getMicroBatch());
 }
 
-/// A count that is known is written where others are added to.
+/// Returns true for a count that is written, because it is known, instead of added to.
 static bool isKnownCount(BlockArgument argument, func::FuncOp callee) {
   auto phase = callee->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark);
   return phase && phase.getValue() != ps::Phase::Update &&
@@ -188,7 +188,7 @@ int64_t ProgramTable::numberToken(Value token) {
   return tokenNumbers.try_emplace(token, tokenNumbers.size()).first->second;
 }
 
-/// A send or a receive; `buffer` is what is sent, or received into.
+/// Writes a send or a receive; `buffer` is the value sent or received.
 template <typename Op>
 json::Object ProgramTable::writeMessage(Op op, StringRef name, StringRef role, Value buffer) {
   return json::Object{{"op", name},
@@ -215,7 +215,7 @@ void ProgramTable::writeStart(rank::StartOp start, json::Array &code) {
     object["wait"] = numberToken(start.getToken());
     return object;
   };
-  // One bucket an element type; collectives along a dim go one by one.
+  // One bucket per element type; collectives along a dim are written one by one.
   if (start.getCollective() == "all_reduce") {
     llvm::MapVector<Type, SmallVector<unsigned>> byType;
     for (auto [i, operand] : llvm::enumerate(start.getOperands()))
@@ -247,16 +247,16 @@ void ProgramTable::writeStart(rank::StartOp start, json::Array &code) {
 }
 
 json::Object ProgramTable::writeStaging(ValueRange staged, bool toHost, Value token) {
-  json::Array places, variables, sizes;
+  json::Array staging, variables, sizes;
   for (Value value : staged) {
     auto fetch = value.getDefiningOp<rank::FetchOp>();
-    places.push_back(getAddress(value));
+    staging.push_back(getAddress(value));
     variables.push_back(getVariableAddress(fetch.getVariable(cast<OpResult>(value))));
     sizes.push_back(ps::getByteSize(cast<ps::RefType>(value.getType()).getTensorType()));
   }
   return json::Object{{"op", toHost ? "offload" : "fetch"},
-                      {"ins", std::move(toHost ? places : variables)},
-                      {"outs", std::move(toHost ? variables : places)},
+                      {"ins", std::move(toHost ? staging : variables)},
+                      {"outs", std::move(toHost ? variables : staging)},
                       {"sizes", std::move(sizes)},
                       {"wait", numberToken(token)}};
 }
@@ -279,14 +279,14 @@ json::Object ProgramTable::writeStash(Operation *op, bool toHost) {
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// One entry of the host being written.
+/// One entry, that is, one function that the host calls.
 struct ProgramTable::Entry {
   std::string name;
   json::Array code, outputs, buffers;
-  int64_t updateFrom = -1; ///< after the last run or message that is no update
+  int64_t updateFrom = -1; ///< after the last run or message outside the update
 };
 
-/// Where the values lie of which each slot has its own.
+/// Writes the addresses of the values that each slot keeps.
 static void writeSlots(rank::ProgramOp program, json::Object &object) {
   auto copy = [&](StringRef mark, StringRef field) {
     if (auto value = program->getAttrOfType<IntegerAttr>(mark))
@@ -297,27 +297,28 @@ static void writeSlots(rank::ProgramOp program, json::Object &object) {
   copy(kSlotBytesMark, "slot_bytes");
 }
 
-/// Where an op's code begins: of which entry, and how many stand before it there.
+/// The position of an op's code: its entry, and the number of instructions before it.
 struct ProgramTable::CodePosition {
   size_t entry = 0;
   int64_t at = 0;
 };
 
-/// `places`: of each op of the program, and of its end. Scratch of runs is that of their functions.
-void ProgramTable::addBuffers(rank::ProgramOp program, ArrayRef<CodePosition> places,
+/// Adds the buffers of a program with their lifetimes. `positions` has the position of each op and
+/// of the program's end. Functions list the scratch of runs.
+void ProgramTable::addBuffers(rank::ProgramOp program, ArrayRef<CodePosition> positions,
                               std::vector<Entry> &entries) {
   ProgramBuffers buffers = findProgramBuffers(program, symbols);
   for (const Buffer &buffer : llvm::concat<const Buffer>(buffers.shared, buffers.host)) {
     if (buffer.result < 0)
       continue;
     auto [begin, end, bytes] = buffer.lifetime;
-    CodePosition first = places[begin];
+    CodePosition first = positions[begin];
     Entry &entry = entries[first.entry];
-    bool isOver = end + 1 < int64_t(places.size()) && places[end + 1].entry == first.entry;
+    bool isOver = end + 1 < int64_t(positions.size()) && positions[end + 1].entry == first.entry;
     entry.buffers.push_back(
         json::Array{*getAddress(buffer, kAddressesMark, kScratchAddressMark), bytes,
                     isa<rank::InputOp>(buffer.op) ? -1 : first.at,
-                    isOver ? places[end + 1].at - 1 : int64_t(entry.code.size())});
+                    isOver ? positions[end + 1].at - 1 : int64_t(entry.code.size())});
   }
 }
 
@@ -327,17 +328,17 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
   entries.back().name = program.getEntry().str();
   bool sections = !program.getBody().front().getOps<rank::SectionOp>().empty();
   llvm::StringSet<> accumulated;
-  entries.back().code.reserve(llvm::range_size(program.getBody().front())); // growing copies
-  std::vector<CodePosition> places;
+  entries.back().code.reserve(llvm::range_size(program.getBody().front())); // avoids copies
+  std::vector<CodePosition> positions;
   for (Operation &op : program.getBody().front()) {
     Entry &entry = entries.back();
-    places.push_back({entries.size() - 1, int64_t(entry.code.size())});
+    positions.push_back({entries.size() - 1, int64_t(entry.code.size())});
     if (auto section = dyn_cast<rank::SectionOp>(op)) {
       if (entry.code.empty())
         entries.pop_back();
       entries.emplace_back();
       entries.back().name = section.getEntry().str();
-      places.back() = {entries.size() - 1, 0};
+      positions.back() = {entries.size() - 1, 0};
     } else if (auto input = dyn_cast<rank::InputOp>(op)) {
       addInput(input, entry.name);
     } else if (auto output = dyn_cast<rank::OutputOp>(op)) {
@@ -372,11 +373,11 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
                                         {"out", getVariableAddress(write.getVariableAttr())},
                                         {"bytes", ps::getByteSize(write.getValue().getType())}});
     } else if (!isa<ps::ReadOp>(op) && !isView(&op) && !op.hasTrait<OpTrait::ConstantLike>()) {
-      return op.emitError() << "'" << op.getName() << "' has no place in a program";
+      return op.emitError() << "'" << op.getName() << "' is not supported in a program";
     }
   }
-  places.push_back({entries.size() - 1, int64_t(entries.back().code.size())});
-  addBuffers(program, places, entries);
+  positions.push_back({entries.size() - 1, int64_t(entries.back().code.size())});
+  addBuffers(program, positions, entries);
   for (Entry &entry : entries) {
     json::Object object{{"name", entry.name},
                         {"code", std::move(entry.code)},
@@ -407,7 +408,7 @@ static json::Array describeMesh(ps::MeshOp mesh) {
   json::Array axes;
   for (Attribute attribute : mesh ? mesh.getAxes().getValue() : ArrayRef<Attribute>()) {
     auto axis = cast<ps::AxisAttr>(attribute);
-    if (axis.getKind() == ps::AxisKind::Multiple) // what is padded says so itself
+    if (axis.getKind() == ps::AxisKind::Multiple) // padded dims record their sizes
       continue;
     axes.push_back(json::Object{{"name", axis.getName().getValue()},
                                 {"kind", ps::stringifyAxisKind(axis.getKind())},

@@ -1,4 +1,4 @@
-// The table's variables: placement, address, initial value.
+// Writes the table's variables: placement, address, initial value.
 #include "ClassCode.h"
 #include "Program.h"
 #include "dialects/ps/FoldSupport.h"
@@ -22,15 +22,15 @@ static json::Array toJson(ArrayRef<StringAttr> names) {
   return array;
 }
 
-/// With `places` where shards have more of them than they would need.
+/// Returns a factor's description, with `places` if shards have more elements than they need.
 static json::Object describeFactor(ps::FactorAttr factor, int64_t size, ps::MeshOp mesh) {
   SmallVector<StringAttr> axes(factor.getAxes());
-  int64_t places = mesh.getShardSize(size, axes);
+  int64_t elements = mesh.getShardSize(size, axes);
   for (StringAttr multiple : mesh.getAxesOfKind(ps::AxisKind::Multiple))
     llvm::erase(axes, multiple);
   json::Object object{{"size", size}, {"axes", toJson(axes)}};
-  if (places != mesh.getShardSize(size, axes))
-    object["places"] = places;
+  if (elements != mesh.getShardSize(size, axes))
+    object["places"] = elements;
   return object;
 }
 
@@ -61,7 +61,7 @@ static json::Value toNumber(double value) {
 }
 
 namespace {
-/// Describes initial values, as the weights of the model's file are to be had.
+/// Describes initial values according to the mode for the model's weights.
 class InitialValues {
 public:
   InitialValues(WeightsMode mode, Payload &payload) : mode(mode), payload(payload) {}
@@ -74,11 +74,12 @@ private:
 
   WeightsMode mode;
   Payload &payload;
-  import::WeightFiles files; ///< those that are referenced
+  import::WeightFiles files; ///< referenced files
 };
 } // namespace
 
-/// Of one that is given later, which part of the model's tensor the variable is.
+/// Describes an initial value from a file. For a value that is given later, only records the part
+/// of the model's tensor.
 LogicalResult InitialValues::describeFile(json::Object &object, ps::VariableOp variable,
                                           ps::FileAttr file, bool isGiven) {
   StringRef location = file.getLocation().getValue();
@@ -132,10 +133,10 @@ LogicalResult InitialValues::describe(json::Object &object, ps::VariableOp varia
                     toNumber(distribution.getSecond().getValueAsDouble())};
     return success();
   }
-  return variable.emitError() << "has an initial value of an unknown form: " << init;
+  return variable.emitError() << "has an unsupported form of initial value: " << init;
 }
 
-/// FNV-1a, 64 bits; the runtime has the same one.
+/// Returns the 64-bit FNV-1a hash; the runtime computes the same.
 static std::string hashBytes(StringRef bytes) {
   uint64_t hash = 0xcbf29ce484222325;
   for (unsigned char byte : bytes)
@@ -153,7 +154,7 @@ static json::Array describeFiles(const import::WeightFiles &files) {
                         {"bytes", int64_t(file.size)},
                         {"hashed", int64_t(file.end.size())},
                         {"hash", hashBytes(file.end)}};
-    if (json::isUTF8(absolute)) // else the file is found beside the program, or by `path`
+    if (json::isUTF8(absolute)) // else the program finds the file next to itself or by `path`
       object["absolute"] = absolute.str();
     result.push_back(std::move(object));
   }
@@ -208,7 +209,7 @@ LogicalResult codegen::writeVariables(ModuleOp module, WeightsMode mode,
   InitialValues initial(mode, payload);
   ps::MeshOp mesh = ps::getMesh(module);
   bool known = true;
-  json.attributeArray("variables", [&] { // one by one: an array of all is copied when it grows
+  json.attributeArray("variables", [&] { // one by one, because a growing array copies its elements
     for (auto variable : module.getOps<ps::VariableOp>()) {
       FailureOr<json::Object> object = describeVariable(variable, mesh, adders, initial);
       known = known && succeeded(object);

@@ -1,4 +1,4 @@
-// Kernels of a CPU: loops over rows and vectors of columns, reductions in the fixed order.
+// Emits kernels for a CPU: loops over rows and vectors of columns, reductions in a fixed order.
 #include "CpuKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -9,7 +9,7 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// Partial sums of a row reduction: by column mod 64, whatever the target's vectors are.
+/// Partial sums of a row reduction: one per column mod 64, for every vector width.
 static constexpr unsigned kPartialSums = 64;
 
 //===----------------------------------------------------------------------===//
@@ -31,7 +31,7 @@ void CpuKernel::beginFunction(StringRef functionName) {
   scalarsArgument = entry->getArgument(1);
   lo = entry->getArgument(2);
   hi = entry->getArgument(3);
-  // Allocations and constants stand before the mark; the code proper after it.
+  // Allocations and constants go before the mark, other code after it.
   entryMark = constant(0).getDefiningOp();
 }
 
@@ -55,7 +55,7 @@ void CpuKernel::emitRows() {
   call.grain = space.hasColumnReduction() ? space.getChunkRows() : chooseGrain(space.getColumns());
 }
 
-/// Rows of `columns` columns that a thread takes at once.
+/// Returns the number of rows of `columns` columns per unit of work of a thread.
 int64_t CpuKernel::chooseGrain(int64_t columns) const {
   constexpr int64_t kTargetBytes = 96 * 1024;
   int64_t columnBytes = 0;
@@ -143,7 +143,7 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
   unsigned unroll =
       std::min<int64_t>(kPartialSums / this->width, (columnCount + width - 1) / width);
   unsigned cycle = kPartialSums / width;
-  // Columns beyond the first 64 come round to the same partials; few columns need fewer of them.
+  // Columns beyond the first 64 use the same partial sums again; few columns need fewer.
   if (columnCount > kPartialSums)
     unroll = cycle;
   SmallVector<Value> sums(unroll);
@@ -152,8 +152,8 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
   Value identity = identityOf(b, loc, kind, type);
   for (Value &sum : sums)
     sum = identity;
-  // Long sums of floats are added up in runs, so that small terms are not lost in a large sum:
-  // `sums` has the totals of the runs behind the sums of the current one.
+  // Long float sums are split into runs, so that small terms are not lost in a large sum. `sums`
+  // holds the sums of the current run, followed by the totals of the runs.
   bool hasRuns = kind == ps::ReductionKind::Sum && isa<FloatType>(element) &&
                  columnCount / (int64_t(width) * unroll) > 2 * kSumRunLength;
   auto addRun = [&] {
@@ -175,7 +175,7 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
     addRun();
     sums.erase(sums.begin(), sums.begin() + unroll);
   }
-  // Partial i and i + n / 2, as the lanes of one long vector would be.
+  // Combines partials i and i + n / 2, like the lanes of one long vector.
   unsigned count = cycle;
   sums.resize(count, identity);
   for (unsigned half = count / 2; half > 0; half /= 2)
@@ -189,7 +189,8 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
 // Kept values
 //===----------------------------------------------------------------------===//
 
-/// True when a value is less work to compute again than to store and load: a few plain operations.
+/// Returns true if recomputing a value costs less than storing and loading it: a few plain
+/// operations.
 static bool isCheap(Value value, Block *block, int &budget) {
   Operation *def = value.getDefiningOp();
   if (!def || def->getBlock() != block ||

@@ -1,4 +1,4 @@
-// A kernel for a CPU: a loop over rows, in it loops over vectors of columns.
+// Emits kernels for a CPU: a loop over rows with loops over vectors of columns.
 #ifndef PARASHARD_LIB_CODEGEN_CPU_CPUKERNEL_H
 #define PARASHARD_LIB_CODEGEN_CPU_CPUKERNEL_H
 
@@ -23,7 +23,7 @@ private:
   void emitRows() override;
   mlir::Value chunkNumber() override;
   void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body) override;
-  /// As forColumns. With a `runLength` other than 0, `endRun` is emitted after so many turns.
+  /// Like forColumns. With a nonzero `runLength`, emits `endRun` after that number of iterations.
   void forColumnsInRuns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body,
                         int64_t runLength, llvm::function_ref<void()> endRun);
   void forElements(int64_t total, int64_t block, KernelCall &call,

@@ -1,4 +1,4 @@
-// An object file for one CPU: the recipe of docs/rationale.md.
+// Writes an object file for one CPU, as described in docs/rationale.md.
 #include "Target.h"
 #include "lib/Codegen/Lowering.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -12,19 +12,19 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
 
-/// Whether code for `triple` runs on a CPU of that name. Asked before a machine is made of the
-/// name, which prints LLVM's own words or ends the process where it does not.
+/// Fails unless code for `triple` runs on a CPU of that name. Must run before a machine is created:
+/// with an unknown name, LLVM would print its own message or end the process.
 static llvm::Error checkCpu(const llvm::Target &target, const llvm::Triple &triple, StringRef cpu) {
   std::unique_ptr<llvm::MCSubtargetInfo> all(target.createMCSubtargetInfo(triple, "", ""));
   if (!all || !all->isCPUStringValid(cpu))
     return llvm::createStringError(
         "--target cpu:" + cpu +
-        ": unknown CPU; take native, x86-64-v3, x86-64-v4 or a name that clang's -mcpu takes");
-  std::unique_ptr<llvm::MCSubtargetInfo> one(target.createMCSubtargetInfo(triple, cpu, ""));
-  if (triple.isX86() && !one->checkFeatures("+64bit"))
+        ": unknown CPU; use native, x86-64-v3, x86-64-v4 or a name that clang's -mcpu accepts");
+  std::unique_ptr<llvm::MCSubtargetInfo> chosen(target.createMCSubtargetInfo(triple, cpu, ""));
+  if (triple.isX86() && !chosen->checkFeatures("+64bit"))
     return llvm::createStringError(
         "--target cpu:" + cpu +
-        ": this CPU runs no 64-bit code, which programs are; take native, "
+        ": this CPU does not run the 64-bit code of programs; use native, "
         "x86-64-v3 or x86-64-v4");
   return llvm::Error::success();
 }

@@ -1,4 +1,4 @@
-// From kernels in MLIR to an object file for one CPU.
+// Compiles kernels in MLIR to an object file for one CPU.
 #ifndef PARASHARD_LIB_CODEGEN_CPU_TARGET_H
 #define PARASHARD_LIB_CODEGEN_CPU_TARGET_H
 
@@ -10,18 +10,18 @@
 
 namespace parashard::codegen {
 
-/// A CPU that code is made for.
+/// A CPU to generate code for.
 class CpuTarget {
 public:
-  /// `cpu`: a name that LLVM knows (x86-64-v4, znver5, ...), or native.
+  /// Creates the target. `cpu` is a name that LLVM knows (x86-64-v4, znver5, ...), or native.
   static llvm::Expected<CpuTarget> create(llvm::StringRef cpu);
 
-  /// f32 lanes of its widest vectors.
+  /// Returns the number of f32 lanes of the CPU's widest vectors.
   unsigned getLanes() const { return lanes; }
   /// LLVM's name of the CPU: "x86-64-v3".
   llvm::StringRef getName() const { return cpu; }
   /// Lowers `kernels` (func, scf, arith, math, vector, llvm) in place and writes an object file.
-  /// Fails, with a diagnostic, where the code needs anything but memcpy and memset.
+  /// Fails with a diagnostic if the code calls functions other than memcpy and memset.
   mlir::LogicalResult writeObject(mlir::ModuleOp kernels, llvm::StringRef path) const;
 
 private:
@@ -30,9 +30,10 @@ private:
   unsigned lanes = 4;
 };
 
-/// Adds `symbol` with these bytes to the module, and `symbol_size` when `withSize`.
+/// Adds `symbol` with these bytes to the module, and `symbol_size` if `withSize`.
 void addBytes(mlir::ModuleOp module, llvm::StringRef symbol, llvm::StringRef bytes, bool withSize);
-/// Adds the table of kernels' addresses; `isEmpty`: they lie elsewhere, and the table has nulls.
+/// Adds the table of kernel addresses. `isEmpty`: the kernels are in another image, and the table
+/// holds nulls.
 void addKernelTable(mlir::ModuleOp module, llvm::StringRef symbol,
                     llvm::ArrayRef<std::string> kernels, bool isEmpty);
 

@@ -1,4 +1,5 @@
-// Kernels of a GPU: rows as groups of threads, columns as vectors, reductions by shuffles.
+// Emits kernels for a GPU: groups of threads for rows, vectors for columns, shuffles for
+// reductions.
 #include "CudaKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -9,9 +10,9 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// Numbers of a row that a thread holds at most: more of them spill.
+/// Maximum elements of a row per thread; more would spill.
 static constexpr int64_t kRowRegisters = 32;
-/// Below this a thread has too little to do for what a reduction costs.
+/// With fewer elements per thread, a reduction costs more than the work.
 static constexpr int64_t kLeastElements = 8;
 static constexpr int64_t kMostThreads = 512;
 
@@ -21,7 +22,7 @@ ThreadLayout codegen::chooseLayout(int64_t rows, int64_t columns, unsigned width
   best.threads = best.block = kMostThreads;
   best.steps = 0;
   int64_t bestColumns = 0;
-  // The fewest idle threads; of those, the most threads that have enough to do.
+  // Prefers the fewest idle threads, then the most threads with enough work.
   for (int64_t threads = kMostThreads; threads >= 1; threads /= 2) {
     int64_t steps = llvm::divideCeil(columns, threads * width), covered = steps * threads * width;
     if (steps * width > std::max<int64_t>(kRowRegisters, width))
@@ -42,7 +43,7 @@ ThreadLayout codegen::chooseTiles(int64_t columns, unsigned width) {
   ThreadLayout best;
   best.width = width;
   best.threads = 1;
-  // The most threads of which at most a ninth is idle.
+  // Uses the most threads of which at most a ninth is idle.
   for (int64_t threads = best.block; threads > 1; threads /= 2) {
     int64_t covered = llvm::alignTo(columns, threads * width);
     if (covered <= columns + columns / 8) {
@@ -54,8 +55,8 @@ ThreadLayout codegen::chooseTiles(int64_t columns, unsigned width) {
   return best;
 }
 
-/// Columns are apart from each other, and each output has all of them.
-bool CudaKernel::canCutRows() const {
+/// Returns true if columns are independent and each output has all of them.
+bool CudaKernel::canSplitRows() const {
   if (space.isFlat() || space.hasRowOps())
     return false;
   return llvm::all_of(space.getOutputs(),
@@ -65,12 +66,12 @@ bool CudaKernel::canCutRows() const {
 CudaKernel::CudaKernel(ps::FusedOp op, const Piece &piece, const IterationSpace &space,
                        const FusedContext &context, ModuleOp module, StringRef name, bool replays)
     : KernelEmitter(op, piece, space, context, module, name), code(replays) {
-  layout = canCutRows() ? chooseTiles(space.getColumns(), chooseWidth())
-                        : chooseLayout(space.getRows(), space.getColumns(), chooseWidth());
+  layout = canSplitRows() ? chooseTiles(space.getColumns(), chooseWidth())
+                          : chooseLayout(space.getRows(), space.getColumns(), chooseWidth());
 }
 
-/// Columns of one access: 16 bytes of the narrowest element that lies along the columns, where all
-/// accesses allow that.
+/// Returns the columns per access: 16 bytes of the narrowest element along the columns, if all
+/// accesses allow it.
 unsigned CudaKernel::chooseWidth() const {
   if (!context.aligned)
     return 1;
@@ -119,7 +120,7 @@ void CudaKernel::beginFunction(StringRef functionName) {
                     ? thread
                     : arith::RemUIOp::create(b, loc, thread, constant(layout.threads));
   rowCondition = columnCondition = {};
-  // Pointers and constants stand before the mark; the code proper after it.
+  // Pointers and constants go before the mark, other code after it.
   entryMark = constant(0).getDefiningOp();
 }
 
@@ -147,7 +148,7 @@ Value CudaKernel::getStoreCondition() {
   return both(rowCondition, isFirst);
 }
 
-/// All threads of the group have read what one of them now writes in place.
+/// Waits until all threads of the group have read the values that one of them now overwrites.
 void CudaKernel::beginRowOutputs() {
   if (layout.threads > 1)
     code.barrier(b, loc);
@@ -166,14 +167,14 @@ Value CudaKernel::clampRow(Value row, int64_t rows) {
   return arith::MinSIOp::create(b, loc, row, constant(rows - 1));
 }
 
-/// The number of this thread's group among all of the grid.
+/// Returns the index of this thread's group in the grid.
 Value CudaKernel::groupNumber() {
   Value first = arith::MulIOp::create(b, loc, block, constant(layout.rowsOfBlock()));
   Value group = arith::DivUIOp::create(b, loc, thread, constant(layout.threads));
   return arith::AddIOp::create(b, loc, first, group);
 }
 
-/// Of the row, or chunk of rows, that the group has, or has a tile of.
+/// Returns the index of the row, or chunk of rows, of this thread's group.
 Value CudaKernel::chunkNumber() {
   Value group = groupNumber();
   if (layout.tiles == 1)
@@ -195,8 +196,8 @@ void CudaKernel::emitRows() {
   emitRow(row);
 }
 
-/// A group visits the rows of a chunk one after the other and adds them up. All groups of a block
-/// take as many turns, so that they meet at barriers.
+/// Emits a loop in which a group adds up the rows of a chunk. All groups of a block run the same
+/// number of iterations, so that they meet at barriers.
 void CudaKernel::emitChunk() {
   Value chunk = chunkNumber();
   bool holds = layout.steps > 0;
@@ -253,8 +254,8 @@ void CudaKernel::addPartial(Partial &partial, unsigned unused) {
 // Columns
 //===----------------------------------------------------------------------===//
 
-/// Vectors of a thread that are known in number: straight code. Where there is no column, the last
-/// ones are read and nothing is stored.
+/// Visits a fixed number of vectors per thread, without a loop. Threads beyond the last column read
+/// the last vector and store nothing.
 void CudaKernel::visitSteps(Body body) {
   int64_t columns = space.getColumns(), stride = layout.threads * layout.width;
   Value own = arith::MulIOp::create(b, loc, threadOfRow, constant(layout.width));
@@ -291,7 +292,7 @@ void CudaKernel::forColumns(unsigned, SmallVectorImpl<Value> &carried, Body body
   endLoop();
 }
 
-/// A vector a thread.
+/// Visits one vector per thread.
 void CudaKernel::forElements(int64_t total, int64_t, KernelCall &call,
                              llvm::function_ref<void()> visit) {
   unsigned width = layout.width;
@@ -315,10 +316,11 @@ void CudaKernel::forElements(int64_t total, int64_t, KernelCall &call,
 // Sums of chunks
 //===----------------------------------------------------------------------===//
 
-/// Threads of a block of a second kernel, and numbers that a thread reads before it adds the first.
+/// Threads per block of a second kernel, and numbers that a thread loads before it adds the first.
 static constexpr int64_t kSumThreads = 512, kSumUnroll = 8;
 
-/// The second kernel's threads lie over columns and pieces of the sums, whatever the first's do.
+/// Emits the second kernel, whose threads cover columns and pieces of sums, whatever the layout of
+/// the first kernel is.
 KernelCall CudaKernel::emitPartialSum(const Partial &partial, int64_t workspace) {
   ThreadLayout ofRows = layout;
   layout = {kSumThreads, kSumThreads, 1, 1, 1};
@@ -327,8 +329,8 @@ KernelCall CudaKernel::emitPartialSum(const Partial &partial, int64_t workspace)
   return result;
 }
 
-/// A column a thread, of a warp or more; as many threads have the same column as there are pieces
-/// to its sum: one alone would read number after number.
+/// Visits one column per thread. Blocks have columns of a warp or more. Each sum is split into
+/// pieces that different threads add: a single thread would load one number after another.
 void CudaKernel::forSums(int64_t total, int64_t chunks, KernelCall &call,
                          llvm::function_ref<void()> visit) {
   sumPieces = 1;
@@ -349,33 +351,33 @@ void CudaKernel::forSums(int64_t total, int64_t chunks, KernelCall &call,
   visit();
 }
 
-/// Each piece in ascending order, then the pieces.
+/// Adds each piece in ascending order, then the pieces.
 Value CudaKernel::addUpChunks(const Partial &partial, Value from, int64_t chunks, int64_t total) {
   int64_t columns = kSumThreads / sumPieces, ofPiece = llvm::divideCeil(chunks, sumPieces);
-  int64_t unroll = std::min(kSumUnroll, ofPiece), turns = llvm::divideCeil(ofPiece, unroll);
+  int64_t unroll = std::min(kSumUnroll, ofPiece), iterations = llvm::divideCeil(ofPiece, unroll);
   Value piece = arith::DivUIOp::create(b, loc, thread, constant(columns));
   Value first = arith::MulIOp::create(b, loc, piece, constant(ofPiece));
   Value end = arith::MinSIOp::create(
       b, loc, arith::AddIOp::create(b, loc, first, constant(ofPiece)), constant(chunks));
-  bool isWhole = turns * unroll * sumPieces == chunks;
+  bool isWhole = iterations * unroll * sumPieces == chunks;
   SmallVector<Value> sum{identityOf(b, loc, partial.kind, laneType(partial.element))};
   Position here = position;
-  loop(constant(0), constant(turns), 1, sum, [&](Value turn) {
+  loop(constant(0), constant(iterations), 1, sum, [&](Value iteration) {
     position = here;
-    Value at =
-        arith::AddIOp::create(b, loc, first, arith::MulIOp::create(b, loc, turn, constant(unroll)));
-    SmallVector<Value> parts, areThere;
+    Value at = arith::AddIOp::create(b, loc, first,
+                                     arith::MulIOp::create(b, loc, iteration, constant(unroll)));
+    SmallVector<Value> parts, exist;
     for (int64_t i = 0; i < unroll; ++i) {
       Value chunk = arith::AddIOp::create(b, loc, at, constant(i));
-      areThere.push_back(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, chunk, end));
+      exist.push_back(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, chunk, end));
       if (!isWhole)
         chunk = arith::MinSIOp::create(b, loc, chunk, constant(chunks - 1));
       Value row = arith::MulIOp::create(b, loc, chunk, constant(total));
       parts.push_back(loadLanes(from, partial.element, row, 1));
     }
-    for (auto [part, isThere] : llvm::zip(parts, areThere)) {
+    for (auto [part, exists] : llvm::zip(parts, exist)) {
       Value added = combine(b, loc, partial.kind, sum[0], part);
-      sum[0] = isWhole ? added : Value(arith::SelectOp::create(b, loc, isThere, added, sum[0]));
+      sum[0] = isWhole ? added : Value(arith::SelectOp::create(b, loc, exists, added, sum[0]));
     }
   });
   position = here;
@@ -384,7 +386,7 @@ Value CudaKernel::addUpChunks(const Partial &partial, Value from, int64_t chunks
   return sum[0];
 }
 
-/// Through shared memory; the threads of the first piece store the result.
+/// Adds pieces through shared memory; the threads of the first piece store the result.
 Value CudaKernel::addUpPieces(ps::ReductionKind kind, Value value, Value piece) {
   Type element = value.getType();
   int64_t columns = kSumThreads / sumPieces;
@@ -394,8 +396,8 @@ Value CudaKernel::addUpPieces(ps::ReductionKind kind, Value value, Value piece) 
   code.barrier(b, loc);
   Value own = arith::RemUIOp::create(b, loc, thread, constant(columns)), result;
   for (int64_t i = 0; i < sumPieces; ++i) {
-    Value place = arith::AddIOp::create(b, loc, own, constant(i * columns));
-    Value part = LLVM::LoadOp::create(b, loc, element, pointerAt(slots, element, place));
+    Value slot = arith::AddIOp::create(b, loc, own, constant(i * columns));
+    Value part = LLVM::LoadOp::create(b, loc, element, pointerAt(slots, element, slot));
     result = result ? combine(b, loc, kind, result, part) : part;
   }
   rowCondition = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, piece, constant(0));
@@ -406,7 +408,7 @@ Value CudaKernel::addUpPieces(ps::ReductionKind kind, Value value, Value piece) 
 // Reductions
 //===----------------------------------------------------------------------===//
 
-/// A value of another thread of the warp, as 32-bit words.
+/// Returns the value of another thread of the warp, exchanged as 32-bit words.
 Value CudaKernel::exchange(Value value, unsigned mask) {
   Type type = value.getType(), word = b.getI32Type();
   unsigned bits = type.getIntOrFloatBitWidth();
@@ -435,22 +437,22 @@ Value CudaKernel::reduceWarp(ps::ReductionKind kind, Value value) {
   return value;
 }
 
-/// Each warp of the group leaves its value in shared memory; every thread adds them up in the same
-/// order.
+/// Reduces over the warps of a group: each warp stores its value in shared memory, and every thread
+/// adds all of them in the same order.
 Value CudaKernel::reduceGroup(ps::ReductionKind kind, Value value) {
   Type element = value.getType(), storage = getStorageType(element);
   std::string symbol = name + "_shared" + std::to_string(sharedCount++);
   Value slots = code.shared(b, loc, module, symbol, storage, layout.block / kWarpThreads);
   Value warp = arith::DivUIOp::create(b, loc, thread, constant(kWarpThreads));
   Value lane = arith::RemUIOp::create(b, loc, thread, constant(kWarpThreads));
-  auto place = [&](Value index) { return pointerAt(slots, element, index); };
+  auto slotAt = [&](Value index) { return pointerAt(slots, element, index); };
   Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, constant(0));
   {
     auto stored = scf::IfOp::create(b, loc, isFirst, /*withElseRegion=*/false);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&stored.getThenRegion().front());
     Value kept = storage == element ? value : arith::ExtUIOp::create(b, loc, storage, value);
-    LLVM::StoreOp::create(b, loc, kept, place(warp));
+    LLVM::StoreOp::create(b, loc, kept, slotAt(warp));
   }
   code.barrier(b, loc);
   int64_t warps = layout.threads / kWarpThreads;
@@ -459,12 +461,12 @@ Value CudaKernel::reduceGroup(ps::ReductionKind kind, Value value) {
   Value result;
   for (int64_t i = 0; i < warps; ++i) {
     Value index = arith::AddIOp::create(b, loc, first, constant(i));
-    Value part = LLVM::LoadOp::create(b, loc, storage, place(index));
+    Value part = LLVM::LoadOp::create(b, loc, storage, slotAt(index));
     if (storage != element)
       part = arith::TruncIOp::create(b, loc, element, part);
     result = result ? combine(b, loc, kind, result, part) : part;
   }
-  if (inChunk) // the next row uses the same slots
+  if (inChunk) // the next row reuses the slots
     code.barrier(b, loc);
   return result;
 }
@@ -484,7 +486,7 @@ Value CudaKernel::reduce(ps::ReductionKind kind, const Column &column) {
   return layout.threads > kWarpThreads ? reduceGroup(kind, value) : value;
 }
 
-/// Held in registers where the row is, else computed again.
+/// Returns a kept value: from registers if the row is in registers, else recomputed.
 Value CudaKernel::read(const std::shared_ptr<Kept> &kept) {
   if (Value known = keptAtPosition.lookup(kept.get()))
     return known;

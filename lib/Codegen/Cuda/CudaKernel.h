@@ -1,4 +1,4 @@
-// A kernel for a GPU: each row is a group of threads, each thread has vectors of its columns.
+// Emits kernels for a GPU: a group of threads per row, and vectors of columns per thread.
 #ifndef PARASHARD_LIB_CODEGEN_CUDA_CUDAKERNEL_H
 #define PARASHARD_LIB_CODEGEN_CUDA_CUDAKERNEL_H
 
@@ -7,21 +7,21 @@
 
 namespace parashard::codegen {
 
-/// How the threads of a block lie over rows and columns: `threads` of them have a row, or one of
-/// `tiles` parts of it, each the columns (step x threads + its own number) x `width` to `width`
-/// more.
+/// The mapping of a block's threads to rows and columns. A group of `threads` threads handles a
+/// row, or one of the row's `tiles` parts. Thread t of a group handles, in each step, the `width`
+/// columns from (step x threads + t) x `width` on.
 struct ThreadLayout {
-  int64_t block = 256;   ///< threads of a block
-  int64_t threads = 256; ///< of a row: a power of two
-  unsigned width = 1;    ///< columns of a vector, which is one access of memory
-  int64_t steps = 1;     ///< vectors of a thread; 0: a loop, and nothing is kept of the row
-  int64_t tiles = 1;     ///< more than one: a thread has one vector, and no others of its row
+  int64_t block = 256;   ///< threads per block
+  int64_t threads = 256; ///< threads per row: a power of two
+  unsigned width = 1;    ///< columns per vector, that is, per memory access
+  int64_t steps = 1;     ///< vectors per thread; 0: a loop that keeps no row
+  int64_t tiles = 1;     ///< above 1: one vector per thread, from one tile of the row
   int64_t rowsOfBlock() const { return block / threads; }
 };
 
-/// Of a kernel over `columns`, in vectors of `width`.
+/// Returns the layout of a kernel over `columns`, in vectors of `width`.
 ThreadLayout chooseLayout(int64_t rows, int64_t columns, unsigned width);
-/// The same where columns know nothing of each other.
+/// Returns the layout of a kernel whose columns are independent.
 ThreadLayout chooseTiles(int64_t columns, unsigned width);
 
 class CudaKernel : public KernelEmitter {
@@ -53,11 +53,12 @@ private:
   unsigned getAlignment(mlir::Type element) const override;
 
   unsigned chooseWidth() const;
-  bool canCutRows() const;
+  bool canSplitRows() const;
   mlir::Value groupNumber();
   mlir::Value isBelow(mlir::Value value, int64_t bound);
   mlir::Value both(mlir::Value x, mlir::Value y);
-  /// The row of this thread's group, or the last one; sets rowCondition where there is none.
+  /// Returns the row of this thread's group, or the last row; sets rowCondition if the group has
+  /// none.
   mlir::Value clampRow(mlir::Value row, int64_t rows);
   void emitChunk();
   void storePartials();
@@ -70,16 +71,16 @@ private:
 
   ThreadCode code;
   ThreadLayout layout;
-  unsigned bufferCount = 0;    ///< of the function being written
+  unsigned bufferCount = 0;    ///< of the current function
   mlir::Value thread, block;   ///< i64 indices
-  mlir::Value threadOfRow;     ///< its number in the row's group
+  mlir::Value threadOfRow;     ///< thread's index in the row's group
   mlir::Value rowCondition;    ///< whether the group's row exists; null: always
   mlir::Value columnCondition; ///< whether the current columns exist; null: always
-  bool inChunk = false;        ///< rows are visited in a loop
-  int64_t step = 0;            ///< of the columns at hand, where there are steps
+  bool inChunk = false;        ///< a loop visits the rows
+  int64_t step = 0;            ///< of the current columns, if there are steps
   unsigned sharedCount = 0;
-  int64_t sumPieces = 1; ///< of a second kernel: into how many its sums are cut
-  /// Of column reductions, where rows are held in registers: by partial, then by step.
+  int64_t sumPieces = 1; ///< of a second kernel: pieces per sum
+  /// Sums of column reductions while rows are in registers: by partial, then by step.
   llvm::SmallVector<mlir::Value> sums;
 };
 

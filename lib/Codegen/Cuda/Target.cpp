@@ -1,5 +1,5 @@
-// PTX by LLVM's own back end: no toolkit is needed to compile, and the driver makes machine code of
-// it.
+// Compiles to PTX with LLVM's back end: compilation needs no CUDA toolkit, and the driver compiles
+// the PTX to machine code.
 #include "Target.h"
 #include "lib/Codegen/Cpu/Target.h"
 #include "lib/Codegen/Link.h"
@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
 
-// llvm/Support/TargetSelect.h has only all targets at once.
+// llvm/Support/TargetSelect.h can only initialize all targets at once.
 extern "C" {
 void LLVMInitializeNVPTXTargetInfo();
 void LLVMInitializeNVPTXTarget();
@@ -23,7 +23,7 @@ void LLVMInitializeNVPTXTargetMC();
 void LLVMInitializeNVPTXAsmPrinter();
 }
 
-/// The number in sm_90; 0 where it is none.
+/// Returns the number of an architecture (90 for sm_90); 0 if there is none.
 static unsigned getNumber(StringRef architecture) {
   unsigned number = 0;
   if (!architecture.consume_front("sm_") || architecture.getAsInteger(10, number))
@@ -49,15 +49,16 @@ llvm::Expected<CudaTarget> CudaTarget::create(StringRef architecture) {
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return llvm::createStringError(error);
-  // Asked before a machine is made of it, which ends the process or prints where there is none.
+  // Checked before a machine is created: with an unknown name, LLVM would end the process or print
+  // its own message.
   std::unique_ptr<llvm::MCSubtargetInfo> known(target->createMCSubtargetInfo(triple, "", ""));
   constexpr unsigned kLeast = 80; // bf16
   unsigned number = getNumber(architecture);
   if (number < kLeast || !known || !known->isCPUStringValid(architecture))
     return llvm::createStringError("--target cuda:" + architecture +
-                                   ": no such architecture is built; take sm_80, sm_90, sm_100 or "
-                                   "another number from 80 on, without a letter behind it");
-  // Each architecture that came later begins with a version of PTX of its own, which LLVM knows.
+                                   ": unsupported architecture; use sm_80, sm_90, sm_100 or "
+                                   "another number from 80 on, without a letter suffix");
+  // LLVM knows the first PTX version of each later architecture.
   bool hasPtx80 = llvm::is_contained({80u, 86u, 87u, 89u, 90u}, number);
   result.machine.reset(target->createTargetMachine(triple, architecture, hasPtx80 ? "+ptx80" : "",
                                                    llvm::TargetOptions(), llvm::Reloc::PIC_,

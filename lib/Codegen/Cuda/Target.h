@@ -1,4 +1,4 @@
-// From kernels in MLIR to the image that the runtime loads onto a GPU, or replays on a CPU.
+// Compiles kernels in MLIR to the image that the runtime loads onto a GPU, or replays on a CPU.
 #ifndef PARASHARD_LIB_CODEGEN_CUDA_TARGET_H
 #define PARASHARD_LIB_CODEGEN_CUDA_TARGET_H
 
@@ -10,14 +10,14 @@
 
 namespace parashard::codegen {
 
-/// An architecture of GPUs, or `replay`.
+/// A GPU architecture, or `replay`.
 class CudaTarget {
 public:
-  /// `architecture`: sm_80 and later, or replay.
+  /// Creates the target. `architecture` is sm_80 or later, or replay.
   static llvm::Expected<CudaTarget> create(llvm::StringRef architecture);
 
   bool replays() const { return !machine; }
-  /// Lowers `kernels` in place. The image: PTX as text, or a shared object of the host's code.
+  /// Lowers `kernels` in place and returns the image: PTX text, or a shared object for the host.
   /// Fails after a diagnostic.
   mlir::FailureOr<std::string> makeImage(mlir::ModuleOp kernels) const;
 

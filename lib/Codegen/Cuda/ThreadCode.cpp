@@ -1,4 +1,5 @@
-// Kernels' frames, thread indices, barriers, shuffles and shared memory, for PTX and for replay.
+// Generates kernel frames, thread indices, barriers, shuffles and shared memory, for PTX and for
+// replay.
 #include "ThreadCode.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -7,7 +8,7 @@ using namespace parashard;
 using namespace parashard::codegen;
 
 static constexpr llvm::StringLiteral kHooks = "psrt_replay_hooks";
-/// Numbers of the fields of PsrtReplayHooks.
+/// Field numbers of PsrtReplayHooks.
 enum Hook { ThreadIndex, BlockIndex, BlockSize, GridSize, Barrier, ShuffleXor };
 
 static Value constant32(OpBuilder &b, Location loc, int64_t value) {
@@ -25,7 +26,7 @@ static Value elementPointer(OpBuilder &b, Location loc, Value base, int64_t inde
 // The frame
 //===----------------------------------------------------------------------===//
 
-/// const uint32_t NAME_parameters[] = {count, 8, 8, ...}
+/// Adds const uint32_t NAME_parameters[] = {count, 8, 8, ...}.
 static void describeParameters(ModuleOp module, Location loc, StringRef name, unsigned count) {
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
   SmallVector<int32_t> numbers(count + 1, sizeof(void *));
@@ -47,7 +48,8 @@ void ThreadCode::begin(OpBuilder &b, Location loc, ModuleOp module, StringRef na
     function.setCConv(LLVM::CConv::PTX_Kernel);
     function.setPassthroughAttr(
         b.getArrayAttr({b.getStrArrayAttr({"nvvm.reqntid", std::to_string(block)}),
-                        // Registers are not to be spared for more blocks: ptxas would spill some.
+                        // Allows all registers: otherwise ptxas would spill some to fit more
+                        // blocks.
                         b.getStrArrayAttr({"nvvm.minctasm", "1"})}));
   }
   Block *entry = function.addEntryBlock(b);
@@ -63,8 +65,8 @@ Value ThreadCode::takePointer(OpBuilder &b, Location loc, unsigned number) {
     return entry.addArgument(pointerType(b), loc);
   // params[number] points to the value.
   Value slot = elementPointer(b, loc, entry.getArgument(0), number);
-  Value place = LLVM::LoadOp::create(b, loc, pointerType(b), slot, 8);
-  return LLVM::LoadOp::create(b, loc, pointerType(b), place, 8);
+  Value address = LLVM::LoadOp::create(b, loc, pointerType(b), slot, 8);
+  return LLVM::LoadOp::create(b, loc, pointerType(b), address, 8);
 }
 
 void ThreadCode::end(OpBuilder &b, Location loc, unsigned count) {
@@ -97,7 +99,7 @@ static Value callIntrinsic(OpBuilder &b, Location loc, StringRef name, Type resu
   return result ? call->getResult(0) : Value();
 }
 
-/// A call of a field of the hooks, which lie in a global variable of the image.
+/// Calls a field of the hooks, which a global variable of the image points to.
 Value ThreadCode::callHook(OpBuilder &b, Location loc, unsigned number, ValueRange operands,
                            bool hasResult) {
   auto module = function->getParentOfType<ModuleOp>();
@@ -110,8 +112,8 @@ Value ThreadCode::callHook(OpBuilder &b, Location loc, unsigned number, ValueRan
     top.setInsertionPointToStart(block);
     LLVM::ReturnOp::create(top, loc, LLVM::ZeroOp::create(top, loc, pointerType(b)).getResult());
   }
-  Value place = LLVM::AddressOfOp::create(b, loc, pointerType(b), kHooks);
-  Value table = LLVM::LoadOp::create(b, loc, pointerType(b), place, 8);
+  Value address = LLVM::AddressOfOp::create(b, loc, pointerType(b), kHooks);
+  Value table = LLVM::LoadOp::create(b, loc, pointerType(b), address, 8);
   Value hook =
       LLVM::LoadOp::create(b, loc, pointerType(b), elementPointer(b, loc, table, number), 8);
   Type result = hasResult ? Type(b.getI32Type()) : LLVM::LLVMVoidType::get(b.getContext());

@@ -1,5 +1,5 @@
-// What a kernel asks of the machine that runs its threads: who it is, to wait, to exchange values.
-// As instructions of a GPU, or, for replay on a CPU, as calls of what runs the threads there.
+// Generates the thread operations of a kernel: indices, barriers, and exchange of values. They are
+// GPU instructions or, for replay on a CPU, calls of the replay runtime.
 #ifndef PARASHARD_LIB_CODEGEN_CUDA_THREADCODE_H
 #define PARASHARD_LIB_CODEGEN_CUDA_THREADCODE_H
 
@@ -12,26 +12,27 @@ inline constexpr unsigned kWarpThreads = 32;
 
 class ThreadCode {
 public:
-  /// `replays`: code for runtime/device/cuda/Replay.h, else for PTX.
+  /// `replays`: generates code for runtime/device/cuda/Replay.h, else for PTX.
   explicit ThreadCode(bool replays) : replays(replays) {}
 
-  /// Begins a kernel of `block` threads at the end of `module`; insertion goes before its return.
+  /// Begins a kernel of `block` threads at the end of `module`; sets the insertion point before its
+  /// return.
   void begin(mlir::OpBuilder &b, mlir::Location loc, mlir::ModuleOp module, llvm::StringRef name,
              int64_t block);
-  /// Parameter `number`, a device pointer; numbers are taken in ascending order.
+  /// Returns parameter `number`, a device pointer. Numbers must be taken in ascending order.
   mlir::Value takePointer(mlir::OpBuilder &b, mlir::Location loc, unsigned number);
-  /// A pointer that becomes the last parameter.
+  /// Returns a pointer that becomes the last parameter.
   mlir::Value getLastPointer() const { return last; }
   /// Completes the kernel, which has `count` parameters before the last one.
   void end(mlir::OpBuilder &b, mlir::Location loc, unsigned count);
 
-  /// i64: the thread's index in its block, the block's in the grid.
+  /// Returns the index of the thread in its block, or of the block in the grid, as i64.
   mlir::Value threadIndex(mlir::OpBuilder &b, mlir::Location loc);
   mlir::Value blockIndex(mlir::OpBuilder &b, mlir::Location loc);
   void barrier(mlir::OpBuilder &b, mlir::Location loc);
-  /// An i32 of the thread whose index is this one's xor `mask`, in the same warp.
+  /// Returns an i32 of the thread in the same warp whose index is this one's xor `mask`.
   mlir::Value shuffleXor(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value, unsigned mask);
-  /// Memory that the threads of a block share: a pointer to `count` elements.
+  /// Returns a pointer to `count` elements of memory that the threads of a block share.
   mlir::Value shared(mlir::OpBuilder &b, mlir::Location loc, mlir::ModuleOp module,
                      llvm::StringRef name, mlir::Type element, int64_t count);
 
@@ -41,7 +42,7 @@ private:
 
   bool replays;
   mlir::LLVM::LLVMFuncOp function;
-  mlir::Value last; ///< stands for the last parameter until its number is known
+  mlir::Value last; ///< placeholder until the number of the last parameter is known
 };
 
 } // namespace parashard::codegen
