@@ -1,4 +1,4 @@
-// What the report's sections are gathered from: each function reads one thing off a module.
+// Declares the functions that gather the data of the report's sections from a module.
 #ifndef PARASHARD_LIB_REPORT_GATHER_H
 #define PARASHARD_LIB_REPORT_GATHER_H
 
@@ -10,7 +10,7 @@
 
 namespace parashard::report {
 
-/// A string of the model or the command line as JSON takes it (bytes that are no UTF-8 replaced).
+/// Converts a string of the model or the command line for JSON (replaces bytes that are not UTF-8).
 std::string toText(llvm::StringRef text);
 
 //===--- the plan (Plan.cpp) ----------------------------------------------===//
@@ -23,39 +23,40 @@ struct ParameterSum {
 llvm::json::Array listParameters(mlir::ModuleOp module, ParameterSum &sum);
 
 struct CollectiveSum {
-  int64_t count = 0, bytes = 0; ///< of a step, of one rank
+  int64_t count = 0, bytes = 0; ///< per step and rank
 };
-/// Null where the module has no record of them.
+/// Returns null if the module has no record of its collectives.
 llvm::json::Value listCollectives(mlir::ModuleOp module, int64_t microBatches, CollectiveSum &sum);
 
 //===--- the pipeline (Pipeline.cpp) -------------------------------------===//
 
-/// Stages, coordinates and the step; `measured` may be null.
+/// Describes stages, coordinates and the step; `measured` may be null.
 llvm::json::Object describePipeline(mlir::ModuleOp module, const PlannedStep &step,
                                     const schedules::MeasuredPipeline *measured);
 
-/// What a program of this plan traced. Errors: a file that cannot be read, is no such trace, or of
-/// another program's.
-llvm::Expected<schedules::MeasuredPipeline> readMeasured(llvm::StringRef path, const PlannedStep &step);
+/// Reads the trace of a program of this plan. Fails if the file cannot be read, is not such a
+/// trace, or belongs to another program.
+llvm::Expected<schedules::MeasuredPipeline> readMeasured(llvm::StringRef path,
+                                                         const PlannedStep &step);
 
 //===--- the memory (Memory.cpp) -----------------------------------------===//
 
-/// What fills a rank of each coordinate, and when; empty before level `placed`.
+/// Lists the buffers that fill a rank of each coordinate at its peak; empty before level `placed`.
 llvm::json::Array listMemory(mlir::ModuleOp module);
 
 //===--- the work (Work.cpp) ----------------------------------------------===//
 
-/// What ops compute and move.
+/// The computation and memory traffic of ops.
 struct Cost {
   int64_t contraction = 0; ///< flops of contractions, convolutions, attention
-  int64_t other = 0;       ///< flops of all else
+  int64_t other = 0;       ///< flops of all other ops
   int64_t bytes = 0;       ///< read and written
   void add(const Cost &cost, int64_t times = 1);
   llvm::json::Object toJson() const;
 };
 
-/// How often a step (of one rank) runs a class function on a segment. Functions of phase
-/// `evaluate` are not part of a step: there it is an evaluation of one batch.
+/// The number of times that a step (on one rank) runs a class function on a segment. Functions of
+/// phase `evaluate` are not part of a step: for them, the number is per evaluation of one batch.
 struct RunCount {
   mlir::func::FuncOp callee;
   std::optional<int64_t> segment;
@@ -66,21 +67,21 @@ struct RunCount {
 /// The class functions and their runs.
 class Work {
 public:
-  /// `microBatches` of a step counts where the module has no schedule yet.
+  /// `microBatches` per step is used if the module has no schedule yet.
   Work(mlir::ModuleOp module, int64_t microBatches);
 
   int64_t getMicroBatches() const { return microBatches; }
-  /// Of a step on one rank.
+  /// Returns the cost of a step on one rank.
   const Cost &getStep() const { return step; }
-  /// Calls of generated kernels and of libraries in a step.
+  /// Return the calls of generated kernels and of library functions in a step.
   int64_t getKernelCalls() const { return kernelCalls; }
   int64_t getLibraryCalls() const { return libraryCalls; }
 
-  /// Each class function: its runs, its cost, and what it consists of.
+  /// Lists the class functions with their runs, costs and contents.
   llvm::json::Array listClasses();
-  /// The flops of each segment by phase, and those of the update.
+  /// Lists the flops of each segment by phase, and those of the update.
   llvm::json::Object listFlops();
-  /// Each segment with the class functions that it runs.
+  /// Lists the segments with the class functions that they run.
   llvm::json::Array listSegments();
 
 private:

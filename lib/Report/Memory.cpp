@@ -1,4 +1,4 @@
-// A rank's memory as data: over a step, and what holds most of it at its fullest.
+// Gathers a rank's memory: its use over a step, and the largest holders at the peak.
 #include "Gather.h"
 #include "lib/Memory/Peak.h"
 
@@ -7,7 +7,7 @@ namespace json = llvm::json;
 
 namespace parashard::report {
 
-/// At most so many values, each the largest of its part of the list.
+/// Reduces a list to at most `most` values, each the maximum of its part of the list.
 static json::Array thinOut(llvm::ArrayRef<int64_t> values, size_t most) {
   json::Array thinned;
   size_t parts = std::min(most, values.size());

@@ -1,4 +1,4 @@
-// Puts the data of a report into the page: style, script and data stand in the one document.
+// Fills the data of a report into the page. Style, script and data are part of the document.
 #include "Page.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
@@ -11,8 +11,8 @@ namespace json = llvm::json;
 
 namespace parashard::report {
 
-/// As a script element takes it: with no `<`, nothing in it ends the element or begins a comment.
-/// `<` stands only inside of strings, where JSON writes it as an escape too.
+/// Prints JSON for a script element. Without `<`, no text can end the element or begin a comment.
+/// `<` only occurs inside strings, where JSON also accepts the escape.
 static void printInScript(const json::Value &data, llvm::raw_ostream &os) {
   std::string text;
   llvm::raw_string_ostream(text) << data;
@@ -27,7 +27,7 @@ static void printInScript(const json::Value &data, llvm::raw_ostream &os) {
 void printPage(const json::Value &data, llvm::StringRef title, llvm::raw_ostream &os) {
   llvm::StringRef name = llvm::sys::path::filename(title);
   std::string text = json::isUTF8(name) ? name.str() : json::fixUTF8(name);
-  // In the order in which they stand in page.html; what is put in is not searched again.
+  // In the order of page.html. The inserted text is not searched again.
   std::pair<llvm::StringRef, std::function<void()>> parts[] = {
       {"@TITLE@", [&] { llvm::printHTMLEscaped(text, os); }},
       {"@STYLE@", [&] { os << kPageCss; }},

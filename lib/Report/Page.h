@@ -1,4 +1,4 @@
-// The report as a page: data put into the template.
+// Prints the report as a page: fills data into the template.
 #ifndef PARASHARD_LIB_REPORT_PAGE_H
 #define PARASHARD_LIB_REPORT_PAGE_H
 
@@ -6,8 +6,8 @@
 
 namespace parashard::report {
 
-/// One HTML document that names nothing outside of itself. Whatever stands in `data` and `title` is
-/// text in it, never markup.
+/// Prints one self-contained HTML document. The contents of `data` and `title` are always text,
+/// never markup.
 void printPage(const llvm::json::Value &data, llvm::StringRef title, llvm::raw_ostream &os);
 
 } // namespace parashard::report

@@ -1,4 +1,4 @@
-// A pipeline's step as data: its stages and coordinates, the step by the plan, and as it ran.
+// Gathers a pipeline's step: its stages and coordinates, the planned step, and the measured step.
 #include "Gather.h"
 #include "lib/Fusion/ClassBuffers.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -16,8 +16,9 @@ static std::string draw(const schedules::Replay &run, const schedules::TimelineO
   return picture;
 }
 
-/// Makespan and bubble, what each coordinate holds, the picture.
-static json::Object describeRun(const schedules::Replay &run, const schedules::TimelineOptions &options) {
+/// Describes makespan and bubble, the live micro-batches of each coordinate, and the picture.
+static json::Object describeRun(const schedules::Replay &run,
+                                const schedules::TimelineOptions &options) {
   return json::Object{{"unit", options.unit},
                       {"makespan", run.makespan},
                       {"bubble", run.bubble},
@@ -45,9 +46,9 @@ json::Object describePipeline(ModuleOp module, const PlannedStep &step,
   for (int64_t stage = 0; stage < step.stages.getCount(); ++stage)
     stages.push_back(describeStage(step, stage));
   for (int64_t pp = 0; pp < step.stages.placement.ranks; ++pp) {
-    json::Object row{
-        {"pp", pp},
-        {"saved_bytes", int64_t(schedules::getPeakHeld(step.run.rows[pp], step.getSavedBytes(pp)))}};
+    json::Object row{{"pp", pp},
+                     {"saved_bytes",
+                      int64_t(schedules::getPeakHeld(step.run.rows[pp], step.getSavedBytes(pp)))}};
     if (std::optional<int64_t> arena = fusion::getArenaBytes(module, pp))
       row["arena_bytes"] = *arena;
     coordinates.push_back(std::move(row));
@@ -80,8 +81,8 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
-/// Whether forwards and backwards come in one order on every coordinate. (A trace of a stage
-/// without weight gradients of its own does not say whether its backward was split.)
+/// Returns true if forwards and backwards have the same order on every coordinate. (The trace of a
+/// stage without separate weight gradients does not show whether its backward was split.)
 static bool isSameOrder(const schedules::Replay &a, const schedules::Replay &b) {
   auto getOrder = [](llvm::ArrayRef<schedules::Span> row) {
     std::vector<std::tuple<bool, int64_t, int64_t>> order;
@@ -105,9 +106,9 @@ llvm::Expected<schedules::MeasuredPipeline> readMeasured(StringRef path, const P
   if (!measured)
     return measured.takeError();
   auto describe = [](const schedules::Placement &placement, int64_t microBatches) {
-    return llvm::formatv("{0} stages on {1} pipeline coordinates{2}, {3} micro-batches a step",
+    return llvm::formatv("{0} stages on {1} pipeline coordinates{2}, {3} micro-batches per step",
                          placement.getNumStages(), placement.ranks,
-                         placement.kind == schedules::PlacementKind::V ? ", back and forth" : "",
+                         placement.kind == schedules::PlacementKind::V ? ", V placement" : "",
                          microBatches)
         .str();
   };
@@ -115,7 +116,7 @@ llvm::Expected<schedules::MeasuredPipeline> readMeasured(StringRef path, const P
   std::string ran = describe(measured->placement, measured->microBatches);
   if (planned == ran && !isSameOrder(step.run, measured->getTypicalStep().run))
     return makeError(
-        "the trace is of another program: its ranks do not work in the order of this schedule, " +
+        "the trace is of another program: its tasks are not in the order of this schedule, " +
         step.schedule);
   if (planned != ran)
     return makeError("the trace is of another program: " + ran + "; the plan has " + planned);

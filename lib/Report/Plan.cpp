@@ -1,4 +1,4 @@
-// The plan as data: mesh, parameters and collectives, from what `--explain` prints.
+// Gathers the plan: mesh, parameters and collectives, like `--explain`.
 #include "Gather.h"
 #include "lib/IR/Collectives.h"
 #include "lib/Sharding/Explain.h"
@@ -23,11 +23,11 @@ json::Array listMesh(ModuleOp module) {
 }
 
 static std::string getUsedAt(ps::VariableOp variable) {
-  auto place = variable->getAttrOfType<StringAttr>(ps::kUsedAtMark);
-  return place ? place.str() : std::string();
+  auto location = variable->getAttrOfType<StringAttr>(ps::kUsedAtMark);
+  return location ? location.str() : std::string();
 }
 
-/// The other names of a tied parameter.
+/// Lists the other names of a tied parameter.
 static json::Array listAliases(ps::VariableOp variable) {
   json::Array aliases;
   if (auto names = variable.getNamesAttr())
@@ -61,7 +61,8 @@ json::Array listParameters(ModuleOp module, ParameterSum &sum) {
   return rows;
 }
 
-/// How often a step does what is done `when`: an evaluation is no part of it.
+/// Returns the number of times per step that a part of the step (`when`) runs: evaluation is not
+/// part of a step.
 static int64_t getTimes(StringRef when, int64_t microBatches) {
   return when == "evaluate" ? 0 : when == "update" ? 1 : microBatches;
 }

@@ -1,5 +1,4 @@
-// Gathers what the report shows: one list of sections, each of data that one renderer of the page
-// draws.
+// Gathers the report: a list of sections, each with data for one renderer of the page.
 #include "parashard/Report.h"
 #include "Gather.h"
 #include "Page.h"
@@ -16,7 +15,8 @@ namespace json = llvm::json;
 namespace parashard {
 namespace {
 
-/// The module where collectives and classes are known: a plan is carried out on a copy.
+/// Returns a copy of the module with known collectives and classes: runs the plan up to level
+/// partitioned.
 OwningOpRef<ModuleOp> partitionCopy(ModuleOp module) {
   OwningOpRef<ModuleOp> copy = module.clone();
   WalkOptions walk;
@@ -30,7 +30,7 @@ json::Object makeSection(StringRef id, StringRef title, json::Value data) {
   return json::Object{{"id", id}, {"title", title}, {"data", std::move(data)}};
 }
 
-/// Nothing for a module without a pipeline.
+/// Returns nullopt for a module without a pipeline.
 llvm::Expected<std::optional<json::Object>> gatherPipeline(ModuleOp module,
                                                            const ReportOptions &options) {
   auto step = planStep(module, options.compile);
@@ -43,7 +43,7 @@ llvm::Expected<std::optional<json::Object>> gatherPipeline(ModuleOp module,
                                    "--measured \"" + options.measured + "\": " + message);
   };
   if (!*step)
-    return fail("this plan has no step of a pipeline");
+    return fail("this plan has no pipeline step");
   auto measured = report::readMeasured(options.measured, **step);
   if (!measured)
     return fail(llvm::toString(measured.takeError()));
@@ -60,7 +60,7 @@ std::optional<json::Object> gather(ModuleOp module, const ReportOptions &options
   Work work(module, options.compile.microBatches);
   ParameterSum parameters;
   CollectiveSum collectives;
-  // The renderers stand in page.js, by these ids.
+  // page.js has the renderers by these ids.
   json::Array sections;
   if (*pipeline)
     sections.push_back(makeSection("pipeline", "Pipeline", std::move(**pipeline)));
@@ -82,7 +82,7 @@ std::optional<json::Object> gather(ModuleOp module, const ReportOptions &options
                       {"other_flops", work.getStep().other},
                       {"kernel_calls", work.getKernelCalls()},
                       {"library_calls", work.getLibraryCalls()}};
-  std::optional<int64_t> most; // of the pipeline coordinates
+  std::optional<int64_t> most; // maximum over pipeline coordinates
   for (int64_t pp = 0; pp < ps::getPipelineSize(module); ++pp)
     if (std::optional<int64_t> arena = fusion::getArenaBytes(module, pp))
       most = std::max(most.value_or(0), *arena);
@@ -106,8 +106,8 @@ std::optional<json::Object> gatherReport(ModuleOp module, const ReportOptions &o
   if (level >= ps::Level::Partitioned)
     return gather(module, options, level);
   if (level < ps::Level::Planned) {
-    module.emitError() << "--report shows a plan, and the module is at level "
-                       << ps::stringifyLevel(level) << ": go on to planned or later";
+    module.emitError() << "--report needs a plan, but the module is at level "
+                       << ps::stringifyLevel(level) << "; compile to level planned or later";
     return std::nullopt;
   }
   OwningOpRef<ModuleOp> copy = partitionCopy(module);

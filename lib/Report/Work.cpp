@@ -1,4 +1,4 @@
-// The work of a step as data: class functions, what they consist of, and the flops of segments.
+// Gathers the work of a step: class functions, their contents, and the flops of segments.
 #include "Gather.h"
 #include "lib/Fusion/Fused.h"
 #include "lib/IR/Collectives.h"
@@ -28,7 +28,7 @@ json::Object Cost::toJson() const {
   return json::Object{{"contraction", contraction}, {"other", other}, {"bytes", bytes}};
 }
 
-/// True for ops that take no time of their own: they stand for where a value lies.
+/// Returns true for ops that take no time and only name a value's memory.
 static bool isFree(Operation *op) {
   return fusion::isView(op) || op->hasTrait<OpTrait::ConstantLike>() ||
          op->hasTrait<OpTrait::IsTerminator>() ||
@@ -43,7 +43,7 @@ static int64_t sumBytes(TypeRange types) {
   return bytes;
 }
 
-/// Of one op as it stands alone; what only moves elements computes none.
+/// Returns the cost of one op alone; movement ops have no flops.
 static Cost getOwnCost(Operation *op) {
   Cost cost;
   cost.bytes = sumBytes(op->getOperandTypes()) + sumBytes(op->getResultTypes());
@@ -58,7 +58,8 @@ static Cost getOwnCost(Operation *op) {
   return cost;
 }
 
-/// A fused op computes what its ops compute, and moves only its own operands and results.
+/// Returns the cost of an op. A fused op has the flops of its body, but only moves its own operands
+/// and results.
 static Cost getCost(Operation *op) {
   Cost cost = getOwnCost(op);
   if (auto fused = dyn_cast<ps::FusedOp>(op))
@@ -72,10 +73,10 @@ static Cost getCost(Operation *op) {
 }
 
 //===----------------------------------------------------------------------===//
-// What a class function consists of
+// Contents of class functions
 //===----------------------------------------------------------------------===//
 
-/// 4x128x64 f32, 64x64 f32 -> 4x128x64 f32
+/// Returns "4x128x64 f32, 64x64 f32 -> 4x128x64 f32".
 static std::string describeTypes(Operation *op) {
   auto list = [](TypeRange types) {
     std::string text;
@@ -91,7 +92,7 @@ static std::string describeTypes(Operation *op) {
   return list(op->getOperandTypes()) + " -> " + list(op->getResultTypes());
 }
 
-/// The ops of a kernel, and the places in the model that they come from.
+/// Describes the ops of a kernel, and their source locations in the model.
 static void describeBody(ps::FusedOp fused, json::Object &item) {
   json::Array ops, places;
   SmallVector<std::string> texts;
@@ -101,9 +102,9 @@ static void describeBody(ps::FusedOp fused, json::Object &item) {
     if (isFree(inner) && !onlyMoves)
       continue;
     ops.push_back(inner->getName().stripDialect());
-    std::string place = ps::describeLocation(inner->getLoc());
-    if (!place.empty() && !llvm::is_contained(texts, place))
-      texts.push_back(place);
+    std::string location = ps::describeLocation(inner->getLoc());
+    if (!location.empty() && !llvm::is_contained(texts, location))
+      texts.push_back(location);
   }
   for (const std::string &text : texts)
     places.push_back(toText(text));
@@ -116,8 +117,8 @@ static void describeBody(ps::FusedOp fused, json::Object &item) {
   item["kernels"] = std::move(names);
 }
 
-/// kernel: generated; library: a call; collective: moves data between ranks; local: a rank's own
-/// part or place.
+/// Returns the kind of an op. kernel: generated; library: a call; collective: moves data between
+/// ranks; local: a rank's own part of a value.
 static StringRef getKind(Operation *op) {
   if (isa<ps::FusedOp>(op))
     return "kernel";
@@ -158,7 +159,7 @@ static ps::Phase getPhase(func::FuncOp function) {
   return phase ? phase.getValue() : ps::Phase::Forward;
 }
 
-/// The micro-batches that a step's program reads inputs of.
+/// Returns the number of micro-batches whose inputs a step's program reads.
 static int64_t countMicroBatches(ModuleOp module, int64_t given) {
   std::optional<int64_t> count;
   for (auto program : module.getOps<rank::ProgramOp>()) {
@@ -173,7 +174,7 @@ static int64_t countMicroBatches(ModuleOp module, int64_t given) {
 
 Work::Work(ModuleOp module, int64_t given)
     : module(module), symbols(module), microBatches(countMicroBatches(module, given)) {
-  // At level 3 stage functions run each segment once a micro-batch; a program lists every run.
+  // At level 3, stage functions run each segment once per micro-batch; a program lists every run.
   for (auto stage : module.getOps<func::FuncOp>())
     if (stage->hasAttr(rank::kStageMark)) {
       bool repeats =
@@ -239,7 +240,7 @@ json::Array Work::listClasses() {
 // Segments
 //===----------------------------------------------------------------------===//
 
-/// The modules that a function's ops come from, in order: "norm, head".
+/// Lists the modules of a function's ops, in order: "norm, head".
 static std::string listModules(func::FuncOp function) {
   SmallVector<StringRef> paths;
   function.walk([&](Operation *op) {
@@ -252,8 +253,8 @@ static std::string listModules(func::FuncOp function) {
   return paths.size() > most ? text + ", ..." : text;
 }
 
-/// The block that it is; for what stands between blocks its modules, which its class has of it
-/// alone.
+/// Returns the name of a segment: its block. For ops between blocks, returns their modules if no
+/// other segment shares the class, or else the class name.
 std::string Work::getSegmentName(RunCount run) {
   std::optional<StringRef> path = ps::getModulePath(run.loc);
   if (StringRef block = path ? ps::getBlockOfPath(*path) : StringRef(); !block.empty())

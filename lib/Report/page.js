@@ -1,33 +1,33 @@
-// Draws the page: its head, and each section of the data by the renderer of its id. A new section is an entry
-// here and one in lib/Report/Report.cpp.
+// Draws the page: its head, and each section of the data with the renderer of its id. A new section needs an
+// entry here and one in lib/Report/Report.cpp.
 
-/** Section id -> [what it shows, in words; its renderer]. */
+/** Section id -> [description; renderer]. */
 const RENDERERS = {
-  pipeline: ["The stages that the model is cut into, and a step of them: by the operations of each stage, as if messages took no time; and as a program ran, where it was given its trace. A row is a coordinate of the pipeline's axis.", renderPipeline],
-  memory: ["What a rank holds over a step, by the program's own order: variables stay below, values come and go; and what holds the most at the fullest moment. Values that differ only by their layer or micro-batch are one row.", renderMemory],
-  parameters: ["Where each parameter lies and why. Those that differ only by their layer are one row that opens.", renderParameters],
-  collectives: ["What moves between ranks. Count and bytes are of one micro-batch (forward, backward) or one update; bytes are what one rank gives in.", renderCollectives],
-  flops: ["What one rank computes in a step, by the model's layers.", renderFlops],
-  kernels: ["Equal layers share one class of functions, a function a phase. Generated kernels hold the ops fused into them; contractions, attention and embeddings are library calls. Runs are of a step; those of evaluation, of one batch.", renderKernels],
-  segments: ["The stretches that the model is cut into, in order.", renderSegments],
+  pipeline: ["The pipeline's stages and one step: planned, by the flops of each stage with free messages; and measured, if a trace was given. Each row is a coordinate of the pipeline axis.", renderPipeline],
+  memory: ["The memory of a rank over a step, in program order. Variables stay; values come and go. The table lists the largest holders at the peak. Values that differ only by layer or micro-batch share a row.", renderMemory],
+  parameters: ["The sharding of each parameter and its reason. Parameters that differ only by layer share a row that unfolds.", renderParameters],
+  collectives: ["Communication between ranks. Count and bytes are per micro-batch (forward, backward) or per update; bytes are one rank's input.", renderCollectives],
+  flops: ["The computation of one rank in a step, by layer of the model.", renderFlops],
+  kernels: ["Equal layers share a class, with one function per phase. Generated kernels contain the ops that are fused into them; contractions, attention and embeddings are library calls. Runs are per step, or per batch for evaluation.", renderKernels],
+  segments: ["The segments of the model, in order.", renderSegments],
 };
 
 function makeTiles(report) {
   const { totals, mesh } = report;
   const ranks = mesh.reduce((product, axis) => product * axis.size, 1);
-  // Each stage has ranks of its own: totals are then over one rank of each.
+  // Stages run on different ranks, so totals are over one rank of each stage.
   const staged = report.sections.some(section => section.id === "pipeline");
-  const aRank = staged ? "over all stages" : "a rank";
+  const perRank = staged ? "over all stages" : "per rank";
   const flops = totals.contraction_flops + totals.other_flops;
   const tile = (title, figure, note) => make("div", { class: "tile" }, make("dt", {}, title), make("dd", { class: "figure" }, figure), make("dd", { class: "note" }, note));
   const tiles = [
-    tile("Parameters", scale(totals.parameter_elements, 1000, ["", "k", "M", "G", "T"]), `${countOf(totals.parameters, "tensor", "tensors")}, ${formatBytes(totals.parameter_bytes)}; ${formatBytes(totals.parameter_local_bytes)} ${aRank}`),
-    tile("Ranks", formatInteger(ranks), countOf(report.micro_batches, "micro-batch a step", "micro-batches a step")),
-    tile(`Flops of a step, ${aRank}`, formatFlops(flops), `${flops ? ((100 * totals.contraction_flops) / flops).toFixed(1) : 0} % in contractions`),
-    tile(`Moved in a step, ${aRank}`, formatBytes(totals.collective_bytes), `${countOf(totals.collectives, "collective", "collectives")}${staged ? "; messages between stages apart" : ""}`),
-    tile(`Calls of a step, ${aRank}`, formatInteger(totals.kernel_calls + totals.library_calls), `${formatInteger(totals.kernel_calls)} fused kernels, ${formatInteger(totals.library_calls)} of libraries`),
+    tile("Parameters", scale(totals.parameter_elements, 1000, ["", "k", "M", "G", "T"]), `${countOf(totals.parameters, "tensor", "tensors")}, ${formatBytes(totals.parameter_bytes)}; ${formatBytes(totals.parameter_local_bytes)} ${perRank}`),
+    tile("Ranks", formatInteger(ranks), countOf(report.micro_batches, "micro-batch per step", "micro-batches per step")),
+    tile(`Flops per step, ${perRank}`, formatFlops(flops), `${flops ? ((100 * totals.contraction_flops) / flops).toFixed(1) : 0} % in contractions`),
+    tile(`Moved per step, ${perRank}`, formatBytes(totals.collective_bytes), `${countOf(totals.collectives, "collective", "collectives")}${staged ? "; without messages between stages" : ""}`),
+    tile(`Calls per step, ${perRank}`, formatInteger(totals.kernel_calls + totals.library_calls), `${formatInteger(totals.kernel_calls)} fused kernels, ${formatInteger(totals.library_calls)} library calls`),
   ];
-  if (totals.arena_bytes !== undefined) tiles.push(tile(staged ? "Memory, the fullest rank" : "Memory, a rank", formatBytes(totals.arena_bytes), "state, saved values and scratch"));
+  if (totals.arena_bytes !== undefined) tiles.push(tile(staged ? "Memory, largest rank" : "Memory per rank", formatBytes(totals.arena_bytes), "state, saved values and scratch"));
   return make("dl", { class: "tiles" }, tiles);
 }
 

@@ -1,12 +1,12 @@
-// One renderer a section: from its data to an element.
+// One renderer per section: turns its data into an element.
 
 const chip = text => make("span", { class: "chip" }, text);
 const code = text => make("span", { class: "mono" }, text);
 
-/** How many of the same there are, where it is more than one. */
+/** A chip with the number of equal items, if above one. */
 const timesChip = count => (count > 1 ? chip(`× ${formatInteger(count)}`) : null);
 
-/** The text with the names of mesh axes in their colours; they stand in quotes, or are the whole of a list. */
+/** The text with the names of mesh axes in color. Axes are in quotes, or the items of a list. */
 function colourAxes(text, mesh, isList) {
   const colours = new Map(mesh.map((axis, i) => [axis.name, `axis-${i % 6}`]));
   const parts = isList ? text.split(/(, )/) : text.split(/("[^"]*")/);
@@ -18,7 +18,7 @@ function colourAxes(text, mesh, isList) {
 
 // ---- pipeline ------------------------------------------------------------------------------------------------------
 
-/** A picture of the data in a tree of its own: its style stays in it, and it keeps what it says under the pointer. */
+/** A picture in its own shadow tree: its style stays local, and its tooltips work. */
 function makePicture(markup, label) {
   const frame = make("div", { class: "frame picture", role: "img", "aria-label": label, tabindex: "0" });
   const picture = new DOMParser().parseFromString(markup, "image/svg+xml").documentElement;
@@ -37,7 +37,7 @@ function renderPipeline({ schedule, stages, coordinates, plan, measured }) {
     { title: "Backward, inputs", kind: "number", show: row => formatFlops(row.backward_input) },
     { title: "Backward, weights", kind: "number", show: row => formatFlops(row.backward_weight) },
     { title: "Saved", kind: "number", show: row => formatBytes(row.saved_bytes) },
-    { title: "Over the cut behind", kind: "number", show: row => (row.stage + 1 < stages.length ? formatBytes(row.cut_bytes) : "–") },
+    { title: "Sent at the cut after it", kind: "number", show: row => (row.stage + 1 < stages.length ? formatBytes(row.cut_bytes) : "–") },
     ...(measured ? PHASES.map(([phase, title]) => ({ title: `${title.replace("Backward, ", "")}, ms`, kind: "number", show: row => milliseconds(measured.stages[row.stage][phase]) })) : []),
   ];
   const coordinateColumns = [
@@ -45,17 +45,17 @@ function renderPipeline({ schedule, stages, coordinates, plan, measured }) {
     { title: "Stages", kind: "fixed", show: row => stages.filter(stage => stage.pp === row.pp).map(stage => stage.stage).join(", ") },
     { title: "Micro-batches held", kind: "number", show: row => formatInteger(plan.held[row.pp]) },
     ...(measured ? [{ title: "Held, measured", kind: "number", show: row => formatInteger(measured.held[row.pp]) }] : []),
-    { title: "Saved of them", kind: "number", show: row => formatBytes(row.saved_bytes) },
-    { title: "Memory of a rank", kind: "number", show: row => (row.arena_bytes === undefined ? "–" : formatBytes(row.arena_bytes)) },
+    { title: "Saved by them", kind: "number", show: row => formatBytes(row.saved_bytes) },
+    { title: "Memory per rank", kind: "number", show: row => (row.arena_bytes === undefined ? "–" : formatBytes(row.arena_bytes)) },
   ];
   const table = (label, columns, rows) => make("div", { class: "frame" }, makePlainTable(label, columns, rows));
   const parts = [
-    make("h3", {}, `By the plan: ${schedule}, ${percent(plan.bubble)} idle`), makePicture(plan.picture, `A step by the plan, ${percent(plan.bubble)} idle`),
+    make("h3", {}, `Planned: ${schedule}, ${percent(plan.bubble)} idle`), makePicture(plan.picture, `A planned step, ${percent(plan.bubble)} idle`),
     measured ? [
-      make("h3", {}, `As it ran: ${milliseconds(measured.makespan)} ms, ${percent(measured.bubble)} idle; the update ${milliseconds(measured.update)} ms`),
-      makePicture(measured.picture, `Step ${measured.step} of ${measured.steps} as it ran, ${percent(measured.bubble)} idle`),
+      make("h3", {}, `Measured: ${milliseconds(measured.makespan)} ms, ${percent(measured.bubble)} idle; update ${milliseconds(measured.update)} ms`),
+      makePicture(measured.picture, `Step ${measured.step} of ${measured.steps} measured, ${percent(measured.bubble)} idle`),
     ] : null,
-    make("h3", {}, "Stages, of one micro-batch"), table("stages", stageColumns, stages),
+    make("h3", {}, "Stages, per micro-batch"), table("stages", stageColumns, stages),
     make("h3", {}, "Coordinates"), table("coordinates", coordinateColumns, coordinates),
   ];
   return make("div", {}, parts.flat());
@@ -63,12 +63,12 @@ function renderPipeline({ schedule, stages, coordinates, plan, measured }) {
 
 // ---- memory --------------------------------------------------------------------------------------------------------
 
-/** What is in use over a step as an area, the variables as its floor. */
+/** Bytes in use over a step as an area, with the variables at the bottom. */
 function drawInUse(row) {
   const width = 1000, height = 120, count = row.in_use.length;
   const y = bytes => (height * (1 - bytes / row.arena_bytes)).toFixed(1);
   const steps = row.in_use.map((bytes, i) => `L${((i * width) / count).toFixed(1)} ${y(bytes)}H${(((i + 1) * width) / count).toFixed(1)}`).join("");
-  const label = `Bytes in use over a step: ${formatBytes(row.variable_bytes)} of variables, at most ${formatBytes(row.live_bytes)} in all`;
+  const label = `Bytes in use over a step: ${formatBytes(row.variable_bytes)} of variables, at most ${formatBytes(row.live_bytes)} in total`;
   const markup = `<svg class="in-use" viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" role="img">` +
     `<path class="values" d="M0 ${height}${steps}V${height}Z"/>` +
     `<path class="variables" d="M0 ${height}V${y(row.variable_bytes)}H${width}V${height}Z"/></svg>`; // numbers alone
@@ -88,7 +88,7 @@ function renderMemory(rows) {
   const parts = rows.map(row => {
     const whose = rows.length > 1 ? ` of coordinate ${row.pp}` : "";
     return [
-      make("h3", {}, `A rank${whose}: ${formatBytes(row.arena_bytes)}; at most ${formatBytes(row.live_bytes)} in use at once, in ${row.instant}${row.host_bytes ? `; and ${formatBytes(row.host_bytes)} of the host's memory, for what is offloaded` : ""}`),
+      make("h3", {}, `One rank${whose}: ${formatBytes(row.arena_bytes)}; at most ${formatBytes(row.live_bytes)} in use at once, in ${row.instant}${row.host_bytes ? `; and ${formatBytes(row.host_bytes)} of host memory for offloaded data` : ""}`),
       make("div", { class: "frame chart" }, make("div", { class: "legend" }, make("span", { class: "forward" }, "values"), make("span", { class: "rest" }, "variables")), drawInUse(row)),
       make("div", { class: "frame" }, makePlainTable(`holders${whose}`, columns, row.holders)),
     ];
@@ -107,8 +107,8 @@ function renderParameters(rows, report) {
     { title: "Shape", kind: "fixed", value: m => size(m[0].shape), show: m => formatShape(m[0].shape) },
     { title: "Type", kind: "fixed", value: m => m[0].dtype, show: m => code(m[0].dtype) },
     { title: "Sharding", kind: "fixed", value: m => m[0].sharding, show: m => colourAxes(m[0].sharding, report.mesh) },
-    { title: "On a rank", kind: "fixed", value: m => size(m[0].local), show: m => formatShape(m[0].local) },
-    { title: "Bytes a rank", kind: "number", value: m => sum(m, row => row.bytes), show: m => formatBytes(sum(m, row => row.bytes)) },
+    { title: "Shape per rank", kind: "fixed", value: m => size(m[0].local), show: m => formatShape(m[0].local) },
+    { title: "Bytes per rank", kind: "number", value: m => sum(m, row => row.bytes), show: m => formatBytes(sum(m, row => row.bytes)) },
     { title: "Why", kind: "words", value: m => common(m, row => row.why), show: m => common(m, row => row.why) },
     { title: "First used at", kind: "words", value: m => common(m, row => row.at), show: m => common(m, row => row.at) },
   ];
@@ -118,7 +118,7 @@ function renderParameters(rows, report) {
 
 // ---- collectives ---------------------------------------------------------------------------------------------------
 
-/** All places of one kind of movement; those that differ by the layer alone are one line that opens. */
+/** All locations of one collective; locations that differ only by layer share a line that unfolds. */
 function makePlaces(row) {
   const groups = groupBy(row.places, place => JSON.stringify([foldIndices(place.at), place.bytes]));
   const say = text => code(text || "unknown");
@@ -137,9 +137,9 @@ function makePlaces(row) {
 }
 
 function renderCollectives(rows, report) {
-  if (!rows) return make("p", { class: "empty" }, "This module was made by a version that kept no record of them.");
+  if (!rows) return make("p", { class: "empty" }, "This module was compiled by a version that did not record its collectives.");
   const first = m => m[0];
-  const where = row => (row.places.length === 1 ? row.places[0].at : `${row.places[0].at} and ${countOf(row.places.length - 1, "other place", "other places")}`);
+  const where = row => (row.places.length === 1 ? row.places[0].at : `${row.places[0].at} and ${countOf(row.places.length - 1, "other location", "other locations")}`);
   const columns = [
     { title: "Collective", kind: "fixed", value: m => first(m).kind, show: m => code(first(m).kind) },
     { title: "Axes", kind: "fixed", value: m => first(m).axes, show: m => colourAxes(first(m).axes, report.mesh, true) },
@@ -149,11 +149,11 @@ function renderCollectives(rows, report) {
     { title: "Where", kind: "words", value: m => first(m).places[0].at, show: m => where(first(m)) },
     { title: "Count", kind: "number", value: m => first(m).count, show: m => formatInteger(first(m).count) },
     { title: "Bytes", kind: "number", value: m => first(m).bytes, show: m => formatBytes(first(m).bytes) },
-    { title: "Bytes a step", kind: "number", value: m => first(m).bytes * first(m).times, show: m => (first(m).times ? formatBytes(first(m).bytes * first(m).times) : "–") },
+    { title: "Bytes per step", kind: "number", value: m => first(m).bytes * first(m).times, show: m => (first(m).times ? formatBytes(first(m).bytes * first(m).times) : "–") },
   ];
   const text = row => [row.kind, row.axes, row.when, row.what, row.why, ...row.places.map(place => place.at)].join(" ");
   const detail = ([row], asked) => (row.places.length > 1 ? asked || makePlaces(row) : null);
-  return new FoldTable({ label: "collectives", columns, groups: rows.map(row => [row]), text, noun: ["kind of movement", "kinds of movement"], detail }).element;
+  return new FoldTable({ label: "collectives", columns, groups: rows.map(row => [row]), text, noun: ["kind of collective", "kinds of collective"], detail }).element;
 }
 
 // ---- flops ---------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ const flopsOf = cost => (cost ? cost.contraction + cost.other : 0);
 const phaseFlops = row => sum(PHASES, ([phase]) => flopsOf(row[phase]));
 const rangeOf = rows => (rows.length > 1 ? `${rows[0].segment}–${rows[rows.length - 1].segment}` : String(rows[0].segment));
 
-/** A column a segment, its phases stacked. */
+/** One column per segment, with its phases stacked. */
 function makeChart(segments) {
   const most = Math.max(1, ...segments.map(phaseFlops));
   const column = row => make("div", { title: `${row.name}: ${formatFlops(phaseFlops(row))} flops` }, [...PHASES].reverse().map(([phase]) => {
@@ -173,7 +173,7 @@ function makeChart(segments) {
   }));
   const density = segments.length <= 24 ? "few" : segments.length <= 90 ? "some" : "";
   const largest = segments.find(row => phaseFlops(row) === most);
-  const label = `Flops of ${countOf(segments.length, "segment", "segments")}; the most, ${formatFlops(most)}, in ${largest ? largest.name : "none"}`;
+  const label = `Flops of ${countOf(segments.length, "segment", "segments")}; the maximum, ${formatFlops(most)}, in ${largest ? largest.name : "none"}`;
   const say = row => make("span", {}, `${row.segment}: ${row.name}`);
   const plot = make("div", {}, make("div", { class: `bars ${density}`, role: "img", "aria-label": label }, segments.map(column)),
     make("div", { class: "ends" }, say(segments[0]), segments.length > 1 ? say(segments[segments.length - 1]) : null));
@@ -185,7 +185,7 @@ function makeChart(segments) {
 function renderFlops({ segments, rest }) {
   const total = sum(segments, phaseFlops) + flopsOf(rest) || 1;
   const rows = segments.map(row => ({ ...row, bytes: sum(PHASES, ([phase]) => (row[phase] ? row[phase].bytes : 0)) }));
-  if (rest.bytes) rows.push({ segment: null, name: "update and what is in no segment", rest, bytes: rest.bytes });
+  if (rest.bytes) rows.push({ segment: null, name: "update and ops outside of segments", rest, bytes: rest.bytes });
   const own = row => (row.rest ? flopsOf(row.rest) : phaseFlops(row));
   const all = (m, value) => sum(m, value);
   const share = m => {
@@ -210,12 +210,12 @@ function renderFlops({ segments, rest }) {
 
 // ---- kernels -------------------------------------------------------------------------------------------------------
 
-/** add, mul × 3 */
+/** Ops with counts: "add, mul × 3". */
 function listOps(ops) {
   return groupBy(ops, op => op).map(group => (group.length > 1 ? `${group[0]} × ${group.length}` : group[0])).join(", ");
 }
 
-/** The first place, and the others behind it. */
+/** The first location, with the others folded. */
 function showPlaces(places) {
   const known = places.filter(Boolean);
   if (known.length < 2) return known[0] || "";
@@ -241,14 +241,14 @@ function renderKernels(rows, report) {
   const count = kind => ({ kind: "number", value: m => kinds(m, kind), show: m => formatInteger(kinds(m, kind)) });
   const columns = [
     { title: "Class and phase", kind: "name", value: m => m[0].function, show: m => code(m[0].function) },
-    { title: "First from", kind: "words", value: m => m[0].at, show: m => m[0].at },
+    { title: "First at", kind: "words", value: m => m[0].at, show: m => m[0].at },
     { title: "Runs", kind: "number", value: m => m[0].runs, show: m => formatInteger(m[0].runs) },
     { title: "Kernels", ...count("kernel") },
     { title: "Library", ...count("library") },
     { title: "Collectives", ...count("collective") },
-    { title: "Flops a run", kind: "number", value: m => flopsOf(m[0]), show: m => formatFlops(flopsOf(m[0])) },
-    { title: "Bytes a run", kind: "number", value: m => m[0].bytes, show: m => formatBytes(m[0].bytes) },
-    { title: "Flops a step", kind: "number", value: stepFlops, show: m => (m[0].phase === "evaluate" ? "–" : formatFlops(stepFlops(m))) },
+    { title: "Flops per run", kind: "number", value: m => flopsOf(m[0]), show: m => formatFlops(flopsOf(m[0])) },
+    { title: "Bytes per run", kind: "number", value: m => m[0].bytes, show: m => formatBytes(m[0].bytes) },
+    { title: "Flops per step", kind: "number", value: stepFlops, show: m => (m[0].phase === "evaluate" ? "–" : formatFlops(stepFlops(m))) },
   ];
   const text = row => [row.function, row.phase, row.at, ...row.items.flatMap(item => [item.kind, ...item.ops, ...item.places, ...(item.kernels || [])])].join(" ");
   const detail = ([row], asked) => (row.items.length ? asked || makeItems(row, report) : null);
@@ -268,7 +268,7 @@ function renderSegments(rows) {
   const columns = [
     { title: "Segment", kind: "fixed", value: m => m[0].segment, show: m => [rangeOf(m), timesChip(m.length)] },
     { title: "Block", kind: "name", value: m => m[0].name, show: m => code(m.length > 1 ? foldIndices(m[0].name) : m[0].name) },
-    { title: "Runs these class functions", kind: "words", value: m => m[0].functions.join(" "), show: m => code(m[0].functions.join(", ")) },
+    { title: "Class functions", kind: "words", value: m => m[0].functions.join(" "), show: m => code(m[0].functions.join(", ")) },
   ];
   return new FoldTable({ label: "segments", columns, groups: groups.map(group => group.rows), text: row => [row.segment, row.name, ...row.functions].join(" "), noun: ["segment", "segments"] }).element;
 }

@@ -1,8 +1,8 @@
-// Elements, numbers and names in words, and a table that folds, filters and sorts. What the data holds is
-// only ever set as text, never as markup.
+// Creates elements, formats numbers and names, and defines a table that folds, filters and sorts. The data is
+// always set as text, never as markup.
 "use strict";
 
-/** An element with attributes ("on..." are listeners) and children; strings become text. */
+/** Creates an element with attributes ("on..." are listeners) and children; strings become text. */
 function make(tag, attributes, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
@@ -18,7 +18,7 @@ function make(tag, attributes, ...children) {
 
 const formatInteger = number => Math.round(number).toLocaleString("en-US");
 
-/** Three digits and a unit out of `units`, each `base` times the one before. */
+/** Three digits and one of `units`, each `base` times the previous one. */
 function scale(number, base, units) {
   let unit = 0;
   while (Math.abs(number) >= base && unit + 1 < units.length) {
@@ -33,10 +33,10 @@ const formatFlops = flops => scale(flops, 1000, ["", "k", "M", "G", "T", "P", "E
 const formatShape = shape => (shape.length ? shape.join(" × ") : "scalar");
 const countOf = (number, one, many) => `${formatInteger(number)} ${number === 1 ? one : many}`;
 
-/** The places of lists in a module path become stars: blocks.3.norm (a.py:7) is blocks.*.norm (a.py:7). */
+/** Replaces list indices in a module path by stars: blocks.3.norm (a.py:7) becomes blocks.*.norm (a.py:7). */
 const foldIndices = text => text.replace(/(^|\.)\d+(?=[.\s),]|$)/g, "$1*");
 
-/** Lists of the members that have the same key, in the order of their first ones. */
+/** Groups members by key, in order of first appearance. */
 function groupBy(members, key) {
   const groups = new Map();
   for (const member of members) {
@@ -53,7 +53,7 @@ const sum = (members, value) => members.reduce((total, member) => total + value(
 
 const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
 
-/** A cell of `column`; the first column heads the row. On narrow screens its content stands beside the title. */
+/** A cell of `column`; the first column is the row's header. Narrow screens show its content next to the title. */
 function makeCell(column, isFirst, content) {
   const cell = make(isFirst ? "th" : "td", { class: column.kind, scope: isFirst ? "row" : null, "data-label": column.title });
   const inner = make("div", {}, content);
@@ -61,7 +61,7 @@ function makeCell(column, isFirst, content) {
   return cell;
 }
 
-/** A table of rows as they are. Columns: {title, kind, show(row)}. */
+/** A table with one row per item. Columns: {title, kind, show(row)}. */
 function makePlainTable(label, columns, rows) {
   const head = make("tr", {}, columns.map(column => make("th", { scope: "col", class: column.kind }, column.title)));
   const body = rows.map(row => make("tr", {}, columns.map((column, i) => makeCell(column, i === 0, column.show(row)))));
@@ -69,11 +69,11 @@ function makePlainTable(label, columns, rows) {
 }
 
 /**
- * A table of groups. Each is one row; one of several members opens to a row a member, or any to what
- * `detail(members)` makes.
- *   columns  {title, kind, value(members): to sort by, show(members): text or element, first column: text}
- *   text     what the filter looks in, of a member
- *   noun     [one, many]: what a member is called
+ * A table with one row per group. A group of several members unfolds to one row per member, and any group
+ * unfolds to the element of `detail(members)`, if given.
+ *   columns  {title, kind, value(members): sort key, show(members): text or element; first column: text}
+ *   text     the text of a member that the filter searches
+ *   noun     [singular, plural] of a member
  */
 class FoldTable {
   constructor({ label, columns, groups, text, noun, detail }) {
@@ -109,7 +109,7 @@ class FoldTable {
     return make("table", {}, make("caption", { class: "hidden" }, this.label), make("thead", {}, make("tr", {}, this.heads)), this.body);
   }
 
-  /** Up, down, and back to the model's order. */
+  /** Sorts up, then down, then restores the model's order. */
   clickHead(i) {
     if (this.sorted !== i) this.sortBy(i, Boolean(this.columns[i].kind === "number"));
     else if (this.descending === (this.columns[i].kind === "number")) this.sortBy(i, !this.descending);
