@@ -21,9 +21,9 @@ using namespace parashard::fusion;
 
 namespace {
 /// Builds the object to link. GPU kernels are separate modules, embedded in the object as bytes.
-class ProgramMaker {
+class ProgramEmitter {
 public:
-  ProgramMaker(MLIRContext *context, const CodegenOptions &options) : options(options) {
+  ProgramEmitter(MLIRContext *context, const CodegenOptions &options) : options(options) {
     Location loc = UnknownLoc::get(context);
     object = ModuleOp::create(loc);
   }
@@ -38,8 +38,8 @@ private:
   LogicalResult addImage(ModuleOp device, StringRef prefix);
   /// Records the folder in which an executable looks for libpsrt_comm_mpi.so.
   void nameRuntimeFolder();
-  KernelMaker getKernelMaker() const;
-  /// Says which libraries a portable program comes with, and what other machines must have.
+  KernelFactory getKernelFactory() const;
+  /// Prints the libraries that a portable program bundles, and the requirements on other machines.
   void remarkNeeds(const ProgramLibraries &libraries);
   LogicalResult report(llvm::Error error) {
     if (!error)
@@ -55,7 +55,7 @@ private:
 };
 } // namespace
 
-llvm::Error ProgramMaker::chooseTarget() {
+llvm::Error ProgramEmitter::chooseTarget() {
   auto [kind, name] = StringRef(options.target).split(':');
   auto host = CpuTarget::create(kind == "cpu" && !name.empty() ? name : "native");
   if (!host)
@@ -70,7 +70,7 @@ llvm::Error ProgramMaker::chooseTarget() {
   return llvm::Error::success();
 }
 
-KernelMaker ProgramMaker::getKernelMaker() const {
+KernelFactory ProgramEmitter::getKernelFactory() const {
   if (cuda)
     return [replays = cuda->replays()](auto op, auto &piece, auto &space, auto &context,
                                        auto module, auto name) {
@@ -82,9 +82,9 @@ KernelMaker ProgramMaker::getKernelMaker() const {
   };
 }
 
-LogicalResult ProgramMaker::add(ModuleOp module, StringRef prefix, StringRef kernelPrefix) {
+LogicalResult ProgramEmitter::add(ModuleOp module, StringRef prefix, StringRef kernelPrefix) {
   OwningOpRef<ModuleOp> device = ModuleOp::create(object->getLoc());
-  KernelSet kernels(cuda ? *device : *object, kernelPrefix, getKernelMaker());
+  KernelSet kernels(cuda ? *device : *object, kernelPrefix, getKernelFactory());
   std::string text;
   llvm::raw_string_ostream os(text);
   os.SetBufferSize(1 << 16); // unbuffered by default; JSON is written by the character
@@ -97,7 +97,7 @@ LogicalResult ProgramMaker::add(ModuleOp module, StringRef prefix, StringRef ker
   return cuda ? addImage(*device, prefix) : success();
 }
 
-LogicalResult ProgramMaker::addImage(ModuleOp device, StringRef prefix) {
+LogicalResult ProgramEmitter::addImage(ModuleOp device, StringRef prefix) {
   FailureOr<std::string> image = cuda->makeImage(device);
   if (failed(image))
     return failure();
@@ -113,7 +113,7 @@ LogicalResult ProgramMaker::addImage(ModuleOp device, StringRef prefix) {
   return success();
 }
 
-void ProgramMaker::nameRuntimeFolder() {
+void ProgramEmitter::nameRuntimeFolder() {
   auto folder = findRuntimeFolder();
   if (StringRef(options.output).ends_with(".so") || !folder)
     return llvm::consumeError(folder.takeError()); // linking reports the error
@@ -121,7 +121,7 @@ void ProgramMaker::nameRuntimeFolder() {
   addBytes(*object, "psrt_runtime_folder", *folder, /*withSize=*/false);
 }
 
-void ProgramMaker::remarkNeeds(const ProgramLibraries &libraries) {
+void ProgramEmitter::remarkNeeds(const ProgramLibraries &libraries) {
   std::vector<std::string> bundled;
   for (StringRef path : libraries.bundled)
     bundled.push_back(llvm::sys::path::filename(path).str());
@@ -132,7 +132,7 @@ void ProgramMaker::remarkNeeds(const ProgramLibraries &libraries) {
                       << cpu->getName() << ", " << llvm::join(libraries.needed, ", ");
 }
 
-LogicalResult ProgramMaker::link() {
+LogicalResult ProgramEmitter::link() {
   llvm::Expected<PrivateFolder> folder = PrivateFolder::create();
   if (!folder)
     return report(folder.takeError());
@@ -154,11 +154,11 @@ LogicalResult parashard::emitProgram(ModuleOp module, ModuleOp oneRank,
   MLIRContext *context = module.getContext();
   context->loadDialect<LLVM::LLVMDialect, scf::SCFDialect, arith::ArithDialect, math::MathDialect,
                        vector::VectorDialect>();
-  ProgramMaker maker(context, options);
-  if (llvm::Error error = maker.chooseTarget())
+  ProgramEmitter emitter(context, options);
+  if (llvm::Error error = emitter.chooseTarget())
     return emitError(UnknownLoc::get(context)) << llvm::toString(std::move(error));
-  if (failed(maker.add(module, "psrt_", "k")) ||
-      (oneRank && failed(maker.add(oneRank, "psrt_check_", "check_k"))))
+  if (failed(emitter.add(module, "psrt_", "k")) ||
+      (oneRank && failed(emitter.add(oneRank, "psrt_check_", "check_k"))))
     return failure();
-  return maker.link();
+  return emitter.link();
 }

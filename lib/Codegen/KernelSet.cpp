@@ -92,7 +92,7 @@ const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, const FusedContext
     if (piece.zeroFirst)
       entry->second.push_back(KernelCall());
     std::string name = makeName(prefix, names.size(), op);
-    auto calls = maker(op, piece, space, context, module, name)->emit(workspace);
+    auto calls = factory(op, piece, space, context, module, name)->emit(workspace);
     if (failed(calls))
       return nullptr;
     for (KernelCall &call : *calls) {

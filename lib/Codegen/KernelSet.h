@@ -9,15 +9,15 @@
 namespace parashard::codegen {
 
 /// Creates the emitter of a target.
-using KernelMaker = std::function<std::unique_ptr<KernelEmitter>(
+using KernelFactory = std::function<std::unique_ptr<KernelEmitter>(
     ps::FusedOp op, const fusion::Piece &piece, const fusion::IterationSpace &space,
     const FusedContext &context, mlir::ModuleOp module, llvm::StringRef name)>;
 
 class KernelSet {
 public:
   /// Adds kernels to `module` (builtin.module of llvm, scf, arith, math, vector).
-  KernelSet(mlir::ModuleOp module, llvm::StringRef prefix, KernelMaker maker)
-      : module(module), prefix(prefix), maker(std::move(maker)) {}
+  KernelSet(mlir::ModuleOp module, llvm::StringRef prefix, KernelFactory factory)
+      : module(module), prefix(prefix), factory(std::move(factory)) {}
 
   /// Returns the calls that run `op`; null after a diagnostic.
   const llvm::SmallVector<KernelCall> *get(ps::FusedOp op, const FusedContext &context);
@@ -28,7 +28,7 @@ public:
 private:
   mlir::ModuleOp module;
   std::string prefix;
-  KernelMaker maker;
+  KernelFactory factory;
   llvm::StringMap<llvm::SmallVector<KernelCall>> byText;
   std::vector<std::string> names;
   llvm::StringMap<unsigned> numbers;

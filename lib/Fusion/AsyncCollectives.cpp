@@ -86,7 +86,7 @@ static std::optional<MatmulForm> getForm(ps::ContractOp contract) {
 
 /// Returns the matmul that computes the operand of an all_reduce or reduce_scatter, if the operand
 /// has no other use.
-static std::optional<ChunkedMatmul> findMaker(Operation *collective) {
+static std::optional<ChunkedMatmul> findProducer(Operation *collective) {
   Value value = collective->getOperand(0);
   for (; isa_and_nonnull<ps::ReshapeOp>(value.getDefiningOp());
        value = value.getDefiningOp()->getOperand(0))
@@ -129,7 +129,7 @@ static std::optional<ChunkedMatmul> findUser(ps::AllGatherOp collective) {
 
 std::optional<ChunkedMatmul> fusion::findChunkedMatmul(Operation *collective) {
   if (isa<ps::AllReduceOp, ps::ReduceScatterOp>(collective))
-    return findMaker(collective);
+    return findProducer(collective);
   if (auto gather = dyn_cast<ps::AllGatherOp>(collective))
     return findUser(gather);
   return std::nullopt;
@@ -153,8 +153,8 @@ Operation *fusion::getChunkedCollective(ps::ContractOp contract) {
     return matmul && matmul->contract == contract;
   };
   for (Value operand : contract->getOperands())
-    if (Operation *maker = getRoot(operand).getDefiningOp(); isCutWith(maker))
-      return maker;
+    if (Operation *producer = getRoot(operand).getDefiningOp(); isCutWith(producer))
+      return producer;
   Operation *user = findFirstUser(contract.getResult());
   return isCutWith(user) ? user : nullptr;
 }

@@ -72,21 +72,21 @@ static void selectInsteadOfCondition(ps::WriteOp write) {
 /// the other dims.
 static void splitReduction(ps::ReduceOp reduce) {
   auto type = cast<RankedTensorType>(reduce.getOperand().getType());
-  SmallVector<int64_t> trailing, others;
+  SmallVector<int64_t> trailing, remaining;
   int64_t first = type.getRank();
   while (first > 0 && llvm::is_contained(reduce.getDims(), first - 1))
     trailing.insert(trailing.begin(), --first);
   for (int64_t dim : reduce.getDims())
     if (dim < first)
-      others.push_back(dim);
-  if (trailing.empty() || others.empty())
+      remaining.push_back(dim);
+  if (trailing.empty() || remaining.empty())
     return;
   OpBuilder b(reduce);
   auto inner =
       ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), reduce.getOperand(), trailing);
   ps::copyMarks(reduce, inner);
   auto outer =
-      ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), inner.getResult(), others);
+      ps::ReduceOp::create(b, reduce.getLoc(), reduce.getKind(), inner.getResult(), remaining);
   ps::copyMarks(reduce, outer);
   reduce.getResult().replaceAllUsesWith(outer.getResult());
   reduce.erase();

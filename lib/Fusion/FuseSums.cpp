@@ -57,8 +57,8 @@ static Operation *findPosition(ps::ContractOp contract, ps::ReduceOp reduce) {
   if (contract->isBeforeInBlock(reduce))
     return contract;
   bool isAvailable = llvm::all_of(contract->getOperands(), [&](Value operand) {
-    Operation *maker = operand.getDefiningOp();
-    return !maker || maker->isBeforeInBlock(reduce);
+    Operation *producer = operand.getDefiningOp();
+    return !producer || producer->isBeforeInBlock(reduce);
   });
   bool isLate = llvm::all_of(reduce->getUsers(),
                              [&](Operation *user) { return contract->isBeforeInBlock(user); });

@@ -117,7 +117,7 @@ bool IterationSpace::pull(Value value, Index index, Access &access) {
     if (auto own = computed.find(value); own != computed.end()) {
       for (auto [mine, asked] : llvm::zip_equal(own->second, index))
         if (!isPure(asked) || !factors.unify(mine.factors, asked.factors))
-          return fail("a value is used in two ways");
+          return fail("a value is read at two different indices");
       break;
     }
     Index operand;
@@ -262,7 +262,7 @@ bool IterationSpace::chooseColumns() {
       continue;
     FactorList columns = columnsOf(op, space->second, factors);
     if (known && columns != columnLeaves)
-      return fail("rows of two kinds");
+      return fail("ops need different columns");
     columnLeaves = columns;
     known = true;
   }
@@ -504,11 +504,11 @@ bool IterationSpace::checkOutputs() {
           order.append(groups[i].begin(), groups[i].end());
         }
       if (order != own)
-        return fail("a sum over rows that is moved");
+        return fail("a sum over rows has reordered dims");
       bool isWhole =
           llvm::all_of(output.value.index, [](const DimIndex &dim) { return isPure(dim); });
       if (!isWhole || !isContiguous(output.buffer, kept, sizes))
-        return fail("a sum over rows of which a part is taken, or that is a part");
+        return fail("a sum over rows is sliced, or is a part of an output");
     }
     for (size_t i = 0; i + 1 < groups.size(); ++i)
       for (unsigned leaf : groups[i])
@@ -524,7 +524,7 @@ bool IterationSpace::isCountable() {
   int64_t count = 1;
   for (unsigned leaf : leaves)
     if (llvm::MulOverflow(count, factors.getSize(leaf), count))
-      return fail("more iterations than 64 bits count");
+      return fail("the number of iterations exceeds 64 bits");
   return true;
 }
 

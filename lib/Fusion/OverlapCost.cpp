@@ -18,8 +18,8 @@ double getOverlapTime(const MachineFigures &machine, const OverlapCase &overlap,
   double slower = (rows / double(count) + machine.halfRows) / (rows + machine.halfRows);
   double matmul = overlap.matmul * slower,
          collective = overlap.transfer / double(count) + machine.latency;
-  double both = matmul + collective - machine.beside * std::min(matmul, collective);
-  double hidden = machine.beside * std::min(overlap.independent, collective);
+  double both = matmul + collective - machine.overlap * std::min(matmul, collective);
+  double hidden = machine.overlap * std::min(overlap.independent, collective);
   return matmul + double(count - 1) * both + collective - hidden;
 }
 

@@ -17,7 +17,7 @@ struct MachineFigures {
   double halfRows = 0;    ///< rows at which a matmul has half the rate of a large one
   /// The share of a collective that does not slow down a concurrent matmul. 0 if the cores that
   /// multiply also move and add the communicated data.
-  double beside = 0;
+  double overlap = 0;
   /// Bytes per second between device and host, in each direction.
   double host = 0;
 };

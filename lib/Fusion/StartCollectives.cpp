@@ -112,7 +112,7 @@ private:
   }
 
   /// Returns the seconds of the ops between a collective and the first use of its result.
-  double getTimeBeside(Operation *collective) const {
+  double getTimeBetween(Operation *collective) const {
     double time = 0;
     Operation *user = getFirstUser(collective);
     for (Operation *op = collective->getNextNode(); op && op != user; op = op->getNextNode())
@@ -126,7 +126,7 @@ private:
     if (isFixed || !user || !isWorthStarting())
       return;
     double missing =
-        times.getTransferTime(collective) + machine.latency - getTimeBeside(collective);
+        times.getTransferTime(collective) + machine.latency - getTimeBetween(collective);
     for (Operation *op = collective->getPrevNode(), *next; op && missing > 0; op = next) {
       next = op->getPrevNode();
       if (movesData(op) || usesAwaited(op, op))
@@ -172,10 +172,10 @@ private:
   /// depends on other ops there, or on the op at `position`.
   bool collectViews(Operation *op, Operation *position, SmallVectorImpl<Operation *> &group) const {
     for (Value operand : op->getOperands()) {
-      Operation *maker = operand.getDefiningOp();
-      if (!maker || maker->isBeforeInBlock(position) || llvm::is_contained(group, maker))
+      Operation *producer = operand.getDefiningOp();
+      if (!producer || producer->isBeforeInBlock(position) || llvm::is_contained(group, producer))
         continue;
-      if (!isView(maker) || !collectViews(maker, position, group))
+      if (!isView(producer) || !collectViews(producer, position, group))
         return false;
     }
     group.push_back(op);
@@ -198,8 +198,8 @@ private:
   static bool usesAwaited(ArrayRef<Operation *> ops, Operation *user) {
     for (Operation *op : ops)
       for (Value operand : op->getOperands())
-        if (Operation *maker = getRoot(operand).getDefiningOp();
-            maker && movesData(maker) && findFirstUser(maker->getResult(0)) == user)
+        if (Operation *producer = getRoot(operand).getDefiningOp();
+            producer && movesData(producer) && findFirstUser(producer->getResult(0)) == user)
           return true;
     return false;
   }
@@ -212,21 +212,21 @@ private:
       return matmul->size % forced == 0 ? forced : 1;
     OverlapCase overlap{times.getTime(matmul->contract),
                         matmul->form.batch[0] * matmul->form.batch[1] * matmul->form.m,
-                        times.getTransferTime(collective), getTimeBeside(collective)};
+                        times.getTransferTime(collective), getTimeBetween(collective)};
     return chooseChunks(machine, overlap, matmul->size);
   }
 
   /// Returns true if starting pays off: some op computes before the first use.
-  bool hasWorkBeside(Operation *collective) const {
-    return isWorthStarting() && getTimeBeside(collective) > 0;
+  bool hasWorkBetween(Operation *collective) const {
+    return isWorthStarting() && getTimeBetween(collective) > 0;
   }
   /// Returns true if starting early hides something, or is forced.
-  bool isWorthStarting() const { return forced > 0 || machine.beside > 0; }
+  bool isWorthStarting() const { return forced > 0 || machine.overlap > 0; }
 
   void start(Operation *collective) {
     Operation *user = getFirstUser(collective);
     int64_t chunks = user ? chooseChunkCount(collective) : 1;
-    if (!user || (chunks == 1 && !hasWorkBeside(collective)))
+    if (!user || (chunks == 1 && !hasWorkBetween(collective)))
       return;
     SmallVector<Operation *> views;
     collectViewsBefore(collective, user, views);

@@ -220,10 +220,10 @@ MemoryPlan placeByFirstFit(llvm::ArrayRef<Lifetime> buffers) {
   constexpr size_t kMostCompared = 8000;
   int64_t enough = getLargestSum(buffers) / 200 * 201;
   MemoryPlan best = placeByBirth(buffers);
-  for (auto place : {placeByDeath, placeBySize, placeByArea, placeByStay}) {
-    if (best.bytes <= enough || (place != placeByDeath && buffers.size() > kMostCompared))
+  for (auto method : {placeByDeath, placeBySize, placeByArea, placeByStay}) {
+    if (best.bytes <= enough || (method != placeByDeath && buffers.size() > kMostCompared))
       break;
-    if (MemoryPlan other = place(buffers); other.bytes < best.bytes)
+    if (MemoryPlan other = method(buffers); other.bytes < best.bytes)
       best = std::move(other);
   }
   return OrderSearch(buffers, std::move(best)).run(enough);

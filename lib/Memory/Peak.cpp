@@ -20,16 +20,16 @@ using namespace parashard::fusion;
 
 namespace {
 /// Returns the op that produces a buffer of a program, looking into class functions.
-Operation *findMaker(const Buffer &buffer, SymbolTable &symbols) {
+Operation *findProducer(const Buffer &buffer, SymbolTable &symbols) {
   auto run = dyn_cast<rank::RunOp>(buffer.op);
   if (!run || buffer.result < 0)
     return buffer.op;
   auto callee = symbols.lookup<func::FuncOp>(run.getCallee());
   Value value = callee.getBody().front().getTerminator()->getOperand(buffer.result);
-  Operation *maker = value.getDefiningOp();
-  while (maker && isView(maker) && maker->getOperand(0).getDefiningOp())
-    maker = maker->getOperand(0).getDefiningOp();
-  return maker ? maker : buffer.op;
+  Operation *producer = value.getDefiningOp();
+  while (producer && isView(producer) && producer->getOperand(0).getDefiningOp())
+    producer = producer->getOperand(0).getDefiningOp();
+  return producer ? producer : buffer.op;
 }
 
 /// Returns "backward_input of blocks.5 (blocks.backward_input), micro-batch 3".
@@ -122,16 +122,16 @@ private:
 
   void addTo(llvm::MapVector<std::pair<Operation *, int>, MemoryHolder> &alike,
              const Buffer &buffer) {
-    Operation *maker = findMaker(buffer, symbols);
-    MemoryHolder &holder = alike[{maker, buffer.result}];
+    Operation *producer = findProducer(buffer, symbols);
+    MemoryHolder &holder = alike[{producer, buffer.result}];
     holder.count += 1;
     holder.bytes += buffer.lifetime.bytes;
     if (holder.count > 1)
       return;
     auto run = dyn_cast<rank::RunOp>(buffer.op);
     holder.kind = buffer.result < 0 ? "scratch" : "value";
-    holder.what = run ? run.getCallee().str() : buffer.op->getName().stripDialect().str();
-    holder.at = ps::describeLocation(maker->getLoc());
+    holder.name = run ? run.getCallee().str() : buffer.op->getName().stripDialect().str();
+    holder.at = ps::describeLocation(producer->getLoc());
   }
 
   /// Returns the segment and micro-batch of a run; nullopt if either is missing.
@@ -195,7 +195,7 @@ std::string parashard::explainMemory(ModuleOp module) {
     std::vector<std::vector<std::string>> rows = {{"bytes", "count", "kind", "what", "first at"}};
     for (const MemoryHolder &holder : llvm::ArrayRef(peak.holders).take_front(most))
       rows.push_back({ps::formatBytes(holder.bytes), std::to_string(holder.count), holder.kind,
-                      holder.what, holder.at});
+                      holder.name, holder.at});
     ps::printTable(rows, os);
   }
   return text;

@@ -12,7 +12,7 @@ namespace parashard {
 /// Buffers of one kind that one op of one class produces.
 struct MemoryHolder {
   std::string kind;  ///< parameter, gradient, ...; value, scratch
-  std::string what;  ///< name of a variable, or of the producer of a value
+  std::string name;  ///< name of a variable, or of the producer of a value
   std::string at;    ///< model source location of the first buffer
   int64_t count = 0; ///< buffers
   int64_t bytes = 0; ///< total of all buffers

@@ -312,7 +312,7 @@ private:
            "largest holders in "
         << least.instant << " are";
     for (auto [i, holder] : llvm::enumerate(llvm::ArrayRef(least.holders).take_front(most)))
-      error << (i ? ", " : " ") << holder.kind << " " << holder.what << " ("
+      error << (i ? ", " : " ") << holder.kind << " " << holder.name << " ("
             << ps::formatBytes(holder.bytes) << ")";
     return error << "; increase the budget, or reduce memory: more micro-batches of fewer "
                     "samples, --zero, or more ranks in --mesh (tensor parallel, stages)";

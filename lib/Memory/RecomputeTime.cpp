@@ -30,7 +30,7 @@ std::string parashard::describeRecompute(func::FuncOp function) {
         some.insert(*segment);
     }
   }
-  return llvm::formatv("{0} of {1} layers compute something again, which adds {2:f1} % to a "
+  return llvm::formatv("{0} of {1} layers recompute ops, which adds {2:f1} % to a "
                        "micro-batch by the cost interface",
                        some.size(), all.size(), 100.0 * again / std::max<int64_t>(first, 1));
 }

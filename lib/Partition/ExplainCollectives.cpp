@@ -55,8 +55,8 @@ static ExplainedCollective fromAttribute(DictionaryAttr row) {
   auto places = row.getAs<ArrayAttr>("places");
   auto bytes = row.getAs<DenseI64ArrayAttr>("bytes");
   if (places && bytes && places.size() == size_t(bytes.size()))
-    for (auto [place, size] : llvm::zip_equal(places, bytes.asArrayRef()))
-      if (auto text = dyn_cast<StringAttr>(place)) {
+    for (auto [location, size] : llvm::zip_equal(places, bytes.asArrayRef()))
+      if (auto text = dyn_cast<StringAttr>(location)) {
         result.places.push_back(text.str());
         result.bytes.push_back(size);
       }
@@ -101,12 +101,14 @@ std::string getWhen(Operation *op) {
 
 ExplainedCollective describeCollective(Operation *op) {
   auto cause = op->getAttrOfType<ArrayAttr>(kCauseMark);
-  auto say = [&](unsigned i) { return cause ? cast<StringAttr>(cause[i]).str() : "not recorded"; };
+  auto getText = [&](unsigned i) {
+    return cause ? cast<StringAttr>(cause[i]).str() : "not recorded";
+  };
   return {op->getName().stripDialect().str(),
           joinAxes(op->getAttrOfType<ArrayAttr>("axes")),
           getWhen(op),
-          say(0),
-          say(1),
+          getText(0),
+          getText(1),
           {describeLocation(op->getLoc())},
           {getByteSize(cast<RankedTensorType>(op->getOperand(0).getType()))}};
 }

@@ -56,7 +56,7 @@ public:
     for (Operation &op : function.getBody().front())
       if (failed(partition(&op)))
         return local.erase(), failure();
-    giveReshardsTheMarksOfTheirUsers();
+    moveReshardsToUsers();
     eraseUnused();
     symbols.remove(function);
     function.erase();
@@ -190,29 +190,30 @@ private:
     StringRef verb = isa<ReadOp>(current)    ? "read"
                      : isa<WriteOp>(current) ? "write"
                                              : "accumulation";
-    builder->because(stringifyVariableKind(variable.getKind()) + " " + verb,
-                     from.getPartial().empty() ? "the variable has another sharding"
-                                               : "sums of parts of the batch");
+    builder->setReshardCause(stringifyVariableKind(variable.getKind()) + " " + verb,
+                             from.getPartial().empty() ? "the variable has another sharding"
+                                                       : "sums of parts of the batch");
   }
 
   void explainOperand(Value value, ShardingAttr from, ShardingAttr wanted) {
     if (held[value].gathered)
-      return builder->because("parameter read", "its shards are gathered by each run that uses it");
+      return builder->setReshardCause("parameter read", "each run that uses it gathers its shards");
     if (VariableOp variable = findVariable(current))
       return explainVariable(variable, from);
     if (isa<func::ReturnOp>(current))
-      return builder->because("result of the function", "the result has this sharding");
+      return builder->setReshardCause("result of the function", "the result has this sharding");
     unsigned operand = llvm::find(current->getOperands(), value) - current->operand_begin();
-    builder->because("operand " + Twine(operand) + " of " + current->getName().getStringRef(),
-                     "the op runs with " + describe(wanted));
+    builder->setReshardCause("operand " + Twine(operand) + " of " +
+                                 current->getName().getStringRef(),
+                             "the op runs with " + describe(wanted));
   }
 
   void explainResult(ShardingAttr from) {
     if (VariableOp variable = findVariable(current))
       return explainVariable(variable, from);
-    builder->because("result of " + current->getName().getStringRef(),
-                     from.getPartial().empty() ? "its users need this sharding"
-                                               : "a summed dim is split");
+    builder->setReshardCause("result of " + current->getName().getStringRef(),
+                             from.getPartial().empty() ? "its users need this sharding"
+                                                       : "a summed dim is split");
   }
 
   //===--- ops ---===//
@@ -350,7 +351,7 @@ private:
 
   /// Moves each resharding to the first run that uses it; so far it has the marks of the first op
   /// in program order that uses it.
-  void giveReshardsTheMarksOfTheirUsers() {
+  void moveReshardsToUsers() {
     for (Operation *op : llvm::reverse(reshardOps)) {
       Operation *first = nullptr;
       for (Operation *user : op->getUsers()) {
@@ -383,7 +384,8 @@ private:
 
 LogicalResult partitionFunction(func::FuncOp function, MeshOp mesh, SymbolTable &symbols) {
   if (!function.getBody().hasOneBlock())
-    return function.emitOpError("has several blocks; only straight-line functions are partitioned");
+    return function.emitOpError(
+        "has several blocks; only functions with one block can be partitioned");
   return FunctionPartitioner(function, mesh, symbols).run();
 }
 

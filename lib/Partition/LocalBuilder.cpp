@@ -17,12 +17,12 @@ LocalBuilder::LocalBuilder(const MeshShape &mesh, Block *block)
 void LocalBuilder::serve(Operation *newOp, const OpSharding *newSharding) {
   op = newOp;
   sharding = newSharding;
-  what.clear();
+  subject.clear();
 }
 
-void LocalBuilder::because(const Twine &newWhat, const Twine &newWhy) {
-  what = newWhat.str();
-  why = newWhy.str();
+void LocalBuilder::setReshardCause(const Twine &newSubject, const Twine &newReason) {
+  subject = newSubject.str();
+  reason = newReason.str();
 }
 
 void LocalBuilder::notifyOperationInserted(Operation *inserted, InsertPoint) {
@@ -33,9 +33,9 @@ void LocalBuilder::notifyOperationInserted(Operation *inserted, InsertPoint) {
   inserted->removeAttr(kReasonMark);
   if (!isCollective(inserted))
     return;
-  if (what.empty())
-    because("inside " + op->getName().getStringRef(), "its shards are combined");
-  setCause(inserted, what, why);
+  if (subject.empty())
+    setReshardCause("inside " + op->getName().getStringRef(), "its shards are combined");
+  setCause(inserted, subject, reason);
 }
 
 RankedTensorType LocalBuilder::getOperandType(unsigned i) const {

@@ -16,7 +16,7 @@ public:
   /// Starts building local ops for `op`, which runs with `sharding` (null: no sharding rule).
   void serve(mlir::Operation *op, const OpSharding *sharding);
   /// Sets the cause recorded on the collectives that follow, until the next call of `serve`.
-  void because(const llvm::Twine &newWhat, const llvm::Twine &newWhy);
+  void setReshardCause(const llvm::Twine &newSubject, const llvm::Twine &newReason);
 
   mlir::Location getLoc() const override { return op->getLoc(); }
   ShardingAttr getOperandSharding(unsigned i) const override { return sharding->operands[i]; }
@@ -63,7 +63,7 @@ private:
   const MeshShape &mesh;
   mlir::Operation *op = nullptr;
   const OpSharding *sharding = nullptr;
-  std::string what, why;
+  std::string subject, reason;
   llvm::DenseSet<std::pair<mlir::Value, unsigned>> zeroPadded;
 };
 

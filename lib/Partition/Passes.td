@@ -80,8 +80,7 @@ def VerifyPartitionedPass : Pass<"ps-verify-partitioned", "::mlir::ModuleOp"> {
   let description = [{
     - (partitioned_c1) a class function carries its phase and the number of results that it saves.
     - (partitioned_c2) a class function names no variable.
-    - (partitioned_c3) a stage function holds only runs, reads, data movement of what was read, and
-      collectives.
+    - (partitioned_c3) a stage function holds only runs, reads, movement ops, and collectives.
     - (partitioned_c4) collectives name axes of the mesh.
     - (partitioned_c5) no tensor is split or partial over the pipeline axis.
     - (partitioned_c6) over the pipeline axis, only an `all_reduce` over that axis alone is valid,

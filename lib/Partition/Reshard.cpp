@@ -34,8 +34,8 @@ std::set<int64_t> getBorders(const Split &split) {
 /// not nest. Example: [2, 12] and [6, 4] give [2, 3, 4].
 SmallVector<int64_t> getCommonSizes(const Split &a, const Split &b) {
   std::set<int64_t> borders = getBorders(a);
-  std::set<int64_t> others = getBorders(b);
-  borders.insert(others.begin(), others.end());
+  std::set<int64_t> ofB = getBorders(b);
+  borders.insert(ofB.begin(), ofB.end());
   SmallVector<int64_t> sizes;
   int64_t before = 1;
   for (int64_t border : borders) {
@@ -109,7 +109,7 @@ private:
   //===--- the expanded tensor ---===//
 
   /// Splits every dim into factors. A dim whose two factorings do not nest is gathered under its
-  /// current factors and split anew later (`unmatched`).
+  /// current factors and split again later (`unmatched`).
   void readDims() {
     for (auto [dim, pair] : llvm::enumerate(llvm::zip(fromSplits, toSplits))) {
       const auto &[a, b] = pair;
@@ -313,10 +313,10 @@ private:
   void refactorUnmatchedDims() {
     for (auto [first, count, dim] : llvm::reverse(unmatched)) {
       factors.erase(factors.begin() + first, factors.begin() + first + count);
-      SmallVector<Factor> anew;
+      SmallVector<Factor> replacement;
       for (const SubFactor &factor : toSplits[dim])
-        anew.push_back({factor.size, {}, factor.axes});
-      factors.insert(factors.begin() + first, anew.begin(), anew.end());
+        replacement.push_back({factor.size, {}, factor.axes});
+      factors.insert(factors.begin() + first, replacement.begin(), replacement.end());
     }
     reshapeTo(getFactorShape());
   }

@@ -18,7 +18,7 @@ template <typename Op> Op marked(Operation *from, Op op) {
 }
 
 /// Copies the cause of the replaced collective to its replacement.
-template <typename Op> Op becauseOf(Operation *from, Op op) {
+template <typename Op> Op withCauseOf(Operation *from, Op op) {
   if (Attribute cause = from->getDiscardableAttr(kCauseMark))
     op->setDiscardableAttr(kCauseMark, cause);
   return op;
@@ -73,7 +73,7 @@ struct ScatterSlicedSum : OpRewritePattern<ShardSliceOp> {
     auto scatter =
         ReduceScatterOp::create(rewriter, reduce.getLoc(), slice.getType(), reduce.getKind(),
                                 reduce.getOperand(), slice.getAxes(), slice.getDim());
-    rewriter.replaceOp(slice, becauseOf(reduce, marked(slice, scatter)));
+    rewriter.replaceOp(slice, withCauseOf(reduce, marked(slice, scatter)));
     return success();
   }
 
@@ -98,7 +98,7 @@ struct SumOnce : OpRewritePattern<AddOp> {
                                          rhs.getOperand()));
     auto reduce = AllReduceOp::create(rewriter, lhs.getLoc(), add.getType(), ReductionKind::Sum,
                                       sum, lhs.getAxes());
-    rewriter.replaceOp(add, becauseOf(lhs, marked(add, reduce)));
+    rewriter.replaceOp(add, withCauseOf(lhs, marked(add, reduce)));
     return success();
   }
 };
@@ -144,7 +144,7 @@ struct GatherQuantized : OpRewritePattern<AllGatherOp> {
                                            scale, ArrayRef<int64_t>()));
     Value result =
         marked(gather, DequantizeOp::create(rewriter, loc, type,
-                                            becauseOf(gather, marked(gather, whole)), scales));
+                                            withCauseOf(gather, marked(gather, whole)), scales));
     rewriter.replaceOp(gather, result);
     return success();
   }

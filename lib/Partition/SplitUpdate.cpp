@@ -14,7 +14,7 @@ using namespace mlir;
 namespace parashard::ps {
 
 //===----------------------------------------------------------------------===//
-// Which stages use which variables
+// Uses of variables
 //===----------------------------------------------------------------------===//
 
 StageVariables::StageVariables(ModuleOp module, ArrayRef<func::FuncOp> functions)

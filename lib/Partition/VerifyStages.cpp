@@ -53,7 +53,7 @@ public:
 
 private:
   /// A value that crosses stages: the function that returns it, and its index among the results.
-  struct Given {
+  struct Sent {
     func::FuncOp function;
     unsigned result;
   };
@@ -69,7 +69,7 @@ private:
       auto value = function.getResultAttrOfType<IntegerAttr>(i, rank::kValueMark);
       if (!value)
         continue;
-      auto [known, isNew] = given.try_emplace(value.getInt(), Given{function, i});
+      auto [known, isNew] = sent.try_emplace(value.getInt(), Sent{function, i});
       if (isNew)
         continue;
       InFlightDiagnostic error = function.emitOpError("(partitioned_c8) sends value ")
@@ -87,8 +87,8 @@ private:
           function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), rank::kValueMark);
       if (!value)
         continue;
-      auto known = given.find(value.getInt());
-      if (known == given.end() || known->second.function == function)
+      auto known = sent.find(value.getInt());
+      if (known == sent.end() || known->second.function == function)
         return function.emitOpError("(partitioned_c8) receives value ")
                << value.getInt() << " as argument " << argument.getArgNumber()
                << ", but no other stage sends it";
@@ -124,10 +124,10 @@ private:
     auto mark = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), rank::kValueMark);
     if (!mark)
       return 0;
-    Given source = given.at(mark.getInt());
+    Sent source = sent.at(mark.getInt());
     Operation *end = source.function.getBody().front().getTerminator();
-    Operation *made = end->getOperand(source.result).getDefiningOp();
-    return made ? getPart(made) : 0;
+    Operation *producer = end->getOperand(source.result).getDefiningOp();
+    return producer ? getPart(producer) : 0;
   }
 
   LogicalResult verifyOrderOfPhases(func::FuncOp function) {
@@ -208,7 +208,7 @@ private:
       auto value = argument ? function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
                                                                      rank::kValueMark)
                             : IntegerAttr();
-      if (value && !isGiven(given.at(value.getInt())))
+      if (value && !isSent(sent.at(value.getInt())))
         return false;
     }
     auto reduction = joined.find(op);
@@ -222,10 +222,10 @@ private:
     Operation *at = next.at(op->getParentOp());
     return !at || op->isBeforeInBlock(at);
   }
-  bool isGiven(Given value) {
+  bool isSent(Sent value) {
     Operation *end = value.function.getBody().front().getTerminator();
-    Operation *made = end->getOperand(value.result).getDefiningOp();
-    return !made || isOver(made);
+    Operation *producer = end->getOperand(value.result).getDefiningOp();
+    return !producer || isOver(producer);
   }
 
   LogicalResult runToEnds() {
@@ -250,7 +250,7 @@ private:
   StringAttr axis;
   int64_t count; ///< number of functions
   std::map<int64_t, func::FuncOp> functions;
-  std::map<int64_t, Given> given;
+  std::map<int64_t, Sent> sent;
   std::map<std::pair<Members, int64_t>, Reduction> reductions; ///< by members and issue order
   llvm::DenseMap<Operation *, const Reduction *> joined;
   llvm::DenseMap<Operation *, Operation *> next; ///< next op of each function; null at its end

@@ -13,23 +13,23 @@ namespace {
 /// The weight that all ranks together can take, for models in which most layers are equal blocks. A
 /// rank without any of the other layers takes a multiple of a block's weight. A rank with some of
 /// them takes a multiple plus their sum.
-/// Example: blocks of weight 4 and one head of weight 3 on 2 ranks. With a load of at most 9, one
-/// rank takes 8 and the rank with the head takes 7, so the capacity is 15.
+/// Example: blocks of weight 4 and one head of weight 3 on 2 ranks. With a load of at most 7, the
+/// rank with the head takes 4 + 3 and the other rank takes 4, so the capacity is 11.
 class Capacity {
 public:
   Capacity(ArrayRef<int64_t> weights, int64_t ranks) : ranks(ranks), block(findBlock(weights)) {
     for (int64_t weight : weights)
       if (weight % block != 0)
-        addOther(weight);
+        addIrregular(weight);
   }
 
   __int128 get(int64_t load) const {
     int64_t most = fill(load, 0);
     for (int64_t remainder : remainders)
       most = std::max(most, fill(load, remainder));
-    int64_t withOthers = std::min(others, ranks);
-    return __int128(mostRemainders < remainders.size() ? load : most) * withOthers +
-           __int128(fill(load, 0)) * (ranks - withOthers);
+    int64_t withIrregular = std::min(irregular, ranks);
+    return __int128(mostRemainders < remainders.size() ? load : most) * withIrregular +
+           __int128(fill(load, 0)) * (ranks - withIrregular);
   }
 
 private:
@@ -46,8 +46,8 @@ private:
     return most == counts.end() ? 1 : most->first;
   }
 
-  void addOther(int64_t weight) {
-    ++others;
+  void addIrregular(int64_t weight) {
+    ++irregular;
     if (remainders.size() > mostRemainders)
       return;
     int64_t own = weight % block;
@@ -63,7 +63,7 @@ private:
   }
 
   int64_t ranks, block;
-  int64_t others = 0;             ///< layers whose weight is not a multiple of a block
+  int64_t irregular = 0;          ///< layers whose weight is not a multiple of a block
   std::set<int64_t> remainders{}; ///< of sums of such layers; beyond mostRemainders, any
 };
 

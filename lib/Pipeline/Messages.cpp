@@ -31,22 +31,22 @@ bool doesWork(const Task &task, Work work) {
 //===----------------------------------------------------------------------===//
 
 StageValues::StageValues(ArrayRef<func::FuncOp> functions)
-    : makes(functions.size()), needs(functions.size()) {
+    : outputs(functions.size()), inputs(functions.size()) {
   for (auto [stage, of] : llvm::enumerate(functions)) {
     func::FuncOp function = of;
     Operation *end = function.getBody().front().getTerminator();
     for (auto [i, value] : llvm::enumerate(end->getOperands()))
       if (auto number = function.getResultAttrOfType<IntegerAttr>(i, rank::kValueMark)) {
         Work work = value.getDefiningOp() ? getWork(value.getDefiningOp()) : Work::Forward;
-        made[number.getInt()] = {int64_t(stage), work, value.getType()};
-        makes[stage].push_back({work, number.getInt()});
+        produced[number.getInt()] = {int64_t(stage), work, value.getType()};
+        outputs[stage].push_back({work, number.getInt()});
       }
     for (BlockArgument argument : function.getArguments())
       if (auto number =
               function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), rank::kValueMark))
         for (Operation *user : argument.getUsers())
-          if (ByWork need{getWork(user), number.getInt()}; !llvm::is_contained(needs[stage], need))
-            needs[stage].push_back(need);
+          if (ByWork need{getWork(user), number.getInt()}; !llvm::is_contained(inputs[stage], need))
+            inputs[stage].push_back(need);
   }
 }
 
@@ -58,11 +58,11 @@ template <typename List> static SmallVector<int64_t> select(const List &list, co
   return result;
 }
 
-SmallVector<int64_t> StageValues::getMadeBy(int64_t stage, const Task &task) const {
-  return select(makes[stage], task);
+SmallVector<int64_t> StageValues::getProducedBy(int64_t stage, const Task &task) const {
+  return select(outputs[stage], task);
 }
 SmallVector<int64_t> StageValues::getNeededBy(int64_t stage, const Task &task) const {
-  return select(needs[stage], task);
+  return select(inputs[stage], task);
 }
 
 //===----------------------------------------------------------------------===//
@@ -106,13 +106,14 @@ private:
   /// Adds the messages that a coordinate sends, in the order of its tasks.
   void addSent(int64_t from) {
     for (auto [index, task] : llvm::enumerate(table.rows[from]))
-      for (int64_t value : values.getMadeBy(getStage(from, task), task))
+      for (int64_t value : values.getProducedBy(getStage(from, task), task))
         for (int64_t to = 0; to < table.placement.ranks; ++to) {
           auto use = uses[to].find({value, task.microBatch});
           if (to == from || use == uses[to].end())
             continue;
-          const StageValues::Made &made = values.getMade(value);
-          Message message{value, task.microBatch, from, to, made.work == Work::Forward, made.type};
+          const StageValues::Produced &produced = values.getProduced(value);
+          Message message{value,        task.microBatch, from, to, produced.work == Work::Forward,
+                          produced.type};
           message.sent = index;
           message.used = use->second;
           queues[message.getQueue()].push_back(messages.size());

@@ -19,20 +19,20 @@ public:
   /// Takes the stage functions in order of stages.
   explicit StageValues(llvm::ArrayRef<mlir::func::FuncOp> functions);
 
-  struct Made {
+  struct Produced {
     int64_t stage;
     schedules::Work work;
     mlir::Type type;
   };
-  const Made &getMade(int64_t value) const { return made.at(value); }
+  const Produced &getProduced(int64_t value) const { return produced.at(value); }
   /// Returns the numbers of the values that a task on a stage sends, and of those that it receives.
-  llvm::SmallVector<int64_t> getMadeBy(int64_t stage, const schedules::Task &task) const;
+  llvm::SmallVector<int64_t> getProducedBy(int64_t stage, const schedules::Task &task) const;
   llvm::SmallVector<int64_t> getNeededBy(int64_t stage, const schedules::Task &task) const;
 
 private:
   using ByWork = std::pair<schedules::Work, int64_t>; ///< work and value number
-  std::map<int64_t, Made> made;
-  std::vector<llvm::SmallVector<ByWork>> makes, needs; ///< by stage, in order
+  std::map<int64_t, Produced> produced;
+  std::vector<llvm::SmallVector<ByWork>> outputs, inputs; ///< by stage, in order
 };
 
 /// One value of one micro-batch, sent from one pipeline coordinate to another.

@@ -127,13 +127,13 @@ private:
   /// Returns the ops between which a value can be away. The value is received or produced by
   /// forward, and a backward run uses it again after other runs. Returns nullopt if there are none.
   std::optional<Between> findBetween(OpResult value) const {
-    Operation *maker = value.getOwner();
-    if (!isa<rank::RecvOp>(maker) && getPhase(maker) != Phase::Forward)
+    Operation *producer = value.getOwner();
+    if (!isa<rank::RecvOp>(producer) && getPhase(producer) != Phase::Forward)
       return std::nullopt;
-    Between between{getEnd(maker), ops.size()};
+    Between between{getEnd(producer), ops.size()};
     for (Operation *user : value.getUsers()) {
       if (!isa<rank::RunOp, rank::SendOp>(user) ||
-          sections[numbers.lookup(user)] != sections[numbers.lookup(maker)])
+          sections[numbers.lookup(user)] != sections[numbers.lookup(producer)])
         return std::nullopt;
       if (isBackwardRun(user))
         between.second = std::min(between.second, numbers.lookup(user));

@@ -133,7 +133,7 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
     - (scheduled_c2) results of a started collective are used after its wait.
     - (scheduled_c3) entries of a queue are waited for in the order in which they were started.
     - (scheduled_c4) no stage function remains.
-    - (scheduled_c5) an input of a micro-batch is read with one sharding and type, by one op.
+    - (scheduled_c5) an input of a micro-batch is read by exactly one op.
     - (scheduled_c6) between a start and its wait, no op may write a variable that the start reads.
     - (scheduled_c7) in a queue between two pipeline coordinates, sends and receives match in order,
       value and type.

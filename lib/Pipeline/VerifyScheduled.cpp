@@ -228,8 +228,7 @@ LogicalResult verifyInputs(rank::ProgramOp program) {
     if (isNew)
       continue;
     InFlightDiagnostic error =
-        input.emitOpError("(scheduled_c5) reads an input that is also read with another sharding "
-                          "or type");
+        input.emitOpError("(scheduled_c5) reads an input that another op already reads");
     error.attachNote(it->second.getLoc()) << "read here";
     return error;
   }

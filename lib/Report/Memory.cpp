@@ -25,7 +25,7 @@ json::Array listMemory(ModuleOp module) {
     json::Array holders;
     for (const MemoryHolder &holder : llvm::ArrayRef(peak.holders).take_front(mostHolders))
       holders.push_back(json::Object{{"kind", holder.kind},
-                                     {"what", toText(holder.what)},
+                                     {"what", toText(holder.name)},
                                      {"at", toText(holder.at)},
                                      {"count", holder.count},
                                      {"bytes", holder.bytes}});

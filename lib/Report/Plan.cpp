@@ -74,9 +74,9 @@ json::Value listCollectives(ModuleOp module, int64_t microBatches, CollectiveSum
   json::Array rows;
   for (const ps::ExplainedCollective &row : *collectives) {
     int64_t times = getTimes(row.when, microBatches), bytes = 0;
-    json::Array places;
-    for (auto [place, size] : llvm::zip_equal(row.places, row.bytes)) {
-      places.push_back(json::Object{{"at", toText(place)}, {"bytes", size}});
+    json::Array locations;
+    for (auto [location, size] : llvm::zip_equal(row.places, row.bytes)) {
+      locations.push_back(json::Object{{"at", toText(location)}, {"bytes", size}});
       bytes += size;
     }
     sum.count += times * int64_t(row.places.size());
@@ -89,7 +89,7 @@ json::Value listCollectives(ModuleOp module, int64_t microBatches, CollectiveSum
                                 {"count", int64_t(row.places.size())},
                                 {"bytes", bytes},
                                 {"times", times},
-                                {"places", std::move(places)}});
+                                {"places", std::move(locations)}});
   }
   return rows;
 }

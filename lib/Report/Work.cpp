@@ -94,7 +94,7 @@ static std::string describeTypes(Operation *op) {
 
 /// Describes the ops of a kernel, and their source locations in the model.
 static void describeBody(ps::FusedOp fused, json::Object &item) {
-  json::Array ops, places;
+  json::Array ops, locations;
   SmallVector<std::string> texts;
   SmallVector<Operation *> body = fusion::getBodyOps(fused);
   bool onlyMoves = llvm::all_of(body, isFree);
@@ -107,9 +107,9 @@ static void describeBody(ps::FusedOp fused, json::Object &item) {
       texts.push_back(location);
   }
   for (const std::string &text : texts)
-    places.push_back(toText(text));
+    locations.push_back(toText(text));
   item["ops"] = std::move(ops);
-  item["places"] = std::move(places);
+  item["places"] = std::move(locations);
   json::Array names;
   if (auto kernels = fused->getAttrOfType<ArrayAttr>(fusion::kKernelsMark))
     for (auto name : kernels.getAsRange<StringAttr>())

@@ -119,21 +119,21 @@ function renderParameters(rows, report) {
 // ---- collectives ---------------------------------------------------------------------------------------------------
 
 /** All locations of one collective; locations that differ only by layer share a line that unfolds. */
-function makePlaces(row) {
-  const groups = groupBy(row.places, place => JSON.stringify([foldIndices(place.at), place.bytes]));
+function makeLocations(row) {
+  const groups = groupBy(row.places, location => JSON.stringify([foldIndices(location.at), location.bytes]));
   const say = text => code(text || "unknown");
   const show = group => {
-    if (group.every(place => place.at === group[0].at)) return [say(group[0].at), timesChip(group.length)];
-    const list = make("ul", {}, group.map(place => make("li", {}, say(place.at))));
+    if (group.every(location => location.at === group[0].at)) return [say(group[0].at), timesChip(group.length)];
+    const list = make("ul", {}, group.map(location => make("li", {}, say(location.at))));
     return make("details", {}, make("summary", {}, say(foldIndices(group[0].at)), timesChip(group.length)), list);
   };
   const columns = [
     { title: "At", kind: "name", show },
     { title: "Count", kind: "number", show: group => formatInteger(group.length) },
     { title: "Bytes each", kind: "number", show: group => formatBytes(group[0].bytes) },
-    { title: "Bytes", kind: "number", show: group => formatBytes(sum(group, place => place.bytes)) },
+    { title: "Bytes", kind: "number", show: group => formatBytes(sum(group, location => location.bytes)) },
   ];
-  return make("div", { class: "inner" }, makePlainTable("places", columns, groups));
+  return make("div", { class: "inner" }, makePlainTable("locations", columns, groups));
 }
 
 function renderCollectives(rows, report) {
@@ -151,8 +151,8 @@ function renderCollectives(rows, report) {
     { title: "Bytes", kind: "number", value: m => first(m).bytes, show: m => formatBytes(first(m).bytes) },
     { title: "Bytes per step", kind: "number", value: m => first(m).bytes * first(m).times, show: m => (first(m).times ? formatBytes(first(m).bytes * first(m).times) : "–") },
   ];
-  const text = row => [row.kind, row.axes, row.when, row.what, row.why, ...row.places.map(place => place.at)].join(" ");
-  const detail = ([row], asked) => (row.places.length > 1 ? asked || makePlaces(row) : null);
+  const text = row => [row.kind, row.axes, row.when, row.what, row.why, ...row.places.map(location => location.at)].join(" ");
+  const detail = ([row], asked) => (row.places.length > 1 ? asked || makeLocations(row) : null);
   return new FoldTable({ label: "collectives", columns, groups: rows.map(row => [row]), text, noun: ["kind of collective", "kinds of collective"], detail }).element;
 }
 
@@ -216,10 +216,10 @@ function listOps(ops) {
 }
 
 /** The first location, with the others folded. */
-function showPlaces(places) {
-  const known = places.filter(Boolean);
+function showLocations(locations) {
+  const known = locations.filter(Boolean);
   if (known.length < 2) return known[0] || "";
-  return make("details", {}, make("summary", {}, known[0], chip(`+ ${known.length - 1}`)), make("ul", {}, known.slice(1).map(place => make("li", {}, place))));
+  return make("details", {}, make("summary", {}, known[0], chip(`+ ${known.length - 1}`)), make("ul", {}, known.slice(1).map(location => make("li", {}, location))));
 }
 
 function makeItems(row, report) {
@@ -227,7 +227,7 @@ function makeItems(row, report) {
     { title: "Kind", kind: "fixed", show: item => item.kind },
     { title: "Ops", kind: "words", show: item => [code(listOps(item.ops)), item.axes ? [" over ", colourAxes(item.axes, report.mesh, true)] : null, item.form ? make("div", { class: "soft" }, item.form) : null] },
     { title: "Kernel", kind: "words", show: item => (item.kernels || []).map(name => make("div", { class: "mono" }, name)) },
-    { title: "From", kind: "words", show: item => showPlaces(item.places) },
+    { title: "From", kind: "words", show: item => showLocations(item.places) },
     { title: "Types", kind: "words", show: item => make("span", { class: "mono soft" }, item.types.replace(" -> ", " → ")) },
     { title: "Flops", kind: "number", show: item => (flopsOf(item) ? formatFlops(flopsOf(item)) : "–") },
     { title: "Bytes", kind: "number", show: item => formatBytes(item.bytes) },

@@ -96,7 +96,7 @@ private:
     text(kLeft, 20, "title", options.title);
     std::string unit = options.unit.empty() ? "" : " " + options.unit;
     text(kLeft, 38, "",
-         formatv("{0:f2}{1} in all, {2:f1} % of the ranks' time is idle", replay.makespan, unit,
+         formatv("{0:f2}{1} in total, {2:f1} % of the ranks' time is idle", replay.makespan, unit,
                  100 * replay.bubble)
              .str());
     double x = kLeft + 330;

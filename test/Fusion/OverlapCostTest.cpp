@@ -7,7 +7,7 @@ using namespace parashard::fusion;
 namespace {
 
 /// Of which everything of a collective is hidden.
-constexpr MachineFigures kIdeal{1, 1, 1, 1, /*latency=*/0, /*halfRows=*/0, /*beside=*/1};
+constexpr MachineFigures kIdeal{1, 1, 1, 1, /*latency=*/0, /*halfRows=*/0, /*overlap=*/1};
 
 TEST(OverlapCost, EqualTimesHalveAtMost) {
   OverlapCase what{/*matmul=*/8, /*rows=*/64, /*transfer=*/8, /*independent=*/0};

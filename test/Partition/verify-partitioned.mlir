@@ -57,7 +57,7 @@ ps.variable parameter @w {ps.sharding = #ps.sharding<@mesh, [{"pp"}]>} : tensor<
 // A gather that one pipeline coordinate runs.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 func.func @partitioned_c6(%x: tensor<4xf32>) -> tensor<8xf32> attributes {ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 0 : i64} {
-  // expected-error@+1 {{(partitioned_c6) goes over axis "pp" of kind pipeline, whose coordinates run different programs: ranks of another coordinate never join it}}
+  // expected-error@+1 {{(partitioned_c6) uses axis "pp" of kind pipeline, whose coordinates run different programs: ranks of another coordinate never join it}}
   %0 = ps.all_gather %x over ["pp"] dim 0 : tensor<4xf32> -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
@@ -67,7 +67,7 @@ func.func @partitioned_c6(%x: tensor<4xf32>) -> tensor<8xf32> attributes {ps.cla
 // Beside another axis, and in an entry whose functions are by stage.
 ps.mesh @mesh <"dp" = 2 : data, "pp" = 2 : pipeline>
 func.func @stage0.update(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64} {
-  // expected-error@+1 {{(partitioned_c6) goes over axis "pp"}}
+  // expected-error@+1 {{(partitioned_c6) uses axis "pp"}}
   %0 = ps.all_reduce sum %x over ["dp", "pp"] : tensor<4xf32>
   return
 }
@@ -76,7 +76,7 @@ func.func @stage0.update(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64} {
 
 ps.mesh @mesh <"pp" = 2 : pipeline>
 func.func @stage0.micro_batch(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64} {
-  // expected-error@+1 {{(partitioned_c6) goes over axis "pp"}}
+  // expected-error@+1 {{(partitioned_c6) uses axis "pp"}}
   %0 = ps.all_reduce sum %x over ["pp"] : tensor<4xf32>
   return
 }

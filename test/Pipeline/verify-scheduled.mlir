@@ -48,7 +48,7 @@ ps.mesh @mesh <"dp" = 2 : data>
 rank.program @scheduled_c5 pp = 0 entry "step" {
   // expected-note@+1 {{read here}}
   %a = rank.input "x" micro_batch 0 : tensor<8xf32>
-  // expected-error@+1 {{(scheduled_c5) reads an input that is also read with another sharding or type}}
+  // expected-error@+1 {{(scheduled_c5) reads an input that another op already reads}}
   %b = rank.input "x" micro_batch 0 : tensor<4xf32> of tensor<8xf32> as <@mesh, [{"dp"}]>
   %c = rank.input "x" micro_batch 1 : tensor<8xf32>
 }
