@@ -113,7 +113,7 @@ def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"what", "what", "std::string", "\"optimizer\"",
-           "optimizer, activations, activations=all, or two of them with a comma">,
+           "optimizer, activations, activations=all, or two of these separated by a comma">,
     Option<"flops", "flops", "int64_t", "100000000000", "f32 contraction flops per second">,
     Option<"narrowFlops", "narrow-flops", "int64_t", "100000000000",
            "contraction flops per second in 16-bit types">,
