@@ -88,9 +88,9 @@ TEST(Matmul, HasAGeluOrItsDerivative) {
           problem.grad = kind == 4, problem.bias = kind % 2, problem.aux = kind / 2 == 1;
           std::string said = problem.run();
           bool fits = n % 8 == 0 || (!problem.aux && !problem.grad);
-          const char *note = !fits           ? "no multiple of 8 elements"
-                             : fake == "0"   ? "it is not offered"
-                             : fake == "erf" ? "by the runtime's kernels"
+          const char *note = !fits           ? "not a multiple of 8 elements"
+                             : fake == "0"   ? "cuBLASLt does not offer it"
+                             : fake == "erf" ? "with the fallback kernels"
                                              : nullptr;
           if (testTarget() != "cuda:replay") // what a GPU's library has is not known here
             continue;

@@ -154,7 +154,7 @@ TEST_F(AlgorithmChoice, WhatWasCutShortIsReplacedWithANote) {
                                   good.substr(0, good.size() / 2)}) {
     write(text);
     EXPECT_EQ(run(), 2);
-    EXPECT_NE(said.find("no file of algorithms"), std::string::npos) << said;
+    EXPECT_NE(said.find("not an algorithm cache"), std::string::npos) << said;
     EXPECT_EQ(withoutBits(read()), withoutBits(good));
   }
 }
@@ -165,7 +165,7 @@ TEST_F(AlgorithmChoice, WhatIsNoFileOfAlgorithmsIsLeftAsItIs) {
                                   std::string("for dinner\n"), std::string(R"({"a": 2})")}) {
     write(text);
     EXPECT_EQ(run(), 2);
-    EXPECT_NE(said.find("left as it is"), std::string::npos) << said;
+    EXPECT_NE(said.find("is not overwritten"), std::string::npos) << said;
     EXPECT_EQ(read(), text);
   }
 }
@@ -173,12 +173,12 @@ TEST_F(AlgorithmChoice, WhatIsNoFileOfAlgorithmsIsLeftAsItIs) {
 TEST_F(AlgorithmChoice, WhatIsNoRegularFileIsLeftAsItIs) {
   set("PSRT_ALGORITHM_CACHE", folder.string());
   EXPECT_EQ(run(), 2);
-  EXPECT_NE(said.find("no regular file"), std::string::npos) << said;
+  EXPECT_NE(said.find("not a regular file"), std::string::npos) << said;
   EXPECT_TRUE(std::filesystem::is_directory(folder));
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   set("PSRT_ALGORITHM_CACHE", (folder / "pipe").string());
   EXPECT_EQ(run(), 2);
-  EXPECT_NE(said.find("no regular file"), std::string::npos) << said;
+  EXPECT_NE(said.find("not a regular file"), std::string::npos) << said;
   EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
 }
 
@@ -222,7 +222,7 @@ TEST_F(AlgorithmChoice, WithoutMemoryToMeasureInItIsTheFirst) {
 TEST_F(AlgorithmChoice, ProcessesAddToOneFile) {
   auto driver = loadDriver();
   Gpu gpu(driver, 0);
-  Algorithms first(gpu, kOfMatmuls), second(gpu, kOfMatmuls);
+  Algorithms first(gpu, kMatmulAlgorithms), second(gpu, kMatmulAlgorithms);
   first.open(1);
   second.open(1);
   auto add = [](Algorithms &algorithms, const std::string &name, int number) {
@@ -239,7 +239,7 @@ TEST_F(AlgorithmChoice, ProcessesAddToOneFile) {
     add(first, "a" + std::to_string(i), 100 + i);
   other.join();
   EXPECT_EQ(add(first, "b7", 1), 207); // the other's, though this one has not read it at start
-  Algorithms third(gpu, kOfMatmuls);
+  Algorithms third(gpu, kMatmulAlgorithms);
   third.open(1);
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(add(third, "a" + std::to_string(i), 2), 100 + i);

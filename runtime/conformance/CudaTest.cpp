@@ -207,7 +207,7 @@ TEST_F(Cuda, RunsWithoutGraphsWhereNoneCanBeMade) {
   testing::internal::CaptureStderr();
   Outcome cuda = train("cuda:replay");
   std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(said.rfind("note: a step is run instruction by instruction", 0), 0u) << said;
+  EXPECT_EQ(said.rfind("note: a step runs instruction by instruction", 0), 0u) << said;
   EXPECT_EQ(said.find('\n'), said.size() - 1); // once, not at each step
   EXPECT_EQ(cuda.graphs, 0u);
   EXPECT_EQ(cuda.losses, train("cpu").losses);
@@ -216,13 +216,13 @@ TEST_F(Cuda, RunsWithoutGraphsWhereNoneCanBeMade) {
 TEST_F(Cuda, SaysWhatIsTooOld) {
   {
     Environment environment("PSRT_FAKE_VERSION", "11080");
-    EXPECT_EQ(faultOf("cuda:replay"), "the CUDA driver of this machine is for CUDA 11.8, the "
+    EXPECT_EQ(faultOf("cuda:replay"), "this machine's CUDA driver is for CUDA 11.8, but the "
                                       "program needs 12.0; install a newer one, or compile with "
                                       "--target cpu");
   }
   Environment environment("PSRT_FAKE_CAPABILITY", "8.0");
   std::string fault = faultOf("cuda:sm_90");
-  EXPECT_NE(fault.find("compiled for sm_90, GPU 0"), std::string::npos) << fault;
+  EXPECT_NE(fault.find("compiled for sm_90, but GPU 0"), std::string::npos) << fault;
   EXPECT_NE(fault.find("has sm_80; compile it with --target cuda:sm_80"), std::string::npos)
       << fault;
   EXPECT_NE(faultOf("cuda:sm_90a").find("has sm_80"), std::string::npos);
@@ -231,11 +231,12 @@ TEST_F(Cuda, SaysWhatIsTooOld) {
 TEST_F(Cuda, SaysWhatIsMissing) {
   {
     Environment environment("PSRT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
-    EXPECT_EQ(faultOf("cuda:replay"),
-              "no CUDA driver on this machine (/nowhere/libcuda.so.1): run it where there is one, "
-              "or compile with --target cpu");
+    EXPECT_EQ(
+        faultOf("cuda:replay"),
+        "no CUDA driver on this machine (/nowhere/libcuda.so.1): run the program where there is "
+        "one, or compile with --target cpu");
   }
-  EXPECT_NE(faultOf("cuda:sm_90").find("this one is for sm_90"), std::string::npos);
+  EXPECT_NE(faultOf("cuda:sm_90").find("this program is compiled for sm_90"), std::string::npos);
   Environment environment("PSRT_FAKE_MEMORY", "1000000");
   std::string fault = faultOf("cuda:replay");
   EXPECT_NE(fault.find("a rank needs 33.56 MB"), std::string::npos) << fault;

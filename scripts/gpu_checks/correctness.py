@@ -87,7 +87,7 @@ def nccl(checks):
     if count < 2 and checks.has("gpt2-dp2"):
         def refused():
             done = checks.start("gpt2-dp2", "--comm", "nccl", "--data", checks.said["programs"]["gpt2-dp2"]["data"], timeout=60)
-            good = done.returncode == 3 and "a GPU for each of the 2 ranks" in done.stderr
+            good = done.returncode == 3 and "one GPU per rank, but there are 2 ranks" in done.stderr
             return good, {"gpus": count, "said": done.stderr.strip()[:200]}
         checks.attempt("too few GPUs", refused)
 

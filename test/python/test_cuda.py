@@ -121,7 +121,7 @@ def test_the_stub_of_a_toolkit_is_no_driver(compiled):
     line = [compiled / "program", "--data", "data.safetensors", "--steps", "1"]
     done = subprocess.run(line, cwd=compiled, capture_output=True, text=True, timeout=60, env={**os.environ, "PSRT_CUDA_DRIVER": str(STUB)})
     assert done.returncode == 3, done.stderr
-    assert re.fullmatch(r"error: no CUDA driver on this machine \(.* is the toolkit's stub of it\): .*--target cpu\n", done.stderr), done.stderr
+    assert re.fullmatch(r"error: no CUDA driver on this machine \(.* is the toolkit's stub\): .*--target cpu\n", done.stderr), done.stderr
 
 
 @pytest.mark.parametrize("variable", ["PSRT_ALGORITHM_TIMING", "PSRT_CUDA_GRAPHS", "PSRT_TF32"])

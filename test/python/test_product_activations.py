@@ -69,7 +69,7 @@ def test_a_rounding_apart(tmp_path, exports, monkeypatch, precision, tolerance):
     """From the training with kernels, whose GELUs are of rounded sums; and so is that where cuBLASLt has no GELU, or another."""
     archive, flags = oracle.export("gpt2", exports), ("--precision", precision)
     without = train(tmp_path / "without", archive, *flags, "--target", "cuda:replay")
-    for fake, note in {"1": None, "0": "it is not offered", "erf": "by the runtime's kernels"}.items():
+    for fake, note in {"1": None, "0": "cuBLASLt does not offer it", "erf": "with the fallback kernels"}.items():
         monkeypatch.setenv("PSRT_FAKE_GELU", fake)
         found = train(tmp_path / fake, archive, *flags, *ON)
         assert found.losses == pytest.approx(without.losses, rel=tolerance)
@@ -97,7 +97,7 @@ def test_rows_that_the_library_does_not_take(tmp_path):
         (tmp_path / name).mkdir()
         found[name] = oracle.train_compiled(tmp_path / name, archive, batches, "tp=2", 1, ADAMW, flags)
     assert found["with"].losses == pytest.approx(found["without"].losses, rel=1e-6)
-    assert "no multiple of 8 elements" in found["with"].output
+    assert "not a multiple of 8 elements" in found["with"].output
 
 
 def test_the_same_bits_again(tmp_path, exports):

@@ -9,10 +9,11 @@
 
 namespace psrt::cuda {
 
-/// Whether an instruction writes its buffer `index`.
+/// Returns true if the instruction writes its buffer `index`.
 bool writesBuffer(const Instruction &instruction, size_t index);
 
-/// Of a bound instruction: its buffers to their ends in the plan of the memory.
+/// Returns the address ranges that a bound instruction reads and writes. Ranges are clipped to each
+/// buffer's extent in the memory plan.
 std::vector<Access> accessesOf(const Bound &bound);
 
 } // namespace psrt::cuda

@@ -1,8 +1,9 @@
-// A matmul whose result is a GELU, or is multiplied by one's derivative: cuBLASLt's own, where that
-// is what our kernel makes of a matmul, or these two.
+// Runs matmuls followed by a GELU or multiplied by a GELU's derivative. Uses a cuBLASLt epilogue if
+// its results match those of a plain matmul followed by our GELU kernel. Otherwise, runs the plain
+// matmul and the kernel.
 #include "runtime/core/Status.h"
-#include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/cuda/CublasLtMatmul.h"
+#include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/cuda/Switches.h"
 #include "runtime/device/cuda/cudnn/Plan.h"
 #include <optional>
@@ -14,10 +15,11 @@ using Epilogue = CublasLtMatmul::Epilogue;
 
 bool isGrad(const MatmulOp &op) { return op.activation == MatmulOp::Activation::GeluGrad; }
 
-/// Of the matmul that a kernel of ours follows, and of the one that does it all.
+/// Returns the epilogue of the plain matmul that precedes our GELU kernel.
 Epilogue getPlainEpilogue(const Bound &bound) {
   return bound.buffers[MatmulOp::Bias] ? Epilogue::Bias : Epilogue::None;
 }
+/// Returns the epilogue of a matmul that computes the GELU or its gradient itself.
 Epilogue getEpilogue(const MatmulOp &op, const Bound &bound) {
   if (isGrad(op))
     return Epilogue::GeluGrad;
@@ -27,21 +29,22 @@ Epilogue getEpilogue(const MatmulOp &op, const Bound &bound) {
   return hasBias ? Epilogue::GeluBias : Epilogue::Gelu;
 }
 
-/// `buffers` here and below: those of the instruction.
-void runBlasMatmul(const CudaRank &rank, const MatmulOp &op, const CublasLtMatmul &matmul, bool byKernel,
-                void *const *buffers) {
+/// Enqueues the matmul on the instruction's `buffers`.
+void runBlasMatmul(const CudaRank &rank, const MatmulOp &op, const CublasLtMatmul &matmul,
+                   bool byKernel, void *const *buffers) {
   void *aux = buffers[MatmulOp::Aux], *out = buffers[MatmulOp::Out];
-  // The kernel takes the GELU of the sum where that is kept, else in its place.
+  // The kernel reads the pre-activation from `aux` if it is kept, else the GELU runs in place.
   bool isKept = byKernel && aux && !isGrad(op);
   matmul.run(rank.getStream()->get(),
-              {.lhs = buffers[MatmulOp::Lhs],
-               .rhs = buffers[MatmulOp::Rhs],
-               .out = isKept ? aux : out,
-               .vector = buffers[MatmulOp::Bias],
-               .aux = byKernel ? nullptr : aux},
-              /*accumulate=*/false);
+             {.lhs = buffers[MatmulOp::Lhs],
+              .rhs = buffers[MatmulOp::Rhs],
+              .out = isKept ? aux : out,
+              .vector = buffers[MatmulOp::Bias],
+              .aux = byKernel ? nullptr : aux},
+             /*accumulate=*/false);
 }
 
+/// Returns the launches of our GELU kernel, which follows the plain matmul.
 Launches launchKernel(const MatmulOp &op, void *const *buffers) {
   void *aux = buffers[MatmulOp::Aux], *out = buffers[MatmulOp::Out];
   int64_t count = op.m * op.n;
@@ -49,13 +52,14 @@ Launches launchKernel(const MatmulOp &op, void *const *buffers) {
                     : launchGelu(op.outDtype, aux ? aux : out, out, count);
 }
 
-//===--- the comparison ---------------------------------------------------===//
+//===--- comparison of cuBLASLt's epilogue with our kernel
+//---------------------------------------------------===//
 
-/// Tensors by the number of their buffer. Sums of random numbers from -1 to 1 are some from -4 to
-/// 4, where GELUs differ from each other and from their neighbours.
+/// Describes the tensors of a comparison, indexed by buffer. The matmul's results mostly lie
+/// between -4 and 4, where erf and tanh GELUs differ.
 Trial makeTrial(const MatmulOp &op, bool hasBias, bool hasAux) {
-  /// The GELUs by erf and by tanh are 4.7e-4 apart; sums in another order, of any length that
-  /// matters, less than half of that.
+  /// erf and tanh GELUs differ by up to 4.7e-4. Summing in another order changes results of
+  /// realistic length by less than half of that.
   constexpr double absolute = 3e-4;
   Trial trial;
   trial.tensors.resize(MatmulOp::Buffers);
@@ -70,7 +74,7 @@ Trial makeTrial(const MatmulOp &op, bool hasBias, bool hasAux) {
     Trial::Tensor &tensor = set(buffer, Trial::Tensor::dense(op.outDtype, {op.m, op.n}));
     tensor.isResult = isResult;
     tensor.absolute = absolute;
-    tensor.roundings = 2; // the kernel's operand is rounded, too
+    tensor.roundings = 2; // the kernel's operand is also rounded
     tensor.scale = 4;
   };
   setLikeOut(MatmulOp::Out, true);
@@ -88,12 +92,13 @@ std::vector<Access> accessesOf(const Trial &trial, void *const *buffers) {
   return result;
 }
 
-/// Empty, or how cuBLASLt's matmul differs from one that a kernel of ours follows.
-std::string compare(CudaRank &rank, const MatmulOp &op, const CublasLtMatmul &theirs, const Bound &bound,
-                    int64_t alignment) {
+/// Compares cuBLASLt's epilogue with a plain matmul and our kernel. Returns the difference as text,
+/// or an empty string if the results match.
+std::string compare(CudaRank &rank, const MatmulOp &op, const CublasLtMatmul &theirs,
+                    const Bound &bound, int64_t alignment) {
   Trial trial = makeTrial(op, bound.buffers[MatmulOp::Bias], findAux(bound));
   if (trial.getBytes() > int64_t(rank.getGpu().freeMemory()))
-    return "there is no memory to compare them";
+    return "there is not enough memory to compare their results";
   CublasLtMatmul plain(rank.getBlas(), op, {}, getPlainEpilogue(bound), alignment);
   trial.mayDiffer = mayBeNondeterministic();
   trial.theirs = [&](void *const *buffers) {
@@ -107,7 +112,7 @@ std::string compare(CudaRank &rank, const MatmulOp &op, const CublasLtMatmul &th
   return trial.compare(rank.getStream());
 }
 
-//===--- what is run ------------------------------------------------------===//
+//===--- the instruction ------------------------------------------------------===//
 
 struct PreparedActivation : Prepared {
   MatmulOp op;
@@ -116,7 +121,7 @@ struct PreparedActivation : Prepared {
   bool byKernel = false;
 };
 
-/// What runs see: without the buffers that an instruction does not have.
+/// Returns the instruction's buffers by index; omitted trailing buffers are null.
 std::array<void *, MatmulOp::Buffers> getBuffers(const Bound &bound) {
   std::array<void *, MatmulOp::Buffers> buffers{};
   size_t count = std::min(bound.instruction->buffers.size(), buffers.size());
@@ -136,8 +141,8 @@ void runActivated(const Bound &bound) {
                              rank.findAccesses(bound));
 }
 
-/// Makes the matmul cuBLASLt's own; false where that is not to be used, which is told once for
-/// each kind of matmul.
+/// Tries to use cuBLASLt's epilogue. Returns false if the epilogue is unavailable or not trusted;
+/// the reason is reported once per kind of matmul.
 bool tryEpilogue(CudaRank &rank, const Bound &bound, PreparedActivation &p, int64_t alignment) {
   constexpr int64_t auxAlignment = 16, auxRow = 8;
   TrialResults &verdicts = rank.getMatmulTrials();
@@ -145,13 +150,14 @@ bool tryEpilogue(CudaRank &rank, const Bound &bound, PreparedActivation &p, int6
   bool hasAux = findAux(bound);
   if (hasAux && (p.op.n % auxRow != 0 || alignment < auxAlignment))
     return verdicts.isTrusted(gpu, p.name, [] {
-      return format("rows are no multiple of %lld elements, or a matrix is at none of %lld bytes",
-                    (long long)auxRow, (long long)auxAlignment);
+      return format(
+          "rows are not a multiple of %lld elements, or a matrix is not aligned to %lld bytes",
+          (long long)auxRow, (long long)auxAlignment);
     });
   p.matmul.emplace(rank.getBlas(), p.op, MatmulBatch(), getEpilogue(p.op, bound), alignment);
   return verdicts.isTrusted(gpu, p.matmul->getKind(), [&] {
     return p.matmul->isOffered() ? compare(rank, p.op, *p.matmul, bound, alignment)
-                                  : std::string("it is not offered");
+                                 : std::string("cuBLASLt does not offer it");
   });
 }
 
@@ -167,7 +173,7 @@ void bindActivatedMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound, int64
     p->matmul.emplace(rank.getBlas(), op, MatmulBatch(), getPlainEpilogue(bound), alignment);
     auto buffers = getBuffers(bound);
     for (const KernelLaunch &launch : launchKernel(op, buffers.data()))
-      rank.getLibrary().find(launch.kernel); // so that no run looks it up first
+      rank.getLibrary().find(launch.kernel); // so that the first run does not have to look it up
   }
   bound.run = runActivated;
   bound.prepared = static_cast<Prepared *>(rank.keep(std::move(p)));

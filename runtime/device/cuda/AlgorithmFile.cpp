@@ -1,4 +1,4 @@
-// Reading and writing files of algorithms.
+// Reads and writes algorithm files.
 #include "runtime/device/cuda/AlgorithmFile.h"
 #include "runtime/core/NewFile.h"
 #include "runtime/core/Status.h"
@@ -18,10 +18,10 @@ namespace {
 
 constexpr int kFormat = 1;
 constexpr const char *kFormatKey = "parashard_algorithms";
-/// Of each file, also of one that was cut short: keys are in alphabetical order.
+/// The first bytes of every algorithm file, even a truncated one, as JSON keys are sorted.
 constexpr const char *kBeginning = "{\n \"algorithms\": {";
 
-/// A file's name of what may have spaces and slashes.
+/// Replaces characters that are unsafe in file names, such as spaces and slashes.
 std::string toFileName(std::string text) {
   for (char &c : text)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-')
@@ -29,7 +29,7 @@ std::string toFileName(std::string text) {
   return text;
 }
 
-/// What the library is called in names and in files: "cublaslt".
+/// Returns the library's name in file names and JSON keys, e.g. "cublaslt".
 std::string toKey(const AlgorithmOrigin &origin) {
   std::string key = origin.library;
   for (char &c : key)
@@ -37,14 +37,14 @@ std::string toKey(const AlgorithmOrigin &origin) {
   return key;
 }
 
-/// Empty for cuBLASLt, whose files were first.
+/// Returns the library's part of a file name. Empty for cuBLASLt, whose files predate the others.
 std::string getMark(const AlgorithmOrigin &origin) {
   return origin.library == kCublasLt ? "" : toKey(origin);
 }
 
-/// The algorithms of a file's JSON; false where it is no such file.
+/// Parses an algorithm file's JSON. Returns false if it is not an algorithm file.
 bool parse(const nlohmann::json &json, AlgorithmOrigin &origin, AlgorithmMap &result) {
-  constexpr size_t kKeys = 5; // those of writeAlgorithms
+  constexpr size_t kKeys = 5; // number of keys that writeAlgorithms writes
   if (json.at(kFormatKey) != kFormat || json.size() != kKeys)
     return false;
   origin.gpu = json.at("gpu").get<std::string>();
@@ -86,7 +86,7 @@ AlgorithmFileLock::AlgorithmFileLock(const std::string &path) {
 
 AlgorithmFileLock::~AlgorithmFileLock() {
   if (file >= 0)
-    close(file); // and unlocks it
+    close(file); // also releases the lock
 }
 
 std::string findOwner(const std::string &path) {
@@ -94,13 +94,13 @@ std::string findOwner(const std::string &path) {
   if (stat(path.c_str(), &status) != 0)
     return "";
   if (!S_ISREG(status.st_mode))
-    return "it is no regular file";
+    return "it is not a regular file";
   std::ifstream stream(path, std::ios::binary);
   std::string begin(std::strlen(kBeginning), ' ');
   stream.read(begin.data(), std::streamsize(begin.size()));
   begin.resize(size_t(stream.gcount()));
   bool isOurs = std::string_view(kBeginning).substr(0, begin.size()) == begin;
-  return isOurs ? "" : "it is a file of another kind";
+  return isOurs ? "" : "it is not an algorithm cache";
 }
 
 AlgorithmMap readAlgorithms(const std::string &path, const AlgorithmOrigin &origin,
@@ -114,17 +114,18 @@ AlgorithmMap readAlgorithms(const std::string &path, const AlgorithmOrigin &orig
   bool isWhole = false;
   try {
     isWhole = parse(parseStrictly<nlohmann::json>(stream), found, result);
-  } catch (const nlohmann::json::exception &) { // told as what it is: no such file
+  } catch (const nlohmann::json::exception &) { // reported below as an invalid file
   }
   if (!isWhole) {
-    complaint = "it is no file of algorithms, or was cut short";
+    complaint = "it is truncated or not an algorithm cache";
     return {};
   }
   if (found == origin)
     return result;
-  complaint = format("it is of %s with %d multiprocessors and %s %zu, here are %s with %d and %zu",
-                     found.gpu.c_str(), found.processors, found.library.c_str(), found.version,
-                     origin.gpu.c_str(), origin.processors, origin.version);
+  complaint = format(
+      "it was measured on %s with %d multiprocessors and %s %zu; this run uses %s with %d and %zu",
+      found.gpu.c_str(), found.processors, found.library.c_str(), found.version, origin.gpu.c_str(),
+      origin.processors, origin.version);
   return {};
 }
 
@@ -138,7 +139,7 @@ std::string writeAlgorithms(const std::string &path, const AlgorithmOrigin &orig
   NewFile file = createBeside(path);
   if (file.descriptor < 0)
     return std::strerror(errno);
-  // A name that JSON cannot have is written as it can.
+  // Bytes that are not valid UTF-8, e.g. in the GPU's name, are replaced.
   std::string text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   bool isWritten = write(file.descriptor, text.data(), text.size()) == ssize_t(text.size());
   isWritten = close(file.descriptor) == 0 && isWritten;

@@ -1,4 +1,4 @@
-// Algorithms that were chosen, on disk: one file for a kind of GPU and a version of a library.
+// Stores measured algorithm choices on disk: one file per GPU model and library version.
 #ifndef PSRT_DEVICE_CUDA_ALGORITHMFILE_H
 #define PSRT_DEVICE_CUDA_ALGORITHMFILE_H
 
@@ -9,25 +9,30 @@ namespace psrt::cuda {
 
 inline constexpr const char *kCublasLt = "cuBLASLt", *kCudnn = "cuDNN";
 
-/// By what says all of a problem that its speed depends on.
+/// Maps a problem description to an algorithm. The description contains all properties that affect
+/// the problem's speed.
 using AlgorithmMap = std::map<std::string, std::string>;
 
-/// What an algorithm is good for: libraries take them back in the same version only.
+/// Identifies the GPU and library version for which algorithms are valid.
 struct AlgorithmOrigin {
   std::string library; ///< "cuBLASLt"
   std::string gpu;     ///< the GPU's name
-  int processors = 0;  ///< of its multiprocessors
-  size_t version = 0;  ///< of the library: 130100
+  int processors = 0;  ///< number of multiprocessors
+  size_t version = 0;  ///< library version, e.g. 130100
   bool operator==(const AlgorithmOrigin &) const = default;
 };
 
-/// $PSRT_ALGORITHM_CACHE (with the library's name behind it, but for cuBLASLt), or
-/// algorithms-GPU-VERSION.json, algorithms-GPU-cudnn-VERSION.json in $XDG_CACHE_HOME/parashard or
-/// ~/.cache/parashard; empty where the variable is empty or there is no home: nothing is kept.
+/// Returns the path of the algorithm cache, or an empty string if choices are not saved.
+/// - If PSRT_ALGORITHM_CACHE is set, returns its value; for libraries other than cuBLASLt,
+///   ".LIBRARY" is appended. An empty value disables the cache.
+/// - Otherwise, returns algorithms-GPU-VERSION.json (cuBLASLt) or algorithms-GPU-cudnn-VERSION.json
+///   in $XDG_CACHE_HOME/parashard or ~/.cache/parashard. Without a home folder, the cache is
+///   disabled.
 std::string findAlgorithmFile(const AlgorithmOrigin &origin);
 
-/// Processes that share a file hold this, one at a time, while they read, measure and write. It
-/// does not wait for long: one that hangs holds nobody up.
+/// Locks an algorithm file against other processes while this process reads, measures and writes.
+/// Acquiring gives up after 10 seconds and continues without the lock, so that a hung process does
+/// not block others.
 class AlgorithmFileLock {
 public:
   explicit AlgorithmFileLock(const std::string &path);
@@ -39,16 +44,16 @@ private:
   int file = -1;
 };
 
-/// Why a file must not be replaced: it is a folder or a device, or somebody's file of another kind.
-/// Empty: it may be, or is not there.
+/// Returns why a file must not be overwritten: it is a folder, a device or not an algorithm file.
+/// Returns an empty string if the file may be written or does not exist.
 std::string findOwner(const std::string &path);
 
-/// What a file has; nothing where there is none. `complaint` says why one that is there is of no
-/// use: it was cut short, or is another GPU's or version's.
+/// Reads the algorithms in a file; returns an empty map if the file does not exist. If the file is
+/// truncated, or belongs to another GPU or version, sets `complaint` to the reason.
 AlgorithmMap readAlgorithms(const std::string &path, const AlgorithmOrigin &origin,
                             std::string &complaint);
 
-/// Replaces the file as a whole; says why it could not, or nothing.
+/// Replaces the file atomically. Returns the reason for a failure, or an empty string on success.
 std::string writeAlgorithms(const std::string &path, const AlgorithmOrigin &origin,
                             const AlgorithmMap &algorithms);
 

@@ -1,4 +1,4 @@
-// Events around what is enqueued.
+// Times enqueued work with CUDA events.
 #include "runtime/device/cuda/AlgorithmTimer.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/Workspace.h"
@@ -7,14 +7,14 @@
 
 namespace psrt::cuda {
 
-/// Bytes of 0x3c are about 0.01 as numbers of 16 and 32 bits: a GPU is faster at zeros than it is
-/// in a training.
+/// The byte that fills measured memory. As 16- or 32-bit numbers, 0x3c bytes are about 0.01. Zeros
+/// would be unrealistic, as GPUs process them faster than real training data.
 static constexpr unsigned char kFilling = 0x3c;
 
 static std::unique_ptr<DeviceMemory> tryToAllocate(const GpuRef &gpu, size_t bytes) {
   try {
     return std::make_unique<DeviceMemory>(gpu, bytes, "measuring matmuls");
-  } catch (const Error &) { // then nothing is measured
+  } catch (const Error &) { // callers skip the measurement
     return nullptr;
   }
 }
@@ -22,13 +22,13 @@ static std::unique_ptr<DeviceMemory> tryToAllocate(const GpuRef &gpu, size_t byt
 AlgorithmTimer::AlgorithmTimer(const GpuRef &given, const std::vector<size_t> &sizes)
     : gpu(given), stream(given) {
   size_t bytes = 0;
-  auto place = [&](size_t size) {
+  auto reserve = [&](size_t size) {
     offsets.push_back(bytes);
     bytes += (size + 255) / 256 * 256;
   };
   for (size_t size : sizes)
-    place(size);
-  place(kWorkspaceBytes);
+    reserve(size);
+  reserve(kWorkspaceBytes);
   memory = tryToAllocate(gpu, bytes);
   if (memory)
     gpu->check(gpu->getDriver().memsetD8Async(memory->get(), kFilling, bytes, stream.get()),
@@ -57,14 +57,14 @@ double BurstTimer::measureBurst(const std::function<bool()> &enqueue, int repeat
   stream.synchronize();
   float milliseconds = 0;
   gpu.check(gpu.getDriver().eventElapsedTime(&milliseconds, begin.get(), end.get()),
-            "to say how long something took");
+            "to measure elapsed time");
   return milliseconds / repeats;
 }
 
 double BurstTimer::measure(const std::function<bool()> &enqueue) const {
   constexpr double kBurstMilliseconds = 1;
   constexpr int kMostRepeats = 10;
-  double first = measureBurst(enqueue, 1); // a kernel is loaded when it runs first
+  double first = measureBurst(enqueue, 1); // the first run of a kernel loads it
   if (first == std::numeric_limits<double>::infinity())
     return first;
   int repeats = int(std::clamp(kBurstMilliseconds / std::max(first, 1e-3), 1.0, //

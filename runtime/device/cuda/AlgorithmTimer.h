@@ -1,4 +1,4 @@
-// How long something takes on a GPU.
+// Measures how long work takes on a GPU.
 #ifndef PSRT_DEVICE_CUDA_ALGORITHMTIMER_H
 #define PSRT_DEVICE_CUDA_ALGORITHMTIMER_H
 
@@ -8,13 +8,15 @@
 
 namespace psrt::cuda {
 
-/// Times of what is enqueued on a stream.
+/// Measures the time of the work that a callback enqueues on a stream.
 class BurstTimer {
 public:
-  /// `filler`: kWorkspaceBytes, which are written so many times before each burst: while the GPU is
-  /// busy with that, the host enqueues what is timed, so that launches are not.
+  /// Before each burst, the kWorkspaceBytes at `filler` are written `fillings` times. While the GPU
+  /// is busy with these writes, the host enqueues the timed work, so launch overhead is not
+  /// measured.
   BurstTimer(const Stream &stream, CUdeviceptr filler, int fillings = 4);
-  /// Milliseconds of what `enqueue` puts into the stream; infinity where it says false: not built.
+  /// Returns the milliseconds per call of `enqueue`. Returns infinity if `enqueue` returns false,
+  /// i.e. the operation is not supported.
   double measure(const std::function<bool()> &enqueue) const;
 
 private:
@@ -26,10 +28,11 @@ private:
   Event begin, end;
 };
 
-/// A stream and memory of its own, in which nothing of the program is disturbed.
+/// Provides a separate stream and separate memory, so that measuring does not disturb the program.
 class AlgorithmTimer {
 public:
-  /// Memory for each of `sizes`, in bytes, and to work in; none where the GPU has too little left.
+  /// Allocates memory for each of `sizes` (in bytes) and a workspace. Allocates nothing if the GPU
+  /// has too little free memory.
   AlgorithmTimer(const GpuRef &gpu, const std::vector<size_t> &sizes);
   ~AlgorithmTimer();
   AlgorithmTimer(const AlgorithmTimer &) = delete;
@@ -37,7 +40,7 @@ public:
 
   bool hasMemory() const { return memory != nullptr; }
   void *at(size_t i) const { return reinterpret_cast<void *>(memory->get() + offsets[i]); }
-  /// kWorkspaceBytes of it.
+  /// Returns a workspace of kWorkspaceBytes.
   void *getWorkspace() const { return at(offsets.size() - 1); }
   const Stream &getStream() const { return stream; }
   double measure(const std::function<bool()> &enqueue) const {

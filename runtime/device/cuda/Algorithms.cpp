@@ -1,4 +1,4 @@
-// Choosing and remembering algorithms.
+// Chooses and remembers algorithms.
 #include "runtime/device/cuda/Algorithms.h"
 #include "runtime/device/cuda/Switches.h"
 #include <chrono>
@@ -9,7 +9,7 @@
 namespace psrt::cuda {
 
 static bool isMeasuring(const Gpu &gpu) {
-  // The speed of the fake driver means nothing: algorithms are timed on it only on request.
+  // Timings on the fake driver are meaningless, so it measures only on request.
   return readSwitch("PSRT_ALGORITHM_TIMING").value_or(!gpu.getDriver().isFake());
 }
 
@@ -27,14 +27,15 @@ void Algorithms::open(size_t version) {
   origin.version = version;
   path = findAlgorithmFile(origin);
   if (std::string owner = findOwner(path); !owner.empty()) {
-    std::fprintf(stderr,
-                 "note: \"%s\" (PSRT_ALGORITHM_CACHE) is left as it is: %s; %s are measured again "
-                 "in each run\n",
-                 path.c_str(), owner.c_str(), kind.measured);
+    std::fprintf(
+        stderr,
+        "note: \"%s\" (PSRT_ALGORITHM_CACHE) is not overwritten: %s; %s are measured in every run "
+        "(PSRT_ALGORITHM_CACHE=FILE names another file)\n",
+        path.c_str(), owner.c_str(), kind.measured);
     path.clear();
     return;
   }
-  std::error_code ignored; // writing says what is wrong
+  std::error_code ignored; // a failing write reports the reason
   if (auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
     std::filesystem::create_directories(folder, ignored);
   read();
@@ -44,11 +45,11 @@ void Algorithms::read() {
   if (path.empty())
     return;
   std::string complaint;
-  // What this process has chosen stays: its runs are recorded with it.
+  // Choices made by this process are kept, because its recorded CUDA graphs use them.
   known.merge(readAlgorithms(path, origin, complaint));
-  if (!complaint.empty() && !std::exchange(hasToldOfReading, true))
+  if (!complaint.empty() && !std::exchange(hasReportedReading, true))
     std::fprintf(stderr,
-                 "note: \"%s\" (PSRT_ALGORITHM_CACHE) is not used and will be replaced: %s\n",
+                 "note: \"%s\" (PSRT_ALGORITHM_CACHE) is ignored and will be replaced: %s\n",
                  path.c_str(), complaint.c_str());
 }
 
@@ -56,10 +57,10 @@ void Algorithms::write() {
   if (path.empty())
     return;
   std::string reason = writeAlgorithms(path, origin, known);
-  if (reason.empty() || std::exchange(hasToldOfWriting, true))
+  if (reason.empty() || std::exchange(hasReportedWriting, true))
     return;
   std::fprintf(stderr,
-               "note: cannot write \"%s\": %s; %s are measured again in each run "
+               "note: cannot write \"%s\": %s; %s are measured in every run "
                "(PSRT_ALGORITHM_CACHE=FILE names another file)\n",
                path.c_str(), reason.c_str(), kind.measured);
 }
@@ -77,11 +78,12 @@ std::optional<std::string>
 Algorithms::measureInTime(const std::string &problem,
                           const std::function<std::optional<Algorithm>()> &measure) {
   if (seconds >= kMostSeconds) {
-    if (!std::exchange(hasToldOfTime, true))
-      std::fprintf(stderr,
-                   "note: measuring %s has taken %.0f s; %s is taken for what is left, from %s "
-                   "on\n",
-                   kind.measured, seconds, kind.taken, problem.c_str());
+    if (!std::exchange(hasReportedTime, true))
+      std::fprintf(
+          stderr,
+          "note: measuring %s has taken %.0f s; the remaining problems, beginning with %s, "
+          "use %s\n",
+          kind.measured, seconds, problem.c_str(), kind.taken);
     return std::nullopt;
   }
   auto begin = std::chrono::steady_clock::now();
@@ -99,7 +101,7 @@ Algorithms::choose(const std::string &problem,
     return found;
   AlgorithmFileLock fileLock(path);
   known.erase(problem);
-  read(); // another process may have measured it meanwhile
+  read(); // another process may have measured this problem meanwhile
   if (auto found = find(problem, isUsable))
     return found;
   std::optional<Algorithm> result = measureInTime(problem, measure);

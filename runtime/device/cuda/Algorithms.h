@@ -1,6 +1,7 @@
-// Which of several ways is taken to compute something: the fastest, measured once for each problem
-// and remembered. For matmuls it is an algorithm of cuBLASLt, of those that its heuristics offer;
-// for what cuDNN and the runtime's kernels compute alike, one of the two.
+// Chooses the fastest way to compute a problem. Each problem is measured once and its result is
+// remembered. For matmuls, the candidates are the algorithms that cuBLASLt's heuristics return. For
+// operations that both cuDNN and the runtime's fallback kernels support, the candidates are these
+// two.
 #ifndef PSRT_DEVICE_CUDA_ALGORITHMS_H
 #define PSRT_DEVICE_CUDA_ALGORITHMS_H
 
@@ -12,32 +13,35 @@
 
 namespace psrt::cuda {
 
-/// Whose choices they are, and how messages speak of them.
+/// Identifies the library of the candidates and the wording of messages about them.
 struct AlgorithmKind {
-  const char *library;  ///< "cuBLASLt"
-  const char *measured; ///< what is
-  const char *taken;    ///< without a measurement
+  const char *library;  ///< e.g. "cuBLASLt"
+  const char *measured; ///< the candidates, as a plural noun phrase
+  const char *taken;    ///< the choice without a measurement
 };
-inline constexpr AlgorithmKind kOfMatmuls{kCublasLt, "the algorithms of matmuls",
-                                           "the first that cuBLASLt offers"};
-inline constexpr AlgorithmKind kOfCudnn{kCudnn, "cuDNN beside the runtime's kernels", "cuDNN"};
+inline constexpr AlgorithmKind kMatmulAlgorithms{kCublasLt, "matmul algorithms",
+                                                 "cuBLASLt's first suggestion"};
+inline constexpr AlgorithmKind kCudnnAlgorithms{kCudnn, "cuDNN and the fallback kernels", "cuDNN"};
 
-/// The choices of one kind of GPU; the ranks of a process share it, and processes its file.
+/// Holds the choices for one GPU model. The ranks of a process share this object; processes share
+/// its file.
 class Algorithms {
 public:
   Algorithms(const Gpu &gpu, const AlgorithmKind &kind);
 
-  /// Whether anything is measured: on a real driver unless PSRT_ALGORITHM_TIMING=0, on the
-  /// fake where it is 1.
+  /// Returns true if candidates are measured. By default, this is the case on a real driver only.
+  /// PSRT_ALGORITHM_TIMING=0 or 1 overrides the default.
   bool areMeasured() const { return measures; }
-  /// Reads what there is for this version of the library; what was read before stays.
+  /// Reads the saved choices for this library version. Choices that this process already made are
+  /// kept.
   void open(size_t version);
 
   /// An algorithm as text.
   using Algorithm = std::string;
-  /// That of a problem; nothing where none could be measured. One that is remembered is
-  /// taken where `isUsable`; else `measure` finds one. One call at a time: measurements of several
-  /// ranks would disturb each other. Once measuring has taken kMostSeconds in all, no more is.
+  /// Returns the algorithm for a problem, or nullopt if none could be measured. Returns the
+  /// remembered algorithm if `isUsable` accepts it; otherwise calls `measure`. Calls are
+  /// serialized, because concurrent measurements by several ranks would disturb each other. Once
+  /// measuring has taken kMostSeconds in total, no further problem is measured.
   std::optional<Algorithm> choose(const std::string &problem,
                                   const std::function<bool(const Algorithm &)> &isUsable,
                                   const std::function<std::optional<Algorithm>()> &measure);
@@ -58,8 +62,8 @@ private:
   AlgorithmOrigin origin;
   std::string path;
   AlgorithmMap known;
-  double seconds = 0; ///< that measuring has taken
-  bool hasToldOfReading = false, hasToldOfWriting = false, hasToldOfTime = false;
+  double seconds = 0; ///< total time spent on measuring
+  bool hasReportedReading = false, hasReportedWriting = false, hasReportedTime = false;
 };
 
 } // namespace psrt::cuda

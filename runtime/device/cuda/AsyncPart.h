@@ -1,4 +1,4 @@
-// One CUDA rank's part in what is started among pipeline coordinates.
+// Defines a CUDA rank's state in an asynchronous collective between pipeline coordinates.
 #ifndef PSRT_DEVICE_CUDA_ASYNCPART_H
 #define PSRT_DEVICE_CUDA_ASYNCPART_H
 
@@ -6,7 +6,8 @@
 
 namespace psrt::cuda {
 
-/// AsyncCollective after `ready` in the rank's stream; over at `done`, for which that waits at the wait.
+/// Starts after `ready` in the rank's stream and ends at `done`. The stream waits for `done` at the
+/// matching WaitOp.
 struct AsyncPart : AsyncCollective {
   explicit AsyncPart(CudaRankComm &comm)
       : comm(comm), ready(comm.getDevice().getStream()->getGpu()),
@@ -17,7 +18,7 @@ struct AsyncPart : AsyncCollective {
   Event ready, done;
 };
 
-/// Fails on reductions that are not built.
+/// Fails on reductions that are not implemented.
 void checkReduction(const CollectiveOp &op, int members);
 
 } // namespace psrt::cuda

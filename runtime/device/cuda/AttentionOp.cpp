@@ -1,4 +1,4 @@
-// Attention: by cuDNN, or by our kernels.
+// Runs attention with cuDNN or with our fallback kernels.
 #include "runtime/device/cuda/CudnnOp.h"
 #include "runtime/device/cuda/Switches.h"
 #include "runtime/device/cuda/cudnn/AttentionGraph.h"
@@ -9,7 +9,7 @@
 namespace psrt::cuda {
 namespace {
 
-/// A number from 0 to 1 that depends on `i` alone.
+/// Returns a pseudo-random number in [0, 1) that depends only on `i`.
 double drawAt(int64_t i) {
   uint64_t bits = uint64_t(i + 1) * 0x9e3779b97f4a7c15u;
   return double((bits ^ bits >> 29) * 0xbf58476d1ce4e5b9u >> 11) * 0x1p-53;
@@ -17,7 +17,7 @@ double drawAt(int64_t i) {
 
 class CudnnAttention : public CudnnOp {
 public:
-  /// `scalars` and `key`: of the random numbers.
+  /// `scalars` and `key` select dropout's random numbers.
   CudnnAttention(const AttentionProblem &problem, const int64_t *scalars, int64_t key)
       : problem(problem), op(this->problem.op), scalars(scalars), key(key), scale(op.scale),
         keptPart(1 - op.dropout), keptScale(1 / keptPart), window(int32_t(op.window)),
@@ -27,7 +27,7 @@ public:
 
   CudnnPlan makePlan(const CudnnTarget &target) const override {
     return CudnnPlan(target, makeAttentionGraph(target, problem), op.dtype,
-                   getMostWorkspace(problem));
+                     getMostWorkspace(problem));
   }
 
   std::vector<CudnnTensor> nameTensors(void *const *buffers, void *own) const override {
@@ -77,7 +77,7 @@ public:
   }
 
   int64_t getWorkBytes() const override { return workspaceBytes(op); }
-  /// Gradients read what forward gave.
+  /// Runs forward first if this is a gradient, as the gradient reads forward's results.
   Launches launchInputs(void *const *buffers, void *) const override {
     if (!op.grad)
       return {};
@@ -96,9 +96,12 @@ public:
   }
 
 private:
-  /// Memory besides the buffers, one part behind the other: what is added to scores; where dout is
-  /// scaled, what is computed of its rows, and its copy; a copy of the log-sums; what dropout
-  /// keeps; and what cuDNN works in.
+  /// Extra buffers, allocated consecutively:
+  /// - Bias: values added to the scores.
+  /// - Rows, Dout: per-row results of dout and its scaled copy.
+  /// - Lse: copy of the log-sum-exps.
+  /// - Kept: dropout's mask.
+  /// - RowSums, QuerySums: cuDNN's intermediate results.
   enum Part { Bias, Rows, Dout, Lse, Kept, RowSums, QuerySums, Parts };
   int64_t getBytes(Part part) const {
     std::array<int64_t, 4> bias = problem.getBiasSizes();
@@ -149,11 +152,11 @@ private:
     if (problem.isComposite() && op.grad)
       addNumber(to, kKeptPartId, keptPart);
   }
-  Launches launch(const AttentionOp &what, void *const *buffers, void *work) const {
-    return launchAttention(what, buffers, scalars, key, work);
+  Launches launch(const AttentionOp &attention, void *const *buffers, void *work) const {
+    return launchAttention(attention, buffers, scalars, key, work);
   }
 
-  /// Buffers of heads and the log-sums.
+  /// Returns the buffers of heads and of the log-sum-exps.
   std::vector<int> getUsed() const {
     if (!op.grad)
       return {AttentionOp::Q, AttentionOp::K, AttentionOp::V, AttentionOp::Out, AttentionOp::Lse};
@@ -161,8 +164,9 @@ private:
             AttentionOp::Dout, AttentionOp::Dq, AttentionOp::Dk, AttentionOp::Dv};
   }
 
-  /// Both sides round probabilities, and what is computed of them, to the type of the tensors at
-  /// places of their own; what such terms add up to is as large as the row is.
+  /// Describes a tensor of the comparison. cuDNN and our kernels round probabilities, and values
+  /// computed from these, to the tensors' dtype at different steps. The resulting error is
+  /// proportional to the row's magnitude.
   Trial::Tensor describe(int buffer) const {
     if (buffer == AttentionOp::Lse) {
       Trial::Tensor result = Trial::Tensor::dense(Dtype::F32, {op.b, op.h, op.t});
@@ -183,7 +187,8 @@ private:
     return result;
   }
 
-  /// One row sees nothing, one has the lowest scores alone, one has them at every other place.
+  /// Fills row 0 with masked keys only, row 1 with the lowest finite number, and row 2 with the
+  /// lowest finite number at every other key.
   Trial::Tensor describeMask() const {
     Trial::Tensor result;
     result.dtype = op.maskDtype;
@@ -205,7 +210,7 @@ private:
     return result;
   }
 
-  /// The first keys of all sequences are hidden, all of the last sequence, and some others.
+  /// Hides the first keys of every sequence, all keys of the last sequence, and some random keys.
   Trial::Tensor describePadding() const {
     Trial::Tensor result = Trial::Tensor::dense(Dtype::Bool, {op.b, op.s});
     int64_t b = op.b, s = op.s;
@@ -233,7 +238,8 @@ void bindAttention(CudaRank &rank, const AttentionOp &op, Bound &bound) {
   if (CudnnHandle *cudnnHandle = hasAttentionGraph(problem) ? rank.getCudnn() : nullptr) {
     problem.form = chooseForm(cudnnHandle->getTarget().library.version, op);
     problem.addsUpQueries = problem.isComposite() && mayBeNondeterministic();
-    if (bindToCudnn(rank, std::make_unique<CudnnAttention>(problem, bound.scalars, bound.key), bound))
+    if (bindToCudnn(rank, std::make_unique<CudnnAttention>(problem, bound.scalars, bound.key),
+                    bound))
       return;
   }
   int64_t bytes = workspaceBytes(op);

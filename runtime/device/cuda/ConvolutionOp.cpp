@@ -1,4 +1,4 @@
-// A convolution: by cuDNN, or by our kernels.
+// Runs convolutions with cuDNN or with our fallback kernels.
 #include "runtime/device/cuda/CudnnOp.h"
 #include "runtime/device/cuda/Switches.h"
 #include "runtime/device/cuda/cudnn/ConvolutionGraph.h"
@@ -7,7 +7,7 @@
 namespace psrt::cuda {
 namespace {
 
-/// An engine that wants more is passed over.
+/// Engines with a larger workspace, in bytes, are skipped.
 constexpr int64_t kMostWorkspace = int64_t(256) << 20;
 
 int64_t volumeOf(const std::array<int64_t, 3> &sizes) { return sizes[0] * sizes[1] * sizes[2]; }
@@ -53,10 +53,11 @@ public:
   }
 
 private:
-  /// A small part of what the longest sum of matmuls of random numbers is like.
+  /// Returns the allowed absolute error. It grows like the result's standard deviation, i.e. with
+  /// the square root of the number of terms.
   double getTolerance() const {
-    int64_t taps = volumeOf(op.windows.kernel), places = volumeOf(op.windows.out);
-    const int64_t terms[] = {op.outChannels * taps, op.batch * places, op.inChannels * taps};
+    int64_t taps = volumeOf(op.windows.kernel), positions = volumeOf(op.windows.out);
+    const int64_t terms[] = {op.outChannels * taps, op.batch * positions, op.inChannels * taps};
     bool roundsInputs = op.dtype == Dtype::F32 && mayRoundToTf32();
     return (roundsInputs ? 5e-3 : 1e-4) * std::sqrt(double(std::max<int64_t>(terms[op.result], 1)));
   }

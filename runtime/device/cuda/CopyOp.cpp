@@ -1,4 +1,4 @@
-// Copies within the GPU's memory, and zeros.
+// Runs copies within GPU memory and zero fills.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/CudaDevice.h"
 #include <algorithm>
@@ -24,8 +24,9 @@ void zero(const CudaRank &rank, CUdeviceptr to, int64_t bytes) {
         "to zero memory");
 }
 
-/// The driver's copies must not overlap: those that do go in pieces of their distance, in the order
-/// in which nothing is overwritten before it is read.
+/// Copies between ranges that may overlap, which the driver's copies must not. Copies pieces as
+/// long as the distance, in an order in which no piece is overwritten before it is read. Example:
+/// moving 10 bytes up by 4 copies bytes 6-9, 2-5, then 0-1.
 void copyOverlapping(const CudaRank &rank, CUdeviceptr to, CUdeviceptr from, int64_t bytes) {
   int64_t distance = to > from ? int64_t(to - from) : int64_t(from - to);
   if (distance >= bytes)

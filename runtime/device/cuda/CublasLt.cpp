@@ -1,4 +1,4 @@
-// Loading cuBLASLt.
+// Loads cuBLASLt and its functions.
 #include "runtime/device/cuda/CublasLt.h"
 #include "runtime/core/Status.h"
 #include <cstdlib>
@@ -32,7 +32,7 @@ CublasLtRef loadCublasLt() {
   void *library = openLibrary(name);
   if (!library) {
     const char *reason = dlerror();
-    refuse("the program multiplies matrices by cuBLASLt, which cannot be loaded (%s): put "
+    refuse("cannot load cuBLASLt, which the program needs for matmuls (%s): put "
            "libcublasLt.so.13 or .12 where the loader looks (LD_LIBRARY_PATH; it comes with the "
            "CUDA toolkit and with PyTorch), or set PSRT_CUBLASLT to its path",
            reason ? reason : name.c_str());
@@ -41,7 +41,7 @@ CublasLtRef loadCublasLt() {
 #define PSRT_LOAD(field, symbol, type, arguments)                                                  \
   result->field = reinterpret_cast<type(*) arguments>(dlsym(library, #symbol));                    \
   if (!result->field)                                                                              \
-    refuse("%s has no %s: it is too old; cuBLASLt 12 or 13 is needed", name.c_str(), #symbol);
+    refuse("%s lacks %s: the library is too old; install cuBLASLt 12 or 13", name.c_str(), #symbol);
   PSRT_CUBLASLT_FUNCTIONS(PSRT_LOAD)
 #undef PSRT_LOAD
   return result;
@@ -66,10 +66,10 @@ std::optional<cublasLtMatmulAlgo_t> toAlgorithm(const std::string &text) {
 
 Blas::Blas(const GpuRef &gpu, std::shared_ptr<Algorithms> given)
     : gpu(gpu), library(loadCublasLt()), algorithms(std::move(given)),
-      workspace(gpu, kWorkspaceBytes, "cuBLASLt to work in") {
+      workspace(gpu, kWorkspaceBytes, "the cuBLASLt workspace") {
   algorithms->open(library->getVersion());
   gpu->enter();
-  library->check(library->create(&handle), "to start");
+  library->check(library->create(&handle), "to initialize");
 }
 
 Blas::~Blas() {

@@ -1,4 +1,5 @@
-// cuBLASLt, loaded when a program multiplies matrices: $PSRT_CUBLASLT, or libcublasLt.so.13 or .12.
+// Loads cuBLASLt from $PSRT_CUBLASLT, libcublasLt.so.13 or libcublasLt.so.12 when a program runs
+// its first matmul.
 #ifndef PSRT_DEVICE_CUDA_CUBLASLT_H
 #define PSRT_DEVICE_CUDA_CUBLASLT_H
 
@@ -13,24 +14,28 @@ struct CublasLt {
 #define PSRT_FIELD(name, symbol, result, arguments) result(*name) arguments = nullptr;
   PSRT_CUBLASLT_FUNCTIONS(PSRT_FIELD)
 #undef PSRT_FIELD
-  /// Fails with the status's name unless a call went well; `what` it did: "to describe a matmul".
+  /// Fails with the status's name unless the call succeeded. `what` completes "cuBLASLt failed
+  /// ...", e.g. "to describe a matmul".
   void check(cublasStatus_t status, const char *what, const char *file = __builtin_FILE(),
              int line = __builtin_LINE()) const;
 };
 
 using CublasLtRef = std::shared_ptr<const CublasLt>;
 
-/// Fails, and says what to do, where there is none. It stays loaded for good.
+/// Loads the library, which is never unloaded. If loading fails, the error says what to install or
+/// set.
 CublasLtRef loadCublasLt();
 
-/// An algorithm's bits for a file; nothing for a text that is none.
+/// Converts an algorithm to text for the algorithm file.
 std::string toText(const cublasLtMatmulAlgo_t &algorithm);
+/// Parses an algorithm's text. Returns nullopt if the text is malformed.
 std::optional<cublasLtMatmulAlgo_t> toAlgorithm(const std::string &text);
 
-/// One rank's handle, and the memory in which its matmuls may work: they come one after the other.
+/// Holds one rank's cuBLASLt handle and workspace. The rank's matmuls run one after another, so
+/// they share the workspace.
 class Blas {
 public:
-  /// `algorithms`: of the GPU's kind.
+  /// `algorithms` are the choices for this GPU model.
   Blas(const GpuRef &gpu, std::shared_ptr<Algorithms> algorithms);
   ~Blas();
   Blas(const Blas &) = delete;

@@ -1,6 +1,6 @@
-// The part of cuBLASLt that the runtime uses, as it is declared by NVIDIA's cublasLt.h: our own
-// declarations, so that the runtime builds without a toolkit and links nothing. A test compares
-// them with cublasLt.h where there is one.
+// Declares the part of cuBLASLt that the runtime uses, as in NVIDIA's cublasLt.h. With its own
+// declarations, the runtime builds without the CUDA toolkit and links no library. If cublasLt.h is
+// installed, a test compares the declarations.
 #ifndef PSRT_DEVICE_CUDA_CUBLASLTAPI_H
 #define PSRT_DEVICE_CUDA_CUBLASLTAPI_H
 
@@ -59,12 +59,13 @@ enum cublasLtEpilogue_t : unsigned {
   CUBLASLT_EPILOGUE_BGRADA = 256,
   CUBLASLT_EPILOGUE_BGRADB = 512,
 };
-/// With the type of each value.
+/// Attributes of matrix layouts, each with its value type.
 enum cublasLtMatrixLayoutAttribute_t : int {
   CUBLASLT_MATRIX_LAYOUT_ORDER = 1,                ///< int32_t
   CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5,          ///< int32_t
   CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6, ///< int64_t, elements
 };
+/// Attributes of matmul descriptors, each with its value type.
 enum cublasLtMatmulDescAttributes_t : int {
   CUBLASLT_MATMUL_DESC_POINTER_MODE = 2,            ///< int32_t
   CUBLASLT_MATMUL_DESC_TRANSA = 3,                  ///< int32_t
@@ -81,6 +82,7 @@ enum cublasLtMatmulDescAttributes_t : int {
   CUBLASLT_MATMUL_DESC_FAST_ACCUM = 25,             ///< int8_t
   CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE = 26,         ///< int32_t
 };
+/// Attributes of heuristics' preferences, each with its value type.
 enum cublasLtMatmulPreferenceAttributes_t : int {
   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,   ///< uint64_t
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5, ///< uint32_t

@@ -1,4 +1,4 @@
-// Describing matmuls to cuBLASLt.
+// Describes matmuls to cuBLASLt, chooses their algorithms and runs them.
 #include "runtime/device/cuda/CublasLtMatmul.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
@@ -26,7 +26,7 @@ cudaDataType typeOf(Dtype dtype) {
   case Dtype::F8E5M2:
     return CUDA_R_8F_E5M2;
   default:
-    PSRT_FAIL(BadInput, "a matmul of %s is not built for cuda", dtypeName(dtype));
+    PSRT_FAIL(BadInput, "matmuls of %s are not supported on cuda", dtypeName(dtype));
   }
 }
 
@@ -37,38 +37,40 @@ cublasComputeType_t computeOf(Dtype dtype) {
                                                  : CUBLAS_COMPUTE_32F;
 }
 
-/// A row-major matrix of rows x columns, seen as one of columns: `transposed`, its columns are the
-/// rows in memory.
+/// A row-major matrix seen as cuBLASLt's column-major matrix. If `transposed` is set, the view's
+/// columns are the rows in memory.
 struct View {
   bool transposed = false;
-  int64_t rows = 0, columns = 0, ld = 0; ///< as it lies in memory, column after column
+  int64_t rows = 0, columns = 0, ld = 0; ///< sizes in memory, in column-major order
 };
 
-/// `rowStride` and `columnStride` of which one is 1, or of a dim of one place. The view is of the
-/// transposed matrix.
+/// Returns the view of the transposed matrix. One stride must be 1, or belong to a dim of size 1.
+/// Example: a row-major 2x3 matrix (strides 3, 1) gives a column-major 3x2 view with ld 3.
 View viewOf(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStride) {
   bool dense = columnStride == 1 || columns == 1, alongRows = rowStride == 1 || rows == 1;
   View result{false, columns, rows, rowStride};
   if (!dense)
     result = {true, rows, columns, columnStride};
-  int64_t others = result.transposed ? columns : rows;
-  if (others == 1) // the distance to what is not there
+  int64_t columnCount = result.transposed ? columns : rows;
+  if (columnCount == 1) // the stride of a single column is arbitrary
     result.ld = result.rows;
   if ((!dense && !alongRows) || result.ld < result.rows)
-    PSRT_FAIL(BadInput, "a matmul of a %lld x %lld matrix with strides %lld, %lld is not built",
+    PSRT_FAIL(BadInput, "matmuls of a %lld x %lld matrix with strides %lld, %lld are not supported",
               (long long)rows, (long long)columns, (long long)rowStride, (long long)columnStride);
   return result;
 }
 
 } // namespace
 
-template <typename T> void CublasLtMatmul::set(cublasLtMatmulDescAttributes_t attribute, T value) const {
+template <typename T>
+void CublasLtMatmul::set(cublasLtMatmulDescAttributes_t attribute, T value) const {
   library.check(library.matmulDescSetAttribute(desc, attribute, &value, sizeof(value)),
                 "to describe a matmul");
 }
 
-CublasLtMatmul::Matrix CublasLtMatmul::makeMatrix(Dtype dtype, int64_t rows, int64_t columns, int64_t ld,
-                                    const MatmulBatch &batch, int64_t distance) {
+CublasLtMatmul::Matrix CublasLtMatmul::makeMatrix(Dtype dtype, int64_t rows, int64_t columns,
+                                                  int64_t ld, const MatmulBatch &batch,
+                                                  int64_t distance) {
   Matrix result;
   library.check(library.matrixLayoutCreate(&result.layout, typeOf(dtype), uint64_t(rows),
                                            uint64_t(columns), ld),
@@ -98,9 +100,9 @@ void CublasLtMatmul::setEpilogue(const MatmulOp &op, int64_t alignment) {
   if (!traits.hasVector)
     return;
   set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, int32_t(typeOf(op.outDtype)));
-  // No address of a vector: what it is a multiple of, which heuristics look at.
+  // Heuristics only check the pointer's alignment, so `alignment` serves as an address.
   set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void *>(alignment));
-  int64_t count = epilogue == Epilogue::SumsOfLhs ? op.m : op.n;
+  int64_t count = epilogue == Epilogue::LhsBiasGrad ? op.m : op.n;
   vectorBytes = size_t(count * dtypeSize(op.outDtype));
 }
 
@@ -113,8 +115,8 @@ void CublasLtMatmul::setAux(const MatmulOp &op, int64_t ld, int64_t alignment) {
   set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, reinterpret_cast<const void *>(alignment));
 }
 
-CublasLtMatmul::CublasLtMatmul(const Blas &blas, const MatmulOp &op, const MatmulBatch &batch, Epilogue epilogue,
-                 int64_t alignment)
+CublasLtMatmul::CublasLtMatmul(const Blas &blas, const MatmulOp &op, const MatmulBatch &batch,
+                               Epilogue epilogue, int64_t alignment)
     : blas(blas), library(*blas.getLibrary()), isDouble(op.dtype == Dtype::F64),
       isFloat8(psrt::isFloat8(op.dtype)), epilogue(epilogue) {
   View lhs = viewOf(op.m, op.k, op.lhs[2], op.lhs[3]);
@@ -126,7 +128,7 @@ CublasLtMatmul::CublasLtMatmul(const Blas &blas, const MatmulOp &op, const Matmu
   set(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(rhs.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
   set(CUBLASLT_MATMUL_DESC_TRANSB, int32_t(lhs.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
   setEpilogue(op, alignment);
-  if (isFloat8) // heuristics look at whether there are units, not at them
+  if (isFloat8) // heuristics check whether scales are set, not their addresses
     setScales(this, this);
   setAux(op, out.ld, alignment);
   description = format("%c%c %d x%lld%s", rhs.transposed ? 'T' : 'N', lhs.transposed ? 'T' : 'N',
@@ -149,8 +151,8 @@ CublasLtMatmul::~CublasLtMatmul() {
 //===--- the algorithm ----------------------------------------------------===//
 
 std::vector<cublasLtMatmulAlgo_t> CublasLtMatmul::askFor(int most, const MatmulOp &op,
-                                                  int64_t alignment) const {
-  /// Parts of a sum are added up in the type of the sum, in one order.
+                                                         int64_t alignment) const {
+  /// Partial results are reduced in the compute type, in a fixed order.
   constexpr auto reductionSchemes = cublasLtMatmulPreferenceAttributes_t(3);
   constexpr uint32_t inComputeType = 2;
   cublasLtMatmulPreference_t preference = nullptr;
@@ -174,19 +176,21 @@ std::vector<cublasLtMatmulAlgo_t> CublasLtMatmul::askFor(int most, const MatmulO
   for (int i = 0; i < count; ++i)
     if (found[i].state == CUBLAS_STATUS_SUCCESS)
       result.push_back(found[i].algo);
-  std::string what = format("to choose an algorithm for a matmul %lldx%lldx%lld of %s",
-                            (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
+  std::string purpose =
+      format("to choose an algorithm for a %lldx%lldx%lld matmul of %s", (long long)op.m,
+             (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (status == CUBLAS_STATUS_SUCCESS && result.empty())
     status = CUBLAS_STATUS_NOT_SUPPORTED;
-  // Which of the two it answers to what it does not have differs from version to version.
+  // For an unsupported matmul, some library versions return one status and some the other.
   bool isLacking = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   bool mayLack = isFloat8 || traitsOf(epilogue).mayLack;
   if (!isLacking || !mayLack)
-    library.check(status, what.c_str());
+    library.check(status, purpose.c_str());
   return result;
 }
 
-/// Also says where a file had bits that are no algorithm.
+/// Returns true if cuBLASLt accepts the algorithm for this matmul. Rejects invalid bits read from a
+/// file.
 bool CublasLtMatmul::isUsable(const Algorithm &candidate) const {
   cublasLtMatmulHeuristicResult_t result{};
   cublasStatus_t status = library.matmulAlgoCheck(blas.getHandle(), desc, a.layout, b.layout,
@@ -194,12 +198,13 @@ bool CublasLtMatmul::isUsable(const Algorithm &candidate) const {
   return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= kWorkspaceBytes;
 }
 
-std::optional<cublasLtMatmulAlgo_t> CublasLtMatmul::measure(const std::vector<Algorithm> &offered) const {
-  /// What is faster by less is so by chance: then the heuristics' order decides.
+std::optional<cublasLtMatmulAlgo_t>
+CublasLtMatmul::measure(const std::vector<Algorithm> &offered) const {
+  /// A smaller gain is noise; then the heuristics' order decides.
   constexpr double leastGain = 0.97;
-  size_t unitBytes = isFloat8 ? sizeof(float) : 0, auxBytes = hasAux ? d.bytes : 0;
+  size_t scaleBytes = isFloat8 ? sizeof(float) : 0, auxBytes = hasAux ? d.bytes : 0;
   AlgorithmTimer timer(blas.getGpu(),
-                       {a.bytes, b.bytes, d.bytes, vectorBytes, unitBytes, auxBytes});
+                       {a.bytes, b.bytes, d.bytes, vectorBytes, scaleBytes, auxBytes});
   if (!timer.hasMemory())
     return std::nullopt;
   MatmulData data{.lhs = timer.at(1), .rhs = timer.at(0), .out = timer.at(2)};
@@ -257,8 +262,9 @@ void CublasLtMatmul::setScales(const void *ofLhs, const void *ofRhs) const {
   set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, ofLhs);
 }
 
-cublasStatus_t CublasLtMatmul::enqueue(CUstream stream, const Algorithm &chosen, const MatmulData &data,
-                                void *workspace, bool accumulate) const {
+cublasStatus_t CublasLtMatmul::enqueue(CUstream stream, const Algorithm &chosen,
+                                       const MatmulData &data, void *workspace,
+                                       bool accumulate) const {
   if (isFloat8)
     setScales(data.lhsScale, data.rhsScale);
   if (data.vector)
@@ -279,7 +285,7 @@ cublasStatus_t CublasLtMatmul::enqueue(CUstream stream, const Algorithm &chosen,
 void CublasLtMatmul::run(CUstream stream, const MatmulData &data, bool accumulate) const {
   library.check(
       enqueue(stream, algorithm, data, reinterpret_cast<void *>(blas.getWorkspace()), accumulate),
-      "to multiply matrices");
+      "to run a matmul");
 }
 
 } // namespace psrt::cuda

@@ -1,5 +1,4 @@
-// One matmul of matrices as cuBLASLt has it: descriptor, layouts, and the algorithm chosen for
-// them.
+// Defines one cuBLASLt matmul: its descriptor, its layouts and the chosen algorithm.
 #ifndef PSRT_DEVICE_CUDA_CUBLASLTMATMUL_H
 #define PSRT_DEVICE_CUDA_CUBLASLTMATMUL_H
 
@@ -11,33 +10,35 @@
 
 namespace psrt::cuda {
 
-/// A batch of matmuls with one distance from each to the next, in elements.
+/// A batch of matmuls with fixed strides, in elements, between consecutive matmuls.
 struct MatmulBatch {
   int64_t count = 1, lhs = 0, rhs = 0, out = 0;
 };
 
-/// Where the numbers of one run are.
+/// Device addresses of one run's operands and results.
 struct MatmulData {
   const void *lhs = nullptr, *rhs = nullptr;
   void *out = nullptr;
-  void *vector = nullptr;                            ///< the bias, or where sums go; null: neither
-  void *aux = nullptr;                               ///< null where the epilogue has none
-  const void *lhsScale = nullptr, *rhsScale = nullptr; ///< of 8-bit operands
+  void *vector = nullptr; ///< bias or bias gradient; null if there is neither
+  void *aux = nullptr;    ///< matrix of a GELU epilogue, else null
+  const void *lhsScale = nullptr, *rhsScale = nullptr; ///< scales of 8-bit operands
 };
 
-/// cuBLASLt's matrices are of columns: a row-major out = lhs rhs is its out^T = rhs^T lhs^T, so A
-/// is rhs and B is lhs. Sums are of f32 (TF32 with PSRT_TF32=1) or of f64, rounded once; those of
-/// 8-bit operands are multiplied by their units.
+/// Runs a row-major matmul with cuBLASLt, whose matrices are column-major. The row-major out = lhs
+/// rhs is the column-major out^T = rhs^T lhs^T, so A is rhs and B is lhs. Results accumulate in f32
+/// (TF32 operands with PSRT_TF32=1) or f64 and are rounded once. Results of 8-bit operands are
+/// multiplied by the operands' scales.
 class CublasLtMatmul {
 public:
-  /// What a matmul does besides: adds a bias, or writes the sums of an operand, with one more
-  /// vector; makes its result the GELU of the sum, writes that, or multiplies by the derivative,
-  /// with one more matrix like the result (aux).
+  /// An operation fused into the matmul. Bias adds a vector; LhsBiasGrad and RhsBiasGrad write a bias
+  /// gradient, i.e. an operand summed over the inner dim. Gelu applies GELU to the result. GeluAux
+  /// also writes the pre-activation to `aux`, a matrix shaped like the result. GeluGrad multiplies
+  /// the result by GELU's derivative at `aux`.
   enum class Epilogue {
     None,
     Bias,
-    SumsOfLhs,
-    SumsOfRhs,
+    LhsBiasGrad,
+    RhsBiasGrad,
     Gelu,
     GeluBias,
     GeluAux,
@@ -45,27 +46,27 @@ public:
     GeluGrad,
   };
 
-  /// For addresses that are multiples of `alignment`. May measure algorithms, on memory of its own.
-  /// Fails where cuBLASLt has no such matmul; one with sums or a GELU, or of 8-bit operands, is
-  /// then not offered instead.
+  /// Prepares a matmul of addresses that are multiples of `alignment`. May measure algorithms on
+  /// separately allocated memory. If cuBLASLt lacks a matmul with a bias gradient, with a GELU or
+  /// of 8-bit operands, isOffered() returns false. If cuBLASLt lacks any other matmul, fails.
   CublasLtMatmul(const Blas &blas, const MatmulOp &op, const MatmulBatch &batch, Epilogue epilogue,
-          int64_t alignment);
+                 int64_t alignment);
   ~CublasLtMatmul();
   CublasLtMatmul(const CublasLtMatmul &) = delete;
   CublasLtMatmul &operator=(const CublasLtMatmul &) = delete;
-  /// Whether it may be run.
+  /// Returns true if cuBLASLt offers the matmul, so that run() may be called.
   bool isOffered() const { return offered; }
-  /// All that its speed depends on.
+  /// Returns a description of all properties that affect the matmul's speed.
   const std::string &getKind() const { return kind; }
-  /// Enqueues it.
+  /// Enqueues the matmul; `accumulate` adds to `out`.
   void run(CUstream stream, const MatmulData &data, bool accumulate) const;
 
 private:
   using Algorithm = cublasLtMatmulAlgo_t;
   struct Matrix {
     cublasLtMatrixLayout_t layout = nullptr;
-    size_t bytes = 0;        ///< from the first number to behind the last
-    std::string description; ///< that the choice of an algorithm may depend on
+    size_t bytes = 0;        ///< from the first element to the end of the last
+    std::string description; ///< properties that may affect the choice of an algorithm
   };
 
   Matrix makeMatrix(Dtype dtype, int64_t rows, int64_t columns, int64_t ld,
@@ -86,10 +87,10 @@ private:
   const CublasLt &library;
   bool isDouble, isFloat8, offered = true;
   Epilogue epilogue;
-  size_t vectorBytes = 0; ///< 0: it has none
+  size_t vectorBytes = 0; ///< bytes of the epilogue's vector, or 0
   bool hasAux = false;
   cublasLtMatmulDesc_t desc = nullptr;
-  std::string description; ///< of the descriptor
+  std::string description; ///< properties of the descriptor
   std::string kind;
   Matrix a, b, d;
   Algorithm algorithm{};

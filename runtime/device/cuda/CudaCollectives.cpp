@@ -1,4 +1,5 @@
-// The collectives: copies between ranks' memory, and sums by a kernel of the runtime.
+// Runs collectives between CUDA ranks of one process, with copies and the runtime's reduction
+// kernel.
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/AsyncPart.h"
@@ -11,8 +12,8 @@ static constexpr int kMostMembers = kMaxParts;
 
 void checkReduction(const CollectiveOp &op, int members) {
   if (members > kMostMembers)
-    PSRT_FAIL(BadInput, "%s over %d ranks of one GPU; at most %d are built", op.name(), members,
-              kMostMembers);
+    PSRT_FAIL(BadInput, "%s over %d ranks of one GPU; at most %d ranks are supported", op.name(),
+              members, kMostMembers);
 }
 
 namespace {
@@ -28,7 +29,8 @@ bool overlap(CUdeviceptr a, int64_t aBytes, CUdeviceptr b, int64_t bBytes) {
   return a < b + CUdeviceptr(bBytes) && b < a + CUdeviceptr(aBytes);
 }
 
-/// The operand, moved to scratch where the result would overwrite what others still read.
+/// Returns the operand's address. If the result would overwrite data that other ranks still read,
+/// copies the operand to scratch first.
 CUdeviceptr stageOperand(const Bound &bound, const Member &m, int64_t outBytes) {
   CUdeviceptr in = addressOf(bound, 0);
   if (m.count == 1 || !overlap(in, m.bytes, addressOf(bound, 1), outBytes))
@@ -37,7 +39,7 @@ CUdeviceptr stageOperand(const Bound &bound, const Member &m, int64_t outBytes) 
   return m.comm->getScratch();
 }
 
-/// Over one rank, where an all_reduce copies what it is given.
+/// Runs a collective over one rank: an all_reduce copies each operand to its result.
 void runAlone(const Bound &bound) {
   const Member &m = memberOf(bound);
   size_t pairs = m.op.counts.size();
@@ -69,7 +71,7 @@ void launch(const Member &m, const Launches &launches, const std::vector<Access>
   m.comm->getDevice().getLibrary().launch(*m.stream, launches, accesses);
 }
 
-/// Buffer `i` of every member, from byte `offset` on.
+/// Returns buffer `i` of every member, starting at byte `offset`.
 std::vector<void *> buffersOf(const Member &m, size_t i, int64_t offset = 0) {
   std::vector<void *> result;
   for (int member = 0; member < m.count; ++member)
@@ -81,7 +83,8 @@ Pointers insOf(const Member &m) {
   return {all.begin(), all.end()};
 }
 
-/// Every member sums up a part, for all: nothing is read of it after it is written.
+/// Runs an all_reduce: every member reduces one part of the operands and writes it to all results.
+/// No part is read after it is written, so results may overwrite operands.
 void runAllReduce(const Bound &bound) {
   const Member &m = memberOf(bound);
   m.meet(bound.buffers);
@@ -159,13 +162,13 @@ void (*findRunner(const CollectiveOp &op, int members))(const Bound &) {
     return members == 1 ? runAllAlone : runAllToAll;
   case CollectiveOp::Permute:
     return members == 1 ? runAlone : runPermute;
-  case CollectiveOp::ShardSlice: // the device's
+  case CollectiveOp::ShardSlice: // run by the device
     break;
   }
-  PSRT_FAIL(BadInput, "%s is no collective", op.name());
+  PSRT_FAIL(BadInput, "%s is not a collective", op.name());
 }
 
-//===--- among pipeline coordinates ---------------------------------------===//
+//===--- collectives between pipeline coordinates ---------------------------------------===//
 
 namespace {
 
@@ -173,7 +176,8 @@ const AsyncPart &partOf(const Arrival &arrival) {
   return *static_cast<const AsyncPart *>(arrival.bound->prepared);
 }
 
-/// Enqueues into a side stream, after all members' starts; what they wait for comes after it.
+/// Enqueues work into a side stream after all members' starts. The members' waits wait for this
+/// work.
 template <typename Enqueue>
 void enqueueForAll(const std::vector<Arrival *> &parts, CudaRankComm &where, Enqueue &&enqueue) {
   const Stream &stream = where.getSideStream();

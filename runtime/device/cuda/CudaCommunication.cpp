@@ -1,4 +1,4 @@
-// Meeting, and order among streams.
+// Makes CUDA ranks of one process meet and orders their streams.
 #include "runtime/device/cuda/CudaCommunication.h"
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/core/Status.h"
@@ -53,7 +53,7 @@ void Member::copy(CUdeviceptr to, CUdeviceptr from, int64_t bytes) const {
         "to copy between ranks");
 }
 
-//===--- one rank's end ---------------------------------------------------===//
+//===--- one rank ---------------------------------------------------===//
 
 CudaRankComm::CudaRankComm(Groups &groups, int rank, CudaRank &device)
     : groups(groups), rank(rank), device(device), started(groups) {}
@@ -76,16 +76,16 @@ Ends &CudaRankComm::getEnds(Group &group, int index) {
 void CudaRankComm::reserve() {
   if (scratchBytes && (!scratch || scratch->size() < scratchBytes)) {
     if (scratch)
-      device.synchronize(); // it may be in use
+      device.synchronize(); // the old scratch may be in use
     scratch = std::make_unique<DeviceMemory>(device.getStream()->getGpu(), scratchBytes,
-                                             "collectives to work in");
+                                             "the scratch of collectives");
   }
   started.reserve(startedCount);
 }
 
 void CudaRankComm::waitFor(std::optional<int64_t> token) {
-  started.wait(token, [&](const AsyncCollective &one) {
-    static_cast<const AsyncPart &>(one).done.holdUp(*device.getStream());
+  started.wait(token, [&](const AsyncCollective &collective) {
+    static_cast<const AsyncPart &>(collective).done.holdUp(*device.getStream());
   });
   auto isWaitedFor = [&](const AsyncMember *member) {
     if (token && member->op.token != *token)
@@ -108,8 +108,8 @@ bool CudaRankComm::bind(Bound &bound) {
   }
   if (const auto *op = std::get_if<MessageOp>(&bound.instruction->op)) {
     int peer = groups.mesh.acrossPipeline(rank, {op->peer}).front();
-    bindAsync(bound, op->receives ? std::vector{peer, rank} : std::vector{rank, peer},
-                op->receives, op->token, op->queue, deliver);
+    bindAsync(bound, op->receives ? std::vector{peer, rank} : std::vector{rank, peer}, op->receives,
+              op->token, op->queue, deliver);
     return true;
   }
   const auto *op = std::get_if<CollectiveOp>(&bound.instruction->op);
@@ -122,13 +122,12 @@ bool CudaRankComm::bind(Bound &bound) {
   }
   std::vector<int> members = op->members(groups.mesh, rank);
   checkReduction(*op, int(members.size()));
-  bindAsync(bound, members,
-              int(std::find(members.begin(), members.end(), rank) - members.begin()), op->token,
-              op->queue, reduceAcross);
+  bindAsync(bound, members, int(std::find(members.begin(), members.end(), rank) - members.begin()),
+            op->token, op->queue, reduceAcross);
   return true;
 }
 
-/// Enqueues the part of one that is only started.
+/// Enqueues this rank's part of an asynchronous collective.
 static void runAsync(const Bound &bound) {
   const auto &member =
       static_cast<const AsyncMember &>(*static_cast<const Member *>(bound.prepared));
@@ -139,9 +138,10 @@ static void runAsync(const Bound &bound) {
   member.comm->addAsync(member);
 }
 
-/// Whether a collective of that many members may run beside what follows it: one whose result
-/// overwrites its operand works in memory that all share, so it does not.
-static bool runsBeside(const CollectiveOp &op, const Bound &bound, int64_t bytes, int64_t members) {
+/// Returns true if a collective of `members` ranks may run concurrently with the instructions after
+/// it. A collective whose result overwrites its operand uses the scratch that all collectives
+/// share, so it may not.
+static bool runsAsync(const CollectiveOp &op, const Bound &bound, int64_t bytes, int64_t members) {
   if (op.token < 0 || members == 1)
     return false;
   if (op.kind == CollectiveOp::AllReduce)
@@ -153,7 +153,7 @@ static bool runsBeside(const CollectiveOp &op, const Bound &bound, int64_t bytes
 
 std::shared_ptr<Member> CudaRankComm::makeMember(const CollectiveOp &op, const Bound &bound) {
   int64_t members = groups.mesh.shards(op.axes);
-  if (!runsBeside(op, bound, op.bytes(groups.mesh), members)) {
+  if (!runsAsync(op, bound, op.bytes(groups.mesh), members)) {
     auto member = std::make_shared<Member>();
     member->stream = device.getStream().get();
     return member;
@@ -185,8 +185,8 @@ void CudaRankComm::bindCollective(Bound &bound, const CollectiveOp &op) {
 }
 
 void CudaRankComm::bindAsync(Bound &bound, const std::vector<int> &members, int index,
-                               int64_t token, const std::string &queue,
-                               LocalRendezvous::Action action) {
+                             int64_t token, const std::string &queue,
+                             LocalRendezvous::Action action) {
   auto part = std::make_shared<AsyncPart>(*this);
   started.prepare(*part, members, index, token, queue, action);
   ++startedCount;

@@ -1,6 +1,6 @@
-// Communication among CUDA ranks that are threads of one process and share a GPU. Hosts meet as
-// those of the CPU do (comm/local); streams wait for each other by events, and nothing spins on the
-// GPU.
+// Implements communication between CUDA ranks that are threads of one process and share a GPU. Host
+// threads synchronize as CPU ranks do (comm/local). Streams wait for each other through events;
+// nothing spins on the GPU.
 #ifndef PSRT_DEVICE_CUDA_CUDACOMMUNICATION_H
 #define PSRT_DEVICE_CUDA_CUDACOMMUNICATION_H
 
@@ -9,7 +9,7 @@
 
 namespace psrt::cuda {
 
-/// The ranks of this process, by number, as they are made.
+/// Maps rank numbers to this process's ranks, as they are created.
 class RankTable {
 public:
   void set(int rank, CudaRank *device);
@@ -20,9 +20,9 @@ private:
   std::map<int, CudaRank *> ranks;
 };
 
-/// When a member has come to a collective, and when it has done its part. One pair for each group
-/// and member: a member records them again only after a meeting to which all have come that wait
-/// for them.
+/// Events that mark when a member is ready for a collective and when its part is done. There is one
+/// pair per group and member. A member records the events again only after a barrier that all
+/// waiting members have passed.
 struct Ends {
   explicit Ends(const GpuRef &gpu) : gpu(gpu), ready(gpu), done(gpu) {}
   GpuRef gpu;
@@ -32,6 +32,7 @@ struct Ends {
 struct Member;
 struct AsyncMember;
 
+/// One CUDA rank's communication with the other ranks of its process.
 class CudaRankComm : public RankComm {
 public:
   CudaRankComm(Groups &groups, int rank, CudaRank &device);
@@ -41,27 +42,28 @@ public:
   void drain() override { waitFor(std::nullopt); }
 
   CudaRank &getDevice() { return device; }
-  /// What is started runs there, beside the rank's instructions.
+  /// Returns the stream of asynchronous collectives, which run concurrently with the rank's stream.
   const Stream &getSideStream();
   CUdeviceptr getScratch() const { return scratch->get(); }
   Ends &getEnds(Group &group, int index);
   void waitFor(std::optional<int64_t> token);
-  /// From now on it is under way in the side stream, until it is waited for.
+  /// Records that the member's collective is running in the side stream until a wait.
   void addAsync(const AsyncMember &member) { underWay.push_back(&member); }
 
 private:
   void bindCollective(Bound &bound, const CollectiveOp &op);
-  /// Where and when its part is enqueued; the caller fills in the rest.
+  /// Creates a member with the stream and time at which its part is enqueued; the caller sets the
+  /// other fields.
   std::shared_ptr<Member> makeMember(const CollectiveOp &op, const Bound &bound);
   void bindAsync(Bound &bound, const std::vector<int> &members, int index, int64_t token,
-                   const std::string &queue, LocalRendezvous::Action action);
+                 const std::string &queue, LocalRendezvous::Action action);
 
   Groups &groups;
   int rank;
   CudaRank &device;
   std::unique_ptr<Stream> side;
   AsyncCollectives started;
-  std::vector<const AsyncMember *> underWay; ///< collectives over axes, in the side stream
+  std::vector<const AsyncMember *> underWay; ///< collectives over axes that run in the side stream
   size_t startedCount = 0, scratchBytes = 0;
   std::unique_ptr<DeviceMemory> scratch;
   std::map<Group *, std::unique_ptr<Ends>> ends;
@@ -84,40 +86,43 @@ private:
   std::shared_ptr<RankTable> table;
 };
 
-/// One collective as one rank sees it.
+/// One rank's part in one collective.
 struct Member {
   CollectiveOp op;
   Group *group = nullptr;
   CudaRankComm *comm = nullptr;
   Ends *ends = nullptr;
-  int index = 0, count = 1;       ///< this rank's place in the group, and its size
-  int source = 0;                 ///< permute: who sends to this rank
-  int64_t bytes = 0;              ///< of the operand
-  const Stream *stream = nullptr; ///< where its part is enqueued
+  int index = 0, count = 1;       ///< this rank's index in the group; the group's size
+  int source = 0;                 ///< permute: index of the rank that sends to this rank
+  int64_t bytes = 0;              ///< bytes of the operand
+  const Stream *stream = nullptr; ///< stream that runs this rank's part
 
-  /// All members have come, and what this rank enqueues now comes after what they had enqueued.
+  /// Waits until all members arrive. This rank's later work runs after the work that the members
+  /// enqueued before.
   void meet(void *const *buffers) const;
-  /// What any member enqueues from now on comes after all members' parts.
+  /// Makes each member's later work run after all members' parts.
   void leave() const;
-  /// Buffer `i` of member `m`, valid between the two.
+  /// Returns buffer `i` of member `m`; valid between meet() and leave().
   CUdeviceptr of(int m, size_t i) const {
     return reinterpret_cast<CUdeviceptr>(group->slots[m][i]);
   }
   void copy(CUdeviceptr to, CUdeviceptr from, int64_t count) const;
 };
 
-/// One that is only started: it runs in the side stream, after what stands before it in the rank's;
-/// that one waits for it at the wait.
+/// An asynchronous collective. Its part runs in the side stream after preceding work of the rank's
+/// stream. The rank's stream waits for it at the WaitOp.
 struct AsyncMember : Member {
   explicit AsyncMember(const GpuRef &gpu) : begin(gpu), over(gpu) {}
   Event begin, over;
-  void (*enqueue)(const Bound &) = nullptr; ///< its part
+  void (*enqueue)(const Bound &) = nullptr; ///< enqueues this rank's part
 };
 
-/// How a collective is run.
+/// Returns the function that runs a collective.
 void (*findRunner(const CollectiveOp &op, int members))(const Bound &);
-/// Among pipeline coordinates: what the last one to come enqueues for all.
+/// Enqueues a reduction for all its members, which are pipeline coordinates. The last member to
+/// arrive calls it.
 void reduceAcross(const std::vector<Arrival *> &parts);
+/// Enqueues a message's copy for sender and receiver; the last one to arrive calls it.
 void deliver(const std::vector<Arrival *> &parts);
 
 } // namespace psrt::cuda

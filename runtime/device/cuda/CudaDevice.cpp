@@ -1,4 +1,4 @@
-// Makes GPUs and ranks, and binds instructions; those are in files of their own.
+// Creates GPUs and ranks, and dispatches instructions to their bind functions.
 #include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/Accesses.h"
@@ -11,20 +11,20 @@
 
 namespace psrt::cuda {
 
-CudaRank::CudaRank(Place given, std::shared_ptr<const ProgramView> program)
-    : place(std::move(given)), program(std::move(program)),
-      stream(std::make_shared<Stream>(place.gpu)), recordings(stream), transfers(stream),
+CudaRank::CudaRank(GpuResources given, std::shared_ptr<const ProgramView> program)
+    : resources(std::move(given)), program(std::move(program)),
+      stream(std::make_shared<Stream>(resources.gpu)), recordings(stream), transfers(stream),
       clock(stream) {}
 
 CudaRank::~CudaRank() {
-  // What it has enqueued must not outlive its memory. Errors have been told before.
-  place.gpu->tryToEnter();
+  // Enqueued work must not outlive the rank's memory. Errors have been reported before.
+  resources.gpu->tryToEnter();
   getDriver().streamSynchronize(stream->get());
 }
 
 std::unique_ptr<RankMemory> CudaRank::makeMemory(MemorySizes sizes) {
   auto memory = std::make_unique<CudaMemory>(stream, sizes);
-  // The device's part alone: communication never reaches the host's.
+  // Communication only accesses the device part, never the host part.
   arena = memory->at(0);
   arenaBytes = sizes.bytes;
   return memory;
@@ -35,11 +35,11 @@ const int64_t *CudaRank::mirror(const int64_t *scalars, size_t count) {
 }
 
 void CudaRank::begin(const int64_t *scalars) {
-  place.gpu->enter();
+  resources.gpu->enter();
   mirrors.at(scalars).upload(scalars);
 }
 
-/// Instructions between two pulses: about a twelfth of a step of GPT-2.
+/// Number of instructions between two calls of the pulse function: about 1/12 of a GPT-2 step.
 static constexpr ptrdiff_t kPulseDistance = 64;
 
 void CudaRank::run(const Bound *first, const Bound *last) {
@@ -56,29 +56,32 @@ void CudaRank::run(const Bound *first, const Bound *last) {
 }
 
 CUfunction CudaRank::findKernel(int index) const {
-  if (!place.program)
-    PSRT_FAIL(BadInput, "the program has no kernels for a GPU; compile it again");
-  return place.program->find(program->kernels.at(index));
+  if (!resources.program)
+    PSRT_FAIL(BadInput, "the program has no GPU kernels; compile it again");
+  return resources.program->find(program->kernels.at(index));
 }
 
 Blas &CudaRank::getBlas() {
   if (!blas)
     blas = std::make_unique<Blas>(
-        place.gpu, std::shared_ptr<Algorithms>(place.algorithms, &place.algorithms->matmuls));
+        resources.gpu,
+        std::shared_ptr<Algorithms>(resources.algorithms, &resources.algorithms->matmuls));
   return *blas;
 }
 
 CudnnHandle *CudaRank::getCudnn() {
-  std::call_once(place.cudnnHandle->looked, [&] { place.cudnnHandle->library = loadCudnn(getDriver()); });
-  if (!place.cudnnHandle->library || std::exchange(hasTriedCudnn, true))
+  std::call_once(resources.cudnnUse->looked,
+                 [&] { resources.cudnnUse->library = loadCudnn(getDriver()); });
+  if (!resources.cudnnUse->library || std::exchange(hasTriedCudnn, true))
     return cudnnHandle.get();
   try {
-    cudnnHandle = std::make_unique<CudnnHandle>(place.cudnnHandle->library, *stream);
-    place.algorithms->cudnnHandle.open(place.cudnnHandle->library->version);
+    cudnnHandle = std::make_unique<CudnnHandle>(resources.cudnnUse->library, *stream);
+    resources.algorithms->cudnn.open(resources.cudnnUse->library->version);
   } catch (const CudnnFailure &failure) {
-    std::fprintf(stderr,
-                 "note: attention and convolutions are the runtime's own, which are slower: %s\n",
-                 failure.what());
+    std::fprintf(
+        stderr,
+        "note: cuDNN is not used; attention and convolutions run on slower fallback kernels: %s\n",
+        failure.what());
   }
   return cudnnHandle.get();
 }
@@ -86,9 +89,9 @@ CudnnHandle *CudaRank::getCudnn() {
 CUdeviceptr CudaRank::getScratch(int64_t bytes) {
   if (bytes == 0)
     return 0;
-  // Smaller ones stay: what was recorded before uses them.
+  // Smaller scratches are kept, because recorded graphs use them.
   if (scratches.empty() || scratches.back().size() < size_t(bytes))
-    scratches.emplace_back(place.gpu, size_t(bytes), "instructions to work in");
+    scratches.emplace_back(resources.gpu, size_t(bytes), "the scratch of instructions");
   return scratches.back().get();
 }
 
@@ -106,12 +109,12 @@ std::vector<Access> CudaRank::findAccesses(const Bound &bound,
   return result;
 }
 
-void CudaRank::announce(const Bound &bound, const char *what,
+void CudaRank::announce(const Bound &bound, const char *name,
                         const std::vector<Access> &more) const {
   if (!getDriver().isFake())
     return;
   std::vector<Access> accesses = findAccesses(bound, more);
-  getDriver().access(stream->get(), what, int(accesses.size()), accesses.data());
+  getDriver().access(stream->get(), name, int(accesses.size()), accesses.data());
 }
 
 int64_t alignmentOf(const Bound &bound) {
@@ -122,7 +125,7 @@ int64_t alignmentOf(const Bound &bound) {
 }
 
 namespace {
-/// Chooses the binding by the type of the operation: one line for each kind of instruction.
+/// Calls the bind function for the operation's type.
 struct Binder {
   CudaRank &rank;
   Bound &bound;
@@ -150,7 +153,7 @@ struct Binder {
 } // namespace
 
 bool CudaRank::bind(Bound &bound) {
-  place.gpu->enter();
+  resources.gpu->enter();
   bound.self = this;
   auto bindAnew = [&] { return std::visit(Binder{*this, bound}, bound.instruction->op); };
   if (!std::holds_alternative<KernelOp>(bound.instruction->op) &&
@@ -167,7 +170,7 @@ bool CudaRank::bind(Bound &bound) {
 
 //===--- the device -------------------------------------------------------===//
 
-/// Which of the processes on this machine this one is.
+/// Returns this process's index among the processes of this machine.
 static int findLocalRank(const DeviceRequest &request) {
   for (const char *name :
        {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"})
@@ -176,40 +179,43 @@ static int findLocalRank(const DeviceRequest &request) {
   return request.first;
 }
 
-/// The GPU of a process that is a rank. Where it sees one alone, and was told which, it is that.
+/// Returns the GPU of a process that runs one rank. If CUDA_VISIBLE_DEVICES leaves one GPU visible,
+/// returns that GPU.
 static int chooseGpu(const DeviceRequest &request, int count) {
-  int place = findLocalRank(request);
-  if (place < count)
-    return place;
+  int localRank = findLocalRank(request);
+  if (localRank < count)
+    return localRank;
   const char *visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (count == 1 && visible && *visible)
     return 0;
-  refuse("rank %d is process %d of this machine (from 0), which has %d GPU%s: a rank that is a "
-         "process has a GPU of its own; start fewer processes here, or all ranks in one process, "
-         "which may share a GPU: --ranks %lld",
-         request.first, place, count, count == 1 ? "" : "s",
-         (long long)request.program.mesh.size());
+  refuse(
+      "rank %d is process %d of this machine (counting from 0), which has %d GPU%s; each process "
+      "needs its own GPU: start fewer processes here, or run all ranks in one process, where "
+      "they may share a GPU: --ranks %lld",
+      request.first, localRank, count, count == 1 ? "" : "s",
+      (long long)request.program.mesh.size());
 }
 
-/// The GPUs of the ranks of one process: one each where there are as many, and NCCL, else the first
-/// one for all.
+/// Returns the GPUs of one process's ranks. If there are enough GPUs and NCCL is available, each
+/// rank has its own GPU; otherwise, all ranks share the first.
 static std::vector<int> chooseGpus(const DeviceRequest &request, int count) {
   std::vector<int> own(request.ranks), shared(request.ranks, 0);
   for (int i = 0; i < request.ranks; ++i)
     own[i] = i;
   bool fits = request.ranks <= count;
   if (request.comm == "nccl" && !fits)
-    refuse("--comm nccl needs a GPU for each of the %d ranks, and there %s %d; leave it away, and "
-           "all ranks share GPU 0",
-           request.ranks, count == 1 ? "is" : "are", count);
+    refuse("--comm nccl needs one GPU per rank, but there are %d ranks and %d GPU%s; omit it to "
+           "share GPU 0 among all ranks",
+           request.ranks, count, count == 1 ? "" : "s");
   if (request.ranks == 1 || request.comm == "local" || !fits)
     return shared;
   if (request.comm == "nccl" || nccl::hasNccl())
     return own;
-  std::fprintf(stderr,
-               "note: all %d ranks share GPU 0, of %d: NCCL is not here (libnccl.so.2, or "
-               "PSRT_NCCL)\n",
-               request.ranks, count);
+  std::fprintf(
+      stderr,
+      "note: all %d ranks share GPU 0 of %d: NCCL was not found (install libnccl.so.2 or set "
+      "PSRT_NCCL)\n",
+      request.ranks, count);
   return shared;
 }
 
@@ -220,43 +226,44 @@ CudaDevice::CudaDevice(const DeviceRequest &request)
   program->kernels = request.program.kernelNames;
   program->mesh = request.program.mesh;
   DriverRef driver = loadDriver();
-  auto cudnnHandle = std::make_shared<CudnnUse>();
+  auto cudnnUse = std::make_shared<CudnnUse>();
   auto matmuls = std::make_shared<TrialResults>("cuBLASLt");
   int count = 0;
   driver->check(driver->deviceGetCount(&count), "to count the GPUs");
   gpus = request.alone ? chooseGpus(request, count) : std::vector{chooseGpu(request, count)};
   for (int i = 0; i < count; ++i) {
-    Place place;
-    std::vector<int> numbers; // of the ranks on it
+    GpuResources gpuResources;
+    std::vector<int> numbers; // numbers of the ranks on this GPU
     for (int each = 0; each < request.ranks; ++each)
       if (gpus[each] == i)
         numbers.push_back(request.first + each);
     if (!numbers.empty()) {
-      place.gpu = std::make_shared<Gpu>(driver, i);
-      place.cudnnHandle = cudnnHandle;
-      place.matmuls = matmuls;
-      checkTarget(request.program, *place.gpu);
-      checkMemory(request.program, numbers, *place.gpu);
-      place.algorithms = findAlgorithms(*place.gpu);
-      place.library = std::make_shared<LibraryKernels>(place.gpu);
+      gpuResources.gpu = std::make_shared<Gpu>(driver, i);
+      gpuResources.cudnnUse = cudnnUse;
+      gpuResources.matmuls = matmuls;
+      checkTarget(request.program, *gpuResources.gpu);
+      checkMemory(request.program, numbers, *gpuResources.gpu);
+      gpuResources.algorithms = findAlgorithms(*gpuResources.gpu);
+      gpuResources.library = std::make_shared<LibraryKernels>(gpuResources.gpu);
       if (request.source.image)
-        place.program = std::make_shared<Module>(place.gpu, request.source.image, "the program");
+        gpuResources.program =
+            std::make_shared<Module>(gpuResources.gpu, request.source.image, "the program");
     }
-    places.push_back(std::move(place));
+    resources.push_back(std::move(gpuResources));
   }
 }
 
 std::shared_ptr<MeasuredAlgorithms> CudaDevice::findAlgorithms(const Gpu &gpu) const {
-  for (const Place &place : places)
-    if (place.gpu && place.gpu->getName() == gpu.getName() &&
-        place.gpu->getProcessors() == gpu.getProcessors())
-      return place.algorithms;
+  for (const GpuResources &other : resources)
+    if (other.gpu && other.gpu->getName() == gpu.getName() &&
+        other.gpu->getProcessors() == gpu.getProcessors())
+      return other.algorithms;
   return std::make_shared<MeasuredAlgorithms>(gpu);
 }
 
-std::unique_ptr<RankDevice> CudaDevice::makeRank(int, bool, int place) {
-  auto rank = std::make_unique<CudaRank>(places[gpus[place]], program);
-  ranks->set(firstRank + place, rank.get());
+std::unique_ptr<RankDevice> CudaDevice::makeRank(int, bool, int index) {
+  auto rank = std::make_unique<CudaRank>(resources[gpus[index]], program);
+  ranks->set(firstRank + index, rank.get());
   return rank;
 }
 

@@ -1,4 +1,4 @@
-// The CUDA device: GPUs of this process, and ranks on them that enqueue instructions.
+// Defines the CUDA device: this process's GPUs and the ranks on them, which enqueue instructions.
 #ifndef PSRT_DEVICE_CUDA_CUDADEVICE_H
 #define PSRT_DEVICE_CUDA_CUDADEVICE_H
 
@@ -22,44 +22,46 @@ struct Groups;
 
 namespace psrt::cuda {
 
-/// What an instruction was prepared to; each kind of library call derives its own.
+/// The data that binding an instruction prepares for its runs. Each kind of instruction derives its
+/// own class.
 struct Prepared {
   virtual ~Prepared() = default;
 };
 
-/// cuDNN as the ranks of a process share it.
+/// State of cuDNN that the ranks of a process share.
 struct CudnnUse {
   std::once_flag looked;
-  CudnnRef library; ///< null where it is not used
+  CudnnRef library; ///< null if cuDNN is not used
   TrialResults verdicts{"cuDNN"};
 };
 
-/// What was measured on one kind of GPU.
+/// Algorithm choices for one GPU model.
 struct MeasuredAlgorithms {
-  explicit MeasuredAlgorithms(const Gpu &gpu) : matmuls(gpu, kOfMatmuls), cudnnHandle(gpu, kOfCudnn) {}
-  Algorithms matmuls, cudnnHandle;
+  explicit MeasuredAlgorithms(const Gpu &gpu)
+      : matmuls(gpu, kMatmulAlgorithms), cudnn(gpu, kCudnnAlgorithms) {}
+  Algorithms matmuls, cudnn;
 };
 
-/// A GPU with the kernels that its ranks launch; several ranks may share one.
-struct Place {
+/// A GPU and the resources that its ranks share.
+struct GpuResources {
   GpuRef gpu;
-  std::shared_ptr<CudnnUse> cudnnHandle;
-  ModuleRef program; ///< null where the program has no kernels
+  std::shared_ptr<CudnnUse> cudnnUse;
+  ModuleRef program; ///< null if the program has no kernels
   std::shared_ptr<const LibraryKernels> library;
-  std::shared_ptr<MeasuredAlgorithms> algorithms; ///< of all GPUs of the same kind
-  std::shared_ptr<TrialResults> matmuls;             ///< on what cuBLASLt's do besides; of all GPUs
+  std::shared_ptr<MeasuredAlgorithms> algorithms; ///< shared by all GPUs of the same model
+  std::shared_ptr<TrialResults> matmuls; ///< trials of cuBLASLt's epilogues; shared by all GPUs
 };
 
-/// The parts of a program that its ranks look at.
+/// The parts of a program that its ranks read.
 struct ProgramView {
   std::vector<std::string> kernels;
   Mesh mesh;
 };
 
-/// One rank: all its instructions go to one stream, in the order of the calls.
+/// One rank. All its instructions go to one stream, in call order.
 class CudaRank : public RankDevice {
 public:
-  CudaRank(Place place, std::shared_ptr<const ProgramView> program);
+  CudaRank(GpuResources resources, std::shared_ptr<const ProgramView> program);
   ~CudaRank() override;
 
   bool bind(Bound &bound) override;
@@ -73,40 +75,41 @@ public:
   void begin(const int64_t *scalars) override;
   void run(const Bound *first, const Bound *last) override;
   void forgetRecordings() override { recordings.clear(); }
-  /// Called where instructions are enqueued, between some of them and at both ends of a run; null:
-  /// nothing is.
+  /// Sets a function that is called while instructions are enqueued: at both ends of a run and
+  /// between some instructions. Null disables the calls.
   void setPulse(std::function<void()> function) { pulse = std::move(function); }
   void mark() override { clock.mark(); }
   std::vector<double> takeMarks() override { return clock.take(); }
   double timeOf(const Event &event) const { return clock.timeOf(event); }
   bool wantsExtents() const override { return getDriver().isFake(); }
 
-  const Gpu &getGpu() const { return *place.gpu; }
-  const Driver &getDriver() const { return place.gpu->getDriver(); }
+  const Gpu &getGpu() const { return *resources.gpu; }
+  const Driver &getDriver() const { return resources.gpu->getDriver(); }
   const StreamRef &getStream() const { return stream; }
-  /// The memory that was made last, as instructions see it; null before.
+  /// Returns the memory created last, as instructions address it, or null if there is none.
   void *getArena() const { return arena; }
   size_t getArenaBytes() const { return arenaBytes; }
   const ProgramView &getProgram() const { return *program; }
   const Recordings &getRecordings() const { return recordings; }
-  /// A kernel of the program.
+  /// Returns a kernel of the program.
   CUfunction findKernel(int index) const;
-  const LibraryKernels &getLibrary() const { return *place.library; }
-  /// Memory for one instruction at a time; it stays as long as the rank.
+  const LibraryKernels &getLibrary() const { return *resources.library; }
+  /// Returns scratch memory for one instruction at a time. The memory lives as long as the rank.
   CUdeviceptr getScratch(int64_t bytes);
   Transfers &getTransfers() { return transfers; }
-  /// cuBLASLt; made when it is asked for first.
+  /// Returns cuBLASLt; creates its handle on first use.
   Blas &getBlas();
-  /// cuDNN, made when it is asked for first; null where it is not used.
+  /// Returns cuDNN, created on first use, or null if cuDNN is not used.
   CudnnHandle *getCudnn();
-  CudnnUse &getCudnnUse() const { return *place.cudnnHandle; }
-  /// Which of cuDNN and the runtime's kernels is faster.
-  Algorithms &getCudnnAlgorithms() const { return place.algorithms->cudnnHandle; }
-  TrialResults &getMatmulTrials() const { return *place.matmuls; }
-  /// Tells the fake what the next operation that is enqueued for an instruction touches,
-  /// `more` besides its buffers.
-  void announce(const Bound &bound, const char *what, const std::vector<Access> &more = {}) const;
-  /// What an instruction may touch, and `more`; empty where nobody asks.
+  CudnnUse &getCudnnUse() const { return *resources.cudnnUse; }
+  /// Returns the choices between cuDNN and the fallback kernels.
+  Algorithms &getCudnnAlgorithms() const { return resources.algorithms->cudnn; }
+  TrialResults &getMatmulTrials() const { return *resources.matmuls; }
+  /// Reports to the fake driver the memory that the instruction's next enqueued operation accesses:
+  /// its buffers and `more`.
+  void announce(const Bound &bound, const char *name, const std::vector<Access> &more = {}) const;
+  /// Returns the memory that an instruction may access, and `more`. Returns nothing unless the
+  /// driver is the fake.
   std::vector<Access> findAccesses(const Bound &bound, const std::vector<Access> &more = {}) const;
 
   template <typename T> T *keep(std::unique_ptr<T> prepared) {
@@ -117,23 +120,23 @@ public:
   static CudaRank &of(const Bound &bound) { return *static_cast<CudaRank *>(bound.self); }
 
 private:
-  Place place;
+  GpuResources resources;
   std::shared_ptr<const ProgramView> program;
   StreamRef stream;
   void *arena = nullptr;
   size_t arenaBytes = 0;
-  std::deque<DeviceMemory> scratches; ///< the last one is the largest
+  std::deque<DeviceMemory> scratches; ///< in increasing size; recorded graphs use the older ones
   std::unique_ptr<Blas> blas;
-  std::unique_ptr<CudnnHandle> cudnnHandle; ///< it outlives what was recorded of its plans
+  std::unique_ptr<CudnnHandle> cudnnHandle; ///< outlives the recordings of its plans
   bool hasTriedCudnn = false;
-  std::map<const int64_t *, ScalarMirror> mirrors; ///< by what the host has
+  std::map<const int64_t *, ScalarMirror> mirrors; ///< by address of the host's scalars
   std::function<void()> pulse;
   Recordings recordings;
   Transfers transfers;
   EventClock clock;
   std::deque<std::unique_ptr<Prepared>> kept;
-  /// Runs of one function share what its instructions were prepared to where no addresses are in
-  /// it, but for what these are multiples of.
+  /// Prepared data that runs of one function share. It contains no addresses, only their alignment,
+  /// so the key consists of instruction, accumulation and alignment.
   std::map<std::tuple<const Instruction *, bool, int64_t>,
            std::pair<void (*)(const Bound &), void *>>
       shared;
@@ -143,7 +146,7 @@ class RankTable;
 
 class CudaDevice : public Device {
 public:
-  /// Fails where this machine cannot run the program: no driver or GPU, another architecture, too
+  /// Fails if this machine cannot run the program: no driver, no GPU, wrong architecture or too
   /// little memory.
   explicit CudaDevice(const DeviceRequest &request);
   std::unique_ptr<RankDevice> makeRank(int threads, bool dedicated, int place) override;
@@ -153,20 +156,20 @@ public:
   makeProcessCommunication(std::unique_ptr<Communication> host) override;
 
 private:
-  std::shared_ptr<const nccl::Groups> groups; ///< in which the program communicates
-  int firstRank;                              ///< of this process
-  std::vector<int> gpus;                      ///< of each rank of this process
+  std::shared_ptr<const nccl::Groups> groups; ///< process groups that the program communicates in
+  int firstRank;                              ///< number of this process's first rank
+  std::vector<int> gpus;                      ///< GPU ordinal of each rank of this process
   std::shared_ptr<ProgramView> program;
   std::shared_ptr<MeasuredAlgorithms> findAlgorithms(const Gpu &gpu) const;
 
-  std::vector<Place> places; ///< by GPU, empty where no rank is
+  std::vector<GpuResources> resources; ///< by GPU ordinal; empty if the GPU has no rank
   std::shared_ptr<RankTable> ranks;
 };
 
-/// The largest power of two, up to 256, that all buffers' addresses are multiples of.
+/// Returns the largest power of two, up to 256, that divides the addresses of all buffers.
 int64_t alignmentOf(const Bound &bound);
 
-// Each fills run and prepared for its kind of instruction (one file each).
+// The bind functions set `run` and `prepared` for one kind of instruction each (one file each).
 
 void bindKernel(CudaRank &rank, const KernelOp &op, Bound &bound);
 void bindCopy(const CopyOp &op, Bound &bound);
@@ -174,14 +177,14 @@ void bindShardIndex(CudaRank &rank, Bound &bound);
 void bindShardSlice(CudaRank &rank, const CollectiveOp &op, Bound &bound);
 void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound);
 void bindFloat8Matmul(CudaRank &rank, const MatmulOp &op, Bound &bound);
-/// A matmul with an activation, at addresses that are multiples of `alignment`.
+/// Binds a matmul with an activation. Addresses are multiples of `alignment`.
 void bindActivatedMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound, int64_t alignment);
 void bindAttention(CudaRank &rank, const AttentionOp &op, Bound &bound);
 void bindEmbedding(CudaRank &rank, const EmbeddingOp &op, Bound &bound);
 void bindMaxPool(CudaRank &rank, const MaxPoolOp &op, Bound &bound);
 void bindConvolution(CudaRank &rank, const ConvolutionOp &op, Bound &bound);
 
-/// Makes an instruction these launches of the runtime's kernels, which may use that scratch.
+/// Binds an instruction to launches of the runtime's kernels, which may use the scratch `work`.
 void bindLaunches(CudaRank &rank, Bound &bound, Launches launches, CUdeviceptr work = 0,
                   int64_t workBytes = 0);
 

@@ -6,14 +6,15 @@
 
 namespace psrt::cuda {
 
-/// Of pinned memory: beyond it one waits for a buffer instead of making another.
+/// Limit on pinned memory in bytes. Beyond it, writes wait for a buffer instead of allocating
+/// another.
 static constexpr size_t kMostPinned = size_t(64) << 20;
-/// Instructions may look a little behind their buffers, as on the host (Arena::end).
+/// Instructions may read slightly past their buffers, as on the host (Arena::end).
 static constexpr size_t kGuardBytes = 4096;
 
 CudaMemory::CudaMemory(StreamRef given, MemorySizes sizes)
     : stream(std::move(given)), side(stream->getGpu()), sizes(sizes),
-      memory(stream->getGpu(), sizes.bytes + kGuardBytes, "the memory of a rank") {
+      memory(stream->getGpu(), sizes.bytes + kGuardBytes, "a rank's memory") {
   zero(0, sizes.bytes + kGuardBytes);
   if (sizes.hostBytes == 0)
     return;
@@ -27,7 +28,7 @@ char *CudaMemory::awaitHost(int64_t address) const {
 }
 
 CudaMemory::~CudaMemory() {
-  // Copies may still be on their way.
+  // Copies may still be running.
   stream->getGpu()->tryToEnter();
   stream->getGpu()->getDriver().streamSynchronize(side.get());
   stream->getGpu()->getDriver().streamSynchronize(stream->get());

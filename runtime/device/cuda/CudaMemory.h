@@ -9,11 +9,12 @@
 
 namespace psrt::cuda {
 
-/// Copies to the GPU are enqueued from pinned buffers, which are used again when their copy is
-/// over; the host waits for that only where the buffers would become too many. Reading waits for
-/// the stream, and so does whatever looks at the host's part: instructions that copy from or to it
-/// are over when the stream is (CudaTransfers). What is brought ahead comes by a stream of its own
-/// to a landing, and from there by a copy within the GPU.
+/// One rank's memory on a GPU, with an optional part in pinned host memory.
+/// - Copies to the GPU are enqueued from pinned buffers, which are reused once their copy is done.
+///   The host waits for a copy only if the buffers' total size would exceed a limit.
+/// - Reads wait for the stream. So do host accesses to the host part, because transfers finish with
+///   the stream (CudaTransfers).
+/// - Prefetched data is copied by a side stream to a landing buffer and from there within the GPU.
 class CudaMemory : public RankMemory {
 public:
   CudaMemory(StreamRef stream, MemorySizes sizes);
@@ -39,11 +40,11 @@ private:
     Block(const GpuRef &gpu, size_t bytes) : memory(gpu, bytes), over(gpu) {}
     PinnedMemory memory;
     Event over;
-    bool isCopied = false;  ///< a copy from it may be under way
-    void *reader = nullptr; ///< where what is read there goes when it is there
+    bool isCopied = false;  ///< a copy from or to this block may be running
+    void *reader = nullptr; ///< destination of the data being read, or null
     size_t readBytes = 0;
   };
-  /// Memory of the GPU beside the rank's, for what goes to one address.
+  /// A GPU buffer for data prefetched for one address, separate from the rank's memory.
   struct Landing {
     Landing(const GpuRef &gpu, size_t bytes)
         : memory(gpu, bytes, "the inputs of the next step"), brought(gpu), taken(gpu) {}
@@ -54,23 +55,23 @@ private:
   char *inHost(int64_t address) const {
     return hostPart->get() + (size_t(address) - sizes.hostBase);
   }
-  /// The host's part, when nothing that was enqueued uses it any more.
+  /// Returns the host address after waiting for all enqueued work.
   char *awaitHost(int64_t address) const;
   Block *findFree(size_t count);
   Block *awaitOne(size_t count);
   void copyFrom(char *staged, CUdeviceptr to, size_t count, const Stream &by);
-  /// Null where there is no room for another one.
+  /// Returns null if the memory for landings is used up.
   Landing *findLanding(int64_t address, size_t count);
 
   StreamRef stream;
-  Stream side; ///< by which data comes ahead
+  Stream side; ///< stream of prefetched data
   MemorySizes sizes;
   DeviceMemory memory;
-  std::unique_ptr<PinnedMemory> hostPart; ///< null where there is none
+  std::unique_ptr<PinnedMemory> hostPart; ///< null if there is no host part
   std::deque<Block> blocks;
-  size_t pinned = 0;                   ///< bytes of all blocks
-  std::map<int64_t, Landing> landings; ///< by address
-  size_t landed = 0;                   ///< bytes of all landings
+  size_t pinned = 0;                   ///< total bytes of the blocks
+  std::map<int64_t, Landing> landings; ///< by destination address
+  size_t landed = 0;                   ///< total bytes of the landings
 };
 
 } // namespace psrt::cuda

@@ -1,4 +1,4 @@
-// Starts copies and orders streams around them.
+// Enqueues copies and orders streams around them.
 #include "runtime/device/cuda/CudaTransfers.h"
 #include "runtime/core/Status.h"
 
@@ -21,7 +21,7 @@ void Transfers::bind(const TransferOp &op, Bound &bound) {
 void Transfers::bind(const WaitOp &op, Bound &bound) {
   auto known = byToken.find(op.token);
   if (known == byToken.end())
-    PSRT_FAIL(BadInput, "a copy is waited for that was not started: %lld", (long long)op.token);
+    PSRT_FAIL(BadInput, "the wait for transfer %lld has no matching start", (long long)op.token);
   bound.prepared = known->second;
   bound.run = wait;
 }
@@ -39,7 +39,7 @@ void Transfers::start(const Bound &bound) {
                                                     size_t(op.sizes[i]), transfer.way->get())
                   : gpu.getDriver().memcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(to), from,
                                                     size_t(op.sizes[i]), transfer.way->get());
-    gpu.check(result, "to copy to or from the host's memory");
+    gpu.check(result, "to copy to or from host memory");
   }
   transfer.done.record(*transfer.way);
 }

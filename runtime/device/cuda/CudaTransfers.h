@@ -1,4 +1,4 @@
-// Copies between the host's part of a rank's memory and the GPU's, on streams of their own.
+// Copies between a rank's host memory and its GPU memory, on separate streams.
 #ifndef PSRT_DEVICE_CUDA_CUDATRANSFERS_H
 #define PSRT_DEVICE_CUDA_CUDATRANSFERS_H
 
@@ -9,18 +9,18 @@
 
 namespace psrt::cuda {
 
-/// Each way has a stream, made when it is asked for first. A copy comes after what the rank's
-/// stream had when it was started, and what that has from the wait on comes after the copy; the
-/// host waits for nothing, so all of it can be recorded.
+/// Each direction has a stream, created on first use. A copy runs after the work that the rank's
+/// stream held when the copy started. Work enqueued after the wait runs after the copy. The host
+/// never waits, so transfers can be recorded in CUDA graphs.
 class Transfers {
 public:
   explicit Transfers(StreamRef stream) : stream(std::move(stream)) {}
   void bind(const TransferOp &op, Bound &bound);
-  /// A wait for what was bound last with its token.
+  /// Binds a wait for the transfer that was bound last with the same token.
   void bind(const WaitOp &op, Bound &bound);
 
 private:
-  /// One copy as it is enqueued in every run.
+  /// One copy, enqueued in every run.
   struct Transfer {
     Transfer(Transfers &owner, const StreamRef &way)
         : owner(owner), way(way), ready(way->getGpu()), done(way->getGpu()) {}

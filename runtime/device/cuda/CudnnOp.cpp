@@ -1,4 +1,4 @@
-// Comparing, measuring, then binding.
+// Compares cuDNN with the fallback kernels, measures both and binds the better one.
 #include "runtime/device/cuda/CudnnOp.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/AlgorithmTimer.h"
@@ -9,13 +9,14 @@
 namespace psrt::cuda {
 namespace {
 
-/// Of GPU memory for a comparison; larger problems are compared on a part of the batch.
+/// Limit in bytes on a comparison's GPU memory. Larger problems are compared on part of the batch.
 constexpr int64_t kMostTrialBytes = int64_t(1) << 30;
 
-/// Before what is timed: about half a millisecond of a GPU, in which the host enqueues ten plans.
+/// Number of fillings before the timed work. They take a GPU about 0.5 ms, in which the host
+/// enqueues ten plans.
 constexpr int kFillings = 40;
 
-/// That must be left besides, for what is allocated later.
+/// Bytes that must stay free for later allocations.
 constexpr int64_t kLeftBytes = int64_t(kWorkspaceBytes + kLandingBytes);
 
 void *pointer(CUdeviceptr at) { return reinterpret_cast<void *>(at); }
@@ -26,7 +27,7 @@ const CudnnPlan &getPlan(CudnnHandle &cudnnHandle, const CudnnOp &op) {
 
 //===--- the comparison ---------------------------------------------------===//
 
-/// One problem with the memory that both sides work in, for one comparison or measurement.
+/// One problem and the memory for comparing or measuring cuDNN and our kernels.
 class Comparison {
 public:
   Comparison(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op)
@@ -36,12 +37,12 @@ public:
     setRuns();
   }
 
-  /// Empty, or how results differ.
+  /// Returns how the results differ, or an empty string if they match.
   std::string compare() { return trial.compare(rank.getStream()); }
 
   Trial::Times measure() {
     std::optional<DeviceMemory> filler = allocate(kWorkspaceBytes);
-    int fillings = rank.getDriver().isFake() ? 1 : kFillings; // there they take the host's time
+    int fillings = rank.getDriver().isFake() ? 1 : kFillings; // the fake fills on the host
     BurstTimer timer(*rank.getStream(), filler->get(), fillings);
     return trial.measure(rank.getStream(), [&](const std::function<void()> &run) {
       return timer.measure([&] { return run(), true; });
@@ -59,7 +60,7 @@ private:
       const Driver &driver = rank.getDriver();
       std::vector<Access> accesses = findAccesses(buffers);
       if (driver.isFake())
-        driver.access(rank.getStream()->get(), "cuDNN on trial", int(accesses.size()),
+        driver.access(rank.getStream()->get(), "cuDNN trial", int(accesses.size()),
                       accesses.data());
       if (!pack)
         pack.emplace(plan.pack(op.nameTensors(buffers, at(own)), at(work)));
@@ -78,7 +79,7 @@ private:
     return memory ? pointer(memory->get()) : nullptr;
   }
 
-  /// All may be written, for the fake.
+  /// Reports all tensors and workspaces to the fake as possibly written.
   std::vector<Access> findAccesses(void *const *buffers) const {
     std::vector<Access> result;
     for (size_t i = 0; i < trial.tensors.size(); ++i)
@@ -100,16 +101,16 @@ private:
   const CudnnPlan &plan;
   Trial trial;
   std::optional<DeviceMemory> work, own;
-  std::optional<Descriptor> pack; ///< of the one set of buffers that cuDNN works in
+  std::optional<Descriptor> pack; ///< created with the first run's buffers, which all runs use
 };
 
-/// Of device memory, without cuDNN's workspace.
+/// Returns the bytes of GPU memory that a trial needs, without cuDNN's workspace.
 int64_t getTrialBytes(const CudnnOp &op) {
   return op.makeTrial().getBytes() + op.getOwnBytes() + op.getWorkBytes();
 }
 
-/// Gives as much of it to `use` as there is memory for; empty, or what it says, or why it could
-/// not.
+/// Calls `use` with a comparison of the problem, halving the batch until it fits into memory.
+/// Returns the result of `use`, or the reason why the comparison could not run.
 std::string onTrial(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &whole,
                     const std::function<std::string(Comparison &)> &use) {
   try {
@@ -124,7 +125,7 @@ std::string onTrial(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &who
       op = half.get();
     }
     if (!op || (scratch > 0 && whole.getOwnBytes() > free - kLeftBytes))
-      return "there is no memory for it";
+      return "there is not enough memory to compare their results";
     Comparison comparison(rank, cudnnHandle, *op);
     return use(comparison);
   } catch (const CudnnFailure &failure) {
@@ -138,30 +139,31 @@ bool areAligned(const std::vector<CudnnTensor> &tensors) {
   });
 }
 
-/// Whether cuDNN computes it. What it does not is told once.
+/// Returns true if cuDNN computes the problem correctly. Otherwise, reports the reason once.
 bool isRight(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op, const Bound &bound) {
   std::string problem = op.describe();
   TrialResults &verdicts = rank.getCudnnUse().verdicts;
   int gpu = rank.getGpu().getOrdinal();
   if (!areAligned(op.nameTensors(bound.buffers, nullptr)))
     return verdicts.isTrusted(gpu, problem + ", not aligned", [] {
-      return format("a tensor is at no multiple of %lld bytes", (long long)kCudnnAlignment);
+      return format("a tensor is not aligned to %lld bytes", (long long)kCudnnAlignment);
     });
   return verdicts.isTrusted(gpu, problem, [&] {
-    return onTrial(rank, cudnnHandle, op, [](Comparison &comparison) { return comparison.compare(); });
+    return onTrial(rank, cudnnHandle, op,
+                   [](Comparison &comparison) { return comparison.compare(); });
   });
 }
 
-/// What is measured: the problem, and which engines may compute it.
+/// Returns the key of a measurement: the problem and the switches that select cuDNN's engines.
 std::string nameMeasured(const CudnnOp &op) {
   return op.describe() + (mayRoundToTf32() ? ", tf32" : "") +
          (mayBeNondeterministic() ? ", nondeterministic" : "");
 }
 
-/// Whether the runtime's kernels are faster, where that is measured or remembered.
+/// Returns true if the fallback kernels are measured, or were measured before, as faster.
 bool areOursFaster(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op) {
   constexpr const char *kTheirs = "cudnn", *kOurs = "own";
-  /// What is faster by less is so by chance.
+  /// A smaller gain is noise.
   constexpr double kLeastGain = 0.97;
   Algorithms &algorithms = rank.getCudnnAlgorithms();
   if (!algorithms.areMeasured())
@@ -180,7 +182,7 @@ bool areOursFaster(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op) 
   return algorithms.choose(nameMeasured(op), isUsable, measure) == kOurs;
 }
 
-//===--- what is run ------------------------------------------------------===//
+//===--- the instruction ------------------------------------------------------===//
 
 struct PreparedCudnnOp : Prepared {
   std::unique_ptr<CudnnOp> op;
@@ -200,7 +202,8 @@ void runCudnnOp(const Bound &bound) {
   try {
     p.plan->run(*p.pack);
   } catch (const CudnnFailure &failure) {
-    refuse("%s, %s; set PSRT_CUDNN=off to do without it", p.name.c_str(), failure.what());
+    refuse("%s failed: %s; set PSRT_CUDNN=off to run without cuDNN", p.name.c_str(),
+           failure.what());
   }
 }
 
@@ -208,14 +211,15 @@ void runCudnnOp(const Bound &bound) {
 
 bool bindToCudnn(CudaRank &rank, std::unique_ptr<CudnnOp> given, Bound &bound) {
   CudnnHandle *cudnnHandle = rank.getCudnn();
-  if (!cudnnHandle || !isRight(rank, *cudnnHandle, *given, bound) || areOursFaster(rank, *cudnnHandle, *given))
+  if (!cudnnHandle || !isRight(rank, *cudnnHandle, *given, bound) ||
+      areOursFaster(rank, *cudnnHandle, *given))
     return false;
   auto p = std::make_unique<PreparedCudnnOp>();
   p->op = std::move(given);
   const CudnnOp &op = *p->op;
   try {
     p->plan = &getPlan(*cudnnHandle, op);
-    // What our kernels write lies behind cuDNN's workspace.
+    // The memory that our kernels write follows cuDNN's workspace.
     int64_t workspace = alignScratch(p->plan->getWorkspaceBytes());
     int64_t bytes = workspace + op.getOwnBytes();
     CUdeviceptr work = rank.getScratch(bytes);
@@ -224,11 +228,12 @@ bool bindToCudnn(CudaRank &rank, std::unique_ptr<CudnnOp> given, Bound &bound) {
     p->pack.emplace(p->plan->pack(op.nameTensors(bound.buffers, own), pointer(work)));
     if (bytes)
       p->more.push_back({work, work + CUdeviceptr(bytes), 1});
-  } catch (const CudnnFailure &failure) { // another rank had a plan of the same
-    refuse("%s: %s; set PSRT_CUDNN=off to do without it", op.describe().c_str(), failure.what());
+  } catch (const CudnnFailure &failure) { // the trial may have used another rank's plan
+    refuse("%s: %s; set PSRT_CUDNN=off to run without cuDNN", op.describe().c_str(),
+           failure.what());
   }
   for (const KernelLaunch &launch : p->before)
-    rank.getLibrary().find(launch.kernel); // so that no run looks it up first
+    rank.getLibrary().find(launch.kernel); // so that the first run does not have to look it up
   p->name = "cuDNN's " + op.describe();
   bound.run = runCudnnOp;
   bound.prepared = static_cast<Prepared *>(rank.keep(std::move(p)));

@@ -1,5 +1,5 @@
-// Operations that cuDNN may do in place of kernels of ours: it takes the problem, computes what
-// these do on random numbers, and is not slower.
+// Defines operations that cuDNN may run instead of the runtime's fallback kernels. cuDNN is used if
+// it supports the problem, computes the same results on random numbers and is not slower.
 #ifndef PSRT_DEVICE_CUDA_CUDNNOP_H
 #define PSRT_DEVICE_CUDA_CUDNNOP_H
 
@@ -7,36 +7,36 @@
 
 namespace psrt::cuda {
 
-/// Where the next part of a scratch memory begins.
+/// Rounds the size of a scratch part up, so that the next part is aligned.
 inline int64_t alignScratch(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-/// One problem. `buffers` are those of its instruction.
+/// One problem that cuDNN may compute. `buffers` are the instruction's buffers.
 class CudnnOp {
 public:
   virtual ~CudnnOp() = default;
-  /// In messages, and to tell problems apart.
+  /// Returns a unique description of the problem, also used in messages.
   virtual std::string describe() const = 0;
-  /// Throws a CudnnFailure where cuDNN does not take it.
+  /// Throws a CudnnFailure if cuDNN does not support the problem.
   virtual CudnnPlan makePlan(const CudnnTarget &target) const = 0;
-  /// What the plan reads and writes. Numbers of the host are in this object, which the plan's runs
-  /// need.
+  /// Returns the tensors that the plan reads and writes. Host scalars are members of this object,
+  /// so it must outlive the plan's runs.
   virtual std::vector<CudnnTensor> nameTensors(void *const *buffers, void *own) const = 0;
-  /// Memory that our kernels write before the plan runs.
+  /// Returns the bytes of memory that our kernels write before the plan runs.
   virtual int64_t getOwnBytes() const { return 0; }
   virtual Launches launchBefore(void *const *, void * /*own*/) const { return {}; }
 
-  /// Tensors of the comparison by the number of their buffer; not what is run.
+  /// Returns the tensors of the comparison, indexed by buffer.
   virtual Trial makeTrial() const = 0;
   virtual int64_t getWorkBytes() const { return 0; }
-  /// Computes what is read and is no result.
+  /// Computes inputs of the comparison that depend on other inputs.
   virtual Launches launchInputs(void *const *, void * /*work*/) const { return {}; }
   virtual Launches launchOurs(void *const *buffers, void *work) const = 0;
-  /// One with half of the batch; null where there is none.
+  /// Returns the problem with half of the batch, or null if the batch cannot be halved.
   virtual std::unique_ptr<CudnnOp> halve() const = 0;
 };
 
-/// Whether cuDNN does it: the instruction is bound to that. It does not where it computes something
-/// else, which a note says once, or where the runtime's kernels are faster.
+/// Tries to bind the instruction to cuDNN and returns whether it did. Returns false if cuDNN's
+/// results differ, which is reported once, or if the fallback kernels are faster.
 bool bindToCudnn(CudaRank &rank, std::unique_ptr<CudnnOp> op, Bound &bound);
 
 } // namespace psrt::cuda

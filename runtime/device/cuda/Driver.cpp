@@ -1,4 +1,4 @@
-// Loading the driver, and its errors.
+// Loads the CUDA driver and reports its errors.
 #include "runtime/device/cuda/Driver.h"
 #include "runtime/core/Status.h"
 #include <cstdarg>
@@ -8,7 +8,7 @@
 
 namespace psrt::cuda {
 
-/// CUDA 12.0: the first whose driver reads the PTX that ps-compile writes.
+/// CUDA 12.0: the first version whose driver accepts the PTX that ps-compile writes.
 static constexpr int kOldestVersion = 12000;
 
 void refuse(const char *pattern, ...) {
@@ -39,16 +39,16 @@ static std::string driverName() {
 static void *findSymbol(void *library, const char *symbol, const std::string &name) {
   void *result = dlsym(library, symbol);
   if (!result)
-    refuse("the CUDA driver %s has no %s: it is too old; install one for CUDA 12.0 or newer",
+    refuse("the CUDA driver %s lacks %s: the driver is too old; install one for CUDA 12.0 or newer",
            name.c_str(), symbol);
   return result;
 }
 
 static void checkVersion(const Driver &driver) {
   int version = 0;
-  driver.check(driver.driverGetVersion(&version), "to say its version");
+  driver.check(driver.driverGetVersion(&version), "to return its version");
   if (version < kOldestVersion)
-    refuse("the CUDA driver of this machine is for CUDA %d.%d, the program needs 12.0; install a "
+    refuse("this machine's CUDA driver is for CUDA %d.%d, but the program needs 12.0; install a "
            "newer one, or compile with --target cpu",
            version / 1000, version % 1000 / 10);
 }
@@ -56,26 +56,29 @@ static void checkVersion(const Driver &driver) {
 static void initialize(const Driver &driver, const std::string &name) {
   CUresult result = driver.init(0);
   if (result == CUDA_ERROR_STUB_LIBRARY)
-    refuse("no CUDA driver on this machine (%s is the toolkit's stub of it): run it where there is "
-           "one, or compile with --target cpu",
-           name.c_str());
+    refuse(
+        "no CUDA driver on this machine (%s is the toolkit's stub): run the program where there is "
+        "one, or compile with --target cpu",
+        name.c_str());
   int count = 0;
   if (result == CUDA_SUCCESS)
     driver.check(driver.deviceGetCount(&count), "to count the GPUs");
   if (result == CUDA_ERROR_NO_DEVICE || (result == CUDA_SUCCESS && count == 0))
-    refuse("no GPU on this machine (the CUDA driver is here; CUDA_VISIBLE_DEVICES is \"%s\"): run "
-           "it where there is one, or compile with --target cpu",
+    refuse("no GPU on this machine (the CUDA driver is installed; CUDA_VISIBLE_DEVICES is \"%s\"): "
+           "run "
+           "the program where there is one, or compile with --target cpu",
            std::getenv("CUDA_VISIBLE_DEVICES") ? std::getenv("CUDA_VISIBLE_DEVICES") : "");
-  driver.check(result, "to start");
+  driver.check(result, "to initialize");
 }
 
 DriverRef loadDriver() {
   std::string name = driverName();
   void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    refuse("no CUDA driver on this machine (%s): run it where there is one, or compile with "
-           "--target cpu",
-           name.c_str());
+    refuse(
+        "no CUDA driver on this machine (%s): run the program where there is one, or compile with "
+        "--target cpu",
+        name.c_str());
   auto driver = std::make_shared<Driver>();
 #define PSRT_LOAD(field, symbol, arguments)                                                        \
   driver->field = reinterpret_cast<CUresult(*) arguments>(findSymbol(library, #symbol, name));

@@ -1,4 +1,4 @@
-// The CUDA driver, loaded when a program needs it: $PSRT_CUDA_DRIVER, or libcuda.so.1.
+// Loads the CUDA driver from $PSRT_CUDA_DRIVER or libcuda.so.1 when a program needs it.
 #ifndef PSRT_DEVICE_CUDA_DRIVER_H
 #define PSRT_DEVICE_CUDA_DRIVER_H
 
@@ -24,19 +24,20 @@ struct Driver {
   void (*acquire)(const void *token) = nullptr;
   bool isFake() const { return access != nullptr; }
 
-  /// Fails with the error's name and text unless a call went well; `what` it did: "to copy 8
-  /// bytes".
+  /// Fails with the error's name and text unless the call succeeded. `what` completes "the CUDA
+  /// driver failed ...", e.g. "to copy 8 bytes".
   void check(CUresult result, const char *what, const char *file = __builtin_FILE(),
              int line = __builtin_LINE()) const;
 };
 
 using DriverRef = std::shared_ptr<const Driver>;
 
-/// Loads and initialises it. Fails, and says what to do, where there is none, or an older one, or
-/// no GPU. The library stays loaded for good.
+/// Loads and initializes the driver; it is never unloaded. Fails if there is no driver, no GPU, or
+/// too old a driver; the error says what to do.
 DriverRef loadDriver();
 
-/// A failure that the user can mend: as PSRT_FAIL(Failed, ...), without the place in the runtime.
+/// Fails with an error that the user can fix. Like PSRT_FAIL(Failed, ...), but without the
+/// runtime's source location.
 [[noreturn]] void refuse(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 
 } // namespace psrt::cuda

@@ -1,6 +1,6 @@
-// The part of the CUDA driver API that the runtime uses, as it is declared by NVIDIA's cuda.h: our
-// own declarations, so that the runtime builds without a toolkit and links nothing. A test compares
-// them with cuda.h where there is one.
+// Declares the part of the CUDA driver API that the runtime uses, as in NVIDIA's cuda.h. With its
+// own declarations, the runtime builds without the CUDA toolkit and links no library. If cuda.h is
+// installed, a test compares the declarations.
 #ifndef PSRT_DEVICE_CUDA_DRIVERAPI_H
 #define PSRT_DEVICE_CUDA_DRIVERAPI_H
 

@@ -1,4 +1,4 @@
-// Epilogues by name.
+// Defines the traits of each epilogue.
 #include "runtime/device/cuda/Epilogue.h"
 
 namespace psrt::cuda {
@@ -9,9 +9,9 @@ EpilogueTraits traitsOf(CublasLtMatmul::Epilogue epilogue) {
     break;
   case CublasLtMatmul::Epilogue::Bias:
     return {CUBLASLT_EPILOGUE_BIAS, " bias", true, false, false};
-  case CublasLtMatmul::Epilogue::SumsOfLhs: // A is rhs, B is lhs
+  case CublasLtMatmul::Epilogue::LhsBiasGrad: // A is rhs, B is lhs
     return {CUBLASLT_EPILOGUE_BGRADB, " sums of lhs", true, false, true};
-  case CublasLtMatmul::Epilogue::SumsOfRhs:
+  case CublasLtMatmul::Epilogue::RhsBiasGrad:
     return {CUBLASLT_EPILOGUE_BGRADA, " sums of rhs", true, false, true};
   case CublasLtMatmul::Epilogue::Gelu:
     return {CUBLASLT_EPILOGUE_GELU, " gelu", false, false, true};

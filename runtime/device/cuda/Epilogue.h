@@ -1,4 +1,4 @@
-// What matmuls do besides, as cuBLASLt has it.
+// Maps matmul epilogues to cuBLASLt's.
 #ifndef PSRT_DEVICE_CUDA_EPILOGUE_H
 #define PSRT_DEVICE_CUDA_EPILOGUE_H
 
@@ -8,9 +8,9 @@ namespace psrt::cuda {
 
 struct EpilogueTraits {
   cublasLtEpilogue_t kind;
-  const char *name; ///< in descriptions of matmuls
+  const char *name; ///< suffix in descriptions of matmuls
   bool hasVector, hasAux;
-  bool mayLack; ///< cuBLASLt need not offer it: there is another way
+  bool mayLack; ///< cuBLASLt may lack this epilogue, as there is a fallback
 };
 
 EpilogueTraits traitsOf(CublasLtMatmul::Epilogue epilogue);

@@ -1,4 +1,4 @@
-// Events to seconds.
+// Converts events to host times.
 #include "runtime/device/cuda/EventClock.h"
 #include <chrono>
 
@@ -22,7 +22,7 @@ double EventClock::timeOf(const Event &event) const {
   const Gpu &gpu = *stream->getGpu();
   float milliseconds = 0;
   gpu.check(gpu.getDriver().eventElapsedTime(&milliseconds, events[0].get(), event.get()),
-            "to say how long something took");
+            "to measure elapsed time");
   return base + milliseconds * 1e-3;
 }
 

@@ -1,4 +1,4 @@
-// Times of what a stream does, on the host's clock, for traces.
+// Converts the times of stream events to the host's clock, for traces.
 #ifndef PSRT_DEVICE_CUDA_EVENTCLOCK_H
 #define PSRT_DEVICE_CUDA_EVENTCLOCK_H
 
@@ -8,22 +8,23 @@
 
 namespace psrt::cuda {
 
-/// Marks are events; the first of a batch is one at which the host waits for the stream, so that
-/// the times of both are known.
+/// Marks are timed events. Before the first mark of a batch, the host waits for the stream and
+/// records a base event whose time is known on both clocks.
 class EventClock {
 public:
   explicit EventClock(StreamRef stream) : stream(std::move(stream)) {}
   void mark();
-  /// The times of all marks since the last call, in seconds of the host's steady clock.
+  /// Returns the times of all marks since the last call, in seconds of the host's steady clock.
   std::vector<double> take();
-  /// That of a timed event that any stream of the GPU recorded after the first of the last marks.
+  /// Returns the time of a timed event. Any stream of the GPU may have recorded it, but after the
+  /// first of the last marks.
   double timeOf(const Event &event) const;
 
 private:
   StreamRef stream;
-  std::deque<Event> events; ///< the base, then the marks; used again
+  std::deque<Event> events; ///< the base event, then the marks; reused by later batches
   size_t used = 0;
-  double base = 0; ///< the time of the base
+  double base = 0; ///< host time of the base event, in seconds
 };
 
 } // namespace psrt::cuda

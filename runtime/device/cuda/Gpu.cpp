@@ -1,23 +1,23 @@
-// Handles of the driver as objects. What fails while they are given back has been told before.
+// Wraps driver handles in objects. Destructors ignore errors, as these were reported before.
 #include "runtime/device/cuda/Gpu.h"
 #include "runtime/core/Status.h"
 
 namespace psrt::cuda {
 
 Gpu::Gpu(DriverRef given, int ordinal) : driver(std::move(given)), ordinal(ordinal) {
-  check(driver->deviceGet(&device, ordinal), "to find a GPU");
+  check(driver->deviceGet(&device, ordinal), "to open a GPU");
   char text[256] = "";
-  check(driver->deviceGetName(text, sizeof(text), device), "to name a GPU");
+  check(driver->deviceGetName(text, sizeof(text), device), "to query a GPU's name");
   name = text;
   int major = 0, minor = 0;
   check(driver->deviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
-        "to say what a GPU is");
+        "to query a GPU's attributes");
   check(driver->deviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
-        "to say what a GPU is");
+        "to query a GPU's attributes");
   architecture = major * 10 + minor;
   check(driver->deviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device),
-        "to say what a GPU is");
-  check(driver->primaryCtxRetain(&context, device), "to open a GPU");
+        "to query a GPU's attributes");
+  check(driver->primaryCtxRetain(&context, device), "to create a GPU's context");
 }
 
 Gpu::~Gpu() { driver->primaryCtxRelease(device); }
@@ -27,7 +27,7 @@ void Gpu::enter() const { check(driver->ctxSetCurrent(context), "to enter a GPU'
 size_t Gpu::freeMemory() const {
   size_t free = 0, total = 0;
   enter();
-  check(driver->memGetInfo(&free, &total), "to say how much memory is free");
+  check(driver->memGetInfo(&free, &total), "to query free memory");
   return free;
 }
 
@@ -36,9 +36,10 @@ DeviceMemory::DeviceMemory(GpuRef given, size_t bytes, const char *what)
   gpu->enter();
   CUresult result = gpu->getDriver().memAlloc(&pointer, bytes ? bytes : 1);
   if (result == CUDA_ERROR_OUT_OF_MEMORY)
-    refuse("GPU %d (%s) has no %zu bytes for %s, %zu are free; use more ranks or a smaller "
-           "micro-batch",
-           gpu->getOrdinal(), gpu->getName().c_str(), bytes, what, gpu->freeMemory());
+    refuse(
+        "GPU %d (%s) cannot allocate %zu bytes for %s, %zu are free; use more ranks or a smaller "
+        "micro-batch",
+        gpu->getOrdinal(), gpu->getName().c_str(), bytes, what, gpu->freeMemory());
   gpu->check(result, "to allocate memory");
 }
 
@@ -52,10 +53,10 @@ PinnedMemory::PinnedMemory(GpuRef given, size_t bytes) : gpu(std::move(given)), 
   CUresult result =
       gpu->getDriver().memHostAlloc(&pointer, bytes ? bytes : 1, CU_MEMHOSTALLOC_PORTABLE);
   if (result == CUDA_ERROR_OUT_OF_MEMORY)
-    refuse("the host has no %zu bytes of memory that GPU %d (%s) can copy from and to; use more "
+    refuse("the host cannot allocate %zu bytes of pinned memory for GPU %d (%s); use more "
            "ranks on other hosts, or compile without --offload",
            bytes, gpu->getOrdinal(), gpu->getName().c_str());
-  gpu->check(result, "to allocate pinned memory of the host");
+  gpu->check(result, "to allocate pinned host memory");
 }
 
 PinnedMemory::~PinnedMemory() {
@@ -65,7 +66,7 @@ PinnedMemory::~PinnedMemory() {
 
 Stream::Stream(GpuRef given) : gpu(std::move(given)) {
   gpu->enter();
-  gpu->check(gpu->getDriver().streamCreate(&stream, CU_STREAM_NON_BLOCKING), "to make a stream");
+  gpu->check(gpu->getDriver().streamCreate(&stream, CU_STREAM_NON_BLOCKING), "to create a stream");
 }
 
 Stream::~Stream() {
@@ -75,7 +76,7 @@ Stream::~Stream() {
 
 void Stream::synchronize() const {
   gpu->enter();
-  const char *what = "while it ran what the program enqueued";
+  const char *what = "while running the program's instructions";
   gpu->await(
       [&] {
         CUresult result = gpu->getDriver().streamQuery(stream);
@@ -90,7 +91,7 @@ Event::Event(GpuRef given, bool timed) : gpu(std::move(given)) {
   gpu->enter();
   gpu->check(
       gpu->getDriver().eventCreate(&event, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING),
-      "to make an event");
+      "to create an event");
 }
 
 Event::~Event() {
@@ -105,7 +106,7 @@ void Event::record(const Stream &stream) const {
 bool Event::isOver() const {
   CUresult result = gpu->getDriver().eventQuery(event);
   if (result != CUDA_ERROR_NOT_READY)
-    gpu->check(result, "to look at an event");
+    gpu->check(result, "to query an event");
   return result == CUDA_SUCCESS;
 }
 
@@ -115,7 +116,7 @@ void Event::synchronize() const {
 }
 
 void Event::holdUp(const Stream &stream) const {
-  gpu->check(gpu->getDriver().streamWaitEvent(stream.get(), event, 0), "to let a stream wait");
+  gpu->check(gpu->getDriver().streamWaitEvent(stream.get(), event, 0), "to make a stream wait");
 }
 
 } // namespace psrt::cuda

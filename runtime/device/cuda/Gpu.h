@@ -1,5 +1,5 @@
-// A GPU as this process uses it, and what lives on it: memory, streams, events; all are given back
-// with their objects.
+// Wraps a GPU and its resources (memory, streams and events), which are released with their
+// objects.
 #ifndef PSRT_DEVICE_CUDA_GPU_H
 #define PSRT_DEVICE_CUDA_GPU_H
 
@@ -12,7 +12,7 @@
 
 namespace psrt::cuda {
 
-/// One GPU's primary context. Calls of the driver are about the context that the calling thread has
+/// One GPU's primary context. Driver calls refer to the context that the calling thread has
 /// entered.
 class Gpu {
 public:
@@ -22,7 +22,7 @@ public:
   Gpu &operator=(const Gpu &) = delete;
 
   void enter() const;
-  /// For destructors, which tell nobody.
+  /// For destructors, which cannot report errors.
   void tryToEnter() const noexcept { driver->ctxSetCurrent(context); }
   const Driver &getDriver() const { return *driver; }
   void check(CUresult result, const char *what, const char *file = __builtin_FILE(),
@@ -31,20 +31,20 @@ public:
   }
   int getOrdinal() const { return ordinal; }
   const std::string &getName() const { return name; }
-  /// Compute capability: 90 for 9.0.
+  /// Compute capability times 10, e.g. 90 for 9.0.
   int getArchitecture() const { return architecture; }
-  /// Multiprocessors.
+  /// Number of multiprocessors.
   int getProcessors() const { return processors; }
-  /// Bytes that nobody uses.
+  /// Bytes of free GPU memory.
   size_t freeMemory() const;
 
-  /// Called again and again while the host waits for this GPU; it throws what ends the waiting.
-  /// Null: nobody is asked.
+  /// Sets a function that is called repeatedly while the host waits for this GPU. The function
+  /// throws to end the wait. Null removes the function.
   void setWatch(std::function<void()> function) const { watch = std::move(function); }
-  /// In the watch: whether this waiting is one that it was not called for before.
+  /// For the watch function: returns true on the first call during a wait.
   bool isWaitNew() const { return std::exchange(waitIsNew, false); }
-  /// Waits until `isOver`, a question to the driver, says so, where there is a watch; else calls
-  /// `wait`.
+  /// Polls `isOver`, which queries the driver, until it returns true. Without a watch function,
+  /// calls the blocking `wait` instead.
   template <typename IsOver, typename Wait> void await(IsOver &&isOver, Wait &&wait) const {
     if (!watch)
       return wait();
@@ -70,10 +70,10 @@ private:
 
 using GpuRef = std::shared_ptr<const Gpu>;
 
-/// Memory of the GPU; its content is undefined.
+/// GPU memory with undefined initial content.
 class DeviceMemory {
 public:
-  /// `what` it is for, in messages.
+  /// `what` names the memory's purpose in messages.
   DeviceMemory(GpuRef gpu, size_t bytes, const char *what);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory &) = delete;
@@ -87,7 +87,7 @@ private:
   CUdeviceptr pointer = 0;
 };
 
-/// Memory of the host that the GPU copies from and to by itself.
+/// Host memory that the GPU can copy from and to directly.
 class PinnedMemory {
 public:
   PinnedMemory(GpuRef gpu, size_t bytes);
@@ -111,7 +111,7 @@ public:
   Stream &operator=(const Stream &) = delete;
   CUstream get() const { return stream; }
   const GpuRef &getGpu() const { return gpu; }
-  /// The host waits for all that is in it, and learns of its errors.
+  /// Blocks the host until the stream's work is done, and reports its errors.
   void synchronize() const;
 
 private:
@@ -131,7 +131,7 @@ public:
   void record(const Stream &stream) const;
   bool isOver() const;
   void synchronize() const;
-  /// What is enqueued in the stream from now on waits for it.
+  /// Makes work enqueued in the stream from now on wait for this event.
   void holdUp(const Stream &stream) const;
 
 private:

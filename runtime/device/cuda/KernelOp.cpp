@@ -1,4 +1,4 @@
-// Generated kernels: one launch each.
+// Runs kernels that the compiler generated, with one launch each.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/CudaDevice.h"
 
@@ -13,7 +13,7 @@ struct PreparedKernel : Prepared {
   unsigned grid = 0, block = 0;
 };
 
-/// The parameters are the buffers' addresses, then that of the scalars.
+/// Passes the buffers' addresses, then the scalars' address, as parameters.
 void runKernel(const Bound &bound) {
   const auto &p = *static_cast<const PreparedKernel *>(static_cast<Prepared *>(bound.prepared));
   CudaRank &rank = CudaRank::of(bound);
@@ -33,14 +33,14 @@ void runKernel(const Bound &bound) {
 void bindKernel(CudaRank &rank, const KernelOp &op, Bound &bound) {
   auto p = std::make_unique<PreparedKernel>();
   if (op.kernel < 0 || size_t(op.kernel) >= rank.getProgram().kernels.size())
-    PSRT_FAIL(BadInput, "the program calls kernel %d of %zu", op.kernel,
+    PSRT_FAIL(BadInput, "the program calls kernel %d, but has %zu kernels", op.kernel,
               rank.getProgram().kernels.size());
   p->name = rank.getProgram().kernels[op.kernel].c_str();
   if (bound.instruction->buffers.size() > kMostArguments)
-    PSRT_FAIL(BadInput, "kernel \"%s\" has %zu arguments, at most %zu are built for cuda", p->name,
-              bound.instruction->buffers.size(), kMostArguments);
+    PSRT_FAIL(BadInput, "kernel \"%s\" has %zu arguments; at most %zu are supported on cuda",
+              p->name, bound.instruction->buffers.size(), kMostArguments);
   if (op.grid < 1 || op.block < 1)
-    PSRT_FAIL(BadInput, "the table says no grid for kernel \"%s\"; compile the model again",
+    PSRT_FAIL(BadInput, "the program has no grid for kernel \"%s\"; compile the model again",
               p->name);
   p->function = rank.findKernel(op.kernel);
   p->grid = unsigned(op.grid);

@@ -1,4 +1,4 @@
-// Images of the runtime's kernels, and launches.
+// Loads images of the runtime's kernels and enqueues launches.
 #include "runtime/device/cuda/LibraryKernels.h"
 
 namespace psrt::cuda {
@@ -23,13 +23,14 @@ const Module &LibraryKernels::load(const std::string &kernel) const {
 void LibraryKernels::launch(const Stream &stream, const Launches &launches,
                             const std::vector<Access> &accesses) const {
   const Driver &driver = gpu->getDriver();
-  for (const KernelLaunch &one : launches) {
+  for (const KernelLaunch &kernelLaunch : launches) {
     if (driver.isFake())
-      driver.access(stream.get(), one.kernel.c_str(), int(accesses.size()), accesses.data());
-    void *parameters[] = {const_cast<std::byte *>(one.arguments.data())};
-    gpu->check(driver.launchKernel(find(one.kernel), one.grid, 1, 1, one.block, 1, 1, 0,
-                                   stream.get(), parameters, nullptr),
-               one.kernel.c_str());
+      driver.access(stream.get(), kernelLaunch.kernel.c_str(), int(accesses.size()),
+                    accesses.data());
+    void *parameters[] = {const_cast<std::byte *>(kernelLaunch.arguments.data())};
+    gpu->check(driver.launchKernel(find(kernelLaunch.kernel), kernelLaunch.grid, 1, 1,
+                                   kernelLaunch.block, 1, 1, 0, stream.get(), parameters, nullptr),
+               kernelLaunch.kernel.c_str());
   }
 }
 

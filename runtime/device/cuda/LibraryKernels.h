@@ -1,4 +1,4 @@
-// The runtime's own kernels (kernels/): finding and launching them.
+// Finds and launches the runtime's own kernels (kernels/).
 #ifndef PSRT_DEVICE_CUDA_LIBRARYKERNELS_H
 #define PSRT_DEVICE_CUDA_LIBRARYKERNELS_H
 
@@ -10,15 +10,15 @@
 
 namespace psrt::cuda {
 
-/// Those of one GPU; its ranks share them.
+/// The kernels of one GPU, shared by its ranks.
 class LibraryKernels {
 public:
   explicit LibraryKernels(GpuRef gpu) : gpu(std::move(gpu)) {}
-  /// Loads a kernel's PTX when it is asked for first: the driver compiles all of what it is given,
-  /// which takes seconds for all kernels. The fake gets the replay image. Fails where there is
-  /// no kernel of that name.
+  /// Returns a kernel; loads its PTX on first use. Kernels are loaded one by one, because the
+  /// driver would take seconds to compile all of them. The fake driver loads the replay image
+  /// instead. Fails if there is no kernel of this name.
   CUfunction find(const std::string &kernel) const;
-  /// Enqueues launches. The accesses are what the fake is told of each.
+  /// Enqueues launches. `accesses` are reported to the fake driver for each launch.
   void launch(const Stream &stream, const Launches &launches,
               const std::vector<Access> &accesses) const;
 
@@ -27,7 +27,7 @@ private:
 
   GpuRef gpu;
   mutable std::mutex mutex;
-  mutable std::optional<Module> replay; ///< of the fake
+  mutable std::optional<Module> replay; ///< the fake driver's image
   mutable std::map<std::string, Module> modules;
   mutable std::map<std::string, CUfunction> known;
 };

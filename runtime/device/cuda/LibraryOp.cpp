@@ -1,5 +1,5 @@
-// Instructions that kernels of the runtime do: embeddings, pooling, shard indices and
-// slices. Which, and with what arguments, is found out when they are bound.
+// Runs instructions implemented by the runtime's kernels: embeddings, pooling, shard indices and
+// shard slices. Binding chooses the kernels and their arguments.
 #include "runtime/device/cuda/CudaDevice.h"
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace {
 
 struct PreparedLaunches : Prepared {
   Launches launches;
-  std::vector<Access> more; ///< workspace
+  std::vector<Access> more; ///< accesses of the workspace
 };
 
 void runLaunches(const Bound &bound) {
@@ -23,7 +23,7 @@ void bindLaunches(CudaRank &rank, Bound &bound, Launches launches, CUdeviceptr w
                   int64_t workBytes) {
   auto p = std::make_unique<PreparedLaunches>();
   for (const KernelLaunch &launch : launches)
-    rank.getLibrary().find(launch.kernel); // so that no run looks it up first
+    rank.getLibrary().find(launch.kernel); // so that the first run does not have to look it up
   p->launches = std::move(launches);
   if (workBytes)
     p->more.push_back({work, work + CUdeviceptr(workBytes), 1});
@@ -43,7 +43,7 @@ void bindMaxPool(CudaRank &rank, const MaxPoolOp &op, Bound &bound) {
   bindLaunches(rank, bound, launchMaxPool(op, bound.buffers));
 }
 
-void bindShardIndex(CudaRank &rank, Bound &bound) { // the executor puts the index into the key
+void bindShardIndex(CudaRank &rank, Bound &bound) { // the executor stores the index in the key
   bindLaunches(rank, bound, launchShardIndex(bound.buffers[0], bound.key));
 }
 

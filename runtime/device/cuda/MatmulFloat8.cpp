@@ -1,19 +1,20 @@
-// Matmuls of 8-bit floats. Before Blackwell cuBLASLt takes operands alone whose inner dim is the
-// dense one; what lies otherwise is first copied by a kernel of ours.
+// Runs matmuls of 8-bit floats. Before Blackwell, cuBLASLt requires operands whose inner dim is
+// contiguous. Other operands are first transposed by a kernel of the runtime.
 #include "runtime/core/Status.h"
-#include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/cuda/CublasLtMatmul.h"
+#include "runtime/device/cuda/CudaDevice.h"
 #include <optional>
 
 namespace psrt::cuda {
 namespace {
 
-/// An operand: rows x inner, as it lies in memory.
+/// An operand of rows x inner elements, with its strides in memory.
 struct Operand {
   int buffer;
-  int64_t rows = 0, inner = 0, batches = 1, batchStride = 0; ///< in bytes, which are elements
+  int64_t rows = 0, inner = 0, batches = 1,
+          batchStride = 0; ///< elements have one byte, so strides are also in bytes
   int64_t rowStride = 0, innerStride = 0;
-  CUdeviceptr copy = 0; ///< where it is copied to; 0: it lies as it should
+  CUdeviceptr copy = 0; ///< address of the transposed copy; 0 if the inner dim is contiguous
 
   bool isDense() const { return innerStride == 1; }
   int64_t countBytes() const { return batches * rows * inner; }
@@ -32,7 +33,7 @@ struct PreparedFloat8 : Prepared {
 void copyDense(CudaRank &rank, const Bound &bound, const Operand &operand) {
   if (!operand.copy)
     return;
-  // Where the inner dim is not dense, the rows are: a matrix of inner x rows.
+  // If the inner dim is not contiguous, the rows are, so memory holds an inner x rows matrix.
   Launches launches = launchTranspose(
       bound.buffers[operand.buffer], reinterpret_cast<void *>(operand.copy),
       {operand.inner, operand.rows, operand.innerStride, operand.batches, operand.batchStride});
@@ -53,36 +54,39 @@ void runFloat8(const Bound &bound) {
   }
   rank.announce(bound, p.name.c_str(), more);
   p.matmul->run(rank.getStream()->get(),
-                 {.lhs = p.find(p.lhs, bound.buffers),
-                  .rhs = p.find(p.rhs, bound.buffers),
-                  .out = bound.buffers[MatmulOp::Out],
-                  .vector = bound.buffers[MatmulOp::Bias],
-                  .lhsScale = bound.buffers[MatmulOp::LhsScale],
-                  .rhsScale = bound.buffers[MatmulOp::RhsScale]},
-                 bound.accumulate);
+                {.lhs = p.find(p.lhs, bound.buffers),
+                 .rhs = p.find(p.rhs, bound.buffers),
+                 .out = bound.buffers[MatmulOp::Out],
+                 .vector = bound.buffers[MatmulOp::Bias],
+                 .lhsScale = bound.buffers[MatmulOp::LhsScale],
+                 .rhsScale = bound.buffers[MatmulOp::RhsScale]},
+                bound.accumulate);
 }
 
 void check(const MatmulOp &op) {
   for (int64_t size : {op.m, op.n, op.k})
     if (size == 0 || size % 16 != 0)
-      PSRT_FAIL(BadInput,
-                "a matmul %lldx%lldx%lld of %s is not built for cuda; multiples of 16 are",
-                (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
+      PSRT_FAIL(
+          BadInput,
+          "a %lldx%lldx%lld matmul of %s is not supported on cuda; sizes must be multiples of 16",
+          (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (op.batch[0] != 1)
-    PSRT_FAIL(BadInput, "a matmul of %s with two batch dims is not built for cuda",
+    PSRT_FAIL(BadInput, "matmuls of %s with two batch dims are not supported on cuda",
               dtypeName(op.dtype));
 }
 
-/// The matmul as cuBLASLt is asked for it; null where it has none.
+/// Requests the matmul from cuBLASLt. Returns false if cuBLASLt does not offer it.
 bool emplace(CudaRank &rank, const MatmulOp &op, PreparedFloat8 &p, bool hasBias,
              int64_t alignment) {
   MatmulBatch batch{op.batch[1], op.lhs[1], op.rhs[1], op.out[1]};
   p.matmul.emplace(rank.getBlas(), op, batch,
-                    hasBias ? CublasLtMatmul::Epilogue::Bias : CublasLtMatmul::Epilogue::None, alignment);
+                   hasBias ? CublasLtMatmul::Epilogue::Bias : CublasLtMatmul::Epilogue::None,
+                   alignment);
   return p.matmul->isOffered();
 }
 
-/// Gives operands that are not dense a place to be copied to, and the matmul their strides there.
+/// Allocates transposed copies of operands that are not contiguous and sets the matmul's strides to
+/// those of the copies.
 void makeDense(CudaRank &rank, MatmulOp &op, PreparedFloat8 &p) {
   auto bytesOf = [](const Operand &operand) {
     return operand.isDense() ? 0 : (operand.countBytes() + 255) / 256 * 256;
@@ -117,8 +121,8 @@ void bindFloat8Matmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
   }
   if (!isOffered)
     PSRT_FAIL(BadInput,
-              "cuBLASLt has no matmul %lldx%lldx%lld of %s and %s on this GPU; compile with "
-              "--precision bf16, or for cuda:sm_80, where matmuls are of 16 bits",
+              "cuBLASLt has no %lldx%lldx%lld matmul of %s and %s on this GPU; compile with "
+              "--precision bf16, or for cuda:sm_80, which uses 16-bit matmuls",
               (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype),
               dtypeName(op.rhsDtype()));
   bound.run = runFloat8;

@@ -1,18 +1,20 @@
-// A matmul instruction: one matmul, or one for each place of an outer batch dim.
+// Runs a matmul instruction as one cuBLASLt matmul, or as one per index of an outer batch dim.
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
-#include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/cuda/CublasLtMatmul.h"
+#include "runtime/device/cuda/CudaDevice.h"
 #include <cstring>
 #include <optional>
 
 namespace psrt::cuda {
 namespace {
 
-/// Sums of an operand where cuBLASLt does not make them beside a matmul: a matmul with ones.
+/// Computes a bias gradient as a matmul with a vector of ones, if cuBLASLt lacks the matmul's
+/// bias-gradient epilogue.
 struct OnesMatmul {
   OnesMatmul(CudaRank &rank, const MatmulOp &op, int64_t alignment)
-      : ones(rank.getBlas().getGpu(), size_t(op.k * dtypeSize(op.dtype)), "ones for sums"),
+      : ones(rank.getBlas().getGpu(), size_t(op.k * dtypeSize(op.dtype)),
+             "the ones of a bias gradient"),
         matmul(rank.getBlas(), op, {}, CublasLtMatmul::Epilogue::None, alignment) {}
 
   DeviceMemory ones;
@@ -23,49 +25,51 @@ struct PreparedMatmul : Prepared {
   MatmulOp op;
   std::string name;
   std::optional<CublasLtMatmul> matmul;
-  std::unique_ptr<OnesMatmul> sums;
-  int64_t outer = 1;                                ///< how many there are
-  int64_t lhsBytes = 0, rhsBytes = 0, outBytes = 0; ///< from one to the next
+  std::unique_ptr<OnesMatmul> biasGrad;
+  int64_t outer = 1;                                ///< number of cuBLASLt calls
+  int64_t lhsBytes = 0, rhsBytes = 0, outBytes = 0; ///< strides between calls
 };
 
-/// The bias, or where the sums go; null: neither.
+/// Returns the bias, the bias gradient's destination, or null if there is neither.
 void *findVector(const Bound &bound) {
   return bound.buffers[hasSums(bound) ? MatmulOp::Sums : MatmulOp::Bias];
 }
 
 void runOnes(CudaRank &rank, const PreparedMatmul &p, const Bound &bound) {
-  CUdeviceptr work = rank.getBlas().getWorkspace(), ones = p.sums->ones.get();
-  rank.announce(bound, "sums by a matmul with ones",
-                {{work, work + kWorkspaceBytes, 1}, {ones, ones + p.sums->ones.size(), 0}});
+  CUdeviceptr work = rank.getBlas().getWorkspace(), ones = p.biasGrad->ones.get();
+  rank.announce(bound, "bias gradient by a matmul with ones",
+                {{work, work + kWorkspaceBytes, 1}, {ones, ones + p.biasGrad->ones.size(), 0}});
   const void *all[] = {bound.buffers[p.op.summed], reinterpret_cast<void *>(ones)};
   bool isLhs = p.op.summed == MatmulOp::Lhs;
-  p.sums->matmul.run(rank.getStream()->get(),
-                      {.lhs = all[!isLhs], .rhs = all[isLhs], .out = bound.buffers[MatmulOp::Sums]},
-                      /*accumulate=*/false);
+  p.biasGrad->matmul.run(
+      rank.getStream()->get(),
+      {.lhs = all[!isLhs], .rhs = all[isLhs], .out = bound.buffers[MatmulOp::Sums]},
+      /*accumulate=*/false);
 }
 
 void runMatmul(const Bound &bound) {
   const auto &p = *static_cast<const PreparedMatmul *>(static_cast<Prepared *>(bound.prepared));
   CudaRank &rank = CudaRank::of(bound);
   CUdeviceptr work = rank.getBlas().getWorkspace();
-  void *vector = p.sums ? nullptr : findVector(bound);
+  void *vector = p.biasGrad ? nullptr : findVector(bound);
   auto at = [&](int buffer, int64_t offset) {
     return static_cast<char *>(bound.buffers[buffer]) + offset;
   };
   for (int64_t i = 0; i < p.outer; ++i) {
     rank.announce(bound, p.name.c_str(), {{work, work + kWorkspaceBytes, 1}});
     p.matmul->run(rank.getStream()->get(),
-                   {.lhs = at(MatmulOp::Lhs, i * p.lhsBytes),
-                    .rhs = at(MatmulOp::Rhs, i * p.rhsBytes),
-                    .out = at(MatmulOp::Out, i * p.outBytes),
-                    .vector = vector},
-                   bound.accumulate);
+                  {.lhs = at(MatmulOp::Lhs, i * p.lhsBytes),
+                   .rhs = at(MatmulOp::Rhs, i * p.rhsBytes),
+                   .out = at(MatmulOp::Out, i * p.outBytes),
+                   .vector = vector},
+                  bound.accumulate);
   }
-  if (p.sums)
+  if (p.biasGrad)
     runOnes(rank, p, bound);
 }
 
-/// Both batch dims as one distance, where each operand has one.
+/// Returns true if both batch dims can be merged into one with a single stride per operand.
+/// Example: sizes 2x3 with strides 30 and 10 merge into 6 with stride 10.
 bool canMerge(const MatmulOp &op) {
   auto fits = [&](const std::array<int64_t, 4> &strides) {
     return strides[0] == strides[1] * op.batch[1];
@@ -73,7 +77,7 @@ bool canMerge(const MatmulOp &op) {
   return fits(op.lhs) && fits(op.rhs) && fits(op.out);
 }
 
-/// Splits the batch dims into a batch and an outer loop.
+/// Splits the batch dims into a cuBLASLt batch and an outer loop.
 MatmulBatch batchOf(const MatmulOp &op, PreparedMatmul &p) {
   if (op.batch[1] == 1)
     return {op.batch[0], op.lhs[0], op.rhs[0], op.out[0]};
@@ -91,7 +95,7 @@ MatmulBatch batchOf(const MatmulOp &op, PreparedMatmul &p) {
   return result;
 }
 
-/// Of all matmuls of the loop and the batch, and of the bias.
+/// Returns the alignment of all operands of the loop and the batch, and of the bias.
 int64_t findAlignment(const Bound &bound, const PreparedMatmul &p, const MatmulBatch &batch) {
   int64_t bits = alignmentOf(bound) | p.lhsBytes | p.rhsBytes | p.outBytes |
                  batch.lhs * dtypeSize(p.op.dtype) | batch.rhs * dtypeSize(p.op.dtype) |
@@ -99,7 +103,7 @@ int64_t findAlignment(const Bound &bound, const PreparedMatmul &p, const MatmulB
   return bits & -bits;
 }
 
-/// A sum of nothing.
+/// Runs a matmul with an empty dim: zeros the result.
 void runEmpty(const Bound &bound) {
   const MatmulOp &op = std::get<MatmulOp>(bound.instruction->op);
   CudaRank &rank = CudaRank::of(bound);
@@ -113,9 +117,10 @@ void runEmpty(const Bound &bound) {
         "to zero memory");
 }
 
-//===--- f64 with a bias, which cuBLASLt does not add ---------------------===//
+//===--- f64 with a bias, which cuBLASLt does not support ---------------------===//
 
-/// The rows of the result become the bias, by copies that double; the matmul is added to them.
+/// Fills the rows of the result with the bias, in copies of doubling size. Then accumulates the
+/// matmul onto them.
 void runBiased(const Bound &bound) {
   const auto &p = *static_cast<const PreparedMatmul *>(static_cast<Prepared *>(bound.prepared));
   CudaRank &rank = CudaRank::of(bound);
@@ -142,24 +147,25 @@ bool isDense(const MatmulOp &op) {
          (op.batch[0] == 1 || op.out[0] == op.batch[1] * op.m * op.n);
 }
 
-//===--- sums of an operand -----------------------------------------------===//
+//===--- bias gradients -----------------------------------------------===//
 
-/// Its sums over the inner dim as a matmul of one column, or of one row.
+/// Returns the bias gradient as a matmul: the operand times a column of ones, or a row of ones
+/// times the operand.
 MatmulOp makeOnesOp(const MatmulOp &op) {
-  MatmulOp sums = op;
-  sums.accumulate = -1;
-  (op.summed == MatmulOp::Lhs ? sums.n : sums.m) = 1;
-  (op.summed == MatmulOp::Lhs ? sums.rhs : sums.lhs) = {0, 0, 1, 1};
-  sums.out = {0, 0, op.summed == MatmulOp::Lhs ? 1 : op.n, 1};
-  return sums;
+  MatmulOp result = op;
+  result.accumulate = -1;
+  (op.summed == MatmulOp::Lhs ? result.n : result.m) = 1;
+  (op.summed == MatmulOp::Lhs ? result.rhs : result.lhs) = {0, 0, 1, 1};
+  result.out = {0, 0, op.summed == MatmulOp::Lhs ? 1 : op.n, 1};
+  return result;
 }
 
-/// The bits of 1.
+/// Returns the bits of the number 1.
 uint32_t oneOf(Dtype dtype) {
   return dtype == Dtype::F32 ? 0x3f800000 : dtype == Dtype::F16 ? 0x3c00 : 0x3f80;
 }
 
-/// Puts `count` ones there.
+/// Writes `count` ones.
 void writeOnes(const CudaRank &rank, const DeviceMemory &ones, Dtype dtype, int64_t count) {
   uint32_t one = oneOf(dtype);
   int64_t size = dtypeSize(dtype);
@@ -173,15 +179,15 @@ void writeOnes(const CudaRank &rank, const DeviceMemory &ones, Dtype dtype, int6
 }
 
 void bindOnes(CudaRank &rank, const MatmulOp &op, PreparedMatmul &p, int64_t alignment) {
-  p.sums = std::make_unique<OnesMatmul>(rank, makeOnesOp(op), alignment);
-  writeOnes(rank, p.sums->ones, op.dtype, op.k);
+  p.biasGrad = std::make_unique<OnesMatmul>(rank, makeOnesOp(op), alignment);
+  writeOnes(rank, p.biasGrad->ones, op.dtype, op.k);
 }
 
-/// A matmul with sums: cuBLASLt's, or one and another.
-void bindSums(CudaRank &rank, const MatmulOp &op, PreparedMatmul &p, const MatmulBatch &batch,
-              int64_t alignment) {
-  auto epilogue =
-      op.summed == MatmulOp::Lhs ? CublasLtMatmul::Epilogue::SumsOfLhs : CublasLtMatmul::Epilogue::SumsOfRhs;
+/// Binds a matmul with a bias gradient: one with cuBLASLt's epilogue, or two plain matmuls.
+void bindBiasGrad(CudaRank &rank, const MatmulOp &op, PreparedMatmul &p, const MatmulBatch &batch,
+                  int64_t alignment) {
+  auto epilogue = op.summed == MatmulOp::Lhs ? CublasLtMatmul::Epilogue::LhsBiasGrad
+                                             : CublasLtMatmul::Epilogue::RhsBiasGrad;
   p.matmul.emplace(rank.getBlas(), op, batch, epilogue, alignment);
   if (p.matmul->isOffered())
     return;
@@ -194,14 +200,14 @@ void bindSums(CudaRank &rank, const MatmulOp &op, PreparedMatmul &p, const Matmu
 void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
   if (isFloat8(op.dtype))
     return bindFloat8Matmul(rank, op, bound);
-  bool hasBias = bound.buffers[MatmulOp::Bias] != nullptr, sums = hasSums(bound);
+  bool hasBias = bound.buffers[MatmulOp::Bias] != nullptr, hasBiasGrad = hasSums(bound);
   bool isEmpty = op.batch[0] * op.batch[1] * op.m * op.n * op.k == 0;
   bool fillsFirst = hasBias && op.dtype == Dtype::F64;
   bool activates = op.activation != MatmulOp::Activation::None;
-  if ((isEmpty && (hasBias || sums || activates || !isDense(op))) ||
+  if ((isEmpty && (hasBias || hasBiasGrad || activates || !isDense(op))) ||
       (activates && (op.dtype == Dtype::F64 || bound.accumulate || !isDense(op))) ||
-      (sums && op.dtype == Dtype::F64) || (fillsFirst && (bound.accumulate || !isDense(op))))
-    PSRT_FAIL(BadInput, "a matmul %lldx%lldx%lld of %s with these strides is not built for cuda",
+      (hasBiasGrad && op.dtype == Dtype::F64) || (fillsFirst && (bound.accumulate || !isDense(op))))
+    PSRT_FAIL(BadInput, "a %lldx%lldx%lld matmul of %s with these strides is not supported on cuda",
               (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (isEmpty) {
     bound.run = runEmpty;
@@ -214,9 +220,10 @@ void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
   p->name = format("matmul %lldx%lldx%lld", (long long)op.m, (long long)op.n, (long long)op.k);
   MatmulBatch batch = batchOf(op, *p);
   int64_t alignment = findAlignment(bound, *p, batch);
-  auto epilogue = hasBias && !fillsFirst ? CublasLtMatmul::Epilogue::Bias : CublasLtMatmul::Epilogue::None;
-  if (sums)
-    bindSums(rank, op, *p, batch, alignment);
+  auto epilogue =
+      hasBias && !fillsFirst ? CublasLtMatmul::Epilogue::Bias : CublasLtMatmul::Epilogue::None;
+  if (hasBiasGrad)
+    bindBiasGrad(rank, op, *p, batch, alignment);
   else
     p->matmul.emplace(rank.getBlas(), op, batch, epilogue, alignment);
   bound.run = fillsFirst ? runBiased : runMatmul;

@@ -1,4 +1,4 @@
-// Loading images; the driver compiles PTX here.
+// Loads images; the driver compiles PTX here.
 #include "runtime/device/cuda/Module.h"
 #include "runtime/core/Status.h"
 #include <cstring>
@@ -13,12 +13,12 @@ Module::Module(GpuRef given, const char *image, const char *whose)
   void *values[] = {log, reinterpret_cast<void *>(sizeof(log))};
   CUresult result = gpu->getDriver().moduleLoadDataEx(&module, image, 2, options, values);
   if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
-    refuse("the CUDA driver of this machine is too old for the kernels of %s (%s); install a newer "
+    refuse("this machine's CUDA driver is too old for the kernels of %s (%s); install a newer "
            "one",
            whose, log);
   log[sizeof(log) - 1] = 0;
-  std::string what = format("to load the kernels of %s%s%s", whose, *log ? ": " : "", log);
-  gpu->check(result, what.c_str());
+  std::string purpose = format("to load the kernels of %s%s%s", whose, *log ? ": " : "", log);
+  gpu->check(result, purpose.c_str());
 }
 
 Module::~Module() {

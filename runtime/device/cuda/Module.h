@@ -1,4 +1,4 @@
-// Kernels on a GPU: an image, loaded once for each GPU.
+// Loads an image of kernels onto a GPU, once per GPU.
 #ifndef PSRT_DEVICE_CUDA_MODULE_H
 #define PSRT_DEVICE_CUDA_MODULE_H
 
@@ -8,13 +8,13 @@ namespace psrt::cuda {
 
 class Module {
 public:
-  /// `whose` kernels they are, in messages. The image is PTX text that ends in a zero, or what the
-  /// fake driver takes in its place (Replay.h).
+  /// `whose` names the kernels' owner in messages. The image is null-terminated PTX text, or a
+  /// replay image for the fake driver (Replay.h).
   Module(GpuRef gpu, const char *image, const char *whose);
   ~Module();
   Module(const Module &) = delete;
   Module &operator=(const Module &) = delete;
-  /// Fails where there is no kernel of that name.
+  /// Fails if there is no kernel of this name.
   CUfunction find(const std::string &kernel) const;
 
 private:

@@ -1,4 +1,4 @@
-// Capturing a stream, and launching what was captured.
+// Captures a stream and launches the captured graph.
 #include "runtime/device/cuda/Recordings.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/Switches.h"
@@ -45,7 +45,7 @@ size_t Recordings::count() const {
 CUgraph Recordings::capture(const std::function<void()> &enqueue) {
   const Gpu &gpu = *stream->getGpu();
   gpu.check(gpu.getDriver().streamBeginCapture(stream->get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-            "to record a stream");
+            "to capture a stream");
   CUgraph graph = nullptr;
   try {
     enqueue();
@@ -55,7 +55,7 @@ CUgraph Recordings::capture(const std::function<void()> &enqueue) {
       gpu.getDriver().graphDestroy(graph);
     throw;
   }
-  gpu.check(gpu.getDriver().streamEndCapture(stream->get(), &graph), "to end a recording");
+  gpu.check(gpu.getDriver().streamEndCapture(stream->get(), &graph), "to end a capture");
   return graph;
 }
 
@@ -66,10 +66,10 @@ CUgraphExec Recordings::record(const std::function<void()> &enqueue) {
     CUgraph graph = capture(enqueue);
     CUresult result = gpu.getDriver().graphInstantiate(&exec, graph, 0);
     gpu.getDriver().graphDestroy(graph);
-    gpu.check(result, "to make a graph of a recording");
+    gpu.check(result, "to instantiate a captured graph");
   } catch (const Error &error) {
     std::fprintf(stderr,
-                 "note: a step is run instruction by instruction, not as a CUDA graph: %s\n",
+                 "note: a step runs instruction by instruction instead of as a CUDA graph: %s\n",
                  error.what());
     return nullptr;
   }

@@ -1,5 +1,5 @@
-// Runs of an entry as CUDA graphs: the first one is enqueued instruction by instruction, the second
-// is recorded, and from then on the recording is launched.
+// Records runs of an entry as CUDA graphs. The first run enqueues each instruction, the second is
+// recorded, and later runs launch the recording.
 #ifndef PSRT_DEVICE_CUDA_RECORDINGS_H
 #define PSRT_DEVICE_CUDA_RECORDINGS_H
 
@@ -10,30 +10,30 @@
 
 namespace psrt::cuda {
 
-/// What changes from run to run is in memory that the instructions read (ScalarMirror), never in
-/// what is enqueued. Ranges with an instruction that needs the host each time, such as one that
-/// meets other threads, are enqueued every time. PSRT_CUDA_GRAPHS=0 records nothing.
+/// Data that changes between runs is in memory that instructions read (ScalarMirror), never in the
+/// enqueued operations. Ranges with an instruction that needs the host in each run, e.g. to meet
+/// other threads, are never recorded. PSRT_CUDA_GRAPHS=0 disables recording.
 class Recordings {
 public:
   explicit Recordings(StreamRef stream);
   ~Recordings();
   Recordings(const Recordings &) = delete;
   Recordings &operator=(const Recordings &) = delete;
-  /// Runs instructions that `enqueue` puts into the stream.
+  /// Runs the instructions that `enqueue` enqueues in the stream.
   void run(const Bound *first, const Bound *last, const std::function<void()> &enqueue);
 
-  /// Destroys all that was recorded.
+  /// Destroys all recordings.
   void clear();
-  /// How many there are.
+  /// Returns the number of recordings.
   size_t count() const;
 
 private:
   struct Recording {
     int64_t runs = 0;
-    bool isPlain = false; ///< it is never recorded
+    bool isPlain = false; ///< never recorded
     CUgraphExec exec = nullptr;
   };
-  /// Null where it cannot be recorded; a line on stderr says why.
+  /// Returns null if the run cannot be recorded; prints the reason to stderr.
   CUgraphExec record(const std::function<void()> &enqueue);
   CUgraph capture(const std::function<void()> &enqueue);
 

@@ -1,4 +1,4 @@
-// Architecture and memory.
+// Checks the architecture and the memory.
 #include "runtime/device/cuda/Requirements.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/Workspace.h"
@@ -8,7 +8,7 @@
 namespace psrt::cuda {
 
 static void refuseTarget(const std::string &target, const Gpu &gpu) {
-  refuse("the program is compiled for %s, GPU %d (%s) has sm_%d; compile it with --target "
+  refuse("the program is compiled for %s, but GPU %d (%s) has sm_%d; compile it with --target "
          "cuda:sm_%d",
          target.c_str(), gpu.getOrdinal(), gpu.getName().c_str(), gpu.getArchitecture(),
          gpu.getArchitecture());
@@ -24,14 +24,15 @@ void checkTarget(const Program &program, const Gpu &gpu) {
   if (target.rfind("sm_", 0) != 0)
     PSRT_FAIL(BadInput, "the program is compiled for \"%s\"; expected cuda:sm_ and a number",
               program.target.c_str());
-  // PTX for one architecture runs on all later ones; with a letter behind, on that one alone.
+  // PTX for an architecture also runs on all later ones. With a letter suffix (sm_90a), it runs on
+  // that architecture only.
   bool isExact = std::isalpha(static_cast<unsigned char>(target.back())) != 0;
   int wanted = std::atoi(target.c_str() + 3);
   if (gpu.getArchitecture() < wanted || (isExact && gpu.getArchitecture() != wanted))
     refuseTarget(target, gpu);
   if (gpu.getDriver().isFake())
-    refuse("the fake driver (PSRT_CUDA_DRIVER) runs programs compiled with --target "
-           "cuda:replay, this one is for %s",
+    refuse("the fake driver (PSRT_CUDA_DRIVER) only runs programs compiled with --target "
+           "cuda:replay; this program is compiled for %s",
            target.c_str());
 }
 
@@ -41,7 +42,7 @@ static std::string sizeText(int64_t bytes) {
   return format("%.2f MB", double(bytes) * 1e-6);
 }
 
-/// What the memory of one pipeline coordinate's ranks holds, the largest first.
+/// Returns the sizes of the data in one pipeline coordinate's memory, largest first.
 static std::string describeHolders(const Program &program, int64_t stage) {
   std::map<std::string, int64_t> kinds;
   int64_t rest = program.arenaBytes[stage];
@@ -61,7 +62,7 @@ static std::string describeHolders(const Program &program, int64_t stage) {
   return result;
 }
 
-/// Bytes of memory that the host can still give; -1: unknown.
+/// Returns the bytes of available host memory, or -1 if unknown.
 static int64_t findAvailable() {
   std::ifstream file("/proc/meminfo");
   std::string name;
@@ -71,7 +72,8 @@ static int64_t findAvailable() {
   return -1;
 }
 
-/// What is fetched for the update lies in the host's memory, which cannot be swapped out.
+/// Fails unless the offloaded data fits into host memory. It is pinned, so it cannot be swapped
+/// out.
 static void checkHostMemory(const Program &program, const std::vector<int> &ranks) {
   int64_t needed = 0, available = findAvailable();
   for (int rank : ranks) {
@@ -79,7 +81,7 @@ static void checkHostMemory(const Program &program, const std::vector<int> &rank
     needed += program.hasHostPart(coordinate) ? program.hostBytes[coordinate] : 0;
   }
   if (needed > 0 && available >= 0 && needed > available)
-    refuse("the host has %s of memory available, what is offloaded of %zu rank%s needs %s; compile "
+    refuse("the host has %s of memory available, but offloading %zu rank%s needs %s; compile "
            "for more ranks on other hosts, with --zero, or without --offload",
            sizeText(available).c_str(), ranks.size(), ranks.size() == 1 ? "" : "s",
            sizeText(needed).c_str());
@@ -98,11 +100,12 @@ void checkMemory(const Program &program, const std::vector<int> &ranks, const Gp
   if (needed <= free)
     return;
   std::string who = ranks.size() == 1 ? "a rank" : format("%zu ranks on it", ranks.size());
-  refuse("GPU %d (%s) has %s free, %s need%s %s; of %s a rank: %s; compile for more ranks, with "
-         "--zero, or with a smaller --batch or more --micro-batches",
-         gpu.getOrdinal(), gpu.getName().c_str(), sizeText(free).c_str(), who.c_str(),
-         ranks.size() == 1 ? "s" : "", sizeText(needed).c_str(),
-         sizeText(program.arenaBytes[largest]).c_str(), describeHolders(program, largest).c_str());
+  refuse(
+      "GPU %d (%s) has %s free, but %s need%s %s (%s per rank: %s); compile for more ranks, with "
+      "--zero, or with a smaller --batch or more --micro-batches",
+      gpu.getOrdinal(), gpu.getName().c_str(), sizeText(free).c_str(), who.c_str(),
+      ranks.size() == 1 ? "s" : "", sizeText(needed).c_str(),
+      sizeText(program.arenaBytes[largest]).c_str(), describeHolders(program, largest).c_str());
 }
 
 } // namespace psrt::cuda

@@ -1,4 +1,4 @@
-// Whether a machine can run a program, said before anything runs.
+// Checks that a machine can run a program before the program runs.
 #ifndef PSRT_DEVICE_CUDA_REQUIREMENTS_H
 #define PSRT_DEVICE_CUDA_REQUIREMENTS_H
 
@@ -7,11 +7,11 @@
 
 namespace psrt::cuda {
 
-/// The program's kernels run on the GPU; fails with what to compile.
+/// Fails unless the GPU can run the program's kernels; the error names the target to compile for.
 void checkTarget(const Program &program, const Gpu &gpu);
 
-/// The memory of `ranks` (their numbers in the mesh) fits into what is free; fails with what needs
-/// it.
+/// Fails unless the memory of `ranks` (numbers in the mesh) fits into the GPU's free memory; the
+/// error lists the largest users of memory.
 void checkMemory(const Program &program, const std::vector<int> &ranks, const Gpu &gpu);
 
 } // namespace psrt::cuda

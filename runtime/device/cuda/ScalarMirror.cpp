@@ -1,4 +1,4 @@
-// Uploading scalars.
+// Uploads scalars to the GPU.
 #include "runtime/device/cuda/ScalarMirror.h"
 #include <algorithm>
 #include <cstring>

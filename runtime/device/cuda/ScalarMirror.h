@@ -1,5 +1,5 @@
-// The scalars of a bound entry on the GPU: instructions read them there, so that what is enqueued,
-// or recorded, is the same in every step.
+// Keeps a copy of a bound entry's scalars on the GPU. Instructions read the scalars from there, so
+// that the enqueued or recorded operations are the same in every step.
 #ifndef PSRT_DEVICE_CUDA_SCALARMIRROR_H
 #define PSRT_DEVICE_CUDA_SCALARMIRROR_H
 
@@ -7,13 +7,13 @@
 
 namespace psrt::cuda {
 
-/// Two pinned buffers take turns: the host waits only where it is two runs ahead.
+/// Alternates between two pinned buffers, so the host waits only if it is two runs ahead.
 class ScalarMirror {
 public:
   ScalarMirror(StreamRef stream, size_t count);
   const int64_t *seen() const { return reinterpret_cast<const int64_t *>(memory.get()); }
   size_t size() const { return memory.size(); }
-  /// Enqueues that what the host has at `scalars` now is seen by what follows.
+  /// Enqueues a copy of the host's current `scalars`, which later instructions read.
   void upload(const int64_t *scalars);
 
 private:

@@ -1,4 +1,4 @@
-// Reading switches.
+// Reads switches from the environment.
 #include "runtime/device/cuda/Switches.h"
 #include "runtime/core/Status.h"
 #include <cstdlib>

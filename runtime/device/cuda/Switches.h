@@ -1,4 +1,4 @@
-// What users switch on and off by variables of the environment.
+// Reads environment variables that enable or disable features.
 #ifndef PSRT_DEVICE_CUDA_SWITCHES_H
 #define PSRT_DEVICE_CUDA_SWITCHES_H
 
@@ -6,12 +6,13 @@
 
 namespace psrt::cuda {
 
-/// 0 or 1; nothing where the variable is not set, or empty. Fails on all else.
+/// Returns the variable's value, 0 or 1, or nullopt if it is unset or empty. Fails on any other
+/// value.
 std::optional<bool> readSwitch(const char *variable);
 
-/// PSRT_TF32=1: matmuls of f32 may round their operands to TF32.
+/// PSRT_TF32=1: f32 matmuls may round their operands to TF32.
 bool mayRoundToTf32();
-/// PSRT_NONDETERMINISTIC=1: two runs may differ in their last bits.
+/// PSRT_NONDETERMINISTIC=1: the last bits of results may differ between runs.
 bool mayBeNondeterministic();
 
 } // namespace psrt::cuda

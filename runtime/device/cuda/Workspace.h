@@ -1,4 +1,4 @@
-// What a rank on a GPU needs besides the memory that its program plans.
+// Defines the memory that a rank on a GPU needs in addition to its program's planned memory.
 #ifndef PSRT_DEVICE_CUDA_WORKSPACE_H
 #define PSRT_DEVICE_CUDA_WORKSPACE_H
 
@@ -6,14 +6,15 @@
 
 namespace psrt::cuda {
 
-/// In which cuBLASLt may keep parts of sums; one for each rank, allocated with its first matmul.
+/// Bytes of cuBLASLt's workspace for partial results. Each rank allocates one with its first
+/// matmul.
 inline constexpr size_t kWorkspaceBytes = size_t(32) << 20;
 
-/// At most, in which the inputs of the next step wait while one runs; larger ones come when it is
-/// over.
+/// Limit in bytes on memory that prefetches the inputs of the next step. Larger inputs are copied
+/// after the current step.
 inline constexpr size_t kLandingBytes = size_t(256) << 20;
 
-/// Of both together, for a rank of a pipeline coordinate.
+/// Returns the bytes of both for a rank of pipeline coordinate `stage`.
 inline int64_t bytesBesides(const Program &program, int64_t stage) {
   int64_t inputs = 0;
   for (const Input &input : program.inputs)

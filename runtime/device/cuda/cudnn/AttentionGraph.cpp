@@ -1,4 +1,4 @@
-// Which problems have graphs, and which.
+// Chooses which attention problems cuDNN runs, and in which form.
 #include "runtime/device/cuda/cudnn/AttentionGraph.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
@@ -8,23 +8,25 @@
 namespace psrt::cuda {
 namespace {
 
-/// Attention as one operation with a graph of what is done with scores.
+/// First version with SDPA operations that contain a graph for the scores.
 constexpr size_t kUnifiedVersion = 92100;
-/// Earlier ones compute some composite graphs wrong.
+/// Earlier versions compute wrong results for some composite graphs.
 constexpr size_t kCompositeVersion = 91002;
-/// Earlier ones compute composite gradients wrong where the last block of keys is no whole one.
+/// Earlier versions compute wrong composite gradients if the last block of keys is partial.
 constexpr size_t kAnyLengthVersion = 91600;
 constexpr int64_t kBlockOfKeys = 128;
 
 void checkVersion(size_t version, const AttentionProblem &problem) {
   auto require = [&](size_t least, const char *what) {
     if (version < least)
-      throw CudnnFailure(format("it is cuDNN %s, %s needs %s", cudnnVersionText(version).c_str(),
-                                what, cudnnVersionText(least).c_str()));
+      throw CudnnFailure(format("cuDNN %s is too old; %s needs %s",
+                                cudnnVersionText(version).c_str(), what,
+                                cudnnVersionText(least).c_str()));
   };
   require(problem.isComposite() ? kCompositeVersion : kUnifiedVersion, "attention");
   if (problem.isComposite() && problem.op.grad && problem.op.s % kBlockOfKeys != 0)
-    require(kAnyLengthVersion, "its gradient over keys that are no multiple of 128");
+    require(kAnyLengthVersion,
+            "the attention gradient with a key count that is not a multiple of 128");
 }
 
 std::string joinStrides(const std::array<int64_t, 3> &strides) {

@@ -1,4 +1,4 @@
-// Attention as cuDNN's graphs.
+// Describes attention as cuDNN graphs.
 #ifndef PSRT_DEVICE_CUDA_CUDNN_ATTENTIONGRAPH_H
 #define PSRT_DEVICE_CUDA_CUDNN_ATTENTIONGRAPH_H
 
@@ -7,69 +7,73 @@
 
 namespace psrt::cuda {
 
-/// How attention is said to cuDNN.
+/// Selects how attention is expressed as a cuDNN graph.
 enum class AttentionForm {
-  Unified,  ///< as one operation, since 9.21
-  Composite ///< as all that it is made of, which cuDNN knows again
+  Unified,  ///< one SDPA operation (cuDNN 9.21 and later)
+  Composite ///< separate matmuls and reductions, whose pattern cuDNN recognizes
 };
 
-/// Attention, or its gradient, with the masks that its buffers have.
+/// Attention or its gradient, and which mask buffers it has.
 struct AttentionProblem {
   AttentionOp op;
   bool hasMask = false, hasPadding = false;
   AttentionForm form = AttentionForm::Unified;
-  /// Composite gradients add up those of queries in f32, as parts of them come: two runs differ.
-  /// Else all gradients of scores lie in the workspace before, in 16 bits.
+  /// If set, composite gradients accumulate query gradients in f32 in order of completion, so runs
+  /// may differ. Otherwise, the workspace first holds all score gradients in 16 bits.
   bool addsUpQueries = false;
 
   bool isComposite() const { return form == AttentionForm::Composite; }
   bool hasBias() const { return hasMask || hasPadding; }
-  /// Masks and padding are added to scores, as f32 that a kernel of ours writes before (-inf where
-  /// it is hidden): sizes [b, h, t, s], 1 where it is the same for all.
+  /// Returns the sizes [b, h, t, s] of the f32 bias that stands for masks and padding; a size is 1
+  /// if the bias is the same along the dim. A kernel of ours writes the bias first, with -inf for
+  /// hidden keys. cuDNN adds it to the scores.
   std::array<int64_t, 4> getBiasSizes() const;
-  /// Masks may have numbers so low that a row of them has a log-sum which cannot hold the sum: all
-  /// its probabilities are 1 then. Results are right where its cotangent is divided by the sum,
-  /// which a kernel of ours does before: a dense copy of dout.
+  /// Returns true if dout must be scaled. If all numbers of a mask's row are very low, e.g. -1e38,
+  /// the row's log-sum-exp cannot represent the row's sum: all recomputed probabilities are 1.
+  /// Dividing dout by the sum corrects the gradients. A kernel of ours writes the scaled, dense
+  /// copy of dout.
   bool scalesDout() const { return op.grad && hasMask && op.maskDtype != Dtype::Bool; }
-  /// Composite gradients subtract the log-sum of a row that sees nothing, -inf, from scores that
-  /// are -inf. A kernel of ours writes log-sums before that have inf there.
+  /// Returns true if the log-sum-exps must be copied. For a fully masked row, composite gradients
+  /// would compute (-inf) - (-inf) = NaN. A kernel of ours writes a copy with inf in such rows.
   bool copiesLse() const { return op.grad && hasBias() && isComposite(); }
   int64_t countScores() const { return op.b * op.h * op.t * op.s; }
 };
 
-/// The strides of a buffer of heads: batch, head, row.
+/// Returns the strides of a buffer of heads: batch, head, row.
 const std::array<int64_t, 3> &getStrides(const AttentionOp &op, int buffer);
 
-/// The form that a version of cuDNN takes for it.
+/// Returns the form that this version of cuDNN supports for the operation.
 AttentionForm chooseForm(size_t version, const AttentionOp &op);
 
-/// Whether it can be said to cuDNN: elements are bf16 or f16, rows lie at multiples of 16 bytes,
-/// the diagonal is that of a square, and where there is dropout its mask fits into kMostScoreBytes.
+/// Returns true if the problem can be expressed as a cuDNN graph. Elements must be bf16 or f16, row
+/// strides multiples of 16 bytes, a causal or windowed problem square, and the dropout mask at most
+/// kMostScoreBytes.
 bool hasAttentionGraph(const AttentionProblem &problem);
 
-/// Something in 16 bits for each score: what dropout keeps, or gradients of scores. Larger problems
-/// stay with our kernels, which need neither.
+/// Limit in bytes on 16-bit data per score: the dropout mask or score gradients. Larger problems
+/// use our kernels, which need neither.
 inline constexpr int64_t kMostScoreBytes = int64_t(1) << 30;
 
-/// In graphs, tensors are called by their numbers in AttentionOp, from 1 on; what is added to
-/// scores is called as the mask. These are numbers, one of the host each: what scores are
-/// multiplied by, -inf, the window (an integer in the unified form, else f32), and with dropout
-/// what is kept, and one over it (1 in gradients without dropout).
+/// IDs of the graphs' host scalars. The IDs of other tensors are their buffer numbers in
+/// AttentionOp plus 1; the bias has the mask's ID. The scalars are: the scores' scale, -inf, the
+/// window (int32 in the unified form, else f32), 1 / keep probability, and the keep probability.
+/// The last one is 1 in gradients without dropout.
 inline constexpr int64_t kScaleId = 100, kHiddenId = 101, kWindowId = 102, kKeptScaleId = 103,
                          kKeptPartId = 104;
-/// Memory besides the buffers: 1 where dropout keeps a probability, else 0, in the type of the
-/// heads; sums of rows of dout times out, [b, h, t]; and gradients of queries, [b, h, t, d], both
-/// f32, which cuDNN works in.
+/// IDs of extra tensors: the dropout mask (1 where a probability is kept, else 0; in the heads'
+/// dtype), the row sums of dout * out (f32 [b, h, t]), and the query gradients (f32 [b, h, t, d]).
+/// cuDNN uses the last two as scratch.
 inline constexpr int64_t kKeptId = 110, kRowSumsId = 111, kQuerySumsId = 112;
 
-/// Throws a CudnnFailure where cuDNN does not take it.
+/// Throws a CudnnFailure if cuDNN does not support the problem.
 CudnnGraph makeAttentionGraph(const CudnnTarget &target, const AttentionProblem &problem);
 
-/// An engine that wants more workspace is passed over: gradients are added up in f32, those of
-/// scores may lie there.
+/// Returns the largest allowed workspace in bytes; engines that need more are skipped. The
+/// workspace holds f32 accumulators of gradients and may hold score gradients.
 int64_t getMostWorkspace(const AttentionProblem &problem);
 
-/// In messages, and to tell problems apart: "attention gradient, bf16, 16x12x1024x64, causal, ...".
+/// Returns a unique description, also used in messages, e.g. "attention gradient, bf16,
+/// 16x12x1024x64, causal, ...".
 std::string describeAttention(const AttentionProblem &problem);
 
 } // namespace psrt::cuda

@@ -1,4 +1,4 @@
-// The parts that both forms have.
+// Implements the operations that both forms of attention share.
 #include "runtime/device/cuda/cudnn/AttentionSteps.h"
 
 namespace psrt::cuda {
@@ -17,7 +17,7 @@ std::vector<int> getHeads(const AttentionOp &op) {
   return {A::Q, A::K, A::V, A::Out};
 }
 
-AttentionSteps::Tensor &AttentionSteps::makeHeads(int buffer, bool isTurned) {
+AttentionSteps::Tensor &AttentionSteps::makeHeads(int buffer, bool isTransposed) {
   std::array<int64_t, 3> at = getStrides(op, buffer);
   if (buffer == A::Dout && problem.scalesDout()) // a dense copy
     at = {op.h * op.t * op.d, op.t * op.d, op.d};
@@ -25,9 +25,9 @@ AttentionSteps::Tensor &AttentionSteps::makeHeads(int buffer, bool isTurned) {
   std::vector<int64_t> sizes = {op.b, isOfKeys ? op.g : op.h, isOfKeys ? op.s : op.t, op.d};
   std::vector<int64_t> strides = {at[0], at[1], at[2], 1};
   for (size_t dim = 3; dim-- > 0;)
-    if (sizes[dim] == 1) // a distance to nothing may be 0, which cuDNN does not take
+    if (sizes[dim] == 1) // the stride of a dim of size 1 may be 0, which cuDNN rejects
       strides[dim] = sizes[dim + 1] * strides[dim + 1];
-  if (isTurned) {
+  if (isTransposed) {
     std::swap(sizes[2], sizes[3]);
     std::swap(strides[2], strides[3]);
   }
@@ -42,7 +42,7 @@ AttentionSteps::Tensor &AttentionSteps::makeTensor(int64_t id, Dtype dtype,
 AttentionSteps::Tensor &AttentionSteps::makeNumber(int64_t id, cudnnDataType_t type) {
   Descriptor result = describeTensor(target.library, id, Dtype::F32, {1, 1, 1, 1});
   result.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type).set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true);
-  return keep(std::move(result), "a number");
+  return keep(std::move(result), "a scalar");
 }
 
 AttentionSteps::Tensor &AttentionSteps::makeInside(cudnnDataType_t type,
@@ -51,7 +51,7 @@ AttentionSteps::Tensor &AttentionSteps::makeInside(cudnnDataType_t type,
   Descriptor result =
       describeTensor(target.library, ++lastInside, Dtype::F32, sizes, std::move(strides));
   result.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type).set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
-  return keep(std::move(result), "what is computed on the way");
+  return keep(std::move(result), "an intermediate tensor");
 }
 
 AttentionSteps::Tensor &AttentionSteps::addPointwise(cudnnPointwiseMode_t mode,
@@ -63,14 +63,16 @@ AttentionSteps::Tensor &AttentionSteps::addPointwise(cudnnPointwiseMode_t mode,
   if (axis >= 0)
     function.set(CUDNN_ATTR_POINTWISE_AXIS, axis);
   Descriptor result(target.library, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  result.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, keep(std::move(function), "a function"))
+  result
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+           keep(std::move(function), "a pointwise operator"))
       .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)
       .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
   if (b)
     result.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
   if (t)
     result.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, *t);
-  steps.push_back(&keep(std::move(result), "a step of attention"));
+  steps.push_back(&keep(std::move(result), "a pointwise operation of attention"));
   return y;
 }
 

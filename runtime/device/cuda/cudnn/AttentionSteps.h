@@ -1,4 +1,4 @@
-// Graphs of attention as they are made: tensors, numbers, and operations on them.
+// Builds cuDNN graphs of attention from tensors, scalars and operations.
 #ifndef PSRT_DEVICE_CUDA_CUDNN_ATTENTIONSTEPS_H
 #define PSRT_DEVICE_CUDA_CUDNN_ATTENTIONSTEPS_H
 
@@ -7,13 +7,13 @@
 
 namespace psrt::cuda {
 
-/// Buffers of heads in their order.
+/// Returns the buffers of heads in a fixed order.
 std::vector<int> getHeads(const AttentionOp &op);
 
 CudnnGraph makeUnifiedAttention(const CudnnTarget &target, const AttentionProblem &problem);
 CudnnGraph makeCompositeAttention(const CudnnTarget &target, const AttentionProblem &problem);
 
-/// Operations and what they are made of, in memory that does not move.
+/// Holds the operations and tensors of a graph at stable addresses.
 class AttentionSteps {
 public:
   AttentionSteps(const CudnnTarget &target, const AttentionProblem &problem)
@@ -22,19 +22,19 @@ public:
 protected:
   using Tensor = const Descriptor;
 
-  Tensor &keep(Descriptor descriptor, const char *what) {
-    return kept.emplace_back(std::move(descriptor)).finalize(what);
+  Tensor &keep(Descriptor descriptor, const char *name) {
+    return kept.emplace_back(std::move(descriptor)).finalize(name);
   }
-  /// A buffer of heads; `isTurned`: with its last two dims exchanged.
-  Tensor &makeHeads(int buffer, bool isTurned = false);
-  /// In memory, dense.
+  /// Adds a buffer of heads; `isTurned` transposes its last two dims.
+  Tensor &makeHeads(int buffer, bool isTransposed = false);
+  /// Adds a dense tensor in memory.
   Tensor &makeTensor(int64_t id, Dtype dtype, const std::vector<int64_t> &sizes);
-  /// A number that the host gives to each run.
+  /// Adds a scalar that the host passes to each run.
   Tensor &makeNumber(int64_t id, cudnnDataType_t type = CUDNN_DATA_FLOAT);
-  /// Something that is computed on the way; dense where no strides are given.
+  /// Adds an intermediate (virtual) tensor; dense if no strides are given.
   Tensor &makeInside(cudnnDataType_t type, const std::vector<int64_t> &sizes,
                      std::vector<int64_t> strides = {});
-  /// That of each score.
+  /// Adds an intermediate tensor with one element per score.
   Tensor &makeScores(cudnnDataType_t type = CUDNN_DATA_FLOAT) {
     return makeInside(type, {op.b, op.h, op.t, op.s});
   }
@@ -42,14 +42,14 @@ protected:
     return op.dtype == Dtype::F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
   }
 
-  /// y = mode(x, b, t), those that are not there null, in arithmetic of that type; gives y.
+  /// Adds y = mode(x, b, t), computed in type `arithmetic`; missing operands are null. Returns y.
   Tensor &addPointwise(cudnnPointwiseMode_t mode, cudnnDataType_t arithmetic, Tensor &y, Tensor &x,
                        Tensor *b = nullptr, Tensor *t = nullptr, int64_t axis = -1);
-  /// The scores and what masks and padding are.
+  /// Adds the bias of masks and padding to the scores. Returns the result.
   Tensor &addBias(Tensor &scores);
-  /// -inf where a query does not see a key: query i sees key j where i >= j, and where
-  /// j + window > i, which is computed in `windowType`. Places are asked of `from`; null: of what
-  /// is masked.
+  /// Masks scores with -inf if a query does not see a key. Query i sees key j if i >= j (causal)
+  /// and j + window > i, computed in `windowType`. Indices are generated from the shape of `from`,
+  /// or of the masked scores if null.
   Tensor &addDiagonal(Tensor &scores, cudnnDataType_t windowType, Tensor *from = nullptr);
 
   const CudnnTarget &target;
@@ -66,7 +66,7 @@ private:
     return *hidden;
   }
   Tensor &addIndex(Tensor &from, int64_t dim);
-  /// The scores where x mode b, else -inf.
+  /// Adds: scores where `x mode b` holds, else -inf.
   Tensor &addSelect(Tensor &scores, cudnnPointwiseMode_t mode, Tensor &x, Tensor &b);
 
   Tensor *hidden = nullptr;

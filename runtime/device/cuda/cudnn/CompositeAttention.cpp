@@ -1,6 +1,6 @@
-// Attention as matmuls, reductions and steps between them, in the order in which cuDNN looks for
-// them: what it knows again becomes one kernel, in which nothing of the size of the scores is
-// written. Only scores, probabilities in 16 bits and sums in f32 are known.
+// Expresses attention as matmuls, reductions and pointwise operations, in the order that cuDNN's
+// pattern matcher expects. cuDNN fuses a recognized pattern into one kernel that writes nothing of
+// the scores' size. It only recognizes 16-bit scores and probabilities with f32 accumulation.
 #include "runtime/device/cuda/cudnn/AttentionSteps.h"
 
 namespace psrt::cuda {
@@ -28,7 +28,7 @@ private:
     Descriptor kind(target.library, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
     kind.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
     Descriptor result(target.library, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
-    result.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, keep(std::move(kind), "a kind of matmul"))
+    result.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, keep(std::move(kind), "a matmul operator"))
         .set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a)
         .set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b)
         .set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
@@ -36,12 +36,12 @@ private:
     return c;
   }
 
-  Tensor &addReduction(cudnnReduceTensorOp_t how, Tensor &y, Tensor &x) {
+  Tensor &addReduction(cudnnReduceTensorOp_t reduction, Tensor &y, Tensor &x) {
     Descriptor kind(target.library, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
     kind.set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT)
-        .set(CUDNN_ATTR_REDUCTION_OPERATOR, how);
+        .set(CUDNN_ATTR_REDUCTION_OPERATOR, reduction);
     Descriptor result(target.library, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
-    result.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, keep(std::move(kind), "a kind of reduction"))
+    result.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, keep(std::move(kind), "a reduction operator"))
         .set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x)
         .set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
     steps.push_back(&keep(std::move(result), "a reduction of attention"));
@@ -51,7 +51,7 @@ private:
   Tensor &addReshape(Tensor &y, Tensor &x) {
     Descriptor result(target.library, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
     result.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x).set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
-    steps.push_back(&keep(std::move(result), "a turned matrix"));
+    steps.push_back(&keep(std::move(result), "a transposed matrix"));
     return y;
   }
 
@@ -60,16 +60,16 @@ private:
   }
   Tensor &multiply(Tensor &x, Tensor &by) { return addStep(CUDNN_POINTWISE_MUL, x, &by); }
 
-  //===--- what both have -------------------------------------------------===//
+  //===--- shared by value and gradients -------------------------------------------------===//
 
   std::vector<int64_t> getRows() const { return {op.b, op.h, op.t, 1}; }
   Tensor &makeRows() { return makeInside(CUDNN_DATA_FLOAT, getRows()); }
   Tensor &makeLse() { return makeTensor(A::Lse + 1, Dtype::F32, getRows()); }
   Tensor &makeKept() { return makeTensor(kKeptId, op.dtype, {op.b, op.h, op.t, op.s}); }
 
-  /// The scaled scores, and what masks and padding are.
-  Tensor &addScores(Tensor &q, Tensor &turnedK, Tensor &scale) {
-    Tensor &scores = multiply(addMatmul(makeScores(), q, turnedK), scale);
+  /// Adds the scaled scores plus the bias of masks and padding.
+  Tensor &addScores(Tensor &q, Tensor &transposedK, Tensor &scale) {
+    Tensor &scores = multiply(addMatmul(makeScores(), q, transposedK), scale);
     return problem.hasBias() ? addBias(scores) : scores;
   }
   Tensor &addDiagonal(Tensor &scores) {
@@ -87,48 +87,50 @@ private:
     Tensor &log = addPointwise(CUDNN_POINTWISE_LOG, CUDNN_DATA_FLOAT, makeRows(), sum);
     addPointwise(CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, makeLse(), most, &log);
     bool drops = op.dropout > 0;
-    Tensor *chances =
+    Tensor *probabilities =
         &addPointwise(CUDNN_POINTWISE_DIV, CUDNN_DATA_FLOAT,
                       makeScores(drops ? CUDNN_DATA_FLOAT : getHeadType()), parts, &sum);
     if (drops)
-      chances = &addPointwise(CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, makeScores(getHeadType()),
-                              multiply(*chances, makeNumber(kKeptScaleId)), &makeKept());
-    addMatmul(makeHeads(A::Out), *chances, makeHeads(A::V));
+      probabilities =
+          &addPointwise(CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, makeScores(getHeadType()),
+                        multiply(*probabilities, makeNumber(kKeptScaleId)), &makeKept());
+    addMatmul(makeHeads(A::Out), *probabilities, makeHeads(A::V));
   }
 
   //===--- gradients ------------------------------------------------------===//
 
-  /// Of each row the sum of dout times out, for probabilities before dropout: in memory, as the
-  /// kernel that reads it is another one.
+  /// Adds the row sums of dout * out, times the keep probability. The sums are in memory, as a
+  /// different kernel reads them.
   Tensor &addRowSums(Tensor &dout) {
-    Tensor &matmuls =
-        makeInside(CUDNN_DATA_FLOAT, {op.b, op.h, op.t, op.d},
-                   {op.h * op.t * op.d, op.t * op.d, op.h * op.d, 1}); // as cuDNN looks for it
-    addPointwise(CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, matmuls, dout, &makeHeads(A::Out));
-    Tensor &sums = addReduction(CUDNN_REDUCE_TENSOR_ADD, makeRows(), matmuls);
+    Tensor &products = makeInside(
+        CUDNN_DATA_FLOAT, {op.b, op.h, op.t, op.d},
+        {op.h * op.t * op.d, op.t * op.d, op.h * op.d, 1}); // layout that cuDNN's pattern expects
+    addPointwise(CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, products, dout, &makeHeads(A::Out));
+    Tensor &sums = addReduction(CUDNN_REDUCE_TENSOR_ADD, makeRows(), products);
     return addPointwise(CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT,
                         makeTensor(kRowSumsId, Dtype::F32, getRows()), sums,
                         &makeNumber(kKeptPartId));
   }
 
-  /// The matmul of turned scores and rows of queries, over all query heads of a key head.
+  /// Adds the gradient of keys or values: the transposed scores times rows of queries, summed over
+  /// all query heads of a key head.
   void addKeyGradient(int buffer, Tensor &scores, Tensor &rows) {
-    Tensor &turned = addReshape(makeInside(getHeadType(), {op.b, op.h, op.s, op.t},
-                                           {op.h * op.t * op.s, op.t * op.s, 1, op.s}),
-                                scores);
+    Tensor &transposed = addReshape(makeInside(getHeadType(), {op.b, op.h, op.s, op.t},
+                                               {op.h * op.t * op.s, op.t * op.s, 1, op.s}),
+                                    scores);
     Tensor &result = makeHeads(buffer);
     if (op.g == op.h) {
-      addMatmul(result, turned, rows);
+      addMatmul(result, transposed, rows);
       return;
     }
     Tensor &all = makeInside(getHeadType(), {op.b, op.h, op.s, op.d});
-    addReduction(CUDNN_REDUCE_TENSOR_ADD, result, addMatmul(all, turned, rows));
+    addReduction(CUDNN_REDUCE_TENSOR_ADD, result, addMatmul(all, transposed, rows));
   }
 
-  void addQueryGradient(Tensor &scores, Tensor &turnedK) {
+  void addQueryGradient(Tensor &scores, Tensor &transposedK) {
     const std::array<int64_t, 3> &at = op.k;
     Tensor &k = addReshape(
-        makeInside(getHeadType(), {op.b, op.g, op.s, op.d}, {at[0], at[1], at[2], 1}), turnedK);
+        makeInside(getHeadType(), {op.b, op.g, op.s, op.d}, {at[0], at[1], at[2], 1}), transposedK);
     Tensor &result = makeHeads(A::Dq);
     if (!problem.addsUpQueries) {
       addMatmul(result, scores, k);
@@ -139,24 +141,25 @@ private:
   }
 
   void addGradients() {
-    Tensor &q = makeHeads(A::Q), &turnedK = makeHeads(A::K, true), &dout = makeHeads(A::Dout);
+    Tensor &q = makeHeads(A::Q), &transposedK = makeHeads(A::K, true), &dout = makeHeads(A::Dout);
     Tensor &scale = makeNumber(kScaleId), &rowSums = addRowSums(dout);
-    Tensor &scores = addScores(q, turnedK, scale);
-    Tensor &chances =
+    Tensor &scores = addScores(q, transposedK, scale);
+    Tensor &probabilities =
         addStep(CUDNN_POINTWISE_EXP, addDiagonal(addStep(CUDNN_POINTWISE_SUB, scores, &makeLse())));
     bool drops = op.dropout > 0;
     Tensor *kept = drops ? &makeKept() : nullptr;
     Tensor *keptScale = drops ? &makeNumber(kKeptScaleId) : nullptr;
-    addKeyGradient(A::Dv, drops ? multiply(multiply(chances, *kept), *keptScale) : chances, dout);
-    Tensor *change = &addMatmul(makeScores(), dout, makeHeads(A::V, true));
+    addKeyGradient(
+        A::Dv, drops ? multiply(multiply(probabilities, *kept), *keptScale) : probabilities, dout);
+    Tensor *gradient = &addMatmul(makeScores(), dout, makeHeads(A::V, true));
     if (drops)
-      change = &multiply(*change, *kept);
-    change = &multiply(addStep(CUDNN_POINTWISE_SUB, *change, &rowSums), chances);
+      gradient = &multiply(*gradient, *kept);
+    gradient = &multiply(addStep(CUDNN_POINTWISE_SUB, *gradient, &rowSums), probabilities);
     if (drops)
-      change = &multiply(*change, *keptScale);
-    change = &multiply(*change, scale);
-    addKeyGradient(A::Dk, *change, q);
-    addQueryGradient(*change, turnedK);
+      gradient = &multiply(*gradient, *keptScale);
+    gradient = &multiply(*gradient, scale);
+    addKeyGradient(A::Dk, *gradient, q);
+    addQueryGradient(*gradient, transposedK);
   }
 };
 

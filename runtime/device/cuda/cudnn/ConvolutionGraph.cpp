@@ -1,4 +1,4 @@
-// Tensors, padding and the operation itself.
+// Builds the tensors, windows and operation of a convolution's graph.
 #include "runtime/device/cuda/cudnn/ConvolutionGraph.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
@@ -6,7 +6,8 @@
 namespace psrt::cuda {
 namespace {
 
-/// The dims of a window that cuDNN is told of: two, or three where the first one is not trivial.
+/// Returns the first spatial dim passed to cuDNN: 1, or 0 if the first of three dims is not
+/// trivial.
 int getFirstDim(const WindowShape &s) {
   bool isTrivial = s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 && s.low[0] == 0;
   return isTrivial ? 1 : 0;
@@ -16,20 +17,21 @@ std::vector<int64_t> takeDims(const std::array<int64_t, 3> &dims, const WindowSh
   return {dims.begin() + getFirstDim(s), dims.end()};
 }
 
-/// What is padded behind a dim so that it has just its windows; negative where these end before the
-/// image does. Several paddings do; that of the other side is taken where it does, for which there
-/// are more engines.
-int64_t getPaddingBehind(const WindowShape &s, int dim) {
+/// Returns the padding after a dim that results in exactly `out` windows; negative if the windows
+/// end before the image does. If several paddings do so, prefers the padding before the dim, as
+/// more engines support symmetric padding. Example: in 8, kernel 3, stride 2, low 1 and out 4 need
+/// a padding of 0 or 1; returns 1.
+int64_t getHighPadding(const WindowShape &s, int dim) {
   int64_t least = (s.out[dim] - 1) * s.strides[dim] + (s.kernel[dim] - 1) * s.dilation[dim] + 1 -
                   s.in[dim] - s.low[dim];
   int64_t most = least + s.strides[dim] - 1;
   return most < 0 ? most : std::clamp(s.low[dim], std::max<int64_t>(least, 0), most);
 }
 
-std::vector<int64_t> getPaddingsBehind(const WindowShape &s) {
+std::vector<int64_t> getHighPaddings(const WindowShape &s) {
   std::vector<int64_t> result;
   for (int dim = getFirstDim(s); dim < 3; ++dim)
-    result.push_back(getPaddingBehind(s, dim));
+    result.push_back(getHighPadding(s, dim));
   return result;
 }
 
@@ -49,12 +51,12 @@ Descriptor makeWindows(const Cudnn &cudnn, const WindowShape &s) {
       .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, takeDims(s.dilation, s))
       .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, takeDims(s.strides, s))
       .set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, takeDims(s.low, s))
-      .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, getPaddingsBehind(s));
+      .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, getHighPaddings(s));
   result.finalize("windows");
   return result;
 }
 
-/// What an operation and its attributes are called.
+/// cuDNN's names of an operation and its attributes.
 struct Operation {
   cudnnBackendDescriptorType_t type;
   cudnnBackendAttributeName_t alpha, beta, windows, x, w, y;
@@ -95,10 +97,10 @@ std::vector<int64_t> getConvolutionSizes(const ConvolutionOp &op, int tensor) {
     result = {op.groups * op.outChannels, op.inChannels};
   else
     result = {op.batch, op.groups * op.outChannels};
-  const std::array<int64_t, 3> &places = tensor == ConvolutionOp::X   ? s.in
-                                         : tensor == ConvolutionOp::W ? s.kernel
-                                                                      : s.out;
-  for (int64_t size : takeDims(places, s))
+  const std::array<int64_t, 3> &spatial = tensor == ConvolutionOp::X   ? s.in
+                                          : tensor == ConvolutionOp::W ? s.kernel
+                                                                       : s.out;
+  for (int64_t size : takeDims(spatial, s))
     result.push_back(size);
   return result;
 }
@@ -108,7 +110,7 @@ bool hasConvolutionGraph(const ConvolutionOp &op) {
     if (dtype != Dtype::F32 && dtype != Dtype::F16 && dtype != Dtype::BF16)
       return false;
   for (int dim = 0; dim < 3; ++dim)
-    if (op.windows.low[dim] < 0 || getPaddingBehind(op.windows, dim) < 0)
+    if (op.windows.low[dim] < 0 || getHighPadding(op.windows, dim) < 0)
       return false;
   for (int tensor : {ConvolutionOp::X, ConvolutionOp::W, ConvolutionOp::Y})
     for (int64_t size : getConvolutionSizes(op, tensor))

@@ -1,4 +1,4 @@
-// Convolutions as cuDNN's graphs.
+// Describes convolutions as cuDNN graphs.
 #ifndef PSRT_DEVICE_CUDA_CUDNN_CONVOLUTIONGRAPH_H
 #define PSRT_DEVICE_CUDA_CUDNN_CONVOLUTIONGRAPH_H
 
@@ -6,19 +6,21 @@
 
 namespace psrt::cuda {
 
-/// Whether it can be said to cuDNN: elements are f32, bf16 or f16, there are some, and the last
-/// windows end less than a stride before the image does.
+/// Returns true if the convolution can be expressed as a cuDNN graph. Elements must be f32, bf16 or
+/// f16, no tensor may be empty, and the last windows must end less than a stride before the image
+/// ends.
 bool hasConvolutionGraph(const ConvolutionOp &op);
 
-/// The graph of one convolution that has one: its value or one of its gradients, by
-/// ConvolutionOp::result. Tensors are called by their numbers there, from 1 on. Sums are f32.
-/// Throws a CudnnFailure where cuDNN does not take it.
+/// Returns the graph of a convolution or one of its gradients, selected by ConvolutionOp::result.
+/// Tensor IDs are the numbers in ConvolutionOp plus 1. Accumulation is in f32. Throws a
+/// CudnnFailure if cuDNN does not support the problem.
 CudnnGraph makeConvolutionGraph(const CudnnTarget &target, const ConvolutionOp &op);
-/// The sizes of a tensor by its number in ConvolutionOp, as cuDNN is told: batch or kernels,
-/// channels, places of two or three dims.
+/// Returns the sizes of a tensor (a number in ConvolutionOp) as passed to cuDNN: batch or kernels,
+/// channels, and two or three spatial dims.
 std::vector<int64_t> getConvolutionSizes(const ConvolutionOp &op, int tensor);
 
-/// In messages, and to tell problems apart: "convolution value, bf16, x 8x3x32x32, ...".
+/// Returns a unique description, also used in messages, e.g. "convolution value, bf16, x 8x3x32x32,
+/// ...".
 std::string describeConvolution(const ConvolutionOp &op);
 
 } // namespace psrt::cuda

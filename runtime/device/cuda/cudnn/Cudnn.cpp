@@ -1,4 +1,4 @@
-// Loading cuDNN.
+// Loads cuDNN and reports its errors.
 #include "runtime/device/cuda/cudnn/Cudnn.h"
 #include "runtime/core/Status.h"
 #include <cstdio>
@@ -9,10 +9,10 @@
 namespace psrt::cuda {
 
 static constexpr size_t kOldestVersion = 90000;
-static constexpr const char *kUsual = "libcudnn.so.9";
+static constexpr const char *kDefaultName = "libcudnn.so.9";
 
 std::string cudnnVersionText(size_t version) {
-  size_t major = version >= kOldestVersion ? 10000 : 1000; // 8907 was 8.9.7
+  size_t major = version >= kOldestVersion ? 10000 : 1000; // before cuDNN 9, e.g. 8907 for 8.9.7
   return format("%zu.%zu.%zu", version / major, version % major / 100, version % 100);
 }
 
@@ -26,7 +26,7 @@ void Cudnn::check(cudnnStatus_t status, const char *what) const {
                             int(status), *more ? ": " : "", more));
 }
 
-/// What is at a path, or why it cannot be used.
+/// Loads the library `name`. Returns null and sets `reason` if the library cannot be used.
 static CudnnRef open(const char *name, std::string &reason) {
   void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
@@ -47,7 +47,7 @@ static CudnnRef open(const char *name, std::string &reason) {
   }
 #define PSRT_CHECK(field, symbol, type, arguments)                                                 \
   if (!result->field) {                                                                            \
-    reason = format("%s has no %s", name, #symbol);                                                \
+    reason = format("%s lacks %s", name, #symbol);                                                 \
     return nullptr;                                                                                \
   }
   PSRT_CUDNN_FUNCTIONS(PSRT_CHECK)
@@ -61,16 +61,18 @@ CudnnRef loadCudnn(const Driver &driver) {
   if (isChosen ? std::strcmp(chosen, "off") == 0 : driver.isFake())
     return nullptr;
   std::string reason;
-  CudnnRef result = open(isChosen ? chosen : kUsual, reason);
+  CudnnRef result = open(isChosen ? chosen : kDefaultName, reason);
   if (!result && isChosen)
-    refuse("PSRT_CUDNN=%s cannot be used (%s): name a libcudnn.so.9 of cuDNN 9.0 or later, or set "
-           "it to off",
-           chosen, reason.c_str());
+    refuse(
+        "cannot use PSRT_CUDNN=%s (%s): set it to the path of libcudnn.so.9 of cuDNN 9.0 or later, "
+        "or to off",
+        chosen, reason.c_str());
   if (!result)
     std::fprintf(
         stderr,
-        "note: attention and convolutions are the runtime's own, which are slower: cuDNN 9 is "
-        "not here (%s); put libcudnn.so.9 where the loader looks, or set PSRT_CUDNN to "
+        "note: cuDNN is not used; attention and convolutions run on slower fallback kernels: cuDNN "
+        "9 "
+        "was not found (%s); put libcudnn.so.9 where the loader looks, or set PSRT_CUDNN to "
         "its path, or to off\n",
         reason.c_str());
   return result;

@@ -1,5 +1,5 @@
-// cuDNN 9, loaded when a program for GPUs has convolutions, or attention in 16 bits: $PSRT_CUDNN,
-// or libcudnn.so.9.
+// Loads cuDNN 9 from $PSRT_CUDNN or libcudnn.so.9 when a GPU program has convolutions or 16-bit
+// attention.
 #ifndef PSRT_DEVICE_CUDA_CUDNN_CUDNN_H
 #define PSRT_DEVICE_CUDA_CUDNN_CUDNN_H
 
@@ -11,7 +11,8 @@
 
 namespace psrt::cuda {
 
-/// What cuDNN did not do, in its own words. Who asks for a plan falls back to kernels of ours.
+/// Reports why cuDNN cannot do something, in cuDNN's words. Callers that request a plan fall back
+/// to our kernels.
 class CudnnFailure : public std::exception {
 public:
   explicit CudnnFailure(std::string text) : text(std::move(text)) {}
@@ -25,20 +26,23 @@ struct Cudnn {
 #define PSRT_FIELD(name, symbol, result, arguments) result(*name) arguments = nullptr;
   PSRT_CUDNN_FUNCTIONS(PSRT_FIELD)
 #undef PSRT_FIELD
-  size_t version = 0; ///< 91900 for 9.19.0
+  size_t version = 0; ///< e.g. 91900 for 9.19.0
 
-  /// Throws a CudnnFailure unless a call went well; `what` it did: "to describe a tensor".
+  /// Throws a CudnnFailure unless the call succeeded. `what` completes "cuDNN failed ...", e.g. "to
+  /// describe a tensor".
   void check(cudnnStatus_t status, const char *what) const;
 };
 
 using CudnnRef = std::shared_ptr<const Cudnn>;
 
-/// Null where PSRT_CUDNN=off, or where none is found and none was asked for; a note then says so
-/// (on the fake driver none is looked for, and nothing is said). Fails, and says what to do,
-/// where PSRT_CUDNN names what is no cuDNN 9. It stays loaded for good.
+/// Loads cuDNN, which is never unloaded.
+/// - Returns null if PSRT_CUDNN=off.
+/// - Returns null and prints a note if PSRT_CUDNN is not set and no cuDNN is found. With the fake
+///   driver, cuDNN is only loaded if PSRT_CUDNN is set, and there is no note.
+/// - Fails if PSRT_CUDNN does not name cuDNN 9; the error says what to do.
 CudnnRef loadCudnn(const Driver &driver);
 
-/// "9.19.0"
+/// Returns the version as text, e.g. "9.19.0".
 std::string cudnnVersionText(size_t version);
 
 } // namespace psrt::cuda

@@ -1,6 +1,7 @@
-// The part of cuDNN's graph API that the runtime uses, as it is declared by NVIDIA's cudnn_graph.h:
-// our own declarations, so that the runtime builds without a toolkit and links nothing. A test
-// compares them with cudnn_graph.h where there is one. As of 9.0; later versions take them too.
+// Declares the part of cuDNN's graph API that the runtime uses, as in NVIDIA's cudnn_graph.h of
+// version 9.0; later versions are compatible. With its own declarations, the runtime builds without
+// cuDNN's headers and links no library. If cudnn_graph.h is installed, a test compares the
+// declarations.
 #ifndef PSRT_DEVICE_CUDA_CUDNN_CUDNNAPI_H
 #define PSRT_DEVICE_CUDA_CUDNN_CUDNNAPI_H
 
@@ -12,7 +13,7 @@ namespace psrt::cuda {
 using cudnnHandle_t = struct CudnnTag *;
 using cudnnBackendDescriptor_t = void *;
 
-/// X(name, value) of each enumeration: what is declared here, and what the test compares.
+/// X(name, value) of each enumeration, for the declarations here and for the test.
 #define PSRT_CUDNN_STATUSES(X)                                                                     \
   X(CUDNN_STATUS_SUCCESS, 0)                                                                       \
   X(CUDNN_STATUS_NOT_INITIALIZED, 1001)                                                            \
@@ -79,8 +80,8 @@ using cudnnBackendDescriptor_t = void *;
   X(CUDNN_BACKEND_REDUCTION_DESCRIPTOR, 21)                                                        \
   X(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, 22)                                              \
   X(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, 31)
-/// Of later versions: properties of a GPU that is not here since 9.8, attention since 9.13
-/// and 9.17.
+/// Values of later versions: properties of a GPU that is not installed (9.8), attention (9.13 and
+/// 9.17).
 #define PSRT_CUDNN_LATER_DESCRIPTOR_TYPES(X)                                                       \
   X(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, 38)                                                       \
   X(CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR, 41)                                               \
@@ -165,7 +166,7 @@ using cudnnBackendDescriptor_t = void *;
   X(CUDNN_ATTR_OPERATION_REDUCTION_DESC, 1612)                                                     \
   X(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, 2200)                                                      \
   X(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, 2201)
-/// Of later versions; what is done with scores inside of attention since 9.21.
+/// Values of later versions; graphs for the scores of attention since 9.21.
 #define PSRT_CUDNN_LATER_ATTRIBUTES(X)                                                             \
   X(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, 204)                                                         \
   X(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, 407)                                                     \
@@ -193,7 +194,7 @@ using cudnnBackendDescriptor_t = void *;
   X(CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_INPUT_UID, 2868)                                        \
   X(CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_OUTPUT_UID, 2869)
 
-/// All of them that cuDNN 9.0 has, and those that came later.
+/// All values of cuDNN 9.0, and the values added later.
 #define PSRT_CUDNN_VALUES(X)                                                                       \
   PSRT_CUDNN_STATUSES(X)                                                                           \
   PSRT_CUDNN_DATA_TYPES(X)                                                                         \

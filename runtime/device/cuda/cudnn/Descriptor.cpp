@@ -1,4 +1,4 @@
-// Attributes by their types.
+// Sets and gets attributes of each type.
 #include "runtime/device/cuda/cudnn/Descriptor.h"
 #include <algorithm>
 #include <string>
@@ -13,7 +13,7 @@ std::vector<int64_t> getDenseStrides(const std::vector<int64_t> &sizes) {
 }
 
 Descriptor::Descriptor(const Cudnn &cudnn, cudnnBackendDescriptorType_t type) : cudnn(cudnn) {
-  cudnn.check(cudnn.createDescriptor(type, &handle), "to make a descriptor");
+  cudnn.check(cudnn.createDescriptor(type, &handle), "to create a descriptor");
 }
 
 Descriptor::~Descriptor() {
@@ -24,8 +24,8 @@ Descriptor::~Descriptor() {
 Descriptor &Descriptor::setRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                                int64_t count, const void *values) {
   cudnnStatus_t status = cudnn.setAttribute(handle, name, type, count, values);
-  if (status != CUDNN_STATUS_SUCCESS) // the text is not made for each attribute that is taken
-    cudnn.check(status, ("to take attribute " + std::to_string(int(name))).c_str());
+  if (status != CUDNN_STATUS_SUCCESS) // build the text only for errors
+    cudnn.check(status, ("to set attribute " + std::to_string(int(name))).c_str());
   return *this;
 }
 
@@ -82,14 +82,14 @@ Descriptor &Descriptor::set(cudnnBackendAttributeName_t name,
 Descriptor &Descriptor::finalize(const char *what) {
   cudnnStatus_t status = cudnn.finalize(handle);
   if (status != CUDNN_STATUS_SUCCESS)
-    cudnn.check(status, (std::string("to take ") + what).c_str());
+    cudnn.check(status, (std::string("to finalize ") + what).c_str());
   return *this;
 }
 
 int64_t Descriptor::getInt(cudnnBackendAttributeName_t name) const {
   int64_t value = 0, count = 0;
   cudnn.check(cudnn.getAttribute(handle, name, CUDNN_TYPE_INT64, 1, &count, &value),
-              "to tell a number");
+              "to return a number");
   return value;
 }
 
@@ -99,7 +99,7 @@ Descriptor::getNotes(cudnnBackendAttributeName_t name) const {
   int64_t count = 0;
   cudnn.check(cudnn.getAttribute(handle, name, CUDNN_TYPE_NUMERICAL_NOTE, int64_t(notes.size()),
                                  &count, notes.data()),
-              "to tell what an engine is like");
+              "to return an engine's numerical notes");
   notes.resize(size_t(std::min<int64_t>(count, int64_t(notes.size()))));
   return notes;
 }
@@ -116,7 +116,7 @@ std::vector<Descriptor> Descriptor::getDescriptors(cudnnBackendAttributeName_t n
   int64_t count = 0;
   cudnn.check(
       cudnn.getAttribute(handle, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, &count, handles.data()),
-      "to tell what there is");
+      "to return descriptors");
   while (int64_t(result.size()) > count)
     result.pop_back();
   return result;

@@ -1,4 +1,4 @@
-// One descriptor of cuDNN's graph API as an object.
+// Wraps a descriptor of cuDNN's graph API in an object.
 #ifndef PSRT_DEVICE_CUDA_CUDNN_DESCRIPTOR_H
 #define PSRT_DEVICE_CUDA_CUDNN_DESCRIPTOR_H
 
@@ -8,11 +8,11 @@
 
 namespace psrt::cuda {
 
-/// Strides of a dense tensor, in elements.
+/// Returns the strides of a dense tensor, in elements.
 std::vector<int64_t> getDenseStrides(const std::vector<int64_t> &sizes);
 
-/// Attributes are set, then it is finalized. Each call throws a CudnnFailure where cuDNN refuses.
-/// The library outlives it.
+/// A descriptor whose attributes are set before it is finalized. Each call throws a CudnnFailure if
+/// cuDNN reports an error. The library must outlive the descriptor.
 class Descriptor {
 public:
   Descriptor(const Cudnn &cudnn, cudnnBackendDescriptorType_t type);
@@ -37,12 +37,13 @@ public:
   Descriptor &set(cudnnBackendAttributeName_t name, const std::string &value);
   Descriptor &set(cudnnBackendAttributeName_t name, const Descriptor &value);
   Descriptor &set(cudnnBackendAttributeName_t name, const std::vector<const Descriptor *> &values);
-  /// `what` it is, in messages: "a tensor".
+  /// Finalizes the descriptor; `what` names it in messages, e.g. "a tensor".
   Descriptor &finalize(const char *what);
 
   int64_t getInt(cudnnBackendAttributeName_t name) const;
   std::vector<cudnnBackendNumericalNote_t> getNotes(cudnnBackendAttributeName_t name) const;
-  /// Descriptors are filled by cuDNN, so they are made before: at most `most`, of that type.
+  /// Returns an attribute of at most `most` descriptors of this type. cuDNN fills descriptors that
+  /// the caller created, so they are created here first.
   std::vector<Descriptor> getDescriptors(cudnnBackendAttributeName_t name,
                                          cudnnBackendDescriptorType_t type, int64_t most) const;
 

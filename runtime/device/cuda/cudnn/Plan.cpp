@@ -1,4 +1,4 @@
-// Choosing an engine.
+// Chooses an engine for a graph and runs it.
 #include "runtime/device/cuda/cudnn/Plan.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/Switches.h"
@@ -7,19 +7,19 @@
 namespace psrt::cuda {
 namespace {
 
-/// How many of an heuristic's engines are looked at.
+/// Limit on the number of engines tried per heuristic mode.
 constexpr int64_t kMostEngines = 16;
 
-/// Whether an engine of that kind may be used.
+/// Returns true if engines with this numerical note may be used.
 bool isAllowed(cudnnBackendNumericalNote_t note, Dtype dtype) {
   switch (note) {
-  case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: // of f32: rounded to TF32
+  case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: // rounds f32 operands to TF32
     return dtype != Dtype::F32 || mayRoundToTf32();
   case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
     return mayBeNondeterministic();
   case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
   case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
-  case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6: // these lose several digits
+  case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6: // 6x6 and 13x13 tiles lose several digits
   case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:
     return false;
   }
@@ -48,7 +48,7 @@ static cudnnDataType_t typeOf(Dtype dtype) {
   case Dtype::BF16:
     return CUDNN_DATA_BFLOAT16;
   default:
-    PSRT_FAIL(BadInput, "a tensor of %s is none of cuDNN's here", dtypeName(dtype));
+    PSRT_FAIL(BadInput, "tensors of %s are not supported with cuDNN", dtypeName(dtype));
   }
 }
 
@@ -74,15 +74,16 @@ Descriptor describeGraph(const CudnnTarget &target,
   return result;
 }
 
-void finishGraph(const CudnnTarget &target, CudnnGraph &graph, const char *what) {
+void finishGraph(const CudnnTarget &target, CudnnGraph &graph, const char *name) {
   Descriptor result = describeGraph(target, {&graph.back()});
-  result.finalize(what);
+  result.finalize(name);
   graph.push_back(std::move(result));
 }
 
-CudnnPlan::CudnnPlan(const CudnnTarget &target, CudnnGraph given, Dtype dtype, int64_t mostWorkspace)
+CudnnPlan::CudnnPlan(const CudnnTarget &target, CudnnGraph given, Dtype dtype,
+                     int64_t mostWorkspace)
     : target(target), graph(std::move(given)) {
-  std::string reason = "no engine gives the same bits each time in this precision";
+  std::string reason = "no engine is deterministic in this precision";
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
     if (plan.empty())
       choose(mode, dtype, mostWorkspace, reason);
@@ -91,35 +92,35 @@ CudnnPlan::CudnnPlan(const CudnnTarget &target, CudnnGraph given, Dtype dtype, i
 }
 
 void CudnnPlan::choose(cudnnBackendHeurMode_t mode, Dtype dtype, int64_t mostWorkspace,
-                     std::string &reason) {
+                       std::string &reason) {
   try {
     Descriptor heuristic(target.library, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.back())
         .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
     if (target.properties)
       heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.properties);
-    heuristic.finalize("a question for engines");
+    heuristic.finalize("an engine heuristic");
     for (const Descriptor &config : heuristic.getDescriptors(
              CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, kMostEngines)) {
       try {
         if (!isAllowed(config, dtype))
           continue;
-        Descriptor made(target.library, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+        Descriptor candidate(target.library, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
         if (target.properties)
-          made.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties);
+          candidate.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties);
         else
-          made.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, target.handle);
-        made.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config).finalize("a plan");
-        int64_t bytes = made.getInt(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+          candidate.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, target.handle);
+        candidate.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config).finalize("a plan");
+        int64_t bytes = candidate.getInt(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
         if (bytes > mostWorkspace) {
-          reason = format("an engine needs %lld bytes to work in", (long long)bytes);
+          reason = format("an engine needs a workspace of %lld bytes", (long long)bytes);
           continue;
         }
         workspaceBytes = bytes;
-        plan.push_back(std::move(made));
+        plan.push_back(std::move(candidate));
         return;
       } catch (const CudnnFailure &failure) {
-        reason = failure.what(); // the next one may do it
+        reason = failure.what(); // the next engine may support the graph
       }
     }
   } catch (const CudnnFailure &failure) {
@@ -138,19 +139,20 @@ Descriptor CudnnPlan::pack(const std::vector<CudnnTensor> &tensors, void *worksp
   result.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)
       .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, data)
       .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace)
-      .finalize("addresses");
+      .finalize("a variant pack");
   return result;
 }
 
 void CudnnPlan::run(const Descriptor &pack) const {
   const Cudnn &cudnn = target.library;
-  cudnn.check(cudnn.execute(target.handle, plan[0].get(), pack.get()), "to compute");
+  cudnn.check(cudnn.execute(target.handle, plan[0].get(), pack.get()), "to execute a plan");
 }
 
-CudnnHandle::CudnnHandle(CudnnRef given, const Stream &stream) : library(std::move(given)), gpu(stream.getGpu()) {
+CudnnHandle::CudnnHandle(CudnnRef given, const Stream &stream)
+    : library(std::move(given)), gpu(stream.getGpu()) {
   gpu->enter();
-  library->check(library->create(&handle), "to start");
-  library->check(library->setStream(handle, stream.get()), "to take a stream");
+  library->check(library->create(&handle), "to initialize");
+  library->check(library->setStream(handle, stream.get()), "to set a stream");
 }
 
 CudnnHandle::~CudnnHandle() {

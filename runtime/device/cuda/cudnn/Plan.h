@@ -1,4 +1,5 @@
-// cuDNN as one rank has it, and an operation that it will compute: graph, engine, workspace.
+// Defines a rank's cuDNN handle and its plans. A plan is an operation's graph with an engine and a
+// workspace size.
 #ifndef PSRT_DEVICE_CUDA_CUDNN_PLAN_H
 #define PSRT_DEVICE_CUDA_CUDNN_PLAN_H
 
@@ -9,48 +10,50 @@
 
 namespace psrt::cuda {
 
-/// What graphs and plans are made for: a GPU by the handle that is bound to it; or one that is not
-/// here, by its properties (such plans do not run).
+/// The target of graphs and plans: the GPU of a handle, or a GPU that is not installed, given by
+/// its properties. Plans for the latter cannot run.
 struct CudnnTarget {
   const Cudnn &library;
   cudnnHandle_t handle = nullptr;
-  const Descriptor *properties = nullptr; ///< where there is no handle
+  const Descriptor *properties = nullptr; ///< used if there is no handle
 };
 
-/// The bytes that the addresses of tensors must be multiples of.
+/// Required alignment of tensor addresses, in bytes.
 inline constexpr int64_t kCudnnAlignment = 16;
 
-/// A tensor that the caller finalizes; dense where no strides are given. `dtype`: f32, f16 or bf16.
+/// Creates a tensor descriptor, which the caller finalizes. The tensor is dense if no strides are
+/// given. `dtype` is f32, f16 or bf16.
 Descriptor describeTensor(const Cudnn &cudnn, int64_t id, Dtype dtype,
                           const std::vector<int64_t> &sizes, std::vector<int64_t> strides = {});
 
-/// A graph with all that it is made of; the graph is the last one.
+/// A graph and the descriptors that it uses; the graph is the last one.
 using CudnnGraph = std::vector<Descriptor>;
 
-/// What the graph calls a tensor, and where it lies.
+/// A tensor's ID in the graph and its address.
 struct CudnnTensor {
   int64_t id;
   void *data;
-  bool isOfHost = false; ///< a number, which stays where it is
+  bool isOfHost = false; ///< `data` is a host scalar
 };
 
-/// A graph of those operations, that the caller finalizes.
+/// Creates a graph of operations, which the caller finalizes.
 Descriptor describeGraph(const CudnnTarget &target,
                          const std::vector<const Descriptor *> &operations);
-/// Makes the graph of one operation, whose descriptor is the last one there.
+/// Appends the graph of one operation, whose descriptor is the last in `graph`.
 void finishGraph(const CudnnTarget &target, CudnnGraph &graph, const char *what);
 
-/// The fastest engine by cuDNN's heuristics that gives the same bits each time (but with
-/// PSRT_NONDETERMINISTIC=1), adds up in f32 and rounds no f32 (but with PSRT_TF32=1).
+/// Holds an engine for a graph: the first of cuDNN's heuristics, i.e. the fastest, that meets the
+/// runtime's rules. Engines must be deterministic (unless PSRT_NONDETERMINISTIC=1), accumulate in
+/// f32 and not round f32 operands (unless PSRT_TF32=1).
 class CudnnPlan {
 public:
-  /// `dtype`: of what is read; engines that want more workspace are passed over. Throws a
-  /// CudnnFailure where there is no such engine.
+  /// `dtype` is the dtype of the operands. Engines that need more than `mostWorkspace` bytes are
+  /// skipped. Throws a CudnnFailure if no engine is left.
   CudnnPlan(const CudnnTarget &target, CudnnGraph graph, Dtype dtype, int64_t mostWorkspace);
   int64_t getWorkspaceBytes() const { return workspaceBytes; }
-  /// What run() is called with; the workspace is null where none is needed.
+  /// Returns the argument of run(). `workspace` is null if the plan needs none.
   Descriptor pack(const std::vector<CudnnTensor> &tensors, void *workspace) const;
-  /// Enqueues it; the plan outlives what was recorded of that.
+  /// Enqueues the operation. The plan must outlive recordings of its runs.
   void run(const Descriptor &pack) const;
 
 private:
@@ -58,11 +61,11 @@ private:
 
   CudnnTarget target;
   CudnnGraph graph;
-  std::vector<Descriptor> plan; ///< one, when it is found
+  std::vector<Descriptor> plan; ///< empty until an engine is chosen, then one plan
   int64_t workspaceBytes = 0;
 };
 
-/// One rank's handle, and its plans by what they compute.
+/// Holds one rank's cuDNN handle and its plans, by the description of their problem.
 class CudnnHandle {
 public:
   CudnnHandle(CudnnRef library, const Stream &stream);
@@ -70,7 +73,8 @@ public:
   CudnnHandle(const CudnnHandle &) = delete;
   CudnnHandle &operator=(const CudnnHandle &) = delete;
   CudnnTarget getTarget() const { return {*library, handle}; }
-  /// The plan that is kept under that name; `make` makes it. Throws a CudnnFailure.
+  /// Returns the plan stored under `name`; calls `make` to create it on first use. Throws a
+  /// CudnnFailure.
   template <typename Make> const CudnnPlan &getPlan(const std::string &name, Make make) {
     auto found = plans.find(name);
     if (found == plans.end())

@@ -1,4 +1,4 @@
-// Random tensors, and what may differ.
+// Draws random tensors, compares results and measures times.
 #include "runtime/device/cuda/cudnn/Trial.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
@@ -13,12 +13,13 @@
 namespace psrt::cuda {
 namespace {
 
-/// Random numbers repeat after so many, a prime number: drawing is slower than a GPU.
+/// Number of random elements before they repeat, a prime. Drawing on the host is slower than
+/// copying on a GPU.
 constexpr int64_t kPeriod = 1048573;
-/// Of larger results, some rows are compared.
+/// Limit on compared elements. Of larger results, a subset of the rows is compared.
 constexpr int64_t kMostCompared = int64_t(1) << 24;
 
-/// Device tensors of a trial.
+/// The device tensors of a trial.
 class Buffers {
 public:
   Buffers(const StreamRef &stream, const Trial &trial) : stream(*stream), trial(trial) {
@@ -32,7 +33,7 @@ public:
   }
 
   void *const *getFirst() const { return first.data(); }
-  /// With other memory for the results.
+  /// Like getFirst(), but with separate memory for the results.
   void *const *getSecond() const { return second.data(); }
 
   std::vector<char> download(void *const *from, size_t tensor) const {
@@ -53,12 +54,13 @@ private:
       return nullptr;
     memory.emplace_back(stream.getGpu(), size_t(tensor.getBytes()), "a comparison");
     CUdeviceptr at = memory.back().get();
-    if (tensor.isResult) // NaNs
+    if (tensor.isResult) // fill with NaNs
       check(driver().memsetD8Async(at, 0xff, memory.back().size(), stream.get()), "to fill memory");
     return reinterpret_cast<void *>(at);
   }
 
-  /// A piece from the host, then copies that double; all of what has values of its own.
+  /// Fills the tensor with random numbers drawn on the host, then repeats them by copies of
+  /// doubling size. Tensors with a `value` function are computed entirely on the host.
   void fill(CUdeviceptr to, const Trial::Tensor &tensor, unsigned seed) const {
     int64_t size = dtypeSize(tensor.dtype), count = tensor.getExtent();
     int64_t drawn = tensor.value ? count : std::min(count, kPeriod);
@@ -74,7 +76,7 @@ private:
       check(driver().memcpyDtoDAsync(to + CUdeviceptr(done * size), to,
                                      size_t(std::min(done, count - done) * size), stream.get()),
             "to copy random numbers");
-    stream.synchronize(); // the host's values end here
+    stream.synchronize(); // `values` must outlive the copies
   }
 
   const Stream &stream;
@@ -83,7 +85,7 @@ private:
   std::vector<void *> first, second;
 };
 
-/// Calls visit(row, where it begins) for the rows that are compared, the last one among them.
+/// Calls visit(row, offset) for the compared rows, which include the last one.
 template <typename Visit> void forEachRow(const Trial::Tensor &tensor, Visit visit) {
   int64_t rows = 1, width = tensor.sizes.back();
   for (size_t d = 0; d + 1 < tensor.sizes.size(); ++d)
@@ -99,7 +101,8 @@ template <typename Visit> void forEachRow(const Trial::Tensor &tensor, Visit vis
 
 double squareOf(double value) { return std::isfinite(value) ? value * value : 0; }
 
-/// Empty, or the first element that differs by more than it may.
+/// Returns a text about the first element that differs by more than the tolerance, or an empty
+/// string.
 std::string compareValues(const Trial::Tensor &tensor, const std::vector<char> &theirs,
                           const std::vector<char> &ours) {
   int64_t size = dtypeSize(tensor.dtype), width = tensor.sizes.back(), elements = 0;
@@ -126,7 +129,7 @@ std::string compareValues(const Trial::Tensor &tensor, const std::vector<char> &
       double a = load(theirs, at + i), b = load(ours, at + i);
       if (a != b &&
           !(std::fabs(a - b) <= allowed + relative * std::max(std::fabs(a), std::fabs(b))))
-        found = format("element %lld is %.9g, and %.9g by the runtime's kernels",
+        found = format("element %lld is %.9g, but %.9g with the fallback kernels",
                        (long long)(row * width + i), a, b);
     }
   });
@@ -181,7 +184,7 @@ std::string Trial::compare(const StreamRef &stream) const {
   theirs(buffers.getFirst());
   for (size_t i = 0; i < tensors.size(); ++i)
     if (tensors[i].isResult && found[i] != buffers.download(buffers.getFirst(), i))
-      return "two runs of it differ; PSRT_NONDETERMINISTIC=1 allows that";
+      return "two runs differ; set PSRT_NONDETERMINISTIC=1 to allow this";
   return "";
 }
 
@@ -198,15 +201,15 @@ Trial::measure(const StreamRef &stream,
 }
 
 bool TrialResults::isTrusted(int gpu, const std::string &problem,
-                         const std::function<std::string()> &test) {
+                             const std::function<std::string()> &test) {
   std::lock_guard<std::mutex> lock(mutex);
   auto found = known.find({gpu, problem});
   if (found != known.end())
     return found->second;
   std::string reason = test();
   if (!reason.empty())
-    std::fprintf(stderr, "note: %s does not compute this, the runtime's kernels do: %s: %s\n",
-                 library, problem.c_str(), reason.c_str());
+    std::fprintf(stderr, "note: fallback kernels are used instead of %s: %s: %s\n", library,
+                 problem.c_str(), reason.c_str());
   return known[{gpu, problem}] = reason.empty();
 }
 

@@ -1,5 +1,5 @@
-// Results of a library against those of kernels of ours, on random numbers: before a library is
-// trusted with a problem; and their times.
+// Compares a library's results with those of our kernels on random numbers before the library is
+// trusted with a problem, and measures both.
 #ifndef PSRT_DEVICE_CUDA_CUDNN_TRIAL_H
 #define PSRT_DEVICE_CUDA_CUDNN_TRIAL_H
 
@@ -12,38 +12,40 @@
 
 namespace psrt::cuda {
 
-/// One problem: tensors of which some are computed from the others.
+/// A problem: input tensors and the results computed from them.
 struct Trial {
   struct Tensor {
     Dtype dtype = Dtype::F32; ///< f32, bf16, f16 or bool
-    /// Elements; rows, along the last dim, have no gaps. No sizes: there is no such tensor.
+    /// Sizes and strides in elements; rows, along the last dim, are contiguous. No sizes: the
+    /// tensor does not exist.
     std::vector<int64_t> sizes, strides;
     bool isResult = false;
-    /// Results may differ by a rounding of theirs, by `absolute`, and by `ofRow` of the root mean
-    /// square of their row (a tenth of that of the whole result).
+    /// Tolerance of results: `absolute`, plus `ofRow` times the root mean square of the row (at
+    /// least a tenth of that of the whole result), plus rounding errors.
     double absolute = 0, ofRow = 0;
-    double roundings = 1; ///< by so many in place of one
-    /// Of what is read: the element that lies there; else it is random, from -scale to scale.
+    double roundings = 1; ///< number of rounding errors allowed
+    /// Returns the element at an index of an input. If empty, elements are random, from -scale to
+    /// scale.
     std::function<double(int64_t)> value;
     double scale = 1;
 
     static Tensor dense(Dtype dtype, std::vector<int64_t> sizes);
-    /// From the first element to the last.
+    /// Returns the number of elements from the first to the last one.
     int64_t getExtent() const;
     int64_t getBytes() const { return getExtent() * dtypeSize(dtype); }
   };
   using Run = std::function<void(void *const *)>;
 
   std::vector<Tensor> tensors;
-  Run prepare;            ///< computes what is read and is no result; may be empty
-  Run theirs, ours;       ///< enqueue it; given the tensors' addresses, null where there is none
-  bool mayDiffer = false; ///< two runs of theirs
+  Run prepare;            ///< computes inputs that depend on other inputs; may be empty
+  Run theirs, ours;       ///< enqueue the problem on the tensors' addresses, which may be null
+  bool mayDiffer = false; ///< two runs of `theirs` may differ
 
-  /// Of device memory; results are there twice.
+  /// Returns the bytes of device memory for all tensors. Results are allocated twice.
   int64_t getBytes() const;
-  /// Runs both and waits. Empty, or how they differ.
+  /// Runs both implementations and waits. Returns how the results differ, or an empty string.
   std::string compare(const StreamRef &stream) const;
-  /// What `time` says of each on the same numbers.
+  /// Times that `time` reports for both implementations on the same inputs.
   struct Times {
     double theirs = 0, ours = 0;
   };
@@ -51,16 +53,17 @@ struct Trial {
                 const std::function<double(const std::function<void()> &)> &time) const;
 };
 
-/// How far two results may be apart that were rounded to that type, as a part of them.
+/// Returns the relative error of rounding to this dtype.
 double getRounding(Dtype dtype);
 
-/// What was found out about problems, by GPU; all ranks of a process share it.
+/// Holds the results of trials, by GPU and problem. All ranks of a process share them.
 class TrialResults {
 public:
-  /// `library`: as notes call it.
+  /// `library` is the library's name in notes.
   explicit TrialResults(const char *library) : library(library) {}
-  /// `test` says nothing, or why the problem is not the library's; it is asked once for each GPU
-  /// and problem, and what it says is printed as a note.
+  /// Returns true if the library is trusted with the problem. `test` returns an empty string, or
+  /// why the library is not trusted, which is printed as a note. Each GPU and problem is tested
+  /// once.
   bool isTrusted(int gpu, const std::string &problem, const std::function<std::string()> &test);
 
 private:

@@ -1,10 +1,10 @@
-// One operation, whose scores a graph of its own masks.
+// Expresses attention as one SDPA operation, with a graph that masks the scores.
 #include "runtime/device/cuda/cudnn/AttentionSteps.h"
 
 namespace psrt::cuda {
 namespace {
 
-/// What an operation and its attributes are called.
+/// cuDNN's names of an operation and its attributes.
 struct Operation {
   cudnnBackendDescriptorType_t type;
   cudnnBackendAttributeName_t scale, lse, mask, maskInput, maskOutput;
@@ -22,7 +22,7 @@ constexpr Operation kBackward = {CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR,
                                  CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_INPUT_UID,
                                  CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_OUTPUT_UID};
 
-/// Attributes of heads, as getHeads() has them.
+/// Attributes of the buffers of heads, in the order of getHeads().
 constexpr cudnnBackendAttributeName_t kForwardHeads[] = {
     CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC,
     CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC};
@@ -53,7 +53,7 @@ public:
   }
 
 private:
-  /// What is done with scores between the matmuls.
+  /// Adds the graph applied to the scores between the two matmuls.
   void addMask(Descriptor &operation, const Operation &names) {
     if (!problem.hasBias() && !op.causal && op.window == 0)
       return;
