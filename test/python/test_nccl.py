@@ -203,7 +203,7 @@ def test_processes_that_cannot_run(pair, environment, words):
 def test_versions_that_differ(pair):
     ends = [processes.finish(process) for process in start_pair(pair, ranks=({}, {"PSRT_FAKE_NCCL_VERSION": "22705"}))]
     assert [status for status, _ in ends] == [3, 3], ends
-    assert "rank 0 has NCCL 2.28.0, this rank 2.27.5" in "".join(text for _, text in ends)
+    assert "rank 0 has NCCL 2.28.0, but this rank has 2.27.5" in "".join(text for _, text in ends)
 
 
 def test_which_gpus_threads_have(pair, tmp_path):

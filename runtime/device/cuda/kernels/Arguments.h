@@ -1,5 +1,6 @@
-// The arguments of the runtime's kernels: plain structs that host and device see alike. All
-// pointers are of the device; sizes and strides count elements unless it is said otherwise.
+// Defines the arguments of the runtime's kernels: plain structs with the same layout on host and
+// device. All pointers are device pointers. Sizes and strides count elements unless stated
+// otherwise.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_ARGUMENTS_H
 #define PSRT_DEVICE_CUDA_KERNELS_ARGUMENTS_H
 
@@ -7,26 +8,26 @@
 
 namespace psrt::cuda {
 
-/// Rows of a table by index.
+/// Looks up rows of a table by index.
 struct EmbeddingArguments {
   const void *table, *indices;
   void *out;
-  const int64_t *firstRow; ///< or null
+  const int64_t *firstRow; ///< first row of this shard; may be null
   int64_t count, rows;
-  int64_t width; ///< of a row, in the units that are copied
+  int64_t width; ///< width of a row, in copied units
   int32_t wideIndices;
 };
 
-/// The gradient of the above, in two steps: the places of `indices` are sorted by row, then each
-/// row's are summed up in ascending order.
+/// Computes an embedding's gradient in two steps: sorts the positions in `indices` by row, then
+/// sums each row's cotangents in ascending order of position.
 struct EmbeddingGradArguments {
   const void *grad, *indices;
   void *out;
-  const int64_t *firstRow; ///< or null
-  uint32_t *places, *keys; ///< workspace: the places in order, and the rows that they belong to
+  const int64_t *firstRow;    ///< first row of this shard; may be null
+  uint32_t *positions, *keys; ///< workspace: the sorted positions and their rows
   int64_t count, rows, width, paddingIndex;
   int32_t wideIndices, accumulate;
-  int32_t packed; ///< four elements at once, which rows are aligned for
+  int32_t packed; ///< load four elements at once; requires aligned rows
 };
 
 struct ZeroArguments {
@@ -34,13 +35,13 @@ struct ZeroArguments {
   int64_t bytes;
 };
 
-/// A GELU, or its derivative's matmul with a cotangent, of `count` elements.
+/// Computes a GELU, or a cotangent times the GELU's derivative, of `count` elements.
 struct GeluArguments {
-  const void *x;    ///< what it is of
-  const void *grad; ///< or null
-  void *out;        ///< may be one of the others
+  const void *x;    ///< input of the GELU
+  const void *grad; ///< the cotangent; null for the value
+  void *out;        ///< may be `x` or `grad`
   int64_t count;
-  int32_t packed; ///< four elements at once
+  int32_t packed; ///< load four elements at once
 };
 
 struct WriteIndexArguments {
@@ -48,40 +49,40 @@ struct WriteIndexArguments {
   int64_t value;
 };
 
-inline constexpr int kMaxParts = 64; ///< of a reduction's or a gather's members
+inline constexpr int kMaxParts = 64; ///< limit on the members of a reduction or gather
 
-/// Elements [outer, row] of each in, combined in their order, go to every out. `pointers`, where
-/// not null: a device array with the ins and the outs, where they are too many.
+/// Combines elements [outer, row] of all `ins` in order and writes the result to all `outs`. If
+/// there are more than kMaxParts, `pointers` is a device array of the ins followed by the outs.
 struct ReduceArguments {
   const void *ins[kMaxParts];
   void *outs[kMaxParts];
   const uint64_t *pointers;
-  int64_t outer, row, inStride, outStride; ///< strides of the outer dim
+  int64_t outer, row, inStride, outStride; ///< the strides are those of the outer dim
   int32_t inCount, outCount;
   int32_t reduction; ///< CollectiveOp::Reduction
-  int32_t packed;    ///< 16 bytes at once
+  int32_t packed;    ///< load 16 bytes at once
 };
 
 inline constexpr int kCopyDims = 5;
 
-/// Parts of `sizes` units each, from one in each to one out.
+/// Copies parts of `sizes` units each, one from each in, to one out.
 struct CopyArguments {
   const void *ins[kMaxParts];
   void *out;
-  const uint64_t *pointers; ///< a device array in place of `ins`, or null
-  int64_t parts, outPart;   ///< units between the parts in `out`
+  const uint64_t *pointers; ///< device array that replaces `ins`, or null
+  int64_t parts, outPart;   ///< outPart: stride in units between the parts in `out`
   int64_t sizes[kCopyDims], inStrides[kCopyDims], outStrides[kCopyDims];
 };
 
-/// Rows of `kept` units from a whole tensor, filled up with zeros to `size`.
+/// Copies rows of `kept` units of a whole tensor and pads each to `size` with zeros.
 struct SliceArguments {
   const void *in;
   void *out;
   int64_t outer, size, kept, whole;
 };
 
-/// Matrices of bytes, rows x columns, each row dense and `ld` behind the one before; they are
-/// written as columns x rows, one behind the other.
+/// Transposes byte matrices of rows x columns. Each row is contiguous, and consecutive rows are
+/// `ld` bytes apart. The results, columns x rows, are contiguous and consecutive.
 inline constexpr int kTransposeTile = 64;
 struct TransposeArguments {
   const uint8_t *in;
@@ -90,22 +91,22 @@ struct TransposeArguments {
   int64_t batches, batchStride;
 };
 
-/// How windows lie, as WindowShape.
+/// Geometry of windows, as in WindowShape.
 struct WindowArguments {
   int32_t in[3], out[3], kernel[3], strides[3], low[3], dilation[3];
 };
 
 struct MaxPoolArguments {
-  const void *x, *y; ///< y: the cotangent; of the gradient only
+  const void *x, *y; ///< y: the cotangent; used by the gradient only
   void *out;
   int64_t planes;
   WindowArguments windows;
 };
 
 struct ConvolutionArguments {
-  const void *x, *w, *y; ///< the one that is computed is `out`
+  const void *x, *w, *y; ///< the computed tensor is `out` instead
   void *out;
-  int64_t batch, groups, inChannels, outChannels; ///< channels: of a group
+  int64_t batch, groups, inChannels, outChannels; ///< channels per group
   WindowArguments windows;
 };
 
@@ -116,27 +117,28 @@ struct HeadStrides {
 inline constexpr int kMaxFactors = 16;
 enum MaskKind : int32_t { NoMask, BoolMask, F32Mask, Bf16Mask, F16Mask };
 
-/// Masks and padding of attention as numbers that are added to scores.
+/// Converts masks and padding of attention to numbers that are added to scores.
 struct AttentionBiasArguments {
-  const void *mask;       ///< of `maskKind`; or null
-  const uint8_t *padding; ///< [b, s], 0 where a key is hidden; or null
+  const void *mask;       ///< mask of `maskKind`, or null
+  const uint8_t *padding; ///< [b, s], 0 if a key is hidden; or null
   float *out;             ///< [b, h, t, s], dense
   int64_t maskStrides[4];
-  int32_t b, h, t, s; ///< 1 where it is the same for all
+  int32_t b, h, t, s; ///< 1 if the bias is the same along the dim
   MaskKind maskKind;
 };
 
-/// AttentionOp, forward and backward.
+/// Arguments of AttentionOp, forward and backward.
 struct AttentionArguments {
   const void *q, *k, *v, *dout;
   void *out, *dq, *dk, *dv;
-  float *lse; ///< of the forward: or null
+  float *lse; ///< log-sum-exps; may be null in forward
   const void *mask;
   const uint8_t *padding;
-  const int64_t *offset;  ///< or null
+  const int64_t *offset;  ///< offset of the dropout counters; may be null
   const int64_t *scalars; ///< [seed, step, micro_batch, ...]
-  /// Workspace of the backward, [b, h, t] each: the sum of dout times out, and what probabilities
-  /// are multiplied by (1 but where the log-sum is too large for them).
+  /// Workspace of backward, [b, h, t] each: the row sums of dout * out, and the factors of
+  /// probabilities. A factor is 1 unless the row's log-sum-exp is too large to represent the row's
+  /// sum.
   float *delta, *factor;
   HeadStrides qStrides, kStrides, vStrides, outStrides, doutStrides, dqStrides, dkStrides,
       dvStrides;
@@ -146,9 +148,9 @@ struct AttentionArguments {
   int32_t causal, window;
   float scale, dropout;
   MaskKind maskKind;
-  int32_t packed; ///< rows can be read 16 bytes at once
+  int32_t packed; ///< rows can be loaded 16 bytes at once
   int32_t factors;
-  int32_t runsOfCounters; ///< the random counters of a row's columns are consecutive
+  int32_t runsOfCounters; ///< dropout counters are consecutive along a row
   int64_t factorSizes[kMaxFactors], factorStrides[kMaxFactors];
 };
 

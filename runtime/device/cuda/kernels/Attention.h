@@ -1,5 +1,5 @@
-// What all attention kernels share: which columns a row sees, how scores are masked, the random
-// numbers of dropout, and probabilities from a log-sum.
+// Defines what all attention kernels share: the columns visible to a row, masked scores, dropout's
+// random numbers, and probabilities from a log-sum-exp.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_ATTENTION_H
 #define PSRT_DEVICE_CUDA_KERNELS_ATTENTION_H
 
@@ -10,7 +10,7 @@
 
 namespace psrt::cuda {
 
-/// A (batch, query head), and the key/value head that it reads.
+/// A batch index and query head, and the key/value head that the query head reads.
 struct Head {
   int32_t b, h, g;
 };
@@ -25,12 +25,12 @@ PSRT_DEVICE T *rowOf(T *data, const HeadStrides &strides, int32_t b, int32_t hea
   return data + b * strides.batch + head * strides.head + row * strides.row;
 }
 
-/// Where values of [b, h, t] lie for a row.
+/// Returns the index of a row in [b, h, t] tensors.
 PSRT_DEVICE int64_t rowNumber(const AttentionArguments &a, const Head &head, int32_t i) {
   return (int64_t(head.b) * a.h + head.h) * a.t + i;
 }
 
-//===--- what is seen -----------------------------------------------------===//
+//===--- visible columns and rows -----------------------------------------------------===//
 
 struct Range {
   int32_t begin, end;
@@ -39,7 +39,8 @@ struct Range {
 PSRT_DEVICE int32_t atLeast(int32_t x, int32_t least) { return x > least ? x : least; }
 PSRT_DEVICE int32_t atMost(int32_t x, int32_t most) { return x < most ? x : most; }
 
-/// The columns that row i sees by `causal` and `window`; both ends grow with i.
+/// Returns the columns visible to row i under `causal` and `window`. Both ends increase with i.
+/// Example: t = s = 4, causal, window 2: row 2 sees columns [1, 3).
 PSRT_DEVICE Range columnsOf(const AttentionArguments &a, int32_t i) {
   int32_t diagonal = i + a.s - a.t;
   int32_t end = a.causal ? atMost(a.s, atLeast(diagonal + 1, 0)) : a.s;
@@ -47,20 +48,20 @@ PSRT_DEVICE Range columnsOf(const AttentionArguments &a, int32_t i) {
   return {atMost(begin, end), end};
 }
 
-/// The columns that any of the rows [first, first + rows) may see.
+/// Returns the columns that any of the rows [first, first + rows) may see.
 PSRT_DEVICE Range columnsOfRows(const AttentionArguments &a, int32_t first, int32_t rows) {
   int32_t last = atMost(first + rows, a.t) - 1;
   return {columnsOf(a, first).begin, columnsOf(a, last).end};
 }
 
-/// The rows that may see any of the columns [first, first + columns).
+/// Returns the rows that may see any of the columns [first, first + columns).
 PSRT_DEVICE Range rowsOfColumns(const AttentionArguments &a, int32_t first, int32_t columns) {
   int32_t shift = a.t - a.s, last = atMost(first + columns, a.s) - 1;
   return {a.causal ? atLeast(first + shift, 0) : 0,
           a.window > 0 ? atLeast(atMost(last + shift + a.window, a.t), 0) : a.t};
 }
 
-/// Of a mask of floats.
+/// Reads an element of a floating-point mask.
 PSRT_DEVICE float readMask(const void *mask, MaskKind kind, int64_t at) {
   if (kind == F32Mask)
     return static_cast<const float *>(mask)[at];
@@ -71,8 +72,8 @@ PSRT_DEVICE float readMask(const void *mask, MaskKind kind, int64_t at) {
 
 PSRT_DEVICE bool isHidden(float score) { return score <= hiddenScore * 0.5f; }
 
-/// The scaled and masked score of a place, from the product of q and k; `hiddenScore` where it is
-/// not seen, or lies outside.
+/// Returns the scaled and masked score of element (i, j), given q_i * k_j. Returns `hiddenScore` if
+/// the element is not visible or out of range.
 PSRT_DEVICE float scoreOf(const AttentionArguments &a, const Head &head, int32_t i, int32_t j,
                           float product) {
   Range seen = columnsOf(a, i);
@@ -93,7 +94,7 @@ PSRT_DEVICE float scoreOf(const AttentionArguments &a, const Head &head, int32_t
   return sum < lowestScore ? lowestScore : sum;
 }
 
-/// The probability of a place from the log-sum of its row, times the row's factor.
+/// Returns a probability: exp(score - log-sum-exp), times the row's factor.
 PSRT_DEVICE float probabilityOf(float score, float lse, float factor) {
   if (isHidden(score) || !(lse > hiddenScore))
     return 0;
@@ -102,7 +103,7 @@ PSRT_DEVICE float probabilityOf(float score, float lse, float factor) {
 
 //===--- random numbers ---------------------------------------------------===//
 
-/// The random numbers of one run of the op.
+/// Random-number state of one run of the op.
 struct Dropout {
   uint64_t key = 0, start = 0;
   float kept = 1;
@@ -116,7 +117,7 @@ PSRT_DEVICE Dropout dropoutOf(const AttentionArguments &a) {
           1.0f / (1.0f - a.dropout)};
 }
 
-/// The global element index of a place, less the offset.
+/// Returns the global index of element (i, j), without the offset.
 PSRT_DEVICE uint64_t elementIndex(const AttentionArguments &a, const Head &head, int32_t i,
                                   int32_t j) {
   int64_t linear = rowNumber(a, head, i) * a.s + j, result = 0;
@@ -129,13 +130,14 @@ PSRT_DEVICE uint64_t elementIndex(const AttentionArguments &a, const Head &head,
   return result;
 }
 
-/// The counter of a row's first column, from which others follow if they are runs.
+/// Returns the counter of a row's first column. If counters are consecutive, the counters of other
+/// columns follow from it.
 PSRT_DEVICE uint64_t counterOfRow(const AttentionArguments &a, const Dropout &dropout,
                                   const Head &head, int32_t i) {
   return a.dropout > 0 ? dropout.start + elementIndex(a, head, i, 0) : 0;
 }
 
-/// What the probability of a place is multiplied by.
+/// Returns the factor that dropout applies to the probability of element (i, j).
 PSRT_DEVICE float keepOf(const AttentionArguments &a, const Dropout &dropout, const Head &head,
                          uint64_t counterOfRow, int32_t i, int32_t j) {
   if (!(a.dropout > 0))
@@ -147,12 +149,12 @@ PSRT_DEVICE float keepOf(const AttentionArguments &a, const Dropout &dropout, co
 
 //===--- gradients --------------------------------------------------------===//
 
-/// The gradient of a score, before it is rounded; `dp` of the kept probability.
+/// Returns the gradient of a score before rounding; `dp` is the gradient of the kept probability.
 PSRT_DEVICE float gradientOf(const AttentionArguments &a, float p, float dp, float delta) {
   return p == 0 ? 0 : p * (dp - delta) * a.scale;
 }
 
-/// What a row gives to the gradient of each of its places.
+/// Per-row values needed for the gradients of the row's scores.
 struct Row {
   int32_t i;
   float lse, factor, delta;
@@ -167,7 +169,7 @@ PSRT_DEVICE Row rowAt(const AttentionArguments &a, const Dropout &dropout, const
   return {i, a.lse[number], a.factor[number], a.delta[number], counterOfRow(a, dropout, head, i)};
 }
 
-/// q k becomes the kept probability, dout v the gradient of the score.
+/// Replaces `product` (q * k) by the kept probability, and `dp` (dout * v) by the score's gradient.
 PSRT_DEVICE void differentiate(const AttentionArguments &a, const Dropout &dropout,
                                const Head &head, const Row &row, int32_t j, float &product,
                                float &dp) {

@@ -1,6 +1,7 @@
-// The gradient of attention: probabilities are computed again from the log-sums. One kernel keeps
-// rows of queries and sums up dq, one keeps keys and values and sums up dk and dv over the rows and
-// the heads of the group: every sum has one owner and one order.
+// Computes the gradient of attention; probabilities are recomputed from the log-sum-exps. One
+// kernel keeps rows of queries and sums dq. Another keeps keys and values and sums dk and dv over
+// the rows and the heads of the group. Each sum is computed by one block in a fixed order, so
+// results are deterministic.
 #include "runtime/device/cuda/kernels/Attention.h"
 #include "runtime/device/cuda/kernels/RegisterTiles.h"
 
@@ -9,7 +10,8 @@ namespace {
 
 template <int D> using Shape = TileShape<D, D == 64 ? 16 : 32, D == 256 ? 2 : 4>;
 
-/// Two matrices stay (q and dout, or k and v), chunks of two others pass by.
+/// Two matrices stay in shared memory (q and dout, or k and v), while chunks of two others are
+/// streamed.
 template <int D> struct Memory {
   alignas(16) float first[Shape<D>::rows * Shape<D>::stride];
   alignas(16) float second[Shape<D>::rows * Shape<D>::stride];
@@ -20,7 +22,7 @@ template <int D> struct Memory {
 template <int D> using Scores = float[Shape<D>::rm][Shape<D>::rn];
 template <int D> using Sums = Float4[Shape<D>::chunks][Shape<D>::rm][Shape<D>::units];
 
-/// A matrix that lies in rows of d elements.
+/// A matrix with rows of d elements.
 template <typename T> struct Matrix {
   const T *data;
   int64_t stride;
@@ -42,7 +44,7 @@ template <int D, typename T>
 PSRT_DEVICE void loadPassing(const AttentionArguments &a, Memory<D> &memory, const Matrix<T> &from,
                              int c) {
   using S = Shape<D>;
-  barrier(); // nobody reads what was there
+  barrier(); // all threads have read the previous chunk
   loadTile<S::columns, S::chunk, S::chunkStride>(memory.passing, from.data, from.stride, from.rows,
                                                  c * S::chunk, a.d, a.packed);
   barrier();
@@ -58,12 +60,12 @@ PSRT_DEVICE void multiply(const AttentionArguments &a, Memory<D> &memory, const 
   }
 }
 
-/// sums += weights times what passes.
+/// Computes sums += weights * the streamed matrix.
 template <int D, typename T>
 PSRT_DEVICE void accumulate(const AttentionArguments &a, Memory<D> &memory,
                             const Scores<D> &weights, const Matrix<T> &passing, Sums<D> &sums) {
   using S = Shape<D>;
-  barrier(); // nobody reads the weights that were there
+  barrier(); // all threads have read the previous weights
 #pragma unroll
   for (int i = 0; i < S::rm; ++i)
 #pragma unroll
@@ -99,7 +101,7 @@ template <typename T, int D> PSRT_DEVICE void gradQ(const AttentionArguments &a)
   using S = Shape<D>;
   PSRT_SHARED(Memory<D>, memory);
   int32_t tiles = (a.t + S::rows - 1) / S::rows;
-  int32_t row = (tiles - 1 - int32_t(blockIndex() % tiles)) * S::rows; // the longest begin first
+  int32_t row = (tiles - 1 - int32_t(blockIndex() % tiles)) * S::rows; // the longest rows first
   Head head = headOf(a, blockIndex() / tiles);
   Dropout dropout = dropoutOf(a);
   loadKept<D>(a, memory.first, Matrix<T>(a.q, a.qStrides, head.b, head.h, row, a.t));
@@ -129,7 +131,7 @@ template <typename T, int D> PSRT_DEVICE void gradQ(const AttentionArguments &a)
 
 //===--- dk and dv --------------------------------------------------------===//
 
-/// Adds what the rows [at, at + 32) of a query head give.
+/// Adds the contribution of the rows [at, at + 32) of a query head.
 template <typename T, int D>
 PSRT_DEVICE void addRows(const AttentionArguments &a, const Dropout &dropout, const Head &head,
                          int32_t column, int32_t at, Memory<D> &memory, Sums<D> &dk, Sums<D> &dv) {

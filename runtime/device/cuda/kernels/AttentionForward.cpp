@@ -1,12 +1,12 @@
-// Attention, forward: a block keeps rows of queries, columns pass by, the softmax is kept up to
-// date as they do (Dao et al., FlashAttention-2, 2023). Scores never leave the block.
+// Computes attention. Each block keeps rows of queries, streams columns and updates the softmax
+// online (Dao, FlashAttention-2, 2023). Scores are never written to global memory.
 #include "runtime/device/cuda/kernels/Attention.h"
 #include "runtime/device/cuda/kernels/RegisterTiles.h"
 
 namespace psrt::cuda {
 namespace {
 
-/// The more elements a head has, the fewer rows a block has.
+/// The more elements a head has, the fewer rows per block.
 template <int D> using Shape = TileShape<D, D == 64 ? 8 : D == 128 ? 16 : 32, 4>;
 
 template <int D> struct Memory {
@@ -15,14 +15,14 @@ template <int D> struct Memory {
   alignas(16) float p[Shape<D>::rows * Shape<D>::scoreStride];
 };
 
-/// What a thread keeps of its rows.
+/// A thread's state for its rows.
 template <int D> struct Rows {
   using S = Shape<D>;
   Float4 out[S::chunks][S::rm][S::units] = {};
-  float top[S::rm], sum[S::rm] = {}; ///< the sum: over the thread's columns
+  float top[S::rm], sum[S::rm] = {}; ///< row maxima; sums over the thread's columns
   uint64_t counter[S::rm];
 
-  /// A higher maximum: what was summed up is worth less.
+  /// Raises a row's maximum to `to` and rescales the accumulated sums.
   PSRT_DEVICE void raise(int i, float to) {
     float factor = isHidden(top[i]) ? 0 : exponential(top[i] - to);
     top[i] = to;
@@ -35,7 +35,7 @@ template <int D> struct Rows {
   }
 };
 
-/// Scores of a step become weights, in shared memory.
+/// Turns the scores of a step into weights in shared memory.
 template <typename T, int D>
 PSRT_DEVICE void weigh(const AttentionArguments &a, const Dropout &dropout, const Head &head,
                        int32_t row, int32_t column, float (&scores)[Shape<D>::rm][Shape<D>::rn],
@@ -71,7 +71,7 @@ PSRT_DEVICE void step(const AttentionArguments &a, const Dropout &dropout, const
   using S = Shape<D>;
   auto load = [&](const void *data, const HeadStrides &strides, int c) {
     const T *from = rowOf(static_cast<const T *>(data), strides, head.b, head.g, column);
-    barrier(); // nobody reads what was there
+    barrier(); // all threads have read the previous chunk
     loadTile<S::columns, S::chunk, S::chunkStride>(memory.kv, from, strides.row, a.s - column,
                                                    c * S::chunk, a.d, a.packed);
     barrier();
@@ -114,7 +114,7 @@ template <typename T, int D> PSRT_DEVICE void forward(const AttentionArguments &
   using S = Shape<D>;
   PSRT_SHARED(Memory<D>, memory);
   int32_t tiles = (a.t + S::rows - 1) / S::rows;
-  // Under a causal mask the last rows have the most columns: they begin first.
+  // Under a causal mask, the last rows have the most columns, so they start first.
   int32_t row = (tiles - 1 - int32_t(blockIndex() % tiles)) * S::rows;
   Head head = headOf(a, blockIndex() / tiles);
   Dropout dropout = dropoutOf(a);

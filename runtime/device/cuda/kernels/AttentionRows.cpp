@@ -1,7 +1,6 @@
-// What is computed before attention. For its gradient: of each row the sum of dout times out, and a
-// factor for probabilities where the log-sum is too large to hold the sum. For a library's
-// attention: masks as numbers to add, cotangents of rows whose log-sum does not hold the sum, what
-// dropout keeps.
+// Computes per-row inputs of attention. For the gradient kernels: the row sums of dout * out, and
+// factors for rows whose log-sum-exp is too large to represent the row's sum. For cuDNN's
+// attention: masks as additive biases, scaled cotangents of such rows, and the dropout mask.
 #include "runtime/device/cuda/kernels/Attention.h"
 
 namespace psrt::cuda {
@@ -16,8 +15,8 @@ template <typename T> PSRT_DEVICE float dot(const T *x, const T *y, int32_t d) {
   return sum;
 }
 
-/// 1 over the sum of the probabilities that the log-sum of a row gives. Slow, as a lane multiplies
-/// whole columns; few programs have such rows, and few of them.
+/// Returns 1 / the sum of the probabilities computed from a row's log-sum-exp. Slow, as each lane
+/// multiplies whole columns, but such rows are rare.
 template <typename T>
 PSRT_DEVICE float factorOf(const AttentionArguments &a, const Head &head, int32_t i, float lse) {
   const T *q = rowOf(static_cast<const T *>(a.q), a.qStrides, head.b, head.h, i);
@@ -30,7 +29,7 @@ PSRT_DEVICE float factorOf(const AttentionArguments &a, const Head &head, int32_
   return sum > 0 ? 1 / sum : 0;
 }
 
-/// A warp for each row.
+/// Uses one warp per row.
 template <typename T> PSRT_DEVICE void prepareRows(const AttentionArguments &a) {
   int64_t rows = int64_t(a.b) * a.h * a.t;
   for (int64_t row = gridThread() / 32; row < rows; row += gridThreads() / 32) {
@@ -66,7 +65,7 @@ PSRT_DEVICE float biasOf(const AttentionBiasArguments &a, int64_t at) {
   return value > -infinity() && value < lowestScore ? lowestScore : value;
 }
 
-/// A warp for each row.
+/// Uses one warp per row.
 template <typename T> PSRT_DEVICE void scaleDout(const AttentionArguments &a) {
   int64_t rows = int64_t(a.b) * a.h * a.t;
   for (int64_t row = gridThread() / 32; row < rows; row += gridThreads() / 32) {
@@ -84,7 +83,7 @@ template <typename T> PSRT_DEVICE void scaleDout(const AttentionArguments &a) {
   }
 }
 
-/// A warp for each row.
+/// Uses one warp per row.
 template <typename T> PSRT_DEVICE void writeKept(const AttentionArguments &a) {
   Dropout dropout = dropoutOf(a);
   int64_t rows = int64_t(a.b) * a.h * a.t;

@@ -1,4 +1,5 @@
-// Launches of collectives among ranks that see each other's memory, and of small writes.
+// Builds launches of collectives between ranks that can access each other's memory, and of small
+// writes.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/kernels/LaunchHelpers.h"
 #include "runtime/device/cuda/kernels/Launches.h"
@@ -10,13 +11,15 @@ std::string withUnit(const char *name, int64_t unit) { return name + std::to_str
 
 //===--- reductions -------------------------------------------------------===//
 
-/// `ins` and `outs` begin at their elements [0, 0].
+/// Builds a reduction; `ins` and `outs` point to their elements [0, 0].
 KernelLaunch makeReduction(CollectiveOp::Reduction reduction, Dtype dtype, ReduceArguments a,
                            const Pointers &ins, const std::vector<void *> &outs,
                            const uint64_t *pointers) {
   if (!pointers && std::max(ins.size(), outs.size()) > kMaxParts)
-    PSRT_FAIL(BadInput, "a reduction over %zu ranks of one GPU needs its pointers in device memory",
-              ins.size());
+    PSRT_FAIL(
+        BadInput,
+        "a reduction over %zu ranks of one GPU is not supported without pointers in device memory",
+        ins.size());
   int64_t size = dtypeSize(dtype);
   int64_t unit = commonUnit({a.row * size, a.inStride * size, a.outStride * size});
   for (const void *in : ins)
@@ -36,12 +39,14 @@ KernelLaunch makeReduction(CollectiveOp::Reduction reduction, Dtype dtype, Reduc
 
 //===--- copies -----------------------------------------------------------===//
 
-/// A dim of what is copied, in bytes.
+/// A dim of a copy; sizes and strides are in bytes.
 struct Dim {
   int64_t size, inStride, outStride;
 };
 
-/// Joins neighbours that lie in one piece in both; the last dim is contiguous bytes.
+/// Merges adjacent dims that are contiguous in both input and output. The last dim is contiguous
+/// bytes. Example: sizes {2, 3, 4} with in strides {12, 4, 1} and out strides {24, 4, 1} become {2,
+/// 12}.
 std::vector<Dim> joinDims(const std::vector<Dim> &dims) {
   std::vector<Dim> joined;
   for (const Dim &dim : dims) {
@@ -54,11 +59,11 @@ std::vector<Dim> joinDims(const std::vector<Dim> &dims) {
   return joined;
 }
 
-/// Copies part i of `dims` from ins[i] to `out` + i outPart.
+/// Copies part i, of shape `dims`, from ins[i] to `out` + i * outPart.
 Launches copyParts(const std::vector<Dim> &whole, const Pointers &ins, char *out, int64_t outPart) {
   std::vector<Dim> dims = joinDims(whole);
   if (dims.size() > kCopyDims)
-    PSRT_FAIL(Failed, "a copy of %zu dims", dims.size());
+    PSRT_FAIL(Failed, "copies of %zu dims are not supported", dims.size());
   int64_t unit = commonUnit({dims.back().size, outPart, address(out)});
   for (size_t d = 0; d + 1 < dims.size(); ++d)
     unit = commonUnit({unit, dims[d].inStride, dims[d].outStride});

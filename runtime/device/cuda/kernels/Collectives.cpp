@@ -1,5 +1,5 @@
-// What collectives among ranks on one GPU need: sums over the members' memory, copies of parts, and
-// small writes.
+// Implements the kernels of collectives between ranks on one GPU: reductions over the members'
+// memory, copies of parts, and small writes.
 #include "runtime/device/cuda/kernels/Arguments.h"
 #include "runtime/device/cuda/kernels/Kernel.h"
 
@@ -12,12 +12,12 @@ template <int reduction, typename T> PSRT_DEVICE T combine(T a, T b) {
   if constexpr (reduction == SumUp)
     return T(a + b);
   else if constexpr (reduction == Max)
-    return a != a || a > b ? a : b; // a NaN stays
+    return a != a || a > b ? a : b; // NaN propagates
   else
     return a != a || a < b ? a : b;
 }
 
-/// How elements of collectives are computed with: integers as they are.
+/// Converts elements to the type used for arithmetic; integers stay unchanged.
 template <typename T> PSRT_DEVICE auto load(T x) {
   if constexpr (__is_integral(T))
     return x;
@@ -38,8 +38,8 @@ PSRT_DEVICE void *outOf(const ReduceArguments &a, int i) {
   return a.pointers ? reinterpret_cast<void *>(a.pointers[a.inCount + i]) : a.outs[i];
 }
 
-/// Every thread reads its elements from all members before it writes them to any: an out may be an
-/// in.
+/// Reduces `unit` elements per thread and step. Each thread reads its elements of all members
+/// before it writes any, so an out may be an in.
 template <int reduction, typename T, int unit>
 PSRT_DEVICE void reduceUnits(const ReduceArguments &a) {
   using Units = Pack<T, unit>;
@@ -84,7 +84,7 @@ template <typename T> PSRT_DEVICE void reduce(const ReduceArguments &a) {
 
 //===--- copies -----------------------------------------------------------===//
 
-/// Index: 32 bits where they suffice, as divisions of 64 bits take four times as long.
+/// `Index` has 32 bits if they suffice, as 64-bit divisions take four times as long.
 template <typename Unit, typename Index> PSRT_DEVICE void copyUnits(const CopyArguments &a) {
   Index units = 1;
 #pragma unroll

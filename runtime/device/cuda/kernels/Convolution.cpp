@@ -1,45 +1,46 @@
-// Direct convolutions: each element of a result is a sum that one thread, or one warp, adds up in
-// f32. For machines without cuDNN: plain, coalesced over neighbouring places.
+// Computes convolutions directly, for machines without cuDNN. Each element of the result is summed
+// in f32 by one thread or one warp. Memory accesses of neighboring threads are coalesced.
 #include "runtime/device/cuda/kernels/Windows.h"
 
 namespace psrt::cuda {
 namespace {
 
-/// Where things lie: dense [batch, group, channel, place] and [group, out, in, tap].
+/// Offsets in dense tensors [batch, group, channel, position] and [group, out, in, tap].
 struct Layout {
-  int64_t elements, places, taps;
+  int64_t elements, positions, taps;
 
   PSRT_DEVICE explicit Layout(const ConvolutionArguments &a)
-      : elements(volume(a.windows.in)), places(volume(a.windows.out)),
+      : elements(volume(a.windows.in)), positions(volume(a.windows.out)),
         taps(volume(a.windows.kernel)) {}
   PSRT_DEVICE int64_t x(const ConvolutionArguments &a, int64_t n, int64_t g, int64_t c) const {
     return ((n * a.groups + g) * a.inChannels + c) * elements;
   }
   PSRT_DEVICE int64_t y(const ConvolutionArguments &a, int64_t n, int64_t g, int64_t o) const {
-    return ((n * a.groups + g) * a.outChannels + o) * places;
+    return ((n * a.groups + g) * a.outChannels + o) * positions;
   }
   PSRT_DEVICE int64_t w(const ConvolutionArguments &a, int64_t g, int64_t o, int64_t c) const {
     return ((g * a.outChannels + o) * a.inChannels + c) * taps;
   }
 };
 
-constexpr int kChannels = 4; ///< of a thread, which reads what it multiplies them by once
+constexpr int kChannels = 4; ///< output channels per thread, which share each loaded operand
 
-/// Neighbouring threads have neighbouring places; a thread has four output channels.
+/// Computes y. Neighboring threads have neighboring positions; each thread has kChannels output
+/// channels.
 template <typename T, typename Out> PSRT_DEVICE void computeY(const ConvolutionArguments &a) {
   Layout at(a);
   auto *x = static_cast<const T *>(a.x);
   auto *w = static_cast<const T *>(a.w);
   int64_t blocks = (a.outChannels + kChannels - 1) / kChannels;
-  int64_t count = a.batch * a.groups * blocks * at.places;
+  int64_t count = a.batch * a.groups * blocks * at.positions;
   for (int64_t number = gridThread(); number < count; number += gridThreads()) {
-    int64_t rest = number / at.places, place = number - rest * at.places;
+    int64_t rest = number / at.positions, position = number - rest * at.positions;
     int64_t first = rest % blocks * kChannels, g = rest / blocks % a.groups;
     int64_t n = rest / blocks / a.groups;
     Sum<T> sums[kChannels] = {};
     for (int64_t c = 0; c < a.inChannels; ++c) {
       const T *from = x + at.x(a, n, g, c);
-      forEachTap(a.windows, int32_t(place), [&](int32_t tap, int32_t element) {
+      forEachTap(a.windows, int32_t(position), [&](int32_t tap, int32_t element) {
         Sum<T> value = widen(from[element]);
 #pragma unroll
         for (int e = 0; e < kChannels; ++e)
@@ -50,12 +51,12 @@ template <typename T, typename Out> PSRT_DEVICE void computeY(const ConvolutionA
 #pragma unroll
     for (int e = 0; e < kChannels; ++e)
       if (first + e < a.outChannels)
-        narrow(sums[e], static_cast<Out *>(a.out)[at.y(a, n, g, first + e) + place]);
+        narrow(sums[e], static_cast<Out *>(a.out)[at.y(a, n, g, first + e) + position]);
   }
 }
 
-/// The same from the side of x: a thread has an element of four input channels, and looks at the
-/// windows that see it.
+/// Computes x's gradient. Each thread has an element of kChannels input channels and visits the
+/// windows that contain the element.
 template <typename T, typename Out> PSRT_DEVICE void computeX(const ConvolutionArguments &a) {
   Layout at(a);
   auto *y = static_cast<const T *>(a.y);
@@ -69,8 +70,8 @@ template <typename T, typename Out> PSRT_DEVICE void computeX(const ConvolutionA
     Sum<T> sums[kChannels] = {};
     for (int64_t o = 0; o < a.outChannels; ++o) {
       const T *from = y + at.y(a, n, g, o);
-      forEachWindow(a.windows, int32_t(element), [&](int32_t place, int32_t tap) {
-        Sum<T> value = widen(from[place]);
+      forEachWindow(a.windows, int32_t(element), [&](int32_t position, int32_t tap) {
+        Sum<T> value = widen(from[position]);
 #pragma unroll
         for (int e = 0; e < kChannels; ++e)
           if (first + e < a.inChannels)
@@ -84,9 +85,9 @@ template <typename T, typename Out> PSRT_DEVICE void computeX(const ConvolutionA
   }
 }
 
-/// The element that tap `tap` of window `place` is at; -1 outside.
-PSRT_DEVICE int64_t elementAt(const WindowArguments &s, int32_t place, const int32_t (&tap)[3]) {
-  int32_t x[3], rest = place;
+/// Returns the element at tap `tap` of the window at `position`, or -1 if the tap is outside.
+PSRT_DEVICE int64_t elementAt(const WindowArguments &s, int32_t position, const int32_t (&tap)[3]) {
+  int32_t x[3], rest = position;
 #pragma unroll
   for (int d = 2; d >= 0; --d) {
     x[d] = rest % s.out[d] * s.strides[d] - s.low[d] + tap[d] * s.dilation[d];
@@ -108,8 +109,8 @@ PSRT_DEVICE double sumOverWarp(double value) {
   return value;
 }
 
-/// A warp for each element of the kernel: its lanes share the places of all images, and add up by a
-/// fixed tree.
+/// Computes the gradient of w with one warp per element. Its lanes share the positions of all
+/// images and add their sums in a fixed tree.
 template <typename T, typename Out> PSRT_DEVICE void computeW(const ConvolutionArguments &a) {
   Layout at(a);
   const WindowArguments &s = a.windows;
@@ -125,10 +126,10 @@ template <typename T, typename Out> PSRT_DEVICE void computeW(const ConvolutionA
     Sum<T> sum = 0;
     for (int64_t n = 0; n < a.batch; ++n) {
       const T *image = x + at.x(a, n, g, c), *cotangent = y + at.y(a, n, g, o);
-      for (int64_t place = threadIndex() % 32; place < at.places; place += 32) {
-        int64_t element = elementAt(s, int32_t(place), taps);
+      for (int64_t position = threadIndex() % 32; position < at.positions; position += 32) {
+        int64_t element = elementAt(s, int32_t(position), taps);
         if (element >= 0)
-          sum += Sum<T>(widen(image[element])) * widen(cotangent[place]);
+          sum += Sum<T>(widen(image[element])) * widen(cotangent[position]);
       }
     }
     sum = sumOverWarp(sum);

@@ -1,4 +1,5 @@
-// Embedding rows, and their gradient without atomics: sums run over positions in ascending order.
+// Computes embeddings, and their gradient without atomics: each row is summed over positions in
+// ascending order.
 #include "runtime/device/cuda/kernels/Arguments.h"
 #include "runtime/device/cuda/kernels/Kernel.h"
 
@@ -10,7 +11,7 @@ PSRT_DEVICE int64_t readIndex(const void *indices, int32_t isWide, int64_t i) {
                 : static_cast<const int32_t *>(indices)[i];
 }
 
-/// A warp copies a row, so that its loads and stores are contiguous.
+/// Copies one row per warp, so that loads and stores are contiguous.
 template <typename Unit> PSRT_DEVICE void gather(const EmbeddingArguments &a) {
   int64_t warp = gridThread() / 32, warps = gridThreads() / 32,
           first = a.firstRow ? *a.firstRow : 0;
@@ -33,7 +34,7 @@ struct Keys {
   alignas(16) uint32_t values[kTile];
 };
 
-/// The row that position `i` adds to.
+/// Returns the row that position `i` adds to, or kNoRow.
 PSRT_DEVICE uint32_t keyOf(const EmbeddingGradArguments &a, int64_t first, int64_t i) {
   if (i >= a.count)
     return kNoRow;
@@ -42,10 +43,11 @@ PSRT_DEVICE uint32_t keyOf(const EmbeddingGradArguments &a, int64_t first, int64
   return isThere ? uint32_t(row) : kNoRow;
 }
 
-/// Of a tile of keys that stand at `at` and behind: how many come before the key of position `i`.
+/// Returns how many keys of a tile come before the key of position `i`. The tile holds the keys of
+/// positions `at` and following.
 PSRT_DEVICE uint32_t countBefore(const Keys &keys, int64_t at, uint32_t key, int64_t i) {
   uint32_t before = 0;
-  if (at + kTile <= i || at > i) { // equal ones all count, or none does
+  if (at + kTile <= i || at > i) { // equal keys of the tile all come before, or all after
     bool equalCount = at <= i;
     uint32_t bound = equalCount && key != kNoRow ? key + 1 : key;
 #pragma unroll 8
@@ -58,9 +60,10 @@ PSRT_DEVICE uint32_t countBefore(const Keys &keys, int64_t at, uint32_t key, int
   return before;
 }
 
-/// A stable sort by counting for each position the keys that come before its own. The work grows
-/// with count squared, but it is one compare and one add on broadcast shared memory: for 16k
-/// positions 20 us, less than the launches of a sort in passes.
+/// Sorts positions stably by counting, for each position, the keys that come before its own.
+/// Example: keys 3 1 3 0 get the ranks 2 1 3 0. The work is quadratic, but it consists of a compare
+/// and an add on broadcast shared memory. For 16k positions it takes 20 us, less than the launches
+/// of a multi-pass sort.
 PSRT_DEVICE void sortPositions(const EmbeddingGradArguments &a) {
   PSRT_SHARED(Keys, keys);
   int64_t i = gridThread(), first = a.firstRow ? *a.firstRow : 0;
@@ -73,18 +76,19 @@ PSRT_DEVICE void sortPositions(const EmbeddingGradArguments &a) {
     rank += countBefore(keys, at, key, i);
   }
   if (i < a.count && key != kNoRow) {
-    a.places[rank] = uint32_t(i);
+    a.positions[rank] = uint32_t(i);
     a.keys[rank] = key;
   }
 }
 
-/// Positions without a row leave the end of the list unwritten: it is marked before the sort.
+/// Positions without a row leave the end of the list unwritten, so the list is cleared before the
+/// sort.
 PSRT_DEVICE void clearKeys(const EmbeddingGradArguments &a) {
   for (int64_t i = gridThread(); i < a.count; i += gridThreads())
     a.keys[i] = kNoRow;
 }
 
-/// `unit` elements of the row that begins at slot `at` of the sorted list.
+/// Sums `unit` elements of a row whose positions begin at slot `at` of the sorted list.
 template <typename T, typename Out, int unit>
 PSRT_DEVICE void sumUnit(const EmbeddingGradArguments &a, int64_t at, uint32_t key, int64_t j) {
   auto *grad = static_cast<const Pack<T, unit> *>(a.grad);
@@ -94,10 +98,11 @@ PSRT_DEVICE void sumUnit(const EmbeddingGradArguments &a, int64_t at, uint32_t k
 #pragma unroll
   for (int e = 0; e < unit; ++e)
     sums[e] = widen(stored.elements[e]);
-  // The order is fixed, the loads are not: the next ones are under way while these are added.
+  // The additions are ordered, the loads are not: the next loads are issued before earlier values
+  // are added.
 #pragma unroll 4
   for (int64_t slot = at; slot < a.count && a.keys[slot] == key; ++slot) {
-    Pack<T, unit> added = grad[(int64_t(a.places[slot]) * a.width + j) / unit];
+    Pack<T, unit> added = grad[(int64_t(a.positions[slot]) * a.width + j) / unit];
 #pragma unroll
     for (int e = 0; e < unit; ++e)
       sums[e] += widen(added.elements[e]);
@@ -108,7 +113,7 @@ PSRT_DEVICE void sumUnit(const EmbeddingGradArguments &a, int64_t at, uint32_t k
   out = stored;
 }
 
-/// A block sums up a row of the table: the one that begins at its slot, if any does.
+/// Sums one row of the table per block: the row whose positions begin at the block's slot, if any.
 template <typename T, typename Out> PSRT_DEVICE void sumRows(const EmbeddingGradArguments &a) {
   for (int64_t at = blockIndex(); at < a.count; at += gridSize()) {
     uint32_t key = a.keys[at];

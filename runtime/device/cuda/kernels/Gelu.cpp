@@ -1,4 +1,4 @@
-// The GELU by the tanh formula and its derivative: where a matmul does not compute them itself.
+// Computes tanh GELUs and their derivatives, for matmuls without a fused GELU.
 #include "runtime/device/cuda/kernels/Arguments.h"
 #include "runtime/device/cuda/kernels/Kernel.h"
 
@@ -7,18 +7,19 @@ namespace {
 
 constexpr float kTwiceSqrt2OverPi = 1.59576912160573071176f, kCubic = 0.044715f;
 
-/// (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), with u of the GELU at x.
+/// Returns (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), where u = sqrt(2 / pi) (x + 0.044715 x^3).
 PSRT_DEVICE float gate(float x) {
   return 1 / (1 + exponential(-kTwiceSqrt2OverPi * (x + kCubic * x * x * x)));
 }
 
-/// With the gate p, its derivative is p (1 - p) times that of 2 u, which may be infinite where that
-/// is zero.
+/// Returns the GELU's derivative p + x p (1 - p) (2 u)', where p is the gate. If x p (1 - p) is
+/// zero, (2 u)' may be infinite and is skipped.
 PSRT_DEVICE float slope(float x) {
-  float p = gate(x), waiter = x * p * (1 - p);
-  return waiter == 0 ? p : p + waiter * kTwiceSqrt2OverPi * (1 + 3 * kCubic * x * x);
+  float p = gate(x), bell = x * p * (1 - p);
+  return bell == 0 ? p : p + bell * kTwiceSqrt2OverPi * (1 + 3 * kCubic * x * x);
 }
 
+/// Processes elements in packs of `unit`.
 template <typename T, int unit, bool isGrad> PSRT_DEVICE void each(const GeluArguments &a) {
   using Unit = Pack<T, unit>;
   for (int64_t i = gridThread(); i < a.count / unit; i += gridThreads()) {

@@ -1,4 +1,4 @@
-// The kernels as bytes of this library.
+// Embeds the compiled kernels as bytes in this library.
 #include "runtime/device/cuda/kernels/Launches.h"
 
 #define PSRT_IMAGE(NAME, FILE)                                                                     \

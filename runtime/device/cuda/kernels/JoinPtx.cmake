@@ -1,10 +1,10 @@
-# Joins the PTX of several sources to one module: INPUTS, OUTPUT. Fails where a kernel calls a function that is not in
-# it (of libdevice, which is not there).
+# Joins the PTX files INPUTS into one module, OUTPUT. Fails if a kernel calls a function that is not
+# in its file, such as one of libdevice, which is not linked.
 set(joined "")
 foreach(input IN LISTS INPUTS)
   file(READ ${input} text)
   if(text MATCHES "\\.extern[ \t]+\\.func[^;]*")
-    message(FATAL_ERROR "${input} needs a function that no kernel has: ${CMAKE_MATCH_0}")
+    message(FATAL_ERROR "${input} calls an undefined function: ${CMAKE_MATCH_0}")
   endif()
   if(joined)
     string(REGEX REPLACE "\n\\.(version|target|address_size)[^\n]*" "" text "${text}")

@@ -1,5 +1,6 @@
-// What a kernel's body is written in: compiled for NVPTX it is a kernel, compiled for the host a
-// replay image's function (runtime/device/cuda/Replay.h). No toolkit, no library on either side.
+// Defines the vocabulary of kernel bodies. Compiled for NVPTX, a body is a kernel; compiled for the
+// host, it is a function of a replay image (runtime/device/cuda/Replay.h). Neither needs the CUDA
+// toolkit or a library.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_KERNEL_H
 #define PSRT_DEVICE_CUDA_KERNELS_KERNEL_H
 
@@ -11,7 +12,8 @@
 #include <cmath>
 #endif
 
-/// A function of a kernel. Always inlined, so that pointers into shared memory are seen to be so.
+/// Marks a function called by kernels. Always inlined, so that the compiler recognizes pointers
+/// into shared memory.
 #define PSRT_DEVICE __attribute__((always_inline)) inline
 
 #ifdef __NVPTX__
@@ -19,7 +21,7 @@
 /// Begins the body of a kernel that takes one struct by value, as `a`.
 #define PSRT_KERNEL(NAME, ARGUMENTS)                                                               \
   extern "C" __attribute__((device_kernel)) void NAME(const ARGUMENTS a)
-/// Declares a block's memory.
+/// Declares shared memory of a block.
 #define PSRT_SHARED(TYPE, NAME)                                                                    \
   static __attribute__((address_space(3))) TYPE NAME##Storage;                                     \
   TYPE &NAME = *(TYPE *)&NAME##Storage
@@ -45,7 +47,7 @@ namespace psrt::cuda {
 typedef float Float4 __attribute__((vector_size(16)));
 typedef uint32_t Bits4 __attribute__((vector_size(16)));
 
-//===--- who a thread is, and what it waits for ---------------------------===//
+//===--- thread indices and synchronization ---------------------------===//
 
 #ifdef __NVPTX__
 
@@ -53,11 +55,12 @@ PSRT_DEVICE uint32_t threadIndex() { return __nvvm_read_ptx_sreg_tid_x(); }
 PSRT_DEVICE uint32_t blockIndex() { return __nvvm_read_ptx_sreg_ctaid_x(); }
 PSRT_DEVICE uint32_t blockSize() { return __nvvm_read_ptx_sreg_ntid_x(); }
 PSRT_DEVICE uint32_t gridSize() { return __nvvm_read_ptx_sreg_nctaid_x(); }
-/// All threads of the block meet.
+/// Waits for all threads of the block.
 PSRT_DEVICE void barrier() { __syncthreads(); }
-/// All threads of the warp meet; they see what the others have written.
+/// Waits for all threads of the warp and makes their writes visible.
 PSRT_DEVICE void warpBarrier() { __nvvm_bar_warp_sync(0xffffffff); }
-/// The value of the lane whose number is this one's xor `mask`; the whole warp calls it.
+/// Returns the value of the lane whose index is this lane's xor `mask`. The whole warp must call
+/// it.
 PSRT_DEVICE uint32_t shuffleXor(uint32_t value, uint32_t mask) {
   return __nvvm_shfl_sync_bfly_i32(0xffffffff, int(value), int(mask), 31);
 }
@@ -72,13 +75,13 @@ PSRT_DEVICE void barrier() { psrt_replay_hooks->barrier(); }
 PSRT_DEVICE uint32_t shuffleXor(uint32_t value, uint32_t mask) {
   return psrt_replay_hooks->shuffleXor(value, mask);
 }
-/// A shuffle is a meeting of the warp.
+/// A shuffle also synchronizes the warp.
 PSRT_DEVICE void warpBarrier() { shuffleXor(0, 1); }
 
 #endif
 
-/// A thread's number in the grid, and how many there are: a loop over elements begins at the one
-/// and steps by the other.
+/// A thread's index in the grid, and the number of threads. Loops over elements start at the former
+/// and step by the latter.
 PSRT_DEVICE int64_t gridThread() { return int64_t(blockIndex()) * blockSize() + threadIndex(); }
 PSRT_DEVICE int64_t gridThreads() { return int64_t(gridSize()) * blockSize(); }
 
@@ -86,7 +89,8 @@ PSRT_DEVICE float shuffleXor(float value, uint32_t mask) {
   return __builtin_bit_cast(float, shuffleXor(__builtin_bit_cast(uint32_t, value), mask));
 }
 
-/// Sums and maxima over `lanes` neighbouring lanes (a power of two), the same in all of them.
+/// Returns the sum or maximum over `lanes` neighboring lanes (a power of two); all lanes get the
+/// same result.
 template <int lanes> PSRT_DEVICE float sumOverLanes(float value) {
 #pragma unroll
   for (uint32_t mask = lanes / 2; mask > 0; mask /= 2)
@@ -106,7 +110,7 @@ template <int lanes> PSRT_DEVICE float maximumOverLanes(float value) {
 
 #ifdef __NVPTX__
 
-/// 2 to the x, subnormal results as 0.
+/// Returns 2^x; flushes subnormal results to 0.
 PSRT_DEVICE float powerOfTwo(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 PSRT_DEVICE float logarithmOfTwo(float x) { return __nvvm_lg2_approx_f(x); }
 
@@ -122,9 +126,10 @@ PSRT_DEVICE float logarithmOfTwo(float x) { return std::log2(x); }
 
 PSRT_DEVICE float infinity() { return __builtin_huge_valf(); }
 
-/// exp, to 2 ulp. The second part of the product by log2(e) keeps large arguments exact. It would
-/// make NaN of an infinite power, and of an infinite product: the one is returned as it is, the
-/// other does not arise, for from -104 down the power is 0.
+/// Returns exp(x) with an error of at most 2 ulp. The product with log2(e) has a second, low part
+/// that keeps large arguments exact. The low part would turn infinity into NaN in two cases. An
+/// infinite power is therefore returned as it is. Infinite products do not occur, because arguments
+/// are clamped at -104, where the power is 0.
 PSRT_DEVICE float exponential(float x) {
   constexpr float high = 0x1.715476p+0f, low = 0x1.4ae0bep-26f, ln2 = 0x1.62e430p-1f;
   x = x < -104 ? -104 : x;
@@ -132,13 +137,13 @@ PSRT_DEVICE float exponential(float x) {
   float power = powerOfTwo(product);
   return power == infinity() ? power : __builtin_fmaf(power, rest * ln2, power);
 }
-/// The same where the result is about to be rounded to 16 bits.
+/// Like exponential(), for results that are rounded to 16 bits afterwards.
 PSRT_DEVICE float roughExponential(float x) { return powerOfTwo(x * 0x1.715476p+0f); }
 PSRT_DEVICE float logarithm(float x) { return logarithmOfTwo(x) * 0x1.62e430p-1f; }
 
 //===--- elements ---------------------------------------------------------===//
 
-/// 16-bit floats as they are stored.
+/// 16-bit floats in memory.
 struct Bf16 {
   uint16_t bits;
 };
@@ -146,7 +151,7 @@ struct F16 {
   uint16_t bits;
 };
 
-/// What elements are computed with, and how they are stored: to the nearest, ties to even.
+/// Converts elements to the type used for arithmetic, and back with rounding to nearest even.
 PSRT_DEVICE float widen(float x) { return x; }
 PSRT_DEVICE double widen(double x) { return x; }
 #ifdef __NVPTX__
@@ -163,14 +168,14 @@ PSRT_DEVICE void narrow(float x, F16 &to) { to.bits = toHalf(x); }
 PSRT_DEVICE void narrow(float x, float &to) { to = x; }
 PSRT_DEVICE void narrow(double x, double &to) { to = x; }
 
-/// What a number becomes when it is stored as a T.
+/// Returns the number after rounding to T.
 template <typename T> PSRT_DEVICE float rounded(float x) {
   T stored;
   narrow(x, stored);
   return widen(stored);
 }
 
-/// What a T is summed up in.
+/// The type in which elements of T are summed.
 template <typename T> struct SumOf {
   using Type = float;
 };
@@ -179,7 +184,7 @@ template <> struct SumOf<double> {
 };
 template <typename T> using Sum = typename SumOf<T>::Type;
 
-/// Some elements that are loaded and stored at once.
+/// Elements that are loaded and stored at once.
 template <typename T, int count> struct alignas(sizeof(T) * count) Pack {
   T elements[count];
 };

@@ -1,4 +1,4 @@
-// How launches are put together.
+// Helps to build kernel launches.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_LAUNCHHELPERS_H
 #define PSRT_DEVICE_CUDA_KERNELS_LAUNCHHELPERS_H
 
@@ -20,13 +20,13 @@ KernelLaunch makeLaunch(std::string kernel, int64_t grid, uint32_t block,
   return launch;
 }
 
-/// Blocks for a loop over `count` items, `each` a block: enough to fill any GPU a few times over;
-/// threads then take several.
+/// Returns the number of blocks for a loop over `count` items with `each` items per block. The
+/// limit fills any GPU several times; with more items, threads process several.
 inline int64_t blocksFor(int64_t count, int64_t each) {
   return std::clamp<int64_t>((count + each - 1) / each, 1, 8192);
 }
 
-/// The most bytes, up to 16, that all of the numbers (bytes, or addresses) are a multiple of.
+/// Returns the largest power of two, up to 16, that divides all numbers (byte counts or addresses).
 inline int64_t commonUnit(std::initializer_list<int64_t> numbers) {
   int64_t all = 16;
   for (int64_t number : numbers)

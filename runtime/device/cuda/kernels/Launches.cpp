@@ -1,4 +1,4 @@
-// Launches of embeddings, attention, pooling, convolutions and activations.
+// Builds launches of embeddings, attention, pooling, convolutions and activations.
 #include "runtime/device/cuda/kernels/Launches.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
@@ -11,11 +11,11 @@ std::string named(const char *name, Dtype dtype) {
   return std::string(name) + "_" + dtypeName(dtype);
 }
 
-/// Volumes are numbered with 32 bits in kernels.
-void checkWindows(const char *what, const WindowShape &shape) {
+/// Fails if a volume is too large for the 32-bit indices of kernels.
+void checkWindows(const char *name, const WindowShape &shape) {
   for (int64_t size : {volumeOf(shape.in), volumeOf(shape.out)})
     if (size >= int64_t(1) << 31)
-      PSRT_FAIL(BadInput, "%s over %lld places is not built for cuda", what, (long long)size);
+      PSRT_FAIL(BadInput, "%s over %lld positions is not supported on cuda", name, (long long)size);
 }
 
 //===--- embedding --------------------------------------------------------===//
@@ -34,10 +34,11 @@ Launches launchGather(const EmbeddingOp &op, void *const *buffers) {
 
 Launches launchGrad(const EmbeddingOp &op, void *const *buffers, bool accumulate, void *workspace) {
   if (!isFloat(op.dtype))
-    PSRT_FAIL(BadInput, "embedding gradient of %s is not built for cuda; use f32, bf16, f16 or f64",
+    PSRT_FAIL(BadInput,
+              "embedding gradients of %s are not supported on cuda; use f32, bf16, f16 or f64",
               dtypeName(op.dtype));
   if (op.rows >= 0xffffffff || op.count >= 0xffffffff)
-    PSRT_FAIL(BadInput, "an embedding gradient of %lld positions in %lld rows is not built",
+    PSRT_FAIL(BadInput, "embedding gradients of %lld positions in %lld rows are not supported",
               (long long)op.count, (long long)op.rows);
   const void *grad = buffers[EmbeddingOp::Table];
   void *out = buffers[EmbeddingOp::Out];
@@ -45,8 +46,8 @@ Launches launchGrad(const EmbeddingOp &op, void *const *buffers, bool accumulate
   EmbeddingGradArguments a{};
   a.grad = grad, a.indices = buffers[EmbeddingOp::Indices], a.out = out;
   a.firstRow = static_cast<const int64_t *>(buffers[EmbeddingOp::FirstRow]);
-  a.places = static_cast<uint32_t *>(workspace);
-  a.keys = a.places + op.count;
+  a.positions = static_cast<uint32_t *>(workspace);
+  a.keys = a.positions + op.count;
   a.count = op.count, a.rows = op.rows, a.width = op.width, a.paddingIndex = op.paddingIndex;
   a.wideIndices = op.indexDtype == Dtype::I64, a.accumulate = accumulate;
   a.packed =
@@ -67,23 +68,25 @@ Launches launchGrad(const EmbeddingOp &op, void *const *buffers, bool accumulate
 
 void check(const AttentionOp &op, bool hasMask) {
   if (op.dtype != Dtype::F32 && !isNarrowFloat(op.dtype))
-    PSRT_FAIL(BadInput, "attention of %s is not built for cuda; use f32, bf16 or f16",
+    PSRT_FAIL(BadInput, "attention of %s is not supported on cuda; use f32, bf16 or f16",
               dtypeName(op.dtype));
   if (hasMask && op.maskDtype != Dtype::F32 && op.maskDtype != Dtype::Bool &&
       !isNarrowFloat(op.maskDtype))
-    PSRT_FAIL(BadInput, "an attention mask of %s is not built; use bool, f32, bf16 or f16",
+    PSRT_FAIL(BadInput, "attention masks of %s are not supported; use bool, f32, bf16 or f16",
               dtypeName(op.maskDtype));
   if (op.g < 1 || op.h % op.g != 0)
-    PSRT_FAIL(BadInput, "attention of %lld heads over %lld key/value heads", (long long)op.h,
-              (long long)op.g);
+    PSRT_FAIL(BadInput, "%lld attention heads are not a multiple of %lld key/value heads",
+              (long long)op.h, (long long)op.g);
   if (op.d > 256)
-    PSRT_FAIL(BadInput, "attention over heads of %lld elements is not built for cuda; 256 are",
+    PSRT_FAIL(BadInput,
+              "attention heads of %lld elements are not supported on cuda; at most 256 are",
               (long long)op.d);
   if (op.t + op.s >= 1 << 30)
-    PSRT_FAIL(BadInput, "attention of %lld rows over %lld columns is not built for cuda",
+    PSRT_FAIL(BadInput, "attention of %lld rows over %lld columns is not supported on cuda",
               (long long)op.t, (long long)op.s);
   if (op.factorSizes.size() > kMaxFactors)
-    PSRT_FAIL(BadInput, "attention dropout over %zu factors is not built for cuda; %d are",
+    PSRT_FAIL(BadInput,
+              "attention dropout over %zu factors is not supported on cuda; at most %d are",
               op.factorSizes.size(), kMaxFactors);
 }
 
@@ -106,7 +109,7 @@ HeadStrides toStrides(const std::array<int64_t, 3> &strides) {
   return {strides[0], strides[1], strides[2]};
 }
 
-/// Whether rows of all matrices can be read, and written, 16 bytes at once.
+/// Returns true if rows of all matrices can be loaded and stored 16 bytes at once.
 bool isPacked(const AttentionOp &op, void *const *buffers) {
   int64_t size = dtypeSize(op.dtype), all = op.d * size;
   auto add = [&](int buffer, const std::array<int64_t, 3> &strides) {
@@ -165,7 +168,8 @@ AttentionArguments toArguments(const AttentionOp &op, void *const *buffers, cons
   return a;
 }
 
-/// Rows that a block has in the kernels for heads of up to `d` elements: see Shape and kRows there.
+/// Returns the rows per block of the kernels for heads of up to `d` elements. See Shape and kRows
+/// in the kernels.
 int64_t getForwardRows(Dtype dtype, int d) {
   bool hasTensorCores = isNarrowFloat(dtype) && d <= 128;
   return d == 64 || hasTensorCores ? 64 : d == 128 ? 32 : 16;
@@ -188,7 +192,7 @@ int64_t workspaceBytes(const AttentionOp &op) {
 Launches launchEmbedding(const EmbeddingOp &op, void *const *buffers, bool accumulate,
                          void *workspace) {
   if (op.indexDtype != Dtype::I64 && op.indexDtype != Dtype::I32)
-    PSRT_FAIL(BadInput, "embedding indices of %s are not built; use i64 or i32",
+    PSRT_FAIL(BadInput, "embedding indices of %s are not supported; use i64 or i32",
               dtypeName(op.indexDtype));
   return op.grad ? launchGrad(op, buffers, accumulate, workspace) : launchGather(op, buffers);
 }
@@ -218,7 +222,7 @@ Launches launchAttentionDout(const AttentionOp &op, void *const *buffers, void *
   check(op, buffers[AttentionOp::Mask]);
   AttentionArguments a = toArguments(op, buffers, nullptr, 0, workspace);
   AttentionArguments scale = a;
-  scale.out = out; // the gradient's argument is read by the first launch alone
+  scale.out = out; // the first launch reads `a.out`, the second writes `out`
   return {launchAttentionRows(op, a), makeLaunch(named("psrt_attention_dout", op.dtype),
                                                  blocksFor(op.b * op.h * op.t, 4), 128, scale)};
 }
@@ -256,7 +260,8 @@ Launches launchAttention(const AttentionOp &op, void *const *buffers, const int6
 Launches launchTranspose(const void *in, void *out, const ByteMatrices &m) {
   for (int64_t number : {m.rows, m.columns, m.rowStride, m.batchStride, address(in), address(out)})
     if (number % 4 != 0)
-      PSRT_FAIL(BadInput, "bytes at no multiples of 4 are not transposed on cuda");
+      PSRT_FAIL(BadInput, "transposing bytes requires sizes, strides and addresses that are "
+                          "multiples of 4 on cuda");
   TransposeArguments a{static_cast<const uint8_t *>(in),
                        static_cast<uint8_t *>(out),
                        m.rows,
@@ -271,7 +276,7 @@ Launches launchTranspose(const void *in, void *out, const ByteMatrices &m) {
 
 Launches launchMaxPool(const MaxPoolOp &op, void *const *buffers) {
   if (!isFloat(op.dtype))
-    PSRT_FAIL(BadInput, "max pooling of %s is not built for cuda; use f32, bf16, f16 or f64",
+    PSRT_FAIL(BadInput, "max pooling of %s is not supported on cuda; use f32, bf16, f16 or f64",
               dtypeName(op.dtype));
   checkWindows("max pooling", op.windows);
   MaxPoolArguments a{};
@@ -285,7 +290,7 @@ Launches launchMaxPool(const MaxPoolOp &op, void *const *buffers) {
 
 Launches launchConvolution(const ConvolutionOp &op, void *const *buffers) {
   if (!isFloat(op.dtype))
-    PSRT_FAIL(BadInput, "a convolution of %s is not built for cuda; use f32, bf16, f16 or f64",
+    PSRT_FAIL(BadInput, "convolutions of %s are not supported on cuda; use f32, bf16, f16 or f64",
               dtypeName(op.dtype));
   checkWindows("a convolution", op.windows);
   ConvolutionArguments a{};
@@ -295,9 +300,9 @@ Launches launchConvolution(const ConvolutionOp &op, void *const *buffers) {
   a.inChannels = op.inChannels, a.outChannels = op.outChannels;
   a.windows = toArguments(op.windows);
   int64_t channels = op.result == ConvolutionOp::X ? op.inChannels : op.outChannels;
-  int64_t places = volumeOf(op.result == ConvolutionOp::X ? op.windows.in : op.windows.out);
-  int64_t count = op.batch * op.groups * ((channels + 3) / 4) * places;
-  if (op.result == ConvolutionOp::W) // a warp each
+  int64_t positions = volumeOf(op.result == ConvolutionOp::X ? op.windows.in : op.windows.out);
+  int64_t count = op.batch * op.groups * ((channels + 3) / 4) * positions;
+  if (op.result == ConvolutionOp::W) // one warp per element
     count = op.groups * op.outChannels * op.inChannels * volumeOf(op.windows.kernel) * 32;
   const char *names[] = {"psrt_convolution_x", "psrt_convolution_w", "psrt_convolution_y"};
   return {makeLaunch(named(names[op.result], op.dtype) + "_" + dtypeName(op.outDtype),
@@ -306,7 +311,7 @@ Launches launchConvolution(const ConvolutionOp &op, void *const *buffers) {
 
 static Launches launchGelus(const char *name, Dtype dtype, GeluArguments a) {
   if (dtype != Dtype::F32 && !isNarrowFloat(dtype))
-    PSRT_FAIL(BadInput, "a GELU of %s is not built for cuda; use f32, bf16 or f16",
+    PSRT_FAIL(BadInput, "GELUs of %s are not supported on cuda; use f32, bf16 or f16",
               dtypeName(dtype));
   int64_t bytes = 4 * dtypeSize(dtype);
   bool isAligned = (address(a.x) | address(a.grad) | address(a.out)) % bytes == 0;

@@ -1,5 +1,5 @@
-// Which kernels an instruction launches, with what arguments: from sizes and device pointers alone,
-// so that it is done once, when the instruction is bound. No driver is needed.
+// Chooses the kernels and arguments of an instruction from its sizes and device pointers. The
+// choice is made once, when the instruction is bound, and needs no driver.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_LAUNCHES_H
 #define PSRT_DEVICE_CUDA_KERNELS_LAUNCHES_H
 
@@ -7,7 +7,7 @@
 #include <cstddef>
 
 extern "C" {
-/// The kernels as PTX (zero-terminated), and as a replay image: an ELF shared object.
+/// The kernels as null-terminated PTX, and as a replay image (an ELF shared object).
 extern const char psrt_cuda_kernels_ptx[];
 extern const uint64_t psrt_cuda_kernels_ptx_size;
 extern const char psrt_cuda_kernels_replay[];
@@ -16,76 +16,81 @@ extern const uint64_t psrt_cuda_kernels_replay_size;
 
 namespace psrt::cuda {
 
-/// One launch: the kernel takes the bytes of `arguments` as its one parameter.
+/// One launch. The kernel's only parameter is the struct whose bytes are `arguments`.
 struct KernelLaunch {
   std::string kernel;
   uint32_t grid = 1, block = 128;
-  std::vector<std::byte> arguments; ///< of one of the structs in Arguments.h
+  std::vector<std::byte> arguments; ///< bytes of a struct in Arguments.h
 };
-/// The names of all kernels, and the PTX of one, a module by itself; fails where there is none.
+/// Returns the names of all kernels.
 std::vector<std::string> ptxKernels();
+/// Returns the PTX of one kernel as a complete module. Fails if there is no such kernel.
 std::string ptxOfKernel(const std::string &name);
 
-/// In the order in which they run on a stream.
+/// Launches in the order in which they run on a stream.
 using Launches = std::vector<KernelLaunch>;
 
-/// Bytes of device memory that the launches of an instruction use while they run, aligned to 16.
+/// Returns the bytes of device memory that an instruction's launches use, which must be aligned to
+/// 16.
 int64_t workspaceBytes(const EmbeddingOp &op);
 int64_t workspaceBytes(const AttentionOp &op);
 
-/// `buffers`: device pointers, as of Bound; `scalars` too: [seed, step, micro_batch, ...]. They
-/// fail on what no kernel is built for, as the cpu does.
+/// The functions below build the launches of an instruction. `buffers` and `scalars` ([seed, step,
+/// micro_batch, ...]) are device pointers, as in Bound. They fail if no kernel supports the
+/// problem, as on the CPU.
 Launches launchEmbedding(const EmbeddingOp &op, void *const *buffers, bool accumulate,
                          void *workspace);
 Launches launchAttention(const AttentionOp &op, void *const *buffers, const int64_t *scalars,
                          int64_t key, void *workspace);
-/// Mask and padding as f32 of those sizes ([b, h, t, s], 1 where it is the same for all).
+/// Writes mask and padding as f32 numbers of `sizes`: [b, h, t, s], with 1 for dims along which
+/// they do not change.
 Launches launchAttentionBias(const AttentionOp &op, const std::array<int64_t, 4> &sizes,
                              void *const *buffers, void *out);
-/// The cotangent, divided by the sum of the probabilities that the log-sum gives (1 but where it is
-/// too large to hold the sum), as a dense [b, h, t, d]. `workspace`: of workspaceBytes(op).
+/// Writes a dense copy [b, h, t, d] of dout, divided by each row's sum of probabilities. The sum is
+/// 1 unless the log-sum-exp is too large to represent the row's sum. `workspace` has
+/// workspaceBytes(op).
 Launches launchAttentionDout(const AttentionOp &op, void *const *buffers, void *workspace,
                              void *out);
-/// 1 where dropout keeps a probability, else 0, of the type of the heads: a dense [b, h, t, s].
+/// Writes a dense [b, h, t, s] in the heads' dtype: 1 if dropout keeps a probability, else 0.
 Launches launchAttentionKept(const AttentionOp &op, void *const *buffers, const int64_t *scalars,
                              int64_t key, void *out);
-/// The log-sums, but inf for rows that see nothing.
+/// Writes the log-sum-exps, with inf for rows that see no key.
 Launches launchAttentionLse(const AttentionOp &op, void *const *buffers, void *out);
 Launches launchMaxPool(const MaxPoolOp &op, void *const *buffers);
 Launches launchConvolution(const ConvolutionOp &op, void *const *buffers);
 
-/// Matrices of bytes, one behind the other at `batchStride`: rows x columns, each row dense.
+/// Byte matrices, `batchStride` apart. Each has rows x columns elements and contiguous rows.
 struct ByteMatrices {
   int64_t rows = 0, columns = 0, rowStride = 0, batches = 1, batchStride = 0; ///< multiples of 4
 };
-/// Writes them as columns x rows, one dense behind the other.
+/// Writes the matrices as columns x rows, contiguous and consecutive.
 Launches launchTranspose(const void *in, void *out, const ByteMatrices &matrices);
 
-/// out = the GELU (by the tanh formula) of x, or grad times its derivative there; of dense
-/// elements, out may be one of the others.
+/// Computes the tanh GELU of x, or grad times its derivative at x. All tensors are dense, and out
+/// may be one of the operands.
 Launches launchGelu(Dtype dtype, const void *x, void *out, int64_t count);
 Launches launchGeluGrad(Dtype dtype, const void *grad, const void *x, void *out, int64_t count);
 
 Launches launchZero(void *out, int64_t bytes);
 Launches launchShardIndex(void *out, int64_t value);
 
-//===--- collectives among ranks that see each other's memory -------------===//
+//===--- collectives between ranks that access each other's memory -------------===//
 
 using Pointers = std::vector<const void *>;
 
-/// Combines `count` elements of all `ins`, in their order, and writes them to all `outs`; an out
-/// may be an in. With more than 64 of either, `pointers` is a device array of the ins, then the
-/// outs.
+/// Combines `count` elements of all `ins` in order and writes them to all `outs`; an out may be an
+/// in. With more than 64 ins or outs, `pointers` is a device array of the ins followed by the outs.
 Launches launchReduce(CollectiveOp::Reduction reduction, Dtype dtype, const Pointers &ins,
                       const std::vector<void *> &outs, int64_t count,
                       const uint64_t *pointers = nullptr);
-/// Member `member` of a reduce_scatter; `out` is no part of an in. `pointers`: of ins at this
-/// member's part (its offset is getScatterOffset), then of the out.
+/// Computes the part of member `member` in a reduce_scatter; `out` must not overlap an in.
+/// `pointers` is a device array of the ins at this member's part (offset getScatterOffset),
+/// followed by the out.
 Launches launchReduceScatter(const CollectiveOp &op, const Pointers &ins, int member, void *out,
                              const uint64_t *pointers = nullptr);
-/// Bytes from the begin of an operand to a member's part.
+/// Returns the bytes from the start of an operand to a member's part.
 int64_t getScatterOffset(const CollectiveOp &op, int member);
-/// `out` is no part of an in, here and below.
+/// In the functions below, `out` must not overlap an in.
 Launches launchAllGather(const CollectiveOp &op, const Pointers &ins, void *out);
 Launches launchAllToAll(const CollectiveOp &op, const Pointers &ins, int member, void *out);
 Launches launchShardSlice(const CollectiveOp &op, int member, const void *in, void *out);

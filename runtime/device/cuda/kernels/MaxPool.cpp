@@ -1,16 +1,17 @@
-// Max pooling, and its gradient by looking from each element at the windows that see it.
+// Computes max pooling and its gradient. For the gradient, each element visits the windows that
+// contain the element.
 #include "runtime/device/cuda/kernels/Windows.h"
 
 namespace psrt::cuda {
 namespace {
 
-/// The element that window `place` has its maximum at: the first one, or the last NaN; -1 where no
-/// tap lies in the plane.
+/// Returns the element with the maximum of the window at `position`: the first maximum, or the last
+/// NaN. Returns -1 if no tap lies in the plane.
 template <typename T>
-PSRT_DEVICE int32_t findMaximum(const WindowArguments &s, const T *plane, int32_t place) {
+PSRT_DEVICE int32_t findMaximum(const WindowArguments &s, const T *plane, int32_t position) {
   int32_t found = -1;
   Sum<T> best = -Sum<T>(infinity());
-  forEachTap(s, place, [&](int32_t, int32_t element) {
+  forEachTap(s, position, [&](int32_t, int32_t element) {
     Sum<T> value = widen(plane[element]);
     if (found < 0 || value > best || value != value) {
       found = element;
@@ -21,13 +22,13 @@ PSRT_DEVICE int32_t findMaximum(const WindowArguments &s, const T *plane, int32_
 }
 
 template <typename T> PSRT_DEVICE void pool(const MaxPoolArguments &a) {
-  int64_t places = volume(a.windows.out), elements = volume(a.windows.in);
+  int64_t positions = volume(a.windows.out), elements = volume(a.windows.in);
   auto *x = static_cast<const T *>(a.x);
   auto *y = static_cast<T *>(a.out);
-  for (int64_t at = gridThread(); at < a.planes * places; at += gridThreads()) {
-    int64_t plane = at / places;
+  for (int64_t at = gridThread(); at < a.planes * positions; at += gridThreads()) {
+    int64_t plane = at / positions;
     const T *from = x + plane * elements;
-    int32_t found = findMaximum(a.windows, from, int32_t(at - plane * places));
+    int32_t found = findMaximum(a.windows, from, int32_t(at - plane * positions));
     if (found < 0)
       narrow(-Sum<T>(infinity()), y[at]);
     else
@@ -35,20 +36,20 @@ template <typename T> PSRT_DEVICE void pool(const MaxPoolArguments &a) {
   }
 }
 
-/// Each window is searched anew by every element that it covers: no place of its maximum is kept,
-/// and nothing is added by atomics, so the order of a sum is that of the windows.
+/// Searches each window again for every element that the window covers. No positions of maxima are
+/// stored and no atomics are used, so each sum has the order of the windows.
 template <typename T> PSRT_DEVICE void poolGrad(const MaxPoolArguments &a) {
-  int64_t places = volume(a.windows.out), elements = volume(a.windows.in);
+  int64_t positions = volume(a.windows.out), elements = volume(a.windows.in);
   auto *out = static_cast<T *>(a.out);
   for (int64_t at = gridThread(); at < a.planes * elements; at += gridThreads()) {
     int64_t plane = at / elements;
     int32_t element = int32_t(at - plane * elements);
     const T *x = static_cast<const T *>(a.x) + plane * elements;
-    const T *y = static_cast<const T *>(a.y) + plane * places;
+    const T *y = static_cast<const T *>(a.y) + plane * positions;
     Sum<T> sum = 0;
-    forEachWindow(a.windows, element, [&](int32_t place, int32_t) {
-      if (findMaximum(a.windows, x, place) == element)
-        sum += widen(y[place]);
+    forEachWindow(a.windows, element, [&](int32_t position, int32_t) {
+      if (findMaximum(a.windows, x, position) == element)
+        sum += widen(y[position]);
     });
     narrow(sum, out[at]);
   }

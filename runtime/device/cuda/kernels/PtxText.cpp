@@ -1,4 +1,4 @@
-// One kernel's part of the PTX of all.
+// Extracts one kernel from the PTX of all kernels.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/kernels/Launches.h"
 #include <cstring>

@@ -1,5 +1,5 @@
-// Matmuls of tiles in shared memory by f32 multiply-adds: a block's threads stand in a grid, and
-// each has some rows and columns of the result in its registers.
+// Multiplies tiles in shared memory with f32 multiply-adds. A block's threads form a grid, and each
+// thread holds some rows and columns of the result in registers.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_REGISTERTILES_H
 #define PSRT_DEVICE_CUDA_KERNELS_REGISTERTILES_H
 
@@ -7,21 +7,21 @@
 
 namespace psrt::cuda {
 
-/// Tiles of attention over heads of up to D elements. Rows stay, in shared memory, while columns
-/// pass by in steps of 32, by chunks of at most 128 of their elements, so that all fits into 48
-/// KiB.
+/// Tile sizes of attention over heads of up to D elements. Rows stay in shared memory, while
+/// columns are streamed in steps of 32. Each step is split into chunks of at most 128 elements, so
+/// that all data fits into 48 KiB.
 template <int D, int threadColumns, int threadRows> struct TileShape {
   static constexpr int threads = 128;
-  static constexpr int tx = threadColumns;        ///< threads over columns, neighbours in a warp
+  static constexpr int tx = threadColumns;        ///< threads over columns, adjacent in a warp
   static constexpr int ty = threads / tx;         ///< threads over rows
-  static constexpr int rm = threadRows;           ///< rows of a thread: ty rm .. ty rm + rm - 1
-  static constexpr int columns = 32;              ///< of a step
-  static constexpr int rn = columns / tx;         ///< columns of a thread: tx, tx + 32 / rn ..
-  static constexpr int rows = ty * rm;            ///< of the block
-  static constexpr int chunk = D < 128 ? D : 128; ///< elements of a column's row at once
+  static constexpr int rm = threadRows;           ///< adjacent rows per thread
+  static constexpr int columns = 32;              ///< columns per step
+  static constexpr int rn = columns / tx;         ///< columns per thread, tx apart
+  static constexpr int rows = ty * rm;            ///< rows per block
+  static constexpr int chunk = D < 128 ? D : 128; ///< elements of a column loaded at once
   static constexpr int chunks = D / chunk;
-  static constexpr int units = chunk / (tx * 4); ///< four elements each, of a thread in a chunk
-  /// Floats between rows: 16 bytes more than they have, so that neighbours' rows lie in other
+  static constexpr int units = chunk / (tx * 4); ///< packs of four elements per thread and chunk
+  /// Floats between rows. Rows are padded by 16 bytes, so that adjacent rows lie in different
   /// banks.
   static constexpr int stride = D + 4, chunkStride = chunk + 4, scoreStride = columns + 4;
 
@@ -29,8 +29,8 @@ template <int D, int threadColumns, int threadRows> struct TileShape {
   static PSRT_DEVICE int row() { return threadIndex() / tx * rm; }
 };
 
-/// Loads `rows` rows of `width` elements as f32, beginning at element `first` of `d`; zeros outside
-/// of the `valid` rows and of d.
+/// Loads `rows` rows of `width` elements as f32, starting at element `first` of `d`. Elements
+/// outside the `valid` rows or beyond d are zero.
 template <int rows, int width, int stride, typename T>
 PSRT_DEVICE void loadTile(float *to, const T *from, int64_t rowStride, int valid, int first, int d,
                           bool packed) {
@@ -53,10 +53,10 @@ PSRT_DEVICE void loadTile(float *to, const T *from, int64_t rowStride, int valid
   }
 }
 
-/// result[i][j] += the matmul of row i of lhs and row j of rhs, over a chunk.
+/// Adds to result[i][j] the dot product of row i of lhs and row j of rhs over a chunk.
 template <typename Shape>
 PSRT_DEVICE void addMatmuls(float (&result)[Shape::rm][Shape::rn], const float *lhs,
-                             const float *rhs) {
+                            const float *rhs) {
   lhs += Shape::row() * Shape::stride;
   rhs += Shape::column() * Shape::chunkStride;
 #pragma unroll 4
@@ -77,8 +77,8 @@ PSRT_DEVICE void addMatmuls(float (&result)[Shape::rm][Shape::rn], const float *
   }
 }
 
-/// result[i] += row i of weights times a chunk of `columns` rows. A thread's elements of a chunk
-/// are those of its column, four at once, `4 tx` apart.
+/// Adds to result[i] row i of weights times a chunk of `columns` rows. A thread holds packs of four
+/// elements of a chunk, `4 tx` elements apart.
 template <typename Shape>
 PSRT_DEVICE void addWeighted(Float4 (&result)[Shape::rm][Shape::units], const float *weights,
                              const float *rhs) {
@@ -103,7 +103,7 @@ PSRT_DEVICE void addWeighted(Float4 (&result)[Shape::rm][Shape::units], const fl
   }
 }
 
-/// Writes a thread's elements of chunk `c`, times `factor`, of the row that begins at `to`.
+/// Writes a thread's elements of chunk `c`, times `factor`, to the row that begins at `to`.
 template <typename Shape, typename T>
 PSRT_DEVICE void storeChunk(T *to, const Float4 (&values)[Shape::units], int c, int d,
                             float factor) {

@@ -1,4 +1,4 @@
-// The part of a replay image that is not a kernel: the driver's hooks.
+// Defines the replay image's pointer to the driver's hooks.
 #include "runtime/device/cuda/kernels/Kernel.h"
 
 extern "C" {

@@ -1,17 +1,18 @@
-// The gradient of attention of 16-bit floats by tensor cores: AttentionBackward.cpp with a warp for
-// each 16 of the rows that stay. Probabilities and gradients of scores stay in registers.
+// Computes the gradient of attention of 16-bit floats with tensor cores, like AttentionBackward.cpp
+// with one warp per 16 kept rows. Probabilities and score gradients stay in registers.
 #include "runtime/device/cuda/kernels/Attention.h"
 #include "runtime/device/cuda/kernels/TensorTiles.h"
 
 namespace psrt::cuda {
 namespace {
 
-constexpr int kRows = 64; ///< that stay
+constexpr int kRows = 64; ///< kept rows per block
 
-/// Rows that pass by at once: what fits into 48 KiB beside those that stay.
+/// Streamed rows per step: as many as fit into 48 KiB next to the kept rows.
 template <int D> constexpr int kStep = D == 64 ? 32 : 16;
 
-/// Two matrices stay (q and dout, or k and v), rows of two others pass by.
+/// Two matrices stay in shared memory (q and dout, or k and v), while rows of two others are
+/// streamed.
 template <int D> struct Memory {
   TensorTile<D, kRows> first, second;
   TensorTile<D, kStep<D>> passingFirst, passingSecond;
@@ -27,7 +28,7 @@ PSRT_DEVICE void load(const AttentionArguments &a, TensorTile<D, rows> &to, cons
           a.packed);
 }
 
-/// The warp's rows that stay times those that pass.
+/// Multiplies the warp's kept rows by the streamed rows.
 template <typename T, int D>
 PSRT_DEVICE void multiply(const TensorTile<D, kRows> &kept, const TensorTile<D, kStep<D>> &passing,
                           Scores<D> &result) {
@@ -48,7 +49,7 @@ PSRT_DEVICE void store(const AttentionArguments &a, void *data, const HeadStride
   }
 }
 
-/// Calls visit(n, scores[n], dp[n]) for each n, as forEachSums does.
+/// Calls visit(n, scores[n], dp[n]) for each n, in the same way as forEachSums().
 template <int count, typename Visit>
 PSRT_DEVICE void forEachPair(Sums (&scores)[count], Sums (&dp)[count], Visit visit) {
 #pragma nounroll
@@ -74,7 +75,7 @@ template <typename T, int D> PSRT_DEVICE void gradQ(const AttentionArguments &a)
   constexpr int step = kStep<D>;
   PSRT_SHARED(Memory<D>, memory);
   int32_t tiles = (a.t + kRows - 1) / kRows;
-  int32_t first = (tiles - 1 - int32_t(blockIndex() % tiles)) * kRows; // the longest begin first
+  int32_t first = (tiles - 1 - int32_t(blockIndex() % tiles)) * kRows; // the longest rows first
   Head head = headOf(a, blockIndex() / tiles);
   Dropout dropout = dropoutOf(a);
   load<T>(a, memory.first, a.q, a.qStrides, head.b, head.h, first, a.t);
@@ -100,14 +101,15 @@ template <typename T, int D> PSRT_DEVICE void gradQ(const AttentionArguments &a)
                       gradient[e]);
     });
     addWeighted<T, D>(dq, dp, memory.passingFirst);
-    barrier(); // nobody reads what passes
+    barrier(); // all threads have read the streamed rows
   }
   store<T, D>(a, a.dq, a.dqStrides, head.b, head.h, first, a.t, dq);
 }
 
 //===--- dk and dv --------------------------------------------------------===//
 
-/// Adds what the rows from `at` on of a query head give; `column`: the lane's first.
+/// Adds the contribution of the rows from `at` of a query head; `column` is the lane's first
+/// column.
 template <typename T, int D>
 PSRT_DEVICE void addRows(const AttentionArguments &a, const Dropout &dropout, const Head &head,
                          int32_t column, int32_t at, Memory<D> &memory, Sums (&dk)[D / 8],
@@ -130,7 +132,7 @@ PSRT_DEVICE void addRows(const AttentionArguments &a, const Dropout &dropout, co
   });
   addWeighted<T, D>(dv, scores, memory.passingSecond);
   addWeighted<T, D>(dk, dp, memory.passingFirst);
-  barrier(); // nobody reads what passes
+  barrier(); // all threads have read the streamed rows
 }
 
 template <typename T, int D> PSRT_DEVICE void gradKV(const AttentionArguments &a) {

@@ -1,7 +1,7 @@
-// Matmuls of 16-bit tiles by tensor cores: a warp multiplies 16 x 16 by 16 x 8 elements at once
-// and sums up in f32 (mma.sync m16n8k16, from sm_80 on). Every lane holds a few elements of each
-// matrix: lane l those of row l / 4 and of columns 2 (l % 4) and its neighbour, as PTX says. A
-// replay image computes the same from the same registers.
+// Multiplies 16-bit tiles with tensor cores (mma.sync m16n8k16, sm_80 and later). A warp multiplies
+// 16 x 16 by 16 x 8 elements at once and accumulates in f32. As defined by PTX, lane l holds
+// elements of row l / 4 and columns 2 (l % 4) and 2 (l % 4) + 1. A replay image computes the same
+// from the same registers.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_TENSORCORE_H
 #define PSRT_DEVICE_CUDA_KERNELS_TENSORCORE_H
 
@@ -9,9 +9,9 @@
 
 namespace psrt::cuda {
 
-/// A lane's part of 16 x 16 elements: two of each 8 x 8 quarter.
+/// A lane's part of 16 x 16 elements: two elements of each 8 x 8 quarter.
 typedef uint32_t Fragment[4];
-/// A lane's part of 16 x 8 sums: of rows l / 4 and l / 4 + 8.
+/// A lane's part of 16 x 8 sums: two elements each of rows l / 4 and l / 4 + 8.
 typedef float Sums[4];
 
 PSRT_DEVICE int lane() { return threadIndex() % 32; }
@@ -25,7 +25,7 @@ PSRT_DEVICE uint32_t sharedAddress(const void *pointer) {
   return uint32_t(uint64_t((const __attribute__((address_space(3))) void *)pointer));
 }
 
-/// Four 8 x 8 matrices, whose row l % 8 of matrix l / 8 lies at `offset`(l).
+/// Loads four 8 x 8 matrices. Row l % 8 of matrix l / 8 is at `offset`(l).
 template <typename Offset>
 PSRT_DEVICE void loadMatrices(Fragment &to, const uint16_t *tile, Offset offset) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -57,7 +57,7 @@ PSRT_DEVICE void multiplyAdd(Sums &sums, const Fragment &left, uint32_t right0, 
                    "r"(right1));
 }
 
-/// Copies 16 bytes to shared memory, or zeros, while the thread goes on until finishCopies().
+/// Starts copying 16 bytes, or zeros, to shared memory. The thread continues until finishCopies().
 PSRT_DEVICE void beginCopy(void *to, const void *from, bool isThere) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(sharedAddress(to)),
                "l"((const __attribute__((address_space(1))) void *)from), "r"(isThere ? 16 : 0)
@@ -84,8 +84,9 @@ PSRT_DEVICE void loadTransposedMatrices(Fragment &to, const uint16_t *tile, Offs
                    tile[offset(8 * i + laneColumn() + 1) + laneRow()]);
 }
 
-/// The operands of a warp, which its lanes put together. There are two, so that one meeting for
-/// each matmul is enough: who writes the one again has met all that read it.
+/// The operands of a warp, assembled by its lanes. Each warp alternates between two buffers, so
+/// that one barrier per matmul suffices: before a lane overwrites a buffer, all lanes that read the
+/// buffer have passed the other buffer's barrier.
 struct Operands {
   float left[16][16], right[16][8];
 };
@@ -119,21 +120,21 @@ PSRT_DEVICE void finishCopies() {}
 
 #endif
 
-/// The left operand from 16 x 16 elements whose rows lie `stride` apart.
+/// Loads the left operand from 16 x 16 elements with rows `stride` apart.
 PSRT_DEVICE void loadLeft(Fragment &to, const uint16_t *tile, int stride) {
   loadMatrices(to, tile, [=](int lane) { return lane % 16 * stride + lane / 16 * 8; });
 }
-/// Two right operands, of columns 0 .. 7 and 8 .. 15, whose columns are the tile's rows.
+/// Loads two right operands (columns 0 to 7 and 8 to 15) whose columns are the tile's rows.
 PSRT_DEVICE void loadRightFromRows(Fragment &to, const uint16_t *tile, int stride) {
   loadMatrices(to, tile,
                [=](int lane) { return (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8; });
 }
-/// The same where the operands lie as the tile does.
+/// Loads two right operands that have the tile's layout.
 PSRT_DEVICE void loadRight(Fragment &to, const uint16_t *tile, int stride) {
   loadTransposedMatrices(to, tile, [=](int lane) { return lane % 16 * stride + lane / 16 * 8; });
 }
 
-/// Two sums as a pair of elements, rounded.
+/// Rounds two sums to a pair of elements.
 template <typename T> PSRT_DEVICE uint32_t pairOf(float first, float second) {
 #ifdef __NVPTX__
   if constexpr (__is_same(T, Bf16))
@@ -148,7 +149,7 @@ template <typename T> PSRT_DEVICE uint32_t pairOf(float first, float second) {
 #endif
 }
 
-/// 16 x 16 sums become a left operand.
+/// Converts 16 x 16 sums to a left operand.
 template <typename T>
 PSRT_DEVICE void toLeft(Fragment &to, const Sums &columns0, const Sums &columns8) {
   to[0] = pairOf<T>(columns0[0], columns0[1]);

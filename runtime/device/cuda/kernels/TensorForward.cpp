@@ -1,27 +1,28 @@
-// Attention, forward, of 16-bit floats by tensor cores: AttentionForward.cpp with a warp for each
-// 16 rows, whose scores stay in registers between the two matmuls.
+// Computes attention of 16-bit floats with tensor cores, like AttentionForward.cpp with one warp
+// per 16 rows. Scores stay in registers between the two matmuls.
 #include "runtime/device/cuda/kernels/Attention.h"
 #include "runtime/device/cuda/kernels/TensorTiles.h"
 
 namespace psrt::cuda {
 namespace {
 
-constexpr int kRows = 64, kColumns = 64; ///< of a block, and of a step
+constexpr int kRows = 64, kColumns = 64; ///< rows per block, columns per step
 
-/// Queries stand in v's place until they are in registers.
+/// Queries use v's memory until they are loaded into registers.
 template <int D> struct Memory {
   TensorTile<D, kColumns> k, v;
 };
 
-/// What a lane keeps of its two rows.
+/// A lane's state for its two rows.
 template <int D> struct Rows {
   Sums out[D / 8] = {};
-  float top[2] = {hiddenScore, hiddenScore}, sum[2] = {}; ///< the sum: over the lane's columns
+  float top[2] = {hiddenScore, hiddenScore},
+        sum[2] = {}; ///< row maxima; sums over the lane's columns
   int32_t row[2];
   uint64_t counter[2];
-  Range all; ///< the columns that all rows of the warp see by `causal` and `window`
+  Range all; ///< columns visible to all rows of the warp
 
-  /// A higher maximum: what was summed up is worth less.
+  /// Raises a row's maximum to `to` and rescales the accumulated sums.
   PSRT_DEVICE void raise(int r, float to) {
     float factor = isHidden(top[r]) ? 0 : exponential(top[r] - to);
     top[r] = to;
@@ -34,7 +35,7 @@ template <int D> struct Rows {
   }
 };
 
-/// Matmuls of a step become scores.
+/// Turns q * k of a step into scores.
 template <int D>
 PSRT_DEVICE void score(const AttentionArguments &a, const Head &head, int32_t column,
                        const Rows<D> &rows, Sums (&scores)[kColumns / 8]) {
@@ -55,7 +56,7 @@ PSRT_DEVICE void score(const AttentionArguments &a, const Head &head, int32_t co
   });
 }
 
-/// Scores of a step become weights.
+/// Turns the scores of a step into weights.
 template <int D>
 PSRT_DEVICE void weigh(const AttentionArguments &a, const Dropout &dropout, const Head &head,
                        int32_t column, Rows<D> &rows, Sums (&scores)[kColumns / 8]) {
@@ -121,7 +122,7 @@ PSRT_DEVICE Rows<D> beginRows(const AttentionArguments &a, const Dropout &dropou
 template <typename T, int D> PSRT_DEVICE void forward(const AttentionArguments &a) {
   PSRT_SHARED(Memory<D>, memory);
   int32_t tiles = (a.t + kRows - 1) / kRows;
-  int32_t row = (tiles - 1 - int32_t(blockIndex() % tiles)) * kRows; // the longest begin first
+  int32_t row = (tiles - 1 - int32_t(blockIndex() % tiles)) * kRows; // the longest rows first
   Head head = headOf(a, blockIndex() / tiles);
   auto load = [&](TensorTile<D, kColumns> &to, const void *data, const HeadStrides &strides,
                   int32_t column) {
@@ -147,7 +148,7 @@ template <typename T, int D> PSRT_DEVICE void forward(const AttentionArguments &
     for (int e = 0; e < 4; ++e)
       to[e] = q[k][e];
   };
-  // Values are on their way while scores are computed, the next keys while values are added up.
+  // Values are loaded while scores are computed, and the next keys while values are accumulated.
   for (; at < columns.end; at += kColumns) {
     load(memory.v, a.v, a.vStrides, at);
     Sums scores[kColumns / 8] = {};

@@ -1,4 +1,4 @@
-// Tiles of 16-bit elements in shared memory, and their matmuls by a block's four warps.
+// Defines tiles of 16-bit elements in shared memory, and their matmuls by a block's four warps.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_TENSORTILES_H
 #define PSRT_DEVICE_CUDA_KERNELS_TENSORTILES_H
 
@@ -6,8 +6,9 @@
 
 namespace psrt::cuda {
 
-/// Calls visit(n, sums[n]) for each n, in a loop that is one: what is costly and rare must not be
-/// there 32 times. Registers have no index, so that they move on instead.
+/// Calls visit(n, sums[n]) for each n in a loop that is not unrolled, so that expensive, rare code
+/// is not instantiated up to 32 times. As registers cannot be indexed, the loop rotates the sums
+/// through element 0.
 template <int count, typename Visit>
 PSRT_DEVICE void forEachSums(Sums (&sums)[count], Visit visit) {
 #pragma nounroll
@@ -25,15 +26,15 @@ PSRT_DEVICE void forEachSums(Sums (&sums)[count], Visit visit) {
   }
 }
 
-/// A matrix of 16-bit elements in shared memory, for heads of up to D: rows of an odd number of 16
-/// bytes, so that eight of them lie in different banks.
+/// A matrix of 16-bit elements in shared memory, for heads of up to D elements. Each row has an odd
+/// number of 16-byte units, so that eight consecutive rows lie in different banks.
 template <int D, int rowCount> struct TensorTile {
   static constexpr int rows = rowCount, stride = D + 8;
   alignas(128) uint16_t data[rows * stride];
 
   PSRT_DEVICE const uint16_t *at(int row, int column) const { return data + row * stride + column; }
 
-  /// Begins to load rows of d elements; zeros outside of the `valid` ones and of d.
+  /// Starts loading rows of d elements. Elements outside the `valid` rows or beyond d are zero.
   template <typename T>
   PSRT_DEVICE void load(const T *from, int64_t rowStride, int valid, int d, bool packed) {
     constexpr int units = D / 8;
@@ -53,10 +54,10 @@ template <int D, int rowCount> struct TensorTile {
   }
 };
 
-/// sums[n] += 16 rows of left (D elements each) times `columns` rows of right, transposed.
+/// Adds to sums[n] 16 rows of left (D elements each) times `columns` rows of right, transposed.
 template <typename T, int D, int columns, typename LoadLeft, int rows>
 PSRT_DEVICE void addMatmuls(Sums (&sums)[columns / 8], LoadLeft loadLeftAt,
-                             const TensorTile<D, rows> &right) {
+                            const TensorTile<D, rows> &right) {
 #pragma unroll
   for (int k = 0; k < D / 16; ++k) {
     Fragment left, pair;
@@ -70,7 +71,7 @@ PSRT_DEVICE void addMatmuls(Sums (&sums)[columns / 8], LoadLeft loadLeftAt,
   }
 }
 
-/// sums[n] += 16 rows of weights times the rows of right.
+/// Adds to sums[n] 16 rows of weights times the rows of right.
 template <typename T, int D, int rows>
 PSRT_DEVICE void addWeighted(Sums (&sums)[D / 8], const Sums (&weights)[rows / 8],
                              const TensorTile<D, rows> &right) {
@@ -87,7 +88,7 @@ PSRT_DEVICE void addWeighted(Sums (&sums)[D / 8], const Sums (&weights)[rows / 8
   }
 }
 
-/// Writes a row's sums times `factor` where it begins at `to`; r: the lane's first or second row.
+/// Writes a row's sums, times `factor`, to `to`; `r` selects the lane's first or second row.
 template <typename T, int D>
 PSRT_DEVICE void storeRow(T *to, const Sums (&sums)[D / 8], int r, int d, float factor,
                           bool packed) {

@@ -1,18 +1,19 @@
-// Matrices of bytes, transposed by tiles: read and written along rows, turned in between.
+// Transposes byte matrices in tiles. Global memory is read and written along rows; the
+// transposition happens in shared memory.
 #include "runtime/device/cuda/kernels/Arguments.h"
 #include "runtime/device/cuda/kernels/Kernel.h"
 
 namespace psrt::cuda {
 namespace {
 
-constexpr int kTile = kTransposeTile, kWords = kTile / 4; ///< a thread has 4 x 4 bytes
+constexpr int kTile = kTransposeTile, kWords = kTile / 4; ///< 4 x 4 bytes per thread
 
-/// A word more a row, so that threads that write a column of words do not meet in one bank.
+/// Rows are padded by one word, so that threads that write a column of words use different banks.
 struct Tile {
   uint32_t words[kTile][kWords + 1];
 };
 
-/// Byte `j` of each of the four words.
+/// Returns byte `j` of each of the four words.
 PSRT_DEVICE uint32_t gather(const uint32_t (&words)[4], int j) {
   uint32_t result = 0;
 #pragma unroll

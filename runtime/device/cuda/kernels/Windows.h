@@ -1,5 +1,5 @@
-// Where windows lie over a plane or a volume, from both sides: the taps of a window, and the
-// windows that see an element. Row-major numbers, in ascending order.
+// Enumerates the taps of a window and the windows that contain an element, in planes or volumes.
+// All indices are row-major and visited in ascending order.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_WINDOWS_H
 #define PSRT_DEVICE_CUDA_KERNELS_WINDOWS_H
 
@@ -12,10 +12,10 @@ PSRT_DEVICE int64_t volume(const int32_t (&sizes)[3]) {
   return int64_t(sizes[0]) * sizes[1] * sizes[2];
 }
 
-/// Calls visit(tap, element) for each tap of window `place` that lies in the plane.
+/// Calls visit(tap, element) for each tap of the window at `position` that lies in the plane.
 template <typename Visit>
-PSRT_DEVICE void forEachTap(const WindowArguments &s, int32_t place, Visit visit) {
-  int32_t begin[3], rest = place;
+PSRT_DEVICE void forEachTap(const WindowArguments &s, int32_t position, Visit visit) {
+  int32_t begin[3], rest = position;
 #pragma unroll
   for (int d = 2; d >= 0; --d) {
     begin[d] = rest % s.out[d] * s.strides[d] - s.low[d];
@@ -38,8 +38,8 @@ PSRT_DEVICE void forEachTap(const WindowArguments &s, int32_t place, Visit visit
   }
 }
 
-/// The windows [first, last] of dim d that may see coordinate x, and the tap of one of them: -1
-/// where x lies between its taps.
+/// Windows [first, last] of dim d that may contain coordinate x. tapOf() returns the tap of such a
+/// window at x, or -1 if x lies between its taps.
 struct WindowRange {
   int32_t first, last;
 };
@@ -53,7 +53,7 @@ PSRT_DEVICE int32_t tapOf(const WindowArguments &s, int d, int32_t x, int32_t wi
   return offset % s.dilation[d] == 0 ? offset / s.dilation[d] : -1;
 }
 
-/// Calls visit(place, tap) for each window that has a tap at `element`.
+/// Calls visit(position, tap) for each window that has a tap at `element`.
 template <typename Visit>
 PSRT_DEVICE void forEachWindow(const WindowArguments &s, int32_t element, Visit visit) {
   int32_t x[3], rest = element;

@@ -1,5 +1,5 @@
-// Where NCCL wants each member's part in one piece, parts are packed before and unpacked after by
-// kernels of the runtime.
+// Enqueues collectives as NCCL calls. NCCL requires each member's part to be contiguous. If the
+// parts are not, kernels of the runtime pack them before the call and unpack them after it.
 #include "runtime/device/cuda/nccl/Collectives.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/Accesses.h"
@@ -35,11 +35,11 @@ ncclDataType_t typeOf(Dtype dtype) {
   case Dtype::Bool:
     return ncclUint8;
   case Dtype::I16:
-  case Dtype::F8E4M3: // these are moved, as bytes, and not added up
+  case Dtype::F8E4M3: // 8-bit floats are copied as bytes, but never reduced
   case Dtype::F8E5M2:
     break;
   }
-  PSRT_FAIL(BadInput, "NCCL reduces no %s; give the model's integers another type",
+  PSRT_FAIL(BadInput, "NCCL cannot reduce %s; use another integer dtype in the model",
             dtypeName(dtype));
 }
 
@@ -64,7 +64,8 @@ int64_t product(const std::vector<int64_t> &sizes, size_t from, size_t to) {
                          std::multiplies<>());
 }
 
-/// Part `member` of `count` along a dim of `shape`, as the kernel that slices shards takes it.
+/// Returns the slice of part `member` of `count` along a dim of `shape`, in the form that the slice
+/// kernel takes.
 CollectiveOp sliceOf(const std::vector<int64_t> &shape, int dim, int count, Dtype dtype) {
   CollectiveOp op;
   op.kind = CollectiveOp::ShardSlice;
@@ -76,7 +77,7 @@ CollectiveOp sliceOf(const std::vector<int64_t> &shape, int dim, int count, Dtyp
   return op;
 }
 
-/// One operation on its way into a commStream.
+/// Enqueues one operation into its CommStream.
 class Enqueuer {
 public:
   Enqueuer(const NcclOp &op, const Bound &bound, cuda::CudaRank &device)
@@ -98,7 +99,7 @@ public:
       return allToAll();
     case CollectiveOp::Permute:
       return permute();
-    case CollectiveOp::ShardSlice: // the device's
+    case CollectiveOp::ShardSlice: // run by the device
       return;
     }
   }
@@ -108,7 +109,7 @@ private:
     o.group->getLibrary().check(result, o.group->get(), "to start a collective");
   }
   const Nccl &nccl() const { return o.group->getLibrary(); }
-  /// Calls between begin and end are one operation.
+  /// Starts a group of calls that form one operation; end() closes the group.
   void begin() const { call(nccl().groupStart()); }
   void end() const {
     call(nccl().groupEnd());
@@ -134,7 +135,8 @@ private:
     device.getLibrary().launch(stream, launches, accesses);
   }
 
-  /// Each member's part of `in` along a dim, one after the other.
+  /// Copies each member's part of `in` along a dim to `out`, one after the other. Example: 2x4
+  /// split over dim 1 by two members, [[0 1 2 3] [4 5 6 7]], becomes 0 1 4 5 2 3 6 7.
   void pack(const CollectiveOp &slice, const char *in, char *out, int64_t partBytes) const {
     for (int member = 0; member < o.count; ++member) {
       char *part = out + member * partBytes;
@@ -143,7 +145,8 @@ private:
     }
   }
 
-  /// Parts that stand one after the other, along the dim that `op` says.
+  /// Copies consecutive parts of `in` to `out`, concatenated along the dim given by `op`. This is
+  /// the inverse of pack().
   void unpack(const CollectiveOp &op, const char *in, int64_t partBytes, char *out) const {
     cuda::Pointers parts;
     for (int member = 0; member < o.count; ++member)
@@ -264,7 +267,7 @@ int64_t scratchBytes(const NcclOp &op) {
   }
 }
 
-void checkBuilt(const NcclOp &op) {
+void checkSupported(const NcclOp &op) {
   if (!op.message && op.count > 1 && isReduction(op.op))
     typeOf(op.op.dtype);
 }

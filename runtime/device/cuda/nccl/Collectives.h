@@ -1,4 +1,4 @@
-// The collectives as calls of NCCL.
+// Runs collectives and messages with NCCL.
 #ifndef PSRT_DEVICE_CUDA_NCCL_COLLECTIVES_H
 #define PSRT_DEVICE_CUDA_NCCL_COLLECTIVES_H
 
@@ -6,11 +6,11 @@
 
 namespace psrt::nccl {
 
-/// Bytes in which it works, besides its buffers.
+/// Returns the bytes of scratch that the operation needs in addition to its buffers.
 int64_t scratchBytes(const NcclOp &op);
-/// Fails on what NCCL does not have.
-void checkBuilt(const NcclOp &op);
-/// Enqueues it into its commStream.
+/// Fails if NCCL does not support the operation.
+void checkSupported(const NcclOp &op);
+/// Enqueues the operation into its CommStream.
 void enqueue(const NcclOp &op, const Bound &bound, cuda::CudaRank &device);
 
 } // namespace psrt::nccl

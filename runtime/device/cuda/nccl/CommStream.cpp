@@ -1,4 +1,4 @@
-// Scratch, and how far a commStream has come.
+// Allocates a CommStream's scratch and tracks its progress.
 #include "runtime/device/cuda/nccl/CommStream.h"
 #include "runtime/core/Status.h"
 #include <cstring>
@@ -6,7 +6,7 @@
 
 namespace psrt::nccl {
 
-/// Operations whose ends are told apart; later ones begin again at 0.
+/// Number of distinguishable operations; higher numbers wrap around.
 static constexpr int64_t kPositions = 1 << 16;
 
 CommStream::CommStream(std::string name, const cuda::GpuRef &given, cuda::StreamRef own)
@@ -18,7 +18,7 @@ CommStream::CommStream(std::string name, const cuda::GpuRef &given, cuda::Stream
 
 void CommStream::reserve() {
   if (scratchBytes > 0 && (scratches.empty() || int64_t(scratches.back().size()) < scratchBytes))
-    scratches.emplace_back(gpu, size_t(scratchBytes), "collectives to work in");
+    scratches.emplace_back(gpu, size_t(scratchBytes), "the scratch of collectives");
   if (numbers || texts.empty())
     return;
   std::vector<int32_t> values(kPositions);
@@ -37,11 +37,11 @@ int64_t CommStream::add(std::string text) {
   return int64_t(texts.size()) - 1;
 }
 
-void CommStream::notePosition(int64_t number) {
+void CommStream::recordPosition(int64_t number) {
   auto offset = cuda::CUdeviceptr(number % kPositions * int64_t(sizeof(int32_t)));
   gpu->check(gpu->getDriver().memcpyDtoHAsync(position.get(), numbers->get() + offset,
                                               sizeof(int32_t), stream->get()),
-             "to note a position");
+             "to record a position");
 }
 
 static int64_t read(const cuda::PinnedMemory &position) {
@@ -55,13 +55,13 @@ bool CommStream::hasMoved() {
 
 std::string CommStream::describe() const {
   int64_t ended = read(position);
-  std::string text = name.empty() ? "its own stream" : "queue " + name;
+  std::string text = name.empty() ? "the rank's stream" : "queue " + name;
   if (ended == 0)
-    return format("in %s none of %zu operations has ended; the first is %s", text.c_str(),
+    return format("in %s, none of %zu operations has completed; the first is %s", text.c_str(),
                   texts.size(), texts.front().c_str());
   const std::string &last = texts[size_t(ended - 1) % texts.size()];
   const std::string &next = texts[size_t(ended) % texts.size()];
-  return format("in %s operation %lld of %zu has ended last (%s), behind it is %s", text.c_str(),
+  return format("in %s, operation %lld of %zu completed last (%s); the next is %s", text.c_str(),
                 (long long)ended, texts.size(), last.c_str(), next.c_str());
 }
 

@@ -1,5 +1,5 @@
-// What one rank communicates in one order: on its own stream among its instructions, or on that of
-// a queue beside them.
+// Defines the stream of operations that one rank communicates in order: the rank's own stream, or
+// the separate stream of a queue.
 #ifndef PSRT_DEVICE_CUDA_NCCL_COMMSTREAM_H
 #define PSRT_DEVICE_CUDA_NCCL_COMMSTREAM_H
 
@@ -8,28 +8,29 @@
 
 namespace psrt::nccl {
 
-/// Knows which of its operations the GPU has finished: a number of the host's memory that a copy
-/// after each of them sets, also where it was recorded.
+/// Tracks which of its operations the GPU has completed. After each operation, a copy writes the
+/// operation's number to host memory. The copy is also part of recorded CUDA graphs.
 class CommStream {
 public:
-  /// `own`: the rank's stream, or null for one of its own.
+  /// `own` is the rank's stream; if it is null, a new stream is created.
   CommStream(std::string name, const cuda::GpuRef &gpu, cuda::StreamRef own);
   const std::string &getName() const { return name; }
   const cuda::Stream &getStream() const { return *stream; }
-  bool isBeside() const { return isOwn; }
+  bool isSeparate() const { return isOwn; }
 
-  /// Memory for one operation at a time; asked for before `reserve`.
+  /// Requests scratch for one operation at a time; must be called before reserve().
   void needScratch(int64_t bytes) { scratchBytes = std::max(scratchBytes, bytes); }
   void reserve();
   cuda::CUdeviceptr getScratch() const { return scratches.back().get(); }
 
-  /// The number of the next operation; `text` says what it is.
+  /// Returns the number of the next operation; `text` describes the operation.
   int64_t add(std::string text);
-  /// Enqueues that the operation of that number is over.
-  void notePosition(int64_t number);
-  /// Whether it has gone on since this was asked last.
+  /// Enqueues a record that the operation of this number has completed.
+  void recordPosition(int64_t number);
+  /// Returns true if operations have completed since the last call.
   bool hasMoved();
-  /// "2 of 7 of queue dp; the last that ended is ..."
+  /// Returns the progress as text, e.g. "in queue dp, operation 2 of 7 completed last (...); the
+  /// next is ...".
   std::string describe() const;
 
 private:
@@ -38,10 +39,10 @@ private:
   cuda::StreamRef stream;
   bool isOwn;
   int64_t scratchBytes = 0;
-  std::deque<cuda::DeviceMemory> scratches; ///< the last one is the largest; recordings use others
+  std::deque<cuda::DeviceMemory> scratches; ///< in increasing size; recordings use the older ones
   std::vector<std::string> texts;
-  std::unique_ptr<cuda::DeviceMemory> numbers; ///< 0, 1, 2...
-  cuda::PinnedMemory position;                 ///< a number more than the last operation's
+  std::unique_ptr<cuda::DeviceMemory> numbers; ///< the numbers 1, 2, 3, ...
+  cuda::PinnedMemory position;                 ///< number of the last completed operation, plus 1
   int64_t seen = 0;
 };
 

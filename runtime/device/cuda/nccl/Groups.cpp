@@ -1,4 +1,4 @@
-// Finding groups, and splitting the communicator of all ranks.
+// Finds groups and splits the communicator of all ranks.
 #include "runtime/device/cuda/nccl/Groups.h"
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/core/Status.h"
@@ -11,7 +11,8 @@ namespace psrt::nccl {
 
 //===--- groups -----------------------------------------------------------===//
 
-/// Of what is started: also where the program has one queue, without a name.
+/// Returns the name of a queue of asynchronous operations. A program's only queue has no name and
+/// becomes "all".
 static std::string nameOf(const std::string &queue) { return queue.empty() ? "all" : queue; }
 
 GroupKey GroupKey::of(const CollectiveOp &op) {
@@ -73,29 +74,30 @@ Groups findGroups(const Program &program) {
 
 //===--- communicators ----------------------------------------------------===//
 
-/// Graphs in which it was captured are gone by now: NCCL waits for these.
+/// Finalizes the communicator. NCCL waits for captured CUDA graphs that use the communicator, but
+/// these are destroyed before.
 Communicator::~Communicator() {
   if (!comm || isAborted)
     return;
   if (registration)
     library->commDeregister(comm, registration);
-  const char *what = "to end a communicator";
+  const char *call = "to finalize a communicator";
   try {
-    library->check(library->commFinalize(comm), comm, what);
-    settle(what);
+    library->check(library->commFinalize(comm), comm, call);
+    settle(call);
     library->commDestroy(comm);
   } catch (const Error &error) {
-    std::fprintf(stderr, "note: a communicator was not ended well: %s\n", error.what());
+    std::fprintf(stderr, "note: cannot finalize a communicator: %s\n", error.what());
     library->commAbort(comm);
   }
 }
 
-void Communicator::announce(void *memory, size_t bytes) {
+void Communicator::registerMemory(void *memory, size_t bytes) {
   if (!library->commRegister || !library->commDeregister)
     return;
-  const char *what = "to register the memory of a rank";
-  library->check(library->commRegister(comm, memory, bytes, &registration), comm, what);
-  settle(what);
+  const char *call = "to register a rank's memory";
+  library->check(library->commRegister(comm, memory, bytes, &registration), comm, call);
+  settle(call);
 }
 
 void Communicator::settle(const char *call) const {
@@ -108,9 +110,9 @@ void Communicator::settle(const char *call) const {
     std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
     if (waited.count() > silenceAllowed())
       PSRT_FAIL(Failed,
-                "NCCL needs more than %.0f s %s (%s): a rank has not come; PSRT_TIMEOUT sets the "
-                "time",
-                silenceAllowed(), call, what.c_str());
+                "NCCL needs more than %.0f s %s (%s): a rank did not arrive; PSRT_TIMEOUT sets the "
+                "limit",
+                silenceAllowed(), call, name.c_str());
     if (turn > 100)
       std::this_thread::sleep_for(std::chrono::microseconds(turn > 1000 ? 1000 : 50));
   }
@@ -119,8 +121,8 @@ void Communicator::settle(const char *call) const {
 
 void Communicator::checkHealth() const {
   ncclResult_t state = ncclSuccess;
-  library->check(library->commGetAsyncError(comm, &state), comm, "to say how it is");
-  library->check(state, comm, what.c_str());
+  library->check(library->commGetAsyncError(comm, &state), comm, "to query a communicator's state");
+  library->check(state, comm, name.c_str());
 }
 
 void Communicator::abort() {
@@ -137,18 +139,18 @@ Communicators::Communicators(NcclRef given, const cuda::GpuRef &gpu, const ncclU
   ncclConfig_t config;
   config.blocking = 0;
   ncclComm_t comm = nullptr;
-  const char *what = "to bring all ranks together";
+  const char *call = "to connect all ranks";
   library->check(library->commInitRankConfig(&comm, int(mesh.size()), id, rank, &config), comm,
-                 what);
+                 call);
   world = std::make_unique<Communicator>(library, comm, "of all ranks");
-  world->settle(what);
+  world->settle(call);
   for (const GroupKey &key : wanted.keys) {
     std::vector<int> members = key.members(mesh, rank);
     int color = members.empty() ? kSplitNoColor : *std::min_element(members.begin(), members.end());
-    int place = int(std::find(members.begin(), members.end(), rank) - members.begin());
+    int index = int(std::find(members.begin(), members.end(), rank) - members.begin());
     std::string name = key.text(mesh);
     ncclComm_t made = nullptr;
-    library->check(library->commSplit(world->get(), color, place, &made, &config), world->get(),
+    library->check(library->commSplit(world->get(), color, index, &made, &config), world->get(),
                    "to split a communicator");
     world->settle("to split a communicator");
     if (members.empty())
@@ -162,13 +164,13 @@ Communicators::Communicators(NcclRef given, const cuda::GpuRef &gpu, const ncclU
 const Communicator &Communicators::find(const GroupKey &key) const {
   auto it = groups.find(key);
   if (it == groups.end())
-    PSRT_FAIL(BadInput, "the program communicates in a group that it does not name");
+    PSRT_FAIL(BadInput, "the program communicates in an unknown group");
   return *it->second;
 }
 
-void Communicators::announce(void *memory, size_t bytes) {
+void Communicators::registerMemory(void *memory, size_t bytes) {
   for (auto &[key, group] : groups)
-    group->announce(memory, bytes);
+    group->registerMemory(memory, bytes);
 }
 
 void Communicators::checkHealth() const {

@@ -1,4 +1,4 @@
-// Which ranks communicate with each other in a program, and a communicator for each such group.
+// Finds the groups of ranks that communicate in a program and creates a communicator for each.
 #ifndef PSRT_DEVICE_CUDA_NCCL_GROUPS_H
 #define PSRT_DEVICE_CUDA_NCCL_GROUPS_H
 
@@ -10,70 +10,73 @@
 
 namespace psrt::nccl {
 
-/// Ranks that differ along these axes, or are at these pipeline coordinates; what is started in a
-/// queue has communicators of its own, so that queues do not wait for one another.
+/// Identifies a group: ranks that differ along mesh axes, or ranks at these pipeline coordinates.
+/// Each queue of asynchronous operations has its own communicators, so that queues do not wait for
+/// each other.
 struct GroupKey {
-  std::string queue; ///< empty: what is not started, but done among the instructions
+  std::string queue; ///< empty for synchronous operations
   bool overPipeline = false;
+  /// Mesh axes, or pipeline coordinates if `overPipeline` is set.
   std::vector<int64_t> along;
   auto operator<=>(const GroupKey &) const = default;
 
   static GroupKey of(const CollectiveOp &op);
   static GroupKey of(const MessageOp &op, int64_t stage);
-  /// The ranks of `rank`'s group, in the order in which sums add them up; empty where it is in
-  /// none.
+  /// Returns the ranks of `rank`'s group in the order in which reductions add them, or an empty
+  /// vector if the rank is in no group.
   std::vector<int> members(const Mesh &mesh, int rank) const;
-  /// "over dp,tp", "among pipeline coordinates 0,1"; with its queue where it has one.
+  /// Returns the group as text, e.g. "over dp,tp" or "among pipeline coordinates 0,1, queue all".
   std::string text(const Mesh &mesh) const;
 };
 
-/// Groups of a mesh.
+/// All groups of a mesh.
 struct Groups {
   Mesh mesh;
   std::set<GroupKey> keys;
 };
 
-/// All groups of more than one rank in which a program communicates: the same for every rank.
+/// Returns all groups of more than one rank that a program communicates in. The result is the same
+/// on every rank.
 Groups findGroups(const Program &program);
 
-/// One rank's end of a group.
+/// One rank's NCCL communicator of a group.
 class Communicator {
 public:
-  Communicator(NcclRef library, ncclComm_t comm, std::string what)
-      : library(std::move(library)), comm(comm), what(std::move(what)) {}
+  Communicator(NcclRef library, ncclComm_t comm, std::string name)
+      : library(std::move(library)), comm(comm), name(std::move(name)) {}
   ~Communicator();
   Communicator(const Communicator &) = delete;
   Communicator &operator=(const Communicator &) = delete;
   ncclComm_t get() const { return comm; }
   const Nccl &getLibrary() const { return *library; }
-  /// Returns when what was called last is no longer under way on the host; fails when that takes
-  /// too long, or when another rank is gone.
+  /// Waits until the host part of the last NCCL call is done. Fails if this takes too long or
+  /// another rank is lost.
   void settle(const char *call) const;
-  /// Tells NCCL of memory that will be communicated, which may then be faster; versions before 2.19
-  /// do without.
-  void announce(void *memory, size_t bytes);
-  /// Fails when NCCL has noticed an error since.
+  /// Registers memory with NCCL, which may speed up communication from it. Does nothing with NCCL
+  /// before 2.19.
+  void registerMemory(void *memory, size_t bytes);
+  /// Fails if NCCL has reported an error since.
   void checkHealth() const;
-  /// Ends what is under way on the GPU; any thread may call it.
+  /// Aborts running operations; any thread may call it.
   void abort();
 
 private:
   NcclRef library;
   ncclComm_t comm;
-  std::string what;
+  std::string name;
   void *registration = nullptr;
   bool isAborted = false;
 };
 
-/// One rank's communicators.
+/// All communicators of one rank.
 class Communicators {
 public:
-  /// All ranks call it, with the same id and groups.
+  /// Creates the communicators. All ranks must call the constructor with the same id and groups.
   Communicators(NcclRef library, const cuda::GpuRef &gpu, const ncclUniqueId &id,
                 const Groups &groups, int rank);
   const Communicator &find(const GroupKey &key) const;
-  /// Of memory that lasts longer than they do.
-  void announce(void *memory, size_t bytes);
+  /// Registers memory that outlives the communicators.
+  void registerMemory(void *memory, size_t bytes);
   void checkHealth() const;
   void abort();
 

@@ -1,4 +1,4 @@
-// Loading NCCL.
+// Loads NCCL and its functions.
 #include "runtime/device/cuda/nccl/Nccl.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/Driver.h"
@@ -9,7 +9,7 @@ namespace psrt::nccl {
 
 using cuda::refuse;
 
-static constexpr int kOldestVersion = 21800; ///< the first one that splits communicators
+static constexpr int kOldestVersion = 21800; ///< first version with ncclCommSplit
 
 std::string versionText(int version) {
   return format("%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
@@ -35,7 +35,7 @@ NcclRef loadNccl() {
   void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *reason = dlerror();
-    refuse("ranks on several GPUs communicate by NCCL, which cannot be loaded (%s): put "
+    refuse("cannot load NCCL, which ranks on several GPUs need to communicate (%s): put "
            "libnccl.so.2 where the loader looks (LD_LIBRARY_PATH; it comes with PyTorch, in "
            "site-packages/nvidia/nccl/lib), or set PSRT_NCCL to its path",
            reason ? reason : name.c_str());
@@ -49,11 +49,11 @@ NcclRef loadNccl() {
   if (result->getVersion)
     result->getVersion(&result->version);
   if (result->version < kOldestVersion)
-    refuse("%s is NCCL %s, the program needs %s or later", name.c_str(),
+    refuse("%s is NCCL %s, but the program needs %s or later", name.c_str(),
            versionText(result->version).c_str(), versionText(kOldestVersion).c_str());
 #define PSRT_CHECK(field, symbol, type, arguments)                                                 \
   if (!result->field)                                                                              \
-    refuse("%s (NCCL %s) has no %s", name.c_str(), versionText(result->version).c_str(), #symbol);
+    refuse("%s (NCCL %s) lacks %s", name.c_str(), versionText(result->version).c_str(), #symbol);
   PSRT_NCCL_FUNCTIONS(PSRT_CHECK)
 #undef PSRT_CHECK
   return result;

@@ -1,4 +1,4 @@
-// NCCL, loaded when ranks are on several GPUs: $PSRT_NCCL, or libnccl.so.2.
+// Loads NCCL from $PSRT_NCCL or libnccl.so.2 if ranks use several GPUs.
 #ifndef PSRT_DEVICE_CUDA_NCCL_NCCL_H
 #define PSRT_DEVICE_CUDA_NCCL_NCCL_H
 
@@ -13,20 +13,21 @@ struct Nccl {
   PSRT_NCCL_FUNCTIONS(PSRT_FIELD)
   PSRT_NCCL_OPTIONAL_FUNCTIONS(PSRT_FIELD)
 #undef PSRT_FIELD
-  int version = 0; ///< 21805 for 2.18.5
+  int version = 0; ///< e.g. 21805 for 2.18.5
 
-  /// Fails with NCCL's own words unless a call went well, or is under way; `what` it did: "to start
-  /// a collective".
+  /// Fails with NCCL's error text unless the call succeeded or is still in progress. `what`
+  /// completes "NCCL failed ...", e.g. "to start a collective".
   void check(ncclResult_t result, ncclComm_t comm, const char *what) const;
 };
 
 using NcclRef = std::shared_ptr<const Nccl>;
 
-/// Fails, and says what to do, where there is none or an old one. It stays loaded for good.
+/// Loads NCCL, which is never unloaded. Fails if there is no NCCL or a version that is too old; the
+/// error says what to do.
 NcclRef loadNccl();
-/// Whether it can be loaded.
+/// Returns true if NCCL can be loaded.
 bool hasNccl();
-/// "2.18.5"
+/// Returns the version as text, e.g. "2.18.5".
 std::string versionText(int version);
 
 } // namespace psrt::nccl

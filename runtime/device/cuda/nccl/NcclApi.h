@@ -1,5 +1,6 @@
-// What of NCCL is used, declared here: no header of it is needed to build, and nothing of it is
-// linked. As of 2.18; later versions take this configuration too.
+// Declares the part of NCCL that the runtime uses, as of version 2.18; later versions are
+// compatible. With its own declarations, the runtime builds without NCCL's header and links no
+// library.
 #ifndef PSRT_DEVICE_CUDA_NCCL_NCCLAPI_H
 #define PSRT_DEVICE_CUDA_NCCL_NCCLAPI_H
 
@@ -84,7 +85,7 @@ struct ncclConfig_t {
   X(groupStart, ncclGroupStart, ncclResult_t, ())                                                  \
   X(groupEnd, ncclGroupEnd, ncclResult_t, ())
 
-/// The same, of 2.19 and later: null where the library has none.
+/// Functions of NCCL 2.19 and later; null if the library lacks them.
 #define PSRT_NCCL_OPTIONAL_FUNCTIONS(X)                                                            \
   X(commRegister, ncclCommRegister, ncclResult_t,                                                  \
     (const ncclComm_t comm, void *buffer, size_t bytes, void **handle))                            \

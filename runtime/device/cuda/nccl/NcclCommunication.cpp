@@ -1,4 +1,4 @@
-// Ranks, their commStreams, and the order between what is communicated and the instructions.
+// Implements ranks and their CommStreams, and orders communication and instructions.
 #include "runtime/device/cuda/nccl/NcclCommunication.h"
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/comm/local/Collectives.h"
@@ -20,23 +20,23 @@ NcclRank::NcclRank(NcclCommunication &all, std::unique_ptr<Communicators> given,
     : all(all), communicators(std::move(given)), host(std::move(host)), mesh(mesh), rank(rank),
       device(device), pulse("", device.getStream()->getGpu(), device.getStream()) {
   pulse.add("an instruction");
-  device.setPulse([this] { pulse.notePosition(++pulses); });
+  device.setPulse([this] { pulse.recordPosition(++pulses); });
   if (device.getArenaBytes() > 0)
-    communicators->announce(device.getArena(), device.getArenaBytes());
+    communicators->registerMemory(device.getArena(), device.getArenaBytes());
   device.getGpu().setWatch([this] { watch(); });
 }
 
 NcclRank::~NcclRank() {
   device.getGpu().setWatch(nullptr);
   device.setPulse(nullptr);
-  device.getGpu().tryToEnter(); // communicators end next
+  device.getGpu().tryToEnter(); // the communicators are destroyed next
 }
 
 CommStream &NcclRank::getCommStream(const std::string &queue) {
   std::unique_ptr<CommStream> &commStream = commStreams[queue];
   if (!commStream)
     commStream = std::make_unique<CommStream>(queue, device.getStream()->getGpu(),
-                                  queue.empty() ? device.getStream() : nullptr);
+                                              queue.empty() ? device.getStream() : nullptr);
   return *commStream;
 }
 
@@ -84,12 +84,14 @@ void NcclRank::bindCollective(Bound &bound, const CollectiveOp &collective) {
   op.bytes = collective.bytes(mesh);
   if (collective.kind == CollectiveOp::Permute)
     op.source = permuteSource(collective, op.index, op.count);
-  checkBuilt(op);
+  checkSupported(op);
   bool isStarted = op.count > 1 && collective.token >= 0;
   bindOp(bound, std::move(op), isStarted ? collective.token : -1, isStarted ? key.queue : "",
          key.text(mesh));
 }
 
+/// Returns the operation as text for messages, e.g. "all_reduce of 64 bytes over dp at
+/// model.py:12".
 static std::string describe(const Bound &bound, const NcclOp &op, const std::string &where) {
   std::string text = op.message ? (op.message->receives ? "a receive" : "a send") : op.op.name();
   text += format(" of %lld bytes %s", (long long)op.bytes, where.c_str());
@@ -121,7 +123,8 @@ void NcclRank::reserve() {
     commStream->reserve();
 }
 
-/// Beside the instructions: after those before it, and over for those after the wait.
+/// Enqueues the operation. Asynchronous operations run after the preceding instructions and before
+/// those that follow the wait.
 void NcclRank::run(const Bound &bound, NcclOp &op) {
   const cuda::Stream &own = *device.getStream(), &stream = op.commStream->getStream();
   if (op.done) {
@@ -135,7 +138,7 @@ void NcclRank::run(const Bound &bound, NcclOp &op) {
   if (isTimed)
     spans.back().end.record(stream);
   if (op.position >= 0)
-    op.commStream->notePosition(op.position);
+    op.commStream->recordPosition(op.position);
   if (!op.done)
     return;
   op.done->record(stream);
@@ -172,7 +175,8 @@ void NcclRank::barrier() { host->barrier(); }
 
 void NcclRank::abort() { communicators->abort(); }
 
-/// Called while the host waits for the GPU, which would wait for ever where another rank is lost.
+/// Called while the host waits for the GPU. Without this check, the wait would never end if another
+/// rank is lost.
 void NcclRank::watch() {
   try {
     checkProgress();
@@ -197,9 +201,9 @@ void NcclRank::checkProgress() {
   for (auto &[queue, commStream] : commStreams)
     where += (where.empty() ? "" : "; ") + commStream->describe();
   PSRT_FAIL(Failed,
-            "nothing of rank %d has ended for %.0f s (PSRT_TIMEOUT): another rank is lost "
+            "rank %d has made no progress for %.0f s (PSRT_TIMEOUT): another rank is lost "
             "or hangs; %s",
-            rank, silenceAllowed(), where.empty() ? "none was begun" : where.c_str());
+            rank, silenceAllowed(), where.empty() ? "no operation was started" : where.c_str());
 }
 
 //===--- all ranks --------------------------------------------------------===//
@@ -209,25 +213,25 @@ NcclCommunication::NcclCommunication(Groups groups, std::unique_ptr<Communicatio
     : library(loadNccl()), groups(std::move(groups)), host(std::move(host)),
       areProcesses(areProcesses), table(std::move(table)) {}
 
-NcclCommunication::Greeting NcclCommunication::greet() {
+NcclCommunication::JobInfo NcclCommunication::getJobInfo() {
   std::lock_guard<std::mutex> lock(mutex);
-  if (greeting)
-    return *greeting;
-  Greeting made{{}, library->version};
-  library->check(library->getUniqueId(&made.id), nullptr, "to name a job");
+  if (jobInfo)
+    return *jobInfo;
+  JobInfo made{{}, library->version};
+  library->check(library->getUniqueId(&made.id), nullptr, "to create a job's id");
   if (areProcesses)
-    host->share(&made, sizeof(made), "bringing NCCL's ranks together");
+    host->share(&made, sizeof(made), "sharing NCCL's id");
   if (made.version != library->version)
-    cuda::refuse("rank 0 has NCCL %s, this rank %s; all need the same",
+    cuda::refuse("rank 0 has NCCL %s, but this rank has %s; install the same version on all hosts",
                  versionText(made.version).c_str(), versionText(library->version).c_str());
-  greeting = std::make_unique<Greeting>(made);
+  jobInfo = std::make_unique<JobInfo>(made);
   return made;
 }
 
 std::unique_ptr<RankComm> NcclCommunication::makeRank(int rank) {
   cuda::CudaRank &device = table->get(rank);
   auto communicators = std::make_unique<Communicators>(library, device.getStream()->getGpu(),
-                                                       greet().id, groups, rank);
+                                                       getJobInfo().id, groups, rank);
   auto made = std::make_unique<NcclRank>(*this, std::move(communicators), host->makeRank(rank),
                                          groups.mesh, rank, device);
   std::lock_guard<std::mutex> lock(mutex);

@@ -1,31 +1,33 @@
-// Communication among CUDA ranks that have a GPU each, in one process or in many: NCCL moves the
-// data, the host's communication (threads, MPI or TCP) brings the ranks together.
+// Implements communication between CUDA ranks with one GPU each, in one or many processes. NCCL
+// moves the data. The host's communication (threads, MPI or TCP) connects the ranks.
 #ifndef PSRT_DEVICE_CUDA_NCCL_NCCLCOMMUNICATION_H
 #define PSRT_DEVICE_CUDA_NCCL_NCCLCOMMUNICATION_H
 
 #include "runtime/device/cuda/CudaCommunication.h"
-#include "runtime/device/cuda/nccl/Groups.h"
 #include "runtime/device/cuda/nccl/CommStream.h"
+#include "runtime/device/cuda/nccl/Groups.h"
 #include <mutex>
 
 namespace psrt::nccl {
 
-/// What one rank's instruction does in its group.
+/// One rank's instruction as an operation in its group.
 struct NcclOp {
-  CollectiveOp op; ///< of a collective
+  CollectiveOp op; ///< set for collectives
+  /// Set for messages, else null.
   const MessageOp *message = nullptr;
-  const Communicator *group = nullptr; ///< null where the rank is alone in it
+  const Communicator *group = nullptr; ///< null if the rank is the only member
   CommStream *commStream = nullptr;
-  int index = 0, count = 1;                 ///< this rank's place in the group, and its size
-  int peer = 0;                             ///< of a message: its place in the group
-  int source = 0;                           ///< of a permute: who sends to this rank
-  int64_t bytes = 0;                        ///< of the operand, or the message
-  int64_t position = 0;                     ///< which of the commStream's it is
-  std::unique_ptr<cuda::Event> ready, done; ///< where it is started beside the instructions
+  int index = 0, count = 1;                 ///< this rank's index in the group; the group's size
+  int peer = 0;                             ///< message: index of the peer in the group
+  int source = 0;                           ///< permute: index of the rank that sends to this rank
+  int64_t bytes = 0;                        ///< bytes of the operand or message
+  int64_t position = 0;                     ///< the operation's number in the CommStream
+  std::unique_ptr<cuda::Event> ready, done; ///< set for asynchronous operations
 };
 
 class NcclCommunication;
 
+/// One rank's communication: its communicators, CommStreams and progress.
 class NcclRank : public RankComm {
 public:
   NcclRank(NcclCommunication &all, std::unique_ptr<Communicators> communicators,
@@ -58,13 +60,14 @@ private:
   Mesh mesh;
   int rank;
   cuda::CudaRank &device;
-  std::map<std::string, std::unique_ptr<CommStream>> commStreams; ///< by queue; "": the rank's own stream
-  CommStream pulse;         ///< how far the rank's own stream has come, computing or not
-  int64_t pulses = 0; ///< enqueued so far
+  std::map<std::string, std::unique_ptr<CommStream>>
+      commStreams;    ///< by queue; "" for the rank's own stream
+  CommStream pulse;   ///< progress of the rank's own stream, including computation
+  int64_t pulses = 0; ///< number of pulses enqueued so far
   std::deque<NcclOp> ops;
   std::map<int64_t, std::vector<NcclOp *>>
-      started; ///< by token, what was started and not waited for
-  /// What was started since times were taken.
+      started; ///< operations started but not yet waited for, by token
+  /// Timed events around an asynchronous operation since the last takeTimes().
   struct Span {
     Span(const Bound *bound, const cuda::GpuRef &gpu)
         : bound(bound), begin(gpu, /*timed=*/true), end(gpu, /*timed=*/true) {}
@@ -73,17 +76,19 @@ private:
   };
   std::deque<Span> spans;
   bool isTraced = false;
-  double progressAt = 0; ///< when the GPU was seen to go on
+  double progressAt = 0; ///< time of the last observed progress, in seconds
 };
 
+/// Communication of all ranks of this process.
 class NcclCommunication : public Communication {
 public:
-  /// `host`: of the same ranks; `areProcesses`: each is in a process of its own.
+  /// `host` is the communication of the same ranks. `areProcesses` is true if each rank is a
+  /// process.
   NcclCommunication(Groups groups, std::unique_ptr<Communication> host, bool areProcesses,
                     std::shared_ptr<cuda::RankTable> table);
   std::unique_ptr<RankComm> makeRank(int rank) override;
   void abort() override;
-  /// Of the ranks of this process: nothing of them stays under way on a GPU.
+  /// Aborts the communicators of this process's ranks, so that no operation keeps running on a GPU.
   void abortRanks();
   void reset() override { host->reset(); }
   int countWaiting() const override { return host->countWaiting(); }
@@ -96,20 +101,20 @@ public:
   }
 
 private:
-  /// What rank 0 tells all others.
-  struct Greeting {
+  /// Data that rank 0 sends to all ranks.
+  struct JobInfo {
     ncclUniqueId id;
     int version;
   };
-  Greeting greet();
+  JobInfo getJobInfo();
 
   NcclRef library;
   Groups groups;
   std::unique_ptr<Communication> host;
   bool areProcesses;
   std::shared_ptr<cuda::RankTable> table;
-  std::mutex mutex; ///< of what follows
-  std::unique_ptr<Greeting> greeting;
+  std::mutex mutex; ///< guards the members below
+  std::unique_ptr<JobInfo> jobInfo;
   std::vector<NcclRank *> ranks;
 };
 
