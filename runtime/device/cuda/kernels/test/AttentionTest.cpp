@@ -1,4 +1,4 @@
-// Attention by the replay image against plain loops in f64, and against the cpu device.
+// Compares the replay image's attention with plain f64 loops and with the CPU device.
 #include "runtime/conformance/AttentionProblem.h"
 #include "runtime/device/cuda/kernels/test/KernelTest.h"
 
@@ -7,7 +7,7 @@ using namespace psrt::cuda;
 
 namespace {
 
-/// Runs an op as the fixture of the cpu does.
+/// Runs an op with the interface of the CPU fixture.
 void runKernels(const AttentionOp &op, const std::vector<TestBuffer> &given) {
   std::vector<void *> buffers;
   for (const TestBuffer &buffer : given)
@@ -45,7 +45,7 @@ TEST_P(KernelAttention, EqualsPlainLoops) {
   EXPECT_LT(worst(problem.dv, problem.wantDv), 5e-5);
 }
 
-TEST_P(KernelAttention, OfNarrowFloatsIsOffByItsRoundings) {
+TEST_P(KernelAttention, NarrowFloatsDifferByRoundingErrors) {
   for (Dtype dtype : {Dtype::BF16, Dtype::F16})
     for (Dtype maskDtype : {dtype, Dtype::F32}) {
       Problem problem(GetParam(), dtype);
@@ -66,8 +66,9 @@ TEST_P(KernelAttention, OfNarrowFloatsIsOffByItsRoundings) {
 INSTANTIATE_TEST_SUITE_P(Forms, KernelAttention, testing::ValuesIn(makeForms()),
                          [](const auto &info) { return info.param.name; });
 
-/// Sums over rows and over the heads of a group are of f32 (runtime/conformance/AttentionTest.cpp).
-TEST(KernelAttentionSums, OfNarrowFloatsAreRoundedOnce) {
+/// Sums over rows and over the heads of a group accumulate in f32
+/// (runtime/conformance/AttentionTest.cpp).
+TEST(KernelAttentionSums, NarrowFloatsAreRoundedOnce) {
   for (Dtype dtype : {Dtype::BF16, Dtype::F16}) {
     Problem problem({"", 1, 6, 2, 300, 64, 8, false, 0, false, false, false, 0}, dtype);
     problem.op.scale = 0;
@@ -80,9 +81,9 @@ TEST(KernelAttentionSums, OfNarrowFloatsAreRoundedOnce) {
   }
 }
 
-/// Random numbers by factors of a sharded tensor: of runs, and with sharded keys, where the
-/// counters of a row's columns lie apart.
-TEST(KernelAttentionDropout, HasTheNumbersOfTheCpu) {
+/// Draws random numbers by the factors of a sharded tensor: with consecutive counters, and with
+/// sharded keys, whose counters are not consecutive along a row.
+TEST(KernelAttentionDropout, DrawsTheNumbersOfTheCpu) {
   for (bool runs : {true, false}) {
     AttentionCase c{"", 2, 2, 1, 40, 36, 8, true, 0, false, false, false, 0.4f};
     Problem found(c), want(c);

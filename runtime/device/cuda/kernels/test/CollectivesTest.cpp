@@ -1,4 +1,4 @@
-// Sums over members and copies of parts against those of comm local.
+// Compares reductions over members and copies of parts with those of comm/local.
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/device/cuda/kernels/test/KernelTest.h"
 
@@ -10,7 +10,7 @@ namespace {
 const Dtype everyDtype[] = {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16, Dtype::I64,
                             Dtype::I32, Dtype::I16, Dtype::I8,  Dtype::U8,   Dtype::Bool};
 
-/// A tensor of any dtype: numbers where it has them, else arbitrary bytes.
+/// Returns a tensor of any dtype: random numbers for floats, else arbitrary bytes.
 Bytes makeTensor(int64_t count, Dtype dtype, int seed) {
   if (isFloat(dtype))
     return encode(randomValues(count, seed), dtype);
@@ -40,7 +40,7 @@ constexpr CollectiveOp::Reduction kReductions[] = {CollectiveOp::Sum, Collective
 
 } // namespace
 
-TEST(Reduce, HasTheBitsOfCommLocal) {
+TEST(Reduce, MatchesCommLocalBitForBit) {
   for (Dtype dtype : everyDtype)
     for (CollectiveOp::Reduction reduction : kReductions)
       for (int members : {1, 2, 5})
@@ -59,7 +59,7 @@ TEST(Reduce, HasTheBitsOfCommLocal) {
         }
 }
 
-TEST(Reduce, OfManyMembersReadsItsPointersFromMemory) {
+TEST(Reduce, ReadsPointersFromMemoryForManyMembers) {
   int members = 70;
   std::vector<Bytes> ins = makeMembers(members, 100, Dtype::BF16);
   std::vector<Bytes> outs(1, Bytes(200)), want = outs;
@@ -113,7 +113,7 @@ TEST(ReduceScatter, GivesEachMemberItsPart) {
     }
 }
 
-TEST(AllGather, PutsPartsSideBySide) {
+TEST(AllGather, ConcatenatesParts) {
   for (int members : {1, 3, 70})
     for (Dtype dtype : {Dtype::F32, Dtype::I64, Dtype::BF16, Dtype::U8})
       for (auto [outer, size, inner] : kRows) {
@@ -158,7 +158,7 @@ TEST(AllToAll, CopiesAsPartCopyDoes) {
     }
 }
 
-TEST(ShardSlice, IsFilledUpWithZeros) {
+TEST(ShardSlice, PadsWithZeros) {
   for (Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::U8, Dtype::F64})
     for (auto [outer, size, inner] : kRows)
       for (int64_t whole : {2 * size + 1, 3 * size, size})
@@ -173,7 +173,7 @@ TEST(ShardSlice, IsFilledUpWithZeros) {
         }
 }
 
-TEST(SmallWrites, AreWhatTheySay) {
+TEST(SmallWrites, WriteTheirValues) {
   std::vector<int64_t> index(2);
   runReplay(launchShardIndex(&index[0], 77));
   EXPECT_EQ(index, (std::vector<int64_t>{77, 0}));

@@ -1,4 +1,4 @@
-// Embedding, forward and backward: the same bits as the cpu device.
+// Compares embeddings, forward and backward, with the CPU device bit for bit.
 #include "runtime/device/cuda/kernels/test/KernelTest.h"
 
 using namespace psrt;
@@ -16,7 +16,7 @@ struct Case {
 
 class Embedding : public testing::TestWithParam<Case> {};
 
-/// Indices in and around the table; every third one is the same.
+/// Returns indices inside and outside of the table; every third index is the same.
 Bytes makeIndices(const Case &c) {
   std::mt19937 generator(7);
   std::vector<int64_t> wide(c.count);
@@ -47,8 +47,8 @@ void check(const Case &c, bool grad) {
 
 } // namespace
 
-TEST_P(Embedding, RowsAreThoseOfTheCpu) { check(GetParam(), false); }
-TEST_P(Embedding, GradientHasTheBitsOfTheCpu) { check(GetParam(), true); }
+TEST_P(Embedding, RowsMatchTheCpu) { check(GetParam(), false); }
+TEST_P(Embedding, GradientMatchesTheCpuBitForBit) { check(GetParam(), true); }
 
 INSTANTIATE_TEST_SUITE_P(
     Forms, Embedding,

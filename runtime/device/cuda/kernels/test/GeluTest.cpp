@@ -1,4 +1,4 @@
-// The GELU and its derivative against f64.
+// Compares the GELU and its derivative with f64.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/kernels/Kernel.h"
 #include "runtime/device/cuda/kernels/test/KernelTest.h"
@@ -14,7 +14,7 @@ double slopeOfGelu(double x, double &value) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * k * (1 + 3 * 0.044715 * x * x);
 }
 
-/// Numbers of all sizes, so many; the first are as large as a type has them.
+/// Returns `count` numbers of all magnitudes, beginning with the dtype's largest.
 std::vector<float> makeArguments(int64_t count) {
   std::vector<float> result = randomValues(count, 1);
   for (float &x : result)
@@ -43,7 +43,7 @@ void check(Dtype dtype, int64_t count, bool grad, bool inPlace) {
 
 } // namespace
 
-TEST(Gelu, IsThatByTheTanhFormula) {
+TEST(Gelu, UsesTheTanhFormula) {
   for (Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::F16})
     for (int64_t count : {1, 7, 5000})
       for (bool grad : {false, true})
@@ -51,7 +51,7 @@ TEST(Gelu, IsThatByTheTanhFormula) {
           check(dtype, count, grad, inPlace);
 }
 
-TEST(Gelu, OfHugeNumbersIsNoNaN) {
+TEST(Gelu, HugeNumbersGiveNoNaN) {
   std::vector<float> x = {1e20f, -1e20f, 3e38f, -3e38f}, g(4, 2), out(4);
   runReplay(launchGelu(Dtype::F32, x.data(), out.data(), 4));
   EXPECT_EQ(out, (std::vector<float>{1e20f, 0, 3e38f, 0}));
@@ -59,7 +59,7 @@ TEST(Gelu, OfHugeNumbersIsNoNaN) {
   EXPECT_EQ(out, (std::vector<float>{2, 0, 2, 0}));
 }
 
-TEST(Gelu, OfInfinityAndNaN) {
+TEST(Gelu, InfinityAndNaN) {
   float infinite = INFINITY;
   std::vector<float> x = {infinite, NAN, -infinite}, out(3);
   runReplay(launchGelu(Dtype::F32, x.data(), out.data(), 3));
@@ -68,7 +68,7 @@ TEST(Gelu, OfInfinityAndNaN) {
   EXPECT_TRUE(std::isnan(out[2])) << "-inf * 0, as in PyTorch";
 }
 
-/// exp at the ends of its range: the formula that devices run, here on the CPU.
+/// Tests exp at the ends of its range, with the formula of the device compiled for the CPU.
 TEST(Exponential, NeitherOverflowsToNaNNorUnderflows) {
   for (float x : {0.f, 1.f, -1.f, 88.7f, 88.72f, 88.73f, 88.8f, 89.f, 1e4f, 3e38f, -87.3f, -88.8f,
                   -103.9f, -104.f, -1e4f, -3e38f, float(INFINITY), -float(INFINITY)}) {
@@ -80,6 +80,4 @@ TEST(Exponential, NeitherOverflowsToNaNNorUnderflows) {
   }
 }
 
-TEST(Gelu, OfOtherTypesIsRefused) {
-  EXPECT_THROW(launchGelu(Dtype::F64, nullptr, nullptr, 4), Error);
-}
+TEST(Gelu, RefusesOtherDtypes) { EXPECT_THROW(launchGelu(Dtype::F64, nullptr, nullptr, 4), Error); }

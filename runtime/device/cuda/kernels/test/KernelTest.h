@@ -1,4 +1,4 @@
-// What tests of kernels compare: an instruction by the replay image, and by the cpu device.
+// Helps kernel tests to compare the replay image with the CPU device.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_TEST_KERNELTEST_H
 #define PSRT_DEVICE_CUDA_KERNELS_TEST_KERNELTEST_H
 
@@ -20,7 +20,7 @@ template <typename T> std::vector<T> valuesOf(const Bytes &bytes) {
   return result;
 }
 
-/// Pointers to buffers; an empty one is absent.
+/// Returns pointers to buffers; null for an empty buffer.
 inline std::vector<void *> pointersTo(std::vector<Bytes> &buffers) {
   std::vector<void *> result;
   for (Bytes &bytes : buffers)
@@ -28,12 +28,12 @@ inline std::vector<void *> pointersTo(std::vector<Bytes> &buffers) {
   return result;
 }
 
-/// The same for DeviceFixture.
+/// Returns the buffers in the form that DeviceFixture takes.
 inline std::vector<TestBuffer> buffersOf(std::vector<Bytes> &buffers) {
   return {buffers.begin(), buffers.end()};
 }
 
-/// The most by which floats differ, where they are not the same; NaNs are alike.
+/// Returns the largest difference between floats; NaNs are equal to each other.
 inline double distance(const Bytes &found, const Bytes &want, Dtype dtype) {
   double worst = found.size() == want.size() ? 0 : INFINITY;
   int64_t size = dtypeSize(dtype), count = std::min(found.size(), want.size()) / size;

@@ -1,4 +1,4 @@
-// The PTX of one kernel is a module by itself.
+// Checks that the PTX of one kernel is a complete module.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/kernels/Launches.h"
 #include <cstdio>
@@ -10,9 +10,9 @@
 using namespace psrt;
 using namespace psrt::cuda;
 
-static int count(const std::string &text, const std::string &what) {
+static int count(const std::string &text, const std::string &part) {
   int result = 0;
-  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += what.size())
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size())
     ++result;
   return result;
 }
@@ -30,18 +30,18 @@ TEST(PtxText, HasOneKernel) {
   }
 }
 
-TEST(PtxText, OfNoKernelFails) {
+TEST(PtxText, FailsForUnknownKernels) {
   EXPECT_THROW(ptxOfKernel("psrt_nothing"), Error);
   EXPECT_THROW(ptxOfKernel("psrt_"), Error);
 }
 
 TEST(PtxText, Assembles) {
 #ifndef PSRT_PTXAS
-  GTEST_SKIP() << "there is no ptxas";
+  GTEST_SKIP() << "ptxas is not installed";
 #else
   std::vector<std::string> names = ptxKernels();
   std::string path = testing::TempDir() + "psrt-kernel.ptx";
-  for (size_t i = 0; i < names.size(); i += 9) { // of each family one or two
+  for (size_t i = 0; i < names.size(); i += 9) { // one or two of each family
     std::ofstream(path) << ptxOfKernel(names[i]);
     EXPECT_EQ(std::system((PSRT_PTXAS " -arch=sm_90 -o /dev/null " + path).c_str()), 0) << names[i];
   }

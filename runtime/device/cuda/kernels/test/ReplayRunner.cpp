@@ -1,4 +1,5 @@
-// Fibers that take turns: a thread of a block runs until it waits, for its warp or for its block.
+// Runs blocks of a replay image with fibers. A thread runs until it waits for its warp or its
+// block; then another thread runs.
 #include "runtime/device/cuda/kernels/test/ReplayRunner.h"
 #include "runtime/device/cuda/Replay.h"
 #include <csetjmp>
@@ -26,14 +27,14 @@ struct Fiber {
 
 constexpr size_t kStackBytes = 256 << 10;
 
-/// One block at a time.
+/// Runs one block at a time.
 class Block {
 public:
   void run(Kernel kernel, void **parameters, uint32_t index, uint32_t grid, uint32_t size);
 
   uint32_t index = 0, grid = 0, size = 0, current = 0;
-  /// Called by a fiber: gives its turn away.
-  void wait(Waits what);
+  /// Called by a fiber; switches to the scheduler.
+  void wait(Waits reason);
   Fiber &fiber() { return fibers[current]; }
 
 private:
@@ -55,13 +56,13 @@ void Block::begin() {
   block.wait(Waits::Over);
 }
 
-void Block::wait(Waits what) {
-  fiber().waits = what;
+void Block::wait(Waits reason) {
+  fiber().waits = reason;
   if (_setjmp(fiber().resume) == 0)
     _longjmp(scheduler, 1);
 }
 
-/// Lets a fiber run until it waits. After the first time without system calls.
+/// Runs a fiber until it waits. Only the first switch to a fiber needs system calls.
 void Block::resume(uint32_t number) {
   current = number;
   Fiber &next = fibers[number];
@@ -79,7 +80,7 @@ void Block::resume(uint32_t number) {
   setcontext(&next.context);
 }
 
-/// Exchanges values where the whole warp waits for it.
+/// Exchanges values if all threads of the warp wait for it. Returns false otherwise.
 bool Block::finishShuffle(uint32_t first, uint32_t last) {
   uint32_t values[32];
   for (uint32_t i = first; i < last; ++i) {
@@ -95,8 +96,8 @@ bool Block::finishShuffle(uint32_t first, uint32_t last) {
   return true;
 }
 
-/// Runs a warp until it waits for the block. Every other block runs its threads backwards: what
-/// needs a barrier that is not there is found in one of the two orders.
+/// Runs a warp until it waits for the block. Blocks with odd indices run their threads in reverse
+/// order. A missing barrier thus gives wrong results in one of the two orders.
 void Block::runWarp(uint32_t first, uint32_t last) {
   do
     for (uint32_t i = 0; i < last - first; ++i)
@@ -128,7 +129,7 @@ void Block::run(Kernel kernel, void **parameters, uint32_t index, uint32_t grid,
     if (over == size)
       return;
     if (atBarrier != size)
-      throw std::runtime_error("threads wait for others that do not come");
+      throw std::runtime_error("threads wait for threads that never arrive");
     for (uint32_t i = 0; i < size; ++i)
       fibers[i].waits = Waits::Nothing;
   }
@@ -149,12 +150,12 @@ const PsrtReplayHooks hooks = {
     []() -> void * { return nullptr; },
 };
 
-/// The image, loaded from memory.
+/// Loads the embedded image.
 void *loadImage() {
   int file = memfd_create("kernels", 0);
   auto size = ssize_t(psrt_cuda_kernels_replay_size);
   if (file < 0 || write(file, psrt_cuda_kernels_replay, size) != size)
-    throw std::runtime_error("no memory for the replay image");
+    throw std::runtime_error("cannot write the replay image to memory");
   void *image = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!image)
     throw std::runtime_error(dlerror());
@@ -172,9 +173,9 @@ void runReplay(const Launches &launches) {
     auto *sizes =
         static_cast<const uint32_t *>(dlsym(image, (launch.kernel + "_parameters").c_str()));
     if (!kernel || !sizes)
-      throw std::runtime_error("no kernel " + launch.kernel);
+      throw std::runtime_error("unknown kernel " + launch.kernel);
     if (sizes[0] != 1 || sizes[1] != launch.arguments.size())
-      throw std::runtime_error("other arguments than those of " + launch.kernel);
+      throw std::runtime_error("wrong size of arguments for " + launch.kernel);
     void *parameters[] = {const_cast<std::byte *>(launch.arguments.data())};
     for (uint32_t i = 0; i < launch.grid; ++i)
       block.run(kernel, parameters, i, launch.grid, launch.block);

@@ -1,11 +1,11 @@
-// Matrices of bytes, transposed.
+// Tests the transposition of byte matrices.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/kernels/test/KernelTest.h"
 
 using namespace psrt;
 using namespace psrt::cuda;
 
-TEST(Transpose, TurnsMatricesOfBytes) {
+TEST(Transpose, TransposesByteMatrices) {
   for (ByteMatrices m : {ByteMatrices{64, 64, 64, 1, 0}, ByteMatrices{16, 208, 208, 1, 0},
                          ByteMatrices{144, 16, 20, 1, 0}, ByteMatrices{80, 132, 160, 3, 80 * 160},
                          ByteMatrices{4, 4, 4, 5, 32}}) {
@@ -24,7 +24,7 @@ TEST(Transpose, TurnsMatricesOfBytes) {
   }
 }
 
-TEST(Transpose, RefusesWhatIsNotAligned) {
+TEST(Transpose, RefusesMisalignedMatrices) {
   Bytes in(64), out(64);
   EXPECT_THROW(launchTranspose(in.data(), out.data(), {6, 8, 8, 1, 0}), Error);
   EXPECT_THROW(launchTranspose(in.data(), out.data() + 1, {8, 8, 8, 1, 0}), Error);

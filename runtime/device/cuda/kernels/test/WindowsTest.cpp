@@ -1,4 +1,4 @@
-// Max pooling and convolutions against the cpu device.
+// Compares max pooling and convolutions with the CPU device.
 #include "runtime/device/cuda/kernels/test/KernelTest.h"
 
 using namespace psrt;
@@ -27,13 +27,13 @@ int64_t volume(const std::array<int64_t, 3> &sizes) { return sizes[0] * sizes[1]
 
 } // namespace
 
-TEST(MaxPool, HasTheBitsOfTheCpu) {
+TEST(MaxPool, MatchesTheCpuBitForBit) {
   for (Dtype dtype : {Dtype::F32, Dtype::F64, Dtype::BF16, Dtype::F16})
     for (const WindowShape &windows : kWindows)
       for (bool grad : {false, true}) {
         MaxPoolOp op;
         op.grad = grad, op.dtype = dtype, op.planes = 3, op.windows = windows;
-        std::vector<float> x = randomIntegers(3 * volume(windows.in), 1); // with equal ones
+        std::vector<float> x = randomIntegers(3 * volume(windows.in), 1); // with repeated values
         x[5] = x[7] = NAN;
         std::vector<Bytes> buffers = {encode(x, dtype),
                                       encode(randomValues(3 * volume(windows.out), 2), dtype)};
@@ -48,7 +48,7 @@ TEST(MaxPool, HasTheBitsOfTheCpu) {
 
 namespace {
 
-/// Sums of whole numbers are exact, in any order.
+/// Uses integers, whose sums are exact in any order.
 void checkConvolution(ConvolutionOp op) {
   int64_t x = op.batch * op.groups * op.inChannels * volume(op.windows.in);
   int64_t y = op.batch * op.groups * op.outChannels * volume(op.windows.out);
@@ -68,7 +68,7 @@ void checkConvolution(ConvolutionOp op) {
 
 } // namespace
 
-TEST(Convolution, SumsUpWhatTheCpuDoes) {
+TEST(Convolution, MatchesTheCpu) {
   for (int result : {ConvolutionOp::X, ConvolutionOp::W, ConvolutionOp::Y})
     for (auto [dtype, outDtype] :
          {std::pair{Dtype::F32, Dtype::F32}, std::pair{Dtype::F64, Dtype::F64},
