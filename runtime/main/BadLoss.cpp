@@ -1,4 +1,4 @@
-// Why a loss is no number: which input holds what is none, which ranks had a part in it.
+// Explains a loss that is nan or infinite: names the bad input and the ranks that produced it.
 #include "runtime/core/Element.h"
 #include "runtime/main/Parts.h"
 #include <algorithm>
@@ -8,7 +8,8 @@
 namespace psrt {
 namespace {
 
-/// The ranks whose own part of the step's loss is no number; empty: none, or all.
+/// Returns the ranks whose share of the step's loss is nan or infinite, for example "0, 3". Returns
+/// "" if no rank or every rank has a bad share.
 std::string findBadRanks(Session &session, const ScalarNotes &scalars) {
   const Program &program = session.getProgram();
   int index = program.variable("loss.sum");
@@ -20,8 +21,8 @@ std::string findBadRanks(Session &session, const ScalarNotes &scalars) {
     if (!addresses.isAt(rank.stage))
       return;
     float part = 0;
-    if (const char *noted = scalars.find(rank.index, program.variables[index]))
-      std::memcpy(&part, noted, sizeof(part));
+    if (const char *recorded = scalars.find(rank.index, program.variables[index]))
+      std::memcpy(&part, recorded, sizeof(part));
     bad[rank.index] = !std::isfinite(part);
   });
   std::string here, all;
@@ -63,20 +64,20 @@ std::string explainBadLoss(Session &session, const ScalarNotes &scalars, const E
   std::string ranks = findBadRanks(session, scalars);
   std::string text = ranks.empty() ? "" : " (in the part of rank " + ranks + ")";
   std::vector<int64_t> samples;
-  for (int64_t place = 0; place < order.microBatches * order.rows; ++place)
-    samples.push_back(order.sample(step, place / order.rows, place % order.rows));
+  for (int64_t slot = 0; slot < order.microBatches * order.rows; ++slot)
+    samples.push_back(order.sample(step, slot / order.rows, slot % order.rows));
   std::string input = findBadInput(session, entry, source, samples);
   if (!input.empty())
-    return text + ": " + input + " is nan or infinite; mend the data";
+    return text + ": " + input + " is nan or infinite; fix the data";
   if (isFirst && !badWeight.empty())
     return text + ": the weight \"" + badWeight +
-           "\" that the run began with has values that are nan or infinite; load an earlier "
-           "checkpoint, or other weights";
+           "\" that the run started from has nan or infinite values; load an earlier "
+           "checkpoint, or give other weights";
   if (isFirst)
     return text +
-           "; its inputs and the weights that the run began with are finite: an op of the model "
-           "makes it (a logarithm of 0, a division by 0); in 16 bits a large number may become "
-           "infinite: keep its module in f32 (ps-compile --precision fp16,keep-fp32=MODULE), or "
+           "; its inputs and the weights that the run started from are finite, so an op of "
+           "the model produces it (log of 0, division by 0); a large 16-bit value may overflow to "
+           "infinity: keep its module in f32 (ps-compile --precision fp16,keep-fp32=MODULE), or "
            "use bf16";
   return text +
          "; its inputs are finite: lower the learning rate (--set lr=...), or clip gradients "

@@ -1,5 +1,5 @@
-// --check: the first step on one rank and on the mesh, from the same weights and data, compared by
-// name.
+// Implements --check: runs the first step on one rank and on the mesh from the same weights and
+// data, and compares the results tensor by tensor.
 #include "runtime/main/Parts.h"
 #include <cmath>
 #include <cstring>
@@ -9,13 +9,15 @@ namespace psrt {
 namespace {
 
 constexpr double lossTolerance = 1e-5, gradientTolerance = 1e-3, updateTolerance = 5e-3;
-/// An element of a gradient below this share of the largest one, on which mesh and one rank do not
-/// agree to `agreement`, is rounding noise (an attention's key bias): an optimizer that divides by
-/// its size makes a whole step of it, so that its update is not compared.
+/// A gradient element is rounding noise (for example an attention's key bias) if two conditions
+/// hold: it is smaller than `noise` times the largest gradient element, and mesh and one rank
+/// differ by more than `agreement` of its size. An optimizer that divides by the gradient's size
+/// turns such noise into a full-size update, so the updates of these elements are not compared.
 constexpr double noise = 1e-6, agreement = 0.05;
 
 using Values = std::vector<float>;
 
+/// The largest relative difference so far and the name of its tensor.
 struct Worst {
   double value = 0;
   std::string name = "none";
@@ -25,7 +27,7 @@ struct Worst {
   }
 };
 
-/// Runs one program's first step and keeps what is compared.
+/// Runs the first step of one program and keeps the tensors to compare.
 struct FirstStep {
   double loss = 0;
   std::map<std::string, Values> gradients, before, after;
@@ -71,7 +73,7 @@ double norm(const Values &values) {
   return std::sqrt(sum);
 }
 
-/// |a - b| / |b|, 0 for two zeros.
+/// Returns |a - b| / |b|, or 0 if both are 0.
 double relative(const Values &a, const Values &b) {
   double difference = 0;
   if (a.size() != b.size())
@@ -89,6 +91,7 @@ Values subtract(const Values &a, const Values &b) {
   return result;
 }
 
+/// Returns the largest absolute value of any gradient element.
 double largestOf(const std::map<std::string, Values> &gradients) {
   double largest = 0;
   for (const auto &[name, gradient] : gradients)
@@ -97,7 +100,7 @@ double largestOf(const std::map<std::string, Values> &gradients) {
   return largest;
 }
 
-/// The updates of the elements that are no noise; how many are.
+/// The updates of the elements whose gradient is not rounding noise, and the number of the others.
 struct Updates {
   Values mesh, one;
   int64_t noisy = 0;
@@ -146,7 +149,7 @@ int report(const FirstStep &mesh, const FirstStep &one) {
   std::printf("worst update    %.3g (at most %.0e)  %s\n", update.value, updateTolerance,
               update.name.c_str());
   if (noisy)
-    std::printf("%lld elements whose gradient is rounding noise are left out of the updates\n",
+    std::printf("%lld elements whose gradient is rounding noise are not compared in the updates\n",
                 (long long)noisy);
   bool good = lossDifference <= lossTolerance && gradient.value <= gradientTolerance &&
               update.value <= updateTolerance;
@@ -159,9 +162,8 @@ int report(const FirstStep &mesh, const FirstStep &one) {
 
 int check(Session &session, const ProgramSource &oneRank, const Flags &flags) {
   if (!oneRank.json)
-    PSRT_FAIL(
-        BadArgument,
-        "this program does not carry the one-rank program; compile it with ps-compile --check");
+    PSRT_FAIL(BadArgument, "--check needs the one-rank program, which is not in this program; "
+                           "compile with ps-compile --check");
   if (flags.data.files.empty())
     PSRT_FAIL(BadArgument, "--check needs --data FILE for the first step");
   auto source = openData(session.getProgram(), flags.data);

@@ -1,4 +1,4 @@
-// Reads a file of flags.
+// Reads the flags of a JSON file (--config).
 #include "runtime/main/Config.h"
 #include "runtime/core/StrictJson.h"
 #include <fstream>
@@ -13,17 +13,19 @@ using Json = nlohmann::ordered_json;
   throw CLI::ValidationError("--config", "\"" + path + "\": " + message);
 }
 
-/// For messages; what holds others is only named, as it may be of any depth.
+/// Returns the value's text for a message. An array or object may be arbitrarily deep, so only its
+/// type is named.
 std::string describe(const Json &value) {
   return value.is_structured() ? value.type_name() : value.dump();
 }
 
-/// A value as a command line has it.
+/// Returns the text of a value as a command line spells it.
 std::string toText(const std::string &path, const std::string &key, const Json &value) {
   if (value.is_string() && value.get<std::string>().empty())
-    refuse(path, "\"" + key + "\" is empty; leave it out, or give a value");
+    refuse(path, "\"" + key + "\" is empty; omit it, or give a value");
   if (value.is_string() && value.get<std::string>().find('\0') != std::string::npos)
-    refuse(path, "\"" + key + "\" has a NUL byte, where a text of a command line ends; remove it");
+    refuse(path,
+           "\"" + key + "\" contains a NUL byte, which ends a command-line argument; remove it");
   if (value.is_string())
     return value.get<std::string>();
   if (value.is_number())
@@ -31,6 +33,7 @@ std::string toText(const std::string &path, const std::string &key, const Json &
   refuse(path, "\"" + key + "\" is " + describe(value) + "; expected a string, a number or a list");
 }
 
+/// Appends the arguments for one key of the file: `{"data": ["a", "b"]}` gives `--data a --data b`.
 void append(std::vector<std::string> &arguments, const std::string &path, const std::string &key,
             const Json &value, bool isSwitch) {
   if (isSwitch) {
@@ -42,7 +45,7 @@ void append(std::vector<std::string> &arguments, const std::string &path, const 
   }
   auto add = [&](const Json &item) {
     std::string text = toText(path, key, item);
-    // A text that looks like a flag is still the value of this one.
+    // A value that begins with `-` must not be parsed as a flag.
     if (text.rfind('-', 0) == 0)
       arguments.push_back("--" + key + "=" + text);
     else
@@ -54,6 +57,7 @@ void append(std::vector<std::string> &arguments, const std::string &path, const 
     add(item);
 }
 
+/// Returns whether the command line gives the option or one that excludes it.
 bool isGiven(const CLI::Option &option) {
   if (option.count() > 0)
     return true;
@@ -81,7 +85,7 @@ std::vector<std::string> readConfig(const std::string &path, const CLI::App &app
   for (auto &[key, value] : json.items()) {
     const CLI::Option *option = app.get_option_no_throw("--" + key);
     if (!option || key == "config" || key == "help")
-      refuse(path, "there is no flag \"" + key + "\"");
+      refuse(path, "unknown flag \"" + key + "\"; --help lists the flags");
     if (!isGiven(*option))
       append(arguments, path, key, value, option->get_expected_max() == 0);
   }

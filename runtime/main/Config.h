@@ -1,4 +1,4 @@
-// A file of flags.
+// Reads the flags of a JSON file (--config).
 #ifndef PSRT_MAIN_CONFIG_H
 #define PSRT_MAIN_CONFIG_H
 
@@ -7,8 +7,9 @@
 
 namespace psrt {
 
-/// The arguments that a JSON object of flags adds to a command line that `app` has parsed: those of
-/// flags that the line does not give, nor gives one that excludes them. Throws CLI::ParseError.
+/// Returns the arguments that the JSON object of flags in `path` adds to a command line already
+/// parsed by `app`. A flag of the file is skipped if the command line gives the same flag or one
+/// that excludes it. Throws CLI::ParseError.
 std::vector<std::string> readConfig(const std::string &path, const CLI::App &app);
 
 } // namespace psrt

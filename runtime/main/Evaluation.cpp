@@ -1,4 +1,4 @@
-// Running @evaluate over data.
+// Runs @evaluate over a data set.
 #include "runtime/main/Evaluation.h"
 #include "runtime/data/Safetensors.h"
 #include "runtime/main/Parts.h"
@@ -20,27 +20,26 @@ SampleOrder makeOrder(const Session &session, const std::string &entry, const Sa
   order.rows = batchRows(inputs);
   order.canIgnore = mayFillUp || session.getProgram().ignoresRowsIn(entry);
   if (order.samples == 0)
-    PSRT_FAIL(BadInput, "the data has no sample");
+    PSRT_FAIL(BadInput, "the data has no samples");
   if (order.stepsPerEpoch() == 0)
-    PSRT_FAIL(
-        BadInput,
-        "the data has %lld samples, a step takes %lld, and samples that only fill it up would "
-        "count in the loss; give more data or compile with a smaller --batch",
-        (long long)order.samples, (long long)(order.microBatches * order.rows));
+    PSRT_FAIL(BadInput,
+              "the data has %lld samples, a step takes %lld, and padding samples would "
+              "count in the loss; give more data or compile with a smaller --batch",
+              (long long)order.samples, (long long)(order.microBatches * order.rows));
   return order;
 }
 
-void noteLeftOut(const Session &session, const SampleOrder &order, const char *data) {
-  int64_t perStep = order.microBatches * order.rows, left = order.samples % perStep;
-  if (!order.canIgnore && left && session.isFirst())
+void noteSkippedSamples(const Session &session, const SampleOrder &order, const char *data) {
+  int64_t perStep = order.microBatches * order.rows, skipped = order.samples % perStep;
+  if (!order.canIgnore && skipped && session.isFirst())
     std::fprintf(
         stderr,
-        "note: the last %lld of the %lld samples of %s are left out: a step takes %lld, and "
-        "samples that only fill it up would count in the loss\n",
-        (long long)left, (long long)order.samples, data, (long long)perStep);
+        "note: the last %lld of the %lld samples of %s are skipped: a step takes %lld, and "
+        "padding samples would count in the loss\n",
+        (long long)skipped, (long long)order.samples, data, (long long)perStep);
 }
 
-void noteUnread(const Session &session, const SampleSource &source, const char *data) {
+void noteUnreadTensors(const Session &session, const SampleSource &source, const char *data) {
   std::vector<std::string> names = source.unread();
   std::string text;
   for (size_t i = 0; i < names.size() && i < 5; ++i)
@@ -48,15 +47,17 @@ void noteUnread(const Session &session, const SampleSource &source, const char *
   if (names.size() > 5)
     text += format(" and %zu more", names.size() - 5);
   if (!names.empty() && session.isFirst())
-    std::fprintf(stderr, "note: %s has %s, which no input of the model takes\n", data,
+    std::fprintf(stderr, "note: %s has %s, which the model does not read\n", data,
                  parashard::escapeControls(text).c_str());
 }
 
-/// Of the outputs of @evaluate that hold a part of the loss each: "loss.sum", "loss.sum.1", ...
+/// Names of the outputs of @evaluate that make up the loss. Further parts have a suffix:
+/// "loss.sum.1".
 static const std::string kLossSum = "loss.sum", kLossCount = "loss.count", kLossPlus = "loss.plus",
                          kLossLeast = "loss.least";
 
-/// What follows `prefix` in an output's name when that is the prefix itself or has a number behind.
+/// Returns the rest of an output's name after `prefix`: "" for the prefix itself, ".1" for
+/// "PREFIX.1". Returns nullopt for any other name.
 static std::optional<std::string> suffixOf(const std::string &output, const std::string &prefix) {
   if (output.rfind(prefix, 0) != 0)
     return std::nullopt;
@@ -64,7 +65,7 @@ static std::optional<std::string> suffixOf(const std::string &output, const std:
   return suffix.empty() || suffix[0] == '.' ? std::optional(suffix) : std::nullopt;
 }
 
-/// Whether an output is a part of the loss, or of its count.
+/// Returns whether an output is part of the loss or of its count.
 static bool isOfLoss(const Output &output) {
   const std::string *names[] = {&kLossSum, &kLossCount, &kLossPlus, &kLossLeast};
   return std::any_of(std::begin(names), std::end(names), [&](const std::string *name) {
@@ -72,7 +73,9 @@ static bool isOfLoss(const Output &output) {
   });
 }
 
-/// Without a loss, rows that only fill up a batch change nothing: their outputs are left out.
+/// Returns whether the entry computes a loss.
+///
+/// Without a loss, padding rows change nothing: their outputs are dropped.
 static bool hasLoss(const EntryPoint &entry) {
   return std::any_of(entry.outputs.begin(), entry.outputs.end(), [](const Output &output) {
     return suffixOf(output.name, kLossSum).has_value();
@@ -87,7 +90,7 @@ Evaluator::Evaluator(Session &session, const SampleSource &source, int64_t maxSt
   if (maxSteps > 0)
     steps = std::min(steps, maxSteps);
   if (steps == order.stepsPerEpoch())
-    noteLeftOut(session, order, "the evaluation data");
+    noteSkippedSamples(session, order, "the evaluation data");
   session.prepare("evaluate");
   for (const Output &output : entry.outputs)
     if (std::optional<std::string> suffix = suffixOf(output.name, kLossSum))
@@ -109,19 +112,22 @@ template <typename SampleOf> Evaluator::Sums Evaluator::runBatch(SampleOf sample
   return sums;
 }
 
-/// The sums of `count` samples from `first` on, fewer than a batch has rows, where no row can be
-/// ignored. A batch of them again and again has their sums several times, and those of its last
-/// rows, which are fewer, in turn. 5 of 8 rows: S(0..4) = B(0,1,2,3,4,0,1,2) - S(0..2), and
-/// S(0..2) = (B(0,1,2,0,1,2,0,1) - S(0..1)) / 2, and S(0..1) = B(0,1,0,1,0,1,0,1) / 4.
-/// Outputs are collected as those of `step`.
+/// Returns the sums of the `count` samples from `first` on, where no row can be ignored and `count`
+/// is less than the rows of a batch. The batch repeats the samples, so its sums contain theirs
+/// several times, plus those of a shorter remainder, which is computed recursively. Example with 5
+/// samples and 8 rows, S being the wanted sum and B a batch:
+///   S(0..4) = B(0,1,2,3,4,0,1,2) - S(0..2)
+///   S(0..2) = (B(0,1,2,0,1,2,0,1) - S(0..1)) / 2
+///   S(0..1) = B(0,1,0,1,0,1,0,1) / 4
+/// With `step`, the outputs of the first batch are collected as those of `step`.
 Evaluator::Sums Evaluator::addUpRest(int64_t first, int64_t count, std::optional<int64_t> step) {
   Sums sums = runBatch([&](int64_t row) { return first + row % count; });
   if (step)
     collect(*step);
   if (int64_t left = order.rows % count) {
-    Sums others = addUpRest(first, left, std::nullopt);
+    Sums remainder = addUpRest(first, left, std::nullopt);
     for (size_t i = 0; i < sums.size(); ++i)
-      sums[i] -= others[i];
+      sums[i] -= remainder[i];
   }
   for (double &sum : sums)
     sum /= double(order.rows / count);
@@ -154,7 +160,7 @@ double Evaluator::run() {
   double loss = 0;
   for (size_t i = 0; i < total.size(); i += 2)
     loss += total[i + 1] != 0 ? total[i] / total[i + 1] : 0;
-  return std::isnan(loss) ? NAN : loss; // without a sign, which is printed
+  return std::isnan(loss) ? NAN : loss; // drops the sign of a NaN, which would be printed
 }
 
 void Evaluator::checkLoss(double loss) const {
@@ -163,8 +169,9 @@ void Evaluator::checkLoss(double loss) const {
   const char *is = std::isnan(loss) ? "nan" : "infinite";
   if (badStep < 0)
     PSRT_FAIL(BadInput,
-              "the eval loss is %s: no label of the %lld samples counts; give data with labels", is,
-              (long long)samples());
+              "the eval loss is %s: none of the %lld samples has a label that counts; give data "
+              "with labels",
+              is, (long long)samples());
   int64_t first = badStep * order.rows, end = std::min(first + order.rows, order.samples);
   std::vector<int64_t> batch(end - first);
   std::iota(batch.begin(), batch.end(), first);
@@ -172,17 +179,17 @@ void Evaluator::checkLoss(double loss) const {
   PSRT_FAIL(BadInput, "the eval loss is %s, first in batch %lld (samples %lld to %lld)%s", is,
             (long long)badStep, (long long)first, (long long)(end - 1),
             input.empty() ? "; its inputs are finite: give other weights (--weights or --load)"
-                          : (": " + input + " is nan or infinite; mend the data").c_str());
+                          : (": " + input + " is nan or infinite; fix the data").c_str());
 }
 
-/// Whether an output says something of a whole batch, of which there are several, or one that is
-/// not full.
+/// Returns whether an output describes a whole batch while the run has several batches or a partial
+/// one.
 bool Evaluator::isOfBatch(const Output &output) const {
   bool isWhole = output.placement.shape.empty() || output.batchDim == Output::kWholeBatch;
   return isWhole && samples() != order.rows;
 }
 
-/// Whether an output is written once although one of its dims may be that of the samples.
+/// Returns whether an output is written only once although one of its dims may be the sample dim.
 bool Evaluator::mayBeOfSamples(const Output &output) const {
   const std::vector<int64_t> &shape = output.placement.shape;
   return output.batchDim == Output::kNoBatch && order.rows > 1 && samples() != order.rows &&
@@ -194,11 +201,11 @@ static void append(std::string &list, const std::string &name) {
 }
 
 void Evaluator::collectOutputs(const std::vector<std::string> &names) {
-  std::string left, once;
+  std::string skipped, once;
   for (const Output &output : entry.outputs)
     if (names.empty() && !isOfLoss(output)) {
       if (isOfBatch(output))
-        append(left, output.name);
+        append(skipped, output.name);
       else
         collected.push_back({&output, {}});
     }
@@ -209,31 +216,31 @@ void Evaluator::collectOutputs(const std::vector<std::string> &names) {
       continue;
     if (isOfBatch(output))
       PSRT_FAIL(BadArgument,
-                "--output %s: it is one of a batch and not of each sample, and %lld samples are "
-                "no batch of %lld; give as many samples, or --eval-steps 1",
+                "--output %s: it is per batch, not per sample, and %lld samples are "
+                "not one batch of %lld; give exactly one batch, or --eval-steps 1",
                 name.c_str(), (long long)samples(), (long long)order.rows);
     collected.push_back({&output, {}});
   }
-  if (!left.empty() && session.isFirst())
+  if (!skipped.empty() && session.isFirst())
     std::fprintf(stderr,
-                 "note: --outputs leaves out %s: one of a batch and not of each sample; "
-                 "--eval-steps 1 writes that of the first batch\n",
-                 left.c_str());
+                 "note: --outputs skips %s: per batch, not per sample; "
+                 "--eval-steps 1 writes the first batch\n",
+                 skipped.c_str());
   for (const Collected &item : collected)
     if (mayBeOfSamples(*item.output))
       append(once, item.output->name);
   if (!once.empty() && session.isFirst())
     std::fprintf(stderr,
-                 "note: --outputs writes %s once, with a dim of %lld as for one batch: no sample "
-                 "changes it\n",
+                 "note: --outputs writes %s once, with a dim of %lld as for one batch: it does not "
+                 "depend on the samples\n",
                  once.c_str(), (long long)order.rows);
 }
 
-/// An output as blocks that lie one after the other; the samples of a batch are consecutive in
-/// each.
+/// The layout of an output as consecutive blocks. In each block, the samples of a batch are
+/// contiguous. Example: shape [2, 8, 3] with batch dim 1 has 2 blocks of 8 * 3 elements.
 struct Blocks {
-  int64_t count = 1; ///< of a batch
-  int64_t bytes = 0; ///< of a block
+  int64_t count = 1; ///< number of blocks per batch
+  int64_t bytes = 0; ///< bytes per block
   explicit Blocks(const Output &output) {
     const std::vector<int64_t> &shape = output.placement.shape;
     for (int64_t d = 0; d < output.batchDim; ++d)
@@ -271,7 +278,7 @@ void Evaluator::writeOutputs(const std::string &path) {
     std::vector<int64_t> shape = item.output->placement.shape;
     Blocks blocks(*item.output);
     int64_t stride = int64_t(item.data.size()) / blocks.count, bytes = stride;
-    if (hasSamples(*item.output)) { // rows that only filled up a batch are left out
+    if (hasSamples(*item.output)) { // drops the rows that only padded a batch
       bytes = blocks.bytes / order.rows * samples();
       shape[item.output->batchDim] = shape[item.output->batchDim] / order.rows * samples();
     }
@@ -307,7 +314,8 @@ std::optional<double> Evaluator::readOutput(const std::string &name) {
   return std::nullopt;
 }
 
-/// Whether the program was compiled with --inference: a scalar output is any number then, no loss.
+/// Returns whether the program was compiled with --inference. A scalar output may then be any
+/// number, so it is not checked as a loss.
 static bool onlyEvaluates(const Program &program) {
   return !program.entry("step") && !program.entry("update");
 }
@@ -318,7 +326,7 @@ void evaluateOnly(Session &session, const Flags &flags) {
   if (options.files.empty())
     PSRT_FAIL(BadArgument, "--eval needs --eval-data");
   auto source = openData(session.getProgram(), options);
-  noteUnread(session, *source, "the evaluation data");
+  noteUnreadTensors(session, *source, "the evaluation data");
   Evaluator evaluator(session, *source, flags.evalSteps);
   if (!flags.outputs.empty())
     evaluator.collectOutputs(flags.outputNames);
@@ -328,7 +336,7 @@ void evaluateOnly(Session &session, const Flags &flags) {
   if (!flags.outputs.empty())
     evaluator.writeOutputs(flags.outputs);
   if (!flags.outputs.empty())
-    sayWritten(session, flags, flags.outputs);
+    reportWritten(session, flags, flags.outputs);
   if (evaluator.computesLoss() && !onlyEvaluates(session.getProgram()))
     evaluator.checkLoss(loss);
 }

@@ -1,4 +1,4 @@
-// Declares and reads the flags.
+// Declares and parses the command-line flags.
 #include "runtime/main/Flags.h"
 #include "runtime/core/ScalarRange.h"
 #include "runtime/main/Config.h"
@@ -9,6 +9,7 @@
 namespace psrt {
 namespace {
 
+/// Splits comma-separated lists and drops empty items.
 std::vector<std::string> splitCommas(const std::vector<std::string> &lists) {
   std::vector<std::string> result;
   for (const std::string &list : lists) {
@@ -20,8 +21,8 @@ std::vector<std::string> splitCommas(const std::vector<std::string> &lists) {
   return result;
 }
 
-/// A whole number of at least `least`; CLI11's own ranges print hundreds of digits. It is decimal,
-/// also with leading zeros: `010` is 10, where CLI11 reads 8.
+/// Accepts a whole number of at least `least`. CLI11's own ranges print hundreds of digits. Numbers
+/// are decimal even with leading zeros: `010` is 10, where CLI11 reads 8.
 CLI::Validator wholeNumber(uint64_t least, uint64_t most = INT64_MAX) {
   auto check = [=](std::string &text) -> std::string {
     uint64_t value = 0;
@@ -40,7 +41,7 @@ CLI::Validator wholeNumber(uint64_t least, uint64_t most = INT64_MAX) {
   return CLI::Validator(check, "", "");
 }
 
-/// "NAME=VALUE" as a pair.
+/// Splits "NAME=VALUE" into a pair.
 std::pair<std::string, double> parseAssignment(const std::string &flag, const std::string &text) {
   size_t equals = text.rfind('=');
   char *end = nullptr;
@@ -51,7 +52,7 @@ std::pair<std::string, double> parseAssignment(const std::string &flag, const st
   return {text.substr(0, equals), value};
 }
 
-/// "NAME=VALUE" or "GLOB=lr=VALUE".
+/// Parses "NAME=VALUE" or "GLOB=lr=VALUE".
 ScalarSetting parseSetting(const std::string &text) {
   auto [name, value] = parseAssignment("--set", text);
   size_t equals = name.rfind('=');
@@ -65,12 +66,12 @@ ScalarSetting parseSetting(const std::string &text) {
   if (name != "lr" || glob.empty())
     throw CLI::ValidationError("--set",
                                "\"" + text +
-                                   "\": only lr belongs to parameters; write GLOB=lr=VALUE "
+                                   "\": only lr can be set per parameter; write GLOB=lr=VALUE "
                                    "or NAME=VALUE");
   return {glob, name, value};
 }
 
-/// Adds a setting. Fails for one that is there: of two values one would be lost.
+/// Adds a setting. Fails if the same scalar is set twice, as one of the values would be lost.
 void addSetting(std::vector<ScalarSetting> &settings, const std::string &text) {
   ScalarSetting setting = parseSetting(text);
   for (const ScalarSetting &other : settings)
@@ -79,16 +80,16 @@ void addSetting(std::vector<ScalarSetting> &settings, const std::string &text) {
   settings.push_back(setting);
 }
 
-/// The flags of one command line, as CLI11 reads them.
+/// Parses one command line with CLI11.
 class Parser {
 public:
   explicit Parser(Flags &flags)
       : flags(flags),
-        app("Trains or evaluates the model that this program was compiled from.\n"
-            "  try: --info                                    what it is, and how it is laid out\n"
+        app("Trains or evaluates the model compiled into this program.\n"
+            "  try: --info                                    describe the program and its layout\n"
             "       --data text.bin --steps 100               train on tokens\n"
             "       --data x.safetensors --epochs 3 --export-weights out.safetensors") {
-    app.set_help_flag("--help,-h", "this text");
+    app.set_help_flag("--help,-h", "print this help and exit");
     addRanks();
     addData();
     addUpdate();
@@ -116,54 +117,60 @@ private:
 
 void Parser::addRanks() {
   app.add_option("--config", config,
-                 "RUN.json: flags by name, {\"steps\": 100}; those of the command line win")
+                 "read flags from a JSON file, {\"steps\": 100}; the command line takes precedence")
       ->group("Ranks");
   app.add_option("--ranks", flags.ranks,
-                 "ranks: threads of this process, or processes of a launcher (as compiled)")
+                 "number of ranks: threads of this process or processes of a launcher (default: as "
+                 "compiled)")
       ->transform(wholeNumber(1, INT32_MAX))
       ->group("Ranks");
-  app.add_option("--comm", flags.comm,
-                 "local | mpi | tcp | nccl (as launched: mpirun: mpi, torchrun: tcp; on GPUs nccl "
-                 "where each rank has one)")
+  app.add_option(
+         "--comm", flags.comm,
+         "local | mpi | tcp | nccl (default: mpi under mpirun, tcp under torchrun; nccl on GPUs "
+         "if each rank has its own)")
       ->check(CLI::IsMember({"local", "mpi", "tcp", "nccl"}))
       ->group("Ranks");
-  app.add_option("--threads", flags.threads, "threads a rank (cores / ranks)")
+  app.add_option("--threads", flags.threads, "CPU threads per rank (default: cores / ranks)")
       ->transform(wholeNumber(1, kMaxThreads))
       ->group("Ranks");
 }
 
 void Parser::addData() {
-  app.add_option("--data", data,
-                 ".safetensors or .npz files (a tensor per input), .npy files (for a model of one "
-                 "input), or "
-                 ".bin files of tokens: FILE|GLOB[,...]")
+  app.add_option(
+         "--data", data,
+         ".safetensors or .npz files (one tensor per input), .npy files (for a model with one "
+         "input), or "
+         ".bin token files: FILE|GLOB[,...]")
       ->group("Data");
-  app.add_option("--data-type", flags.data.type, "uint8 | uint16 | uint32: a token in a .bin file")
+  app.add_option("--data-type", flags.data.type,
+                 "uint8 | uint16 | uint32: token type of .bin files")
       ->check(CLI::IsMember({"uint8", "uint16", "uint32"}))
       ->group("Data");
-  app.add_option(
-         "--labels", flags.data.labels,
-         "next (labels[t] = x[t+1]) | same (the model shifts); default: as the model's graph shows")
+  app.add_option("--labels", flags.data.labels,
+                 "next (labels[t] = x[t+1]) | same (the model shifts the labels); default: as "
+                 "found in the graph")
       ->check(CLI::IsMember({"next", "same"}))
       ->group("Data");
-  app.add_option("--fill", fills, "INPUT=V: fill an input with a value")->group("Data");
-  app.add_flag("--shuffle", flags.shuffle, "a new order each epoch, keyed by --seed")
+  app.add_option("--fill", fills, "INPUT=V: fill an input with a constant")->group("Data");
+  app.add_flag("--shuffle", flags.shuffle, "shuffle the samples each epoch, keyed by --seed")
       ->group("Data");
-  app.add_option("--seed", flags.seed, "of shuffling, dropout and initial values (0)")
+  app.add_option("--seed", flags.seed, "seed of shuffling, dropout and initial values (default: 0)")
       ->transform(wholeNumber(0, UINT64_MAX))
       ->group("Data");
-  auto *epochs = app.add_option("--epochs", flags.epochs, "passes over the data (1)")
-                     ->transform(wholeNumber(0))
-                     ->group("Data");
-  app.add_option("--steps", flags.steps, "steps in all")
+  auto *epochs =
+      app.add_option("--epochs", flags.epochs, "number of passes over the data (default: 1)")
+          ->transform(wholeNumber(0))
+          ->group("Data");
+  app.add_option("--steps", flags.steps, "total number of training steps")
       ->transform(wholeNumber(0))
       ->excludes(epochs)
       ->group("Data");
 }
 
 void Parser::addUpdate() {
-  app.add_option("--set", set,
-                 "NAME=V: a scalar of the update, as lr=3e-4; GLOB=lr=V: that of some parameters")
+  app.add_option(
+         "--set", set,
+         "set an optimizer scalar: NAME=V (lr=3e-4), or GLOB=lr=V for the matching parameters")
       ->group("Update");
   app.add_option("--lr-schedule", flags.schedule,
                  "constant | linear(warmup=W,steps=N) | cosine(warmup=W,steps=N,min=0.1) | "
@@ -172,76 +179,80 @@ void Parser::addUpdate() {
 }
 
 void Parser::addEvaluation() {
-  app.add_option("--eval-data", evalData, "data to evaluate on")->group("Evaluation");
-  app.add_option("--eval-every", flags.evalEvery, "evaluate every N steps, and at the end")
+  app.add_option("--eval-data", evalData, "evaluation data: FILE|GLOB[,...]")->group("Evaluation");
+  app.add_option("--eval-every", flags.evalEvery, "evaluate every N steps and at the end")
       ->transform(wholeNumber(1))
       ->group("Evaluation");
-  app.add_option("--eval-steps", flags.evalSteps, "batches an evaluation (all)")
+  app.add_option("--eval-steps", flags.evalSteps, "number of batches per evaluation (default: all)")
       ->transform(wholeNumber(1))
       ->group("Evaluation");
-  app.add_flag("--eval", flags.eval, "evaluate only")->group("Evaluation");
-  app.add_option("--outputs", flags.outputs, "with --eval: write outputs, FILE.safetensors")
+  app.add_flag("--eval", flags.eval, "only evaluate, do not train")->group("Evaluation");
+  app.add_option("--outputs", flags.outputs,
+                 "with --eval: write the model's outputs to FILE.safetensors")
       ->group("Evaluation");
-  app.add_option("--output", flags.outputNames, "which outputs (all)")->group("Evaluation");
+  app.add_option("--output", flags.outputNames,
+                 "name of an output to write; repeatable (default: all)")
+      ->group("Evaluation");
 }
 
 void Parser::addOutput() {
-  app.add_option("--losses", flags.losses, "write one loss a line")->group("Output");
-  app.add_option("--log", flags.log, "write a JSON object a line: step, loss, lr, samples_s, ...")
+  app.add_option("--losses", flags.losses, "write one loss per line")->group("Output");
+  app.add_option("--log", flags.log,
+                 "write one JSON object per line: step, loss, lr, samples_s, ...")
       ->group("Output");
   app.add_option("--gradients", flags.gradients,
-                 "write loss and gradients of step 0, FILE.safetensors")
+                 "write the loss and gradients of step 0 to FILE.safetensors")
       ->group("Output");
-  app.add_option("--trace", flags.trace, "write a Chrome / Perfetto trace, FILE.json")
+  app.add_option("--trace", flags.trace, "write a Chrome / Perfetto trace to FILE.json")
       ->group("Output");
   app.add_flag("--check-memory", flags.checkMemory,
-               "hold each instruction against the plan of the memory, and say what was used; slow")
+               "check each instruction against the memory plan and report the memory used; slow")
       ->group("Output");
   auto *progress = app.add_option("--progress", flags.progress,
-                                  "auto | bar | lines | none (auto: a bar on a terminal)")
+                                  "auto | bar | lines | none (default: auto, a bar on a terminal)")
                        ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
                        ->group("Output");
-  app.add_flag("--quiet", flags.quiet, "no progress, as --progress none")
+  app.add_flag("--quiet", flags.quiet, "print no progress, same as --progress none")
       ->excludes(progress)
       ->group("Output");
-  app.add_flag("--info", flags.info, "say what this program is, and stop")->group("Output");
-  app.add_flag("--version", flags.version, "the versions that this program was compiled with")
+  app.add_flag("--info", flags.info, "describe this program and exit")->group("Output");
+  app.add_flag("--version", flags.version, "print the versions that compiled this program and exit")
       ->group("Output");
 }
 
 void Parser::addState() {
-  app.add_option(
-         "--weights", flags.weights,
-         "start from these weights: FILE.safetensors, or a folder as Hugging Face writes it")
+  app.add_option("--weights", flags.weights,
+                 "start from these weights: FILE.safetensors, or a Hugging Face folder")
       ->group("State");
   app.add_option("--export-weights", flags.exportWeights,
-                 "write the weights at the end: FILE.safetensors, or a folder")
+                 "write the final weights to FILE.safetensors or a folder")
       ->group("State");
   app.add_option(
          "--export-only", flags.exportOnly,
-         "which weights --export-weights writes: trained (no frozen ones, no buffers), or a "
-         "GLOB of names (all)")
-      ->group("State");
-  app.add_option("--save", flags.save,
-                 "save checkpoints to this folder, at the end and on a signal (SIGTERM, Ctrl-C): "
-                 "weights, optimizer, "
-                 "data position")
-      ->group("State");
-  app.add_option("--save-every", flags.saveEvery, "and every N steps")
-      ->transform(wholeNumber(1))
-      ->group("State");
-  app.add_option("--keep", flags.keep, "checkpoints to keep, those saved last (all)")
-      ->transform(wholeNumber(1))
+         "weights that --export-weights writes: trained (without frozen weights and buffers), or a "
+         "GLOB of names (default: all)")
       ->group("State");
   app.add_option(
-         "--load", flags.load,
-         "go on from a checkpoint: its folder, or latest: the last one of --save, if there is any")
+         "--save", flags.save,
+         "save checkpoints (weights, optimizer, data position) to this folder, at the end and on "
+         "SIGTERM or Ctrl-C"
+         "data position")
       ->group("State");
-  app.add_option("--max-file-size", flags.maxFileBytes,
-                 "bytes of a file of a folder of weights, or of a checkpoint (5e9)")
+  app.add_option("--save-every", flags.saveEvery, "also save every N steps; needs --save")
       ->transform(wholeNumber(1))
       ->group("State");
-  app.add_flag("--check", flags.check, "compare the first step with the one-rank program, and stop")
+  app.add_option("--keep", flags.keep, "number of newest checkpoints to keep (default: all)")
+      ->transform(wholeNumber(1))
+      ->group("State");
+  app.add_option("--load", flags.load,
+                 "resume from a checkpoint: its folder, or latest for the last checkpoint of "
+                 "--save, if any")
+      ->group("State");
+  app.add_option("--max-file-size", flags.maxFileBytes,
+                 "largest file, in bytes, of a weight folder or checkpoint (default: 5e9)")
+      ->transform(wholeNumber(1))
+      ->group("State");
+  app.add_flag("--check", flags.check, "compare the first step with the one-rank program and exit")
       ->group("State");
 }
 
@@ -254,9 +265,9 @@ void Parser::parse(const std::vector<std::string> &arguments) {
     std::string name = option->get_name(), text = name;
     for (const std::string &value : option->results())
       text += " " + value;
-    bool isOfTheRank =
+    bool mayDifferPerRank =
         name == "--threads" || name == "--quiet" || name == "--progress" || name == "--config";
-    if (option->count() && !isOfTheRank)
+    if (option->count() && !mayDifferPerRank)
       flags.given.push_back(text);
   }
   std::sort(flags.given.begin(), flags.given.end());
@@ -270,7 +281,7 @@ void Parser::parse(const std::vector<std::string> &arguments) {
 
 } // namespace
 
-/// Fails where a flag has an empty value, as an unset variable of a script gives it.
+/// Fails if a flag has an empty value, for example from an unset shell variable.
 static void refuseEmpty(const std::vector<std::string> &arguments) {
   std::string flag = "an argument";
   for (const std::string &argument : arguments) {
@@ -278,7 +289,7 @@ static void refuseEmpty(const std::vector<std::string> &arguments) {
     if (isFlag)
       flag = argument.substr(0, argument.find('='));
     if (argument.empty() || (isFlag && argument.back() == '='))
-      throw CLI::ValidationError(flag, "its value is empty; leave it out, or give one");
+      throw CLI::ValidationError(flag, "its value is empty; omit the flag, or give a value");
   }
 }
 

@@ -1,4 +1,4 @@
-// The command line of a compiled program.
+// Defines the command-line flags of a compiled program.
 #ifndef PSRT_MAIN_FLAGS_H
 #define PSRT_MAIN_FLAGS_H
 
@@ -9,16 +9,17 @@
 
 namespace psrt {
 
-/// `--set`: a scalar by name, or with a glob the learning rate of the parameters that match.
+/// `--set`: sets a scalar by name, or with a glob the learning rate of the matching parameters.
 struct ScalarSetting {
   std::string glob, name;
   double value = 0;
 };
 
+/// The parsed command line.
 struct Flags {
   // ranks
   int ranks = 0, threads = 0;
-  std::string comm; ///< local, mpi, tcp; empty: as the process was launched
+  std::string comm; ///< "local", "mpi" or "tcp"; empty: as the process was launched
   // data
   DataOptions data;
   bool shuffle = false;
@@ -35,20 +36,22 @@ struct Flags {
   std::vector<std::string> outputNames;
   // out
   std::string losses, log, gradients, trace, weights, exportWeights;
-  std::string exportOnly;               ///< "trained", or a glob of names; empty: all
-  int64_t maxFileBytes = 5'000'000'000; ///< of a folder of weights
+  std::string exportOnly;               ///< "trained" or a glob of names; empty: all
+  int64_t maxFileBytes = 5'000'000'000; ///< largest file of a weight folder or checkpoint
   // checkpoints
-  std::string save, load; ///< folders; "latest": the last one in `save`, if there is any
+  std::string save,
+      load; ///< folders; `load` may be "latest": the last checkpoint in `save`, if any
   int64_t saveEvery = 0, keep = 0;
   std::string config; ///< the file of flags that was read; empty: none
   std::string progress = "auto";
   bool quiet = false, info = false, version = false, check = false, checkMemory = false;
-  /// All that was given and must be the same on every rank: "--steps 10", sorted.
+  /// All given flags that must be the same on every rank, sorted: "--steps 10".
   std::vector<std::string> given;
 };
 
-/// Parses the command line; a number is an exit status (after --help or an error that was printed).
-/// `rank`: of this process; 0 alone prints the help, and below 0 nothing is printed.
+/// Parses the command line. Returns an exit status if the program is done: after --help or a
+/// printed error. `rank` is the rank of this process: only rank 0 prints the help, and a negative
+/// rank prints nothing.
 std::optional<int> parseFlags(int argc, char **argv, int64_t rank, Flags &flags);
 
 } // namespace psrt

@@ -1,5 +1,5 @@
-// Gradients between backward and update: gathered, their parts added, divided by the step's count
-// and the loss's scale.
+// Reads gradients between backward and update: gathers them, adds their parts, and divides by the
+// step's count and the loss scale.
 #include "runtime/core/Element.h"
 #include "runtime/data/Safetensors.h"
 #include "runtime/main/Parts.h"
@@ -18,6 +18,7 @@ StepGradients readLossBeforeUpdate(Session &session) {
   return result;
 }
 
+/// Divides the `bytes` of T at `data` by `count`. A count of 0 gives zeros.
 template <typename T> static void divide(char *data, int64_t bytes, double count) {
   for (int64_t at = 0; at < bytes; at += sizeof(T)) {
     T x;
@@ -27,7 +28,7 @@ template <typename T> static void divide(char *data, int64_t bytes, double count
   }
 }
 
-/// Of 16-bit floats: rounded once.
+/// Divides 16-bit floats in f64 and rounds once.
 static void divideNarrow(char *data, Dtype dtype, int64_t bytes, double count) {
   for (int64_t at = 0; at < bytes; at += dtypeSize(dtype))
     storeElement(data + at, dtype, count != 0 ? loadFloat(data + at, dtype) / count : 0);

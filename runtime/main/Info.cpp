@@ -1,4 +1,4 @@
-// The text of --info.
+// Prints the text of --info.
 #include "runtime/device/cuda/Workspace.h"
 #include "runtime/main/Parts.h"
 #include "runtime/session/Averages.h"
@@ -7,7 +7,7 @@
 namespace psrt {
 namespace {
 
-using parashard::escapeControls; // names are the model's
+using parashard::escapeControls; // names come from the model
 
 std::string axesText(const Program &program, const std::vector<int> &axes) {
   std::string result;
@@ -16,7 +16,7 @@ std::string axesText(const Program &program, const std::vector<int> &axes) {
   return result;
 }
 
-/// "[8192{tp}, 384]"
+/// Returns a placement's text, for example "[8192{tp}, 384]".
 std::string placementText(const Program &program, const Placement &placement) {
   std::string result = "[";
   for (size_t d = 0; d < placement.shape.size(); ++d) {
@@ -35,14 +35,14 @@ std::string placementText(const Program &program, const Placement &placement) {
                                    : result + " partial " + axesText(program, placement.partial);
 }
 
-/// " of pipeline coordinate 1"; empty where there is one.
+/// Returns " of pipeline coordinate 1", or "" if there is only one coordinate.
 std::string ofStage(const Program &program, int64_t stage) {
   return program.mesh.pipelineSize() == 1
              ? ""
              : format(" of pipeline coordinate %lld", (long long)stage);
 }
 
-/// The variables of the device's or of the host's memory, by kind.
+/// Prints the variables in device memory or in host memory, summed by kind.
 void printKinds(const Program &program, int64_t stage, bool inHost) {
   std::map<std::string, std::pair<int64_t, int64_t>> kinds; // count, local bytes
   for (const Variable &variable : program.variables) {
@@ -58,7 +58,7 @@ void printKinds(const Program &program, int64_t stage, bool inHost) {
                 describeBytes(double(sizes.second)).c_str());
 }
 
-/// Bytes of the host's memory that a rank's values share while they are not used.
+/// Returns the bytes of host memory that hold a rank's offloaded values.
 int64_t findStashedBytes(const Program &program, int64_t stage) {
   int64_t begin = INT64_MAX, end = 0;
   for (const EntryPoint &entry : program.entries)
@@ -72,19 +72,19 @@ int64_t findStashedBytes(const Program &program, int64_t stage) {
 
 void printMemory(const Program &program, int64_t stage) {
   std::string whose = ofStage(program, stage);
-  std::printf("memory      %s a rank%s, of it:\n",
+  std::printf("memory      %s per rank%s, including:\n",
               describeBytes(double(program.arenaBytes[stage])).c_str(), whose.c_str());
   printKinds(program, stage, /*inHost=*/false);
   if (program.hostBytes[stage] == 0)
     return;
-  std::printf("host memory %s a rank%s, of it:\n",
+  std::printf("host memory %s per rank%s, including:\n",
               describeBytes(double(program.hostBytes[stage])).c_str(), whose.c_str());
   printKinds(program, stage, /*inHost=*/true);
   if (int64_t bytes = findStashedBytes(program, stage))
     std::printf("  %-12s                %s\n", "activations", describeBytes(double(bytes)).c_str());
 }
 
-/// The pipeline coordinates that hold a variable, where not all do.
+/// Returns the pipeline coordinates that hold a variable, or "" if all do.
 std::string stagesText(const Program &program, const Addresses &addresses) {
   std::string result;
   for (int64_t i = 0; i < program.mesh.pipelineSize() && !addresses.isEverywhere(); ++i)
@@ -107,7 +107,7 @@ void printVariables(const Program &program) {
       std::printf("  %-48s %-4s %s", escapeControls(variable.displayName()).c_str(),
                   dtypeName(variable.dtype), placementText(program, variable.placement).c_str());
       if (!variable.file.lower.empty())
-        std::printf("  (a part of the tensor)");
+        std::printf("  (part of a tensor)");
       for (size_t i = 1; i < variable.names.size(); ++i)
         std::printf("%s%s", i > 1 ? ", " : "  tied: ", escapeControls(variable.names[i]).c_str());
       std::printf("%s%s\n", stagesText(program, variable.addresses).c_str(),
@@ -141,7 +141,7 @@ void printCollectives(const Program &program, const EntryPoint &entry, int64_t s
       for (const Instruction &instruction : program.functions[code.function].code)
         countCollective(program, instruction, counts);
   }
-  std::printf("collectives of a %s (each rank's operands%s)\n", entry.name.c_str(),
+  std::printf("collectives per %s (operand bytes per rank%s)\n", entry.name.c_str(),
               ofStage(program, stage).c_str());
   for (const auto &[name, sizes] : counts)
     std::printf("  %-28s %5lld  %s\n", name.c_str(), (long long)sizes.first,
@@ -150,7 +150,7 @@ void printCollectives(const Program &program, const EntryPoint &entry, int64_t s
     std::printf("  none\n");
 }
 
-/// How the terms of a loss are averaged: the words of `loss_average`, joined by '+'.
+/// Returns how the terms of a loss are averaged, from the words of `loss_average`, which '+' joins.
 std::string averageText(const std::string &average) {
   std::string result;
   for (size_t from = 0, to; from < average.size(); from = to + 1) {
@@ -162,16 +162,17 @@ std::string averageText(const std::string &average) {
   return result;
 }
 
-/// How labels follow from the tokens of a .bin file.
+/// Returns how labels are derived from the tokens of a .bin file.
 const char *labelsText(const std::string &labels) {
   if (labels == "next")
-    return "next (labels[t] = x[t+1]: the graph shifts nothing)";
+    return "next (labels[t] = x[t+1]: the graph does not shift)";
   if (labels == "same")
-    return "same (labels = x: the graph shifts them itself)";
-  return "not shown by the graph (token files need --labels)";
+    return "same (labels = x: the graph shifts them)";
+  return "unknown from the graph (token files need --labels)";
 }
 
-/// Where initial values come from: the files that they are read from, the program, or the run.
+/// Returns the source of the initial values: the files that they are read from, the program, or
+/// --weights.
 std::string weightsText(const Program &program) {
   std::string result;
   for (const WeightFile &file : program.files)
@@ -182,7 +183,7 @@ std::string weightsText(const Program &program) {
     carries |= variable.hasFile && variable.file.path.empty() && !variable.given;
   }
   if (given)
-    return "given when it starts (--weights)";
+    return "given at start (--weights)";
   return carries ? "in the program" : result.empty() ? "drawn" : result;
 }
 
@@ -194,20 +195,20 @@ void printInfo(const Program &program) {
               escapeControls(program.compileLine).c_str(), program.mesh.text().c_str(),
               (long long)program.mesh.size());
   if (program.entry("step") || program.entry("update"))
-    std::printf("a step      %lld micro-batch%s%s\n", (long long)program.microBatches,
+    std::printf("step        %lld micro-batch%s%s\n", (long long)program.microBatches,
                 program.microBatches == 1 ? "" : "es", averageText(program.lossAverage).c_str());
   else
-    std::printf("a step      none: the program only evaluates (--inference)\n");
+    std::printf("step        none: the program only evaluates (--inference)\n");
   if (program.target.rfind("cuda:", 0) == 0) {
-    int64_t besides = 0;
+    int64_t extra = 0;
     for (int64_t stage = 0; stage < program.mesh.pipelineSize(); ++stage)
-      besides = std::max(besides, cuda::bytesBesides(program, stage));
-    std::printf("target      %s; a rank needs %s besides its memory (cuBLASLt, the next inputs)\n",
-                program.target.c_str(), describeBytes(double(besides)).c_str());
+      extra = std::max(extra, cuda::bytesBesides(program, stage));
+    std::printf("target      %s; a rank needs another %s (cuBLASLt, the next inputs)\n",
+                program.target.c_str(), describeBytes(double(extra)).c_str());
   }
   std::printf("labels      %s\n", labelsText(program.labels));
   if (keepsAverages(program))
-    std::printf("averages    of the parameters (--ema): evaluated and exported beside them\n");
+    std::printf("averages    of the parameters (--ema): also evaluated and exported\n");
   std::printf("weights     %s\n", weightsText(program).c_str());
   for (const Input &input : program.inputs)
     std::printf("input       %s (%s) %s %s %s\n", escapeControls(input.name).c_str(),
@@ -226,8 +227,8 @@ void printInfo(const Program &program) {
   for (int64_t stage = 0; entry && stage < program.mesh.pipelineSize(); ++stage)
     printCollectives(program, *entry, stage);
   if (program.flopsPerStep > 0)
-    std::printf("flops       %.4g of contractions %s, of the whole model\n", program.flopsPerStep,
-                program.entry("step") ? "a step" : "a batch");
+    std::printf("flops       %.4g of matmuls %s, whole model\n", program.flopsPerStep,
+                program.entry("step") ? "per step" : "per batch");
   if (!program.explain.empty())
     std::printf("\n%s\n", escapeControls(program.explain, "\n").c_str());
 }

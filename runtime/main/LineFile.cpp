@@ -1,4 +1,4 @@
-// Lines into a file, each seen at once.
+// Writes text files line by line, each line visible at once.
 #include "runtime/main/LineFile.h"
 #include "runtime/core/Status.h"
 #include "runtime/data/MappedFile.h"
@@ -18,7 +18,7 @@ void LineFile::open() {
     MappedFile earlier(path);
     kept = keep({earlier.data(), earlier.size()});
   }
-  // The earlier file stays until the new one has the lines that are kept.
+  // The earlier file stays until the new file has the lines to keep.
   file.emplace(path, OutputFile::Takes::Devices);
   add(kept);
   file->publish();
@@ -29,7 +29,7 @@ void LineFile::add(std::string_view text) {
   counter.add(text);
 }
 
-/// Writes by `body`, unless something failed before, and keeps its error.
+/// Calls `body` unless an earlier write failed, and keeps its error.
 template <typename Body> void LineFile::keepFailure(Body &&body) {
   if (path.empty() || !failure.empty())
     return;
@@ -68,7 +68,7 @@ std::optional<LineMark> LineFile::mark() const {
 
 //===--- lines of an earlier run ------------------------------------------===//
 
-/// Calls `body(line, isWhole)` for each line, without its end; a last one may have no end.
+/// Calls `body(line, isWhole)` for each line without its newline. The last line may lack a newline.
 template <typename Body> static void forEachLine(std::string_view text, Body &&body) {
   while (!text.empty()) {
     size_t end = text.find('\n');
@@ -90,7 +90,7 @@ std::string keepLogLines(std::string_view text, int64_t step) {
   return kept;
 }
 
-/// The first `count` lines that are whole.
+/// Returns the first `count` complete lines.
 static std::string_view takeLines(std::string_view text, int64_t count) {
   size_t end = 0;
   for (size_t next; count > 0 && (next = text.find('\n', end)) != std::string_view::npos; --count)

@@ -1,4 +1,4 @@
-// Text files that are written line by line, and go on where an earlier run has left them.
+// Writes text files line by line, resuming the file of an earlier run.
 #ifndef PSRT_MAIN_LINEFILE_H
 #define PSRT_MAIN_LINEFILE_H
 
@@ -11,24 +11,24 @@
 
 namespace psrt {
 
-/// Flushed by line, so that it can be followed. The file is created when the first line is written:
-/// a run that fails before, or has nothing to write, leaves what is there as it is. Where it cannot
-/// be written, the failure is kept and nothing more is written: the run saves before it ends.
+/// A text file that is flushed after each line, so that it can be followed. The file is created
+/// with its first line: a run that fails earlier, or writes nothing, leaves an existing file alone.
+/// If a write fails, the error is kept and nothing more is written, so that the run can still save.
 class LineFile {
 public:
-  /// Returns the lines of an earlier run that stay, given the text of the file that is there.
+  /// Returns the lines of an earlier run that stay, given the text of the existing file.
   using Keep = std::function<std::string(std::string_view text)>;
-  /// Without a path, nothing is written. Without `keep`, no line of an earlier run stays.
+  /// Writes nothing if `path` is empty. Without `keep`, all lines of an earlier run are dropped.
   explicit LineFile(std::string path, Keep keep = {});
   void write(const std::string &line);
-  /// At the end of a run: makes an empty file where there is none.
+  /// Ends the run: creates an empty file if none exists.
   void finish();
-  /// All lines are on the disk, if nothing failed.
+  /// Syncs all lines to disk, unless a write failed.
   void sync();
-  /// Returns why the file cannot be written; empty: it can.
+  /// Returns why the file cannot be written, or "" if it can.
   const std::string &getFailure() const { return failure; }
-  /// Returns how many lines the file has, and their sum; nothing where this run has written none,
-  /// and for a device or a pipe.
+  /// Returns the number of lines in the file and their checksum. Returns nullopt if this run has
+  /// written no line, and for a device or a pipe.
   std::optional<LineMark> mark() const;
 
 private:
@@ -39,18 +39,18 @@ private:
   std::string path;
   Keep keep;
   std::optional<OutputFile> file;
-  bool isKept = false; ///< a regular file, whose lines a later run can go on from
+  bool isKept = false; ///< a regular file, which a later run can resume
   LineCounter counter;
   std::string failure;
 };
 
-/// Returns the lines of a log (a JSON object a line) but those of `step` and later steps, and but a
-/// last line that was cut short.
+/// Returns the lines of a log (one JSON object per line) before `step`. Drops a last line that was
+/// cut short.
 std::string keepLogLines(std::string_view text, int64_t step);
 
-/// Returns the lines of a file of losses up to `step`, which has a loss a line. `mark`: the lines
-/// that the file had when the checkpoint was saved. A file that does not begin with them is taken
-/// to begin at step 0; one that is shorter stays whole.
+/// Returns the lines of a file of losses up to `step`; the file has one loss per line. `mark`
+/// describes the lines when the checkpoint was saved. A file that does not begin with those lines
+/// is assumed to begin at step 0. A shorter file is kept whole.
 std::string keepLossLines(std::string_view text, int64_t step, const std::optional<LineMark> &mark);
 
 } // namespace psrt

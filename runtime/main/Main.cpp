@@ -1,5 +1,5 @@
-// main of a compiled program: flags in, exit status out (0 done, 1 model or data, 2 command line, 3
-// a rank failed).
+// Defines main of a compiled program. Exit status: 0 success, 1 model or data, 2 command line, 3 a
+// rank failed.
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/core/NewFile.h"
 #include "runtime/data/FolderLock.h"
@@ -18,12 +18,13 @@
 
 namespace psrt {
 
-/// How the ranks communicate: as the flag says, else as this process was launched.
-static std::string chooseComm(const Flags &flags, const ProcessIdentity &place) {
-  if (!flags.comm.empty() && flags.comm != "nccl") // which brings no processes together by itself
+/// Returns the communication backend: the flag's, or the one that fits the launcher.
+static std::string chooseComm(const Flags &flags, const ProcessIdentity &identity) {
+  if (!flags.comm.empty() &&
+      flags.comm != "nccl") // nccl needs another backend to connect processes
     return flags.comm;
   bool pmi = std::getenv("PMI_RANK") || std::getenv("PMIX_RANK");
-  switch (place.launcher) {
+  switch (identity.launcher) {
   case ProcessIdentity::None:
     return "local";
   case ProcessIdentity::Mpi:
@@ -36,56 +37,56 @@ static std::string chooseComm(const Flags &flags, const ProcessIdentity &place) 
   return "local";
 }
 
-/// Joins the job that this process is one of; null when all ranks are in this process.
-static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessIdentity &place,
+/// Joins the job of this process. Returns null if all ranks are threads of this process.
+static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessIdentity &identity,
                                            const Program &program, const std::string &command) {
   if (flags.comm == "nccl" && !program.target.starts_with("cuda:"))
     PSRT_FAIL(BadArgument,
-              "--comm nccl is for GPUs, and the program is compiled for \"%s\"; leave it away, or "
+              "--comm nccl needs GPUs, and the program is compiled for \"%s\"; omit the flag, or "
               "compile with --target cuda:sm_90",
               program.target.c_str());
-  std::string comm = chooseComm(flags, place), name = "./";
+  std::string comm = chooseComm(flags, identity), name = "./";
   name += std::filesystem::read_symlink("/proc/self/exe").filename();
   long long ranks = program.mesh.size();
   if (comm == "local") {
-    // Each process would train the whole of it, and overwrite what the others write.
-    if (place.size > 1)
-      PSRT_FAIL(BadArgument,
-                "started as one of %lld processes (%s) with --comm local; run it once: %s --ranks "
-                "%lld, or leave --comm out",
-                (long long)place.size, place.variable.c_str(), name.c_str(), ranks);
+    // Each process would train the whole model and overwrite the files of the other processes.
+    if (identity.size > 1)
+      PSRT_FAIL(
+          BadArgument,
+          "started as one of %lld processes (%s) with --comm local; start one process: %s --ranks "
+          "%lld, or omit --comm",
+          (long long)identity.size, identity.variable.c_str(), name.c_str(), ranks);
     return nullptr;
   }
-  if (place.size == 1 && ranks == 1)
+  if (identity.size == 1 && ranks == 1)
     return nullptr;
-  if (place.size == 1)
-    PSRT_FAIL(
-        BadArgument,
-        "--comm %s is for ranks that are processes, and this process is alone; start it by %s",
-        comm.c_str(),
-        format(comm == "mpi" ? "mpirun -n %lld %s"
-                             : "torchrun --nproc-per-node %lld --no-python -- %s",
-               ranks, name.c_str())
-            .c_str());
+  if (identity.size == 1)
+    PSRT_FAIL(BadArgument,
+              "--comm %s needs one process per rank, and there is only one process; start with %s",
+              comm.c_str(),
+              format(comm == "mpi" ? "mpirun -n %lld %s"
+                                   : "torchrun --nproc-per-node %lld --no-python -- %s",
+                     ranks, name.c_str())
+                  .c_str());
   checkRanks(program, flags.ranks);
-  checkRanks(program, int(place.size));
-  return std::make_unique<ProcessJob>(place, comm, command);
+  checkRanks(program, int(identity.size));
+  return std::make_unique<ProcessJob>(identity, comm, command);
 }
 
-/// Data and weights are read from mapped files. Where one becomes shorter, its last pages are gone.
+/// Handles SIGBUS: data and weights are mapped files, and a truncated file loses its last pages.
 static void reportLostPages(int) {
-  static std::atomic_flag isTold = ATOMIC_FLAG_INIT; // several threads may read the same file
-  while (isTold.test_and_set())
+  static std::atomic_flag isReported = ATOMIC_FLAG_INIT; // several threads may read the same file
+  while (isReported.test_and_set())
     pause();
   static const char text[] =
-      "error: a file that this program reads (data, or weights) became shorter while it ran; start "
-      "it again with files that nothing writes to\n";
+      "error: a file that this program reads (data or weights) was truncated during the run; start "
+      "again with files that nothing else writes to\n";
   (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
   _exit(int(StatusCode::BadInput));
 }
 
-/// Compares the files of a job's processes. Fails if they read different files, or do not share the
-/// folder that they save to.
+/// Compares the files of a job's processes. Fails if they read different files, or if they do not
+/// share the folder of --save.
 static void compareFiles(Session &session, const Flags &flags, const WeightFiles *weights,
                          const std::string &checkpoint) {
   checkSameInputs(session, flags, weights, checkpoint);
@@ -93,27 +94,29 @@ static void compareFiles(Session &session, const Flags &flags, const WeightFiles
     checkSharedFolder(session, flags.save);
 }
 
-/// The checkpoint to go on from; empty: none.
+/// Returns the checkpoint to resume from, or "" for none.
 static std::string findCheckpoint(const Flags &flags, bool isFirst) {
   if (flags.load.empty())
     return "";
   if (!flags.weights.empty())
-    PSRT_FAIL(BadArgument, "--load and --weights both say what to start from; give one of them");
+    PSRT_FAIL(BadArgument,
+              "--load and --weights both give the initial weights; remove one of them");
   if (flags.check)
     PSRT_FAIL(BadArgument,
-              "--check compares a step from the model's own values; leave --load away");
+              "--check starts from the model's initial values; remove --load or --check");
   if (flags.load != "latest")
     return flags.load;
   if (flags.save.empty())
     PSRT_FAIL(BadArgument, "--load latest is the last checkpoint of --save; give --save FOLDER");
   if (hasCheckpoint(flags.save))
     return flags.save;
-  // A kill after the first checkpoint, or a copy, leaves checkpoints and no pointer to one.
+  // A kill after the first checkpoint, or a copy, can leave checkpoints without the pointer
+  // "latest".
   std::string newest = findNewestCheckpoint(flags.save);
   if (!newest.empty() && isFirst)
     std::fprintf(stderr,
-                 "note: \"%s\" has no pointer \"latest\"; the checkpoint that was saved last is "
-                 "loaded\n",
+                 "note: \"%s\" has no pointer \"latest\"; loading the checkpoint that was "
+                 "saved last\n",
                  flags.save.c_str());
   return newest;
 }
@@ -131,7 +134,7 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   checkFlags(flags);
   std::optional<WeightFiles> weights;
   std::optional<Checkpoint> checkpoint;
-  std::optional<FolderLock> lock; // before `latest` is read: nobody else writes it from then on
+  std::optional<FolderLock> lock; // held before `latest` is read, so that no other run writes it
   bool isFirst = !job || job->rank() == 0;
   if (!flags.save.empty() && !flags.check && isFirst)
     nameFlag("--save", [&] { lock.emplace(flags.save); });
@@ -140,7 +143,7 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   if (std::string folder = findCheckpoint(flags, isFirst); !folder.empty())
     options.given = checkpoint.emplace(folder).names();
   std::string loaded = checkpoint ? checkpoint->getPath() : "";
-  if (job) // before channels are opened: how many depends on the program
+  if (job) // before connections are opened, whose number depends on the program
     checkSameCommand(*job, source, flags, loaded);
   Session session(source, options);
   if (job)
@@ -196,7 +199,7 @@ static Status currentStatus() {
   }
 }
 
-/// Runs as one rank of a job: what ends it here ends it everywhere.
+/// Runs as one rank of a job. A failure of this rank ends the whole job.
 static int runInJob(const ProgramSource &source, const Flags &flags, ProcessJob &job) {
   job.setLastResort([](const Status &status) { _exit(report(status, true)); });
   try {
@@ -206,12 +209,12 @@ static int runInJob(const ProgramSource &source, const Flags &flags, ProcessJob 
   } catch (...) {
     Status status = currentStatus();
     int result = report(status, job.fail(status));
-    _exit(result); // MPI may not be finalized: it would wait for those that are gone
+    _exit(result); // MPI must not be finalized: MPI_Finalize would wait for ranks that are gone
   }
 }
 
-static int run(const Flags &flags, const ProcessIdentity &place) {
-  bool first = place.rank <= 0 || place.rank >= place.size;
+static int run(const Flags &flags, const ProcessIdentity &identity) {
+  bool first = identity.rank <= 0 || identity.rank >= identity.size;
   std::unique_ptr<ProcessJob> job;
   ProgramSource source = linkedSource();
   try {
@@ -226,14 +229,15 @@ static int run(const Flags &flags, const ProcessIdentity &place) {
         printInfo(program);
       return 0;
     }
-    job = joinJob(flags, place, program, describeCommand(source, flags));
+    job = joinJob(flags, identity, program, describeCommand(source, flags));
     if (!job)
       return runProgram(source, flags, nullptr);
   } catch (...) {
-    // The job is not joined: another host may have other flags, or another environment.
+    // The job is not joined, so other ranks may not fail alike: hosts may differ in flags or
+    // environment.
     Status status = currentStatus();
     if (!first)
-      status.message = format("rank %lld: ", (long long)place.rank) + status.message;
+      status.message = format("rank %lld: ", (long long)identity.rank) + status.message;
     return report(status, true);
   }
   return runInJob(source, flags, *job);
@@ -245,13 +249,13 @@ int main(int argc, char **argv) {
   psrt::startSignalThread();
   psrt::prepareStandardOutput();
   psrt::Flags flags;
-  psrt::ProcessIdentity place;
+  psrt::ProcessIdentity identity;
   try {
-    place = psrt::findProcessIdentity();
+    identity = psrt::findProcessIdentity();
   } catch (...) {
     return psrt::report(psrt::currentStatus(), true);
   }
-  if (std::optional<int> status = psrt::parseFlags(argc, argv, place.rank, flags))
+  if (std::optional<int> status = psrt::parseFlags(argc, argv, identity.rank, flags))
     return psrt::finishStandardOutput(*status);
-  return psrt::finishStandardOutput(psrt::run(flags, place));
+  return psrt::finishStandardOutput(psrt::run(flags, identity));
 }

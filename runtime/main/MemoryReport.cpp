@@ -1,4 +1,4 @@
-// What --check-memory says at the end.
+// Prints the result of --check-memory at the end of a run.
 #include "runtime/main/Parts.h"
 #include <sstream>
 
@@ -11,7 +11,7 @@ static std::string describe(const Mesh &mesh, const Rank &rank) {
   std::string text = format("memory%s: %lld bytes planned, %lld measured", whose.c_str(),
                             (long long)check.getPlanned(), (long long)check.getMeasured());
   if (check.getHostPlanned() > 0)
-    text += format("; of the host: %lld planned, %lld measured", (long long)check.getHostPlanned(),
+    text += format("; host: %lld planned, %lld measured", (long long)check.getHostPlanned(),
                    (long long)check.getHostMeasured());
   return text;
 }
@@ -22,7 +22,7 @@ void printMemoryCheck(Session &session) {
   for (int r = 0; r < mesh.size(); ++r)
     if (const Rank *rank = session.rank(r))
       here += describe(mesh, *rank) + "\n";
-  std::set<std::string> lines; // one a coordinate, whose ranks are alike
+  std::set<std::string> lines; // one per pipeline coordinate, whose ranks are alike
   for (const std::string &text : session.collect(here)) {
     std::istringstream stream(text);
     for (std::string line; std::getline(stream, line);)

@@ -1,4 +1,4 @@
-// What a run is to write, looked at before it begins.
+// Checks the output paths of a run before the run begins.
 #include "runtime/data/ExportFolder.h"
 #include "runtime/data/OutputFile.h"
 #include "runtime/data/WeightFiles.h"
@@ -11,38 +11,38 @@ namespace psrt {
 
 namespace fs = std::filesystem;
 
-/// Weights go to a .safetensors file or to a folder: a name of another kind of file is a mistake.
+/// Fails unless the weights go to a .safetensors file or to a folder. A name like "out.pt" is a
+/// mistake.
 static void checkWeightsName(const std::string &path) {
   std::error_code error;
   if (!isWeightFolder(path) || fs::is_directory(path, error))
     return;
   if (fs::exists(path, error))
-    PSRT_FAIL(
-        BadInput,
-        "--export-weights \"%s\": it is there and no folder; name a file NAME.safetensors, or a "
-        "folder",
-        path.c_str());
+    PSRT_FAIL(BadInput,
+              "--export-weights \"%s\": exists and is not a folder; give NAME.safetensors or a "
+              "folder",
+              path.c_str());
   fs::path ending = fs::path(path).extension();
   for (const char *other : {".bin", ".pt", ".pth", ".pt2", ".onnx", ".ckpt", ".npz", ".npy", ".h5",
                             ".pkl", ".gguf", ".json", ".txt", ".zip"})
     if (ending == other)
       PSRT_FAIL(BadArgument,
-                "--export-weights \"%s\": weights are written to a file NAME.safetensors or to a "
-                "folder, not as %s; name \"%s\" or \"%s\"",
+                "--export-weights \"%s\": weights are written to NAME.safetensors or to a "
+                "folder, not as %s; give \"%s\" or \"%s\"",
                 path.c_str(), other, fs::path(path).replace_extension(".safetensors").c_str(),
                 fs::path(path).replace_extension().c_str());
 }
 
 namespace {
 
-/// The files of a run: what is read first, then its outputs, each of which must be no other file.
+/// The files of a run: first all files that are read, then the outputs. No output may be another
+/// file of the run.
 class OutputCheck {
 public:
   OutputCheck(const Session &session, const Flags &flags) : session(session), flags(flags) {}
   void addReads(const std::vector<std::string> &loaded);
   void checkWeights(const std::string &path);
-  void checkFile(const char *flag, const std::string &path,
-                 void (*checkPlace)(const std::string &));
+  void checkFile(const char *flag, const std::string &path, void (*checkPath)(const std::string &));
 
 private:
   void addModel();
@@ -51,10 +51,10 @@ private:
   const Session &session;
   const Flags &flags;
   parashard::FileClaims claims;
-  std::vector<std::string> weightFolders; ///< that are written
+  std::vector<std::string> weightFolders; ///< folders that --export-weights writes
 };
 
-/// The model, and the files of its weights, wherever they may be found.
+/// Adds the model and its weight files, in every folder where they may be found.
 void OutputCheck::addModel() {
   const Program &program = session.getProgram();
   std::vector<std::string> names{program.model};
@@ -87,14 +87,14 @@ void OutputCheck::addReads(const std::vector<std::string> &loaded) {
       claims.add(path, "is written by --save");
 }
 
-/// Fails where the file is another one of the run.
+/// Fails if `path` is already another file of the run.
 void OutputCheck::claim(const char *flag, const std::string &path) {
-  if (isOwnStream(path)) // lines are added to the file of stdout or stderr
+  if (isOwnStream(path)) // output lines are appended to the file of stdout or stderr
     return;
   if (const std::string *use = claims.find(path))
-    PSRT_FAIL(BadArgument, "\"%s\" is to be written by %s, and %s; name another file", path.c_str(),
+    PSRT_FAIL(BadArgument, "\"%s\" cannot be written by %s: it %s; give another file", path.c_str(),
               flag, use->c_str());
-  claims.add(path, format("is written by %s too", flag));
+  claims.add(path, format("is also written by %s", flag));
 }
 
 void OutputCheck::checkWeights(const std::string &path) {
@@ -108,15 +108,15 @@ void OutputCheck::checkWeights(const std::string &path) {
 }
 
 void OutputCheck::checkFile(const char *flag, const std::string &path,
-                            void (*checkPlace)(const std::string &)) {
+                            void (*checkPath)(const std::string &)) {
   if (path.empty())
     return;
   std::string name = fs::path(path).filename();
   for (const std::string &folder : weightFolders)
-    if (isExportName(name)) // how many files the weights will have is seen when they are written
-      claims.add((fs::path(folder) / name).string(), "is written by --export-weights too");
+    if (isExportName(name)) // the number of weight files is only known when they are written
+      claims.add((fs::path(folder) / name).string(), "is also written by --export-weights");
   claim(flag, path);
-  nameFlag(flag, [&] { checkPlace(path); });
+  nameFlag(flag, [&] { checkPath(path); });
 }
 
 } // namespace
@@ -146,7 +146,7 @@ void checkOutputPaths(const Session &session, const Flags &flags,
     if (keepsAverages(session.getProgram()))
       check.checkWeights(averagesPath(flags.exportWeights));
   }
-  // Lines are also written to devices and pipes; the others are files that appear whole.
+  // Line files may also be devices or pipes; the other outputs are files that appear whole.
   check.checkFile("--losses", flags.losses, checkWritable);
   check.checkFile("--log", flags.log, checkWritable);
   check.checkFile("--trace", flags.trace, checkWritable);
@@ -167,7 +167,7 @@ std::string describeWritten(const std::string &path) {
   return "\"" + path + "\" (" + describeBytes(bytes) + ")";
 }
 
-void sayWritten(const Session &session, const Flags &flags, const std::string &path) {
+void reportWritten(const Session &session, const Flags &flags, const std::string &path) {
   if (!flags.quiet && session.isFirst())
     std::printf("wrote %s\n", describeWritten(path).c_str());
 }

@@ -68,7 +68,7 @@ void checkOutputPaths(const Session &session, const Flags &flags,
 /// `"w.safetensors" (1.30 MB)` of a file that was written, or of a folder's .safetensors files.
 std::string describeWritten(const std::string &path);
 /// Prints it, in the first process and without --quiet.
-void sayWritten(const Session &session, const Flags &flags, const std::string &path);
+void reportWritten(const Session &session, const Flags &flags, const std::string &path);
 
 /// Prints what --check-memory measured: of each pipeline coordinate, the plan and what was written.
 void printMemoryCheck(Session &session);

@@ -71,7 +71,7 @@ public:
     order.shuffle = flags.shuffle;
     order.seed = flags.seed;
     if (total >= order.stepsPerEpoch())
-      noteLeftOut(session, order, "the data");
+      noteSkippedSamples(session, order, "the data");
     session.prepare("step");
     std::vector<std::string> symbols = log.getSymbols();
     symbols.insert(symbols.end(), {"loss", "loss.sum", "loss.count", "loss_scale"});
@@ -306,7 +306,7 @@ std::optional<Status> trainOnData(Session &session, const NamedTensors &tensors,
   checkCanTrain(session.getProgram());
   listenForStop(session.isFirst() && !flags.quiet);
   std::unique_ptr<SampleSource> source = openData(session.getProgram(), flags.data), evalSource;
-  noteUnread(session, *source, "the data");
+  noteUnreadTensors(session, *source, "the data");
   std::unique_ptr<Evaluator> evaluator;
   if (!flags.evalData.empty()) {
     DataOptions options = flags.data;
@@ -345,7 +345,7 @@ ReservedSpace reserveWeights(Session &session, const NamedTensors &tensors, cons
 void writeWeights(Session &session, const NamedTensors &tensors, const Flags &flags,
                   const std::string &path, bool averages) {
   exportWeights(session, tensors, path, exportOptions(flags, averages));
-  sayWritten(session, flags, path);
+  reportWritten(session, flags, path);
 }
 
 /// The weights, and beside them their averages where there are some.
@@ -459,7 +459,7 @@ void train(Session &session, const NamedTensors &tensors, const Flags &flags,
     throw Error(*ended);
   if (!flags.trace.empty()) {
     writeTrace(session, flags.trace);
-    sayWritten(session, flags, flags.trace);
+    reportWritten(session, flags, flags.trace);
   }
   if (flags.checkMemory)
     printMemoryCheck(session);

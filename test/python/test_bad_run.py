@@ -197,7 +197,7 @@ def test_output_that_is_an_input_or_another_output(tmp_path):
         (["--export-weights", "new"], ["--log", "links/../new/model.safetensors"]),
         (["--export-weights", "new"], ["--log", "new/model-00001-of-00002.safetensors"]),
     ):  # fmt: skip
-        refuse([*run, *one, *other], tmp_path, 2, "is to be written by --lo", "is written by --", "another file")
+        refuse([*run, *one, *other], tmp_path, 2, "cannot be written by --lo", "is also written by --", "another file")
     assert before == list_files(tmp_path)
     oracle.run([*run, *load, "--save", "saved", "--log", "/dev/stdout", "--losses", "/dev/stderr"], tmp_path)
 
@@ -299,13 +299,13 @@ def test_number_out_of_range_in_a_config(tmp_path, program):
 def test_data_that_no_input_takes(tmp_path, program):
     path = data_for(tmp_path)
     save_file({**load_file(path), "extra\n": torch.zeros(3)}, path)
-    assert 'note: the data has "extra\\x0a", which no input' in oracle.run(train(program, path), tmp_path)
+    assert 'note: the data has "extra\\x0a", which the model' in oracle.run(train(program, path), tmp_path)
 
 
 @pytest.mark.parametrize("key", ["log", "export-weights", "set"])
 def test_nul_byte_in_a_config(tmp_path, program, key):
     (tmp_path / "run.json").write_text(json.dumps({key: "lr=1\0", "data": "data.safetensors"}))
-    refuse([program, "--config", "run.json"], tmp_path, 2, "run.json", f'"{key}" has a NUL byte')
+    refuse([program, "--config", "run.json"], tmp_path, 2, "run.json", f'"{key}" contains a NUL byte')
     assert not (tmp_path / "lr=1").exists()
 
 
@@ -424,7 +424,7 @@ def test_loss_that_is_not_a_number_names_the_step(tmp_path, exports):
     x[9] = float("nan")
     save_file({"x": x, "labels": torch.cat([batch["labels"]] * 2)}, tmp_path / "data.safetensors")
     command = [program, "--data", "data.safetensors", "--steps", 2, "--export-weights", "weights.safetensors"]
-    refuse(command, tmp_path, 1, "step 1", "nan", '"data.safetensors", input "x", sample 9, element 0', "mend the data")
+    refuse(command, tmp_path, 1, "step 1", "nan", '"data.safetensors", input "x", sample 9, element 0', "fix the data")
     assert not (tmp_path / "weights.safetensors").exists()
 
 
@@ -445,7 +445,7 @@ def test_eval_loss_that_is_not_a_number(tmp_path, exports):
     said = refuse([*run, "bad.safetensors"], tmp_path, 1, "eval loss nan over 13 samples", "first in batch 1 (samples 8 to 12)")
     assert '"bad.safetensors", input "x", sample 9, element 2 is nan' in said and (tmp_path / "o.safetensors").exists()
     refuse([*run, "good.safetensors", "--weights", "w.safetensors"], tmp_path, 1, "eval loss nan", "batch 0", "inputs are finite")
-    refuse([*run, "none.safetensors"], tmp_path, 1, "eval loss nan", "no label of the 16 samples counts")
+    refuse([*run, "none.safetensors"], tmp_path, 1, "eval loss nan", "none of the 16 samples has a label that counts")
     oracle.run([*run, "good.safetensors"], tmp_path)
 
 
@@ -489,7 +489,7 @@ def test_loaded_weights_that_are_no_numbers_are_named(tmp_path, exports):
     state[name].view(-1)[1] = float("nan")
     save_file(state, tmp_path / "bad.safetensors")
     said = refuse([program, "--data", "data.safetensors", "--weights", "bad.safetensors", "--steps", 2], tmp_path, 1,
-                  "the loss of step 0 is nan", f'the weight "{name}" that the run began with', "load an earlier checkpoint")  # fmt: skip
+                  "the loss of step 0 is nan", f'the weight "{name}" that the run started from', "load an earlier checkpoint")  # fmt: skip
     assert "learning rate" not in said
 
 
@@ -500,7 +500,7 @@ def test_samples_that_fill_no_step_are_spoken_of(tmp_path, samples, steps, left)
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), "dp=2")
     save_file(model.draw_inputs(1, batch=samples), tmp_path / "data.safetensors")
     said = oracle.run([program, "--data", "data.safetensors", "--steps", steps, "--quiet"], tmp_path)
-    words = f"note: the last {left} of the {samples} samples of the data are left out: a step takes 8"
+    words = f"note: the last {left} of the {samples} samples of the data are skipped: a step takes 8"
     assert (words in said) == (left > 0) and ("left out" in said) == (left > 0)
 
 
@@ -597,7 +597,7 @@ def test_data_that_becomes_shorter(tmp_path, program):
     process = start_long_run(program, tmp_path)
     os.truncate(tmp_path / "long.safetensors", 8192)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 1 and said.count("became shorter while it ran") == 1, said
+    assert process.returncode == 1 and said.count("was truncated during the run") == 1, said
 
 
 def test_lines_of_another_run_that_goes_on(tmp_path, program):

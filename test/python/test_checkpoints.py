@@ -246,7 +246,7 @@ def test_latest_without_a_pointer_is_the_one_saved_last(programs):
     save_in(programs, "no-pointer", "--steps", 2, "--save-every", 1)
     (state / "latest").unlink()
     said = save_in(programs, "no-pointer", "--steps", 3, "--load", "latest", "--losses", "no-pointer.txt")
-    assert 'has no pointer "latest"; the checkpoint that was saved last is loaded' in said, said
+    assert 'has no pointer "latest"; loading the checkpoint that was saved last' in said, said
     assert names_in(state) == ["latest", "step-000001", "step-000002", "step-000003"]
     assert len(oracle.read_losses(programs[0] / "no-pointer.txt")) == 1
     (state / "latest").unlink()
@@ -460,7 +460,7 @@ def test_a_checkpoint_that_is_not_there(saved):
 
 @pytest.mark.parametrize("flags, words", [
     (("--seed", "6"), ["--seed 5; give it again"]), (("--weights", "saved-run.safetensors"), ["--load and --weights"]),
-    (("--save-every", "2"), ["--save-every and --keep need --save"]), (("--check",), ["leave --load away"]),
+    (("--save-every", "2"), ["--save-every and --keep need --save"]), (("--check",), ["remove --load or --check"]),
 ])  # fmt: skip
 def test_flags_that_contradict_it(saved, flags, words):
     folder, made, _ = saved

@@ -164,8 +164,8 @@ def test_flags_win_over_the_config(trained):
         ('{"steps": {}}', ["steps"]),
         ('{"steps": "many"}', ["--steps", "many"]),
         ('{"steps": 1, "steps": 2}', ['"steps" is given twice']),
-        ('{"save": ""}', ['"save" is empty; leave it out']),
-        ('{"data": ["data.safetensors", ""]}', ['"data" is empty; leave it out']),
+        ('{"save": ""}', ['"save" is empty; omit it']),
+        ('{"data": ["data.safetensors", ""]}', ['"data" is empty; omit it']),
         ('{"steps": 1e999}', ["--config", "overflow", "1e999"]),
     ],
 )

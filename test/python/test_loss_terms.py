@@ -605,4 +605,4 @@ def test_labels_of_no_class(tmp_path, mesh, label):
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "m.pt2"), mesh)
     model.inputs["y"][3] = label
     save_file(model.inputs, tmp_path / "data.safetensors")
-    refuse([program, "--data", "data.safetensors"], tmp_path, 1, "the loss of step 0 is nan", "an op of the model makes it")
+    refuse([program, "--data", "data.safetensors"], tmp_path, 1, "the loss of step 0 is nan", "an op of the model produces it")

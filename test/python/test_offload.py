@@ -150,7 +150,7 @@ def test_the_plan_is_what_is_used(made, plan):
     plain = train(folder, compile_plan(plan, True), "--steps", 2)
     checked = train(folder, compile_plan(plan, True), "--steps", 2, "--check-memory")
     assert_same(checked, plain)
-    found = re.findall(r"^memory.*: (\d+) bytes planned, (\d+) measured; of the host: (\d+) planned, (\d+) measured$", checked[2], re.M)
+    found = re.findall(r"^memory.*: (\d+) bytes planned, (\d+) measured; host: (\d+) planned, (\d+) measured$", checked[2], re.M)
     assert len(found) == (2 if plan == "1f1b" else 1), checked[2]
     assert all(one[0] == one[1] and one[2] == one[3] for one in found), found
 
@@ -159,7 +159,7 @@ def test_info_and_explain_tell_both(made, exports):
     folder, compile_plan = made
     said = oracle.run([compile_plan("whole", True), "--info"], folder)
     table = table_of(compile_plan("whole", True))
-    assert re.search(r"^host memory .* a rank, of it:\n  optimizer ", said, re.M), said
+    assert re.search(r"^host memory .*  per rank, including:\n  optimizer ", said, re.M), said
     assert table["host_bytes"] > 0
     explained = subprocess.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "--no-codegen", "--explain", "--offload", "optimizer"],
                                capture_output=True, text=True, check=True, cwd=folder).stdout  # fmt: skip

@@ -52,7 +52,7 @@ def test_outputs_are_of_all_samples(tmp_path, mesh, batch):
     if batch == 1:
         return
     assert found["zeros"].shape == (BATCH, 2)
-    refuse([*run, "--output", "means"], tmp_path, 2, "--output means", "one of a batch", "--eval-steps 1")
+    refuse([*run, "--output", "means"], tmp_path, 2, "--output means", "per batch, not per sample", "--eval-steps 1")
     oracle.run([*run, "--eval-steps", "1"], tmp_path)
     first = model(x[:BATCH])
     for name, value in load_file(tmp_path / "o.safetensors").items():
