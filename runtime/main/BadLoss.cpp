@@ -10,7 +10,7 @@ namespace {
 
 /// Returns the ranks whose share of the step's loss is nan or infinite, for example "0, 3". Returns
 /// "" if no rank or every rank has a bad share.
-std::string findBadRanks(Session &session, const ScalarNotes &scalars) {
+std::string findBadRanks(Session &session, const RecordedScalars &scalars) {
   const Program &program = session.getProgram();
   int index = program.variable("loss.sum");
   if (index < 0 || program.variables[index].dtype != Dtype::F32)
@@ -58,7 +58,7 @@ std::string findBadInput(Session &session, const EntryPoint &entry, const Sample
   return "";
 }
 
-std::string explainBadLoss(Session &session, const ScalarNotes &scalars, const EntryPoint &entry,
+std::string explainBadLoss(Session &session, const RecordedScalars &scalars, const EntryPoint &entry,
                            const SampleSource &source, const SampleOrder &order, int64_t step,
                            bool isFirst, const std::string &badWeight) {
   std::string ranks = findBadRanks(session, scalars);

@@ -161,10 +161,10 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
     return check(session, linkedCheckSource(), flags);
   RunState state{lock ? &*lock : nullptr, std::nullopt, {}, "", drawUniqueName()};
   if (checkpoint) {
-    state.losses = checkpoint->getPlace().losses;
+    state.losses = checkpoint->getPosition().losses;
     state.loaded = checkpoint->listFiles();
     state.checkpoint = checkpoint->getPath();
-    if (std::string run = checkpoint->getPlace().run; !run.empty())
+    if (std::string run = checkpoint->getPosition().run; !run.empty())
       state.run = run;
   } else if (weights) {
     state.loaded = weights->listFiles();

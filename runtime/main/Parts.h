@@ -85,7 +85,7 @@ std::string findBadInput(Session &session, const EntryPoint &entry, const Sample
 /// Where a loss that is no number comes from, as far as it shows: "; input ..." or "; ...".
 /// `scalars`: as they were after that step. `isFirst`: of the run; `badWeight` is a weight that was
 /// nan or infinite before it.
-std::string explainBadLoss(Session &session, const ScalarNotes &scalars, const EntryPoint &entry,
+std::string explainBadLoss(Session &session, const RecordedScalars &scalars, const EntryPoint &entry,
                            const SampleSource &source, const SampleOrder &order, int64_t step,
                            bool isFirst, const std::string &badWeight);
 

@@ -90,13 +90,13 @@ void StepLog::write(StepRecord &record) {
                      number(record.loss) + ", \"skipped\": " + (record.skipped ? "true" : "false");
   addRates(line, record.rateFactor);
   if (session.getProgram().variable("grad_norm") >= 0)
-    line += ", \"grad_norm\": " + number(session.readNoted(*record.scalars, "grad_norm"));
+    line += ", \"grad_norm\": " + number(session.readRecorded(*record.scalars, "grad_norm"));
   if (session.getProgram().variable("loss_scale") >= 0)
-    line += ", \"loss_scale\": " + number(session.readNoted(*record.scalars, "loss_scale"));
+    line += ", \"loss_scale\": " + number(session.readRecorded(*record.scalars, "loss_scale"));
   addSpeed(line, record.seconds);
   for (const auto &[name, symbol] : scalars)
     line += ", " + quoted(name) + ": " +
-            number(session.readNoted(*record.scalars, symbol) / double(microBatches));
+            number(session.readRecorded(*record.scalars, symbol) / double(microBatches));
   if (!std::isnan(record.evalLoss))
     line += ", \"eval_loss\": " + number(record.evalLoss);
   if (!std::isnan(record.averagesLoss))

@@ -12,7 +12,7 @@ namespace psrt {
 struct StepRecord {
   int64_t step = 0;
   double start = 0;               ///< seconds of the steady clock
-  ScalarNotes *scalars = nullptr; ///< as they were after it
+  RecordedScalars *scalars = nullptr; ///< as they were after it
   double loss = 0;
   bool skipped = false;                      ///< nothing was updated
   double seconds = 0;                        ///< of the step, without evaluation

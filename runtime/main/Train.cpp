@@ -75,8 +75,8 @@ public:
     session.prepare("step");
     std::vector<std::string> symbols = log.getSymbols();
     symbols.insert(symbols.end(), {"loss", "loss.sum", "loss.count", "loss_scale"});
-    for (ScalarNotes &each : notes)
-      each = session.makeNotes(symbols);
+    for (RecordedScalars &each : notes)
+      each = session.recordScalars(symbols);
   }
 
   /// Returns the error of data that ended the run, after all is saved; nullopt if there is none.
@@ -169,7 +169,7 @@ private:
   void finish(size_t left) {
     for (; open.size() > left; open.pop_front()) {
       StepRecord &record = open.front();
-      record.loss = session.readNoted(*record.scalars, "loss"); // it is over then
+      record.loss = session.readRecorded(*record.scalars, "loss"); // it is over then
       double end = steadySeconds();
       record.seconds = end - std::max(record.start, lastEnd);
       lastEnd = end;
@@ -191,7 +191,7 @@ private:
   }
 
   void finishStep(StepRecord &record) {
-    record.skipped = session.readNoted(*record.scalars, "loss.count") == 0;
+    record.skipped = session.readRecorded(*record.scalars, "loss.count") == 0;
     losses.write(format("%.9g", record.loss));
     if (record.skipped)
       progress.line(format(
@@ -213,7 +213,7 @@ private:
   /// Where the loss is scaled: whether gradients were not finite, so that the step was skipped and
   /// the scale halved. Fails where no scale helps.
   bool checkLossScale(StepRecord &record) {
-    double before = std::exchange(lossScale, session.readNoted(*record.scalars, "loss_scale"));
+    double before = std::exchange(lossScale, session.readRecorded(*record.scalars, "loss_scale"));
     if (!(lossScale < before))
       return false;
     record.skipped = true;
@@ -230,10 +230,10 @@ private:
     savedAt = session.step;
     losses.sync(); // a checkpoint is never ahead of the lines
     log.sync();
-    RunPosition place{session.step,  session.getSeed(), flags.shuffle, order.microBatches * order.rows,
+    RunPosition position{session.step,  session.getSeed(), flags.shuffle, order.microBatches * order.rows,
                    losses.mark(), state.run};
     std::string saved =
-        saveCheckpoint(session, tensors, place,
+        saveCheckpoint(session, tensors, position,
                        {flags.save, flags.keep, flags.maxFileBytes, state.lock, state.checkpoint});
     if (!flags.quiet && !saved.empty())
       progress.line("saved " + saved);
@@ -274,7 +274,7 @@ private:
   LineFile losses;
   StepLog log;
   std::deque<StepRecord> open; ///< steps that have begun and are not told of
-  ScalarNotes notes[2];        ///< of steps that are open: they take turns
+  RecordedScalars notes[2];        ///< of steps that are open: they take turns
   double readAt = 0;           ///< when the samples of the next step were asked for
   double lastEnd = 0;          ///< when the last step was over that is
   int64_t evaluatedAt = -1, savedAt = -1;
@@ -374,30 +374,30 @@ static int64_t countStepSamples(const Session &session) {
 
 void resume(Session &session, const NamedTensors &tensors, const Checkpoint &checkpoint,
             const Flags &flags) {
-  const RunPosition &place = checkpoint.getPlace();
+  const RunPosition &position = checkpoint.getPosition();
   const char *path = checkpoint.getPath().c_str();
   int64_t samples = countStepSamples(session);
   bool trains = !flags.eval && samples > 0;
-  if (trains && place.stepSamples != samples)
+  if (trains && position.stepSamples != samples)
     PSRT_FAIL(
         BadArgument,
         "checkpoint \"%s\": its steps read %lld samples, those of this program %lld, which would "
         "go on elsewhere in the data; compile with micro-batches that make %lld",
-        path, (long long)place.stepSamples, (long long)samples, (long long)place.stepSamples);
-  if (trains && place.seed != session.getSeed())
+        path, (long long)position.stepSamples, (long long)samples, (long long)position.stepSamples);
+  if (trains && position.seed != session.getSeed())
     PSRT_FAIL(BadArgument, "checkpoint \"%s\" is of a run with --seed %llu; give it again", path,
-              (unsigned long long)place.seed);
-  if (trains && place.shuffle != flags.shuffle)
+              (unsigned long long)position.seed);
+  if (trains && position.shuffle != flags.shuffle)
     PSRT_FAIL(BadArgument, "checkpoint \"%s\" is of a run %s --shuffle; %s", path,
-              place.shuffle ? "with" : "without",
-              place.shuffle ? "give it again" : "leave it away");
+              position.shuffle ? "with" : "without",
+              position.shuffle ? "give it again" : "leave it away");
   std::vector<std::string> notes = checkpoint.load(session, tensors);
-  session.step = place.step;
+  session.step = position.step;
   for (const std::string &note : notes)
     if (session.isFirst())
       std::fprintf(stderr, "note: %s\n", parashard::escapeControls(note).c_str());
   if (session.isFirst() && !flags.quiet)
-    std::fprintf(stderr, "note: goes on from \"%s\", step %lld\n", path, (long long)place.step);
+    std::fprintf(stderr, "note: goes on from \"%s\", step %lld\n", path, (long long)position.step);
 }
 
 /// --labels and --data-type say how tokens are read: they are of no use for tensors by name.

@@ -86,7 +86,7 @@ public:
       : session(session), program(session.getProgram()), state(findState(program, tensors)),
         shards(planShards(program, state)), options(options), folder(options.folder) {}
 
-  std::string save(const RunPosition &place);
+  std::string save(const RunPosition &position);
 
 private:
   struct File {
@@ -104,7 +104,7 @@ private:
   Json writeRank(const Rank &rank) const;
   Json describeTensors() const;
   /// Returns the path of the checkpoint.
-  std::string finish(const RunPosition &place, const Json &files) const;
+  std::string finish(const RunPosition &position, const Json &files) const;
   /// Calls body; after a failure nothing partial is left.
   template <typename Body> void cleanly(Body &&body) const;
   /// Calls body in the first process, cleanly. If it fails, throws SaveFailed in every process.
@@ -253,25 +253,25 @@ Json CheckpointWriter::describeTensors() const {
   return result;
 }
 
-std::string CheckpointWriter::finish(const RunPosition &place, const Json &files) const {
+std::string CheckpointWriter::finish(const RunPosition &position, const Json &files) const {
   Json index = {{"version", kVersion},
-                {"step", place.step},
-                {"seed", place.seed},
-                {"shuffle", place.shuffle},
-                {"step_samples", place.stepSamples},
-                {"run", place.run},
+                {"step", position.step},
+                {"seed", position.seed},
+                {"shuffle", position.shuffle},
+                {"step_samples", position.stepSamples},
+                {"run", position.run},
                 {"files", files},
                 {"tensors", describeTensors()}};
-  if (place.losses)
-    index["losses"] = {{"lines", place.losses->lines}, {"sum", place.losses->sum}};
+  if (position.losses)
+    index["losses"] = {{"lines", position.losses->lines}, {"sum", position.losses->sum}};
   index["sum"] = sumOf(index);
   writeText(partial / kCheckpointIndex, index.dump() + "\n");
   if (options.lock)
     options.lock->check(); // the last moment before others see anything
-  std::string name = chooseName(folder, place.step);
+  std::string name = chooseName(folder, position.step);
   fs::rename(partial, folder / name);
   writeText(folder / kLatest, name + "\n");
-  removeOlderCheckpoints(folder, options.keep, place.run,
+  removeOlderCheckpoints(folder, options.keep, position.run,
                          {(folder / name).string(), options.loaded});
   return (folder / name).string();
 }
@@ -284,7 +284,7 @@ static std::string describeSaved(const std::string &path, const Json &files) {
   return "\"" + path + "\" (" + describeBytes(bytes) + ")";
 }
 
-std::string CheckpointWriter::save(const RunPosition &place) {
+std::string CheckpointWriter::save(const RunPosition &position) {
   partial = folder / session.share(kPartialPrefix + drawUniqueName());
   inFirst([&] { makeFolder(); }); // the others wait until it is there
   collectSums();
@@ -298,16 +298,16 @@ std::string CheckpointWriter::save(const RunPosition &place) {
         PSRT_FAIL(BadInput, "%s", report["failure"].get<std::string>().c_str());
       files.update(report["files"]);
     }
-    saved = describeSaved(finish(place, files), files);
+    saved = describeSaved(finish(position, files), files);
   });
   return saved;
 }
 
 } // namespace
 
-std::string saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPosition &place,
+std::string saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPosition &position,
                            const SaveOptions &options) {
-  return CheckpointWriter(session, tensors, options).save(place);
+  return CheckpointWriter(session, tensors, options).save(position);
 }
 
 //===--- loading ----------------------------------------------------------===//
@@ -372,7 +372,7 @@ Checkpoint::Checkpoint(const std::string &folder) : given(folder), path(folder) 
     PSRT_FAIL(BadInput, "\"%s\" is of version %lld; this program reads %lld", index.c_str(),
               (long long)version, (long long)kVersion);
   checkSum(json, fields, index.string());
-  readPlace(fields);
+  readPosition(fields);
   FileFields listed = fields.fields("files"), tensors = fields.fields("tensors");
   for (const std::string &name : listed.keys())
     addFile(name, listed.fields(name));
@@ -390,28 +390,28 @@ void Checkpoint::checkSum(Json json, const FileFields &fields, const std::string
 }
 
 /// The step, and what decides about the samples. Each value is looked at by itself too.
-void Checkpoint::readPlace(const FileFields &fields) {
+void Checkpoint::readPosition(const FileFields &fields) {
   constexpr int64_t kMostSteps = int64_t(1) << 53, kMostSamples = int64_t(1) << 53;
   fields.allow({"version", "step", "seed", "shuffle", "step_samples", "run", "losses", "files",
                 "tensors", "sum"});
-  place.step = fields.integer("step", 0, kMostSteps);
-  place.seed = fields.number("seed");
-  place.shuffle = fields.boolean("shuffle");
-  place.stepSamples = fields.integer("step_samples", 0, kMostSamples);
+  position.step = fields.integer("step", 0, kMostSteps);
+  position.seed = fields.number("seed");
+  position.shuffle = fields.boolean("shuffle");
+  position.stepSamples = fields.integer("step_samples", 0, kMostSamples);
   if (fields.has("run"))
-    place.run = fields.text("run");
+    position.run = fields.text("run");
   int64_t samples = 0;
-  if (__builtin_mul_overflow(place.step, place.stepSamples, &samples))
+  if (__builtin_mul_overflow(position.step, position.stepSamples, &samples))
     fields.refuse("step", format("a step whose %lld samples each can be counted",
-                                 (long long)place.stepSamples));
+                                 (long long)position.stepSamples));
   auto named = parseCheckpointName(fs::path(path).filename().string());
-  if (named && named->first != place.step)
+  if (named && named->first != position.step)
     fields.refuse("step", format("%lld, as the name of its folder says", (long long)named->first));
   if (!fields.has("losses"))
     return;
   FileFields losses = fields.fields("losses");
   losses.allow({"lines", "sum"});
-  place.losses = LineMark{losses.integer("lines", 0), losses.text("sum")};
+  position.losses = LineMark{losses.integer("lines", 0), losses.text("sum")};
 }
 
 void Checkpoint::addFile(const std::string &name, const FileFields &fields) {

@@ -44,7 +44,7 @@ public:
 /// process: each writes what its ranks hold. Throws SaveFailed where it cannot be written: what was
 /// there stays; also where an update has made a weight nan or infinite. Returns the path of the
 /// checkpoint and its size as text, empty but in the first process.
-std::string saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPosition &place,
+std::string saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPosition &position,
                            const SaveOptions &options);
 
 /// A checkpoint: its index is read at once, a file when a rank of this process first needs a part
@@ -55,7 +55,7 @@ public:
   /// the checkpoints that are there, where there is no such folder; with BadInput on what is no
   /// checkpoint, on an index that was changed, and on files that are missing or have another size.
   explicit Checkpoint(const std::string &path);
-  const RunPosition &getPlace() const { return place; }
+  const RunPosition &getPosition() const { return position; }
   const std::string &getPath() const { return path; }
   /// Returns all files that are read: the index, those of tensors, and the pointer that named it.
   std::vector<std::string> listFiles() const;
@@ -69,7 +69,7 @@ public:
 
 private:
   static void checkSum(nlohmann::json json, const FileFields &fields, const std::string &index);
-  void readPlace(const FileFields &fields);
+  void readPosition(const FileFields &fields);
   void addFile(const std::string &name, const FileFields &fields);
   void addTensor(const std::string &name, const FileFields &fields);
   /// `trains`: whether the program has an optimizer's state to read.
@@ -79,7 +79,7 @@ private:
   const SavedTensor *find(const std::string &name) const;
 
   std::string given, path; ///< the folder that was given, and the checkpoint itself
-  RunPosition place;
+  RunPosition position;
   std::map<std::string, SavedTensor> saved;
   std::map<std::string, ShardFile> files;
 };

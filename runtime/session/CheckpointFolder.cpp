@@ -76,7 +76,7 @@ void removeOlderCheckpoints(const fs::path &folder, int64_t keep, const std::str
   std::exception_ptr ignored;
   for (const fs::path &path : listCheckpoints(folder))
     if (std::optional<Checkpoint> whole = readWhole(path, ignored);
-        whole && whole->getPlace().run == run && ++newer > keep && !isKept(path))
+        whole && whole->getPosition().run == run && ++newer > keep && !isKept(path))
       removeCheckpoint(path);
 }
 

@@ -258,7 +258,7 @@ static const char *const kReading = "reading a whole tensor";
 
 void Session::gather(const RankTensor &tensor, char *whole) { gatherOwn(tensor, whole, nullptr); }
 
-void Session::gatherOwn(const RankTensor &tensor, char *whole, const ScalarNotes *notes) {
+void Session::gatherOwn(const RankTensor &tensor, char *whole, const RecordedScalars *notes) {
   bool partial = program.mesh.shards(tensor.placement.partial) > 1;
   if (partial && isFirst())
     std::memset(whole, 0, tensor.placement.count() * dtypeSize(tensor.dtype));
@@ -267,7 +267,7 @@ void Session::gatherOwn(const RankTensor &tensor, char *whole, const ScalarNotes
 
 /// Of the ranks of one pipeline coordinate; `add`: to what is in `whole`.
 void Session::gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole,
-                         const ScalarNotes *notes) {
+                         const RecordedScalars *notes) {
   checkUsable();
   const Placement &placement = tensor.placement;
   int64_t size = dtypeSize(tensor.dtype);
@@ -313,7 +313,7 @@ void Session::gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char
 
 /// Among processes: what rank `index` holds of a tensor, into the first one.
 void Session::bringFrom(int index, const RankTensor &tensor, int64_t stage,
-                        const ScalarNotes *notes, std::vector<char> &received) {
+                        const RecordedScalars *notes, std::vector<char> &received) {
   int64_t bytes = tensor.localBytes();
   received.resize(isFirst() ? bytes : 0);
   const char *from = nullptr;
@@ -343,7 +343,7 @@ void Session::gatherEverywhere(const RankTensor &tensor, char *whole) {
   gatherAll(tensor, whole, nullptr);
 }
 
-void Session::gatherAll(const RankTensor &tensor, char *whole, const ScalarNotes *notes) {
+void Session::gatherAll(const RankTensor &tensor, char *whole, const RecordedScalars *notes) {
   if (!options.job)
     return gatherOwn(tensor, whole, notes);
   checkUsable();
@@ -431,7 +431,7 @@ void Session::readVariable(int index, char *whole) {
   gatherVariable(program.variables[index], whole, nullptr);
 }
 
-void Session::gatherVariable(const Variable &variable, char *whole, const ScalarNotes *notes) {
+void Session::gatherVariable(const Variable &variable, char *whole, const RecordedScalars *notes) {
   if (variable.addedAt < 0)
     return gatherOwn(variable, whole, notes);
   if (isFirst())
@@ -454,18 +454,18 @@ bool Session::runsLater() const {
   });
 }
 
-ScalarNotes Session::makeNotes(const std::vector<std::string> &symbols) const {
-  return ScalarNotes(program, ranks, symbols);
+RecordedScalars Session::recordScalars(const std::vector<std::string> &symbols) const {
+  return RecordedScalars(program, ranks, symbols);
 }
 
 double Session::readScalar(const std::string &symbol) { return readScalarFrom(nullptr, symbol); }
 
-double Session::readNoted(ScalarNotes &notes, const std::string &symbol) {
+double Session::readRecorded(RecordedScalars &notes, const std::string &symbol) {
   notes.finish();
   return readScalarFrom(&notes, symbol);
 }
 
-double Session::readScalarFrom(const ScalarNotes *notes, const std::string &symbol) {
+double Session::readScalarFrom(const RecordedScalars *notes, const std::string &symbol) {
   int index = program.variable(symbol);
   if (index < 0 || program.variables[index].placement.count() != 1)
     return NAN;

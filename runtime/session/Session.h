@@ -6,7 +6,7 @@
 #include "runtime/core/EntryChecks.h"
 #include "runtime/core/Executor.h"
 #include "runtime/data/Batches.h"
-#include "runtime/session/ScalarNotes.h"
+#include "runtime/session/RecordedScalars.h"
 #include "runtime/session/DeadlockMonitor.h"
 #include <functional>
 #include <mutex>
@@ -143,9 +143,9 @@ public:
   /// A scalar variable as a number; NaN when there is none of that symbol.
   double readScalar(const std::string &symbol);
   /// For noting scalars whenever a step has been run.
-  ScalarNotes makeNotes(const std::vector<std::string> &symbols) const;
+  RecordedScalars recordScalars(const std::vector<std::string> &symbols) const;
   /// The same of a scalar that was noted; waits until it is known.
-  double readNoted(ScalarNotes &notes, const std::string &symbol);
+  double readRecorded(RecordedScalars &notes, const std::string &symbol);
   /// Whether what has been run may still be under way, so that the host can prepare the next step.
   bool runsLater() const;
   void setScalar(const std::string &symbol, double value);
@@ -189,13 +189,13 @@ private:
                   int64_t slot) const;
   /// `notes`: where the ranks' parts are taken from instead of their memory.
   void gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole,
-                  const ScalarNotes *notes = nullptr);
-  void bringFrom(int index, const RankTensor &tensor, int64_t stage, const ScalarNotes *notes,
+                  const RecordedScalars *notes = nullptr);
+  void bringFrom(int index, const RankTensor &tensor, int64_t stage, const RecordedScalars *notes,
                  std::vector<char> &received);
-  void gatherAll(const RankTensor &tensor, char *whole, const ScalarNotes *notes);
-  void gatherOwn(const RankTensor &tensor, char *whole, const ScalarNotes *notes);
-  double readScalarFrom(const ScalarNotes *notes, const std::string &symbol);
-  void gatherVariable(const Variable &variable, char *whole, const ScalarNotes *notes);
+  void gatherAll(const RankTensor &tensor, char *whole, const RecordedScalars *notes);
+  void gatherOwn(const RankTensor &tensor, char *whole, const RecordedScalars *notes);
+  double readScalarFrom(const RecordedScalars *notes, const std::string &symbol);
+  void gatherVariable(const Variable &variable, char *whole, const RecordedScalars *notes);
   void scatter(const RankTensor &tensor, const ReadElements &read);
   void makeRank(int index, bool dedicated);
   std::unique_ptr<Communication> makeAmongProcesses(Job &job);

@@ -1,7 +1,7 @@
 // Scalars of a step as they were when it ended, known to the host when it asks: a device may have
 // gone on since.
-#ifndef PSRT_SESSION_SCALARNOTES_H
-#define PSRT_SESSION_SCALARNOTES_H
+#ifndef PSRT_SESSION_RECORDEDSCALARS_H
+#define PSRT_SESSION_RECORDEDSCALARS_H
 
 #include "runtime/core/Program.h"
 #include "runtime/core/RankMemory.h"
@@ -15,14 +15,14 @@ struct Rank;
 
 /// What the ranks of this process hold of some scalars: made once, taken again and again. It must
 /// not outlive the ranks.
-class ScalarNotes {
+class RecordedScalars {
 public:
-  ScalarNotes() = default;
+  RecordedScalars() = default;
   /// For the variables of one element that have these symbols; others are passed over.
-  ScalarNotes(const Program &program, const std::vector<std::unique_ptr<Rank>> &ranks,
+  RecordedScalars(const Program &program, const std::vector<std::unique_ptr<Rank>> &ranks,
               const std::vector<std::string> &symbols);
-  ScalarNotes(ScalarNotes &&) = default;
-  ScalarNotes &operator=(ScalarNotes &&) = default;
+  RecordedScalars(RecordedScalars &&) = default;
+  RecordedScalars &operator=(RecordedScalars &&) = default;
   /// Begins to read what they are after all that has been run so far; waits for nothing.
   void start();
   /// Waits for the values.

@@ -1,5 +1,5 @@
 // Noting scalars.
-#include "runtime/session/ScalarNotes.h"
+#include "runtime/session/RecordedScalars.h"
 #include "runtime/session/Session.h"
 
 namespace psrt {
@@ -13,7 +13,7 @@ static std::vector<const Variable *> partsOf(const Program &program, const std::
   return result;
 }
 
-ScalarNotes::ScalarNotes(const Program &program, const std::vector<std::unique_ptr<Rank>> &ranks,
+RecordedScalars::RecordedScalars(const Program &program, const std::vector<std::unique_ptr<Rank>> &ranks,
                          const std::vector<std::string> &symbols) {
   for (const std::string &symbol : symbols)
     for (const Variable *variable : partsOf(program, symbol))
@@ -23,13 +23,13 @@ ScalarNotes::ScalarNotes(const Program &program, const std::vector<std::unique_p
               {variable, rank->index, rank->memory.get(), variable->addresses.at(rank->stage), {}});
 }
 
-void ScalarNotes::start() {
+void RecordedScalars::start() {
   for (Note &note : notes)
     note.memory->startRead(note.address, note.bytes, size_t(note.variable->localBytes()));
   isOpen = true;
 }
 
-void ScalarNotes::finish() {
+void RecordedScalars::finish() {
   if (!isOpen)
     return;
   for (Note &note : notes)
@@ -37,7 +37,7 @@ void ScalarNotes::finish() {
   isOpen = false;
 }
 
-const char *ScalarNotes::find(int rank, const RankTensor &variable) const {
+const char *RecordedScalars::find(int rank, const RankTensor &variable) const {
   for (const Note &note : notes)
     if (note.rank == rank && note.variable == &variable)
       return note.bytes;
