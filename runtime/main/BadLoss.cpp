@@ -58,9 +58,10 @@ std::string findBadInput(Session &session, const EntryPoint &entry, const Sample
   return "";
 }
 
-std::string explainBadLoss(Session &session, const RecordedScalars &scalars, const EntryPoint &entry,
-                           const SampleSource &source, const SampleOrder &order, int64_t step,
-                           bool isFirst, const std::string &badWeight) {
+std::string explainBadLoss(Session &session, const RecordedScalars &scalars,
+                           const EntryPoint &entry, const SampleSource &source,
+                           const SampleOrder &order, int64_t step, bool isFirst,
+                           const std::string &badWeight) {
   std::string ranks = findBadRanks(session, scalars);
   std::string text = ranks.empty() ? "" : " (in the part of rank " + ranks + ")";
   std::vector<int64_t> samples;
@@ -75,8 +76,8 @@ std::string explainBadLoss(Session &session, const RecordedScalars &scalars, con
            "checkpoint, or give other weights";
   if (isFirst)
     return text +
-           "; its inputs and the weights that the run started from are finite, so an op of "
-           "the model produces it (log of 0, division by 0); a large 16-bit value may overflow to "
+           "; its inputs and the weights that the run started from are finite, so an op of the "
+           "model produces it (log of 0, division by 0); a large 16-bit value may overflow to "
            "infinity: keep its module in f32 (ps-compile --precision fp16,keep-fp32=MODULE), or "
            "use bf16";
   return text +

@@ -23,8 +23,8 @@ SampleOrder makeOrder(const Session &session, const std::string &entry, const Sa
     PSRT_FAIL(BadInput, "the data has no samples");
   if (order.stepsPerEpoch() == 0)
     PSRT_FAIL(BadInput,
-              "the data has %lld samples, a step takes %lld, and padding samples would "
-              "count in the loss; give more data or compile with a smaller --batch",
+              "the data has %lld samples, a step takes %lld, and padding samples would count in "
+              "the loss; give more data or compile with a smaller --batch",
               (long long)order.samples, (long long)(order.microBatches * order.rows));
   return order;
 }
@@ -34,8 +34,8 @@ void noteSkippedSamples(const Session &session, const SampleOrder &order, const 
   if (!order.canIgnore && skipped && session.isFirst())
     std::fprintf(
         stderr,
-        "note: the last %lld of the %lld samples of %s are skipped: a step takes %lld, and "
-        "padding samples would count in the loss\n",
+        "note: the last %lld of the %lld samples of %s are skipped: a step takes %lld, and padding "
+        "samples would count in the loss\n",
         (long long)skipped, (long long)order.samples, data, (long long)perStep);
 }
 
@@ -216,15 +216,15 @@ void Evaluator::collectOutputs(const std::vector<std::string> &names) {
       continue;
     if (isOfBatch(output))
       PSRT_FAIL(BadArgument,
-                "--output %s: it is per batch, not per sample, and %lld samples are "
-                "not one batch of %lld; give exactly one batch, or --eval-steps 1",
+                "--output %s: it is per batch, not per sample, and %lld samples are not one batch "
+                "of %lld; give exactly one batch, or --eval-steps 1",
                 name.c_str(), (long long)samples(), (long long)order.rows);
     collected.push_back({&output, {}});
   }
   if (!skipped.empty() && session.isFirst())
     std::fprintf(stderr,
-                 "note: --outputs skips %s: per batch, not per sample; "
-                 "--eval-steps 1 writes the first batch\n",
+                 "note: --outputs skips %s: per batch, not per sample; --eval-steps 1 writes the "
+                 "first batch\n",
                  skipped.c_str());
   for (const Collected &item : collected)
     if (mayBeOfSamples(*item.output))

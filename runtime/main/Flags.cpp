@@ -126,8 +126,8 @@ void Parser::addRanks() {
       ->group("Ranks");
   app.add_option(
          "--comm", flags.comm,
-         "local | mpi | tcp | nccl (default: mpi under mpirun, tcp under torchrun; nccl on GPUs "
-         "if each rank has its own)")
+         "local | mpi | tcp | nccl (default: mpi under mpirun, tcp under torchrun; nccl on GPUs if "
+         "each rank has its own)")
       ->check(CLI::IsMember({"local", "mpi", "tcp", "nccl"}))
       ->group("Ranks");
   app.add_option("--threads", flags.threads, "CPU threads per rank (default: cores / ranks)")
@@ -139,8 +139,7 @@ void Parser::addData() {
   app.add_option(
          "--data", data,
          ".safetensors or .npz files (one tensor per input), .npy files (for a model with one "
-         "input), or "
-         ".bin token files: FILE|GLOB[,...]")
+         "input), or .bin token files: FILE|GLOB[,...]")
       ->group("Data");
   app.add_option("--data-type", flags.data.type,
                  "uint8 | uint16 | uint32: token type of .bin files")

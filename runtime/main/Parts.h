@@ -1,4 +1,4 @@
-// The parts of a compiled program's main, each in its own file.
+// Declares the parts of a compiled program's main; each part has its own file.
 #ifndef PSRT_MAIN_PARTS_H
 #define PSRT_MAIN_PARTS_H
 
@@ -13,100 +13,103 @@ namespace psrt {
 /// Prints mesh, variables, memory, collectives, data and the plan's explanation.
 void printInfo(const Program &program);
 
-/// Sets what `--set` names.
+/// Sets the scalars that `--set` names.
 void applySettings(Session &session, const Flags &flags);
 
-/// Goes on from a checkpoint: sets all state, and the step. Fails where the flags would take other
-/// samples or numbers than the run that saved it.
+/// Resumes from a checkpoint: sets all state and the step. Fails if the flags would read other
+/// samples or numbers than the run that saved the checkpoint.
 void resume(Session &session, const NamedTensors &tensors, const Checkpoint &checkpoint,
             const Flags &flags);
 
-/// Fails where flags contradict each other, or one of them would be ignored.
+/// Fails if flags contradict each other or one of them would be ignored.
 void checkFlags(const Flags &flags);
 
-/// The program and its flags, which are the same for all processes of a job.
+/// Returns a text of the program and its flags, which must be equal in all processes of a job.
 std::string describeCommand(const ProgramSource &source, const Flags &flags);
-/// Fails with BadArgument in rank 0 of a job where another rank runs another program, or with other
-/// flags. The same call in all of them; returns when all have been compared.
+/// Fails with BadArgument on rank 0 of a job if another rank runs another program or has other
+/// flags. All ranks make the same call; it returns when all have been compared.
 void checkSameCommand(Job &job, const ProgramSource &source, const Flags &flags,
                       const std::string &checkpoint);
-/// Fails with BadInput where a file that the run reads (data, weights, the checkpoint's index) is
-/// not the same for all processes of a job. The same call in all of them.
+/// Fails with BadInput if a file that the run reads (data, weights, the checkpoint's index) differs
+/// between processes of a job. All processes make the same call.
 void checkSameInputs(Session &session, const Flags &flags, const WeightFiles *weights,
                      const std::string &checkpoint);
-/// Fails with BadArgument where a process does not see the folder that the first one has locked.
+/// Fails with BadArgument if a process does not see the folder that rank 0 has locked.
 void checkSharedFolder(Session &session, const std::string &folder);
 
-/// Returns the error of the first process that has one, the same in every process; nullopt where
-/// none has. `here`: that of this process. The same call in all of them.
+/// Returns the error of the first process that has one, the same in every process, or nullopt if no
+/// process has an error. `here` is the error of this process. All processes make the same call.
 std::optional<Status> findErrorOfAny(Session &session, const std::optional<Status> &here);
-/// Calls `read`, which reads data and fails with BadInput where these cannot be used. Then it fails
-/// in every process of a job: none waits for one that ended.
+/// Calls `read`, which fails with BadInput if its data cannot be used. One process's error is then
+/// thrown in every process of the job, so that none waits for a process that ended.
 void readTogether(Session &session, const std::function<void()> &read);
 
-/// What a run has beside its session.
+/// The state of a run apart from its session.
 struct RunState {
-  FolderLock *lock = nullptr;      ///< of the folder of --save; null but in the first process
+  FolderLock *lock = nullptr;      ///< lock of the folder of --save; null except on rank 0
   std::optional<LineMark> losses;  ///< the lines of --losses that belong to the loaded checkpoint
   std::vector<std::string> loaded; ///< the files of --weights or --load
   std::string checkpoint;          ///< path of the loaded checkpoint; empty: none
-  std::string run;                 ///< the run's unique name, in all that it saves
+  std::string run;                 ///< unique name of the run, stored in all its checkpoints
 };
 
-/// Trains and evaluates as the flags say.
+/// Trains and evaluates according to the flags.
 void train(Session &session, const NamedTensors &tensors, const Flags &flags,
            const RunState &state);
 
-/// Runs a check of a path; its error begins with the flag that gave the path.
+/// Runs a check of a path and makes an error begin with the flag that gave the path.
 void nameFlag(const char *flag, const std::function<void()> &check);
 
-/// Fails unless everything that is to be written can be, and replaces nothing that is read
-/// (`loaded`: the files of --weights or --load) and no other output.
+/// Fails if an output cannot be written, or if it would replace an input or another output.
+/// `loaded` are the files of --weights or --load.
 void checkOutputPaths(const Session &session, const Flags &flags,
                       const std::vector<std::string> &loaded);
 
-/// `"w.safetensors" (1.30 MB)` of a file that was written, or of a folder's .safetensors files.
+/// Returns `"w.safetensors" (1.30 MB)` for a written file, or for a folder with its .safetensors
+/// files.
 std::string describeWritten(const std::string &path);
-/// Prints it, in the first process and without --quiet.
+/// Prints "wrote PATH (SIZE)" in the first process, unless --quiet is given.
 void reportWritten(const Session &session, const Flags &flags, const std::string &path);
 
-/// Prints what --check-memory measured: of each pipeline coordinate, the plan and what was written.
+/// Prints the result of --check-memory: planned and measured bytes of each pipeline coordinate.
 void printMemoryCheck(Session &session);
 
-/// Floating-point operations a second of all ranks together: each multiplies matrices of f32 on its
-/// threads while the others do. Only the first process gets the number.
+/// Measures floating-point operations per second of all ranks together: all ranks run f32 matmuls
+/// on their threads at the same time. Only the first process gets the result.
 double measurePeak(Session &session);
 
-/// Returns where the first element of the samples is that is nan or infinite; empty: all are
-/// finite. Samples below 0 are none.
+/// Returns the location of the first nan or infinite element of the samples, or "" if all are
+/// finite. Negative samples are skipped.
 std::string findBadInput(Session &session, const EntryPoint &entry, const SampleSource &source,
                          const std::vector<int64_t> &samples);
 
-/// Where a loss that is no number comes from, as far as it shows: "; input ..." or "; ...".
-/// `scalars`: as they were after that step. `isFirst`: of the run; `badWeight` is a weight that was
-/// nan or infinite before it.
-std::string explainBadLoss(Session &session, const RecordedScalars &scalars, const EntryPoint &entry,
-                           const SampleSource &source, const SampleOrder &order, int64_t step,
-                           bool isFirst, const std::string &badWeight);
+/// Explains a nan or infinite loss as far as possible: ": input ..." or "; ...". `scalars` are the
+/// values after that step. `isFirst` means the first step of the run; `badWeight` then names a
+/// weight that was nan or infinite before the step.
+std::string explainBadLoss(Session &session, const RecordedScalars &scalars,
+                           const EntryPoint &entry, const SampleSource &source,
+                           const SampleOrder &order, int64_t step, bool isFirst,
+                           const std::string &badWeight);
 
-/// Compares the first step with that of the one-rank program in `oneRank`; the exit status.
+/// Compares the first step with that of the one-rank program `oneRank`. Returns the exit status.
 int check(Session &session, const ProgramSource &oneRank, const Flags &flags);
 
-/// A string as JSON wants it.
+/// Returns the text as a JSON string with quotes. Control characters become spaces.
 std::string quoted(const std::string &text);
 
-/// Writes what the executors traced as Chrome JSON.
+/// Writes the executors' traces as Chrome trace JSON.
 void writeTrace(Session &session, const std::string &path);
 
-/// Gradients and loss after the last backward of a step (before the update), divided by the count.
+/// Loss and gradient divisor after the last backward of a step, before the update.
 struct StepGradients {
   double loss = 0;
-  double divisor = 0; ///< of accumulated gradients: the step's count, times the scale of the loss
+  double divisor = 0; ///< divides accumulated gradients: the step's count times the loss scale
 };
+/// Reads the loss, the step's count and the loss scale before the update.
 StepGradients readLossBeforeUpdate(Session &session);
-/// One gradient, whole, divided by `count`.
+/// Reads one whole gradient into `whole`, divided by `count`.
 void readGradient(Session &session, const NamedTensor &gradient, double count, char *whole);
-/// Writes `loss` and every `grad.NAME`.
+/// Writes `loss` and every gradient as `grad.NAME`.
 void writeGradients(Session &session, const NamedTensors &tensors, const std::string &path);
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// The speed of the ranks at what they do best: the measure of model-flops use.
+// Measures the peak matmul rate of the ranks, the reference for model-flops utilization.
 #include "runtime/main/Parts.h"
 #include "runtime/main/Progress.h"
 #include <cstdlib>
@@ -18,13 +18,15 @@ Instruction makeMatmul(int64_t size) {
   return result;
 }
 
-/// A square matmul, row-major. Devices keep what they prepare for an instruction: it stays.
+/// Returns a row-major square f32 matmul. Devices keep data per instruction, so the instruction is
+/// static.
 const Instruction &matmulInstruction(int64_t size) {
   static const std::map<int64_t, Instruction> matmuls = {
       {256, makeMatmul(256)}, {512, makeMatmul(512)}, {2048, makeMatmul(2048)}};
   return matmuls.at(size);
 }
 
+/// Returns the best floating-point rate of a rank over `kRuns` matmuls.
 double measureRank(Rank &rank) {
   int64_t size = rank.device->getPeakMatmulSize(), bytes = size * size * int64_t(sizeof(float));
   std::unique_ptr<RankMemory> memory = rank.device->makeMemory(3 * bytes);

@@ -1,4 +1,4 @@
-// Drawing of progress.
+// Draws the progress of training.
 #include "runtime/main/Progress.h"
 #include "runtime/core/Status.h"
 #include "runtime/main/StandardOutput.h"
@@ -13,8 +13,8 @@ double steadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Whether standard output is a terminal for a person. mpirun gives its processes one of its own,
-/// and writes what they draw to a file.
+/// Returns whether standard output is a terminal that a person watches. mpirun gives its processes
+/// a terminal of its own and writes their output to a file, so a launched process does not count.
 static bool isTerminal() {
   const char *kind = std::getenv("TERM");
   bool isDumb = !kind || !*kind || std::string(kind) == "dumb";
@@ -33,6 +33,7 @@ Progress::~Progress() {
     write("\n");
 }
 
+/// Returns a duration as "1:02:03", or as "2:03" below an hour.
 static std::string duration(double seconds) {
   long long s = (long long)(seconds + 0.5);
   return s >= 3600 ? format("%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60)
@@ -43,8 +44,8 @@ void Progress::update(int64_t done, double loss) {
   if (quiet || !shown)
     return;
   double now = steadySeconds();
-  // A terminal is redrawn ten times a second; elsewhere about twenty lines a run, and one every 10
-  // s.
+  // A terminal is redrawn at most ten times per second. Plain output has about twenty lines per
+  // run, plus a line every 10 s.
   bool mark = done == total || done == begin + 1 || done % std::max<int64_t>(1, total / 20) == 0;
   if (hasBar ? now - last < 0.1 && done != total : !mark && now - last < 10)
     return;
@@ -79,7 +80,7 @@ void Progress::line(const std::string &text) {
     write((barShown ? "\r\033[K" : "") + text + "\n");
 }
 
-/// After a failed write, nothing more is shown.
+/// Writes text; after a failed write, nothing more is shown.
 void Progress::write(const std::string &text) { shown = shown && writeStandardOutput(text); }
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// What a user sees while a program trains: a bar on a terminal, plain lines elsewhere.
+// Shows the progress of training: a bar on a terminal, plain lines elsewhere.
 #ifndef PSRT_MAIN_PROGRESS_H
 #define PSRT_MAIN_PROGRESS_H
 
@@ -7,22 +7,23 @@
 
 namespace psrt {
 
-/// Seconds of the steady clock.
+/// Returns the seconds of the steady clock.
 double steadySeconds();
 
+/// The progress display of one run.
 class Progress {
 public:
-  /// `begin`: steps that were done before this run; `style`: "bar", "lines", "none", or "auto": a
-  /// bar on a terminal that no launcher shares among processes; `shown`: false in a process that
-  /// leaves all words to another.
+  /// `begin` is the number of steps done before this run. `style` is "bar", "lines", "none" or
+  /// "auto": a bar on a terminal that is not shared by the processes of a launcher. `shown` is
+  /// false in a process that prints nothing.
   Progress(int64_t total, int64_t begin, int64_t samplesPerStep, const std::string &style,
            bool shown = true);
   ~Progress();
-  /// After a step: `done` steps are done.
+  /// Shows the progress after `done` steps.
   void update(int64_t done, double loss);
-  /// Time that has passed and is not that of steps: an evaluation's.
+  /// Excludes time that is not spent in steps (an evaluation) from the rates.
   void exclude(double seconds);
-  /// A line of its own, above the bar.
+  /// Prints a line above the bar.
   void line(const std::string &text);
 
 private:

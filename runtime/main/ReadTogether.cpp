@@ -1,4 +1,4 @@
-// Errors of data that one process of a job finds, and all of them have to know.
+// Shares an error of reading data, which one process finds, with all processes of a job.
 #include "runtime/main/Parts.h"
 #include <algorithm>
 

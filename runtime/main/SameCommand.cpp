@@ -1,4 +1,4 @@
-// Whether the processes of a job run the same program with the same flags.
+// Checks that the processes of a job run the same program with the same flags.
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/main/Parts.h"
 #include "runtime/session/Source.h"
@@ -9,11 +9,10 @@
 namespace psrt {
 namespace {
 
-/// The program and the flags of a process. Its text has one line for the file, then one for each
-/// part.
+/// The program and the flags of a process. As text: one line for the file, then one line per part.
 struct Command {
-  std::string file;               ///< of the program; may differ between hosts
-  std::vector<std::string> parts; ///< the number of the program, then the flags
+  std::string file;               ///< path of the program; may differ between hosts
+  std::vector<std::string> parts; ///< the program's hash, then the flags
 };
 
 std::string print(const Command &command) {
@@ -32,36 +31,36 @@ Command parse(const std::string &text) {
   return command;
 }
 
-/// Returns the first part that `others` lacks; "nothing" if there is none.
-std::string findMissing(const Command &command, const Command &others) {
+/// Returns the first part of `command` that `other` lacks, or "nothing".
+std::string findMissing(const Command &command, const Command &other) {
   for (const std::string &part : command.parts)
-    if (std::find(others.parts.begin(), others.parts.end(), part) == others.parts.end())
+    if (std::find(other.parts.begin(), other.parts.end(), part) == other.parts.end())
       return part;
   return "nothing";
 }
 
-/// Fails if `other`, which `rank` runs, is not what rank 0 runs.
+/// Fails if the command `other` of `rank` differs from the command of rank 0.
 void compare(const Command &first, const Command &other, size_t rank) {
   if (first.parts.at(0) != (other.parts.empty() ? "" : other.parts[0]))
     PSRT_FAIL(BadArgument,
-              "rank %zu was started with another program than rank 0: \"%s\", and rank 0 with "
-              "\"%s\"; start all ranks with copies of one program",
+              "rank %zu runs another program than rank 0: \"%s\" instead of "
+              "\"%s\"; start all ranks with copies of the same program",
               rank, other.file.c_str(), first.file.c_str());
   if (first.parts != other.parts)
     PSRT_FAIL(BadArgument,
-              "rank %zu was started with other flags than rank 0, which has %s where it has %s; "
-              "give all ranks the same (rank 0 alone writes files, but for checkpoints)",
+              "rank %zu has other flags than rank 0: rank 0 has %s, this rank has %s; give all "
+              "ranks the same flags (only rank 0 writes files other than checkpoints)",
               rank, findMissing(first, other).c_str(), findMissing(other, first).c_str());
 }
 
-/// Tells the programs of two compiles apart.
-std::string numberOf(const ProgramSource &source) {
+/// Returns a hash that identifies a compiled program.
+std::string hashOf(const ProgramSource &source) {
   uint64_t hash = hashText(std::string(source.json, source.size));
   return format("%016llx", (unsigned long long)hash);
 }
 
 Command describe(const ProgramSource &source, const Flags &flags, std::string file) {
-  Command command{std::move(file), {numberOf(source)}};
+  Command command{std::move(file), {hashOf(source)}};
   command.parts.insert(command.parts.end(), flags.given.begin(), flags.given.end());
   return command;
 }
@@ -75,12 +74,12 @@ std::string describeCommand(const ProgramSource &source, const Flags &flags) {
 void checkSameCommand(Job &job, const ProgramSource &source, const Flags &flags,
                       const std::string &checkpoint) {
   Command command = describe(source, flags, executablePath());
-  if (!checkpoint.empty()) // --load latest: another run may have saved in between
+  if (!checkpoint.empty()) // with --load latest, another run may have saved a checkpoint in between
     command.parts.push_back("--load latest (\"" + checkpoint + "\")");
   std::vector<std::string> texts = job.collect(print(command));
   for (size_t rank = 1; rank < texts.size(); ++rank)
     compare(parse(texts[0]), parse(texts[rank]), rank);
-  job.meet(); // no rank goes on before rank 0 has compared
+  job.meet(); // no rank continues before rank 0 has compared
 }
 
 } // namespace psrt

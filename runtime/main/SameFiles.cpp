@@ -1,4 +1,4 @@
-// Whether the processes of a job, which may be on several hosts, read and write the same files.
+// Checks that the processes of a job, possibly on several hosts, read and write the same files.
 #include "runtime/data/FolderLock.h"
 #include "runtime/data/MappedFile.h"
 #include "runtime/main/Parts.h"
@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Returns the size of a file and a sum of parts of it: its ends, and blocks in between. Reading
-/// all of the data would take minutes, and files of two versions differ in most places.
+/// Returns the size of a file and a hash of parts of it: both ends and `blocks` blocks in between.
+/// Hashing all data would take minutes, and two versions of a file differ in most blocks.
 Json describeFile(const std::string &path, size_t blocks) {
   constexpr size_t kEnd = 65536, kBlock = 4096;
   try {
@@ -32,19 +32,19 @@ Json describeFile(const std::string &path, size_t blocks) {
       add(file.size() / blocks * i, kBlock);
     return {{"bytes", file.size()}, {"sum", sumOfBytes(sums.data(), sums.size())}};
   } catch (const Error &) {
-    return {}; // reading it says why
+    return {}; // reading the file later reports the error
   }
 }
 
-/// The files that a run reads, with its flags: [[path, description], ...].
+/// Returns the files that a run reads: [[path, description], ...].
 Json describeInputs(const Flags &flags, const WeightFiles *weights, const std::string &checkpoint) {
   std::vector<std::string> paths = expandPatterns(flags.data.files);
-  std::vector<std::string> others = expandPatterns(flags.evalData);
-  paths.insert(paths.end(), others.begin(), others.end());
+  std::vector<std::string> evalPaths = expandPatterns(flags.evalData);
+  paths.insert(paths.end(), evalPaths.begin(), evalPaths.end());
   if (weights)
     for (const SafetensorsFile &file : weights->getFiles())
       paths.push_back(file.path());
-  if (!checkpoint.empty()) // its index has a sum of each of its files
+  if (!checkpoint.empty()) // the index has a hash of each checkpoint file
     paths.push_back(checkpoint + "/" + kCheckpointIndex);
   size_t blocks = std::min<size_t>(64, 1024 / std::max<size_t>(1, paths.size()));
   Json result = Json::array();
@@ -53,17 +53,17 @@ Json describeInputs(const Flags &flags, const WeightFiles *weights, const std::s
   return result;
 }
 
-/// Returns "1416 bytes", or "no file that it can read".
+/// Returns "1416 bytes", or "no readable file".
 std::string describeSize(const Json &file) {
-  return file.is_null() ? "no file that it can read"
+  return file.is_null() ? "no readable file"
                         : std::to_string(file.at("bytes").get<uint64_t>()) + " bytes";
 }
 
 const char *const kAdvice =
-    "all processes must read the same files: copy them to every host, or name a folder that all "
-    "share";
+    "all processes must read the same files; copy them to every host, or use a folder that all "
+    "hosts share";
 
-/// Patterns may match other files on another host.
+/// Fails if the lists of paths differ, as a pattern may match other files on another host.
 void compareNames(const Json &first, const Json &other, size_t rank) {
   for (size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
     auto nameAt = [i](const Json &files) {
@@ -82,13 +82,14 @@ void compareFiles(const Json &first, const Json &other, size_t rank) {
       continue;
     std::string mine = describeSize(first[i][1]), there = describeSize(other[i][1]);
     PSRT_FAIL(BadInput,
-              "\"%s\" is not the same for rank %zu and rank 0: rank %zu has %s, rank 0 %s; %s",
+              "\"%s\" differs between rank %zu and rank 0: rank %zu has %s, rank 0 has %s; %s",
               first[i][0].get<std::string>().c_str(), rank, rank, there.c_str(),
-              mine == there ? "as many with other values" : mine.c_str(), kAdvice);
+              mine == there ? "as many bytes with other values" : mine.c_str(), kAdvice);
   }
 }
 
-/// Whether the lock file of a folder has a text. Other hosts may see a new file a little later.
+/// Returns whether the lock file of a folder contains `text`. Waits up to 5 s, as other hosts may
+/// see a new file later.
 bool findsLock(const std::string &folder, const std::string &text) {
   auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (FolderLock::readRecord(folder) != text) {
@@ -106,7 +107,7 @@ void checkSameInputs(Session &session, const Flags &flags, const WeightFiles *we
   if (!session.isOneOfMany())
     return;
   Json here = describeInputs(flags, weights, checkpoint);
-  auto replace = Json::error_handler_t::replace; // of bytes in a path that are no UTF-8
+  auto replace = Json::error_handler_t::replace; // replaces bytes of a path that are not UTF-8
   std::vector<std::string> texts = session.collect(here.dump(-1, ' ', false, replace));
   for (size_t rank = 1; rank < texts.size(); ++rank)
     compareFiles(Json::parse(texts[0]), Json::parse(texts[rank]), rank);
@@ -120,8 +121,8 @@ void checkSharedFolder(Session &session, const std::string &folder) {
   for (size_t rank = 1; rank < found.size(); ++rank)
     if (found[rank] != "yes")
       PSRT_FAIL(BadArgument,
-                "--save \"%s\": rank %zu does not find the file \".lock\" there that rank 0 has "
-                "made; every process saves its part: name a folder that all hosts share",
+                "--save \"%s\": rank %zu does not see the file \".lock\" of rank 0 in this folder; "
+                "every process saves its part, so give a folder that all hosts share",
                 folder.c_str(), rank);
 }
 

@@ -1,4 +1,4 @@
-// Parses and evaluates schedules.
+// Parses and evaluates learning-rate schedules.
 #include "runtime/main/Schedule.h"
 #include "runtime/core/Status.h"
 #include <cmath>
@@ -19,7 +19,8 @@ Schedule::Schedule(const std::string &text, int64_t total) : total(total) {
   form = text.substr(0, open);
   auto known = forms.find(form);
   if (known == forms.end())
-    PSRT_FAIL(BadArgument, "unknown --lr-schedule \"%s\"; it is constant, linear, cosine or step",
+    PSRT_FAIL(BadArgument,
+              "unknown --lr-schedule \"%s\"; expected constant, linear, cosine or step",
               text.c_str());
   if (open != std::string::npos) {
     if (text.back() != ')')
@@ -43,14 +44,14 @@ Schedule::Schedule(const std::string &text, int64_t total) : total(total) {
     }
   }
   if (form == "step" && get("every", 0) < 1)
-    PSRT_FAIL(BadArgument, "--lr-schedule step needs every=N, N at least 1");
+    PSRT_FAIL(BadArgument, "--lr-schedule step needs every=N with N of at least 1");
   if (arguments.count("steps") && get("steps", 0) <= get("warmup", 0))
     PSRT_FAIL(BadArgument,
-              "--lr-schedule %s: steps=%g must be above warmup=%g, which is a part of them",
+              "--lr-schedule %s: steps=%g includes the warm-up and must be above warmup=%g",
               form.c_str(), get("steps", 0), get("warmup", 0));
   if (get("min", 0) > 1)
     PSRT_FAIL(BadArgument,
-              "--lr-schedule %s: min=%g must be at most 1: it is the part of the rate that is left",
+              "--lr-schedule %s: min=%g must be at most 1: the rate ends at min times its base",
               form.c_str(), get("min", 0));
 }
 
@@ -63,12 +64,13 @@ double Schedule::factor(int64_t step) const {
   double warmup = get("warmup", 0), steps = get("steps", double(total));
   if (double(step) < warmup)
     return double(step + 1) / warmup;
-  double place = steps > warmup ? std::min(1.0, (double(step) - warmup) / (steps - warmup)) : 1.0;
+  double progress =
+      steps > warmup ? std::min(1.0, (double(step) - warmup) / (steps - warmup)) : 1.0;
   if (form == "linear")
-    return 1 - place;
+    return 1 - progress;
   if (form == "cosine") {
     double min = get("min", 0);
-    return min + (1 - min) * 0.5 * (1 + std::cos(M_PI * place));
+    return min + (1 - min) * 0.5 * (1 + std::cos(M_PI * progress));
   }
   if (form == "step")
     return std::pow(get("gamma", 0.1), std::floor(double(step) / get("every", 1)));

@@ -1,4 +1,4 @@
-// Learning rates over steps.
+// Evaluates learning-rate schedules.
 #ifndef PSRT_MAIN_SCHEDULE_H
 #define PSRT_MAIN_SCHEDULE_H
 
@@ -8,10 +8,11 @@
 
 namespace psrt {
 
-/// What the base rate is multiplied by at a step (from 0). With warm-up W: (s + 1) / W for s < W.
+/// A schedule: the factor of the base learning rate at each step (from 0). With a warm-up of W
+/// steps, the factor is (s + 1) / W for s < W.
 class Schedule {
 public:
-  /// `total`: the steps of the run, where the text gives none. Fails on an unknown form.
+  /// `total` is the number of steps where the text gives none. Fails on an unknown form.
   Schedule(const std::string &text, int64_t total);
   double factor(int64_t step) const;
 

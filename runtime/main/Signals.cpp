@@ -1,4 +1,4 @@
-// Handlers: they touch nothing but atomics, and write(2).
+// Handles the signals that stop a run. Handlers only use atomics and write(2).
 #include "runtime/main/Signals.h"
 #include <atomic>
 #include <cerrno>
@@ -12,14 +12,15 @@ namespace psrt {
 namespace {
 
 std::atomic<bool> stopRequested{false}, isFirstAnswered{false};
-std::atomic<int> interrupts{0}; ///< SIGTERM and SIGINT that have come
+std::atomic<int> interrupts{0}; ///< number of SIGTERM and SIGINT received
 
+/// Writes a line to stderr; safe in a signal handler.
 void say(std::string_view line) { (void)!write(STDERR_FILENO, line.data(), line.size()); }
 
-/// Ends the process as the signal does by itself; where that is not possible (the first process of
-/// a container), with the status that a shell gives it.
+/// Ends the process by the signal's default action. If that has no effect (process 1 of a
+/// container), ends with the status that a shell reports for the signal.
 void endAtOnce(int number) {
-  say("error: ended by a second signal; nothing more is saved\n");
+  say("error: stopped by a second signal; nothing more is saved\n");
   std::signal(number, SIG_DFL);
   sigset_t own;
   sigemptyset(&own);
@@ -36,8 +37,8 @@ void requestStop(int number) {
     endAtOnce(number);
   stopRequested = true;
   if (!isFirstAnswered.exchange(true))
-    say("note: asked to stop: the step in progress ends, then the run; a second SIGTERM or SIGINT "
-        "ends it at once\n");
+    say("note: stopping after the step in progress; a second SIGTERM or SIGINT stops the run at "
+        "once\n");
   errno = kept;
 }
 
@@ -49,7 +50,7 @@ void startSignalThread() {
       while (true)
         pause();
     }).detach();
-  } catch (const std::system_error &) { // signals wait for the end of a step then
+  } catch (const std::system_error &) { // signals then wait for the end of a step
   }
 }
 

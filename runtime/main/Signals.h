@@ -1,20 +1,20 @@
-// Signals that end a run: the first one lets the step in progress end, a second one does not wait.
+// Handles signals that stop a run: the first finishes the step in progress, a second one stops at
+// once.
 #ifndef PSRT_MAIN_SIGNALS_H
 #define PSRT_MAIN_SIGNALS_H
 
 namespace psrt {
 
-/// Starts a thread that takes the signals of the process: those that compute take none
+/// Starts a thread that receives the signals of the process. Compute threads block signals
 /// (`SignalShield`), and a step may be long.
 void startSignalThread();
 
-/// From now on SIGTERM, SIGINT, SIGHUP and SIGUSR1 ask the run to stop. The second SIGTERM or
-/// SIGINT ends the process by that signal, also where it hangs. Signals that the process was
-/// started to ignore (nohup) stay ignored. `prints`: whether the first one is answered by a line on
-/// stderr.
+/// Makes SIGTERM, SIGINT, SIGHUP and SIGUSR1 ask the run to stop. A second SIGTERM or SIGINT ends
+/// the process by that signal, even if the process hangs. Signals that the process was started to
+/// ignore (nohup) stay ignored. `prints` tells whether the first signal prints a line on stderr.
 void listenForStop(bool prints);
 
-/// Whether one of these signals has come.
+/// Returns whether one of these signals was received.
 bool isStopRequested();
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Checks of writes to standard output.
+// Checks that writes to standard output succeed.
 #include "runtime/main/StandardOutput.h"
 #include <cerrno>
 #include <csignal>
@@ -13,12 +13,12 @@ namespace psrt {
 void prepareStandardOutput() {
   for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(descriptor, F_GETFD) < 0)
-      (void)!open("/dev/null", O_RDWR); // takes the lowest free number
+      (void)!open("/dev/null", O_RDWR); // takes the lowest free descriptor
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-/// Whether nobody reads what is written to standard output.
+/// Returns whether standard output is a pipe without a reader.
 static bool isPipeClosed() {
   pollfd entry{STDOUT_FILENO, POLLOUT, 0};
   return poll(&entry, 1, 0) > 0 && (entry.revents & POLLERR);
@@ -28,7 +28,7 @@ bool writeStandardOutput(const std::string &text) {
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0)
     return true;
   if (isPipeClosed())
-    std::fprintf(stderr, "note: nobody reads standard output any more; the run continues\n");
+    std::fprintf(stderr, "note: standard output is closed; the run continues\n");
   else
     std::fprintf(stderr, "warning: cannot write standard output: %s; the run continues\n",
                  std::strerror(errno));

@@ -1,4 +1,5 @@
-// What becomes of standard output: a closed pipe loses no run, any other failed write is an error.
+// Handles errors of standard output: a closed pipe does not end a run, any other failed write is an
+// error.
 #ifndef PSRT_MAIN_STANDARDOUTPUT_H
 #define PSRT_MAIN_STANDARDOUTPUT_H
 
@@ -6,16 +7,16 @@
 
 namespace psrt {
 
-/// Opens /dev/null for each of the three standard descriptors that is closed, so that no file of
-/// the run takes its number; makes writes to closed pipes and beyond limits fail instead of
-/// killing.
+/// Opens /dev/null for each standard descriptor that is closed, so that no file of the run takes
+/// its number. Makes writes to closed pipes and beyond file-size limits fail instead of killing the
+/// process.
 void prepareStandardOutput();
 
-/// Writes text at once. Where that fails, says so on stderr and returns false.
+/// Writes text and flushes. On failure, prints a message on stderr and returns false.
 bool writeStandardOutput(const std::string &text);
 
-/// The exit status of a program that would end with `status`: 1 instead of 0, and a line on stderr,
-/// where something could not be written. A closed pipe is no error.
+/// Returns the exit status of a program that would end with `status`. If some output could not be
+/// written, prints an error and turns 0 into 1. A closed pipe is not an error.
 int finishStandardOutput(int status);
 
 } // namespace psrt

@@ -1,14 +1,14 @@
-// Lines of the log.
+// Writes the lines of the log.
 #include "runtime/main/StepLog.h"
 #include "runtime/main/Parts.h"
 #include <set>
 
 namespace psrt {
 
-/// Of the accumulators of further scalar outputs.
+/// Prefix of the accumulators of further scalar outputs.
 static const std::string kOutputPrefix = "output.";
 
-/// The key of an output: its name, or "output.NAME" where the log has such a key itself.
+/// Returns the log key of an output: its name, or "output.NAME" if the log uses that name itself.
 static std::string keyOf(const std::string &output) {
   static const std::set<std::string> own{"step",         "done",      "loss",          "skipped",
                                          "lr",           "grad_norm", "loss_scale",    "step_ms",
@@ -17,8 +17,8 @@ static std::string keyOf(const std::string &output) {
   return own.count(output) || output.rfind("lr.", 0) == 0 ? kOutputPrefix + output : output;
 }
 
-/// Tokens of a sample: the length of the first input whose numbers index a table; 0 where none
-/// does.
+/// Returns the tokens per sample: the length of the first input whose values index a table, or 0 if
+/// no input does.
 static int64_t tokensOf(const Session &session, const EntryPoint &entry) {
   for (const Input *input : session.inputsOf(entry))
     if (input->placement.shape.size() == 2 && input->batchDim == 0 && input->role == "data" &&
@@ -47,12 +47,13 @@ StepLog::StepLog(Session &session, const std::string &path, int64_t samples, int
     peak = measurePeak(session);
 }
 
-/// As JSON has it, which has no nan.
+/// Formats a number for JSON, which has no nan: "null" if not finite.
 static std::string number(double value) {
   return std::isfinite(value) ? format("%.9g", value) : "null";
 }
 
-/// "lr" is that of the first group; where there are several, each under its own name too.
+/// Adds the learning rates. "lr" is the rate of the first group; further groups also have their own
+/// keys.
 void StepLog::addRates(std::string &line, double factor) const {
   if (!rates.empty())
     line += ", \"lr\": " + number(rates.front().second * factor);

@@ -1,4 +1,4 @@
-// The log of a run: a JSON object a line (docs/running.md lists its keys).
+// Writes the log of a run: one JSON object per line (docs/running.md lists its keys).
 #ifndef PSRT_MAIN_STEPLOG_H
 #define PSRT_MAIN_STEPLOG_H
 
@@ -8,35 +8,36 @@
 
 namespace psrt {
 
-/// What is known of one step.
+/// The record of one step.
 struct StepRecord {
   int64_t step = 0;
-  double start = 0;               ///< seconds of the steady clock
-  RecordedScalars *scalars = nullptr; ///< as they were after it
+  double start = 0;                   ///< seconds of the steady clock
+  RecordedScalars *scalars = nullptr; ///< values after the step
   double loss = 0;
-  bool skipped = false;                      ///< nothing was updated
-  double seconds = 0;                        ///< of the step, without evaluation
-  double rateFactor = 1;                     ///< of the schedule
-  double evalLoss = NAN, averagesLoss = NAN; ///< of the evaluation after it
+  bool skipped = false;                      ///< no weight was updated
+  double seconds = 0;                        ///< duration of the step, without evaluation
+  double rateFactor = 1;                     ///< learning-rate factor of the schedule
+  double evalLoss = NAN, averagesLoss = NAN; ///< losses of the evaluation after the step
 };
 
+/// Writes the log of a run.
 class StepLog {
 public:
-  /// Without a path, nothing is written. Lines of an earlier run stay, but those of the session's
-  /// step and later ones. `samples`: of a step. Measures the peak of the ranks, so that all
-  /// processes must make it with one.
+  /// Writes nothing if `path` is empty. Keeps the lines of an earlier run before the session's
+  /// step. `samples` is per step. Measures the peak rate of the ranks, so all processes must
+  /// construct a log with a path together.
   StepLog(Session &session, const std::string &path, int64_t samples, int64_t microBatches);
-  /// The scalars that its lines show.
+  /// Returns the symbols of the scalars that the log prints.
   std::vector<std::string> getSymbols() const;
-  /// Among processes, all call it.
+  /// Writes the line of a step. All processes of a job call it.
   void write(StepRecord &record);
-  /// At the end of a run: makes an empty file where there is none.
+  /// Ends a run: creates an empty file if none exists.
   void finish() { file.finish(); }
-  /// All lines are on the disk.
+  /// Syncs all lines to disk.
   void sync() { file.sync(); }
-  /// Returns why the file cannot be written; empty: it can.
+  /// Returns why the file cannot be written, or "" if it can.
   const std::string &getFailure() const { return file.getFailure(); }
-  /// Symbols and base values of the learning rates.
+  /// Returns the symbols and base values of the learning rates.
   const std::vector<std::pair<std::string, double>> &getRates() const { return rates; }
 
 private:
@@ -46,10 +47,10 @@ private:
   Session &session;
   bool wanted;
   LineFile file;
-  int64_t samples, microBatches, tokens = 0; ///< tokens of a step; 0: the inputs are none
+  int64_t samples, microBatches, tokens = 0; ///< tokens per step; 0: the inputs are not tokens
   double peak = 0;
   std::vector<std::pair<std::string, double>> rates;
-  /// Further floating scalars of the model: name, and the symbol of their sum over micro-batches.
+  /// Further float scalars of the model: name and symbol of their sum over micro-batches.
   std::vector<std::pair<std::string, std::string>> scalars;
 };
 

@@ -1,4 +1,4 @@
-// Traces for chrome://tracing and Perfetto: a process per rank, one event per instruction.
+// Writes traces for chrome://tracing and Perfetto: one process per rank, one event per instruction.
 #include "runtime/data/OutputFile.h"
 #include "runtime/main/Parts.h"
 #include <numeric>
@@ -7,11 +7,12 @@
 namespace psrt {
 namespace {
 
+/// Category and JSON arguments of a trace event.
 struct Description {
   std::string category, arguments;
 };
 
-/// How an instruction appears in a trace beside its name, by its type.
+/// Describes an instruction in a trace, apart from its name, by its type.
 struct Describe {
   const Program &program;
   Description operator()(const KernelOp &op) const {
@@ -77,7 +78,7 @@ std::string quoted(const std::string &text) {
   return result + "\"";
 }
 
-/// The queue of what was started; empty for others.
+/// Returns the queue of a started message or collective, or "" for other instructions.
 static const std::string &queueOf(const Instruction &instruction) {
   static const std::string none;
   if (const auto *op = std::get_if<MessageOp>(&instruction.op))
@@ -88,8 +89,8 @@ static const std::string &queueOf(const Instruction &instruction) {
 }
 
 namespace {
-/// Writes what one rank traced: JSON objects, each after a comma and a new line. Instructions are
-/// its thread 0; what ran beside them is in a thread for each queue.
+/// The trace of one rank as JSON objects, each preceded by a comma and a newline. Instructions run
+/// on thread 0; asynchronous work has one thread per queue.
 class RankTrace {
 public:
   RankTrace(const Program &program, const Rank &rank) : program(program), rank(rank) {
@@ -102,7 +103,7 @@ public:
   const std::string &getText() const { return text; }
 
 private:
-  /// Names the queue's thread when it is met first.
+  /// Returns the thread of a queue, and names the thread at its first use.
   int threadOf(const std::string &queue) {
     auto [it, isNew] = threads.try_emplace(queue, int(threads.size()) + 1);
     if (isNew)
@@ -124,7 +125,8 @@ private:
                    describeLocation(event, !d.arguments.empty()).c_str());
   }
 
-  /// What it belongs to. Of what ran beside the instructions no phase: that has passed.
+  /// Returns the arguments that locate an event: step, entry, phase, stage and source. Asynchronous
+  /// work gets no phase, as its phase has already ended.
   static std::string describeLocation(const TraceEvent &event, bool follows) {
     const ProgramEntry &entry = *event.entry;
     std::string result = format("%s\"step\": %lld, \"in\": %s", follows ? ", " : "",
@@ -141,7 +143,7 @@ private:
 
   const Program &program;
   const Rank &rank;
-  std::map<std::string, int> threads; ///< by queue
+  std::map<std::string, int> threads; ///< thread by queue
   std::string text;
 };
 } // namespace
@@ -168,9 +170,9 @@ void writeTrace(Session &session, const std::string &path) {
   if (session.isFirst())
     writeEvents(texts, path);
   if (dropped)
-    std::fprintf(
-        stderr, "warning: the trace is full; %zu later events are left out (trace fewer --steps)\n",
-        dropped);
+    std::fprintf(stderr,
+                 "warning: the trace is full; dropped the last %zu events (trace fewer --steps)\n",
+                 dropped);
 }
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// The training loop.
+// Implements the training loop.
 #include "runtime/core/NewFile.h"
 #include "runtime/main/Evaluation.h"
 #include "runtime/main/LineFile.h"
@@ -21,14 +21,15 @@
 namespace psrt {
 namespace {
 
-/// Whether the run went on from the folder that it saves to.
+/// Returns whether the run resumed from the folder that it saves to.
 bool isLoadedFromSave(const Flags &flags) {
   std::error_code error;
   return (flags.load == "latest" && hasCheckpoint(flags.save)) ||
          std::filesystem::equivalent(flags.load, flags.save, error);
 }
 
-/// Which losses of an earlier run stay; none where nothing was loaded.
+/// Returns the function that selects the losses of an earlier run to keep. A run from step 0 keeps
+/// none.
 LineFile::Keep keepLosses(const Session &session, const RunState &state) {
   if (session.step == 0)
     return {};
@@ -37,12 +38,12 @@ LineFile::Keep keepLosses(const Session &session, const RunState &state) {
   };
 }
 
-/// The steps of the whole run. Positions in the data stay below 2^63.
+/// Returns the total number of steps. Fails if a position in the data would exceed 2^63.
 int64_t countSteps(const Flags &flags, const SampleOrder &order) {
   int64_t samples = order.microBatches * order.rows, most = INT64_MAX / samples;
   if (flags.steps && *flags.steps > most)
     PSRT_FAIL(BadArgument,
-              "--steps %lld: a step reads %lld samples, and a run at most 2^63; give at most %lld",
+              "--steps %lld: a step reads %lld samples and a run at most 2^63; give at most %lld",
               (long long)*flags.steps, (long long)samples, (long long)most);
   if (flags.steps)
     return *flags.steps;
@@ -50,12 +51,13 @@ int64_t countSteps(const Flags &flags, const SampleOrder &order) {
   if (epochs > most / perEpoch)
     PSRT_FAIL(
         BadArgument,
-        "--epochs %lld: an epoch has %lld steps of %lld samples, and a run reads at most 2^63; "
-        "give at most %lld",
+        "--epochs %lld: an epoch has %lld steps of %lld samples and a run reads at most 2^63; give "
+        "at most %lld",
         (long long)epochs, (long long)perEpoch, (long long)samples, (long long)(most / perEpoch));
   return epochs * perEpoch;
 }
 
+/// Trains on a data source: reads samples, runs steps, logs, evaluates and saves checkpoints.
 class Trainer {
 public:
   Trainer(Session &session, const NamedTensors &tensors, const Flags &flags,
@@ -75,24 +77,25 @@ public:
     session.prepare("step");
     std::vector<std::string> symbols = log.getSymbols();
     symbols.insert(symbols.end(), {"loss", "loss.sum", "loss.count", "loss_scale"});
-    for (RecordedScalars &each : notes)
+    for (RecordedScalars &each : recorded)
       each = session.recordScalars(symbols);
   }
 
-  /// Returns the error of data that ended the run, after all is saved; nullopt if there is none.
+  /// Trains until the last step, a stop request or bad data, and saves. Returns the data error that
+  /// ended the run, or nullopt.
   std::optional<Status> run() {
     bool stopped = false;
     if (session.step >= total)
-      progress.line(format("nothing to train: %lld of %lld steps are done", (long long)session.step,
-                           (long long)total));
+      progress.line(format("nothing to train: %lld of %lld steps are already done",
+                           (long long)session.step, (long long)total));
     while (session.step < total) {
       withoutBadData([&] { readSamples(session.step); });
       if (stopped = session.isAny(mustStop()); stopped)
         break;
       begin();
-      // A device goes on while the host learns how the step before has ended.
+      // The device continues while the host reads the result of the previous step.
       int64_t done = session.step + 1;
-      finish(session.runsLater() && !isLookedAt(done) ? 1 : 0);
+      finish(session.runsLater() && !needsResults(done) ? 1 : 0);
       session.step = done;
       if (flags.saveEvery > 0 && session.step % flags.saveEvery == 0)
         save();
@@ -112,8 +115,9 @@ public:
   }
 
 private:
-  /// Calls `body`, which reads data. Where these cannot be used, the weights are still those of the
-  /// last step: the run saves and ends. Before the first step there is nothing to save.
+  /// Calls `body`, which reads data. If the data is bad, the weights are still those of the last
+  /// step, so the run saves and ends. Before the first step there is nothing to save, and the error
+  /// is thrown.
   void withoutBadData(const std::function<void()> &body) {
     try {
       body();
@@ -125,18 +129,19 @@ private:
     }
   }
 
-  /// Why lines could not be written, in the first process; empty: they could.
+  /// Returns why lines could not be written in the first process, or "".
   const std::string &getFailure() const {
     return losses.getFailure().empty() ? log.getFailure() : losses.getFailure();
   }
 
-  /// Whether this process wants the run to save and end: by a signal, or as its disk is full.
+  /// Returns whether this process wants the run to save and end: a signal, a failed write or bad
+  /// data.
   bool mustStop() const {
     return isStopRequested() || !getFailure().empty() || badData.has_value();
   }
 
-  /// Whether what is there after `done` steps is looked at, or told.
-  bool isLookedAt(int64_t done) const {
+  /// Returns whether the host needs the state after `done` steps, to save or evaluate.
+  bool needsResults(int64_t done) const {
     return done == total || (flags.saveEvery > 0 && done % flags.saveEvery == 0) ||
            isEvaluated(done);
   }
@@ -152,7 +157,7 @@ private:
                         [&](int64_t m, int64_t row) { return order.sample(step, m, row); });
   }
 
-  /// Runs the next step, whose samples are there, as far as the device has it.
+  /// Starts the next step, whose samples are already in the inputs.
   void begin() {
     StepRecord &record = open.emplace_back();
     record.step = session.step;
@@ -161,15 +166,15 @@ private:
     for (const auto &[name, base] : log.getRates())
       session.setScalar(name, base * record.rateFactor);
     runStep(session.step);
-    record.scalars = &notes[record.step % 2];
+    record.scalars = &recorded[record.step % 2];
     record.scalars->start();
   }
 
-  /// Tells of the steps that have begun, but of the last `left`.
+  /// Finishes and reports the steps in flight except the last `left`.
   void finish(size_t left) {
     for (; open.size() > left; open.pop_front()) {
       StepRecord &record = open.front();
-      record.loss = session.readRecorded(*record.scalars, "loss"); // it is over then
+      record.loss = session.readRecorded(*record.scalars, "loss"); // waits for the end of the step
       double end = steadySeconds();
       record.seconds = end - std::max(record.start, lastEnd);
       lastEnd = end;
@@ -195,7 +200,7 @@ private:
     losses.write(format("%.9g", record.loss));
     if (record.skipped)
       progress.line(format(
-          "warning: step %lld has no label that counts; its loss is 0 and nothing is updated",
+          "warning: step %lld has no label that counts; its loss is 0 and no weight is updated",
           (long long)record.step));
     bool overflowed = checkLossScale(record);
     if (!std::isfinite(record.loss) && !overflowed)
@@ -210,8 +215,8 @@ private:
     log.write(record);
   }
 
-  /// Where the loss is scaled: whether gradients were not finite, so that the step was skipped and
-  /// the scale halved. Fails where no scale helps.
+  /// Checks the loss scale, if any. Returns whether gradients were not finite, so that the step was
+  /// skipped and the scale halved. Fails if the scale is too small to help.
   bool checkLossScale(StepRecord &record) {
     double before = std::exchange(lossScale, session.readRecorded(*record.scalars, "loss_scale"));
     if (!(lossScale < before))
@@ -219,8 +224,8 @@ private:
     record.skipped = true;
     if (lossScale < 0x1p-32)
       PSRT_FAIL(BadInput,
-                "the gradients of step %lld are not finite, with a loss scale of %g too: "
-                "an op overflows in 16 bits; keep its module in f32 (ps-compile --precision "
+                "the gradients of step %lld are not finite even with a loss scale of %g: an op "
+                "overflows in 16 bits; keep its module in f32 (ps-compile --precision "
                 "fp16,keep-fp32=MODULE), or use bf16",
                 (long long)record.step, before);
     return true;
@@ -228,10 +233,11 @@ private:
 
   void save() {
     savedAt = session.step;
-    losses.sync(); // a checkpoint is never ahead of the lines
+    losses.sync(); // lines of the log never lag behind a checkpoint
     log.sync();
-    RunPosition position{session.step,  session.getSeed(), flags.shuffle, order.microBatches * order.rows,
-                   losses.mark(), state.run};
+    RunPosition position{session.step,  session.getSeed(),
+                         flags.shuffle, order.microBatches * order.rows,
+                         losses.mark(), state.run};
     std::string saved =
         saveCheckpoint(session, tensors, position,
                        {flags.save, flags.keep, flags.maxFileBytes, state.lock, state.checkpoint});
@@ -239,7 +245,8 @@ private:
       progress.line("saved " + saved);
   }
 
-  /// The loss of the weights, and that of their averages where the program keeps some (else NaN).
+  /// Evaluates the weights and, if the program keeps them, their averages. Returns both losses; NaN
+  /// without averages.
   std::pair<double, double> evaluate() {
     evaluatedAt = session.step;
     double loss = evaluateOne("eval loss");
@@ -248,14 +255,14 @@ private:
     AveragesInPlace inPlace(session);
     double averages = NAN;
     withoutBadData([&] { averages = evaluateOne("eval loss of the averages"); });
-    inPlace.restore(); // also before a run that ends saves its weights
+    inPlace.restore(); // restored first even if the run ends and saves its weights
     return {loss, averages};
   }
 
-  double evaluateOne(const char *what) {
+  double evaluateOne(const char *title) {
     double begin = steadySeconds(), loss = evaluator->run();
     progress.exclude(steadySeconds() - begin);
-    progress.line(format("step %lld: %s %.9g over %lld samples", (long long)session.step, what,
+    progress.line(format("step %lld: %s %.9g over %lld samples", (long long)session.step, title,
                          loss, (long long)evaluator->samples()));
     return loss;
   }
@@ -273,34 +280,35 @@ private:
   Progress progress;
   LineFile losses;
   StepLog log;
-  std::deque<StepRecord> open; ///< steps that have begun and are not told of
-  RecordedScalars notes[2];        ///< of steps that are open: they take turns
-  double readAt = 0;           ///< when the samples of the next step were asked for
-  double lastEnd = 0;          ///< when the last step was over that is
+  std::deque<StepRecord> open; ///< steps that were started and are not reported yet
+  RecordedScalars recorded[2]; ///< scalars of the steps in flight, alternating
+  double readAt = 0;           ///< when reading the samples of the next step began
+  double lastEnd = 0;          ///< when the last reported step ended
   int64_t evaluatedAt = -1, savedAt = -1;
   std::optional<Status> badData; ///< the error that ends the run
   int64_t startedAt = session.step;
-  /// That was loaded, and is nan or infinite: the first loss is, too.
+  /// A loaded weight that is nan or infinite and explains a bad first loss; empty: none.
   std::string badWeight =
       flags.load.empty() && flags.weights.empty() ? "" : findBadWeight(session, tensors);
-  double lossScale = session.readScalar("loss_scale"); ///< NaN: there is none
+  double lossScale = session.readScalar("loss_scale"); ///< NaN: no loss scale
 };
 
+/// Fails if the program has no training step.
 void checkCanTrain(const Program &program) {
   if (program.entry("step"))
     return;
   if (!program.entry("update"))
     PSRT_FAIL(BadArgument,
-              "the program only evaluates: it was compiled with --inference; give --eval "
-              "with the data, or compile it without");
+              "the program was compiled with --inference and only evaluates; give --eval with the "
+              "data, or compile without --inference");
   PSRT_FAIL(BadArgument,
-            "the program cannot train by itself: it was compiled with --loss none, and takes "
-            "cotangents through the C API (psrt_backward); compile it with a loss, or to "
-            "NAME.so for psrt_open");
+            "the program was compiled with --loss none and cannot train by itself: it takes "
+            "cotangents through the C API (psrt_backward); compile with a loss, or to NAME.so for "
+            "psrt_open");
 }
 
-/// Returns the error that ended the run with valid weights, of data or of a checkpoint that could
-/// not be saved; nullopt if there is none.
+/// Trains on the data of --data. Returns the error that ended the run with valid weights (bad data,
+/// or a checkpoint that could not be saved), or nullopt.
 std::optional<Status> trainOnData(Session &session, const NamedTensors &tensors, const Flags &flags,
                                   const RunState &state) {
   checkCanTrain(session.getProgram());
@@ -326,8 +334,8 @@ ExportOptions exportOptions(const Flags &flags, bool averages) {
   return {flags.maxFileBytes, averages, flags.exportOnly, trained};
 }
 
-/// Takes the space of the weights that the run writes when it ends: they would be lost if the disk
-/// were full by then.
+/// Reserves disk space for the weights that the run writes at its end, which would be lost if the
+/// disk were full by then.
 ReservedSpace reserveWeights(Session &session, const NamedTensors &tensors, const Flags &flags) {
   if (flags.exportWeights.empty() || !session.isFirst())
     return {};
@@ -341,14 +349,14 @@ ReservedSpace reserveWeights(Session &session, const NamedTensors &tensors, cons
   return space;
 }
 
-/// Writes weights, and says so.
+/// Writes weights and reports the written file.
 void writeWeights(Session &session, const NamedTensors &tensors, const Flags &flags,
                   const std::string &path, bool averages) {
   exportWeights(session, tensors, path, exportOptions(flags, averages));
   reportWritten(session, flags, path);
 }
 
-/// The weights, and beside them their averages where there are some.
+/// Writes the weights and, if the program keeps them, their averages.
 void writeAllWeights(Session &session, const NamedTensors &tensors, const Flags &flags) {
   writeWeights(session, tensors, flags, flags.exportWeights, /*averages=*/false);
   if (hasAverages(session))
@@ -365,7 +373,7 @@ void applySettings(Session &session, const Flags &flags) {
       setRates(session, setting.glob, setting.value);
 }
 
-/// The samples that a step reads; 0 where the program does not train by itself.
+/// Returns the number of samples that a step reads, or 0 if the program does not train by itself.
 static int64_t countStepSamples(const Session &session) {
   const Program &program = session.getProgram();
   const EntryPoint *step = program.entry("step");
@@ -379,28 +387,31 @@ void resume(Session &session, const NamedTensors &tensors, const Checkpoint &che
   int64_t samples = countStepSamples(session);
   bool trains = !flags.eval && samples > 0;
   if (trains && position.stepSamples != samples)
-    PSRT_FAIL(
-        BadArgument,
-        "checkpoint \"%s\": its steps read %lld samples, those of this program %lld, which would "
-        "go on elsewhere in the data; compile with micro-batches that make %lld",
-        path, (long long)position.stepSamples, (long long)samples, (long long)position.stepSamples);
+    PSRT_FAIL(BadArgument,
+              "checkpoint \"%s\": its steps read %lld samples and this program's steps %lld, so "
+              "the run would resume at another position in the data; compile with %lld samples per "
+              "step",
+              path, (long long)position.stepSamples, (long long)samples,
+              (long long)position.stepSamples);
   if (trains && position.seed != session.getSeed())
-    PSRT_FAIL(BadArgument, "checkpoint \"%s\" is of a run with --seed %llu; give it again", path,
+    PSRT_FAIL(BadArgument, "checkpoint \"%s\" was saved with --seed %llu; give the same seed", path,
               (unsigned long long)position.seed);
   if (trains && position.shuffle != flags.shuffle)
-    PSRT_FAIL(BadArgument, "checkpoint \"%s\" is of a run %s --shuffle; %s", path,
+    PSRT_FAIL(BadArgument, "checkpoint \"%s\" was saved %s --shuffle; %s", path,
               position.shuffle ? "with" : "without",
-              position.shuffle ? "give it again" : "leave it away");
+              position.shuffle ? "add --shuffle" : "remove --shuffle");
   std::vector<std::string> notes = checkpoint.load(session, tensors);
   session.step = position.step;
   for (const std::string &note : notes)
     if (session.isFirst())
       std::fprintf(stderr, "note: %s\n", parashard::escapeControls(note).c_str());
   if (session.isFirst() && !flags.quiet)
-    std::fprintf(stderr, "note: goes on from \"%s\", step %lld\n", path, (long long)position.step);
+    std::fprintf(stderr, "note: resumes from \"%s\" at step %lld\n", path,
+                 (long long)position.step);
 }
 
-/// --labels and --data-type say how tokens are read: they are of no use for tensors by name.
+/// Fails if --labels or --data-type, which describe token files, is given for files of named
+/// tensors.
 static void checkTokenFlags(const Flags &flags) {
   std::vector<std::string> files = flags.data.files;
   files.insert(files.end(), flags.evalData.begin(), flags.evalData.end());
@@ -410,8 +421,8 @@ static void checkTokenFlags(const Flags &flags) {
   if (files.empty() || !tensors || (flags.data.labels.empty() && flags.data.type.empty()))
     return;
   PSRT_FAIL(BadArgument,
-            "%s is of .bin files of tokens; \"%s\" has a tensor for each input, the labels among "
-            "them: leave the flag away",
+            "%s is for .bin token files; \"%s\" has a tensor for each input, including the labels; "
+            "remove the flag",
             flags.data.labels.empty() ? "--data-type" : "--labels", files.front().c_str());
 }
 
@@ -432,7 +443,7 @@ void checkFlags(const Flags &flags) {
                                     {"--log", flags.log},
                                     {"--save", flags.save}})
     if (flags.eval && !value.empty())
-      PSRT_FAIL(BadArgument, "%s is of training, and --eval only evaluates; leave one of them away",
+      PSRT_FAIL(BadArgument, "%s is for training, and --eval only evaluates; remove one of them",
                 name);
 }
 

@@ -459,7 +459,7 @@ def test_a_checkpoint_that_is_not_there(saved):
 
 
 @pytest.mark.parametrize("flags, words", [
-    (("--seed", "6"), ["--seed 5; give it again"]), (("--weights", "saved-run.safetensors"), ["--load and --weights"]),
+    (("--seed", "6"), ["--seed 5; give the same seed"]), (("--weights", "saved-run.safetensors"), ["--load and --weights"]),
     (("--save-every", "2"), ["--save-every and --keep need --save"]), (("--check",), ["remove --load or --check"]),
 ])  # fmt: skip
 def test_flags_that_contradict_it(saved, flags, words):
@@ -469,7 +469,7 @@ def test_flags_that_contradict_it(saved, flags, words):
     for word in words:
         assert word in said, said
     assert "give --save" in oracle.run([made["whole"], "--data", "data.safetensors", "--load", "latest"], folder, expect=2)
-    assert "without --shuffle" not in said and "leave it away" not in said
+    assert "without --shuffle" not in said and "remove --shuffle" not in said
 
 
 def test_another_model_or_another_batch(saved, tmp_path):
@@ -480,7 +480,7 @@ def test_another_model_or_another_batch(saved, tmp_path):
     assert "of another model or optimizer" in said and said.count("it has f32") == 3 and "[96, 64]" in said
     program = oracle.compile_model(tmp_path, folder / "model.pt2", "dp=1", "--micro-batches", "4", *ADAM)
     said = train(folder, program, "other", "--steps", 4, "--load", "saved", expect=2)
-    assert "its steps read 8 samples, those of this program 16" in said
+    assert "its steps read 8 samples and this program's steps 16" in said
 
 
 def sum_of(data):

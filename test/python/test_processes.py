@@ -366,7 +366,7 @@ def test_files_that_differ_between_hosts_are_refused(two_hosts, program, change,
         return
     assert (status, other, silent) == (1, 1, ""), said + silent
     assert f'"{file}' in said and "copy them to every host" in said, said
-    assert "is not the same for rank 1 and rank 0" in said or "where rank 0 reads no further file" in said
+    assert "differs between rank 1 and rank 0" in said or "where rank 0 reads no further file" in said
 
 
 @pytest.mark.parametrize("before", [(), ("--load", "latest")])
@@ -374,7 +374,7 @@ def test_folder_that_is_not_shared_is_refused_at_the_start(two_hosts, program, b
     flags = (*TRAIN, *before, "--losses", "l.txt", "--save", "apart")
     (status, said), (other, silent) = run_in_folders(program, two_hosts, flags)
     assert (status, other, silent) == (2, 2, ""), said + silent
-    assert '--save "apart": rank 1 does not find the file ".lock" there' in said and "all hosts share" in said
+    assert '--save "apart": rank 1 does not see the file ".lock" of rank 0' in said and "all hosts share" in said
     assert not (two_hosts[0] / "l.txt").exists() and not (two_hosts[0] / "apart").exists()
 
 
@@ -484,7 +484,7 @@ def test_other_flags_on_a_rank_are_refused(tmp_path, program):
              for rank, more in enumerate([["--export-weights", "w.safetensors"], ["--threads", "1"]])]  # fmt: skip
     (status, said), (other, silent) = [finish(process) for process in ranks]
     assert status == other == 2 and silent == ""
-    for words in ["rank 1 was started with other flags", "--export-weights w.safetensors", "nothing"]:
+    for words in ["rank 1 has other flags", "--export-weights w.safetensors", "nothing"]:
         assert words in said
     assert not (tmp_path / "w.safetensors").exists()
 
@@ -504,7 +504,7 @@ def test_another_program_on_a_rank_is_refused(tmp_path, exports, program, how, o
         ranks = [start([path, *flags], tmp_path, {**shared, "RANK": str(rank)}) for rank, path in enumerate((first, second))]
         results = [finish(process) for process in ranks]
     assert all(status == 2 for status, _ in results), results
-    words = f'error: rank 1 was started with another program than rank 0: "{second}", and rank 0 with "{first}"'
+    words = f'error: rank 1 runs another program than rank 0: "{second}" instead of "{first}"'
     assert "".join(said for _, said in results).count(words) == 1, results
 
 
