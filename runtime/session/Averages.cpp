@@ -1,4 +1,4 @@
-// Finding averages, and putting them in the place of the parameters.
+// Finds the moving averages and swaps them with the parameters.
 #include "runtime/session/Averages.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/MemoryPieces.h"
@@ -13,7 +13,7 @@ bool keepsAverages(const Program &program) {
                      [](const Variable &variable) { return variable.kind == "average"; });
 }
 
-/// "optimizer.0.count": the steps that a group of parameters has taken.
+/// Returns whether the variable counts the steps of a parameter group: "optimizer.0.count".
 static bool isStepCount(const Variable &variable) {
   return variable.kind == "optimizer" && variable.symbol.rfind("optimizer.", 0) == 0;
 }
@@ -55,8 +55,8 @@ AveragesInPlace::AveragesInPlace(Session &session) : session(session) {
 
 void AveragesInPlace::restore() {
   exchangeAll();
-  for (const Kept &one : kept)
-    session.writeVariable(one.parameter, one.whole.data());
+  for (const Kept &parameter : kept)
+    session.writeVariable(parameter.index, parameter.whole.data());
   kept.clear();
 }
 
@@ -74,7 +74,7 @@ void AveragesInPlace::exchangeAll() {
     refreshCopies(of);
 }
 
-/// Each rank converts what it holds.
+/// Refreshes a copy on each rank by converting the elements that the rank holds.
 static void convertHere(Session &session, const Variable &parameter, const Variable &copy) {
   session.parallel([&](Rank &rank) {
     if (!copy.addresses.isAt(rank.stage))
@@ -98,7 +98,7 @@ void AveragesInPlace::refreshCopies(int number) {
   for (const Variable &copy : program.variables) {
     if (copy.kind != "copy" || copy.of != parameter.symbol)
       continue;
-    // Then every rank that holds a copy holds the same elements of its parameter.
+    // Every rank with a copy then holds the same elements of the parameter.
     if (copy.placement == parameter.placement && parameter.addresses.covers(copy.addresses))
       convertHere(session, parameter, copy);
     else

@@ -1,4 +1,4 @@
-// The moving averages of parameters that a program compiled with --ema keeps beside them.
+// Handles the moving averages of parameters that a program compiled with --ema keeps.
 #ifndef PSRT_SESSION_AVERAGES_H
 #define PSRT_SESSION_AVERAGES_H
 
@@ -6,27 +6,29 @@
 
 namespace psrt {
 
-/// Whether the program keeps averages.
+/// Returns whether the program keeps averages.
 bool keepsAverages(const Program &program);
-/// Whether it does, and a step has entered them: before the first one they are zero.
+/// Returns whether the program keeps averages and at least one step has updated them. They are zero
+/// before the first step.
 bool hasAverages(Session &session);
 
-/// The averages in the place of the parameters and of their copies in other types, on all ranks.
+/// Holds the averages in the memory of the parameters, and of their copies in other types, on all
+/// ranks.
 class AveragesInPlace {
 public:
-  /// Puts them there. All processes make one.
+  /// Swaps the averages in. All processes must construct the object together.
   explicit AveragesInPlace(Session &session);
-  /// Puts the parameters back.
+  /// Swaps the parameters back.
   void restore();
 
 private:
   void exchangeAll();
-  /// Copies follow their parameter.
+  /// Updates the copies of a parameter after a swap.
   void refreshCopies(int parameter);
 
-  /// A parameter that its average cannot hold.
+  /// A parameter whose average has another type or layout, with its saved elements.
   struct Kept {
-    int parameter;
+    int index;
     std::vector<char> whole;
   };
   Session &session;
@@ -34,8 +36,8 @@ private:
   std::vector<Kept> kept;
 };
 
-/// Where averages go when weights go to `path`: "x.ema.safetensors" for "x.safetensors", "DIR/ema"
-/// for the folder "DIR".
+/// Returns the path of the averages for weights written to `path`: "x.ema.safetensors" for
+/// "x.safetensors", "DIR/ema" for the folder "DIR".
 std::string averagesPath(const std::string &path);
 
 } // namespace psrt

@@ -1,4 +1,5 @@
-// The C API: checks what the host gives, and calls the session. No exception leaves this file.
+// Implements the C API: checks the host's arguments and calls the session. No exception leaves this
+// file.
 #include "psrt/psrt.h"
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/data/Safetensors.h"
@@ -12,29 +13,30 @@
 
 using namespace psrt;
 
+/// An open program.
 struct psrt_program {
-  pid_t process = getpid(); ///< that has the threads of the ranks
+  pid_t process = getpid(); ///< the process that owns the rank threads
   std::string error;
   void *object = nullptr;
   std::unique_ptr<Session> session;
   std::unique_ptr<NamedTensors> tensors;
   std::vector<int64_t>
-      pending; ///< by slot: the ordinal of the forward that waits for its backward; -1: none
-  int64_t forwards = 0; ///< since the last update: the micro-batch that random numbers are keyed by
+      pending;          ///< by slot: ordinal of the forward whose backward is pending; -1: none
+  int64_t forwards = 0; ///< forwards since the last update; keys random numbers as the micro-batch
 };
 
 namespace {
 
-/// Fails in a process that was forked from the one that opened the program.
+/// Fails in a process that was forked from the process that opened the program.
 void checkProcess(const psrt_program &program) {
   if (program.process != getpid())
     PSRT_FAIL(Failed,
-              "process %lld opened the program, and this is %lld, forked from it, which has no "
-              "threads of its ranks; open the program after fork",
+              "process %lld opened the program; this process, %lld, was forked from it and has no "
+              "rank threads; open the program after fork",
               (long long)program.process, (long long)getpid());
 }
 
-/// Calls body() and turns what it throws into a status.
+/// Calls body() and converts an exception into a status.
 template <typename Body> psrt_status guarded(psrt_program *program, Body &&body) {
   if (!program)
     return PSRT_BAD_ARGUMENT;
@@ -58,22 +60,23 @@ Session &sessionOf(psrt_program *program) {
   return *program->session;
 }
 
-/// Fails in one of several processes of a launcher: each would train the whole program by itself.
+/// Fails in one of several processes of a launcher, as each would train the whole program by
+/// itself.
 void checkAlone() {
-  ProcessIdentity place = findProcessIdentity();
-  if (place.size > 1)
+  ProcessIdentity identity = findProcessIdentity();
+  if (identity.size > 1)
     PSRT_FAIL(BadArgument,
-              "this process is one of %lld (%s), and psrt_open runs all ranks as threads of one "
-              "process: each process would train by itself; start one process, or unset %s, or "
+              "this process is one of %lld (%s), but psrt_open runs all ranks as threads of one "
+              "process, so each process would train by itself; start one process, or unset %s, or "
               "launch the executable that ps-compile makes",
-              (long long)place.size, place.variable.c_str(), place.variable.c_str());
+              (long long)identity.size, identity.variable.c_str(), identity.variable.c_str());
 }
 
 void openProgram(psrt_program &program, const char *path, const psrt_options *options) {
   checkAlone();
   ProgramSource source;
   if (path) {
-    // A file, never a library that the system has by that name.
+    // A path with '/' loads a file, never a system library of the same name.
     std::string file = std::strchr(path, '/') ? path : "./" + std::string(path);
     program.object = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!program.object)
@@ -82,14 +85,15 @@ void openProgram(psrt_program &program, const char *path, const psrt_options *op
   } else {
     source = linkedSource();
     if (!source.json)
-      PSRT_FAIL(BadArgument, "no program is linked into this executable; give psrt_open a path");
+      PSRT_FAIL(BadArgument,
+                "no program is linked into this executable; give psrt_open the path of one");
   }
   SessionOptions sessionOptions;
   std::optional<WeightFiles> weights;
   if (options) {
     if (options->size != sizeof(psrt_options))
       PSRT_FAIL(BadArgument,
-                "psrt_options.size is %zu, this library knows %zu; set it to sizeof(psrt_options)",
+                "psrt_options.size is %zu, expected %zu; set it to sizeof(psrt_options)",
                 options->size, sizeof(psrt_options));
     sessionOptions.ranks = options->ranks;
     sessionOptions.threads = options->threads;
@@ -103,32 +107,32 @@ void openProgram(psrt_program &program, const char *path, const psrt_options *op
     loadWeights(*program.session, *program.tensors, *weights);
 }
 
-/// Fails on what no tensor may be; `tensor` itself may be null.
-void checkGiven(const psrt_tensor *tensor, const char *what) {
+/// Fails unless `tensor`, which may be null, describes a valid tensor. `role` names it in messages.
+void checkGiven(const psrt_tensor *tensor, const char *role) {
   if (!tensor)
-    PSRT_FAIL(BadArgument, "%s is NULL; give a psrt_tensor", what);
+    PSRT_FAIL(BadArgument, "%s is NULL; give a psrt_tensor", role);
   if (!tensor->name)
-    PSRT_FAIL(BadArgument, "%s \"\" has no name", what);
+    PSRT_FAIL(BadArgument, "%s \"\" has no name", role);
   if (tensor->rank < 0 || (tensor->rank > 0 && !tensor->shape))
-    PSRT_FAIL(BadArgument, "%s \"%s\" has rank %d%s", what, tensor->name, tensor->rank,
+    PSRT_FAIL(BadArgument, "%s \"%s\" has rank %d%s", role, tensor->name, tensor->rank,
               tensor->rank < 0 ? "; it must be at least 0" : " and no shape");
   for (int32_t d = 0; d < tensor->rank; ++d)
     if (tensor->shape[d] < 0)
-      PSRT_FAIL(BadArgument, "%s \"%s\" has size %lld in dim %d", what, tensor->name,
+      PSRT_FAIL(BadArgument, "%s \"%s\" has size %lld in dim %d", role, tensor->name,
                 (long long)tensor->shape[d], d);
   bool isEmpty = std::count(tensor->shape, tensor->shape + tensor->rank, 0) > 0;
   if (!tensor->data && !isEmpty)
-    PSRT_FAIL(BadArgument, "%s \"%s\" has no data", what, tensor->name);
+    PSRT_FAIL(BadArgument, "%s \"%s\" has no data", role, tensor->name);
   if (unsigned(tensor->dtype) > unsigned(PSRT_F8E5M2))
-    PSRT_FAIL(BadArgument, "%s \"%s\" has the unknown dtype %d", what, tensor->name,
+    PSRT_FAIL(BadArgument, "%s \"%s\" has the unknown dtype %d", role, tensor->name,
               int(tensor->dtype));
 }
 
-void checkGiven(const psrt_tensor *tensors, size_t count, const char *what) {
+void checkGiven(const psrt_tensor *tensors, size_t count, const char *role) {
   if (count && !tensors)
-    PSRT_FAIL(BadArgument, "%zu %ss are announced and NULL is given", count, what);
+    PSRT_FAIL(BadArgument, "the count is %zu, but the %ss are NULL", count, role);
   for (size_t i = 0; i < count; ++i)
-    checkGiven(&tensors[i], what);
+    checkGiven(&tensors[i], role);
 }
 
 std::vector<int64_t> shapeOf(const psrt_tensor &tensor) {
@@ -143,21 +147,22 @@ std::vector<HostTensor> hostTensors(const psrt_tensor *tensors, size_t count) {
   return result;
 }
 
-/// Copies given tensors into the inputs of an entry: rows of all micro-batches along the batch dim.
+/// Copies the given tensors into the inputs of an entry. Their batch dim holds the rows of all
+/// micro-batches.
 void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *tensors,
                  size_t count, int64_t microBatches, int64_t slot, bool cotangents) {
   checkGiven(tensors, count, cotangents ? "cotangent" : "input");
   std::vector<const Input *> inputs = session.inputsOf(entry, cotangents);
   for (size_t i = 0; i < count; ++i) {
-    const char *what = cotangents ? "cotangent" : "input";
+    const char *role = cotangents ? "cotangent" : "input";
     for (size_t j = 0; j < i; ++j)
       if (std::strcmp(tensors[i].name, tensors[j].name) == 0)
-        PSRT_FAIL(BadArgument, "%s \"%s\" is given twice; give each once", what, tensors[i].name);
+        PSRT_FAIL(BadArgument, "%s \"%s\" is given twice; give it once", role, tensors[i].name);
     bool known = false;
     for (const Input *input : inputs)
       known |= input->name == tensors[i].name;
     if (!known)
-      PSRT_FAIL(BadArgument, "entry \"%s\" has no %s \"%s\"", entry.name.c_str(), what,
+      PSRT_FAIL(BadArgument, "entry \"%s\" has no %s \"%s\"", entry.name.c_str(), role,
                 tensors[i].name);
   }
   if (inputs.empty())
@@ -168,7 +173,7 @@ void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *t
       std::any_of(inputs.begin(), inputs.end(), [](auto *i) { return i->batchDim >= 0; });
   if (batched && source->samples() != rows * microBatches)
     PSRT_FAIL(BadInput,
-              "the inputs have %lld rows, entry \"%s\" takes %lld (%lld micro-batches of %lld)",
+              "the inputs have %lld rows, but entry \"%s\" takes %lld (%lld micro-batches of %lld)",
               (long long)source->samples(), entry.name.c_str(), (long long)(rows * microBatches),
               (long long)microBatches, (long long)rows);
   session.writeInputs(
@@ -208,33 +213,33 @@ void readOutputs(Session &session, const EntryPoint &entry, psrt_tensor *outputs
 void checkSlot(const EntryPoint &entry, int64_t slot) {
   int64_t slots = entry.programs.front().slots;
   if (slot < 0 || slot >= slots)
-    PSRT_FAIL(BadArgument, "slot %lld is given, entry \"%s\" has %lld, from 0 on", (long long)slot,
-              entry.name.c_str(), (long long)slots);
+    PSRT_FAIL(BadArgument, "slot %lld is out of range: entry \"%s\" has %lld, counted from 0",
+              (long long)slot, entry.name.c_str(), (long long)slots);
 }
 
-/// Names under one heading, as psrt_name lists them.
-std::vector<const std::string *> namesOf(psrt_program *program, const std::string &what) {
+/// Returns the names under a heading, as psrt_name lists them.
+std::vector<const std::string *> namesOf(psrt_program *program, const std::string &heading) {
   std::vector<const std::string *> result;
   const Program &p = sessionOf(program).getProgram();
-  if (what == "variables") {
+  if (heading == "variables") {
     for (const NamedTensor &tensor : program->tensors->all())
       result.push_back(&tensor.name);
-  } else if (what == "inputs") {
-    for (const Input &input : p.inputs) // one of several entries is listed once
+  } else if (heading == "inputs") {
+    for (const Input &input : p.inputs) // an input of several entries is listed once
       if (std::none_of(result.begin(), result.end(),
                        [&](const std::string *name) { return *name == input.name; }))
         result.push_back(&input.name);
-  } else if (what == "entries") {
+  } else if (heading == "entries") {
     for (const EntryPoint &entry : p.entries)
       result.push_back(&entry.name);
-  } else if (what.rfind("outputs:", 0) == 0) {
-    for (const Output &output : sessionOf(program).entry(what.substr(8)).outputs)
+  } else if (heading.rfind("outputs:", 0) == 0) {
+    for (const Output &output : sessionOf(program).entry(heading.substr(8)).outputs)
       result.push_back(&output.name);
   } else {
     PSRT_FAIL(BadArgument,
-              "there are no names of \"%s\"; ask for variables, inputs, entries or "
+              "unknown heading \"%s\"; expected variables, inputs, entries or "
               "outputs:ENTRY",
-              what.c_str());
+              heading.c_str());
   }
   return result;
 }
@@ -357,7 +362,7 @@ psrt_status psrt_set_scalar(psrt_program *program, const char *name, double valu
 psrt_status psrt_get_step(psrt_program *program, int64_t *step) {
   return guarded(program, [&] {
     if (!step)
-      PSRT_FAIL(BadArgument, "there is no place for the step: NULL is given");
+      PSRT_FAIL(BadArgument, "the pointer for the step is NULL");
     *step = sessionOf(program).step;
   });
 }
@@ -366,8 +371,7 @@ psrt_status psrt_set_step(psrt_program *program, int64_t step) {
   return guarded(program, [&] {
     constexpr int64_t kMostSteps = int64_t(1) << 53; // as in checkpoints
     if (step < 0 || step > kMostSteps)
-      PSRT_FAIL(BadArgument, "step %lld is given; steps are counted from 0 to 2^53",
-                (long long)step);
+      PSRT_FAIL(BadArgument, "step %lld is out of range; expected 0 to 2^53", (long long)step);
     sessionOf(program).step = step;
   });
 }
@@ -399,7 +403,8 @@ psrt_status psrt_describe(psrt_program *program, const char *what, const char *n
       *rank = int32_t(foundShape.size());
       *dtype = psrt_dtype(foundDtype);
       if (room < *rank)
-        PSRT_FAIL(BadArgument, "\"%s\" has %d dims, there is room for %d", name, *rank, room);
+        PSRT_FAIL(BadArgument, "\"%s\" has %d dims, but *rank gives room for %d", name, *rank,
+                  room);
       if (shape)
         std::copy(foundShape.begin(), foundShape.end(), shape);
     };
@@ -416,7 +421,7 @@ psrt_status psrt_describe(psrt_program *program, const char *what, const char *n
       for (const Output &output : sessionOf(program).entry(kind.substr(8)).outputs)
         if (output.name == name)
           return give(output.dtype, output.placement.shape);
-    PSRT_FAIL(BadArgument, "nothing is named \"%s\" under \"%s\"", name, what);
+    PSRT_FAIL(BadArgument, "no name \"%s\" under \"%s\"", name, what);
   });
 }
 

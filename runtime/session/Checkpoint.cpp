@@ -1,4 +1,4 @@
-// Saving and loading all state.
+// Saves and loads checkpoints of the whole training state.
 #include "runtime/session/Checkpoint.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/FileFields.h"
@@ -22,12 +22,14 @@ using Json = nlohmann::json;
 
 static constexpr int64_t kVersion = 2;
 static const char *const kLatest = "latest";
-static const char *const kOldIndex = "checkpoint.json"; ///< of version 1: whole tensors
+static const char *const kOldIndex =
+    "checkpoint.json"; ///< of format version 1, which has whole tensors
 
-/// State is what a step reads and an earlier one wrote: gradients and sums of a step are not.
+/// Returns whether a tensor is state: read by a step and written by an earlier one. Gradients and
+/// the sums of a step are not state.
 static bool isState(const Program &program, const NamedTensor &tensor) {
   const Variable &variable = program.variables[tensor.parts.front().variable];
-  if (tensor.kind == "optimizer") { // by its symbol: a count of steps; not what is by parameter too
+  if (tensor.kind == "optimizer") { // a step count; per-parameter state has another kind
     int of = program.variable(variable.of);
     return of < 0 || !isStateOf(variable, program.variables[of]);
   }
@@ -58,6 +60,7 @@ static std::string sumOf(const Json &json) {
   return sumOfBytes(text.data(), text.size());
 }
 
+/// Returns the ranges as JSON: [[[begin, end], ...] per dim].
 static Json describeRanges(const IndexRanges &ranges) {
   Json result = Json::array();
   for (const std::vector<IndexRange> &dim : ranges) {
@@ -79,7 +82,7 @@ static std::vector<const NamedTensor *> findState(const Program &program,
 
 namespace {
 
-/// One checkpoint being saved. The same calls in every process.
+/// Saves one checkpoint. All processes make the same calls.
 class CheckpointWriter {
 public:
   CheckpointWriter(Session &session, const NamedTensors &tensors, const SaveOptions &options)
@@ -89,25 +92,29 @@ public:
   std::string save(const RunPosition &position);
 
 private:
+  /// A file of one rank and its shards.
   struct File {
     std::string name;
     std::vector<const Shard *> shards;
     SafetensorsWriter writer;
   };
-  /// Of a rank: its files and what lies where, without values where it is none of this process.
+  /// Returns the files of a rank and their layout. `here` is null for a rank of another process,
+  /// whose values are not available.
   std::vector<File> layOut(int rank, const Rank *here) const;
   void removeLeftovers() const;
   void makeFolder() const;
   void collectSums();
-  /// {"files": {NAME: {"bytes", "sum"}}} of this process, or {"failure": "..."}.
+  /// Writes the files of this process. Returns {"files": {NAME: {"bytes", "sum"}}} or {"failure":
+  /// "..."}.
   Json writeHere();
   Json writeRank(const Rank &rank) const;
   Json describeTensors() const;
-  /// Returns the path of the checkpoint.
+  /// Writes the index, publishes the checkpoint and returns its path.
   std::string finish(const RunPosition &position, const Json &files) const;
-  /// Calls body; after a failure nothing partial is left.
+  /// Calls `body`; removes the partial folder after a failure.
   template <typename Body> void cleanly(Body &&body) const;
-  /// Calls body in the first process, cleanly. If it fails, throws SaveFailed in every process.
+  /// Calls `body` in the first process, with cleanup. If it fails, throws SaveFailed in every
+  /// process.
   template <typename Body> void inFirst(Body &&body);
 
   Session &session;
@@ -116,7 +123,7 @@ private:
   std::vector<std::vector<Shard>> shards; ///< by rank
   const SaveOptions &options;
   fs::path folder, partial;
-  std::map<int, std::vector<char>> sums; ///< of variables that are sums over ranks
+  std::map<int, std::vector<char>> sums; ///< values of variables that are sums over ranks
 };
 
 template <typename Body> void CheckpointWriter::cleanly(Body &&body) const {
@@ -175,9 +182,9 @@ std::vector<CheckpointWriter::File> CheckpointWriter::layOut(int rank, const Ran
   return files;
 }
 
-/// Removes unfinished files of killed runs. Only the holder of the folder's lock may call it:
-/// nobody else writes there. A rank of a dead run may still be about to end; its files go the next
-/// time.
+/// Removes unfinished files of killed runs. Only the holder of the folder's lock may call this, as
+/// nobody else writes to the folder. A rank of a dead run may still be writing; its files are
+/// removed by the next save.
 void CheckpointWriter::removeLeftovers() const {
   std::error_code ignored;
   for (const fs::directory_entry &entry : fs::directory_iterator(folder)) {
@@ -192,8 +199,8 @@ void CheckpointWriter::makeFolder() const {
     options.lock->check();
   fs::create_directories(folder);
   removeLeftovers();
-  if (!fs::create_directory(partial)) // it has a unique name
-    PSRT_FAIL(BadInput, "cannot save to \"%s\": \"%s\" is there", folder.c_str(), partial.c_str());
+  if (!fs::create_directory(partial)) // fails if it exists; its name is unique
+    PSRT_FAIL(BadInput, "cannot save to \"%s\": \"%s\" exists", folder.c_str(), partial.c_str());
 }
 
 void CheckpointWriter::collectSums() {
@@ -267,7 +274,7 @@ std::string CheckpointWriter::finish(const RunPosition &position, const Json &fi
   index["sum"] = sumOf(index);
   writeText(partial / kCheckpointIndex, index.dump() + "\n");
   if (options.lock)
-    options.lock->check(); // the last moment before others see anything
+    options.lock->check(); // last check before the checkpoint becomes visible
   std::string name = chooseName(folder, position.step);
   fs::rename(partial, folder / name);
   writeText(folder / kLatest, name + "\n");
@@ -276,7 +283,7 @@ std::string CheckpointWriter::finish(const RunPosition &position, const Json &fi
   return (folder / name).string();
 }
 
-/// "\"state/step-000100\" (12.0 MB)"
+/// Returns "\"state/step-000100\" (12.0 MB)".
 static std::string describeSaved(const std::string &path, const Json &files) {
   double bytes = 0;
   for (const Json &file : files)
@@ -286,7 +293,7 @@ static std::string describeSaved(const std::string &path, const Json &files) {
 
 std::string CheckpointWriter::save(const RunPosition &position) {
   partial = folder / session.share(kPartialPrefix + drawUniqueName());
-  inFirst([&] { makeFolder(); }); // the others wait until it is there
+  inFirst([&] { makeFolder(); }); // other processes wait until the folder exists
   collectSums();
   std::vector<std::string> reports = session.collect(writeHere().dump());
   std::string saved;
@@ -305,8 +312,8 @@ std::string CheckpointWriter::save(const RunPosition &position) {
 
 } // namespace
 
-std::string saveCheckpoint(Session &session, const NamedTensors &tensors, const RunPosition &position,
-                           const SaveOptions &options) {
+std::string saveCheckpoint(Session &session, const NamedTensors &tensors,
+                           const RunPosition &position, const SaveOptions &options) {
   return CheckpointWriter(session, tensors, options).save(position);
 }
 
@@ -318,7 +325,7 @@ static std::string readLatest(const fs::path &path) {
   while (!name.empty() && std::isspace((unsigned char)name.back()))
     name.pop_back();
   if (!parseCheckpointName(name))
-    PSRT_FAIL(BadInput, "\"%s\" names no checkpoint: \"%s\"", path.c_str(), name.c_str());
+    PSRT_FAIL(BadInput, "\"%s\" does not name a checkpoint: \"%s\"", path.c_str(), name.c_str());
   return name;
 }
 
@@ -328,7 +335,7 @@ std::vector<std::string> listSavedFiles(const std::string &folder) {
 
 bool hasCheckpoint(const std::string &folder) { return fs::exists(fs::path(folder) / kLatest); }
 
-/// What to load instead of a folder that is not there: the checkpoints beside it.
+/// Returns what to load instead of a missing folder: the checkpoints next to it.
 static std::string describeOthers(const fs::path &missing) {
   fs::path folder = missing.has_parent_path() ? missing.parent_path() : fs::path(".");
   std::vector<std::pair<std::pair<int64_t, int64_t>, std::string>> found;
@@ -339,10 +346,10 @@ static std::string describeOthers(const fs::path &missing) {
       found.push_back({*number, name});
   }
   if (found.empty())
-    return "name a folder that --save has written";
+    return "give a folder that --save has written";
   std::sort(found.begin(), found.end());
   std::string names;
-  size_t first = found.size() > 8 ? found.size() - 8 : 0; // the last ones are wanted most
+  size_t first = found.size() > 8 ? found.size() - 8 : 0; // show the newest checkpoints
   for (size_t i = first; i < found.size(); ++i)
     names += (i > first ? ", " : first ? "..., " : "") + found[i].second;
   return "\"" + folder.string() + "\" has " + names;
@@ -351,25 +358,26 @@ static std::string describeOthers(const fs::path &missing) {
 Checkpoint::Checkpoint(const std::string &folder) : given(folder), path(folder) {
   std::error_code error;
   if (!fs::is_directory(given, error))
-    PSRT_FAIL(BadArgument, "--load \"%s\": there is no such folder; %s", given.c_str(),
+    PSRT_FAIL(BadArgument, "--load \"%s\": no such folder; %s", given.c_str(),
               describeOthers(given).c_str());
   if (hasCheckpoint(given))
     path = (fs::path(given) / readLatest(fs::path(given) / kLatest)).string();
   fs::path index = fs::path(path) / kCheckpointIndex;
   if (fs::exists(fs::path(path) / kOldIndex) && !fs::exists(index))
-    PSRT_FAIL(BadInput,
-              "\"%s\" was saved by an earlier version, whole tensors and no shards; go on from it "
-              "with a program of that version",
-              path.c_str());
+    PSRT_FAIL(
+        BadInput,
+        "\"%s\" was saved by an earlier version, as whole tensors instead of shards; resume it "
+        "with a program of that version",
+        path.c_str());
   if (!fs::exists(index))
-    PSRT_FAIL(BadInput, "\"%s\" is no checkpoint: it has no %s, nor a pointer \"%s\" to one",
+    PSRT_FAIL(BadInput, "\"%s\" is not a checkpoint: it has neither %s nor a pointer \"%s\"",
               path.c_str(), kCheckpointIndex, kLatest);
   MappedFile text(index.string());
   Json json = parseJsonFile({text.data(), text.size()}, index.string(), "index of a checkpoint");
   FileFields fields(json, index.string());
   int64_t version = fields.integer("version");
   if (version != kVersion)
-    PSRT_FAIL(BadInput, "\"%s\" is of version %lld; this program reads %lld", index.c_str(),
+    PSRT_FAIL(BadInput, "\"%s\" has version %lld; this program reads version %lld", index.c_str(),
               (long long)version, (long long)kVersion);
   checkSum(json, fields, index.string());
   readPosition(fields);
@@ -380,16 +388,18 @@ Checkpoint::Checkpoint(const std::string &folder) : given(folder), path(folder) 
     addTensor(name, tensors.fields(name));
 }
 
-/// Without the sum of itself an index was changed after it had been written.
+/// Fails if the index was changed after it was written: its own hash must match.
 void Checkpoint::checkSum(Json json, const FileFields &fields, const std::string &index) {
-  std::string said = fields.text("sum");
+  std::string expected = fields.text("sum");
   json.erase("sum");
-  if (sumOf(json) != said)
-    PSRT_FAIL(BadInput, "\"%s\" is not what was written: its sum differs; load another checkpoint",
+  if (sumOf(json) != expected)
+    PSRT_FAIL(BadInput,
+              "\"%s\" was changed after it was written: its hash differs; load another checkpoint",
               index.c_str());
 }
 
-/// The step, and what decides about the samples. Each value is looked at by itself too.
+/// Reads the step and everything that determines the next samples. Checks each value on its own
+/// too.
 void Checkpoint::readPosition(const FileFields &fields) {
   constexpr int64_t kMostSteps = int64_t(1) << 53, kMostSamples = int64_t(1) << 53;
   fields.allow({"version", "step", "seed", "shuffle", "step_samples", "run", "losses", "files",
@@ -402,11 +412,11 @@ void Checkpoint::readPosition(const FileFields &fields) {
     position.run = fields.text("run");
   int64_t samples = 0;
   if (__builtin_mul_overflow(position.step, position.stepSamples, &samples))
-    fields.refuse("step", format("a step whose %lld samples each can be counted",
+    fields.refuse("step", format("a step with a countable number of samples at %lld per step",
                                  (long long)position.stepSamples));
   auto named = parseCheckpointName(fs::path(path).filename().string());
   if (named && named->first != position.step)
-    fields.refuse("step", format("%lld, as the name of its folder says", (long long)named->first));
+    fields.refuse("step", format("%lld, as in the name of its folder", (long long)named->first));
   if (!fields.has("losses"))
     return;
   FileFields losses = fields.fields("losses");
@@ -419,22 +429,24 @@ void Checkpoint::addFile(const std::string &name, const FileFields &fields) {
   bool isPlain = !name.empty() && name != "." && name != ".." &&
                  name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
   if (!isPlain)
-    PSRT_FAIL(BadInput,
-              "\"%s\": \"files\" names \"%s\", which leaves the checkpoint; load another one",
-              (fs::path(path) / kCheckpointIndex).c_str(), name.c_str());
+    PSRT_FAIL(
+        BadInput,
+        "\"%s\": \"files\" names \"%s\", which is outside of the checkpoint; load another one",
+        (fs::path(path) / kCheckpointIndex).c_str(), name.c_str());
   fields.allow({"bytes", "sum"});
   int64_t bytes = fields.integer("bytes", 0);
   std::error_code error;
   if (!fs::is_regular_file(at, error))
-    PSRT_FAIL(BadInput, "checkpoint \"%s\" lacks its file \"%s\"", path.c_str(), name.c_str());
+    PSRT_FAIL(BadInput, "checkpoint \"%s\" has no file \"%s\", which its index names", path.c_str(),
+              name.c_str());
   int64_t found = int64_t(fs::file_size(at, error));
   if (error || found != bytes)
-    PSRT_FAIL(BadInput, "\"%s\" has %lld bytes, %lld were written: it is not whole", at.c_str(),
-              (long long)found, (long long)bytes);
+    PSRT_FAIL(BadInput, "\"%s\" has %lld bytes, but %lld were written: it is incomplete",
+              at.c_str(), (long long)found, (long long)bytes);
   files.try_emplace(name, at.string(), fields.text("sum"), bytes);
 }
 
-/// Ranges of each dim, ascending, within the tensor.
+/// Reads the ranges of each dim; they must ascend and lie within the tensor.
 static IndexRanges parseRanges(const FileFields &fields, const std::vector<int64_t> &shape) {
   const Json &json = fields.list("ranges");
   IndexRanges result;
@@ -463,7 +475,7 @@ void Checkpoint::addTensor(const std::string &name, const FileFields &fields) {
   fields.allow({"dtype", "shape", "shards"});
   std::optional<Dtype> dtype = findDtype(fields.text("dtype"));
   if (!dtype)
-    fields.refuse("dtype", "a dtype, such as \"f32\"");
+    fields.refuse("dtype", "a dtype such as \"f32\"");
   SavedTensor tensor{name, *dtype, fields.integers("shape", 0), {}};
   std::optional<int64_t> left = tryCountElements(tensor.shape);
   for (size_t i = 0; i < fields.list("shards").size(); ++i) {
@@ -476,7 +488,7 @@ void Checkpoint::addTensor(const std::string &name, const FileFields &fields) {
     int64_t count = tryCountElements(shapeOf(ranges)).value_or(kMostElements),
             bytes = count * dtypeSize(tensor.dtype), most = file->second.size() - bytes;
     if (most < 0)
-      PSRT_FAIL(BadInput, "checkpoint \"%s\": a shard of \"%s\" does not lie in its file",
+      PSRT_FAIL(BadInput, "checkpoint \"%s\": a shard of \"%s\" lies outside of its file",
                 path.c_str(), name.c_str());
     int64_t offset = part.integer("offset", 0, most);
     left = left.value_or(0) - count;
@@ -484,7 +496,7 @@ void Checkpoint::addTensor(const std::string &name, const FileFields &fields) {
     tensor.shards.push_back({&file->second, offset, std::move(ranges)});
   }
   if (left.value_or(1) != 0)
-    PSRT_FAIL(BadInput, "checkpoint \"%s\": the shards of \"%s\" do not have each element once",
+    PSRT_FAIL(BadInput, "checkpoint \"%s\": the shards of \"%s\" do not cover each element once",
               path.c_str(), name.c_str());
   saved.emplace(name, std::move(tensor));
 }
@@ -505,7 +517,8 @@ std::set<std::string> Checkpoint::names() const {
   return result;
 }
 
-/// Whether one can be read as the other.
+/// Returns whether a saved tensor can be loaded as `needs`: same shape, and same type or both
+/// float.
 static bool fits(const SavedTensor *has, const NamedTensor &needs) {
   return has && has->shape == needs.shape &&
          (has->dtype == needs.dtype || (isFloat(has->dtype) && isFloat(needs.dtype)));
@@ -521,19 +534,19 @@ static bool beginsWith(std::string_view name, std::initializer_list<std::string_
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-/// State that a program of --inference does not have.
+/// Returns whether the state exists only in programs that train, not with --inference.
 static bool isOfTraining(const std::string &name) {
   return beginsWith(name, {"optimizer.", "ema."});
 }
 
-/// State of a precision, not of the model or its optimizer: scales of the loss and of fp8. State
-/// that is missing from a checkpoint, or has another shape (histories of other lengths), starts
-/// afresh.
+/// Returns whether the state belongs to a precision rather than to the model or optimizer: loss
+/// scale and fp8 scales. Such state starts afresh if a checkpoint lacks it or has another shape
+/// (histories of another length).
 static bool isOfPrecision(const std::string &name) {
   return beginsWith(name, {"loss_scale", "fp8."});
 }
 
-/// "a", or "a" and 12 more
+/// Returns `"a"`, or `"a" and 12 more`.
 static std::string nameFirst(const std::vector<std::string> &names) {
   std::string text = "\"" + names.front() + "\"";
   return names.size() == 1 ? text : text + format(" and %zu more", names.size() - 1);
@@ -548,20 +561,20 @@ void Checkpoint::check(const std::vector<const NamedTensor *> &state, bool train
     bool mayLack = !tensor->isOfModel && isOfPrecision(tensor->name);
     if (!mayLack && !fits(found, *tensor))
       differing.push_back(
-          format("\"%s\": it has %s, the program %s", tensor->name.c_str(),
+          format("\"%s\": it has %s, the program has %s", tensor->name.c_str(),
                  found ? describeTensor(found->dtype, found->shape).c_str() : "nothing",
                  describeTensor(tensor->dtype, tensor->shape).c_str()));
   }
   for (const auto &[name, tensor] : saved)
     if (!wanted.count(name) && !isOfPrecision(name) && (trains || !isOfTraining(name)))
-      differing.push_back(format("\"%s\": it has %s, the program nothing", name.c_str(),
+      differing.push_back(format("\"%s\": it has %s, the program has nothing", name.c_str(),
                                  describeTensor(tensor.dtype, tensor.shape).c_str()));
   std::string first;
   for (size_t i = 0; i < differing.size() && i < 3; ++i)
     first += (i ? "; " : "") + differing[i];
   if (!differing.empty())
     PSRT_FAIL(BadInput,
-              "checkpoint \"%s\" is of another model or optimizer, %zu tensors differ: %s%s",
+              "checkpoint \"%s\" is from another model or optimizer; %zu tensors differ: %s%s",
               path.c_str(), differing.size(), first.c_str(), differing.size() > 3 ? "; ..." : "");
 }
 
@@ -570,7 +583,7 @@ const SavedTensor *Checkpoint::find(const std::string &name) const {
   return it == saved.end() ? nullptr : &it->second;
 }
 
-/// What the program and the checkpoint do not have in common, and which types are converted.
+/// Returns notes on state that only the program or only the checkpoint has, and on converted types.
 std::vector<std::string>
 Checkpoint::describeDifferences(const std::vector<const NamedTensor *> &state) const {
   std::vector<std::string> notes, missing, unfit, unknown;
@@ -588,15 +601,15 @@ Checkpoint::describeDifferences(const std::vector<const NamedTensor *> &state) c
     if (!wanted.count(name))
       unknown.push_back(name);
   if (!missing.empty())
-    notes.push_back(format("checkpoint \"%s\" has no %s: %s afresh", path.c_str(),
+    notes.push_back(format("checkpoint \"%s\" has no %s, so %s afresh", path.c_str(),
                            nameFirst(missing).c_str(),
                            missing.size() == 1 ? "it starts" : "they start"));
   if (!unfit.empty())
-    notes.push_back(format("checkpoint \"%s\" has %s in another shape: %s afresh", path.c_str(),
+    notes.push_back(format("checkpoint \"%s\" has %s in another shape, so %s afresh", path.c_str(),
                            nameFirst(unfit).c_str(),
                            unfit.size() == 1 ? "it starts" : "they start"));
   if (!unknown.empty())
-    notes.push_back(format("checkpoint \"%s\" has %s, which this program has not: %s left out",
+    notes.push_back(format("checkpoint \"%s\" has %s, which this program lacks; %s ignored",
                            path.c_str(), nameFirst(unknown).c_str(),
                            unknown.size() == 1 ? "it is" : "they are"));
   for (const auto &[dtypes, count] : conversions)
@@ -622,7 +635,7 @@ std::vector<std::string> Checkpoint::load(Session &session, const NamedTensors &
   std::vector<const NamedTensor *> state = findState(session.getProgram(), tensors);
   const std::vector<Variable> &variables = session.getProgram().variables;
   check(state, std::any_of(variables.begin(), variables.end(),
-                           [](const Variable &one) { return one.kind == "gradient"; }));
+                           [](const Variable &variable) { return variable.kind == "gradient"; }));
   for (const NamedTensor *tensor : state)
     if (const SavedTensor *from = find(tensor->name); fits(from, *tensor))
       loadTensor(session, *tensor, *from);

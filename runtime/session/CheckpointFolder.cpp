@@ -1,4 +1,4 @@
-// Listing and removing checkpoints.
+// Lists and removes checkpoints.
 #include "runtime/session/CheckpointFolder.h"
 #include "runtime/core/NewFile.h"
 #include "runtime/session/Checkpoint.h"
@@ -43,8 +43,8 @@ std::vector<fs::path> listCheckpoints(const fs::path &folder) {
   return result;
 }
 
-/// Reads a whole checkpoint, as far as its index and the sizes of its files show; nothing if it is
-/// none, and `why` is the error.
+/// Opens a checkpoint and so checks its index and file sizes. Returns nullopt if it is incomplete,
+/// with the error in `why`.
 static std::optional<Checkpoint> readWhole(const fs::path &path, std::exception_ptr &why) {
   try {
     return std::make_optional<Checkpoint>(path.string());
@@ -54,8 +54,8 @@ static std::optional<Checkpoint> readWhole(const fs::path &path, std::exception_
   }
 }
 
-/// Removes a folder under a name that the next save removes too: after a kill in between nothing
-/// that looks like a checkpoint is left.
+/// Removes a checkpoint after renaming it to a name that the next save also removes. A kill in
+/// between leaves nothing that looks like a checkpoint.
 static void removeCheckpoint(const fs::path &path) {
   fs::path aside = path.parent_path() / (kPartialPrefix + drawUniqueName());
   fs::rename(path, aside);

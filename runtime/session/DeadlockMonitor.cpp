@@ -1,4 +1,4 @@
-// Looking and judging.
+// Implements the thread that detects deadlocks.
 #include "runtime/session/DeadlockMonitor.h"
 #include <algorithm>
 #include <chrono>
@@ -6,7 +6,8 @@
 
 namespace psrt {
 
-DeadlockMonitor::DeadlockMonitor(double silence, std::function<Look()> look, std::function<void()> end)
+DeadlockMonitor::DeadlockMonitor(double silence, std::function<Look()> look,
+                                 std::function<void()> end)
     : silence(silence), look(std::move(look)), end(std::move(end)), thread([this] { serve(); }) {}
 
 DeadlockMonitor::~DeadlockMonitor() {
@@ -27,7 +28,7 @@ void DeadlockMonitor::serve() {
   while (!changed.wait_for(lock, pause, [&] { return stopping; })) {
     Look now = look();
     Clock::time_point time = Clock::now();
-    bool wasStopped = time - looked > 4 * pause; // the whole process
+    bool wasStopped = time - looked > 4 * pause; // the whole process was stopped
     looked = time;
     if (!now.allWait || now.progress != progress || wasStopped)
       since = time;

@@ -1,5 +1,4 @@
-// Watches over ranks that are threads of this process: when all of them wait for each other, nobody
-// comes any more.
+// Detects deadlocks of ranks that are threads of this process: all ranks wait for each other.
 #ifndef PSRT_SESSION_DEADLOCKMONITOR_H
 #define PSRT_SESSION_DEADLOCKMONITOR_H
 
@@ -11,16 +10,17 @@
 
 namespace psrt {
 
-/// A thread that looks at the ranks several times within the time allowed. A rank that computes, or
-/// waits for a device, is never judged, however long it takes.
+/// A thread that looks at the ranks several times within the allowed silence. A rank that computes
+/// or waits for a device never counts as deadlocked, however long it takes.
 class DeadlockMonitor {
 public:
+  /// A snapshot of the ranks.
   struct Look {
-    bool allWait = false;  ///< every rank that has not returned waits for another one
-    uint64_t progress = 0; ///< instructions that all ranks have begun
+    bool allWait = false;  ///< every rank that has not returned waits for another rank
+    uint64_t progress = 0; ///< instructions started by all ranks together
   };
-  /// `end` is called in the watch's thread when all have waited for `silence` seconds and none has
-  /// begun an instruction.
+  /// `end` is called on the monitor's thread once all ranks have waited for `silence` seconds
+  /// without starting an instruction.
   DeadlockMonitor(double silence, std::function<Look()> look, std::function<void()> end);
   ~DeadlockMonitor();
   DeadlockMonitor(const DeadlockMonitor &) = delete;

@@ -1,4 +1,4 @@
-// Looking for nan and infinity in parameters.
+// Searches parameters for nan and infinity.
 #include "runtime/session/FiniteWeights.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/ProgramJson.h"
@@ -16,14 +16,15 @@ void checkFinite(const Program &program, const NamedTensor &tensor, const char *
                  int64_t step) {
   if (!isTrained(program, tensor) || findNotFinite(data, tensor.dtype, count) < 0)
     return;
-  PSRT_FAIL(BadInput,
-            "after %lld steps the weight \"%s\" has values that are nan or infinite, and is not "
-            "saved: go on from an earlier checkpoint with a lower learning rate (--set lr=...), or "
-            "clip gradients (ps-compile --clip-norm 1)",
-            (long long)step, tensor.name.c_str());
+  PSRT_FAIL(
+      BadInput,
+      "after %lld steps the weight \"%s\" has nan or infinite values and is not "
+      "saved; resume from an earlier checkpoint with a lower learning rate (--set lr=...), or clip "
+      "gradients (ps-compile --clip-norm 1)",
+      (long long)step, tensor.name.c_str());
 }
 
-/// Whether what a rank holds of a variable has such values.
+/// Returns whether a rank's shard has nan or infinite values.
 static bool isBad(const Program &program, const Rank &rank, const Shard &shard) {
   const Variable &variable = program.variables[shard.variable];
   int64_t count = countElements(shapeOf(shard.ranges));

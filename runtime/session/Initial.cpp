@@ -1,5 +1,5 @@
-// Initial values of variables: ranges of mapped files, splats, raw data, or draws keyed by name and
-// global index.
+// Sets initial values of variables: ranges of mapped files, splats, raw data, or draws keyed by
+// name and global index.
 #include "psrt/payload.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/InParallel.h"
@@ -17,7 +17,7 @@
 namespace psrt {
 namespace {
 
-/// FNV-1a, 64 bits; the compiler has the same one.
+/// Returns the 64-bit FNV-1a hash as hex; the compiler uses the same hash.
 std::string hashBytes(const char *bytes, size_t count) {
   uint64_t hash = 0xcbf29ce484222325;
   for (size_t i = 0; i < count; ++i)
@@ -25,14 +25,14 @@ std::string hashBytes(const char *bytes, size_t count) {
   return format("%016llx", (unsigned long long)hash);
 }
 
-/// Bytes that initial values are read from; views of a mapped file.
+/// A view of a mapped file that initial values are read from.
 struct Bytes {
   const char *data = nullptr;
   int64_t size = 0;
-  std::string path; ///< of the file, for messages
+  std::string path; ///< path of the file, for messages
 };
 
-/// Files opened for one rank, by name. Each is the one that was compiled, or refused.
+/// The files opened for one rank, by name. A file that differs from the compiled one is refused.
 class Files {
 public:
   Files(const ProgramSource &source, const std::vector<WeightFile> &compiled, EntryChecks &checks)
@@ -47,7 +47,7 @@ public:
   EntryChecks &checks;
 
 private:
-  /// The weights that the program carries behind its last section.
+  /// Opens the weights that the program carries after its last section.
   Bytes openOwn() {
     const MappedFile &file = files.emplace_back(source.path);
     psrt_payload_end end{};
@@ -57,8 +57,8 @@ private:
     if (!is || end.begin > file.size() || end.size > file.size() - end.begin)
       PSRT_FAIL(
           BadInput,
-          "\"%s\" was compiled with weights in it (--weights copy), and they are gone from its "
-          "end; copy the whole file, and do not strip it",
+          "\"%s\" was compiled with embedded weights (--weights copy), which are missing from its "
+          "end; copy the whole file and do not strip it",
           source.path.c_str());
     return {file.data() + end.begin, int64_t(end.size), source.path};
   }
@@ -67,12 +67,12 @@ private:
     try {
       files.emplace_back(choosePath(name, paths));
     } catch (const Error &error) {
-      std::string others;
+      std::string alternatives;
       for (size_t i = 0; i + 1 < paths.size(); ++i)
-        others += (i ? ", \"" : "; nor is it at \"") + paths[i] + "\"";
+        alternatives += (i ? ", \"" : "; nor is it at \"") + paths[i] + "\"";
       PSRT_FAIL(BadInput,
-                "%s%s; it holds the initial value of \"%s\": put it back, or give weights",
-                error.what(), others.c_str(), variable.displayName().c_str());
+                "%s%s; it holds the initial value of \"%s\"; put it back, or give weights",
+                error.what(), alternatives.c_str(), variable.displayName().c_str());
     }
     const MappedFile &file = files.back();
     check(name, file);
@@ -84,17 +84,18 @@ private:
         continue;
       if (int64_t(file.size()) != weights.bytes)
         PSRT_FAIL(BadInput,
-                  "\"%s\" has %zu bytes, the file that was compiled had %lld: compile again",
+                  "\"%s\" has %zu bytes, but had %lld when it was compiled; compile again",
                   file.path().c_str(), file.size(), (long long)weights.bytes);
       if (hashBytes(file.data() + weights.bytes - weights.hashed, weights.hashed) != weights.hash)
         PSRT_FAIL(BadInput,
-                  "\"%s\" has changed since it was compiled (its content is another): "
+                  "\"%s\" has changed since it was compiled (its content differs); "
                   "compile again",
                   file.path().c_str());
     }
   }
-  /// Where a file may be: as it was named to the compiler, from the program's folder on; beside the
-  /// program; where it was when it was compiled; as it was named, from the current folder on.
+  /// Returns the paths where a file may be, in order: its compile-time name relative to the
+  /// program's folder; next to the program; its absolute path at compile time; its name relative to
+  /// the current folder.
   std::vector<std::string> listPaths(const std::string &name) const {
     std::vector<std::string> paths;
     auto add = [&](const std::string &path) {
@@ -116,8 +117,8 @@ private:
         return &weights;
     return nullptr;
   }
-  /// The first path at which a file of the right size is; else the first at which one is; else the
-  /// last path.
+  /// Returns the first path with a file of the right size, else the first path with a file, else
+  /// the last path.
   std::string choosePath(const std::string &name, const std::vector<std::string> &paths) const {
     const WeightFile *weights = findCompiled(name);
     const std::string *found = nullptr;
@@ -135,16 +136,17 @@ private:
   const ProgramSource &source;
   const std::vector<WeightFile> &compiled;
   std::deque<MappedFile> files;
-  std::map<std::string, Bytes> known; ///< by name
+  std::map<std::string, Bytes> known; ///< open files by name
 };
 
-/// Whether a variable is a part of the tensor in the file.
+/// Returns whether a variable is a part of the file's tensor.
 bool isPart(const Variable &variable) {
   return !variable.file.lower.empty() &&
          variable.file.shape.size() == variable.placement.shape.size();
 }
 
-/// Element index in the file's tensor of a global index of a variable that is a part of it.
+/// Returns the element index in the file's tensor for a global index of a variable that is part of
+/// it. Example: rows [2, 4) of a [4, 3] tensor map index 0 to 6.
 int64_t indexInFile(const Variable &variable, int64_t global) {
   const Variable::File &file = variable.file;
   int64_t result = 0, stride = 1;
@@ -157,7 +159,7 @@ int64_t indexInFile(const Variable &variable, int64_t global) {
   return result;
 }
 
-/// Writes `count` elements of the source's initial type as those of a variable.
+/// Writes `count` elements to a variable, converted from the source's initial type.
 void writeElements(const Variable &variable, char *to, const Variable &source, const char *from,
                    int64_t count) {
   if (source.initialDtype == variable.dtype)
@@ -166,7 +168,8 @@ void writeElements(const Variable &variable, char *to, const Variable &source, c
     convertFloats(from, source.initialDtype, to, variable.dtype, count);
 }
 
-/// `source`: the variable that has the initial value, in the file: itself, or what it is a copy of.
+/// Copies initial values from a file. `source` is the variable with the initial value: `variable`
+/// itself, or the variable that it copies.
 void copyFromFile(const Variable &variable, const Variable &source, const Bytes &file,
                   const Mesh &mesh, EntryChecks &checks, Rank &rank) {
   int64_t size = dtypeSize(source.initialDtype), ownSize = dtypeSize(variable.dtype);
@@ -181,16 +184,15 @@ void copyFromFile(const Variable &variable, const Variable &source, const Bytes 
   int64_t end = init.offset + std::max(whole * size, init.crc ? init.bytes : 0);
   if (init.offset < 0 || end > file.size)
     PSRT_FAIL(BadInput,
-              "\"%s\" has %lld bytes, variable \"%s\" is read at %lld to %lld: it is not the file "
-              "that was "
-              "compiled; compile again",
+              "\"%s\" has %lld bytes, but variable \"%s\" is at %lld to %lld: it is not the file "
+              "that was compiled; compile again",
               file.path.c_str(), (long long)file.size, source.displayName().c_str(),
               (long long)init.offset, (long long)end);
   if (init.crc)
     checks.check(source, file.path, file.data + init.offset);
   PieceWriter writer(*rank.memory, variable.addresses.at(rank.stage), variable.localBytes());
   const char *data = file.data + init.offset;
-  // Within a part, what is contiguous is at most a row of the variable's last dim.
+  // Within a part, contiguous elements span at most a row of the variable's last dim.
   int64_t row = part && !variable.placement.shape.empty() ? variable.placement.shape.back() : whole;
   forEachRun(variable.placement, mesh, rank.coordinates,
              [&](int64_t local, int64_t global, int64_t count) {
@@ -206,10 +208,10 @@ void copyFromFile(const Variable &variable, const Variable &source, const Bytes 
   writer.finish();
 }
 
-/// Elements that take longer than it takes to start a thread.
+/// Elements that take longer to draw than a thread takes to start.
 constexpr int64_t kDrawnByThread = 1 << 14;
 
-/// Element `global` of what is drawn, or one number.
+/// Returns the drawn value of element `global`, or the splat value.
 double getNumber(const Variable &source, uint64_t key, int64_t global) {
   if (source.hasValue)
     return source.value;
@@ -223,24 +225,24 @@ void initialize(const Variable &variable, const Variable &source, const Mesh &me
   int64_t size = dtypeSize(variable.dtype), sourceSize = dtypeSize(source.initialDtype);
   bool first = mesh.shardIndex(variable.placement.partial, rank.coordinates) == 0;
   if (!first)
-    return; // the shards of a partial variable add up: one has the value, the others stay zero
+    return; // shards of a partial variable add up: the first has the value, the others stay zero
   if (source.hasFile && source.distribution.empty())
     return copyFromFile(variable, source, files.open(source), mesh, files.checks, rank);
   if (!source.data.empty() &&
       int64_t(source.data.size()) != variable.placement.count() * sourceSize)
-    PSRT_FAIL(BadInput, "variable \"%s\" has %zu bytes of data, its type needs %lld",
+    PSRT_FAIL(BadInput, "variable \"%s\" has %zu bytes of data, but its type needs %lld",
               source.displayName().c_str(), source.data.size(),
               (long long)(variable.placement.count() * sourceSize));
   bool zero = !source.hasValue && source.data.empty() && source.distribution.empty();
   if (zero || (source.hasValue && source.value == 0 && !std::signbit(source.value)))
-    return; // a fresh arena is zero
+    return; // new memory is zero
   uint64_t key = initialKey(seed, source.displayName());
   auto fill = [&](char *to, int64_t global, int64_t count) {
     if (!source.data.empty())
       return writeElements(variable, to, source, source.data.data() + global * sourceSize, count);
     inParallel(count, rank.threads, kDrawnByThread, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        char number[8]; // rounded as what it is of has it
+        char number[8]; // rounded as in the source variable
         storeElement(number, source.dtype, getNumber(source, key, global + i));
         if (source.dtype == variable.dtype)
           std::memcpy(to + i * size, number, size);
@@ -260,15 +262,15 @@ void initialize(const Variable &variable, const Variable &source, const Mesh &me
 
 } // namespace
 
-/// A program without weights needs all of them.
+/// Fails because a variable needs a given value: the program was compiled without weights.
 static void requireGiven(const Program &program, const Variable &variable) {
   int64_t count = 0;
   for (const Variable &other : program.variables)
     count += other.given;
   PSRT_FAIL(
       BadArgument,
-      "the program has no values of \"%s\" (of %lld parameters: it was compiled with --weights "
-      "none); give them with --weights FILE.safetensors, or a folder as Hugging Face writes it",
+      "the program has no values of \"%s\" (%lld parameters in all: it was compiled with --weights "
+      "none); give --weights FILE.safetensors or a Hugging Face folder",
       variable.displayName().c_str(), (long long)count);
 }
 

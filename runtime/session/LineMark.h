@@ -1,4 +1,4 @@
-// How a checkpoint remembers the lines of a file that the run has written up to its step.
+// Identifies the lines of a file that a run has written up to a checkpoint's step.
 #ifndef PSRT_SESSION_LINEMARK_H
 #define PSRT_SESSION_LINEMARK_H
 
@@ -8,14 +8,14 @@
 
 namespace psrt {
 
-/// Lines of a file from its beginning on, known again by their sum.
+/// The first lines of a file, identified by their hash.
 struct LineMark {
   int64_t lines = 0;
-  std::string sum; ///< FNV-1a of their bytes, 16 hex digits
+  std::string sum; ///< FNV-1a of the bytes of the lines, 16 hex digits
   bool operator==(const LineMark &) const = default;
 };
 
-/// Counts lines as they are written.
+/// Counts and hashes lines as they are written.
 class LineCounter {
 public:
   void add(std::string_view text) {

@@ -1,4 +1,4 @@
-// The registry of names, and joining and splitting parts.
+// Builds the registry of names; joins and splits parts of tensors.
 #include "runtime/session/NamedTensors.h"
 #include <algorithm>
 #include <cstring>
@@ -35,11 +35,12 @@ NamedTensors::NamedTensors(const Program &program) {
   for (size_t i = 0; i < program.variables.size(); ++i) {
     const Variable &variable = program.variables[i];
     if (!variable.addsTo.empty())
-      continue; // read with the one that it adds to
+      continue; // read together with the variable that it adds to
     int of = program.variable(variable.of);
     bool gradient = variable.kind == "gradient";
     if (of >= 0 && isStateOf(variable, program.variables[of])) {
-      // The symbol is that of the parameter, which may be one part of several, and what it is.
+      // The symbol consists of the parameter's symbol (perhaps one of several parts) and the name
+      // of the state.
       const Variable &parameter = program.variables[of];
       std::string name = derive("optimizer" + variable.symbol.substr(parameter.symbol.size()) + ".",
                                 parameter.displayName());
@@ -53,7 +54,8 @@ NamedTensors::NamedTensors(const Program &program) {
     else if (variable.names.empty())
       add(program, int(i), {derive("", variable.symbol, "state.")}, Variable());
     else if (!byName.count(variable.symbol)) {
-      // A part of a model's tensor can be read by its symbol. In files it has the whole's name.
+      // A part of a model's tensor is readable by its symbol. Files contain it as part of the whole
+      // tensor.
       add(program, int(i), {variable.symbol}, Variable());
       tensors.back().kind = "part";
       tensors.back().isOfModel = false;
@@ -68,7 +70,8 @@ std::string NamedTensors::derive(std::string prefix, const std::string &name,
   return prefix + name;
 }
 
-/// `view`: the variable whose file range says which part of the whole this is.
+/// Adds a variable under its names. The file range of `view` tells which part of the whole tensor
+/// it is.
 void NamedTensors::add(const Program &program, int index, std::vector<std::string> names,
                        const Variable &view) {
   const Variable &variable = program.variables[index];
@@ -114,8 +117,8 @@ const NamedTensor &NamedTensors::get(const std::string &name) const {
   std::string some;
   for (size_t i = 0; i < tensors.size() && i < 5; ++i)
     some += (i ? ", " : "") + tensors[i].name;
-  PSRT_FAIL(BadArgument, "the program has no variable \"%s\"; it has %zu: %s, ...", name.c_str(),
-            tensors.size(), some.c_str());
+  PSRT_FAIL(BadArgument, "the program has no variable \"%s\"; it has %zu variables: %s, ...",
+            name.c_str(), tensors.size(), some.c_str());
 }
 
 /// Calls copy(whole element, part element, count) for each row of a part of a tensor.

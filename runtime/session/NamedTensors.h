@@ -1,5 +1,5 @@
-// Whole tensors by the model's names: variables, aliases, gradients, and tensors that several
-// variables are parts of.
+// Maps the model's names to whole tensors: variables, aliases, gradients, and tensors that consist
+// of several variables.
 #ifndef PSRT_SESSION_NAMEDTENSORS_H
 #define PSRT_SESSION_NAMEDTENSORS_H
 
@@ -10,16 +10,17 @@
 
 namespace psrt {
 
-/// One tensor as files and users see it.
+/// A tensor as files and users see it.
 struct NamedTensor {
-  std::string name;                 ///< the first one
-  std::vector<std::string> aliases; ///< all names, the first included
+  std::string name;                 ///< the first name
+  std::vector<std::string> aliases; ///< all names, including the first
   std::string kind;
   bool transient = false;
-  bool isOfModel = false; ///< a tensor of the model, no state of training or of a precision
+  bool isOfModel = false; ///< a tensor of the model, not training or precision state
   Dtype dtype = Dtype::F32;
   std::vector<int64_t> shape;
-  /// The variables that hold it; `lower` is empty for one that is the whole tensor.
+  /// A variable that holds a part of the tensor from `lower` on; an empty `lower` means the whole
+  /// tensor.
   struct Part {
     int variable;
     std::vector<int64_t> lower;
@@ -29,71 +30,75 @@ struct NamedTensor {
   int64_t bytes() const;
 };
 
+/// All tensors of a program by name.
 class NamedTensors {
 public:
   explicit NamedTensors(const Program &program);
-  /// Parameters, buffers and the rest by their model names; then symbols of others; "grad.NAME" for
-  /// gradients, "ema.NAME" for averages. Where the model has such a name itself, that is its
-  /// tensor, the gradient is "grad.self.NAME", and the scale of the loss is "state.loss_scale".
+  /// Finds a tensor by name: a model name, else a symbol, "grad.NAME" for a gradient or "ema.NAME"
+  /// for an average. If the model itself uses such a name, that name is the model's tensor; the
+  /// gradient is then "grad.self.NAME" and the loss scale is "state.loss_scale".
   const NamedTensor *find(const std::string &name) const;
-  /// The average of a parameter; null where it has none.
+  /// Returns the average of a parameter, or null.
   const NamedTensor *findAverage(const NamedTensor &of) const;
-  /// Fails, naming some that there are.
+  /// Finds a tensor by name. Fails if there is none, listing some names.
   const NamedTensor &get(const std::string &name) const;
   const std::vector<NamedTensor> &all() const { return tensors; }
 
 private:
   void add(const Program &program, int variable, std::vector<std::string> names,
            const Variable &view);
-  /// Returns a name that no tensor of the model has, for what belongs to its tensor `name` or, with
-  /// an empty prefix, to the runtime. `more` is inserted until no tensor of the model has it.
+  /// Returns a name that is not a model's tensor, for state that belongs to the model's tensor
+  /// `name` or, with an empty prefix, to the runtime. Inserts `more` until the name is unique.
   std::string derive(std::string prefix, const std::string &name, const char *more = "self.") const;
   std::vector<NamedTensor> tensors;
   std::set<std::string> modelNames;
   std::map<std::string, size_t> byName;
 };
 
-/// The kind of what an optimizer keeps for a parameter, as one tensor by the parameter's name
-/// ("optimizer.adamw.mean.NAME"), whatever variables it is in parts.
+/// The kind of per-parameter optimizer state. It is one tensor under the parameter's name
+/// ("optimizer.adamw.mean.NAME"), even if several variables hold its parts.
 inline constexpr const char *kOptimizerState = "optimizer state";
 
-/// Whether a variable is what an optimizer keeps for each element of a parameter.
+/// Returns whether a variable is optimizer state with one element per parameter element.
 bool isStateOf(const Variable &variable, const Variable &parameter);
 
-/// "f32 [4, 8]"
+/// Returns a description such as "f32 [4, 8]".
 std::string describeTensor(Dtype dtype, const std::vector<int64_t> &shape);
 
+/// Gathers a whole tensor from its parts, in the first process.
 void readTensor(Session &session, const NamedTensor &tensor, char *whole);
+/// Sets the parts of a tensor from a whole tensor.
 void writeTensor(Session &session, const NamedTensor &tensor, const char *whole);
 
-/// Sets variables from files, by any of their names; every parameter must be there (under one of
-/// them), and nothing else may be. Floats of another dtype are converted: the answer says which
-/// ("FILE: 12 tensors of bf16 are converted to f32").
+/// Sets variables from files by any of their names. Fails if a parameter is missing under all of
+/// its names, or if a file has an unknown tensor. Floats of another dtype are converted. Returns
+/// notes on conversions: "FILE: 12 tensors of bf16 are converted to f32".
 std::vector<std::string> loadWeights(Session &session, const NamedTensors &tensors,
                                      const WeightFiles &files);
-/// How weights are written.
+/// Options for writing weights.
 struct ExportOptions {
-  int64_t maxFileBytes = 5'000'000'000; ///< of a file of a folder (one tensor at least)
-  bool averages = false; ///< the average of each parameter that has one, in its place
-  /// "trained": only parameters that are trained; another text: a glob of names; empty: all.
+  int64_t maxFileBytes = 5'000'000'000; ///< largest file of a folder, unless one tensor is larger
+  bool averages = false; ///< write the average of each parameter that has one instead
+  /// Selects tensors. "trained": only trained parameters; another text: a glob of names; empty:
+  /// all.
   std::string only;
-  bool trained = false; ///< fail where an update has made a weight nan or infinite
+  bool trained = false; ///< fail if an update has made a weight nan or infinite
 };
 
-/// Writes every persistent parameter and buffer, whole: to PATH.safetensors under each of its
-/// names, else to a folder as Hugging Face lays it out, under the first one.
+/// Writes every persistent parameter and buffer as a whole tensor. PATH.safetensors gets each
+/// tensor under all of its names; a folder in Hugging Face's layout gets only the first name.
 void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path,
                    const ExportOptions &options);
-/// The bytes of the tensors that `exportWeights` writes.
+/// Returns the bytes of the tensors that `exportWeights` writes.
 int64_t countExportedBytes(Session &session, const NamedTensors &tensors, const std::string &path,
                            const ExportOptions &options);
-/// Fails with BadArgument where ExportOptions::only selects nothing.
+/// Fails with BadArgument if ExportOptions::only selects nothing.
 void checkExportOnly(const Program &program, const NamedTensors &tensors, const std::string &only);
-/// Sets a scalar, and the scalars of its groups ("lr" sets "lr.0", "lr.1", ... too); "step" is not
-/// one.
+/// Sets a scalar and the scalars of its groups ("lr" also sets "lr.0", "lr.1", ...). "step" cannot
+/// be set.
 void setScalars(Session &session, const std::string &name, double value);
-/// Sets the learning rate of the optimizer groups whose parameters `glob` matches; one that it
-/// matches in part is an error.
+/// Sets the learning rate of the optimizer groups whose parameters `glob` matches. Fails if `glob`
+/// matches only part of a group.
 void setRates(Session &session, const std::string &glob, double value);
 
 } // namespace psrt

@@ -1,10 +1,11 @@
-// Noting scalars.
+// Records scalars after a step.
 #include "runtime/session/RecordedScalars.h"
 #include "runtime/session/Session.h"
 
 namespace psrt {
 
-/// The variable of that symbol and its further parts, where several stages add to one.
+/// Returns the variable of a symbol and its further parts, which exist if several stages add to one
+/// value.
 static std::vector<const Variable *> partsOf(const Program &program, const std::string &symbol) {
   std::vector<const Variable *> result;
   for (const Variable &variable : program.variables)
@@ -13,34 +14,35 @@ static std::vector<const Variable *> partsOf(const Program &program, const std::
   return result;
 }
 
-RecordedScalars::RecordedScalars(const Program &program, const std::vector<std::unique_ptr<Rank>> &ranks,
-                         const std::vector<std::string> &symbols) {
+RecordedScalars::RecordedScalars(const Program &program,
+                                 const std::vector<std::unique_ptr<Rank>> &ranks,
+                                 const std::vector<std::string> &symbols) {
   for (const std::string &symbol : symbols)
     for (const Variable *variable : partsOf(program, symbol))
       for (const std::unique_ptr<Rank> &rank : ranks)
         if (rank && variable->addresses.isAt(rank->stage))
-          notes.push_back(
+          scalars.push_back(
               {variable, rank->index, rank->memory.get(), variable->addresses.at(rank->stage), {}});
 }
 
 void RecordedScalars::start() {
-  for (Note &note : notes)
-    note.memory->startRead(note.address, note.bytes, size_t(note.variable->localBytes()));
+  for (Scalar &scalar : scalars)
+    scalar.memory->startRead(scalar.address, scalar.bytes, size_t(scalar.variable->localBytes()));
   isOpen = true;
 }
 
 void RecordedScalars::finish() {
   if (!isOpen)
     return;
-  for (Note &note : notes)
-    note.memory->finishRead(note.bytes);
+  for (Scalar &scalar : scalars)
+    scalar.memory->finishRead(scalar.bytes);
   isOpen = false;
 }
 
 const char *RecordedScalars::find(int rank, const RankTensor &variable) const {
-  for (const Note &note : notes)
-    if (note.rank == rank && note.variable == &variable)
-      return note.bytes;
+  for (const Scalar &scalar : scalars)
+    if (scalar.rank == rank && scalar.variable == &variable)
+      return scalar.bytes;
   return nullptr;
 }
 

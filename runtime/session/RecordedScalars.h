@@ -1,5 +1,5 @@
-// Scalars of a step as they were when it ended, known to the host when it asks: a device may have
-// gone on since.
+// Records scalars at the end of a step. The host reads them later, when a device may already run
+// the next step.
 #ifndef PSRT_SESSION_RECORDEDSCALARS_H
 #define PSRT_SESSION_RECORDEDSCALARS_H
 
@@ -13,33 +13,34 @@ namespace psrt {
 
 struct Rank;
 
-/// What the ranks of this process hold of some scalars: made once, taken again and again. It must
-/// not outlive the ranks.
+/// The values that the ranks of this process hold of some scalars. Constructed once and recorded
+/// after each step. Must not outlive the ranks.
 class RecordedScalars {
 public:
   RecordedScalars() = default;
-  /// For the variables of one element that have these symbols; others are passed over.
+  /// Records the one-element variables with these symbols; skips other symbols.
   RecordedScalars(const Program &program, const std::vector<std::unique_ptr<Rank>> &ranks,
-              const std::vector<std::string> &symbols);
+                  const std::vector<std::string> &symbols);
   RecordedScalars(RecordedScalars &&) = default;
   RecordedScalars &operator=(RecordedScalars &&) = default;
-  /// Begins to read what they are after all that has been run so far; waits for nothing.
+  /// Starts reading the values after all work submitted so far. Does not wait.
   void start();
   /// Waits for the values.
   void finish();
-  /// The bytes of a rank's variable, as they were at the last start; null where it is not noted.
+  /// Returns the bytes of a rank's variable at the last start, or null if the variable is not
+  /// recorded.
   const char *find(int rank, const RankTensor &variable) const;
 
 private:
-  struct Note {
+  struct Scalar {
     const RankTensor *variable;
     int rank;
     RankMemory *memory;
     int64_t address;
     char bytes[8];
   };
-  std::vector<Note> notes;
-  bool isOpen = false; ///< started, and not finished
+  std::vector<Scalar> scalars;
+  bool isOpen = false; ///< started but not finished
 };
 
 } // namespace psrt

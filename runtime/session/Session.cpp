@@ -1,4 +1,4 @@
-// Making ranks, running entries, moving whole tensors.
+// Makes ranks, runs entries and moves whole tensors.
 #include "runtime/session/Session.h"
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/core/Element.h"
@@ -9,20 +9,20 @@
 
 namespace psrt {
 
-/// The compile line that would make a program for `ranks` ranks: the data axis (or the first) takes
-/// the difference.
+/// Returns the compile line for a program with `ranks` ranks. The data axis (or else the first
+/// axis) absorbs the difference: mesh dp=2,tp=4 and 16 ranks give dp=4,tp=4.
 static std::string fittingLine(const Program &program, int ranks) {
   Mesh mesh = program.mesh;
-  int64_t others = 1, chosen = 0;
+  int64_t rest = 1, chosen = 0;
   for (size_t i = 0; i < mesh.axes.size(); ++i)
     if (mesh.axes[i].kind == "data")
       chosen = int64_t(i);
   for (size_t i = 0; i < mesh.axes.size(); ++i)
-    others *= int64_t(i) == chosen ? 1 : mesh.axes[i].size;
-  if (mesh.axes.empty() || ranks % others != 0)
+    rest *= int64_t(i) == chosen ? 1 : mesh.axes[i].size;
+  if (mesh.axes.empty() || ranks % rest != 0)
     mesh.axes = {{"dp", "data", ranks}};
   else
-    mesh.axes[chosen].size = ranks / others;
+    mesh.axes[chosen].size = ranks / rest;
   std::string line =
       program.compileLine.empty() ? "ps-compile " + program.model : program.compileLine;
   size_t at = line.find("--mesh");
@@ -38,11 +38,11 @@ static std::string fittingLine(const Program &program, int ranks) {
 void checkRanks(const Program &program, int ranks) {
   int size = int(program.mesh.size());
   if (ranks < 0)
-    PSRT_FAIL(BadArgument, "the number of ranks is %d; it must be at least 1 (0: as compiled)",
+    PSRT_FAIL(BadArgument, "the number of ranks is %d; expected at least 1 (0: as compiled)",
               ranks);
   if (ranks > 0 && ranks != size)
     PSRT_FAIL(BadArgument,
-              "the program is compiled for %d ranks (mesh %s), not %d; this would fit: %s", size,
+              "the program is compiled for %d ranks (mesh %s), not %d; compile with: %s", size,
               program.mesh.text().c_str(), ranks, fittingLine(program, ranks).c_str());
 }
 
@@ -53,8 +53,9 @@ Session::Session(const ProgramSource &source, const SessionOptions &options)
   if (options.job)
     checkRanks(program, options.job->size());
   if (options.threads < 0 || options.threads > kMaxThreads)
-    PSRT_FAIL(BadArgument, "a rank has 1 to %d threads (0: cores / ranks), not %d", kMaxThreads,
-              options.threads);
+    PSRT_FAIL(BadArgument,
+              "the number of threads per rank must be 1 to %d (0: cores / ranks), not %d",
+              kMaxThreads, options.threads);
   int here = options.job ? 1 : size, first = options.job ? options.job->rank() : 0;
   int cores =
       options.job ? options.job->cores() : std::max(1, int(std::thread::hardware_concurrency()));
@@ -139,7 +140,7 @@ void Session::makeRank(int index, bool dedicated) {
 
 void Session::checkUsable() const {
   if (failed)
-    PSRT_FAIL(Failed, "a rank failed before; close the program and open it again");
+    PSRT_FAIL(Failed, "a rank failed earlier; close the program and open it again");
 }
 
 void Session::recover(const Status &status) {
@@ -168,7 +169,7 @@ void Session::run(const EntryPoint &point, int64_t slot, bool piecewise, Extent 
   if (extent != Extent::All)
     for (const EntryCode &code : point.programs)
       if (code.updateFrom < 0)
-        PSRT_FAIL(BadInput, "the program does not say where its update begins; compile it again");
+        PSRT_FAIL(BadInput, "the program does not mark where its update begins; compile it again");
   parallel([&](Rank &rank) {
     if (psrt_test_fault)
       psrt_test_fault(rank.index, step);
@@ -208,6 +209,7 @@ int64_t Session::inputAt(const Rank &rank, const EntryPoint &entry, size_t index
 
 //===--- whole tensors ----------------------------------------------------===//
 
+/// Adds `count` elements of T at `part` to those at `whole`.
 template <typename T> static void addElements(char *whole, const char *part, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     T a, b;
@@ -218,7 +220,7 @@ template <typename T> static void addElements(char *whole, const char *part, int
   }
 }
 
-/// Of 16-bit floats: rounded once.
+/// Adds 16-bit floats, rounding each sum once.
 static void addNarrow(Dtype dtype, char *whole, const char *part, int64_t count) {
   int64_t size = dtypeSize(dtype);
   for (int64_t at = 0; at < count * size; at += size)
@@ -243,7 +245,7 @@ static void addInto(Dtype dtype, char *whole, const char *part, int64_t count) {
   }
 }
 
-/// Adds what the others need to know to the failures of calls that all processes make.
+/// Calls `body`, which all processes call. Shares a failure with the other processes of the job.
 template <typename Body> void Session::amongProcesses(Body &&body) {
   try {
     body();
@@ -258,16 +260,16 @@ static const char *const kReading = "reading a whole tensor";
 
 void Session::gather(const RankTensor &tensor, char *whole) { gatherOwn(tensor, whole, nullptr); }
 
-void Session::gatherOwn(const RankTensor &tensor, char *whole, const RecordedScalars *notes) {
+void Session::gatherOwn(const RankTensor &tensor, char *whole, const RecordedScalars *recorded) {
   bool partial = program.mesh.shards(tensor.placement.partial) > 1;
   if (partial && isFirst())
     std::memset(whole, 0, tensor.placement.count() * dtypeSize(tensor.dtype));
-  gatherFrom(tensor, tensor.addresses.first(), partial, whole, notes);
+  gatherFrom(tensor, tensor.addresses.first(), partial, whole, recorded);
 }
 
-/// Of the ranks of one pipeline coordinate; `add`: to what is in `whole`.
+/// Gathers from the ranks of one pipeline coordinate. `add` adds to the contents of `whole`.
 void Session::gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole,
-                         const RecordedScalars *notes) {
+                         const RecordedScalars *recorded) {
   checkUsable();
   const Placement &placement = tensor.placement;
   int64_t size = dtypeSize(tensor.dtype);
@@ -288,7 +290,7 @@ void Session::gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char
         std::memcpy(whole + global * size, from, count * size);
     };
     if (options.job && index != 0) {
-      bringFrom(index, tensor, stage, notes, received);
+      bringFrom(index, tensor, stage, recorded, received);
       if (first)
         forEachRun(placement, program.mesh, coordinates,
                    [&](int64_t local, int64_t global, int64_t count) {
@@ -298,8 +300,8 @@ void Session::gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char
     }
     if (!first)
       continue;
-    if (const char *noted = notes ? notes->find(index, tensor) : nullptr) {
-      take(noted, 0, 1);
+    if (const char *value = recorded ? recorded->find(index, tensor) : nullptr) {
+      take(value, 0, 1);
       continue;
     }
     PieceReader reader(*ranks[index]->memory, tensor.addresses.at(stage), tensor.localBytes());
@@ -311,16 +313,16 @@ void Session::gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char
   }
 }
 
-/// Among processes: what rank `index` holds of a tensor, into the first one.
+/// Copies a tensor's elements on rank `index` to the first process.
 void Session::bringFrom(int index, const RankTensor &tensor, int64_t stage,
-                        const RecordedScalars *notes, std::vector<char> &received) {
+                        const RecordedScalars *recorded, std::vector<char> &received) {
   int64_t bytes = tensor.localBytes();
   received.resize(isFirst() ? bytes : 0);
   const char *from = nullptr;
   std::vector<char> copy;
   if (ranks[index]) {
     RankMemory &memory = *ranks[index]->memory;
-    from = notes ? notes->find(index, tensor) : memory.host(tensor.addresses.at(stage));
+    from = recorded ? recorded->find(index, tensor) : memory.host(tensor.addresses.at(stage));
     if (!from) {
       copy.resize(bytes);
       memory.read(tensor.addresses.at(stage), copy.data(), bytes);
@@ -330,7 +332,7 @@ void Session::bringFrom(int index, const RankTensor &tensor, int64_t stage,
   amongProcesses([&] { communication->bring(index, from, received.data(), bytes, kReading); });
 }
 
-/// Whether every rank holds all of a tensor, and nothing else.
+/// Returns whether every rank holds the whole tensor without padding.
 static bool isEverywhere(const Mesh &mesh, const Placement &placement) {
   bool split = mesh.shards(placement.partial) > 1 || placement.local != placement.shape;
   for (const std::vector<Placement::Factor> &dim : placement.factors)
@@ -343,20 +345,20 @@ void Session::gatherEverywhere(const RankTensor &tensor, char *whole) {
   gatherAll(tensor, whole, nullptr);
 }
 
-void Session::gatherAll(const RankTensor &tensor, char *whole, const RecordedScalars *notes) {
+void Session::gatherAll(const RankTensor &tensor, char *whole, const RecordedScalars *recorded) {
   if (!options.job)
-    return gatherOwn(tensor, whole, notes);
+    return gatherOwn(tensor, whole, recorded);
   checkUsable();
   int64_t bytes = tensor.placement.count() * dtypeSize(tensor.dtype);
   if (tensor.addresses.isEverywhere() && isEverywhere(program.mesh, tensor.placement)) {
     const Rank &rank = *ranks[options.job->rank()];
-    if (const char *noted = notes ? notes->find(rank.index, tensor) : nullptr)
-      std::memcpy(whole, noted, bytes);
+    if (const char *value = recorded ? recorded->find(rank.index, tensor) : nullptr)
+      std::memcpy(whole, value, bytes);
     else
       rank.memory->read(tensor.addresses.at(rank.stage), whole, bytes);
     return;
   }
-  gatherOwn(tensor, whole, notes);
+  gatherOwn(tensor, whole, recorded);
   amongProcesses([&] { communication->share(whole, bytes, kReading); });
 }
 
@@ -431,14 +433,15 @@ void Session::readVariable(int index, char *whole) {
   gatherVariable(program.variables[index], whole, nullptr);
 }
 
-void Session::gatherVariable(const Variable &variable, char *whole, const RecordedScalars *notes) {
+void Session::gatherVariable(const Variable &variable, char *whole,
+                             const RecordedScalars *recorded) {
   if (variable.addedAt < 0)
-    return gatherOwn(variable, whole, notes);
+    return gatherOwn(variable, whole, recorded);
   if (isFirst())
     std::memset(whole, 0, variable.placement.count() * dtypeSize(variable.dtype));
   for (const Variable &part : program.variables)
     if (part.addedAt >= 0 && (&part == &variable || part.addsTo == variable.symbol))
-      gatherFrom(part, part.addedAt, /*add=*/true, whole, notes);
+      gatherFrom(part, part.addedAt, /*add=*/true, whole, recorded);
 }
 
 void Session::writeVariable(int index, const char *whole) {
@@ -460,23 +463,23 @@ RecordedScalars Session::recordScalars(const std::vector<std::string> &symbols) 
 
 double Session::readScalar(const std::string &symbol) { return readScalarFrom(nullptr, symbol); }
 
-double Session::readRecorded(RecordedScalars &notes, const std::string &symbol) {
-  notes.finish();
-  return readScalarFrom(&notes, symbol);
+double Session::readRecorded(RecordedScalars &recorded, const std::string &symbol) {
+  recorded.finish();
+  return readScalarFrom(&recorded, symbol);
 }
 
-double Session::readScalarFrom(const RecordedScalars *notes, const std::string &symbol) {
+double Session::readScalarFrom(const RecordedScalars *recorded, const std::string &symbol) {
   int index = program.variable(symbol);
   if (index < 0 || program.variables[index].placement.count() != 1)
     return NAN;
   const Variable &variable = program.variables[index];
   char bytes[8] = {};
   if (variable.addedAt >= 0) {
-    gatherVariable(variable, bytes, notes);
+    gatherVariable(variable, bytes, recorded);
     if (options.job)
       amongProcesses([&] { communication->share(bytes, sizeof(bytes), kReading); });
   } else {
-    gatherAll(variable, bytes, notes);
+    gatherAll(variable, bytes, recorded);
   }
   float f;
   double d;
@@ -493,7 +496,7 @@ void Session::setScalar(const std::string &symbol, double value) {
     PSRT_FAIL(BadArgument, "the program has no scalar \"%s\"", symbol.c_str());
   const Variable &variable = program.variables[index];
   if (variable.dtype != Dtype::F32 || variable.placement.count() != 1)
-    PSRT_FAIL(BadArgument, "variable \"%s\" is no f32 scalar", symbol.c_str());
+    PSRT_FAIL(BadArgument, "variable \"%s\" is not an f32 scalar", symbol.c_str());
   float x = float(value);
   for (std::unique_ptr<Rank> &rank : ranks)
     if (rank && variable.addresses.isAt(rank->stage))

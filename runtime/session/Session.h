@@ -1,4 +1,4 @@
-// A program that is open: its ranks, their memory, and everything that a host does with them.
+// Defines an open program: its ranks, their memory, and the operations of a host on them.
 #ifndef PSRT_SESSION_SESSION_H
 #define PSRT_SESSION_SESSION_H
 
@@ -6,57 +6,59 @@
 #include "runtime/core/EntryChecks.h"
 #include "runtime/core/Executor.h"
 #include "runtime/data/Batches.h"
-#include "runtime/session/RecordedScalars.h"
 #include "runtime/session/DeadlockMonitor.h"
+#include "runtime/session/RecordedScalars.h"
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
 
-/// Lets a rank fail before a step. Defined by psrt_faults, which only programs of tests link.
+/// Makes a rank fail before a step. Defined by psrt_faults, which only test programs link.
 extern "C" __attribute__((weak)) void psrt_test_fault(int rank, int64_t step);
 
 namespace psrt {
 
-inline constexpr int kMaxThreads = 1024; ///< of one rank
+inline constexpr int kMaxThreads = 1024; ///< threads of one rank
 
 struct SessionOptions {
-  int ranks = 0;   ///< 0: as the mesh has
-  int threads = 0; ///< a rank; 0: cores / ranks
+  int ranks = 0;   ///< 0: as in the mesh
+  int threads = 0; ///< threads per rank; 0: cores / ranks
   uint64_t seed = 0;
-  bool mentionFlags = false; ///< errors name the executable's flags
-  bool checkMemory = false;  ///< hold all that runs against the plan of the memory; slow
+  bool mentionFlags = false; ///< whether errors name the executable's flags
+  bool checkMemory = false;  ///< check each instruction against the memory plan; slow
   bool watch = false;        ///< end ranks of this process that wait for each other
-  std::string comm;          ///< as of DeviceRequest
-  Job *job = nullptr; ///< this process is one rank of it; null: all ranks are in this process
-  /// Names of the model's tensors whose values are set after opening: no initial value is read.
+  std::string comm;          ///< as in DeviceRequest
+  Job *job =
+      nullptr; ///< job in which this process is one rank; null: all ranks are in this process
+  /// Names of the model's tensors that are set after opening; their initial values are not read.
   std::set<std::string> given;
 };
 
-/// One rank's share of a session.
+/// A rank's share of a session.
 struct Rank {
   ~Rank();
   int index = 0;
   std::vector<int64_t> coordinates;
-  int64_t stage = 0; ///< its pipeline coordinate
-  int threads = 1;   ///< of the host, for it alone
+  int64_t stage = 0; ///< pipeline coordinate of the rank
+  int threads = 1;   ///< host threads of this rank
   std::unique_ptr<RankDevice> device;
   std::unique_ptr<RankMemory> memory;
   std::unique_ptr<RankComm> comm;
   std::unique_ptr<Executor> executor;
-  std::vector<InputWriter> writers; ///< by input of the program
+  std::vector<InputWriter> writers; ///< one per input of the program
 };
 
-/// Fails when a program is not compiled for that many ranks; shows the compile line that would fit.
+/// Fails if the program is not compiled for `ranks` ranks, and prints the compile line that fits.
 void checkRanks(const Program &program, int ranks);
 
 /// Copies `count` elements of a tensor, row-major from `first` on, to `to`.
 using ReadElements = std::function<void(char *to, int64_t first, int64_t count)>;
 
+/// An open program.
 class Session {
 public:
-  /// Makes the ranks and sets variables to their initial values. Fails when ranks and mesh do not
-  /// match.
+  /// Makes the ranks and sets the variables to their initial values. Fails if the number of ranks
+  /// does not fit the mesh.
   Session(const ProgramSource &source, const SessionOptions &options);
   ~Session();
 
@@ -64,23 +66,22 @@ public:
   const ProgramSource &getSource() const { return source; }
   uint64_t getSeed() const { return options.seed; }
   int threadsPerRank() const { return threads; }
-  /// Null for a rank of another process.
+  /// Returns a rank, or null for a rank of another process.
   Rank *rank(int index) { return ranks[index].get(); }
-  /// Whether this process is the one that reads whole tensors and writes files. Among processes,
-  /// all make the same calls.
+  /// Returns whether this process reads whole tensors and writes files. In a job, all processes
+  /// make the same calls.
   bool isFirst() const { return !options.job || options.job->rank() == 0; }
-  /// Whether other processes have the other ranks.
+  /// Returns whether the other ranks are in other processes.
   bool isOneOfMany() const { return options.job != nullptr; }
-  /// Whether any process says so.
+  /// Returns whether `here` is true in any process.
   bool isAny(bool here);
-  /// A text of each rank, by rank, in the first process (empty in the others).
+  /// Returns the text of each rank, by rank, in the first process; empty in the other processes.
   std::vector<std::string> collect(const std::string &text);
-  /// The first process's text, in every process.
+  /// Returns the first process's text in every process.
   std::string share(const std::string &text);
-  int64_t step = 0; ///< the next step's number
+  int64_t step = 0; ///< number of the next step
 
-  /// Calls body(Rank &) on all ranks; after a failure of a rank the session is unusable, after bad
-  /// input it is not.
+  /// Calls body(Rank &) on all ranks. A failed rank makes the session unusable; bad input does not.
   template <typename Body> void parallel(Body &&body) {
     checkUsable();
     try {
@@ -103,16 +104,16 @@ public:
     }
   }
 
-  /// Binds an entry on all ranks, so that its first run does not.
+  /// Binds an entry on all ranks in advance of its first run.
   void prepare(const std::string &entry, int64_t slot = 0, bool piecewise = false);
-  /// Runs an entry on all ranks, or what it does before its update, or that. `microBatch`: as in
-  /// Executor::run.
+  /// Runs an entry on all ranks: all of it, the part before its update, or only the update
+  /// (`extent`). `microBatch` is as in Executor::run.
   void run(const EntryPoint &entry, int64_t slot = 0, bool piecewise = false,
            Extent extent = Extent::All, int64_t microBatch = -1);
   const EntryPoint &entry(const std::string &name) const;
 
-  /// Writes the inputs of an entry for `microBatches` micro-batches: rows by sampleOf(microBatch,
-  /// row). After a failure with BadInput the session and its communication go on.
+  /// Writes the inputs of an entry for `microBatches` micro-batches: row r of micro-batch m is
+  /// sample sampleOf(m, r). The session stays usable after a failure with BadInput.
   template <typename SampleOf>
   void writeInputs(const EntryPoint &entry, const SampleSource &source, int64_t microBatches,
                    SampleOf sampleOf, int64_t slot = 0, bool cotangents = false) {
@@ -125,35 +126,38 @@ public:
                                     [&](int64_t row) { return sampleOf(m, row); });
     });
   }
-  /// Inputs that an entry reads; `cotangents`: those that its backward takes instead.
+  /// Returns the inputs that an entry reads. `cotangents` selects the inputs of its backward
+  /// instead.
   std::vector<const Input *> inputsOf(const EntryPoint &entry, bool cotangents = false) const;
 
-  /// Copies a whole tensor out of the ranks' memory, into that of the first process: parts are
-  /// joined, partial values added in rank order. Elsewhere `whole` may be null.
+  /// Copies a whole tensor from the ranks to the first process: shards are joined, and partial
+  /// values are added in rank order. In other processes, `whole` may be null.
   void gather(const RankTensor &tensor, char *whole);
-  /// The same, into that of every process.
+  /// Copies a whole tensor to every process.
   void gatherEverywhere(const RankTensor &tensor, char *whole);
-  /// Of an accumulator what all stages added to it.
+  /// Reads a variable as `gather` does; for an accumulator, adds what all stages accumulated.
   void readVariable(int variable, char *whole);
-  /// Sets a variable and its copies, each rank the elements that it holds: by calls of `read`, also
-  /// from several threads at once. All writing of whole variables goes through here. The first
-  /// shard of a partial one gets the values, the others zeros.
+  /// Sets a variable and its copies. Each rank reads its own elements by calls of `read`, possibly
+  /// from several threads at once. All writes of whole variables use this function. The first shard
+  /// of a partial variable gets the values, the others get zeros.
   void setVariable(int variable, const ReadElements &read);
+  /// Sets a variable from a whole tensor.
   void writeVariable(int variable, const char *whole);
-  /// A scalar variable as a number; NaN when there is none of that symbol.
+  /// Returns a scalar variable as a number, or NaN if the program has no such scalar.
   double readScalar(const std::string &symbol);
-  /// For noting scalars whenever a step has been run.
+  /// Returns an object that records scalars after each step.
   RecordedScalars recordScalars(const std::vector<std::string> &symbols) const;
-  /// The same of a scalar that was noted; waits until it is known.
-  double readRecorded(RecordedScalars &notes, const std::string &symbol);
-  /// Whether what has been run may still be under way, so that the host can prepare the next step.
+  /// Returns a recorded scalar as `readScalar` does; waits for its value.
+  double readRecorded(RecordedScalars &recorded, const std::string &symbol);
+  /// Returns whether submitted work may still be running, so that the host can prepare the next
+  /// step.
   bool runsLater() const;
   void setScalar(const std::string &symbol, double value);
-  /// Sets every variable of a kind to zero.
+  /// Sets all variables of a kind to zero.
   void zero(const std::string &kind);
 
 private:
-  /// A failure with the rank and the step in which it happened.
+  /// Adds the rank and the step to the status of a failure.
   Status located(Status status, int rank) const {
     if (status.code == StatusCode::Failed) {
       status.rank = rank;
@@ -164,8 +168,8 @@ private:
   void checkUsable() const;
   [[noreturn]] void recover(const Status &status);
   template <typename Body> void amongProcesses(Body &&body);
-  /// As `parallel`, for a body that only reads: BadInput of a rank is thrown when all have ended,
-  /// and wakes no rank of another process.
+  /// Like `parallel`, for a body that only reads: BadInput of a rank is thrown after all ranks have
+  /// ended and does not wake ranks of other processes.
   template <typename Body> void parallelReading(Body &&body) {
     std::mutex mutex;
     std::optional<Status> bad;
@@ -184,18 +188,18 @@ private:
       throw Error(*bad);
   }
   bool belongs(const Input &input, const EntryPoint &entry, bool cotangents) const;
-  /// The address; Absent where the rank's stage does not read it.
+  /// Returns the address of an input, or Absent if the rank's stage does not read the input.
   int64_t inputAt(const Rank &rank, const EntryPoint &entry, size_t input, int64_t microBatch,
                   int64_t slot) const;
-  /// `notes`: where the ranks' parts are taken from instead of their memory.
+  /// `recorded`, if given, replaces the ranks' memory as the source of recorded scalars.
   void gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole,
-                  const RecordedScalars *notes = nullptr);
-  void bringFrom(int index, const RankTensor &tensor, int64_t stage, const RecordedScalars *notes,
-                 std::vector<char> &received);
-  void gatherAll(const RankTensor &tensor, char *whole, const RecordedScalars *notes);
-  void gatherOwn(const RankTensor &tensor, char *whole, const RecordedScalars *notes);
-  double readScalarFrom(const RecordedScalars *notes, const std::string &symbol);
-  void gatherVariable(const Variable &variable, char *whole, const RecordedScalars *notes);
+                  const RecordedScalars *recorded = nullptr);
+  void bringFrom(int index, const RankTensor &tensor, int64_t stage,
+                 const RecordedScalars *recorded, std::vector<char> &received);
+  void gatherAll(const RankTensor &tensor, char *whole, const RecordedScalars *recorded);
+  void gatherOwn(const RankTensor &tensor, char *whole, const RecordedScalars *recorded);
+  double readScalarFrom(const RecordedScalars *recorded, const std::string &symbol);
+  void gatherVariable(const Variable &variable, char *whole, const RecordedScalars *recorded);
   void scatter(const RankTensor &tensor, const ReadElements &read);
   void makeRank(int index, bool dedicated);
   std::unique_ptr<Communication> makeAmongProcesses(Job &job);
@@ -216,8 +220,8 @@ private:
   std::unique_ptr<DeadlockMonitor> deadlockMonitor;
 };
 
-/// Writes the initial values of all variables of one rank (its own ranges only), but those given.
-/// `checks`: shared by the ranks of the process.
+/// Writes the initial values of one rank's variables (only the rank's own ranges), except given
+/// ones. `checks` is shared by the ranks of the process.
 void initializeVariables(const Program &program, const ProgramSource &source,
                          const SessionOptions &options, EntryChecks &checks, Rank &rank);
 

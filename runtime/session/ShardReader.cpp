@@ -1,4 +1,4 @@
-// From rows of a tensor to ranges of files.
+// Maps rows of a tensor to ranges of checkpoint files.
 #include "runtime/session/ShardReader.h"
 #include "runtime/core/Element.h"
 #include "runtime/data/Safetensors.h"
@@ -8,13 +8,13 @@
 namespace psrt {
 
 std::string sumOfBytes(const char *data, size_t bytes) {
-  uint64_t sum = 0xCBF29CE484222325u; // FNV-1a over words of 8 bytes, the last ones alone
+  uint64_t sum = 0xCBF29CE484222325u; // FNV-1a over 8-byte words, the last bytes one by one
   size_t words = bytes / 8;
   for (size_t i = 0; i < words; ++i) {
     uint64_t word;
     std::memcpy(&word, data + 8 * i, 8);
     sum = (sum ^ word) * 0x100000001B3u;
-    sum ^= sum >> 29; // a product carries upwards only
+    sum ^= sum >> 29; // multiplication only carries upwards
   }
   for (size_t i = 8 * words; i < bytes; ++i)
     sum = (sum ^ uint8_t(data[i])) * 0x100000001B3u;
@@ -32,7 +32,7 @@ const MappedFile &ShardFile::open() {
   MappedFile opened(path);
   if (sumOfFile(opened) != sum)
     PSRT_FAIL(BadInput,
-              "\"%s\" is not as it was written (its sum differs); load another checkpoint",
+              "\"%s\" was changed after it was written (its hash differs); load another checkpoint",
               path.c_str());
   checkShards();
   return file.emplace(std::move(opened));
@@ -42,7 +42,7 @@ void ShardFile::checkShards() const {
   SafetensorsFile header(path);
   std::map<int64_t, const SafetensorsFile::Tensor *> starts;
   for (const auto &[name, tensor] : header.tensors())
-    if (tensor.bytes) // an empty one begins where the next one does
+    if (tensor.bytes) // an empty tensor begins where the next one does
       starts.emplace(tensor.data - header.begin(), &tensor);
   for (const Expected &shard : expected) {
     auto found = starts.find(shard.offset);
@@ -50,8 +50,8 @@ void ShardFile::checkShards() const {
                                     found->second->dtype == shard.dtype);
     if (!isThere)
       PSRT_FAIL(BadInput,
-                "\"%s\" has no %lld bytes of %s at %lld, where the index says that a shard of "
-                "\"%s\" is; load another checkpoint",
+                "\"%s\" does not have %lld bytes of %s at %lld, where the index has a shard of "
+                "\"%s\"; load another checkpoint",
                 path.c_str(), (long long)shard.bytes, dtypeName(shard.dtype),
                 (long long)shard.offset, shard.tensor.c_str());
   }
@@ -63,7 +63,7 @@ ShardReader::ShardReader(const SavedTensor &tensor, std::vector<int64_t> partSha
       dtype(dtype), shards(tensor.shards) {
   lower.resize(shape.size());
   joinInnerDims();
-  if (shape.empty()) { // a scalar is a row of one
+  if (shape.empty()) { // treat a scalar as a row of one element
     whole = shape = {1};
     lower = {0};
     for (SavedShard &shard : shards)
@@ -107,18 +107,19 @@ void ShardReader::read(char *to, int64_t first, int64_t count) const {
   }
 }
 
-/// `count` elements from `index` on, of one row of the tensor.
+/// Reads `count` elements from `index` on, within one row of the tensor.
 void ShardReader::readRow(char *to, const std::vector<int64_t> &index, int64_t count) const {
   int64_t found = 0;
   for (size_t i = 0; i < shards.size() && found < count; ++i)
     found += readRow(shards[i], counts[i], to, index, count);
   if (found != count)
     PSRT_FAIL(BadInput,
-              "the checkpoint's shards do not have each element of \"%s\" once; load another one",
+              "the checkpoint's shards do not cover each element of \"%s\" once; load another one",
               tensor.name.c_str());
 }
 
-/// Where an index stands among those of the ranges; -1: nowhere.
+/// Returns the position of an index among those of the ranges, or -1. Example: index 9 in the
+/// ranges [0, 2), [8, 10) has position 3.
 static int64_t findIndex(const std::vector<IndexRange> &ranges, int64_t index) {
   int64_t before = 0;
   for (const IndexRange &range : ranges) {
@@ -129,15 +130,15 @@ static int64_t findIndex(const std::vector<IndexRange> &ranges, int64_t index) {
   return -1;
 }
 
-/// Those that are in one shard; how many.
+/// Reads the elements of the row that one shard holds. Returns their number.
 int64_t ShardReader::readRow(const SavedShard &shard, const std::vector<int64_t> &counts, char *to,
                              const std::vector<int64_t> &index, int64_t count) const {
   int64_t at = 0, found = 0, last = int64_t(index.size()) - 1;
   for (int64_t d = 0; d < last; ++d) {
-    int64_t place = findIndex(shard.ranges[d], index[d]);
-    if (place < 0)
+    int64_t position = findIndex(shard.ranges[d], index[d]);
+    if (position < 0)
       return 0;
-    at = at * counts[d] + place;
+    at = at * counts[d] + position;
   }
   at *= counts[last];
   for (const IndexRange &range : shard.ranges[last]) {

@@ -1,4 +1,4 @@
-// Reading any range of a tensor from the shards that it was written in.
+// Reads any range of a tensor from the shards of a checkpoint.
 #ifndef PSRT_SESSION_SHARDREADER_H
 #define PSRT_SESSION_SHARDREADER_H
 
@@ -8,10 +8,11 @@
 
 namespace psrt {
 
-/// A file of a checkpoint: mapped, and its bytes compared with their sum, when one first reads it.
+/// A file of a checkpoint. At its first use it is mapped and its bytes are compared with the
+/// index's hash.
 class ShardFile {
 public:
-  /// A shard that an index says is in the file.
+  /// A shard that the index locates in the file.
   struct Expected {
     std::string tensor;
     Dtype dtype;
@@ -21,8 +22,8 @@ public:
       : path(std::move(path)), sum(std::move(sum)), bytes(bytes) {}
   int64_t size() const { return bytes; }
   void expect(Expected shard) { expected.push_back(std::move(shard)); }
-  /// Fails with BadInput when its bytes are not those that were written, or its own header has
-  /// other shards than the index. Any thread may call it.
+  /// Opens the file. Fails with BadInput if its bytes have changed or if its header disagrees with
+  /// the index. Thread-safe.
   const MappedFile &open();
 
 private:
@@ -34,19 +35,19 @@ private:
   std::vector<Expected> expected;
 };
 
-/// A sum of bytes, as 16 hex digits.
+/// Returns a hash of bytes, as 16 hex digits.
 std::string sumOfBytes(const char *data, size_t bytes);
-/// That of a file's bytes.
+/// Returns the hash of a file's bytes.
 std::string sumOfFile(const MappedFile &file);
 
-/// Elements of a tensor, row-major in a file from `offset` on.
+/// Elements of a tensor, stored row-major in a file from `offset` on.
 struct SavedShard {
   ShardFile *file = nullptr;
   int64_t offset = 0;
   IndexRanges ranges;
 };
 
-/// A tensor of a checkpoint: its shards have each element once.
+/// A tensor of a checkpoint; its shards cover each element once.
 struct SavedTensor {
   std::string name;
   Dtype dtype = Dtype::F32;
@@ -54,14 +55,15 @@ struct SavedTensor {
   std::vector<SavedShard> shards;
 };
 
-/// Reads a part of a saved tensor, as `dtype`; floats are converted. The tensor must outlive it.
+/// Reads a part of a saved tensor, converting floats to `dtype`. The tensor must outlive the
+/// reader.
 class ShardReader {
 public:
-  /// The part that begins at `lower` (empty: at 0) and has `shape`.
+  /// Selects the part of `shape` that begins at `lower` (empty: at 0).
   ShardReader(const SavedTensor &tensor, std::vector<int64_t> shape, std::vector<int64_t> lower,
               Dtype dtype);
-  /// Elements [first, first + count) of the part, row-major. Opens the files that hold them. Fails
-  /// with BadInput where the shards lack one.
+  /// Reads the elements [first, first + count) of the part, row-major. Opens the files that hold
+  /// them. Fails with BadInput if the shards lack an element.
   void read(char *to, int64_t first, int64_t count) const;
 
 private:
@@ -71,10 +73,10 @@ private:
                   const std::vector<int64_t> &index, int64_t count) const;
 
   const SavedTensor &tensor;
-  std::vector<int64_t> whole, shape, lower; ///< inner dims that all have whole are one
+  std::vector<int64_t> whole, shape, lower; ///< inner dims that every shard holds whole are merged
   Dtype dtype;
   std::vector<SavedShard> shards;
-  std::vector<std::vector<int64_t>> counts; ///< by shard, the shape of it
+  std::vector<std::vector<int64_t>> counts; ///< shape of each shard
 };
 
 } // namespace psrt

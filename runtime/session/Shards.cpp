@@ -1,4 +1,4 @@
-// From placements to ranges, and from ranks that hold the same to the one that writes.
+// Computes the ranges that placements describe, and chooses the rank that writes each shard.
 #include "runtime/session/Shards.h"
 #include "runtime/core/MemoryPieces.h"
 #include <algorithm>
@@ -16,7 +16,8 @@ std::vector<int64_t> shapeOf(const IndexRanges &ranges) {
   return shape;
 }
 
-/// What a rank holds of a variable; `lower`: where that begins in the whole tensor (empty: at 0).
+/// Returns the ranges that a rank holds of a variable. `lower` is the offset of the variable in the
+/// whole tensor (empty: 0).
 static IndexRanges findRanges(const Placement &placement, const Mesh &mesh,
                               const std::vector<int64_t> &coordinates,
                               const std::vector<int64_t> &lower) {
@@ -33,7 +34,8 @@ static IndexRanges findRanges(const Placement &placement, const Mesh &mesh,
   return result;
 }
 
-/// The ranks that hold a variable, in groups that each hold all of it.
+/// Returns groups of ranks that each hold the whole variable. Example: with mesh dp=2,tp=2 and a
+/// variable split over tp, the groups are {0, 1} and {2, 3}.
 static std::vector<std::vector<int>> findReplicas(const Program &program,
                                                   const Variable &variable) {
   const Mesh &mesh = program.mesh;
@@ -42,22 +44,22 @@ static std::vector<std::vector<int>> findReplicas(const Program &program,
     for (const Placement::Factor &factor : dim)
       for (int axis : factor.axes)
         splits[axis] = true;
-  std::map<std::vector<int64_t>, std::vector<int>> replicas; // by coordinates on the other axes
+  std::map<std::vector<int64_t>, std::vector<int>> replicas; // key: coordinates on the other axes
   for (int rank = 0; rank < int(mesh.size()); ++rank) {
-    std::vector<int64_t> place = mesh.coordinates(rank);
-    if (!variable.addresses.isAt(mesh.pipelineCoordinate(place)))
+    std::vector<int64_t> key = mesh.coordinates(rank);
+    if (!variable.addresses.isAt(mesh.pipelineCoordinate(key)))
       continue;
-    for (size_t axis = 0; axis < place.size(); ++axis)
-      place[axis] = splits[axis] ? 0 : place[axis];
-    replicas[place].push_back(rank);
+    for (size_t axis = 0; axis < key.size(); ++axis)
+      key[axis] = splits[axis] ? 0 : key[axis];
+    replicas[key].push_back(rank);
   }
   std::vector<std::vector<int>> result;
-  for (auto &[place, ranks] : replicas)
+  for (auto &[key, ranks] : replicas)
     result.push_back(std::move(ranks));
   return result;
 }
 
-/// A variable that no rank has the value of by itself.
+/// Returns whether the variable's value is a sum over ranks.
 static bool isSum(const Mesh &mesh, const Variable &variable) {
   return variable.addedAt >= 0 || mesh.shards(variable.placement.partial) > 1;
 }
@@ -97,7 +99,7 @@ std::vector<std::vector<Shard>> planShards(const Program &program,
         shard.ranges = findRanges(variable.placement, mesh, mesh.coordinates(rank), lower);
         bytes[rank] += variable.localBytes();
         std::vector<int64_t> shape = shapeOf(shard.ranges);
-        if (std::find(shape.begin(), shape.end(), 0) == shape.end()) // not padding alone
+        if (std::find(shape.begin(), shape.end(), 0) == shape.end()) // skip shards of padding only
           result[rank].push_back(shard);
       }
     }

@@ -1,4 +1,4 @@
-// Which rank writes which part of which tensor to a checkpoint: each element once.
+// Plans which rank writes which part of each tensor to a checkpoint; each element is written once.
 #ifndef PSRT_SESSION_SHARDS_H
 #define PSRT_SESSION_SHARDS_H
 
@@ -10,23 +10,25 @@ namespace psrt {
 struct IndexRange {
   int64_t begin = 0, end = 0;
 };
-/// By dim, in ascending order: the elements of a tensor whose index is in a range of each dim.
+/// Sorted index ranges of each dim. They select the elements whose indices are in a range of every
+/// dim.
 using IndexRanges = std::vector<std::vector<IndexRange>>;
-/// How many indices of each dim: the shape of what the ranges select.
+/// Returns the number of selected indices of each dim.
 std::vector<int64_t> shapeOf(const IndexRanges &ranges);
 
-/// What one rank writes of one variable.
+/// The part of a variable that one rank writes.
 struct Shard {
   const NamedTensor *tensor = nullptr;
   int variable = 0;
-  std::string key;    ///< its name in the rank's file
-  IndexRanges ranges; ///< in the whole tensor
-  /// Of a variable that is a sum over ranks: it is collected first, and the first rank writes it.
+  std::string key;    ///< name in the rank's file
+  IndexRanges ranges; ///< relative to the whole tensor
+  /// Whether the variable is a sum over ranks: the sum is collected first, and the first rank
+  /// writes it.
   bool isCollected = false;
 };
 
-/// The shards of each rank, the same in every process. Of ranks that hold the same the one writes
-/// that has the least to write so far.
+/// Returns the shards of each rank, the same in every process. Among ranks with equal data, the one
+/// with the fewest bytes so far writes.
 std::vector<std::vector<Shard>> planShards(const Program &program,
                                            const std::vector<const NamedTensor *> &tensors);
 

@@ -1,4 +1,4 @@
-// Symbols of compiled objects.
+// Finds the symbols of compiled programs.
 #include "runtime/session/Source.h"
 #include "runtime/core/Status.h"
 #include <climits>
@@ -36,6 +36,7 @@ ProgramSource linkedCheckSource() {
           psrt_check_program_image,   psrt_check_program_image ? psrt_check_program_image_size : 0};
 }
 
+/// Returns the address of a symbol. Fails if the object does not have it.
 static void *symbol(void *handle, const char *name, const std::string &path) {
   void *result = dlsym(handle, name);
   if (!result)

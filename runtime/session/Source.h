@@ -1,4 +1,4 @@
-// Finding a program's three symbols: in a shared object, or linked into this executable.
+// Finds a program's symbols in a shared object or in this executable.
 #ifndef PSRT_SESSION_SOURCE_H
 #define PSRT_SESSION_SOURCE_H
 
@@ -6,13 +6,13 @@
 
 namespace psrt {
 
-/// The symbols of an object loaded by dlopen (`handle`).
+/// Returns the program of an object loaded with dlopen (`handle`).
 ProgramSource sourceOfObject(void *handle, const std::string &path);
-/// The symbols of the program that is linked into this executable; `json` is null where none is.
+/// Returns the program linked into this executable; `json` is null if there is none.
 ProgramSource linkedSource();
-/// Of the one-rank program that --check compares with.
+/// Returns the one-rank program that --check compares with; `json` is null if there is none.
 ProgramSource linkedCheckSource();
-/// The file of this executable.
+/// Returns the path of this executable.
 std::string executablePath();
 
 } // namespace psrt

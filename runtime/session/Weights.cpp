@@ -1,4 +1,4 @@
-// Weights in and out, by the model's names; scalars of the update.
+// Loads and exports weights by the model's names, and sets scalars of the update.
 #include "runtime/core/Element.h"
 #include "runtime/core/ProgramJson.h"
 #include "runtime/core/ScalarRange.h"
@@ -10,14 +10,16 @@
 
 namespace psrt {
 
-using Conversions = std::map<std::pair<Dtype, Dtype>, int64_t>; ///< how many tensors, by dtypes
+using Conversions =
+    std::map<std::pair<Dtype, Dtype>, int64_t>; ///< number of tensors per pair of dtypes
 
+/// Sets a tensor from a file, converting floats.
 static void loadTensor(Session &session, const NamedTensor &tensor,
                        const SafetensorsFile::Tensor &given, const std::string &path,
                        Conversions &conversions) {
   bool converts = given.dtype != tensor.dtype;
   if (given.shape != tensor.shape || (converts && !(isFloat(given.dtype) && isFloat(tensor.dtype))))
-    PSRT_FAIL(BadInput, "\"%s\": \"%s\" is %s, the model's is %s", path.c_str(),
+    PSRT_FAIL(BadInput, "\"%s\": \"%s\" is %s, but the model has %s", path.c_str(),
               tensor.name.c_str(), describeTensor(given.dtype, given.shape).c_str(),
               describeTensor(tensor.dtype, tensor.shape).c_str());
   if (!converts)
@@ -34,7 +36,7 @@ std::vector<std::string> loadWeights(Session &session, const NamedTensors &tenso
   const std::string &path = files.path();
   for (const auto &[name, given] : files.tensors())
     if (const NamedTensor *tensor = tensors.find(name); !tensor || !tensor->isOfModel)
-      PSRT_FAIL(BadInput, "\"%s\" has a tensor \"%s\", the model has no variable of that name",
+      PSRT_FAIL(BadInput, "\"%s\" has a tensor \"%s\", but the model has no variable of that name",
                 path.c_str(), name.c_str());
   Conversions conversions;
   for (const NamedTensor &tensor : tensors.all()) {
@@ -59,7 +61,7 @@ static bool isPersistent(const NamedTensor &tensor) {
   return (tensor.kind == "parameter" || tensor.kind == "buffer") && !tensor.transient;
 }
 
-/// Whether `--export-only` wants a tensor.
+/// Returns whether `--export-only` selects a tensor.
 static bool isSelected(const Program &program, const NamedTensor &tensor, const std::string &only) {
   if (only.empty())
     return true;
@@ -79,12 +81,12 @@ void checkExportOnly(const Program &program, const NamedTensors &tensors, const 
     names.push_back(tensor.name);
   }
   if (only == "trained")
-    PSRT_FAIL(BadArgument, "--export-only trained: all parameters are frozen; leave it out");
+    PSRT_FAIL(BadArgument, "--export-only trained: all parameters are frozen; omit the flag");
   PSRT_FAIL(BadArgument, "--export-only \"%s\" matches no tensor%s", only.c_str(),
             parashard::describeNearest(only, names).c_str());
 }
 
-/// Reads a tensor that is to be written; only the first process gets the values.
+/// Reads a tensor to export; only the first process gets the values.
 static void readWeight(Session &session, const NamedTensor &tensor, const ExportOptions &options,
                        char *data) {
   readTensor(session, tensor, data);
@@ -134,13 +136,13 @@ void exportWeights(Session &session, const NamedTensors &tensors, const std::str
 
 //===--- scalars ----------------------------------------------------------===//
 
-/// "lr.3" of "lr": the scalar of a group.
+/// Returns whether `symbol` is the scalar of a group: "lr.3" for the name "lr".
 static bool isGroupOf(const std::string &symbol, const std::string &name) {
   return symbol.starts_with(name + ".") &&
          symbol.find_first_not_of("0123456789", name.size() + 1) == std::string::npos;
 }
 
-/// Fails where the scalar does not take `value`.
+/// Fails if the scalar cannot have the value.
 static void checkScalar(const std::string &name, double value) {
   if (std::string expected = describeScalarRange(name, value); !expected.empty())
     PSRT_FAIL(BadArgument, "scalar \"%s\" cannot be %g; expected %s", name.c_str(), value,
@@ -173,7 +175,7 @@ static bool matchesGlob(const std::string &glob, const Variable &variable) {
 }
 
 void setRates(Session &session, const std::string &glob, double value) {
-  std::map<std::string, const Variable *> inside, outside; // by rate, some parameter
+  std::map<std::string, const Variable *> inside, outside; // by rate, one parameter each
   std::vector<std::string> trained;
   for (const Variable &variable : session.getProgram().variables)
     if (variable.kind == "parameter" && !variable.frozen) {
@@ -185,11 +187,12 @@ void setRates(Session &session, const std::string &glob, double value) {
               parashard::describeNearest(glob, trained).c_str());
   for (const auto &[rate, parameter] : inside) {
     if (auto other = outside.find(rate); other != outside.end())
-      PSRT_FAIL(BadArgument,
-                "\"%s\" matches \"%s\" but not \"%s\", which one optimizer group updates with the "
-                "same lr; compile with an --optimizer \"%s=...\" before the others",
-                glob.c_str(), parameter->displayName().c_str(),
-                other->second->displayName().c_str(), glob.c_str());
+      PSRT_FAIL(
+          BadArgument,
+          "\"%s\" matches \"%s\" but not \"%s\", which is in the same optimizer group with the "
+          "same lr; compile with --optimizer \"%s=...\" in front of the other groups",
+          glob.c_str(), parameter->displayName().c_str(), other->second->displayName().c_str(),
+          glob.c_str());
     session.setScalar(rate, value);
   }
 }

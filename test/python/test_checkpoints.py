@@ -420,32 +420,32 @@ def give_twice(key):
 
 
 @pytest.mark.parametrize("change, words", [
-    (move_a_shard, ["index.json\" is not what was written: its sum differs"]),
-    (lambda step: os.truncate(step / "rank-00000.safetensors", 5000), ["rank-00000.safetensors\" has 5000 bytes", "it is not whole"]),
-    (flip, ["rank-00000.safetensors\" is not as it was written"]),
-    (lambda step: (step / "rank-00000.safetensors").unlink(), ["lacks its file \"rank-00000.safetensors\""]),
+    (move_a_shard, ["index.json\" was changed after it was written: its hash differs"]),
+    (lambda step: os.truncate(step / "rank-00000.safetensors", 5000), ["rank-00000.safetensors\" has 5000 bytes", "it is incomplete"]),
+    (flip, ["rank-00000.safetensors\" was changed after it was written"]),
+    (lambda step: (step / "rank-00000.safetensors").unlink(), ["has no file \"rank-00000.safetensors\""]),
     (lambda step: (step / "index.json").write_text("{"), ["index.json\" is no index of a checkpoint: parse error"]),
     (give_twice("step"), ["is no index of a checkpoint: \"step\" is given twice in one object; the first would be lost"]),
     (give_twice("tensors"), ["\"tensors\" is given twice"]),
-    (lambda step: (step / "index.json").unlink(), ["is no checkpoint: it has no index.json"]),
+    (lambda step: (step / "index.json").unlink(), ["is not a checkpoint: it has neither index.json"]),
     (lambda step: (step / "index.json").rename(step / "checkpoint.json"), ["saved by an earlier version"]),
     (remove_the_sum, ["index.json\" has no \"sum\""]),
     (change_shard(lambda shard: shard.update(offset=10**9)), ["\"offset\" is 1000000000; expected an integer from 0 to"]),
     (change_shard(lambda shard: shard.update(offset=0)), ["rank-00000.safetensors\" has no 12288 bytes of f32 at 0"]),
     (change_shard(lambda shard: shard.update(file="other")), ["\"file\" is \"other\"; expected one of \"files\""]),
     (change_shard(lambda shard: shard["ranges"][0][0].__setitem__(1, 10**6)), ["\"ranges\" is array; expected ascending ranges"]),
-    (change_shard(lambda shard: shard["ranges"][0][0].__setitem__(0, 1)), ["do not have each element once"]),
+    (change_shard(lambda shard: shard["ranges"][0][0].__setitem__(0, 1)), ["do not cover each element once"]),
     (change_tensor(dtype="f64"), ["transformer.wte.weight"]),
     (change_tensor(dtype="i32"), ["it has i32 [96, 32], the program f32 [96, 32]"]),
     (change_tensor(dtype="f33"), ["\"dtype\" is \"f33\"; expected a dtype"]),
     (change_tensor(shape=[-1, 32]), ["\"shape\" has the element -1"]),
     (change_index(lambda index: index.update(step=1.5)), ["\"step\" is 1.5; expected an integer from 0 to"]),
     (change_index(lambda index: index.update(step=2**63 - 1)), ["\"step\" is 9223372036854775807; expected an integer from 0 to"]),
-    (change_index(lambda index: index.update(step=7)), ["\"step\" is 7; expected 2, as the name of its folder says"]),
+    (change_index(lambda index: index.update(step=7)), ["\"step\" is 7; expected 2, as in the name of its folder"]),
     (change_index(lambda index: index.update(shuffle=1)), ["\"shuffle\" is 1; expected true or false"]),
     (change_index(lambda index: index.update(other=1)), ["has \"other\", which nothing reads; expected version, step"]),
-    (change_index(lambda index: index.update(files={"..": {"bytes": 1, "sum": "0"}})), ["\"files\" names \"..\", which leaves the checkpoint"]),
-    (lambda step: (step.parent / "latest").write_text("../x"), ["latest\" names no checkpoint"]),
+    (change_index(lambda index: index.update(files={"..": {"bytes": 1, "sum": "0"}})), ["\"files\" names \"..\", which is outside of the checkpoint"]),
+    (lambda step: (step.parent / "latest").write_text("../x"), ["latest\" does not name a checkpoint"]),
 ])  # fmt: skip
 def test_files_that_are_not_as_they_were_written(saved, change, words):
     refuse(saved, words, change=change)
@@ -454,8 +454,8 @@ def test_files_that_are_not_as_they_were_written(saved, change, words):
 def test_a_checkpoint_that_is_not_there(saved):
     folder, made, _ = saved
     line = [made["whole"], "--data", "data.safetensors", "--load"]
-    assert '--load "saved/step-2": there is no such folder; "saved" has step-000002' in oracle.run([*line, "saved/step-2"], folder, expect=2)
-    assert "name a folder that --save has written" in oracle.run([*line, "no/such"], folder, expect=2)
+    assert '--load "saved/step-2": no such folder; "saved" has step-000002' in oracle.run([*line, "saved/step-2"], folder, expect=2)
+    assert "give a folder that --save has written" in oracle.run([*line, "no/such"], folder, expect=2)
 
 
 @pytest.mark.parametrize("flags, words", [
@@ -477,7 +477,7 @@ def test_another_model_or_another_batch(saved, tmp_path):
     model = models.gpt2(width=64)
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "m.pt2"), "dp=1", "--micro-batches", "2")
     said = train(folder, program, "other", "--steps", 4, "--load", "saved", expect=1)
-    assert "of another model or optimizer" in said and said.count("it has f32") == 3 and "[96, 64]" in said
+    assert "from another model or optimizer" in said and said.count("it has f32") == 3 and "[96, 64]" in said
     program = oracle.compile_model(tmp_path, folder / "model.pt2", "dp=1", "--micro-batches", "4", *ADAM)
     said = train(folder, program, "other", "--steps", 4, "--load", "saved", expect=2)
     assert "its steps read 8 samples and this program's steps 16" in said
@@ -601,7 +601,7 @@ def test_inference_reads_what_training_saved(tmp_path, optimizer):
     trained = oracle.run(["./train", "--data", "data.safetensors", "--quiet", "--steps", "6", "--save", "saved", "--eval-data", "data.safetensors",
                           "--eval-every", "6"], tmp_path)
     said = oracle.run(["./infer", "--eval", "--eval-data", "data.safetensors", "--load", "saved"], tmp_path)
-    assert "which this program has not: they are left out" in said
+    assert "which this program lacks; they are ignored" in said
     found = [float(re.search(r"eval loss ([\d.]+)", text)[1]) for text in (trained, said)]
     assert found[0] == pytest.approx(found[1], rel=1e-5), (trained, said)
 

@@ -239,11 +239,11 @@ def test_scales_are_saved_and_left_out(tmp_path):
     assert oracle.read_losses(tmp_path / "rest.txt") == oracle.read_losses(tmp_path / "whole.txt")[2:]
     model.module.load_state_dict(load_file(tmp_path / "w.safetensors"), strict=True)
     said = oracle.run(["./other", *run, "--load", "a/step-000002", "--save", "b", "--save-every", "2"], tmp_path)
-    assert 'has "fp8.' in said and "more, which this program has not: they are left out" in said
+    assert 'has "fp8.' in said and "more, which this program lacks; they are ignored" in said
     said = oracle.run(["./late", *run, "--load", "b/step-000004", "--epochs", "2"], tmp_path)
-    assert 'has no "fp8.' in said and "more: they start afresh" in said
+    assert 'has no "fp8.' in said and "more, so they start afresh" in said
     said = oracle.run(["./short", *run, "--load", "a/step-000002", "--save", "c", "--save-every", "1"], tmp_path)
-    assert re.search(r'has "fp8\.\S+\.history" and 38 more in another shape: they start afresh', said)
+    assert re.search(r'has "fp8\.\S+\.history" and 38 more in another shape, so they start afresh', said)
     for name, history in join(tmp_path / "c/step-000003").items():
         if name.endswith(".amax.history"):
             assert not history[:3].any() and history[3] > 0, name

@@ -386,7 +386,7 @@ def test_another_number_of_processes_is_refused(tmp_path, program, how):
     launcher, environment = launch(how, 3)
     status, printed = finish(start([*launcher, program, "--data", data_for(tmp_path)], tmp_path, environment))
     assert status != 0
-    assert "the program is compiled for 2 ranks (mesh dp=2), not 3; this would fit: ps-compile" in printed, printed
+    assert "the program is compiled for 2 ranks (mesh dp=2), not 3; compile with: ps-compile" in printed, printed
 
 
 AT_MASTER = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29671"}
