@@ -628,8 +628,8 @@ static void markResults(func::FuncOp function) {
   }
 }
 
-/// Warns if @evaluate would use a buffer that the model writes before it reads it. An evaluation
-/// writes no variables, so the model in eval mode may compute something else than the exported one.
+/// Warns if a buffer is used after the model writes it. An evaluation writes no variables, so a
+/// model that was exported in eval mode may compute other values than @evaluate.
 void TrainingBuilder::warnAboutWrittenBuffers(func::FuncOp evaluate) {
   for (auto write : evaluate.getOps<WriteOp>()) {
     auto isOther = [](Operation *user) { return !isa<WriteOp>(user); };
