@@ -1,29 +1,34 @@
 // Fuzzes a plan, as ps-compile's `--plan FILE.json` reads it.
 #include "fuzz/JsonMutator.h"
 #include "fuzz/Scratch.h"
-#include "tools/ps-compile/PlanFile.h"
-#include <map>
-#include <memory>
+#include "tools/ps-compile/FlagTable.h"
 
-namespace cl = llvm::cl;
+/// Plan flags of each kind. Options of llvm::cl cannot be unregistered, so the table lives on.
+struct PlanFlags {
+  std::string mesh, policy, average;
+  int64_t chunks = 1, zero = 0;
+  std::optional<int64_t> ranks, globalBatch;
+  parashard::FlagTable table;
 
-/// A flag of the kind that ps-compile has, which the command line did not give. Its name stands
-/// beside those of the libraries.
-static cl::Option *findFlag(llvm::StringRef name) {
-  static std::map<std::string, std::unique_ptr<cl::Option>> flags;
-  auto &[key, flag] = *flags.try_emplace(("plan-" + name).str()).first;
-  if (!flag && (name == "ranks" || name == "global-batch"))
-    flag = std::make_unique<cl::opt<int64_t>>(llvm::StringRef(key));
-  else if (!flag)
-    flag = std::make_unique<cl::opt<std::string>>(llvm::StringRef(key));
-  flag->reset();
-  return flag.get();
-}
+  PlanFlags() {
+    table.addGroup("Fuzzed plan");
+    table.add({.name = "mesh", .inPlan = true}, mesh);
+    table.add({.name = "sharding-policy", .inPlan = true}, policy);
+    table.add({.name = "loss-average", .inPlan = true}, average, {"step", "micro-batch"});
+    table.add({.name = "num-chunks", .inPlan = true}, chunks, {1});
+    table.add({.name = "zero", .inPlan = true}, zero, {0, 3});
+    table.add({.name = "ranks", .inPlan = true}, ranks, {1});
+    table.add({.name = "global-batch", .inPlan = true}, globalBatch, {1});
+  }
+};
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static PlanFlags &flags = *new PlanFlags();
   std::string path = fuzz::writeFile("plan.json", data, size);
   fuzz::StayInside watch;
-  llvm::consumeError(parashard::readPlanFile(path, findFlag));
+  llvm::cl::ResetAllOptionOccurrences();
+  llvm::Error error = flags.table.readPlan(path);
+  llvm::consumeError(error ? std::move(error) : flags.table.assign());
   return 0;
 }
 

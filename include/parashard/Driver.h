@@ -45,8 +45,9 @@ struct CompileOptions {
   std::string alignDims =
       "auto"; ///< auto, off, or N: pad dims of the weights of matmuls to multiples of N
   std::string recompute =
-      "none";          ///< none, selective, full[+communication], modules=GLOB,... or budget=BYTES
-  std::string offload; ///< tensors kept in host memory: none, or optimizer,activations[=all]
+      "none"; ///< none, selective, full[+communication], modules=GLOB,... or budget=BYTES
+  std::string offload =
+      "none"; ///< tensors kept in host memory: none, or optimizer,activations[=all]
   std::string precision =
       "fp32"; ///< fp32, bf16, fp16, half or fp8, then options (`parsePrecision`)
   std::string gradientReduction = "fp32"; ///< fp32 or bf16: type in which gradients are reduced

@@ -87,4 +87,10 @@ llvm::Error checkOutputFiles(const CommandLine &line, llvm::ArrayRef<std::string
   return llvm::Error::success();
 }
 
+llvm::Error writePlanFile(llvm::StringRef path, const llvm::json::Object &plan) {
+  return writeAtomically(path, [&](llvm::raw_ostream &os) {
+    os << llvm::formatv("{0:2}\n", llvm::json::Value(llvm::json::Object(plan)));
+  });
+}
+
 } // namespace parashard

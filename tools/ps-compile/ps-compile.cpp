@@ -1,7 +1,6 @@
 // ps-compile: compiles a single-device model into a program that runs on many ranks.
 #include "Flags.h"
 #include "OutputFiles.h"
-#include "PlanFile.h"
 #include "Progress.h"
 #include "tools/CommandLine.h"
 

@@ -1,0 +1,235 @@
+// Implements the table of flags: parsing through llvm::cl, checks of values, plan files.
+#include "FlagTable.h"
+#include "lib/Support/JsonDocument.h"
+#include "shared/NearestNames.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace llvm;
+
+namespace parashard {
+
+static Error fail(const Twine &message) {
+  return createStringError(inconvertibleErrorCode(), message);
+}
+
+/// Joins choices for a message. Example: "step or micro-batch", "reference, copy or none".
+static std::string joinChoices(ArrayRef<StringRef> choices) {
+  return join(choices.drop_back(), ", ") + (choices.size() > 1 ? " or " : "") +
+         choices.back().str();
+}
+
+static std::string describeRange(Range range) {
+  return range.most == INT64_MAX
+             ? "a number of at least " + std::to_string(range.least)
+             : "a number from " + std::to_string(range.least) + " to " + std::to_string(range.most);
+}
+
+void FlagTable::addGroup(StringRef name) {
+  groups.push_back(std::make_unique<cl::OptionCategory>(name));
+}
+
+FlagTable::Entry &FlagTable::add(const FlagInfo &info, std::unique_ptr<cl::Option> option) {
+  option->setDescription(info.help);
+  option->addCategory(*groups.back());
+  if (!info.value.empty())
+    option->setValueStr(info.value);
+  return entries.emplace_back(Entry{info, std::move(option), nullptr, nullptr});
+}
+
+FlagTable::Entry &FlagTable::addText(const FlagInfo &info, std::function<Error(StringRef)> set) {
+  auto option = std::make_unique<cl::opt<std::string>>(info.name, cl::cat(*groups.back()));
+  cl::opt<std::string> *text = option.get();
+  Entry &entry = add(info, std::move(option));
+  entry.assign = [=] {
+    return text->getNumOccurrences() > 0 ? set(text->getValue()) : Error::success();
+  };
+  return entry;
+}
+
+void FlagTable::add(const FlagInfo &info, std::string &target) {
+  Entry &entry = addText(info, [&target](StringRef text) {
+    target = text.str();
+    return Error::success();
+  });
+  entry.describe = [&target]() -> std::optional<json::Value> {
+    return target.empty() ? std::nullopt : std::optional<json::Value>(target);
+  };
+}
+
+void FlagTable::add(const FlagInfo &info, std::string &target, ArrayRef<StringRef> choices) {
+  add(info, target);
+  entries.back().assign = [assign = entries.back().assign, name = info.name, &target,
+                           option = entries.back().option.get(), kinds = choices.vec()]() -> Error {
+    if (Error error = assign())
+      return error;
+    if (option->getNumOccurrences() == 0 || is_contained(kinds, target))
+      return Error::success();
+    return fail("--" + name + " takes " + joinChoices(kinds) + ", not '" + target + "'");
+  };
+}
+
+void FlagTable::add(const FlagInfo &info, std::vector<std::string> &target) {
+  auto option = std::make_unique<cl::list<std::string>>(info.name, cl::cat(*groups.back()));
+  if (info.takesCommas)
+    option->setMiscFlag(cl::CommaSeparated);
+  cl::list<std::string> *list = option.get();
+  Entry &entry = add(info, std::move(option));
+  entry.assign = [&target, list] {
+    if (list->getNumOccurrences() > 0)
+      target.assign(list->begin(), list->end());
+    return Error::success();
+  };
+}
+
+void FlagTable::add(const FlagInfo &info, bool &target) {
+  auto option = std::make_unique<cl::opt<bool>>(info.name, cl::cat(*groups.back()));
+  cl::opt<bool> *value = option.get();
+  Entry &entry = add(info, std::move(option));
+  entry.assign = [&target, value] {
+    if (value->getNumOccurrences() > 0)
+      target = value->getValue();
+    return Error::success();
+  };
+}
+
+void FlagTable::addNumber(const FlagInfo &info, Range range, std::function<void(int64_t)> set,
+                          std::function<std::optional<int64_t>()> get) {
+  Entry &entry = addText(info, [range, set, name = info.name](StringRef text) -> Error {
+    int64_t number = 0;
+    if (text.getAsInteger(10, number) || number < range.least || number > range.most)
+      return fail("--" + name + " takes " + describeRange(range) + ", not '" + text + "'");
+    set(number);
+    return Error::success();
+  });
+  entry.isNumber = true;
+  entry.describe = [get]() -> std::optional<json::Value> {
+    std::optional<int64_t> number = get();
+    return number ? std::optional<json::Value>(*number) : std::nullopt;
+  };
+}
+
+void FlagTable::add(const FlagInfo &info, int64_t &target, Range range) {
+  addNumber(
+      info, range, [&target](int64_t number) { target = number; },
+      [&target] { return std::optional(target); });
+}
+
+void FlagTable::add(const FlagInfo &info, std::optional<int64_t> &target, Range range) {
+  addNumber(
+      info, range, [&target](int64_t number) { target = number; }, [&target] { return target; });
+}
+
+void FlagTable::addPositional(StringRef help, std::string &target) {
+  auto option = std::make_unique<cl::opt<std::string>>(cl::Positional, cl::cat(*groups.back()));
+  cl::opt<std::string> *text = option.get();
+  Entry &entry = add(FlagInfo{"", "", help}, std::move(option));
+  entry.assign = [&target, text] {
+    target = text->getValue();
+    return Error::success();
+  };
+}
+
+SmallVector<const cl::OptionCategory *> FlagTable::getGroups() const {
+  return map_to_vector(groups, [](const auto &group) {
+    return static_cast<const cl::OptionCategory *>(group.get());
+  });
+}
+
+Error FlagTable::assign() {
+  for (Entry &entry : entries)
+    if (Error error = entry.assign())
+      return error;
+  return Error::success();
+}
+
+const FlagTable::Entry *FlagTable::find(StringRef name) const {
+  const Entry *entry = find_if(entries, [&](const Entry &e) { return e.info.name == name; });
+  return entry == entries.data() + entries.size() ? nullptr : entry;
+}
+
+bool FlagTable::isGiven(StringRef name) const {
+  const Entry *entry = find(name);
+  return entry && entry->option->getNumOccurrences() > 0;
+}
+
+SmallVector<const FlagInfo *>
+FlagTable::listGiven(function_ref<bool(const FlagInfo &)> matches) const {
+  SmallVector<const FlagInfo *> given;
+  for (const Entry &entry : entries)
+    if (entry.option->getNumOccurrences() > 0 && matches(entry.info))
+      given.push_back(&entry.info);
+  return given;
+}
+
+//===----------------------------------------------------------------------===//
+// Plan files
+//===----------------------------------------------------------------------===//
+
+static Error failPlan(StringRef path, const Twine &message) {
+  return fail("--plan \"" + path + "\": " + message);
+}
+
+/// Returns the alternative to a flag: "micro-batches" for "global-batch" and vice versa, else "".
+static StringRef getTwin(StringRef name) {
+  return name == "micro-batches" ? "global-batch" : name == "global-batch" ? "micro-batches" : "";
+}
+
+Error FlagTable::readKey(StringRef path, StringRef name, const JsonValue &value, bool isGiven) {
+  const Entry *entry = find(name);
+  if (!entry || !entry->info.inPlan) {
+    std::vector<std::string> names;
+    for (const Entry &known : entries)
+      if (known.info.inPlan)
+        names.push_back(known.info.name.str());
+    return failPlan(path, "unknown plan flag \"" + name + "\"" + describeNearest(name, names));
+  }
+  std::optional<std::string> text;
+  if (!entry->isNumber)
+    text = value.getAsString();
+  else if (std::optional<int64_t> number = value.getAsInteger())
+    text = std::to_string(*number);
+  if (!text)
+    return failPlan(path, formatv("\"{0}\" is {1}; expected {2}", name, value.describe(),
+                                  entry->isNumber ? "a whole number" : "a string"));
+  if (!isGiven && entry->option->addOccurrence(0, name, *text))
+    return failPlan(path, "\"" + name + "\" does not take " + *text);
+  return Error::success();
+}
+
+Error FlagTable::readPlan(StringRef path) {
+  sys::fs::file_status status;
+  if (!sys::fs::status(path, status) && status.type() == sys::fs::file_type::character_file)
+    return failPlan(path, "is a device; give the name of a file");
+  auto buffer = MemoryBuffer::getFile(path);
+  if (!buffer)
+    return failPlan(path, "cannot be read: " + buffer.getError().message());
+  Expected<JsonDocument> plan = JsonDocument::parse((*buffer)->getBuffer());
+  if (!plan)
+    return failPlan(path, toString(plan.takeError()));
+  if (!plan->getRoot().isObject())
+    return failPlan(path, "expected an object of flags, {\"mesh\": \"dp=2\"}");
+  StringSet<> given;
+  for (const FlagInfo *flag : listGiven([](const FlagInfo &flag) { return flag.inPlan; }))
+    given.insert(flag->name);
+  for (const auto &[name, value] : plan->getRoot().getMembers())
+    if (Error error =
+            readKey(path, name, value, given.contains(name) || given.contains(getTwin(name))))
+      return error;
+  return Error::success();
+}
+
+json::Object FlagTable::describePlan() const {
+  json::Object plan;
+  for (const Entry &entry : entries)
+    if (entry.info.inPlan)
+      if (std::optional<json::Value> value = entry.describe())
+        plan[entry.info.name] = std::move(*value);
+  return plan;
+}
+
+} // namespace parashard

@@ -1,0 +1,95 @@
+// Declares the table of ps-compile's flags: one entry per flag holds all that the tool knows of it.
+#ifndef PARASHARD_TOOLS_PS_COMPILE_FLAGTABLE_H
+#define PARASHARD_TOOLS_PS_COMPILE_FLAGTABLE_H
+
+#include "dialects/ps/PsAttributes.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace parashard {
+class JsonValue;
+
+/// Describes one flag. Parsing, `--help`, plan files and warnings follow from this description.
+struct FlagInfo {
+  llvm::StringRef name;
+  llvm::StringRef value; ///< placeholder of the value in `--help`; empty for a switch
+  llvm::StringRef help;
+  /// Level whose passes use the flag. A module at this level or later has already applied it. Not
+  /// set for flags about files and reports.
+  std::optional<ps::Level> level = std::nullopt;
+  bool inPlan = false;      ///< plan files may hold the flag
+  bool trains = false;      ///< affects only training: no effect with `--inference`
+  bool needsStages = false; ///< affects only pipelines: no effect without a pipeline axis
+  bool takesCommas = false; ///< a list: a,b gives two values
+};
+
+/// Restricts the values of a number flag.
+struct Range {
+  int64_t least = 1;
+  int64_t most = INT64_MAX;
+};
+
+/// Owns the flags of a command line. Each flag writes into a variable of the caller; the variable's
+/// value before parsing is the default.
+class FlagTable {
+public:
+  /// Begins a group of `--help`; the flags added next belong to it.
+  void addGroup(llvm::StringRef name);
+
+  void add(const FlagInfo &info, std::string &target);
+  /// Accepts only `choices`. Example: `--mode eal` gives "--mode takes train or eval, not 'eal'".
+  void add(const FlagInfo &info, std::string &target, llvm::ArrayRef<llvm::StringRef> choices);
+  void add(const FlagInfo &info, std::vector<std::string> &target);
+  void add(const FlagInfo &info, bool &target);
+  void add(const FlagInfo &info, int64_t &target, Range range);
+  void add(const FlagInfo &info, std::optional<int64_t> &target, Range range);
+  /// Adds the argument without a flag name.
+  void addPositional(llvm::StringRef help, std::string &target);
+
+  /// Returns the groups, for llvm::cl::HideUnrelatedOptions.
+  llvm::SmallVector<const llvm::cl::OptionCategory *> getGroups() const;
+  /// Writes the parsed values into the targets. Fails with the flag, the value and the choices.
+  llvm::Error assign();
+
+  bool isGiven(llvm::StringRef name) const;
+  /// Returns the given flags for which `matches` holds, in the order of the table.
+  llvm::SmallVector<const FlagInfo *>
+  listGiven(llvm::function_ref<bool(const FlagInfo &)> matches) const;
+
+  /// Sets flags from the plan file at `path`, before `assign`. Flags that the command line gives
+  /// keep their values; `--micro-batches` and `--global-batch` count as the same flag. Errors name
+  /// the file, the key and the expected value.
+  llvm::Error readPlan(llvm::StringRef path);
+  /// Returns the values of all plan flags that have one, after `assign`.
+  llvm::json::Object describePlan() const;
+
+private:
+  struct Entry {
+    FlagInfo info;
+    std::unique_ptr<llvm::cl::Option> option;
+    std::function<llvm::Error()> assign;
+    std::function<std::optional<llvm::json::Value>()> describe; ///< nullopt: no value
+    bool isNumber = false;
+  };
+  Entry &add(const FlagInfo &info, std::unique_ptr<llvm::cl::Option> option);
+  /// Adds a flag whose text `set` parses into the target.
+  Entry &addText(const FlagInfo &info, std::function<llvm::Error(llvm::StringRef)> set);
+  void addNumber(const FlagInfo &info, Range range, std::function<void(int64_t)> set,
+                 std::function<std::optional<int64_t>()> get);
+  const Entry *find(llvm::StringRef name) const;
+  llvm::Error readKey(llvm::StringRef path, llvm::StringRef name, const JsonValue &value,
+                      bool isGiven);
+
+  std::vector<std::unique_ptr<llvm::cl::OptionCategory>> groups;
+  std::vector<Entry> entries;
+};
+
+} // namespace parashard
+
+#endif
