@@ -108,3 +108,21 @@ void MarkListener::notifyOperationReplaced(Operation *op, ValueRange) {
 }
 
 void MarkListener::notifyOperationErased(Operation *op) { llvm::erase(created, op); }
+
+//===----------------------------------------------------------------------===//
+// The table of marks
+//===----------------------------------------------------------------------===//
+
+llvm::ArrayRef<MarkInfo> parashard::ps::getMarks() {
+  static constexpr MarkInfo marks[] = {
+#define PS_MARK(NAME, TEXT, CHECK, ON, TYPE, SET_BY) {TEXT, MarkCheck::CHECK, ON, TYPE, SET_BY},
+#include "dialects/ps/Marks.def"
+  };
+  return marks;
+}
+
+const MarkInfo *parashard::ps::findMark(StringRef name) {
+  const MarkInfo *mark =
+      llvm::find_if(getMarks(), [&](const MarkInfo &info) { return info.name == name; });
+  return mark == getMarks().end() ? nullptr : mark;
+}

@@ -3,6 +3,7 @@
 #define PARASHARD_DIALECTS_PS_PS_H
 
 #include "dialects/ps/CallBuilder.h"
+#include "dialects/ps/Marks.h"
 #include "dialects/ps/OpSupport.h"
 #include "dialects/ps/PsAttributes.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
@@ -20,21 +21,6 @@
 #include "dialects/ps/PsOps.h.inc"
 
 namespace parashard::ps {
-
-/// Names of the marks on ops (see docs/levels.md). Other code must use these constants.
-inline constexpr llvm::StringLiteral kPhaseMark = "ps.phase";
-inline constexpr llvm::StringLiteral kSegmentMark = "ps.segment";
-inline constexpr llvm::StringLiteral kShardingsMark = "ps.shardings";
-inline constexpr llvm::StringLiteral kShardingMark = "ps.sharding"; ///< on arguments and variables
-inline constexpr llvm::StringLiteral kKeyMark = "ps.key";
-inline constexpr llvm::StringLiteral kOriginMark = "ps.origin";
-inline constexpr llvm::StringLiteral kRecomputedMark = "ps.recomputed";
-inline constexpr llvm::StringLiteral kLevelMark = "ps.level";
-inline constexpr llvm::StringLiteral kNameMark = "ps.name"; ///< on arguments and results
-inline constexpr llvm::StringLiteral kSavedMark = "ps.saved";
-/// On a variable initialized from a file: the element type in the file, if different.
-inline constexpr llvm::StringLiteral kFileTypeMark = "ps.file_type";
-inline constexpr llvm::StringLiteral kCotangentMark = "ps.cotangent"; ///< on arguments
 
 /// Copies the phase, segment and origin marks of `from` to `to`, but not the shardings.
 void copyMarks(mlir::Operation *from, mlir::Operation *to);

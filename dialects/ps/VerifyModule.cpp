@@ -14,16 +14,10 @@ constexpr int64_t kMostDevices = int64_t(1) << 20;
 /// Limit for numbers of segments, stages and values: far above any real module, far below overflow.
 constexpr int64_t kMostNumber = int64_t(1) << 40;
 
-/// Returns whether a mark is a number from 0 on.
-bool isNumber(StringRef mark) {
-  return mark == kSegmentMark || mark == kOriginMark || mark == kSavedMark || mark == "ps.stage" ||
-         mark == "ps.value" || mark == "ps.micro_batch" || mark == "ps.micro_batches" ||
-         mark == "ps.coordinate";
-}
-
 LogicalResult checkMarks(Operation *op, DictionaryAttr marks) {
   for (NamedAttribute mark : marks ? marks.getValue() : ArrayRef<NamedAttribute>()) {
-    if (!isNumber(mark.getName()))
+    const MarkInfo *info = findMark(mark.getName());
+    if (!info || info->check != MarkCheck::Number)
       continue;
     auto number = dyn_cast<IntegerAttr>(mark.getValue());
     if (!number || !number.getType().isInteger(64) || number.getInt() < 0 ||

@@ -2,6 +2,7 @@
 #ifndef PARASHARD_IMPORT_H
 #define PARASHARD_IMPORT_H
 
+#include "dialects/ps/Marks.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/Pass.h"
@@ -33,23 +34,9 @@ mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context, llvm::S
                                              const ImportOptions &options,
                                              std::vector<std::string> &notes);
 
-/// Attribute of `ps.attention`: describes the keys that a query sees, such as "full", "causal",
-/// "causal, window 128" or "padding".
-inline constexpr llvm::StringLiteral kAttentionFormMark = "ps.attention_form";
-
-/// Attribute of the module: relation of labels to tokens in the graph. `kLabelsNext`: labels[t] is
-/// the token after x[t]. `kLabelsSame`: the model shifts the labels itself. Absent if unknown.
-inline constexpr llvm::StringLiteral kLabelsMark = "ps.labels";
+/// Values of kLabelsMark: labels[t] is the token after x[t], or the model shifts the labels itself.
 inline constexpr llvm::StringLiteral kLabelsNext = "next";
 inline constexpr llvm::StringLiteral kLabelsSame = "same";
-/// Attributes of arguments. A role "labels" marks the labels of a loss; values lie in [0, limit) or
-/// equal `ignore`.
-inline constexpr llvm::StringLiteral kRoleMark = "ps.role";
-inline constexpr llvm::StringLiteral kLimitMark = "ps.limit";
-inline constexpr llvm::StringLiteral kIgnoreMark = "ps.ignore";
-/// Attribute of the module: location where the model computes with the batch size without dividing
-/// by it. The result differs for micro-batches, which are smaller than the batch.
-inline constexpr llvm::StringLiteral kBatchNumberMark = "ps.batch_number";
 
 /// Replaces softmax(q k^T scale + mask) v by `ps.attention`. Returns the number of replacements.
 int64_t recognizeAttention(mlir::ModuleOp module);

@@ -10,7 +10,7 @@ namespace parashard {
 /// `expected`. Accepts a module without a mark.
 inline mlir::LogicalResult checkLevel(mlir::ModuleOp module, ps::Level expected,
                                       llvm::StringRef pass) {
-  auto level = module->getAttrOfType<ps::LevelAttr>(ps::kLevelMark);
+  auto level = module->getAttrOfType<ps::LevelAttr>(kLevelMark);
   if (!level || level.getValue() == expected)
     return mlir::success();
   return module.emitError() << pass << " takes a module at level " << ps::stringifyLevel(expected)

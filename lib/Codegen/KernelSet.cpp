@@ -29,7 +29,7 @@ static std::string describe(ps::FusedOp op, const FusedContext &context) {
       os << ' ' << numbers.lookup(operand);
     os << ' ' << inner.getPropertiesAsAttribute();
     for (NamedAttribute attribute : inner.getDiscardableAttrs())
-      if (!attribute.getName().getValue().starts_with("ps.") || attribute.getName() == ps::kKeyMark)
+      if (!attribute.getName().getValue().starts_with("ps.") || attribute.getName() == kKeyMark)
         os << ' ' << attribute.getName() << '=' << attribute.getValue();
     for (Value result : inner.getResults()) {
       numbers[result] = numbers.size();

@@ -59,7 +59,7 @@ codegen::describeByCoordinate(ModuleOp module,
 
 /// Returns the role of an input, from its mark or else from its name.
 static std::string getRole(rank::InputOp input) {
-  if (input->hasAttr(ps::kCotangentMark))
+  if (input->hasAttr(kCotangentMark))
     return "cotangent";
   if (auto role = input->getAttrOfType<StringAttr>(kRoleMark))
     return role.getValue().str();
@@ -129,14 +129,14 @@ static int64_t getConstant(Value value) {
 
 /// Returns the micro-batch of a run.
 static int64_t getMicroBatch(rank::RunOp run) {
-  if (auto number = run->getAttrOfType<IntegerAttr>(rank::kMicroBatchMark))
+  if (auto number = run->getAttrOfType<IntegerAttr>(kMicroBatchMark))
     return number.getInt();
   return getConstant(run.getMicroBatch());
 }
 
 /// Returns true for a count that is written, because it is known, instead of added to.
 static bool isKnownCount(BlockArgument argument, func::FuncOp callee) {
-  auto phase = callee->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark);
+  auto phase = callee->getAttrOfType<ps::PhaseAttr>(kPhaseMark);
   return phase && phase.getValue() != ps::Phase::Update &&
          llvm::any_of(argument.getUsers(), [](Operation *use) { return isa<ps::WriteOp>(use); });
 }
@@ -177,7 +177,7 @@ std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::String
   json::Object object{
       {"run", *function},        {"bases", std::move(bases)}, {"micro_batch", getMicroBatch(run)},
       {"keys", std::move(keys)}, {"first", std::move(first)}, {"label", label}};
-  if (auto phase = callee->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark))
+  if (auto phase = callee->getAttrOfType<ps::PhaseAttr>(kPhaseMark))
     object["phase"] = ps::stringifyPhase(phase.getValue());
   if (std::optional<int64_t> segment = run.getSegment(); segment && ps::getPipelineSize(module) > 1)
     object["stage"] = stages.getStage(*segment);
@@ -364,7 +364,7 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
       if (!object)
         return failure();
       entry.code.push_back(std::move(*object));
-      auto phase = symbols.lookup(run.getCallee())->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark);
+      auto phase = symbols.lookup(run.getCallee())->getAttrOfType<ps::PhaseAttr>(kPhaseMark);
       if (!phase || phase.getValue() != ps::Phase::Update)
         entry.updateFrom = entry.code.size();
     } else if (auto write = dyn_cast<ps::WriteOp>(op)) {
@@ -465,7 +465,7 @@ LogicalResult ProgramTable::write(const CodegenOptions &options, Payload &payloa
     json.attribute(name, value ? value.getValue() : otherwise);
   };
   writeText("labels", kLabelsMark, "given");
-  writeText("loss_average", "ps.loss_average", "micro-batch");
+  writeText("loss_average", kLossAverageMark, "micro-batch");
   writeText("ignores_rows", kIgnoresRowsMark, "");
   if (module->hasAttr(kRowSumsMark))
     json.attribute("row_sums", true);

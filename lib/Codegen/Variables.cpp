@@ -174,7 +174,7 @@ static FailureOr<json::Object> describeVariable(ps::VariableOp variable, ps::Mes
       describeByCoordinate(variable->getParentOfType<ModuleOp>(), [&](int64_t coordinate) {
         return getVariableAddress(variable, coordinate);
       });
-  if (auto to = variable->getAttrOfType<FlatSymbolRefAttr>(ps::kAddsToMark))
+  if (auto to = variable->getAttrOfType<FlatSymbolRefAttr>(kAddsToMark))
     object["adds_to"] = to.getValue();
   auto adder = adders.find(variable.getSymName());
   if (adder != adders.end() && ps::getPipelineSize(variable->getParentOfType<ModuleOp>()) > 1)
@@ -188,7 +188,7 @@ static FailureOr<json::Object> describeVariable(ps::VariableOp variable, ps::Mes
     object["of"] = of.getValue();
   if (auto rate = variable->getAttrOfType<FlatSymbolRefAttr>(kRateMark))
     object["lr"] = rate.getValue();
-  if (auto type = variable->getAttrOfType<TypeAttr>(ps::kFileTypeMark))
+  if (auto type = variable->getAttrOfType<TypeAttr>(kFileTypeMark))
     object["init_dtype"] = getDtypeName(type.getValue());
   if (std::optional<ArrayAttr> names = variable.getNames()) {
     json::Array list;

@@ -24,13 +24,14 @@ llvm::Expected<std::optional<PlannedStep>> planStep(ModuleOp module,
       ps::getStages(module), options.schedule, options.microBatches, ps::getStageCosts(module), {}};
   if (step.stages.getCount() == 1 || step.costs.empty() || !hasStep(module))
     return std::nullopt;
-  if (auto count = module->getAttrOfType<IntegerAttr>(ps::kMicroBatchesMark))
+  if (auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesMark))
     step.microBatches = count.getInt();
-  if (auto name = module->getAttrOfType<StringAttr>(ps::kScheduleMark))
+  if (auto name = module->getAttrOfType<StringAttr>(kScheduleMark))
     step.schedule = name.str();
   if (step.schedule.empty())
     step.schedule = schedules::chooseSchedule(step.stages.placement);
-  auto table = schedules::findPipelineSchedule(step.schedule, step.stages.placement, step.microBatches);
+  auto table =
+      schedules::findPipelineSchedule(step.schedule, step.stages.placement, step.microBatches);
   if (!table)
     return table.takeError();
   schedules::PipelineTimes times;
@@ -69,7 +70,7 @@ static void explainSums(ModuleOp module, llvm::raw_ostream &os) {
   std::vector<std::vector<std::string>> rows = {{"bytes", "of", "on pipeline coordinates"}};
   SmallVector<StringRef> known;
   module.walk([&](rank::StartOp start) {
-    auto name = start->getAttrOfType<StringAttr>(rank::kReducedMark);
+    auto name = start->getAttrOfType<StringAttr>(kReducedMark);
     auto program = start->getParentOfType<rank::ProgramOp>();
     if (!name || program.getEntry() != "step" || llvm::is_contained(known, name.getValue()))
       return;

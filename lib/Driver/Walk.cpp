@@ -20,12 +20,12 @@ using namespace mlir;
 namespace parashard {
 
 ps::Level getLevel(ModuleOp module) {
-  auto level = module->getAttrOfType<ps::LevelAttr>(ps::kLevelMark);
+  auto level = module->getAttrOfType<ps::LevelAttr>(kLevelMark);
   return level ? level.getValue() : ps::Level::Imported;
 }
 
 void setLevel(ModuleOp module, ps::Level level) {
-  module->setAttr(ps::kLevelMark, ps::LevelAttr::get(module.getContext(), level));
+  module->setAttr(kLevelMark, ps::LevelAttr::get(module.getContext(), level));
 }
 
 LogicalResult addLevelPipeline(OpPassManager &pm, ps::Level level, const CompileOptions &options) {

@@ -110,7 +110,7 @@ LogicalResult Evaluator::runAccumulate(AccumulateOp op, Frame &frame) {
 /// Fills the padding of an op's results with unspecified values. Results whose padding the op
 /// defines do not have the mark `ps.global`.
 void Evaluator::fillPadding(Operation *op, MutableArrayRef<PerRank> results) const {
-  auto globals = op->getAttrOfType<ArrayAttr>(rank::kGlobalMark);
+  auto globals = op->getAttrOfType<ArrayAttr>(kGlobalMark);
   if (!sharded || !globals)
     return;
   for (auto [i, global] : llvm::enumerate(globals))
@@ -332,9 +332,9 @@ LogicalResult Evaluator::runBlock(Block &block, Frame &frame) {
 static InFlightDiagnostic reportMissingEntry(ModuleOp module, StringRef entry) {
   SmallVector<StringRef> entries;
   for (auto function : module.getOps<func::FuncOp>())
-    if (!function->hasAttr(rank::kClassMark)) {
+    if (!function->hasAttr(kClassMark)) {
       StringRef name = function.getName();
-      entries.push_back(function->hasAttr(rank::kStageMark) ? name.split('.').second : name);
+      entries.push_back(function->hasAttr(kStageMark) ? name.split('.').second : name);
     }
   for (auto program : module.getOps<rank::ProgramOp>())
     entries.push_back(program.getEntry());
@@ -350,8 +350,7 @@ static InFlightDiagnostic reportMissingEntry(ModuleOp module, StringRef entry) {
 SmallVector<func::FuncOp> Evaluator::findStages(StringRef entry) {
   SmallVector<func::FuncOp> functions;
   for (auto function : module.getOps<func::FuncOp>())
-    if (sharded && function->hasAttr(rank::kStageMark) &&
-        function.getName().split('.').second == entry)
+    if (sharded && function->hasAttr(kStageMark) && function.getName().split('.').second == entry)
       functions.push_back(function);
   if (functions.empty())
     if (auto function = module.lookupSymbol<func::FuncOp>(entry))
@@ -368,7 +367,7 @@ static StringRef getName(func::FuncOp function, unsigned argument) {
 
 /// Returns the global type of an argument or result: from its mark (level 3 on), else its own type.
 static RankedTensorType getWholeType(DictionaryAttr marks, Type type) {
-  auto global = marks ? marks.getAs<TypeAttr>(rank::kGlobalMark) : TypeAttr();
+  auto global = marks ? marks.getAs<TypeAttr>(kGlobalMark) : TypeAttr();
   return cast<RankedTensorType>(global ? global.getValue() : type);
 }
 
@@ -393,9 +392,9 @@ FailureOr<Evaluator::Cursor> Evaluator::makeCursor(func::FuncOp function,
                                                    const NamedTensors &inputs, int64_t microBatch) {
   Block &block = function.getBody().front();
   Cursor cursor{getCoordinate(function), &block, block.begin(), Frame(), function};
-  cursor.frame.immediate = function->hasAttr(rank::kStageMark);
+  cursor.frame.immediate = function->hasAttr(kStageMark);
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    if (function.getArgAttr(i, rank::kValueMark))
+    if (function.getArgAttr(i, kValueMark))
       continue; // passed by another stage
     FailureOr<PerRank> value = getArgument(function, i, inputs, microBatch);
     if (failed(value))
@@ -437,7 +436,7 @@ FailureOr<NamedTensors> Evaluator::call(StringRef entry, const NamedTensors &inp
       apply(effect);
     func::FuncOp function = cursor.function;
     for (auto [i, value] : llvm::enumerate(cursor.block->getTerminator()->getOperands())) {
-      if (function.getResultAttr(i, rank::kValueMark))
+      if (function.getResultAttr(i, kValueMark))
         continue;
       auto name = function.getResultAttrOfType<StringAttr>(i, kNameMark);
       auto sharding = function.getResultAttrOfType<ShardingAttr>(i, kShardingMark);

@@ -57,7 +57,7 @@ static std::string describeCommon(Operation *op) {
           os << o->getName().stripDialect();
         if (auto kind = o->getAttrOfType<ps::ReductionKindAttr>("kind"))
           os << " " << ps::stringifyReductionKind(kind.getValue());
-        if (auto name = o->getAttrOfType<StringAttr>(rank::kReducedMark))
+        if (auto name = o->getAttrOfType<StringAttr>(kReducedMark))
           os << " of '" << name.getValue() << "'";
         os << " of " << o->getOperandTypes();
       });

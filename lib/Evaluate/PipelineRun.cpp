@@ -12,7 +12,7 @@ namespace parashard {
 /// Returns the pipeline coordinate of a function. Segments' functions are numbered by stage, the
 /// functions `update` and `count` by coordinate.
 int64_t Evaluator::getCoordinate(func::FuncOp function) {
-  auto stage = function->getAttrOfType<IntegerAttr>(rank::kStageMark);
+  auto stage = function->getAttrOfType<IntegerAttr>(kStageMark);
   if (!stage || coordinates.size() == 1)
     return 0;
   StringRef entry = function.getName().split('.').second;
@@ -116,7 +116,7 @@ FailureOr<bool> Evaluator::reduceOverPipeline(AllReduceOp op, Cursor &cursor) {
 static IntegerAttr getCrossing(Value value, func::FuncOp function) {
   auto argument = dyn_cast<BlockArgument>(value);
   return argument && function
-             ? function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), rank::kValueMark)
+             ? function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kValueMark)
              : IntegerAttr();
 }
 
@@ -143,7 +143,7 @@ void Evaluator::publish(Operation &op, Cursor &cursor) {
     return;
   Operation *end = cursor.block->getTerminator();
   for (auto [i, value] : llvm::enumerate(end->getOperands()))
-    if (auto number = cursor.function.getResultAttrOfType<IntegerAttr>(i, rank::kValueMark);
+    if (auto number = cursor.function.getResultAttrOfType<IntegerAttr>(i, kValueMark);
         number && value.getDefiningOp() == &op)
       crossing[number.getInt()] = cursor.frame.values[value];
 }
@@ -263,7 +263,7 @@ void Evaluator::recordUses() {
     }
   };
   for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr(rank::kStageMark))
+    if (function->hasAttr(kStageMark))
       for (Operation &op : function.getBody().front())
         record(op, getCoordinate(function));
   for (auto program : module.getOps<rank::ProgramOp>())

@@ -7,11 +7,6 @@
 
 namespace parashard::fusion {
 
-/// Mark on a started collective: the number of chunks that it is split into, along the slowest dim.
-/// The matmul that computes its operand, or the first one that uses its result, is split alike. The
-/// chunks change no value.
-inline constexpr llvm::StringLiteral kChunksMark = "ps.chunks";
-
 /// Returns true if the op communicates between ranks, so that it can be asynchronous.
 bool movesData(mlir::Operation *op);
 /// Returns true if `value` is in memory, whatever the kernels are: no op of a kernel computes it.

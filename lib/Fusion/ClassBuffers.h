@@ -6,30 +6,6 @@
 
 namespace parashard::fusion {
 
-/// Mark on ops of a class function: the offset in scratch of each result, -1 for a result in
-/// another buffer. Set by ps-plan-memory.
-inline constexpr llvm::StringLiteral kOffsetsMark = "ps.offsets";
-/// Mark on ps.fused with a workspace: its offset in scratch.
-inline constexpr llvm::StringLiteral kWorkspaceOffsetMark = "ps.workspace_offset";
-/// Mark on class functions: bytes of scratch.
-inline constexpr llvm::StringLiteral kScratchBytesMark = "ps.scratch_bytes";
-/// Marks on variables and values of a program: arena addresses; on the module: bytes of the arena.
-/// Marks of variables and of the arena are lists by pipeline coordinate if there are several, with
-/// -1 for a variable that a coordinate does not hold.
-inline constexpr llvm::StringLiteral kAddressMark = "ps.address";
-inline constexpr llvm::StringLiteral kAddressesMark = "ps.addresses";
-inline constexpr llvm::StringLiteral kScratchAddressMark = "ps.scratch_address";
-inline constexpr llvm::StringLiteral kArenaBytesMark = "ps.arena_bytes";
-/// Marks on the module if variables or values are in host memory: the first address of host memory,
-/// after the arena, and its bytes. Lists by pipeline coordinate, like the bytes of the arena.
-inline constexpr llvm::StringLiteral kHostBaseMark = "ps.host_base";
-inline constexpr llvm::StringLiteral kHostBytesMark = "ps.host_bytes";
-/// Marks on a program whose sections the host calls separately: the number of slots, their first
-/// address, and the bytes of one slot.
-inline constexpr llvm::StringLiteral kSlotsMark = "ps.slots";
-inline constexpr llvm::StringLiteral kSlotBaseMark = "ps.slot_base";
-inline constexpr llvm::StringLiteral kSlotBytesMark = "ps.slot_bytes";
-
 /// Returns a variable's address on a pipeline coordinate; nullopt if it has none there.
 std::optional<int64_t> getVariableAddress(ps::VariableOp variable, int64_t pp);
 /// Returns the bytes of a pipeline coordinate's arena; nullopt before ps-plan-memory.

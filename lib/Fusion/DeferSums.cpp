@@ -25,7 +25,7 @@ static bool canWait(ps::ReduceOp reduce, bool activations) {
   return llvm::any_of(findMatmulsWithSum(reduce, activations), [&](OpOperand *use) {
     Operation *matmul = use->getOwner();
     return isIn(matmul, ps::Phase::BackwardWeight) &&
-           matmul->getAttr(ps::kSegmentMark) == reduce->getAttr(ps::kSegmentMark);
+           matmul->getAttr(kSegmentMark) == reduce->getAttr(kSegmentMark);
   });
 }
 
@@ -35,14 +35,14 @@ static void defer(ps::ReduceOp reduce) {
   if (auto convert = reduce.getOperand().getDefiningOp<ps::ConvertOp>()) {
     OpBuilder b(reduce);
     Operation *own = b.clone(*convert);
-    own->setAttr(ps::kPhaseMark, phase);
+    own->setAttr(kPhaseMark, phase);
     reduce->setOperand(0, own->getResult(0));
     if (convert.use_empty())
       convert.erase();
   }
-  reduce->setAttr(ps::kPhaseMark, phase);
+  reduce->setAttr(kPhaseMark, phase);
   for (Operation *user : reduce->getUsers())
-    user->setAttr(ps::kPhaseMark, phase);
+    user->setAttr(kPhaseMark, phase);
 }
 
 namespace {

@@ -306,7 +306,7 @@ struct FusePass : fusion::impl::FusePassBase<FusePass> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal() || !function.getBody().hasOneBlock() ||
-          !function->hasAttr(rank::kClassMark))
+          !function->hasAttr(kClassMark))
         continue;
       if (failed(fuse(function, {mostChunks, biases, activations, sums, float8})))
         return signalPassFailure();

@@ -28,17 +28,7 @@ bool needsPartials(const IterationSpace &space, mlir::Value output, bool accumul
 /// Returns the bytes of the partial rows of all column reductions of the group, each aligned to 64.
 int64_t getPartialBytes(const IterationSpace &space, mlir::Type element);
 
-/// Mark on ps.fused: bytes of scratch that its kernels need in addition to their results. Set by
-/// ps-fuse.
-inline constexpr llvm::StringLiteral kWorkspaceMark = "ps.workspace";
-/// Mark on ps.fused: the maximum number of row chunks of its sums over rows. Set by ps-fuse if
-/// specified.
-inline constexpr llvm::StringLiteral kMostChunksMark = "ps.most_chunks";
 int64_t getMostChunks(ps::FusedOp op);
-/// Mark on ps.fused, set by code generation: the names of the kernels that it calls.
-inline constexpr llvm::StringLiteral kKernelsMark = "ps.kernels";
-/// Mark on ps.write: the value may be computed directly in the variable's buffer. Set by ps-fuse.
-inline constexpr llvm::StringLiteral kInPlaceMark = "ps.in_place";
 
 } // namespace parashard::fusion
 

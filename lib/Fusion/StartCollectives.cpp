@@ -269,7 +269,7 @@ struct StartCollectivesPass : fusion::impl::StartCollectivesPassBase<StartCollec
     OpTimes times(machine, ps::getMesh(getOperation()));
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal() && function.getBody().hasOneBlock() &&
-          function->hasAttr(rank::kClassMark))
+          function->hasAttr(kClassMark))
         CollectiveStarter(function, machine, times, chunks).run();
   }
 };

@@ -10,10 +10,6 @@
 
 namespace parashard::ps {
 
-/// Attribute of collectives between ps-partition and ps-explain-collectives: two strings [what,
-/// why].
-inline constexpr llvm::StringLiteral kCauseMark = "ps.cause";
-
 bool isCollective(mlir::Operation *op);
 /// Sets the cause of a collective, such as "result of ps.contract" and "a summed dim is split".
 void setCause(mlir::Operation *collective, const llvm::Twine &what, const llvm::Twine &why);
@@ -33,9 +29,6 @@ struct ExplainedCollective {
   }
 };
 
-/// Attribute of the module from level 3 on: the explained collectives of `ps-explain-collectives`,
-/// as one dictionary per kind with the fields above.
-inline constexpr llvm::StringLiteral kCollectivesMark = "ps.collectives";
 void recordCollectives(mlir::ModuleOp module, llvm::ArrayRef<ExplainedCollective> collectives);
 /// Returns nullopt if none were recorded.
 std::optional<std::vector<ExplainedCollective>> getCollectives(mlir::ModuleOp module);

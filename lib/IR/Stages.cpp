@@ -6,11 +6,6 @@ using namespace mlir;
 
 namespace parashard::ps {
 
-static constexpr llvm::StringLiteral kStageCutsMark = "ps.stage_cuts";
-static constexpr llvm::StringLiteral kNumChunksMark = "ps.num_chunks";
-static constexpr llvm::StringLiteral kStageCostsMark = "ps.stage_costs"; ///< five numbers per stage
-static constexpr llvm::StringLiteral kPlacementMark = "ps.placement";    ///< "loop" or "v"
-
 StringAttr getPipelineAxis(ModuleOp module) {
   if (MeshOp mesh = getMesh(module))
     for (StringAttr axis : mesh.getAxesOfKind(AxisKind::Pipeline))

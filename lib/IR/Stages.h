@@ -46,11 +46,6 @@ struct StageCost {
 std::vector<StageCost> getStageCosts(mlir::ModuleOp module);
 void setStageCosts(mlir::ModuleOp module, llvm::ArrayRef<StageCost> costs);
 
-/// Attributes of a module with a pipeline, from level 4 on: the schedule, and the micro-batches per
-/// step.
-inline constexpr llvm::StringLiteral kScheduleMark = "ps.schedule";
-inline constexpr llvm::StringLiteral kMicroBatchesMark = "ps.micro_batches";
-
 /// Returns whether an op computes gradients of inputs or weights.
 bool isBackward(mlir::Operation *op);
 

@@ -51,11 +51,11 @@ FailureOr<ps::VariableOp> VariableTable::add(ps::VariableKind kind, llvm::String
 }
 
 void setPhase(Operation *op, ps::Phase phase) {
-  op->setAttr(ps::kPhaseMark, ps::PhaseAttr::get(op->getContext(), phase));
+  op->setAttr(kPhaseMark, ps::PhaseAttr::get(op->getContext(), phase));
 }
 
 std::optional<ps::Phase> getPhase(Operation *op) {
-  auto phase = op->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark);
+  auto phase = op->getAttrOfType<ps::PhaseAttr>(kPhaseMark);
   return phase ? std::optional(phase.getValue()) : std::nullopt;
 }
 

@@ -13,7 +13,7 @@ void returnResults(OpBuilder &builder, func::FuncOp function, ValueRange results
   func::ReturnOp::create(builder, function.getLoc(), results);
   function.setType(builder.getFunctionType(function.getArgumentTypes(), results.getTypes()));
   for (auto [i, name] : llvm::enumerate(names))
-    function.setResultAttr(i, ps::kNameMark, builder.getStringAttr(name));
+    function.setResultAttr(i, kNameMark, builder.getStringAttr(name));
 }
 
 void removeDead(ModuleOp module) {
@@ -39,7 +39,7 @@ void numberRandomOps(ModuleOp module) {
   module.walk([&](Operation *op) {
     auto attention = dyn_cast<ps::AttentionOp>(op);
     if (isa<ps::DropoutOp>(op) || (attention && attention.getDropout().convertToDouble() > 0))
-      op->setAttr(ps::kKeyMark, b.getI64IntegerAttr(next++));
+      op->setAttr(kKeyMark, b.getI64IntegerAttr(next++));
   });
 }
 

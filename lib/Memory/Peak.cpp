@@ -40,7 +40,7 @@ std::string describeInstant(Operation *op) {
   std::string text = run.getCallee().str();
   if (std::string location = ps::describeLocation(run.getLoc()); !location.empty())
     text += " of " + location;
-  if (auto number = run->getAttrOfType<IntegerAttr>(rank::kMicroBatchMark))
+  if (auto number = run->getAttrOfType<IntegerAttr>(kMicroBatchMark))
     text += ", micro-batch " + std::to_string(number.getInt());
   return text;
 }
@@ -78,14 +78,14 @@ public:
 private:
   void addVariables() {
     for (auto variable : module.getOps<ps::VariableOp>()) {
-      if (!getVariableAddress(variable, peak.coordinate) || variable->hasAttr(rank::kHostMark))
+      if (!getVariableAddress(variable, peak.coordinate) || variable->hasAttr(kHostMark))
         continue;
       auto type = variable.getTensorType();
       if (ps::MeshOp mesh = ps::getMesh(module); mesh && variable.getSharding())
         type = ps::getLocalType(type, variable.getSharding(), mesh);
       int64_t bytes = ps::getByteSize(type);
       peak.variableBytes += bytes;
-      auto location = variable->getAttrOfType<StringAttr>(ps::kUsedAtMark);
+      auto location = variable->getAttrOfType<StringAttr>(kUsedAtMark);
       peak.holders.push_back({ps::stringifyVariableKind(variable.getKind()).str(),
                               variable.getDisplayName().str(), location ? location.str() : "", 1,
                               bytes});
@@ -136,7 +136,7 @@ private:
 
   /// Returns the segment and micro-batch of a run; nullopt if either is missing.
   static std::optional<std::pair<int64_t, int64_t>> getPart(rank::RunOp run) {
-    auto number = run ? run->getAttrOfType<IntegerAttr>(rank::kMicroBatchMark) : IntegerAttr();
+    auto number = run ? run->getAttrOfType<IntegerAttr>(kMicroBatchMark) : IntegerAttr();
     if (!number || !run.getSegment())
       return std::nullopt;
     return std::pair(int64_t(*run.getSegment()), number.getInt());
@@ -149,7 +149,7 @@ private:
       if (!run || buffer.result < 0)
         continue;
       auto callee = symbols.lookup<func::FuncOp>(run.getCallee());
-      auto phase = callee->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark);
+      auto phase = callee->getAttrOfType<ps::PhaseAttr>(kPhaseMark);
       if (auto part = getPart(run);
           part && phase && phase.getValue() == ps::Phase::Forward && part != getPart(running))
         parts.insert(*part);

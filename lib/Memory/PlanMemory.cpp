@@ -157,7 +157,7 @@ static void placeVariables(ModuleOp module, bool inHost, SmallVectorImpl<int64_t
     named.push_back(findNamed(module, pp));
   ps::MeshOp mesh = ps::getMesh(module);
   for (auto variable : module.getOps<ps::VariableOp>()) {
-    if (variable->hasAttr(rank::kHostMark) != inHost)
+    if (variable->hasAttr(kHostMark) != inHost)
       continue;
     RankedTensorType type = variable.getTensorType();
     if (ps::ShardingAttr sharding = variable.getSharding())
@@ -193,7 +193,7 @@ static int64_t placeStashed(ModuleOp module, SymbolTable &symbols, int64_t pp, i
 
 static bool usesHostMemory(ModuleOp module) {
   return llvm::any_of(module.getOps<ps::VariableOp>(),
-                      [](auto variable) { return variable->hasAttr(rank::kHostMark); }) ||
+                      [](auto variable) { return variable->hasAttr(kHostMark); }) ||
          llvm::any_of(module.getOps<rank::ProgramOp>(), [](rank::ProgramOp program) {
            return !program.getBody().getOps<rank::StashOp>().empty();
          });
@@ -225,7 +225,7 @@ struct PlanMemoryPass : parashard::impl::PlanMemoryPassBase<PlanMemoryPass> {
       return signalPassFailure();
     SymbolTable symbols(module);
     for (auto function : module.getOps<func::FuncOp>())
-      if (function->hasAttr(rank::kClassMark))
+      if (function->hasAttr(kClassMark))
         planClass(function);
     SmallVector<int64_t> ends(ps::getPipelineSize(module), 0);
     placeVariables(module, /*inHost=*/false, ends);
@@ -234,7 +234,7 @@ struct PlanMemoryPass : parashard::impl::PlanMemoryPassBase<PlanMemoryPass> {
         return signalPassFailure();
     setByCoordinate(module, kArenaBytesMark, ends);
     placeInHost(module, symbols, ends);
-    module->setAttr(ps::kLevelMark, ps::LevelAttr::get(module.getContext(), ps::Level::Placed));
+    module->setAttr(kLevelMark, ps::LevelAttr::get(module.getContext(), ps::Level::Placed));
   }
 
 private:

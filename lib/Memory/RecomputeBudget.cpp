@@ -97,7 +97,7 @@ void applyChoices(ModuleOp module, const Choices &choices) {
 std::vector<MemoryPeak> measure(ModuleOp module, const Choices &choices, StringRef then) {
   OwningOpRef<ModuleOp> copy = module.clone();
   applyChoices(*copy, choices);
-  (*copy)->removeAttr(ps::kLevelMark); // the passes accept modules without a level
+  (*copy)->removeAttr(kLevelMark); // the passes accept modules without a level
   PassManager pm(module.getContext(), ModuleOp::getOperationName());
   pm.enableVerifier(false);
   ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &diagnostic) {

@@ -14,9 +14,6 @@ struct MemoryBudget {
   std::string then;
 };
 
-/// Mark on the module: the maximum bytes of a rank's arena (`placed_c6`).
-inline constexpr llvm::StringLiteral kMemoryBudgetMark = "ps.memory_budget";
-
 /// Makes forward ops of a module at level 2 run again. Of the ways to fit the budget that the
 /// search visits, the one that adds the least time by the cost interface wins. Fails if the least
 /// memory exceeds the budget; the error names that memory and its largest holders.

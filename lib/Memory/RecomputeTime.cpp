@@ -22,7 +22,7 @@ std::string parashard::describeRecompute(func::FuncOp function) {
   int64_t first = 0, again = 0;
   llvm::SmallSet<int64_t, 16> all, some;
   for (Operation &op : function.getBody().front()) {
-    bool isAgain = op.hasAttr(ps::kRecomputedMark);
+    bool isAgain = op.hasAttr(kRecomputedMark);
     (isAgain ? again : first) += getTime(&op, mesh);
     if (std::optional<int64_t> segment = ps::getSegment(&op)) {
       all.insert(*segment);

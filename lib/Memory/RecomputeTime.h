@@ -15,9 +15,6 @@ int64_t getTime(mlir::Operation *op, ps::MeshOp mesh);
 /// Describes in words how many segments of `function` run ops again, and the added time.
 std::string describeRecompute(mlir::func::FuncOp function);
 
-/// Mark on the module: the description of describeRecompute.
-inline constexpr llvm::StringLiteral kRecomputeMark = "ps.recompute";
-
 } // namespace parashard
 
 #endif

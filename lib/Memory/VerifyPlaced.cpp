@@ -143,7 +143,7 @@ FailureOr<int64_t> verifyVariables(ModuleOp module, int64_t pp, bool inHost, Ran
   ps::MeshOp mesh = ps::getMesh(module);
   int64_t end = room.begin;
   for (auto variable : module.getOps<ps::VariableOp>()) {
-    if (variable->hasAttr(rank::kHostMark) != inHost)
+    if (variable->hasAttr(kHostMark) != inHost)
       continue;
     RankedTensorType type = variable.getTensorType();
     if (mesh)
@@ -217,7 +217,7 @@ struct VerifyPlacedPass : parashard::impl::VerifyPlacedPassBase<VerifyPlacedPass
       if (getArenaBytes(module, pp).value_or(-1) < 0)
         return module.emitError("lacks ") << kArenaBytesMark << "; run ps-plan-memory";
     for (auto function : module.getOps<func::FuncOp>())
-      if (function->hasAttr(rank::kClassMark) && failed(verifyClass(function)))
+      if (function->hasAttr(kClassMark) && failed(verifyClass(function)))
         return failure();
     SymbolTable symbols(module);
     for (int64_t pp = 0; pp < ps::getPipelineSize(module); ++pp)

@@ -112,11 +112,11 @@ private:
     for (BlockArgument arg : function.getArguments()) {
       if (!held[arg].sharding)
         continue;
-      local.setArgAttr(arg.getArgNumber(), rank::kGlobalMark, TypeAttr::get(arg.getType()));
+      local.setArgAttr(arg.getArgNumber(), kGlobalMark, TypeAttr::get(arg.getType()));
       local.setArgAttr(arg.getArgNumber(), kShardingMark, held[arg].sharding);
     }
     for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
-      local.setResultAttr(i, rank::kGlobalMark, TypeAttr::get(type));
+      local.setResultAttr(i, kGlobalMark, TypeAttr::get(type));
       local.setResultAttr(i, kShardingMark, getReturnedSharding(i));
     }
   }
@@ -160,10 +160,10 @@ private:
       return;
     Operation *op = result.getOwner();
     SmallVector<Attribute> globals(op->getNumResults(), UnitAttr::get(op->getContext()));
-    if (auto before = op->getAttrOfType<ArrayAttr>(rank::kGlobalMark))
+    if (auto before = op->getAttrOfType<ArrayAttr>(kGlobalMark))
       llvm::copy(before, globals.begin());
     globals[result.getResultNumber()] = TypeAttr::get(global);
-    op->setAttr(rank::kGlobalMark, ArrayAttr::get(op->getContext(), globals));
+    op->setAttr(kGlobalMark, ArrayAttr::get(op->getContext(), globals));
     setSharding(local, sharding);
   }
 

@@ -161,7 +161,7 @@ func::FuncOp Outliner::buildClass(const Run &run) {
   Location loc = run.ops.front()->getLoc();
   OpBuilder::InsertionGuard guard(builder);
   auto function = func::FuncOp::create(builder, loc, name, getClassType(builder, run));
-  function->setAttr(rank::kClassMark, builder.getStringAttr(base));
+  function->setAttr(kClassMark, builder.getStringAttr(base));
   function->setAttr(kPhaseMark, PhaseAttr::get(builder.getContext(), run.phase));
   function->setAttr(kSavedMark, builder.getI64IntegerAttr(run.saved));
   symbols.insert(function);
@@ -174,8 +174,7 @@ func::FuncOp Outliner::getClass(const Run &run) {
   if (!known)
     known = buildClass(run);
   if (run.segment)
-    segmentNames.try_emplace(*run.segment,
-                             known->getAttrOfType<StringAttr>(rank::kClassMark).str());
+    segmentNames.try_emplace(*run.segment, known->getAttrOfType<StringAttr>(kClassMark).str());
   return known;
 }
 
@@ -240,14 +239,14 @@ func::FuncOp Outliner::createStage(func::FuncOp function, StringRef entry,
   for (auto [index, i] : llvm::enumerate(content.arguments))
     stage.setArgAttrs(index, function.getArgAttrDict(i));
   for (auto [index, received] : llvm::enumerate(content.received))
-    stage.setArgAttr(content.arguments.size() + index, rank::kValueMark,
+    stage.setArgAttr(content.arguments.size() + index, kValueMark,
                      builder.getI64IntegerAttr(received.second));
   for (auto [index, i] : llvm::enumerate(content.results))
     stage.setResultAttrs(index, function.getResultAttrDict(i));
   for (auto [index, sent] : llvm::enumerate(content.sent))
-    stage.setResultAttr(content.results.size() + index, rank::kValueMark,
+    stage.setResultAttr(content.results.size() + index, kValueMark,
                         builder.getI64IntegerAttr(sent.second));
-  stage->setAttr(rank::kStageMark, builder.getI64IntegerAttr(content.stage));
+  stage->setAttr(kStageMark, builder.getI64IntegerAttr(content.stage));
   return stage;
 }
 

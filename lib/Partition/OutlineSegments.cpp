@@ -15,7 +15,7 @@ struct OutlineSegmentsPass : impl::OutlineSegmentsPassBase<OutlineSegmentsPass> 
     stages = getStages(getOperation());
     Outliner outliner(getOperation());
     for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
-      if (function->hasAttr(rank::kClassMark) || function->hasAttr(rank::kStageMark))
+      if (function->hasAttr(kClassMark) || function->hasAttr(kStageMark))
         continue;
       StringRef entry = function.getName().split(".pp").first; // @update.pp0 has the entry `update`
       FailureOr<Pieces> pieces = entry == "update"  ? cutUpdate(function)

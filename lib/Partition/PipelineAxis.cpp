@@ -51,11 +51,11 @@ bool isReductionOfCoordinates(Operation *op, StringAttr axis) {
   auto reduce = dyn_cast<AllReduceOp>(op);
   auto function = dyn_cast_if_present<func::FuncOp>(op->getParentOp());
   return reduce && reduce.getAxes().size() == 1 && reduce.getAxes()[0] == axis && function &&
-         function->hasAttr(rank::kStageMark) && isByCoordinate(getEntry(function));
+         function->hasAttr(kStageMark) && isByCoordinate(getEntry(function));
 }
 
 SmallVector<int64_t> getReducingCoordinates(Operation *op) {
-  if (auto given = op->getAttrOfType<DenseI64ArrayAttr>(rank::kCoordinatesMark))
+  if (auto given = op->getAttrOfType<DenseI64ArrayAttr>(kCoordinatesMark))
     return SmallVector<int64_t>(given.asArrayRef());
   return llvm::to_vector(llvm::seq<int64_t>(0, rank::getPipelineSize(op)));
 }
@@ -71,10 +71,10 @@ LogicalResult verifyCallees(ModuleOp module, StringRef label) {
   SymbolTable symbols(module);
   WalkResult result = module.walk([&](rank::RunOp run) {
     auto callee = symbols.lookup<func::FuncOp>(run.getCallee());
-    if (callee && callee->hasAttr(rank::kClassMark))
+    if (callee && callee->hasAttr(kClassMark))
       return WalkResult::advance();
     run.emitOpError() << "(" << label << ") runs @" << run.getCallee()
-                      << ", which is not a class function: it lacks " << rank::kClassMark;
+                      << ", which is not a class function: it lacks " << kClassMark;
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());

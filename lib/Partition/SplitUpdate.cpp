@@ -292,9 +292,9 @@ private:
   Value reduce(Value value, ArrayRef<int64_t> members, StringRef name) {
     auto op = mark(AllReduceOp::create(builder, value.getLoc(), value.getType(), ReductionKind::Sum,
                                        value, builder.getArrayAttr({getPipelineAxis(module)})));
-    op->setAttr(rank::kReducedMark, builder.getStringAttr(name));
+    op->setAttr(kReducedMark, builder.getStringAttr(name));
     if (!members.empty())
-      op->setAttr(rank::kCoordinatesMark, builder.getDenseI64ArrayAttr(members));
+      op->setAttr(kCoordinatesMark, builder.getDenseI64ArrayAttr(members));
     return op;
   }
 

@@ -9,12 +9,6 @@
 
 namespace parashard::ps {
 
-/// Mark on a function that one pipeline coordinate runs: the coordinate.
-inline constexpr llvm::StringLiteral kCoordinateMark = "ps.coordinate";
-
-/// Mark on the accumulator of one stage: the variable, on the first stage, whose sum it is part of.
-inline constexpr llvm::StringLiteral kAddsToMark = "ps.adds_to";
-
 /// The stages that read, write or accumulate each variable in functions with segments.
 class StageVariables {
 public:

@@ -63,9 +63,9 @@ struct VerifyPartitionedPass : impl::VerifyPartitionedPassBase<VerifyPartitioned
       return signalPassFailure();
     MeshOp mesh = getMesh(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (function->hasAttr(rank::kClassMark) && failed(verifyClass(function)))
+      if (function->hasAttr(kClassMark) && failed(verifyClass(function)))
         return signalPassFailure();
-      if (function->hasAttr(rank::kStageMark) && failed(verifyStage(function)))
+      if (function->hasAttr(kStageMark) && failed(verifyStage(function)))
         return signalPassFailure();
       WalkResult result = function.walk([&](Operation *op) -> WalkResult {
         return namesAxes(op) && failed(verifyAxes(op, mesh)) ? WalkResult::interrupt()

@@ -19,7 +19,7 @@ public:
         count(isByCoordinate(entry) ? coordinates : getStages(module).getCount()) {}
 
   LogicalResult add(func::FuncOp function) {
-    auto mark = function->getAttrOfType<IntegerAttr>(rank::kStageMark);
+    auto mark = function->getAttrOfType<IntegerAttr>(kStageMark);
     int64_t number = mark ? mark.getInt() : -1;
     if (number < 0 || number >= count)
       return function.emitOpError("(partitioned_c7) belongs to ")
@@ -66,7 +66,7 @@ private:
 
   LogicalResult collectResults(func::FuncOp function) {
     for (unsigned i = 0; i < function.getNumResults(); ++i) {
-      auto value = function.getResultAttrOfType<IntegerAttr>(i, rank::kValueMark);
+      auto value = function.getResultAttrOfType<IntegerAttr>(i, kValueMark);
       if (!value)
         continue;
       auto [known, isNew] = sent.try_emplace(value.getInt(), Sent{function, i});
@@ -83,8 +83,7 @@ private:
 
   LogicalResult verifyArguments(func::FuncOp function) {
     for (BlockArgument argument : function.getArguments()) {
-      auto value =
-          function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), rank::kValueMark);
+      auto value = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kValueMark);
       if (!value)
         continue;
       auto known = sent.find(value.getInt());
@@ -121,7 +120,7 @@ private:
       return getPart(op);
     auto argument = cast<BlockArgument>(value);
     auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    auto mark = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), rank::kValueMark);
+    auto mark = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kValueMark);
     if (!mark)
       return 0;
     Sent source = sent.at(mark.getInt());
@@ -171,7 +170,7 @@ private:
     std::string text;
     llvm::raw_string_ostream os(text);
     os << stringifyReductionKind(reduce.getKind()) << " of ";
-    if (auto name = reduce->getAttrOfType<StringAttr>(rank::kReducedMark))
+    if (auto name = reduce->getAttrOfType<StringAttr>(kReducedMark))
       os << "'" << name.getValue() << "', ";
     os << reduce.getType();
     return text;
@@ -187,7 +186,7 @@ private:
                << ArrayRef<int64_t>(members) << ", but coordinate " << member << " never joins";
       AllReduceOp other = known->second;
       if (other.getType() == first.getType() && other.getKind() == first.getKind() &&
-          other->getAttr(rank::kReducedMark) == first->getAttr(rank::kReducedMark))
+          other->getAttr(kReducedMark) == first->getAttr(kReducedMark))
         continue;
       InFlightDiagnostic error = other.emitOpError("(partitioned_c9) is the ")
                                  << describe(other) << ", but it meets the " << describe(first)
@@ -205,9 +204,9 @@ private:
     for (Value operand : op->getOperands()) {
       auto argument = dyn_cast<BlockArgument>(operand);
       auto function = argument ? cast<func::FuncOp>(op->getParentOp()) : func::FuncOp();
-      auto value = argument ? function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
-                                                                     rank::kValueMark)
-                            : IntegerAttr();
+      auto value = argument
+                       ? function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kValueMark)
+                       : IntegerAttr();
       if (value && !isSent(sent.at(value.getInt())))
         return false;
     }
@@ -260,7 +259,7 @@ private:
 LogicalResult verifyStages(ModuleOp module) {
   llvm::MapVector<StringRef, EntryVerifier> entries;
   for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr(rank::kStageMark)) {
+    if (function->hasAttr(kStageMark)) {
       StringRef entry = getEntry(function);
       if (failed(entries.insert({entry, EntryVerifier(entry, module)}).first->second.add(function)))
         return failure();

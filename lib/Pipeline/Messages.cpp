@@ -36,14 +36,13 @@ StageValues::StageValues(ArrayRef<func::FuncOp> functions)
     func::FuncOp function = of;
     Operation *end = function.getBody().front().getTerminator();
     for (auto [i, value] : llvm::enumerate(end->getOperands()))
-      if (auto number = function.getResultAttrOfType<IntegerAttr>(i, rank::kValueMark)) {
+      if (auto number = function.getResultAttrOfType<IntegerAttr>(i, kValueMark)) {
         Work work = value.getDefiningOp() ? getWork(value.getDefiningOp()) : Work::Forward;
         produced[number.getInt()] = {int64_t(stage), work, value.getType()};
         outputs[stage].push_back({work, number.getInt()});
       }
     for (BlockArgument argument : function.getArguments())
-      if (auto number =
-              function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), rank::kValueMark))
+      if (auto number = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kValueMark))
         for (Operation *user : argument.getUsers())
           if (ByWork need{getWork(user), number.getInt()}; !llvm::is_contained(inputs[stage], need))
             inputs[stage].push_back(need);

@@ -215,7 +215,7 @@ bool offloadVariables(ModuleOp module, int64_t pieceBytes) {
   SymbolTable symbols(module);
   llvm::SetVector<StringAttr> variables = VariableFinder(module, symbols).find();
   for (StringAttr name : variables)
-    symbols.lookup<VariableOp>(name)->setAttr(rank::kHostMark, UnitAttr::get(module.getContext()));
+    symbols.lookup<VariableOp>(name)->setAttr(kHostMark, UnitAttr::get(module.getContext()));
   if (!variables.empty())
     for (auto program : module.getOps<rank::ProgramOp>())
       Stager(module, symbols, variables, pieceBytes).run(program);

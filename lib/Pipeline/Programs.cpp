@@ -38,7 +38,7 @@ Value ProgramBuilder::getMicroBatch(Location loc, int64_t microBatch) {
 static void copyMarks(DictionaryAttr marks, Operation *op) {
   for (NamedAttribute mark : marks ? marks.getValue() : ArrayRef<NamedAttribute>())
     if (mark.getName() != kNameMark && mark.getName() != kShardingMark &&
-        mark.getName() != rank::kGlobalMark)
+        mark.getName() != kGlobalMark)
       op->setAttr(mark.getName(), mark.getValue());
 }
 
@@ -55,7 +55,7 @@ rank::InputOp ProgramBuilder::getInput(func::FuncOp stage, unsigned i, int64_t m
     return input;
   input = rank::InputOp::create(builder, arg.getLoc(), arg.getType(), name,
                                 builder.getI64IntegerAttr(microBatch),
-                                stage.getArgAttrOfType<TypeAttr>(i, rank::kGlobalMark), sharding);
+                                stage.getArgAttrOfType<TypeAttr>(i, kGlobalMark), sharding);
   copyMarks(stage.getArgAttrDict(i), input);
   return input;
 }
@@ -88,7 +88,7 @@ void ProgramBuilder::addPart(func::FuncOp stage, int64_t microBatch, IRMapping &
         bind(stage, arg.getArgNumber(), microBatch, values);
     Operation *built = builder.clone(op, values);
     if (isa<rank::RunOp>(built))
-      built->setAttr(rank::kMicroBatchMark, builder.getI64IntegerAttr(microBatch));
+      built->setAttr(kMicroBatchMark, builder.getI64IntegerAttr(microBatch));
   }
   buckets.clear();
   bucketOf.clear();
@@ -97,7 +97,7 @@ void ProgramBuilder::addPart(func::FuncOp stage, int64_t microBatch, IRMapping &
 void ProgramBuilder::addOutputs(func::FuncOp stage, int64_t microBatch, IRMapping &values) {
   Operation *end = stage.getBody().front().getTerminator();
   for (auto [i, value] : llvm::enumerate(end->getOperands())) {
-    if (stage.getResultAttr(i, rank::kValueMark))
+    if (stage.getResultAttr(i, kValueMark))
       continue; // for another stage
     if (auto arg = dyn_cast<BlockArgument>(value))
       bind(stage, arg.getArgNumber(), microBatch, values);
@@ -105,7 +105,7 @@ void ProgramBuilder::addOutputs(func::FuncOp stage, int64_t microBatch, IRMappin
     auto output = rank::OutputOp::create(
         builder, end->getLoc(), name ? name : builder.getStringAttr("output" + std::to_string(i)),
         builder.getI64IntegerAttr(microBatch), values.lookup(value),
-        stage.getResultAttrOfType<TypeAttr>(i, rank::kGlobalMark),
+        stage.getResultAttrOfType<TypeAttr>(i, kGlobalMark),
         stage.getResultAttrOfType<ShardingAttr>(i, kShardingMark));
     copyMarks(stage.getResultAttrDict(i), output);
   }
@@ -192,7 +192,7 @@ void ProgramBuilder::start(Bucket &bucket, IRMapping &values) {
   if (isa<AllGatherOp>(first))
     queue += ".gather"; // parameters need not wait for gradients
   if (isOverPipeline(first)) {
-    members = first->getAttrOfType<DenseI64ArrayAttr>(rank::kCoordinatesMark);
+    members = first->getAttrOfType<DenseI64ArrayAttr>(kCoordinatesMark);
     if (!members)
       members = builder.getDenseI64ArrayAttr(llvm::to_vector(llvm::seq<int64_t>(0, coordinates)));
     axes = {};
@@ -204,8 +204,8 @@ void ProgramBuilder::start(Bucket &bucket, IRMapping &values) {
       first->getAttrOfType<ReductionKindAttr>("kind"), axes, members,
       dims.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(dims),
       builder.getStringAttr(queue));
-  if (Attribute reduced = first->getAttr(rank::kReducedMark))
-    bucket.start->setAttr(rank::kReducedMark, reduced);
+  if (Attribute reduced = first->getAttr(kReducedMark))
+    bucket.start->setAttr(kReducedMark, reduced);
   values.map(results, bucket.start.getResults());
 }
 

@@ -79,8 +79,7 @@ private:
     func::FuncOp function = functions[stage];
     IRMapping &mapping = state.stages[{stage, task.microBatch}];
     for (BlockArgument argument : function.getArguments())
-      if (auto number =
-              function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), rank::kValueMark))
+      if (auto number = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kValueMark))
         if (auto value = state.crossing.find({number.getInt(), task.microBatch});
             value != state.crossing.end())
           mapping.map(argument, value->second);
@@ -88,7 +87,7 @@ private:
                     [&](Operation *op) { return doesWork(task, getWork(op)); });
     Operation *end = function.getBody().front().getTerminator();
     for (auto [i, result] : llvm::enumerate(end->getOperands()))
-      if (auto number = function.getResultAttrOfType<IntegerAttr>(i, rank::kValueMark);
+      if (auto number = function.getResultAttrOfType<IntegerAttr>(i, kValueMark);
           number && mapping.contains(result))
         state.crossing.try_emplace({number.getInt(), task.microBatch}, mapping.lookup(result));
     if (task.work == schedules::Work::Forward)
@@ -122,7 +121,7 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
         warnOfAmbiguousMean(where);
     stages = getStages(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (auto stage = function->getAttrOfType<IntegerAttr>(rank::kStageMark))
+      if (auto stage = function->getAttrOfType<IntegerAttr>(kStageMark))
         entries[getEntry(function)].push_back(function);
     for (auto &[name, functions] : entries)
       llvm::sort(functions, [](func::FuncOp a, func::FuncOp b) {
@@ -138,7 +137,7 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
 
 private:
   static int64_t getStageNumber(func::FuncOp function) {
-    return function->getAttrOfType<IntegerAttr>(rank::kStageMark).getInt();
+    return function->getAttrOfType<IntegerAttr>(kStageMark).getInt();
   }
 
   void warnOfUnevenLoss() {
@@ -185,7 +184,7 @@ private:
   /// without a loss.
   static bool isDrivenByHost(func::FuncOp microBatch) {
     for (unsigned i = 0; i < microBatch.getNumResults(); ++i)
-      if (!microBatch.getResultAttr(i, rank::kValueMark))
+      if (!microBatch.getResultAttr(i, kValueMark))
         return true;
     for (unsigned i = 0; i < microBatch.getNumArguments(); ++i)
       if (microBatch.getArgAttr(i, kCotangentMark))

@@ -135,7 +135,7 @@ private:
   static std::string describeReduced(rank::StartOp start) {
     std::string text;
     llvm::raw_string_ostream os(text);
-    if (auto name = start->getAttrOfType<StringAttr>(rank::kReducedMark))
+    if (auto name = start->getAttrOfType<StringAttr>(kReducedMark))
       os << "'" << name.getValue() << "', ";
     llvm::interleaveComma(start.getOperands().getTypes(), os);
     return text;
@@ -152,7 +152,7 @@ private:
       auto other = cast<rank::StartOp>(known->second);
       if (TypeRange(other.getOperands()) == TypeRange(first.getOperands()) &&
           other.getKindAttr() == first.getKindAttr() &&
-          other->getAttr(rank::kReducedMark) == first->getAttr(rank::kReducedMark))
+          other->getAttr(kReducedMark) == first->getAttr(kReducedMark))
         continue;
       InFlightDiagnostic error = other.emitOpError("(scheduled_c9) reduces ")
                                  << describeReduced(other) << ", but the same entry of queue \""

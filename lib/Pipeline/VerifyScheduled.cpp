@@ -49,7 +49,7 @@ LogicalResult verifyReceive(rank::RecvOp recv) {
 LogicalResult verifyOrderOfSums(rank::ProgramOp program, const SymbolTable &symbols) {
   llvm::DenseMap<Attribute, rank::RunOp> last;
   for (auto run : program.getBody().getOps<rank::RunOp>()) {
-    auto microBatch = run->getAttrOfType<IntegerAttr>(rank::kMicroBatchMark);
+    auto microBatch = run->getAttrOfType<IntegerAttr>(kMicroBatchMark);
     auto callee = symbols.lookup<func::FuncOp>(run.getCallee());
     if (!microBatch || !callee || !run.getSegment())
       continue;
@@ -59,8 +59,8 @@ LogicalResult verifyOrderOfSums(rank::ProgramOp program, const SymbolTable &symb
       if (llvm::none_of(ref.getUsers(), [](Operation *user) { return isa<AccumulateOp>(user); }))
         continue;
       rank::RunOp &before = last[symbol];
-      if (before && before->getAttrOfType<IntegerAttr>(rank::kMicroBatchMark).getInt() >
-                        microBatch.getInt()) {
+      if (before &&
+          before->getAttrOfType<IntegerAttr>(kMicroBatchMark).getInt() > microBatch.getInt()) {
         InFlightDiagnostic error = run.emitOpError("(scheduled_c10) adds micro-batch ")
                                    << microBatch.getInt() << " to \"" << symbol.getValue()
                                    << "\" after a later micro-batch; sums are in ascending order";
@@ -97,7 +97,7 @@ LogicalResult verifyVariables(rank::StartOp start) {
 
 bool isInHost(const SymbolTable &symbols, FlatSymbolRefAttr symbol) {
   auto variable = symbols.lookup<VariableOp>(symbol.getValue());
-  return variable && variable->hasAttr(rank::kHostMark);
+  return variable && variable->hasAttr(kHostMark);
 }
 
 InFlightDiagnostic refuseUse(Operation *op, FlatSymbolRefAttr symbol) {
@@ -284,7 +284,7 @@ struct VerifyScheduledPass : impl::VerifyScheduledPassBase<VerifyScheduledPass> 
     if (failed(verifyPipelineAxis(getOperation(), {"scheduled_c15", "scheduled_c16"})))
       return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (function->hasAttr(rank::kStageMark)) {
+      if (function->hasAttr(kStageMark)) {
         function.emitOpError("(scheduled_c4) is a stage function; run ps-schedule");
         return signalPassFailure();
       }

@@ -23,7 +23,7 @@ json::Array listMesh(ModuleOp module) {
 }
 
 static std::string getUsedAt(ps::VariableOp variable) {
-  auto location = variable->getAttrOfType<StringAttr>(ps::kUsedAtMark);
+  auto location = variable->getAttrOfType<StringAttr>(kUsedAtMark);
   return location ? location.str() : std::string();
 }
 

@@ -111,7 +111,7 @@ static void describeBody(ps::FusedOp fused, json::Object &item) {
   item["ops"] = std::move(ops);
   item["places"] = std::move(locations);
   json::Array names;
-  if (auto kernels = fused->getAttrOfType<ArrayAttr>(fusion::kKernelsMark))
+  if (auto kernels = fused->getAttrOfType<ArrayAttr>(kKernelsMark))
     for (auto name : kernels.getAsRange<StringAttr>())
       names.push_back(name.getValue());
   item["kernels"] = std::move(names);
@@ -155,7 +155,7 @@ static json::Object describeItem(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 static ps::Phase getPhase(func::FuncOp function) {
-  auto phase = function->getAttrOfType<ps::PhaseAttr>(ps::kPhaseMark);
+  auto phase = function->getAttrOfType<ps::PhaseAttr>(kPhaseMark);
   return phase ? phase.getValue() : ps::Phase::Forward;
 }
 
@@ -176,7 +176,7 @@ Work::Work(ModuleOp module, int64_t given)
     : module(module), symbols(module), microBatches(countMicroBatches(module, given)) {
   // At level 3, stage functions run each segment once per micro-batch; a program lists every run.
   for (auto stage : module.getOps<func::FuncOp>())
-    if (stage->hasAttr(rank::kStageMark)) {
+    if (stage->hasAttr(kStageMark)) {
       bool repeats =
           stage.getName().ends_with(".micro_batch") || stage.getName().ends_with(".count");
       stage.walk([&](rank::RunOp run) { addRun(run, repeats ? microBatches : 1); });
@@ -224,7 +224,7 @@ json::Array Work::listClasses() {
       if (!isFree(&inner))
         items.push_back(describeItem(&inner));
     json::Object object = costs[function].toJson();
-    auto name = function->getAttrOfType<StringAttr>(rank::kClassMark);
+    auto name = function->getAttrOfType<StringAttr>(kClassMark);
     object["class"] = toText(name ? name.getValue() : function.getName());
     object["function"] = toText(function.getName());
     object["phase"] = ps::stringifyPhase(getPhase(function));
@@ -263,7 +263,7 @@ std::string Work::getSegmentName(RunCount run) {
       llvm::count_if(runs, [&](auto &other) { return other.second.callee == run.callee; }) == 1;
   if (std::string modules = listModules(run.callee); isOnlyOne && !modules.empty())
     return toText(modules);
-  auto name = run.callee->getAttrOfType<StringAttr>(rank::kClassMark);
+  auto name = run.callee->getAttrOfType<StringAttr>(kClassMark);
   return toText(name ? name.getValue() : run.callee.getName());
 }
 

@@ -105,7 +105,7 @@ static void printSection(StringRef heading, ArrayRef<std::vector<std::string>> r
 static void printAttentionForms(ModuleOp module, llvm::raw_ostream &os) {
   std::vector<std::vector<std::string>> rows = {{"at", "form"}};
   module.walk([&](AttentionOp op) {
-    auto form = op->getAttrOfType<StringAttr>("ps.attention_form");
+    auto form = op->getAttrOfType<StringAttr>(kAttentionFormMark);
     if (form && isOfForward(op))
       rows.push_back({describeLocation(op.getLoc()), form.str()});
   });

@@ -37,9 +37,6 @@ std::string formatBytes(int64_t bytes);
 /// Prints rows with equal numbers of cells as an aligned table.
 void printTable(llvm::ArrayRef<std::vector<std::string>> rows, llvm::raw_ostream &os);
 
-/// Module attribute: the text of the plan, for levels at which the marks on ops are gone. From
-/// level 3 on, the text includes the collectives.
-inline constexpr llvm::StringLiteral kExplanationMark = "ps.explanation";
 /// Returns the recorded text of the plan, or derives it from the marks if none is recorded.
 std::string getExplanation(mlir::ModuleOp module);
 

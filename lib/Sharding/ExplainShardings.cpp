@@ -25,7 +25,7 @@ struct ExplainShardingsPass : impl::ExplainShardingsPassBase<ExplainShardingsPas
       llvm::outs() << text;
       return;
     }
-    module->setAttr(ps::kExplanationMark, StringAttr::get(&getContext(), text));
+    module->setAttr(kExplanationMark, StringAttr::get(&getContext(), text));
     ps::recordUses(module);
   }
 };

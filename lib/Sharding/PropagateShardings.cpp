@@ -38,20 +38,20 @@ void markOps(ps::ShardingGraph &graph, func::FuncOp function) {
   };
   for (BlockArgument argument : function.getArguments())
     if (Attribute sharding = get(argument))
-      function.setArgAttr(argument.getArgNumber(), ps::kShardingMark, sharding);
+      function.setArgAttr(argument.getArgNumber(), kShardingMark, sharding);
   for (Operation &op : function.getFunctionBody().front()) {
     SmallVector<Attribute> shardings;
     for (Value result : op.getResults())
       if (Attribute sharding = get(result))
         shardings.push_back(sharding);
-    op.removeAttr(ps::kLaterShardingsMark);
+    op.removeAttr(kLaterShardingsMark);
     if (!shardings.empty())
-      op.setAttr(ps::kShardingsMark, ArrayAttr::get(op.getContext(), shardings));
+      op.setAttr(kShardingsMark, ArrayAttr::get(op.getContext(), shardings));
     if (!op.hasTrait<OpTrait::IsTerminator>())
       continue;
     for (auto [i, value] : llvm::enumerate(op.getOperands()))
       if (Attribute sharding = get(value))
-        function.setResultAttr(i, ps::kShardingMark, sharding);
+        function.setResultAttr(i, kShardingMark, sharding);
   }
 }
 
@@ -65,8 +65,8 @@ struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardi
       module.emitError() << "the module has no ps.mesh; run ps-set-mesh first";
       return signalPassFailure();
     }
-    if (module->hasAttr(ps::kLevelMark)) // later passes of this level add to the mark
-      module->setAttr(ps::kLevelMark, ps::LevelAttr::get(&getContext(), ps::Level::Planned));
+    if (module->hasAttr(kLevelMark)) // later passes of this level add to the mark
+      module->setAttr(kLevelMark, ps::LevelAttr::get(&getContext(), ps::Level::Planned));
     ps::ShardingGraph graph = ps::ShardingGraph::build(module, mesh);
     ps::propagateSplits(graph);
     ps::propagateLaterSplits(graph);

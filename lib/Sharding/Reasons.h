@@ -6,11 +6,6 @@
 
 namespace parashard::ps {
 
-/// Attribute of variables, and of ops whose results a policy splits: the reason, for `--explain`.
-inline constexpr llvm::StringLiteral kReasonMark = "ps.reason";
-
-/// Attribute of parameters from level 2 on: the location of the first use, from `describeLocation`.
-inline constexpr llvm::StringLiteral kUsedAtMark = "ps.used_at";
 /// Sets `kUsedAtMark` on every parameter that a function reads.
 void recordUses(mlir::ModuleOp module);
 

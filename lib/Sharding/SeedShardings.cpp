@@ -77,8 +77,8 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
       Operation *op = value.getOwner();
       SmallVector<Attribute> all(op->getNumResults(), UnitAttr::get(&getContext()));
       all[value.getResultNumber()] = ps::getShardingAttr(seed.splits, {}, graph.mesh);
-      op->setAttr(ps::kLaterShardingsMark, ArrayAttr::get(&getContext(), all));
-      op->setAttr(ps::kReasonMark, StringAttr::get(&getContext(), seed.reason));
+      op->setAttr(kLaterShardingsMark, ArrayAttr::get(&getContext(), all));
+      op->setAttr(kReasonMark, StringAttr::get(&getContext(), seed.reason));
     }
   }
 
@@ -96,7 +96,7 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
     if (!type || ps::getSharding(argument))
       return success();
     unsigned number = argument.getArgNumber();
-    auto named = function.getArgAttrOfType<StringAttr>(number, ps::kNameMark);
+    auto named = function.getArgAttrOfType<StringAttr>(number, kNameMark);
     auto marked = function.getArgAttrOfType<IntegerAttr>(number, kBatchDimMark);
     StringRef name = named ? named.getValue() : StringRef();
     int64_t dim = marked ? marked.getInt() : 0;

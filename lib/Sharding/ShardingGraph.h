@@ -8,10 +8,6 @@
 
 namespace parashard::ps {
 
-/// Attribute of ops between the policy and propagation. Holds, for each result, the sharding to
-/// offer after the first fixed point, or unit for none.
-inline constexpr llvm::StringLiteral kLaterShardingsMark = "ps.later_shardings";
-
 /// A tensor value of a function, or a variable.
 struct ShardingNode {
   mlir::Value value;   ///< null for a variable

@@ -16,10 +16,10 @@ static bool isCommunication(Operation *op) {
 }
 /// Whether coordinates of a pipeline reduce by this op.
 static bool isReduction(Operation *op) {
-  return op->hasAttr(rank::kReducedMark) && (isa<rank::StartOp, AllReduceOp>(op));
+  return op->hasAttr(kReducedMark) && (isa<rank::StartOp, AllReduceOp>(op));
 }
 static bool isProgramOrStage(Operation *op) {
-  return isa<rank::ProgramOp>(op) || op->hasAttr(rank::kStageMark);
+  return isa<rank::ProgramOp>(op) || op->hasAttr(kStageMark);
 }
 
 Mutator::Mutator(ModuleOp module, uint64_t seed)
@@ -107,7 +107,7 @@ bool Mutator::changeMembers() {
       members.push_back(i);
   if (pick(8) == 0)
     std::shuffle(members.begin(), members.end(), rng);
-  std::string name = isa<rank::StartOp>(op) ? "over_pp" : rank::kCoordinatesMark.str();
+  std::string name = isa<rank::StartOp>(op) ? "over_pp" : kCoordinatesMark.str();
   std::string text;
   for (int64_t member : members)
     text += " " + std::to_string(member);
@@ -132,7 +132,7 @@ bool Mutator::changeReducedThing() {
   if (!op)
     return false;
   describe(op, "another reduced thing");
-  op->setAttr(rank::kReducedMark, StringAttr::get(op->getContext(), "something else"));
+  op->setAttr(kReducedMark, StringAttr::get(op->getContext(), "something else"));
   return true;
 }
 
@@ -315,20 +315,20 @@ bool Mutator::changeCrossingValue() {
   Builder b(module.getContext());
   for (auto function : module.getOps<func::FuncOp>()) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (auto value = function.getArgAttrOfType<IntegerAttr>(i, rank::kValueMark)) {
+      if (auto value = function.getArgAttrOfType<IntegerAttr>(i, kValueMark)) {
         numbers.push_back(value.getInt());
         changes.push_back([=, this]() mutable {
           int64_t number = pick(5) ? numbers[pick(numbers.size())] : 99;
-          function.setArgAttr(i, rank::kValueMark, b.getI64IntegerAttr(number));
+          function.setArgAttr(i, kValueMark, b.getI64IntegerAttr(number));
           description = "argument " + std::to_string(i) + " of @" + function.getName().str() +
                         " becomes value " + std::to_string(number);
         });
       }
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (auto value = function.getResultAttrOfType<IntegerAttr>(i, rank::kValueMark))
+      if (auto value = function.getResultAttrOfType<IntegerAttr>(i, kValueMark))
         changes.push_back([=, this]() mutable {
           int64_t number = value.getInt() + 1 - 2 * pick(2);
-          function.setResultAttr(i, rank::kValueMark, b.getI64IntegerAttr(number));
+          function.setResultAttr(i, kValueMark, b.getI64IntegerAttr(number));
           description = "result " + std::to_string(i) + " of @" + function.getName().str() +
                         " becomes value " + std::to_string(number);
         });

@@ -45,7 +45,7 @@ public:
 
   OwningOpRef<ModuleOp> build(const ImportOptions &options, std::vector<std::string> &notes) {
     OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
-    (*module)->setAttr(ps::kLevelMark, ps::LevelAttr::get(b.getContext(), ps::Level::Imported));
+    (*module)->setAttr(kLevelMark, ps::LevelAttr::get(b.getContext(), ps::Level::Imported));
     b.setInsertionPointToEnd(module->getBody());
     for (const onnx::ValueInfoProto &output : model.getGraph().output())
       outputs.push_back(output.name());
@@ -147,7 +147,7 @@ private:
     Block *body = function.addEntryBlock();
     b.setInsertionPointToStart(body);
     for (auto [i, name] : enumerate(inputs)) {
-      function.setArgAttr(i, ps::kNameMark, b.getStringAttr(name));
+      function.setArgAttr(i, kNameMark, b.getStringAttr(name));
       body->getArgument(i).setLoc(NameLoc::get(b.getStringAttr(name)));
       scope.values[name] = body->getArgument(i);
     }

@@ -50,7 +50,7 @@ public:
     MLIRContext *context = b.getContext();
     Location loc = NameLoc::get(b.getStringAttr(archive.getPath()));
     OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
-    (*module)->setAttr(ps::kLevelMark, ps::LevelAttr::get(context, ps::Level::Imported));
+    (*module)->setAttr(kLevelMark, ps::LevelAttr::get(context, ps::Level::Imported));
     b.setInsertionPointToEnd(module->getBody());
     llvm::StringSet<> outputs = getOutputs();
     std::string missing = describeUnsupported(program.graph, outputs, table, graph.getSizes());
@@ -119,7 +119,7 @@ private:
     Block *body = function.addEntryBlock();
     b.setInsertionPointToStart(body);
     for (auto [i, input] : enumerate(inputs)) {
-      function.setArgAttr(i, ps::kNameMark, b.getStringAttr(input->name));
+      function.setArgAttr(i, kNameMark, b.getStringAttr(input->name));
       body->getArgument(i).setLoc(NameLoc::get(b.getStringAttr(input->name)));
       graph.define(input->name, body->getArgument(i));
     }

@@ -301,8 +301,8 @@ void rewrite(Match &m) {
       Value(), Value(), Value(), UnitAttr(), IntegerAttr(), b.getF64FloatAttr(m.scale),
       b.getF64FloatAttr(p), b.getBoolAttr(m.dropout ? m.dropout.getTraining() : true),
       IntegerAttr(), DenseI64ArrayAttr(), DenseI64ArrayAttr());
-  if (m.dropout && m.dropout->hasAttr(ps::kKeyMark))
-    attention->setAttr(ps::kKeyMark, m.dropout->getAttr(ps::kKeyMark));
+  if (m.dropout && m.dropout->hasAttr(kKeyMark))
+    attention->setAttr(kKeyMark, m.dropout->getAttr(kKeyMark));
   LabeledValue result{attention.getResult(), rows};
   m.output.getResult().replaceAllUsesWith(result.arrange(b, loc, m.resultLabels));
   eraseDead(m.output);

@@ -1,0 +1,39 @@
+// Declares the names of the marks, and the table that describes them.
+#ifndef PARASHARD_DIALECTS_PS_MARKS_H
+#define PARASHARD_DIALECTS_PS_MARKS_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace parashard::ps {
+namespace marks {
+#define PS_MARK(NAME, TEXT, CHECK, ON, TYPE, SET_BY)                                               \
+  inline constexpr llvm::StringLiteral k##NAME##Mark = TEXT;
+#include "dialects/ps/Marks.def"
+} // namespace marks
+
+using namespace marks;
+
+enum class MarkCheck {
+  Number, ///< an i64 from 0 to 2^40
+  Other,  ///< checked by the pass that reads the mark, if at all
+};
+
+/// Describes one mark; the texts are those of Marks.def.
+struct MarkInfo {
+  llvm::StringLiteral name;
+  MarkCheck check;
+  llvm::StringLiteral on, type, setBy;
+};
+
+llvm::ArrayRef<MarkInfo> getMarks();
+/// Returns the description of a mark, or null for another attribute.
+const MarkInfo *findMark(llvm::StringRef name);
+
+} // namespace parashard::ps
+
+namespace parashard {
+using namespace ps::marks;
+} // namespace parashard
+
+#endif
