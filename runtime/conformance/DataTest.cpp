@@ -106,7 +106,7 @@ TEST(Safetensors, KeysStandOnceAndAreRead) {
             std::string::npos);
   EXPECT_NE(errorOf([&] {
               SafetensorsFile file(writeHeader("{" + x + ", \"scale\": 2}}"));
-            }).find("\"x\".\"scale\", which nothing reads; expected dtype, shape"),
+            }).find("the unknown key \"x\".\"scale\"; expected dtype, shape"),
             std::string::npos);
   EXPECT_NE(errorOf([&] { SafetensorsFile file(writeHeader(R"({"x": )")); }).find("parse error"),
             std::string::npos);
@@ -233,23 +233,24 @@ TEST(Program, AMatmulMaySumAnOperand) {
 }
 
 TEST(Program, AMatmulOf8BitsHasScales) {
-  std::string units = R"("lhs_scale": [2, 64], "rhs_scale": [2, 128], )";
+  std::string scales = R"("lhs_scale": [2, 64], "rhs_scale": [2, 128], )";
   Instruction found = parseOne(
-      matmulOf(units + R"("dtype": "f8e4m3", "rhs_dtype": "f8e5m2", "out_dtype": "bf16")"));
+      matmulOf(scales + R"("dtype": "f8e4m3", "rhs_dtype": "f8e5m2", "out_dtype": "bf16")"));
   EXPECT_TRUE(found.buffers[MatmulOp::RhsScale].present());
   EXPECT_EQ(std::get<MatmulOp>(found.op).rhsDtype(), Dtype::F8E5M2);
   auto messageOf = [](const std::string &fields) {
     return errorOf([&] { parseOne(matmulOf(fields)); });
   };
-  EXPECT_NE(messageOf(R"("dtype": "f8e4m3", "out_dtype": "bf16")").find("without two units"),
+  EXPECT_NE(messageOf(R"("dtype": "f8e4m3", "out_dtype": "bf16")").find("without two scales"),
             std::string::npos);
-  EXPECT_NE(messageOf(units + R"("dtype": "f32")").find("with units"), std::string::npos);
-  EXPECT_NE(messageOf(units + R"("dtype": "f8e4m3", "out_dtype": "f64")").find("yields f64"),
+  EXPECT_NE(messageOf(scales + R"("dtype": "f32")").find("with scales"), std::string::npos);
+  EXPECT_NE(messageOf(scales + R"("dtype": "f8e4m3", "out_dtype": "f64")").find("yields f64"),
             std::string::npos);
-  EXPECT_NE(messageOf(units + R"("dtype": "f8e4m3")"), "");
-  EXPECT_NE(messageOf(R"("dtype": "f32", "rhs_dtype": "f16")").find("expected one type"),
+  EXPECT_NE(messageOf(scales + R"("dtype": "f8e4m3")"), "");
+  EXPECT_NE(messageOf(R"("dtype": "f32", "rhs_dtype": "f16")").find("expected equal types"),
             std::string::npos);
-  EXPECT_NE(messageOf(units + R"("dtype": "f8e4m3", "rhs_dtype": "bf16", "out_dtype": "f32")"), "");
+  EXPECT_NE(messageOf(scales + R"("dtype": "f8e4m3", "rhs_dtype": "bf16", "out_dtype": "f32")"),
+            "");
 }
 
 /// Two functions that start an all_reduce with 0, with other instructions around it.
@@ -275,14 +276,14 @@ TEST(Program, WhatAFunctionStartsIsItsOwnAndIsWaitedForInIt) {
   auto messageOf = [](const std::string &before, const std::string &after) {
     return errorOf([&] { parseStarts(before, after); });
   };
-  EXPECT_NE(messageOf("", "").find("never waits for 0"), std::string::npos);
-  EXPECT_NE(messageOf(wait + ", ", "").find("waits for 0, which was not started"),
+  EXPECT_NE(messageOf("", "").find("never waits for token 0"), std::string::npos);
+  EXPECT_NE(messageOf(wait + ", ", "").find("waits for token 0, which was not started"),
             std::string::npos);
   std::string again =
       R"(, {"op": "all_reduce", "dtype": "f32", "axes": [], "count": 1, "in": [0, 0], "out": [0, 64],
       "queue": "tp.run", "wait": 0})";
-  EXPECT_NE(messageOf("", ", " + wait + again).find("behind the wait"), std::string::npos);
-  EXPECT_NE(messageOf("", R"(, {"wait": -1})").find("waits for -1, which was not started"),
+  EXPECT_NE(messageOf("", ", " + wait + again).find("after the wait"), std::string::npos);
+  EXPECT_NE(messageOf("", R"(, {"wait": -1})").find("waits for token -1, which was not started"),
             std::string::npos);
 }
 

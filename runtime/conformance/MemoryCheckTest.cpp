@@ -81,24 +81,26 @@ TEST(MemoryCheck, SeesWhatIsNeverWritten) {
 
 TEST(MemoryCheck, FindsAReadOfWhatIsOver) {
   EXPECT_EQ(findFault(makeTable("[1280, 128, -1, 1]", "[1280, 128, -1, 0]")),
-            "forward of m.forward names arena address 1280: no buffer is there then; the program "
-            "does not keep to its plan of the memory: keep it, and report this");
+            "forward of m.forward uses arena address 1280: there is no buffer at this time; the "
+            "program violates its memory plan; keep the program and report this bug");
   EXPECT_NE(findFault(makeTable("[384, 16, 2, 4]", "[384, 16, 2, 3]"))
-                .find("update of m.update names arena address 384"),
+                .find("update of m.update uses arena address 384"),
             std::string::npos);
 }
 
 TEST(MemoryCheck, FindsAWriteOutOfItsBuffer) {
-  EXPECT_NE(findFault(makeTable("[2688, 32, 0, 1]", "[2688, 16, 0, 1]"), "evaluate")
-                .find("evaluate of m.evaluate changed arena address 2704: no buffer is there then"),
-            std::string::npos);
+  EXPECT_NE(
+      findFault(makeTable("[2688, 32, 0, 1]", "[2688, 16, 0, 1]"), "evaluate")
+          .find(
+              "evaluate of m.evaluate changed arena address 2704: there is no buffer at this time"),
+      std::string::npos);
 }
 
 TEST(MemoryCheck, FindsAPlanThatIsNone) {
   EXPECT_EQ(findFault(makeTable("[384, 16, 2, 4]", "[1300, 16, 1, 4]")),
             "m.forward: the plan has a buffer at bytes 1300 to 1316, of which 1280 to 1408 are in "
             "use");
-  EXPECT_NE(findFault(makeTable("[384, 16, 2, 4]", "[4090, 16, 2, 4]")).find("an arena of 4096"),
+  EXPECT_NE(findFault(makeTable("[384, 16, 2, 4]", "[4090, 16, 2, 4]")).find("the arena has 4096"),
             std::string::npos);
   EXPECT_NE(findFault(PSRT_TINY_TABLE("1", "8")).find("compile it again"), std::string::npos);
 }

@@ -1,4 +1,4 @@
-// Maps an arena; large ones ask for huge pages.
+// Maps the memory of an arena; large arenas ask for huge pages.
 #include "runtime/core/Arena.h"
 #include "runtime/core/Status.h"
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// A rank's memory on the host.
+// Defines the arena: a rank's memory on the host.
 #ifndef PSRT_CORE_ARENA_H
 #define PSRT_CORE_ARENA_H
 
@@ -7,7 +7,8 @@
 
 namespace psrt {
 
-/// Pages are touched first by who writes them; nothing is allocated after construction.
+/// Memory mapped from the system. The first writer of a page touches it first (NUMA); nothing is
+/// allocated after construction.
 class Arena final : public RankMemory {
 public:
   explicit Arena(size_t bytes);
@@ -16,7 +17,7 @@ public:
   Arena &operator=(const Arena &) = delete;
 
   size_t size() const override { return bytes; }
-  /// 4096-byte aligned at address 0.
+  /// Returns the byte at an address; address 0 is 4096-byte aligned.
   char *host(int64_t address) const override { return base + address; }
   void *at(int64_t address) const override { return base + address; }
   void write(int64_t address, const void *from, size_t count) override {
@@ -30,7 +31,8 @@ public:
   void commit(char *, int64_t, size_t) override {}
   void startRead(int64_t address, void *to, size_t count) override { read(address, to, count); }
   void finishRead(void *) override {}
-  /// Behind a guard of a page or more, which no buffer lies in.
+  /// Returns the end of the mapping: at least one guard page, without any buffer, follows the
+  /// arena.
   int64_t end() const { return int64_t(mapped); }
 
 private:

@@ -1,4 +1,4 @@
-// Looks through scratch, values and variables.
+// Finds buffer extents in scratch, values and variables.
 #include "runtime/core/BufferExtents.h"
 
 namespace psrt {
@@ -11,7 +11,7 @@ BufferExtents::BufferExtents(const Program &program, int64_t stage) : program(pr
     }
 }
 
-/// To the end of the buffer that holds `address` at the time `at`; 0: none does.
+/// Returns the bytes from `address` to the end of the buffer that holds it at the time `at`, or 0.
 static int64_t findAt(const std::vector<BufferLifetime> &buffers, int64_t address, int64_t at) {
   for (const BufferLifetime &buffer : buffers)
     if (buffer.address <= address && address < buffer.address + buffer.bytes &&

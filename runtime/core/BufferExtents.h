@@ -1,4 +1,4 @@
-// How far the buffers of instructions reach, by the plan of the memory.
+// Finds the extents of instructions' buffers in the memory plan.
 #ifndef PSRT_CORE_BUFFEREXTENTS_H
 #define PSRT_CORE_BUFFEREXTENTS_H
 
@@ -6,12 +6,12 @@
 
 namespace psrt {
 
-/// Tells whoever checks accesses what an instruction may touch; slow, made for checks alone.
+/// Returns the bytes that an instruction may access. Slow; only for access checks.
 class BufferExtents {
 public:
   BufferExtents(const Program &program, int64_t stage);
-  /// Bytes from an address to the end of what lies there while `instruction` of `entry` runs; 1
-  /// where the plan has nothing there.
+  /// Returns the bytes from an address to the end of its buffer while `instruction` of `entry`
+  /// runs, or 1 if the plan has no buffer at the address.
   int64_t find(const EntryCode &point, const ProgramEntry &entry, const Instruction &instruction,
                int64_t address) const;
 
@@ -20,7 +20,7 @@ private:
                     int64_t address) const;
 
   const Program &program;
-  std::map<int64_t, int64_t> variables; ///< the end, by the first byte
+  std::map<int64_t, int64_t> variables; ///< end by first byte
 };
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Checks of the parsed structs.
+// Implements the checks of a parsed program.
 #include "runtime/core/CheckProgram.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/ProgramJson.h"
@@ -9,7 +9,7 @@
 
 namespace psrt {
 
-/// Ranks are counted in an int, and some tables have an entry for each.
+/// Ranks are counted in an int, and some tables have an entry per rank.
 static constexpr int64_t kMostRanks = 1 << 24;
 
 void checkMesh(const Mesh &mesh) {
@@ -29,32 +29,32 @@ void checkAxes(const std::vector<int> &axes, const Mesh &mesh) {
   std::sort(sorted.begin(), sorted.end());
   auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice != sorted.end())
-    PSRT_FAIL(BadInput, "mesh axis \"%s\" stands twice in a list", mesh.axes[*twice].name.c_str());
+    PSRT_FAIL(BadInput, "mesh axis \"%s\" appears twice in a list", mesh.axes[*twice].name.c_str());
 }
 
-/// So that rounding a size up to its shards does not overflow.
+/// Largest size such that rounding up to a multiple of the shards cannot overflow.
 constexpr int64_t kLargestSize = int64_t(1) << 56;
 
 void checkFactors(const Placement &placement, const Mesh &mesh) {
   countElements(placement.shape);
   std::vector<int> used(placement.partial);
   for (size_t d = 0; d < placement.factors.size(); ++d) {
-    std::vector<int64_t> sizes, others; // and those beside a size of 0
+    std::vector<int64_t> sizes, nonzero; // sizes, and sizes with 0 replaced by 1
     for (const Placement::Factor &factor : placement.factors[d]) {
       if (factor.size > kLargestSize)
-        PSRT_FAIL(BadInput, "a factor of dim %zu has the size %lld", d, (long long)factor.size);
+        PSRT_FAIL(BadInput, "a factor of dim %zu has size %lld", d, (long long)factor.size);
       int64_t shards = mesh.shards(factor.axes);
       if (factor.given && (factor.given > kLargestSize || factor.given < 1 ||
                            factor.given < (factor.size + shards - 1) / shards))
-        PSRT_FAIL(BadInput, "a factor of dim %zu has %lld places a shard for the size %lld", d,
+        PSRT_FAIL(BadInput, "a factor of dim %zu has shards of %lld elements for size %lld", d,
                   (long long)factor.given, (long long)factor.size);
       sizes.push_back(factor.size);
-      others.push_back(std::max<int64_t>(1, factor.size));
+      nonzero.push_back(std::max<int64_t>(1, factor.size));
       used.insert(used.end(), factor.axes.begin(), factor.axes.end());
     }
-    countElements(others);
+    countElements(nonzero);
     if (int64_t size = countElements(sizes); size != placement.shape[d])
-      PSRT_FAIL(BadInput, "factors of dim %zu have product %lld, its size is %lld", d,
+      PSRT_FAIL(BadInput, "factors of dim %zu multiply to %lld, but its size is %lld", d,
                 (long long)size, (long long)placement.shape[d]);
   }
   checkAxes(used, mesh);
@@ -62,7 +62,7 @@ void checkFactors(const Placement &placement, const Mesh &mesh) {
 
 void checkCollective(const CollectiveOp &op, const Mesh &mesh) {
   if (!op.overPipeline.empty() && (op.kind != CollectiveOp::AllReduce || !op.axes.empty()))
-    PSRT_FAIL(BadInput, "%s over pipeline coordinates; only an all_reduce without axes is built",
+    PSRT_FAIL(BadInput, "%s over pipeline coordinates; expected an all_reduce without axes",
               op.name());
   if (!op.overPipeline.empty() && op.token < 0)
     PSRT_FAIL(BadInput, "%s over pipeline coordinates is never waited for", op.name());
@@ -78,10 +78,11 @@ void checkCollective(const CollectiveOp &op, const Mesh &mesh) {
   int64_t rank = int64_t(op.shape.size());
   if (op.kind == CollectiveOp::AllToAll && (op.split < 0 || op.split >= rank || op.concat < 0 ||
                                             op.concat >= rank || op.shape[op.split] % shards != 0))
-    PSRT_FAIL(BadInput,
-              "an all_to_all over %lld shards splits dim %d and joins dim %d of a tensor of %lld "
-              "dims",
-              (long long)shards, op.split, op.concat, (long long)rank);
+    PSRT_FAIL(
+        BadInput,
+        "an all_to_all over %lld shards splits dim %d and concatenates dim %d of a tensor of %lld "
+        "dims",
+        (long long)shards, op.split, op.concat, (long long)rank);
   std::vector<int> targets(op.targets);
   std::sort(targets.begin(), targets.end());
   bool isPermutation = int64_t(targets.size()) == shards;
@@ -95,13 +96,13 @@ void checkCollective(const CollectiveOp &op, const Mesh &mesh) {
 void checkMeeting(const Instruction &instruction, int64_t coordinate) {
   if (const auto *op = std::get_if<MessageOp>(&instruction.op);
       op && (coordinate < 0 || op->peer == coordinate))
-    PSRT_FAIL(BadInput, "a message with pipeline coordinate %lld has no place here",
+    PSRT_FAIL(BadInput, "a message with pipeline coordinate %lld is not allowed here",
               (long long)op->peer);
   const auto *op = std::get_if<CollectiveOp>(&instruction.op);
   if (op && !op->overPipeline.empty() &&
       std::find(op->overPipeline.begin(), op->overPipeline.end(), coordinate) ==
           op->overPipeline.end())
-    PSRT_FAIL(BadInput, "an %s over other pipeline coordinates has no place here", op->name());
+    PSRT_FAIL(BadInput, "an %s over other pipeline coordinates is not allowed here", op->name());
 }
 
 void checkKernel(const KernelOp &op, size_t arguments) {
@@ -110,7 +111,7 @@ void checkKernel(const KernelOp &op, size_t arguments) {
               (long long)op.grid, (long long)op.block);
   for (int index : op.writes)
     if (index < 0 || size_t(index) >= arguments)
-      PSRT_FAIL(BadInput, "a kernel of %zu arguments writes number %d", arguments, index);
+      PSRT_FAIL(BadInput, "a kernel of %zu arguments writes argument %d", arguments, index);
 }
 
 static int64_t countPositions(const std::array<int64_t, 3> &sizes) {
@@ -118,15 +119,15 @@ static int64_t countPositions(const std::array<int64_t, 3> &sizes) {
 }
 
 static void checkWindows(const WindowShape &windows) {
-  auto check = [](const char *what, int64_t number, int64_t least) {
+  auto check = [](const char *property, int64_t number, int64_t least) {
     if (number < least || number > INT32_MAX)
-      PSRT_FAIL(BadInput, "windows have the %s %lld; expected %lld to 2^31", what,
+      PSRT_FAIL(BadInput, "windows have %s %lld; expected %lld to 2^31", property,
                 (long long)number, (long long)least);
   };
   for (size_t d = 0; d < windows.in.size(); ++d) {
     check("size", windows.in[d], 1);
-    check("number of places", windows.out[d], 1);
-    check("number of taps", windows.kernel[d], 1);
+    check("output size", windows.out[d], 1);
+    check("kernel size", windows.kernel[d], 1);
     check("stride", windows.strides[d], 1);
     check("dilation", windows.dilation[d], 1);
     check("padding", windows.low[d], 0);
@@ -161,11 +162,11 @@ void checkInitial(const Variable &variable) {
       fits = file.lower[d] >= 0 && file.lower[d] <= file.shape[d] - shape[d];
   }
   if (!fits)
-    PSRT_FAIL(BadInput, "variable \"%s\" is no part of the tensor \"%s\" that it starts from",
+    PSRT_FAIL(BadInput, "variable \"%s\" lies outside of the tensor \"%s\" of its initial value",
               variable.displayName().c_str(), file.tensor.c_str());
 }
 
-/// The host's part begins a page or more behind the arena, where nothing lies.
+/// Checks the host's part of the addresses. It begins at least one page after the arena.
 static void checkHostPart(const Program &program) {
   constexpr int64_t kPage = 4096;
   for (size_t i = 0; i < program.arenaBytes.size(); ++i) {
@@ -173,20 +174,21 @@ static void checkHostPart(const Program &program) {
     if (bytes > 0 &&
         (base % kPage != 0 || base - kPage < program.arenaBytes[i] || bytes > INT64_MAX / 2 - base))
       PSRT_FAIL(BadInput,
-                "the host's memory has %lld bytes at %lld, behind an arena of %lld; it begins at a "
-                "multiple of %lld, so many or more behind the arena's end",
+                "the host's memory has %lld bytes at %lld, after an arena of %lld bytes; it must "
+                "begin at a multiple of %lld, at least as many bytes after the arena's end",
                 (long long)bytes, (long long)base, (long long)program.arenaBytes[i],
                 (long long)kPage);
   }
 }
 
-/// A tensor at an address ends before the arena, or the host's memory, does.
-static void checkAddress(const Program &program, const char *what, const std::string &name,
+/// Checks that a tensor lies inside of the arena or of the host's memory. `kind` is for the
+/// message.
+static void checkAddress(const Program &program, const char *kind, const std::string &name,
                          const Addresses &addresses, const Placement &placement, Dtype dtype) {
   int64_t bytes = countElements(placement.local) * dtypeSize(dtype);
   for (int64_t i = 0; i < program.mesh.pipelineSize(); ++i) {
     if (addresses.isAt(i) && !program.holds(addresses.at(i), bytes, i))
-      PSRT_FAIL(BadInput, "%s \"%s\" has %lld bytes at %lld, the arena has %lld", what,
+      PSRT_FAIL(BadInput, "%s \"%s\" has %lld bytes at %lld, but the arena has %lld", kind,
                 name.c_str(), (long long)bytes, (long long)addresses.at(i),
                 (long long)program.arenaBytes[i]);
   }
@@ -196,11 +198,11 @@ static void checkSlots(const EntryPoint &entry, const EntryCode &code, int64_t a
   bool fits =
       code.slots >= 1 && code.slotBase >= 0 && code.slotBytes >= 0 && code.slotBase <= arena;
   if (!fits || countElements({code.slots, code.slotBytes}) > arena - code.slotBase)
-    PSRT_FAIL(BadInput, "entry \"%s\" has %lld slots of %lld bytes at %lld, the arena has %lld",
+    PSRT_FAIL(BadInput, "entry \"%s\" has %lld slots of %lld bytes at %lld, but the arena has %lld",
               entry.name.c_str(), (long long)code.slots, (long long)code.slotBytes,
               (long long)code.slotBase, (long long)arena);
   if (code.slots != entry.programs.front().slots)
-    PSRT_FAIL(BadInput, "entry \"%s\" has %lld slots and, in another stage, %lld",
+    PSRT_FAIL(BadInput, "entry \"%s\" has %lld slots in one stage and %lld in another",
               entry.name.c_str(), (long long)code.slots, (long long)entry.programs.front().slots);
 }
 
@@ -215,13 +217,12 @@ static void checkInput(const Input &input, const Program &program) {
   const std::vector<int64_t> &shape = input.placement.shape;
   if (input.batchDim < -1 || input.batchDim >= int(shape.size()) ||
       (input.batchDim >= 0 && shape[input.batchDim] < 1))
-    PSRT_FAIL(BadInput, "input \"%s\" has no batch in its dim %d", input.name.c_str(),
-              input.batchDim);
+    PSRT_FAIL(BadInput, "input \"%s\" has no batch in dim %d", input.name.c_str(), input.batchDim);
   for (const Addresses &addresses : input.addresses)
     checkAddress(program, "input", input.name, addresses, input.placement, input.dtype);
 }
 
-/// A step reads the same samples of all of its inputs.
+/// Checks that all inputs of a step have the same number of samples.
 static void checkBatches(const Program &program) {
   auto rowsOf = [](const Input &input) { return input.placement.shape[input.batchDim]; };
   auto hasBatch = [](const Input &input) {
@@ -244,7 +245,8 @@ static void checkCopy(const Variable &variable, const Program &program) {
   const Variable *whole = of < 0 ? nullptr : &program.variables[of];
   if (!whole || whole->kind == "copy" || whole->placement.shape != variable.placement.shape ||
       !isFloat(whole->dtype) || !isFloat(variable.dtype))
-    PSRT_FAIL(BadInput, "variable \"%s\" is a copy of \"%s\", which is no float of its shape",
+    PSRT_FAIL(BadInput,
+              "variable \"%s\" is a copy of \"%s\", which is not a float of the same shape",
               variable.symbol.c_str(), variable.of.c_str());
 }
 
@@ -254,7 +256,7 @@ static void checkVariable(const Variable &variable, const Program &program) {
   if (variable.addresses.first() < 0)
     PSRT_FAIL(BadInput, "variable \"%s\" has no address", variable.symbol.c_str());
   if (variable.addedAt >= 0 && !variable.addresses.isAt(variable.addedAt))
-    PSRT_FAIL(BadInput, "variable \"%s\" is added to where it has no address",
+    PSRT_FAIL(BadInput, "variable \"%s\" is accumulated on a coordinate where it has no address",
               variable.symbol.c_str());
   if (variable.kind == "copy")
     checkCopy(variable, program);
@@ -263,7 +265,7 @@ static void checkVariable(const Variable &variable, const Program &program) {
   int to = program.variable(variable.addsTo);
   const Variable *whole = to < 0 ? nullptr : &program.variables[to];
   if (!whole || !(whole->placement == variable.placement) || whole->dtype != variable.dtype)
-    PSRT_FAIL(BadInput, "variable \"%s\" adds to \"%s\", which is none like it",
+    PSRT_FAIL(BadInput, "variable \"%s\" adds to \"%s\", which has another layout or dtype",
               variable.symbol.c_str(), variable.addsTo.c_str());
 }
 
@@ -278,7 +280,7 @@ void checkProgram(const Program &program) {
     checkEntry(entry, program);
   for (const WeightFile &file : program.files)
     if (file.hashed < 0 || file.bytes < file.hashed)
-      PSRT_FAIL(BadInput, "file \"%s\" has %lld bytes, of which the last %lld are compared",
+      PSRT_FAIL(BadInput, "file \"%s\" has %lld bytes, but its hash covers the last %lld",
                 file.path.c_str(), (long long)file.bytes, (long long)file.hashed);
   if (program.microBatches < 1 || program.microBatches > INT32_MAX)
     PSRT_FAIL(BadInput, "a step has %lld micro-batches", (long long)program.microBatches);

@@ -1,5 +1,4 @@
-// What must hold in a program's table, whoever wrote it, before anything is computed from its
-// numbers.
+// Checks a program's table, whoever wrote it, before anything is computed from its numbers.
 #ifndef PSRT_CORE_CHECKPROGRAM_H
 #define PSRT_CORE_CHECKPROGRAM_H
 
@@ -7,28 +6,27 @@
 
 namespace psrt {
 
-// All fail with BadInput, and say what is wrong.
+// All checks fail with BadInput and a message.
 
-/// Axes have a device or more each, and their product is a number of ranks.
+/// Checks that all axes have at least one device and that the number of ranks is not too large.
 void checkMesh(const Mesh &mesh);
-/// No axis stands twice in a list.
+/// Checks that a list has no axis twice.
 void checkAxes(const std::vector<int> &axes, const Mesh &mesh);
-/// Factors multiply to the sizes of their dims, and no axis splits a tensor twice.
+/// Checks that factors multiply to the sizes of their dims and that no axis splits a tensor twice.
 void checkFactors(const Placement &placement, const Mesh &mesh);
-/// Its sizes can be multiplied, and its dims and targets are there.
+/// Checks that products of sizes do not overflow and that dims and targets exist.
 void checkCollective(const CollectiveOp &op, const Mesh &mesh);
-/// What goes over pipeline coordinates takes part where it stands: at `coordinate`, or in a
-/// function
-/// (-1), which belongs to none.
+/// Checks that a message or collective over pipeline coordinates is used where it is allowed: on
+/// `coordinate`, or in a function (-1), which belongs to no coordinate.
 void checkMeeting(const Instruction &instruction, int64_t coordinate);
-/// A grid has blocks, and what is written is an argument.
+/// Checks the grid of a kernel and that written buffers are arguments.
 void checkKernel(const KernelOp &op, size_t arguments);
-/// Windows have sizes, and those of the tensors can be multiplied.
+/// Checks the sizes of windows and that sizes of the tensors do not overflow.
 void checkConvolution(const ConvolutionOp &op);
 void checkMaxPool(const MaxPoolOp &op);
-/// A variable that is a part of a tensor in a file lies inside of it.
+/// Checks that a variable that is part of a file's tensor lies inside of that tensor.
 void checkInitial(const Variable &variable);
-/// Variables, inputs, slots and outputs lie in the arena, and batch dims are there.
+/// Checks that variables, inputs, slots and outputs lie in the arena and that batch dims exist.
 void checkProgram(const Program &program);
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Peers and names of communication.
+// Describes the peers and the names of communication.
 #include "runtime/core/DescribeWait.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
@@ -7,11 +7,11 @@
 namespace psrt {
 namespace {
 
-/// The communication that an instruction starts; nothing for any other instruction.
+/// Communication that an instruction starts or runs.
 struct Meeting {
   std::vector<int> peers;
   std::string name;
-  int64_t token; ///< -1: over at once
+  int64_t token; ///< -1: synchronous
 };
 
 std::string joined(const std::vector<std::string> &words) {
@@ -40,7 +40,7 @@ std::optional<Meeting> findMeeting(const Mesh &mesh, int rank, const Instruction
   return Meeting{std::move(members), std::string(op->name()) + " over " + over, op->token};
 }
 
-/// "for rank 1", "for ranks 1, 2, 3 or 5 more".
+/// Returns "for rank 1", or "for ranks 1, 2, 3 and 5 more".
 std::string nameRanks(const std::vector<int> &ranks) {
   constexpr size_t shown = 8;
   std::string text = ranks.size() == 1 ? "for rank " : "for ranks ";
@@ -72,7 +72,7 @@ std::string describeWait(const Program &program, int rank, const Bound *current,
     if (meeting && meeting->token >= 0 && (!wait || meeting->token == wait->token))
       return describe(*meeting, bound.instruction->location);
   }
-  return "for what it has started";
+  return "for its asynchronous work";
 }
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Says for whom a rank waits, from the instruction that it is in.
+// Describes which ranks a rank waits for, from its current instruction.
 #ifndef PSRT_CORE_DESCRIBEWAIT_H
 #define PSRT_CORE_DESCRIBEWAIT_H
 
@@ -6,8 +6,8 @@
 
 namespace psrt {
 
-/// "for rank 1 in all_reduce over tp (at model.py:12)". `current`: one of `code`; null where the
-/// rank has run them all, and waits for all that it has started.
+/// Returns "for rank 1 in all_reduce over tp (at model.py:12)". `current` is an element of `code`,
+/// or null if the rank has run all instructions and waits for its asynchronous work.
 std::string describeWait(const Program &program, int rank, const Bound *current,
                          const std::vector<Bound> &code);
 

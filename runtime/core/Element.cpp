@@ -1,4 +1,4 @@
-// Bits of 16-bit floats, and conversion between float dtypes.
+// Converts elements between float dtypes and finds non-finite ones.
 #include "runtime/core/Element.h"
 #include <algorithm>
 #include <cmath>
@@ -12,8 +12,8 @@ template <typename T> T read(const char *at) {
   return value;
 }
 
-/// Finds the first element all of whose exponent's bits are set. Whole blocks are looked at without
-/// a branch for each element.
+/// Returns the index of the first element whose exponent bits are all set, or -1. Scans blocks
+/// without a branch per element.
 template <typename Bits> int64_t findFull(const char *data, int64_t count, Bits exponent) {
   constexpr int64_t kBlock = 1024;
   auto isFull = [&](int64_t i) {

@@ -1,4 +1,4 @@
-// Single elements of any dtype as numbers, and whole tensors converted from one float to another.
+// Accesses elements of any dtype as numbers and converts tensors between float dtypes.
 #ifndef PSRT_CORE_ELEMENT_H
 #define PSRT_CORE_ELEMENT_H
 
@@ -9,9 +9,9 @@
 namespace psrt {
 
 bool isFloat(Dtype dtype);
-/// Whether it is a float of 8 bits, which matmuls alone read as a number.
+/// Returns whether the dtype is an 8-bit float; only matmuls read these as numbers.
 bool isFloat8(Dtype dtype);
-/// Whether it is a float of 16 bits.
+/// Returns whether the dtype is a 16-bit float.
 bool isNarrowFloat(Dtype dtype);
 
 template <typename To, typename From> To castBits(From from) {
@@ -23,11 +23,11 @@ template <typename To, typename From> To castBits(From from) {
 
 inline float fromBfloat16(uint16_t bits) { return castBits<float>(uint32_t(bits) << 16); }
 
-/// To the nearest, ties to even.
+/// Rounds to nearest, ties to even.
 inline uint16_t toBfloat16(float value) {
   uint32_t bits = castBits<uint32_t>(value);
   if ((bits & 0x7fffffff) > 0x7f800000)
-    return uint16_t(bits >> 16 | 0x40); // a NaN stays one: rounding could carry into the sign
+    return uint16_t(bits >> 16 | 0x40); // keep a NaN: rounding could carry into the sign
   return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -40,26 +40,26 @@ inline float fromHalf(uint16_t bits) {
   return castBits<float>(sign | ((rest << 13) + 0x38000000));
 }
 
-/// To the nearest, ties to even.
+/// Rounds to nearest, ties to even.
 inline uint16_t toHalf(float value) {
   uint32_t bits = castBits<uint32_t>(value), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
   if (rest > 0x7f800000) // NaN
     return uint16_t(sign | 0x7e00);
-  if (rest >= 0x477ff000) // from 65520 on: infinite
+  if (rest >= 0x477ff000) // 65520 and larger: infinite
     return uint16_t(sign | 0x7c00);
   if (rest < 0x38800000) // below 2^-14: a multiple of 2^-24
     return uint16_t(sign | uint32_t(std::nearbyint(std::fabs(value) * 0x1p24f)));
   return uint16_t(sign | (rest + 0xfff + (rest >> 13 & 1) - 0x38000000) >> 13);
 }
 
-/// One element of a float dtype as a number.
+/// Returns one element of a float dtype as a number.
 double loadFloat(const char *at, Dtype dtype);
 
-/// Stores a number as one element: rounded to the nearest (ties to even), in integers cut off.
+/// Stores a number as one element: floats round to nearest (ties to even), integers truncate.
 void storeElement(char *at, Dtype dtype, double value);
 
-/// Returns the index of the first element that is nan or infinite; -1: none is, or the dtype is no
-/// float of 16 bits or more.
+/// Returns the index of the first nan or infinite element. Returns -1 if all are finite, or if the
+/// dtype is not a float of at least 16 bits.
 int64_t findNotFinite(const char *data, Dtype dtype, int64_t count);
 
 /// Converts `count` elements between float dtypes.

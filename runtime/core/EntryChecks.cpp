@@ -1,4 +1,4 @@
-// CRC-32, eight bytes at a time.
+// Computes CRC-32 eight bytes at a time and checks archive entries.
 #include "runtime/core/EntryChecks.h"
 #include "runtime/core/Status.h"
 #include <array>
@@ -8,8 +8,8 @@ namespace psrt {
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-/// tables[k][b] is the CRC of the byte b with k zero bytes behind it ("slicing by 8", Kounavis and
-/// Berry 2005).
+/// Returns tables where tables[k][b] is the CRC of byte b followed by k zero bytes ("slicing by 8",
+/// Kounavis and Berry 2005).
 static constexpr Tables makeTables() {
   Tables tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -30,7 +30,7 @@ uint32_t computeCrc32(const char *data, size_t bytes) {
   static constexpr Tables tables = makeTables();
   uint32_t crc = ~0u;
   for (; bytes >= 8; data += 8, bytes -= 8) {
-    uint64_t word; // little-endian, as everything in these files
+    uint64_t word; // little-endian, like everything in these files
     std::memcpy(&word, data, 8);
     word ^= crc;
     crc = 0;
@@ -56,11 +56,10 @@ void EntryChecks::check(const Variable &variable, const std::string &path, const
   if (entry->isGood)
     return;
   if (computeCrc32(bytes, size_t(file.bytes)) != *file.crc)
-    PSRT_FAIL(
-        BadInput,
-        "\"%s\" has changed since it was compiled, or was damaged before: the bytes of \"%s\" "
-        "(%s) do not have their CRC; put the file back, or export and compile it again",
-        path.c_str(), variable.displayName().c_str(), file.tensor.c_str());
+    PSRT_FAIL(BadInput,
+              "\"%s\" has changed since it was compiled, or was damaged before: the CRC of \"%s\" "
+              "(%s) does not match; restore the file, or export and compile it again",
+              path.c_str(), variable.displayName().c_str(), file.tensor.c_str());
   entry->isGood = true;
 }
 

@@ -1,4 +1,4 @@
-// Compares the weights in a model's archive with the checksums that they had when it was compiled.
+// Compares the weights in a model's archive with their checksums at compile time.
 #ifndef PSRT_CORE_ENTRYCHECKS_H
 #define PSRT_CORE_ENTRYCHECKS_H
 
@@ -9,15 +9,15 @@
 
 namespace psrt {
 
-/// CRC-32 as zip archives have it.
+/// Returns the CRC-32 of bytes, as used by zip archives.
 uint32_t computeCrc32(const char *data, size_t bytes);
 
-/// The entries of archives that the ranks of a process read. The first rank that needs an entry
-/// compares all of it, the others wait for that.
+/// The checked entries of archives, shared by the ranks of a process. The first rank that needs an
+/// entry checks it; other ranks wait.
 class EntryChecks {
 public:
-  /// `bytes`: those of the entry that `variable` is read from. Fails with BadInput where they do
-  /// not have the CRC that was recorded at compile time. Any thread may call it.
+  /// Checks the entry that `variable` is read from, with contents `bytes`. Fails with BadInput if
+  /// the CRC differs from the one recorded at compile time. Thread-safe.
   void check(const Variable &variable, const std::string &path, const char *bytes);
 
 private:
@@ -26,7 +26,8 @@ private:
     bool isGood = false;
   };
   std::mutex mutex;
-  std::map<std::pair<std::string, int64_t>, std::unique_ptr<Entry>> entries; ///< path and offset
+  std::map<std::pair<std::string, int64_t>, std::unique_ptr<Entry>>
+      entries; ///< key: path and offset
 };
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Binding and running.
+// Binds and runs the entries of a program.
 #include "runtime/core/Executor.h"
 #include "runtime/core/DescribeWait.h"
 #include "runtime/core/Status.h"
@@ -24,12 +24,12 @@ int64_t Executor::resolve(const BufferRef &buffer, const ProgramEntry &entry,
   bool isBetween = program.hasHostPart(stage) && address >= program.arenaBytes[stage] &&
                    !program.isInHost(address, stage);
   if (address < 0 || isBetween || size_t(address) >= std::max<size_t>(1, memory.size()))
-    PSRT_FAIL(BadInput, "%s uses arena address %lld of %zu", entry.label.c_str(),
-              (long long)address, memory.size());
+    PSRT_FAIL(BadInput, "%s uses arena address %lld, but the arena has %zu bytes",
+              entry.label.c_str(), (long long)address, memory.size());
   return address;
 }
 
-/// The ref that decides whether an instruction adds or sets; -1: none.
+/// Returns the ref that decides whether an instruction adds or sets, or -1.
 static int accumulatedRef(const Instruction &instruction) {
   if (const auto *matmul = std::get_if<MatmulOp>(&instruction.op))
     return matmul->accumulate;
@@ -101,7 +101,7 @@ Executor::BoundEntry &Executor::bind(const EntryPoint &entryPoint, int64_t slot,
       for (const Instruction &instruction : program.functions[entry.function].code)
         count(instruction);
   }
-  // Bound instructions point into these: they never grow after this.
+  // Bound instructions point into these vectors, which must not grow afterwards.
   made->code.reserve(instructions);
   made->entries.reserve(instructions);
   made->pointers.reserve(pointers);
@@ -148,7 +148,7 @@ void Executor::run(BoundEntry &entry, int64_t step, Extent extent, int64_t micro
   else
     device.run(entry.code.data() + begin, entry.code.data() + end);
   device.getActivity().leave();
-  // The host may look at anything now, but at what is still on its way to the update.
+  // The host may now read anything except values that are still on their way to the update.
   if (extent != Extent::BeforeUpdate)
     comm.drain();
   running.store(nullptr, std::memory_order_relaxed);
@@ -185,29 +185,29 @@ void Executor::runTraced(const BoundEntry &entry, size_t at, int64_t step) {
 }
 
 void Executor::takeTimes(const BoundEntry &entry, int64_t step) {
-  std::vector<double> times = device.takeMarks();
-  for (size_t i = 0; i < times.size(); i += 2, ++timed)
-    events[timed].start = times[i], events[timed].end = times[i + 1];
+  std::vector<double> marks = device.takeMarks();
+  for (size_t i = 0; i < marks.size(); i += 2, ++timed)
+    events[timed].start = marks[i], events[timed].end = marks[i + 1];
   const Bound *first = entry.code.data();
-  for (const AsyncTimes &one : comm.takeTimes())
-    if (one.bound >= first && one.bound < first + entry.code.size())
+  for (const AsyncTimes &times : comm.takeTimes())
+    if (times.bound >= first && times.bound < first + entry.code.size())
       events.push_back(
-          {one.bound, entry.entries[one.bound - first], step, one.start, one.end, true});
+          {times.bound, entry.entries[times.bound - first], step, times.start, times.end, true});
   timed = events.size();
 }
 
 void Executor::checkMemory() {
   auto *arena = dynamic_cast<Arena *>(&memory);
   if (!arena)
-    PSRT_FAIL(BadArgument, "--check-memory looks into the memory of the host; compile the program "
-                           "with --target cpu for it");
+    PSRT_FAIL(BadArgument, "--check-memory only checks host memory; compile the program with "
+                           "--target cpu");
   check = std::make_unique<MemoryCheck>(program, stage, *arena);
 }
 
 std::string Executor::describeWait() const {
   const BoundEntry *entry = running.load(std::memory_order_relaxed);
   if (!entry)
-    return "runs no instruction";
+    return "is running no instruction";
   return "waits " +
          psrt::describeWait(program, rank, device.getActivity().getCurrent(), entry->code);
 }

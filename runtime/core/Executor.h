@@ -1,5 +1,5 @@
-// Runs the entries of a program on one rank: instructions are bound to addresses once, then called
-// in order.
+// Runs the entries of a program on one rank. Instructions are bound to addresses once and then
+// called in order.
 #ifndef PSRT_CORE_EXECUTOR_H
 #define PSRT_CORE_EXECUTOR_H
 
@@ -9,18 +9,19 @@
 
 namespace psrt {
 
-/// One event of a trace, in seconds of the steady clock.
+/// An event of a trace, in seconds of the steady clock.
 struct TraceEvent {
   const Bound *bound;
-  const ProgramEntry *entry; ///< that it belongs to
+  const ProgramEntry *entry; ///< the entry that the event belongs to
   int64_t step;
   double start, end;
-  bool isStarted = false; ///< it ran beside the instructions, in its queue
+  bool isStarted = false; ///< ran asynchronously in a queue
 };
 
-/// What is run of an entry.
+/// The part of an entry to run.
 enum class Extent { All, BeforeUpdate, Update };
 
+/// Runs a program's entries on one rank.
 class Executor {
 public:
   Executor(const Program &program, const Kernel *kernels, int rank, RankMemory &memory,
@@ -30,40 +31,39 @@ public:
   struct BoundEntry {
     std::vector<Bound> code;
     const EntryCode *point = nullptr;
-    std::vector<const ProgramEntry *> entries; ///< per instruction
+    std::vector<const ProgramEntry *> entries; ///< one per instruction
     std::vector<void *> pointers;
     std::vector<int64_t> scalars;
-    const int64_t *seen = nullptr; ///< the scalars, where instructions see them
-    std::vector<int64_t> extents;  ///< of the pointers; empty where the device did not ask
-    std::vector<size_t> runs;      ///< where each run's scalars begin
-    size_t updateFrom = 0;         ///< the first instruction of the update
+    const int64_t *seen = nullptr; ///< the scalars where instructions see them
+    std::vector<int64_t> extents;  ///< one per pointer; empty if the device did not ask
+    std::vector<size_t> runs;      ///< index of each run's first scalar
+    size_t updateFrom = 0;         ///< index of the update's first instruction
   };
 
-  /// Binds an entry (kept). `piecewise`: every accumulation adds; the host zeroes what it
-  /// accumulates into.
+  /// Binds an entry; the result is kept. With `piecewise`, every accumulation adds, and the host
+  /// zeroes the accumulators.
   BoundEntry &bind(const EntryPoint &entry, int64_t slot, bool piecewise);
-  /// `microBatch`: what random numbers are keyed by instead of the program's own; -1: the
-  /// program's.
+  /// Runs a bound entry. `microBatch` keys random numbers; -1 uses the program's own number.
   void run(BoundEntry &entry, int64_t step, Extent extent = Extent::All, int64_t microBatch = -1);
 
-  /// For messages, while all ranks wait for each other: "waits for rank 1 in all_reduce over tp".
+  /// Describes the wait of this rank in a deadlock: "waits for rank 1 in all_reduce over tp".
   std::string describeWait() const;
 
-  /// Collects events from now on, at most `capacity` (more are dropped and counted).
+  /// Starts collecting events, at most `capacity`; further events are dropped and counted.
   void startTrace(size_t capacity);
   const std::vector<TraceEvent> &trace() const { return events; }
   size_t dropped() const { return droppedEvents; }
-  /// Holds all that runs from now on against the plan of the memory; slow. Fails where the memory
-  /// is not the host's.
+  /// Checks all further instructions against the memory plan; slow. Fails if the memory is not the
+  /// host's.
   void checkMemory();
-  /// Null where it is not checked.
+  /// Returns null if memory is not checked.
   const MemoryCheck *memoryCheck() const { return check.get(); }
 
 private:
   void bindCode(BoundEntry &result, const Instruction &instruction, const ProgramEntry &entry,
                 const EntryCode &point, int64_t slot, bool piecewise, size_t scalarsAt);
   void bindOne(Bound &bound, const ProgramEntry &entry, bool piecewise);
-  /// The arena address; Absent where there is no buffer.
+  /// Returns the arena address, or Absent if there is no buffer.
   int64_t resolve(const BufferRef &buffer, const ProgramEntry &entry, const EntryCode &point,
                   int64_t slot) const;
   void runObserved(BoundEntry &entry, int64_t step, size_t from, size_t to);
@@ -74,7 +74,7 @@ private:
   const Kernel *kernels;
   int rank;
   std::vector<int64_t> coordinates;
-  int64_t stage; ///< the rank's pipeline coordinate
+  int64_t stage; ///< pipeline coordinate of the rank
   RankMemory &memory;
   RankDevice &device;
   RankComm &comm;
@@ -83,9 +83,9 @@ private:
   std::atomic<const BoundEntry *> running{nullptr};
   std::vector<TraceEvent> events;
   size_t capacity = 0, droppedEvents = 0;
-  size_t timed = 0; ///< events whose times are known
+  size_t timed = 0; ///< number of events with known times
   std::unique_ptr<MemoryCheck> check;
-  std::unique_ptr<BufferExtents> extents; ///< where the device asks
+  std::unique_ptr<BufferExtents> extents; ///< null unless the device asks
 };
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Checks of what a file's JSON has.
+// Checks the contents of a file's JSON.
 #include "runtime/core/FileFields.h"
 #include "runtime/core/Status.h"
 #include "runtime/core/StrictJson.h"
@@ -20,12 +20,13 @@ std::string describeJsonError(const std::exception &error) {
 
 Json parseJsonFile(std::string_view text, const std::string &path, const char *kind) {
   if (text.substr(0, 3) == "\xEF\xBB\xBF")
-    PSRT_FAIL(BadInput, "\"%s\" is no %s: it begins with a byte order mark; save it as plain UTF-8",
+    PSRT_FAIL(BadInput,
+              "\"%s\" is not a valid %s: it begins with a byte order mark; save it as plain UTF-8",
               path.c_str(), kind);
   try {
     return parseStrictly<Json>(text.begin(), text.end());
   } catch (const Json::exception &error) {
-    PSRT_FAIL(BadInput, "\"%s\" is no %s: %s", path.c_str(), kind,
+    PSRT_FAIL(BadInput, "\"%s\" is not a valid %s: %s", path.c_str(), kind,
               describeJsonError(error).c_str());
   }
 }
@@ -44,12 +45,12 @@ std::string FileFields::nameOf(const std::string &key) const {
 const Json &FileFields::get(const std::string &key) const {
   auto found = object.find(key);
   if (found == object.end())
-    PSRT_FAIL(BadInput, "\"%s\" has no %s: the file is damaged, or of another program",
+    PSRT_FAIL(BadInput, "\"%s\" has no %s: the file is damaged or from another program",
               path.c_str(), nameOf(key).c_str());
   return *found;
 }
 
-/// A value for a message: what holds others, or is long, is only named.
+/// Returns a value's text for a message. Long or structured values give only their type.
 static std::string describeValue(const Json &value) {
   if (value.is_structured())
     return value.type_name();
@@ -62,7 +63,7 @@ void FileFields::refuse(const std::string &key, const std::string &expected) con
             describeValue(get(key)).c_str(), expected.c_str());
 }
 
-/// Whether a value is an integer that fits into [least, most].
+/// Returns whether a value is an integer in [least, most].
 static bool isWithin(const Json &value, int64_t least, int64_t most) {
   if (!value.is_number_integer())
     return false;
@@ -136,7 +137,7 @@ void FileFields::allow(std::initializer_list<const char *> names) const {
     std::string expected;
     for (const char *name : names)
       expected.append(expected.empty() ? "" : ", ").append(name);
-    PSRT_FAIL(BadInput, "\"%s\" has %s, which nothing reads; expected %s", path.c_str(),
+    PSRT_FAIL(BadInput, "\"%s\" has the unknown key %s; expected %s", path.c_str(),
               nameOf(key).c_str(), expected.c_str());
   }
 }

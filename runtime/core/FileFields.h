@@ -1,4 +1,4 @@
-// Reads the JSON of a file that a user gives: failures name the file, the key and the value.
+// Reads the JSON of a user's file; failures name the file, the key and the value.
 #ifndef PSRT_CORE_FILEFIELDS_H
 #define PSRT_CORE_FILEFIELDS_H
 
@@ -10,32 +10,33 @@
 
 namespace psrt {
 
-/// Parses the JSON of a file. Fails with BadInput where it is none, or an object has a key twice:
-/// `"PATH" is no KIND: ...`.
+/// Parses the JSON of a file. Fails with BadInput if it is invalid or an object has a key twice:
+/// `"PATH" is not a valid KIND: ...`.
 nlohmann::json parseJsonFile(std::string_view text, const std::string &path, const char *kind);
 
-/// An object in the JSON of a file. All fail with BadInput: `"PATH": "a"."b" is 1.5; expected ...`.
+/// An object in the JSON of a file. All functions fail with BadInput: `"PATH": "a"."b" is 1.5;
+/// expected ...`.
 class FileFields {
 public:
-  /// `where`: the keys that lead to the object, quoted; empty for the whole file.
+  /// `where` holds the keys that lead to the object, quoted; empty for the whole file.
   FileFields(const nlohmann::json &object, const std::string &path, std::string where = "");
   bool has(const char *key) const { return object.contains(key); }
-  /// Fails unless an integer of [least, most].
+  /// Returns an integer. Fails unless it is in [least, most].
   int64_t integer(const std::string &key, int64_t least = INT64_MIN,
                   int64_t most = INT64_MAX) const;
-  /// Any unsigned number of 64 bits.
+  /// Returns any unsigned 64-bit number.
   uint64_t number(const std::string &key) const;
   bool boolean(const std::string &key) const;
   std::string text(const std::string &key) const;
-  /// Integers of at least `least`.
+  /// Returns a list of integers of at least `least`.
   std::vector<int64_t> integers(const std::string &key, int64_t least) const;
   const nlohmann::json &list(const std::string &key) const;
   FileFields fields(const std::string &key) const;
   FileFields item(const std::string &key, size_t index) const;
   std::vector<std::string> keys() const;
-  /// Fails where the object has another key: nothing would read it.
+  /// Fails if the object has a key that is not in `names`.
   void allow(std::initializer_list<const char *> names) const;
-  /// Fails with the value of `key` and with the value that is expected.
+  /// Fails with a message on the value of `key` and the expected value.
   [[noreturn]] void refuse(const std::string &key, const std::string &expected) const;
 
 private:

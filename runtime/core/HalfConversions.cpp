@@ -1,12 +1,12 @@
-// Conversions of 16-bit floats that generated code may call where the processor has none. They are
-// compiler-rt's by name and meaning; not every system's compiler library has all of them. A library
-// of their own: a program that is a shared object is linked with nothing else.
+// Converts 16-bit floats for generated code on processors without such instructions. Names and
+// meanings are compiler-rt's, as not every system's compiler library has all of them. They form a
+// library of their own because a program that is a shared object is linked with nothing else.
 #include "runtime/core/Element.h"
 
 namespace {
 
-/// Rounds to f32 so that rounding again to 16 bits gives what rounding once would: an inexact
-/// result has an odd last bit. Example: 1 + 2^-11 + 2^-40 becomes 1 + 2^-11 + 2^-23.
+/// Rounds to f32 such that rounding again to 16 bits equals rounding once: an inexact result gets
+/// an odd last bit. Example: 1 + 2^-11 + 2^-40 becomes 1 + 2^-11 + 2^-23.
 float roundToOdd(double value) {
   float nearest = float(value);
   if (double(nearest) == value || value != value)
@@ -17,8 +17,8 @@ float roundToOdd(double value) {
   return psrt::castBits<float>(bits | 1);
 }
 
-/// As psrt::toHalf, without its call of the mathematics library, which a shared object is not
-/// linked with: a result below 2^-14 is a multiple of 2^-24, as is every number from 0.5 to 1.
+/// Converts like psrt::toHalf, but without the math library, which is not linked into a shared
+/// object. A result below 2^-14 is a multiple of 2^-24, as is every f32 from 0.5 to 1.
 _Float16 toHalf(float value) {
   uint32_t bits = psrt::castBits<uint32_t>(value), rest = bits & 0x7fffffff, half;
   if (rest > 0x7f800000)
@@ -36,7 +36,7 @@ _Float16 toHalf(float value) {
 
 extern "C" {
 
-// An inline conversion would call these functions again: all pass the bits.
+// An inline conversion would call these functions recursively, so all of them pass bits.
 _Float16 __truncsfhf2(float value) { return toHalf(value); }
 _Float16 __truncdfhf2(double value) { return toHalf(roundToOdd(value)); }
 float __extendhfsf2(_Float16 value) { return psrt::fromHalf(psrt::castBits<uint16_t>(value)); }

@@ -1,4 +1,4 @@
-// Work of the host that is cut into parts of equal size, for times at which no rank computes.
+// Splits host work into equal parts while no rank computes.
 #ifndef PSRT_CORE_INPARALLEL_H
 #define PSRT_CORE_INPARALLEL_H
 
@@ -9,19 +9,19 @@
 
 namespace psrt {
 
-/// Calls body(begin, end) for parts of [0, count) that are at least `least` long, each on a thread
-/// of its own where there are several. The body throws nothing.
+/// Calls body(begin, end) for parts of [0, count) of at least `least` elements, one thread per
+/// part. The body must not throw.
 template <typename Body>
 void inParallel(int64_t count, int threads, int64_t least, const Body &body) {
   int64_t parts = std::clamp<int64_t>(count / std::max<int64_t>(1, least), 1, threads);
-  std::vector<std::thread> others;
+  std::vector<std::thread> workers;
   for (int64_t part = 1; part < parts; ++part)
-    others.emplace_back([&body, begin = count * part / parts, end = count * (part + 1) / parts] {
+    workers.emplace_back([&body, begin = count * part / parts, end = count * (part + 1) / parts] {
       body(begin, end);
     });
   body(0, count / parts);
-  for (std::thread &other : others)
-    other.join();
+  for (std::thread &worker : workers)
+    worker.join();
 }
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Reads the instructions of a program's table: one function for each kind.
+// Parses the instructions of a program's table, with one function per kind.
 #include "runtime/core/InstructionParser.h"
 #include "runtime/core/CheckProgram.h"
 #include "runtime/core/Element.h"
@@ -41,19 +41,19 @@ void parseKernel(const Json &object, const Mesh &, Instruction &result) {
   result.op = op;
 }
 
-/// "out_dtype", where it may differ: a result of 16-bit floats may be of f32.
+/// Parses "out_dtype". A result of 16-bit operands may also be f32.
 Dtype parseOutDtype(const Json &object, Dtype dtype) {
   if (get(object, "out_dtype").is_null())
     return dtype;
   Dtype result = parseDtype(object.at("out_dtype"));
   if (result != dtype && !(isNarrowFloat(dtype) && result == Dtype::F32))
-    PSRT_FAIL(BadInput, "%s of %s with the \"out_dtype\" %s; expected %s%s",
+    PSRT_FAIL(BadInput, "%s of %s has \"out_dtype\" %s; expected %s%s",
               object.at("op").get<std::string>().c_str(), dtypeName(dtype), dtypeName(result),
               dtypeName(dtype), isNarrowFloat(dtype) ? " or f32" : "");
   return result;
 }
 
-/// Matmuls of 8-bit floats have two units, and yield another type.
+/// Parses the types of a matmul. 8-bit floats need two scales and yield another type.
 void parseFloat8(const Json &object, const Instruction &instruction, MatmulOp &op) {
   if (!get(object, "rhs_dtype").is_null())
     op.otherRhsDtype = parseDtype(object.at("rhs_dtype"));
@@ -61,28 +61,31 @@ void parseFloat8(const Json &object, const Instruction &instruction, MatmulOp &o
   bool is8 = isFloat8(op.dtype),
        hasOutDtype = op.outDtype == Dtype::F32 || isNarrowFloat(op.outDtype);
   if (is8 != isFloat8(op.rhsDtype()) || (!is8 && op.rhsDtype() != op.dtype))
-    PSRT_FAIL(BadInput, "a matmul of %s and %s; expected one type, or two of 8 bits",
+    PSRT_FAIL(BadInput, "a matmul of %s and %s; expected equal types, or two 8-bit floats",
               dtypeName(op.dtype), dtypeName(op.rhsDtype()));
   if (is8 != has(MatmulOp::LhsScale) || is8 != has(MatmulOp::RhsScale))
-    PSRT_FAIL(BadInput, "a matmul of %s with%s units; f8e4m3 and f8e5m2 have them, no others",
+    PSRT_FAIL(BadInput, "a matmul of %s with%s scales; exactly f8e4m3 and f8e5m2 need two",
               dtypeName(op.dtype), is8 ? "out two" : "");
   if (is8 && (!hasOutDtype || has(MatmulOp::Sums)))
-    PSRT_FAIL(BadInput, "a matmul of %s that yields %s%s; expected f32, bf16 or f16 alone",
-              dtypeName(op.dtype), dtypeName(op.outDtype), has(MatmulOp::Sums) ? " and sums" : "");
+    PSRT_FAIL(BadInput, "a matmul of %s yields %s%s; expected only f32, bf16 or f16",
+              dtypeName(op.dtype), dtypeName(op.outDtype),
+              has(MatmulOp::Sums) ? " and a bias gradient" : "");
 }
 
-/// Which operand the sums are of. There is one matmul then, without a bias.
+/// Parses the operand of the bias gradient. Such a matmul has neither a batch nor a bias.
 void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &op) {
   std::string summed = object.at("summed").get<std::string>();
   if (summed != "lhs" && summed != "rhs")
-    PSRT_FAIL(BadInput, "a matmul has the sums of \"%s\"; expected lhs or rhs", summed.c_str());
+    PSRT_FAIL(BadInput, "a matmul has the bias gradient of \"%s\"; expected lhs or rhs",
+              summed.c_str());
   op.summed = summed == "lhs" ? MatmulOp::Lhs : MatmulOp::Rhs;
   if (op.batch[0] != 1 || op.batch[1] != 1 || instruction.buffers[MatmulOp::Bias].present())
-    PSRT_FAIL(BadInput, "a matmul with sums and %s; expected one without",
+    PSRT_FAIL(BadInput, "a matmul with a bias gradient and %s is not supported",
               instruction.buffers[MatmulOp::Bias].present() ? "a bias" : "a batch");
 }
 
-/// There is one matmul then, set and not added, without sums.
+/// Parses the activation. Such a matmul has no batch, does not accumulate, and has no bias
+/// gradient.
 void parseActivation(const Json &object, const Instruction &instruction, MatmulOp &op) {
   std::string name = object.at("activation").get<std::string>();
   if (name != "gelu" && name != "gelu_grad")
@@ -90,17 +93,17 @@ void parseActivation(const Json &object, const Instruction &instruction, MatmulO
               name.c_str());
   bool isGrad = name == "gelu_grad";
   op.activation = isGrad ? MatmulOp::Activation::GeluGrad : MatmulOp::Activation::Gelu;
-  const char *besides = instruction.buffers[MatmulOp::Sums].present()             ? "sums"
-                        : op.accumulate >= 0                                      ? "a ref"
-                        : op.batch[0] != 1 || op.batch[1] != 1                    ? "a batch"
-                        : isFloat8(op.dtype)                                      ? "units"
-                        : isGrad && instruction.buffers[MatmulOp::Bias].present() ? "a bias"
-                                                                                  : nullptr;
-  if (besides)
-    PSRT_FAIL(BadInput, "a matmul with the activation %s and %s; expected one without",
-              name.c_str(), besides);
+  const char *conflict = instruction.buffers[MatmulOp::Sums].present() ? "a bias gradient"
+                         : op.accumulate >= 0                          ? "a ref"
+                         : op.batch[0] != 1 || op.batch[1] != 1        ? "a batch"
+                         : isFloat8(op.dtype)                          ? "scales"
+                         : isGrad && instruction.buffers[MatmulOp::Bias].present() ? "a bias"
+                                                                                   : nullptr;
+  if (conflict)
+    PSRT_FAIL(BadInput, "a matmul with activation %s and %s is not supported", name.c_str(),
+              conflict);
   if (isGrad && !instruction.buffers[MatmulOp::Aux].present())
-    PSRT_FAIL(BadInput, "a matmul with the activation gelu_grad has no \"aux\"");
+    PSRT_FAIL(BadInput, "a matmul with activation gelu_grad has no \"aux\"");
 }
 
 void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
@@ -158,8 +161,8 @@ void parseAttention(const Json &object, const Mesh &, Instruction &result) {
   countElements({op.b, op.h, std::max(op.t, op.s), op.d});
   op.globalSize = getOr<int64_t>(object, "global_size", countElements({op.b, op.h, op.t, op.s}));
   if (op.g < 1 || op.h % op.g != 0)
-    PSRT_FAIL(BadInput, "an attention has %lld heads in %lld groups", (long long)op.h,
-              (long long)op.g);
+    PSRT_FAIL(BadInput, "an attention has %lld heads, which %lld groups do not divide",
+              (long long)op.h, (long long)op.g);
   if (!get(object, "mask").is_null()) {
     op.maskDtype = parseDtype(object.at("mask_dtype"));
     op.mask = getStrides<4>(object, "mask_strides");
@@ -188,7 +191,7 @@ void parseEmbedding(const Json &object, const Mesh &, Instruction &result) {
   result.op = op;
 }
 
-/// The lists of a window, whose dims are the last ones of three.
+/// Parses the lists of a window. Lists with fewer than 3 dims fill the last dims.
 WindowShape parseWindows(const Json &object) {
   WindowShape result;
   for (auto [key, list] :
@@ -197,7 +200,7 @@ WindowShape parseWindows(const Json &object) {
         std::pair("low", &result.low), std::pair("dilation", &result.dilation)}) {
     std::vector<int64_t> numbers = getInts(object, key);
     if (numbers.empty() || numbers.size() > 3)
-      PSRT_FAIL(BadInput, "\"%s\" has %zu numbers; windows over 1 to 3 space dims are built", key,
+      PSRT_FAIL(BadInput, "\"%s\" has %zu numbers; expected 1 to 3 space dims", key,
                 numbers.size());
     std::copy(numbers.begin(), numbers.end(), list->end() - numbers.size());
   }
@@ -260,7 +263,7 @@ CollectiveOp::Reduction parseReduction(const Json &object) {
   PSRT_FAIL(BadInput, "unknown reduction \"%s\"", kind.c_str());
 }
 
-/// "in"/"out"/"count", or the lists "ins"/"outs"/"counts" of a bucket.
+/// Parses "in"/"out"/"count", or the lists "ins"/"outs"/"counts" of a bucket.
 void parseCollectiveBuffers(const Json &object, CollectiveOp &op, Instruction &result) {
   if (get(object, "ins").is_null()) {
     addBuffers(result, object, {"in", "out"});
@@ -329,15 +332,15 @@ void parseTransfer(const Json &object, const Mesh &, Instruction &result) {
     const Json &buffers = object.at(key);
     if (!buffers.is_array() || buffers.size() != op.sizes.size())
       PSRT_FAIL(BadInput,
-                "\"%s\" of a copy to or from the host's memory is not a list of %zu "
-                "buffers, one for each size",
+                "\"%s\" of a copy to or from host memory is not a list of %zu "
+                "buffers, one per size",
                 key, op.sizes.size());
     for (const Json &buffer : buffers)
       result.buffers.push_back(parseBuffer(buffer));
   }
   for (const BufferRef &buffer : result.buffers)
     if (!buffer.present())
-      PSRT_FAIL(BadInput, "a copy to or from the host's memory has a buffer that is null");
+      PSRT_FAIL(BadInput, "a copy to or from host memory has a null buffer");
   result.op = std::move(op);
 }
 
@@ -372,7 +375,7 @@ Instruction parseInstruction(const Json &object, const Mesh &mesh) {
   std::string name = object.at("op");
   auto it = parsers.find(name);
   if (it == parsers.end())
-    PSRT_FAIL(BadInput, "this runtime has no instruction \"%s\"; compile and link with one version",
+    PSRT_FAIL(BadInput, "unknown instruction \"%s\"; compile and link with the same version",
               name.c_str());
   Instruction result;
   result.location = getString(object, "loc");

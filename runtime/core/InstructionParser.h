@@ -1,4 +1,4 @@
-// Reads the instructions of a program's table (docs/program-format.md).
+// Parses the instructions of a program's table (docs/program-format.md).
 #ifndef PSRT_CORE_INSTRUCTIONPARSER_H
 #define PSRT_CORE_INSTRUCTIONPARSER_H
 
@@ -6,7 +6,7 @@
 
 namespace psrt {
 
-/// \throws BadInput where this runtime has no such instruction, or it is not whole.
+/// Parses an instruction. Throws BadInput if this runtime does not know it or it is incomplete.
 Instruction parseInstruction(const Json &object, const Mesh &mesh);
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Follows the plan through the code.
+// Follows the memory plan while the code runs.
 #include "runtime/core/MemoryCheck.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace psrt {
 
-/// NaN as f16, bf16, f32 and f64; as integers and indices, far outside of anything.
+/// A NaN as f16, bf16, f32 and f64. As an integer or index, far out of range.
 static constexpr uint16_t kPoison = 0x7FF7;
 
 static void poison(Arena &arena, MemoryRange range) {
@@ -19,9 +19,9 @@ MemoryCheck::MemoryCheck(const Program &program, int64_t stage, Arena &arena)
     : program(program), stage(stage), arena(arena), copy(arena.size()) {
   for (const EntryPoint &entry : program.entries)
     if (!entry.programs[stage].hasBuffers && !entry.programs[stage].code.empty())
-      PSRT_FAIL(BadArgument, "--check-memory: the table of this program does not say when its "
-                             "buffers are in use; compile it again");
-  // So that of the inputs, too, shows what is written.
+      PSRT_FAIL(BadArgument, "--check-memory: the table of this program has no lifetimes of its "
+                             "buffers; compile it again");
+  // Poison the inputs too, so that later writes to them are visible.
   holdForGood({});
   poisonRest();
   device.planned = host.planned = 0;
@@ -39,7 +39,7 @@ void MemoryCheck::hold(MemoryRange range) {
   if (range.begin >= range.end)
     return;
   if (range.begin < 0 || range.end > int64_t(arena.size()))
-    PSRT_FAIL(BadInput, "the plan has a buffer at bytes %lld to %lld of an arena of %zu",
+    PSRT_FAIL(BadInput, "the plan has a buffer at bytes %lld to %lld, but the arena has %zu bytes",
               (long long)range.begin, (long long)range.end, arena.size());
   auto above = held.lower_bound(range.begin);
   const MemoryRange *other = nullptr;
@@ -70,7 +70,8 @@ static MemoryRange rangeOf(const BufferLifetime &buffer) {
   return {buffer.address, buffer.address + buffer.bytes};
 }
 
-MemoryRange MemoryCheck::place(const BufferLifetime &buffer, const ProgramEntry &entry) const {
+MemoryRange MemoryCheck::rangeInScratch(const BufferLifetime &buffer,
+                                        const ProgramEntry &entry) const {
   int64_t scratch = entry.bases.empty() ? 0 : entry.bases.back();
   return {scratch + buffer.address, scratch + buffer.address + buffer.bytes};
 }
@@ -124,7 +125,7 @@ void MemoryCheck::enter(const ProgramEntry &entry) {
 void MemoryCheck::finish(const ProgramEntry &entry) {
   if (entry.function >= 0)
     for (const BufferLifetime &buffer : program.functions[entry.function].buffers)
-      release(place(buffer, entry));
+      release(rangeInScratch(buffer, entry));
   int64_t at = &entry - code->code.data();
   for (; dead < deaths.size() && deaths[dead]->end <= at; ++dead)
     release(rangeOf(*deaths[dead]));
@@ -132,7 +133,7 @@ void MemoryCheck::finish(const ProgramEntry &entry) {
 
 //===--- instructions -----------------------------------------------------===//
 
-/// What a collective, a message or a copy is started with; -1: none.
+/// Returns the token that an asynchronous collective, message or copy is started with, or -1.
 static int64_t startedToken(const Instruction &instruction) {
   if (const auto *collective = std::get_if<CollectiveOp>(&instruction.op))
     return collective->token;
@@ -158,7 +159,7 @@ void MemoryCheck::before(const Bound &bound, const ProgramEntry &entry) {
     int64_t at = bound.instruction - function.code.data();
     for (const BufferLifetime &buffer : function.buffers)
       if (buffer.begin == at)
-        hold(place(buffer, entry));
+        hold(rangeInScratch(buffer, entry));
   }
   named.clear();
   for (size_t i = 0; i < bound.instruction->buffers.size(); ++i) {
@@ -167,7 +168,7 @@ void MemoryCheck::before(const Bound &bound, const ProgramEntry &entry) {
     int64_t address = static_cast<char *>(bound.buffers[i]) - arena.host(0);
     const MemoryRange *range = find(address);
     if (!range)
-      reject(bound, address, "names");
+      reject(bound, address, "uses");
     named.push_back(*range);
   }
   if (int64_t token = startedToken(*bound.instruction); token >= 0)
@@ -189,12 +190,12 @@ void MemoryCheck::after(const Bound &bound) {
   int64_t at = bound.instruction - function.code.data();
   for (const BufferLifetime &buffer : function.buffers)
     if (buffer.end == at)
-      release(place(buffer, *current));
+      release(rangeInScratch(buffer, *current));
 }
 
 void MemoryCheck::checkUnchanged(const Bound &bound) {
   std::vector<MemoryRange> own = named;
-  for (const auto &[token, ranges] : open) // they may change at any moment
+  for (const auto &[token, ranges] : open) // asynchronous work may change these at any time
     own.insert(own.end(), ranges.begin(), ranges.end());
   std::sort(own.begin(), own.end(), [](auto &a, auto &b) { return a.begin < b.begin; });
   int64_t from = 0;
@@ -215,7 +216,7 @@ void MemoryCheck::checkUnchanged(const Bound &bound, int64_t begin, int64_t end)
 
 void MemoryCheck::accept(MemoryRange range) {
   std::memcpy(copy.host(range.begin), arena.host(range.begin), range.end - range.begin);
-  // Buffers begin at even addresses: a word of poison has not been written.
+  // Buffers begin at even addresses. A word that is still poison was not written.
   auto [ends, begin] = partOf(range.begin);
   for (int64_t at = (range.end - 1) / 2 * 2; at >= std::max(range.begin, begin + ends.measured);
        at -= 2) {
@@ -226,20 +227,20 @@ void MemoryCheck::accept(MemoryRange range) {
   }
 }
 
-void MemoryCheck::reject(const Bound &bound, int64_t address, const char *what) const {
-  std::string held = "no buffer is there then";
+void MemoryCheck::reject(const Bound &bound, int64_t address, const char *action) const {
+  std::string held = "there is no buffer at this time";
   if (const MemoryRange *other = find(address))
-    held = format("bytes %lld to %lld are of a buffer that it does not name",
+    held = format("bytes %lld to %lld belong to a buffer that it does not use",
                   (long long)other->begin, (long long)other->end);
   else if (address >= int64_t(arena.size()))
     held = format("the arena has %zu bytes", arena.size());
   const Instruction &instruction = *bound.instruction;
   std::string where = instruction.location.empty() ? "" : ", at " + instruction.location + ",";
   PSRT_FAIL(Failed,
-            "%s of %s%s %s arena address %lld: %s; the program does not keep to its plan of the "
-            "memory: keep it, and report this",
+            "%s of %s%s %s arena address %lld: %s; the program violates its memory plan; keep the "
+            "program and report this bug",
             instructionName(program, instruction).c_str(), current->label.c_str(), where.c_str(),
-            what, (long long)address, held.c_str());
+            action, (long long)address, held.c_str());
 }
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Moving the piece.
+// Moves pieces between host and device memory.
 #include "runtime/core/MemoryPieces.h"
 #include <cstring>
 

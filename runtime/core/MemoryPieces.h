@@ -1,5 +1,5 @@
-// Filling and reading tensors in a rank's memory from the host: in place where the memory is the
-// host's, elsewhere through a buffer of bounded size.
+// Fills and reads tensors in a rank's memory from the host: in place for host memory, otherwise
+// through a buffer of bounded size.
 #ifndef PSRT_CORE_MEMORYPIECES_H
 #define PSRT_CORE_MEMORYPIECES_H
 
@@ -9,18 +9,18 @@
 
 namespace psrt {
 
-/// Of the buffer between host and device; elements of every dtype fill it exactly.
+/// Bytes of the buffer between host and device, a multiple of every element size.
 inline constexpr int64_t kPieceBytes = 4 << 20;
 
-/// Writes runs of a tensor's elements; their places ascend. Between them elements are left as they
-/// are or become zero, so the tensor is zeroed before.
+/// Writes runs of a tensor's elements at ascending offsets. Elements between the runs stay as they
+/// are or become zero, so the tensor must be zeroed before.
 class PieceWriter {
 public:
   PieceWriter(RankMemory &memory, int64_t address, int64_t bytes)
       : memory(memory), address(address), bytes(bytes), base(memory.host(address)) {}
 
   /// Calls body(char *to, int64_t first, int64_t count) for the parts of a run of `count` elements
-  /// of `size` bytes from place `local` on.
+  /// of `size` bytes, from element `local` on.
   template <typename Body> void write(int64_t local, int64_t count, int64_t size, Body &&body) {
     if (base)
       return body(base + local * size, int64_t(0), count);
@@ -32,7 +32,7 @@ public:
       done += n;
     }
   }
-  /// Brings the last piece to the memory; without it that is lost.
+  /// Writes the last piece to the memory. Without this call the piece is lost.
   void finish();
 
 private:
@@ -41,7 +41,7 @@ private:
   RankMemory &memory;
   int64_t address, bytes;
   char *base, *piece = nullptr;
-  int64_t begin = 0, end = 0; ///< of the piece in the tensor
+  int64_t begin = 0, end = 0; ///< range of the piece in the tensor
 };
 
 /// Reads runs of a tensor's elements.
@@ -50,7 +50,7 @@ public:
   PieceReader(RankMemory &memory, int64_t address, int64_t bytes)
       : memory(memory), address(address), bytes(bytes), base(memory.host(address)) {}
 
-  /// As PieceWriter::write: body(const char *from, int64_t first, int64_t count).
+  /// Calls body(const char *from, int64_t first, int64_t count), like PieceWriter::write.
   template <typename Body> void read(int64_t local, int64_t count, int64_t size, Body &&body) {
     if (base)
       return body(base + local * size, int64_t(0), count);
@@ -73,7 +73,7 @@ private:
   int64_t begin = 0, end = 0;
 };
 
-/// Two ranges of one memory change places.
+/// Swaps two ranges of one memory.
 void exchange(RankMemory &memory, int64_t one, int64_t other, int64_t bytes);
 
 } // namespace psrt

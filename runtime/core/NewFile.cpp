@@ -1,4 +1,4 @@
-// Unpredictable names, exclusive creation.
+// Creates files exclusively under unpredictable names.
 #include "runtime/core/NewFile.h"
 #include "runtime/core/Status.h"
 #include <cerrno>
@@ -17,23 +17,23 @@ static const std::string kEnding = ".tmp";
 std::string drawUniqueName() {
   uint64_t number = 0;
   if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-    PSRT_FAIL(Failed, "the system gives no random number: %s", std::strerror(errno));
+    PSRT_FAIL(Failed, "cannot get random bytes from the system: %s", std::strerror(errno));
   return format("%016llx", (unsigned long long)number);
 }
 
-/// The folder with its slash, and the name in it.
+/// Splits a path into the folder, with its slash, and the name.
 static std::pair<std::string, std::string> splitPath(const std::string &path) {
   size_t slash = path.rfind('/');
   size_t length = slash == std::string::npos ? 0 : slash + 1;
   return {path.substr(0, length), path.substr(length)};
 }
 
-/// A name has at most 255 bytes: a long one is cut, so that the temporary name fits.
+/// Returns the prefix of a temporary name. Long names are cut, as a name has at most 255 bytes.
 static std::string beginTemporaryName(const std::string &name) {
   return name.substr(0, NAME_MAX - kDigits - kEnding.size() - 1) + ".";
 }
 
-/// The permissions of the file that is replaced, where this user owns it.
+/// Copies the permissions of the file to replace, if this user owns it.
 static void copyPermissions(const std::string &target, int descriptor) {
   struct stat info;
   if (stat(target.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid())
@@ -44,7 +44,7 @@ NewFile createBeside(const std::string &target) {
   auto [folder, name] = splitPath(target);
   struct stat info;
   if (lstat(target.c_str(), &info) != 0 && errno != ENOENT)
-    return {}; // the name itself is impossible, such as one that is too long
+    return {}; // the name itself is invalid, for example too long
   NewFile file;
   for (int attempt = 0; attempt < 100 && file.descriptor < 0; ++attempt) {
     file.path = folder + beginTemporaryName(name) + drawUniqueName() + kEnding;
@@ -73,7 +73,7 @@ ReservedSpace::ReservedSpace(const std::string &target, int64_t bytes) {
     release();
   if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG)
     PSRT_FAIL(BadInput,
-              "cannot write \"%s\": %s; it takes %lld bytes, which the run reserves when it starts",
+              "cannot write \"%s\": %s; the run reserves the needed %lld bytes at its start",
               target.c_str(), std::strerror(failed), (long long)bytes);
 }
 
@@ -105,7 +105,7 @@ void syncFolderOf(const std::string &path) {
   std::string folder = splitPath(path).first;
   int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0)
-    return; // a folder that may be written and not read
+    return; // a folder may be writable but not readable
   fsync(descriptor);
   close(descriptor);
 }

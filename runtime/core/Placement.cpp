@@ -1,4 +1,4 @@
-// The arithmetic of meshes and placements.
+// Implements the arithmetic of meshes and placements.
 #include "runtime/core/Placement.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
@@ -16,7 +16,7 @@ int Mesh::axis(const std::string &name) const {
   for (size_t i = 0; i < axes.size(); ++i)
     if (axes[i].name == name)
       return int(i);
-  PSRT_FAIL(BadInput, "the program names mesh axis \"%s\", its mesh is %s", name.c_str(),
+  PSRT_FAIL(BadInput, "the program uses mesh axis \"%s\", but its mesh is %s", name.c_str(),
             text().c_str());
 }
 
@@ -91,35 +91,35 @@ std::string Mesh::text() const {
   return result.empty() ? "one device" : result;
 }
 
-static int64_t product(const std::vector<int64_t> &sizes) {
+static int64_t multiply(const std::vector<int64_t> &sizes) {
   int64_t n = 1;
   for (int64_t size : sizes)
     n *= size;
   return n;
 }
 
-int64_t Placement::Factor::places(const Mesh &mesh) const {
+int64_t Placement::Factor::localSize(const Mesh &mesh) const {
   int64_t shards = mesh.shards(axes);
   return given ? given : (size + shards - 1) / shards;
 }
 
-int64_t Placement::count() const { return product(shape); }
-int64_t Placement::localCount() const { return product(local); }
+int64_t Placement::count() const { return multiply(shape); }
+int64_t Placement::localCount() const { return multiply(local); }
 
 int64_t Placement::globalIndex(const Mesh &mesh, const std::vector<int64_t> &coordinates,
                                unsigned dim, int64_t local) const {
-  // Places are taken apart from the minor factor up; the global index is built with the factors'
-  // full sizes.
+  // Splits the local index by the factors' local sizes, from the minor factor up, and composes the
+  // global index with the full sizes.
   int64_t global = 0, weight = 1;
   const std::vector<Factor> &list = factors[dim];
   for (size_t i = list.size(); i-- > 0;) {
     const Factor &factor = list[i];
-    if (factor.size == 0) // an empty dim has no place
+    if (factor.size == 0) // an empty dim has no elements
       return -1;
-    int64_t places = factor.places(mesh);
-    int64_t place = local % places;
-    local /= places;
-    int64_t index = mesh.shardIndex(factor.axes, coordinates) * places + place;
+    int64_t size = factor.localSize(mesh);
+    int64_t offset = local % size;
+    local /= size;
+    int64_t index = mesh.shardIndex(factor.axes, coordinates) * size + offset;
     if (index >= factor.size)
       return -1;
     global += index * weight;
@@ -154,10 +154,10 @@ bool Placement::isOwner(const Mesh &mesh, const std::vector<int64_t> &coordinate
 std::vector<int64_t> Placement::computeLocal(const Mesh &mesh) const {
   std::vector<int64_t> result;
   for (const std::vector<Factor> &dim : factors) {
-    int64_t places = 1;
+    int64_t size = 1;
     for (const Factor &factor : dim)
-      places *= factor.places(mesh);
-    result.push_back(places);
+      size *= factor.localSize(mesh);
+    result.push_back(size);
   }
   return result;
 }

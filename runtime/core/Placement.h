@@ -1,5 +1,5 @@
-// Where the elements of a global tensor live: the one function from (coordinates, local index) to
-// global index.
+// Describes where the elements of a global tensor live: maps (coordinates, local index) to a global
+// index.
 #ifndef PSRT_CORE_PLACEMENT_H
 #define PSRT_CORE_PLACEMENT_H
 
@@ -9,8 +9,9 @@
 
 namespace psrt {
 
-/// The devices, as named axes; the last axis varies fastest over ranks.
+/// The devices as named axes; the last axis varies fastest over ranks.
 struct Mesh {
+  /// A named axis of the mesh.
   struct Axis {
     std::string name, kind;
     int64_t size = 1;
@@ -18,63 +19,68 @@ struct Mesh {
   std::vector<Axis> axes;
 
   int64_t size() const;
-  /// The index of an axis; fails on an unknown name.
+  /// Returns the index of an axis. Fails on an unknown name.
   int axis(const std::string &name) const;
   std::vector<int64_t> coordinates(int64_t rank) const;
-  /// The linear index over `over` (axis indices, major to minor) at `coordinates`, and how many
-  /// there are.
+  /// Returns the linear index of `coordinates` over the axes `over` (major to minor). `shards`
+  /// returns the number of such indices.
   int64_t shardIndex(const std::vector<int> &over, const std::vector<int64_t> &coordinates) const;
   int64_t shards(const std::vector<int> &over) const;
-  /// The ranks that differ from `rank` only on `over`, by ascending shard index.
+  /// Returns the ranks that differ from `rank` only on the axes `over`, by ascending shard index.
   std::vector<int> group(int64_t rank, const std::vector<int> &over) const;
-  /// The axis along which the layers are cut into stages; -1: none.
+  /// Returns the axis that splits the layers into pipeline stages, or -1.
   int pipelineAxis() const;
   int64_t pipelineSize() const;
-  /// Where a rank stands on that axis; 0 where there is none.
+  /// Returns the coordinate on the pipeline axis, or 0 without one.
   int64_t pipelineCoordinate(const std::vector<int64_t> &coordinates) const;
-  /// The ranks that have one of the pipeline coordinates `over` (in that order) and are as `rank`
+  /// Returns the ranks with the pipeline coordinates `over`, in that order, that agree with `rank`
   /// on all other axes.
   std::vector<int> acrossPipeline(int64_t rank, const std::vector<int64_t> &over) const;
-  /// "dp=2,tp=2"
+  /// Returns the mesh as text: "dp=2,tp=2".
   std::string text() const;
 };
 
-/// The layout of one tensor over the mesh. A dim is a row-major product of factors; a factor of
-/// size n split over k shards has c = ceil(n / k) places on each, or as many more as it says, and
-/// shard r holds [r c, min((r + 1) c, n)).
+/// The layout of a tensor over the mesh. A dim is a row-major product of factors. A factor of size
+/// n over k shards has c = ceil(n / k) elements on each shard, or `given` ones, and shard r holds
+/// the elements [r c, min((r + 1) c, n)). Example: n = 10 over k = 4 gives c = 3; shard 3 holds [9,
+/// 10).
 struct Placement {
+  /// A factor of a dim and the axes that split it.
   struct Factor {
     int64_t size = 1;
     std::vector<int> axes;
-    int64_t given = 0; ///< places of a shard, where they are not as few as can be
-    int64_t places(const Mesh &mesh) const;
+    int64_t given = 0; ///< padded elements per shard, if more than the minimum
+    /// Returns the elements on each shard, including padding.
+    int64_t localSize(const Mesh &mesh) const;
     bool operator==(const Factor &) const = default;
   };
   std::vector<int64_t> shape, local;
   std::vector<std::vector<Factor>> factors; ///< per dim, major to minor
-  std::vector<int> partial;                 ///< axes over which the true value is the sum
+  std::vector<int> partial;                 ///< axes over which the value is a sum
   bool operator==(const Placement &) const = default;
 
   int64_t count() const;
   int64_t localCount() const;
 
-  /// The global index along `dim` of place `local` for the rank at `coordinates`; -1 for padding.
+  /// Returns the global index along `dim` of local index `local` for the rank at `coordinates`, or
+  /// -1 for padding.
   int64_t globalIndex(const Mesh &mesh, const std::vector<int64_t> &coordinates, unsigned dim,
                       int64_t local) const;
-  /// All of a dim: one entry per local place.
+  /// Returns the global indices of a whole dim, one per local index.
   std::vector<int64_t> globalIndices(const Mesh &mesh, const std::vector<int64_t> &coordinates,
                                      unsigned dim) const;
-  /// Whether this rank is the one that writes its part to files: coordinate 0 on every axis that
-  /// neither splits the tensor nor makes it partial, and `stage` on the pipeline's.
+  /// Returns whether this rank writes its part to files: coordinate 0 on every axis that neither
+  /// splits the tensor nor makes it partial, and coordinate `stage` on the pipeline axis.
   bool isOwner(const Mesh &mesh, const std::vector<int64_t> &coordinates, int64_t stage = 0) const;
-  /// Local sizes that follow from the factors; `local` must equal them.
+  /// Returns the local sizes that follow from the factors; `local` must equal them.
   std::vector<int64_t> computeLocal(const Mesh &mesh) const;
-  /// A tensor that every rank holds whole.
+  /// Returns the placement of a tensor that every rank holds whole.
   static Placement whole(std::vector<int64_t> shape);
 };
 
 /// Calls copy(localOffset, globalOffset, count) for every run of elements that is contiguous in
-/// both the local and the global row-major tensor; padding is left out.
+/// both the local and the global row-major tensor. Padding is skipped. Example: columns [2, 4) of a
+/// 2 x 4 tensor give (0, 2, 2) and (2, 6, 2).
 template <typename Copy>
 void forEachRun(const Placement &placement, const Mesh &mesh,
                 const std::vector<int64_t> &coordinates, Copy copy) {
@@ -91,7 +97,7 @@ void forEachRun(const Placement &placement, const Mesh &mesh,
     globalStride[d] = globalStride[d + 1] * placement.shape[d + 1];
     localStride[d] = localStride[d + 1] * placement.local[d + 1];
   }
-  // Trailing dims that are whole join the run of the dim before them.
+  // Merge trailing dims that are whole into the runs of the dim before them.
   size_t last = rank - 1;
   while (last > 0 && placement.local[last] == placement.shape[last] && [&] {
     for (int64_t i = 0; i < placement.local[last]; ++i)
@@ -100,7 +106,7 @@ void forEachRun(const Placement &placement, const Mesh &mesh,
     return true;
   }())
     --last;
-  int64_t unit = localStride[last];
+  int64_t stride = localStride[last];
   std::vector<int64_t> at(last, 0);
   for (int64_t d = 0; d < int64_t(rank); ++d)
     if (placement.local[d] == 0)
@@ -119,7 +125,7 @@ void forEachRun(const Placement &placement, const Mesh &mesh,
       while (row[i] >= 0 && j < n && row[j] == row[i] + (j - i))
         ++j;
       if (row[i] >= 0)
-        copy(localBase + i * unit, globalBase + row[i] * unit, (j - i) * unit);
+        copy(localBase + i * stride, globalBase + row[i] * stride, (j - i) * stride);
       i = j;
     }
     size_t d = last;

@@ -1,4 +1,4 @@
-// What parsed programs know about themselves.
+// Implements queries on parsed programs.
 #include "runtime/core/Program.h"
 #include "runtime/core/Status.h"
 #include <numeric>
@@ -54,6 +54,7 @@ std::vector<int> CollectiveOp::members(const Mesh &mesh, int rank) const {
 }
 
 namespace {
+/// Returns the name of an instruction by its type.
 struct NameOf {
   const Program &program;
   std::string operator()(const KernelOp &op) const { return program.kernelNames[op.kernel]; }

@@ -1,10 +1,9 @@
-// Fields, placements, buffers and addresses.
+// Parses fields, placements, buffers and addresses.
 #include "runtime/core/ProgramFields.h"
 #include "runtime/core/CheckProgram.h"
 
 namespace psrt {
 
-/// The field, or null when absent.
 const Json &get(const Json &object, const char *key) {
   static const Json none;
   auto it = object.find(key);
@@ -52,11 +51,10 @@ Placement parsePlacement(const Json &object, const Mesh &mesh) {
   checkFactors(result, mesh);
   result.local = result.computeLocal(mesh);
   if (!get(object, "local").is_null() && getInts(object, "local") != result.local)
-    PSRT_FAIL(BadInput, "\"local\" is not what the factors give");
+    PSRT_FAIL(BadInput, "\"local\" does not match the factors");
   return result;
 }
 
-/// Addresses and offsets can be added up.
 int64_t toAddress(const Json &value) { return countElements({toInteger(value)}); }
 
 BufferRef parseBuffer(const Json &value) {
@@ -66,20 +64,17 @@ BufferRef parseBuffer(const Json &value) {
     return {BufferRef::Absolute, toAddress(value)};
   BufferRef result{toInteger<int32_t>(value.at(0)), toAddress(value.at(1))};
   if (result.base < 0)
-    PSRT_FAIL(BadInput, "a buffer has the base %d; bases are counted from 0", result.base);
+    PSRT_FAIL(BadInput, "a buffer has base %d; expected at least 0", result.base);
   return result;
 }
 
-/// What a table has for each pipeline coordinate: a list, or one value where there is one
-/// coordinate.
 void checkCoordinates(const Json &value, const Mesh &mesh) {
   int64_t count = value.is_array() ? int64_t(value.size()) : 1;
   if (count != mesh.pipelineSize())
-    PSRT_FAIL(BadInput, "the table has values for %lld pipeline coordinates, the mesh has %lld",
+    PSRT_FAIL(BadInput, "the table has values for %lld pipeline coordinates, but the mesh has %lld",
               (long long)count, (long long)mesh.pipelineSize());
 }
 
-/// An address, or a list with null where a coordinate has none.
 Addresses parseAddresses(const Json &value, const Mesh &mesh) {
   checkCoordinates(value, mesh);
   if (!value.is_array())
@@ -90,11 +85,10 @@ Addresses parseAddresses(const Json &value, const Mesh &mesh) {
   return result;
 }
 
-/// A coordinate of the mesh's pipeline axis.
 int64_t parseCoordinate(const Json &value, const Mesh &mesh) {
   int64_t coordinate = toInteger(value);
   if (coordinate < 0 || coordinate >= mesh.pipelineSize())
-    PSRT_FAIL(BadInput, "the table names pipeline coordinate %lld, the mesh has %lld",
+    PSRT_FAIL(BadInput, "the table has pipeline coordinate %lld, but the mesh has %lld coordinates",
               (long long)coordinate, (long long)mesh.pipelineSize());
   return coordinate;
 }

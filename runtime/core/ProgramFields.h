@@ -1,4 +1,4 @@
-// Reading fields of a program's table, and the pieces that its sections and its instructions share.
+// Reads fields of a program's table, and the parts that its sections and instructions share.
 #ifndef PSRT_CORE_PROGRAMFIELDS_H
 #define PSRT_CORE_PROGRAMFIELDS_H
 
@@ -10,10 +10,10 @@ namespace psrt {
 
 using Json = nlohmann::json;
 
-/// The field, or null when absent.
+/// Returns a field, or null if it is absent.
 const Json &get(const Json &object, const char *key);
 
-/// A value of the table; integers must fit.
+/// Converts a value of the table; integers must fit.
 template <typename T> T convert(const Json &value) {
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
     return toInteger<T>(value);
@@ -21,45 +21,45 @@ template <typename T> T convert(const Json &value) {
     return value.get<T>();
 }
 
-/// A field that may be absent.
+/// Returns a field, or `otherwise` if it is absent.
 template <typename T> T getOr(const Json &object, const char *key, T otherwise) {
   const Json &value = get(object, key);
   return value.is_null() ? otherwise : convert<T>(value);
 }
 
-/// A field that must be there.
+/// Returns an integer field, which must be present.
 template <typename T = int64_t> T getInt(const Json &object, const char *key) {
   return toInteger<T>(object.at(key));
 }
 
-/// Empty when absent.
+/// Return a field, or an empty value if it is absent.
 std::string getString(const Json &object, const char *key);
 std::vector<int64_t> getInts(const Json &object, const char *key);
 
-/// As many numbers as are needed, or a failure.
+/// Returns exactly N integers; fails on another number.
 template <size_t N> std::array<int64_t, N> getStrides(const Json &object, const char *key) {
   std::array<int64_t, N> result{};
   std::vector<int64_t> list = getInts(object, key);
   if (list.size() != N)
-    PSRT_FAIL(BadInput, "\"%s\" has %zu numbers, %zu are needed", key, list.size(), N);
+    PSRT_FAIL(BadInput, "\"%s\" has %zu numbers; expected %zu", key, list.size(), N);
   std::copy(list.begin(), list.end(), result.begin());
   return result;
 }
 
-/// Mesh axes by their names, none twice; none when absent.
+/// Returns mesh axes by name; none may appear twice. Returns none if `names` is null.
 std::vector<int> parseAxes(const Json &names, const Mesh &mesh);
-/// "shape", "factors" and "partial" of a tensor; "local" must be what they give.
+/// Parses "shape", "factors" and "partial" of a tensor. "local" must match them.
 Placement parsePlacement(const Json &object, const Mesh &mesh);
-/// Addresses and offsets can be added up.
+/// Parses an address or offset that is small enough to be added to others.
 int64_t toAddress(const Json &value);
-/// An address, [base, offset], or null.
+/// Parses an address, [base, offset], or null.
 BufferRef parseBuffer(const Json &value);
-/// What a table has for each pipeline coordinate: a list, or one value where there is one
+/// Checks that a value is given for each pipeline coordinate: a list, or a single value for one
 /// coordinate.
 void checkCoordinates(const Json &value, const Mesh &mesh);
-/// An address, or a list with null where a coordinate has none.
+/// Parses an address, or a list with null for coordinates without an address.
 Addresses parseAddresses(const Json &value, const Mesh &mesh);
-/// A coordinate of the mesh's pipeline axis.
+/// Parses a coordinate of the mesh's pipeline axis.
 int64_t parseCoordinate(const Json &value, const Mesh &mesh);
 
 } // namespace psrt

@@ -1,5 +1,4 @@
-// Reading fields of a JSON table: what is absent has a default, and a number is what it says or an
-// error.
+// Reads numbers of a JSON table strictly: a number that does not fit is an error.
 #ifndef PSRT_CORE_PROGRAMJSON_H
 #define PSRT_CORE_PROGRAMJSON_H
 
@@ -14,11 +13,12 @@
 
 namespace psrt {
 
-/// No tensor has more elements; sizes up to this can be multiplied by an element's bytes.
+/// The largest number of elements of a tensor. Multiplied by an element's bytes it does not
+/// overflow.
 inline constexpr int64_t kMostElements = int64_t(1) << 44;
 
-/// An integer that fits `Int`. Throws nlohmann's type error for fractions and for numbers out of
-/// its range, which `get` would convert without a word.
+/// Converts to an integer that fits `Int`. Throws nlohmann's type error for fractions and
+/// out-of-range numbers, which `get` would convert silently.
 template <typename Int = int64_t, typename Json> Int toInteger(const Json &value) {
   bool fits = value.is_number_integer();
   if (value.is_number_unsigned())
@@ -35,7 +35,8 @@ template <typename Int = int64_t, typename Json> Int toInteger(const Json &value
   return Int(value.template get<int64_t>());
 }
 
-/// The product of sizes; nothing when one is negative or there are more than `kMostElements`.
+/// Returns the product of sizes, or nullopt if a size is negative or the product exceeds
+/// `kMostElements`.
 inline std::optional<int64_t> tryCountElements(const std::vector<int64_t> &sizes) {
   int64_t count = 1;
   for (int64_t size : sizes)
@@ -44,7 +45,7 @@ inline std::optional<int64_t> tryCountElements(const std::vector<int64_t> &sizes
   return count;
 }
 
-/// The same, or a failure.
+/// Returns the product of sizes. Fails where `tryCountElements` returns nullopt.
 inline int64_t countElements(const std::vector<int64_t> &sizes) {
   if (std::optional<int64_t> count = tryCountElements(sizes))
     return *count;

@@ -1,4 +1,4 @@
-// Reads a program's JSON table into structs.
+// Parses a program's JSON table into structs.
 #include "runtime/core/CheckProgram.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/InstructionParser.h"
@@ -27,7 +27,7 @@ std::vector<BufferLifetime> parseBuffers(const Json &object) {
   return result;
 }
 
-/// The token of what is started; none where the instruction starts nothing.
+/// Returns the token of asynchronous work, or null if the instruction starts none.
 int64_t *startedToken(Instruction &instruction) {
   if (auto *op = std::get_if<CollectiveOp>(&instruction.op))
     return op->token >= 0 ? &op->token : nullptr;
@@ -37,33 +37,34 @@ int64_t *startedToken(Instruction &instruction) {
   return op ? &op->token : nullptr;
 }
 
-/// A wait for what stands before it in `code`; `where`: for messages.
+/// Parses a wait for work that precedes it in `code`. `where` is for messages.
 Instruction parseWait(const Json &object, std::vector<Instruction> &code,
                       const std::string &where) {
   int64_t token = getInt(object, "wait");
-  bool isForTransfer = false, isForOthers = false;
+  bool isForTransfer = false, isForCommunication = false;
   for (Instruction &instruction : code)
     if (const int64_t *started = startedToken(instruction); started && *started == token)
-      (std::holds_alternative<TransferOp>(instruction.op) ? isForTransfer : isForOthers) = true;
-  if (isForTransfer && isForOthers)
-    PSRT_FAIL(BadInput, "%s waits for %lld, which is both of a copy and of communication",
-              where.c_str(), (long long)token);
-  if (!isForTransfer && !isForOthers)
-    PSRT_FAIL(BadInput, "%s waits for %lld, which was not started", where.c_str(),
+      (std::holds_alternative<TransferOp>(instruction.op) ? isForTransfer : isForCommunication) =
+          true;
+  if (isForTransfer && isForCommunication)
+    PSRT_FAIL(BadInput, "%s waits for token %lld of both a copy and communication", where.c_str(),
+              (long long)token);
+  if (!isForTransfer && !isForCommunication)
+    PSRT_FAIL(BadInput, "%s waits for token %lld, which was not started", where.c_str(),
               (long long)token);
   Instruction result;
   result.op = WaitOp{token, isForTransfer};
   return result;
 }
 
-/// Each token of a function is waited for, behind all that is started with it; what it is
-/// in the table is that function's own, and becomes one of the program.
+/// Checks that each token of a function is waited for, after all work started with it. Renumbers
+/// the tokens, which are local to the function, so that they are unique in the program.
 void resolveTokens(Function &function, size_t number) {
   constexpr int64_t kTokensOfFunction = int64_t(1) << 32;
   std::map<int64_t, bool> waited;
   auto resolve = [&](int64_t &token) {
     if (token < 0 || token >= kTokensOfFunction)
-      PSRT_FAIL(BadInput, "function \"%s\" numbers a wait %lld", function.name.c_str(),
+      PSRT_FAIL(BadInput, "function \"%s\" has the invalid token %lld", function.name.c_str(),
                 (long long)token);
     token += kTokensOfFunction * int64_t(number + 1);
   };
@@ -73,7 +74,7 @@ void resolveTokens(Function &function, size_t number) {
         resolve(*token);
         continue;
       }
-      PSRT_FAIL(BadInput, "function \"%s\" starts something with %lld behind the wait for it",
+      PSRT_FAIL(BadInput, "function \"%s\" starts work with token %lld after the wait for it",
                 function.name.c_str(), (long long)*token);
     } else if (auto *wait = std::get_if<WaitOp>(&instruction.op)) {
       waited[wait->token] = true;
@@ -81,7 +82,7 @@ void resolveTokens(Function &function, size_t number) {
     }
   for (auto [token, isWaited] : waited)
     if (!isWaited)
-      PSRT_FAIL(BadInput, "function \"%s\" never waits for %lld, which it starts",
+      PSRT_FAIL(BadInput, "function \"%s\" never waits for token %lld, which it starts",
                 function.name.c_str(), (long long)token);
 }
 
@@ -100,7 +101,7 @@ Function parseFunction(const Json &object, const Program &program) {
     checkMeeting(result.code.back(), /*coordinate=*/-1);
     if (std::holds_alternative<TransferOp>(result.code.back().op))
       PSRT_FAIL(BadInput,
-                "function \"%s\" copies to or from the host's memory, which programs alone "
+                "function \"%s\" copies to or from host memory, which only programs may "
                 "do",
                 result.name.c_str());
     for (const BufferRef &buffer : result.code.back().buffers)
@@ -112,7 +113,7 @@ Function parseFunction(const Json &object, const Program &program) {
   return result;
 }
 
-/// `name`: of the entry point, for messages.
+/// Parses an entry of a program's code. `name` is the entry point's, for messages.
 void parseEntry(const Json &object, const Program &program, const std::string &name,
                 EntryCode &entry) {
   if (get(object, "run").is_null()) {
@@ -125,7 +126,7 @@ void parseEntry(const Json &object, const Program &program, const std::string &n
     for (const BufferRef &buffer : entry.instructions.back().buffers)
       if (buffer.base >= 0)
         PSRT_FAIL(BadInput,
-                  "entry \"%s\" has an instruction with a base; its buffers are addresses",
+                  "entry \"%s\" has an instruction with a base; expected absolute addresses",
                   name.c_str());
     entry.code.push_back(std::move(result));
     return;
@@ -146,7 +147,7 @@ void parseEntry(const Json &object, const Program &program, const std::string &n
   result.stage = getOr<int64_t>(object, "stage", -1);
   if (result.bases.size() != size_t(function.bases) ||
       result.keys.size() != size_t(function.keys) || result.first.size() != size_t(function.refs))
-    PSRT_FAIL(BadInput, "a run of \"%s\" gives %zu bases, %zu keys, %zu flags; it takes %d, %d, %d",
+    PSRT_FAIL(BadInput, "a run of \"%s\" has %zu bases, %zu keys, %zu flags; expected %d, %d, %d",
               function.name.c_str(), result.bases.size(), result.keys.size(), result.first.size(),
               function.bases, function.keys, function.refs);
   entry.code.push_back(std::move(result));
@@ -170,7 +171,7 @@ EntryCode parseCode(const Json &object, const std::string &name, const Program &
   return result;
 }
 
-/// An output that several pipeline coordinates have is one.
+/// Adds an output. Outputs of the same name on several pipeline coordinates become one.
 void addOutput(const Json &object, const Mesh &mesh, int64_t coordinate, EntryPoint &entry) {
   std::string name = object.at("name");
   int64_t address = toAddress(object.at("address"));
@@ -183,13 +184,13 @@ void addOutput(const Json &object, const Mesh &mesh, int64_t coordinate, EntryPo
                 getOr<int64_t>(object, "batch_dim", 0)};
   int64_t dims = int64_t(result.placement.shape.size());
   if (result.batchDim < Output::kWholeBatch || (dims > 0 && result.batchDim >= dims))
-    PSRT_FAIL(BadInput, "output \"%s\" has batch_dim %lld; it has %lld dims", name.c_str(),
+    PSRT_FAIL(BadInput, "output \"%s\" has batch_dim %lld, but %lld dims", name.c_str(),
               (long long)result.batchDim, (long long)dims);
   result.addresses.set(coordinate, address);
   entry.outputs.push_back(std::move(result));
 }
 
-/// What one pipeline coordinate does in an entry joins what the others do.
+/// Adds the code of one pipeline coordinate to the entry of the same name.
 void addProgram(const Json &object, Program &program) {
   int64_t coordinate = 0;
   if (const Json &value = get(object, "pp"); !value.is_null())
@@ -202,7 +203,7 @@ void addProgram(const Json &object, Program &program) {
                                    {name, std::vector<EntryCode>(program.mesh.pipelineSize()), {}});
   EntryCode &code = entry->programs[coordinate];
   if (!code.code.empty())
-    PSRT_FAIL(BadInput, "entry \"%s\" stands twice for pipeline coordinate %lld", name.c_str(),
+    PSRT_FAIL(BadInput, "entry \"%s\" appears twice for pipeline coordinate %lld", name.c_str(),
               (long long)coordinate);
   code = parseCode(object, name, program);
   for (const Instruction &instruction : code.instructions)
@@ -233,7 +234,7 @@ std::string decodeBase64(const std::string &text) {
   return result;
 }
 
-/// JSON has no infinities and NaN: they come as strings.
+/// Parses a number, or a string for infinities and NaN, which JSON lacks.
 double parseNumber(const Json &value) {
   return value.is_string() ? std::strtod(value.get<std::string>().c_str(), nullptr)
                            : value.get<double>();
@@ -266,21 +267,20 @@ void parseInitial(const Json &object, Variable &result) {
       result.value = result.parameters[0];
       result.distribution.clear();
     } else if (result.distribution != "normal" && result.distribution != "uniform") {
-      PSRT_FAIL(BadInput,
-                "variable \"%s\" is drawn from \"%s\"; normal, uniform and value are built",
+      PSRT_FAIL(BadInput, "variable \"%s\" is drawn from \"%s\"; expected normal, uniform or value",
                 result.displayName().c_str(), result.distribution.c_str());
     }
   }
 }
 
-/// Of the file's tensor, where a float variable has it in another type.
+/// Parses the dtype of the initial value, which may differ from a float variable's dtype.
 Dtype parseInitialDtype(const Json &object, Dtype dtype) {
   std::string name = getString(object, "init_dtype");
   if (name.empty())
     return dtype;
   Dtype result = parseDtype(name);
   if (!isFloat(result) || !isFloat(dtype))
-    PSRT_FAIL(BadInput, "an initial value of %s for a variable of %s; only floats are converted",
+    PSRT_FAIL(BadInput, "an initial value of %s for a variable of %s; only floats can be converted",
               dtypeName(result), dtypeName(dtype));
   return result;
 }
@@ -340,7 +340,7 @@ Program parseTable(const Json &table) {
   Program result;
   if (getOr(table, "version", 0) != 1)
     PSRT_FAIL(BadInput,
-              "the program's table has version %d, this runtime reads version 1; compile again",
+              "the program's table has version %d, but this runtime reads version 1; compile again",
               getOr(table, "version", 0));
   result.version = getString(table, "parashard");
   result.llvm = getString(table, "llvm");

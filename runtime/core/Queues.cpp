@@ -1,4 +1,4 @@
-// Looks through the programs of all pipeline coordinates.
+// Finds the queues in the programs of all pipeline coordinates.
 #include "runtime/core/Queues.h"
 #include <optional>
 #include <set>
@@ -6,7 +6,7 @@
 namespace psrt {
 
 namespace {
-/// A queue in which an instruction starts something, and the ranks that meet there.
+/// A queue in which an instruction starts work, and the participating ranks.
 struct Meeting {
   const std::string &queue;
   std::vector<int> members;
@@ -21,7 +21,8 @@ std::optional<Meeting> findMeeting(const Instruction &instruction, const Mesh &m
 }
 } // namespace
 
-/// The instructions of an entry's program: its own, then those of each function that it runs, once.
+/// Returns the instruction lists of an entry: its own, then once those of each function that it
+/// runs.
 static std::vector<const std::vector<Instruction> *> findCode(const Program &program,
                                                               const EntryCode &code) {
   std::vector<const std::vector<Instruction> *> result = {&code.instructions};

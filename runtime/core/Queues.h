@@ -1,4 +1,4 @@
-// Which queues a program has, and with whom a rank meets in each.
+// Finds the queues of a program and the peers of a rank in each.
 #ifndef PSRT_CORE_QUEUES_H
 #define PSRT_CORE_QUEUES_H
 
@@ -6,15 +6,15 @@
 
 namespace psrt {
 
-/// What is started in a queue is over in the order of the starts; queues do not wait for one
-/// another.
+/// A queue of asynchronous communication. Work in a queue finishes in the order of its starts;
+/// queues are independent of each other.
 struct Queue {
   std::string name;
-  std::vector<int> peers; ///< whom this rank meets in it, ascending; none: it has no part in it
+  std::vector<int>
+      peers; ///< ranks that this rank meets in the queue, ascending; empty: not a member
 };
 
-/// All queues in which something is started, by name: the same list for every rank but for the
-/// peers.
+/// Returns all queues with work, by name. The list is the same on every rank except for the peers.
 std::vector<Queue> findQueues(const Program &program, int rank);
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// The values that scalars such as learning rates take.
+// Describes the valid values of scalars such as learning rates.
 #include "runtime/core/ScalarRange.h"
 #include "runtime/core/Status.h"
 #include <cfloat>

@@ -1,4 +1,4 @@
-// The values that scalars such as learning rates take.
+// Describes the valid values of scalars such as learning rates.
 #ifndef PSRT_CORE_SCALARRANGE_H
 #define PSRT_CORE_SCALARRANGE_H
 
@@ -6,8 +6,8 @@
 
 namespace psrt {
 
-/// Returns what a scalar takes where it does not take `value`: f32 holds it, and rates are at least
-/// 0. Empty: it takes the value.
+/// Returns the valid range of a scalar if `value` is outside of it, else "". A scalar must fit f32,
+/// and a learning rate must be at least 0.
 std::string describeScalarRange(const std::string &name, double value);
 
 } // namespace psrt

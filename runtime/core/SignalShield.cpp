@@ -1,4 +1,4 @@
-// Signal masks of threads.
+// Sets the signal masks of threads.
 #include "runtime/core/SignalShield.h"
 #include <initializer_list>
 

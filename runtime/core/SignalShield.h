@@ -1,4 +1,4 @@
-// Keeps signal handlers away from threads that compute.
+// Keeps signal handlers away from compute threads.
 #ifndef PSRT_CORE_SIGNALSHIELD_H
 #define PSRT_CORE_SIGNALSHIELD_H
 
@@ -6,10 +6,10 @@
 
 namespace psrt {
 
-/// While it lives, the calling thread takes no signals, and neither do threads that it starts for
-/// as long as they live. Signals that say what the thread itself did (SIGSEGV, SIGBUS, ...) still
-/// come. The matmuls that oneDNN generates for AVX-512 use the stack pointer as an ordinary
-/// register, which then points into the heap: there the kernel would write the frame of a handler.
+/// Blocks signals of the calling thread during the object's lifetime, and of the threads that it
+/// starts for their whole lives. Signals that the thread itself causes (SIGSEGV, SIGBUS, ...) still
+/// arrive. Reason: oneDNN's AVX-512 matmuls use the stack pointer as an ordinary register, which
+/// may point into the heap, where the kernel would write a handler's frame.
 class SignalShield {
 public:
   SignalShield();

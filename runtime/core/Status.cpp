@@ -1,4 +1,4 @@
-// Status texts.
+// Formats status messages.
 #include "runtime/core/Status.h"
 #include "shared/PrintableText.h"
 #include <cstdarg>
@@ -15,7 +15,7 @@ std::string Status::text() const {
     result += format("%sstep %lld", rank >= 0 ? ", " : "", (long long)step);
   if (!result.empty())
     result += ": ";
-  result += parashard::escapeControls(message, "\n  "); // names of files may be in it
+  result += parashard::escapeControls(message, "\n  "); // may contain file names
   if (code == StatusCode::Failed && line > 0) {
     const char *name = std::strrchr(file, '/');
     result += format(" (%s:%d)", name ? name + 1 : file, line);

@@ -1,4 +1,4 @@
-// Parsing of JSON that somebody else may have written.
+// Parses JSON from untrusted sources.
 #ifndef PSRT_CORE_STRICTJSON_H
 #define PSRT_CORE_STRICTJSON_H
 
@@ -10,11 +10,11 @@
 
 namespace psrt {
 
-/// Parses JSON in which no key stands twice in an object: `Json::parse` would take the last value
-/// and lose the first. Numbers that no double holds are errors of `Json::parse` itself. Throws
-/// nlohmann's exceptions.
+/// Parses JSON and rejects duplicate keys of an object, of which `Json::parse` would silently keep
+/// the last. Numbers that do not fit a double are errors of `Json::parse` itself. Throws nlohmann's
+/// exceptions.
 template <typename Json, typename... Input> Json parseStrictly(Input &&...input) {
-  std::vector<std::set<std::string>> keys; // of the objects that are open
+  std::vector<std::set<std::string>> keys; // keys of the open objects
   typename Json::parser_callback_t check = [&](int, typename Json::parse_event_t event,
                                                Json &parsed) {
     if (event == Json::parse_event_t::object_start)
@@ -30,7 +30,7 @@ template <typename Json, typename... Input> Json parseStrictly(Input &&...input)
   return Json::parse(std::forward<Input>(input)..., check);
 }
 
-/// Returns the text of an error of the JSON library, without the name of its exception.
+/// Returns the text of a JSON library error without the exception's name.
 std::string describeJsonError(const std::exception &error);
 
 } // namespace psrt

@@ -84,4 +84,4 @@ def test_a_lifetime_that_ends_too_early_is_found(data):
     program.write_bytes(text.replace(right, json.dumps(wrong, separators=(",", ":")).encode()))
     line = [program, "--data", folder / "data.safetensors", "--steps", 1, "--quiet", "--check-memory"]
     said = oracle.run(line, folder, expect=3)
-    assert re.search(rf"error: .* names arena address {wrong[0]}: no buffer is there then", said), said
+    assert re.search(rf"error: .* uses arena address {wrong[0]}: there is no buffer at this time", said), said

@@ -443,7 +443,7 @@ def give_twice(key):
     (change_index(lambda index: index.update(step=2**63 - 1)), ["\"step\" is 9223372036854775807; expected an integer from 0 to"]),
     (change_index(lambda index: index.update(step=7)), ["\"step\" is 7; expected 2, as in the name of its folder"]),
     (change_index(lambda index: index.update(shuffle=1)), ["\"shuffle\" is 1; expected true or false"]),
-    (change_index(lambda index: index.update(other=1)), ["has \"other\", which nothing reads; expected version, step"]),
+    (change_index(lambda index: index.update(other=1)), ["has the unknown key \"other\"; expected version, step"]),
     (change_index(lambda index: index.update(files={"..": {"bytes": 1, "sum": "0"}})), ["\"files\" names \"..\", which is outside of the checkpoint"]),
     (lambda step: (step.parent / "latest").write_text("../x"), ["latest\" does not name a checkpoint"]),
 ])  # fmt: skip

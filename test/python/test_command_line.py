@@ -498,8 +498,8 @@ def test_bad_folders_of_weights(trained):
     (lambda text: text.replace('"layers.0.bias": ', '"layers.0.bias": "model-00001-of-00002.safetensors", "layers.0.bias": '),
      ["\"layers.0.bias\" is given twice in one object; the first would be lost"]),
     (lambda text: text.replace('"metadata"', '"weights": {}, "metadata"'),
-     ["\"weights\", which nothing reads; expected metadata, weight_map"]),
-    (lambda text: text.replace('"weight_map"', '"weight_maps"'), ["\"weight_maps\", which nothing reads"]),
+     ["the unknown key \"weights\"; expected metadata, weight_map"]),
+    (lambda text: text.replace('"weight_map"', '"weight_maps"'), ["the unknown key \"weight_maps\""]),
     (lambda text: '{"weight_map": ["a"]}', ["\"weight_map\" is array; expected an object"]),
 ])  # fmt: skip
 def test_indices_of_weights_that_are_not_as_they_were_written(trained, change, words):
