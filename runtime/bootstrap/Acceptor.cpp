@@ -1,4 +1,4 @@
-// Accepting by poll().
+// Accepts connections with poll().
 #include "runtime/bootstrap/Acceptor.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
@@ -10,14 +10,14 @@
 
 namespace psrt {
 
-/// A connection that has not identified itself after this time is dropped. Processes of the job do
-/// so at once.
+/// A connection that does not identify itself within this time is dropped. Processes of the job
+/// identify themselves immediately.
 static constexpr double kSeconds = 5;
-/// Unidentified connections that are kept. The oldest ones are dropped to make room.
+/// Largest number of unidentified connections. The oldest are dropped to make room.
 static constexpr size_t kMost = 256;
 
 void Acceptor::acceptAll(const Socket &listener) {
-  // A listener whose queue is refilled all the time must not keep those that are here waiting.
+  // Bounds the loop: a steady stream of new connections must not delay those already accepted.
   for (size_t count = 0; count < kMost; ++count) {
     Socket socket = acceptFrom(listener);
     if (!socket && (errno == EMFILE || errno == ENFILE) && !waiting.empty()) {

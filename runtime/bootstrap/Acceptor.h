@@ -1,5 +1,5 @@
-// Accepts connections and reads the first message of each, polling over all of them: a connection
-// that stays silent costs nobody time.
+// Accepts connections and reads the first message of each. All connections are polled together, so
+// a silent one delays nobody.
 #ifndef PSRT_BOOTSTRAP_ACCEPTOR_H
 #define PSRT_BOOTSTRAP_ACCEPTOR_H
 
@@ -13,17 +13,19 @@ namespace psrt {
 struct Arrival {
   Socket socket;
   std::string message;
-  Nonce challenge{}; ///< that it was sent
+  Nonce challenge{}; ///< challenge sent to the connection
 };
 
+/// Accepts connections and identifies them by a first message of fixed size.
 class Acceptor {
 public:
-  /// Messages have `bytes` bytes. With `greets`, each connection is first sent a challenge.
+  /// `bytes` is the size of a message. With `greets`, each connection is first sent a challenge.
   Acceptor(size_t bytes, bool greets) : bytes(bytes), greets(greets) {}
 
-  /// Waits until something happens, `wake` is readable, or the time is over.
+  /// Waits for connections until something happens, `wake` is readable, or the time is over.
+  /// Returns those with a complete message.
   std::vector<Arrival> wait(const Socket &listener, int milliseconds, int wake = -1);
-  /// Drops all connections that have not said who they are.
+  /// Drops all connections that have not identified themselves.
   void clear() { waiting.clear(); }
 
 private:
@@ -33,22 +35,23 @@ private:
     bool done = false;
   };
   void acceptAll(const Socket &listener);
-  /// Reads what is there; returns whether the message is complete.
+  /// Reads the available bytes; returns whether the message is complete.
   bool read(Newcomer &newcomer);
 
   size_t bytes;
   bool greets;
-  std::deque<Newcomer> waiting; ///< the oldest first
+  std::deque<Newcomer> waiting; ///< oldest first
 };
 
-/// The first bytes on a connection to a greeting listener.
+/// The first bytes that a greeting listener sends on a connection.
 struct Challenge {
   static constexpr uint64_t kMagic = 0x32747261'74737370; // "psstart2"
   uint64_t magic = kMagic;
   Nonce nonce{};
 };
 
-/// Prints a warning about a process that was refused, each one once and no more than eight.
+/// Prints a warning about a refused process. Each warning is printed once, and at most eight in
+/// all.
 void warnRefused(const std::string &text);
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Connecting by poll().
+// Connects with poll().
 #include "runtime/bootstrap/Connector.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
@@ -9,18 +9,19 @@
 
 namespace psrt {
 
-/// A packet that is lost at the start is sent again after a second.
+/// Time for an attempt; a packet lost at the start is resent after a second.
 static constexpr double kSeconds = 2;
 
-/// Bytes that must be there before poll() reports a connection as readable.
+/// Sets the number of bytes after which poll() reports a connection as readable.
 static void setLowest(const Socket &socket, int bytes) {
   setsockopt(socket.get(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
 }
 
 void Connector::start(const std::vector<Candidate> &candidates) {
   for (const Candidate &candidate : candidates) {
-    auto isSame = [&](const Attempt &one) {
-      return one.candidate.address == candidate.address && one.candidate.port == candidate.port;
+    auto isSame = [&](const Attempt &attempt) {
+      return attempt.candidate.address == candidate.address &&
+             attempt.candidate.port == candidate.port;
     };
     if (std::any_of(attempts.begin(), attempts.end(), isSame))
       continue;

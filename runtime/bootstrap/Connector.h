@@ -1,4 +1,4 @@
-// Connects to several ends at once: one that does not answer costs the others no time.
+// Connects to several addresses at once, so that one without an answer does not delay the others.
 #ifndef PSRT_BOOTSTRAP_CONNECTOR_H
 #define PSRT_BOOTSTRAP_CONNECTOR_H
 
@@ -8,12 +8,13 @@
 
 namespace psrt {
 
-/// An end where rank 0 may listen, seen from the others.
+/// An address and port where rank 0 may listen.
 struct Candidate {
   std::string address;
   uint16_t port;
 };
 
+/// Connects to candidates in parallel.
 class Connector {
 public:
   struct Answer {
@@ -21,14 +22,14 @@ public:
     Socket socket;
   };
 
-  /// An end has answered when it has sent `bytes` bytes, or closes.
+  /// A candidate has answered when it has sent `bytes` bytes or closed the connection.
   explicit Connector(size_t bytes) : bytes(int(bytes)) {}
 
-  /// Connects to those to which no attempt is under way.
+  /// Starts connecting to the candidates that have no attempt in progress.
   void start(const std::vector<Candidate> &candidates);
-  /// Returns the next end that answers; none until then.
+  /// Returns the next candidate that answers, or nullopt if none does until the deadline.
   std::optional<Answer> next(Deadline until);
-  /// Describes why addresses do not answer: "Connection refused" where all have one reason, else
+  /// Describes why addresses do not answer: "Connection refused" if all have the same reason, else
   /// "10.0.0.1: Connection timed out, 127.0.0.1: Connection refused".
   std::string describeErrors() const;
 
@@ -38,14 +39,14 @@ private:
     Socket socket;
     Deadline until;
   };
-  /// Returns the first attempt that has answered, without those that have failed.
+  /// Returns the first attempt that has answered, and removes failed attempts.
   std::optional<Answer> take();
   /// Returns whether the attempt has failed.
   bool check(Attempt &attempt, short events);
 
   int bytes;
   std::vector<Attempt> attempts;
-  std::map<std::string, int> errors; ///< by address, the last one
+  std::map<std::string, int> errors; ///< last error by address
 };
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Drawing, deriving and using the key of a job.
+// Draws, derives and uses the key of a job.
 #include "runtime/bootstrap/JobKey.h"
 #include "runtime/core/Status.h"
 #include <cerrno>
@@ -10,10 +10,10 @@ namespace psrt {
 
 static void draw(void *data, size_t bytes) {
   if (getrandom(data, bytes, 0) != ssize_t(bytes))
-    PSRT_FAIL(Failed, "the system gives no random number: %s", std::strerror(errno));
+    PSRT_FAIL(Failed, "cannot get random bytes from the system: %s", std::strerror(errno));
 }
 
-/// Each part follows its length: ("ab", "c") and ("a", "bc") differ.
+/// Joins parts, each after its length, so that ("ab", "c") and ("a", "bc") differ.
 static std::string join(std::string_view purpose, std::initializer_list<std::string_view> parts) {
   std::string text = "parashard " + std::string(purpose);
   for (std::string_view part : parts) {
@@ -51,7 +51,7 @@ std::string jobSecret() {
     return "";
   if (std::strlen(text) < least)
     PSRT_FAIL(BadArgument,
-              "PSRT_JOB_SECRET has %zu characters; expected at least %zu that nobody can guess "
+              "PSRT_JOB_SECRET has %zu characters; expected at least %zu unpredictable ones "
               "(openssl rand -hex 32), the same for all processes of the job",
               std::strlen(text), least);
   return text;

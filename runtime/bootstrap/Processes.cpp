@@ -1,4 +1,4 @@
-// Reads what launchers put into the environment.
+// Reads the environment variables that launchers set.
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/bootstrap/Socket.h"
 #include "runtime/core/Status.h"
@@ -10,8 +10,8 @@
 namespace psrt {
 namespace {
 
-/// The variables of a launcher: the number of processes, and this one's. mpirun's own stand first:
-/// a job script may set those of torch besides.
+/// The variables of each launcher: number of processes and this process's rank. mpirun's come
+/// first, as a job script may also set torch's.
 constexpr struct {
   ProcessIdentity::Launcher launcher;
   const char *size, *rank;
@@ -20,7 +20,8 @@ constexpr struct {
                   {ProcessIdentity::Torchrun, "WORLD_SIZE", "RANK"},
                   {ProcessIdentity::Slurm, "SLURM_NTASKS", "SLURM_PROCID"}};
 
-/// In a Slurm batch script SLURM_NTASKS is what the job may start; only what srun starts is a task.
+/// Returns whether this is a Slurm batch script, where SLURM_NTASKS counts the tasks that srun may
+/// start.
 bool isBatchScript() { return std::getenv("SLURM_JOB_ID") && !std::getenv("SLURM_STEP_ID"); }
 
 std::string variable(const char *name) {
@@ -28,7 +29,7 @@ std::string variable(const char *name) {
   return text ? text : "";
 }
 
-/// A number that a launcher sets; none where it does not.
+/// Returns a number that a launcher sets, or nullopt if it is not set.
 std::optional<int64_t> number(const char *name) {
   const char *text = std::getenv(name);
   if (!text || !*text)
@@ -41,46 +42,49 @@ std::optional<int64_t> number(const char *name) {
   return value;
 }
 
-/// Ranks are ints. Zero processes, or less than none, are a mistake of a job script.
+/// Fails on an invalid number of processes or rank, which is a mistake of a job script. Ranks are
+/// ints.
 void checkNumber(const char *name, int64_t value, int64_t least) {
   if (value < least || value > INT32_MAX)
     PSRT_FAIL(BadArgument, "%s is %lld; expected %lld to %d, as torchrun or mpirun sets it", name,
               (long long)value, (long long)least, INT32_MAX);
 }
 
-/// Without a secret, whoever knows how the launcher calls the job can compute its key.
+/// Sets the job's id and key. Without a secret, anyone who knows the launcher's name of the job can
+/// compute the key.
 void nameJob(RendezvousAddress &result, const std::string &identity) {
   result.job = hashText(identity);
   result.key = makeJobKey(jobSecret(), identity);
 }
 
-RendezvousAddress meetAtMaster(const ProcessIdentity &place) {
+/// Returns the rendezvous at MASTER_ADDR and MASTER_PORT.
+RendezvousAddress meetAtMaster(const ProcessIdentity &identity) {
   RendezvousAddress result;
   std::string address = variable("MASTER_ADDR"), port = variable("MASTER_PORT");
   long number = std::strtol(port.c_str(), nullptr, 10);
   if (address.empty() || number < 1 || number > 65535)
-    PSRT_FAIL(
-        BadArgument,
-        "started as process %lld of %lld (%s), and MASTER_ADDR is \"%s\", MASTER_PORT is "
-        "\"%s\"; set them to a host and a port of rank 0, or PSRT_RENDEZVOUS_FILE to a file that all "
-        "can reach, or start it by torchrun or mpirun",
-        (long long)place.rank, (long long)place.size, place.variable.c_str(), address.c_str(),
-        port.c_str());
+    PSRT_FAIL(BadArgument,
+              "started as process %lld of %lld (%s), but MASTER_ADDR is \"%s\" and MASTER_PORT is "
+              "\"%s\"; set them to the host and a port of rank 0, or PSRT_RENDEZVOUS_FILE to a "
+              "file that all hosts share, or start with torchrun or mpirun",
+              (long long)identity.rank, (long long)identity.size, identity.variable.c_str(),
+              address.c_str(), port.c_str());
   result.hosts = {address};
   result.local = isLoopback(address);
   result.firstPort = uint16_t(number);
   if (variable("TORCHELASTIC_USE_AGENT_STORE") == "True") {
-    result.firstPort = uint16_t(number + 1); // the agent listens at MASTER_PORT
+    result.firstPort = uint16_t(number + 1); // torchrun's agent listens at MASTER_PORT
     result.ports = 32;
   }
   std::string id = address + "|" + port;
   for (const char *part : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID"})
     id += "|" + variable(part);
-  nameJob(result, id + "|" + std::to_string(place.size));
+  nameJob(result, id + "|" + std::to_string(identity.size));
   return result;
 }
 
-RendezvousAddress meetAtFirstNode(const ProcessIdentity &place) {
+/// Returns the rendezvous on the first node of a Slurm job.
+RendezvousAddress meetAtFirstNode(const ProcessIdentity &identity) {
   RendezvousAddress result;
   std::string nodes = variable("SLURM_STEP_NODELIST");
   if (nodes.empty())
@@ -88,12 +92,12 @@ RendezvousAddress meetAtFirstNode(const ProcessIdentity &place) {
   if (nodes.empty())
     PSRT_FAIL(
         BadArgument,
-        "started as process %lld of %lld (%s), and none of MASTER_ADDR, PSRT_RENDEZVOUS_FILE and "
-        "SLURM_STEP_NODELIST says where rank 0 is",
-        (long long)place.rank, (long long)place.size, place.variable.c_str());
+        "started as process %lld of %lld (%s), but none of MASTER_ADDR, PSRT_RENDEZVOUS_FILE and "
+        "SLURM_STEP_NODELIST is set to locate rank 0",
+        (long long)identity.rank, (long long)identity.size, identity.variable.c_str());
   result.hosts = {firstSlurmHost(nodes)};
   std::string id = variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID");
-  nameJob(result, id + "|" + nodes + "|" + std::to_string(place.size));
+  nameJob(result, id + "|" + nodes + "|" + std::to_string(identity.size));
   result.firstPort = uint16_t(20000 + hashText(id) % 12000); // below the ephemeral ports
   result.ports = 32;
   return result;
@@ -116,19 +120,19 @@ ProcessIdentity findProcessIdentity() {
   return {};
 }
 
-RendezvousAddress findRendezvousAddress(const ProcessIdentity &place) {
-  if (!place.rankKnown || place.rank < 0 || place.rank >= place.size)
-    PSRT_FAIL(BadArgument, "%s is %lld, and the number of this process is %s",
-              place.variable.c_str(), (long long)place.size,
-              place.rankKnown ? std::to_string(place.rank).c_str() : "not set (RANK)");
+RendezvousAddress findRendezvousAddress(const ProcessIdentity &identity) {
+  if (!identity.rankKnown || identity.rank < 0 || identity.rank >= identity.size)
+    PSRT_FAIL(BadArgument, "%s is %lld, but the rank of this process is %s",
+              identity.variable.c_str(), (long long)identity.size,
+              identity.rankKnown ? std::to_string(identity.rank).c_str() : "not set (RANK)");
   if (std::string file = variable("PSRT_RENDEZVOUS_FILE"); !file.empty()) {
     RendezvousAddress result;
     result.file = std::move(file);
     return result;
   }
-  if (place.launcher == ProcessIdentity::Slurm && !std::getenv("MASTER_ADDR"))
-    return meetAtFirstNode(place);
-  return meetAtMaster(place);
+  if (identity.launcher == ProcessIdentity::Slurm && !std::getenv("MASTER_ADDR"))
+    return meetAtFirstNode(identity);
+  return meetAtMaster(identity);
 }
 
 std::string firstSlurmHost(const std::string &list) {

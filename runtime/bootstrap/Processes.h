@@ -1,5 +1,5 @@
-// Who this process is among those that a launcher (mpirun, srun, torchrun) started, and where they
-// meet.
+// Identifies this process among those started by a launcher (mpirun, srun, torchrun), and finds
+// their rendezvous.
 #ifndef PSRT_BOOTSTRAP_PROCESSES_H
 #define PSRT_BOOTSTRAP_PROCESSES_H
 
@@ -10,40 +10,41 @@
 
 namespace psrt {
 
-/// This process among those of one job, as the environment says; alone: 0 of 1.
+/// This process in its job, from the environment. Without a launcher: rank 0 of 1.
 struct ProcessIdentity {
   enum Launcher { None, Mpi, Torchrun, Slurm };
   Launcher launcher = None;
   int64_t rank = 0, size = 1;
-  bool rankKnown = true; ///< false where the launcher does not say which one this is
-  std::string variable;  ///< that says how many there are
+  bool rankKnown = true; ///< false if the launcher does not set the rank
+  std::string variable;  ///< variable with the number of processes
 };
 
+/// Returns the identity of this process from the launcher's variables.
 ProcessIdentity findProcessIdentity();
 
-/// Where the processes of a job that have no MPI find each other: rank 0 listens at the first free
-/// one of the ports, the others look for it; or it listens anywhere, and says in a file where.
+/// The rendezvous of a job without MPI. Rank 0 listens at the first free port and the other ranks
+/// try all ports; or rank 0 listens at any port and writes its address to a file.
 struct RendezvousAddress {
-  std::string file;               ///< all that counts where it is not empty
+  std::string file;               ///< path of the file; if set, nothing else is used
   std::vector<std::string> hosts; ///< names or addresses of rank 0's host
   uint16_t firstPort = 0;
   int ports = 1;
-  uint64_t job = 0;   ///< equal in all processes of the job, and in no other job on the host
-  JobKey key;         ///< of PSRT_JOB_SECRET and of what the launcher calls the job
-  bool local = false; ///< all processes are on one host
+  uint64_t job = 0;   ///< equal in all processes of a job, different from other jobs on the host
+  JobKey key;         ///< from PSRT_JOB_SECRET and the launcher's name of the job
+  bool local = false; ///< whether all processes are on one host
 };
 
-/// As PSRT_RENDEZVOUS_FILE says, or MASTER_ADDR and MASTER_PORT, or else Slurm's list of nodes; fails
-/// when none is there.
-RendezvousAddress findRendezvousAddress(const ProcessIdentity &place);
+/// Returns the rendezvous from PSRT_RENDEZVOUS_FILE, else from MASTER_ADDR and MASTER_PORT, else
+/// from Slurm's node list. Fails if none is set.
+RendezvousAddress findRendezvousAddress(const ProcessIdentity &identity);
 
-/// The first host of a list as Slurm writes it: "gpu[07-09,12],login" is gpu07.
+/// Returns the first host of a Slurm node list: "gpu07" for "gpu[07-09,12],login".
 std::string firstSlurmHost(const std::string &list);
 
-/// FNV-1a over text.
+/// Returns the FNV-1a hash of a text.
 uint64_t hashText(const std::string &text);
 
-/// Seconds that a rank may be silent: PSRT_TIMEOUT, 60.
+/// Returns the seconds that a rank may be silent: PSRT_TIMEOUT, or 60.
 double silenceAllowed();
 
 } // namespace psrt

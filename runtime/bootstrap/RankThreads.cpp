@@ -1,4 +1,4 @@
-// Starting, parking and failing of rank threads.
+// Starts, parks and fails rank threads.
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/core/SignalShield.h"
 #include <system_error>
@@ -55,7 +55,7 @@ void RankThreads::call(int rank) {
     function(context, first + rank);
     return;
   } catch (const Aborted &) {
-    return; // the rank that failed has recorded why
+    return; // the failed rank has recorded the reason
   } catch (const Error &error) {
     status = error.status;
   } catch (const std::exception &error) {
@@ -63,7 +63,7 @@ void RankThreads::call(int rank) {
     status.message = error.what();
   } catch (...) {
     status.code = StatusCode::Failed;
-    status.message = "an unknown exception";
+    status.message = "unknown exception";
   }
   record(rank, std::move(status));
 }
@@ -82,7 +82,7 @@ void RankThreads::serve(int rank) {
 }
 
 void RankThreads::start(Function newFunction, void *newContext) {
-  SignalShield shield; // this thread is a rank too
+  SignalShield shield; // the calling thread is also a rank
   function = newFunction;
   context = newContext;
   firstFailure = Status();
@@ -93,8 +93,8 @@ void RankThreads::start(Function newFunction, void *newContext) {
     generation.notify_all();
   }
   call(0);
-  while (int left = pending.load())
-    pending.wait(left);
+  while (int remaining = pending.load())
+    pending.wait(remaining);
   if (!firstFailure.ok())
     throw Error(firstFailure);
 }

@@ -1,5 +1,5 @@
-// The ranks of this process as threads: parked between calls, all called together. A single rank is
-// the caller's thread.
+// Runs the ranks of this process as threads: parked between calls and called together. A single
+// rank runs on the caller's thread.
 #ifndef PSRT_BOOTSTRAP_RANKTHREADS_H
 #define PSRT_BOOTSTRAP_RANKTHREADS_H
 
@@ -12,22 +12,23 @@
 
 namespace psrt {
 
+/// The rank threads of this process.
 class RankThreads {
 public:
-  /// Fails where the system refuses a thread. `onFailure` runs at once in the thread of a rank that
-  /// fails: it wakes the others out of their waits.
-  /// The ranks are numbered from `first`.
+  /// Starts the threads; ranks are numbered from `first`. Fails if the system refuses a thread.
+  /// `onFailure` runs on the thread of a failed rank and wakes the other ranks from their waits.
   RankThreads(int ranks, std::function<void()> onFailure, int first = 0);
   ~RankThreads();
   RankThreads(const RankThreads &) = delete;
   RankThreads &operator=(const RankThreads &) = delete;
 
   int size() const { return ranks; }
-  /// How many ranks have not returned from the body that `run` calls.
+  /// Returns the number of ranks that have not returned from the body of `run`.
   int countRunning() const { return running.load(); }
-  /// Ends the call of `run` that is under way with this status. Any thread may call it.
+  /// Ends the running call of `run` with this status. Thread-safe.
   void fail(Status status);
-  /// Calls body(rank) on every rank and waits for all. Throws the first error, its rank filled in.
+  /// Calls body(rank) on every rank and waits for all. Throws the first error with its rank filled
+  /// in.
   template <typename Body> void run(Body &&body) {
     start([](void *context,
              int rank) { (*static_cast<std::remove_reference_t<Body> *>(context))(rank); },

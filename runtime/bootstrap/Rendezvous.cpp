@@ -1,4 +1,4 @@
-// The handshake between rank 0 and the others.
+// Implements the handshake between rank 0 and the other ranks.
 #include "runtime/bootstrap/Rendezvous.h"
 #include "runtime/bootstrap/Acceptor.h"
 #include "runtime/bootstrap/Processes.h"
@@ -20,7 +20,7 @@ namespace {
 /// The reply of a process to rank 0's challenge.
 struct Hello {
   ProcessInfo info;
-  Nonce nonce; ///< what rank 0 signs
+  Nonce nonce; ///< nonce that rank 0 must sign
   Digest proof;
 
   Digest sign(const JobKey &key, const Nonce &challenge) const {
@@ -28,16 +28,16 @@ struct Hello {
   }
 };
 
-/// Before each message of rank 0, which is a text or the infos.
+/// Precedes each message of rank 0.
 struct Header {
   enum Kind : uint32_t {
-    Welcome,    ///< no message; the infos or a failure follow when all have come
-    OtherFlags, ///< no message; Welcome follows if no rank with rank 0's own flags comes
-    OtherJob,   ///< no message
-    WrongKey,   ///< no message; the sender claims to be of this job, and did not prove it
-    Refused,    ///< why
-    Failed,     ///< why the processes did not meet
-    AllArrived  ///< the infos
+    Welcome,    ///< no text; AllArrived or Failed follows once all ranks have arrived or not
+    OtherFlags, ///< no text; Welcome follows if no rank with rank 0's flags arrives
+    OtherJob,   ///< no text
+    WrongKey,   ///< no text; the sender claims to be of this job but did not prove it
+    Refused,    ///< text: the reason
+    Failed,     ///< text: why the rendezvous failed
+    AllArrived  ///< the infos of all processes
   };
   uint32_t kind, bytes;
   Digest proof;
@@ -48,7 +48,7 @@ struct Header {
 };
 
 constexpr size_t kMostText = 1024;
-/// How long a process of other flags is left aside when it is the only one of its rank.
+/// How long a process with other flags waits if it is the only one of its rank.
 constexpr double kAsideSeconds = 2;
 
 bool sendMessage(const Socket &socket, const JobKey &key, const Nonce &nonce, Header::Kind kind,
@@ -59,7 +59,7 @@ bool sendMessage(const Socket &socket, const JobKey &key, const Nonce &nonce, He
          sendAll(socket, message.data(), message.size(), deadline);
 }
 
-/// Identifies the running system: containers of one host may share its name, or not.
+/// Returns a hash of the running system. Containers of one host may or may not share its name.
 uint64_t hostNumber() {
   char name[256] = "";
   gethostname(name, sizeof(name) - 1);
@@ -68,13 +68,14 @@ uint64_t hostNumber() {
   return hashText(boot + "|" + name);
 }
 
-/// Whether the other end of a connection that says nothing has closed it.
+/// Returns whether the other end of a silent connection has closed it.
 bool isGone(const Socket &socket) {
   char byte;
   ssize_t n = recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+/// Rank 0's side of the rendezvous.
 class Hub {
   struct Member {
     Socket socket;
@@ -113,11 +114,12 @@ public:
     for (size_t rank = 1; rank < rendezvous.sockets.size(); ++rank)
       if (!sendMessage(rendezvous.sockets[rank], key, nonces[rank], Header::AllArrived, infos,
                        secondsFromNow(seconds)))
-        PSRT_FAIL(Failed, "rank %zu went away while the processes met", rank);
+        PSRT_FAIL(Failed, "rank %zu disconnected during the rendezvous", rank);
     return std::move(rendezvous);
   }
 
 private:
+  /// Judges a new process and welcomes, sets aside or refuses it.
   void admit(Arrival &arrival) {
     Hello hello;
     std::memcpy(&hello, arrival.message.data(), sizeof(hello));
@@ -129,18 +131,20 @@ private:
     bool sent = sendMessage(arrival.socket, key, hello.nonce, kind, text, secondsFromNow(0.2));
     if (!sent || kind != Header::OtherFlags || rendezvous.sockets[info.rank] || isThere(info.rank))
       return;
-    // Once for each rank: those that try again and again, out of step, do not prolong it for ever.
+    // Extends the wait once per rank, so that repeated attempts cannot extend it forever.
     if (!wasAside[info.rank])
       asideUntil = secondsFromNow(kAsideSeconds);
     wasAside[info.rank] = true;
     aside[info.rank] = {std::move(arrival.socket), info, hello.nonce};
   }
 
+  /// Adds a process to the rendezvous as `rank`.
   void welcome(int rank, Member member) {
     if (!sendMessage(member.socket, key, member.nonce, Header::Welcome, "", secondsFromNow(0.2)))
       return;
     missing -= !rendezvous.sockets[rank];
-    // A process of this host may have come to any of its addresses, which others need not reach.
+    // A process of this host may have connected to any of its addresses, which other hosts may not
+    // reach.
     std::string address = isOwnHost(member.socket) ? "127.0.0.1" : peerAddress(member.socket);
     std::snprintf(member.info.address, sizeof(member.info.address), "%s", address.c_str());
     rendezvous.infos[rank] = member.info;
@@ -150,8 +154,8 @@ private:
 
   bool isThere(int rank) const { return aside[rank].socket && !isGone(aside[rank].socket); }
 
-  /// Whether those who were left aside are the missing ones. Another job's processes, which came to
-  /// the wrong rank 0, are not: this job's own ones come within the time.
+  /// Returns whether the missing ranks are exactly the processes set aside. Processes of another
+  /// job that reached the wrong rank 0 do not count, as this job's own processes arrive in time.
   bool isCompleteWithAside() const {
     if (missing == 0 || std::chrono::steady_clock::now() < asideUntil)
       return false;
@@ -161,8 +165,8 @@ private:
     return true;
   }
 
-  /// Decides what to answer to `hello`, and sets `why` for a refusal. Processes of other jobs look
-  /// for their own rank 0 at the same ports: they are told to look further, without a warning.
+  /// Returns the answer to `hello` and sets `why` for a refusal. Processes of other jobs that
+  /// search the same ports are told to continue searching, without a warning.
   Header::Kind judge(const Hello &hello, const Nonce &challenge, const std::string &address,
                      std::string &why) {
     const ProcessInfo &mine = rendezvous.infos[0], &info = hello.info;
@@ -170,14 +174,14 @@ private:
       return Header::OtherJob;
     if (!isEqual(hello.proof, hello.sign(key, challenge))) {
       intruder = address;
-      warnRefused(format("a process at %s claims to be rank %d and does not know this job's secret "
+      warnRefused(format("a process at %s claims to be rank %d but does not know this job's secret "
                          "(PSRT_JOB_SECRET); it was refused",
                          address.c_str(), info.rank));
       return Header::WrongKey;
     }
     if (info.size != mine.size || info.rank <= 0 || info.rank >= mine.size) {
       why =
-          format("it is rank %d of %d, and the job has %d ranks", info.rank, info.size, mine.size);
+          format("it is rank %d of %d, but the job has %d ranks", info.rank, info.size, mine.size);
     } else if (info.command != mine.command) {
       other = address;
       return Header::OtherFlags;
@@ -190,7 +194,7 @@ private:
     return why.empty() ? Header::Welcome : Header::Refused;
   }
 
-  /// Fails, and tells the ranks that have come why the job does not start.
+  /// Fails and sends the reason to the ranks that have arrived.
   [[noreturn]] void failMissing(double seconds) const {
     std::string names;
     int listed = 0;
@@ -198,14 +202,15 @@ private:
       if (!rendezvous.sockets[rank])
         names += format("%s%zu", listed++ ? ", " : "", rank);
     std::string text = format(
-        "%d of %zu processes have not come to rank 0 within %g s (PSRT_TIMEOUT): rank%s %s%s",
+        "%d of %zu processes did not connect to rank 0 within %g s (PSRT_TIMEOUT): rank%s %s%s",
         missing, rendezvous.sockets.size(), seconds, missing > 1 ? "s" : "", names.c_str(),
         missing > listed ? ", ..." : "");
     if (!intruder.empty())
       text += "; a process at " + intruder +
-              " does not know the job's secret: give all the same PSRT_JOB_SECRET";
+              "  does not know the job's secret; give all processes the same PSRT_JOB_SECRET";
     if (!other.empty())
-      text += "; a process at " + other + " has other flags, or another program: another job?";
+      text += "; a process at " + other +
+              "  has other flags or another program and may belong to another job";
     for (size_t rank = 1; rank < rendezvous.sockets.size(); ++rank)
       if (rendezvous.sockets[rank])
         sendMessage(rendezvous.sockets[rank], key, nonces[rank], Header::Failed, text,
@@ -217,22 +222,23 @@ private:
   const JobKey &key;
   Acceptor acceptor;
   Rendezvous rendezvous;
-  std::vector<Nonce> nonces; ///< by rank, what to sign for it
-  std::vector<Member> aside; ///< by rank, those with other flags
+  std::vector<Nonce> nonces; ///< nonce to sign for each rank
+  std::vector<Member> aside; ///< processes with other flags, by rank
   std::vector<bool> wasAside;
   Deadline asideUntil;
-  std::string intruder; ///< the address of the last one without the key
-  std::string other;    ///< the address of the last one with other flags
+  std::string intruder; ///< address of the last process without the key
+  std::string other;    ///< address of the last process with other flags
   int missing;
 };
 
-/// The connection of a rank other than 0 to one address where rank 0 may listen.
+/// The connection of another rank to one address where rank 0 may listen.
 class Spoke {
 public:
   Spoke(Socket socket, const ProcessInfo &info, const JobKey &key)
       : socket(std::move(socket)), info(info), key(key) {}
 
-  /// Whether the other end is rank 0 of this job. `hint` is set to what may be wrong otherwise.
+  /// Returns whether the other end is rank 0 of this job. Otherwise `hint` may be set to the likely
+  /// cause.
   bool greet(const std::string &address, std::string &hint) {
     Challenge challenge;
     if (!receiveAll(socket, &challenge, sizeof(challenge), secondsFromNow(2)) ||
@@ -246,31 +252,33 @@ public:
         !receive(kind, text, kMostText, secondsFromNow(2)))
       return false;
     if (isSigned && kind == Header::OtherFlags) {
-      hint = format("the rank 0 at %s has other flags, or another program: it may be another job's",
-                    address.c_str());
+      hint = format(
+          "the rank 0 at %s has other flags or another program and may belong to another job",
+          address.c_str());
       if (!receive(kind, text, kMostText, secondsFromNow(2 * kAsideSeconds)))
         return false;
     }
-    // A reply without the key is not signed: it may come from anyone.
+    // A reply without the key is unsigned and may come from anyone.
     if (!isSigned && kind == Header::WrongKey)
-      hint = format("a process at %s has this job's name and another secret (PSRT_JOB_SECRET)",
+      hint = format("a process at %s has this job's name but another secret (PSRT_JOB_SECRET)",
                     address.c_str());
     if (isSigned && kind == Header::Refused)
       PSRT_FAIL(Failed, "rank 0 at %s refused this process: %s", address.c_str(), text.c_str());
     return isSigned && kind == Header::Welcome;
   }
 
-  std::vector<ProcessInfo> receiveCards(Deadline deadline, const std::string &where) {
+  /// Receives the infos of all processes from rank 0. `where` is for messages.
+  std::vector<ProcessInfo> receiveInfos(Deadline deadline, const std::string &where) {
     Header::Kind kind;
     std::string message;
     size_t bytes = info.size * sizeof(ProcessInfo);
     if (!receive(kind, message, std::max(bytes, kMostText), deadline) || !isSigned)
-      PSRT_FAIL(Failed, "rank 0 went away while the processes met (%s)", where.c_str());
+      PSRT_FAIL(Failed, "rank 0 disconnected during the rendezvous (%s)", where.c_str());
     if (kind == Header::Failed)
       PSRT_FAIL(Failed, "%s", message.c_str());
     std::vector<ProcessInfo> infos(info.size);
     if (kind != Header::AllArrived || message.size() != bytes)
-      PSRT_FAIL(Failed, "rank 0 sent something else than the job's processes (%s)", where.c_str());
+      PSRT_FAIL(Failed, "rank 0 did not send the list of processes (%s)", where.c_str());
     std::memcpy(infos.data(), message.data(), bytes);
     if (std::string bad = findBadProcessInfo(infos, info); !bad.empty())
       PSRT_FAIL(Failed, "rank 0 sent %s (%s)", bad.c_str(), where.c_str());
@@ -326,32 +334,32 @@ std::string findBadProcessInfo(const std::vector<ProcessInfo> &infos, const Proc
   for (int rank = 0; rank < int(infos.size()); ++rank) {
     const ProcessInfo &info = infos[rank];
     if (info.rank != rank || info.size != mine.size || info.job != mine.job)
-      return format("a info of rank %d of %d where that of rank %d of %d belongs", info.rank,
-                    info.size, rank, mine.size);
+      return format("the info of rank %d of %d instead of rank %d of %d", info.rank, info.size,
+                    rank, mine.size);
     if (!std::memchr(info.address, 0, sizeof(info.address)) || !isAddress(info.address))
-      return format("a info of rank %d whose address is none", rank);
+      return format("an info of rank %d with an invalid address", rank);
     if ((info.port == 0) != (mine.port == 0))
-      return format("a info of rank %d whose port is %d", rank, int(info.port));
+      return format("an info of rank %d with port %d", rank, int(info.port));
   }
   return "";
 }
 
 std::string Rendezvous::addressOf(int rank) const {
-  // What rank 0 reaches over loopback stands on its host, which the others know by another name.
+  // A rank that rank 0 sees on loopback is on rank 0's host, which other hosts reach by `hub`.
   std::string address = infos[rank].address;
   return isLoopback(address) ? hub : address;
 }
 
 Rendezvous hostRendezvous(const Socket &listener, const ProcessInfo &info, const JobKey &key,
-                double seconds) {
+                          double seconds) {
   return Hub(listener, info, key).run(seconds);
 }
 
-/// The rendezvous of one who has found rank 0; none where the end that answered is somebody else: `hint`
-/// may say who.
+/// Joins the rendezvous through one candidate. Returns nullopt if the other end is not rank 0 of
+/// this job; `hint` may then name the cause.
 static std::optional<Rendezvous> tryToJoin(Connector::Answer answer, const ProcessInfo &info,
-                                     const JobKey &key, double seconds, const std::string &where,
-                                     std::string &hint) {
+                                           const JobKey &key, double seconds,
+                                           const std::string &where, std::string &hint) {
   const Candidate &candidate = answer.candidate;
   Spoke spoke(std::move(answer.socket), info, key);
   std::string address = candidate.address + " port " + std::to_string(candidate.port);
@@ -359,14 +367,14 @@ static std::optional<Rendezvous> tryToJoin(Connector::Answer answer, const Proce
     return std::nullopt;
   Rendezvous rendezvous;
   rendezvous.hub = candidate.address;
-  // Rank 0 has begun to wait for the others, and says so when they do not come.
-  rendezvous.infos = spoke.receiveCards(secondsFromNow(seconds + 2), where);
+  // Rank 0 waits for the remaining ranks and reports if they do not connect.
+  rendezvous.infos = spoke.receiveInfos(secondsFromNow(seconds + 2), where);
   rendezvous.sockets.push_back(std::move(spoke.socket));
   return rendezvous;
 }
 
 Rendezvous joinRendezvous(const Search &search, ProcessInfo &info, JobKey &key, double seconds,
-              const std::string &where) {
+                          const std::string &where) {
   Deadline deadline = secondsFromNow(seconds);
   auto isOver = [&] { return std::chrono::steady_clock::now() >= deadline; };
   std::string hint;
@@ -375,7 +383,8 @@ Rendezvous joinRendezvous(const Search &search, ProcessInfo &info, JobKey &key, 
     connector.start(search(info, key));
     Deadline again = secondsFromNow(0.05);
     while (std::optional<Connector::Answer> answer = connector.next(again))
-      if (std::optional<Rendezvous> rendezvous = tryToJoin(std::move(*answer), info, key, seconds, where, hint))
+      if (std::optional<Rendezvous> rendezvous =
+              tryToJoin(std::move(*answer), info, key, seconds, where, hint))
         return std::move(*rendezvous);
   }
   if (hint.empty())
@@ -384,11 +393,12 @@ Rendezvous joinRendezvous(const Search &search, ProcessInfo &info, JobKey &key, 
             seconds, where.c_str(), hint.empty() ? "" : ": ", hint.c_str());
 }
 
-Rendezvous joinRendezvous(const std::vector<Candidate> &candidates, const ProcessInfo &info, const JobKey &key,
-              double seconds, const std::string &where) {
+Rendezvous joinRendezvous(const std::vector<Candidate> &candidates, const ProcessInfo &info,
+                          const JobKey &key, double seconds, const std::string &where) {
   ProcessInfo mine = info;
   JobKey known = key;
-  return joinRendezvous([&](ProcessInfo &, JobKey &) { return candidates; }, mine, known, seconds, where);
+  return joinRendezvous([&](ProcessInfo &, JobKey &) { return candidates; }, mine, known, seconds,
+                        where);
 }
 
 } // namespace psrt

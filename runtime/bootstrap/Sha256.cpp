@@ -1,4 +1,4 @@
-// SHA-256 over blocks of 64 bytes, and HMAC over it.
+// Implements SHA-256 over 64-byte blocks, and HMAC.
 #include "runtime/bootstrap/Sha256.h"
 #include <bit>
 #include <cstring>
@@ -51,7 +51,7 @@ void compress(State &state, const uint8_t *block) {
 Digest sha256(std::string_view data) {
   State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                  0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  // The end: a bit that is set, zeros, and the number of bits in 8 bytes.
+  // Padding: a set bit, zeros, and the number of bits as 8 bytes.
   std::string padded(data);
   padded += char(0x80);
   padded.append((kBlock + kBlock - 8 - padded.size() % kBlock) % kBlock, '\0');

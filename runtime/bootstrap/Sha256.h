@@ -1,4 +1,5 @@
-// SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104), for proofs that a process knows a job's key.
+// Computes SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104), which prove that a process knows a
+// job's key.
 #ifndef PSRT_BOOTSTRAP_SHA256_H
 #define PSRT_BOOTSTRAP_SHA256_H
 
@@ -12,7 +13,7 @@ using Digest = std::array<uint8_t, 32>;
 
 Digest sha256(std::string_view data);
 Digest hmacSha256(std::string_view key, std::string_view data);
-/// Compares in a time that does not depend on where the two differ.
+/// Compares in constant time, independent of where the digests differ.
 bool isEqual(const Digest &a, const Digest &b);
 
 } // namespace psrt

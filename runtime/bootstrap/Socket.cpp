@@ -1,4 +1,4 @@
-// Connections over the sockets of the system; all are non-blocking, waits are poll().
+// Implements connections over system sockets. All sockets are non-blocking; waits use poll().
 #include "runtime/bootstrap/Socket.h"
 #include <algorithm>
 #include <arpa/inet.h>
@@ -36,7 +36,7 @@ namespace {
 
 constexpr int socketFlags = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
-/// Room for an address of either family.
+/// Storage for an address of either family.
 struct AnyAddress {
   sockaddr_storage storage{};
   socklen_t length = sizeof(storage);
@@ -58,7 +58,7 @@ std::string textOf(const sockaddr *address) {
   return text;
 }
 
-void sendAtOnce(const Socket &socket) {
+void disableNagle(const Socket &socket) {
   int one = 1;
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
@@ -68,7 +68,7 @@ Socket listenOn(int family, const sockaddr *address, socklen_t length) {
   int zero = 0, one = 1;
   if (!socket)
     return Socket();
-  // A job that has just ended at this port may be in the way for a minute otherwise.
+  // Without this option, a job that just ended at this port could block it for a minute.
   setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
   if (family == AF_INET6)
     setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
@@ -114,12 +114,13 @@ uint16_t portOf(const Socket &socket) {
 Socket acceptFrom(const Socket &listener) {
   Socket socket(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (socket)
-    sendAtOnce(socket);
+    disableNagle(socket);
   return socket;
 }
 
-/// A port at which nobody listens may be the one that the system gives to the connection itself:
-/// then it is connected, with itself, and in the way of whoever wants to listen there.
+/// Returns whether a connection is connected to itself. This happens if nobody listens at the port
+/// and the system chooses it as the connection's own port; the connection would block later
+/// listeners.
 static bool isOwnEnd(const Socket &socket) {
   AnyAddress own, other;
   return getsockname(socket.get(), own.get(), &own.length) == 0 &&
@@ -145,7 +146,7 @@ Socket startConnecting(const std::string &address, uint16_t port) {
     errno = ECONNREFUSED;
     return Socket();
   }
-  sendAtOnce(socket);
+  disableNagle(socket);
   return socket;
 }
 

@@ -1,4 +1,4 @@
-// TCP connections with deadlines.
+// Provides TCP connections with deadlines.
 #ifndef PSRT_BOOTSTRAP_SOCKET_H
 #define PSRT_BOOTSTRAP_SOCKET_H
 
@@ -13,7 +13,7 @@ namespace psrt {
 
 using Deadline = std::chrono::steady_clock::time_point;
 Deadline secondsFromNow(double seconds);
-/// Milliseconds until then, at least 0, for poll().
+/// Returns the milliseconds until the deadline, at least 0, for poll().
 int millisecondsUntil(Deadline deadline);
 
 /// A file descriptor that is closed with its owner.
@@ -38,29 +38,31 @@ private:
   int fd = -1;
 };
 
-/// A socket that listens at `port` (0: a free one), on this host's loopback alone when `local`;
-/// none when the port is taken.
+/// Returns a socket that listens at `port` (0: any free port), only on loopback if `local`. Returns
+/// an empty socket if the port is taken.
 Socket listenAt(uint16_t port, bool local);
+/// Returns the local port of a socket.
 uint16_t portOf(const Socket &socket);
-/// A connection that has come in; none when there is none.
+/// Returns an incoming connection, or an empty socket if there is none.
 Socket acceptFrom(const Socket &listener);
-/// A connection to a numeric address that is being made; none when it fails, errno says why.
+/// Starts connecting to a numeric address. Returns an empty socket on failure, with the reason in
+/// errno.
 Socket startConnecting(const std::string &address, uint16_t port);
-/// Returns what has gone wrong with a connection (errno's numbers); 0: nothing.
+/// Returns the error of a connection as an errno value, or 0.
 int connectionError(const Socket &socket);
-/// A connection to a numeric address; none when it fails, errno says why.
+/// Connects to a numeric address. Returns an empty socket on failure, with the reason in errno.
 Socket connectTo(const std::string &address, uint16_t port, Deadline deadline);
-/// The numeric addresses of a host name; empty when it has none.
+/// Returns the numeric addresses of a host name, or none if it does not resolve.
 std::vector<std::string> resolve(const std::string &host);
-/// The numeric address of the other end.
+/// Returns the numeric address of the other end.
 std::string peerAddress(const Socket &socket);
 bool isLoopback(const std::string &address);
-/// Returns whether the other end is on this host: both ends have one address.
+/// Returns whether the other end is on this host, that is, both ends have the same address.
 bool isOwnHost(const Socket &socket);
-/// The numeric addresses of this host, loopback last.
+/// Returns the numeric addresses of this host, loopback last.
 std::vector<std::string> ownAddresses();
 
-/// All bytes or false: the deadline passed, or the connection ended.
+/// Send or receive all bytes. Return false if the deadline passed or the connection ended.
 bool sendAll(const Socket &socket, const void *data, size_t bytes, Deadline deadline);
 bool receiveAll(const Socket &socket, void *data, size_t bytes, Deadline deadline);
 

@@ -116,7 +116,8 @@ TEST(Processes, WhatIsMissingIsNamed) {
   EXPECT_NE(messageOf([] { findRendezvousAddress(findProcessIdentity()); }).find("MASTER_ADDR"),
             std::string::npos);
   unsetenv("RANK");
-  EXPECT_NE(messageOf([] { findRendezvousAddress(findProcessIdentity()); }).find("RANK"), std::string::npos);
+  EXPECT_NE(messageOf([] { findRendezvousAddress(findProcessIdentity()); }).find("RANK"),
+            std::string::npos);
   setenv("PSRT_TIMEOUT", "soon", 1);
   EXPECT_NE(messageOf([] { silenceAllowed(); }).find("\"soon\""), std::string::npos);
 }
@@ -156,8 +157,9 @@ TEST(Rendezvous, RanksOfTheHostOfRank0AreWhereTheOthersReachIt) {
   uint16_t port = portOf(listener);
   Rendezvous hub, beside, other;
   std::thread first([&] { hub = hostRendezvous(listener, makeProcessInfo(0, 3, 7), {}, 10); });
-  std::thread second(
-      [&] { beside = joinRendezvous({{address, port}}, makeProcessInfo(1, 3, 7), {}, 10, "there"); });
+  std::thread second([&] {
+    beside = joinRendezvous({{address, port}}, makeProcessInfo(1, 3, 7), {}, 10, "there");
+  });
   other = joinRendezvous({{"127.0.0.1", port}}, makeProcessInfo(2, 3, 7), {}, 10, "there");
   first.join();
   second.join();
@@ -186,12 +188,14 @@ TEST(Rendezvous, SilentListenersCostNoTime) {
 
 TEST(Rendezvous, WhoDoesNotComeIsNamed) {
   Socket listener = listenAt(0, true);
-  std::string said = messageOf([&] { hostRendezvous(listener, makeProcessInfo(0, 3, 5), {}, 0.3); });
-  EXPECT_NE(said.find("2 of 3 processes have not come"), std::string::npos) << said;
+  std::string said =
+      messageOf([&] { hostRendezvous(listener, makeProcessInfo(0, 3, 5), {}, 0.3); });
+  EXPECT_NE(said.find("2 of 3 processes did not connect"), std::string::npos) << said;
   EXPECT_NE(said.find("ranks 1, 2"), std::string::npos) << said;
   uint16_t port = portOf(listener);
   listener.close();
-  said = messageOf([&] { joinRendezvous({{"127.0.0.1", port}}, makeProcessInfo(1, 3, 5), {}, 0.3, "there"); });
+  said = messageOf(
+      [&] { joinRendezvous({{"127.0.0.1", port}}, makeProcessInfo(1, 3, 5), {}, 0.3, "there"); });
   EXPECT_NE(said.find("rank 0 of this job was not found"), std::string::npos) << said;
   EXPECT_NE(said.find("refused"), std::string::npos) << said;
 }
@@ -218,14 +222,16 @@ struct Meeting {
 
   Meeting(int size, double seconds)
       : thread([this, size, seconds] {
-          failure =
-              messageOf([&] { rendezvous = hostRendezvous(listener, makeProcessInfo(0, size, 7), key, seconds); });
+          failure = messageOf([&] {
+            rendezvous = hostRendezvous(listener, makeProcessInfo(0, size, 7), key, seconds);
+          });
           listener.close();
         }) {}
   std::string join(int rank, int size, const JobKey &itsKey, double seconds,
                    Rendezvous *joined = nullptr) {
     return messageOf([&] {
-      Rendezvous rendezvous = joinRendezvous(where, makeProcessInfo(rank, size, 7), itsKey, seconds, "there");
+      Rendezvous rendezvous =
+          joinRendezvous(where, makeProcessInfo(rank, size, 7), itsKey, seconds, "there");
       if (joined)
         *joined = std::move(rendezvous);
     });
@@ -347,7 +353,7 @@ TEST(Rendezvous, RanksWithOtherFlagsAreLeftAside) {
   EXPECT_EQ(meeting.failure, "");
   for (int rank : {1, 2}) {
     EXPECT_EQ(meeting.rendezvous.infos[rank].command, 0u);
-    EXPECT_NE(refused[rank].find("has other flags, or another program"), std::string::npos)
+    EXPECT_NE(refused[rank].find("has other flags or another program"), std::string::npos)
         << refused[rank];
   }
 }
@@ -356,7 +362,7 @@ TEST(Rendezvous, ThoseThatCameLearnWhoDidNot) {
   Meeting meeting(3, 0.5);
   std::string said = meeting.join(2, 3, meeting.key, 10);
   meeting.thread.join();
-  EXPECT_NE(said.find("1 of 3 processes have not come to rank 0"), std::string::npos) << said;
+  EXPECT_NE(said.find("1 of 3 processes did not connect to rank 0"), std::string::npos) << said;
   EXPECT_NE(said.find("rank 1"), std::string::npos) << said;
 }
 
@@ -369,13 +375,14 @@ TEST(Rendezvous, CardsOffTheWireAreChecked) {
   auto check = [&](auto change, const char *words) {
     std::vector<ProcessInfo> bad = infos;
     change(bad[0]);
-    EXPECT_NE(findBadProcessInfo(bad, mine).find(words), std::string::npos) << findBadProcessInfo(bad, mine);
+    EXPECT_NE(findBadProcessInfo(bad, mine).find(words), std::string::npos)
+        << findBadProcessInfo(bad, mine);
   };
-  check([](ProcessInfo &info) { info.rank = 1; }, "a info of rank 1 of 2 where that of rank 0");
+  check([](ProcessInfo &info) { info.rank = 1; }, "the info of rank 1 of 2 instead of rank 0");
   check([](ProcessInfo &info) { info.size = 1 << 30; }, "of rank 0 of 1073741824");
-  check([](ProcessInfo &info) { info.port = 9; }, "whose port is 9");
+  check([](ProcessInfo &info) { info.port = 9; }, "with port 9");
   check([](ProcessInfo &info) { std::memset(info.address, '1', sizeof(info.address)); },
-        "whose address is none");
+        "with an invalid address");
   check([](ProcessInfo &info) { std::strcpy(info.address, "evil.example"); },
-        "whose address is none");
+        "with an invalid address");
 }

@@ -493,7 +493,7 @@ def test_bad_folders_of_weights(trained):
 
 
 @pytest.mark.parametrize("change, words", [
-    (lambda text: text[:-3], ["is no index of weights: parse error"]),
+    (lambda text: text[:-3], ["is not a valid index of weights: parse error"]),
     (lambda text: text.replace('"weight_map"', '"weight_map": {}, "weight_map"'), ["\"weight_map\" is given twice"]),
     (lambda text: text.replace('"layers.0.bias": ', '"layers.0.bias": "model-00001-of-00002.safetensors", "layers.0.bias": '),
      ["\"layers.0.bias\" is given twice in one object; the first would be lost"]),

@@ -206,7 +206,7 @@ def test_rank_that_does_not_come(job):
     environment = {"WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29871", "PSRT_TIMEOUT": "1"}
     first = start(command, folder, {**BASE, **environment, "RANK": "0"})
     status, said = finish(first)
-    assert status == 3 and "3 of 4 processes have not come to rank 0 within 1 s" in said, said
+    assert status == 3 and "3 of 4 processes did not connect to rank 0 within 1 s" in said, said
     other = start(command, folder, {**BASE, **environment, "RANK": "1"})
     status, said = finish(other)
     assert status == 3 and "rank 0 of this job was not found within 1 s" in said and "refused" in said, said
@@ -233,7 +233,7 @@ def test_host_that_cannot_be_reached(job):
     assert status == 3 and "192.0.2.1 ports 29872 to 29903" in said, said
     assert time.monotonic() - begin < 1 + 5
     status, said = finish(start(command, folder, {**shared, "MASTER_ADDR": "no-such-host.invalid"}))
-    assert status == 3 and '"no-such-host.invalid", has no address' in said, said
+    assert status == 3 and '"no-such-host.invalid", does not resolve to an address' in said, said
 
 
 # ---- a disk that is full -------------------------------------------------------------------------------------------

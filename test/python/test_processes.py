@@ -151,7 +151,7 @@ def test_file_that_is_no_meeting_stays(tmp_path, program, text):
     file.write_text(text)
     first, second = [finish(process) for process in start_by_file([program, "--data", data_for(tmp_path)], tmp_path, file, range(2))]
     assert first[0] == second[0] == 2 and "rank 1: " in second[1]
-    assert f'"{file}"' in first[1] and "name a file that is not there" in first[1]
+    assert f'"{file}"' in first[1] and "give a file that does not exist" in first[1]
     assert file.read_text() == text
 
 
@@ -268,7 +268,7 @@ def test_file_by_which_another_job_meets_is_refused(tmp_path, program):
     first = start([*line, "1"], tmp_path, {**shared, "RANK": "0"})
     await_true(file.exists)
     status, said = finish(start([*line, "2"], tmp_path, {**shared, "RANK": "0"}))
-    assert status == 2 and f'"{file}", by which another job meets now' in said, said
+    assert status == 2 and f'"{file}", which another job is using now' in said, said
     second = start([*line, "1"], tmp_path, {**shared, "RANK": "1"})
     assert [finish(process) for process in (first, second)] == [(0, ""), (0, "")]
 
@@ -284,7 +284,7 @@ def test_two_jobs_at_one_port_do_not_mix(tmp_path, program):
     second = start([*line, "1"], tmp_path, {**shared, "RANK": "1"})
     assert [finish(process) for process in (first, second)] == [(0, ""), (0, "")]
     status, said = finish(stranger)
-    assert status == 3 and "has other flags, or another program: it may be another job's" in said, said
+    assert status == 3 and "has other flags or another program and may belong to another job" in said, said
 
 
 def test_file_that_cannot_be_written(tmp_path, program):
@@ -300,7 +300,7 @@ def test_nobody_else_comes_to_the_file(tmp_path, program, rank):
     shared = {**BASE, "WORLD_SIZE": "2", "PSRT_RENDEZVOUS_FILE": str(file), "PSRT_TIMEOUT": "1", "RANK": str(rank)}
     status, said = finish(start([program, "--data", data_for(tmp_path)], tmp_path, shared))
     assert status == 3, said
-    assert (f'was not found within 1 s (PSRT_TIMEOUT) at what "{file}"' if rank else "1 of 2 processes have not come") in said
+    assert (f'was not found within 1 s (PSRT_TIMEOUT) at the address in "{file}"' if rank else "1 of 2 processes did not connect") in said
     assert not file.exists()
 
 
@@ -407,7 +407,7 @@ AT_MASTER = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29671"}
         ({"RANK": "0", "WORLD_SIZE": "x"}, ['WORLD_SIZE is "x", not a whole number']),
         ({"RANK": "1.5", "WORLD_SIZE": "2"}, ['RANK is "1.5", not a whole number']),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, ["SLURM_STEP_NODELIST"]),
-        ({"PMI_RANK": "0", "PMI_SIZE": "2"}, ["PMI_SIZE says 2 processes, MPI", "says 1", "--comm tcp"]),
+        ({"PMI_RANK": "0", "PMI_SIZE": "2"}, ["PMI_SIZE is 2, but MPI", "has 1 processes", "--comm tcp"]),
     ],
     ids=str,
 )
@@ -435,7 +435,7 @@ def test_process_that_does_not_start_mpi_is_not_waited_for(tmp_path, program):
     line = [*launcher, "-x", "PSRT_TIMEOUT", program, "--data", data_for(tmp_path), "--steps", "1", ":", "-n", "1", "sleep", "40"]
     begin = time.monotonic()
     status, said = finish(start(line, tmp_path, {**environment, "PSRT_TIMEOUT": "2"}))
-    assert status != 0 and "MPI has not brought the processes together within 2 s (PSRT_TIMEOUT)" in said, said
+    assert status != 0 and "MPI did not connect the processes within 2 s (PSRT_TIMEOUT)" in said, said
     assert time.monotonic() - begin < 20
 
 

@@ -1,4 +1,4 @@
-// Arrival: spin for a while, then sleep on the generation.
+// Implements the barrier: threads spin for a while, then sleep on the generation.
 #include "runtime/comm/local/Barrier.h"
 #include "runtime/core/Status.h"
 

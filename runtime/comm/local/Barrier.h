@@ -1,4 +1,4 @@
-// Where the threads of a group of in-process ranks meet, and are woken when one of them fails.
+// Implements barriers of in-process ranks; a failed rank wakes the waiting threads.
 #ifndef PSRT_COMM_LOCAL_BARRIER_H
 #define PSRT_COMM_LOCAL_BARRIER_H
 
@@ -7,7 +7,7 @@
 
 namespace psrt {
 
-/// What a thread does between two looks.
+/// Pauses the CPU between two polls.
 inline void pauseThread() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -17,10 +17,10 @@ inline void pauseThread() {
 /// The state that all waits of one communication share.
 struct WaitState {
   std::atomic<bool> aborted{false};
-  std::atomic<int> waiting{0}; ///< threads that are asleep until another rank comes
+  std::atomic<int> waiting{0}; ///< number of threads that sleep until another rank arrives
 };
 
-/// Counts its thread among those that wait.
+/// Counts the current thread as waiting while it lives.
 class CountedWait {
 public:
   explicit CountedWait(WaitState &state) : state(state) { ++state.waiting; }
@@ -32,17 +32,19 @@ private:
   WaitState &state;
 };
 
+/// A barrier of a group of threads.
 class Barrier {
 public:
-  /// `state` is shared by all barriers of a communication.
+  /// `state` is shared by all barriers of a communication. With `dedicated` cores, threads spin
+  /// longer.
   Barrier(int members, bool dedicated, WaitState &state)
       : members(members), spins(dedicated ? 4000 : 16), state(state) {}
 
-  /// Returns when all members have arrived; throws Aborted when a rank failed.
+  /// Waits until all members have arrived. Throws Aborted if a rank failed.
   void arrive();
-  /// Wakes who waits; `aborted` is set before.
+  /// Wakes the waiting threads; `aborted` must be set before.
   void wake();
-  /// Forgets who had arrived; nobody may be inside.
+  /// Forgets the arrivals; no thread may be inside.
   void reset() { arrived = 0; }
 
 private:

@@ -1,4 +1,4 @@
-// Reductions in ascending shard order, and copies of parts.
+// Implements reductions in ascending shard order, and copies of parts.
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
@@ -33,7 +33,7 @@ template <CollectiveOp::Reduction reduction, typename T> T combine(T a, T b) {
   if constexpr (reduction == CollectiveOp::Sum)
     return a + b;
   else if constexpr (reduction == CollectiveOp::Max)
-    return a != a || a > b ? a : b; // a NaN stays
+    return a != a || a > b ? a : b; // NaN wins
   else
     return a != a || a < b ? a : b;
 }
@@ -99,7 +99,7 @@ void reduceRange(CollectiveOp::Reduction reduction, Dtype dtype, const void *con
     return reduceBy<Native<uint8_t>>(reduction, ins, inCount, outs, outCount, lo, hi);
   case Dtype::F16:
     return reduceBy<Half>(reduction, ins, inCount, outs, outCount, lo, hi);
-  case Dtype::F8E4M3: // no program has these
+  case Dtype::F8E4M3: // not reduced in any program
   case Dtype::F8E5M2:
     break;
   }
@@ -107,7 +107,8 @@ void reduceRange(CollectiveOp::Reduction reduction, Dtype dtype, const void *con
 
 void checkCollective(const CollectiveOp &op, const char *comm) {
   if (op.kind == CollectiveOp::AllToAll && (op.shape.empty() || op.shape.size() > 16))
-    PSRT_FAIL(BadInput, "all_to_all of a tensor with %zu dims is not built in comm %s; 1 to 16 are",
+    PSRT_FAIL(BadInput,
+              "all_to_all of a tensor with %zu dims is not supported by comm %s; expected 1 to 16",
               op.shape.size(), comm);
 }
 

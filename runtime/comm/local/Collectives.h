@@ -1,4 +1,4 @@
-// The arithmetic and copies of collectives, the same for every backend of the processor.
+// Implements the arithmetic and the copies of collectives for all CPU backends.
 #ifndef PSRT_COMM_LOCAL_COLLECTIVES_H
 #define PSRT_COMM_LOCAL_COLLECTIVES_H
 
@@ -6,22 +6,24 @@
 
 namespace psrt {
 
-/// Combines element lo..hi of every `ins[s]`, s ascending (16-bit floats in f32), and writes it to
-/// every `outs[t]`. An element is read from all before it is written to any, so an out may be an
-/// in.
+/// Combines elements [lo, hi) of all `ins[s]` in ascending s (16-bit floats in f32) and writes them
+/// to every `outs[t]`. Each element is read from all ins before it is written, so an out may alias
+/// an in.
 void reduceRange(CollectiveOp::Reduction reduction, Dtype dtype, const void *const *ins,
                  int inCount, void *const *outs, int outCount, int64_t lo, int64_t hi);
 
-/// Fails on a collective that no backend runs; `comm` names the one that was to.
+/// Fails on a collective that no backend supports; `comm` names the requested backend.
 void checkCollective(const CollectiveOp &op, const char *comm);
 
-/// A part of a row-major tensor of `shape`, cut in `parts` along `split`, and its place among
-/// `places` of them along `concat` of another.
+/// Copies one part of a row-major tensor of `shape` into another tensor. The source is split into
+/// `parts` along `split`; the destination consists of `slots` such parts along `concat`. Example:
+/// the all-to-all of [4, 6] over 2 members from dim 0 to dim 1 copies [2, 6] parts into a [2, 12]
+/// result.
 struct PartCopy {
   std::vector<int64_t> shape;
-  int64_t element = 1; ///< bytes
+  int64_t element = 1; ///< bytes of an element
   int split = 0, parts = 1, part = 0;
-  int concat = 0, places = 1, place = 0;
+  int concat = 0, slots = 1, slot = 0;
 
   void run(const char *in, char *out) const;
   /// Calls copy(inOffset, outOffset, bytes) for every row.
@@ -36,10 +38,10 @@ template <typename Copy> void PartCopy::forEachRow(Copy &&copy) const {
     inStride[d] = inUnit;
     outStride[d] = outUnit;
     inUnit *= shape[d];
-    outUnit *= size[d] * (d == concat ? places : 1);
+    outUnit *= size[d] * (d == concat ? slots : 1);
   }
   int64_t in = part * size[split] * inStride[split];
-  int64_t out = place * size[concat] * outStride[concat];
+  int64_t out = slot * size[concat] * outStride[concat];
   while (true) {
     int64_t a = in, b = out;
     for (int64_t d = 0; d + 1 < rank; ++d) {
@@ -55,10 +57,11 @@ template <typename Copy> void PartCopy::forEachRow(Copy &&copy) const {
   }
 }
 
-/// This member's part of a whole tensor, filled up with zeros.
+/// Copies this member's shard of a whole tensor, padded with zeros.
 void sliceShard(const CollectiveOp &op, int member, const char *in, char *out);
 
-/// Who sends to `member` in a permute; fails when its targets are no permutation.
+/// Returns the member that sends to `member` in a permute. Fails if the targets are not a
+/// permutation.
 int permuteSource(const CollectiveOp &op, int member, int members);
 
 } // namespace psrt

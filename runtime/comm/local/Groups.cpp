@@ -1,4 +1,4 @@
-// Groups and queues by who is in them.
+// Finds groups and queues by their members.
 #include "runtime/comm/local/Groups.h"
 #include "runtime/core/Status.h"
 
@@ -10,8 +10,8 @@ void checkMessage(const Bound &sent, const Bound &other) {
   if (message.bytes != awaited.bytes || message.value != awaited.value ||
       message.microBatch != awaited.microBatch)
     PSRT_FAIL(BadInput,
-              "queue \"%s\" brings value %lld of micro-batch %lld (%lld bytes) where value "
-              "%lld of micro-batch %lld (%lld bytes) is awaited",
+              "queue \"%s\" sends value %lld of micro-batch %lld (%lld bytes), but value "
+              "%lld of micro-batch %lld (%lld bytes) is expected",
               message.queue.c_str(), (long long)message.value, (long long)message.microBatch,
               (long long)message.bytes, (long long)awaited.value, (long long)awaited.microBatch,
               (long long)awaited.bytes);
@@ -22,7 +22,7 @@ void checkReductions(const std::vector<Arrival *> &parts) {
   for (const Arrival *part : parts)
     if (const auto &other = std::get<CollectiveOp>(part->bound->instruction->op);
         other.counts != op.counts || other.dtype != op.dtype)
-      PSRT_FAIL(BadInput, "the members of a reduction in queue \"%s\" give unlike tensors",
+      PSRT_FAIL(BadInput, "the members of a reduction in queue \"%s\" have different tensors",
                 op.queue.c_str());
 }
 
@@ -44,8 +44,8 @@ void Groups::reset() {
   std::lock_guard<std::mutex> lock(mutex);
   for (auto &[key, group] : groups)
     group->barrier.reset();
-  for (auto &[key, place] : places)
-    place->reset();
+  for (auto &[key, queue] : queues)
+    queue->reset();
   ++resets;
   state.aborted = false;
 }
@@ -59,12 +59,12 @@ Group *Groups::getGroup(int rank, const std::vector<int> &axes) {
   return group.get();
 }
 
-LocalRendezvous *Groups::getPlace(const std::vector<int> &members, const std::string &queue) {
+LocalRendezvous *Groups::getQueue(const std::vector<int> &members, const std::string &name) {
   std::lock_guard<std::mutex> lock(mutex);
-  std::unique_ptr<LocalRendezvous> &place = places[{members, queue}];
-  if (!place)
-    place = std::make_unique<LocalRendezvous>(int(members.size()));
-  return place.get();
+  std::unique_ptr<LocalRendezvous> &queue = queues[{members, name}];
+  if (!queue)
+    queue = std::make_unique<LocalRendezvous>(int(members.size()));
+  return queue.get();
 }
 
 Waiter *Groups::addWaiter() {
@@ -72,23 +72,24 @@ Waiter *Groups::addWaiter() {
   return &waiters.emplace_back(state);
 }
 
-void AsyncCollectives::prepare(AsyncCollective &part, const std::vector<int> &members, int index, int64_t token,
-                          const std::string &queue, LocalRendezvous::Action action) {
-  part.place = groups.getPlace(members, queue);
+void AsyncCollectives::prepare(AsyncCollective &part, const std::vector<int> &members, int index,
+                               int64_t token, const std::string &queue,
+                               LocalRendezvous::Action action) {
+  part.queue = groups.getQueue(members, queue);
   part.action = action;
   part.index = index;
   part.token = token;
   part.arrival.waiter = waiter;
 }
 
-void AsyncCollectives::start(const AsyncCollective &what, const Bound &bound) {
+void AsyncCollectives::start(const AsyncCollective &part, const Bound &bound) {
   if (int now = groups.resets.load(); now != resets) {
-    started.clear(); // what a failure left
+    started.clear(); // drops what a failure left over
     resets = now;
   }
-  started.push_back(&what);
-  what.arrival.bound = &bound;
-  what.place->attend(what.index, what.arrival, what.action);
+  started.push_back(&part);
+  part.arrival.bound = &bound;
+  part.queue->attend(part.index, part.arrival, part.action);
 }
 
 } // namespace psrt

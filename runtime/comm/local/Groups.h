@@ -1,5 +1,5 @@
-// Where the ranks that are threads of one process meet: groups with their barriers, queues, and
-// what a rank has started and not waited for. Backends say what is done there.
+// Manages the meeting points of ranks that are threads of one process: groups with barriers,
+// queues, and the asynchronous work of each rank. Backends define the actions.
 #ifndef PSRT_COMM_LOCAL_GROUPS_H
 #define PSRT_COMM_LOCAL_GROUPS_H
 
@@ -16,32 +16,33 @@ struct Group {
   Group(int members, bool dedicated, WaitState &state)
       : barrier(members, dedicated, state), slots(members), owned(members) {}
   Barrier barrier;
-  std::vector<void *const *> slots; ///< what each member published
-  std::vector<void *> owned;        ///< what a backend has for each member
+  std::vector<void *const *> slots; ///< buffers that each member published
+  std::vector<void *> owned;        ///< backend data of each member
 };
 
-/// Fails when what is sent is not what is awaited.
+/// Fails if a sent message is not the expected one.
 void checkMessage(const Bound &sent, const Bound &awaited);
-/// Fails when the members of a reduction give unlike tensors.
+/// Fails if the members of a reduction have different tensors.
 void checkReductions(const std::vector<Arrival *> &parts);
 
+/// The groups and queues of a communication.
 class Groups {
 public:
   Groups(const Mesh &mesh, bool dedicated);
 
   /// Wakes every rank that waits, now or later, with Aborted.
   void abort();
-  /// Nobody may be inside.
+  /// Makes the groups usable again; no rank may be inside.
   void reset();
 
   Group *getGroup(int rank, const std::vector<int> &axes);
-  /// All ranks of the mesh.
+  /// Returns the group of all ranks.
   Group *getAll(int rank) { return getGroup(rank, everyAxis); }
-  LocalRendezvous *getPlace(const std::vector<int> &members, const std::string &queue);
+  LocalRendezvous *getQueue(const std::vector<int> &members, const std::string &name);
   Waiter *addWaiter();
-  /// How often one looks before it sleeps.
+  /// Returns how often a thread polls before it sleeps.
   int spins() const { return dedicated ? 4000 : 16; }
-  /// How many ranks are asleep until another one comes.
+  /// Returns the number of ranks that sleep until another rank arrives.
   int countWaiting() const { return state.waiting.load(); }
 
   const Mesh mesh;
@@ -53,41 +54,41 @@ private:
   WaitState state;
   std::mutex mutex;
   std::map<std::vector<int>, std::unique_ptr<Group>> groups;
-  std::map<std::pair<std::vector<int>, std::string>, std::unique_ptr<LocalRendezvous>> places;
-  std::deque<Waiter> waiters; ///< of the ranks
+  std::map<std::pair<std::vector<int>, std::string>, std::unique_ptr<LocalRendezvous>> queues;
+  std::deque<Waiter> waiters; ///< one per rank
 };
 
-/// One rank's part in communication among pipeline coordinates: their programs differ, so nobody
-/// may wait at a start.
+/// One rank's part of a communication among pipeline coordinates. Their programs differ, so no rank
+/// may block when it starts one.
 struct AsyncCollective {
   virtual ~AsyncCollective() = default;
-  LocalRendezvous *place = nullptr;
+  LocalRendezvous *queue = nullptr;
   LocalRendezvous::Action action = nullptr;
-  int index = 0; ///< this rank's place among the members
+  int index = 0; ///< index of this rank among the members
   int64_t token = 0;
   mutable Arrival arrival;
 };
 
-/// What one rank has started and not waited for yet.
+/// The asynchronous work that one rank has started and not yet waited for.
 class AsyncCollectives {
 public:
   explicit AsyncCollectives(Groups &groups) : groups(groups), waiter(groups.addWaiter()) {}
-  /// Fills in who meets, and in which queue.
+  /// Sets the members and the queue of a part.
   void prepare(AsyncCollective &part, const std::vector<int> &members, int index, int64_t token,
                const std::string &queue, LocalRendezvous::Action action);
   void reserve(size_t count) { started.reserve(count); }
-  void start(const AsyncCollective &what, const Bound &bound);
-  /// Waits for what was started with the token, without one for all; calls over(part) for each.
+  void start(const AsyncCollective &part, const Bound &bound);
+  /// Waits for the work of a token, or for all work, and calls over(part) for each part.
   template <typename Over> void wait(std::optional<int64_t> token, Over &&over) {
     if (resets != groups.resets.load())
       return;
     size_t kept = 0;
-    for (const AsyncCollective *one : started)
-      if (token && one->token != *token) {
-        started[kept++] = one;
+    for (const AsyncCollective *part : started)
+      if (token && part->token != *token) {
+        started[kept++] = part;
       } else {
-        waiter->wait(one->arrival.over, groups.spins());
-        over(*one);
+        waiter->wait(part->arrival.over, groups.spins());
+        over(*part);
       }
     started.resize(kept);
   }
@@ -96,7 +97,7 @@ private:
   Groups &groups;
   Waiter *waiter;
   std::vector<const AsyncCollective *> started;
-  int resets = 0; ///< of the groups, when this rank started something last
+  int resets = 0; ///< resets of the groups when this rank last started work
 };
 
 } // namespace psrt

@@ -1,5 +1,6 @@
-// Communication among ranks that are threads of one process: members publish their buffers, meet,
-// and copy or reduce straight out of each other's memory. The place to clone a new backend from.
+// Implements communication among ranks that are threads of one process. Members publish their
+// buffers, meet, and copy or reduce directly from each other's memory. Start from this backend to
+// write a new one.
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/comm/local/Groups.h"
 #include "runtime/core/Status.h"
@@ -9,7 +10,7 @@
 namespace psrt {
 namespace {
 
-/// One rank's end.
+/// A rank's end of the communication.
 class LocalRank : public RankComm {
 public:
   LocalRank(Groups &groups, int rank) : groups(groups), rank(rank), started(groups) {}
@@ -22,7 +23,7 @@ public:
   void drain() override { waitFor(std::nullopt); }
 
   char *getScratch() { return scratch.data(); }
-  /// What was started with the token; without one, all.
+  /// Waits for the work of a token, or for all work.
   void waitFor(std::optional<int64_t> token) {
     started.wait(token, [](const AsyncCollective &) {});
   }
@@ -30,7 +31,7 @@ public:
 private:
   void bindCollective(Bound &bound, const CollectiveOp &op);
   void bindAsync(Bound &bound, const std::vector<int> &members, int index, int64_t token,
-                   const std::string &queue, LocalRendezvous::Action action);
+                 const std::string &queue, LocalRendezvous::Action action);
 
   Groups &groups;
   int rank;
@@ -59,15 +60,15 @@ struct Member {
   CollectiveOp op;
   Group *group = nullptr;
   LocalRank *rank = nullptr;
-  int index = 0, count = 1; ///< this rank's place in the group, and its size
-  int source = 0;           ///< permute: who sends to this rank
-  int64_t bytes = 0;        ///< of the operand
+  int index = 0, count = 1; ///< index of this rank in the group; size of the group
+  int source = 0;           ///< permute: the member that sends to this rank
+  int64_t bytes = 0;        ///< bytes of the operand
 
   void publish(void *const *buffers) const {
     group->slots[index] = buffers;
     group->barrier.arrive();
   }
-  /// Buffer `i` of member `m`, valid between the two meetings of a collective.
+  /// Returns buffer `i` of member `m`, valid between the two barriers of a collective.
   char *of(int m, size_t i) const { return static_cast<char *>(group->slots[m][i]); }
   void finish() const { group->barrier.arrive(); }
 };
@@ -77,7 +78,8 @@ bool overlap(const void *a, int64_t aBytes, const void *b, int64_t bBytes) {
   return x < y + bBytes && y < x + aBytes;
 }
 
-/// The operand, moved to scratch where the result would overwrite what others still read.
+/// Returns the operand, copied to scratch if the result would overwrite data that other members
+/// still read.
 const void *stageOperand(const Bound &bound, const Member &member, int64_t outBytes) {
   const void *in = bound.buffers[0];
   if (!overlap(in, member.bytes, bound.buffers[1], outBytes))
@@ -192,7 +194,7 @@ constexpr void (*runners[])(const Bound &) = {runAllReduce, runReduceScatter, ru
 
 void check(const CollectiveOp &op, int members) {
   if (members > maxMembers)
-    PSRT_FAIL(BadInput, "%s over %d in-process ranks, at most %d are built", op.name(), members,
+    PSRT_FAIL(BadInput, "%s over %d in-process ranks; at most %d are supported", op.name(), members,
               maxMembers);
   checkCollective(op, "local");
 }
@@ -209,8 +211,8 @@ bool LocalRank::bind(Bound &bound) {
   }
   if (const auto *op = std::get_if<MessageOp>(&bound.instruction->op)) {
     int peer = groups.mesh.acrossPipeline(rank, {op->peer}).front();
-    bindAsync(bound, op->receives ? std::vector{peer, rank} : std::vector{rank, peer},
-                op->receives, op->token, op->queue, deliver);
+    bindAsync(bound, op->receives ? std::vector{peer, rank} : std::vector{rank, peer}, op->receives,
+              op->token, op->queue, deliver);
     return true;
   }
   const auto *op = std::get_if<CollectiveOp>(&bound.instruction->op);
@@ -222,8 +224,8 @@ bool LocalRank::bind(Bound &bound) {
     bindCollective(bound, *op);
   else
     bindAsync(bound, members,
-                int(std::find(members.begin(), members.end(), rank) - members.begin()), op->token,
-                op->queue, reduceAcross);
+              int(std::find(members.begin(), members.end(), rank) - members.begin()), op->token,
+              op->queue, reduceAcross);
   return true;
 }
 
@@ -244,7 +246,7 @@ void LocalRank::bindCollective(Bound &bound, const CollectiveOp &op) {
 }
 
 void LocalRank::bindAsync(Bound &bound, const std::vector<int> &members, int index, int64_t token,
-                            const std::string &queue, LocalRendezvous::Action action) {
+                          const std::string &queue, LocalRendezvous::Action action) {
   auto part = std::make_shared<AsyncCollective>();
   started.prepare(*part, members, index, token, queue, action);
   bound.prepared = part.get();

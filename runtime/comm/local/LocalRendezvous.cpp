@@ -1,4 +1,4 @@
-// Lines of those who wait, and telling them.
+// Implements the lines of waiting members and their wake-up.
 #include "runtime/comm/local/LocalRendezvous.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
@@ -40,9 +40,9 @@ void LocalRendezvous::attend(int member, Arrival &arrival, Action action) {
     each.first = each.first->next;
   }
   action(present);
-  for (Arrival *one : present) {
-    Waiter *waiter = one->waiter; // it may start again as soon as it is over
-    one->over = true;
+  for (Arrival *arrival : present) {
+    Waiter *waiter = arrival->waiter; // the rank may start the arrival again once it is over
+    arrival->over = true;
     waiter->ring();
   }
 }

@@ -1,5 +1,5 @@
-// Where started communication among the threads of one process meets: whoever comes last does it
-// for all.
+// Implements the rendezvous of asynchronous communication among threads: the last member to arrive
+// performs it for all.
 #ifndef PSRT_COMM_LOCAL_LOCALRENDEZVOUS_H
 #define PSRT_COMM_LOCAL_LOCALRENDEZVOUS_H
 
@@ -11,12 +11,12 @@
 
 namespace psrt {
 
-/// A thread waits here for what others do for it.
+/// Wakes a rank's thread when other threads have done its work.
 class Waiter {
 public:
   explicit Waiter(WaitState &state) : state(state) {}
   void ring();
-  /// Returns when `over` is set; throws Aborted when a rank failed.
+  /// Waits until `over` is set. Throws Aborted if a rank failed.
   void wait(const std::atomic<bool> &over, int spins);
 
 private:
@@ -24,31 +24,32 @@ private:
   std::atomic<uint32_t> rings{0};
 };
 
-/// One member's part in a meeting, started again and again, never while it is under way.
+/// One member's part in a meeting. Reused for each start, but never while in progress.
 struct Arrival {
-  const Bound *bound = nullptr; ///< what is started
-  Waiter *waiter = nullptr;         ///< of its rank
+  const Bound *bound = nullptr; ///< the started instruction
+  Waiter *waiter = nullptr;     ///< waiter of the rank
   std::atomic<bool> over{true};
-  Arrival *next = nullptr; ///< behind it in its member's line
+  Arrival *next = nullptr; ///< next in the member's line
 };
 
-/// A queue among members: the n-th that each starts belong together.
+/// A queue among members: the n-th start of each member belong together.
 class LocalRendezvous {
 public:
-  /// What is done with the parts of all members, in their order.
+  /// Performs the communication of all members, given in member order.
   using Action = void (*)(const std::vector<Arrival *> &);
   explicit LocalRendezvous(int members) : lines(members) { present.reserve(members); }
 
-  /// The last one to come acts, then all are told.
+  /// Adds an arrival. The last member to arrive runs the action and wakes all members.
   void attend(int member, Arrival &arrival, Action action);
-  /// Forgets who had come; nobody may be inside.
+  /// Forgets the arrivals; no thread may be inside.
   void reset();
 
 private:
   struct Line {
     Arrival *first = nullptr, *last = nullptr;
   };
-  std::mutex mutex; ///< of the lines, and held while one acts: meetings of a queue are in order
+  std::mutex mutex; ///< guards the lines; held during an action, so that the meetings of a queue
+                    ///< stay in order
   std::vector<Line> lines;
   std::vector<Arrival *> present;
 };

@@ -1,4 +1,4 @@
-// A queue and its thread.
+// Implements a queue and its thread.
 #include "runtime/comm/process/AsyncQueue.h"
 #include <algorithm>
 #include <chrono>
@@ -30,7 +30,7 @@ void AsyncQueue::start(ProcessOp &op, int64_t token, const Bound &bound) {
   changed.notify_all();
 }
 
-/// Runs the first of the queue, unless it is running or there is none.
+/// Runs the first operation, unless one is already running or the queue is empty.
 bool AsyncQueue::runNext(std::unique_lock<std::mutex> &lock) {
   if (running || queue.empty() || failure)
     return false;

@@ -1,5 +1,5 @@
-// What was started in one queue: it runs one after the other in a thread of its own, or in that of
-// whoever waits for it.
+// Runs the asynchronous operations of one queue in order, on the queue's own thread or on a waiting
+// thread.
 #ifndef PSRT_COMM_PROCESS_ASYNCQUEUE_H
 #define PSRT_COMM_PROCESS_ASYNCQUEUE_H
 
@@ -10,20 +10,21 @@
 
 namespace psrt {
 
+/// The operations of one queue.
 class AsyncQueue {
 public:
   explicit AsyncQueue(Transport &transport) : transport(transport) {}
   ~AsyncQueue();
   AsyncQueue(const AsyncQueue &) = delete;
 
-  /// Every rank starts the same ones in the same order. Throws what failed before. `bound` is what
-  /// times are told of.
+  /// Starts an operation. Every rank starts the same operations in the same order. Throws an
+  /// earlier failure. `bound` labels recorded times.
   void start(ProcessOp &op, int64_t token, const Bound &bound);
-  /// Returns when all that was started with the token is over; throws what failed.
+  /// Waits for all operations of the token. Throws their failure.
   void wait(int64_t token);
-  /// The same for all that was started.
+  /// Waits for all operations. Throws their failure.
   void drain();
-  /// As those of RankComm.
+  /// Record times, as in RankComm.
   void startTrace() { isTraced = true; }
   std::vector<AsyncTimes> takeTimes();
 
@@ -38,7 +39,7 @@ private:
   void serve();
 
   Transport &transport;
-  std::mutex mutex; ///< of what follows
+  std::mutex mutex; ///< guards the members below
   std::condition_variable changed;
   std::deque<AsyncCollective> queue; ///< the first one may be running
   bool running = false, stopping = false, isTraced = false;

@@ -1,4 +1,4 @@
-// Beats, farewells and verdicts.
+// Implements heartbeats, farewells and failure reports.
 #include "runtime/comm/process/HeartbeatMonitor.h"
 #include <algorithm>
 #include <cerrno>
@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 enum Kind : uint32_t { Beat, Farewell, Judged };
 
-/// Before the text of each message.
+/// Precedes the text of each message.
 struct Header {
   uint32_t kind;
   int32_t rank;
@@ -32,7 +32,7 @@ double secondsSince(Clock::time_point time) {
 
 void openPipe(int (&ends)[2]) {
   if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0)
-    PSRT_FAIL(Failed, "cannot make a pipe: %s", std::strerror(errno));
+    PSRT_FAIL(Failed, "cannot create a pipe: %s", std::strerror(errno));
 }
 
 void notify(int (&ends)[2]) {
@@ -43,7 +43,8 @@ void notify(int (&ends)[2]) {
 
 } // namespace
 
-HeartbeatMonitor::HeartbeatMonitor(Rendezvous rendezvous, int rank, double silence) : rank(rank), silence(silence) {
+HeartbeatMonitor::HeartbeatMonitor(Rendezvous rendezvous, int rank, double silence)
+    : rank(rank), silence(silence) {
   for (size_t i = 0; i < rendezvous.sockets.size(); ++i)
     if (rendezvous.sockets[i])
       links.push_back({std::move(rendezvous.sockets[i]), int(i), "", Clock::now(), false});
@@ -93,7 +94,7 @@ void HeartbeatMonitor::beat() {
       send(link, Beat, {});
 }
 
-/// Reads what has come on a connection.
+/// Reads the available bytes of a connection.
 void HeartbeatMonitor::listen(Link &link) {
   char buffer[4096];
   while (true) {
@@ -110,7 +111,7 @@ void HeartbeatMonitor::listen(Link &link) {
     if (!link.left) {
       link.left = true;
       judge({link.rank, StatusCode::Failed,
-             "was lost: its process ended, or its host cannot be reached", false});
+             "was lost: its process ended or its host is unreachable", false});
     }
     return;
   }
@@ -133,13 +134,12 @@ bool HeartbeatMonitor::takeMessage(Link &link) {
   return true;
 }
 
-/// Judges who is silent, and ends a process that does not end by itself.
+/// Reports silent ranks, and ends this process if it does not end by itself after a failure.
 void HeartbeatMonitor::look() {
   for (Link &link : links)
     if (!link.left && secondsSince(link.heard) > silence)
       judge({link.rank, StatusCode::Failed,
-             format("has not answered for %g s (PSRT_TIMEOUT): it hangs, or its host cannot be "
-                    "reached",
+             format("has not answered for %g s (PSRT_TIMEOUT): it hangs or its host is unreachable",
                     silence),
              false});
   std::function<void(const Status &)> function;
@@ -154,7 +154,7 @@ void HeartbeatMonitor::look() {
   function(status);
 }
 
-/// The first jobFailure stands; rank 0 tells it to all.
+/// Records the first failure; rank 0 sends it to all ranks.
 void HeartbeatMonitor::judge(JobFailure found) {
   std::lock_guard<std::mutex> lock(mutex);
   if (jobFailure || leaving)
@@ -169,12 +169,13 @@ void HeartbeatMonitor::judge(JobFailure found) {
   changed.notify_all();
 }
 
-/// The mutex is held. A connection that takes nothing more is found out by its silence.
-void HeartbeatMonitor::send(Link &link, uint32_t kind, const JobFailure &what) {
-  Header header{kind, what.rank, uint32_t(what.code), what.reported,
-                uint32_t(std::min<size_t>(what.text.size(), mostText))};
+/// Sends a message; the mutex must be held. A connection that accepts no more data is detected by
+/// its silence.
+void HeartbeatMonitor::send(Link &link, uint32_t kind, const JobFailure &failure) {
+  Header header{kind, failure.rank, uint32_t(failure.code), failure.reported,
+                uint32_t(std::min<size_t>(failure.text.size(), mostText))};
   std::string message(reinterpret_cast<const char *>(&header), sizeof(header));
-  message.append(what.text, 0, header.bytes);
+  message.append(failure.text, 0, header.bytes);
   sendAll(link.socket, message.data(), message.size(), secondsFromNow(kind == Beat ? 0 : 0.2));
 }
 
@@ -197,20 +198,20 @@ JobFailure HeartbeatMonitor::report(JobFailure found) {
   return jobFailure ? *jobFailure : found;
 }
 
-Status HeartbeatMonitor::statusOf(const JobFailure &found, const std::string &what) const {
+Status HeartbeatMonitor::statusOf(const JobFailure &found, const std::string &activity) const {
   Status status;
   status.code = found.code;
   status.rank = rank;
   status.message = format("rank %d %s%s; this rank was in %s", found.rank,
-                          found.reported ? "failed: " : "", found.text.c_str(), what.c_str());
+                          found.reported ? "failed: " : "", found.text.c_str(), activity.c_str());
   return status;
 }
 
-void HeartbeatMonitor::fail(const std::string &what) {
+void HeartbeatMonitor::fail(const std::string &activity) {
   std::optional<JobFailure> found = getJobFailure();
   if (!found)
     throw Aborted();
-  throw Error(statusOf(*found, what));
+  throw Error(statusOf(*found, activity));
 }
 
 void HeartbeatMonitor::abandon() {
@@ -218,14 +219,14 @@ void HeartbeatMonitor::abandon() {
   notify(wake);
 }
 
-void HeartbeatMonitor::failLost(int peer, const std::string &what, const std::string &why) {
-  // Who ended first is known to rank 0: this peer may itself have ended because of another.
+void HeartbeatMonitor::failLost(int peer, const std::string &activity, const std::string &reason) {
+  // Rank 0 knows which rank ended first: this peer may have ended because of another rank.
   {
     std::unique_lock<std::mutex> lock(mutex);
     changed.wait_for(lock, std::chrono::duration<double>(graceSeconds / 2),
                      [&] { return jobFailure.has_value(); });
   }
-  throw Error(statusOf(report({peer, StatusCode::Failed, "was lost: " + why, false}), what));
+  throw Error(statusOf(report({peer, StatusCode::Failed, "was lost: " + reason, false}), activity));
 }
 
 void HeartbeatMonitor::setLastResort(std::function<void(const Status &)> function) {

@@ -1,4 +1,4 @@
-// Watches over the processes of a job: who is lost, silent or has failed is told to all within
+// Monitors the processes of a job: a lost, silent or failed rank is reported to all ranks within
 // moments.
 #ifndef PSRT_COMM_PROCESS_HEARTBEATMONITOR_H
 #define PSRT_COMM_PROCESS_HEARTBEATMONITOR_H
@@ -14,16 +14,17 @@
 
 namespace psrt {
 
-/// Why the job ends: the first that rank 0 hears of.
+/// Why the job ends: the first failure that rank 0 learns of.
 struct JobFailure {
-  int rank = 0; ///< who is at fault
+  int rank = 0; ///< the failed rank
   StatusCode code = StatusCode::Failed;
-  std::string text; ///< "was lost: ..."; of a failure that the rank itself reported, its message
+  std::string text; ///< "was lost: ...", or the message that the rank itself reported
   bool reported = false;
 };
 
-/// A thread that beats over the rendezvous twice a second, and listens. Rank 0 judges: a connection that
-/// ends without a farewell is a lost rank, one that is silent for the time allowed a hung one.
+/// A thread that sends heartbeats over the rendezvous connections twice per second and listens.
+/// Rank 0 decides: a connection that ends without a farewell is a lost rank; a rank that is silent
+/// for the allowed time hangs.
 class HeartbeatMonitor {
 public:
   HeartbeatMonitor(Rendezvous rendezvous, int rank, double silence);
@@ -33,24 +34,25 @@ public:
   int getRank() const { return rank; }
   double getSilence() const { return silence; }
 
-  /// Throws when the job has ended; `what` is what this rank was doing.
-  void check(const std::string &what) {
+  /// Throws if the job has ended. `activity` is what this rank was doing, for the message.
+  void check(const std::string &activity) {
     if (judged.load(std::memory_order_relaxed))
-      fail(what);
+      fail(activity);
   }
-  /// This rank has failed, and will say why: whatever else it waits for ends with Aborted.
+  /// Marks this rank as failed before it reports why. Its other waits end with Aborted.
   void abandon();
-  /// Becomes readable with the jobFailure, or when the rank has failed.
+  /// Returns a descriptor that becomes readable when the job or this rank has failed.
   int wakeDescriptor() const { return wake[0]; }
   std::optional<JobFailure> getJobFailure();
-  /// Tells all, unless another jobFailure stands; returns the one that does, at the latest after two
-  /// seconds.
+  /// Reports a failure to all ranks, unless an earlier one stands. Returns the failure that stands,
+  /// after at most two seconds.
   JobFailure report(JobFailure jobFailure);
-  /// A connection to `peer` failed: throws with what rank 0 knows of it, or that.
-  [[noreturn]] void failLost(int peer, const std::string &what, const std::string &why);
-  /// Called in the monitor's thread two seconds after a jobFailure: this process is stuck elsewhere.
+  /// Fails after a connection to `peer` broke: throws with rank 0's reason, or else with `reason`.
+  [[noreturn]] void failLost(int peer, const std::string &activity, const std::string &reason);
+  /// Sets a function that the monitor's thread calls two seconds after a failure if this process is
+  /// stuck elsewhere.
   void setLastResort(std::function<void(const Status &)> function);
-  /// Says farewell: connections that end from now on are no fault.
+  /// Says farewell: connections that end afterwards are not failures.
   void leave();
 
 private:
@@ -68,15 +70,15 @@ private:
   void look();
   void judge(JobFailure jobFailure);
   void send(Link &link, uint32_t kind, const JobFailure &jobFailure);
-  [[noreturn]] void fail(const std::string &what);
-  Status statusOf(const JobFailure &jobFailure, const std::string &what) const;
+  [[noreturn]] void fail(const std::string &activity);
+  Status statusOf(const JobFailure &jobFailure, const std::string &activity) const;
 
   const int rank;
   const double silence;
-  std::vector<Link> links; ///< of the monitor's thread, but `socket` for sending
+  std::vector<Link> links; ///< used by the monitor's thread; `socket` also for sending
   int wake[2], stop[2];
   std::atomic<bool> judged{false};
-  std::mutex mutex; ///< of what follows, and of sending
+  std::mutex mutex; ///< guards the members below, and sending
   std::condition_variable changed;
   std::optional<JobFailure> jobFailure;
   std::function<void(const Status &)> lastResort;

@@ -1,4 +1,4 @@
-// MPI as this process loaded it.
+// Wraps the MPI library that this process has loaded.
 #ifndef PSRT_COMM_PROCESS_MPI_H
 #define PSRT_COMM_PROCESS_MPI_H
 
@@ -8,21 +8,22 @@
 
 namespace psrt {
 
+/// The loaded MPI library.
 class Mpi {
 public:
-  /// Loads libpsrt_comm_mpi.so and starts MPI; fails, saying what is missing.
+  /// Loads libpsrt_comm_mpi.so and starts MPI. Fails with the missing part.
   Mpi();
   int getRank() const { return rank; }
   int getSize() const { return size; }
-  /// Whether two threads may exchange at once.
+  /// Returns whether two threads may communicate at once.
   bool hasThreads() const { return threads != 0; }
   std::string library() const { return calls->library(); }
   void share(void *data, size_t bytes) { check(calls->share(data, bytes), "sharing an address"); }
   const psrt_mpi_calls &get() const { return *calls; }
-  /// Fails with MPI's own words when `code` is an error.
-  void check(int code, const std::string &what) const {
+  /// Fails with MPI's error text if `code` is an error.
+  void check(int code, const std::string &activity) const {
     if (code)
-      PSRT_FAIL(Failed, "MPI failed in %s: %s", what.c_str(), calls->error());
+      PSRT_FAIL(Failed, "MPI failed in %s: %s", activity.c_str(), calls->error());
   }
 
 private:

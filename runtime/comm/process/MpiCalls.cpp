@@ -1,4 +1,4 @@
-// The library that calls MPI; the only file that reads its header.
+// Implements the library that calls MPI; the only file that includes MPI's header.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include "runtime/comm/process/MpiCalls.h"
@@ -10,14 +10,14 @@
 
 namespace {
 
-/// By channel, what was begun: what one thread exchanges does not meet what another does.
+/// Pending requests by channel. Channels keep the exchanges of different threads apart.
 std::deque<std::vector<MPI_Request>> channels;
 MPI_Comm comm = MPI_COMM_NULL;
 bool initializedHere = false;
-std::mutex one; ///< MPI is called by one thread at a time
+std::mutex one; ///< only one thread may call MPI at a time
 char lastError[MPI_MAX_ERROR_STRING] = "", version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
 
-/// Counts of MPI are ints.
+/// Counts in MPI are ints, so large transfers are split.
 constexpr size_t mostBytes = size_t(1) << 30;
 
 int keepError(int code) {

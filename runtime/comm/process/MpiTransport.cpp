@@ -1,4 +1,4 @@
-// Loads MPI, and exchanges over it.
+// Loads MPI and exchanges data over it.
 #include "runtime/comm/process/Mpi.h"
 #include "runtime/comm/process/Transport.h"
 #include <cstdlib>
@@ -8,25 +8,27 @@
 #include <thread>
 #include <unistd.h>
 
-/// The folder of the runtime that ps-compile linked the program with; not there in other programs.
+/// The runtime folder that ps-compile linked the program with; absent in other programs.
 extern "C" __attribute__((weak)) const char psrt_runtime_folder[];
 
 namespace psrt {
 
 constexpr const char *kLibrary = "libpsrt_comm_mpi.so";
 
-/// Whether nobody but this user and root can have put the file there. Example: a program that lies
-/// in a folder of downloads does not load what else lies there.
+/// Returns whether only this user and root can have written the file. Example: a program in a
+/// downloads folder must not load a library that someone else placed there.
 static bool isTrusted(const std::string &path) {
   struct stat info{};
   if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
     return false;
   bool isOurs = info.st_uid == 0 || info.st_uid == geteuid();
-  bool others = (info.st_mode & S_IWOTH) || ((info.st_mode & S_IWGRP) && info.st_gid != getegid());
-  return isOurs && !others;
+  bool othersMayWrite =
+      (info.st_mode & S_IWOTH) || ((info.st_mode & S_IWGRP) && info.st_gid != getegid());
+  return isOurs && !othersMayWrite;
 }
 
-/// As PSRT_COMM_MPI says; else beside the program, with the runtime, or where the system looks.
+/// Returns the library of PSRT_COMM_MPI, else one next to the program, in the runtime folder, or on
+/// the system's search path.
 static std::string findLibrary() {
   if (const char *name = std::getenv("PSRT_COMM_MPI"))
     return name;
@@ -45,12 +47,12 @@ Mpi::Mpi() {
   void *handle = dlopen(findLibrary().c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!handle)
     PSRT_FAIL(BadArgument,
-              "comm mpi needs MPI, which cannot be loaded: %s; install it (Debian: libopenmpi3 "
-              "openmpi-bin), or name the library in PSRT_COMM_MPI, or use --comm tcp",
+              "--comm mpi cannot load MPI: %s; install it (Debian: libopenmpi3 openmpi-bin), set "
+              "PSRT_COMM_MPI to its path, or use --comm tcp",
               dlerror());
   calls = static_cast<const psrt_mpi_calls *>(dlsym(handle, "psrt_mpi"));
   if (!calls || calls->size != sizeof(psrt_mpi_calls))
-    PSRT_FAIL(BadArgument, "libpsrt_comm_mpi.so is of another version; build parashard again");
+    PSRT_FAIL(BadArgument, "libpsrt_comm_mpi.so has another version; rebuild Parashard");
   check(calls->start(&rank, &size, &threads), "starting");
 }
 
@@ -60,36 +62,37 @@ class MpiTransport : public Transport {
 public:
   MpiTransport(HeartbeatMonitor &monitor, std::shared_ptr<Mpi> mpi, int channel, bool dedicated)
       : monitor(monitor), mpi(std::move(mpi)), channel(channel), spins(channel > 0 ? 0
-                                                                   : dedicated ? 20000
-                                                                               : 100) {}
+                                                                       : dedicated ? 20000
+                                                                                   : 100) {}
 
-  void run(const Exchange &exchange, const std::string &what) override {
+  void run(const Exchange &exchange, const std::string &activity) override {
     const psrt_mpi_calls &calls = mpi->get();
     for (const Exchange::Transfer &transfer : exchange.transfers)
       for (const Span &span : transfer.in)
-        mpi->check(calls.receive(channel, transfer.peer, span.data, span.bytes), what);
+        mpi->check(calls.receive(channel, transfer.peer, span.data, span.bytes), activity);
     for (const Exchange::Transfer &transfer : exchange.transfers)
       for (const Span &span : transfer.out)
-        mpi->check(calls.send(channel, transfer.peer, span.data, span.bytes), what);
-    Patience patience(monitor, what);
+        mpi->check(calls.send(channel, transfer.peer, span.data, span.bytes), activity);
+    Patience patience(monitor, activity);
     int done = 0;
     for (int64_t idle = 1;; ++idle) {
-      check(calls.test(channel, &done), exchange, what);
+      check(calls.test(channel, &done), exchange, activity);
       if (done)
         return;
       if (idle > spins || idle % 1024 == 0)
         patience.check(exchange.transfers.front().peer);
-      // Asleep, not yielding: a busy neighbour would keep what is yielded for a whole slice.
+      // Sleep instead of yielding: a busy neighbour would keep a yielded core for a whole time
+      // slice.
       if (idle > spins)
         std::this_thread::sleep_for(std::chrono::microseconds(channel > 0 ? 100 : 20));
     }
   }
 
 private:
-  /// An error may come of a rank that died: rank 0 knows which.
-  void check(int code, const Exchange &exchange, const std::string &what) {
+  /// Fails on an error, which may be caused by a dead rank that rank 0 knows.
+  void check(int code, const Exchange &exchange, const std::string &activity) {
     if (code)
-      monitor.failLost(exchange.transfers.front().peer, what, mpi->get().error());
+      monitor.failLost(exchange.transfers.front().peer, activity, mpi->get().error());
   }
 
   HeartbeatMonitor &monitor;
@@ -98,7 +101,7 @@ private:
   int64_t spins;
 };
 
-/// Channels are tags: nothing needs to be connected.
+/// Opens channels, which are MPI tags, so nothing needs to be connected.
 class MpiTransports : public Transports {
 public:
   MpiTransports(HeartbeatMonitor &monitor, std::shared_ptr<Mpi> mpi, bool dedicated)

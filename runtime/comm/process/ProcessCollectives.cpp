@@ -1,4 +1,5 @@
-// Each kind of collective: who sends which part to whom, and what is done with what comes.
+// Implements each kind of collective: who sends which part to whom, and how received parts are
+// combined.
 #include "runtime/comm/process/ProcessCollectives.h"
 #include "runtime/comm/local/Collectives.h"
 #include <algorithm>
@@ -6,50 +7,52 @@
 
 namespace psrt {
 
-ProcessMessage::ProcessMessage(const MessageOp &op, int peer, void *buffer, std::string what)
-    : what(std::move(what)) {
+ProcessMessage::ProcessMessage(const MessageOp &op, int peer, void *buffer, std::string activity)
+    : activity(std::move(activity)) {
   Exchange::Transfer &transfer = exchange.with(peer);
-  (op.receives ? transfer.in : transfer.out).push_back({static_cast<char *>(buffer), size_t(op.bytes)});
+  (op.receives ? transfer.in : transfer.out)
+      .push_back({static_cast<char *>(buffer), size_t(op.bytes)});
 }
 
 bool ProcessCollective::overlap(int64_t outBytes) const {
   const char *in = buffer(0), *out = buffer(1);
-  return in < out + outBytes && out < in + place.bytes;
+  return in < out + outBytes && out < in + member.bytes;
 }
 
 namespace {
 
-/// A run of elements of one pair of buffers.
+/// A run of elements in one pair of buffers.
 struct Piece {
   size_t pair;
   int64_t first, count;
 };
 
-/// Sums of every member's buffers, to all. Among two, and of little, everyone gets everything and
-/// adds it up; else each member adds up a share and sends that to all.
+/// Sums the buffers of all members. With two members or little data, each member receives
+/// everything and adds it up (all-gather). Otherwise each member sums one share and sends the
+/// result to all (reduce-scatter, then all-gather).
 class AllReduce : public ProcessCollective {
 public:
-  explicit AllReduce(Place given) : ProcessCollective(std::move(given)) {
-    for (int64_t count : place.op.counts)
+  explicit AllReduce(Member given) : ProcessCollective(std::move(given)) {
+    for (int64_t count : member.op.counts)
       total += count;
-    shared = place.count() > 2 && total * element() > 16384;
-    share = shared ? ((total + place.count() - 1) / place.count() + 15) / 16 * 16 : total;
-    mine = pieces(shared ? place.index : 0);
+    shared = member.count() > 2 && total * element() > 16384;
+    share = shared ? ((total + member.count() - 1) / member.count() + 15) / 16 * 16 : total;
+    mine = pieces(shared ? member.index : 0);
     for (const Piece &piece : mine)
       received += piece.count * element();
   }
 
-  size_t scratchBytes() const override { return received * (place.count() - 1); }
+  size_t scratchBytes() const override { return received * (member.count() - 1); }
 
   void setScratch(char *scratch) override {
     first = {}, second = {};
-    parts.assign(place.count(), nullptr);
-    ins.assign(place.count(), nullptr);
-    for (int i = 0; i < place.count(); ++i) {
-      if (i == place.index)
+    parts.assign(member.count(), nullptr);
+    ins.assign(member.count(), nullptr);
+    for (int i = 0; i < member.count(); ++i) {
+      if (i == member.index)
         continue;
       parts[i] = scratch;
-      Exchange::Transfer &transfer = first.with(place.group[i]);
+      Exchange::Transfer &transfer = first.with(member.group[i]);
       for (const Piece &piece : mine) {
         transfer.in.push_back({scratch, size_t(piece.count * element())});
         scratch += piece.count * element();
@@ -59,10 +62,10 @@ public:
     }
     if (!shared)
       return;
-    for (int i = 0; i < place.count(); ++i) {
-      if (i == place.index)
+    for (int i = 0; i < member.count(); ++i) {
+      if (i == member.index)
         continue;
-      Exchange::Transfer &transfer = second.with(place.group[i]);
+      Exchange::Transfer &transfer = second.with(member.group[i]);
       for (const Piece &piece : mine)
         transfer.out.push_back(spanOf(pairs(), piece));
       for (const Piece &piece : pieces(i))
@@ -71,34 +74,34 @@ public:
   }
 
   void run(Transport &transport) override {
-    transport.run(first, place.what);
+    transport.run(first, member.activity);
     int64_t at = 0;
     for (const Piece &piece : mine) {
-      for (int i = 0; i < place.count(); ++i)
-        ins[i] = i == place.index ? spanOf(0, piece).data : parts[i] + at;
+      for (int i = 0; i < member.count(); ++i)
+        ins[i] = i == member.index ? spanOf(0, piece).data : parts[i] + at;
       void *out = spanOf(pairs(), piece).data;
-      reduceRange(place.op.reduction, place.op.dtype, ins.data(), place.count(), &out, 1, 0,
+      reduceRange(member.op.reduction, member.op.dtype, ins.data(), member.count(), &out, 1, 0,
                   piece.count);
       at += piece.count * element();
     }
     if (shared)
-      transport.run(second, place.what);
+      transport.run(second, member.activity);
   }
 
 private:
-  size_t pairs() const { return place.op.counts.size(); }
+  size_t pairs() const { return member.op.counts.size(); }
 
   Span spanOf(size_t firstBuffer, const Piece &piece) const {
     return {buffer(firstBuffer + piece.pair) + piece.first * element(),
             size_t(piece.count * element())};
   }
 
-  /// What member `i` adds up, of all pairs one after the other.
+  /// Returns the pieces that member `i` sums; the buffers of all pairs are treated as one sequence.
   std::vector<Piece> pieces(int i) const {
     std::vector<Piece> result;
     int64_t lo = i * share, hi = std::min(total, lo + share), start = 0;
     for (size_t pair = 0; pair < pairs(); ++pair) {
-      int64_t end = start + place.op.counts[pair];
+      int64_t end = start + member.op.counts[pair];
       int64_t from = std::max(lo, start), to = std::min(hi, end);
       if (from < to)
         result.push_back({pair, from - start, to - from});
@@ -110,7 +113,7 @@ private:
   int64_t total = 0, share = 0, received = 0;
   bool shared = false;
   std::vector<Piece> mine;
-  std::vector<const char *> parts; ///< by member: its part of what this one adds up
+  std::vector<const char *> parts; ///< each member's copy of this member's share
   std::vector<const void *> ins;
   Exchange first, second;
 };
@@ -118,26 +121,26 @@ private:
 /// Operand [outer, members, row], result [outer, row].
 class ReduceScatter : public ProcessCollective {
 public:
-  explicit ReduceScatter(Place given) : ProcessCollective(std::move(given)) {
-    row = place.op.size * place.op.inner;
-    part = place.op.outer * row * element();
-    packs = place.op.outer > 1 || overlap(part);
+  explicit ReduceScatter(Member given) : ProcessCollective(std::move(given)) {
+    row = member.op.size * member.op.inner;
+    part = member.op.outer * row * element();
+    packs = member.op.outer > 1 || overlap(part);
   }
 
   size_t scratchBytes() const override {
-    return part * (place.count() - 1) + (packs ? part * place.count() : 0);
+    return part * (member.count() - 1) + (packs ? part * member.count() : 0);
   }
 
   void setScratch(char *scratch) override {
     exchange = {};
-    ins.assign(place.count(), nullptr);
+    ins.assign(member.count(), nullptr);
     packed = packs ? scratch : buffer(0);
-    scratch += packs ? part * place.count() : 0;
-    for (int i = 0; i < place.count(); ++i) {
+    scratch += packs ? part * member.count() : 0;
+    for (int i = 0; i < member.count(); ++i) {
       ins[i] = packed + i * part;
-      if (i == place.index)
+      if (i == member.index)
         continue;
-      Exchange::Transfer &transfer = exchange.with(place.group[i]);
+      Exchange::Transfer &transfer = exchange.with(member.group[i]);
       transfer.out.push_back({packed + i * part, size_t(part)});
       transfer.in.push_back({scratch, size_t(part)});
       ins[i] = scratch;
@@ -148,14 +151,14 @@ public:
   void run(Transport &transport) override {
     int64_t bytes = row * element();
     if (packs)
-      for (int64_t o = 0; o < place.op.outer; ++o)
-        for (int i = 0; i < place.count(); ++i)
-          std::memcpy(packed + i * part + o * bytes, buffer(0) + (o * place.count() + i) * bytes,
+      for (int64_t o = 0; o < member.op.outer; ++o)
+        for (int i = 0; i < member.count(); ++i)
+          std::memcpy(packed + i * part + o * bytes, buffer(0) + (o * member.count() + i) * bytes,
                       bytes);
-    transport.run(exchange, place.what);
+    transport.run(exchange, member.activity);
     void *out = buffer(1);
-    reduceRange(place.op.reduction, place.op.dtype, ins.data(), place.count(), &out, 1, 0,
-                place.op.outer * row);
+    reduceRange(member.op.reduction, member.op.dtype, ins.data(), member.count(), &out, 1, 0,
+                member.op.outer * row);
   }
 
 private:
@@ -169,32 +172,32 @@ private:
 /// Operand [outer, row], result [outer, members, row].
 class AllGather : public ProcessCollective {
 public:
-  explicit AllGather(Place given) : ProcessCollective(std::move(given)) {
-    row = place.op.size * place.op.inner * element();
-    part = place.op.outer * row;
-    packs = place.op.outer > 1 || overlap(part * place.count());
+  explicit AllGather(Member given) : ProcessCollective(std::move(given)) {
+    row = member.op.size * member.op.inner * element();
+    part = member.op.outer * row;
+    packs = member.op.outer > 1 || overlap(part * member.count());
   }
 
-  size_t scratchBytes() const override { return packs ? part * place.count() : 0; }
+  size_t scratchBytes() const override { return packs ? part * member.count() : 0; }
 
   void setScratch(char *scratch) override {
     exchange = {};
     gathered = packs ? scratch : buffer(1);
-    for (int i = 0; i < place.count(); ++i)
-      if (i != place.index) {
-        Exchange::Transfer &transfer = exchange.with(place.group[i]);
-        transfer.out.push_back({gathered + place.index * part, size_t(part)});
+    for (int i = 0; i < member.count(); ++i)
+      if (i != member.index) {
+        Exchange::Transfer &transfer = exchange.with(member.group[i]);
+        transfer.out.push_back({gathered + member.index * part, size_t(part)});
         transfer.in.push_back({gathered + i * part, size_t(part)});
       }
   }
 
   void run(Transport &transport) override {
-    std::memcpy(gathered + place.index * part, buffer(0), part);
-    transport.run(exchange, place.what);
+    std::memcpy(gathered + member.index * part, buffer(0), part);
+    transport.run(exchange, member.activity);
     if (packs)
-      for (int64_t o = 0; o < place.op.outer; ++o)
-        for (int i = 0; i < place.count(); ++i)
-          std::memcpy(buffer(1) + (o * place.count() + i) * row, gathered + i * part + o * row,
+      for (int64_t o = 0; o < member.op.outer; ++o)
+        for (int i = 0; i < member.count(); ++i)
+          std::memcpy(buffer(1) + (o * member.count() + i) * row, gathered + i * part + o * row,
                       row);
   }
 
@@ -205,38 +208,38 @@ private:
   Exchange exchange;
 };
 
-/// Part i along `split` goes to member i, which places it as this member's along `concat`.
+/// Sends part i along `split` to member i, which concatenates the parts along `concat` by sender.
 class AllToAll : public ProcessCollective {
 public:
-  explicit AllToAll(Place given)
-      : ProcessCollective(std::move(given)), part(place.bytes / place.count()) {
-    partShape = place.op.shape;
-    partShape[place.op.split] /= place.count();
+  explicit AllToAll(Member given)
+      : ProcessCollective(std::move(given)), part(member.bytes / member.count()) {
+    partShape = member.op.shape;
+    partShape[member.op.split] /= member.count();
   }
 
-  size_t scratchBytes() const override { return 2 * place.bytes; }
+  size_t scratchBytes() const override { return 2 * member.bytes; }
 
   void setScratch(char *scratch) override {
     exchange = {};
     packed = scratch;
-    received = scratch + place.bytes;
-    for (int i = 0; i < place.count(); ++i)
-      if (i != place.index) {
-        Exchange::Transfer &transfer = exchange.with(place.group[i]);
+    received = scratch + member.bytes;
+    for (int i = 0; i < member.count(); ++i)
+      if (i != member.index) {
+        Exchange::Transfer &transfer = exchange.with(member.group[i]);
         transfer.out.push_back({packed + i * part, size_t(part)});
         transfer.in.push_back({received + i * part, size_t(part)});
       }
   }
 
   void run(Transport &transport) override {
-    const CollectiveOp &op = place.op;
-    for (int i = 0; i < place.count(); ++i)
-      PartCopy{op.shape, element(), op.split, place.count(), i, 0, 1, 0}.run(
-          buffer(0), (i == place.index ? received : packed) + i * part);
-    transport.run(exchange, place.what);
-    for (int i = 0; i < place.count(); ++i)
-      PartCopy{partShape, element(), 0, 1, 0, op.concat, place.count(), i}.run(received + i * part,
-                                                                               buffer(1));
+    const CollectiveOp &op = member.op;
+    for (int i = 0; i < member.count(); ++i)
+      PartCopy{op.shape, element(), op.split, member.count(), i, 0, 1, 0}.run(
+          buffer(0), (i == member.index ? received : packed) + i * part);
+    transport.run(exchange, member.activity);
+    for (int i = 0; i < member.count(); ++i)
+      PartCopy{partShape, element(), 0, 1, 0, op.concat, member.count(), i}.run(received + i * part,
+                                                                                buffer(1));
   }
 
 private:
@@ -248,28 +251,29 @@ private:
 
 class Permute : public ProcessCollective {
 public:
-  explicit Permute(Place given)
+  explicit Permute(Member given)
       : ProcessCollective(std::move(given)),
-        source(permuteSource(place.op, place.index, place.count())), packs(overlap(place.bytes)) {}
+        source(permuteSource(member.op, member.index, member.count())),
+        packs(overlap(member.bytes)) {}
 
-  size_t scratchBytes() const override { return packs ? place.bytes : 0; }
+  size_t scratchBytes() const override { return packs ? member.bytes : 0; }
 
   void setScratch(char *scratch) override {
     exchange = {};
     sent = packs ? scratch : buffer(0);
-    int target = place.op.targets[place.index];
-    if (target != place.index)
-      exchange.with(place.group[target]).out.push_back({sent, size_t(place.bytes)});
-    if (source != place.index)
-      exchange.with(place.group[source]).in.push_back({buffer(1), size_t(place.bytes)});
+    int target = member.op.targets[member.index];
+    if (target != member.index)
+      exchange.with(member.group[target]).out.push_back({sent, size_t(member.bytes)});
+    if (source != member.index)
+      exchange.with(member.group[source]).in.push_back({buffer(1), size_t(member.bytes)});
   }
 
   void run(Transport &transport) override {
     if (packs)
-      std::memcpy(sent, buffer(0), place.bytes);
-    if (source == place.index)
-      std::memmove(buffer(1), buffer(0), place.bytes);
-    transport.run(exchange, place.what);
+      std::memcpy(sent, buffer(0), member.bytes);
+    if (source == member.index)
+      std::memmove(buffer(1), buffer(0), member.bytes);
+    transport.run(exchange, member.activity);
   }
 
 private:
@@ -282,27 +286,27 @@ private:
 class ShardSlice : public ProcessCollective {
 public:
   using ProcessCollective::ProcessCollective;
-  void run(Transport &) override { sliceShard(place.op, place.index, buffer(0), buffer(1)); }
+  void run(Transport &) override { sliceShard(member.op, member.index, buffer(0), buffer(1)); }
 };
 
 } // namespace
 
-std::unique_ptr<ProcessCollective> ProcessCollective::make(Place place) {
-  switch (place.op.kind) {
+std::unique_ptr<ProcessCollective> ProcessCollective::make(Member member) {
+  switch (member.op.kind) {
   case CollectiveOp::AllReduce:
-    return std::make_unique<AllReduce>(std::move(place));
+    return std::make_unique<AllReduce>(std::move(member));
   case CollectiveOp::ReduceScatter:
-    return std::make_unique<ReduceScatter>(std::move(place));
+    return std::make_unique<ReduceScatter>(std::move(member));
   case CollectiveOp::AllGather:
-    return std::make_unique<AllGather>(std::move(place));
+    return std::make_unique<AllGather>(std::move(member));
   case CollectiveOp::AllToAll:
-    return std::make_unique<AllToAll>(std::move(place));
+    return std::make_unique<AllToAll>(std::move(member));
   case CollectiveOp::Permute:
-    return std::make_unique<Permute>(std::move(place));
+    return std::make_unique<Permute>(std::move(member));
   case CollectiveOp::ShardSlice:
-    return std::make_unique<ShardSlice>(std::move(place));
+    return std::make_unique<ShardSlice>(std::move(member));
   }
-  PSRT_FAIL(BadInput, "an unknown collective");
+  PSRT_FAIL(BadInput, "unknown collective");
 }
 
 } // namespace psrt

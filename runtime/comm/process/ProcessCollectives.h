@@ -1,4 +1,4 @@
-// Collectives among processes: exchanges of parts, and the same ordered arithmetic as in
+// Implements collectives among processes: exchanges of parts, and the same ordered arithmetic as
 // comm/local.
 #ifndef PSRT_COMM_PROCESS_PROCESSCOLLECTIVES_H
 #define PSRT_COMM_PROCESS_PROCESSCOLLECTIVES_H
@@ -8,51 +8,51 @@
 
 namespace psrt {
 
-/// What one rank does with others, on fixed buffers.
+/// An operation of one rank with other ranks, on fixed buffers.
 class ProcessOp {
 public:
   virtual ~ProcessOp() = default;
-  /// How much memory it needs besides its buffers; it is given before it runs, and may be another's
-  /// too.
+  /// Returns the needed bytes of scratch memory. The memory is set before the operation runs and
+  /// may be shared with other operations.
   virtual size_t scratchBytes() const { return 0; }
   virtual void setScratch(char *scratch) {}
   virtual void run(Transport &transport) = 0;
 };
 
-/// The tensor of a message, to or from one rank.
+/// Sends or receives a message's tensor.
 class ProcessMessage : public ProcessOp {
 public:
-  /// `what`: for messages to the user.
-  ProcessMessage(const MessageOp &op, int peer, void *buffer, std::string what);
-  void run(Transport &transport) override { transport.run(exchange, what); }
+  /// `activity` is for messages to the user.
+  ProcessMessage(const MessageOp &op, int peer, void *buffer, std::string activity);
+  void run(Transport &transport) override { transport.run(exchange, activity); }
 
 private:
   Exchange exchange;
-  std::string what;
+  std::string activity;
 };
 
-/// One collective of one rank. Its result is, bit by bit, that of comm local.
+/// One collective of one rank. Its result is bitwise equal to that of comm local.
 class ProcessCollective : public ProcessOp {
 public:
-  /// What all kinds need.
-  struct Place {
+  /// Data that all kinds need.
+  struct Member {
     CollectiveOp op;
-    std::vector<int> group; ///< the members' ranks, by shard
-    int index = 0;          ///< this rank's
-    int64_t bytes = 0;      ///< of this rank's operand
+    std::vector<int> group; ///< ranks of the members, by shard
+    int index = 0;          ///< index of this rank
+    int64_t bytes = 0;      ///< bytes of this rank's operand
     void *const *buffers = nullptr;
-    std::string what; ///< "all_reduce over dp"
+    std::string activity; ///< "all_reduce over dp"
     int count() const { return int(group.size()); }
   };
-  static std::unique_ptr<ProcessCollective> make(Place place);
+  static std::unique_ptr<ProcessCollective> make(Member member);
 
-  explicit ProcessCollective(Place place) : place(std::move(place)) {}
+  explicit ProcessCollective(Member member) : member(std::move(member)) {}
 
 protected:
-  char *buffer(size_t i) const { return static_cast<char *>(place.buffers[i]); }
-  int64_t element() const { return dtypeSize(place.op.dtype); }
+  char *buffer(size_t i) const { return static_cast<char *>(member.buffers[i]); }
+  int64_t element() const { return dtypeSize(member.op.dtype); }
   bool overlap(int64_t outBytes) const;
-  const Place place;
+  const Member member;
 };
 
 } // namespace psrt

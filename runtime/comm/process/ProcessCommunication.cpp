@@ -1,4 +1,4 @@
-// Communication among ranks that are processes, over any transport.
+// Implements communication among ranks in separate processes, over any transport.
 #include "runtime/comm/process/ProcessCommunication.h"
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/comm/process/AsyncQueue.h"
@@ -21,11 +21,11 @@ std::string nameOf(const MessageOp &op) {
                 (long long)op.microBatch, op.queue.c_str());
 }
 
-/// What runs one after the other: one piece of memory serves all.
+/// Operations that run one after the other and share one scratch memory.
 struct Sequence {
   std::deque<std::unique_ptr<ProcessOp>> ops;
   std::vector<char> scratch;
-  size_t placed = 0;
+  size_t ready = 0;
 
   ProcessOp &add(std::unique_ptr<ProcessOp> op) { return *ops.emplace_back(std::move(op)); }
 
@@ -36,20 +36,20 @@ struct Sequence {
     bool moves = bytes > scratch.size();
     if (moves)
       scratch.resize(bytes);
-    for (size_t i = moves ? 0 : placed; i < ops.size(); ++i)
+    for (size_t i = moves ? 0 : ready; i < ops.size(); ++i)
       ops[i]->setScratch(scratch.data());
-    placed = ops.size();
+    ready = ops.size();
   }
 };
 
-/// A queue's ops, and what of them is under way.
+/// The operations of a queue, and the state of those in progress.
 struct ProcessQueue {
   explicit ProcessQueue(Transport &transport) : asyncQueue(transport) {}
   Sequence sequence;
-  AsyncQueue asyncQueue; ///< destroyed first: it runs the ops
+  AsyncQueue asyncQueue; ///< destroyed first, as it runs the operations
 };
 
-/// This process's rank.
+/// The rank of this process.
 class ProcessRank : public RankComm {
 public:
   ProcessRank(const Mesh &mesh, Transport &transport, const QueueChannels &channels, int rank,
@@ -69,9 +69,10 @@ public:
     }
     if (const auto *op = std::get_if<MessageOp>(&bound.instruction->op)) {
       int peer = mesh.acrossPipeline(rank, {op->peer}).front();
-      std::string what = nameOf(*op) + format(op->receives ? " from rank %d" : " to rank %d", peer);
+      std::string activity =
+          nameOf(*op) + format(op->receives ? " from rank %d" : " to rank %d", peer);
       bindAsync(bound, op->queue, op->token,
-                  std::make_unique<ProcessMessage>(*op, peer, bound.buffers[0], std::move(what)));
+                std::make_unique<ProcessMessage>(*op, peer, bound.buffers[0], std::move(activity)));
       return true;
     }
     const auto *op = std::get_if<CollectiveOp>(&bound.instruction->op);
@@ -82,7 +83,7 @@ public:
       bindAsync(bound, op->queue, op->token, std::move(collective));
       return true;
     }
-    bound.prepared = &atOnce.add(std::move(collective));
+    bound.prepared = &synchronous.add(std::move(collective));
     bound.run = [](const Bound &bound) {
       static_cast<ProcessOp *>(bound.prepared)
           ->run(static_cast<ProcessRank *>(bound.self)->transport);
@@ -91,7 +92,7 @@ public:
   }
 
   void reserve() override {
-    atOnce.reserve();
+    synchronous.reserve();
     for (auto &[name, queue] : queues)
       queue.sequence.reserve();
   }
@@ -109,15 +110,15 @@ public:
   std::vector<AsyncTimes> takeTimes() override {
     std::vector<AsyncTimes> result;
     for (auto &[name, queue] : queues)
-      for (const AsyncTimes &one : queue.asyncQueue.takeTimes())
-        result.push_back(one);
+      for (const AsyncTimes &times : queue.asyncQueue.takeTimes())
+        result.push_back(times);
     return result;
   }
 
   void barrier() override;
 
 private:
-  /// An op of a queue.
+  /// The start of an operation in a queue.
   struct Start {
     ProcessOp *op;
     AsyncQueue *asyncQueue;
@@ -125,12 +126,12 @@ private:
   };
 
   void bindAsync(Bound &bound, const std::string &name, int64_t token,
-                   std::unique_ptr<ProcessOp> op) {
+                 std::unique_ptr<ProcessOp> op) {
     auto queue = queues.find(name);
     if (queue == queues.end())
       PSRT_FAIL(
           BadArgument,
-          "a pipeline needs communication in threads of its own, which this MPI does not bear "
+          "a pipeline needs communication on several threads, which this MPI does not support "
           "(MPI_THREAD_SERIALIZED); use another MPI, or --comm tcp");
     AsyncQueue &asyncQueue = queue->second.asyncQueue;
     starts.push_back({&queue->second.sequence.add(std::move(op)), &asyncQueue, token});
@@ -151,29 +152,29 @@ private:
   }
 
   std::unique_ptr<ProcessOp> make(const CollectiveOp &op, void *const *buffers) const {
-    ProcessCollective::Place place;
-    place.op = op;
-    place.group = op.members(mesh, rank);
-    place.index =
-        int(std::find(place.group.begin(), place.group.end(), rank) - place.group.begin());
-    place.bytes = op.bytes(mesh);
-    place.buffers = buffers;
-    place.what = nameOf(op, mesh);
+    ProcessCollective::Member member;
+    member.op = op;
+    member.group = op.members(mesh, rank);
+    member.index =
+        int(std::find(member.group.begin(), member.group.end(), rank) - member.group.begin());
+    member.bytes = op.bytes(mesh);
+    member.buffers = buffers;
+    member.activity = nameOf(op, mesh);
     checkCollective(op, comm);
-    return ProcessCollective::make(std::move(place));
+    return ProcessCollective::make(std::move(member));
   }
 
   Mesh mesh;
   Transport &transport;
   int rank;
   const char *comm;
-  Sequence atOnce;
+  Sequence synchronous;
   std::deque<Start> starts;
-  std::map<int64_t, std::vector<AsyncQueue *>> waits; ///< by token
+  std::map<int64_t, std::vector<AsyncQueue *>> waits; ///< queues with work, by token
   std::map<std::string, ProcessQueue> queues;
 };
 
-/// All send to rank 0, then rank 0 to all.
+/// Waits for all ranks: all send to rank 0, which then sends to all.
 void meet(Transport &transport, int rank, int size) {
   char byte = 0;
   std::vector<char> bytes(size);
@@ -184,27 +185,28 @@ void meet(Transport &transport, int rank, int size) {
       (rank == 0 ? out.with(peer).out : out.with(peer).in)
           .push_back({rank == 0 ? &byte : &bytes[peer], 1});
     }
-  transport.run(in, "a meeting of all ranks");
-  transport.run(out, "a meeting of all ranks");
+  transport.run(in, "a barrier of all ranks");
+  transport.run(out, "a barrier of all ranks");
 }
 
 void ProcessRank::barrier() { meet(transport, rank, int(mesh.size())); }
 
 class ProcessCommunication : public Communication {
 public:
-  ProcessCommunication(const Mesh &mesh, Transport &transport, QueueChannels channels, HeartbeatMonitor &monitor,
-                       const char *comm)
-      : mesh(mesh), transport(transport), channels(std::move(channels)), monitor(monitor), comm(comm) {}
+  ProcessCommunication(const Mesh &mesh, Transport &transport, QueueChannels channels,
+                       HeartbeatMonitor &monitor, const char *comm)
+      : mesh(mesh), transport(transport), channels(std::move(channels)), monitor(monitor),
+        comm(comm) {}
 
   std::unique_ptr<RankComm> makeRank(int rank) override {
     return std::make_unique<ProcessRank>(mesh, transport, channels, rank, comm);
   }
-  /// The job tells the others, with the reason.
+  /// Fails this rank; the job then reports the reason to the other ranks.
   void abort() override { monitor.abandon(); }
   void reset() override {}
 
   void bring(int from, const void *data, void *received, size_t bytes,
-             const std::string &what) override {
+             const std::string &purpose) override {
     bool first = monitor.getRank() == 0;
     Exchange exchange;
     if (first)
@@ -212,10 +214,10 @@ public:
     else if (monitor.getRank() == from)
       exchange.with(0).out.push_back({static_cast<char *>(const_cast<void *>(data)), bytes});
     if (!exchange.transfers.empty())
-      transport.run(exchange, what);
+      transport.run(exchange, purpose);
   }
 
-  void share(void *data, size_t bytes, const std::string &what) override {
+  void share(void *data, size_t bytes, const std::string &purpose) override {
     Exchange exchange;
     Span span{static_cast<char *>(data), bytes};
     for (int peer = 1; peer < mesh.size() && monitor.getRank() == 0; ++peer)
@@ -223,7 +225,7 @@ public:
     if (monitor.getRank() != 0)
       exchange.with(0).in.push_back(span);
     if (!exchange.transfers.empty())
-      transport.run(exchange, what);
+      transport.run(exchange, purpose);
   }
 
 private:
@@ -237,9 +239,11 @@ private:
 } // namespace
 
 std::unique_ptr<Communication> makeProcessCommunication(const Mesh &mesh, Transport &transport,
-                                                        QueueChannels channels, HeartbeatMonitor &monitor,
+                                                        QueueChannels channels,
+                                                        HeartbeatMonitor &monitor,
                                                         const char *comm) {
-  return std::make_unique<ProcessCommunication>(mesh, transport, std::move(channels), monitor, comm);
+  return std::make_unique<ProcessCommunication>(mesh, transport, std::move(channels), monitor,
+                                                comm);
 }
 
 void meetAll(Transport &transport, int rank, int size) { meet(transport, rank, size); }

@@ -1,5 +1,4 @@
-// Communication among ranks that are processes: one implementation of the collectives over any
-// transport.
+// Implements communication among ranks in separate processes: the collectives over any transport.
 #ifndef PSRT_COMM_PROCESS_PROCESSCOMMUNICATION_H
 #define PSRT_COMM_PROCESS_PROCESSCOMMUNICATION_H
 
@@ -9,17 +8,18 @@
 
 namespace psrt {
 
-/// Channels of queues, by name.
+/// The channels of the queues, by name.
 using QueueChannels = std::map<std::string, std::unique_ptr<Transport>>;
 
-/// `transport` and `monitor` outlive it. What is started goes through its queue's channel; a
-/// collective whose queue has none is over when it is started. `comm` names the backend in
-/// messages.
+/// Makes the communication; `transport` and `monitor` must outlive it. Asynchronous operations use
+/// their queue's channel. A collective whose queue has no channel runs synchronously. `comm` names
+/// the backend in messages.
 std::unique_ptr<Communication> makeProcessCommunication(const Mesh &mesh, Transport &transport,
-                                                        QueueChannels channels, HeartbeatMonitor &monitor,
+                                                        QueueChannels channels,
+                                                        HeartbeatMonitor &monitor,
                                                         const char *comm);
 
-/// Returns when all ranks have called it.
+/// Waits until all ranks have called it.
 void meetAll(Transport &transport, int rank, int size);
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Joining, leaving and failing.
+// Joins, leaves and fails a job.
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/comm/process/Mpi.h"
 #include "runtime/comm/process/ProcessCommunication.h"
@@ -16,18 +16,18 @@
 
 namespace psrt {
 
-ProcessJob::ProcessJob(const ProcessIdentity &place, const std::string &comm,
+ProcessJob::ProcessJob(const ProcessIdentity &identity, const std::string &comm,
                        const std::string &command)
     : comm(comm), command(hashText(command)) {
   if (comm == "mpi")
-    joinMpi(place);
+    joinMpi(identity);
   else
-    joinTcp(place);
+    joinTcp(identity);
 }
 
 ProcessJob::~ProcessJob() = default;
 
-/// The share of the cores that this process has to itself.
+/// Returns the number of cores that this process has to itself.
 static int shareOfCores(const std::vector<ProcessInfo> &infos, const ProcessInfo &mine,
                         bool &dedicated) {
   int sharers = 0;
@@ -44,8 +44,8 @@ void ProcessJob::startMonitor(Rendezvous rendezvous) {
 
 namespace {
 
-/// Ends this process with a message unless it is destroyed within a time. A call of MPI that waits
-/// for a process that never comes cannot be left otherwise.
+/// Ends this process with a message if it is not destroyed in time. A call of MPI that waits for a
+/// missing process cannot be interrupted otherwise.
 class MeetingTimer {
 public:
   explicit MeetingTimer(double seconds) : thread([this, seconds] { wait(seconds); }) {}
@@ -64,8 +64,8 @@ private:
     if (wake.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return isMet; }))
       return;
     std::fprintf(stderr,
-                 "error: MPI has not brought the processes together within %g s (PSRT_TIMEOUT): "
-                 "one of them has not come, or is another program that does not start MPI\n",
+                 "error: MPI did not connect the processes within %g s (PSRT_TIMEOUT): one of them "
+                 "did not start, or runs another program that does not use MPI\n",
                  seconds);
     _exit(int(StatusCode::Failed));
   }
@@ -73,69 +73,71 @@ private:
   std::mutex mutex;
   std::condition_variable wake;
   bool isMet = false;
-  std::thread thread; ///< last: it uses the others
+  std::thread thread; ///< last, as it uses the members above
 };
 
 } // namespace
 
-void ProcessJob::joinMpi(const ProcessIdentity &place) {
+void ProcessJob::joinMpi(const ProcessIdentity &identity) {
   std::optional<MeetingTimer> deadline(silenceAllowed());
   mpi = std::make_shared<Mpi>();
-  if (mpi->getSize() != place.size)
-    PSRT_FAIL(
-        BadArgument,
-        "%s says %lld processes, MPI (%s) says %d; start the program by that MPI's mpirun, or "
-        "use --comm tcp",
-        place.variable.c_str(), (long long)place.size, mpi->library().c_str(), mpi->getSize());
+  if (mpi->getSize() != identity.size)
+    PSRT_FAIL(BadArgument,
+              "%s is %lld, but MPI (%s) has %d processes; start with that MPI's mpirun, or use "
+              "--comm tcp",
+              identity.variable.c_str(), (long long)identity.size, mpi->library().c_str(),
+              mpi->getSize());
   Socket listener;
-  RendezvousInfo posting;
+  RendezvousInfo posted;
   if (mpi->getRank() == 0) {
     listener = listenAt(0, false);
     if (!listener)
-      PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
-    posting = makeRendezvousInfo(listener);
+      PSRT_FAIL(Failed, "cannot listen for other ranks: %s", std::strerror(errno));
+    posted = makeRendezvousInfo(listener);
   }
-  mpi->share(&posting, sizeof(posting));
+  mpi->share(&posted, sizeof(posted));
   deadline.reset();
-  info = makeProcessInfo(mpi->getRank(), mpi->getSize(), posting.job);
+  info = makeProcessInfo(mpi->getRank(), mpi->getSize(), posted.job);
   info.command = command;
   double seconds = silenceAllowed();
   if (info.rank == 0) {
-    startMonitor(hostRendezvous(listener, info, posting.key(), seconds));
+    startMonitor(hostRendezvous(listener, info, posted.key(), seconds));
   } else {
     startMonitor(
-        joinRendezvous(posting.candidates(), info, posting.key(), seconds, posting.describe()));
+        joinRendezvous(posted.candidates(), info, posted.key(), seconds, posted.describe()));
   }
   transports = makeMpiTransports(*monitor, mpi, dedicated);
   openRanks();
 }
 
-static std::string portsOf(const RendezvousAddress &place) {
-  std::string first = std::to_string(place.firstPort);
-  return place.ports == 1
+static std::string portsOf(const RendezvousAddress &address) {
+  std::string first = std::to_string(address.firstPort);
+  return address.ports == 1
              ? "port " + first
-             : "ports " + first + " to " + std::to_string(place.firstPort + place.ports - 1);
+             : "ports " + first + " to " + std::to_string(address.firstPort + address.ports - 1);
 }
 
-static Socket listenForOthers(const RendezvousAddress &place) {
-  for (int i = 0; i < place.ports; ++i)
-    if (Socket socket = listenAt(uint16_t(place.firstPort + i), place.local))
+static Socket listenForOthers(const RendezvousAddress &address) {
+  for (int i = 0; i < address.ports; ++i)
+    if (Socket socket = listenAt(uint16_t(address.firstPort + i), address.local))
       return socket;
-  PSRT_FAIL(Failed, "rank 0 cannot listen at %s: %s", portsOf(place).c_str(), std::strerror(errno));
+  PSRT_FAIL(Failed, "rank 0 cannot listen at %s: %s", portsOf(address).c_str(),
+            std::strerror(errno));
 }
 
-static std::vector<Candidate> candidatesOf(const RendezvousAddress &place) {
+static std::vector<Candidate> candidatesOf(const RendezvousAddress &address) {
   std::vector<Candidate> result;
-  for (const std::string &host : place.hosts)
-    for (const std::string &address : resolve(host))
-      for (int i = 0; i < place.ports; ++i)
-        result.push_back({address, uint16_t(place.firstPort + i)});
+  for (const std::string &host : address.hosts)
+    for (const std::string &numeric : resolve(host))
+      for (int i = 0; i < address.ports; ++i)
+        result.push_back({numeric, uint16_t(address.firstPort + i)});
   if (result.empty())
-    PSRT_FAIL(Failed, "the host of rank 0, \"%s\", has no address", place.hosts[0].c_str());
+    PSRT_FAIL(Failed, "the host of rank 0, \"%s\", does not resolve to an address",
+              address.hosts[0].c_str());
   return result;
 }
 
-/// "host0 (10.0.0.1) port 29500": where a name leads may be the mistake.
+/// Returns "host0 (10.0.0.1) port 29500". The addresses help to find a wrong host name.
 static std::string describe(const RendezvousAddress &meeting,
                             const std::vector<Candidate> &candidates) {
   std::string addresses;
@@ -153,35 +155,36 @@ static Rendezvous meetAtPorts(const RendezvousAddress &meeting, const ProcessInf
                         describe(meeting, candidates));
 }
 
-/// Rank 0 says in a file where it listens; the others look into it until they have found it.
+/// Meets by a file: rank 0 writes its address to the file, and the other ranks read it until they
+/// find rank 0.
 static Rendezvous meetByFile(const std::string &path, ProcessInfo &info, JobKey &key) {
   if (info.rank > 0) {
     auto look = [&path](ProcessInfo &mine, JobKey &itsKey) {
-      std::optional<RendezvousInfo> posting = readRendezvousFile(path);
-      mine.job = posting ? posting->job : 0;
-      itsKey = posting ? posting->key() : JobKey();
-      return posting ? posting->candidates() : std::vector<Candidate>();
+      std::optional<RendezvousInfo> posted = readRendezvousFile(path);
+      mine.job = posted ? posted->job : 0;
+      itsKey = posted ? posted->key() : JobKey();
+      return posted ? posted->candidates() : std::vector<Candidate>();
     };
     return joinRendezvous(look, info, key, silenceAllowed(),
-                          "what \"" + path + "\" (PSRT_RENDEZVOUS_FILE) says");
+                          "the address in \"" + path + "\" (PSRT_RENDEZVOUS_FILE)");
   }
   Socket listener = listenAt(0, /*local=*/false);
   if (!listener)
-    PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
-  RendezvousInfo posting = makeRendezvousInfo(listener);
-  info.job = posting.job;
-  key = posting.key();
-  RendezvousFile posted(path, posting);
+    PSRT_FAIL(Failed, "cannot listen for other ranks: %s", std::strerror(errno));
+  RendezvousInfo posted = makeRendezvousInfo(listener);
+  info.job = posted.job;
+  key = posted.key();
+  RendezvousFile file(path, posted);
   return hostRendezvous(listener, info, key, silenceAllowed());
 }
 
-void ProcessJob::joinTcp(const ProcessIdentity &place) {
-  RendezvousAddress meeting = findRendezvousAddress(place);
-  info = makeProcessInfo(int(place.rank), int(place.size), meeting.job);
+void ProcessJob::joinTcp(const ProcessIdentity &identity) {
+  RendezvousAddress meeting = findRendezvousAddress(identity);
+  info = makeProcessInfo(int(identity.rank), int(identity.size), meeting.job);
   info.command = command;
   Socket listener = listenAt(0, meeting.local);
   if (!listener)
-    PSRT_FAIL(Failed, "cannot listen for the other ranks: %s", std::strerror(errno));
+    PSRT_FAIL(Failed, "cannot listen for other ranks: %s", std::strerror(errno));
   info.port = portOf(listener);
   Rendezvous rendezvous = meeting.file.empty() ? meetAtPorts(meeting, info)
                                                : meetByFile(meeting.file, info, meeting.key);
@@ -202,7 +205,7 @@ void ProcessJob::openRanks() {
   ranks = transports->open(0, others);
 }
 
-/// Sends `own` from each rank to rank 0, which receives `spans` (by rank).
+/// Sends `own` from each rank to rank 0, which receives into `spans` (by rank).
 static void sendToFirst(Transport &transport, int rank, Span own, const std::vector<Span> &spans) {
   Exchange exchange;
   for (int from = 1; rank == 0 && from < int(spans.size()); ++from)
@@ -217,8 +220,8 @@ std::vector<std::string> ProcessJob::collect(const std::string &text) {
   uint64_t size = text.size();
   std::vector<uint64_t> sizes(info.size);
   std::vector<Span> spans;
-  for (uint64_t &one : sizes)
-    spans.push_back({reinterpret_cast<char *>(&one), sizeof(one)});
+  for (uint64_t &each : sizes)
+    spans.push_back({reinterpret_cast<char *>(&each), sizeof(each)});
   sendToFirst(*ranks, info.rank, {reinterpret_cast<char *>(&size), sizeof(size)}, spans);
   std::vector<std::string> texts(info.size, "");
   for (int rank = 0; rank < info.size; ++rank) {
@@ -252,7 +255,7 @@ void ProcessJob::leave() {
 
 bool ProcessJob::fail(const Status &status) {
   JobFailure jobFailure = monitor->report({info.rank, status.code, status.message, true});
-  // A lost rank is worth a line of each; what is wrong with the data is said once.
+  // Every rank reports a lost rank, but only one rank reports an error in the data.
   return status.code == StatusCode::Failed || jobFailure.rank == info.rank;
 }
 

@@ -1,4 +1,4 @@
-// The job that this process is one rank of: joined once, used by a session, left or failed.
+// Implements the job in which this process is one rank.
 #ifndef PSRT_COMM_PROCESS_PROCESSJOB_H
 #define PSRT_COMM_PROCESS_PROCESSJOB_H
 
@@ -10,12 +10,12 @@ namespace psrt {
 
 class Mpi;
 
+/// A job of processes: joined once, used by a session, then left or failed.
 class ProcessJob : public Job {
 public:
-  /// Meets the other processes over MPI or over sockets (`comm`: "mpi", "tcp"); fails when they do
-  /// not come. `command` is the program with its flags, by which two jobs are told apart that meet
-  /// at one port.
-  ProcessJob(const ProcessIdentity &place, const std::string &comm, const std::string &command);
+  /// Connects to the other processes by MPI or sockets (`comm`: "mpi", "tcp"). Fails if they do not
+  /// connect. `command` is the program with its flags; it distinguishes two jobs at the same port.
+  ProcessJob(const ProcessIdentity &identity, const std::string &comm, const std::string &command);
   ~ProcessJob() override;
 
   int rank() const override { return info.rank; }
@@ -28,18 +28,20 @@ public:
 
   void stopListening() override { transports->stopListening(); }
 
-  /// The end of a job in which nothing failed: waits for all.
+  /// Leaves a job without failures; waits for all ranks.
   void leave();
-  /// Tells all others why this rank ends; whether this process is the one to say so to the user.
+  /// Reports to all ranks why this rank ends. Returns whether this process reports the error to the
+  /// user.
   bool fail(const Status &status);
-  /// What is done with a process that is stuck elsewhere two seconds after the job has ended.
+  /// Sets a function that is called two seconds after the job has failed if this process is stuck
+  /// elsewhere.
   void setLastResort(std::function<void(const Status &)> function) {
     monitor->setLastResort(std::move(function));
   }
 
 private:
-  void joinMpi(const ProcessIdentity &place);
-  void joinTcp(const ProcessIdentity &place);
+  void joinMpi(const ProcessIdentity &identity);
+  void joinTcp(const ProcessIdentity &identity);
   void startMonitor(Rendezvous rendezvous);
   void openRanks();
 
@@ -51,8 +53,8 @@ private:
   std::unique_ptr<HeartbeatMonitor> monitor;
   std::shared_ptr<Mpi> mpi;
   std::unique_ptr<Transports> transports;
-  std::unique_ptr<Transport> ranks; ///< channel 0, among all
-  int channels = 1;                 ///< opened so far
+  std::unique_ptr<Transport> ranks; ///< channel 0, between all ranks
+  int channels = 1;                 ///< number of opened channels
 };
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Making, writing and reading notices.
+// Creates, writes and reads rendezvous files.
 #include "runtime/comm/process/RendezvousFile.h"
 #include "runtime/bootstrap/Acceptor.h"
 #include "runtime/core/Status.h"
@@ -11,7 +11,7 @@
 
 namespace psrt {
 
-/// The key by which a file is known as a posting, and the version of what it has.
+/// The key that identifies a rendezvous file, and the version of its contents.
 static constexpr const char *kKey = "parashard_rendezvous";
 static constexpr int kVersion = 2;
 
@@ -34,7 +34,7 @@ static JobKey parseSecret(const std::string &hex) {
   JobKey secret;
   size_t digits = hex.find_first_not_of("0123456789abcdef");
   if (digits != std::string::npos || hex.size() != 2 * secret.bytes.size())
-    throw std::runtime_error("a secret that is none");
+    throw std::runtime_error("invalid secret");
   for (size_t i = 0; i < secret.bytes.size(); ++i)
     secret.bytes[i] = uint8_t(std::stoul(hex.substr(2 * i, 2), nullptr, 16));
   return secret;
@@ -51,46 +51,46 @@ std::string RendezvousInfo::describe() const {
   return result + " port " + std::to_string(port);
 }
 
-static void addAddress(RendezvousInfo &posting, const std::string &address) {
-  for (auto &place : posting.addresses)
-    if (!place[0]) {
-      std::snprintf(place, sizeof(place), "%s", address.c_str());
+static void addAddress(RendezvousInfo &info, const std::string &address) {
+  for (auto &slot : info.addresses)
+    if (!slot[0]) {
+      std::snprintf(slot, sizeof(slot), "%s", address.c_str());
       return;
     }
 }
 
 RendezvousInfo makeRendezvousInfo(const Socket &listener) {
-  RendezvousInfo posting;
+  RendezvousInfo info;
   Nonce drawn = drawNonce();
-  std::memcpy(&posting.job, drawn.data(), sizeof(posting.job));
-  posting.secret = drawJobKey();
-  posting.port = portOf(listener);
+  std::memcpy(&info.job, drawn.data(), sizeof(info.job));
+  info.secret = drawJobKey();
+  info.port = portOf(listener);
   for (const std::string &address : ownAddresses())
-    addAddress(posting, address);
-  return posting;
+    addAddress(info, address);
+  return info;
 }
 
 static RendezvousInfo parseRendezvousInfo(const std::string &text) {
   nlohmann::json json = parseStrictly<nlohmann::json>(text);
   if (json.at(kKey).get<int>() != kVersion)
-    throw std::runtime_error("another version of " + std::string(kKey));
+    throw std::runtime_error("unexpected version of " + std::string(kKey));
   for (const auto &[key, value] : json.items())
     if (key != kKey && key != "job" && key != "secret" && key != "port" && key != "addresses")
       throw std::runtime_error("unknown key \"" + key + "\"");
-  RendezvousInfo posting;
-  posting.job = json.at("job").get<uint64_t>();
-  posting.secret = parseSecret(json.at("secret").get<std::string>());
-  posting.port = json.at("port").get<uint16_t>();
+  RendezvousInfo info;
+  info.job = json.at("job").get<uint64_t>();
+  info.secret = parseSecret(json.at("secret").get<std::string>());
+  info.port = json.at("port").get<uint16_t>();
   for (const auto &address : json.at("addresses"))
-    addAddress(posting, address.get<std::string>());
-  return posting;
+    addAddress(info, address.get<std::string>());
+  return info;
 }
 
 std::optional<RendezvousInfo> readRendezvousFile(const std::string &path) {
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     return std::nullopt;
-  /// No posting is as long; what is may be a user's file of any size.
+  /// A rendezvous file is never this long; another file of a user may have any size.
   constexpr size_t most = 4096;
   std::string text(most, '\0');
   struct stat info{};
@@ -100,23 +100,23 @@ std::optional<RendezvousInfo> readRendezvousFile(const std::string &path) {
   text.resize(size_t(std::max<ssize_t>(size, 0)));
   if (info.st_uid != geteuid() && info.st_uid != 0)
     PSRT_FAIL(BadArgument,
-              "PSRT_RENDEZVOUS_FILE is \"%s\", which belongs to user %u: whoever writes it chooses "
-              "where this job's processes meet; name a file in a folder of your own",
+              "PSRT_RENDEZVOUS_FILE is \"%s\", which belongs to user %u, who could redirect "
+              "this job's processes; give a file in a folder of your own",
               path.c_str(), unsigned(info.st_uid));
   try {
     return parseRendezvousInfo(text);
   } catch (const std::exception &error) {
     PSRT_FAIL(BadArgument,
-              "PSRT_RENDEZVOUS_FILE is \"%s\", which is there and says nothing of where processes "
-              "meet (%s); name a file that is not there, in a folder that all hosts see",
+              "PSRT_RENDEZVOUS_FILE is \"%s\", which exists but is not a rendezvous "
+              "file (%s); give a file that does not exist, in a folder that all hosts share",
               path.c_str(), describeJsonError(error).c_str());
   }
 }
 
-/// Returns whether a rank 0 listens where the posting says: its job meets now.
-static bool isAnswered(const RendezvousInfo &posting) {
+/// Returns whether a rank 0 listens at the info's address, so that its job is meeting now.
+static bool isAnswered(const RendezvousInfo &info) {
   Connector connector(sizeof(Challenge));
-  connector.start(posting.candidates());
+  connector.start(info.candidates());
   Deadline deadline = secondsFromNow(1);
   while (std::optional<Connector::Answer> answer = connector.next(deadline)) {
     Challenge challenge;
@@ -127,23 +127,23 @@ static bool isAnswered(const RendezvousInfo &posting) {
   return false;
 }
 
-/// Takes away what a job that was killed has left. \throws BadArgument where its job is alive.
+/// Removes the file of a killed job. Throws BadArgument if the job is alive.
 static void removeStale(const std::string &path) {
-  std::optional<RendezvousInfo> posting = readRendezvousFile(path); // another file stays
-  if (!posting)
+  std::optional<RendezvousInfo> info = readRendezvousFile(path); // fails on another kind of file
+  if (!info)
     return;
-  if (isAnswered(*posting))
+  if (isAnswered(*info))
     PSRT_FAIL(
         BadArgument,
-        "PSRT_RENDEZVOUS_FILE is \"%s\", by which another job meets now (its rank 0 is at %s); "
-        "give each job a file of its own",
-        path.c_str(), posting->describe().c_str());
+        "PSRT_RENDEZVOUS_FILE is \"%s\", which another job is using now (its rank 0 is at %s); "
+        "give each job its own file",
+        path.c_str(), info->describe().c_str());
   if (std::optional<RendezvousInfo> again = readRendezvousFile(path);
-      again && again->job == posting->job)
+      again && again->job == info->job)
     unlink(path.c_str());
 }
 
-/// Renames where nothing is; false: something is there.
+/// Renames unless `to` exists. Returns false if it does.
 static bool renameToNew(const std::string &from, const std::string &to) {
   if (link(from.c_str(), to.c_str()) == 0) {
     unlink(from.c_str());
@@ -151,40 +151,40 @@ static bool renameToNew(const std::string &from, const std::string &to) {
   }
   if (errno == EEXIST)
     return false;
-  if (errno == EPERM || errno == ENOTSUP || errno == ENOSYS) // a file system without links
+  if (errno == EPERM || errno == ENOTSUP || errno == ENOSYS) // a file system without hard links
     return std::rename(from.c_str(), to.c_str()) == 0;
   return false;
 }
 
-/// Writes under an unpredictable name, then renames. Other users can never read the file.
-/// Returns false when another process has written the file in between.
+/// Writes the file under an unpredictable name and renames it, so that other users can never read
+/// it. Returns false if another process has created the file in the meantime.
 static bool writePrivately(const std::string &path, const std::string &text) {
   std::string temporary = path + "." + toHex(bytesOf(drawNonce()));
   int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   bool written = file >= 0 && write(file, text.data(), text.size()) == ssize_t(text.size()) &&
                  fsync(file) == 0;
-  int why = errno;
+  int reason = errno;
   if (file >= 0)
     close(file);
   if (written && renameToNew(temporary, path))
     return true;
-  why = written ? errno : why;
+  reason = written ? errno : reason;
   if (file >= 0)
     unlink(temporary.c_str());
-  if (written && why == EEXIST)
+  if (written && reason == EEXIST)
     return false;
-  PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(why));
+  PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(reason));
 }
 
-RendezvousFile::RendezvousFile(const std::string &path, const RendezvousInfo &posting)
-    : path(path), job(posting.job) {
+RendezvousFile::RendezvousFile(const std::string &path, const RendezvousInfo &info)
+    : path(path), job(info.job) {
   nlohmann::json addresses = nlohmann::json::array();
-  for (const Candidate &candidate : posting.candidates())
+  for (const Candidate &candidate : info.candidates())
     addresses.push_back(candidate.address);
   nlohmann::json json = {{kKey, kVersion},
                          {"job", job},
-                         {"secret", toHex(bytesOf(posting.secret.bytes))},
-                         {"port", posting.port},
+                         {"secret", toHex(bytesOf(info.secret.bytes))},
+                         {"port", info.port},
                          {"addresses", std::move(addresses)}};
   do
     removeStale(path);
@@ -193,10 +193,9 @@ RendezvousFile::RendezvousFile(const std::string &path, const RendezvousInfo &po
 
 RendezvousFile::~RendezvousFile() {
   try {
-    if (std::optional<RendezvousInfo> posting = readRendezvousFile(path);
-        posting && posting->job == job)
+    if (std::optional<RendezvousInfo> info = readRendezvousFile(path); info && info->job == job)
       unlink(path.c_str());
-  } catch (const Error &) { // not ours any more
+  } catch (const Error &) { // replaced by another job
   }
 }
 

@@ -1,4 +1,4 @@
-// Where rank 0 listens, as it tells the other processes of a job: through MPI, or by a file.
+// Describes where rank 0 listens, for the other processes of a job: shared through MPI or a file.
 #ifndef PSRT_COMM_PROCESS_RENDEZVOUSFILE_H
 #define PSRT_COMM_PROCESS_RENDEZVOUSFILE_H
 
@@ -8,35 +8,35 @@
 
 namespace psrt {
 
-/// Sent as it lies in memory.
+/// The address of rank 0 and the job's secret. Sent as raw bytes.
 struct RendezvousInfo {
-  uint64_t job = 0; ///< by chance: no other job has it
+  uint64_t job = 0; ///< random, so unique to the job
   JobKey secret;    ///< drawn by rank 0
   uint16_t port = 0;
-  char addresses[14][46] = {}; ///< of rank 0's host, those that are not there empty
+  char addresses[14][46] = {}; ///< numeric addresses of rank 0's host; unused ones are empty
 
   std::vector<Candidate> candidates() const;
-  /// The job's key: of the secret, and of PSRT_JOB_SECRET where it is set.
+  /// Returns the job's key, derived from the secret and from PSRT_JOB_SECRET if set.
   JobKey key() const;
-  /// For messages: the addresses and the port.
+  /// Returns the addresses and the port, for messages.
   std::string describe() const;
 };
 
+/// Returns the info of a listening rank 0, with a new job id and secret.
 RendezvousInfo makeRendezvousInfo(const Socket &listener);
 
-/// What a file of a job says; nothing where it is not there.
-/// \throws BadArgument where it is something else, which nobody wants replaced, or where another
-/// user may have written it.
+/// Reads a rendezvous file. Returns nullopt if it does not exist. Throws BadArgument if it is
+/// another kind of file, which must not be replaced, or if another user may have written it.
 std::optional<RendezvousInfo> readRendezvousFile(const std::string &path);
 
-/// A info in a file, for as long as processes look for it. Only this user may read the file: it
-/// has the job's secret. A file that an earlier job has left is replaced.
+/// A rendezvous file that exists while processes look for it. Only this user may read it, as it
+/// contains the job's secret. The file of an earlier job is replaced.
 class RendezvousFile {
 public:
-  /// \throws BadArgument where the file is not a info, or belongs to a job whose ranks are
-  /// meeting now; BadInput where it cannot be written.
+  /// Writes the file. Throws BadArgument if `path` is another kind of file or belongs to a job that
+  /// is meeting now; BadInput if it cannot be written.
   RendezvousFile(const std::string &path, const RendezvousInfo &info);
-  /// Takes the file away, unless another job has replaced it.
+  /// Removes the file, unless another job has replaced it.
   ~RendezvousFile();
   RendezvousFile(const RendezvousFile &) = delete;
 

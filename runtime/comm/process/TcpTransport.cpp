@@ -1,4 +1,4 @@
-// Exchanges over sockets: every rank is connected with every other.
+// Exchanges data over sockets; every rank is connected with every other.
 #include "runtime/bootstrap/Acceptor.h"
 #include "runtime/comm/process/Transport.h"
 #include <cerrno>
@@ -12,23 +12,23 @@
 namespace psrt {
 
 void Patience::check(int peer) {
-  monitor.check(what);
+  monitor.check(activity);
   if (std::chrono::steady_clock::now() < until)
     return;
   JobFailure jobFailure{peer, StatusCode::Failed,
-                  format("did not take part in %s for %g s (10 x PSRT_TIMEOUT)", what.c_str(),
-                         10 * monitor.getSilence()),
-                  false};
+                        format("did not take part in %s for %g s (10 x PSRT_TIMEOUT)",
+                               activity.c_str(), 10 * monitor.getSilence()),
+                        false};
   monitor.report(std::move(jobFailure));
-  monitor.check(what);
+  monitor.check(activity);
 }
 
 namespace {
 
 constexpr uint64_t meshMagic = 0x32687365'6d737370; // "pssmesh2"
 
-/// The first message on a connection. The nonce of the receiver's info makes the proof new for each
-/// job: a recorded one is of no use.
+/// The first message on a connection. The receiver's nonce makes the proof unique to the job, so
+/// that a recorded proof cannot be replayed.
 struct MeshHello {
   uint64_t magic;
   int32_t from, to, channel, unused;
@@ -40,7 +40,7 @@ struct MeshHello {
   }
 };
 
-/// How far one direction of a transfer has come.
+/// The progress of one direction of a transfer.
 struct Cursor {
   size_t span = 0, at = 0;
   bool done(const std::vector<Span> &spans) {
@@ -48,7 +48,7 @@ struct Cursor {
       ++span, at = 0;
     return span == spans.size();
   }
-  /// The next pieces as the system takes them.
+  /// Fills in the next pieces for the system call. Returns their number.
   int fill(const std::vector<Span> &spans, iovec (&pieces)[16]) const {
     int count = 0;
     size_t skip = at;
@@ -76,16 +76,16 @@ public:
   TcpTransport(HeartbeatMonitor &monitor, std::vector<Socket> sockets, int spins)
       : monitor(monitor), spins(spins), sockets(std::move(sockets)) {}
 
-  void run(const Exchange &exchange, const std::string &what) override {
-    Patience patience(monitor, what);
+  void run(const Exchange &exchange, const std::string &activity) override {
+    Patience patience(monitor, activity);
     progress.assign(exchange.transfers.size(), {});
     for (int idle = 0;;) {
       bool moved = false, open = false;
       int awaited = 0;
       for (size_t i = 0; i < exchange.transfers.size(); ++i) {
         const Exchange::Transfer &transfer = exchange.transfers[i];
-        moved |= push(transfer, progress[i], what);
-        moved |= pull(transfer, progress[i], what);
+        moved |= push(transfer, progress[i], activity);
+        moved |= pull(transfer, progress[i], activity);
         if (!progress[i].out.done(transfer.out) || !progress[i].in.done(transfer.in))
           open = true, awaited = transfer.peer;
       }
@@ -100,7 +100,7 @@ public:
   }
 
 private:
-  bool push(const Exchange::Transfer &transfer, Progress &at, const std::string &what) {
+  bool push(const Exchange::Transfer &transfer, Progress &at, const std::string &activity) {
     if (at.out.done(transfer.out))
       return false;
     iovec pieces[16];
@@ -111,11 +111,11 @@ private:
     if (n > 0)
       at.out.advance(transfer.out, n);
     else if (errno != EAGAIN && errno != EINTR)
-      monitor.failLost(transfer.peer, what, std::strerror(errno));
+      monitor.failLost(transfer.peer, activity, std::strerror(errno));
     return n > 0;
   }
 
-  bool pull(const Exchange::Transfer &transfer, Progress &at, const std::string &what) {
+  bool pull(const Exchange::Transfer &transfer, Progress &at, const std::string &activity) {
     if (at.in.done(transfer.in))
       return false;
     iovec pieces[16];
@@ -126,13 +126,13 @@ private:
     if (n > 0)
       at.in.advance(transfer.in, n);
     else if (n == 0)
-      monitor.failLost(transfer.peer, what, "its connection ended");
+      monitor.failLost(transfer.peer, activity, "its connection ended");
     else if (errno != EAGAIN && errno != EINTR)
-      monitor.failLost(transfer.peer, what, std::strerror(errno));
+      monitor.failLost(transfer.peer, activity, std::strerror(errno));
     return n > 0;
   }
 
-  /// Until something can move, the job ends, or a moment has passed.
+  /// Waits until data can move, the job has failed, or a short time has passed.
   void sleep(const Exchange &exchange) {
     entries.assign(1, {monitor.wakeDescriptor(), POLLIN, 0});
     for (size_t i = 0; i < exchange.transfers.size(); ++i) {
@@ -152,13 +152,14 @@ private:
   std::vector<pollfd> entries;
 };
 
-/// Connects ranks, a channel at a time: with those below it by itself.
+/// Connects ranks, one channel at a time. Each rank connects to lower ranks and accepts higher
+/// ranks.
 class TcpTransports : public Transports {
 public:
-  TcpTransports(HeartbeatMonitor &monitor, Socket listener, std::vector<MeshPeer> known, const JobKey &key,
-                const ProcessInfo &info, bool dedicated)
-      : monitor(monitor), listener(std::move(listener)), known(std::move(known)), key(key), info(info),
-        dedicated(dedicated) {}
+  TcpTransports(HeartbeatMonitor &monitor, Socket listener, std::vector<MeshPeer> known,
+                const JobKey &key, const ProcessInfo &info, bool dedicated)
+      : monitor(monitor), listener(std::move(listener)), known(std::move(known)), key(key),
+        info(info), dedicated(dedicated) {}
 
   std::unique_ptr<Transport> open(int channel, const std::vector<int> &peers) override {
     std::vector<Socket> sockets(info.size);
@@ -188,8 +189,8 @@ private:
     hello.proof = hello.sign(key, known[peer].nonce);
     if (!socket || !sendAll(socket, &hello, sizeof(hello), secondsFromNow(monitor.getSilence())))
       monitor.failLost(peer, what,
-                     format("rank %d cannot connect to it at %s port %d: %s", info.rank,
-                            where.address.c_str(), int(where.port), std::strerror(errno)));
+                       format("rank %d cannot connect to it at %s port %d: %s", info.rank,
+                              where.address.c_str(), int(where.port), std::strerror(errno)));
     return socket;
   }
 

@@ -1,4 +1,4 @@
-// Bytes between the processes of a job: what a transport offers to the collectives.
+// Defines the transport of bytes between the processes of a job, which the collectives use.
 #ifndef PSRT_COMM_PROCESS_TRANSPORT_H
 #define PSRT_COMM_PROCESS_TRANSPORT_H
 
@@ -8,14 +8,14 @@
 
 namespace psrt {
 
-/// Memory that is sent, or received into.
+/// Memory to send from or to receive into.
 struct Span {
   char *data;
   size_t bytes;
 };
 
-/// What a process exchanges with others at once. Of each pair of ranks, what one lists as `out` is,
-/// span by span, what the other lists as `in`.
+/// A set of simultaneous transfers of one process. For each pair of ranks, one rank's `out` spans
+/// match the other rank's `in` spans one by one.
 struct Exchange {
   struct Transfer {
     int peer;
@@ -31,56 +31,56 @@ struct Exchange {
   }
 };
 
-/// A channel between the ranks of a job. Several threads may exchange at once, each on a channel of
-/// its own.
+/// A channel between the ranks of a job. Several threads may communicate at once, each on its own
+/// channel.
 class Transport {
 public:
   virtual ~Transport() = default;
-  /// Returns when all is sent and received; throws when the job has ended, naming `what`.
-  virtual void run(const Exchange &exchange, const std::string &what) = 0;
+  /// Performs an exchange. Throws if the job has ended, naming `activity`.
+  virtual void run(const Exchange &exchange, const std::string &activity) = 0;
 };
 
-/// Fails a wait that goes on when every rank is alive.
+/// Fails a wait that lasts too long although every rank is alive.
 class Patience {
 public:
-  Patience(HeartbeatMonitor &monitor, const std::string &what)
-      : monitor(monitor), what(what), until(secondsFromNow(10 * monitor.getSilence())) {}
-  /// Throws when the job has ended, or when `peer` has let this rank wait ten times as long as one
-  /// may be silent.
+  Patience(HeartbeatMonitor &monitor, const std::string &activity)
+      : monitor(monitor), activity(activity), until(secondsFromNow(10 * monitor.getSilence())) {}
+  /// Throws if the job has ended, or if this rank has waited for `peer` for ten times the allowed
+  /// silence.
   void check(int peer);
 
 private:
   HeartbeatMonitor &monitor;
-  const std::string &what;
+  const std::string &activity;
   Deadline until;
 };
 
-/// Opens the channels of a job, by numbers that all ranks know: the rank's own is 0, those of
-/// queues come behind.
+/// Opens the channels of a job. All ranks agree on their numbers: 0 is the ranks' own channel,
+/// followed by one per queue.
 class Transports {
 public:
   virtual ~Transports() = default;
-  /// Every rank opens the same numbers in the same order; `peers`: whom this one exchanges with.
+  /// Opens a channel to `peers`. Every rank opens the same numbers in the same order.
   virtual std::unique_ptr<Transport> open(int channel, const std::vector<int> &peers) = 0;
-  /// No further channel will be opened.
+  /// Announces that no further channel will be opened.
   virtual void stopListening() {}
-  /// Whether there may be channels besides the rank's own.
+  /// Returns whether channels other than 0 can be used, each by its own thread.
   virtual bool hasThreads() const = 0;
 };
 
-/// Where a rank listens, and what those that connect to it sign.
+/// Where a rank listens, and the nonce that connecting ranks sign.
 struct MeshPeer {
   Candidate where;
   Nonce nonce;
 };
 
-/// Over sockets, which it connects when a channel is opened, with proofs that both ends know `key`;
-/// `peers`: by rank.
+/// Makes transports over sockets. They connect when a channel is opened and prove that both ends
+/// know `key`. `peers` is by rank.
 std::unique_ptr<Transports> makeTcpTransports(HeartbeatMonitor &monitor, Socket listener,
                                               std::vector<MeshPeer> peers, const JobKey &key,
                                               const ProcessInfo &info, bool dedicated);
 
-/// The MPI library that this process loaded.
+/// The MPI library loaded by this process.
 class Mpi;
 std::unique_ptr<Transports> makeMpiTransports(HeartbeatMonitor &monitor, std::shared_ptr<Mpi> mpi,
                                               bool dedicated);
