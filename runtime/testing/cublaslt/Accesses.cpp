@@ -1,4 +1,4 @@
-// What a matmul touches.
+// Determines the memory that a matmul accesses.
 #include "runtime/testing/cublaslt/Matmul.h"
 #include <string>
 
@@ -6,7 +6,7 @@ namespace psrt::fake {
 
 namespace {
 
-/// An operand in more pieces than this is left to the caller's announcement.
+/// Operands with more pieces than this are left to the caller's announcement.
 constexpr int64_t maxPieces = 256;
 
 void add(std::vector<PsrtFakeAccess> &accesses, const void *data, size_t bytes, bool writes) {
@@ -15,7 +15,7 @@ void add(std::vector<PsrtFakeAccess> &accesses, const void *data, size_t bytes, 
     accesses.push_back({begin, begin + bytes, writes});
 }
 
-/// A matrix by lines that are contiguous; all at once where there is nothing between them.
+/// Adds a matrix line by contiguous line, or as one range if there are no gaps.
 void addMatrix(std::vector<PsrtFakeAccess> &accesses, const void *data, const Layout &layout,
                bool writes) {
   bool byColumn = layout.order == CUBLASLT_ORDER_COL;
@@ -61,7 +61,7 @@ std::vector<PsrtFakeAccess> Matmul::accesses() const {
               false);
   if (hasAux())
     addMatrix(all, desc.aux, auxLayout(), hasGelu());
-  if (sumsA() || sumsB())
+  if (writesABiasGrad() || writesBBiasGrad())
     add(all, desc.bias, vectorLength() * typeBytes(biasType()), true);
   for (const float *scale : {desc.aScale, desc.bScale, desc.dScale})
     add(all, scale, sizeof(float), false);

@@ -1,4 +1,4 @@
-// Algorithms as bits.
+// Encodes algorithms as bits.
 #include "runtime/testing/cublaslt/Algorithms.h"
 #include <algorithm>
 #include <cstdlib>
@@ -9,22 +9,22 @@ namespace psrt::fake {
 
 namespace {
 
-/// The workspace that each asks for where it may: so that its use is tested.
+/// The workspace that each algorithm requests if possible, so that its use is tested.
 constexpr uint64_t wantedWorkspace = 4096;
-/// Bytes that are read or written at once.
+/// Bytes of the widest load or store.
 constexpr uintptr_t widestLoad = 16;
-/// In the last word of an algorithm's bits.
+/// Last word of an algorithm's bits.
 constexpr uint64_t signature = 0x5053525453544e44;
 
-/// Microseconds of each; below 0 for one that is not built.
+/// Returns the duration of each algorithm in microseconds; negative for an unsupported one.
 std::vector<int> readSpeeds() {
   const char *text = std::getenv("PSRT_FAKE_ALGORITHMS");
   if (!text || !*text)
     return {0, 0, 0};
   std::vector<int> speeds;
   std::istringstream stream(text);
-  for (std::string one; std::getline(stream, one, ',');)
-    speeds.push_back(one == "-" ? -1 : std::max(0, std::atoi(one.c_str())));
+  for (std::string entry; std::getline(stream, entry, ',');)
+    speeds.push_back(entry == "-" ? -1 : std::max(0, std::atoi(entry.c_str())));
   return speeds;
 }
 

@@ -1,4 +1,5 @@
-// The algorithms that the fake offers: all compute the same, some pretend to be slow.
+// Defines the algorithms that the fake offers. All compute the same results; some pretend to be
+// slow.
 #ifndef PSRT_TESTING_CUBLASLT_ALGORITHMS_H
 #define PSRT_TESTING_CUBLASLT_ALGORITHMS_H
 
@@ -9,22 +10,23 @@ namespace psrt::fake {
 
 using namespace psrt::cuda;
 
-/// What an algorithm's bits stand for.
+/// The meaning of an algorithm's bits.
 struct Algorithm {
-  uint64_t workspace = 0;    ///< bytes that it uses
-  uint64_t number = 0;       ///< among those that are offered
-  unsigned microseconds = 0; ///< that it pretends to take
-  size_t alignment = 1;      ///< that it expects of the bias, or of sums
+  uint64_t workspace = 0;    ///< bytes of workspace used
+  uint64_t number = 0;       ///< index among the offered algorithms
+  unsigned microseconds = 0; ///< pretended duration
+  size_t alignment = 1;      ///< required alignment of the bias or bias gradient
 };
 
-/// Those that fit the workspace, best first by the word of the heuristics: $PSRT_FAKE_ALGORITHMS
-/// has the microseconds that each takes, as "300,-,100" ("-": one that is not built for any
-/// matmul, which the heuristics mark so); three that take none where it is not set. They expect
-/// of `vector`, the bias or where sums go, what it is a multiple of, up to 16.
+/// Returns the algorithms that fit the workspace, best first according to the heuristics.
+/// $PSRT_FAKE_ALGORITHMS lists the duration of each in microseconds, e.g. "300,-,100"; "-" marks an
+/// algorithm that supports no matmul, as the heuristics report. By default, there are three
+/// algorithms without a delay. They require the alignment of `vector` (bias or bias gradient), up
+/// to 16 bytes.
 std::vector<cublasLtMatmulHeuristicResult_t> offerAlgorithms(uint64_t workspace,
                                                              const void *vector);
 
-/// False where the bits are none that were offered.
+/// Returns false if the bits are not those of an offered algorithm.
 bool decode(const cublasLtMatmulAlgo_t &bits, Algorithm &algorithm);
 
 } // namespace psrt::fake

@@ -1,4 +1,4 @@
-// What cuBLASLt takes, as its documentation says it.
+// Checks matmuls against the documented restrictions of cuBLASLt.
 #include "runtime/testing/cublaslt/Matmul.h"
 #include <algorithm>
 #include <cstdlib>
@@ -32,25 +32,26 @@ bool fits(const Layout &layout) {
          layout.batchStride >= 0;
 }
 
-/// Whether the matrices go together.
+/// Returns true if the matrices' shapes match.
 bool shapesFit(const Matmul &matmul) {
   const Layout &a = matmul.a, &b = matmul.b, &c = matmul.c, &d = matmul.d;
-  bool aTurned = matmul.desc.transA, bTurned = matmul.desc.transB;
-  uint64_t aRows = aTurned ? a.columns : a.rows, bRows = bTurned ? b.columns : b.rows;
-  uint64_t bColumns = bTurned ? b.rows : b.columns;
+  bool aTransposed = matmul.desc.transA, bTransposed = matmul.desc.transB;
+  uint64_t aRows = aTransposed ? a.columns : a.rows, bRows = bTransposed ? b.columns : b.rows;
+  uint64_t bColumns = bTransposed ? b.rows : b.columns;
   return aRows == d.rows && bColumns == d.columns && bRows == matmul.k() && c.rows == d.rows &&
          c.columns == d.columns && a.batches == d.batches && b.batches == d.batches &&
          c.batches == d.batches && (d.batches == 1 || d.batchStride > 0);
 }
 
 bool among(int32_t value, std::initializer_list<int32_t> values) {
-  for (int32_t one : values)
-    if (one == value)
+  for (int32_t candidate : values)
+    if (candidate == value)
       return true;
   return false;
 }
 
-/// Dims of fp8 matrices are multiples of 16, and only op(A) is transposed.
+/// Returns true if an fp8 matmul is supported: dims are multiples of 16 and only op(A) is
+/// transposed.
 bool fp8Supported(const Matmul &matmul) {
   const Layout &a = matmul.a, &b = matmul.b, &c = matmul.c, &d = matmul.d;
   bool types = isFp8(b.type) && !(a.type == CUDA_R_8F_E5M2 && b.type == CUDA_R_8F_E5M2);
@@ -63,7 +64,7 @@ bool fp8Supported(const Matmul &matmul) {
          !matmul.desc.transB && matmul.desc.compute == CUBLAS_COMPUTE_32F;
 }
 
-/// Whether there are kernels for the types.
+/// Returns true if there are kernels for the types.
 bool typesSupported(const Matmul &matmul) {
   const MatmulDesc &desc = matmul.desc;
   int32_t a = matmul.a.type, b = matmul.b.type, c = matmul.c.type, d = matmul.d.type;
@@ -85,28 +86,27 @@ bool isSetTo(const char *variable, std::string_view value) {
   return text && text == value;
 }
 
-/// Whether there is a GELU, or its derivative, for this matmul: one, not one of a batch.
-/// $PSRT_FAKE_GELU=0: none.
+/// Returns true if the matmul supports a GELU or its derivative. Batches are not supported.
+/// $PSRT_FAKE_GELU=0 disables all GELUs.
 bool geluSupported(const Matmul &matmul) {
   bool isTyped = !matmul.hasAux() || matmul.auxLayout().type == matmul.d.type;
   return matmul.d.batches == 1 && !isFp8(matmul.a.type) && matmul.a.type == matmul.d.type &&
          isTyped && !isSetTo("PSRT_FAKE_GELU", "0");
 }
 
-/// Whether there is the epilogue for this matmul. $PSRT_FAKE_SUMS=0: no sums.
+/// Returns true if the matmul supports its epilogue. $PSRT_FAKE_SUMS=0 disables bias gradients.
 bool epilogueSupported(const Matmul &matmul) {
   if (matmul.desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT)
     return true;
   bool isTyped = isFp8(matmul.a.type) || matmul.biasType() == matmul.d.type;
-  if (matmul.d.order != CUBLASLT_ORDER_COL || matmul.desc.compute == CUBLAS_COMPUTE_64F ||
-      !isTyped)
+  if (matmul.d.order != CUBLASLT_ORDER_COL || matmul.desc.compute == CUBLAS_COMPUTE_64F || !isTyped)
     return false;
   if (matmul.desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
     return true;
   if (matmul.hasGelu() || matmul.hasGeluGrad())
     return geluSupported(matmul);
-  return (matmul.sumsA() || matmul.sumsB()) && matmul.d.batches == 1 && !isFp8(matmul.a.type) &&
-         !isSetTo("PSRT_FAKE_SUMS", "0");
+  return (matmul.writesABiasGrad() || matmul.writesBBiasGrad()) && matmul.d.batches == 1 &&
+         !isFp8(matmul.a.type) && !isSetTo("PSRT_FAKE_SUMS", "0");
 }
 
 bool optionsSupported(const Matmul &matmul) {
@@ -117,8 +117,8 @@ bool optionsSupported(const Matmul &matmul) {
   return epilogueSupported(matmul) &&
          among(desc.pointerMode, {CUBLASLT_POINTER_MODE_HOST, CUBLASLT_POINTER_MODE_DEVICE}) &&
          among(desc.transA, {CUBLAS_OP_N, CUBLAS_OP_T}) &&
-         among(desc.transB, {CUBLAS_OP_N, CUBLAS_OP_T}) && ordered(matmul.a) &&
-         ordered(matmul.b) && ordered(matmul.c) && ordered(matmul.d);
+         among(desc.transB, {CUBLAS_OP_N, CUBLAS_OP_T}) && ordered(matmul.a) && ordered(matmul.b) &&
+         ordered(matmul.c) && ordered(matmul.d);
 }
 
 bool isAligned(const void *pointer, size_t to) {
@@ -172,12 +172,13 @@ cublasStatus_t Matmul::checkPointers() const {
   bool readsC = desc.pointerMode == CUBLASLT_POINTER_MODE_DEVICE || beta != 0;
   bool present = aData && bData && dData && (cData || !readsC) &&
                  (workspace || !algorithm.workspace) &&
-                 (desc.bias || !(hasBias() || sumsA() || sumsB())) && (desc.aux || !hasAux());
+                 (desc.bias || !(hasBias() || writesABiasGrad() || writesBBiasGrad())) &&
+                 (desc.aux || !hasAux());
   bool aligned = isAligned(aData, typeBytes(a.type)) && isAligned(bData, typeBytes(b.type)) &&
                  isAligned(cData, typeBytes(c.type)) && isAligned(dData, typeBytes(d.type)) &&
                  isAligned(workspace, 256);
-  // No more than the heuristics were told by the address that the descriptor had then.
-  bool vectorAligned = !(hasBias() || sumsA() || sumsB()) ||
+  // The address may be less aligned than the one that the heuristics saw.
+  bool vectorAligned = !(hasBias() || writesABiasGrad() || writesBBiasGrad()) ||
                        isAligned(desc.bias, std::max(algorithm.alignment, typeBytes(biasType())));
   aligned = aligned && vectorAligned && (!hasAux() || isAligned(desc.aux, 16));
   bool inPlace = cData == dData && readsC;

@@ -1,4 +1,5 @@
-// The value of a matmul: operands as plain matrices, then loops that the compiler vectorizes.
+// Computes a matmul: unpacks the operands to plain matrices, then runs loops that the compiler
+// vectorizes.
 #include "runtime/testing/cublaslt/Elements.h"
 #include "runtime/testing/cublaslt/Matmul.h"
 #include <algorithm>
@@ -18,8 +19,8 @@ namespace {
 #define PSRT_FAKE_CLONES
 #endif
 
-/// c += a b, for the columns [begin, end) and the inner indices [first, last); all are row by row:
-/// a is m x k, b k x n, c m x n. Four rows at a time share the loads of b.
+/// Adds a * b to c for the columns [begin, end) and the inner indices [first, last). All matrices
+/// are row-major: a is m x k, b is k x n, c is m x n. Four rows at a time share the loads of b.
 template <typename T>
 inline __attribute__((always_inline)) void
 multiplyPanel(int64_t m, int64_t n, int64_t k, const T *a, const T *b, T *c, int64_t begin,
@@ -49,7 +50,7 @@ multiplyPanel(int64_t m, int64_t n, int64_t k, const T *a, const T *b, T *c, int
 template <typename T>
 inline __attribute__((always_inline)) void multiplyAll(int64_t m, int64_t n, int64_t k, const T *a,
                                                        const T *b, T *c) {
-  constexpr int64_t panel = 256; // of b: what a level-2 cache holds
+  constexpr int64_t panel = 256; // panel of b that fits into a level-2 cache
   for (int64_t begin = 0; begin < n; begin += panel)
     for (int64_t first = 0; first < k; first += panel)
       multiplyPanel(m, n, k, a, b, c, begin, std::min(begin + panel, n), first,
@@ -66,14 +67,14 @@ void multiply(int64_t m, int64_t n, int64_t k, const double *a, const double *b,
   multiplyAll(m, n, k, a, b, c);
 }
 
-/// Matrix number `batch` of an operand, transposed or not, row by row.
+/// Returns matrix number `batch` of an operand as a row-major matrix, optionally transposed.
 template <typename T>
-std::vector<T> unpack(const void *data, const Layout &layout, bool turned, int64_t batch,
+std::vector<T> unpack(const void *data, const Layout &layout, bool transposed, int64_t batch,
                       bool tf32) {
-  int64_t rows = int64_t(turned ? layout.columns : layout.rows);
-  int64_t columns = int64_t(turned ? layout.rows : layout.columns);
-  int64_t down = turned ? layout.columnStep() : layout.rowStep();
-  int64_t right = turned ? layout.rowStep() : layout.columnStep();
+  int64_t rows = int64_t(transposed ? layout.columns : layout.rows);
+  int64_t columns = int64_t(transposed ? layout.rows : layout.columns);
+  int64_t down = transposed ? layout.columnStep() : layout.rowStep();
+  int64_t right = transposed ? layout.rowStep() : layout.columnStep();
   std::vector<T> values(size_t(rows * columns));
   T *to = values.data();
   for (int64_t i = 0; i < rows; ++i)
@@ -85,7 +86,7 @@ std::vector<T> unpack(const void *data, const Layout &layout, bool turned, int64
   return values;
 }
 
-/// What the sums are multiplied with, and what C and the result are.
+/// The factors of the matmul, of C and of the result.
 struct Factors {
   double alpha, beta, result;
 
@@ -102,13 +103,14 @@ struct Factors {
   }
 };
 
-/// The GELU that cuBLASLt has, by the tanh formula, and its derivative. $PSRT_FAKE_GELU=erf: the
-/// other one.
+/// Returns the GELU's gate: GELU(x) = x * gate. cuBLASLt uses the tanh formula; $PSRT_FAKE_GELU=erf
+/// selects the erf formula.
 double geluGate(double x, bool byErf) {
   constexpr double sqrtHalf = 0.70710678118654752440, sqrt2OverPi = 0.79788456080286535588;
   return byErf ? 0.5 * (1 + std::erf(x * sqrtHalf))
                : 0.5 * (1 + std::tanh(sqrt2OverPi * (x + 0.044715 * x * x * x)));
 }
+/// Returns the GELU's derivative.
 double geluSlope(double x, bool byErf) {
   constexpr double sqrt2OverPi = 0.79788456080286535588, density = 0.39894228040143267794;
   double gate = geluGate(x, byErf);
@@ -117,7 +119,7 @@ double geluSlope(double x, bool byErf) {
   return gate + x * bell;
 }
 
-/// What D is of a sum where an epilogue makes it something else.
+/// Applies the GELU epilogue to a sum.
 struct Activation {
   const Matmul &matmul;
   bool isGelu = matmul.hasGelu(), isGrad = matmul.hasGeluGrad(), hasAux = matmul.hasAux();
@@ -128,7 +130,8 @@ struct Activation {
     const char *kind = std::getenv("PSRT_FAKE_GELU");
     return kind && std::strcmp(kind, "erf") == 0;
   }
-  /// Of the sum in that row and column, which goes to aux, or has another number there.
+  /// Returns the result for a sum in a row and column. Stores the sum in aux, or reads the
+  /// pre-activation from there.
   double operator()(double sum, int64_t row, int64_t column) const {
     int64_t at = row + column * matmul.desc.auxLd;
     if (isGrad)
@@ -160,14 +163,14 @@ void store(const Matmul &matmul, const Factors &factors, int64_t batch, const T 
   }
 }
 
-/// Writes the sums of the rows of op(A), or of the columns of op(B), as they were unpacked.
+/// Writes the bias gradient: the row sums of the unpacked op(A), or the column sums of op(B).
 template <typename T>
-void storeSums(const Matmul &matmul, const std::vector<T> &a, const std::vector<T> &b) {
+void storeBiasGrad(const Matmul &matmul, const std::vector<T> &a, const std::vector<T> &b) {
   auto length = int64_t(matmul.vectorLength()), k = int64_t(matmul.k());
   for (int64_t i = 0; i < length; ++i) {
     T sum = 0;
     for (int64_t p = 0; p < k; ++p)
-      sum += matmul.sumsA() ? a[i * k + p] : b[p * length + i];
+      sum += matmul.writesABiasGrad() ? a[i * k + p] : b[p * length + i];
     storeElement(matmul.desc.bias, matmul.biasType(), i, double(sum));
   }
 }
@@ -182,8 +185,8 @@ template <typename T> void computeIn(const Matmul &matmul) {
     std::vector<T> b = unpack<T>(matmul.bData, matmul.b, desc.transB, batch, tf32);
     std::vector<T> sums(size_t(m * n));
     multiply(m, n, k, a.data(), b.data(), sums.data());
-    if (matmul.sumsA() || matmul.sumsB())
-      storeSums(matmul, a, b);
+    if (matmul.writesABiasGrad() || matmul.writesBBiasGrad())
+      storeBiasGrad(matmul, a, b);
     store(matmul, factors, batch, sums.data());
   }
 }
@@ -192,7 +195,8 @@ template <typename T> void computeIn(const Matmul &matmul) {
 
 void Matmul::compute() const {
   if (algorithm.workspace)
-    std::memset(workspace, 0xff, algorithm.workspace); // two matmuls at once in one would show
+    std::memset(workspace, 0xff,
+                algorithm.workspace); // reveals concurrent matmuls in one workspace
   if (algorithm.microseconds)
     usleep(algorithm.microseconds);
   desc.compute == CUBLAS_COMPUTE_64F ? computeIn<double>(*this) : computeIn<float>(*this);

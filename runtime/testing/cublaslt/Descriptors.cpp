@@ -1,10 +1,10 @@
-// Attributes by number.
+// Sets attributes by number.
 #include "runtime/testing/cublaslt/Descriptors.h"
 #include <cstring>
 
 namespace psrt::fake {
 
-/// Sets a field where the value is as large as the field.
+/// Sets a field if the value has the field's size.
 template <typename T> static cublasStatus_t assign(T &field, const void *value, size_t bytes) {
   if (!value || bytes != sizeof(field))
     return CUBLAS_STATUS_INVALID_VALUE;

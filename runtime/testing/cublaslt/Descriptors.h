@@ -1,4 +1,4 @@
-// Descriptors of matmuls and layouts, as their attributes were set.
+// Defines descriptors of matmuls and layouts, with the attributes that were set.
 #ifndef PSRT_TESTING_CUBLASLT_DESCRIPTORS_H
 #define PSRT_TESTING_CUBLASLT_DESCRIPTORS_H
 
@@ -35,7 +35,7 @@ struct Layout {
 
   cublasStatus_t set(cublasLtMatrixLayoutAttribute_t attribute, const void *value, size_t bytes);
   bool operator==(const Layout &) const = default;
-  /// How many elements apart neighbours in a column, and in a row, are.
+  /// Return the distance in elements between neighbors in a column or row.
   int64_t rowStep() const { return order == CUBLASLT_ORDER_COL ? 1 : ld; }
   int64_t columnStep() const { return order == CUBLASLT_ORDER_COL ? ld : 1; }
 };

@@ -1,4 +1,4 @@
-// Conversions of elements.
+// Converts elements.
 #include "runtime/testing/cublaslt/Elements.h"
 #include "runtime/core/Element.h"
 #include "runtime/device/cuda/CublasLtApi.h"

@@ -1,4 +1,4 @@
-// The functions of cuBLASLt.
+// Implements the functions of cuBLASLt.
 #include "runtime/testing/cublaslt/Matmul.h"
 #include "runtime/testing/driver/Handles.h"
 #include <mutex>
@@ -18,7 +18,7 @@ namespace {
 
 struct Library {};
 
-/// What lives, behind a lock of its own.
+/// The live objects, guarded by their own lock.
 struct Objects {
   std::mutex mutex;
   Handles<Library> libraries;
@@ -61,7 +61,7 @@ cublasStatus_t set(Handles<T> &things, const void *handle, Attribute attribute, 
   return thing ? thing->set(attribute, value, bytes) : CUBLAS_STATUS_INVALID_VALUE;
 }
 
-/// A matmul of what the handles stand for, checked.
+/// Looks up the handles' objects and checks the matmul.
 cublasStatus_t describe(Matmul &matmul, cublasLtHandle_t library, const void *desc, const void *a,
                         const void *b, const void *c, const void *d) {
   if (!find(objects().libraries, library))
@@ -81,7 +81,7 @@ cublasStatus_t describe(Matmul &matmul, cublasLtHandle_t library, const void *de
   return matmul.check();
 }
 
-/// fp8 needs a device of compute capability 8.9 or higher.
+/// fp8 requires compute capability 8.9 or higher.
 bool deviceHasFp8() {
   int major = 0, minor = 0;
   cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
@@ -205,7 +205,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
   return status;
 }
 
-/// Alpha and beta: read now where they are the host's.
+/// Sets alpha and beta; host values are read immediately.
 static cublasStatus_t takeFactors(Matmul &matmul, const void *alpha, const void *beta) {
   if (!alpha || !beta)
     return CUBLAS_STATUS_INVALID_VALUE;

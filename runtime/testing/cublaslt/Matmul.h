@@ -1,5 +1,5 @@
-// One matmul D = alpha op(A) op(B) + beta C, with or without a bias: whether cuBLASLt would take
-// it, what it touches, and its value.
+// Describes one matmul D = alpha op(A) op(B) + beta C with an optional epilogue: whether cuBLASLt
+// supports it, which memory it accesses, and its result.
 #ifndef PSRT_TESTING_CUBLASLT_MATMUL_H
 #define PSRT_TESTING_CUBLASLT_MATMUL_H
 
@@ -14,41 +14,43 @@ namespace psrt::fake {
 struct Matmul {
   MatmulDesc desc;
   Layout a, b, c, d;
-  // The rest is of cublasLtMatmul; pointers are device pointers.
+  // Arguments of cublasLtMatmul; pointers are device pointers.
   const void *aData = nullptr, *bData = nullptr, *cData = nullptr;
   void *dData = nullptr, *workspace = nullptr;
-  Algorithm algorithm;             ///< of which it uses so much
-  double alpha = 1, beta = 0;      ///< of pointer mode HOST
-  const void *alphaData = nullptr; ///< of pointer mode DEVICE
+  Algorithm algorithm;             ///< determines the workspace used
+  double alpha = 1, beta = 0;      ///< used in pointer mode HOST
+  const void *alphaData = nullptr; ///< used in pointer mode DEVICE
   const void *betaData = nullptr;
 
   uint64_t m() const { return d.rows; }
   uint64_t n() const { return d.columns; }
   uint64_t k() const { return desc.transA ? a.rows : a.columns; }
 
-  /// Whether it writes the sums of A, or of B, over the inner dim.
-  bool sumsA() const { return desc.epilogue == CUBLASLT_EPILOGUE_BGRADA; }
-  bool sumsB() const { return desc.epilogue == CUBLASLT_EPILOGUE_BGRADB; }
-  /// Whether a bias is added, D is the GELU of the sum, what that is of is written or read, and D
-  /// is the sum times the GELU's derivative.
+  /// Return true if the epilogue writes A's or B's bias gradient, i.e. its sums over the inner dim.
+  bool writesABiasGrad() const { return desc.epilogue == CUBLASLT_EPILOGUE_BGRADA; }
+  bool writesBBiasGrad() const { return desc.epilogue == CUBLASLT_EPILOGUE_BGRADB; }
+  /// Return true if the epilogue adds a bias, applies GELU, reads or writes the pre-activation
+  /// (aux), or multiplies by GELU's derivative.
   bool hasBias() const;
   bool hasGelu() const;
   bool hasAux() const;
   bool hasGeluGrad() const { return desc.epilogue == CUBLASLT_EPILOGUE_DGELU; }
-  /// Aux as D lies.
+  /// Returns the layout of aux, which is that of D with its own type and leading dimension.
   Layout auxLayout() const;
-  /// Of the bias, or of sums.
-  uint64_t vectorLength() const { return sumsB() ? n() : m(); }
-  /// The type of the bias, also where no attribute says it.
+  /// Returns the length of the bias or bias gradient.
+  uint64_t vectorLength() const { return writesBBiasGrad() ? n() : m(); }
+  /// Returns the type of the bias, even if the attribute is not set.
   int32_t biasType() const;
 
-  /// INVALID_VALUE where the shapes do not fit, NOT_SUPPORTED where cuBLASLt has no such matmul.
+  /// Returns INVALID_VALUE if the shapes do not match, or NOT_SUPPORTED if cuBLASLt lacks the
+  /// matmul.
   cublasStatus_t check() const;
-  /// The same for the pointers.
+  /// Checks the pointers in the same way.
   cublasStatus_t checkPointers() const;
-  /// What it reads and writes. Operands in very many pieces are left out.
+  /// Returns the memory that the matmul accesses. Operands with too many separate pieces are
+  /// omitted.
   std::vector<PsrtFakeAccess> accesses() const;
-  /// For logs: cublasLtMatmul, and which algorithm.
+  /// Returns the name for logs: "cublasLtMatmul algorithm 0".
   std::string name() const;
   void compute() const;
 };

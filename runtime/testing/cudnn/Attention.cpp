@@ -1,4 +1,4 @@
-// Plain loops over heads, rows and columns, in f64.
+// Computes attention with plain loops over heads, rows and columns, in f64.
 #include "runtime/testing/cudnn/Attention.h"
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Attributes by kind of tensor; the gradient's last ones are written.
+/// Attributes by kind of tensor; the last three of the gradient are results.
 constexpr cudnnBackendAttributeName_t kForward[] = {
     CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC,
     CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC,
@@ -22,12 +22,12 @@ constexpr cudnnBackendAttributeName_t kBackward[] = {
     CUDNN_ATTR_OPERATION_SDPA_BWD_DQDESC,    CUDNN_ATTR_OPERATION_SDPA_BWD_DKDESC,
     CUDNN_ATTR_OPERATION_SDPA_BWD_DVDESC};
 
-/// Of a tensor with dims of size 1 for what is the same for all.
-int64_t placeOf(const Tensor &tensor, int64_t b, int64_t h, int64_t i, int64_t j) {
-  const int64_t place[] = {b, h, i, j};
+/// Returns the offset of element (b, h, i, j). Dims of size 1 are broadcast.
+int64_t offsetOf(const Tensor &tensor, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const int64_t index[] = {b, h, i, j};
   int64_t at = 0;
   for (size_t d = 0; d < 4; ++d)
-    at += tensor.sizes[d] == 1 ? 0 : place[d] * tensor.strides[d];
+    at += tensor.sizes[d] == 1 ? 0 : index[d] * tensor.strides[d];
   return at;
 }
 
@@ -66,7 +66,7 @@ Attention::Attention(const Descriptor &operation)
   const auto &attributes = operation.attributes;
   if (attributes.count(graph) != attributes.count(input) ||
       attributes.count(graph) != attributes.count(output))
-    refuse(CUDNN_STATUS_BAD_PARAM, "a graph of scores has an input and an output");
+    refuse(CUDNN_STATUS_BAD_PARAM, "a graph of scores needs an input and an output");
   checkShapes();
   if (attributes.count(graph))
     takeMask(operation.child(graph), operation.get<int64_t>(input), operation.get<int64_t>(output));
@@ -91,23 +91,26 @@ void Attention::checkShapes() const {
       refuse(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, text);
   };
   for (const std::optional<Tensor> &tensor : heads)
-    check(!tensor || tensor->sizes.size() == 4, "tensors of attention have four dims");
+    check(!tensor || tensor->sizes.size() == 4, "tensors of attention must have four dims");
   const auto &q = heads[Q]->sizes, &k = heads[K]->sizes;
-  check(q[0] == k[0] && q[3] == k[3] && q[1] % k[1] == 0, "queries and keys do not fit");
-  check(heads[Lse]->sizes == std::vector<int64_t>({q[0], q[1], q[2], 1}), "log-sums have a column");
+  check(q[0] == k[0] && q[3] == k[3] && q[1] % k[1] == 0,
+        "queries and keys have incompatible sizes");
+  check(heads[Lse]->sizes == std::vector<int64_t>({q[0], q[1], q[2], 1}),
+        "log-sums must have sizes b, h, t, 1");
   if (heads[Lse]->type != CUDNN_DATA_FLOAT || scale->type != CUDNN_DATA_FLOAT || !scale->isNumber)
-    refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "log-sums and the scale, a number, are f32");
+    refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "log-sums and the scale, a scalar, must be f32");
   for (int kind : {Q, K, V, Out, Dout, Dq, Dk, Dv}) {
     const std::optional<Tensor> &tensor = heads[size_t(kind)];
     if (!tensor)
       continue;
     bool isOfKeys = kind == K || kind == V || kind == Dk || kind == Dv;
-    check(tensor->sizes == (isOfKeys ? k : q), "a tensor has other sizes than queries or keys");
+    check(tensor->sizes == (isOfKeys ? k : q),
+          "a tensor's sizes differ from those of queries or keys");
     if (!isNarrow(tensor->type) || tensor->type != heads[Q]->type || tensor->strides[3] != 1)
-      refuse(CUDNN_STATUS_NOT_SUPPORTED, "heads are f16 or bf16, with contiguous rows");
+      refuse(CUDNN_STATUS_NOT_SUPPORTED, "heads must be f16 or bf16, with contiguous rows");
     for (size_t d = 0; d < 3; ++d)
       if (tensor->strides[d] % 8 != 0)
-        refuse(CUDNN_STATUS_NOT_SUPPORTED, "rows lie at multiples of 16 bytes");
+        refuse(CUDNN_STATUS_NOT_SUPPORTED, "row strides must be multiples of 16 bytes");
   }
 }
 
@@ -127,7 +130,8 @@ int Attention::numberOf(const Descriptor &tensor) {
   auto sizes = tensor.list<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
   for (size_t d = 0; d < 4; ++d)
     if (sizes.size() != 4 || (sizes[d] != all[d] && (isInside || sizes[d] != 1)))
-      refuse(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "a mask has other sizes than the scores");
+      refuse(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH,
+             "a mask's sizes differ from those of the scores");
   return int(ids.size()) - 1;
 }
 
@@ -144,12 +148,13 @@ void Attention::takeStep(const Descriptor &operation) {
   if (kind.attributes.count(CUDNN_ATTR_POINTWISE_AXIS))
     step.axis = kind.get<int64_t>(CUDNN_ATTR_POINTWISE_AXIS);
   if (!isOfMask(step.mode))
-    refuse(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "masks have no such function");
+    refuse(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
+           "the pointwise mode is not supported in masks");
   bool isIndex = step.mode == CUDNN_POINTWISE_GEN_INDEX;
   bool isSelect = step.mode == CUDNN_POINTWISE_BINARY_SELECT;
   if (isIndex != (step.axis >= 0) || step.axis > 3 || isIndex == (step.b >= 0) ||
       isSelect != (step.t >= 0))
-    refuse(CUDNN_STATUS_BAD_PARAM, "a function has other operands than it takes");
+    refuse(CUDNN_STATUS_BAD_PARAM, "a pointwise operation has wrong operands");
   steps.push_back(step);
 }
 
@@ -163,7 +168,8 @@ void Attention::takeMask(const Descriptor &graph, int64_t inputId, int64_t outpu
   for (const DescriptorRef &operation :
        graph.attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).descriptors) {
     if (operation->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
-      refuse(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "scores are changed one by one");
+      refuse(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
+             "graphs of scores support only pointwise operations");
     takeStep(*operation);
   }
   auto find = [&](int64_t id) { return int(std::find(ids.begin(), ids.end(), id) - ids.begin()); };
@@ -174,22 +180,22 @@ void Attention::takeMask(const Descriptor &graph, int64_t inputId, int64_t outpu
   for (const Step &step : steps) {
     for (int operand : {step.x, step.b, step.t})
       if (operand >= 0 && !isKnown[size_t(operand)])
-        refuse(CUDNN_STATUS_BAD_PARAM, "a step reads what is not computed");
+        refuse(CUDNN_STATUS_BAD_PARAM, "a step reads a tensor that is not computed");
     isKnown[size_t(step.y)] = true;
   }
   if (first == int(ids.size()) || last == int(ids.size()) || !isKnown[size_t(last)])
-    refuse(CUDNN_STATUS_BAD_PARAM, "a graph of scores has not that input or output");
+    refuse(CUDNN_STATUS_BAD_PARAM, "the input or output is not in the graph of scores");
 }
 
 double Attention::mask(double score, int64_t b, int64_t h, int64_t i, int64_t j,
                        std::vector<double> &values) const {
   if (steps.empty())
     return score;
-  const int64_t place[] = {b, h, i, j};
+  const int64_t index[] = {b, h, i, j};
   for (size_t n = 0; n < inputs.size(); ++n)
     if (inputs[n])
       values[n] = inputs[n]->isNumber ? inputs[n]->number
-                                      : inputs[n]->load(placeOf(*inputs[n], b, h, i, j));
+                                      : inputs[n]->load(offsetOf(*inputs[n], b, h, i, j));
   values[size_t(first)] = score;
   for (const Step &step : steps) {
     double x = values[size_t(step.x)], other = step.b < 0 ? 0 : values[size_t(step.b)];
@@ -205,7 +211,7 @@ double Attention::mask(double score, int64_t b, int64_t h, int64_t i, int64_t j,
       y = x >= other;
       break;
     case CUDNN_POINTWISE_GEN_INDEX:
-      y = double(place[step.axis]);
+      y = double(index[step.axis]);
       break;
     case CUDNN_POINTWISE_BINARY_SELECT:
       y = values[size_t(step.t)] != 0 ? x : other;
@@ -224,7 +230,7 @@ double Attention::at(int kind, int64_t b, int64_t h, int64_t i, int64_t d) const
   const Tensor &tensor = *heads[size_t(kind)];
   int64_t head =
       tensor.sizes[1] == heads[Q]->sizes[1] ? h : h / (heads[Q]->sizes[1] / tensor.sizes[1]);
-  return tensor.load(placeOf(tensor, b, head, i, d));
+  return tensor.load(offsetOf(tensor, b, head, i, d));
 }
 
 std::vector<double> Attention::scoresOf(int64_t b, int64_t h, int64_t i) const {
@@ -240,7 +246,7 @@ std::vector<double> Attention::scoresOf(int64_t b, int64_t h, int64_t i) const {
 }
 
 double Attention::keepOf(int64_t b, int64_t h, int64_t i, int64_t j) const {
-  return kept ? kept->load(placeOf(*kept, b, h, i, j)) * keptScale->number : 1;
+  return kept ? kept->load(offsetOf(*kept, b, h, i, j)) * keptScale->number : 1;
 }
 
 void Attention::computeRow(int64_t b, int64_t h, int64_t i) const {
@@ -249,37 +255,37 @@ void Attention::computeRow(int64_t b, int64_t h, int64_t i) const {
   for (double &x : p)
     sum += x = most > -kInfinity ? std::exp(x - most) : 0;
   double lse = sum > 0 ? most + std::log(sum) : hasNans ? NAN : -kInfinity;
-  heads[Lse]->store(placeOf(*heads[Lse], b, h, i, 0), float(lse));
+  heads[Lse]->store(offsetOf(*heads[Lse], b, h, i, 0), float(lse));
   for (int64_t d = 0; d < heads[Q]->sizes[3]; ++d) {
     double value = sum > 0 || !hasNans ? 0 : NAN;
     for (size_t j = 0; sum > 0 && j < p.size(); ++j)
       value += p[j] / sum * keepOf(b, h, i, int64_t(j)) * at(V, b, h, int64_t(j), d);
-    heads[Out]->store(placeOf(*heads[Out], b, h, i, d), float(value));
+    heads[Out]->store(offsetOf(*heads[Out], b, h, i, d), float(value));
   }
 }
 
 void Attention::addGradients(int64_t b, int64_t h, int64_t i, std::vector<double> *sums) const {
   std::vector<double> p = scoresOf(b, h, i);
-  int64_t width = heads[Q]->sizes[3], heads1 = heads[K]->sizes[1];
-  int64_t columns = heads[K]->sizes[2], g = h / (heads[Q]->sizes[1] / heads1);
-  double lse = heads[Lse]->load(placeOf(*heads[Lse], b, h, i, 0)), delta = 0;
+  int64_t width = heads[Q]->sizes[3], keyHeads = heads[K]->sizes[1];
+  int64_t columns = heads[K]->sizes[2], g = h / (heads[Q]->sizes[1] / keyHeads);
+  double lse = heads[Lse]->load(offsetOf(*heads[Lse], b, h, i, 0)), delta = 0;
   for (int64_t d = 0; d < width; ++d)
     delta += at(Out, b, h, i, d) * at(Dout, b, h, i, d);
   if (rowSums)
-    rowSums->store(placeOf(*rowSums, b, h, i, 0), float(delta * keptPart->number));
+    rowSums->store(offsetOf(*rowSums, b, h, i, 0), float(delta * keptPart->number));
   int64_t row = ((b * heads[Q]->sizes[1] + h) * heads[Q]->sizes[2] + i) * width;
   for (int64_t j = 0; j < columns; ++j) {
-    if (lse == -kInfinity && !hasNans && !rowSums) // composite graphs subtract it
+    if (lse == -kInfinity && !hasNans && !rowSums) // composite graphs subtract -inf
       continue;
-    double chance = std::exp(p[size_t(j)] - lse), keep = keepOf(b, h, i, j), dp = 0;
-    int64_t column = ((b * heads1 + g) * columns + j) * width;
+    double probability = std::exp(p[size_t(j)] - lse), keep = keepOf(b, h, i, j), dp = 0;
+    int64_t column = ((b * keyHeads + g) * columns + j) * width;
     for (int64_t d = 0; d < width; ++d)
       dp += at(Dout, b, h, i, d) * at(V, b, h, j, d);
-    double ds = chance * (dp * keep - delta) * scale->number;
+    double ds = probability * (dp * keep - delta) * scale->number;
     for (int64_t d = 0; d < width; ++d) {
       sums[0][size_t(row + d)] += ds * at(K, b, h, j, d);
       sums[1][size_t(column + d)] += ds * at(Q, b, h, i, d);
-      sums[2][size_t(column + d)] += chance * keep * at(Dout, b, h, i, d);
+      sums[2][size_t(column + d)] += probability * keep * at(Dout, b, h, i, d);
     }
   }
 }
@@ -290,7 +296,7 @@ void Attention::storeAll(const Tensor &to, const std::vector<double> &values) co
     for (int64_t h = 0; h < to.sizes[1]; ++h)
       for (int64_t i = 0; i < to.sizes[2]; ++i)
         for (int64_t d = 0; d < to.sizes[3]; ++d)
-          to.store(placeOf(to, b, h, i, d), float(values[number++]));
+          to.store(offsetOf(to, b, h, i, d), float(values[number++]));
 }
 
 void Attention::compute() const {

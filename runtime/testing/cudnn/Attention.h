@@ -1,4 +1,4 @@
-// Attention, or its gradient, with a graph of what is done with scores.
+// Computes attention or its gradient, with a graph that is applied to the scores.
 #ifndef PSRT_TESTING_CUDNN_ATTENTION_H
 #define PSRT_TESTING_CUDNN_ATTENTION_H
 
@@ -16,27 +16,27 @@ public:
 
 protected:
   enum { Q, K, V, Out, Lse, Dout, Dq, Dk, Dv, Kinds };
-  /// Whose tensors are set by who derives from it.
+  /// Tag for derived classes, which set the tensors themselves.
   struct Empty {};
   Attention(Empty, bool isGradient) : isGradient(isGradient), heads(Kinds) {}
 
   void takeStep(const Descriptor &operation);
   int numberOf(const Descriptor &tensor);
-  /// Steps that follow read `tensor` where they mean the last value.
+  /// Makes the steps that follow read `tensor` instead of the last value.
   void relay(const Descriptor &tensor);
   void checkShapes() const;
 
   bool isGradient;
   std::vector<std::optional<Tensor>> heads; ///< by kind
   std::optional<Tensor> scale;
-  int first = -1, last = -1; ///< of the mask's values
-  /// Of dropout: 1 or 0 for each score, a number for what is kept, and one over it.
+  int first = -1, last = -1; ///< numbers of the mask's input and output values
+  /// Dropout: 1 or 0 for each score, 1 / the keep probability, and the keep probability.
   std::optional<Tensor> kept, keptScale, keptPart;
-  /// That gradients work in: sums of rows times `keptPart`, gradients of queries.
+  /// Scratch of gradients: row sums times `keptPart`, and query gradients.
   std::optional<Tensor> rowSums, querySums;
 
 private:
-  /// y = mode(x, b, t), by their numbers in a list of values; -1 where there is none.
+  /// y = mode(x, b, t). Operands are numbers in a list of values, or -1 if absent.
   struct Step {
     cudnnPointwiseMode_t mode;
     int64_t axis = -1;
@@ -44,20 +44,20 @@ private:
   };
 
   void takeMask(const Descriptor &graph, int64_t inputId, int64_t outputId);
-  /// What becomes of the score of a place.
+  /// Returns the score at (b, h, i, j) after the mask's steps.
   double mask(double score, int64_t b, int64_t h, int64_t i, int64_t j,
               std::vector<double> &values) const;
-  /// Scores of a row.
+  /// Returns the scores of a row.
   std::vector<double> scoresOf(int64_t b, int64_t h, int64_t i) const;
   void computeRow(int64_t b, int64_t h, int64_t i) const;
   void addGradients(int64_t b, int64_t h, int64_t i, std::vector<double> *sums) const;
-  /// What a probability is multiplied by for dropout.
+  /// Returns dropout's factor of a probability.
   double keepOf(int64_t b, int64_t h, int64_t i, int64_t j) const;
   double at(int kind, int64_t b, int64_t h, int64_t i, int64_t d) const;
   void storeAll(const Tensor &to, const std::vector<double> &values) const;
 
-  std::vector<std::optional<Tensor>> inputs; ///< of the mask's steps, by the number of the value
-  std::vector<int64_t> ids;                  ///< by the number of the value
+  std::vector<std::optional<Tensor>> inputs; ///< inputs of the mask's steps, by value number
+  std::vector<int64_t> ids;                  ///< tensor ids, by value number
   std::vector<Step> steps;
 };
 

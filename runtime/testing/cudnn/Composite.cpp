@@ -1,4 +1,4 @@
-// Following tensors from part to part.
+// Matches the graph by following tensors from part to part.
 #include "runtime/testing/cudnn/Composite.h"
 #include <algorithm>
 
@@ -57,7 +57,7 @@ Part::Part(const DescriptorRef &given) : operation(given) {
     x = get(CUDNN_ATTR_OPERATION_RESHAPE_XDESC), y = get(CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
     return;
   default:
-    refusePattern("an operation is no part of attention");
+    refusePattern("an operation is not part of attention");
   }
 }
 
@@ -74,9 +74,9 @@ const Part &Composite::take(Kind kind, int mode, const Descriptor &x, const Desc
   if (!part)
     refusePattern("a part of attention is missing");
   if (b && (!part->b || idOf(*part->b) != idOf(*b)))
-    refusePattern("a part of attention reads something else");
+    refusePattern("a part of attention reads a wrong tensor");
   if (isInside(*part->y) && (typeOf(*part->y) == CUDNN_DATA_FLOAT) == isNarrow)
-    refusePattern("matmuls read what is of the type of the heads, all else is f32");
+    refusePattern("operands of matmuls must have the type of the heads, other tensors f32");
   part->isTaken = true;
   return *part;
 }
@@ -84,14 +84,14 @@ const Part &Composite::take(Kind kind, int mode, const Descriptor &x, const Desc
 const Descriptor &Composite::scaleBy(std::optional<Tensor> &number, const Descriptor &x) {
   const Part &part = take(Part::Pointwise, CUDNN_POINTWISE_MUL, x);
   if (!part.b || !isNumber(*part.b) || (number && number->id != idOf(*part.b)))
-    refusePattern("a factor is a number");
+    refusePattern("a factor must be a scalar");
   number = Tensor(*part.b);
   return *part.y;
 }
 
-void Composite::setHeads(int kind, const Descriptor &tensor, bool isTurned) {
+void Composite::setHeads(int kind, const Descriptor &tensor, bool isTransposed) {
   Tensor result(tensor);
-  if (isTurned && result.sizes.size() == 4) {
+  if (isTransposed && result.sizes.size() == 4) {
     std::swap(result.sizes[2], result.sizes[3]);
     std::swap(result.strides[2], result.strides[3]);
   }
@@ -106,7 +106,7 @@ const Descriptor &Composite::takeScores(const Descriptor &matmul) {
   first = numberOf(*scores);
   if (Part *bias = find(Part::Pointwise, CUDNN_POINTWISE_ADD, *scores)) {
     if (!bias->b || !isInMemory(*bias->b))
-      refusePattern("a bias lies in memory");
+      refusePattern("a bias must be in memory");
     scores = &takeMaskStep(*bias);
   }
   last = numberOf(*scores);
@@ -119,14 +119,15 @@ const Descriptor &Composite::takeMaskStep(Part &part) {
   return *part.y;
 }
 
-/// Places are asked of what is masked, an end is added to, they are compared, and select.
+/// Takes the steps of a diagonal mask: generated row and column indices, an optional addition of
+/// the window, a comparison and a selection.
 const Descriptor &Composite::takeDiagonal(const Descriptor &scores) {
   const Descriptor *result = &scores;
   while (Part *i = find(Part::Pointwise, CUDNN_POINTWISE_GEN_INDEX, *result)) {
     const Descriptor &row = takeMaskStep(*i);
     Part *j = find(Part::Pointwise, CUDNN_POINTWISE_GEN_INDEX, *result);
     if (!j)
-      refusePattern("a mask compares rows and columns");
+      refusePattern("a mask must compare rows and columns");
     const Descriptor *column = &takeMaskStep(*j);
     if (Part *end = find(Part::Pointwise, CUDNN_POINTWISE_ADD, *column))
       column = &takeMaskStep(*end);
@@ -135,7 +136,7 @@ const Descriptor &Composite::takeDiagonal(const Descriptor &scores) {
       compared = find(Part::Pointwise, CUDNN_POINTWISE_CMP_GT, *column);
     Part *select = find(Part::Pointwise, CUDNN_POINTWISE_BINARY_SELECT, *result);
     if (!compared || !select || !select->b || !isNumber(*select->b))
-      refusePattern("a mask selects scores by places");
+      refusePattern("a mask must select scores by their indices");
     takeMaskStep(*compared);
     result = &takeMaskStep(*select);
   }
@@ -150,7 +151,7 @@ void Composite::takeValue() {
     return part.kind == Part::Matmul && isInside(*part.y);
   });
   if (matmul == parts.end())
-    refusePattern("scores are a matmul on the way");
+    refusePattern("scores must be a virtual matmul");
   matmul->isTaken = true;
   setHeads(Q, *matmul->x), setHeads(K, *matmul->b, true);
   const Descriptor &scores = takeDiagonal(takeScores(*matmul->y));
@@ -173,19 +174,19 @@ void Composite::takeValue() {
 //===--- gradients --------------------------------------------------------===//
 
 void Composite::takeKeyGradient(int kind, const Descriptor &scores, const Descriptor &rows) {
-  const Part &turned = take(Part::Reshape, 0, scores, nullptr, /*isNarrow=*/true);
+  const Part &transposed = take(Part::Reshape, 0, scores, nullptr, /*isNarrow=*/true);
   auto sizes = scores.list<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
   std::swap(sizes[2], sizes[3]);
-  if (turned.y->list<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS) != sizes)
-    refusePattern("scores are turned");
-  const Descriptor *result = take(Part::Matmul, 0, *turned.y, &rows, /*isNarrow=*/true).y;
+  if (transposed.y->list<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS) != sizes)
+    refusePattern("scores must be transposed");
+  const Descriptor *result = take(Part::Matmul, 0, *transposed.y, &rows, /*isNarrow=*/true).y;
   if (isInside(*result))
     result = take(Part::Reduction, CUDNN_REDUCE_TENSOR_ADD, *result).y;
   setHeads(kind, *result);
 }
 
-void Composite::takeQueryGradient(const Descriptor &scores, const Descriptor &turnedK) {
-  const Part &k = take(Part::Reshape, 0, turnedK, nullptr, /*isNarrow=*/true);
+void Composite::takeQueryGradient(const Descriptor &scores, const Descriptor &transposedK) {
+  const Part &k = take(Part::Reshape, 0, transposedK, nullptr, /*isNarrow=*/true);
   const Part &matmul = take(Part::Matmul, 0, scores, k.y);
   const Descriptor *result = matmul.y;
   if (typeOf(*result) == CUDNN_DATA_FLOAT) {
@@ -203,7 +204,7 @@ void Composite::takeGradients() {
     return part.kind == Part::Pointwise && part.mode == CUDNN_POINTWISE_MUL && isOfMemory(part);
   });
   if (rows == parts.end())
-    refusePattern("rows of dout are multiplied by those of out");
+    refusePattern("rows of dout must be multiplied by those of out");
   const Descriptor &dout = *rows->x;
   setHeads(Dout, dout), setHeads(Out, *rows->b);
   rows->isTaken = true;
@@ -215,33 +216,34 @@ void Composite::takeGradients() {
     return part.kind == Part::Matmul && isOfMemory(part) && idOf(*part.x) != idOf(dout);
   });
   if (matmul == parts.end())
-    refusePattern("scores are a matmul of what lies in memory");
+    refusePattern("scores must be a matmul of tensors in memory");
   matmul->isTaken = true;
-  const Descriptor &q = *matmul->x, &turnedK = *matmul->b;
-  setHeads(Q, q), setHeads(K, turnedK, true);
+  const Descriptor &q = *matmul->x, &transposedK = *matmul->b;
+  setHeads(Q, q), setHeads(K, transposedK, true);
   const Part &less = take(Part::Pointwise, CUDNN_POINTWISE_SUB, takeScores(*matmul->y));
   setHeads(Lse, *less.b);
   relay(*less.y);
-  const Descriptor &chances = step(CUDNN_POINTWISE_EXP, takeDiagonal(*less.y));
+  const Descriptor &probabilities = step(CUDNN_POINTWISE_EXP, takeDiagonal(*less.y));
 
-  const Descriptor *read = &chances, *mask = nullptr;
-  if (const Part *drop = find(Part::Pointwise, CUDNN_POINTWISE_MUL, chances)) {
+  const Descriptor *read = &probabilities, *mask = nullptr;
+  if (const Part *drop = find(Part::Pointwise, CUDNN_POINTWISE_MUL, probabilities)) {
     mask = drop->b;
     kept = Tensor(*mask);
-    read = &scaleBy(keptScale, step(CUDNN_POINTWISE_MUL, chances));
+    read = &scaleBy(keptScale, step(CUDNN_POINTWISE_MUL, probabilities));
   }
   takeKeyGradient(Dv, *read, dout);
-  const Part &change = take(Part::Matmul, 0, dout);
-  setHeads(V, *change.b, true);
-  const Descriptor *scores = change.y;
+  const Part &gradient = take(Part::Matmul, 0, dout);
+  setHeads(V, *gradient.b, true);
+  const Descriptor *scores = gradient.y;
   if (mask)
     scores = &step(CUDNN_POINTWISE_MUL, *scores, mask);
-  scores = &step(CUDNN_POINTWISE_MUL, step(CUDNN_POINTWISE_SUB, *scores, &scaledSums), &chances);
+  scores =
+      &step(CUDNN_POINTWISE_MUL, step(CUDNN_POINTWISE_SUB, *scores, &scaledSums), &probabilities);
   if (mask)
     scores = &scaleBy(keptScale, *scores);
   scores = &scaleBy(scale, *scores);
   takeKeyGradient(Dk, *scores, q);
-  takeQueryGradient(*scores, turnedK);
+  takeQueryGradient(*scores, transposedK);
 }
 
 //===--- the whole --------------------------------------------------------===//
@@ -250,16 +252,18 @@ void Composite::checkMore() const {
   const auto &q = heads[Q]->sizes, &k = heads[K]->sizes;
   auto check = [](const std::optional<Tensor> &tensor, const std::vector<int64_t> &sizes) {
     if (tensor && tensor->sizes != sizes)
-      refuse(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "a tensor has other sizes than the scores");
+      refuse(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH,
+             "a tensor's sizes differ from those of the scores");
   };
   check(kept, {q[0], q[1], q[2], k[2]});
   check(rowSums, {q[0], q[1], q[2], 1});
   check(querySums, q);
   for (const std::optional<Tensor> *tensor : {&rowSums, &querySums})
     if (*tensor && (*tensor)->type != CUDNN_DATA_FLOAT)
-      refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "sums are f32");
+      refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "sums must be f32");
   if (kept && kept->type != CUDNN_DATA_FLOAT && kept->type != heads[Q]->type)
-    refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "dropout's mask is f32 or as the heads");
+    refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE,
+           "dropout's mask must be f32 or have the type of the heads");
 }
 
 bool Composite::isWrongIn(size_t version) const {
@@ -277,7 +281,7 @@ Composite::Composite(const std::vector<DescriptorRef> &operations)
   else
     takeValue();
   if (!std::all_of(parts.begin(), parts.end(), [](const Part &part) { return part.isTaken; }))
-    refusePattern("an operation is no part of attention");
+    refusePattern("an operation is not part of attention");
   checkShapes();
   checkMore();
   checkIds();

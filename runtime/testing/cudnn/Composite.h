@@ -1,4 +1,4 @@
-// Attention, or its gradient, as a graph of its parts.
+// Recognizes attention or its gradient in a graph of separate operations.
 #ifndef PSRT_TESTING_CUDNN_COMPOSITE_H
 #define PSRT_TESTING_CUDNN_COMPOSITE_H
 
@@ -6,8 +6,8 @@
 
 namespace psrt::fake {
 
-/// An operation of such a graph, its tensors null where there is none. Reductions and reshapes
-/// have x and y, matmuls x, b and y.
+/// An operation of a composite graph; absent tensors are null. Reductions and reshapes have x and
+/// y, matmuls x, b and y.
 struct Part {
   enum Kind { Pointwise, Matmul, Reduction, Reshape };
   explicit Part(const DescriptorRef &operation);
@@ -19,8 +19,9 @@ struct Part {
   bool isTaken = false;
 };
 
-/// Only what cuDNN knows again is taken: each part in its place, what is on the way virtual and
-/// f32, what matmuls read of the type of the heads, and no part is left.
+/// Accepts only graphs that cuDNN recognizes. Every part must be in its position in the pattern,
+/// and no part may be left over. Intermediate tensors must be virtual and f32, but operands of
+/// matmuls have the heads' type.
 class Composite : public Attention {
 public:
   explicit Composite(const std::vector<DescriptorRef> &operations);
@@ -29,28 +30,28 @@ public:
 
 private:
   using Kind = Part::Kind;
-  /// The part that reads x; null where there is none.
+  /// Returns the part that reads x, or null.
   Part *find(Kind kind, int mode, const Descriptor &x);
-  /// Takes it; refuses where there is none, where it is not `b` that it reads besides, or where
-  /// its result has the wrong type.
+  /// Takes the part that reads x. Refuses the graph if there is none, if its other operand is not
+  /// `b`, or if its result has the wrong type.
   const Part &take(Kind kind, int mode, const Descriptor &x, const Descriptor *b = nullptr,
                    bool isNarrow = false);
   const Descriptor &step(cudnnPointwiseMode_t mode, const Descriptor &x,
                          const Descriptor *b = nullptr) {
     return *take(Part::Pointwise, mode, x, b).y;
   }
-  /// A factor that is a number.
+  /// Takes a multiplication by a scalar.
   const Descriptor &scaleBy(std::optional<Tensor> &number, const Descriptor &x);
-  void setHeads(int kind, const Descriptor &tensor, bool isTurned = false);
+  void setHeads(int kind, const Descriptor &tensor, bool isTransposed = false);
 
   const Descriptor &takeScores(const Descriptor &matmul);
   const Descriptor &takeMaskStep(Part &part);
   const Descriptor &takeDiagonal(const Descriptor &scores);
   void takeValue();
   void takeGradients();
-  /// Turned, times rows, over the query heads of a key head.
+  /// Takes transposed scores times rows, summed over the query heads of a key head.
   void takeKeyGradient(int kind, const Descriptor &scores, const Descriptor &rows);
-  void takeQueryGradient(const Descriptor &scores, const Descriptor &turnedK);
+  void takeQueryGradient(const Descriptor &scores, const Descriptor &transposedK);
 
   void checkMore() const;
 

@@ -1,4 +1,4 @@
-// Plain loops over groups, channels, places and taps, in f64.
+// Computes convolutions with plain loops over groups, channels, positions and taps, in f64.
 #include "runtime/testing/cudnn/Convolution.h"
 #include "runtime/core/Element.h"
 #include <algorithm>
@@ -41,17 +41,17 @@ const Names *findNames(cudnnBackendDescriptorType_t type) {
   return found == std::end(kNames) ? nullptr : found;
 }
 
-/// The tensor with places of three dims; strides of the dims that are added do not matter.
+/// Returns the tensor with three spatial dims. Strides of added dims are irrelevant.
 Tensor takeTensor(const Descriptor &descriptor, int64_t spatialDims) {
   Tensor tensor(descriptor);
   if (int64_t(tensor.sizes.size()) != spatialDims + 2)
-    refuse(CUDNN_STATUS_BAD_PARAM, "a tensor has two dims more than the windows");
+    refuse(CUDNN_STATUS_BAD_PARAM, "a tensor must have two dims more than the windows");
   for (std::vector<int64_t> *list : {&tensor.sizes, &tensor.strides})
     list->insert(list->begin() + 2, size_t(3 - spatialDims), 1);
   return tensor;
 }
 
-/// Calls visit(place, number) for each element: where it is, and its number if it were dense.
+/// Calls visit(offset, index) for each element: its offset, and its index in a dense tensor.
 template <typename Visit> void forEach(const Tensor &t, Visit visit) {
   int64_t number = 0;
   for (int64_t a = 0; a < t.sizes[0]; ++a)
@@ -103,28 +103,29 @@ void Convolution::takeWindows(const Descriptor &windows) {
 void Convolution::checkShapes() const {
   const auto &x = all[X].sizes, &w = all[W].sizes, &y = all[Y].sizes;
   if (x[0] != y[0] || x[1] % w[1] != 0 || w[0] != y[1] || w[0] % groups() != 0)
-    refuse(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "batches or channels do not fit");
+    refuse(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "batch or channel sizes do not match");
   for (size_t d = 0; d < 3; ++d) {
     int64_t free = x[d + 2] + low[d] + high[d] - (w[d + 2] - 1) * dilations[d] - 1;
     if (free < 0 || free / steps[d] + 1 != y[d + 2])
-      refuse(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "there is another number of windows");
+      refuse(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "the number of windows does not match");
   }
 }
 
 std::vector<Convolution::Triple> Convolution::connect() const {
   const auto &x = all[X].sizes, &w = all[W].sizes, &y = all[Y].sizes;
   std::vector<Triple> result;
-  for (int64_t place = 0; place < volume(all[Y]); ++place)
+  for (int64_t position = 0; position < volume(all[Y]); ++position)
     for (int64_t tap = 0; tap < volume(all[W]); ++tap) {
-      int64_t at = 0, scale = 1, restPlace = place, restTap = tap;
+      int64_t at = 0, scale = 1, restPosition = position, restTap = tap;
       for (size_t d = 3; d-- > 0;) {
-        int64_t in = restPlace % y[d + 2] * steps[d] - low[d] + restTap % w[d + 2] * dilations[d];
-        restPlace /= y[d + 2], restTap /= w[d + 2];
+        int64_t in =
+            restPosition % y[d + 2] * steps[d] - low[d] + restTap % w[d + 2] * dilations[d];
+        restPosition /= y[d + 2], restTap /= w[d + 2];
         at = in < 0 || in >= x[d + 2] || at < 0 ? -1 : at + in * scale;
         scale *= x[d + 2];
       }
       if (at >= 0)
-        result.push_back({int32_t(at), int32_t(tap), int32_t(place)});
+        result.push_back({int32_t(at), int32_t(tap), int32_t(position)});
     }
   return result;
 }

@@ -1,4 +1,4 @@
-// A convolution, its value or one of its gradients.
+// Computes a convolution or one of its gradients.
 #ifndef PSRT_TESTING_CUDNN_CONVOLUTION_H
 #define PSRT_TESTING_CUDNN_CONVOLUTION_H
 
@@ -20,13 +20,13 @@ private:
   void checkShapes() const;
   int64_t groups() const { return all[X].sizes[1] / all[W].sizes[1]; }
 
-  /// For each pair of places that a tap connects, numbers (in x, in w, in y) of one plane each.
+  /// For each pair of positions connected by a tap: indices in one plane of x, w and y.
   struct Triple {
     int32_t x, w, y;
   };
   std::vector<Triple> connect() const;
 
-  std::vector<Tensor> all; ///< with three dims of places, the first ones of size 1
+  std::vector<Tensor> all; ///< with three spatial dims; missing first dims have size 1
   int result = Y;
   float alpha = 1, beta = 0;
   std::array<int64_t, 3> steps{1, 1, 1}, dilations{1, 1, 1}, low{}, high{};

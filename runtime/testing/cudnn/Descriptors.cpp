@@ -1,4 +1,4 @@
-// Which attributes each descriptor has, and which go together.
+// Defines the attributes of each descriptor type and checks their consistency.
 #include "runtime/testing/cudnn/Descriptors.h"
 #include "runtime/testing/cudnn/Execution.h"
 #include <algorithm>
@@ -55,7 +55,8 @@ struct Rule {
   cudnnBackendAttributeName_t name;
   cudnnBackendAttributeType_t type;
   int64_t most;
-  cudnnBackendDescriptorType_t child = CUDNN_BACKEND_TENSOR_DESCRIPTOR; ///< where it is one
+  cudnnBackendDescriptorType_t child =
+      CUDNN_BACKEND_TENSOR_DESCRIPTOR; ///< type of descriptor values
   bool isOptional = false;
 };
 
@@ -86,7 +87,7 @@ struct Rule {
       {DESCRIPTOR, PREFIX##_##W, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1},                                \
       {DESCRIPTOR, PREFIX##_##Y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1},
 
-/// The operations of a graph are of any type; finalize() looks.
+/// A graph's operations may have any type; finalize() checks them.
 const std::vector<Rule> &getRules() {
   constexpr auto tensor = CUDNN_BACKEND_TENSOR_DESCRIPTOR;
   constexpr auto windows = CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR;
@@ -97,8 +98,8 @@ const std::vector<Rule> &getRules() {
   constexpr auto backward = CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR;
   constexpr auto function = CUDNN_BACKEND_POINTWISE_DESCRIPTOR;
   constexpr auto pointwise = CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
-  constexpr auto matmul = CUDNN_BACKEND_MATMUL_DESCRIPTOR;
-  constexpr auto multiply = CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
+  constexpr auto matmulOperator = CUDNN_BACKEND_MATMUL_DESCRIPTOR;
+  constexpr auto matmul = CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
   constexpr auto reduction = CUDNN_BACKEND_REDUCTION_DESCRIPTOR;
   constexpr auto reduce = CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR;
   constexpr auto reshape = CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR;
@@ -139,11 +140,11 @@ const std::vector<Rule> &getRules() {
       {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, descriptor, 1},
       {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, descriptor, 1, tensor, true},
       {pointwise, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, descriptor, 1, tensor, true},
-      {matmul, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1},
-      {multiply, CUDNN_ATTR_OPERATION_MATMUL_DESC, descriptor, 1, matmul},
-      {multiply, CUDNN_ATTR_OPERATION_MATMUL_ADESC, descriptor, 1},
-      {multiply, CUDNN_ATTR_OPERATION_MATMUL_BDESC, descriptor, 1},
-      {multiply, CUDNN_ATTR_OPERATION_MATMUL_CDESC, descriptor, 1},
+      {matmulOperator, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1},
+      {matmul, CUDNN_ATTR_OPERATION_MATMUL_DESC, descriptor, 1, matmulOperator},
+      {matmul, CUDNN_ATTR_OPERATION_MATMUL_ADESC, descriptor, 1},
+      {matmul, CUDNN_ATTR_OPERATION_MATMUL_BDESC, descriptor, 1},
+      {matmul, CUDNN_ATTR_OPERATION_MATMUL_CDESC, descriptor, 1},
       {reduction, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1},
       {reduction, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1},
       {reduce, CUDNN_ATTR_OPERATION_REDUCTION_DESC, descriptor, 1, reduction},
@@ -194,11 +195,12 @@ void checkTensor(const Descriptor &d) {
   int64_t size = bytesOf(d.get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE));
   auto alignment = d.get<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
   if (size == 0)
-    refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "tensors are f32, f16, bf16, i32 or bool");
+    refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "tensors must be f32, f16, bf16, i32 or bool");
   if (dims.size() != strides.size() || !allAtLeast(dims, 1) || !allAtLeast(strides, 1))
-    refuse(CUDNN_STATUS_BAD_PARAM, "dims and strides are as many, and positive");
+    refuse(CUDNN_STATUS_BAD_PARAM, "dims and strides must be positive and equal in number");
   if (alignment < size || alignment % size != 0 || (alignment & (alignment - 1)) != 0)
-    refuse(CUDNN_STATUS_BAD_PARAM, "the alignment is a power of two, and a multiple of the size");
+    refuse(CUDNN_STATUS_BAD_PARAM,
+           "the alignment must be a power of two and a multiple of the element size");
 }
 
 void checkWindows(const Descriptor &d) {
@@ -213,25 +215,26 @@ void checkWindows(const Descriptor &d) {
   for (auto [name, least] : lists) {
     auto values = d.list<int64_t>(name);
     if (int64_t(values.size()) != dims || !allAtLeast(values, least))
-      refuse(CUDNN_STATUS_BAD_PARAM, "windows have a positive number for each dim");
+      refuse(CUDNN_STATUS_BAD_PARAM,
+             "windows need a number for each dim (paddings >= 0, others > 0)");
   }
   if (d.get<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE) != CUDNN_DATA_FLOAT ||
       d.get<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) != CUDNN_CROSS_CORRELATION)
-    refuse(CUDNN_STATUS_NOT_SUPPORTED, "the fake correlates, in f32");
+    refuse(CUDNN_STATUS_NOT_SUPPORTED, "the fake supports only cross-correlation in f32");
   if (dims != 2 && dims != 3)
-    refuse(CUDNN_STATUS_NOT_SUPPORTED, "windows have two or three dims");
+    refuse(CUDNN_STATUS_NOT_SUPPORTED, "windows must have two or three dims");
 }
 
 void checkPack(const Descriptor &d) {
   auto ids = d.list<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   if (ids.size() != d.list<void *>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).size())
-    refuse(CUDNN_STATUS_BAD_PARAM, "there are as many addresses as tensors");
+    refuse(CUDNN_STATUS_BAD_PARAM, "the numbers of addresses and tensors differ");
   std::sort(ids.begin(), ids.end());
   if (std::adjacent_find(ids.begin(), ids.end()) != ids.end())
     refuse(CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, "a tensor has two addresses");
 }
 
-/// Graphs of pointwise operations alone are parts of others.
+/// Graphs of only pointwise operations are parts of other graphs, so they are not parsed.
 void checkGraph(const Descriptor &graph) {
   const auto &operations = graph.attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).descriptors;
   if (std::any_of(operations.begin(), operations.end(), [](const DescriptorRef &operation) {
@@ -245,30 +248,31 @@ void checkHandles(const Descriptor &plan) {
                                 .child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
   if (graph.get<void *>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE) !=
       plan.get<void *>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE))
-    refuse(CUDNN_STATUS_BAD_PARAM, "a plan has the handle of its graph");
+    refuse(CUDNN_STATUS_BAD_PARAM, "the plan's handle differs from its graph's");
 }
 
 } // namespace
 
 void Descriptor::set(cudnnBackendAttributeName_t name, Attribute attribute) {
   if (isFinal)
-    refuse(CUDNN_STATUS_NOT_INITIALIZED, "an attribute is set after finalize");
+    refuse(CUDNN_STATUS_NOT_INITIALIZED, "attributes cannot be set after finalize");
   const Rule *rule = findRule(*this, name);
   if (!rule)
-    refuse(CUDNN_STATUS_BAD_PARAM, "the descriptor has no attribute " + std::to_string(int(name)));
+    refuse(CUDNN_STATUS_BAD_PARAM,
+           "the descriptor type has no attribute " + std::to_string(int(name)));
   if (attribute.type != rule->type)
     refuse(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE,
-           "attribute " + std::to_string(int(name)) + " is of another type");
+           "attribute " + std::to_string(int(name)) + " has the wrong type");
   if (attribute.count < 1 || attribute.count > rule->most)
     refuse(CUDNN_STATUS_BAD_PARAM,
-           "attribute " + std::to_string(int(name)) + " has another number of elements");
+           "attribute " + std::to_string(int(name)) + " has the wrong number of elements");
   checkChildren(*rule, attribute);
   attributes[name] = std::move(attribute);
 }
 
 void Descriptor::finalize() {
   if (isFinal)
-    refuse(CUDNN_STATUS_BAD_PARAM, "it is finalized");
+    refuse(CUDNN_STATUS_BAD_PARAM, "the descriptor is already finalized");
   bool hasRules = false;
   for (const Rule &rule : getRules())
     if (rule.descriptor == type) {
@@ -278,7 +282,7 @@ void Descriptor::finalize() {
                "attribute " + std::to_string(int(rule.name)) + " is not set");
     }
   if (!hasRules)
-    refuse(CUDNN_STATUS_BAD_PARAM, "descriptors of this type come from cuDNN");
+    refuse(CUDNN_STATUS_BAD_PARAM, "descriptors of this type are finalized by cuDNN");
   if (type == CUDNN_BACKEND_TENSOR_DESCRIPTOR)
     checkTensor(*this);
   else if (type == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)

@@ -1,4 +1,4 @@
-// Descriptors of cuDNN's graph API: attributes as they were set, and what cuDNN asks of them.
+// Stores descriptors of cuDNN's graph API with their attributes, and checks them as cuDNN does.
 #ifndef PSRT_TESTING_CUDNN_DESCRIPTORS_H
 #define PSRT_TESTING_CUDNN_DESCRIPTORS_H
 
@@ -12,7 +12,7 @@ namespace psrt::fake {
 
 using namespace psrt::cuda;
 
-/// A call that is refused, with the words of cudnnGetLastErrorString.
+/// A refused call, with the text of cudnnGetLastErrorString.
 struct Refusal {
   cudnnStatus_t status;
   std::string text;
@@ -25,18 +25,19 @@ struct Attribute {
   cudnnBackendAttributeType_t type;
   int64_t count;
   std::vector<char> bytes;
-  std::vector<DescriptorRef> descriptors; ///< of BACKEND_DESCRIPTOR: they stay as they were
+  std::vector<DescriptorRef>
+      descriptors; ///< set for BACKEND_DESCRIPTOR; copies share the descriptors
 };
 
 struct Descriptor {
   cudnnBackendDescriptorType_t type;
   bool isFinal = false;
   std::map<int, Attribute> attributes;
-  int engine = -1; ///< of an engine or its configuration
+  int engine = -1; ///< set for engines and their configurations
 
-  /// Refuses attributes that this type has not, that are read-only, or of another type or count.
+  /// Refuses attributes that this type lacks, that are read-only, or whose type or count is wrong.
   void set(cudnnBackendAttributeName_t name, Attribute attribute);
-  /// Refuses what is missing or does not go together.
+  /// Refuses missing or inconsistent attributes.
   void finalize();
 
   template <typename T> std::vector<T> list(cudnnBackendAttributeName_t name) const {
@@ -52,9 +53,9 @@ struct Descriptor {
   }
 };
 
-/// Bytes of one value; 0 for what is none of the types.
+/// Returns the bytes of one value, or 0 for an unknown type.
 size_t bytesOf(cudnnBackendAttributeType_t type);
-/// Bytes of one element; 0 for types that the fake has not.
+/// Returns the bytes of one element, or 0 for types that the fake does not support.
 int64_t bytesOf(cudnnDataType_t type);
 
 } // namespace psrt::fake

@@ -1,4 +1,4 @@
-// Tensors, and which operations there are.
+// Loads and stores tensors, and distinguishes operations.
 #include "runtime/testing/cudnn/Execution.h"
 #include "runtime/core/Element.h"
 #include "runtime/testing/cudnn/Attention.h"
@@ -22,7 +22,7 @@ Tensor::Tensor(const Descriptor &d)
       strides(d.list<int64_t>(CUDNN_ATTR_TENSOR_STRIDES)),
       isNumber(isSet(d, CUDNN_ATTR_TENSOR_IS_BY_VALUE)) {
   if (isSet(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL))
-    refuse(CUDNN_STATUS_BAD_PARAM, "an operation's tensor is virtual");
+    refuse(CUDNN_STATUS_BAD_PARAM, "an operation's tensor must not be virtual");
 }
 
 int64_t Tensor::bytes() const {
@@ -89,7 +89,7 @@ void Execution::checkIds() {
   for (size_t i = 0; i < all.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (all[i]->id == all[j]->id)
-        refuse(CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, "two tensors have one id");
+        refuse(CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, "two tensors have the same id");
 }
 
 void Execution::spoil(const Tensor &result) const {

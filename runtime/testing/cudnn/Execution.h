@@ -1,4 +1,4 @@
-// What a plan computes, as its operation descriptor says it.
+// Defines the computation of a plan, parsed from its operation descriptors.
 #ifndef PSRT_TESTING_CUDNN_EXECUTION_H
 #define PSRT_TESTING_CUDNN_EXECUTION_H
 
@@ -12,7 +12,7 @@ struct Tensor {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
   std::vector<int64_t> sizes, strides;
   bool isWritten = false;
-  bool isNumber = false; ///< of the host, read when the plan is executed
+  bool isNumber = false; ///< a host scalar, read when the plan is executed
   double number = 0;
   char *data = nullptr;
 
@@ -25,37 +25,37 @@ struct Tensor {
 class Execution {
 public:
   virtual ~Execution() = default;
-  /// Throws a Refusal where the tensors do not go together.
+  /// Throws a Refusal if the tensors do not match.
   static std::shared_ptr<Execution> parse(const Descriptor &operation);
-  /// That of a graph: one operation, or the parts of attention.
+  /// Parses a graph: one operation, or the separate operations of attention.
   static std::shared_ptr<Execution> parseGraph(const Descriptor &graph);
-  /// What each address in a pack is of.
+  /// Returns the tensors, each of which needs an address in the variant pack.
   virtual std::vector<Tensor *> tensors() = 0;
   virtual void compute() const = 0;
-  /// Whether two runs differ, which no engine says.
+  /// Returns true if two runs differ although no engine's notes say so.
   virtual bool addsUpInAnyOrder() const { return false; }
-  /// Whether that version of the library computes something else.
+  /// Returns true if this version of the library computes wrong results.
   virtual bool isWrongIn(size_t /*version*/) const { return false; }
 
-  /// All that is read and written.
+  /// Returns all memory that is read and written.
   std::vector<PsrtFakeAccess> accesses();
 
   bool roundsToTf32 = false;
-  bool isWrong = false;        ///< in one element
-  bool isUnrepeatable = false; ///< one last bit is another one
-  bool hasNans = false;        ///< where attention sees nothing
+  bool isWrong = false;        ///< make one element of each result wrong
+  bool isUnrepeatable = false; ///< flip the last bit of one element
+  bool hasNans = false;        ///< attention gives NaN in rows that see no key
   char *workspace = nullptr;
   int64_t workspaceBytes = 0;
 
 protected:
-  /// Makes a result wrong, where it is to be.
+  /// Makes a result wrong if `isWrong` or `isUnrepeatable` is set.
   void spoil(const Tensor &result) const;
-  /// Refuses two of one id.
+  /// Refuses two tensors with the same id.
   void checkIds();
 };
 
 bool isOperation(cudnnBackendDescriptorType_t type);
-/// Of graphs of several.
+/// Returns true for operations that are parts of composite graphs.
 bool isPart(cudnnBackendDescriptorType_t type);
 [[noreturn]] void refuse(cudnnStatus_t status, const char *text);
 

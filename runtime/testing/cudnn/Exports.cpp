@@ -1,14 +1,13 @@
-// The functions of cuDNN. What it is like is said by the environment:
-//   PSRT_FAKE_CUDNN_VERSION=8907         an old one; before 92100 attention is known as a graph
-//   of
-//                                           its parts alone
-//   PSRT_FAKE_CUDNN_TIME=300             microseconds that each plan takes more
-//   PSRT_FAKE_CUDNN=refuses              it takes no plan
-//   PSRT_FAKE_CUDNN=wrong                one element of each result is wrong
-//   PSRT_FAKE_CUDNN=nan                  attention of rows that see nothing is NaN
-//   PSRT_FAKE_CUDNN=unrepeatable         each second run has another last bit
-//   PSRT_FAKE_CUDNN=fails                what it executes fails
-//   PSRT_FAKE_CUDNN=unstartable          cudnnCreate fails
+// Implements the functions of cuDNN. Environment variables change its behavior:
+// - PSRT_FAKE_CUDNN_VERSION=8907: sets the version. Before 92100, there is no SDPA operation, only
+//   composite attention.
+// - PSRT_FAKE_CUDNN_TIME=300: adds microseconds to each plan.
+// - PSRT_FAKE_CUDNN=refuses: supports no plan.
+// - PSRT_FAKE_CUDNN=wrong: makes one element of each result wrong.
+// - PSRT_FAKE_CUDNN=nan: gives NaN for rows of attention that see no key.
+// - PSRT_FAKE_CUDNN=unrepeatable: changes the last bit in every second run.
+// - PSRT_FAKE_CUDNN=fails: makes executions fail.
+// - PSRT_FAKE_CUDNN=unstartable: makes cudnnCreate fail.
 #include "runtime/testing/cudnn/Attention.h"
 #include "runtime/testing/driver/Handles.h"
 #include <algorithm>
@@ -31,7 +30,7 @@ struct Library {
   CUstream stream = nullptr;
 };
 
-/// What lives, behind a lock of its own.
+/// The live objects, guarded by their own lock.
 struct Objects {
   std::mutex mutex;
   Handles<Library> libraries;
@@ -68,18 +67,18 @@ template <typename Body> cudnnStatus_t call(Body body) {
 template <typename T> std::shared_ptr<T> find(Handles<T> &things, const void *handle) {
   std::shared_ptr<T> thing = things.find(handle);
   if (!thing)
-    refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "a handle is of nothing that lives");
+    refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "a handle is invalid");
   return thing;
 }
 
 DescriptorRef find(cudnnBackendDescriptor_t handle) { return find(objects().descriptors, handle); }
 
-/// The first with attention as one operation that masks scores.
+/// First version with attention as one operation that masks scores.
 constexpr size_t kUnifiedVersion = 92100;
 
 //===--- engines ----------------------------------------------------------===//
 
-/// Best first, as heuristics have it: those that users may not want come before the others.
+/// Engines in the heuristics' order. Engines that users may not want come first.
 struct Engine {
   std::vector<cudnnBackendNumericalNote_t> notes;
   int64_t workspace;
@@ -87,15 +86,15 @@ struct Engine {
 const std::vector<Engine> &getEngines() {
   static const std::vector<Engine> &engines =
       *new std::vector<Engine>{{{CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, 0},
-                               {{}, int64_t(1) << 40}, // more memory than there is
+                               {{}, int64_t(1) << 40}, // needs more memory than available
                                {{CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, 0},
                                {{}, 4096}};
   return engines;
 }
 constexpr int kNondeterministic = 0, kTensorCore = 2, kPlain = 3;
 
-/// Which of them a mode names.
-std::vector<int> namedBy(cudnnBackendHeurMode_t mode) {
+/// Returns the engines that a heuristic mode returns.
+std::vector<int> enginesOf(cudnnBackendHeurMode_t mode) {
   if (mode == CUDNN_HEUR_MODE_FALLBACK)
     return {kPlain};
   return {kNondeterministic, 1, kTensorCore, kPlain};
@@ -104,14 +103,14 @@ std::vector<int> namedBy(cudnnBackendHeurMode_t mode) {
 void getEngineConfigs(const Descriptor &heuristic, int64_t requested, int64_t *count,
                       cudnnBackendDescriptor_t *to) {
   std::vector<int> engines =
-      namedBy(heuristic.get<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE));
+      enginesOf(heuristic.get<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE));
   if (setting("PSRT_FAKE_CUDNN") == "refuses")
     engines.clear();
   *count = int64_t(engines.size());
   for (int64_t i = 0; i < std::min(requested, *count); ++i) {
     DescriptorRef config = find(to[i]);
     if (config->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR || config->isFinal)
-      refuse(CUDNN_STATUS_BAD_PARAM, "results are new configurations of engines");
+      refuse(CUDNN_STATUS_BAD_PARAM, "results must be new engine configurations");
     config->engine = engines[size_t(i)];
     config->attributes[CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH] =
         heuristic.attributes.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
@@ -126,7 +125,7 @@ void getEngine(const Descriptor &config, int64_t requested, int64_t *count,
     return;
   DescriptorRef engine = find(to[0]);
   if (engine->type != CUDNN_BACKEND_ENGINE_DESCRIPTOR)
-    refuse(CUDNN_STATUS_BAD_PARAM, "an engine is asked for");
+    refuse(CUDNN_STATUS_BAD_PARAM, "the result must be an engine descriptor");
   engine->engine = config.engine;
   engine->isFinal = true;
 }
@@ -145,23 +144,23 @@ int64_t workspaceOf(const Descriptor &plan) {
 
 //===--- execution --------------------------------------------------------===//
 
-/// What a plan computes, without addresses.
+/// Returns the computation of a plan, without addresses.
 std::shared_ptr<Execution> takeExecution(const Descriptor &plan) {
   static std::atomic<int> runs{0};
   const Descriptor &config = plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
   std::shared_ptr<Execution> result =
       Execution::parseGraph(config.child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
-  std::string asked = setting("PSRT_FAKE_CUDNN");
+  std::string fault = setting("PSRT_FAKE_CUDNN");
   result->roundsToTf32 = config.engine == kTensorCore;
-  result->isWrong = asked == "wrong" || result->isWrongIn(cudnnGetVersion());
-  result->hasNans = asked == "nan";
-  if (asked == "unrepeatable" || config.engine == kNondeterministic || result->addsUpInAnyOrder())
+  result->isWrong = fault == "wrong" || result->isWrongIn(cudnnGetVersion());
+  result->hasNans = fault == "nan";
+  if (fault == "unrepeatable" || config.engine == kNondeterministic || result->addsUpInAnyOrder())
     result->isUnrepeatable = runs++ % 2 == 1;
   result->workspaceBytes = workspaceOf(plan);
   return result;
 }
 
-/// A number of the host has its value from now on.
+/// Sets a tensor's address; reads a host scalar's value immediately.
 void takeAddress(Tensor &tensor, void *data) {
   tensor.data = static_cast<char *>(data);
   if (!tensor.data)
@@ -169,14 +168,15 @@ void takeAddress(Tensor &tensor, void *data) {
   if (tensor.isNumber)
     tensor.number = tensor.load(0);
   else if (reinterpret_cast<uintptr_t>(tensor.data) % uintptr_t(tensor.alignment) != 0)
-    refuse(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "an address is not aligned as it was said");
+    refuse(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER,
+           "an address is less aligned than its tensor descriptor says");
 }
 
 void takeAddresses(Execution &execution, const Descriptor &pack) {
   auto ids = pack.list<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   auto data = pack.list<void *>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   if (ids.size() != execution.tensors().size())
-    refuse(CUDNN_STATUS_BAD_PARAM, "there is an address for each tensor");
+    refuse(CUDNN_STATUS_BAD_PARAM, "the numbers of addresses and tensors differ");
   for (Tensor *tensor : execution.tensors()) {
     auto found = std::find(ids.begin(), ids.end(), tensor->id);
     if (found == ids.end())
@@ -200,7 +200,7 @@ void enqueue(const std::shared_ptr<Execution> &execution, CUstream stream) {
       new Shared(execution), [](void *data) { delete static_cast<Shared *>(data); },
       int(accesses.size()), accesses.data());
   if (result != CUDA_SUCCESS)
-    refuse(CUDNN_STATUS_EXECUTION_FAILED, "the stream does not take it");
+    refuse(CUDNN_STATUS_EXECUTION_FAILED, "cannot enqueue on the stream");
 }
 
 } // namespace
@@ -227,9 +227,9 @@ void cudnnGetLastErrorString(char *message, size_t bytes) {
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
   return call([&] {
     if (!handle)
-      refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "there is no place for the handle");
+      refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "the handle pointer is null");
     if (setting("PSRT_FAKE_CUDNN") == "unstartable")
-      refuse(CUDNN_STATUS_NOT_INITIALIZED, "as the environment asks");
+      refuse(CUDNN_STATUS_NOT_INITIALIZED, "as PSRT_FAKE_CUDNN requests");
     objects().libraries.add(std::make_shared<Library>(), *handle);
   });
 }
@@ -248,14 +248,15 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, CUstream stream) {
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t *descriptor) {
   if (Attention::isOne(type) && cudnnGetVersion() < kUnifiedVersion)
-    return call([] { refuse(CUDNN_STATUS_NOT_SUPPORTED, "attention is no operation of its own"); });
+    return call(
+        [] { refuse(CUDNN_STATUS_NOT_SUPPORTED, "this version has no attention operation"); });
 #define PSRT_CASE(name, value) case name:
   switch (type) {
     PSRT_CUDNN_DESCRIPTOR_TYPES(PSRT_CASE)
     PSRT_CUDNN_LATER_DESCRIPTOR_TYPES(PSRT_CASE)
     return call([&] {
       if (!descriptor)
-        refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "there is no place for the descriptor");
+        refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "the descriptor pointer is null");
       auto made = std::make_shared<Descriptor>();
       made->type = type;
       Library *handle = nullptr;
@@ -264,7 +265,8 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
     });
   }
 #undef PSRT_CASE
-  return call([] { refuse(CUDNN_STATUS_NOT_SUPPORTED, "the fake has no such descriptor"); });
+  return call(
+      [] { refuse(CUDNN_STATUS_NOT_SUPPORTED, "the fake does not support this descriptor type"); });
 }
 
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
@@ -286,7 +288,7 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
     DescriptorRef to = find(descriptor);
     Attribute attribute{type, count, {}, {}};
     if (!elements || count < 0)
-      refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "there are no elements");
+      refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "the elements are null");
     auto *begin = static_cast<const char *>(elements);
     attribute.bytes.assign(begin, begin + size_t(count) * bytesOf(type));
     if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
@@ -306,9 +308,9 @@ cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t descriptor
   return call([&] {
     DescriptorRef from = find(descriptor);
     if (!from->isFinal)
-      refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "it is not finalized");
+      refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "the descriptor is not finalized");
     if (!count || (requested > 0 && !elements))
-      refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "there is no place for the answer");
+      refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "the result pointer is null");
     auto is = [&](cudnnBackendDescriptorType_t descriptorType, cudnnBackendAttributeName_t wanted,
                   cudnnBackendAttributeType_t wantedType) {
       return from->type == descriptorType && name == wanted && type == wantedType;
@@ -325,7 +327,7 @@ cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t descriptor
       return getNotes(*from, requested, count, static_cast<int *>(elements));
     if (!is(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
             CUDNN_TYPE_INT64))
-      refuse(CUDNN_STATUS_NOT_SUPPORTED, "the fake does not tell this");
+      refuse(CUDNN_STATUS_NOT_SUPPORTED, "the fake does not support reading this attribute");
     *count = 1;
     if (requested > 0)
       *static_cast<int64_t *>(elements) = workspaceOf(*from);
@@ -336,18 +338,18 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
                                   cudnnBackendDescriptor_t pack) {
   return call([&] {
     CUstream stream = find(objects().libraries, handle)->stream;
-    DescriptorRef what = find(plan), where = find(pack);
-    if (what->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ||
-        where->type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
-      refuse(CUDNN_STATUS_BAD_PARAM, "a plan and its addresses are executed");
-    if (!what->isFinal || !where->isFinal)
-      refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "what is executed is finalized");
-    if (what->get<void *>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE) != handle)
-      refuse(CUDNN_STATUS_BAD_PARAM, "the plan is of another handle");
+    DescriptorRef planDescriptor = find(plan), packDescriptor = find(pack);
+    if (planDescriptor->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ||
+        packDescriptor->type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+      refuse(CUDNN_STATUS_BAD_PARAM, "expected a plan and a variant pack");
+    if (!planDescriptor->isFinal || !packDescriptor->isFinal)
+      refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "the plan or the variant pack is not finalized");
+    if (planDescriptor->get<void *>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE) != handle)
+      refuse(CUDNN_STATUS_BAD_PARAM, "the plan belongs to another handle");
     if (setting("PSRT_FAKE_CUDNN") == "fails")
-      refuse(CUDNN_STATUS_EXECUTION_FAILED, "as the environment asks");
-    std::shared_ptr<Execution> execution = takeExecution(*what);
-    takeAddresses(*execution, *where);
+      refuse(CUDNN_STATUS_EXECUTION_FAILED, "as PSRT_FAKE_CUDNN requests");
+    std::shared_ptr<Execution> execution = takeExecution(*planDescriptor);
+    takeAddresses(*execution, *packDescriptor);
     enqueue(execution, stream);
   });
 }

@@ -1,4 +1,4 @@
-// Turns, barriers and shuffles of the threads of a block.
+// Schedules a block's threads and implements barriers and shuffles.
 #include "runtime/testing/driver/Blocks.h"
 #include "runtime/testing/driver/Codes.h"
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace psrt::fake {
 
-/// The runner of the thread while it runs blocks. Hooks are called too often for a thread-local
+/// The thread's runner while it runs blocks. Hooks are called too often to use a thread-local
 /// object with a constructor.
 static thread_local constinit BlockRunner *active __attribute__((tls_model("initial-exec"))) =
     nullptr;
@@ -51,9 +51,9 @@ bool BlockRunner::run(const Launch &newLaunch) {
   return true;
 }
 
-/// False where no thread can go on and some have not ended.
+/// Runs one block. Returns false if no thread can continue and some have not ended.
 bool BlockRunner::runBlock() {
-  std::memset(sharedBegin, 0xff, launch->sharedBytes); // what was there before is nobody's
+  std::memset(sharedBegin, 0xff, launch->sharedBytes); // shared memory is uninitialized
   threads.assign(launch->block, {});
   atShuffle.assign((launch->block + warpSize - 1) / warpSize, 0);
   ready.clear();
@@ -80,8 +80,8 @@ void BlockRunner::fiberMain() {
     active->takeTurns();
 }
 
-/// One turn of a fiber that holds no thread: it runs the next thread that has not begun, and where
-/// there is none it goes idle.
+/// Runs one turn of a fiber that holds no thread. The fiber runs the next thread that has not
+/// started, or becomes idle if there is none.
 void BlockRunner::takeTurns() {
   bool wakes = readyBegin < ready.size() && !mixedMasks;
   if (!wakes && nextFresh < launch->block && !mixedMasks) {
@@ -103,7 +103,7 @@ void BlockRunner::takeTurns() {
   }
 }
 
-/// The current thread waits; another goes on.
+/// Suspends the current thread and continues another one.
 void BlockRunner::suspend() {
   Fiber *self = running;
   threads[current].fiber = self;
@@ -114,7 +114,7 @@ void BlockRunner::suspend() {
     running = &idleFiber();
   } else {
     running = nullptr;
-    self->switchTo(main); // never to come back: nothing can wake this block
+    self->switchTo(main); // never returns: nothing can wake this block
     return;
   }
   self->switchTo(*running);
@@ -153,7 +153,7 @@ uint32_t BlockRunner::shuffle(uint32_t value, uint32_t mask) {
   return threads[self].value;
 }
 
-/// All of the warp [first, end) are there: they exchange.
+/// Exchanges the values of the warp [first, end), whose threads have all arrived.
 void BlockRunner::finishShuffle(uint32_t first, uint32_t end) {
   atShuffle[first / warpSize] = 0;
   if (readyBegin == ready.size()) {
@@ -176,7 +176,7 @@ void BlockRunner::finishShuffle(uint32_t first, uint32_t end) {
   }
 }
 
-/// Says which thread waits for which.
+/// Reports which thread waits for which.
 void BlockRunner::explain() const {
   if (mixedMasks)
     return complain("kernel '%s', block %u: the threads of the warp of thread %u shuffle with "
@@ -190,10 +190,11 @@ void BlockRunner::explain() const {
   auto other = std::find_if(threads.begin() + first, threads.end(),
                             [&](const Thread &thread) { return thread.state != waits->state; });
   bool over = other->state == State::Ended;
-  complain("kernel '%s', block %u: thread %u waits at a %s that thread %u does not reach: it %s",
-           launch->name.c_str(), block, unsigned(waits - threads.begin()),
-           shuffle ? "shuffle" : "barrier", unsigned(other - threads.begin()),
-           over ? "has ended" : (shuffle ? "waits at a barrier" : "waits at a shuffle"));
+  complain(
+      "kernel '%s', block %u: thread %u waits at a %s that thread %u does not reach, because it %s",
+      launch->name.c_str(), block, unsigned(waits - threads.begin()),
+      shuffle ? "shuffle" : "barrier", unsigned(other - threads.begin()),
+      over ? "has ended" : (shuffle ? "waits at a barrier" : "waits at a shuffle"));
 }
 
 } // namespace psrt::fake

@@ -1,5 +1,5 @@
-// How a kernel runs: block after block on the stream's thread, the threads of a block as fibers
-// that take turns where they wait for each other.
+// Runs kernels: blocks run one after another on the stream's thread. A block's threads are fibers
+// that switch when they wait for each other.
 #ifndef PSRT_TESTING_DRIVER_BLOCKS_H
 #define PSRT_TESTING_DRIVER_BLOCKS_H
 
@@ -12,7 +12,7 @@
 
 namespace psrt::fake {
 
-/// A kernel and what it was launched with.
+/// A kernel and its launch parameters.
 struct Launch {
   std::string name;
   void (*body)(void **parameters) = nullptr;
@@ -20,14 +20,14 @@ struct Launch {
   uint32_t grid = 1, block = 1, sharedBytes = 0;
 };
 
-/// Runs all blocks on the calling thread. False where the threads of a block wait for threads that
-/// do not come: that has been said on stderr then.
+/// Runs all blocks on the calling thread. Returns false if a block's threads wait for threads that
+/// never arrive; this has been reported on stderr.
 bool runBlocks(const Launch &launch);
 
-/// What images get as psrt_replay_hooks.
+/// Hooks that images receive as psrt_replay_hooks.
 extern const PsrtReplayHooks replayHooks;
 
-/// The threads of one operating-system thread's blocks.
+/// Runs the threads of the blocks of one operating-system thread.
 class BlockRunner {
 public:
   bool run(const Launch &launch);
@@ -43,8 +43,8 @@ private:
   enum class State : uint8_t { Fresh, Runs, AtBarrier, AtShuffle, Ended };
   struct Thread {
     State state = State::Fresh;
-    uint32_t value = 0, mask = 0; ///< of a shuffle; `value` becomes its result
-    Fiber *fiber = nullptr;       ///< where it waits
+    uint32_t value = 0, mask = 0; ///< arguments of a shuffle; `value` becomes the result
+    Fiber *fiber = nullptr;       ///< fiber that the thread waits on
   };
   static constexpr uint32_t warpSize = 32;
 
@@ -63,7 +63,7 @@ private:
   uint32_t block = 0, current = 0, nextFresh = 0, ended = 0, atBarrier = 0;
   std::vector<Thread> threads;
   std::vector<uint32_t> atShuffle; ///< by warp
-  std::vector<uint32_t> ready;     ///< a queue, from readyBegin on
+  std::vector<uint32_t> ready;     ///< queue that starts at readyBegin
   size_t readyBegin = 0;
   bool mixedMasks = false;
   Fiber main;

@@ -1,4 +1,4 @@
-// Writes down what captured streams are given.
+// Records the work of captured streams.
 #include "runtime/testing/driver/Capture.h"
 #include "runtime/testing/driver/Machine.h"
 
@@ -80,8 +80,8 @@ CUresult endCapture(Stream &stream, std::shared_ptr<Graph> &graph) {
   return CUDA_SUCCESS;
 }
 
-/// Adds what was announced for the next operation of the stream. Copies and memsets know themselves
-/// what they touch.
+/// Adds the accesses announced for the stream's next operation. Copies and memsets define their
+/// accesses themselves.
 static void takeAnnounced(Stream &stream, Operation &operation) {
   if (!stream.announcedName.empty() && stream.announcedName != operation.name)
     operation.name = stream.announcedName + " (" + operation.name + ")";
@@ -93,7 +93,8 @@ static void takeAnnounced(Stream &stream, Operation &operation) {
   stream.isAnnounced = false;
 }
 
-/// In a strict program a kernel that nobody announced makes the next synchronising call fail.
+/// In strict mode, makes the next synchronizing call fail if the kernel's accesses were not
+/// announced.
 static void checkAnnounced(const Stream &stream, const Operation &operation) {
   bool kernel = operation.kind == std::string("kernel");
   if (!kernel || !machine().settings.strict || stream.isAnnounced || !operation.accesses.empty())

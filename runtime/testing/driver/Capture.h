@@ -1,4 +1,5 @@
-// Stream capture: work is written down, not run; and graphs, which run what was written down.
+// Defines stream capture, which records work instead of running it, and graphs, which run recorded
+// work.
 #ifndef PSRT_TESTING_DRIVER_CAPTURE_H
 #define PSRT_TESTING_DRIVER_CAPTURE_H
 
@@ -7,64 +8,64 @@
 
 namespace psrt::fake {
 
-/// One thing that a captured stream was given.
+/// One recorded call on a captured stream.
 struct Step {
   enum class Kind { Run, Record, Wait } kind;
-  unsigned lane;          ///< which of the captured streams
-  OperationRef operation; ///< of Run
-  unsigned mark = 0;      ///< of Record and Wait: which record
+  unsigned lane;          ///< index of the captured stream
+  OperationRef operation; ///< set for Run
+  unsigned mark = 0;      ///< Record, Wait: number of the record
 };
 
-/// What was captured: a lane for each stream, lane 0 for the one that began; steps in the order of
-/// the calls.
+/// A captured graph. Each captured stream is a lane; lane 0 is the stream that began the capture.
+/// Steps are in call order.
 struct Graph {
   std::vector<Step> steps;
   unsigned lanes = 1, marks = 0;
 };
 
-/// A graph that can be launched. Lanes but the first have streams of their own.
+/// An executable graph. Every lane except the first has its own stream.
 struct GraphExec {
   Device *device = nullptr;
   std::shared_ptr<const Graph> graph;
   std::vector<StreamRef> helpers;
-  std::shared_ptr<Mark> last; ///< the end of the last launch: launches come one after the other
+  std::shared_ptr<Mark> last; ///< end of the last launch, as launches are serialized
 };
 
-/// A capture that goes on.
+/// A capture in progress.
 struct Capture {
-  std::thread::id thread; ///< that began it
+  std::thread::id thread; ///< thread that began the capture
   Stream *origin = nullptr;
   std::vector<StreamRef> streams; ///< by lane
-  std::vector<Clock> clocks;      ///< by lane; an actor here is a lane
+  std::vector<Clock> clocks;      ///< by lane; the clocks' actors are lanes
   std::vector<Clock> marks;       ///< by record
-  bool invalid = false;           ///< something happened that a capture does not allow
+  bool invalid = false;           ///< a call was made that captures do not allow
   Graph graph;
 
   unsigned join(const StreamRef &stream);
   void run(unsigned lane, OperationRef operation);
   unsigned record(unsigned lane);
-  /// `dropped`: the wait that is left out to seed a fault.
+  /// `dropped` is true if the wait is omitted to inject a fault.
   void await(unsigned lane, unsigned mark, bool dropped);
-  /// Whether all work of the other lanes comes before the end of lane 0.
+  /// Returns true if all work of the other lanes happens before the end of lane 0.
   bool joined() const;
 };
 
-/// What events point to: the last record.
+/// An event's last record.
 struct Event {
   Device *device = nullptr;
   bool timed = true;
-  std::shared_ptr<Mark> mark; ///< null: never recorded, or in a capture
+  std::shared_ptr<Mark> mark; ///< null if never recorded, or recorded in a capture
   std::shared_ptr<Capture> capture;
-  unsigned captured = 0; ///< which record of the capture
+  unsigned captured = 0; ///< number of the record in the capture
 };
 
-/// Gives a stream an operation: to run, or to write down. What was announced goes with it.
+/// Runs or captures an operation of a stream, together with the accesses announced for it.
 CUresult submit(Stream &stream, Operation operation);
 
-/// The capture that the calling thread has begun, or null.
+/// Returns the capture that the calling thread began, or null.
 std::shared_ptr<Capture> captureOfThread();
 
-/// Begins and ends captures, as cuStreamBeginCapture and cuStreamEndCapture.
+/// Begin and end captures, as cuStreamBeginCapture and cuStreamEndCapture do.
 CUresult beginCapture(const StreamRef &stream);
 CUresult endCapture(Stream &stream, std::shared_ptr<Graph> &graph);
 

@@ -1,4 +1,4 @@
-// Names and sentences of the error codes.
+// Defines the names and texts of the error codes.
 #include "runtime/testing/driver/Codes.h"
 #include <cstdarg>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Error codes that the fake returns and the runtime has no name for, and the names of all.
+// Declares error codes that only the fake returns, and the names and texts of all codes.
 #ifndef PSRT_TESTING_DRIVER_CODES_H
 #define PSRT_TESTING_DRIVER_CODES_H
 
@@ -21,12 +21,12 @@ enum : CUresult {
   CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
 };
 
-/// "CUDA_ERROR_...", or null.
+/// Returns the name, e.g. "CUDA_ERROR_INVALID_VALUE", or null.
 const char *codeName(CUresult code);
-/// A sentence about it, or null.
+/// Returns a description of the code, or null.
 const char *codeText(CUresult code);
 
-/// One line on stderr: why a call is about to fail, which a code alone does not say.
+/// Prints one line to stderr with the reason for an error, which a code alone does not give.
 void complain(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 
 } // namespace psrt::fake

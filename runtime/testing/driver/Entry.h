@@ -1,4 +1,4 @@
-// What the exported functions have in common: their declarations, and how each begins.
+// Declares the exported functions and defines their common prologues.
 #ifndef PSRT_TESTING_DRIVER_ENTRY_H
 #define PSRT_TESTING_DRIVER_ENTRY_H
 
@@ -15,17 +15,17 @@ namespace psrt::fake {
 PSRT_CUDA_FUNCTIONS(PSRT_FAKE_DECLARE)
 #undef PSRT_FAKE_DECLARE
 
-/// A call that has come in: the machine's lock, and the device that is current.
+/// State of a driver call: the machine's lock and the current device.
 struct Call {
   std::unique_lock<std::mutex> lock{machine().mutex};
   Device *device = nullptr;
 };
 
-/// The device that is current on the calling thread, or null.
+/// Returns the current device of the calling thread, or null.
 Device *&currentDevice();
 
-/// Runs body(call) where the driver is initialised and the caller is no host function of a stream:
-/// the driver API allows no calls there.
+/// Runs body(call). Fails if the driver is not initialized or the caller is a host function of a
+/// stream, where the driver API does not allow calls.
 template <typename Body> CUresult initialised(Body body) {
   if (runningClock())
     return CUDA_ERROR_NOT_PERMITTED;
@@ -39,7 +39,7 @@ template <typename Body> CUresult initialised(Body body) {
   }
 }
 
-/// The same where a context is current too.
+/// Like initialised(), but also fails without a current context.
 template <typename Body> CUresult inContext(Body body) {
   return initialised([&](Call &call) -> CUresult {
     call.device = currentDevice();
@@ -49,8 +49,8 @@ template <typename Body> CUresult inContext(Body body) {
   });
 }
 
-/// The same for calls that wait or may wait for the device: a thread that captures may not make
-/// them, and they end its capture.
+/// Like inContext(), for calls that wait or may wait for the device. During a capture, such calls
+/// fail and invalidate the thread's capture.
 template <typename Body> CUresult outsideCapture(Body body) {
   return inContext([&](Call &call) -> CUresult {
     if (auto capture = captureOfThread()) {
@@ -61,17 +61,17 @@ template <typename Body> CUresult outsideCapture(Body body) {
   });
 }
 
-/// Runs body(call, stream) with the stream that a handle stands for.
+/// Runs body(call, stream) with the stream of a handle.
 template <typename Body> CUresult onStream(CUstream handle, Body body) {
   return inContext([&](Call &call) -> CUresult {
     StreamRef stream = machine().streams.find(handle);
     if (!stream && !handle)
-      complain("a null stream was used; the fake has no default stream: create one");
+      complain("the fake has no default stream (null handle); create a stream");
     return stream ? body(call, stream) : CUDA_ERROR_INVALID_HANDLE;
   });
 }
 
-/// Waits until nothing runs on the device any more.
+/// Waits until all work of the device is done.
 void finishDevice(Call &call, Device *device);
 
 } // namespace psrt::fake

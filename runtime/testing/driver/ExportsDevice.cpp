@@ -1,4 +1,4 @@
-// Driver API: initialisation, errors, devices and contexts.
+// Implements the driver API's initialization, errors, devices and contexts.
 #include "runtime/testing/driver/Entry.h"
 #include "runtime/testing/driver/Modules.h"
 #include <cstdio>
@@ -10,7 +10,7 @@ Device *&currentDevice() {
   return current;
 }
 
-/// The device of an ordinal, or null.
+/// Returns the device of an ordinal, or null.
 static Device *deviceAt(CUdevice ordinal) {
   Machine &m = machine();
   bool exists = ordinal >= 0 && ordinal < m.settings.devices;
@@ -77,7 +77,7 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice device) {
   });
 }
 
-/// The value of an attribute, or -1.
+/// Returns the value of an attribute, or -1.
 static int attributeOf(CUdevice_attribute attribute) {
   switch (attribute) {
   case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
@@ -123,7 +123,7 @@ void finishDevice(Call &call, Device *device) {
     finish(stream, call.lock);
 }
 
-/// Forgets those of `handles` that belong to the device, as `owner` says.
+/// Removes the handles whose `owner` is the device.
 template <typename T, typename Owner>
 static void removeAll(Handles<T> &handles, const Device *device, Owner owner) {
   for (const auto &thing : handles.all())
@@ -131,7 +131,7 @@ static void removeAll(Handles<T> &handles, const Device *device, Owner owner) {
       handles.remove(thing.get());
 }
 
-/// The end of a context: what lived in it is gone, and so is its error.
+/// Destroys a context with its resources and its error.
 static void destroyContext(Call &call, Device *device) {
   Machine &m = machine();
   finishDevice(call, device);

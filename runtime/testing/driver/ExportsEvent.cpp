@@ -1,4 +1,4 @@
-// Driver API: events.
+// Implements the driver API's events.
 #include "runtime/testing/driver/Entry.h"
 
 namespace psrt::fake {
@@ -39,14 +39,14 @@ CUresult cuEventRecord(CUevent handle, CUstream streamHandle) {
     }
     event->mark = std::make_shared<Mark>();
     record(*stream, event->mark);
-    machine().note(*stream, "record");
+    machine().logLine(*stream, "record");
     return CUDA_SUCCESS;
   });
 }
 
 namespace {
 
-/// A wait for work that is being captured: the stream is captured from now on.
+/// Makes a stream wait for captured work; the stream is then captured too.
 CUresult awaitCaptured(const StreamRef &stream, const Event &event, bool dropped) {
   const std::shared_ptr<Capture> &capture = event.capture;
   if (std::find(machine().captures.begin(), machine().captures.end(), capture) ==
@@ -89,12 +89,12 @@ CUresult cuStreamWaitEvent(CUstream streamHandle, CUevent handle, unsigned flags
     if (!event)
       return CUDA_ERROR_INVALID_HANDLE;
     bool dropped = ++m.waits == m.settings.drop;
-    m.note(*stream, "wait " + std::to_string(m.waits) + (dropped ? " (dropped)" : ""));
+    m.logLine(*stream, "wait " + std::to_string(m.waits) + (dropped ? " (dropped)" : ""));
     return awaitEvent(stream, *event, dropped);
   });
 }
 
-/// Runs body(call, event) for calls of the host about an event.
+/// Runs body(call, event) for host calls on an event.
 template <typename Body> static CUresult onEvent(CUevent handle, Body body) {
   return outsideCapture([&](Call &call) -> CUresult {
     std::shared_ptr<Event> event = machine().events.find(handle);

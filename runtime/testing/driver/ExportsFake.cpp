@@ -11,11 +11,11 @@ static std::vector<Access> toAccesses(int count, const PsrtFakeAccess *accesses)
   return touched;
 }
 
-/// The host itself reads or writes, now.
-static void hostAccess(const std::string &what, const std::vector<Access> &accesses) {
+/// Records an access by the calling host thread.
+static void hostAccess(const std::string &name, const std::vector<Access> &accesses) {
   Machine &m = machine();
   HostThread &host = hostThread();
-  bool fine = m.order.perform(host.actor, host.clock, what, accesses);
+  bool fine = m.order.perform(host.actor, host.clock, name, accesses);
   join(m.hostsKnow, host.clock);
   if (!fine && currentDevice())
     currentDevice()->error = CUDA_ERROR_LAUNCH_FAILED;
@@ -25,16 +25,16 @@ static void hostAccess(const std::string &what, const std::vector<Access> &acces
 
 using namespace psrt::fake;
 
-void psrt_fake_access(CUstream handle, const char *what, int count,
+void psrt_fake_access(CUstream handle, const char *name, int count,
                       const PsrtFakeAccess *accesses) {
   std::vector<Access> touched = toAccesses(count, accesses);
   Call call;
   if (!handle)
-    return hostAccess(what ? what : "host", touched);
+    return hostAccess(name ? name : "host", touched);
   StreamRef stream = machine().streams.find(handle);
   if (!stream)
-    return complain("'%s' was announced on a stream that does not exist", what ? what : "");
-  stream->announcedName = what ? what : "";
+    return complain("'%s' was announced on an unknown stream", name ? name : "");
+  stream->announcedName = name ? name : "";
   stream->announced = std::move(touched);
   stream->isAnnounced = true;
 }
@@ -58,7 +58,7 @@ CUresult psrt_fake_enqueue(CUstream handle, const char *name, void (*run)(void *
 }
 
 void psrt_fake_release(const void *token) {
-  const Clock *running = runningClock(); // in a host function there is no lock to wait for
+  const Clock *running = runningClock(); // set in host functions of a stream
   Call call;
   join(machine().tokens[token], running ? *running : hostThread().clock);
 }

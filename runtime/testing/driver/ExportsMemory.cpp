@@ -1,4 +1,4 @@
-// Driver API: memory, copies and memsets.
+// Implements the driver API's memory allocation, copies and memsets.
 #include "runtime/testing/driver/Entry.h"
 
 namespace psrt::fake {
@@ -29,7 +29,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
   });
 }
 
-/// Gives memory of the kind back once the device is idle, as the driver does.
+/// Frees memory of a kind once the device is idle, as the driver does.
 static CUresult release(Call &call, uint64_t address, Memory::Kind kind) {
   Machine &m = machine();
   const Memory::Range *range = m.memory.at(address);
@@ -38,7 +38,7 @@ static CUresult release(Call &call, uint64_t address, Memory::Kind kind) {
   finishDevice(call, range->device);
   range = m.memory.at(address);
   if (!range)
-    return CUDA_ERROR_INVALID_VALUE; // another thread was faster
+    return CUDA_ERROR_INVALID_VALUE; // another thread freed the memory meanwhile
   if (kind == Memory::Kind::Device)
     range->device->used -= range->charged;
   m.order.forget(range->begin, range->end);
@@ -78,13 +78,14 @@ bool onDevice(CUdeviceptr pointer, size_t bytes) {
   return range && range->kind == Memory::Kind::Device;
 }
 
-/// Whether the driver knows the host's memory, so that copies read and write it when their turn
-/// comes. Copies from other memory take what it holds at the call.
+/// Returns true if the host memory is pinned. Copies access pinned memory when they run. Copies
+/// from pageable memory use its contents at the time of the call.
 bool isPinned(const void *pointer, size_t bytes) {
   return machine().memory.holding(reinterpret_cast<uint64_t>(pointer), bytes) != nullptr;
 }
 
-/// Whether host memory may be copied: pinned memory only within its allocation.
+/// Returns true if the host memory may be copied. Ranges of pinned memory must be within one
+/// allocation.
 bool hostIsValid(const void *pointer, size_t bytes) {
   return pointer && (isPinned(pointer, bytes) || !isPinned(pointer, 0));
 }
@@ -99,7 +100,8 @@ Access writes(const void *at, size_t bytes) {
   return {begin, begin + bytes, true};
 }
 
-/// A copy. The order of pageable memory is not followed: the host's allocator gives it to others.
+/// Enqueues a copy. The order of accesses to pageable memory is not checked, because the host's
+/// allocator may reuse the memory.
 CUresult copy(Stream &stream, const char *name, void *to, const void *from, size_t bytes) {
   Operation operation{"copy", name, {}, {}};
   if (isPinned(to, bytes))

@@ -1,4 +1,4 @@
-// Driver API: modules, kernels and host functions.
+// Implements the driver API's modules, kernels and host functions.
 #include "runtime/testing/driver/Entry.h"
 #include "runtime/testing/driver/Modules.h"
 #include <algorithm>
@@ -8,7 +8,7 @@ namespace psrt::fake {
 
 namespace {
 
-/// Writes `text` where the options of a load ask for the error log, and its length.
+/// Writes `text` and its length to the error-log buffer given by the load options.
 void fillLog(const std::string &text, unsigned count, CUjit_option *options, void **values) {
   auto find = [&](CUjit_option option) -> void ** {
     CUjit_option *at = std::find(options, options + count, option);
@@ -92,7 +92,8 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned gridX, unsigned gridY, unsig
     if (!function || function->module->device != stream->device)
       return CUDA_ERROR_INVALID_HANDLE;
     if (gridY != 1 || gridZ != 1 || blockY != 1 || blockZ != 1) {
-      complain("kernel '%s': grids and blocks have one dim here", function->name.c_str());
+      complain("kernel '%s': the fake supports only one-dimensional grids and blocks",
+               function->name.c_str());
       return CUDA_ERROR_INVALID_VALUE;
     }
     if (gridX == 0 || gridX > unsigned(std::numeric_limits<int>::max()) || blockX == 0 ||

@@ -1,4 +1,4 @@
-// Driver API: streams, and graphs captured from them.
+// Implements the driver API's streams and graphs.
 #include "runtime/testing/driver/Entry.h"
 
 namespace psrt::fake {
@@ -14,7 +14,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
   });
 }
 
-/// For calls that a captured stream does not bear.
+/// Fails for calls that are not allowed on a captured stream, and invalidates the capture.
 static CUresult refuseCaptured(Stream &stream) {
   if (!stream.capture)
     return CUDA_SUCCESS;
@@ -63,7 +63,7 @@ CUresult cuStreamQuery(CUstream handle) {
 CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
   return onStream(handle, [&](Call &, const StreamRef &stream) -> CUresult {
     if (mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) {
-      complain("captures are thread-local here; mode %d was asked for", int(mode));
+      complain("the fake supports only thread-local captures, not mode %d", int(mode));
       return CUDA_ERROR_INVALID_VALUE;
     }
     return beginCapture(stream);

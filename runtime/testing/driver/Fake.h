@@ -1,5 +1,5 @@
-// Declares the functions that only the fake driver has, beside the driver API. They report the
-// accesses of operations, enqueue work of other fakes, and order host threads. libcuda has none.
+// Declares the functions that the fake driver adds to the driver API. They report accesses of
+// operations, enqueue work of other fakes and order host threads. libcuda does not have them.
 #ifndef PSRT_TESTING_DRIVER_FAKE_H
 #define PSRT_TESTING_DRIVER_FAKE_H
 
@@ -14,25 +14,26 @@ struct PsrtFakeAccess {
 };
 
 extern "C" {
-/// Names what the next operation that this thread enqueues on `stream` touches. A null stream: the
-/// calling host thread itself touches it, now. Copies and memsets need no announcement.
-PSRT_FAKE_EXPORT void psrt_fake_access(psrt::cuda::CUstream stream, const char *what, int count,
+/// Reports the accesses of the next operation that this thread enqueues on `stream`. With a null
+/// stream, the calling host thread makes the accesses now. Copies and memsets need no report.
+PSRT_FAKE_EXPORT void psrt_fake_access(psrt::cuda::CUstream stream, const char *name, int count,
                                        const PsrtFakeAccess *accesses);
 
-/// Enqueues run(data) on the stream as a kernel called `name`; release(data) when it can run no
-/// more (a captured operation runs once a launch). `release` may be null and may not call the
-/// driver. `accesses`: what the work touches, beside what is announced.
+/// Enqueues run(data) on the stream as a kernel called `name`. Calls release(data) after the last
+/// run; a captured operation runs once per launch. `release` may be null and must not call the
+/// driver. `accesses` are the work's accesses in addition to those announced.
 PSRT_FAKE_EXPORT psrt::cuda::CUresult psrt_fake_enqueue(psrt::cuda::CUstream stream,
                                                         const char *name, void (*run)(void *data),
                                                         void *data, void (*release)(void *data),
                                                         int count, const PsrtFakeAccess *accesses);
 
-/// All that the calling host thread (or host function of a stream) comes after also comes before
-/// what follows psrt_fake_acquire(token): how a barrier of host threads shows its order.
+/// Makes all work known to the calling host thread (or host function of a stream) happen before
+/// work that follows psrt_fake_acquire(token). Barriers of host threads use both to show their
+/// order.
 PSRT_FAKE_EXPORT void psrt_fake_release(const void *token);
 PSRT_FAKE_EXPORT void psrt_fake_acquire(const void *token);
 
-/// How many waits were asked for since the last cuInit: what $PSRT_FAKE_DROP counts.
+/// Returns the number of waits requested since the last cuInit, as counted by $PSRT_FAKE_DROP.
 PSRT_FAKE_EXPORT unsigned long long psrt_fake_waits();
 }
 

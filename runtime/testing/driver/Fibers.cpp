@@ -1,4 +1,5 @@
-// Stacks, and the switch from one to another: a few instructions on x86-64, ucontext elsewhere.
+// Allocates stacks and switches between them, with a few instructions on x86-64 and ucontext
+// elsewhere.
 #include "runtime/testing/driver/Fibers.h"
 #include <cstdint>
 #include <cstdlib>
@@ -20,23 +21,24 @@ namespace psrt::fake {
 namespace {
 
 constexpr size_t stackBytes = 64 * 1024;
-/// Stacks begin at different places of their pages: else all of them meet in a few cache lines.
+/// Stacks start at different offsets in their pages. Otherwise, all of them would compete for a few
+/// cache lines.
 constexpr size_t colorBytes = 192, colors = 16;
 
 size_t guardBytes() { return size_t(sysconf(_SC_PAGESIZE)); }
 
-/// What runs now and what ran before it, for the first steps on a new stack.
+/// The running fiber and its predecessor, for the first steps on a new stack.
 thread_local constinit Fiber *running __attribute__((tls_model("initial-exec"))) = nullptr;
 thread_local constinit Fiber *previous __attribute__((tls_model("initial-exec"))) = nullptr;
-thread_local size_t made = 0; // fibers of this thread
+thread_local size_t made = 0; // number of fibers created by this thread
 
 } // namespace
 
 #if defined(__x86_64__)
 
 extern "C" void psrt_fake_switch(void **save, void *resume);
-// Saves the registers that a call must keep on the old stack, takes them from the new. Rounding
-// modes stay: kernels do not change them. The jump is predicted where a return would not be.
+// Saves the callee-saved registers on the old stack and restores them from the new stack. Rounding
+// modes are not switched, as kernels do not change them. A jump is predicted better than a return.
 asm(R"(
   .text
   .p2align 4
@@ -65,7 +67,7 @@ psrt_fake_switch:
 
 static void switchContext(void *&from, void *to) { psrt_fake_switch(&from, to); }
 
-/// A stack on which the switch goes on at `entry`, aligned as after a call.
+/// Creates a stack on which the first switch continues at `entry`, aligned as after a call.
 static void *newContext(char *low, size_t bytes, void (*entry)(), void *) {
   auto *top = reinterpret_cast<uint64_t *>(low + bytes) - 2;
   *top = reinterpret_cast<uint64_t>(entry);

@@ -1,4 +1,4 @@
-// Fibers: stacks that take turns on one thread, without a system call.
+// Defines fibers: stacks that take turns on one thread, without system calls.
 #ifndef PSRT_TESTING_DRIVER_FIBERS_H
 #define PSRT_TESTING_DRIVER_FIBERS_H
 
@@ -17,30 +17,30 @@
 
 namespace psrt::fake {
 
-/// A stack with what ran on it last. The thread's own stack is one too.
+/// A stack and its suspended execution. The thread's own stack is also a fiber.
 class Fiber {
 public:
-  /// The calling thread's own stack.
+  /// Wraps the calling thread's own stack.
   Fiber();
-  /// A new stack, on which entry() is called at the first switch to it; entry never returns.
+  /// Creates a new stack. The first switch to it calls entry(), which must never return.
   explicit Fiber(void (*entry)());
   ~Fiber();
   Fiber(const Fiber &) = delete;
   Fiber &operator=(const Fiber &) = delete;
 
-  /// Goes on with `to`; returns when something switches back to this one, which must be the one
-  /// that runs.
+  /// Continues `to`. This fiber must be the running one; the call returns when another fiber
+  /// switches back to it.
   void switchTo(Fiber &to);
-  /// Forgets what ran on the stack: entry() is called again at the next switch.
+  /// Discards the stack's execution; the next switch calls entry() again.
   void restart();
 
 private:
   static void begin();
 
   void (*entry)() = nullptr;
-  char *mapping = nullptr; ///< null: the thread's own stack
+  char *mapping = nullptr; ///< null for the thread's own stack
   size_t color = 0;        ///< bytes left free at the top
-  void *context = nullptr; ///< where it stopped: a stack pointer, or a ucontext_t
+  void *context = nullptr; ///< suspended state: a stack pointer or a ucontext_t
 #if PSRT_FIBERS_ASAN
   const void *bottom = nullptr;
   size_t size = 0;

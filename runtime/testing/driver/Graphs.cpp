@@ -1,5 +1,5 @@
-// Launches of graphs: each lane's steps in order on a stream, ordered by marks as when they were
-// captured.
+// Launches graphs. Each lane's steps run in order on a stream; marks order the lanes as in the
+// capture.
 #include "runtime/testing/driver/Capture.h"
 #include "runtime/testing/driver/Machine.h"
 
@@ -16,7 +16,7 @@ std::shared_ptr<GraphExec> instantiate(Device *device, std::shared_ptr<const Gra
   return exec;
 }
 
-/// A mark at the end of what the stream has been given.
+/// Records a mark after the stream's current work.
 static std::shared_ptr<Mark> markEnd(Stream &stream) {
   auto mark = std::make_shared<Mark>();
   record(stream, mark);

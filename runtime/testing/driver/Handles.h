@@ -1,4 +1,4 @@
-// Handles of things that live, so that a bad one is an error and not a crash.
+// Maps handles to live objects, so that an invalid handle is an error and not a crash.
 #ifndef PSRT_TESTING_DRIVER_HANDLES_H
 #define PSRT_TESTING_DRIVER_HANDLES_H
 
@@ -8,7 +8,7 @@
 
 namespace psrt::fake {
 
-/// A handle is the thing's address, as a pointer to one of the driver API's tags.
+/// A handle is the object's address, as a pointer to one of the driver API's tag types.
 template <typename T> class Handles {
 public:
   template <typename Tag> void add(std::shared_ptr<T> thing, Tag *&handle) {
@@ -16,7 +16,7 @@ public:
     live.emplace(handle, std::move(thing));
   }
 
-  /// The thing, or null.
+  /// Returns the object, or null.
   std::shared_ptr<T> find(const void *handle) const {
     auto found = live.find(handle);
     return found == live.end() ? nullptr : found->second;

@@ -1,4 +1,4 @@
-// Set-up of the machine, and its log.
+// Sets up the machine and writes its log.
 #include "runtime/testing/driver/Machine.h"
 
 namespace psrt::fake {
@@ -41,7 +41,7 @@ std::vector<StreamRef> Machine::streamsOf(const Device *device) const {
   return own;
 }
 
-void Machine::note(const Stream &stream, const Operation &operation) {
+void Machine::logLine(const Stream &stream, const Operation &operation) {
   if (!log)
     return;
   std::string text = std::string(operation.kind) + " " + operation.name;
@@ -51,10 +51,10 @@ void Machine::note(const Stream &stream, const Operation &operation) {
                   (unsigned long long)access.begin, (unsigned long long)access.end);
     text += range;
   }
-  note(stream, text);
+  logLine(stream, text);
 }
 
-void Machine::note(const Stream &stream, const std::string &text) {
+void Machine::logLine(const Stream &stream, const std::string &text) {
   if (!log)
     return;
   std::fprintf(log, "%s: %s\n", stream.name.c_str(), text.c_str());

@@ -1,4 +1,4 @@
-// The machine that the fake plays: its devices, what lives on them, and the lock over all.
+// Defines the simulated machine: its devices, their resources and the lock that guards them.
 #ifndef PSRT_TESTING_DRIVER_MACHINE_H
 #define PSRT_TESTING_DRIVER_MACHINE_H
 
@@ -19,17 +19,18 @@ struct Graph;
 struct GraphExec;
 struct Module;
 
-/// A device is its own (primary) context.
+/// A device, which is also its own (primary) context.
 struct Device {
   int ordinal = 0;
   unsigned retained = 0;
-  uint64_t used = 0;    ///< bytes of its memory
-  CUresult error = 0;   ///< what synchronising calls return from now on
-  bool dead = false;    ///< an operation failed: no other runs
-  unsigned streams = 0; ///< how many were ever opened, for their names
+  uint64_t used = 0;    ///< bytes of allocated memory
+  CUresult error = 0;   ///< sticky error that synchronizing calls return
+  bool dead = false;    ///< an operation failed, so no others run
+  unsigned streams = 0; ///< number of streams opened so far, for their names
 };
 
-/// All state, behind one lock: nothing here is fast, and the order of things stays plain.
+/// All state, guarded by one lock. Speed does not matter here, and one lock keeps the order of
+/// calls simple.
 struct Machine {
   std::mutex mutex;
   bool initialised = false;
@@ -38,31 +39,31 @@ struct Machine {
   Memory memory;
   Order order;
   Handles<Stream> streams;
-  std::vector<std::weak_ptr<Stream>> opened; ///< also those whose handle is gone
+  std::vector<std::weak_ptr<Stream>> opened; ///< includes streams whose handle is destroyed
   Handles<Event> events;
   Handles<Graph> graphs;
   Handles<GraphExec> execs;
   Handles<Module> modules;
   Handles<Function> functions;
-  std::vector<std::shared_ptr<Capture>> captures; ///< that have begun and not ended
-  uint64_t waits = 0;                             ///< calls of cuStreamWaitEvent
+  std::vector<std::shared_ptr<Capture>> captures; ///< captures in progress
+  uint64_t waits = 0;                             ///< number of calls of cuStreamWaitEvent
   unsigned hostThreads = 0;
-  Clock hostsKnow;                      ///< what some host thread knows
-  std::map<const void *, Clock> tokens; ///< of psrt_fake_release
+  Clock hostsKnow;                      ///< union of the host threads' clocks
+  std::map<const void *, Clock> tokens; ///< clocks passed to psrt_fake_release
   std::FILE *log = nullptr;
 
   /// Reads the settings, unless a context is in use.
   void initialise();
   bool isDevice(const void *context) const;
-  /// The device's streams whose threads run.
+  /// Returns the device's streams whose threads run.
   std::vector<StreamRef> streamsOf(const Device *device) const;
-  /// A line of the log.
-  void note(const Stream &stream, const Operation &operation);
-  void note(const Stream &stream, const std::string &text);
+  /// Writes a line to the log.
+  void logLine(const Stream &stream, const Operation &operation);
+  void logLine(const Stream &stream, const std::string &text);
 };
 
-/// The one machine of the process, as libcuda has one. It is never destroyed: threads of streams
-/// may outlive main.
+/// Returns the process's only machine. As in libcuda, it is never destroyed, because threads of
+/// streams may outlive main.
 Machine &machine();
 
 } // namespace psrt::fake

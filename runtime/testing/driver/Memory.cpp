@@ -8,7 +8,8 @@
 namespace psrt::fake {
 
 static constexpr uint64_t alignment = 256;
-/// So much of fresh memory is filled: all of what tests use, without touching whole large arenas.
+/// Limit on the filled bytes of new memory. It covers what tests use, without touching large arenas
+/// entirely.
 static constexpr uint64_t filled = uint64_t(64) << 20;
 
 static uint64_t roundUp(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
@@ -36,7 +37,7 @@ const Memory::Range *Memory::allocate(Device *device, Kind kind, uint64_t bytes)
 
 void Memory::release(const Range &range) {
   munmap(range.mapping, range.mapped);
-  ranges.erase(range.begin); // `range` may be in there
+  ranges.erase(range.begin); // `range` may refer to the erased entry
 }
 
 std::vector<Memory::Range> Memory::of(const Device *device) const {

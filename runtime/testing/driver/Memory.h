@@ -1,5 +1,5 @@
-// Device memory and pinned host memory: ranges of the process's own memory, between pages that
-// fault.
+// Allocates device memory and pinned host memory as ranges of the process's memory, surrounded by
+// guard pages.
 #ifndef PSRT_TESTING_DRIVER_MEMORY_H
 #define PSRT_TESTING_DRIVER_MEMORY_H
 
@@ -12,29 +12,30 @@ namespace psrt::fake {
 
 struct Device;
 
-/// Not thread-safe: the machine's lock guards it.
+/// Not thread-safe; guarded by the machine's lock.
 class Memory {
 public:
   enum class Kind { Device, Pinned };
   struct Range {
-    uint64_t begin = 0, end = 0; ///< as asked for
+    uint64_t begin = 0, end = 0; ///< the requested range
     Kind kind = Kind::Device;
     Device *device = nullptr;
-    uint64_t charged = 0; ///< bytes that count against the device's memory
+    uint64_t charged = 0; ///< bytes counted against the device's memory
     void *mapping = nullptr;
     size_t mapped = 0;
   };
 
-  /// New memory that ends (but for its alignment to 256 bytes) where a page begins that faults; its
-  /// first bytes are 0xFF, a NaN in every float. Null where the system has none.
+  /// Returns new memory that ends at a guard page, except for alignment to 256 bytes. The first
+  /// bytes are set to 0xFF, which is NaN in every float type. Returns null if the system has no
+  /// memory.
   const Range *allocate(Device *device, Kind kind, uint64_t bytes);
   void release(const Range &range);
 
-  /// What is allocated on the device.
+  /// Returns the device's allocations.
   std::vector<Range> of(const Device *device) const;
-  /// The allocation that begins at `address`, or null.
+  /// Returns the allocation that begins at `address`, or null.
   const Range *at(uint64_t address) const;
-  /// The allocation that holds all of [address, address + bytes), or null.
+  /// Returns the allocation that contains all of [address, address + bytes), or null.
   const Range *holding(uint64_t address, uint64_t bytes) const;
 
 private:

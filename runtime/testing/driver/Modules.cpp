@@ -1,4 +1,4 @@
-// Loads images and makes launches of their kernels.
+// Loads images and creates launches of their kernels.
 #include "runtime/testing/driver/Modules.h"
 #include "runtime/testing/driver/Blocks.h"
 #include "runtime/testing/driver/Machine.h"
@@ -20,7 +20,7 @@ Module::~Module() {
 
 namespace {
 
-/// The bytes of an ELF file in memory: to the end of its last section or segment.
+/// Returns the size of an ELF file in memory: the end of its last section or segment.
 size_t elfSize(const void *image) {
   auto *bytes = static_cast<const char *>(image);
   Elf64_Ehdr header;
@@ -34,7 +34,7 @@ size_t elfSize(const void *image) {
   return size;
 }
 
-/// The image as a file without a name, so that each load is a copy of its own.
+/// Writes the image to an unnamed file, so that each load is a separate copy.
 bool writeFile(int file, const char *bytes, size_t size) {
   while (size > 0) {
     ssize_t written = write(file, bytes, size);
@@ -50,7 +50,8 @@ CUresult loadReplay(const void *image, Module &module, std::string &log) {
   module.file = memfd_create("parashard-replay", MFD_CLOEXEC);
   if (module.file < 0 || !writeFile(module.file, static_cast<const char *>(image), elfSize(image)))
     return CUDA_ERROR_OUT_OF_MEMORY;
-  // The file stays open as long as the module: the loader tells libraries apart by this name.
+  // The file stays open as long as the module, because the loader identifies libraries by this
+  // name.
   std::string path = "/proc/self/fd/" + std::to_string(module.file);
   module.library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!module.library) {
@@ -62,7 +63,7 @@ CUresult loadReplay(const void *image, Module &module, std::string &log) {
   return CUDA_SUCCESS;
 }
 
-/// What follows `directive` in PTX text, up to the end of the word.
+/// Returns the word that follows directive `name` in PTX text.
 std::string directive(const std::string &ptx, const std::string &name) {
   size_t at = ptx.find(name);
   if (at == std::string::npos)
@@ -72,7 +73,7 @@ std::string directive(const std::string &ptx, const std::string &name) {
   return begin == std::string::npos ? std::string() : ptx.substr(begin, end - begin);
 }
 
-/// What the driver's compiler would refuse at first sight.
+/// Loads PTX text after the checks that the driver's compiler makes first.
 CUresult loadPtx(const char *text, Module &module, std::string &log) {
   module.ptx = text;
   std::string version = directive(module.ptx, ".version"),
@@ -100,7 +101,7 @@ bool isText(const char *bytes) {
          std::strncmp(bytes + blank, ".version", 8) == 0;
 }
 
-/// Whether PTX text has the kernel.
+/// Returns true if the PTX text has the kernel.
 bool hasEntry(const std::string &ptx, const std::string &name) {
   for (size_t at = ptx.find(".entry"); at != std::string::npos; at = ptx.find(".entry", at + 1)) {
     size_t begin = ptx.find_first_not_of(" \t\r\n", at + 6);
@@ -137,7 +138,7 @@ std::shared_ptr<Function> findFunction(const std::shared_ptr<Module> &module,
   auto *sizes =
       static_cast<const uint32_t *>(dlsym(module->library, (name + "_parameters").c_str()));
   if (body && !sizes)
-    complain("kernel '%s' has no array '%s_parameters' beside it", name.c_str(), name.c_str());
+    complain("kernel '%s' lacks its array '%s_parameters'", name.c_str(), name.c_str());
   if (!body || !sizes)
     return nullptr;
   function->body = reinterpret_cast<void (*)(void **)>(body);
@@ -147,7 +148,7 @@ std::shared_ptr<Function> findFunction(const std::shared_ptr<Module> &module,
 
 namespace {
 
-/// Parameters as they were when the kernel was launched.
+/// A copy of the parameters at the time of the launch.
 struct Parameters {
   static constexpr size_t alignment = 64;
   struct alignas(alignment) Line {

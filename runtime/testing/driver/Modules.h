@@ -1,5 +1,5 @@
-// Modules: replay images as shared objects of this process, and PTX text, which loads but does not
-// run.
+// Loads modules: replay images as shared objects of this process, and PTX text, which loads but
+// cannot run.
 #ifndef PSRT_TESTING_DRIVER_MODULES_H
 #define PSRT_TESTING_DRIVER_MODULES_H
 
@@ -11,29 +11,29 @@ namespace psrt::fake {
 
 struct Module {
   Device *device = nullptr;
-  void *library = nullptr; ///< of a replay image
-  int file = -1;           ///< what `library` was loaded from
-  std::string ptx;         ///< of PTX text
+  void *library = nullptr; ///< set for replay images
+  int file = -1;           ///< file that `library` was loaded from
+  std::string ptx;         ///< set for PTX text
   ~Module();
 };
 
 struct Function {
   std::shared_ptr<Module> module;
   std::string name;
-  void (*body)(void **parameters) = nullptr; ///< null: PTX
+  void (*body)(void **parameters) = nullptr; ///< null for PTX
   std::vector<uint32_t> parameterSizes;
   uint32_t mostShared = 48 * 1024;
 };
 
-/// Loads an image as cuModuleLoadDataEx; `log` says what is wrong with it.
+/// Loads an image as cuModuleLoadDataEx does; `log` receives the reason for an error.
 CUresult loadModule(Device *device, const void *image, std::shared_ptr<Module> &module,
                     std::string &log);
 
-/// The kernel `name`, or null.
+/// Returns the kernel `name`, or null.
 std::shared_ptr<Function> findFunction(const std::shared_ptr<Module> &module,
                                        const std::string &name);
 
-/// A launch of the function with a copy of its parameters.
+/// Returns a launch of the function with a copy of its parameters.
 Operation kernelOperation(const std::shared_ptr<Function> &function, uint32_t grid, uint32_t block,
                           uint32_t sharedBytes, void **parameters);
 

@@ -5,7 +5,7 @@
 
 namespace psrt::fake {
 
-/// More reports than this say nothing new.
+/// Limit on the number of reports.
 static constexpr size_t maxReports = 20;
 
 void join(Clock &into, const Clock &from) {
@@ -20,7 +20,7 @@ unsigned Order::addActor(std::string name) {
   return unsigned(actors.size() - 1);
 }
 
-bool Order::perform(unsigned actor, Clock &clock, const std::string &what,
+bool Order::perform(unsigned actor, Clock &clock, const std::string &name,
                     const std::vector<Access> &accesses) {
   if (clock.size() <= actor)
     clock.resize(actor + 1);
@@ -29,13 +29,14 @@ bool Order::perform(unsigned actor, Clock &clock, const std::string &what,
   for (const Access &access : accesses) {
     if (access.begin >= access.end)
       continue;
-    auto touch = std::make_shared<const Touch>(Touch{actor, time, what, access});
+    auto touch = std::make_shared<const Touch>(Touch{actor, time, name, access});
     fine &= access.writes ? write(touch, clock) : read(touch, clock);
   }
   return fine;
 }
 
-/// The first cell that begins at or after `at`, once a cell that reaches over `at` is cut there.
+/// Splits the cell that contains `at`, if any, at this address. Returns the first cell that begins
+/// at or after `at`.
 Order::Cells::iterator Order::split(uint64_t at) {
   auto next = cells.lower_bound(at);
   if (next == cells.begin())
@@ -77,7 +78,8 @@ bool Order::write(const TouchRef &touch, const Clock &clock) {
 }
 
 void Order::addRead(Cell &cell, const TouchRef &touch, const Clock &clock) {
-  // A write that comes after this read comes after those that this one comes after.
+  // Reads that happen before this read need not be kept: a write after this read is also after
+  // those reads.
   std::erase_if(cell.reads, [&](const TouchRef &earlier) {
     return earlier->actor < clock.size() && clock[earlier->actor] >= earlier->time;
   });
@@ -121,14 +123,14 @@ void Order::forget(uint64_t begin, uint64_t end) {
 }
 
 void Order::report(const Touch &earlier, const Touch &later) {
-  if (reported.size() >= maxReports || !reported.emplace(earlier.what, later.what).second)
+  if (reported.size() >= maxReports || !reported.emplace(earlier.name, later.name).second)
     return;
   auto verb = [](const Touch &touch) { return touch.access.writes ? "writes" : "reads"; };
   complain("no order between '%s' on %s, which %s [0x%llx, 0x%llx), and '%s' on %s, which %s "
            "[0x%llx, 0x%llx); record an event after the first and let the second's stream wait",
-           earlier.what.c_str(), actors[earlier.actor].c_str(), verb(earlier),
+           earlier.name.c_str(), actors[earlier.actor].c_str(), verb(earlier),
            (unsigned long long)earlier.access.begin, (unsigned long long)earlier.access.end,
-           later.what.c_str(), actors[later.actor].c_str(), verb(later),
+           later.name.c_str(), actors[later.actor].c_str(), verb(later),
            (unsigned long long)later.access.begin, (unsigned long long)later.access.end);
   if (reported.size() == maxReports)
     complain("further conflicts are not reported");

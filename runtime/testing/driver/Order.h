@@ -1,6 +1,6 @@
-// The proof of order: vector clocks say what comes after what, and for each byte the last write and
-// the reads since then must come before whatever conflicts with them (as in FastTrack, Flanagan and
-// Freund 2009, over ranges of bytes).
+// Detects data races: conflicting accesses that no happens-before relation orders. Vector clocks
+// represent the relation. For each byte, the last write and the reads since then must happen before
+// each conflicting access (as in FastTrack, Flanagan and Freund 2009, but over byte ranges).
 #ifndef PSRT_TESTING_DRIVER_ORDER_H
 #define PSRT_TESTING_DRIVER_ORDER_H
 
@@ -14,10 +14,11 @@
 
 namespace psrt::fake {
 
-/// clock[a]: how many operations of actor a come before. Actors are streams and host threads.
+/// clock[a] is the number of operations of actor a that happen before. Actors are streams and host
+/// threads. Example: {2, 5} means that two operations of actor 0 and five of actor 1 are done.
 using Clock = std::vector<uint64_t>;
 
-/// What comes before `from` now also comes before `into`.
+/// Makes everything that happens before `from` also happen before `into`.
 void join(Clock &into, const Clock &from);
 
 struct Access {
@@ -25,28 +26,28 @@ struct Access {
   bool writes;
 };
 
-/// Not thread-safe: the machine's lock guards it.
+/// Not thread-safe; guarded by the machine's lock.
 class Order {
 public:
-  /// A new actor; `name` is for reports.
+  /// Adds an actor; `name` is used in reports.
   unsigned addActor(std::string name);
 
-  /// The next operation of `actor`, which comes after `clock`. False where it conflicts with an
-  /// operation that it is not ordered with: that has been reported then.
-  bool perform(unsigned actor, Clock &clock, const std::string &what,
+  /// Performs the next operation of `actor`, which happens after `clock`. Returns false if it
+  /// conflicts with an unordered operation; the conflict has been reported.
+  bool perform(unsigned actor, Clock &clock, const std::string &name,
                const std::vector<Access> &accesses);
 
-  /// Forgets the accesses of memory that is given back.
+  /// Forgets the accesses of freed memory.
   void forget(uint64_t begin, uint64_t end);
-  /// Conflicts that were reported may be reported again.
+  /// Allows conflicts to be reported again.
   void forgetReports() { reported.clear(); }
 
 private:
-  /// An access as it is remembered.
+  /// A recorded access.
   struct Touch {
     unsigned actor;
     uint64_t time;
-    std::string what;
+    std::string name;
     Access access;
   };
   using TouchRef = std::shared_ptr<const Touch>;
@@ -55,7 +56,7 @@ private:
     TouchRef write;
     std::vector<TouchRef> reads;
   };
-  /// By first byte; cells do not overlap. Bytes in no cell were never touched.
+  /// Cells by first byte; they do not overlap. Bytes outside of all cells were never accessed.
   using Cells = std::map<uint64_t, Cell>;
 
   Cells::iterator split(uint64_t at);

@@ -1,4 +1,4 @@
-// Reads the environment.
+// Reads the settings from the environment.
 #include "runtime/testing/driver/Settings.h"
 #include <algorithm>
 #include <cstdio>

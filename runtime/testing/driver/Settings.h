@@ -1,4 +1,5 @@
-// What the environment says about the fake; read at each cuInit while no context is in use.
+// Defines the fake driver's settings, which each cuInit reads from the environment while no context
+// is in use.
 #ifndef PSRT_TESTING_DRIVER_SETTINGS_H
 #define PSRT_TESTING_DRIVER_SETTINGS_H
 
@@ -8,17 +9,17 @@
 namespace psrt::fake {
 
 struct Settings {
-  uint64_t memory = uint64_t(64) << 30; ///< $PSRT_FAKE_MEMORY: bytes of each device
-  int devices = 1;                      ///< $PSRT_FAKE_DEVICES
-  int major = 9, minor = 0;             ///< $PSRT_FAKE_CAPABILITY, as "9.0"
-  int version = 13000;                  ///< $PSRT_FAKE_VERSION: of the driver, 12.4 is 12040
-  bool refusesGraphs = false;           ///< $PSRT_FAKE_GRAPHS=0: none can be made
-  uint64_t drop = 0;                    ///< $PSRT_FAKE_DROP: the wait to leave out, from 1
-  unsigned delay = 0;      ///< $PSRT_FAKE_DELAY: up to so many microseconds before each operation
-  unsigned kernelTime = 0; ///< $PSRT_FAKE_KERNEL_TIME: microseconds that each kernel takes more
-  bool strict = false;     ///< $PSRT_FAKE_STRICT=1: a kernel that nobody announced is an error
-  bool oneHost = false;    ///< $PSRT_FAKE_HOSTS=one: what a host thread knows, all know
-  std::string log;         ///< $PSRT_FAKE_LOG: a file that gets a line an operation
+  uint64_t memory = uint64_t(64) << 30; ///< $PSRT_FAKE_MEMORY: bytes per device
+  int devices = 1;                      ///< $PSRT_FAKE_DEVICES: number of devices
+  int major = 9, minor = 0;             ///< $PSRT_FAKE_CAPABILITY, e.g. "9.0"
+  int version = 13000;                  ///< $PSRT_FAKE_VERSION: driver version, e.g. 12040 for 12.4
+  bool refusesGraphs = false;           ///< $PSRT_FAKE_GRAPHS=0: instantiating graphs fails
+  uint64_t drop = 0;                    ///< $PSRT_FAKE_DROP: number of the wait to omit, from 1
+  unsigned delay = 0; ///< $PSRT_FAKE_DELAY: maximal delay before each operation, in microseconds
+  unsigned kernelTime = 0; ///< $PSRT_FAKE_KERNEL_TIME: extra time of each kernel, in microseconds
+  bool strict = false;     ///< $PSRT_FAKE_STRICT=1: kernels without announced accesses are errors
+  bool oneHost = false;    ///< $PSRT_FAKE_HOSTS=one: host threads share one clock
+  std::string log;         ///< $PSRT_FAKE_LOG: log file with one line per operation
 };
 
 Settings readSettings();

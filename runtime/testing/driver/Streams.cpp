@@ -1,4 +1,4 @@
-// The threads of streams, and what comes before what.
+// Runs the threads of streams and maintains the happens-before relation.
 #include "runtime/testing/driver/Streams.h"
 #include "runtime/testing/driver/Machine.h"
 #include <thread>
@@ -9,14 +9,14 @@ namespace {
 
 thread_local const Clock *clockOfRunning = nullptr;
 
-/// Sleeps up to `most` microseconds, not the same for each operation.
+/// Sleeps a pseudo-random time of up to `most` microseconds.
 void dawdle(unsigned most, uint64_t &random) {
   random = random * 6364136223846793005u + 1442695040888963407u;
   if (most)
     std::this_thread::sleep_for(std::chrono::microseconds((random >> 33) % (most + 1)));
 }
 
-/// Runs one entry of the queue. `lock` is given up while an operation runs.
+/// Runs one entry of the queue. Releases `lock` while an operation runs.
 void perform(Stream &stream, Work &work, uint64_t &random, std::unique_lock<std::mutex> &lock) {
   if (work.wait) {
     work.wait->changed.wait(lock, [&] { return work.wait->reached; });
@@ -103,13 +103,14 @@ void closeStream(Stream &stream) {
   stream.arrived.notify_one();
 }
 
-/// Whether each range that the operation touches lies in memory that exists; says so where not.
-static bool touchesMemory(const Stream &stream, const Operation &operation) {
+/// Returns true if all ranges that the operation accesses are allocated; otherwise reports the
+/// first that is not.
+static bool accessesMemory(const Stream &stream, const Operation &operation) {
   for (const Access &access : operation.accesses)
     if (access.begin > access.end ||
         (access.begin < access.end &&
          !machine().memory.holding(access.begin, access.end - access.begin))) {
-      complain("'%s' on %s touches [0x%llx, 0x%llx), which lies in no allocation",
+      complain("'%s' on %s accesses [0x%llx, 0x%llx), which is in no allocation",
                operation.name.c_str(), stream.name.c_str(), (unsigned long long)access.begin,
                (unsigned long long)access.end);
       return false;
@@ -119,12 +120,12 @@ static bool touchesMemory(const Stream &stream, const Operation &operation) {
 
 void run(Stream &stream, OperationRef operation) {
   Machine &m = machine();
-  if (!touchesMemory(stream, *operation)) {
+  if (!accessesMemory(stream, *operation)) {
     stream.device->error = CUDA_ERROR_ILLEGAL_ADDRESS;
     return;
   }
   join(stream.clock, hostThread().clock);
-  m.note(stream, *operation);
+  m.logLine(stream, *operation);
   if (!m.order.perform(stream.actor, stream.clock, operation->name, operation->accesses))
     stream.device->error = CUDA_ERROR_LAUNCH_FAILED;
   push(stream, {std::move(operation), nullptr, nullptr, stream.clock});

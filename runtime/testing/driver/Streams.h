@@ -1,4 +1,4 @@
-// Streams: each is a thread with a queue.
+// Defines streams; each is a thread with a queue.
 #ifndef PSRT_TESTING_DRIVER_STREAMS_H
 #define PSRT_TESTING_DRIVER_STREAMS_H
 
@@ -11,21 +11,21 @@ namespace psrt::fake {
 struct Capture;
 struct Device;
 
-/// The machine's lock guards all of it.
+/// Guarded by the machine's lock.
 struct Stream {
   Device *device = nullptr;
   unsigned actor = 0;
   std::string name;
-  Clock clock; ///< what comes before the next operation
+  Clock clock; ///< happens before the next operation
   std::deque<Work> queue;
   uint64_t pushed = 0, done = 0;
   std::condition_variable arrived, finished;
-  bool closing = false; ///< its thread ends when the queue is empty
-  /// What psrt_fake_access said about the next operation.
+  bool closing = false; ///< the thread ends once the queue is empty
+  /// Accesses of the next operation, as reported to psrt_fake_access.
   std::string announcedName;
   std::vector<Access> announced;
   bool isAnnounced = false;
-  /// While it is captured: where to, and as which of the capture's lanes.
+  /// Set during a capture: the capture and this stream's lane.
   std::shared_ptr<Capture> capture;
   unsigned lane = 0;
 
@@ -33,30 +33,31 @@ struct Stream {
 };
 using StreamRef = std::shared_ptr<Stream>;
 
-/// A host thread, as the proof of order sees it.
+/// A host thread as an actor of the race detector.
 struct HostThread {
   unsigned actor = 0;
   Clock clock;
 };
-/// The calling thread. Its first use of the driver comes after all that the others know by then.
+/// Returns the calling thread. Its first use of the driver happens after everything that other host
+/// threads know by then.
 HostThread &hostThread();
-/// The caller has learned that what `clock` counts is over.
+/// Records that the caller knows everything in `clock` to be done.
 void hostKnows(const Clock &clock);
 
-/// A stream and its thread.
+/// Creates a stream and its thread.
 StreamRef openStream(Device *device, std::string name);
-/// Lets the stream's thread end once the queue is empty.
+/// Ends the stream's thread once the queue is empty.
 void closeStream(Stream &stream);
 
-/// The following give a stream work, now; captures are looked after by Capture.h.
+/// The functions below enqueue work immediately; Capture.h handles captures.
 void run(Stream &stream, OperationRef operation);
 void record(Stream &stream, const std::shared_ptr<Mark> &mark);
 void await(Stream &stream, const std::shared_ptr<Mark> &mark);
 
-/// Waits until what the stream was given before the call is over; gives up `lock` meanwhile.
+/// Waits until the stream's work at the time of the call is done; releases `lock` while waiting.
 void finish(const StreamRef &stream, std::unique_lock<std::mutex> &lock);
 
-/// In a host function of a stream: what comes before what follows it. Null elsewhere.
+/// In a host function of a stream, returns what happens before the work after it; otherwise null.
 const Clock *runningClock();
 
 } // namespace psrt::fake

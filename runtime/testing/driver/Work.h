@@ -1,4 +1,4 @@
-// What streams are given: operations to run, marks to set and marks to wait for.
+// Defines the work of streams: operations, and marks to set and to wait for.
 #ifndef PSRT_TESTING_DRIVER_WORK_H
 #define PSRT_TESTING_DRIVER_WORK_H
 
@@ -13,28 +13,28 @@
 
 namespace psrt::fake {
 
-/// A point in a stream's work: what an event was recorded at. The machine's lock guards it.
+/// A point in a stream's work at which an event was recorded. Guarded by the machine's lock.
 struct Mark {
-  Clock clock; ///< what comes before it
+  Clock clock; ///< happens before the mark
   bool reached = false;
-  std::chrono::steady_clock::time_point time; ///< when it was reached
+  std::chrono::steady_clock::time_point time; ///< when the mark was reached
   std::condition_variable changed;
 };
 
-/// Something that runs on a stream; as often as it is launched, where it is part of a graph.
+/// An operation of a stream. In a graph, it runs once per launch.
 struct Operation {
   const char *kind = "";        ///< "kernel", "copy", ...
   std::string name;             ///< for reports and the log
-  std::vector<Access> accesses; ///< what it touches
+  std::vector<Access> accesses; ///< memory that the operation accesses
   std::function<CUresult()> run;
 };
 using OperationRef = std::shared_ptr<const Operation>;
 
-/// An entry of a stream's queue: one of the three is set.
+/// An entry of a stream's queue; exactly one of the three pointers is set.
 struct Work {
   OperationRef operation;
   std::shared_ptr<Mark> record, wait;
-  Clock clock; ///< what comes before what follows the operation
+  Clock clock; ///< happens before the work after the operation
 };
 
 } // namespace psrt::fake

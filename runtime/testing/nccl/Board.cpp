@@ -1,4 +1,4 @@
-// POSIX shared memory.
+// Implements boards in POSIX shared memory.
 #include "runtime/testing/nccl/Board.h"
 #include <cstdio>
 #include <cstdlib>
@@ -11,7 +11,7 @@
 
 namespace psrt::fake {
 
-/// New shared memory is zero: so every field begins.
+/// New shared memory is zero-initialized, which is the initial state of every field.
 struct Board::Header {
   std::atomic<uint32_t> opened, arrived, turn;
 };
@@ -29,7 +29,8 @@ Board::Board(const std::string &name, int ranks, const std::atomic<bool> &aborte
   if (file >= 0)
     close(file);
   if (memory == MAP_FAILED) {
-    std::fprintf(stderr, "fake NCCL: no shared memory %s of %zu bytes\n", name.c_str(), size);
+    std::fprintf(stderr, "fake NCCL: cannot create shared memory %s of %zu bytes\n", name.c_str(),
+                 size);
     std::abort();
   }
   header = static_cast<Header *>(memory);

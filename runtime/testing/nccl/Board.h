@@ -1,5 +1,5 @@
-// Where the ranks of a fake communicator meet, threads of one process or processes of one
-// machine: shared memory with a slot for each of them.
+// Connects the ranks of a fake communicator, which are threads or processes of one machine, through
+// shared memory with one slot per rank.
 #ifndef PSRT_TESTING_NCCL_BOARD_H
 #define PSRT_TESTING_NCCL_BOARD_H
 
@@ -10,15 +10,16 @@
 
 namespace psrt::fake {
 
-/// Thrown where a communicator is aborted while it waits.
+/// Thrown by waits when the communicator is aborted.
 struct BoardAborted {};
 
 class Board {
 public:
-  static constexpr size_t kSlotBytes = 1 << 16; ///< of a rank's slot
-  static constexpr size_t kMailBytes = 1 << 14; ///< of the box from one rank to another
+  static constexpr size_t kSlotBytes = 1 << 16; ///< bytes of a rank's slot
+  static constexpr size_t kMailBytes = 1 << 14; ///< bytes of a mailbox from one rank to another
 
-  /// All ranks open it under the same name; it is gone from the machine when all have.
+  /// Opens the board; all ranks use the same name. The name is removed from the system once all
+  /// ranks have opened it.
   Board(const std::string &name, int ranks, const std::atomic<bool> &aborted);
   ~Board();
   Board(const Board &) = delete;
@@ -27,14 +28,15 @@ public:
   /// Returns when all ranks have called it.
   void barrier();
 
-  /// Bytes that are in the box from one rank to another: who sends fills an empty one, who receives
-  /// empties it.
+  /// A mailbox from one rank to another. The sender fills an empty mailbox; the receiver empties
+  /// it.
   struct Mail {
     std::atomic<uint32_t> bytes;
     char data[kMailBytes];
   };
+  /// Returns the mailbox from one rank to another.
   Mail &mail(int from, int to) const;
-  /// Called where there is nothing to do but to wait.
+  /// Yields while waiting; throws BoardAborted if the communicator is aborted.
   void pause() const;
 
 private:

@@ -1,5 +1,5 @@
-// The functions of NCCL, on streams of the fake driver. Calls are late as those of a
-// communicator that does not block are: they say that they are under way once.
+// Implements the functions of NCCL on streams of the fake driver. As with nonblocking
+// communicators, calls complete late: each reports once that it is in progress.
 #include "runtime/device/cuda/nccl/NcclApi.h"
 #include "runtime/testing/driver/Fake.h"
 #include "runtime/testing/driver/Handles.h"
@@ -28,7 +28,7 @@ namespace {
 
 using fake::Board;
 
-/// One rank's end. `name` is of its board.
+/// One rank's communicator. `name` is the name of its board.
 struct Comm {
   Comm(std::string name, int ranks, int rank)
       : name(std::move(name)), ranks(ranks), rank(rank), board(this->name, ranks, aborted) {}
@@ -36,10 +36,10 @@ struct Comm {
   int ranks, rank;
   std::atomic<bool> aborted{false};
   Board board;
-  std::atomic<bool> isLate{true}; ///< it says once that it is under way
-  std::atomic<int64_t> runs{0};   ///< batches
+  std::atomic<bool> isLate{true}; ///< report once that a call is in progress
+  std::atomic<int64_t> runs{0};   ///< number of batches run
   std::atomic<int> registered{0};
-  std::atomic<int> batches{0}; ///< that may run, or run again: enqueued, or captured in a graph
+  std::atomic<int> batches{0}; ///< live batches: enqueued, or captured in a graph
   std::atomic<bool> isFinalized{false};
   int splits = 0;
 };
@@ -83,18 +83,18 @@ size_t sizeOf(ncclDataType_t type) {
 
 //===--- operations -------------------------------------------------------===//
 
-/// One call of a group, as a stream runs it.
+/// One call of a group, as run by a stream.
 struct Operation {
   enum Kind { AllReduce, ReduceScatter, AllGather, Send, Receive } kind;
   const char *in;
   char *out;
-  size_t bytes; ///< of the smaller one of in and out
+  size_t bytes; ///< bytes of the smaller of in and out
   ncclDataType_t type;
   ncclRedOp_t reduction;
   int peer;
 };
 
-/// What is enqueued at once.
+/// The operations enqueued together.
 struct Batch {
   explicit Batch(CommRef given) : comm(std::move(given)) { ++comm->batches; }
   ~Batch() { --comm->batches; }
@@ -102,7 +102,8 @@ struct Batch {
   std::vector<Operation> operations;
 };
 
-/// Exchanges chunk by chunk: everyone puts one into its slot, all have come, everyone takes.
+/// Exchanges data in chunks: each rank puts a chunk into its slot, waits for all ranks, and takes
+/// the result.
 template <typename Put, typename Take>
 void inChunks(Comm &comm, size_t bytes, size_t most, Put &&put, Take &&take) {
   for (size_t done = 0; done < bytes; done += most) {
@@ -149,7 +150,7 @@ void allGather(Comm &comm, const Operation &op) {
       });
 }
 
-/// All sends and receives of a batch go on side by side; those between two ranks in order.
+/// Runs all sends and receives of a batch concurrently. Messages between two ranks stay in order.
 void exchange(Comm &comm, const std::vector<Operation> &operations) {
   std::vector<size_t> done(operations.size());
   for (bool isOver = false; !isOver;) {
@@ -182,7 +183,7 @@ void exchange(Comm &comm, const std::vector<Operation> &operations) {
   }
 }
 
-/// $PSRT_FAKE_NCCL_HANG="RANK:N": the N-th batch of that rank in a communicator never ends.
+/// $PSRT_FAKE_NCCL_HANG="RANK:N" makes the N-th batch of a rank in a communicator hang.
 bool isToHang(int rank, int64_t batch) {
   int wanted = -1;
   long long at = -1;
@@ -240,16 +241,16 @@ ncclResult_t enqueue() {
     CUstream stream = calls.front().stream;
     auto batch = std::make_unique<Batch>(comm);
     std::vector<PsrtFakeAccess> accesses;
-    std::vector<Call> others;
+    std::vector<Call> remaining;
     for (Call &call : calls) {
       if (call.comm != comm || call.stream != stream) {
-        others.push_back(std::move(call));
+        remaining.push_back(std::move(call));
         continue;
       }
       addAccesses(accesses, call.operation, comm->ranks);
       batch->operations.push_back(call.operation);
     }
-    calls = std::move(others);
+    calls = std::move(remaining);
     comm->isLate = true;
     cuda::CUresult result = psrt_fake_enqueue(
         stream, "nccl", runBatch, batch.release(),
@@ -312,7 +313,7 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t *ma
   try {
     std::memcpy(comm->board.slot(comm->rank), own, sizeof(own));
     comm->board.barrier();
-    std::vector<std::pair<int, int>> members; // by key, then rank
+    std::vector<std::pair<int, int>> members; // sorted by key, then rank
     for (int rank = 0; rank < comm->ranks; ++rank) {
       int other[2];
       std::memcpy(other, comm->board.slot(rank), sizeof(other));
@@ -334,7 +335,8 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t *ma
   }
 }
 
-/// As NCCL: it is under way as long as a graph has operations of the communicator.
+/// As in NCCL, finalizing is in progress as long as a graph contains operations of the
+/// communicator.
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   CommRef comm = find(handle);
   if (!comm || comm->isFinalized.exchange(true))
@@ -354,9 +356,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   if (!comm)
     return ncclInvalidArgument;
   if (!comm->isFinalized || comm->batches > 0) {
-    std::fprintf(stderr, "fake NCCL: a communicator is destroyed %s\n",
-                 comm->isFinalized ? "before a graph that has its operations"
-                                   : "that was not finalized");
+    std::fprintf(stderr, "fake NCCL: destroying a communicator %s\n",
+                 comm->isFinalized ? "that a graph still uses" : "that was not finalized");
     std::abort();
   }
   return remove(handle);

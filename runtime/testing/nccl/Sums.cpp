@@ -1,4 +1,4 @@
-// Element by element.
+// Combines elements one by one.
 #include "runtime/testing/nccl/Sums.h"
 #include <algorithm>
 #include <cstdint>

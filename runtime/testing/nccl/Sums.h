@@ -1,4 +1,4 @@
-// The arithmetic of the fake NCCL.
+// Implements the arithmetic of the fake NCCL.
 #ifndef PSRT_TESTING_NCCL_SUMS_H
 #define PSRT_TESTING_NCCL_SUMS_H
 
@@ -7,8 +7,8 @@
 
 namespace psrt::fake {
 
-/// Combines `count` elements of all parts, from the last to the first: NCCL promises no order, so
-/// that what relies on one is found. 16-bit floats are rounded after each.
+/// Combines `count` elements of all parts, from the last part to the first. NCCL guarantees no
+/// order, so code that relies on one fails. 16-bit floats are rounded after each step.
 void combine(nccl::ncclRedOp_t op, nccl::ncclDataType_t type,
              const std::vector<const void *> &parts, void *out, size_t count);
 

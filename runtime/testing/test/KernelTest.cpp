@@ -92,13 +92,13 @@ TEST_F(FakeTest, modules_may_be_unloaded_while_their_kernels_wait) {
 TEST_F(FakeTest, a_barrier_that_a_thread_does_not_reach) {
   EXPECT_MISSED("endEarly", 64,
                 "kernel 'endEarly', block 1: thread 0 waits at a barrier that thread 3 does not "
-                "reach: it has ended");
+                "reach, because it has ended");
 }
 
 TEST_F(FakeTest, a_barrier_and_a_shuffle_do_not_meet) {
   EXPECT_MISSED("mixedMeetings", 32,
-                "thread 0 waits at a barrier that thread 16 does not reach: "
-                "it waits at a shuffle");
+                "thread 0 waits at a barrier that thread 16 does not reach, "
+                "because it waits at a shuffle");
 }
 
 TEST_F(FakeTest, lanes_shuffle_with_one_mask) {
