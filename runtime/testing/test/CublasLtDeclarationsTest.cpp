@@ -1,4 +1,4 @@
-// CublasLtApi.h says what NVIDIA's cublasLt.h says.
+// Compares CublasLtApi.h with NVIDIA's cublasLt.h.
 #include "runtime/device/cuda/CublasLtApi.h"
 #include "runtime/testing/test/DeclarationsTest.h"
 
@@ -86,5 +86,5 @@ SAME(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
 SAME(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
 SAME(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
 
-/// All of it is compared when this file is compiled.
-TEST(CublasLtDeclarations, are_those_of_the_header) { EXPECT_GE(CUBLAS_VERSION, 120000); }
+/// All declarations are compared when this file is compiled.
+TEST(CublasLtDeclarations, match_the_header) { EXPECT_GE(CUBLAS_VERSION, 120000); }

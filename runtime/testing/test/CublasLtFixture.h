@@ -1,4 +1,4 @@
-// A test of matmuls: random matrices on the device, and what their matmul is in f64.
+// Defines the fixture of matmul tests: random matrices on the device and their matmul in f64.
 #ifndef PSRT_TESTING_TEST_CUBLASLTFIXTURE_H
 #define PSRT_TESTING_TEST_CUBLASLTFIXTURE_H
 
@@ -13,7 +13,7 @@ namespace psrt::fake {
 
 using cuda::FakeTest;
 
-/// The functions of the library at a path.
+/// The functions of the library, loaded from its path.
 struct CublasLt {
   void *library = dlopen(PSRT_FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL);
 #define PSRT_MEMBER(name, symbol, result, arguments)                                               \
@@ -24,7 +24,7 @@ struct CublasLt {
 
 #define LT_OK(call) ASSERT_EQ(CUBLAS_STATUS_SUCCESS, call)
 
-/// What a test asks for; layouts are made to fit.
+/// Parameters of a test's matmul; layouts are derived from them.
 struct Case {
   int32_t type = CUDA_R_32F, resultType = CUDA_R_32F;
   int32_t compute = CUBLAS_COMPUTE_32F, scale = CUDA_R_32F;
@@ -64,19 +64,19 @@ protected:
     FakeTest::TearDown();
   }
 
-  Matrix matrix(int32_t type, int64_t rows, int64_t columns, const Case &what) {
+  Matrix matrix(int32_t type, int64_t rows, int64_t columns, const Case &problem) {
     Matrix made;
-    int64_t lines = what.rowOrder ? rows : columns;
-    int64_t ld = (what.rowOrder ? columns : rows) + what.gap;
-    int64_t stride = ld * lines + what.gap;
+    int64_t lines = problem.rowOrder ? rows : columns;
+    int64_t ld = (problem.rowOrder ? columns : rows) + problem.gap;
+    int64_t stride = ld * lines + problem.gap;
     made.layout = {type,
                    uint64_t(rows),
                    uint64_t(columns),
                    ld,
-                   what.rowOrder ? CUBLASLT_ORDER_ROW : CUBLASLT_ORDER_COL,
-                   what.batches,
+                   problem.rowOrder ? CUBLASLT_ORDER_ROW : CUBLASLT_ORDER_COL,
+                   problem.batches,
                    stride};
-    int64_t count = stride * what.batches;
+    int64_t count = stride * problem.batches;
     made.bytes.resize(size_t(count) * typeBytes(type));
     std::uniform_real_distribution<float> uniform(-1, 1);
     for (int64_t i = 0; i < count; ++i)
@@ -102,39 +102,42 @@ protected:
     EXPECT_EQ(0, lt.matmulDescSetAttribute(desc, attribute, &value, sizeof(value)));
   }
 
-  cublasLtMatmulDesc_t describe(const Case &what) {
+  cublasLtMatmulDesc_t describe(const Case &problem) {
     cublasLtMatmulDesc_t desc = nullptr;
-    EXPECT_EQ(
-        0, lt.matmulDescCreate(&desc, cublasComputeType_t(what.compute), cudaDataType(what.scale)));
-    set(desc, CUBLASLT_MATMUL_DESC_TRANSA, int32_t(what.transA));
-    set(desc, CUBLASLT_MATMUL_DESC_TRANSB, int32_t(what.transB));
-    if (what.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
-      set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, what.epilogue);
+    EXPECT_EQ(0, lt.matmulDescCreate(&desc, cublasComputeType_t(problem.compute),
+                                     cudaDataType(problem.scale)));
+    set(desc, CUBLASLT_MATMUL_DESC_TRANSA, int32_t(problem.transA));
+    set(desc, CUBLASLT_MATMUL_DESC_TRANSB, int32_t(problem.transB));
+    if (problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+      set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, problem.epilogue);
     return desc;
   }
 
-  void prepare(const Case &what) {
-    now = what;
-    int32_t typeB = what.typeB < 0 ? what.type : what.typeB;
-    a = matrix(what.type, what.transA ? what.k : what.m, what.transA ? what.m : what.k, what);
-    b = matrix(typeB, what.transB ? what.n : what.k, what.transB ? what.k : what.n, what);
-    c = matrix(isFp8(what.resultType) ? CUDA_R_16BF : what.resultType, what.m, what.n, what);
-    d = matrix(what.resultType, what.m, what.n, what);
-    bool isOfColumns = what.epilogue == CUBLASLT_EPILOGUE_BGRADB;
-    biases = matrix(what.resultType, isOfColumns ? what.n : what.m, 1, {});
-    aux = matrix(what.resultType, what.m, what.n, {.gap = (8 - what.m % 8) % 8});
-    desc = describe(what);
+  void prepare(const Case &problem) {
+    now = problem;
+    int32_t typeB = problem.typeB < 0 ? problem.type : problem.typeB;
+    a = matrix(problem.type, problem.transA ? problem.k : problem.m,
+               problem.transA ? problem.m : problem.k, problem);
+    b = matrix(typeB, problem.transB ? problem.n : problem.k,
+               problem.transB ? problem.k : problem.n, problem);
+    c = matrix(isFp8(problem.resultType) ? CUDA_R_16BF : problem.resultType, problem.m, problem.n,
+               problem);
+    d = matrix(problem.resultType, problem.m, problem.n, problem);
+    bool isOfColumns = problem.epilogue == CUBLASLT_EPILOGUE_BGRADB;
+    biases = matrix(problem.resultType, isOfColumns ? problem.n : problem.m, 1, {});
+    aux = matrix(problem.resultType, problem.m, problem.n, {.gap = (8 - problem.m % 8) % 8});
+    desc = describe(problem);
     layouts = {describe(a.layout), describe(b.layout), describe(c.layout), describe(d.layout)};
-    if (what.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+    if (problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
       set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, biases.data);
-    if (what.epilogue & kHasAux) {
+    if (problem.epilogue & kHasAux) {
       set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux.data);
       set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, aux.layout.ld);
     }
-    if (isFp8(what.type)) {
-      set(desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, upload<float>({what.scaleA}, stream));
-      set(desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, upload<float>({what.scaleB}, stream));
-      set(desc, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER, upload<float>({what.scaleD}, stream));
+    if (isFp8(problem.type)) {
+      set(desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, upload<float>({problem.scaleA}, stream));
+      set(desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, upload<float>({problem.scaleB}, stream));
+      set(desc, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER, upload<float>({problem.scaleD}, stream));
     }
   }
 
@@ -169,7 +172,7 @@ protected:
     return (now.epilogue & CUBLASLT_EPILOGUE_GELU ? gelu(sum) : sum) * now.scaleD;
   }
 
-  /// In front of an activation.
+  /// Returns the expected sum before an activation.
   double expectedSum(int64_t batch, int64_t i, int64_t j) const {
     double sum = 0;
     for (int64_t p = 0; p < now.k; ++p)
@@ -181,7 +184,8 @@ protected:
     return sum + (now.epilogue & CUBLASLT_EPILOGUE_BIAS ? biases.at(0, i, 0) : 0);
   }
 
-  /// Runs what was prepared and compares; `tolerance` is absolute, on sums of about k.
+  /// Runs the prepared matmul and compares the result. `tolerance` is absolute, for sums of about
+  /// k.
   void expectMatmul(double tolerance) {
     LT_OK(heuristic());
     LT_OK(multiply());
@@ -197,14 +201,14 @@ protected:
           int64_t at = batch * l.batchStride + i * l.rowStep() + j * l.columnStep();
           storeElement(before.data(), l.type, at, loadElement(d.bytes.data(), l.type, at));
         }
-    EXPECT_EQ(before, d.bytes) << "gaps stay as they are";
+    EXPECT_EQ(before, d.bytes) << "gaps must not be overwritten";
   }
 
-  /// The same, and the sums of A or B that it wrote.
-  void checkSums(const Case &what, double tolerance) {
-    check(what, tolerance);
+  /// Runs and compares the matmul and its bias gradient.
+  void checkBiasGrad(const Case &problem, double tolerance) {
+    check(problem, tolerance);
     biases.bytes = download<char>(biases.data, biases.bytes.size(), stream);
-    bool isA = what.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+    bool isA = problem.epilogue == CUBLASLT_EPILOGUE_BGRADA;
     for (int64_t i = 0; i < (isA ? now.m : now.n); ++i) {
       double sum = 0;
       for (int64_t p = 0; p < now.k; ++p)
@@ -215,12 +219,12 @@ protected:
     }
   }
 
-  void check(const Case &what, double tolerance) {
-    prepare(what);
+  void check(const Case &problem, double tolerance) {
+    prepare(problem);
     expectMatmul(tolerance);
   }
 
-  static constexpr uint32_t kHasAux = 128; ///< in an epilogue
+  static constexpr uint32_t kHasAux = 128; ///< bit of epilogues with aux
   inline static CublasLt lt;
   std::mt19937 random{7};
   CUstream stream = nullptr;

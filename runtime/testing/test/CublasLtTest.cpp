@@ -1,4 +1,4 @@
-// Matmuls of the fake against plain loops in f64, and what it refuses.
+// Compares matmuls of the fake with plain loops in f64, and tests which matmuls it refuses.
 #include "runtime/testing/test/CublasLtFixture.h"
 #include <chrono>
 
@@ -11,91 +11,91 @@ TEST_F(CublasLtTest, all_transposes_and_orders) {
       for (bool rowOrder : {false, true})
         for (int64_t gap : {0, 3}) {
           SCOPED_TRACE(testing::Message() << transA << transB << rowOrder << gap);
-          Case what;
-          what.transA = transA;
-          what.transB = transB;
-          what.rowOrder = rowOrder;
-          what.gap = gap;
-          check(what, 1e-5);
+          Case problem;
+          problem.transA = transA;
+          problem.transB = transB;
+          problem.rowOrder = rowOrder;
+          problem.gap = gap;
+          check(problem, 1e-5);
         }
 }
 
 TEST_F(CublasLtTest, batches_alpha_and_beta) {
-  Case what;
-  what.batches = 3;
-  what.gap = 2;
-  what.alpha = 0.5;
-  what.beta = -2;
-  check(what, 1e-5);
-  what.type = what.resultType = CUDA_R_64F;
-  what.compute = CUBLAS_COMPUTE_64F;
-  what.scale = CUDA_R_64F;
-  check(what, 1e-14);
+  Case problem;
+  problem.batches = 3;
+  problem.gap = 2;
+  problem.alpha = 0.5;
+  problem.beta = -2;
+  check(problem, 1e-5);
+  problem.type = problem.resultType = CUDA_R_64F;
+  problem.compute = CUBLAS_COMPUTE_64F;
+  problem.scale = CUDA_R_64F;
+  check(problem, 1e-14);
 }
 
 TEST_F(CublasLtTest, sixteen_bit_floats) {
   for (int32_t type : {CUDA_R_16F, CUDA_R_16BF})
     for (int32_t resultType : {type, int32_t(CUDA_R_32F)}) {
-      Case what;
-      what.type = type;
-      what.resultType = resultType;
-      what.beta = 1;
-      check(what, resultType == CUDA_R_32F ? 1e-5 : type == CUDA_R_16F ? 1e-3 : 1e-2);
+      Case problem;
+      problem.type = type;
+      problem.resultType = resultType;
+      problem.beta = 1;
+      check(problem, resultType == CUDA_R_32F ? 1e-5 : type == CUDA_R_16F ? 1e-3 : 1e-2);
     }
 }
 
 TEST_F(CublasLtTest, larger_than_the_panels_of_its_loops) {
-  Case what;
-  what.m = 33;
-  what.n = 300;
-  what.k = 530;
-  check(what, 2e-5);
+  Case problem;
+  problem.m = 33;
+  problem.n = 300;
+  problem.k = 530;
+  check(problem, 2e-5);
 }
 
-TEST_F(CublasLtTest, tf32_takes_ten_bits) {
-  Case what;
-  what.k = 64;
-  what.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
-  check(what, 5e-3);
+TEST_F(CublasLtTest, tf32_keeps_ten_fraction_bits) {
+  Case problem;
+  problem.k = 64;
+  problem.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+  check(problem, 5e-3);
   EXPECT_EQ(1.0f, toTf32(1.0f + 1.0f / 4096));
   EXPECT_EQ(1.0f + 1.0f / 1024, toTf32(1.0f + 1.0f / 1024));
 }
 
-TEST_F(CublasLtTest, a_bias_of_a_row_each) {
-  Case what;
-  what.epilogue = CUBLASLT_EPILOGUE_BIAS;
-  what.beta = 1;
-  check(what, 1e-5);
-  what.type = what.resultType = CUDA_R_16BF;
-  check(what, 1e-2);
+TEST_F(CublasLtTest, a_bias_with_one_number_per_row) {
+  Case problem;
+  problem.epilogue = CUBLASLT_EPILOGUE_BIAS;
+  problem.beta = 1;
+  check(problem, 1e-5);
+  problem.type = problem.resultType = CUDA_R_16BF;
+  check(problem, 1e-2);
 }
 
-TEST_F(CublasLtTest, sums_of_a_and_of_b) {
+TEST_F(CublasLtTest, bias_gradients_of_a_and_of_b) {
   for (uint32_t epilogue : {CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB})
     for (bool transposed : {false, true}) {
       SCOPED_TRACE(testing::Message() << epilogue << transposed);
-      Case what;
-      what.epilogue = epilogue;
-      what.transA = transposed;
-      what.transB = !transposed;
-      what.gap = 2;
-      what.beta = 1;
-      checkSums(what, 1e-5);
-      what.type = CUDA_R_16BF;
-      checkSums(what, 1e-5);
-      what.resultType = CUDA_R_16BF;
-      checkSums(what, 1e-2);
+      Case problem;
+      problem.epilogue = epilogue;
+      problem.transA = transposed;
+      problem.transB = !transposed;
+      problem.gap = 2;
+      problem.beta = 1;
+      checkBiasGrad(problem, 1e-5);
+      problem.type = CUDA_R_16BF;
+      checkBiasGrad(problem, 1e-5);
+      problem.resultType = CUDA_R_16BF;
+      checkBiasGrad(problem, 1e-2);
     }
 }
 
-TEST_F(CublasLtTest, sums_are_written_in_order) {
-  Case what;
-  what.epilogue = CUBLASLT_EPILOGUE_BGRADB;
-  prepare(what);
+TEST_F(CublasLtTest, bias_gradients_are_checked_for_order) {
+  Case problem;
+  problem.epilogue = CUBLASLT_EPILOGUE_BGRADB;
+  prepare(problem);
   LT_OK(heuristic());
   LT_OK(multiply());
   testing::internal::CaptureStderr();
-  OK(cu.memsetD8Async(biases.data + 4 * (what.n - 1), 0, 4, newStream()));
+  OK(cu.memsetD8Async(biases.data + 4 * (problem.n - 1), 0, 4, newStream()));
   EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, cu.streamSynchronize(stream));
   EXPECT_NE(std::string::npos, testing::internal::GetCapturedStderr().find("cublasLtMatmul"));
 }
@@ -107,25 +107,25 @@ TEST_F(CublasLtTest, gelu_and_its_derivative) {
     for (int32_t type : {CUDA_R_32F, CUDA_R_16BF}) {
       SCOPED_TRACE(testing::Message() << epilogue << ' ' << type);
       double tolerance = type == CUDA_R_32F ? 1e-5 : 1e-2;
-      Case what;
-      what.epilogue = epilogue;
-      what.type = what.resultType = type;
-      what.gap = 2;
-      what.beta = 1;
-      check(what, tolerance);
+      Case problem;
+      problem.epilogue = epilogue;
+      problem.type = problem.resultType = type;
+      problem.gap = 2;
+      problem.beta = 1;
+      check(problem, tolerance);
       if (epilogue == CUBLASLT_EPILOGUE_DGELU || !(epilogue & kHasAux))
         continue;
       aux.bytes = download<char>(aux.data, aux.bytes.size(), stream);
-      for (int64_t i = 0; i < what.m; ++i)
-        for (int64_t j = 0; j < what.n; ++j)
+      for (int64_t i = 0; i < problem.m; ++i)
+        for (int64_t j = 0; j < problem.n; ++j)
           ASSERT_NEAR(expectedSum(0, i, j), aux.at(0, i, j), 4 * tolerance);
     }
 }
 
-TEST_F(CublasLtTest, what_a_gelu_is_of_is_checked) {
-  Case what;
-  what.epilogue = CUBLASLT_EPILOGUE_GELU_AUX;
-  prepare(what);
+TEST_F(CublasLtTest, the_aux_matrix_of_a_gelu_is_checked) {
+  Case problem;
+  problem.epilogue = CUBLASLT_EPILOGUE_GELU_AUX;
+  prepare(problem);
   LT_OK(heuristic());
   LT_OK(multiply());
   testing::internal::CaptureStderr();
@@ -136,39 +136,39 @@ TEST_F(CublasLtTest, what_a_gelu_is_of_is_checked) {
   EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, multiply());
   set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, CUdeviceptr(0));
   EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, multiply());
-  for (int64_t ld : {int64_t(0), what.m, aux.layout.ld - 8}) {
+  for (int64_t ld : {int64_t(0), problem.m, aux.layout.ld - 8}) {
     set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, ld);
     EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, heuristic());
   }
 }
 
-TEST_F(CublasLtTest, there_may_be_no_gelu) {
-  auto expectNone = [&](const Case &what) {
-    prepare(what);
+TEST_F(CublasLtTest, gelus_may_be_unsupported) {
+  auto expectUnsupported = [&](const Case &problem) {
+    prepare(problem);
     EXPECT_EQ(CUBLAS_STATUS_NOT_SUPPORTED, heuristic());
   };
-  Case what;
-  what.epilogue = CUBLASLT_EPILOGUE_GELU_BIAS;
-  what.type = CUDA_R_16BF; // to f32
-  expectNone(what);
-  what = {};
-  what.epilogue = CUBLASLT_EPILOGUE_GELU;
-  what.batches = 2;
-  expectNone(what);
-  what.batches = 1;
-  prepare(what);
+  Case problem;
+  problem.epilogue = CUBLASLT_EPILOGUE_GELU_BIAS;
+  problem.type = CUDA_R_16BF; // to f32
+  expectUnsupported(problem);
+  problem = {};
+  problem.epilogue = CUBLASLT_EPILOGUE_GELU;
+  problem.batches = 2;
+  expectUnsupported(problem);
+  problem.batches = 1;
+  prepare(problem);
   LT_OK(heuristic());
   setenv("PSRT_FAKE_GELU", "0", 1);
   EXPECT_EQ(CUBLAS_STATUS_NOT_SUPPORTED, heuristic());
   unsetenv("PSRT_FAKE_GELU");
 }
 
-TEST_F(CublasLtTest, a_vector_is_as_aligned_as_was_said) {
-  Case what;
-  what.epilogue = CUBLASLT_EPILOGUE_BIAS;
-  prepare(what);
+TEST_F(CublasLtTest, a_vector_needs_the_announced_alignment) {
+  Case problem;
+  problem.epilogue = CUBLASLT_EPILOGUE_BIAS;
+  prepare(problem);
   LT_OK(heuristic());
-  CUdeviceptr vector = allocate<float>(what.m + 1) + 4;
+  CUdeviceptr vector = allocate<float>(problem.m + 1) + 4;
   set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
   EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, multiply());
   LT_OK(heuristic());
@@ -177,22 +177,22 @@ TEST_F(CublasLtTest, a_vector_is_as_aligned_as_was_said) {
 }
 
 TEST_F(CublasLtTest, fp8_with_scales) {
-  Case what;
-  what.m = what.n = 16;
-  what.k = 32;
-  what.transA = true;
-  what.scaleA = 2;
-  what.scaleB = 0.25f;
+  Case problem;
+  problem.m = problem.n = 16;
+  problem.k = 32;
+  problem.transA = true;
+  problem.scaleA = 2;
+  problem.scaleB = 0.25f;
   for (int32_t resultType : {CUDA_R_32F, CUDA_R_16BF, CUDA_R_16F}) {
-    what.type = CUDA_R_8F_E4M3;
-    what.resultType = resultType;
-    check(what, resultType == CUDA_R_32F ? 1e-5 : 1e-2);
-    what.typeB = CUDA_R_8F_E5M2;
-    check(what, resultType == CUDA_R_32F ? 1e-5 : 1e-2);
+    problem.type = CUDA_R_8F_E4M3;
+    problem.resultType = resultType;
+    check(problem, resultType == CUDA_R_32F ? 1e-5 : 1e-2);
+    problem.typeB = CUDA_R_8F_E5M2;
+    check(problem, resultType == CUDA_R_32F ? 1e-5 : 1e-2);
   }
-  what.resultType = CUDA_R_8F_E4M3;
-  what.scaleD = 4;
-  check(what, 0.07);
+  problem.resultType = CUDA_R_8F_E4M3;
+  problem.scaleD = 4;
+  check(problem, 0.07);
 }
 
 TEST_F(CublasLtTest, fp8_numbers) {
@@ -210,14 +210,14 @@ TEST_F(CublasLtTest, fp8_numbers) {
     }
   EXPECT_EQ(0x7e, toFp8(1e9, CUDA_R_8F_E4M3));
   EXPECT_EQ(0xfe, toFp8(-449, CUDA_R_8F_E4M3));
-  EXPECT_EQ(0x38, toFp8(1.0625, CUDA_R_8F_E4M3)); // half way: to even
+  EXPECT_EQ(0x38, toFp8(1.0625, CUDA_R_8F_E4M3)); // a tie rounds to even
   EXPECT_EQ(0x3a, toFp8(1.1875, CUDA_R_8F_E4M3));
 }
 
-TEST_F(CublasLtTest, factors_on_the_device_are_read_in_turn) {
-  Case what;
-  what.alpha = 3;
-  prepare(what);
+TEST_F(CublasLtTest, factors_on_the_device_are_read_in_stream_order) {
+  Case problem;
+  problem.alpha = 3;
+  prepare(problem);
   set(desc, CUBLASLT_MATMUL_DESC_POINTER_MODE, int32_t(CUBLASLT_POINTER_MODE_DEVICE));
   LT_OK(heuristic());
   CUdeviceptr factors = upload<float>({3, 0}, stream);
@@ -229,7 +229,7 @@ TEST_F(CublasLtTest, factors_on_the_device_are_read_in_turn) {
   EXPECT_NEAR(expected(0, 1, 2), d.at(0, 1, 2), 1e-5);
 }
 
-TEST_F(CublasLtTest, products_are_captured) {
+TEST_F(CublasLtTest, matmuls_are_captured) {
   prepare({});
   LT_OK(heuristic());
   OK(cu.streamSynchronize(stream));
@@ -247,7 +247,7 @@ TEST_F(CublasLtTest, products_are_captured) {
   }
 }
 
-TEST_F(CublasLtTest, products_are_checked_for_order) {
+TEST_F(CublasLtTest, matmuls_are_checked_for_order) {
   prepare({});
   LT_OK(heuristic());
   LT_OK(multiply());
@@ -258,7 +258,7 @@ TEST_F(CublasLtTest, products_are_checked_for_order) {
   EXPECT_NE(std::string::npos, said.find("'cublasLtMatmul algorithm 0'")) << said;
 }
 
-TEST_F(CublasLtTest, a_workspace_that_was_asked_for_is_needed) {
+TEST_F(CublasLtTest, a_requested_workspace_is_needed) {
   prepare({});
   uint64_t most = 1 << 20;
   LT_OK(lt.matmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most,
@@ -271,7 +271,7 @@ TEST_F(CublasLtTest, a_workspace_that_was_asked_for_is_needed) {
   OK(cu.streamSynchronize(stream));
 }
 
-TEST_F(CublasLtTest, what_does_not_fit_is_refused) {
+TEST_F(CublasLtTest, mismatched_arguments_are_refused) {
   prepare({});
   std::swap(layouts[0], layouts[1]);
   EXPECT_EQ(CUBLAS_STATUS_INVALID_VALUE, heuristic());
@@ -298,43 +298,43 @@ TEST_F(CublasLtTest, what_does_not_fit_is_refused) {
                                       preference, 1, &result, &now.batches));
 }
 
-TEST_F(CublasLtTest, what_has_no_kernel_is_not_supported) {
-  auto expectNone = [&](const Case &what) {
-    prepare(what);
+TEST_F(CublasLtTest, matmuls_without_a_kernel_are_not_supported) {
+  auto expectUnsupported = [&](const Case &problem) {
+    prepare(problem);
     EXPECT_EQ(CUBLAS_STATUS_NOT_SUPPORTED, heuristic());
   };
-  Case what;
-  what.typeB = CUDA_R_16F;
-  expectNone(what);
-  what = {};
-  what.resultType = CUDA_R_16F;
-  expectNone(what);
-  what = {};
-  what.type = what.resultType = CUDA_R_16BF;
-  what.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
-  expectNone(what);
-  what = {};
-  what.rowOrder = true;
-  what.epilogue = CUBLASLT_EPILOGUE_BIAS;
-  expectNone(what);
-  what = {};
-  what.epilogue = CUBLASLT_EPILOGUE_BGRADA;
-  what.batches = 2;
-  expectNone(what);
-  what.batches = 1;
-  what.type = what.resultType = CUDA_R_64F;
-  what.compute = CUBLAS_COMPUTE_64F;
-  what.scale = CUDA_R_64F;
-  expectNone(what);
-  what = {};
-  what.type = CUDA_R_8F_E4M3;
-  what.m = what.n = what.k = 16;
-  expectNone(what); // only op(A) transposed
-  what.transA = true;
-  what.m = 24;
-  expectNone(what);
-  what.m = 16;
-  prepare(what);
+  Case problem;
+  problem.typeB = CUDA_R_16F;
+  expectUnsupported(problem);
+  problem = {};
+  problem.resultType = CUDA_R_16F;
+  expectUnsupported(problem);
+  problem = {};
+  problem.type = problem.resultType = CUDA_R_16BF;
+  problem.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+  expectUnsupported(problem);
+  problem = {};
+  problem.rowOrder = true;
+  problem.epilogue = CUBLASLT_EPILOGUE_BIAS;
+  expectUnsupported(problem);
+  problem = {};
+  problem.epilogue = CUBLASLT_EPILOGUE_BGRADA;
+  problem.batches = 2;
+  expectUnsupported(problem);
+  problem.batches = 1;
+  problem.type = problem.resultType = CUDA_R_64F;
+  problem.compute = CUBLAS_COMPUTE_64F;
+  problem.scale = CUDA_R_64F;
+  expectUnsupported(problem);
+  problem = {};
+  problem.type = CUDA_R_8F_E4M3;
+  problem.m = problem.n = problem.k = 16;
+  expectUnsupported(problem); // only a transposed op(A) is supported
+  problem.transA = true;
+  problem.m = 24;
+  expectUnsupported(problem);
+  problem.m = 16;
+  prepare(problem);
   LT_OK(heuristic());
   start({{"PSRT_FAKE_CAPABILITY", "8.0"}});
   EXPECT_EQ(CUBLAS_STATUS_NOT_SUPPORTED, heuristic());

@@ -1,4 +1,4 @@
-// DriverApi.h says what NVIDIA's cuda.h says.
+// Compares DriverApi.h with NVIDIA's cuda.h.
 #include "runtime/device/cuda/DriverApi.h"
 #include "runtime/testing/driver/Codes.h"
 #include "runtime/testing/test/DeclarationsTest.h"
@@ -66,5 +66,5 @@ SAME(CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
 SAME(CUDA_ERROR_CAPTURED_EVENT);
 SAME(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 
-/// All of it is compared when this file is compiled.
-TEST(CudaDeclarations, are_those_of_the_header) { EXPECT_GE(CUDA_VERSION, 12000); }
+/// All declarations are compared when this file is compiled.
+TEST(CudaDeclarations, match_the_header) { EXPECT_GE(CUDA_VERSION, 12000); }

@@ -1,38 +1,41 @@
-// Attention as a graph of its parts: what the fake knows again, and what it does not. That it
-// computes the right thing is shown by the runtime's tests of attention (psrt-device-test-cudnn).
+// Tests which composite attention graphs the fake recognizes. The runtime's attention tests
+// (psrt-device-test-cudnn) check its results.
 #include "runtime/testing/test/CudnnFixture.h"
 
 using namespace psrt::cuda;
 
 namespace {
 
-/// softmax(q k^T scale) v of one head, of four queries and keys of eight elements.
+/// Builds softmax(q k^T scale) v of one head, with four queries and keys of eight elements.
 class CompositeTest : public CudnnTest {
 protected:
   using Tensor = cudnnBackendDescriptor_t;
-  enum class Place { Memory, Inside, Host };
+  enum class Storage { Memory, Virtual, Host };
 
-  Tensor tensor(std::vector<int64_t> sizes, cudnnDataType_t type, Place place = Place::Inside,
-                bool isTurned = false) {
+  Tensor tensor(std::vector<int64_t> sizes, cudnnDataType_t type,
+                Storage storage = Storage::Virtual, bool isTransposed = false) {
     Tensor d = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     int64_t rows = sizes[2], columns = sizes[3];
     std::vector<int64_t> strides = {rows * columns, rows * columns, columns, 1};
-    if (isTurned)
+    if (isTransposed)
       strides = {rows * columns, rows * columns, 1, rows};
     setInts(d, CUDNN_ATTR_TENSOR_UNIQUE_ID, {++lastId});
     setInts(d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, {16});
     setInts(d, CUDNN_ATTR_TENSOR_DIMENSIONS, std::move(sizes));
     setInts(d, CUDNN_ATTR_TENSOR_STRIDES, std::move(strides));
     set<cudnnDataType_t>(d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, {type});
-    if (place != Place::Memory)
-      set<char>(
-          d, place == Place::Inside ? CUDNN_ATTR_TENSOR_IS_VIRTUAL : CUDNN_ATTR_TENSOR_IS_BY_VALUE,
-          CUDNN_TYPE_BOOLEAN, {1});
+    if (storage != Storage::Memory)
+      set<char>(d,
+                storage == Storage::Virtual ? CUDNN_ATTR_TENSOR_IS_VIRTUAL
+                                            : CUDNN_ATTR_TENSOR_IS_BY_VALUE,
+                CUDNN_TYPE_BOOLEAN, {1});
     return makeFinal(d);
   }
   Tensor scores(cudnnDataType_t type = CUDNN_DATA_FLOAT) { return tensor({1, 1, 4, 4}, type); }
-  Tensor rows(Place place = Place::Inside) { return tensor({1, 1, 4, 1}, CUDNN_DATA_FLOAT, place); }
-  Tensor heads() { return tensor({1, 1, 4, 8}, CUDNN_DATA_BFLOAT16, Place::Memory); }
+  Tensor rows(Storage storage = Storage::Virtual) {
+    return tensor({1, 1, 4, 1}, CUDNN_DATA_FLOAT, storage);
+  }
+  Tensor heads() { return tensor({1, 1, 4, 8}, CUDNN_DATA_BFLOAT16, Storage::Memory); }
 
   Tensor add(cudnnPointwiseMode_t mode, Tensor y, Tensor x, Tensor b = nullptr) {
     cudnnBackendDescriptor_t kind = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
@@ -74,23 +77,25 @@ protected:
     return y;
   }
 
-  /// All of attention, with probabilities of that type, kept by a mask of another, or -1.
-  void addAttention(cudnnDataType_t chanceType = CUDNN_DATA_BFLOAT16, int keptType = -1) {
+  /// Adds all operations of attention. Probabilities have type `probabilityType`; the dropout mask
+  /// has type `keptType`, or does not exist if -1.
+  void addAttention(cudnnDataType_t probabilityType = CUDNN_DATA_BFLOAT16, int keptType = -1) {
     operations.clear();
-    Tensor number = tensor({1, 1, 1, 1}, CUDNN_DATA_FLOAT, Place::Host);
-    Tensor turnedK = tensor({1, 1, 8, 4}, CUDNN_DATA_BFLOAT16, Place::Memory, /*isTurned=*/true);
-    Tensor s = add(CUDNN_POINTWISE_MUL, scores(), multiply(scores(), heads(), turnedK), number);
+    Tensor number = tensor({1, 1, 1, 1}, CUDNN_DATA_FLOAT, Storage::Host);
+    Tensor transposedK =
+        tensor({1, 1, 8, 4}, CUDNN_DATA_BFLOAT16, Storage::Memory, /*isTransposed=*/true);
+    Tensor s = add(CUDNN_POINTWISE_MUL, scores(), multiply(scores(), heads(), transposedK), number);
     Tensor most = reduce(CUDNN_REDUCE_TENSOR_MAX, rows(), s);
     Tensor powers = add(CUDNN_POINTWISE_EXP, scores(), add(CUDNN_POINTWISE_SUB, scores(), s, most));
     Tensor sum = reduce(CUDNN_REDUCE_TENSOR_ADD, rows(), powers);
-    add(CUDNN_POINTWISE_ADD, rows(Place::Memory), most, add(CUDNN_POINTWISE_LOG, rows(), sum));
-    Tensor p =
-        add(CUDNN_POINTWISE_DIV, scores(keptType < 0 ? chanceType : CUDNN_DATA_FLOAT), powers, sum);
+    add(CUDNN_POINTWISE_ADD, rows(Storage::Memory), most, add(CUDNN_POINTWISE_LOG, rows(), sum));
+    Tensor p = add(CUDNN_POINTWISE_DIV, scores(keptType < 0 ? probabilityType : CUDNN_DATA_FLOAT),
+                   powers, sum);
     if (keptType >= 0) {
       p = add(CUDNN_POINTWISE_MUL, scores(), p,
-              tensor({1, 1, 1, 1}, CUDNN_DATA_FLOAT, Place::Host));
-      p = add(CUDNN_POINTWISE_MUL, scores(chanceType), p,
-              tensor({1, 1, 4, 4}, cudnnDataType_t(keptType), Place::Memory));
+              tensor({1, 1, 1, 1}, CUDNN_DATA_FLOAT, Storage::Host));
+      p = add(CUDNN_POINTWISE_MUL, scores(probabilityType), p,
+              tensor({1, 1, 4, 4}, cudnnDataType_t(keptType), Storage::Memory));
     }
     multiply(heads(), p, heads());
   }
@@ -108,25 +113,25 @@ protected:
 
 } // namespace
 
-TEST_F(CompositeTest, attention_is_known_again) {
+TEST_F(CompositeTest, attention_is_recognized) {
   addAttention();
   CUDNN_OK(makeGraph()) << words();
   addAttention(CUDNN_DATA_BFLOAT16, CUDNN_DATA_BFLOAT16);
   CUDNN_OK(makeGraph()) << words();
 }
 
-TEST_F(CompositeTest, products_read_what_is_of_the_type_of_the_heads) {
+TEST_F(CompositeTest, operands_of_matmuls_have_the_type_of_the_heads) {
   addAttention(CUDNN_DATA_FLOAT);
   EXPECT_EQ(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, makeGraph());
   EXPECT_NE(std::string::npos, words().find("type of the heads")) << words();
 }
 
 TEST_F(CompositeTest, masks_of_dropout_are_numbers) {
-  addAttention(CUDNN_DATA_BFLOAT16, CUDNN_DATA_BOOLEAN); // ends a process in cuDNN 9.19
+  addAttention(CUDNN_DATA_BFLOAT16, CUDNN_DATA_BOOLEAN); // cuDNN 9.19 crashes on such a mask
   EXPECT_EQ(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, makeGraph());
 }
 
-TEST_F(CompositeTest, each_part_has_a_place_and_none_is_left) {
+TEST_F(CompositeTest, each_part_has_a_position_and_none_is_left_over) {
   for (size_t missing = 0; missing < 10; ++missing) {
     addAttention();
     operations.erase(operations.begin() + long(missing));

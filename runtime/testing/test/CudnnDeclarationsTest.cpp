@@ -1,4 +1,4 @@
-// CudnnApi.h says what NVIDIA's cudnn_graph.h says.
+// Compares CudnnApi.h with NVIDIA's cudnn_graph.h.
 #include "runtime/device/cuda/cudnn/CudnnApi.h"
 #include "runtime/testing/test/DeclarationsTest.h"
 
@@ -18,7 +18,7 @@ PSRT_CUDNN_FUNCTIONS(PSRT_OWN)
                 #symbol);
 PSRT_CUDNN_FUNCTIONS(PSRT_SAME)
 
-/// The header has some of them as deprecated; they are needed by older libraries.
+/// The header marks some values as deprecated, but older libraries need them.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #define PSRT_SAME_VALUE(name, value)                                                               \
   static_assert(int(psrt::cuda::name) == int(::name) && int(::name) == value, #name);
@@ -36,5 +36,5 @@ static_assert(sizeof(psrt::cuda::cudnnBackendHeurMode_t) == sizeof(::cudnnBacken
 static_assert(sizeof(psrt::cuda::cudnnBackendNumericalNote_t) ==
               sizeof(::cudnnBackendNumericalNote_t));
 
-/// All is compared when this file is compiled, but that the header is of the versions we load.
-TEST(CudnnDeclarations, AreThoseOfTheHeader) { EXPECT_GE(CUDNN_VERSION, 90000); }
+/// All declarations are compared when this file is compiled; the test checks the header's version.
+TEST(CudnnDeclarations, MatchTheHeader) { EXPECT_GE(CUDNN_VERSION, 90000); }

@@ -1,4 +1,4 @@
-// The functions of the fake cuDNN, and descriptors of a small convolution.
+// Defines the functions of the fake cuDNN, and descriptors of a small convolution.
 #ifndef PSRT_TESTING_TEST_CUDNNFIXTURE_H
 #define PSRT_TESTING_TEST_CUDNNFIXTURE_H
 
@@ -7,7 +7,7 @@
 
 namespace psrt::cuda {
 
-/// The functions of the library at a path.
+/// The functions of the library, loaded from its path.
 struct CudnnLibrary {
   void *library = dlopen(PSRT_FAKE_CUDNN, RTLD_NOW | RTLD_LOCAL);
 #define PSRT_MEMBER(name, symbol, result, arguments)                                               \
@@ -18,7 +18,7 @@ struct CudnnLibrary {
 
 #define CUDNN_OK(call) ASSERT_EQ(CUDNN_STATUS_SUCCESS, call)
 
-/// y = x correlated with w: x is 1x1x4x4, w 1x1x2x2, y 1x1x3x3, all f32.
+/// Correlates x with w: x is 1x1x4x4, w is 1x1x2x2, y is 1x1x3x3, all f32.
 class CudnnTest : public FakeTest {
 protected:
   void SetUp() override {
@@ -82,7 +82,7 @@ protected:
     return d;
   }
 
-  /// Not finalized.
+  /// Returns the operation without finalizing it.
   cudnnBackendDescriptor_t makeOperation(int64_t outWidth = 3) {
     cudnnBackendDescriptor_t d = make(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
     set<float>(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, {1});
@@ -94,7 +94,7 @@ protected:
     return d;
   }
 
-  /// By the one engine of the fallback.
+  /// Returns a plan with the only engine of the fallback mode.
   cudnnBackendDescriptor_t makePlan() {
     cudnnBackendDescriptor_t graph = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     set<cudnnHandle_t>(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, {handle});
@@ -108,7 +108,7 @@ protected:
     int64_t count = 0;
     EXPECT_EQ(CUDNN_STATUS_SUCCESS,
               cudnnApi.getAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &config));
+                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &config));
     EXPECT_EQ(1, count);
     cudnnBackendDescriptor_t plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     set<cudnnHandle_t>(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, {handle});

@@ -1,5 +1,5 @@
-// The real cuDNN takes our graphs: it makes plans for GPUs that are not here, from their
-// properties. PSRT_TEST_CUDNN names the library; without it these are skipped.
+// Tests that the real cuDNN accepts our graphs: it creates plans for GPUs that are not installed,
+// from their properties. PSRT_TEST_CUDNN names the library; without it, the tests are skipped.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/cudnn/AttentionGraph.h"
 #include "runtime/device/cuda/cudnn/ConvolutionGraph.h"
@@ -20,7 +20,7 @@ constexpr GpuKind kGpus[] = {{"NVIDIA A100-SXM4-80GB", 800, 108, 166912},
                              {"NVIDIA H100 80GB HBM3", 900, 132, 232448},
                              {"NVIDIA B200", 1000, 148, 232448}};
 
-/// What cuDNN asks of a GPU.
+/// The properties of a GPU that cuDNN queries.
 std::string describe(const GpuKind &gpu) {
   return format(
       R"({"deviceName": "%s", "deviceVer": %d, "multiProcessorCount": %d,
@@ -40,7 +40,7 @@ protected:
   void SetUp() override {
     const char *path = std::getenv("PSRT_TEST_CUDNN");
     if (!path)
-      GTEST_SKIP() << "PSRT_TEST_CUDNN names no libcudnn.so.9";
+      GTEST_SKIP() << "PSRT_TEST_CUDNN is not set to the path of libcudnn.so.9";
     ASSERT_TRUE(dlopen(PSRT_IDLE_DRIVER, RTLD_NOW | RTLD_GLOBAL)) << dlerror();
     void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     ASSERT_TRUE(handle) << dlerror();
@@ -55,20 +55,20 @@ protected:
   }
   CudnnTarget target() { return {library, nullptr, &*properties}; }
 
-  /// Empty, or why there is none.
+  /// Creates a plan. Returns the reason for a failure, or an empty string.
   std::string tryAttention(const AttentionProblem &problem) {
     if (!hasAttentionGraph(problem))
       return "it has no graph";
     try {
       CudnnPlan(target(), makeAttentionGraph(target(), problem), problem.op.dtype,
-              getMostWorkspace(problem));
+                getMostWorkspace(problem));
       return "";
     } catch (const CudnnFailure &failure) {
       return failure.what();
     }
   }
 
-  /// Value and gradient of each.
+  /// Tries the value and the gradient of each problem.
   void expectPlans(const std::vector<AttentionProblem> &problems) {
     for (AttentionProblem problem : problems)
       for (bool isGradient : {false, true}) {
@@ -81,7 +81,7 @@ protected:
   std::optional<Descriptor> properties;
 };
 
-/// Heads side by side in rows, as matmuls leave them.
+/// Heads next to each other in rows, as matmuls write them.
 AttentionProblem makeAttention(Dtype dtype, int64_t heads, int64_t groups, int64_t length,
                                int64_t width) {
   AttentionProblem problem;
@@ -94,7 +94,7 @@ AttentionProblem makeAttention(Dtype dtype, int64_t heads, int64_t groups, int64
   return problem;
 }
 
-/// What models have; the first two are GPT-2's and Llama's.
+/// Attention problems of real models; the first two are those of GPT-2 and Llama.
 std::vector<AttentionProblem> makeProblems() {
   AttentionProblem gpt = makeAttention(Dtype::BF16, 12, 12, 1024, 64);
   AttentionProblem llama = makeAttention(Dtype::BF16, 32, 8, 1024, 128);
@@ -113,13 +113,13 @@ std::vector<AttentionProblem> makeProblems() {
 
 TEST_P(CudnnPlans, UnifiedAttention) {
   if (library.version < 92100)
-    GTEST_SKIP() << "this is cuDNN " << library.version;
+    GTEST_SKIP() << "not supported by cuDNN " << library.version;
   expectPlans(makeProblems());
 }
 
 TEST_P(CudnnPlans, CompositeAttention) {
   if (library.version < 91002)
-    GTEST_SKIP() << "this is cuDNN " << library.version;
+    GTEST_SKIP() << "not supported by cuDNN " << library.version;
   std::vector<AttentionProblem> problems = makeProblems();
   for (AttentionProblem &problem : problems)
     problem.form = AttentionForm::Composite;
@@ -132,7 +132,7 @@ TEST_P(CudnnPlans, CompositeAttention) {
 
 TEST_P(CudnnPlans, Dropout) {
   if (library.version < 91002)
-    GTEST_SKIP() << "this is cuDNN " << library.version;
+    GTEST_SKIP() << "not supported by cuDNN " << library.version;
   std::vector<AttentionProblem> all = makeProblems(), problems = {all[0], all[1], all[5]};
   for (AttentionProblem &problem : problems) {
     problem.op.dropout = 0.1f;
@@ -144,7 +144,7 @@ TEST_P(CudnnPlans, Dropout) {
 
 TEST_P(CudnnPlans, OtherLengths) {
   if (library.version < 91002)
-    GTEST_SKIP() << "this is cuDNN " << library.version;
+    GTEST_SKIP() << "not supported by cuDNN " << library.version;
   AttentionProblem problem = makeAttention(Dtype::BF16, 12, 12, 77, 64);
   problem.form = AttentionForm::Composite;
   EXPECT_EQ("", tryAttention(problem));
@@ -157,9 +157,9 @@ TEST_P(CudnnPlans, OtherLengths) {
 }
 
 TEST_P(CudnnPlans, Convolutions) {
-  bool isNew = GetParam().architecture >= 1000; // some older ones end the process over it
+  bool isNew = GetParam().architecture >= 1000; // some older versions crash on such GPUs
   if (library.version < (isNew ? 92000 : 90800))
-    GTEST_SKIP() << "this is cuDNN " << library.version;
+    GTEST_SKIP() << "not supported by cuDNN " << library.version;
   ConvolutionOp op;
   op.batch = 8, op.inChannels = 64, op.outChannels = 128;
   op.windows.in = {1, 32, 32}, op.windows.out = {1, 16, 16}, op.windows.kernel = {1, 3, 3};

@@ -6,7 +6,8 @@
 
 namespace psrt::cuda {
 
-/// Whether a caller passes both alike: handles and enumerations have types of their own here.
+/// Returns true if both types are passed in the same way. Our handles and enumerations are distinct
+/// types.
 template <typename A, typename B> constexpr bool passedAlike() {
   if constexpr (std::is_void_v<A> || std::is_void_v<B>)
     return std::is_same_v<A, B>;

@@ -1,4 +1,4 @@
-// A test with the fake driver loaded as the runtime loads a driver, and a context that is new
+// Defines a fixture that loads the fake driver as the runtime loads a driver, with a new context
 // for each test.
 #ifndef PSRT_TESTING_TEST_FAKEFIXTURE_H
 #define PSRT_TESTING_TEST_FAKEFIXTURE_H
@@ -16,7 +16,7 @@
 
 namespace psrt::cuda {
 
-/// The functions of the library at a path.
+/// The functions of the library at `path`.
 struct Driver {
   void *library = nullptr;
 #define PSRT_DRIVER_MEMBER(name, symbol, arguments) CUresult(*name) arguments = nullptr;
@@ -46,7 +46,7 @@ struct Driver {
   }
 };
 
-/// The calls of a test fail it unless they succeed.
+/// Fails the test unless the call succeeds.
 #define OK(call) ASSERT_EQ(CUDA_SUCCESS, call)
 
 class FakeTest : public testing::Test {
@@ -59,7 +59,7 @@ protected:
       unsetenv(name.c_str());
   }
 
-  /// Initialises with variables of the environment.
+  /// Initializes the driver with these environment variables.
   void start(const std::vector<std::pair<std::string, std::string>> &variables) {
     for (const auto &[name, value] : variables) {
       setenv(name.c_str(), value.c_str(), 1);
@@ -85,7 +85,7 @@ protected:
     return event;
   }
 
-  /// `to` goes on when what `from` has been given is over.
+  /// Makes later work of `to` wait for the current work of `from`.
   void order(CUstream from, CUstream to) {
     CUevent event = newEvent();
     EXPECT_EQ(CUDA_SUCCESS, cu.eventRecord(event, from));
@@ -106,7 +106,7 @@ protected:
     return pointer;
   }
 
-  /// What is there when the stream has done all it was given.
+  /// Returns the memory's contents after all work of the stream.
   template <typename T> std::vector<T> download(CUdeviceptr from, size_t count, CUstream stream) {
     std::vector<T> values(count);
     EXPECT_EQ(CUDA_SUCCESS, cu.memcpyDtoHAsync(values.data(), from, count * sizeof(T), stream));
@@ -114,7 +114,7 @@ protected:
     return values;
   }
 
-  /// Keeps the stream busy until open() is called.
+  /// Blocks the stream until open() is called.
   struct Gate {
     std::mutex mutex;
     std::condition_variable changed;
@@ -131,7 +131,7 @@ protected:
     }
   };
 
-  /// The test kernels, as an image.
+  /// Returns the image with the test kernels.
   static std::string readImage() {
     std::ifstream file(PSRT_TEST_KERNELS, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
@@ -153,11 +153,11 @@ protected:
     return cu.launchKernel(function, grid, 1, 1, block, 1, 1, shared, stream, pointers, nullptr);
   }
 
-  /// The same with the announcement of what it touches.
+  /// Launches a kernel after announcing its accesses.
   template <typename... Parameters>
-  CUresult launchOn(std::vector<PsrtFakeAccess> touched, const char *what, CUfunction function,
+  CUresult launchOn(std::vector<PsrtFakeAccess> touched, const char *name, CUfunction function,
                     CUstream stream, Parameters... parameters) {
-    cu.access(stream, what, int(touched.size()), touched.data());
+    cu.access(stream, name, int(touched.size()), touched.data());
     return launch(function, 1, 1, stream, parameters...);
   }
 

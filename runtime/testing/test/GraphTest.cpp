@@ -1,10 +1,10 @@
-// Stream capture and graphs.
+// Tests stream capture and graphs.
 #include "runtime/testing/test/FakeFixture.h"
 #include <thread>
 
 using namespace psrt::cuda;
 
-/// A capture that forks to a second stream: value = 1 there; then sum += value.
+/// A capture that forks to a second stream, which sets value = 1; after the join, sum += value.
 class GraphTest : public FakeTest {
 protected:
   void SetUp() override {
@@ -37,7 +37,7 @@ protected:
     return exec;
   }
 
-  /// EndCapture fails so, and both streams work afterwards.
+  /// Checks that ending the capture fails with this error, and that both streams work afterwards.
   void expectEnd(CUresult result) {
     CUgraph graph = nullptr;
     EXPECT_EQ(result, cu.streamEndCapture(main, &graph));
@@ -50,7 +50,7 @@ protected:
   CUfunction kernelLater = nullptr, kernelAdd = nullptr;
 };
 
-TEST_F(GraphTest, a_launch_runs_what_was_captured_as_often_as_it_is_launched) {
+TEST_F(GraphTest, each_launch_runs_the_captured_work_once) {
   CUgraphExec exec = captureAll();
   EXPECT_EQ(0, download<int>(sum, 1, main)[0]); // a capture runs nothing
   for (int i = 0; i < 3; ++i)
@@ -58,7 +58,7 @@ TEST_F(GraphTest, a_launch_runs_what_was_captured_as_often_as_it_is_launched) {
   EXPECT_EQ(3, download<int>(sum, 1, main)[0]);
   CUstream other = newStream();
   OK(cu.graphLaunch(exec, main));
-  OK(cu.graphLaunch(exec, other)); // launches of one graph come one after the other
+  OK(cu.graphLaunch(exec, other)); // launches of one graph are serialized
   EXPECT_EQ(5, download<int>(sum, 1, other)[0]);
   OK(cu.graphExecDestroy(exec));
   EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cu.graphLaunch(exec, main));
@@ -98,7 +98,7 @@ TEST_F(GraphTest, work_that_is_not_joined_is_an_error) {
   expectEnd(904); // CUDA_ERROR_STREAM_CAPTURE_UNJOINED
 }
 
-TEST_F(GraphTest, a_capture_bears_no_waits_of_the_host) {
+TEST_F(GraphTest, a_capture_allows_no_host_waits) {
   captureBody();
   EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.streamSynchronize(main));
   expectEnd(901); // CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
@@ -106,7 +106,7 @@ TEST_F(GraphTest, a_capture_bears_no_waits_of_the_host) {
   EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.streamQuery(newStream()));
   expectEnd(901);
   captureBody();
-  std::thread([&] { // nor from a thread that captures nothing
+  std::thread([&] { // also from a thread without a capture
     OK(cu.ctxSetCurrent(context));
     EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.streamSynchronize(side));
   })
@@ -118,7 +118,7 @@ TEST_F(GraphTest, a_capture_bears_no_waits_of_the_host) {
   expectEnd(901);
 }
 
-TEST_F(GraphTest, a_capture_waits_for_nothing_outside) {
+TEST_F(GraphTest, a_capture_cannot_wait_for_uncaptured_work) {
   CUevent event = newEvent();
   OK(cu.eventRecord(event, side));
   OK(cu.streamBeginCapture(main, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
@@ -135,7 +135,7 @@ TEST_F(GraphTest, captures_begin_once_and_end_where_they_began) {
   expectEnd(CUDA_SUCCESS);
 }
 
-TEST_F(GraphTest, captured_events_are_not_for_the_host) {
+TEST_F(GraphTest, the_host_cannot_wait_for_captured_events) {
   CUevent event = newEvent();
   OK(cu.streamBeginCapture(main, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   OK(cu.eventRecord(event, main));
@@ -158,7 +158,7 @@ TEST_F(GraphTest, each_wait_of_a_graph_is_needed) {
     OK(cu.graphLaunch(exec, main));
     CUresult result = cu.streamSynchronize(main);
     std::string said = testing::internal::GetCapturedStderr();
-    // The fork is ordered by the launch itself: without its wait nothing goes wrong here.
+    // The launch itself orders the fork, so its wait is not needed here.
     EXPECT_EQ(drop == 1 ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED, result) << said;
   }
 }

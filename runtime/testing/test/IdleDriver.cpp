@@ -1,5 +1,5 @@
-// A libcuda.so.1 without a GPU, whose calls do nothing: with it the real cuDNN can be asked, on any
-// machine, for plans for a GPU that it is told the properties of. It runs none of them.
+// Implements a libcuda.so.1 without a GPU, whose calls do nothing. With this driver, the real cuDNN
+// can create plans on any machine, for a GPU described by its properties. The plans cannot run.
 #include <cstdint>
 
 #define PSRT_EXPORT extern "C" __attribute__((visibility("default")))
@@ -30,7 +30,7 @@ PSRT_IDLE(cuStreamGetCtx)
 PSRT_IDLE(cuTensorMapEncodeIm2col)
 PSRT_IDLE(cuTensorMapEncodeTiled)
 
-/// What handles that are asked for point to.
+/// Target of all returned handles.
 static char someObject[4096];
 
 static int give(void **object) { return *object = someObject, 0; }

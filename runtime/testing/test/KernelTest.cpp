@@ -1,4 +1,4 @@
-// Modules, kernels, and the threads of a block that wait for each other.
+// Tests modules, kernels and the synchronization of a block's threads.
 #include "runtime/testing/test/FakeFixture.h"
 #include <numeric>
 
@@ -13,7 +13,7 @@ TEST_F(FakeTest, a_block_sums_by_shuffles_and_barriers) {
   EXPECT_EQ((std::vector<int>{500500, 1500500, 2500500}), download<int>(to, 3, stream));
 }
 
-TEST_F(FakeTest, shared_memory_is_the_block_s) {
+TEST_F(FakeTest, shared_memory_belongs_to_the_block) {
   CUstream stream = newStream();
   CUdeviceptr values = upload(std::vector<int>{1, 2, 3, 4, 5, 6}, stream);
   shared = 3 * sizeof(int);
@@ -21,7 +21,7 @@ TEST_F(FakeTest, shared_memory_is_the_block_s) {
   EXPECT_EQ((std::vector<int>{3, 2, 1, 6, 5, 4}), download<int>(values, 6, stream));
 }
 
-TEST_F(FakeTest, lanes_that_do_not_exist_return_the_own_value) {
+TEST_F(FakeTest, shuffles_with_missing_lanes_return_the_own_value) {
   CUstream stream = newStream();
   CUdeviceptr values = allocate<int>(35);
   OK(launch(kernel("exchange"), 1, 35, stream, values, 2));
@@ -77,8 +77,8 @@ TEST_F(FakeTest, modules_may_be_unloaded_while_their_kernels_wait) {
   EXPECT_EQ(9, download<int>(values, 1, stream)[0]);
 }
 
-/// Launches a kernel whose threads miss each other, and returns what was said.
-#define EXPECT_MISSED(name, block, text)                                                           \
+/// Launches a kernel whose threads wait for each other in vain, and checks the reported reason.
+#define EXPECT_DEADLOCK(name, block, text)                                                         \
   do {                                                                                             \
     CUstream stream = newStream();                                                                 \
     testing::internal::CaptureStderr();                                                            \
@@ -90,19 +90,19 @@ TEST_F(FakeTest, modules_may_be_unloaded_while_their_kernels_wait) {
   } while (false)
 
 TEST_F(FakeTest, a_barrier_that_a_thread_does_not_reach) {
-  EXPECT_MISSED("endEarly", 64,
-                "kernel 'endEarly', block 1: thread 0 waits at a barrier that thread 3 does not "
-                "reach, because it has ended");
+  EXPECT_DEADLOCK("endEarly", 64,
+                  "kernel 'endEarly', block 1: thread 0 waits at a barrier that thread 3 does not "
+                  "reach, because it has ended");
 }
 
 TEST_F(FakeTest, a_barrier_and_a_shuffle_do_not_meet) {
-  EXPECT_MISSED("mixedMeetings", 32,
-                "thread 0 waits at a barrier that thread 16 does not reach, "
-                "because it waits at a shuffle");
+  EXPECT_DEADLOCK("mixedMeetings", 32,
+                  "thread 0 waits at a barrier that thread 16 does not reach, "
+                  "because it waits at a shuffle");
 }
 
-TEST_F(FakeTest, lanes_shuffle_with_one_mask) {
-  EXPECT_MISSED("mixedMasks", 8, "shuffle with different masks");
+TEST_F(FakeTest, lanes_of_a_warp_shuffle_with_the_same_mask) {
+  EXPECT_DEADLOCK("mixedMasks", 8, "shuffle with different masks");
 }
 
 TEST_F(FakeTest, a_new_context_forgets_the_failure) {
@@ -124,7 +124,7 @@ TEST_F(FakeTest, bad_launches_are_errors) {
   EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, launch(fill, 0, 1, stream, to, 1, int64_t(1)));
   EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, launch(fill, 1, 1025, stream, to, 1, int64_t(1)));
   EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, launch(none, 1, 1, stream, to, 1, int64_t(1)));
-  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, launch(fill, 1, 1, stream, to)); // parameters are missing
+  EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, launch(fill, 1, 1, stream, to)); // too few parameters
   shared = 48 * 1024 + 1;
   EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, launch(fill, 1, 1, stream, to, 1, int64_t(1)));
   OK(cu.funcSetAttribute(fill, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, int(shared)));
@@ -153,7 +153,7 @@ TEST_F(FakeTest, ptx_loads_and_does_not_run) {
   EXPECT_EQ(CUDA_ERROR_NO_BINARY_FOR_GPU, cu.streamSynchronize(stream));
 }
 
-/// What a load of the image returns, with its error log.
+/// Loads an image; returns the result and the error log.
 static std::pair<CUresult, std::string> load(const Driver &cu, const char *image) {
   char log[256] = "untouched";
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};

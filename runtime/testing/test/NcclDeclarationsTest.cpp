@@ -1,4 +1,4 @@
-// NcclApi.h says what NVIDIA's nccl.h says.
+// Compares NcclApi.h with NVIDIA's nccl.h.
 #include "runtime/device/cuda/nccl/NcclApi.h"
 #include "runtime/testing/test/DeclarationsTest.h"
 
@@ -22,7 +22,7 @@ PSRT_NCCL_OPTIONAL_FUNCTIONS(PSRT_SAME)
 
 static_assert(sizeof(psrt::nccl::ncclUniqueId) == sizeof(::ncclUniqueId));
 
-// Ours is the beginning of the header's.
+// Our struct is a prefix of the header's.
 static_assert(sizeof(psrt::nccl::ncclConfig_t) <= sizeof(::ncclConfig_t));
 #define SAME_FIELD(name)                                                                           \
   static_assert(offsetof(psrt::nccl::ncclConfig_t, name) == offsetof(::ncclConfig_t, name), #name)
@@ -57,8 +57,8 @@ SAME(ncclSum);
 SAME(ncclMax);
 SAME(ncclMin);
 
-/// Most is compared when this file is compiled.
-TEST(NcclDeclarations, AreThoseOfTheHeader) {
+/// Most declarations are compared when this file is compiled.
+TEST(NcclDeclarations, MatchTheHeader) {
   ::ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
   psrt::nccl::ncclConfig_t ours;
   EXPECT_EQ(ours.magic, theirs.magic);

@@ -1,4 +1,4 @@
-// The proof of order: ordered programs pass, and each missing wait is found.
+// Tests the race detector: ordered programs pass, and each missing wait is detected.
 #include "runtime/testing/test/FakeFixture.h"
 #include <atomic>
 #include <cstdio>
@@ -10,7 +10,7 @@ using namespace psrt::cuda;
 
 class OrderTest : public FakeTest {
 protected:
-  /// What the last program's host saw at its end, and what was said meanwhile.
+  /// The result that the last program's host read, and the messages printed meanwhile.
   CUresult result = CUDA_SUCCESS;
   std::string said;
   int output[2] = {};
@@ -33,7 +33,7 @@ protected:
     EXPECT_EQ("", said);
   }
 
-  /// Runs `before` on this thread, then `after` on one that has used the driver earlier.
+  /// Runs `before` on this thread, then `after` on a thread that used the driver earlier.
   template <typename Before, typename After> void inTurn(Before before, After after) {
     std::atomic<int> turn = 0;
     auto pass = [&turn](int to) {
@@ -54,7 +54,7 @@ protected:
     other.join();
   }
 
-  /// A pipeline of three streams with a wait for each hand-over, two rounds of it.
+  /// Runs two rounds of a pipeline of three streams, with a wait for each hand-over.
   void pipeline() {
     CUstream copies = newStream(), compute = newStream(), results = newStream();
     CUfunction add = kernel("add");
@@ -65,10 +65,10 @@ protected:
       OK(cu.memcpyHtoDAsync(x, input + i, 4, copies));
       order(copies, compute);
       OK(launchOn({{x, x + 4, 0}, {y, y + 4, 1}}, "add", add, compute, x, y));
-      order(compute, copies); // x is free again
+      order(compute, copies); // x may be reused
       order(compute, results);
       OK(cu.memcpyDtoHAsync(output + i, y, 4, results));
-      order(results, compute); // y may change again
+      order(results, compute); // y may be overwritten
     }
     for (CUstream stream : {copies, compute, results})
       cu.streamSynchronize(stream);
@@ -88,7 +88,7 @@ TEST_F(OrderTest, each_missing_wait_is_found) {
   for (int drop = 1; drop <= 8; ++drop) {
     start({{"PSRT_FAKE_DROP", std::to_string(drop)}});
     check([&] { pipeline(); });
-    // The second round hands x and y on to a third that does not come.
+    // The second round's waits for x and y protect a third round that does not exist.
     bool needed = drop != 6 && drop != 8;
     EXPECT_EQ(needed ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS, result) << drop << ": " << said;
     EXPECT_EQ(needed, said.find("no order between") != std::string::npos) << drop;
@@ -137,7 +137,7 @@ TEST_F(OrderTest, a_host_that_waited_orders_what_it_enqueues_then) {
   expectConflict("memset", "memset");
 }
 
-TEST_F(OrderTest, another_host_thread_knows_what_it_was_told) {
+TEST_F(OrderTest, another_host_thread_knows_what_it_acquired) {
   CUstream first = newStream(), second = newStream();
   CUdeviceptr x = allocate<int>(1);
   auto fill = [&] {
@@ -188,7 +188,7 @@ TEST_F(OrderTest, hosts_may_count_as_one) {
   expectNone();
 }
 
-TEST_F(OrderTest, the_host_s_own_accesses_are_checked_where_they_are_announced) {
+TEST_F(OrderTest, announced_host_accesses_are_checked) {
   CUstream stream = newStream();
   int *pinned = nullptr;
   OK(cu.memHostAlloc(reinterpret_cast<void **>(&pinned), 4, 0));
@@ -206,10 +206,10 @@ TEST_F(OrderTest, the_host_s_own_accesses_are_checked_where_they_are_announced) 
   expectConflict("copy host to device", "host writes too early");
 }
 
-TEST_F(OrderTest, memory_that_is_freed_is_forgotten) {
+TEST_F(OrderTest, freed_memory_is_forgotten) {
   CUstream first = newStream(), second = newStream();
   auto use = [&](CUstream stream) {
-    CUdeviceptr x = allocate<int>(1); // at the same place each time
+    CUdeviceptr x = allocate<int>(1); // at the same address each time
     OK(cu.memsetD8Async(x, 0, 4, stream));
     OK(cu.memFree(x));
   };
@@ -234,7 +234,7 @@ TEST_F(OrderTest, strict_programs_announce_each_kernel) {
   EXPECT_NE(std::string::npos, said.find("kernel 'fill'")) << said;
 }
 
-TEST_F(OrderTest, other_stand_ins_enqueue_work) {
+TEST_F(OrderTest, other_fakes_enqueue_work) {
   CUstream stream = newStream();
   static int runs, releases;
   runs = releases = 0;
@@ -246,7 +246,7 @@ TEST_F(OrderTest, other_stand_ins_enqueue_work) {
   EXPECT_EQ(1, releases);
 }
 
-TEST_F(OrderTest, the_log_has_a_line_an_operation) {
+TEST_F(OrderTest, the_log_has_one_line_per_operation) {
   std::string path = testing::TempDir() + "fake-log-" + std::to_string(getpid());
   start({{"PSRT_FAKE_LOG", path}});
   pipeline();

@@ -1,4 +1,4 @@
-// Streams, events, copies: what comes after what, and what does not wait.
+// Tests the order of streams, events and copies, and which calls do not wait.
 #include "runtime/testing/test/FakeFixture.h"
 #include <atomic>
 #include <chrono>
@@ -6,7 +6,7 @@
 
 using namespace psrt::cuda;
 
-TEST_F(FakeTest, work_of_a_stream_runs_in_order_and_beside_the_host) {
+TEST_F(FakeTest, work_of_a_stream_runs_in_order_and_concurrently_with_the_host) {
   CUstream stream = newStream();
   Gate gate;
   CUdeviceptr values = allocate<int>(100);
@@ -28,16 +28,16 @@ TEST_F(FakeTest, streams_do_not_wait_for_each_other) {
   OK(cu.streamSynchronize(busy));
 }
 
-TEST_F(FakeTest, a_wait_takes_the_record_of_its_time) {
+TEST_F(FakeTest, a_wait_refers_to_the_last_record_before_it) {
   CUstream first = newStream(), second = newStream();
   CUevent event = newEvent();
   Gate gate;
-  OK(cu.streamWaitEvent(second, event, 0)); // never recorded: nothing
+  OK(cu.streamWaitEvent(second, event, 0)); // never recorded: does not wait
   OK(cu.streamSynchronize(second));
   OK(cu.eventRecord(event, first));
   OK(cu.streamWaitEvent(second, event, 0));
   OK(cu.launchHostFunc(first, Gate::pass, &gate));
-  OK(cu.eventRecord(event, first)); // the wait above does not see this one
+  OK(cu.eventRecord(event, first)); // the wait above does not refer to this record
   OK(cu.streamSynchronize(second));
   EXPECT_EQ(CUDA_ERROR_NOT_READY, cu.eventQuery(event));
   OK(cu.streamWaitEvent(second, event, 0));
@@ -55,7 +55,7 @@ TEST_F(FakeTest, a_destroyed_event_keeps_its_order) {
   EXPECT_EQ(41, download<int>(value, 1, second)[0]);
 }
 
-TEST_F(FakeTest, events_tell_the_time) {
+TEST_F(FakeTest, events_measure_time) {
   CUstream stream = newStream();
   CUevent start = newEvent(CU_EVENT_DEFAULT), end = newEvent(CU_EVENT_DEFAULT);
   float milliseconds = 0;
@@ -70,7 +70,7 @@ TEST_F(FakeTest, events_tell_the_time) {
   EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cu.eventElapsedTime(&milliseconds, newEvent(), end));
 }
 
-TEST_F(FakeTest, pageable_memory_is_read_at_the_call_and_pinned_memory_in_its_turn) {
+TEST_F(FakeTest, pageable_memory_is_read_at_the_call_and_pinned_memory_when_the_copy_runs) {
   CUstream stream = newStream();
   Gate gate;
   int pageable = 1, *pinned = nullptr;
@@ -159,7 +159,7 @@ TEST_F(FakeTest, a_thread_without_a_context_is_refused) {
   EXPECT_EQ(201, result); // CUDA_ERROR_INVALID_CONTEXT
 }
 
-TEST_F(FakeTest, memory_has_an_end) {
+TEST_F(FakeTest, device_memory_is_limited) {
   start({{"PSRT_FAKE_MEMORY", "1048576"}});
   size_t free = 0, total = 0;
   OK(cu.memGetInfo(&free, &total));
@@ -175,7 +175,7 @@ TEST_F(FakeTest, memory_has_an_end) {
   OK(cu.memAlloc(&rest, 1 << 20));
 }
 
-TEST_F(FakeTest, devices_are_as_the_environment_says) {
+TEST_F(FakeTest, devices_follow_the_environment) {
   start({{"PSRT_FAKE_DEVICES", "2"}, {"PSRT_FAKE_CAPABILITY", "8.0"}});
   int count = 0, major = 0, version = 0;
   char name[64];
@@ -187,7 +187,7 @@ TEST_F(FakeTest, devices_are_as_the_environment_says) {
   EXPECT_STREQ("Parashard fake", name);
   OK(cu.driverGetVersion(&version));
   EXPECT_EQ(13000, version);
-  // Streams of one device and kernels or events of another do not go together.
+  // Streams of one device cannot be used with kernels or events of another.
   CUcontext other;
   OK(cu.primaryCtxRetain(&other, 1));
   CUfunction fill = kernel("fill");

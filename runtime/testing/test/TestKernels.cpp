@@ -1,4 +1,4 @@
-// Kernels of the fake's tests, as a replay image.
+// Kernels of the fake's tests, compiled as a replay image.
 #include "runtime/device/cuda/Replay.h"
 #include <chrono>
 #include <thread>
@@ -20,7 +20,7 @@ static uint32_t shuffle(uint32_t value, uint32_t mask) {
   return psrt_replay_hooks->shuffleXor(value, mask);
 }
 
-/// The value of parameter i.
+/// Returns the value of parameter i.
 template <typename T> static T parameter(void **parameters, int i) {
   return *static_cast<T *>(parameters[i]);
 }
@@ -36,7 +36,7 @@ void fill(void **parameters) {
     to[i] = parameter<int>(parameters, 1) + int(i);
 }
 
-/// A kernel of one struct by value.
+/// A kernel with one struct parameter, passed by value.
 struct Scale {
   int *to;
   int factor;
@@ -49,8 +49,8 @@ void scale(void **parameters) {
     scale.to[i] *= scale.factor;
 }
 
-/// sum(const int *from, int *to, int64_t n): to[block] = the sum of the block's n elements, by
-/// shuffles in warps and a barrier between them.
+/// sum(const int *from, int *to, int64_t n): to[block] = the sum of the block's n elements. Uses
+/// shuffles within warps and a barrier between them.
 PARAMETERS(sum, 3, 8, 8, 8)
 void sum(void **parameters) {
   static thread_local int perWarp[32];
@@ -72,7 +72,7 @@ void sum(void **parameters) {
     parameter<int *>(parameters, 1)[block()] = all;
 }
 
-/// reverse(int *values): the block's elements turned around by way of dynamic shared memory.
+/// reverse(int *values): reverses the block's elements through dynamic shared memory.
 PARAMETERS(reverse, 1, 8)
 void reverse(void **parameters) {
   int *values = parameter<int *>(parameters, 0) + block() * threads();
@@ -82,14 +82,14 @@ void reverse(void **parameters) {
   values[thread()] = shared[threads() - 1 - thread()];
 }
 
-/// exchange(int *to, int mask): to[thread] = which thread the shuffle read.
+/// exchange(int *to, int mask): to[thread] = index of the thread whose value the shuffle returned.
 PARAMETERS(exchange, 2, 8, 4)
 void exchange(void **parameters) {
   uint32_t mask = parameter<uint32_t>(parameters, 1);
   parameter<int *>(parameters, 0)[thread()] = int(shuffle(thread(), mask));
 }
 
-/// Thread 3 of block 1 ends where the others meet.
+/// Thread 3 of block 1 ends before the barrier at which the other threads wait.
 PARAMETERS(endEarly, 0)
 void endEarly(void **) {
   if (block() == 1 && thread() == 3)
@@ -97,7 +97,7 @@ void endEarly(void **) {
   barrier();
 }
 
-/// The second half of the block waits at a shuffle, the first at a barrier.
+/// The first half of the block waits at a barrier, the second half at a shuffle.
 PARAMETERS(mixedMeetings, 0)
 void mixedMeetings(void **) {
   if (thread() < threads() / 2)
@@ -109,7 +109,7 @@ void mixedMeetings(void **) {
 PARAMETERS(mixedMasks, 0)
 void mixedMasks(void **) { shuffle(0, thread() % 2 + 1); }
 
-/// later(int *at, int value): at[0] = value, after a while.
+/// later(int *at, int value): at[0] = value, after a delay.
 PARAMETERS(later, 2, 8, 4)
 void later(void **parameters) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -122,14 +122,14 @@ void add(void **parameters) {
   *parameter<int *>(parameters, 1) += *parameter<const int *>(parameters, 0);
 }
 
-/// counted(int *to): counts the calls since the image was loaded.
+/// counted(int *to): to[0] = number of calls since the image was loaded.
 PARAMETERS(counted, 1, 8)
 void counted(void **parameters) {
   static int calls = 0;
   *parameter<int *>(parameters, 0) = ++calls;
 }
 
-/// A kernel that does not say what its parameters are.
+/// A kernel without an array of parameter sizes.
 void undescribed(void **) {}
 
 } // extern "C"
