@@ -42,6 +42,12 @@ void setVersion() {
   });
 }
 
+void hideLibraryOptions() {
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (name != "help" && name != "version")
+      option->setHiddenFlag(cl::Hidden);
+}
+
 /// Returns whether an argument is UTF-8, as JSON requires. Otherwise prints an error.
 static bool checkText(StringRef tool, StringRef argument) {
   if (json::isUTF8(argument))

@@ -27,6 +27,11 @@ PATTERNS = [
 ]  # fmt: skip
 COMPILED = [(re.compile(expression, re.IGNORECASE | re.MULTILINE), advice) for expression, advice in PATTERNS]
 
+# A product of numbers is called so in comments on arithmetic.
+OF_DOCUMENTS = {"matmul; contraction where it is general"}
+# Comments on functions begin with a verb: "Returns ...", "Splits ...".
+NO_VERB = re.compile(r"^\s*///<? ?(What|Of) ", re.MULTILINE)
+
 COLUMNS = 100
 PARAGRAPH = 6  # lines
 
@@ -53,6 +58,20 @@ def find_constructions(text):
         for expression, advice in COMPILED
         for match in expression.finditer(joined)
     )
+
+
+def strip_sources(text):
+    """The comments of C++, TableGen or MLIR without code spans; lines keep their numbers."""
+    lines = [re.search(r"(?<![:\"'])//+[</!]*(.*)", line) for line in text.splitlines()]
+    comments = [match[1] if match and not re.search(r"\b(RUN|CHECK[A-Z-]*):", match[1]) else "" for match in lines]
+    return re.sub(r"`[^`\n]*`", "X", "\n".join(comments))
+
+
+def find_constructions_of_comments(text):
+    """The same as find_constructions, of a source: (line, what was found, what to write instead)."""
+    found = [one for one in find_constructions(strip_sources(text)) if one[2] not in OF_DOCUMENTS]
+    starts = [(text.count("\n", 0, match.start(1)) + 1, match[1], "begin with a verb") for match in NO_VERB.finditer(text)]
+    return sorted(found + starts)
 
 
 def find_long_lines(text):

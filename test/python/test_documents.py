@@ -82,6 +82,15 @@ def test_prose_is_wrapped(file):
     assert not found, "\n".join(found)
 
 
+SOURCES = (".h", ".cpp", ".c", ".td", ".mlir")
+
+
+def test_comments_are_plain():
+    found = [f"{file}:{line}: '{text}': {advice}" for file in list_files() if file.endswith(SOURCES) and not file.startswith("fuzz/corpus")
+             for line, text, advice in prose.find_constructions_of_comments((ROOT / file).read_text())]  # fmt: skip
+    assert not found, "\n".join(found)
+
+
 BAD = """It is no op, and goes
 on behind the product.
 
@@ -95,6 +104,18 @@ def test_constructions_are_found():
     assert [(line, text) for line, text, _ in found] == [
         (1, "goes on"), (1, "is no"), (2, "behind"), (2, "product"), (4, ". What is kept is"), (4, "entry a dim")]  # fmt: skip
     assert not prose.find_constructions("There is no deadlock. It is no longer used.\n\n1. A dot product per rank.")
+
+
+BAD_SOURCE = """/// What is here.
+int a; // it is no number
+/// Returns the product. `is no code` ///< goes
+"""
+
+
+def test_constructions_of_comments_are_found():
+    """A product may be one of numbers; code spans do not count."""
+    found = prose.find_constructions_of_comments(BAD_SOURCE)
+    assert [(line, text) for line, text, _ in found] == [(1, "What"), (2, "is no")]
 
 
 def test_wrapping_is_checked():

@@ -7,6 +7,7 @@
 int main(int argc, char **argv) {
   parashard::reportFailedWrites();
   parashard::setVersion();
+  parashard::hideLibraryOptions();
   mlir::DialectRegistry registry;
   parashard::registerEverything(registry);
   parashard::registerAllPasses();

@@ -54,11 +54,7 @@ LogicalResult convertEinsum(OnnxNode &n) {
 
 } // namespace
 
-<<<<<<<< HEAD:lib/Import/Onnx/ConvertMatmul.cpp
-void addOnnxMatmulConverters(OnnxConverterTable &table) {
-========
 void addOnnxContractionConverters(OnnxConverterTable &table) {
->>>>>>>> 522436d (State the limits of imported ops in plain English):lib/Import/Onnx/ConvertContraction.cpp
   table["MatMul"] = convertMatMul;
   table["Gemm"] = convertGemm;
   table["Einsum"] = convertEinsum;
