@@ -77,7 +77,7 @@ TEST(Safetensors, TruncatedAndForeignFilesAreErrors) {
   writer.add("x", Dtype::F32, {100}, [](char *data) { std::memset(data, 0, 400); });
   writer.write(path);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 4);
-  EXPECT_NE(errorOf([&] { SafetensorsFile file(path); }).find("cut short"), std::string::npos);
+  EXPECT_NE(errorOf([&] { SafetensorsFile file(path); }).find("truncated"), std::string::npos);
   std::ofstream(path) << "hello";
   EXPECT_NE(errorOf([&] { SafetensorsFile file(path); }).find("not a safetensors file"),
             std::string::npos);
@@ -102,7 +102,7 @@ TEST(Safetensors, KeysStandOnceAndAreRead) {
   EXPECT_EQ(errorOf([&] { SafetensorsFile file(writeHeader("{" + x + "}}")); }), "");
   EXPECT_NE(errorOf([&] {
               SafetensorsFile file(writeHeader("{" + x + "}, " + x + "}}"));
-            }).find("no readable safetensors file: \"x\" is given twice in one object"),
+            }).find("not a valid safetensors file: \"x\" is given twice in one object"),
             std::string::npos);
   EXPECT_NE(errorOf([&] {
               SafetensorsFile file(writeHeader("{" + x + ", \"scale\": 2}}"));

@@ -252,9 +252,9 @@ TEST(CApi, WrongTensorsAreRefusedWithWhatIsExpected) {
   psrt_tensor inputs[] = {{"x", data.x.data(), PSRT_F32, 2, xShape},
                           {"y", data.y.data(), PSRT_F32, 1, yShape}};
   EXPECT_EQ(psrt_step(program, inputs, 2, nullptr), PSRT_BAD_INPUT);
-  EXPECT_NE(
-      std::string(psrt_last_error(program)).find("has shape [16, 3], the model's input has [8, 4]"),
-      std::string::npos)
+  EXPECT_NE(std::string(psrt_last_error(program))
+                .find("has shape [16, 3], but the model's input has [8, 4]"),
+            std::string::npos)
       << psrt_last_error(program);
   inputs[0].name = "z";
   EXPECT_EQ(psrt_step(program, inputs, 2, nullptr), PSRT_BAD_ARGUMENT);

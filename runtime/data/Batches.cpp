@@ -1,4 +1,4 @@
-// Sample order and input copies.
+// Computes the order of samples and copies inputs.
 #include "runtime/data/Batches.h"
 #include "runtime/core/Status.h"
 #include "runtime/data/Shuffle.h"
@@ -14,8 +14,8 @@ int64_t SampleOrder::stepsPerEpoch() const {
 
 int64_t SampleOrder::sample(int64_t step, int64_t microBatch, int64_t row) const {
   int64_t perEpoch = stepsPerEpoch() * microBatches * rows;
-  int64_t place = (step * microBatches + microBatch) * rows + row;
-  int64_t epoch = place / perEpoch, index = place % perEpoch;
+  int64_t position = (step * microBatches + microBatch) * rows + row;
+  int64_t epoch = position / perEpoch, index = position % perEpoch;
   if (index >= samples)
     return -1;
   return shuffle ? shuffledIndex(index, samples, seed, epoch) : index;
@@ -43,7 +43,7 @@ InputWriter::InputWriter(const Input &input, const Mesh &mesh,
     rows = {0};
     inner = row.localCount();
   }
-  // A run stays within one range of inner elements, so that it is contiguous in the buffer too.
+  // A run stays within one range of inner elements, so it is also contiguous in the buffer.
   forEachRun(row, mesh, coordinates, [&](int64_t local, int64_t global, int64_t count) {
     while (count > 0) {
       int64_t n = std::min(count, inner - local % inner);
@@ -108,8 +108,8 @@ void InputWriter::fillIgnored(char *data, int64_t row) {
 void InputWriter::writeRow(const SampleSource &source, char *data, int64_t row, int64_t sample) {
   if (sample < 0 && input->role == "labels" && input->hasIgnore)
     return fillIgnored(data, row);
-  sample =
-      std::max<int64_t>(sample, 0); // zeros may be no sample: divided by their norm, they are nan
+  sample = std::max<int64_t>(
+      sample, 0); // pads with a real sample: zeros may give NaN when divided by their norm
   int64_t size = dtypeSize(input->dtype);
   const char *values = source.read(*input, sample, scratch.data());
   for (const Run &run : runs) {

@@ -1,4 +1,4 @@
-// Which sample each row of a step reads, and copying a rank's part of it into its memory.
+// Chooses the sample of each row of a step, and copies a rank's part of the sample to its memory.
 #ifndef PSRT_DATA_BATCHES_H
 #define PSRT_DATA_BATCHES_H
 
@@ -8,28 +8,31 @@
 
 namespace psrt {
 
-/// The order of samples: step s, micro-batch m, row b reads place s M B + m B + b. A pass over the
-/// data takes whole steps; places past its end are -1 (rows to ignore), or the rest is left out
-/// when rows cannot be ignored.
+/// The order of samples: with M micro-batches of B rows, step s, micro-batch m, row b reads
+/// position s M B + m B + b. A pass over the data has whole steps. Positions past the end give -1
+/// (rows to ignore); if rows cannot be ignored, the remaining samples are skipped.
 struct SampleOrder {
   int64_t samples = 0, microBatches = 1, rows = 1;
   bool shuffle = false, canIgnore = false;
   uint64_t seed = 0;
 
   int64_t stepsPerEpoch() const;
+  /// Returns the sample of a row, or -1 for a row to ignore.
   int64_t sample(int64_t step, int64_t microBatch, int64_t row) const;
 };
 
-/// Rows of a micro-batch (the global size of the batch dim); 1 when no input has one.
+/// Returns the rows of a micro-batch (the global size of the batch dim), or 1 if no input has a
+/// batch dim.
 int64_t batchRows(const std::vector<const Input *> &inputs);
 
-/// Copies one rank's part of inputs; made once per rank and input, allocates nothing when it runs.
+/// Copies one rank's part of an input. Constructed once per rank and input; copying allocates
+/// nothing.
 class InputWriter {
 public:
   InputWriter(const Input &input, const Mesh &mesh, const std::vector<int64_t> &coordinates);
   const Input &getInput() const { return *input; }
-  /// Fills the input's buffer at an address from samples(row) of the source; fails on values
-  /// outside the limit.
+  /// Fills the input's buffer at an address: row r from sample samples(r). Fails on values outside
+  /// of the input's limit.
   template <typename Samples>
   void write(const SampleSource &source, RankMemory &memory, int64_t address, Samples samples) {
     char *data = memory.stage(address, bytes);
@@ -51,10 +54,10 @@ private:
 
   const Input *input;
   std::vector<int64_t> rows; ///< global row per local row
-  std::vector<Run> runs;     ///< within one row
+  std::vector<Run> runs;     ///< runs within one row
   int64_t inner = 1;         ///< local elements after the batch dim
-  int64_t bytes = 0;         ///< of the buffer
-  bool hasPadding = false;   ///< bytes that no row writes
+  int64_t bytes = 0;         ///< bytes of the buffer
+  bool hasPadding = false;   ///< whether the buffer has bytes that no row writes
   std::vector<char> scratch;
 };
 

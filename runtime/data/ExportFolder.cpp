@@ -1,4 +1,4 @@
-// Locking a folder, removing temporary files.
+// Locks the folder of an export and removes temporary files.
 #include "runtime/data/ExportFolder.h"
 #include "runtime/core/NewFile.h"
 #include <cerrno>
@@ -38,7 +38,7 @@ ExportFolder::~ExportFolder() {
     close(descriptor);
 }
 
-/// Whether nobody holds a file that an OutputFile made: a living writer locks it.
+/// Returns whether no living OutputFile holds the file, as writers lock their files.
 static bool isUnlocked(const fs::path &file) {
   int descriptor = open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   bool result = descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) == 0;

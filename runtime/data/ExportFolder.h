@@ -1,4 +1,4 @@
-// The folder that weights are exported to: one writer at a time, and what killed ones left.
+// Manages the folder of an export: one writer at a time, and removal of killed writers' files.
 #ifndef PSRT_DATA_EXPORTFOLDER_H
 #define PSRT_DATA_EXPORTFOLDER_H
 
@@ -9,24 +9,24 @@ namespace psrt {
 inline constexpr const char *kWholeWeights = "model.safetensors";
 inline constexpr const char *kWeightIndex = "model.safetensors.index.json";
 
-/// Whether a name is one that an export gives a file: "model-00001-of-00002.safetensors".
+/// Returns whether an export uses a name: "model-00001-of-00002.safetensors".
 bool isExportName(const std::string &name);
 
-/// Holds a folder for one export, by flock of the folder itself, as far as its file system has
-/// that. The kernel releases it when the process dies.
+/// Holds a folder for one export by flock of the folder, if its file system supports flock. The
+/// kernel releases the lock when the process dies.
 class ExportFolder {
 public:
-  /// Waits for another export for at most a minute, then goes on without holding the folder.
+  /// Waits up to a minute for another export, then continues without the lock.
   explicit ExportFolder(const std::string &path);
   ~ExportFolder();
   ExportFolder(const ExportFolder &) = delete;
-  /// Removes temporary files of exports that were killed. Does nothing where the folder is not
-  /// held; a file that a process of another export still writes is locked and stays.
+  /// Removes temporary files of killed exports. Does nothing without the lock. Files that a living
+  /// process of another export writes are locked and stay.
   void removeLeftovers() const;
 
 private:
   std::string path;
-  int descriptor = -1; ///< -1: not held
+  int descriptor = -1; ///< -1: no lock
 };
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Taking, watching and releasing the lock of a folder.
+// Takes, renews and releases the lock of a folder.
 #include "runtime/data/FolderLock.h"
 #include "runtime/core/Status.h"
 #include <cerrno>
@@ -22,14 +22,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A process as a lock file has it.
+/// The process that holds a lock, as recorded in the lock file.
 struct Holder {
-  std::string host;  ///< its name
-  std::string boot;  ///< the number of this start of its kernel
-  std::string space; ///< its namespace of process numbers
+  std::string host;  ///< host name
+  std::string boot;  ///< boot id of the kernel
+  std::string space; ///< PID namespace
   long long pid = 0;
-  std::string start; ///< of the process, in clock ticks since the boot
-  std::string since; ///< when it took the lock, UTC
+  std::string start; ///< start time of the process, in clock ticks since boot
+  std::string since; ///< time when it took the lock, UTC
 };
 
 std::string readWord(const std::string &path) {
@@ -39,8 +39,8 @@ std::string readWord(const std::string &path) {
   return word;
 }
 
-/// When a process started, in ticks since the boot; empty where there is none. It is field 22 of
-/// /proc/PID/stat, and the name before it may have spaces and parentheses.
+/// Returns the start time of a process in ticks since boot, or "" if it does not exist. The time is
+/// field 22 of /proc/PID/stat; the name in field 2 may contain spaces and parentheses.
 std::string findStart(long long pid) {
   std::ifstream stream("/proc/" + std::to_string(pid) + "/stat");
   std::string text(std::istreambuf_iterator<char>(stream), {});
@@ -79,7 +79,7 @@ std::string toText(const Holder &holder) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Returns nullopt where the file is not written yet or is not a lock file.
+/// Returns nullopt if the file is not yet written or is not a lock file.
 std::optional<Holder> parseHolder(const std::string &text) {
   Json json = Json::parse(text, nullptr, false);
   Holder holder;
@@ -100,7 +100,7 @@ std::string readAll(int descriptor) {
 
 std::string describe(const std::optional<Holder> &holder) {
   if (!holder)
-    return "its lock file does not say which";
+    return "the lock file does not name its holder";
   return format("process %lld on host \"%s\", since %s", holder->pid, holder->host.c_str(),
                 holder->since.c_str());
 }
@@ -117,7 +117,7 @@ Flock tryFlock(int descriptor) {
   return errno == EWOULDBLOCK || errno == EINTR ? Flock::Held : Flock::Unsupported;
 }
 
-/// Whether a path still names the file that is open.
+/// Returns whether a path still names the open file.
 bool isSameFile(const std::string &path, int descriptor) {
   struct stat named, opened;
   return lstat(path.c_str(), &named) == 0 && fstat(descriptor, &opened) == 0 &&
@@ -131,8 +131,8 @@ FolderLock::FolderLock(const std::string &folder, LockTimes times)
   std::error_code error;
   madeFolder = std::filesystem::create_directories(folder, error);
   if (error || !std::filesystem::is_directory(folder, error))
-    PSRT_FAIL(BadInput, "cannot make the folder \"%s\": %s", folder.c_str(),
-              error ? error.message().c_str() : "a file of that name is there");
+    PSRT_FAIL(BadInput, "cannot create the folder \"%s\": %s", folder.c_str(),
+              error ? error.message().c_str() : "a file of that name exists");
   acquire();
   thread = std::thread([this] { beat(); });
 }
@@ -148,19 +148,19 @@ FolderLock::~FolderLock() {
 }
 
 void FolderLock::acquire() {
-  constexpr int kMostAttempts = 1000; // each waits a little where another process is faster
+  constexpr int kMostAttempts = 1000; // each waits briefly if another process is faster
   for (int attempt = 0; attempt < kMostAttempts; ++attempt)
     if (tryAcquire())
       return;
   refuse("");
 }
 
-/// One attempt; false: another process changed the file meanwhile.
+/// Makes one attempt. Returns false if another process changed the file meanwhile.
 bool FolderLock::tryAcquire() {
   if (create())
     return true;
   int found = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (found < 0 && (errno == EACCES || errno == EROFS)) // of another user
+  if (found < 0 && (errno == EACCES || errno == EROFS)) // a file of another user
     found = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (found < 0 && errno == ENOENT)
     return false;
@@ -176,14 +176,14 @@ bool FolderLock::tryAcquire() {
   }
 }
 
-/// Creates the lock file and holds it. False where there is one.
+/// Creates the lock file and holds it. Returns false if it exists.
 bool FolderLock::create() {
   int created = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (created < 0 && errno == EEXIST)
     return false;
   if (created < 0)
     failToLock();
-  // Another process may have locked, and removed, what was created a moment ago.
+  // Another process may already have locked and removed the new file.
   if (tryFlock(created) == Flock::Held || !isSameFile(path, created)) {
     close(created);
     return false;
@@ -207,8 +207,8 @@ void FolderLock::holdIt(int created) {
   descriptor = created;
 }
 
-/// Removes the lock file, which is open as `found`, where its holder is dead; fails where it lives.
-/// False: another process changed the file meanwhile.
+/// Removes the open lock file `found` if its holder is dead; fails if the holder is alive. Returns
+/// false if another process changed the file meanwhile.
 bool FolderLock::removeStale(int found) {
   struct stat info;
   if (fstat(found, &info) == 0 && !S_ISREG(info.st_mode)) {
@@ -218,14 +218,14 @@ bool FolderLock::removeStale(int found) {
   Flock flocked = tryFlock(found);
   std::string text = readAll(found);
   std::optional<Holder> holder = parseHolder(text);
-  if (flocked == Flock::Held && !holder) { // its holder is about to write its name
+  if (flocked == Flock::Held && !holder) { // the holder is about to write its record
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return false;
   }
   if (flocked == Flock::Held)
     refuse(text);
   Holder self = describeThisProcess();
-  // Of one kernel flock says all, where the file system has it.
+  // Within one kernel, flock is reliable if the file system supports it.
   bool isOfThisKernel = holder && holder->boot == self.boot;
   bool isKnown = isOfThisKernel && (flocked == Flock::Taken || holder->space == self.space);
   if (isKnown && flocked == Flock::Unsupported && isAlive(*holder))
@@ -240,9 +240,9 @@ bool FolderLock::removeStale(int found) {
   return true;
 }
 
-/// Finds out whether the lock file of another host is still renewed.
+/// Returns whether the lock file of another host is no longer renewed.
 bool FolderLock::isSilent() {
-  auto look = [&] { // opened again: a shared file system then asks its server
+  auto look = [&] { // reopens the file, so that a shared file system asks its server
     struct stat info{};
     int again = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (again >= 0) {
@@ -263,13 +263,13 @@ bool FolderLock::isSilent() {
 void FolderLock::refuse(const std::string &record) const {
   std::optional<Holder> holder = parseHolder(record);
   PSRT_FAIL(BadArgument,
-            "--save \"%s\": another run saves to this folder: %s; wait until it has ended, or name "
+            "--save \"%s\": another run saves to this folder: %s; wait until it ends, or give "
             "another folder",
             folder.c_str(), describe(holder).c_str());
 }
 
 void FolderLock::failToLock() const {
-  PSRT_FAIL(BadInput, "cannot lock the folder \"%s\" by its file \".lock\": %s", folder.c_str(),
+  PSRT_FAIL(BadInput, "cannot lock the folder \"%s\" with its file \".lock\": %s", folder.c_str(),
             std::strerror(errno));
 }
 
@@ -297,7 +297,7 @@ void FolderLock::release() {
     unlink(path.c_str());
   close(descriptor);
   if (madeFolder)
-    rmdir(folder.c_str()); // fails where anything is in it
+    rmdir(folder.c_str()); // fails if the folder is not empty
 }
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// One run at a time saves to a folder.
+// Makes sure that only one run at a time saves to a folder.
 #ifndef PSRT_DATA_FOLDERLOCK_H
 #define PSRT_DATA_FOLDERLOCK_H
 
@@ -10,28 +10,28 @@
 
 namespace psrt {
 
-/// How often a holder shows that it lives, and how long another host looks for that.
+/// How often a holder renews its lock, and how long another host watches for a renewal.
 struct LockTimes {
   std::chrono::milliseconds beat{2000}, watch{7000};
 };
 
-/// Holds a folder by the file `.lock` in it: flock, and in the file host, process and start time of
-/// the holder. The kernel releases flock when a process dies, so that its lock file is stale and
-/// the next run replaces it at once. flock may not reach other hosts that share the file system.
-/// Therefore a lock file of another host is stale only if nobody touches it for a while; its holder
-/// touches it all the time.
+/// Holds a folder by its file `.lock`, which is locked by flock and records the holder's host,
+/// process and start time. The kernel releases flock when a process dies; the lock file is then
+/// stale and the next run replaces it immediately. flock may not work across hosts that share a
+/// file system. The holder therefore renews the file's time continuously, and another host treats
+/// the lock as stale only if it is not renewed for a while.
 class FolderLock {
 public:
-  /// Makes the folder where there is none. Fails with BadArgument, naming the holder, where another
-  /// run holds it, and with BadInput where the folder cannot be written.
+  /// Creates the folder if it does not exist. Fails with BadArgument, naming the holder, if another
+  /// run holds the folder, and with BadInput if the folder is not writable.
   explicit FolderLock(const std::string &folder, LockTimes times = {});
-  /// Removes the lock file, and the folder if the lock made it and nothing is in it.
+  /// Removes the lock file, and the folder if the lock created it and it is empty.
   ~FolderLock();
   FolderLock(const FolderLock &) = delete;
-  /// Fails with BadArgument where another run has taken the folder since: this process was stopped
-  /// for long, or someone removed the lock file. Holds it again where nobody has taken it.
+  /// Fails with BadArgument if another run has taken the folder since, because this process was
+  /// stopped for long or someone removed the lock file. Takes the lock again if nobody holds it.
   void check();
-  /// Returns what the lock file of a folder says of its holder; empty where there is none.
+  /// Returns the contents of a folder's lock file, or "" if there is none.
   static std::string readRecord(const std::string &folder);
 
 private:

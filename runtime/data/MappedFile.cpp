@@ -1,4 +1,4 @@
-// mmap of whole files.
+// Maps whole files with mmap.
 #include "runtime/data/MappedFile.h"
 #include "runtime/core/Status.h"
 #include <cerrno>
@@ -12,15 +12,15 @@
 namespace psrt {
 
 MappedFile::MappedFile(const std::string &path) : name(path) {
-  // Without O_NONBLOCK a pipe would be waited for.
+  // O_NONBLOCK avoids waiting for the writer of a pipe.
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat info;
   if (file < 0 || fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
-    int why = file < 0 ? errno : EINVAL;
+    int reason = file < 0 ? errno : EINVAL;
     if (file >= 0)
       close(file);
     PSRT_FAIL(BadInput, "cannot read \"%s\": %s", path.c_str(),
-              why == EINVAL ? "not a regular file" : std::strerror(why));
+              reason == EINVAL ? "not a regular file" : std::strerror(reason));
   }
   length = size_t(info.st_size);
   if (length > 0) {

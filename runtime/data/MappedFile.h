@@ -1,4 +1,4 @@
-// A file mapped for reading: bytes are read from disk when they are touched.
+// Maps a file for reading; bytes are read from disk at their first access.
 #ifndef PSRT_DATA_MAPPEDFILE_H
 #define PSRT_DATA_MAPPEDFILE_H
 
@@ -7,9 +7,10 @@
 
 namespace psrt {
 
+/// A read-only mapping of a whole file.
 class MappedFile {
 public:
-  /// Fails with BadInput when the file cannot be opened.
+  /// Maps the file. Fails with BadInput if it cannot be opened.
   explicit MappedFile(const std::string &path);
   ~MappedFile();
   MappedFile(MappedFile &&other) noexcept;

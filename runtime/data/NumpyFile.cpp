@@ -1,4 +1,4 @@
-// NumPy's array format (NEP 1), and the directory of zip archives (APPNOTE 6.3.9, with zip64).
+// Reads NumPy's array format (NEP 1) and the directory of zip archives (APPNOTE 6.3.9, with zip64).
 #include "runtime/data/NumpyFile.h"
 #include "runtime/core/EntryChecks.h"
 #include "runtime/core/ProgramJson.h"
@@ -13,8 +13,8 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr uint32_t kEndOfDirectory = 0x06054b50, kEndOfDirectory64 = 0x06064b50,
                    kLocator64 = 0x07064b50, kDirectoryHeader = 0x02014b50,
                    kLocalHeader = 0x04034b50;
-/// Arrays of at most so many bytes (1 GiB) are compared with their CRC-32, which takes about a
-/// second; larger ones are too large to be read at the start.
+/// Arrays of up to 1 GiB are compared with their CRC-32, which takes about a second. Larger ones
+/// are not, as they would have to be read at the start.
 constexpr uint64_t kMostChecked = uint64_t(1) << 30;
 constexpr size_t kEndBytes = 22, kLocatorBytes = 20, kHeaderBytes = 46, kLocalBytes = 30;
 
@@ -25,7 +25,7 @@ constexpr struct {
                {"<i8", Dtype::I64}, {"<i4", Dtype::I32}, {"<i2", Dtype::I16},
                {"|i1", Dtype::I8},  {"|u1", Dtype::U8},  {"|b1", Dtype::Bool}};
 
-/// What stands behind "'KEY':" in the header, which is a Python dict of known form.
+/// Returns the text after "'KEY':" in the header, which is a Python dict.
 std::string_view findValue(std::string_view header, std::string_view key) {
   std::string quoted = "'" + std::string(key) + "':";
   size_t at = header.find(quoted);
@@ -36,7 +36,7 @@ std::string_view findValue(std::string_view header, std::string_view key) {
   return value;
 }
 
-/// "(3, 4)" or "(3,)" or "()"; nothing where it is none.
+/// Parses "(3, 4)", "(3,)" or "()". Returns nullopt for other text.
 std::optional<std::vector<int64_t>> parseShape(std::string_view text) {
   size_t end = text.find(')');
   if (text.empty() || text.front() != '(' || end == std::string_view::npos)
@@ -66,13 +66,13 @@ NumpyFile::NumpyFile(const std::string &path) : file(path) {
     addArray("", bytes);
 }
 
-void NumpyFile::fail(const std::string &what) const {
-  PSRT_FAIL(BadInput, "\"%s\" %s", file.path().c_str(), what.c_str());
+void NumpyFile::fail(const std::string &message) const {
+  PSRT_FAIL(BadInput, "\"%s\" %s", file.path().c_str(), message.c_str());
 }
 
 uint64_t NumpyFile::read(size_t at, size_t bytes) const {
   if (at > file.size() || bytes > file.size() - at)
-    fail("is cut short: its directory of arrays is damaged");
+    fail("is truncated: its directory of arrays is damaged");
   uint64_t value = 0; // little-endian
   std::memcpy(&value, file.data() + at, bytes);
   return value;
@@ -87,7 +87,7 @@ void NumpyFile::readArchive() {
       break;
     }
   if (end == file.size())
-    fail("is no .npz file, or is cut short: it has no directory of arrays at its end");
+    fail("is not an .npz file or is truncated: it has no directory of arrays at its end");
   uint64_t count = read(end + 10, 2), at = read(end + 16, 4);
   if (end >= kLocatorBytes && read(end - kLocatorBytes, 4) == kLocator64) {
     uint64_t wide = read(end - kLocatorBytes + 8, 8);
@@ -99,54 +99,55 @@ void NumpyFile::readArchive() {
     at = readEntry(at);
 }
 
-/// An entry of the directory; where the next one begins.
+/// Reads an entry of the directory. Returns the offset of the next one.
 size_t NumpyFile::readEntry(size_t at) {
   if (read(at, 4) != kDirectoryHeader)
     fail("has a damaged directory of arrays");
   uint64_t method = read(at + 10, 2), stored = read(at + 20, 4), size = read(at + 24, 4),
            header = read(at + 42, 4), nameSize = read(at + 28, 2), extraSize = read(at + 30, 2);
   size_t next = at + kHeaderBytes + nameSize + extraSize + read(at + 32, 2);
-  read(next, 0); // all of it is there
+  read(next, 0); // checks that the entry is complete
   std::string name(file.data() + at + kHeaderBytes, nameSize);
   size_t extra = at + kHeaderBytes + nameSize, extraEnd = extra + extraSize;
   for (; extra + 4 <= extraEnd; extra += 4 + read(extra + 2, 2)) {
     if (read(extra, 2) != 1)
       continue;
-    size_t field = extra + 4; // sizes that do not fit 32 bits, in this order
+    size_t field = extra + 4; // holds sizes that do not fit 32 bits, in this order
     for (uint64_t *value : {&size, &stored, &header})
       if (*value == 0xFFFFFFFF)
         *value = read(field, 8), field += 8;
     break;
   }
   if (method != 0)
-    fail(
-        "has the array \"" + name +
-        "\" compressed; arrays are read in place: write it with numpy.savez, not savez_compressed");
+    fail("has the array \"" + name +
+         "\" compressed, but arrays are read in place; write it with numpy.savez, not "
+         "savez_compressed");
   if (read(header, 4) != kLocalHeader || stored != size)
-    fail("has no data of \"" + name + "\" where its directory says");
+    fail("has no data of \"" + name + "\" at the offset in its directory");
   size_t begin = header + kLocalBytes + read(header + 26, 2) + read(header + 28, 2);
   if (begin > file.size() || size > file.size() - begin)
-    fail("is cut short in its array \"" + name + "\"");
+    fail("is truncated in its array \"" + name + "\"");
   constexpr std::string_view kEnding = ".npy";
   bool isArray = name.size() > kEnding.size() && name.ends_with(kEnding);
   if (!isArray)
-    fail("has \"" + name + "\", which is no array");
+    fail("has \"" + name + "\", which is not an array");
   if (size <= kMostChecked && computeCrc32(file.data() + begin, size) != read(at + 16, 4))
-    fail("is damaged: the array \"" + name + "\" is not as it was written (CRC-32)");
+    fail("is damaged: the array \"" + name +
+         "\" was changed after it was written (its CRC-32 differs)");
   addArray(name.substr(0, name.size() - kEnding.size()), {file.data() + begin, size});
   return next;
 }
 
 void NumpyFile::addArray(const std::string &name, std::string_view bytes) {
   std::string whose = name.empty() ? "" : ": array \"" + name + "\"";
-  size_t prefix = bytes.size() > 6 && bytes[6] == 1 ? 2 : 4; // bytes of the header's size
-  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + 2 + prefix)
-    fail((whose.empty() ? "" : whose + " ") + "is no array as numpy.save writes it");
+  size_t prefix = bytes.size() > 6 && bytes[6] == 1 ? 2 : 4; // size of the header's length field
+  if (bytes.substr(0, kMagic.size()) != kMagic || bytes.size() < kMagic.size() + 2 + prefix)
+    fail((whose.empty() ? "" : whose + " ") + "is not an array written by numpy.save");
   uint64_t size = 0;
   std::memcpy(&size, bytes.data() + kMagic.size() + 2, prefix);
   size_t begin = kMagic.size() + 2 + prefix;
   if (size > bytes.size() - begin)
-    fail(whose + " is cut short");
+    fail(whose + "  is truncated");
   std::string_view header = bytes.substr(begin, size), data = bytes.substr(begin + size);
   std::string_view descr = findValue(header, "descr"), order = findValue(header, "fortran_order");
   std::optional<std::vector<int64_t>> shape = parseShape(findValue(header, "shape"));
@@ -161,11 +162,12 @@ void NumpyFile::addArray(const std::string &name, std::string_view bytes) {
       dtype = &known.dtype;
   if (!dtype)
     fail(whose + " has the dtype " + type +
-         ", which programs do not have; convert it by astype, such as to float32 or int64");
+         ", which is not supported; convert it with astype, for example to float32 or int64");
   std::optional<int64_t> count = tryCountElements(*shape);
   if (!count || uint64_t(*count) * dtypeSize(*dtype) != data.size())
-    fail(format("%s is cut short or damaged: it has %zu bytes of data, which its shape does not",
-                whose.c_str(), data.size()));
+    fail(format(
+        "%s is truncated or damaged: it has %zu bytes of data, which does not match its shape",
+        whose.c_str(), data.size()));
   for (const HostTensor &other : table)
     if (other.name == name)
       fail("has the array \"" + name + "\" twice");

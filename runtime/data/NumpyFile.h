@@ -1,5 +1,5 @@
-// Arrays in NumPy's files: .npy (one array) and .npz (a zip archive of them), as numpy.save and
-// numpy.savez write them.
+// Reads NumPy's files: .npy (one array) and .npz (a zip archive of arrays), as written by
+// numpy.save and numpy.savez.
 #ifndef PSRT_DATA_NUMPYFILE_H
 #define PSRT_DATA_NUMPYFILE_H
 
@@ -9,22 +9,22 @@
 
 namespace psrt {
 
-/// A mapped file; arrays are read in place.
+/// A mapped file whose arrays are read in place.
 class NumpyFile {
 public:
-  /// Fails with BadInput on a truncated, foreign or compressed file, and on arrays in Fortran
-  /// order, of other byte orders or of dtypes that programs do not have.
+  /// Opens a file. Fails with BadInput on truncated, foreign or compressed files, and on arrays in
+  /// Fortran order, in another byte order or of unsupported dtypes.
   explicit NumpyFile(const std::string &path);
-  /// By the archive's names; the one array of a .npy file has an empty name.
+  /// Returns the arrays by their archive names; the array of a .npy file has an empty name.
   const std::vector<HostTensor> &arrays() const { return table; }
 
 private:
   void readArchive();
   size_t readEntry(size_t at);
   void addArray(const std::string &name, std::string_view bytes);
-  /// Integers of `bytes` bytes at an offset; fails beyond the end.
+  /// Returns an integer of `bytes` bytes at an offset. Fails beyond the end of the file.
   uint64_t read(size_t at, size_t bytes) const;
-  [[noreturn]] void fail(const std::string &what) const;
+  [[noreturn]] void fail(const std::string &message) const;
 
   MappedFile file;
   std::vector<HostTensor> table;

@@ -1,4 +1,4 @@
-// Writing under a temporary name, then renaming.
+// Writes files under a temporary name and then renames them.
 #include "runtime/data/OutputFile.h"
 #include "runtime/core/NewFile.h"
 #include "runtime/core/Status.h"
@@ -17,21 +17,21 @@ namespace psrt {
   PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
 }
 
-/// The file that a name stands for: links are followed, also one to a file that is not there yet.
-/// What is there and no regular file is refused: a rename would put a file in place of a device.
+/// Returns the file that a path names, following links, even dangling ones. Fails unless it is a
+/// regular file or missing: a rename would replace a device by a file.
 static std::string findTarget(const std::string &path) {
   namespace fs = std::filesystem;
   std::error_code error;
   fs::file_status status = fs::status(path, error);
   if (fs::exists(status) && !fs::is_regular_file(status))
-    PSRT_FAIL(BadArgument, "cannot write \"%s\": it is %s; name a file", path.c_str(),
-              fs::is_directory(status) ? "a folder" : "a device or pipe, no regular file");
+    PSRT_FAIL(BadArgument, "cannot write \"%s\": it is %s; give a file", path.c_str(),
+              fs::is_directory(status) ? "a folder" : "a device or pipe");
   fs::path target = path;
   for (int links = 0; links < 40 && fs::is_symlink(fs::symlink_status(target, error)); ++links) {
     fs::path next = fs::read_symlink(target, error);
     if (error)
       break;
-    target = target.parent_path() / next; // an absolute one replaces what stands before it
+    target = target.parent_path() / next; // an absolute path replaces the prefix
   }
   return target.string();
 }
@@ -47,7 +47,8 @@ bool isOwnStream(const std::string &path) {
   return false;
 }
 
-/// Whether a file must be written where it is: a device, a pipe, or one that a stream goes to.
+/// Returns whether a file must be written in place: a device, a pipe, or the file of stdout or
+/// stderr.
 static bool isInPlace(const std::string &path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || S_ISDIR(info.st_mode))
@@ -55,20 +56,20 @@ static bool isInPlace(const std::string &path) {
   return !S_ISREG(info.st_mode) || isOwnStream(path);
 }
 
-/// Opens a device or FIFO for writing. Fails for a FIFO that nobody reads: a signal that asks the
-/// run to save and stop could not end the wait for a reader.
+/// Opens a device or FIFO for writing. Fails for a FIFO without a reader, as a signal that asks the
+/// run to stop could not end the wait for a reader.
 static int openInPlace(const std::string &path) {
   int descriptor = open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0 && errno == ENXIO)
-    PSRT_FAIL(BadInput, "cannot write \"%s\": nobody reads this FIFO; start its reader first",
+    PSRT_FAIL(BadInput, "cannot write \"%s\": this FIFO has no reader; start its reader first",
               path.c_str());
   if (descriptor >= 0)
     fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
   return descriptor;
 }
 
-/// Fails while another OutputFile is published at `target` and open: what is added to that would be
-/// lost behind a rename.
+/// Fails while another OutputFile is published and open at `target`: a rename would lose what that
+/// file still appends.
 static void checkFree(const std::string &target) {
   int descriptor = open(target.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (descriptor < 0)
@@ -77,7 +78,7 @@ static void checkFree(const std::string &target) {
   close(descriptor);
   if (isHeld)
     PSRT_FAIL(BadArgument,
-              "cannot write \"%s\": another run is writing it; name another file, or end that run",
+              "cannot write \"%s\": another run is writing it; give another file, or stop that run",
               target.c_str());
 }
 
@@ -91,7 +92,7 @@ OutputFile::OutputFile(const std::string &path, Takes takes) : path(path) {
     descriptor = created.descriptor;
     temporary = std::move(created.path);
     if (descriptor >= 0)
-      (void)flock(descriptor, LOCK_EX | LOCK_NB); // some file systems have none
+      (void)flock(descriptor, LOCK_EX | LOCK_NB); // not supported by some file systems
   }
   if (descriptor < 0)
     fail();
@@ -122,7 +123,7 @@ void OutputFile::flush() {
 void OutputFile::sync() {
   flush();
   bool isPlain = fsync(fileno(file)) == 0 || errno == EINVAL || errno == EROFS;
-  if (!isPlain) // devices and pipes have nothing to sync
+  if (!isPlain) // devices and pipes cannot be synced
     fail();
 }
 

@@ -1,4 +1,4 @@
-// Files that readers see whole or not at all.
+// Writes files that readers see either complete or not at all.
 #ifndef PSRT_DATA_OUTPUTFILE_H
 #define PSRT_DATA_OUTPUTFILE_H
 
@@ -7,50 +7,51 @@
 
 namespace psrt {
 
-/// A file under a temporary name beside `path`; `commit` gives it its own, and without that it is
-/// removed. Until it is finished it is locked (flock), so that others can see that it is no
-/// leftover. Links are written through. All fail with BadInput when it cannot be written, and with
-/// BadArgument when something other than a regular file is at `path`.
+/// A file with a temporary name next to `path`. `commit` renames it to `path`; without a commit it
+/// is removed. An unfinished file is locked (flock) to show that it is not a leftover. Links are
+/// followed. All functions fail with BadInput if the file cannot be written, and with BadArgument
+/// if something other than a regular file is at `path`.
 class OutputFile {
 public:
   enum class Takes {
     RegularFiles,
-    /// A device, a pipe, or the file that stdout or stderr goes to is written in place.
+    /// Devices, pipes and the file of stdout or stderr are written in place.
     Devices
   };
   explicit OutputFile(const std::string &path, Takes takes = Takes::RegularFiles);
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;
   void write(const void *data, size_t bytes);
-  /// All is on the disk, under the temporary name: `commit` needs no more room.
+  /// Writes everything to disk under the temporary name, so that `commit` needs no more space.
   void finish();
+  /// Finishes the file and gives it its name.
   void commit();
-  /// Removes what is at the path, before other files of a set are committed: until this one is,
-  /// readers find none.
+  /// Removes the file at the path before other files of a set are committed, so that readers see no
+  /// file until this one is committed.
   void retract();
-  /// Gives the file its name and leaves it open and locked: what is written later is added to it.
-  /// Fails with BadArgument while another one is open at the path.
+  /// Gives the file its name and keeps it open and locked; later writes are appended. Fails with
+  /// BadArgument if another run has a published file open at the path.
   void publish();
-  /// Others see what has been written.
+  /// Makes written data visible to readers.
   void flush();
-  /// All that has been written is on the disk.
+  /// Syncs written data to disk.
   void sync();
 
 private:
   [[noreturn]] void fail() const;
   void rename();
   std::string path, target;
-  std::string temporary; ///< empty: the file is written in place
+  std::string temporary; ///< empty: written in place
   std::FILE *file = nullptr;
   bool committed = false;
 };
 
-/// Fails, now rather than after hours, when an OutputFile cannot be created at `path`.
+/// Fails early if an OutputFile cannot be created at `path`.
 void checkReplaceable(const std::string &path);
-/// The same for a file that may also be a device or a pipe. Fails too when another run has
-/// published a file there that it still writes.
+/// Fails early if an OutputFile cannot be created at `path`, which may also be a device or a pipe,
+/// or if another run still writes a published file there.
 void checkWritable(const std::string &path);
-/// Whether stdout or stderr goes to the regular file at `path`.
+/// Returns whether stdout or stderr goes to the regular file at `path`.
 bool isOwnStream(const std::string &path);
 
 } // namespace psrt

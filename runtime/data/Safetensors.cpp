@@ -1,4 +1,4 @@
-// Reading and writing safetensors.
+// Reads and writes safetensors files.
 #include "runtime/data/Safetensors.h"
 #include "runtime/core/FileFields.h"
 #include "runtime/core/ProgramJson.h"
@@ -29,16 +29,16 @@ static int64_t byteSize(Dtype dtype, const std::vector<int64_t> &shape) {
   return countElements(shape) * dtypeSize(dtype);
 }
 
-/// What to do about a file of another kind that is often given: torch.save writes zip archives.
+/// Returns a hint for a common mistake: a zip archive written by torch.save.
 static const char *hintAt(const MappedFile &file) {
   bool isZip = file.size() > 4 && std::memcmp(file.data(), "PK\3\4", 4) == 0;
-  return isZip ? "; it is an archive as torch.save writes it: save the tensors with "
+  return isZip ? "; it is an archive written by torch.save; save the tensors with "
                  "safetensors.torch.save_file"
                : "";
 }
 
-/// Fails unless the tensors cover their bytes without a gap and without sharing any, as the format
-/// wants: anything else is a file that something has damaged.
+/// Fails unless the tensors cover the data without gaps or overlaps, as the format requires.
+/// Anything else is a damaged file.
 static void checkCover(const std::string &path,
                        const std::map<std::string, SafetensorsFile::Tensor> &table,
                        const char *base, int64_t bytes) {
@@ -50,7 +50,7 @@ static void checkCover(const std::string &path,
   int64_t end = 0;
   for (const auto &[data, name] : order) {
     if (data - base != end)
-      PSRT_FAIL(BadInput, "\"%s\" is damaged: tensor \"%s\" begins at byte %lld, expected %lld",
+      PSRT_FAIL(BadInput, "\"%s\" is damaged: tensor \"%s\" begins at byte %lld instead of %lld",
                 path.c_str(), name->c_str(), (long long)(data - base), (long long)end);
     end += table.at(*name).bytes;
   }
@@ -64,11 +64,11 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
   if (file.size() >= 8)
     std::memcpy(&header, file.data(), 8);
   if (file.size() < 8 || header > file.size() - 8 || header < 2)
-    PSRT_FAIL(BadInput, "\"%s\" is not a safetensors file or is cut short (%zu bytes)%s",
+    PSRT_FAIL(BadInput, "\"%s\" is not a safetensors file or is truncated (%zu bytes)%s",
               path.c_str(), file.size(), hintAt(file));
   const char *base = file.data() + 8 + header;
   int64_t available = int64_t(file.size() - 8 - header);
-  Json json = parseJsonFile({file.data() + 8, size_t(header)}, path, "readable safetensors file");
+  Json json = parseJsonFile({file.data() + 8, size_t(header)}, path, "safetensors file");
   FileFields entries(json, path);
   for (const std::string &name : entries.keys())
     if (name == "__metadata__")
@@ -78,7 +78,7 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
   checkCover(path, table, base, available);
 }
 
-/// Texts alone are of use: the format has nothing else there, and what is there decides nothing.
+/// Keeps only strings, the only metadata values that the format allows; others are ignored.
 void SafetensorsFile::readMetadata(const Json &json) {
   for (const auto &[key, value] : json.items())
     if (value.is_string())
@@ -113,12 +113,12 @@ SafetensorsFile::Tensor SafetensorsFile::readEntry(const std::string &name,
   std::optional<int64_t> count = tryCountElements(tensor.shape);
   if (!lies)
     PSRT_FAIL(BadInput,
-              "\"%s\" is cut short or damaged: tensor \"%s\" is bytes %lld to %lld of %lld", file,
+              "\"%s\" is truncated or damaged: tensor \"%s\" has bytes %lld to %lld of %lld", file,
               name.c_str(), (long long)range[0], (long long)range[1], (long long)available);
   if (!count || tensor.bytes != *count * dtypeSize(tensor.dtype))
     PSRT_FAIL(BadInput,
-              "\"%s\" is damaged: tensor \"%s\" has %lld bytes, which its shape %s does not "
-              "have",
+              "\"%s\" is damaged: tensor \"%s\" has %lld bytes, which does not match its "
+              "shape %s",
               file, name.c_str(), (long long)tensor.bytes,
               Json(tensor.shape).dump().append(" of ").append(dtype).c_str());
   tensor.data = base + range[0];

@@ -1,4 +1,4 @@
-// Files of named tensors in the safetensors format: an 8-byte header length, a JSON header, raw
+// Reads and writes the safetensors format: an 8-byte header length, a JSON header, and raw tensor
 // bytes.
 #ifndef PSRT_DATA_SAFETENSORS_H
 #define PSRT_DATA_SAFETENSORS_H
@@ -15,7 +15,7 @@ namespace psrt {
 
 class FileFields;
 
-/// A mapped file; tensors are read in place.
+/// A mapped file whose tensors are read in place.
 class SafetensorsFile {
 public:
   struct Tensor {
@@ -24,15 +24,15 @@ public:
     const char *data;
     int64_t bytes;
   };
-  /// Fails with BadInput on a truncated or foreign file.
+  /// Opens a file. Fails with BadInput on a truncated or foreign file.
   explicit SafetensorsFile(const std::string &path);
   const std::map<std::string, Tensor> &tensors() const { return table; }
-  /// Null when there is none of that name.
+  /// Returns a tensor by name, or null.
   const Tensor *find(const std::string &name) const;
   const std::string &path() const { return file.path(); }
-  /// A text of its metadata; empty when there is none of that key.
+  /// Returns a text of the metadata by key, or "".
   std::string metadata(const std::string &key) const;
-  /// The first byte of the file.
+  /// Returns the first byte of the file.
   const char *begin() const { return file.data(); }
 
 private:
@@ -41,25 +41,27 @@ private:
   void readMetadata(const nlohmann::json &json);
   MappedFile file;
   std::map<std::string, Tensor> table;
-  std::map<std::string, std::string> texts; ///< of its metadata
+  std::map<std::string, std::string> texts; ///< metadata
 };
 
-/// Writes a file under a temporary name and renames it when it is whole, so that readers see all or
+/// Writes a file under a temporary name and renames it once complete, so that readers see all or
 /// nothing.
 class SafetensorsWriter {
 public:
-  /// Fills `bytes` bytes with a tensor's row-major elements.
+  /// Fills a buffer with a tensor's row-major elements.
   using Fill = std::function<void(char *data)>;
+  /// Adds a tensor; `fill` is called when the file is written.
   void add(std::string name, Dtype dtype, std::vector<int64_t> shape, Fill fill);
   /// Adds a text to the file's metadata.
   void describe(const std::string &key, const std::string &text) { texts[key] = text; }
-  /// Fails with BadInput when the file cannot be written. Without a path, fills all and writes
-  /// nothing: a process that only helps another to write.
+  /// Writes the file. Fails with BadInput if it cannot be written. An empty path calls all fill
+  /// functions without writing, for a process that helps another process to write.
   void write(const std::string &path) const;
-  /// The same without the renaming, which is left to the caller; null without a path.
+  /// Writes the file under its temporary name; the caller commits it. Returns null for an empty
+  /// path.
   std::unique_ptr<OutputFile> stage(const std::string &path) const;
   size_t count() const { return entries.size(); }
-  /// Where each tensor's bytes will begin in the file.
+  /// Returns the offset in the file of each tensor's bytes.
   std::map<std::string, int64_t> offsets() const;
 
 private:
@@ -68,10 +70,10 @@ private:
     std::vector<int64_t> shape;
     Fill fill;
   };
-  /// What stands before the tensors.
+  /// Returns the header, which precedes the tensors.
   std::string header() const;
   std::map<std::string, Entry> entries;
-  std::map<std::string, std::string> texts = {{"format", "pt"}}; ///< the metadata
+  std::map<std::string, std::string> texts = {{"format", "pt"}}; ///< metadata
 };
 
 } // namespace psrt

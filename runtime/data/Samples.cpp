@@ -1,4 +1,4 @@
-// Token windows, tensors by name (safetensors, NumPy), and values that fill an input.
+// Reads samples: windows of tokens, named tensors (safetensors, NumPy), and constant inputs.
 #include "runtime/data/Samples.h"
 #include "runtime/core/Status.h"
 #include "runtime/data/NumpyFile.h"
@@ -57,11 +57,11 @@ void storeValue(char *at, Dtype dtype, double value) {
     *at = char(int64_t(value));
     return;
   default:
-    PSRT_FAIL(BadArgument, "--fill of an input of %s is not built", dtypeName(dtype));
+    PSRT_FAIL(BadArgument, "--fill does not support inputs of %s", dtypeName(dtype));
   }
 }
 
-/// Values given by --fill stand before the source of all other inputs.
+/// Provides the values of --fill for their inputs, and another source for all other inputs.
 class FilledSource : public SampleSource {
 public:
   FilledSource(std::unique_ptr<SampleSource> rest,
@@ -101,6 +101,7 @@ private:
 
 //===--- tensors by name --------------------------------------------------===//
 
+/// Samples from named tensors, along the batch dim of each input.
 class TensorSource : public SampleSource {
 public:
   TensorSource(std::vector<const Input *> inputs, std::vector<HostTensor> tensors,
@@ -113,11 +114,11 @@ public:
     }
     for (const HostTensor &tensor : this->tensors)
       if (!names.count(tensor.name))
-        others.push_back(tensor.name);
+        unreadNames.push_back(tensor.name);
     if (count < 0)
       count = 1;
   }
-  std::vector<std::string> unread() const override { return others; }
+  std::vector<std::string> unread() const override { return unreadNames; }
   int64_t samples() const override { return count; }
 
   const char *read(const Input &input, int64_t sample, char *scratch) const override {
@@ -156,37 +157,38 @@ private:
   void check(const Input &input) {
     const HostTensor &tensor = find(input);
     if (tensor.dtype != input.dtype)
-      PSRT_FAIL(BadInput, "%s: tensor \"%s\" is %s, the model's input is %s; convert it",
+      PSRT_FAIL(BadInput, "%s: tensor \"%s\" is %s, but the model's input is %s; convert it",
                 origin.c_str(), input.name.c_str(), dtypeName(tensor.dtype),
                 dtypeName(input.dtype));
     std::vector<int64_t> expected = input.placement.shape;
     if (tensor.shape.size() == expected.size() && input.batchDim >= 0)
       expected[input.batchDim] = tensor.shape[input.batchDim];
     if (tensor.shape != expected)
-      PSRT_FAIL(BadInput,
-                "%s: tensor \"%s\" has shape %s, the model's input has %s (samples along dim %d)",
-                origin.c_str(), input.name.c_str(), shapeText(tensor.shape).c_str(),
-                shapeText(input.placement.shape).c_str(), input.batchDim);
+      PSRT_FAIL(
+          BadInput,
+          "%s: tensor \"%s\" has shape %s, but the model's input has %s (samples along dim %d)",
+          origin.c_str(), input.name.c_str(), shapeText(tensor.shape).c_str(),
+          shapeText(input.placement.shape).c_str(), input.batchDim);
     if (input.batchDim < 0)
       return;
     int64_t rows = tensor.shape[input.batchDim];
     if (count >= 0 && rows != count)
-      PSRT_FAIL(BadInput, "%s: tensor \"%s\" has %lld samples, tensor \"%s\" has %lld",
+      PSRT_FAIL(BadInput, "%s: tensor \"%s\" has %lld samples, but tensor \"%s\" has %lld",
                 origin.c_str(), input.name.c_str(), (long long)rows, counted.c_str(),
                 (long long)count);
     count = rows;
     counted = input.name;
   }
 
-  std::shared_ptr<void> file; ///< that the tensors are views of
+  std::shared_ptr<void> file; ///< the file that backs the tensors
   std::string origin;
   std::vector<HostTensor> tensors;
   int64_t count = -1;
   std::string counted; ///< the input that set `count`
-  std::vector<std::string> others;
+  std::vector<std::string> unreadNames;
 };
 
-/// Sources read one after the other. What has no batch is taken from the first.
+/// Concatenates sources. Inputs without a batch dim come from the first source.
 class JoinedSource : public SampleSource {
 public:
   explicit JoinedSource(std::vector<std::unique_ptr<SampleSource>> newParts)
@@ -218,28 +220,30 @@ private:
   int64_t begin(size_t part) const { return part ? ends[part - 1] : 0; }
 
   std::vector<std::unique_ptr<SampleSource>> parts;
-  std::vector<int64_t> ends; ///< by part, the samples up to its end
+  std::vector<int64_t> ends; ///< end of each part, in samples
 };
 
 //===--- token windows ----------------------------------------------------===//
 
+/// Cuts the tokens of flat files into windows; with `next`, labels are shifted by one token.
 class TokenSource : public SampleSource {
 public:
   TokenSource(std::vector<MappedFile> newFiles, int width, int64_t window, bool next)
       : files(std::move(newFiles)), width(width), window(window), next(next) {
     for (const MappedFile &file : files) {
       if (file.size() % width != 0)
-        PSRT_FAIL(BadInput,
-                  "\"%s\" has %zu bytes, not a multiple of the token's %d; see --data-type",
-                  file.path().c_str(), file.size(), width);
+        PSRT_FAIL(
+            BadInput,
+            "\"%s\" has %zu bytes, which is not a multiple of the token size %d; set --data-type",
+            file.path().c_str(), file.size(), width);
       if (file.size() == 0 && files.size() > 1)
-        PSRT_FAIL(BadInput, "\"%s\" has no tokens; leave it out of --data", file.path().c_str());
+        PSRT_FAIL(BadInput, "\"%s\" has no tokens; remove it from --data", file.path().c_str());
       tokens += int64_t(file.size() / width);
       ends.push_back(tokens);
     }
     count = std::max<int64_t>(0, (tokens - (next ? 1 : 0)) / window);
     if (count == 0)
-      PSRT_FAIL(BadInput, "\"%s\"%s has %lld tokens, one sample takes %lld",
+      PSRT_FAIL(BadInput, "\"%s\"%s has %lld tokens, but one sample takes %lld",
                 files.front().path().c_str(), files.size() > 1 ? " and the other files" : "",
                 (long long)tokens, (long long)(window + (next ? 1 : 0)));
   }
@@ -300,26 +304,25 @@ std::vector<const Input *> inputsOf(const Program &program, const DataOptions &o
   return result;
 }
 
-/// next or same: what the program says, unless the user says it; a contradiction trains on the
-/// wrong token.
+/// Returns whether labels are the next tokens: as the program says unless the user overrides it.
+/// Fails on a contradiction, which would train on the wrong token.
 bool labelsAreNext(const Program &program, const DataOptions &options) {
   std::string labels = options.labels.empty() ? program.labels : options.labels;
   if (labels != "next" && labels != "same")
     PSRT_FAIL(
         BadArgument,
-        "the model does not say how labels follow from tokens; give --labels next (labels[t] = "
-        "x[t+1]) or --labels same (the model shifts them itself)");
+        "the model does not show how labels follow from tokens; give --labels next (labels[t] = "
+        "x[t+1]) or --labels same (the model shifts the labels)");
   bool contradicts =
       (program.labels == "next" || program.labels == "same") && program.labels != labels;
   if (contradicts)
-    PSRT_FAIL(
-        BadArgument,
-        "--labels %s contradicts the model: its graph %s, so that it would train on the wrong "
-        "token; leave --labels away (the default is %s)",
-        labels.c_str(),
-        program.labels == "same" ? "shifts the labels by one itself"
-                                 : "compares each label with the logits at its own place",
-        program.labels.c_str());
+    PSRT_FAIL(BadArgument,
+              "--labels %s contradicts the model: its graph %s, so it would train on the wrong "
+              "token; omit --labels (the default is %s)",
+              labels.c_str(),
+              program.labels == "same" ? "shifts the labels by one"
+                                       : "compares each label with the logits at the same position",
+              program.labels.c_str());
   return labels == "next";
 }
 
@@ -336,7 +339,7 @@ int tokenWidth(const DataOptions &options, const std::vector<const Input *> &inp
     return 2;
   if (options.type == "uint32")
     return 4;
-  PSRT_FAIL(BadArgument, "unknown --data-type %s; it is uint8, uint16 or uint32",
+  PSRT_FAIL(BadArgument, "unknown --data-type %s; expected uint8, uint16 or uint32",
             options.type.c_str());
 }
 
@@ -348,12 +351,11 @@ std::unique_ptr<SampleSource> openTokens(const Program &program, const DataOptio
   for (const Input *input : inputs) {
     bool integer = input->dtype == Dtype::I64 || input->dtype == Dtype::I32;
     if (!integer || input->placement.shape.size() != 2 || input->batchDim != 0)
-      PSRT_FAIL(
-          BadInput,
-          "input \"%s\" is %s %s, tokens fill only integer inputs of shape [batch, length]; give a "
-          ".safetensors file, or --fill %s=VALUE",
-          input->name.c_str(), dtypeName(input->dtype), shapeText(input->placement.shape).c_str(),
-          input->name.c_str());
+      PSRT_FAIL(BadInput,
+                "input \"%s\" is %s %s, but tokens only fit integer inputs of shape [batch, "
+                "length]; give a .safetensors file, or --fill %s=VALUE",
+                input->name.c_str(), dtypeName(input->dtype),
+                shapeText(input->placement.shape).c_str(), input->name.c_str());
     if (window && window != input->placement.shape[1])
       PSRT_FAIL(BadInput,
                 "inputs of lengths %lld and %lld cannot both be filled with tokens; give a "
@@ -372,8 +374,7 @@ std::unique_ptr<SampleSource> openTokens(const Program &program, const DataOptio
 
 } // namespace
 
-/// The ending of the files, which are of one kind; a mixture is refused, and a file that is not
-/// there.
+/// Returns the common ending of the files. Fails on files of several kinds and on missing files.
 static std::string checkKinds(const std::vector<std::string> &paths) {
   std::string kind;
   for (const std::string &path : paths) {
@@ -398,7 +399,7 @@ static std::string checkKinds(const std::vector<std::string> &paths) {
   return kind;
 }
 
-/// The array of a .npy file has the name of the only input.
+/// Names the array of a .npy file after the only input.
 static void nameArray(HostTensor &array, const std::vector<const Input *> &inputs,
                       const std::string &path) {
   std::string names;
@@ -406,13 +407,13 @@ static void nameArray(HostTensor &array, const std::vector<const Input *> &input
     names += (names.empty() ? "" : ", ") + input->name;
   if (inputs.size() != 1)
     PSRT_FAIL(BadArgument,
-              "data \"%s\" is one array, and the model has the inputs %s; give a .npz file with an "
-              "array for each (numpy.savez), or fill the others by --fill",
+              "data \"%s\" is one array, but the model has the inputs %s; give a .npz file with an "
+              "array for each (numpy.savez), or use --fill for the others",
               path.c_str(), names.c_str());
   array.name = inputs.front()->name;
 }
 
-/// The tensors of a file, and the file itself.
+/// Opens a file, appends its tensors to `tensors`, and returns the file, which backs them.
 static std::shared_ptr<void> openFile(const std::string &path,
                                       const std::vector<const Input *> &inputs,
                                       std::vector<HostTensor> &tensors) {
@@ -444,8 +445,8 @@ static std::unique_ptr<SampleSource> openTensors(const Program &program, const D
   return std::make_unique<JoinedSource>(std::move(parts));
 }
 
-/// Returns the least and the largest double that an integer type can hold. Example: i8 gives -128
-/// and 127; i64 gives -2^63 and 2^63 - 1024.
+/// Returns the smallest and the largest double that fit an integer type. Example: -128 and 127 for
+/// i8; -2^63 and 2^63 - 1024 for i64.
 static std::pair<double, double> limitsOf(Dtype dtype) {
   switch (dtype) {
   case Dtype::Bool:
@@ -460,7 +461,7 @@ static std::pair<double, double> limitsOf(Dtype dtype) {
 
 /// Fails if an integer input cannot hold the value of --fill.
 static void checkFill(const Input &input, double value) {
-  if (input.dtype <= Dtype::BF16) // the floating ones come first
+  if (input.dtype <= Dtype::BF16) // float types come first
     return;
   auto [least, largest] = limitsOf(input.dtype);
   if (std::trunc(value) != value || !(value >= least && value <= largest))
@@ -469,7 +470,7 @@ static void checkFill(const Input &input, double value) {
               input.name.c_str(), value, dtypeName(input.dtype), least, largest);
 }
 
-/// Every filled input is one of the model's.
+/// Checks that every filled input is an input of the model.
 static void checkFills(const Program &program, const DataOptions &options) {
   for (const auto &[name, value] : options.fills) {
     std::string names;
@@ -482,7 +483,7 @@ static void checkFills(const Program &program, const DataOptions &options) {
         names += (names.empty() ? "" : ", ") + input.name;
     }
     if (!known)
-      PSRT_FAIL(BadArgument, "--fill names the input \"%s\", the model has: %s", name.c_str(),
+      PSRT_FAIL(BadArgument, "--fill has the unknown input \"%s\"; the model has: %s", name.c_str(),
                 names.c_str());
   }
 }
@@ -495,7 +496,7 @@ std::vector<std::string> expandPatterns(const std::vector<std::string> &patterns
       for (size_t i = 0; i < found.gl_pathc; ++i)
         result.push_back(found.gl_pathv[i]);
     else
-      result.push_back(pattern); // opening it says why
+      result.push_back(pattern); // opening the file reports the error
     globfree(&found);
   }
   return result;

@@ -1,4 +1,4 @@
-// Where samples come from: flat token files cut into windows, safetensors and NumPy files, or
+// Defines sources of samples: flat token files cut into windows, safetensors and NumPy files, and
 // tensors in memory.
 #ifndef PSRT_DATA_SAMPLES_H
 #define PSRT_DATA_SAMPLES_H
@@ -8,37 +8,38 @@
 
 namespace psrt {
 
-/// Random access to samples. Reading is thread-safe.
+/// A random-access source of samples. Reading is thread-safe.
 class SampleSource {
 public:
   virtual ~SampleSource() = default;
   virtual int64_t samples() const = 0;
-  /// One sample of one input: its elements row-major without the batch dim, in the input's dtype,
-  /// either in place or in `scratch` (which has room for it). An input without batch dim is given
-  /// whole for any sample.
+  /// Returns one sample of an input: its row-major elements without the batch dim, in the input's
+  /// dtype. The result is in place or in `scratch`, which has room for it. An input without a batch
+  /// dim is returned whole for any sample.
   virtual const char *read(const Input &input, int64_t sample, char *scratch) const = 0;
-  /// Where an element stands, for messages: "text.bin, byte offset 123".
+  /// Returns the location of an element for messages: "text.bin, byte offset 123".
   virtual std::string where(const Input &input, int64_t sample, int64_t element) const = 0;
-  /// Names of what the source has and no input takes.
+  /// Returns the names of tensors that no input reads.
   virtual std::vector<std::string> unread() const { return {}; }
 };
 
+/// The data flags of a run.
 struct DataOptions {
   std::vector<std::string> files;
-  std::string
-      type; ///< uint8, uint16, uint32: of a .bin file; empty: from the limit of the tokens (uint16)
-  std::string labels;                                ///< next, same; empty: as the program says
-  std::vector<std::pair<std::string, double>> fills; ///< inputs that hold one value
+  std::string type;   ///< uint8, uint16, uint32: token type of .bin files; empty: from the limit of
+                      ///< the tokens (uint16)
+  std::string labels; ///< next, same; empty: as in the program
+  std::vector<std::pair<std::string, double>> fills; ///< inputs with a constant value
 };
 
-/// Returns the files that patterns such as "part-*.npz" name; a pattern that names none as it is.
+/// Expands patterns such as "part-*.npz" to files. A pattern without a match stays as it is.
 std::vector<std::string> expandPatterns(const std::vector<std::string> &patterns);
 
-/// Opens `--data`: .safetensors, .npz or .npy files, or .bin files of tokens (a pattern may name
-/// several), read one after the other.
+/// Opens `--data`: .safetensors, .npz or .npy files, or .bin token files. Several files are read
+/// one after the other; a pattern may match several.
 std::unique_ptr<SampleSource> openData(const Program &program, const DataOptions &options);
 
-/// A whole tensor in the caller's memory that holds samples along the batch dim.
+/// A whole tensor in the caller's memory, with samples along the batch dim.
 struct HostTensor {
   std::string name;
   Dtype dtype;
@@ -46,12 +47,12 @@ struct HostTensor {
   const char *data;
 };
 
-/// Tensors in memory as samples; checks names, dtypes and shapes against the inputs.
+/// Makes a source of tensors in memory. Checks names, dtypes and shapes against the inputs.
 std::unique_ptr<SampleSource> makeMemorySource(std::vector<const Input *> inputs,
                                                std::vector<HostTensor> tensors,
                                                const std::string &origin);
 
-/// Elements of one sample of an input.
+/// Returns the number of elements of one sample of an input.
 int64_t sampleElements(const Input &input);
 
 } // namespace psrt

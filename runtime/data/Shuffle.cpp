@@ -1,4 +1,4 @@
-// The Feistel network.
+// Implements the permutation as a Feistel network.
 #include "runtime/data/Shuffle.h"
 #include "shared/Philox.h"
 

@@ -1,4 +1,4 @@
-// Reading and writing weight files and folders.
+// Reads and writes weight files and weight folders.
 #include "runtime/data/WeightFiles.h"
 #include "runtime/core/FileFields.h"
 #include "runtime/core/NewFile.h"
@@ -18,7 +18,7 @@ namespace psrt {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-/// The key of the metadata, of the index and of each file, that says which export wrote them.
+/// Metadata key of the index and of each file that identifies the export that wrote them.
 static const char *const kExport = "parashard_export";
 
 bool isWeightFolder(const std::string &path) {
@@ -38,11 +38,11 @@ void WeightFiles::add(const std::string &path) {
   files.emplace_back(path);
   for (const auto &[name, tensor] : files.back().tensors())
     if (!table.emplace(name, tensor).second)
-      PSRT_FAIL(BadInput, "\"%s\" has a tensor \"%s\" that another file of the folder has too",
+      PSRT_FAIL(BadInput, "\"%s\" has a tensor \"%s\" that is also in another file of the folder",
                 path.c_str(), name.c_str());
 }
 
-/// Tells one index from another that took its place.
+/// Returns a value that changes if another index replaces this one.
 static auto identify(const fs::path &index) {
   struct stat info{};
   if (stat(index.c_str(), &info) != 0)
@@ -50,7 +50,7 @@ static auto identify(const fs::path &index) {
   return std::tuple(info.st_dev, info.st_ino, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
 
-/// The number of the export that wrote an index; empty where another program did.
+/// Returns the id of the export that wrote an index, or "" if another program wrote it.
 static std::string exportOf(const Json &index) {
   auto metadata = index.find("metadata");
   if (metadata == index.end() || !metadata->is_object())
@@ -65,8 +65,8 @@ void WeightFiles::addFolder(const std::string &path) {
     return add(whole.string());
   if (!fs::exists(index))
     PSRT_FAIL(BadInput,
-              "folder \"%s\" has neither %s nor %s: it has no weights, or their export has not "
-              "ended (export them again)",
+              "folder \"%s\" has neither %s nor %s: it has no weights, or their export did not "
+              "finish (export them again)",
               path.c_str(), kWholeWeights, kWeightIndex);
   auto before = identify(index);
   MappedFile text(index.string());
@@ -75,12 +75,12 @@ void WeightFiles::addFolder(const std::string &path) {
   checkOneExport(path, exportOf(json));
   if (identify(index) != before)
     PSRT_FAIL(BadInput,
-              "weights are being exported to \"%s\" at this moment; start again when the export "
-              "has ended",
+              "weights are currently being exported to \"%s\"; start again when the export "
+              "has finished",
               path.c_str());
 }
 
-/// The files that an index names.
+/// Adds the files that an index names.
 void WeightFiles::addIndexed(const std::string &index, const Json &json) {
   std::set<std::string> names;
   FileFields fields(json, index);
@@ -93,8 +93,8 @@ void WeightFiles::addIndexed(const std::string &index, const Json &json) {
       PSRT_FAIL(BadInput, "\"%s\" names a file with a NUL byte; export the weights again",
                 index.c_str());
     if (name.find('/') != std::string::npos || name.empty() || name == "." || name == "..")
-      PSRT_FAIL(BadInput, "\"%s\" names the file \"%s\", which leaves its folder", index.c_str(),
-                name.c_str());
+      PSRT_FAIL(BadInput, "\"%s\" names the file \"%s\", which is outside of its folder",
+                index.c_str(), name.c_str());
     add((fs::path(index).parent_path() / name).string());
   }
   for (const std::string &tensor : map.keys()) {
@@ -103,21 +103,21 @@ void WeightFiles::addIndexed(const std::string &index, const Json &json) {
       return fs::path(other.path()).filename() == file && other.tensors().count(tensor);
     };
     if (!std::any_of(files.begin(), files.end(), isThere))
-      PSRT_FAIL(BadInput, "\"%s\" says that \"%s\" is in the file \"%s\", which does not have it",
+      PSRT_FAIL(BadInput, "\"%s\" lists \"%s\" in the file \"%s\", which does not have it",
                 index.c_str(), tensor.c_str(), file.c_str());
   }
 }
 
-/// Fails where one export wrote the index, or a file, and another one a file beside it. What other
-/// programs wrote has no number, and says nothing.
+/// Fails if the index and the files come from different exports. Files of other programs have no id
+/// and are not checked.
 void WeightFiles::checkOneExport(const std::string &folder, std::string number) const {
   for (const SafetensorsFile &file : files) {
     std::string other = file.metadata(kExport);
     number = number.empty() ? other : number;
     if (!other.empty() && other != number)
       PSRT_FAIL(BadInput,
-                "folder \"%s\" is a mix of two exports, of which one has not ended: \"%s\" is not "
-                "of the same one as the rest; export the weights again",
+                "folder \"%s\" is a mix of two exports, one of them unfinished: \"%s\" is not "
+                "from the same export as the rest; export the weights again",
                 folder.c_str(), file.path().c_str());
   }
 }
@@ -181,7 +181,8 @@ std::vector<std::string> listExportedFiles(const std::string &folder) {
   return {result.begin(), result.end()};
 }
 
-/// What an earlier export left: it would be read in place of, or beside, what is written now.
+/// Removes files of an earlier export, which would otherwise be read instead of, or together with,
+/// the new files.
 static void removeOthers(const std::string &path, const std::set<std::string> &written) {
   std::vector<fs::path> stale;
   for (const fs::directory_entry &entry : fs::directory_iterator(path)) {
@@ -206,8 +207,8 @@ static std::unique_ptr<OutputFile> stageIndex(const std::string &path, const Jso
   return file;
 }
 
-/// Gives all files their names. Of several, the index makes them a whole: the old one goes before
-/// the first file changes, and the new one comes last.
+/// Renames all files to their final names. The index makes several files a set: the old index is
+/// removed before the first file changes, and the new one is committed last.
 static void commitAll(const StagedFiles &staged) {
   if (staged.size() > 1)
     staged.back()->retract();
@@ -226,7 +227,7 @@ void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite>
   auto files = cutIntoFiles(weights, maxFileBytes);
   std::string number = drawUniqueName();
   std::set<std::string> written;
-  StagedFiles staged; // what is there stays until all is on the disk
+  StagedFiles staged; // existing files stay until all new ones are on disk
   Json map = Json::object();
   int64_t total = 0;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -256,8 +257,8 @@ void checkFolderWritable(const std::string &path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error || !fs::is_directory(path, error))
-    PSRT_FAIL(BadInput, "cannot make the folder \"%s\": %s", path.c_str(),
-              error ? error.message().c_str() : "a file of that name is there");
+    PSRT_FAIL(BadInput, "cannot create the folder \"%s\": %s", path.c_str(),
+              error ? error.message().c_str() : "a file of that name exists");
   checkReplaceable((fs::path(path) / kWholeWeights).string());
 }
 

@@ -1,5 +1,5 @@
-// Weights in one .safetensors file, or in a folder as Hugging Face lays it out: several files and
-// an index.
+// Reads and writes weights as one .safetensors file or as a Hugging Face folder with several files
+// and an index.
 #ifndef PSRT_DATA_WEIGHTFILES_H
 #define PSRT_DATA_WEIGHTFILES_H
 
@@ -8,20 +8,20 @@
 
 namespace psrt {
 
-/// The tensors of a file or a folder, mapped.
+/// The mapped tensors of a file or a folder.
 class WeightFiles {
 public:
-  /// `path`: a .safetensors file, or a folder with `model.safetensors` or
-  /// `model.safetensors.index.json`. Fails with BadInput on anything else, on files of two exports
+  /// Opens a .safetensors file, or a folder with `model.safetensors` or
+  /// `model.safetensors.index.json`. Fails with BadInput on anything else, on files of two exports,
   /// and on a folder that is being exported to.
   explicit WeightFiles(const std::string &path);
   const std::string &path() const { return given; }
-  /// Returns all files that are read: those of tensors, and the index of a folder.
+  /// Returns all files that are read: the tensor files, and the index of a folder.
   std::vector<std::string> listFiles() const;
   const std::map<std::string, SafetensorsFile::Tensor> &tensors() const { return table; }
   const std::vector<SafetensorsFile> &getFiles() const { return files; }
   std::set<std::string> names() const;
-  /// Null when there is none of that name.
+  /// Returns a tensor by name, or null.
   const SafetensorsFile::Tensor *find(const std::string &name) const;
 
 private:
@@ -34,7 +34,7 @@ private:
   std::map<std::string, SafetensorsFile::Tensor> table;
 };
 
-/// One tensor to be written; `fill` is called when it is its turn.
+/// A tensor to write; `fill` is called when the file is written.
 struct WeightToWrite {
   std::string name;
   Dtype dtype;
@@ -42,26 +42,27 @@ struct WeightToWrite {
   SafetensorsWriter::Fill fill;
 };
 
-/// Weights by file, in order: of at most `maxFileBytes` a file, or one weight.
+/// Distributes weights over files, in order. A file has at most `maxFileBytes` unless a single
+/// weight is larger.
 std::vector<std::vector<const WeightToWrite *>>
 cutIntoFiles(const std::vector<WeightToWrite> &weights, int64_t maxFileBytes);
 
-/// Whether weights written to `path` make a folder: all but names that end in ".safetensors".
+/// Returns whether `path` denotes a folder, that is, does not end in ".safetensors".
 bool isWeightFolder(const std::string &path);
 
-/// Writes `model.safetensors`, or where that were over `maxFileBytes`,
-/// `model-00001-of-0000N.safetensors` and last the index; files of an earlier export that are none
-/// of these are removed. An earlier index is removed before the first file changes: at any moment
-/// readers find one whole export or fail. Temporary files of killed exports are removed. Without a
-/// path, only fills, as SafetensorsWriter does.
+/// Writes `model.safetensors` or, if it would exceed `maxFileBytes`, several
+/// `model-00001-of-0000N.safetensors` and then their index. Other files of an earlier export are
+/// removed. An earlier index is removed before the first file changes, so readers find either one
+/// whole export or an error. Temporary files of killed exports are removed. An empty path only
+/// calls the fill functions, as in SafetensorsWriter.
 void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite> &weights,
                        int64_t maxFileBytes);
 
-/// Returns the files of a folder that an export to it replaces or removes, and those of the first
-/// names that it writes.
+/// Returns the files of a folder that an export replaces or removes, and the fixed names that it
+/// writes.
 std::vector<std::string> listExportedFiles(const std::string &folder);
 
-/// Makes the folder when there is none; fails with BadInput when no file can be written in it.
+/// Creates the folder if it does not exist. Fails with BadInput if no file can be written in it.
 void checkFolderWritable(const std::string &path);
 
 } // namespace psrt

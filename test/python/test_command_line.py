@@ -386,7 +386,7 @@ def test_folder_of_weights_loads_in_transformers(tmp_path, exports):
     shutil.copytree(tmp_path / "weights", tmp_path / "wrong")
     (tmp_path / "wrong/model.safetensors.index.json").write_text(json.dumps(wrong))
     status, said = run([program, "--weights", "wrong", "--export-weights", "x.safetensors"], tmp_path)
-    assert status == 1 and f'"transformer.wte.weight" is in the file "{files[-1]}", which does not have it' in said, said
+    assert status == 1 and f'"transformer.wte.weight" in the file "{files[-1]}", which does not have it' in said, said
     state = model.module.state_dict()
     assert set(index["weight_map"]) == set(state) - {"lm_head.weight"}  # tied: the first name only
     loaded = GPT2LMHeadModel.from_pretrained(tmp_path / "weights").state_dict()
@@ -484,12 +484,12 @@ def test_bad_folders_of_weights(trained):
     (trained / "damaged").mkdir()
     (trained / "damaged/model.safetensors.index.json").write_text('{"weight_map": {"a": "../outside.safetensors"}}')
     status, said = run([trained / "program", "--weights", "damaged", "--export-weights", "x.safetensors"], trained)
-    assert status == 1 and "leaves its folder" in said
+    assert status == 1 and "is outside of its folder" in said
     (trained / "taken").write_text("a file")
     status, said = run([trained / "program", "--export-weights", "taken"], trained)
     assert status == 1 and said.startswith("error: --export-weights") and "taken" in said
     status, said = run([trained / "program", "--data", "data.safetensors", "--steps", "1", "--save", "taken"], trained)
-    assert status == 1 and 'error: --save: cannot make the folder "taken"' in said
+    assert status == 1 and 'error: --save: cannot create the folder "taken"' in said
 
 
 @pytest.mark.parametrize("change, words", [

@@ -78,8 +78,8 @@ def change_a_byte(path):
     (lambda path, x, y: numpy.savez(path, x=numpy.asfortranarray(x), y=y), ['array "x" is in Fortran order', "ascontiguousarray"]),
     (lambda path, x, y: numpy.savez_compressed(path, x=x, y=y), ["compressed", "numpy.savez"]),
     (lambda path, x, y: numpy.savez(path, x=x[:5], y=y), ["samples"]),
-    (lambda path, x, y: path.write_bytes(b"PK" * 50), ["is no .npz file"]),
-    (lambda path, x, y: (numpy.savez(path, x=x, y=y), change_a_byte(path)), ['the array "x.npy" is not as it was written', "CRC-32"]),
+    (lambda path, x, y: path.write_bytes(b"PK" * 50), ["is not an .npz file"]),
+    (lambda path, x, y: (numpy.savez(path, x=x, y=y), change_a_byte(path)), ['the array "x.npy" was changed after it was written', "CRC-32"]),
 ])  # fmt: skip
 def test_numpy_data_that_does_not_fit(made, write, words):
     folder, x, y = made
@@ -91,7 +91,7 @@ def test_one_array_for_two_inputs(made):
     folder, _, _ = made
     refuse(["./two", "--data", "x.npy"], folder, 2, "x.npy", "the inputs x, y", ".npz")
     (folder / "short.npy").write_bytes((folder / "x.npy").read_bytes()[:-1])
-    refuse(["./one", "--data", "short.npy"], folder, 1, "short.npy", "cut short")
+    refuse(["./one", "--data", "short.npy"], folder, 1, "short.npy", "truncated")
     refuse(["./one", "--data", "x.npy,x.safetensors"], folder, 2, "files of one kind")
 
 

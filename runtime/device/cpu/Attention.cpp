@@ -1,5 +1,6 @@
-// Attention, forward and backward, in blocks of query rows: oneDNN matmuls on scores that stay in
-// cache, vectorized softmax between them; columns that no row of a block can see are skipped.
+// Computes attention, forward and backward, in blocks of query rows. oneDNN matmuls work on scores
+// that stay in cache, with a vectorized softmax in between. Columns that no row of a block sees are
+// skipped.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/NarrowFloat.h"
@@ -15,36 +16,37 @@ namespace {
 
 constexpr float infinity = __builtin_huge_valf();
 
-/// Query rows [row, row + rows) and the columns [column, column + columns) that any of them may
-/// see.
+/// Query rows [row, row + rows) and the columns [column, column + columns) that at least one of
+/// them sees.
 struct Block {
   int64_t row = 0, rows = 0, column = 0, columns = 0;
   std::optional<TiledMatmul> scores, result; // forward
   std::optional<TiledMatmul> dp, dq, dk, dv; // backward
 };
 
+/// An attention with its blocks and their matmuls.
 struct PreparedAttention : Prepared {
   AttentionOp op;
   std::vector<Block> blocks;
-  int64_t stride = 0;          ///< floats between rows of scores
+  int64_t stride = 0;          ///< floats between two rows of scores
   int64_t matrix = 0;          ///< floats of one matrix of scores
-  bool runsOfCounters = false; ///< the random counters of a row's columns are consecutive
+  bool runsOfCounters = false; ///< whether the random counters of a row's columns are consecutive
 
-  /// q, k, v and what becomes of them are of 16 bits; so are probabilities and their gradients once
-  /// they stand, in the first half of their row of scores.
+  /// Returns whether q, k, v and the results are 16-bit floats. Probabilities and their gradients
+  /// then are, too; they are stored in the first half of their row of scores.
   bool isNarrow() const { return isNarrowFloat(op.dtype); }
 };
 
 /// A thread's scratch memory.
 struct Scratch {
-  float *matmul;     ///< of the matmuls themselves
-  float *scores, *dp; ///< a matrix each; dp of a gradient
+  float *matmul;      ///< for the matmuls
+  float *scores, *dp; ///< a matrix each; dp only in the gradient
   float *keep;        ///< a row of scores
-  float *dout, *out;  ///< narrow gradients: a row each, widened
-  float *dk, *dv;     ///< narrow gradients: sums over blocks and over heads of a group, [s, d]
-  int64_t floats = 0; ///< of all
+  float *dout, *out;  ///< 16-bit gradient: one widened row each
+  float *dk, *dv;     ///< 16-bit gradient: sums over blocks and the heads of a group, [s, d]
+  int64_t floats = 0; ///< total size
 
-  /// `begin`: null to know the size.
+  /// `begin` is null to compute only the size.
   Scratch(const PreparedAttention &p, float *begin) {
     auto take = [&](int64_t count) {
       int64_t at = std::exchange(floats, floats + (count + 15) / 16 * 16);
@@ -60,7 +62,8 @@ struct Scratch {
 
 //===--- masks and random numbers -----------------------------------------===//
 
-/// The columns that row i sees by `causal` and `window`.
+/// Sets [lo, hi) to the columns that row i sees, given `causal` and `window`. Example: t = s = 4,
+/// causal, window 2: row 2 sees [1, 3).
 void visible(const AttentionOp &op, int64_t i, int64_t &lo, int64_t &hi) {
   int64_t diagonal = i + op.s - op.t;
   lo = op.window > 0 ? std::max<int64_t>(0, diagonal - op.window + 1) : 0;
@@ -68,19 +71,19 @@ void visible(const AttentionOp &op, int64_t i, int64_t &lo, int64_t &hi) {
   lo = std::min(lo, hi);
 }
 
-/// What is left to multiply scores by once the masks are applied: a floating mask is added to the
-/// scaled ones.
+/// Returns the factor for scores after masks are applied. With a float mask, the scores are already
+/// scaled when the mask is added.
 float restOfScale(const Bound &bound, const AttentionOp &op) {
   return bound.buffers[AttentionOp::Mask] && isFloat(op.maskDtype) ? 1 : op.scale;
 }
 
-/// A mask's elements that stand in a row: from where, and how far apart.
+/// The mask elements of one row: address and stride.
 struct MaskRow {
   const void *data;
   int64_t stride;
 };
 
-/// Columns [lo, hi) of a mask of 16-bit floats as f32; `room` for them.
+/// Converts `count` elements of a 16-bit mask row to f32 in `room`.
 MaskRow widenMask(Dtype dtype, MaskRow mask, int64_t count, float *room) {
   if (mask.stride == 1)
     widen(dtype, mask.data, room, count);
@@ -90,6 +93,8 @@ MaskRow widenMask(Dtype dtype, MaskRow mask, int64_t count, float *room) {
   return {room, 1};
 }
 
+/// Scales scores and adds a mask. -inf hides a column; very low values are clamped to
+/// `lowestScore`.
 void addMask(const float *mask, int64_t stride, float scale, float *row, int64_t count) {
   for (int64_t j = 0; j < count; ++j) {
     float added = mask[j * stride];
@@ -97,7 +102,7 @@ void addMask(const float *mask, int64_t stride, float scale, float *row, int64_t
   }
 }
 
-/// Hides what mask and padding hide, and adds a floating mask. `room`: of a row.
+/// Hides columns by mask and padding, and adds a float mask. `room` has space for one row.
 void applyMasks(const Bound &bound, const AttentionOp &op, int64_t b, int64_t h, int64_t i,
                 int64_t lo, int64_t hi, int64_t column, float *row, float *room) {
   if (const void *data = bound.buffers[AttentionOp::Mask]; data && lo < hi) {
@@ -119,7 +124,7 @@ void applyMasks(const Bound &bound, const AttentionOp &op, int64_t b, int64_t h,
         row[j - column] = hiddenScore;
 }
 
-/// The global element index of local (b, h, i, j), less the offset.
+/// Returns the global element index of local (b, h, i, j), without the offset.
 uint64_t elementIndex(const AttentionOp &op, int64_t b, int64_t h, int64_t i, int64_t j) {
   int64_t linear = ((b * op.h + h) * op.t + i) * op.s + j, result = 0;
   if (op.factorSizes.empty())
@@ -131,7 +136,7 @@ uint64_t elementIndex(const AttentionOp &op, int64_t b, int64_t h, int64_t i, in
   return result;
 }
 
-/// Writes what probabilities of columns [column, column + columns) of a row are multiplied by.
+/// Writes the dropout factors of columns [column, column + columns) of a row.
 void drawDropout(const Bound &bound, const PreparedAttention &p, int64_t b, int64_t h, int64_t i,
                  const Block &block, float *keep) {
   const AttentionOp &op = p.op;
@@ -151,7 +156,7 @@ void drawDropout(const Bound &bound, const PreparedAttention &p, int64_t b, int6
 
 //===--- forward ----------------------------------------------------------===//
 
-/// Element `at` of q, k, v, or of one that is as they are.
+/// Returns element `at` of q, k, v or a tensor of their dtype.
 void *element(const Bound &bound, const AttentionOp &op, int index, int64_t at) {
   return elementAt(bound.buffers[index], op.dtype, at);
 }
@@ -162,18 +167,19 @@ int64_t at(const std::array<int64_t, 3> &strides, int64_t b, int64_t h, int64_t 
   return b * strides[0] + h * strides[1] + row * strides[2];
 }
 
-/// `rows` rows of d zeros.
+/// Writes zeros to `rows` rows of d elements.
 void clear(const AttentionOp &op, void *data, int64_t stride, int64_t rows) {
   for (int64_t r = 0; r < rows; ++r)
     std::memset(elementAt(data, op.dtype, r * stride), 0, op.d * dtypeSize(op.dtype));
 }
 
-/// Rows of d sums, `stride` apart in `to`, rounded.
+/// Rounds rows of d sums to rows that are `stride` apart in `to`.
 void narrowRows(const AttentionOp &op, const float *from, void *to, int64_t stride, int64_t rows) {
   for (int64_t r = 0; r < rows; ++r)
     narrow(from + r * op.d, op.dtype, elementAt(to, op.dtype, r * stride), op.d);
 }
 
+/// Turns a row of scores into probabilities, with masks and dropout.
 void forwardRow(const Bound &bound, const PreparedAttention &p, const Block &block, int64_t b,
                 int64_t h, int64_t i, float *row, float *keep) {
   const AttentionOp &op = p.op;
@@ -202,7 +208,7 @@ void forwardPiece(void *context, int thread, int64_t lo, int64_t hi) {
   Scratch scratch(p, rank.scratch(thread));
   int64_t blocks = p.blocks.size();
   for (int64_t piece = lo; piece < hi; ++piece) {
-    const Block &block = p.blocks[blocks - 1 - piece % blocks]; // the long blocks first
+    const Block &block = p.blocks[blocks - 1 - piece % blocks]; // long blocks first
     int64_t h = piece / blocks % op.h, b = piece / blocks / op.h, g = h / (op.h / op.g);
     void *out = element(bound, op, AttentionOp::Out, at(op.out, b, h, block.row));
     if (block.columns > 0)
@@ -231,7 +237,7 @@ void runForward(const Bound &bound) {
 
 //===--- backward ---------------------------------------------------------===//
 
-/// The sum of dout times out of a row.
+/// Returns the sum of dout * out over a row.
 float computeDelta(const Bound &bound, const PreparedAttention &p, const Scratch &scratch,
                    int64_t b, int64_t h, int64_t i) {
   const AttentionOp &op = p.op;
@@ -244,7 +250,7 @@ float computeDelta(const Bound &bound, const PreparedAttention &p, const Scratch
   return rowMath().dot(scratch.dout, scratch.out, op.d);
 }
 
-/// Scores become probabilities (as dropped out), dP becomes dS.
+/// Turns a row of scores into probabilities (with dropout) and its dP into dS.
 void backwardRow(const Bound &bound, const PreparedAttention &p, const Block &block, int64_t b,
                  int64_t h, int64_t i, const Scratch &scratch) {
   const AttentionOp &op = p.op;
@@ -270,12 +276,13 @@ void backwardRow(const Bound &bound, const PreparedAttention &p, const Block &bl
       narrow(values, op.dtype, values, block.columns);
 }
 
-/// What a key/value head's gradients are summed up in, and from which column on.
+/// Accumulators of the gradients of one key/value head.
 struct HeadSums {
   void *dk, *dv;
 };
 
-/// The sums of the columns from `column` on: in scratch memory where they are to be rounded.
+/// Returns the accumulators from column `column` on. They are in scratch memory if the result is
+/// rounded to 16 bits.
 HeadSums getSums(const Bound &bound, const PreparedAttention &p, const Scratch &scratch, int64_t b,
                  int64_t g, int64_t column) {
   const AttentionOp &op = p.op;
@@ -322,8 +329,8 @@ void clearSums(const Bound &bound, const PreparedAttention &p, const Scratch &sc
   }
 }
 
-/// A piece is a (batch, key/value head): the query heads of the group add to dk, dv in ascending
-/// order.
+/// Computes pieces, each a (batch, key/value head). The query heads of the group add to dk and dv
+/// in ascending order.
 void backwardPiece(void *context, int thread, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const auto &p = *static_cast<const PreparedAttention *>(bound.prepared);
@@ -358,7 +365,7 @@ void prepareBlock(CpuRank &rank, const PreparedAttention &p, Block &block) {
     return;
   using Strides = std::array<int64_t, 2>;
   int64_t dk = p.isNarrow() ? d : op.dk[2], dv = p.isNarrow() ? d : op.dv[2];
-  int64_t stride = p.isNarrow() ? 2 * p.stride : p.stride; // of probabilities
+  int64_t stride = p.isNarrow() ? 2 * p.stride : p.stride; // for probabilities
   Strides scores{p.stride, 1}, rows{stride, 1}, transposed{1, stride};
   auto prepare = [&](std::optional<TiledMatmul> &matmul, std::array<int64_t, 3> sizes, Strides lhs,
                      Strides rhs, Strides out, Dtype outDtype, bool adds = false) {
@@ -394,7 +401,8 @@ void makeBlocks(CpuRank &rank, PreparedAttention &p) {
   rank.needScratch(Scratch(p, nullptr).floats * sizeof(float));
 }
 
-/// Whether a row's columns lie within one factor of stride 1, as they do unless keys are sharded.
+/// Returns whether the columns of a row lie within one factor of stride 1, which holds unless keys
+/// are sharded.
 bool hasRunsOfCounters(const AttentionOp &op) {
   return op.factorSizes.empty() ||
          (op.factorStrides.back() == 1 && op.factorSizes.back() % op.s == 0);
@@ -404,15 +412,15 @@ bool hasRunsOfCounters(const AttentionOp &op) {
 
 void bindAttention(CpuRank &rank, const AttentionOp &op, Bound &bound) {
   if (op.dtype != Dtype::F32 && !isNarrowFloat(op.dtype))
-    PSRT_FAIL(BadInput, "attention of %s is not built for the cpu; use f32, bf16 or f16",
+    PSRT_FAIL(BadInput, "attention of %s is not supported on the cpu; use f32, bf16 or f16",
               dtypeName(op.dtype));
   if (bound.buffers[AttentionOp::Mask] && op.maskDtype != Dtype::F32 &&
       op.maskDtype != Dtype::Bool && !isNarrowFloat(op.maskDtype))
-    PSRT_FAIL(BadInput, "an attention mask of %s is not built; use bool, f32, bf16 or f16",
+    PSRT_FAIL(BadInput, "an attention mask of %s is not supported; use bool, f32, bf16 or f16",
               dtypeName(op.maskDtype));
   if (op.g < 1 || op.h % op.g != 0)
-    PSRT_FAIL(BadInput, "attention of %lld heads over %lld key/value heads", (long long)op.h,
-              (long long)op.g);
+    PSRT_FAIL(BadInput, "attention has %lld heads, which %lld key/value heads do not divide",
+              (long long)op.h, (long long)op.g);
   auto prepared = std::make_unique<PreparedAttention>();
   prepared->op = op;
   prepared->stride = (op.s + 15) / 16 * 16;

@@ -1,4 +1,4 @@
-// Making and executing oneDNN convolutions.
+// Creates and runs oneDNN convolutions.
 #include "runtime/device/cpu/Convolution.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/Matmul.h"
@@ -10,7 +10,7 @@ namespace {
 using dnnl::memory;
 using Dims = memory::dims;
 
-/// What oneDNN is asked: dims and dtypes of the three tensors, and how windows lie.
+/// The parameters of a oneDNN convolution: dims and dtypes of the three tensors, and the windows.
 struct Request {
   Dims x, w, y, strides, dilation, low, high;
   std::array<memory::data_type, 3> dtypes;
@@ -40,7 +40,7 @@ struct Request {
   static memory::desc anyLayout(const Dims &dims, memory::data_type dtype) {
     return {dims, dtype, memory::format_tag::any};
   }
-  /// As the forward one of the same operands, for what asks for a hint.
+  /// Returns the forward request with the same operands, for descriptors that need a hint.
   Request ofOperands(int result) const {
     Request request = *this;
     request.dtypes[result] =
@@ -56,7 +56,7 @@ memory::desc denseLayout(const Dims &dims, memory::data_type dtype) {
   return {dims, dtype, strides};
 }
 
-dnnl::primitive_attr ownScratch() {
+dnnl::primitive_attr userScratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
@@ -68,7 +68,7 @@ dnnl::convolution_forward::primitive_desc describeForward(const Request &r, dnnl
                                                           const dnnl::engine &engine) {
   dnnl::convolution_forward::desc desc(kind, kDirect, r.anyX(), r.anyW(), r.anyY(), r.strides,
                                        r.dilation, r.low, r.high);
-  return {desc, ownScratch(), engine};
+  return {desc, userScratchpad(), engine};
 }
 
 size_t roundUp(size_t bytes) { return (bytes + 63) & ~size_t(63); }
@@ -94,7 +94,7 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionPrimitive::make(const dnnl::eng
           describeForward(r.ofOperands(op.result), dnnl::prop_kind::forward_training, engine);
       dnnl::convolution_backward_data::primitive_desc pd(
           {kDirect, r.anyX(), r.anyW(), r.anyY(), r.strides, r.dilation, r.low, r.high},
-          ownScratch(), engine, hint);
+          userScratchpad(), engine, hint);
       made->primitive = dnnl::convolution_backward_data(pd);
       made->own = {pd.diff_src_desc(), pd.weights_desc(), pd.diff_dst_desc()};
       made->arguments = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST};
@@ -104,7 +104,7 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionPrimitive::make(const dnnl::eng
           describeForward(r.ofOperands(op.result), dnnl::prop_kind::forward_training, engine);
       dnnl::convolution_backward_weights::primitive_desc pd(
           {kDirect, r.anyX(), r.anyW(), r.anyY(), r.strides, r.dilation, r.low, r.high},
-          ownScratch(), engine, hint);
+          userScratchpad(), engine, hint);
       made->primitive = dnnl::convolution_backward_weights(pd);
       made->own = {pd.src_desc(), pd.diff_weights_desc(), pd.diff_dst_desc()};
       made->arguments = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST};
@@ -116,12 +116,12 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionPrimitive::make(const dnnl::eng
   } catch (const dnnl::error &error) {
     if (error.status == dnnl_invalid_arguments || error.status == dnnl_unimplemented)
       return nullptr;
-    PSRT_FAIL(Failed, "oneDNN cannot make a convolution: %s", error.what());
+    PSRT_FAIL(Failed, "oneDNN cannot create a convolution: %s", error.what());
   }
   return made;
 }
 
-/// Reorders where the layouts differ, and what lies where in the scratch memory.
+/// Creates reorders where the layouts differ, and lays out the scratch memory.
 void ConvolutionPrimitive::chooseLayouts() {
   size_t at = 0, most = scratch.get_size();
   for (int i = 0; i < 3; ++i) {
@@ -130,7 +130,7 @@ void ConvolutionPrimitive::chooseLayouts() {
       continue;
     const memory::desc &from = i == result ? own[i] : dense[i];
     const memory::desc &to = i == result ? dense[i] : own[i];
-    dnnl::reorder::primitive_desc pd(engine, from, engine, to, ownScratch());
+    dnnl::reorder::primitive_desc pd(engine, from, engine, to, userScratchpad());
     reorders[i] = dnnl::reorder(pd);
     if (pd.scratchpad_desc().get_size() > most) {
       scratch = pd.scratchpad_desc();

@@ -1,4 +1,4 @@
-// oneDNN convolutions on one thread, in the layouts that they are fast in.
+// Runs oneDNN convolutions on one thread, in oneDNN's preferred layouts.
 #ifndef PSRT_DEVICE_CPU_CONVOLUTION_H
 #define PSRT_DEVICE_CPU_CONVOLUTION_H
 
@@ -9,27 +9,28 @@
 
 namespace psrt {
 
-/// x, w and y of one convolution over a number of images; one of them is computed from the others.
-/// oneDNN chooses their layouts, so each is reordered from or to the dense one where they
-/// differ. Any number of threads may run it, each with handles and scratch memory of its own.
+/// A convolution of x, w and y over a number of images; one of the three is computed from the
+/// others. oneDNN chooses the layouts, and tensors are reordered from or to the dense layout where
+/// they differ. Any number of threads may run it, each with its own handles and scratch memory.
 class ConvolutionPrimitive {
 public:
-  /// Of the three: f32, or bf16 where hasMatmuls() of it. By ConvolutionOp::X, W, Y.
+  /// Dtypes of x, w and y: f32, or bf16 if hasMatmuls(bf16).
   using Dtypes = std::array<Dtype, 3>;
-  /// Null where oneDNN has none (a last window that ends more than a stride before the end of x).
+  /// Returns null if oneDNN has no such convolution (for example if the last window ends more than
+  /// a stride before the end of x).
   static std::unique_ptr<ConvolutionPrimitive>
   make(const dnnl::engine &engine, const ConvolutionOp &op, const Dtypes &dtypes, int64_t images);
 
-  /// One thread's memory objects.
+  /// The memory objects of one thread.
   struct Handles {
     dnnl::stream stream;
     std::array<dnnl::memory, 3> dense, own; ///< by ConvolutionOp::X, W, Y
     dnnl::memory scratch;
   };
   Handles makeHandles() const;
-  /// 64-byte aligned memory that run() needs.
+  /// Returns the bytes of 64-byte aligned memory that run() needs.
   size_t getScratchBytes() const { return scratchBytes; }
-  /// `tensors`: dense x, w and y.
+  /// Runs the convolution; `tensors` are dense x, w and y.
   void run(Handles &handles, const std::array<void *, 3> &tensors, char *scratch) const;
 
 private:

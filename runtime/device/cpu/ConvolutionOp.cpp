@@ -1,4 +1,4 @@
-// A convolution instruction: the images of a batch over the rank's threads.
+// Runs convolution instructions; the rank's threads share the images of a batch.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/Convolution.h"
 #include "runtime/device/cpu/CpuDevice.h"
@@ -9,25 +9,27 @@
 namespace psrt {
 namespace {
 
-/// Images in as many pieces as there are threads (one image is one piece). A kernel is computed
-/// from each piece and added up in their order, so its last bits depend on the number of threads.
+/// The images, split into one piece per thread (an image is not split). A kernel gradient is
+/// computed per piece and summed in piece order, so its last bits depend on the number of threads.
 struct PreparedConvolution : Prepared {
   ConvolutionOp op;
   ConvolutionPrimitive::Dtypes stored{}, computed{}; ///< by ConvolutionOp::X, W, Y
   int64_t piece = 0, pieces = 0;
   std::unique_ptr<ConvolutionPrimitive> primitives[2];   ///< [last piece]
   std::vector<ConvolutionPrimitive::Handles> handles[2]; ///< by thread
-  int64_t elements[3] = {};                              ///< of an image in x and y, and of w
-  int64_t offsets[3] = {};  ///< in the floats of a thread's scratch memory, of what isStaged()
-  int64_t firstPart = 1;    ///< 0: no piece's kernel is the result itself, which is to be rounded
-  std::vector<float> parts; ///< kernels of the pieces from the first part on
+  int64_t elements[3] = {};                              ///< per image for x and y; of the whole w
+  int64_t offsets[3] =
+      {}; ///< float offsets in the thread's scratch memory of tensors with isStaged()
+  int64_t firstPart = 1;    ///< 0: all partial kernels are in `parts`, as the result is rounded; 1:
+                            ///< piece 0 uses the result
+  std::vector<float> parts; ///< partial kernels from piece `firstPart` on
 
-  /// Whether the primitive sees a copy of it, in f32.
+  /// Returns whether the primitive uses an f32 copy of the tensor.
   bool isStaged(int tensor) const {
     bool isSum = tensor == ConvolutionOp::W && op.result == ConvolutionOp::W;
     return stored[tensor] != computed[tensor] && !isSum;
   }
-  /// Elements of it that a piece has.
+  /// Returns the number of elements of the tensor in a piece.
   int64_t countOf(int tensor, bool isLast) const {
     int64_t images = isLast ? op.batch - (pieces - 1) * piece : piece;
     return elements[tensor] * (tensor == ConvolutionOp::W ? 1 : images);
@@ -40,7 +42,7 @@ struct Context {
   PreparedConvolution *prepared;
 };
 
-/// Where a tensor of piece `i` lies.
+/// Returns the address of a tensor in piece `i`.
 void *findTensor(const Context &context, int tensor, int64_t i) {
   auto [bound, p] = context;
   if (tensor != ConvolutionOp::W)
@@ -72,7 +74,7 @@ void runPiece(void *data, int thread, int64_t lo, int64_t hi) {
   }
 }
 
-/// Elements [lo, hi) of the kernel: plus the other parts, in their order.
+/// Adds the other parts, in order, to elements [lo, hi) of the kernel gradient.
 void addParts(void *context, int, int64_t lo, int64_t hi) {
   auto [bound, p] = *static_cast<Context *>(context);
   void *result = bound->buffers[ConvolutionOp::W];
@@ -97,7 +99,8 @@ void runConvolution(const Bound &bound) {
 
 //===--- by plain loops ---------------------------------------------------===//
 
-/// Row `row` of the result: all places of one channel of one image, or the kernels of one channel.
+/// Computes row `row` of the result: all positions of one channel of one image, or all kernels of
+/// one output channel.
 template <typename T, typename Result>
 void computeRow(const ConvolutionOp &op, void *const *buffers, int64_t row) {
   auto *x = static_cast<const T *>(buffers[ConvolutionOp::X]);
@@ -106,23 +109,23 @@ void computeRow(const ConvolutionOp &op, void *const *buffers, int64_t row) {
   auto *result = static_cast<Result *>(buffers[op.result]);
   const WindowShape &s = op.windows;
   int64_t in = op.inChannels, out = op.outChannels, taps = volume(s.kernel);
-  int64_t elements = volume(s.in), places = volume(s.out);
+  int64_t elements = volume(s.in), positions = volume(s.out);
   auto xAt = [&](int64_t n, int64_t g, int64_t c) {
     return ((n * op.groups + g) * in + c) * elements;
   };
-  auto yAt = [&](int64_t n, int64_t o) { return (n * op.groups * out + o) * places; };
+  auto yAt = [&](int64_t n, int64_t o) { return (n * op.groups * out + o) * positions; };
   if (op.result == ConvolutionOp::X) {
     int64_t c = row % in, g = row / in % op.groups, n = row / in / op.groups;
     std::vector<double> sums(elements);
     for (int64_t o = g * out; o < (g + 1) * out; ++o)
-      for (int64_t p = 0; p < places; ++p)
+      for (int64_t p = 0; p < positions; ++p)
         forEachTap(s, p, [&](int64_t tap, int64_t element) {
           sums[element] += double(y[yAt(n, o) + p]) * double(w[(o * in + c) * taps + tap]);
         });
     std::copy(sums.begin(), sums.end(), result + xAt(n, g, c));
   } else if (op.result == ConvolutionOp::Y) {
     int64_t o = row % (op.groups * out), g = o / out, n = row / (op.groups * out);
-    for (int64_t p = 0; p < places; ++p) {
+    for (int64_t p = 0; p < positions; ++p) {
       double sum = 0;
       for (int64_t c = 0; c < in; ++c)
         forEachTap(s, p, [&](int64_t tap, int64_t element) {
@@ -135,7 +138,7 @@ void computeRow(const ConvolutionOp &op, void *const *buffers, int64_t row) {
     std::vector<double> sums(in * taps);
     for (int64_t n = 0; n < op.batch; ++n)
       for (int64_t c = 0; c < in; ++c)
-        for (int64_t p = 0; p < places; ++p)
+        for (int64_t p = 0; p < positions; ++p)
           forEachTap(s, p, [&](int64_t tap, int64_t element) {
             sums[c * taps + tap] += double(x[xAt(n, g, c) + element]) * double(y[yAt(n, o) + p]);
           });
@@ -143,7 +146,8 @@ void computeRow(const ConvolutionOp &op, void *const *buffers, int64_t row) {
   }
 }
 
-/// f64, for exact comparisons, and what oneDNN has no convolution for: correct, not fast.
+/// Computes with plain loops, correct but slow: f64, for exact comparisons, and convolutions that
+/// oneDNN lacks.
 template <typename T, typename Result = T> void runLoops(const Bound &bound) {
   auto piece = [](void *context, int, int64_t lo, int64_t hi) {
     const Bound &bound = *static_cast<const Bound *>(context);
@@ -177,7 +181,7 @@ auto getLoops(const ConvolutionOp &op) {
 
 //===--- preparation ------------------------------------------------------===//
 
-/// The dtypes that its tensors have, and those that oneDNN computes with.
+/// Chooses the dtypes of the tensors and those that oneDNN computes with.
 void chooseDtypes(PreparedConvolution &p) {
   const ConvolutionOp &op = p.op;
   Dtype computed = hasMatmuls(op.dtype) ? op.dtype : Dtype::F32;
@@ -190,7 +194,7 @@ void chooseDtypes(PreparedConvolution &p) {
   p.firstPart = isSum && isNarrowFloat(op.outDtype) ? 0 : 1;
 }
 
-/// Finds place in the scratch memory, behind that of the primitives.
+/// Assigns scratch offsets to the copies, after the primitives' memory.
 void placeCopies(CpuRank &rank, PreparedConvolution &p) {
   size_t floats = 0;
   for (const std::unique_ptr<ConvolutionPrimitive> &primitive : p.primitives)
@@ -204,7 +208,7 @@ void placeCopies(CpuRank &rank, PreparedConvolution &p) {
   rank.needScratch(floats * sizeof(float));
 }
 
-/// The pieces, and their primitives on every thread; null where oneDNN has none.
+/// Prepares the pieces and their primitives on every thread. Returns null if oneDNN has none.
 std::unique_ptr<PreparedConvolution> prepare(CpuRank &rank, const ConvolutionOp &op) {
   auto p = std::make_unique<PreparedConvolution>();
   p->op = op;
@@ -236,7 +240,8 @@ std::unique_ptr<PreparedConvolution> prepare(CpuRank &rank, const ConvolutionOp 
 
 void bindConvolution(CpuRank &rank, const ConvolutionOp &op, Bound &bound) {
   if (!isFloat(op.dtype))
-    PSRT_FAIL(BadInput, "a convolution of %s is not built for the cpu; use f32, bf16, f16 or f64",
+    PSRT_FAIL(BadInput,
+              "a convolution of %s is not supported on the cpu; use f32, bf16, f16 or f64",
               dtypeName(op.dtype));
   auto prepared = op.dtype == Dtype::F64 ? nullptr : prepare(rank, op);
   bound.run = prepared ? runConvolution : getLoops(op);

@@ -1,5 +1,5 @@
-// Binds instructions to the CPU; kernels, copies and shard indices are here, library calls in their
-// own files.
+// Binds instructions to the CPU. Kernels, copies and shard indices are in this file, library calls
+// in their own files.
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/core/Arena.h"
 #include "runtime/core/Status.h"
@@ -93,7 +93,7 @@ static void runCopy(const Bound &bound) {
   const CopyOp &op = std::get<CopyOp>(bound.instruction->op);
   context.from = op.zero ? nullptr : static_cast<const char *>(bound.buffers[0]);
   context.to = static_cast<char *>(bound.buffers[op.zero ? 0 : 1]);
-  if (context.from && std::abs(context.to - context.from) < op.bytes) { // overlapping: in one go
+  if (context.from && std::abs(context.to - context.from) < op.bytes) { // overlapping: one piece
     std::memmove(context.to, context.from, op.bytes);
     return;
   }
@@ -104,7 +104,7 @@ static void runCopy(const Bound &bound) {
   CpuRank::of(bound).pool.run(piece, &context, op.bytes, 1 << 18);
 }
 
-/// At once: the rank's memory is the host's as a whole.
+/// Copies immediately, as all of the rank's memory is host memory.
 static void runTransfer(const Bound &bound) {
   const TransferOp &op = std::get<TransferOp>(bound.instruction->op);
   struct Context {
@@ -127,7 +127,7 @@ static void runShardIndex(const Bound &bound) {
 }
 
 namespace {
-/// Chooses the binding by the type of the operation: one line for each kind of instruction.
+/// Chooses the binding by the type of the operation.
 struct Binder {
   CpuRank &rank;
   Bound &bound;
@@ -140,7 +140,8 @@ struct Binder {
   bool operator()(const MaxPoolOp &op) { return bindMaxPool(rank, op, bound), true; }
   bool operator()(const ShardIndexOp &) {
     bound.run = runShardIndex;
-    bound.prepared = reinterpret_cast<void *>(bound.key); // the executor puts the index there
+    bound.prepared =
+        reinterpret_cast<void *>(bound.key); // the executor stores the shard index in `key`
     return true;
   }
   bool operator()(const CollectiveOp &) { return false; }

@@ -1,5 +1,5 @@
-// The CPU device: a pool of threads per rank, kernels called in pieces, matmuls and attention over
-// oneDNN.
+// Implements the CPU device: a thread pool per rank, kernels called in pieces, and matmuls and
+// attention with oneDNN.
 #ifndef PSRT_DEVICE_CPU_CPUDEVICE_H
 #define PSRT_DEVICE_CPU_CPUDEVICE_H
 
@@ -11,13 +11,14 @@
 
 namespace psrt {
 
-/// What an instruction was prepared to; each kind of library call derives its own.
+/// Data prepared for an instruction; each kind of library call derives its own class.
 struct Prepared {
   virtual ~Prepared() = default;
 };
 
-/// One rank on the CPU. The handles of thread t belong to piece functions of thread t; so does its
-/// scratch memory, except that a sum of matmuls has one for each part, whoever computes it.
+/// A rank on the CPU. Thread t of a piece function uses the handles and scratch memory of thread t.
+/// Exception: a matmul split over the contracted dim has one scratch memory per part, whichever
+/// thread computes it.
 class CpuRank : public RankDevice {
 public:
   CpuRank(std::shared_ptr<MatmulCache> cache, int threads, bool dedicated);
@@ -29,9 +30,9 @@ public:
   ThreadPool pool;
   std::vector<std::unique_ptr<MatmulRunner>> runners; ///< by thread
   MatmulCache &cache() { return *primitives; }
-  /// Makes a primitive and its handles on every thread.
+  /// Creates a primitive and its handles on every thread.
   const MatmulPrimitive *prepareMatmul(const MatmulShape &shape);
-  /// At least `bytes` of 64-byte aligned scratch on every thread after reserve().
+  /// Requests at least `bytes` of 64-byte aligned scratch per thread, available after reserve().
   void needScratch(size_t bytes) { scratchBytes = std::max(scratchBytes, bytes); }
   float *scratch(int thread) { return reinterpret_cast<float *>(scratchMemory[thread]); }
   template <typename T> T *keep(std::unique_ptr<T> prepared) {
@@ -44,7 +45,7 @@ public:
 private:
   std::shared_ptr<MatmulCache> primitives;
   std::deque<std::unique_ptr<Prepared>> kept;
-  /// Runs of one function share what its instructions were prepared to.
+  /// Prepared data by instruction and accumulate flag, shared by all runs of a function.
   std::map<std::pair<const Instruction *, bool>, std::pair<void (*)(const Bound &), void *>>
       prepared;
   size_t scratchBytes = 0;
@@ -52,7 +53,7 @@ private:
   std::vector<char *> scratchMemory;
 };
 
-/// Each fills run and prepared for its kind of instruction (one file each).
+/// Each function sets run and prepared for one kind of instruction (one file each).
 void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound);
 void bindAttention(CpuRank &rank, const AttentionOp &op, Bound &bound);
 void bindEmbedding(CpuRank &rank, const EmbeddingOp &op, Bound &bound);

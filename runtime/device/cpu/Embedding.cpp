@@ -1,4 +1,4 @@
-// Embedding rows and their gradient; sums do not depend on the number of threads.
+// Gathers embedding rows and computes their gradient. Sums do not depend on the number of threads.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/NarrowFloat.h"
@@ -38,7 +38,7 @@ template <typename T> void addRow(T *out, const T *grad, int64_t n) {
     out[j] += grad[j];
 }
 
-/// A piece owns rows [lo, hi) of the table and adds, in ascending order, what belongs to them.
+/// Adds gradients to rows [lo, hi) of the table, in ascending order of `indices`.
 template <typename T> void scatterAdd(void *context, int, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const EmbeddingOp &op = std::get<EmbeddingOp>(bound.instruction->op);
@@ -68,14 +68,14 @@ template <typename T> void runScatterAdd(const Bound &bound) {
 
 //===--- the gradient of 16-bit floats ------------------------------------===//
 
-/// Which places of `indices` belong to a row of the table, as lists in ascending order: each row is
-/// then summed up at once, in f32.
+/// Lists, in ascending order, of the positions in `indices` that refer to each table row. Each row
+/// is then summed completely in f32.
 struct PreparedLists : Prepared {
-  std::vector<int64_t> first; ///< by row; -1: none
-  std::vector<int64_t> next;  ///< by place; -1: the last one
+  std::vector<int64_t> first; ///< first position of each row; -1: none
+  std::vector<int64_t> next;  ///< next position of the same row; -1: last
 };
 
-void linkPlaces(const Bound &bound, const EmbeddingOp &op, PreparedLists &lists) {
+void linkPositions(const Bound &bound, const EmbeddingOp &op, PreparedLists &lists) {
   std::fill(lists.first.begin(), lists.first.end(), -1);
   int64_t first = firstRow(bound);
   for (int64_t i = op.count; i-- > 0;) {
@@ -86,7 +86,7 @@ void linkPlaces(const Bound &bound, const EmbeddingOp &op, PreparedLists &lists)
   }
 }
 
-/// Rows [lo, hi) of the table. Scratch memory: a row of sums, and one that is widened.
+/// Sums rows [lo, hi) of the table. Scratch memory holds a row of sums and a widened row.
 void sumRows(void *context, int thread, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const EmbeddingOp &op = std::get<EmbeddingOp>(bound.instruction->op);
@@ -112,7 +112,7 @@ void sumRows(void *context, int thread, int64_t lo, int64_t hi) {
 
 void runSums(const Bound &bound) {
   const EmbeddingOp &op = std::get<EmbeddingOp>(bound.instruction->op);
-  linkPlaces(bound, op, *static_cast<PreparedLists *>(bound.prepared));
+  linkPositions(bound, op, *static_cast<PreparedLists *>(bound.prepared));
   CpuRank::of(bound).pool.run(sumRows, const_cast<Bound *>(&bound), op.rows,
                               std::max<int64_t>(1, (op.rows + 15) / 16));
 }
@@ -130,7 +130,7 @@ void bindSums(CpuRank &rank, const EmbeddingOp &op, Bound &bound) {
 
 void bindEmbedding(CpuRank &rank, const EmbeddingOp &op, Bound &bound) {
   if (op.indexDtype != Dtype::I64 && op.indexDtype != Dtype::I32)
-    PSRT_FAIL(BadInput, "embedding indices of %s are not built; use i64 or i32",
+    PSRT_FAIL(BadInput, "embedding indices of %s are not supported; use i64 or i32",
               dtypeName(op.indexDtype));
   if (!op.grad)
     bound.run = runGather;
@@ -142,7 +142,7 @@ void bindEmbedding(CpuRank &rank, const EmbeddingOp &op, Bound &bound) {
     bindSums(rank, op, bound);
   else
     PSRT_FAIL(BadInput,
-              "embedding gradient of %s is not built for the cpu; use f32, bf16, f16 or f64",
+              "embedding gradient of %s is not supported on the cpu; use f32, bf16, f16 or f64",
               dtypeName(op.dtype));
 }
 

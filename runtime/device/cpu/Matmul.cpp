@@ -1,4 +1,4 @@
-// Making and executing oneDNN matmul primitives.
+// Creates and runs oneDNN matmul primitives.
 #include "runtime/device/cpu/Matmul.h"
 #include "runtime/core/Status.h"
 #include <dlfcn.h>
@@ -8,7 +8,7 @@ namespace psrt {
 using dnnl::memory;
 
 namespace {
-/// Whichever OpenMP runtime libdnnl has brought in; null when it was built without.
+/// The OpenMP runtime that libdnnl loaded; null if libdnnl was built without OpenMP.
 struct OpenMP {
   int (*count)() = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
   void (*set)(int) = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));

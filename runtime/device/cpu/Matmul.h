@@ -1,5 +1,5 @@
-// oneDNN matmul primitives, made once per shape and shared by all ranks; each thread has its own
-// handles.
+// Manages oneDNN matmul primitives, created once per shape and shared by all ranks. Each thread has
+// its own handles.
 #ifndef PSRT_DEVICE_CPU_MATMUL_H
 #define PSRT_DEVICE_CPU_MATMUL_H
 
@@ -14,17 +14,17 @@
 
 namespace psrt {
 
-/// out[m, n] = lhs[m, k] rhs[k, n] (+ bias[n]) (+ out) on one thread; the sums are of f32. Strides:
+/// out[m, n] = lhs[m, k] rhs[k, n] (+ bias[n]) (+ out) on one thread, accumulated in f32. Strides:
 /// row, column.
 struct MatmulShape {
   int64_t m = 0, n = 0, k = 0;
   std::array<int64_t, 2> lhs{}, rhs{}, out{};
   bool accumulate = false, bias = false;
-  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs; of out. bias is of f32
+  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs; of out. bias is f32
   auto operator<=>(const MatmulShape &) const = default;
 };
 
-/// A primitive that may run on any number of threads at once (its scratch memory is the caller's).
+/// A primitive that any number of threads may run at once (the caller provides scratch memory).
 struct MatmulPrimitive {
   int index = 0;
   dnnl::matmul primitive;
@@ -35,7 +35,7 @@ struct MatmulPrimitive {
 class MatmulCache {
 public:
   MatmulCache() : engine(dnnl::engine::kind::cpu, 0) {}
-  /// Makes or finds a primitive; any thread may call it.
+  /// Finds or creates a primitive. Thread-safe.
   const MatmulPrimitive *get(const MatmulShape &shape);
   const dnnl::engine &getEngine() const { return engine; }
 
@@ -45,11 +45,11 @@ private:
   std::map<MatmulShape, std::unique_ptr<MatmulPrimitive>> primitives;
 };
 
-/// One thread's handles: executing allocates nothing of ours.
+/// The handles of one thread. Running allocates no memory of ours.
 class MatmulRunner {
 public:
   explicit MatmulRunner(MatmulCache &cache);
-  /// Makes the handles of a primitive; called before the first run of it.
+  /// Creates the handles of a primitive; must be called before its first run.
   void prepare(const MatmulPrimitive *primitive);
   void run(const MatmulPrimitive *primitive, const void *lhs, const void *rhs, void *out,
            const float *bias);
@@ -65,15 +65,14 @@ private:
   std::vector<char> scratch;
 };
 
-/// Whether oneDNN computes matmuls of operands of that dtype here, as fast as the machine can.
-/// (It emulates bf16 where the machine has no instruction for it.)
+/// Returns whether oneDNN computes matmuls of the dtype natively on this machine. (oneDNN emulates
+/// bf16 where the machine has no instructions for it.)
 bool hasMatmuls(Dtype dtype);
-/// The dtype as oneDNN calls it: f32 or bf16.
+/// Returns oneDNN's dtype: f32 or bf16.
 dnnl::memory::data_type toDnnl(Dtype dtype);
 
-/// While it lives, the OpenMP runtime that oneDNN uses runs on the calling thread alone. That
-/// thread may be one of a host that uses OpenMP itself, so that it has as many as before
-/// afterwards.
+/// Limits oneDNN's OpenMP runtime to the calling thread while it lives, and then restores the
+/// thread's limit. The thread may belong to a host that itself uses OpenMP.
 class OneOpenMPThread {
 public:
   OneOpenMPThread();

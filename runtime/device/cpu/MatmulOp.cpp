@@ -1,5 +1,5 @@
-// A matmul instruction: pieces of rows (and of columns where rows are few) as oneDNN matmuls on the
-// rank's threads.
+// Runs matmul instructions as pieces of rows (and of columns if there are few rows), which are
+// oneDNN matmuls on the rank's threads.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/NarrowFloat.h"
@@ -9,8 +9,8 @@
 namespace psrt {
 namespace {
 
-/// The grid of pieces that the threads claim. How oneDNN adds within a piece may depend on the
-/// piece's shape, so the last bits of a result depend on the number of threads of a rank.
+/// The grid of pieces that threads claim. oneDNN's order of additions may depend on a piece's
+/// shape, so the last bits of a result depend on the number of threads per rank.
 struct PreparedMatmul : Prepared {
   MatmulOp op;
   int64_t rowPiece = 0, columnPiece = 0, rowPieces = 0, columnPieces = 0;
@@ -53,13 +53,13 @@ void runMatmul(const Bound &bound) {
                               p.op.batch[0] * p.op.batch[1] * p.rowPieces * p.columnPieces, 1);
 }
 
-/// A matmul as a sum of matmuls over parts of its summed dim, one a thread; the result is of f32.
+/// A matmul split over its contracted dim (split-K), one part per thread; the result is f32.
 struct PreparedSum : Prepared {
   MatmulOp op;
-  int64_t part = 0; ///< places of the summed dim; the last part may have fewer
+  int64_t part = 0; ///< elements of the contracted dim per part; the last part may have fewer
   std::vector<TiledMatmul> matmuls;
 
-  /// The result of part i > 0, behind the scratch memory that the matmuls use.
+  /// Returns the result of part i > 0, stored after the scratch memory of the matmuls.
   static float *getPart(CpuRank &rank, int i) {
     return rank.scratch(i) + TiledMatmul::getScratchFloats();
   }
@@ -70,7 +70,8 @@ struct SumOperands {
   const PreparedSum *sum;
 };
 
-/// Part 0 is written to (or added to) the result, the others to a scratch memory each.
+/// Computes parts. Part 0 is written or added to the result, each other part to its own scratch
+/// memory.
 void runPart(void *context, int thread, int64_t lo, int64_t hi) {
   const SumOperands &operands = *static_cast<SumOperands *>(context);
   const PreparedSum &p = *operands.sum;
@@ -78,12 +79,12 @@ void runPart(void *context, int thread, int64_t lo, int64_t hi) {
   void *const *buffers = operands.bound->buffers;
   for (int64_t i = lo; i < hi; ++i)
     p.matmuls[i].run(*rank.runners[thread], rank.scratch(thread),
-                      elementAt(buffers[MatmulOp::Lhs], p.op.dtype, i * p.part * p.op.lhs[3]),
-                      elementAt(buffers[MatmulOp::Rhs], p.op.dtype, i * p.part * p.op.rhs[2]),
-                      i ? p.getPart(rank, i) : buffers[MatmulOp::Out], nullptr);
+                     elementAt(buffers[MatmulOp::Lhs], p.op.dtype, i * p.part * p.op.lhs[3]),
+                     elementAt(buffers[MatmulOp::Rhs], p.op.dtype, i * p.part * p.op.rhs[2]),
+                     i ? p.getPart(rank, i) : buffers[MatmulOp::Out], nullptr);
 }
 
-/// Rows [lo, hi) of the result: plus the other parts, in their order.
+/// Adds the other parts, in order, to rows [lo, hi) of the result.
 void addParts(void *context, int, int64_t lo, int64_t hi) {
   const SumOperands &operands = *static_cast<SumOperands *>(context);
   const PreparedSum &p = *operands.sum;
@@ -106,7 +107,7 @@ void runSum(const Bound &bound) {
   pool.run(addParts, &operands, p.op.m, 16);
 }
 
-/// f64 by plain loops: exact comparisons, not speed.
+/// Computes in f64 with plain loops, for exact comparisons rather than speed.
 void runMatmulF64(const Bound &bound) {
   auto piece = [](void *context, int, int64_t lo, int64_t hi) {
     const Bound &bound = *static_cast<Bound *>(context);
@@ -136,8 +137,8 @@ void runMatmulF64(const Bound &bound) {
 
 int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Rows in pieces of 256 (192 where lhs is transposed, as in weight gradients: measured best); few
-/// rows leave the threads without work, so then columns are cut too.
+/// Chooses pieces of 256 rows (192 if lhs is transposed, as in weight gradients; measured best).
+/// Too few row pieces leave threads idle, so columns are split as well.
 void chooseSmallPieces(PreparedMatmul &p) {
   const MatmulOp &op = p.op;
   bool transposed = op.lhs[3] != 1 && op.m > 1;
@@ -147,11 +148,11 @@ void chooseSmallPieces(PreparedMatmul &p) {
     p.columnPiece = std::max<int64_t>(256, divideUp(op.n / 8, 64) * 64);
 }
 
-/// What a matmul of m x n costs beside its arithmetic, a place of the summed dim: copies.
+/// Returns the cost of copying operands of an m x n matmul, per element of the contracted dim.
 int64_t copiesOf(int64_t m, int64_t n) { return m + n; }
 
-/// One piece for each thread, or two where they stay large; of the grids that make as many, the one
-/// that copies least.
+/// Chooses one piece per thread, or two if they stay large. Among grids with that many pieces,
+/// takes the one with the cheapest copies.
 void chooseLargePieces(PreparedMatmul &p, int64_t threads) {
   constexpr int64_t kLargeSide = 192;
   const MatmulOp &op = p.op;
@@ -186,8 +187,8 @@ void choosePieces(PreparedMatmul &p, int64_t threads) {
   p.columnPieces = divideUp(p.op.n, p.columnPiece);
 }
 
-/// Whether to cut the summed dim instead, where it is long and the result small (weight gradients):
-/// the parts of the result are then added up.
+/// Returns whether to split the contracted dim instead, if it is long and the result small (weight
+/// gradients). The partial results are then added up.
 bool isBetterAsSum(const PreparedMatmul &p, int64_t threads, bool hasBias) {
   const MatmulOp &op = p.op;
   bool isOne =
@@ -223,10 +224,11 @@ void bindBlasMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
     return;
   }
   if (op.dtype != Dtype::F32 && !isNarrowFloat(op.dtype))
-    PSRT_FAIL(BadInput, "matmul of %s is not built for the cpu; use f32, bf16, f16 or f64",
+    PSRT_FAIL(BadInput, "matmul of %s is not supported on the cpu; use f32, bf16, f16 or f64",
               dtypeName(op.dtype));
   if (op.outDtype != Dtype::F32 && bound.buffers[MatmulOp::Bias])
-    PSRT_FAIL(BadInput, "matmul with a bias of %s is not built for the cpu; add it by a kernel",
+    PSRT_FAIL(BadInput,
+              "matmul with a bias of %s is not supported on the cpu; add the bias in a kernel",
               dtypeName(op.outDtype));
   auto prepared = std::make_unique<PreparedMatmul>();
   prepared->op = op;
@@ -257,13 +259,13 @@ void bindBlasMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
 
 //===--- sums of an operand -----------------------------------------------===//
 
-/// What runs the matmul that the sums are beside.
+/// The binding of the matmul that computes the main result.
 struct PreparedSums : Prepared {
   void (*run)(const Bound &) = nullptr;
   void *prepared = nullptr;
 };
 
-/// Sums [lo, hi) by plain loops: for GPUs' programs on a CPU, not for speed.
+/// Sums [lo, hi) of an operand with plain loops, to run GPU programs on a CPU; not fast.
 void runSums(void *context, int, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const MatmulOp &op = std::get<MatmulOp>(bound.instruction->op);
@@ -293,7 +295,7 @@ void runWithSums(const Bound &bound) {
 
 void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
   if (op.activation != MatmulOp::Activation::None)
-    PSRT_FAIL(BadInput, "a matmul with an activation is not built for the cpu; compile without "
+    PSRT_FAIL(BadInput, "a matmul with an activation is not supported on the cpu; compile without "
                         "--matmul-epilogues");
   bindBlasMatmul(rank, op, bound);
   if (!hasSums(bound))

@@ -1,4 +1,4 @@
-// Max pooling and its gradient: loops over planes.
+// Computes max pooling and its gradient, plane by plane.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/NarrowFloat.h"
@@ -9,12 +9,12 @@
 namespace psrt {
 namespace {
 
-/// The element of a plane that window `place` has its maximum at: the first one, or the last NaN;
-/// -1 where no tap lies in the plane.
-template <typename T> int64_t findMaximum(const WindowShape &s, const T *plane, int64_t place) {
+/// Returns the position of the maximum of a window in its plane: the first one, or the last NaN.
+/// Returns -1 if no tap lies in the plane.
+template <typename T> int64_t findMaximum(const WindowShape &s, const T *plane, int64_t window) {
   int64_t found = -1;
   T best = -std::numeric_limits<T>::infinity();
-  forEachTap(s, place, [&](int64_t, int64_t element) {
+  forEachTap(s, window, [&](int64_t, int64_t element) {
     T value = plane[element];
     if (found < 0 || value > best || std::isnan(value)) {
       found = element;
@@ -31,7 +31,7 @@ template <typename T> void poolPlane(const WindowShape &s, const T *x, T *y) {
   }
 }
 
-/// `y`: the cotangent.
+/// Computes the gradient of a plane; `y` is the cotangent.
 template <typename T> void poolGradPlane(const WindowShape &s, const T *x, const T *y, T *out) {
   std::fill(out, out + volume(s.in), T(0));
   for (int64_t p = 0; p < volume(s.out); ++p)
@@ -39,7 +39,7 @@ template <typename T> void poolGradPlane(const WindowShape &s, const T *x, const
       out[at] += y[p];
 }
 
-/// Plane `i` of a buffer whose planes have `elements`.
+/// Returns plane `i` of a buffer with `elements` per plane.
 void *planeOf(const Bound &bound, const MaxPoolOp &op, int buffer, int64_t i, int64_t elements) {
   return elementAt(bound.buffers[buffer], op.dtype, i * elements);
 }
@@ -47,10 +47,10 @@ void *planeOf(const Bound &bound, const MaxPoolOp &op, int buffer, int64_t i, in
 template <typename T> void pool(void *context, int, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const MaxPoolOp &op = std::get<MaxPoolOp>(bound.instruction->op);
-  int64_t places = volume(op.windows.out), elements = volume(op.windows.in);
+  int64_t positions = volume(op.windows.out), elements = volume(op.windows.in);
   for (int64_t i = lo; i < hi; ++i) {
     auto *x = static_cast<const T *>(planeOf(bound, op, MaxPoolOp::X, i, elements));
-    auto *y = static_cast<T *>(planeOf(bound, op, MaxPoolOp::Y, i, places));
+    auto *y = static_cast<T *>(planeOf(bound, op, MaxPoolOp::Y, i, positions));
     if (op.grad)
       poolGradPlane(op.windows, x, y,
                     static_cast<T *>(planeOf(bound, op, MaxPoolOp::Out, i, elements)));
@@ -59,22 +59,22 @@ template <typename T> void pool(void *context, int, int64_t lo, int64_t hi) {
   }
 }
 
-/// 16-bit floats: planes of f32 in scratch memory.
+/// Pools 16-bit floats, widened to f32 planes in scratch memory.
 void poolNarrow(void *context, int thread, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const MaxPoolOp &op = std::get<MaxPoolOp>(bound.instruction->op);
-  int64_t places = volume(op.windows.out), elements = volume(op.windows.in);
-  float *x = CpuRank::of(bound).scratch(thread), *y = x + elements, *out = y + places;
+  int64_t positions = volume(op.windows.out), elements = volume(op.windows.in);
+  float *x = CpuRank::of(bound).scratch(thread), *y = x + elements, *out = y + positions;
   for (int64_t i = lo; i < hi; ++i) {
-    void *storedY = planeOf(bound, op, MaxPoolOp::Y, i, places);
+    void *storedY = planeOf(bound, op, MaxPoolOp::Y, i, positions);
     widen(op.dtype, planeOf(bound, op, MaxPoolOp::X, i, elements), x, elements);
     if (op.grad) {
-      widen(op.dtype, storedY, y, places);
+      widen(op.dtype, storedY, y, positions);
       poolGradPlane(op.windows, x, y, out);
       narrow(out, op.dtype, planeOf(bound, op, MaxPoolOp::Out, i, elements), elements);
     } else {
       poolPlane(op.windows, x, y);
-      narrow(y, op.dtype, storedY, places);
+      narrow(y, op.dtype, storedY, positions);
     }
   }
 }
@@ -96,7 +96,7 @@ void bindMaxPool(CpuRank &rank, const MaxPoolOp &op, Bound &bound) {
     rank.needScratch((2 * volume(op.windows.in) + volume(op.windows.out)) * sizeof(float));
     bound.run = run<poolNarrow>;
   } else {
-    PSRT_FAIL(BadInput, "max pooling of %s is not built for the cpu; use f32, bf16, f16 or f64",
+    PSRT_FAIL(BadInput, "max pooling of %s is not supported on the cpu; use f32, bf16, f16 or f64",
               dtypeName(op.dtype));
   }
 }

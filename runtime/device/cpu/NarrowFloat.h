@@ -1,4 +1,4 @@
-// Rows of 16-bit floats, computed with in f32.
+// Converts rows of 16-bit floats, which are computed with in f32.
 #ifndef PSRT_DEVICE_CPU_NARROWFLOAT_H
 #define PSRT_DEVICE_CPU_NARROWFLOAT_H
 
@@ -8,26 +8,26 @@
 
 namespace psrt {
 
-/// The element `index` of a buffer.
+/// Returns element `index` of a buffer.
 template <typename T> T *elementAt(T *buffer, Dtype dtype, int64_t index) {
   using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
   return static_cast<Byte *>(buffer) + index * dtypeSize(dtype);
 }
 
-/// to[j] = from[j], j < n; `from` is of a 16-bit float.
+/// Sets to[j] = from[j] for j < n, widened from 16-bit floats.
 inline void widen(Dtype dtype, const void *from, float *to, int64_t n) {
   auto *bits = static_cast<const uint16_t *>(from);
   dtype == Dtype::F16 ? rowMath().widenHalf(bits, to, n) : rowMath().widenBfloat16(bits, to, n);
 }
 
-/// to[j] = from[j], j < n, rounded to a 16-bit float; `to` may begin where `from` does.
+/// Sets to[j] = from[j] for j < n, rounded to 16-bit floats. `to` may equal `from`.
 inline void narrow(const float *from, Dtype dtype, void *to, int64_t n) {
   auto *bits = static_cast<uint16_t *>(to);
   dtype == Dtype::F16 ? rowMath().narrowToHalf(from, bits, n)
                       : rowMath().narrowToBfloat16(from, bits, n);
 }
 
-/// One 16-bit float, for plain loops.
+/// A 16-bit float for plain loops.
 template <Dtype dtype> struct NarrowFloat {
   uint16_t bits = 0;
   NarrowFloat(double value)

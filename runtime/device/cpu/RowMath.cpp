@@ -1,6 +1,6 @@
-// The row functions; compiled once per instruction set with PSRT_ISA as a suffix. Includes no
-// header with inline functions of the standard library: they would be emitted with instructions
-// that the machine may not have.
+// Implements the row functions; compiled once per instruction set with the suffix PSRT_ISA. Must
+// not include standard headers with inline functions, which would be emitted with instructions that
+// the machine may lack.
 #include "runtime/device/cpu/RowMath.h"
 
 #define PSRT_CONCAT2(a, b) a##b
@@ -25,7 +25,8 @@ inline __attribute__((always_inline)) Lanes splat(float x) {
   return Lanes{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
 }
 
-/// exp by range reduction and a polynomial of degree 6 (error below 1.5 ulp); 0 below -87.3.
+/// Computes exp by range reduction and a polynomial of degree 6 (error below 1.5 ulp); 0 below
+/// -87.3.
 inline __attribute__((always_inline)) Lanes exponential(Lanes x) {
   const Lanes magic = splat(12582912.0f);
   Lanes low = splat(-87.3f), high = splat(88.7f);
@@ -49,7 +50,7 @@ inline __attribute__((always_inline)) Lanes exponential(Lanes x) {
   return underflow ? splat(0.0f) : p;
 }
 
-/// Adds 64 partial sums by a fixed tree.
+/// Adds 64 partial sums in a fixed tree order.
 inline __attribute__((always_inline)) float total(Lanes a, Lanes b, Lanes c, Lanes d) {
   Lanes s = (a + b) + (c + d);
   float x[16];
@@ -60,6 +61,7 @@ inline __attribute__((always_inline)) float total(Lanes a, Lanes b, Lanes c, Lan
   return x[0];
 }
 
+/// Hides the columns outside of [lo, hi).
 void hide(float *row, int64_t lo, int64_t hi, int64_t padded) {
   for (int64_t j = 0; j < lo; ++j)
     row[j] = hiddenScore;
@@ -70,7 +72,7 @@ void hide(float *row, int64_t lo, int64_t hi, int64_t padded) {
 void softmax(float *row, int64_t lo, int64_t hi, int64_t padded, float scale, float *max,
              float *sum) {
   hide(row, lo, hi, padded);
-  // `scale` may be negative or large: columns are hidden by a select, not by arithmetic on
+  // `scale` may be negative or large, so hidden columns are selected rather than computed from
   // hiddenScore.
   Lanes top = splat(hiddenScore), hidden = splat(hiddenScore * 0.5f);
   for (int64_t j = 0; j < padded; j += width) {
@@ -117,7 +119,7 @@ void normalize(float *row, int64_t padded) {
 void probabilities(float *row, int64_t lo, int64_t hi, int64_t padded, float scale, float lse) {
   hide(row, lo, hi, padded);
   Lanes hidden = splat(hiddenScore * 0.5f);
-  if (!(lse > hiddenScore)) { // a row that sees nothing
+  if (!(lse > hiddenScore)) { // a row without visible columns
     for (int64_t j = 0; j < padded; ++j)
       row[j] = 0;
     return;
@@ -200,17 +202,17 @@ inline __attribute__((always_inline)) Lanes fromHalf(BitLanes bits) {
   BitLanes rest = bits & 0x7fff, normal = (rest << 13) + 0x38000000;
   BitLanes small = (BitLanes)(__builtin_convertvector((IntLanes)rest, Lanes) * splat(0x1p-24f));
   BitLanes number = rest < 0x400 ? small : normal;
-  number = rest >= 0x7c00 ? normal + 0x38000000 : number; // infinite, or a NaN
+  number = rest >= 0x7c00 ? normal + 0x38000000 : number; // infinity or NaN
   return (Lanes)(number | (bits & 0x8000) << 16);
 }
 
 inline __attribute__((always_inline)) BitLanes toHalf(Lanes x) {
   BitLanes bits = (BitLanes)x, rest = bits & 0x7fffffff;
   BitLanes normal = (rest + 0xfff + (rest >> 13 & 1) - 0x38000000) >> 13;
-  // Below 2^-14: a multiple of 2^-24, as is the last bit of 0.5.
+  // Below 2^-14, results are multiples of 2^-24, the last bit of floats near 0.5.
   BitLanes small = (BitLanes)((Lanes)rest + splat(0.5f)) - 0x3f000000;
   BitLanes number = rest < 0x38800000 ? small : normal, infinite = BitLanes{} + 0x7c00;
-  number = rest >= 0x477ff000 ? infinite : number; // from 65520 on
+  number = rest >= 0x477ff000 ? infinite : number; // 65520 and larger
   number = rest > 0x7f800000 ? infinite + 0x200 : number;
   return number | (bits >> 16 & 0x8000);
 }

@@ -1,4 +1,5 @@
-// Vectorized functions on rows of f32 in scratch memory, chosen by instruction set at run time.
+// Declares vectorized functions on rows of f32 in scratch memory, chosen by instruction set at run
+// time.
 #ifndef PSRT_DEVICE_CPU_ROWMATH_H
 #define PSRT_DEVICE_CPU_ROWMATH_H
 
@@ -6,48 +7,49 @@
 
 namespace psrt {
 
-/// A value that no score has: stands for a hidden column (finite, so that arithmetic stays
-/// NaN-free).
+/// The score of a hidden column. It is below all real scores, and finite to keep the arithmetic
+/// free of NaN.
 inline constexpr float hiddenScore = -3.0e38f;
 
-/// The lowest score of a column that is seen: what a mask of very low but finite values is raised
-/// to. A row that has nothing else weighs all such columns alike, as arithmetic on them does.
+/// The lowest score of a visible column; very low but finite mask values are raised to it. A row of
+/// only such columns weighs them equally, as exact arithmetic would.
 inline constexpr float lowestScore = -1.0e38f;
 
-/// Beyond this a log-sum-exp in f32 cannot hold the sum to 1e-4: probabilities made from it are
-/// divided by theirs.
+/// Above this magnitude, an f32 log-sum-exp is less precise than 1e-4. Probabilities computed from
+/// it are then divided by their sum.
 inline constexpr float largeLse = 1024;
 
-/// Rows are written up to `padded`, a multiple of 16 floats, n <= padded. Sums have 64 partials by
-/// index mod 64.
+/// Rows are written up to `padded`, a multiple of 16 floats, n <= padded. Sums use 64 partial sums
+/// by index mod 64.
 struct RowMath {
-  /// row[j] = exp(scale row[j] - max) / sum over visible columns [lo, hi), 0 elsewhere in [0,
-  /// padded). A column that holds `hiddenScore` or less is not visible. Sets max (of scaled scores)
-  /// and sum; sum 0: nothing visible.
+  /// Sets row[j] = exp(scale row[j] - max) / sum over visible columns in [lo, hi), and 0 elsewhere
+  /// in [0, padded). A column with `hiddenScore` or less is not visible. Sets max (of scaled
+  /// scores) and sum; a sum of 0 means no visible column.
   void (*softmax)(float *row, int64_t lo, int64_t hi, int64_t padded, float scale, float *max,
                   float *sum);
-  /// row[j] = exp(scale row[j] - lse) over visible columns, 0 elsewhere in [0, padded).
+  /// Sets row[j] = exp(scale row[j] - lse) for visible columns, 0 elsewhere in [0, padded).
   void (*probabilities)(float *row, int64_t lo, int64_t hi, int64_t padded, float scale, float lse);
-  /// dp[j] = p[j] (dp[j] - delta) scale, 0 where p is 0.
+  /// Sets dp[j] = p[j] (dp[j] - delta) scale, and 0 where p is 0.
   void (*gradient)(const float *p, float *dp, int64_t padded, float delta, float scale);
-  /// x[j] *= y[j] on [0, padded).
+  /// Multiplies x[j] *= y[j] on [0, padded).
   void (*multiply)(float *x, const float *y, int64_t padded);
-  /// sum of x[j] y[j], n any size.
+  /// Returns the sum of x[j] y[j]; n may have any size.
   float (*dot)(const float *x, const float *y, int64_t n);
-  /// keep[j] = u_j >= p ? 1 / (1 - p) : 0 with the uniforms of counters counter + j, j < n; 0 up to
-  /// padded.
+  /// Sets keep[j] = u_j >= p ? 1 / (1 - p) : 0 for j < n, with the uniforms of counters counter +
+  /// j; sets 0 up to `padded`.
   void (*dropout)(float *keep, int64_t n, int64_t padded, float p, uint64_t key, uint64_t counter);
-  /// x[j] += y[j].
+  /// Adds x[j] += y[j].
   void (*add)(float *x, const float *y, int64_t n);
-  /// Rows of 16-bit floats to f32, n any size.
+  /// Convert 16-bit floats to f32; n may have any size.
   void (*widenBfloat16)(const uint16_t *from, float *to, int64_t n);
   void (*widenHalf)(const uint16_t *from, float *to, int64_t n);
-  /// And back: to the nearest, ties to even; a NaN stays one. `to` may begin where `from` does.
+  /// Convert f32 to 16-bit floats: round to nearest, ties to even; a NaN stays a NaN. `to` may
+  /// equal `from`.
   void (*narrowToBfloat16)(const float *from, uint16_t *to, int64_t n);
   void (*narrowToHalf)(const float *from, uint16_t *to, int64_t n);
 };
 
-/// The functions of the best instruction set that this machine has.
+/// Returns the functions of this machine's best instruction set.
 const RowMath &rowMath();
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Dispatch of the thread pool.
+// Implements the dispatch of the thread pool.
 #include "runtime/device/cpu/ThreadPool.h"
 #include "runtime/core/SignalShield.h"
 #include "runtime/core/Status.h"
@@ -16,7 +16,7 @@ ThreadPool::ThreadPool(int threads, bool dedicated) : spins(dedicated ? 4000 : 1
     } catch (const std::system_error &error) {
       stop();
       PSRT_FAIL(Failed,
-                "cannot start thread %d of the %d of a rank: %s; use fewer threads (--threads), or "
+                "cannot start thread %d of %d of a rank: %s; use fewer threads (--threads), or "
                 "raise the limits on threads and memory",
                 i, threads, error.what());
     }

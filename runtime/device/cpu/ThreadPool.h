@@ -1,4 +1,5 @@
-// The threads of one rank: they wait for work spinning, then asleep, and claim pieces by fetch_add.
+// Implements the threads of one rank. They spin, then sleep while waiting for work, and claim
+// pieces by fetch_add.
 #ifndef PSRT_DEVICE_CPU_THREADPOOL_H
 #define PSRT_DEVICE_CPU_THREADPOOL_H
 
@@ -11,15 +12,15 @@
 
 namespace psrt {
 
-/// Calls functions on pieces of a range, on all threads, the caller's included. Used by one thread
-/// at a time.
+/// Calls functions on pieces of a range on all threads, including the caller's. Only one thread may
+/// use a pool at a time.
 class ThreadPool {
 public:
-  /// One piece [lo, hi) on thread `thread` (0 is the caller's).
+  /// Computes the piece [lo, hi) on thread `thread` (0 is the caller's).
   using Piece = void (*)(void *context, int thread, int64_t lo, int64_t hi);
 
-  /// Fails where the system refuses a thread. `dedicated`: idle threads spin for about 50 us before
-  /// they sleep.
+  /// Starts the threads. Fails if the system refuses a thread. With `dedicated`, idle threads spin
+  /// for about 50 us before they sleep.
   ThreadPool(int threads, bool dedicated);
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
@@ -27,8 +28,8 @@ public:
 
   int threads() const { return int(workers.size()) + 1; }
 
-  /// Runs piece(context, thread, lo, hi) over [0, count) in pieces of `grain`, the last one
-  /// shorter. Returns when all are done; the first exception of a piece is thrown here.
+  /// Runs piece(context, thread, lo, hi) over [0, count) in pieces of `grain`; the last one may be
+  /// shorter. Returns when all pieces are done. Rethrows the first exception of a piece.
   void run(Piece piece, void *context, int64_t count, int64_t grain);
 
 private:
@@ -50,7 +51,7 @@ private:
   std::vector<std::thread> workers;
 };
 
-/// One pause of a spinning thread.
+/// Pauses a spinning thread briefly.
 inline void spinPause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -1,4 +1,4 @@
-// Cutting a matmul into tiles, copying their operands, running them.
+// Splits a matmul into tiles, copies their operands and runs them.
 #include "runtime/device/cpu/TiledMatmul.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/NarrowFloat.h"
@@ -9,16 +9,17 @@ namespace {
 
 int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// `size` in as few parts of at most `most` as there can be, of about the same size: a part's size.
+/// Returns the size of equal parts of `size` when split into as few parts of at most `most` as
+/// possible, rounded up to 16. Example: 500 with most = 256 gives 256.
 int64_t evenPart(int64_t size, int64_t most) {
   int64_t part = divideUp(size, std::max<int64_t>(1, divideUp(size, most)));
   return std::clamp<int64_t>(divideUp(part, 16) * 16, 1, most);
 }
 
-/// Matmuls with a side below this are not worth a copy of the other one's operand.
+/// Smallest side of a matmul for which copying the operands pays off.
 constexpr int64_t kLeastSide = 64;
 
-/// to[i][j] = from[j][i] for i < rows, j < columns; rows of `from` are `fromStride` apart.
+/// Sets to[i][j] = from[j][i] for i < rows, j < columns; rows of `from` are `fromStride` apart.
 void transpose(const float *from, int64_t fromStride, float *to, int64_t toStride, int64_t rows,
                int64_t columns) {
   constexpr int64_t block = 8;
@@ -38,13 +39,13 @@ void transpose(const float *from, int64_t fromStride, float *to, int64_t toStrid
     }
 }
 
-/// The numbers of a matrix, with any strides, as f32.
+/// A matrix with any strides, read as f32.
 struct Source {
   const void *data;
   Dtype dtype;
   std::array<int64_t, 2> strides;
 
-  /// `count` elements of row `row`, or of column `row` when `transposed`.
+  /// Reads `count` elements of row `row`, or of column `row` if `transposed`.
   void read(int64_t row, bool transposed, int64_t count, float *to) const {
     int64_t step = strides[!transposed];
     const void *from = elementAt(data, dtype, row * strides[transposed]);
@@ -59,7 +60,7 @@ struct Source {
   }
 };
 
-/// The transposed copy of 16-bit floats: a few of their rows are widened at a time.
+/// Transposes 16-bit floats, widening a few of their rows at a time.
 template <int64_t most>
 void transposeWidened(const Source &from, float *to, int64_t toStride, int64_t rows,
                       int64_t columns) {
@@ -73,7 +74,7 @@ void transposeWidened(const Source &from, float *to, int64_t toStride, int64_t r
   }
 }
 
-/// Rows of `columns` floats, `toStride` apart, of at most `most` rows of a matrix.
+/// Copies a tile of at most `most` rows to rows of `columns` floats that are `toStride` apart.
 template <int64_t most>
 void copyTile(const Source &from, float *to, int64_t toStride, int64_t rows, int64_t columns) {
   bool isTransposed = from.strides[1] != 1 && from.strides[0] == 1;
@@ -86,7 +87,7 @@ void copyTile(const Source &from, float *to, int64_t toStride, int64_t rows, int
     from.read(i, /*transposed=*/false, columns, to + i * toStride);
 }
 
-/// Columns [0, columns) of a row of f32 to a row of 16-bit floats with any stride.
+/// Rounds a row of f32 to a row of 16-bit floats with any stride.
 void narrowRow(const float *from, Dtype dtype, void *to, int64_t stride, int64_t columns) {
   if (stride == 1)
     return narrow(from, dtype, to, columns);
@@ -172,7 +173,7 @@ void TiledMatmul::copyRhs(const Pass &pass, const Tile &tile) const {
                    std::min(depth, shape.k - tile.k), std::min(columns, shape.n - tile.n));
 }
 
-/// The tile's matmul of lhs and what lies in the copy of rhs.
+/// Multiplies a tile of lhs by the tile in the copy of rhs.
 void TiledMatmul::runTile(const Pass &pass, const Tile &tile) const {
   auto [m, n, k] = tile;
   const void *left = elementAt(pass.lhs, shape.dtype, m * shape.lhs[0] + k * shape.lhs[1]);

@@ -1,4 +1,4 @@
-// Where windows lie over an image: loops of the CPU's own convolutions and pooling.
+// Iterates over windows of an image, for the CPU's plain loops and pooling.
 #ifndef PSRT_DEVICE_CPU_WINDOWS_H
 #define PSRT_DEVICE_CPU_WINDOWS_H
 
@@ -10,10 +10,11 @@ inline int64_t volume(const std::array<int64_t, 3> &sizes) {
   return sizes[0] * sizes[1] * sizes[2];
 }
 
-/// Calls visit(tap, element) for each tap of window `place` that lies in x; all are row-major
-/// numbers, and taps come in ascending order.
-template <typename Visit> void forEachTap(const WindowShape &s, int64_t place, Visit visit) {
-  int64_t begin[3], rest = place;
+/// Calls visit(tap, element) for each tap of window `window` that lies in x, in ascending order of
+/// taps. All numbers are row-major. Example: a 1-d window of 3 taps with low padding 1 at window 0
+/// visits (1, 0) and (2, 1).
+template <typename Visit> void forEachTap(const WindowShape &s, int64_t window, Visit visit) {
+  int64_t begin[3], rest = window;
   for (int d = 2; d >= 0; --d) {
     begin[d] = rest % s.out[d] * s.strides[d] - s.low[d];
     rest /= s.out[d];
