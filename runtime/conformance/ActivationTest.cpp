@@ -1,4 +1,4 @@
-// Matmuls with a GELU or its derivative against plain loops in f64.
+// Tests matmuls with a GELU or its derivative against plain loops in f64.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/conformance/Environment.h"
 #include <gtest/gtest.h>
@@ -7,25 +7,25 @@ using namespace psrt;
 
 namespace {
 
-/// What a matmul with a GELU, or its derivative, is tested with; it knows what must come out.
+/// A matmul with a GELU or its derivative, and the expected results.
 struct GeluProblem {
   int64_t m = 96, n = 64, k = 20;
   Dtype dtype = Dtype::F32;
   bool bias = false, aux = false, grad = false;
 
-  std::vector<float> lhs, rhs, added, at, sums; ///< as they are rounded
+  std::vector<float> lhs, rhs, added, at, inputs; ///< rounded to the dtype
 
   void draw() {
     lhs = roundTo(randomValues(m * k, 1), dtype), rhs = roundTo(randomValues(k * n, 2), dtype);
     added = roundTo(randomValues(n, 3), dtype), at = roundTo(randomValues(m * n, 4), dtype);
     for (float &x : rhs)
       x *= 0.5f;
-    sums.assign(m * n, 0);
+    inputs.assign(m * n, 0);
     for (int64_t i = 0; i < m * n; ++i) {
       double sum = bias ? added[i % n] : 0;
       for (int64_t p = 0; p < k; ++p)
         sum += double(lhs[i / n * k + p]) * rhs[p * n + i % n];
-      sums[i] = float(sum);
+      inputs[i] = float(sum);
     }
   }
   static double gelu(double x) {
@@ -34,9 +34,9 @@ struct GeluProblem {
   double want(int64_t i) const {
     constexpr double step = 1e-5;
     double slope = (gelu(at[i] + step) - gelu(at[i] - step)) / (2 * step);
-    return grad ? sums[i] * slope : gelu(sums[i]);
+    return grad ? inputs[i] * slope : gelu(inputs[i]);
   }
-  /// Runs it; what was said meanwhile.
+  /// Runs the matmul. Returns the notes printed meanwhile.
   std::string run() {
     draw();
     MatmulOp op;
@@ -45,7 +45,7 @@ struct GeluProblem {
     op.m = m, op.n = n, op.k = k;
     op.lhs = {0, 0, k, 1}, op.rhs = {0, 0, n, 1}, op.out = {0, 0, n, 1};
     std::vector<char> left = encode(lhs, dtype), right = encode(rhs, dtype), out(left),
-                      biases = encode(added, dtype), other = encode(grad ? at : sums, dtype);
+                      biases = encode(added, dtype), other = encode(grad ? at : inputs, dtype);
     out.assign(other.size(), 0x55);
     if (!grad)
       other.assign(other.size(), 0x55);
@@ -54,17 +54,17 @@ struct GeluProblem {
       ofAux = other;
     testing::internal::CaptureStderr();
     DeviceFixture().run(op, {left, right, out, ofBias, nullptr, nullptr, nullptr, ofAux});
-    std::string said = testing::internal::GetCapturedStderr();
+    std::string notes = testing::internal::GetCapturedStderr();
     check(decode(out, dtype), decode(other, dtype));
-    return said;
+    return notes;
   }
   void check(const std::vector<float> &out, const std::vector<float> &other) const {
     double rounding = dtype == Dtype::F32 ? 1e-6 : dtype == Dtype::F16 ? 0x1p-10 : 0x1p-7;
     double allowed = dtype == Dtype::F32 ? 1e-5 : rounding / 2;
     for (int64_t i = 0; i < m * n; ++i) {
-      ASSERT_NEAR(out[i], want(i), allowed + 2 * rounding * std::fabs(want(i))) << sums[i];
+      ASSERT_NEAR(out[i], want(i), allowed + 2 * rounding * std::fabs(want(i))) << inputs[i];
       if (aux && !grad) {
-        ASSERT_NEAR(other[i], sums[i], 1e-5 + rounding * std::fabs(sums[i]));
+        ASSERT_NEAR(other[i], inputs[i], 1e-5 + rounding * std::fabs(inputs[i]));
       }
     }
   }
@@ -72,11 +72,11 @@ struct GeluProblem {
 
 } // namespace
 
-/// By cuBLASLt's epilogue; by a kernel of ours where it has none, or another GELU, or rows that it
-/// does not take: then a note says so.
+/// Uses cuBLASLt's epilogue. If cuBLASLt lacks the epilogue, has another GELU or does not support
+/// the rows, our kernel computes the activation and a note is printed.
 TEST(Matmul, HasAGeluOrItsDerivative) {
   if (testTarget() == "cpu")
-    GTEST_SKIP() << "matmuls of CPUs have none";
+    GTEST_SKIP() << "matmuls on the CPU have no activation";
   for (std::string fake : {"1", "0", "erf"}) {
     Environment environment("PSRT_FAKE_GELU", fake);
     for (Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::F16})
@@ -86,18 +86,19 @@ TEST(Matmul, HasAGeluOrItsDerivative) {
           GeluProblem problem;
           problem.n = n, problem.dtype = dtype;
           problem.grad = kind == 4, problem.bias = kind % 2, problem.aux = kind / 2 == 1;
-          std::string said = problem.run();
+          std::string notes = problem.run();
           bool fits = n % 8 == 0 || (!problem.aux && !problem.grad);
           const char *note = !fits           ? "not a multiple of 8 elements"
                              : fake == "0"   ? "cuBLASLt does not offer it"
                              : fake == "erf" ? "with the fallback kernels"
                                              : nullptr;
-          if (testTarget() != "cuda:replay") // what a GPU's library has is not known here
+          if (testTarget() !=
+              "cuda:replay") // the epilogues of a real GPU's library are not known here
             continue;
           if (note)
-            EXPECT_NE(said.find(note), std::string::npos) << said;
+            EXPECT_NE(notes.find(note), std::string::npos) << notes;
           else
-            EXPECT_EQ(said, "");
+            EXPECT_EQ(notes, "");
         }
   }
 }

@@ -1,4 +1,4 @@
-// Which algorithm multiplies matrices on the fakes: the fastest that was measured, remembered
+// Tests the choice of matmul algorithms on the fakes: the fastest measured one is used and stored
 // in a file.
 #include "runtime/device/cuda/Algorithms.h"
 #include "runtime/conformance/DeviceFixture.h"
@@ -41,7 +41,7 @@ protected:
     set("PSRT_FAKE_ALGORITHMS", "20000,-,300,12000");
   }
   void TearDown() override {
-    while (!environment.empty()) // a variable that was set twice gets its first value back
+    while (!environment.empty()) // restores a variable that was set twice to its first value
       environment.pop_back();
     if (!folder.empty())
       std::filesystem::remove_all(folder);
@@ -51,14 +51,15 @@ protected:
     environment.push_back(std::make_unique<Environment>(name, value));
   }
 
-  /// A matmul with a bias, and what was said meanwhile; the number of the algorithm that was used.
+  /// Runs a matmul with a bias, and stores the printed notes. Returns the number of the algorithm
+  /// used.
   int run(bool accumulate = false) {
     std::filesystem::remove(folder / "log");
     std::vector<float> lhs = randomValues(kM * kK, 1), rhs = randomValues(kK * kN, 2),
                        out(kM * kN, 1), bias = randomValues(kN, 3);
     testing::internal::CaptureStderr();
     DeviceFixture(1, "cuda:replay").run(makeMatmul(), {lhs, rhs, out, bias}, accumulate);
-    said = testing::internal::GetCapturedStderr();
+    output = testing::internal::GetCapturedStderr();
     for (int64_t i = 0; i < kM; ++i)
       for (int64_t j = 0; j < kN; ++j) {
         double sum = bias[j] + (accumulate ? 1 : 0);
@@ -69,7 +70,7 @@ protected:
     return findLast();
   }
 
-  /// The last matmul's algorithm by the log of the driver.
+  /// Returns the algorithm of the last matmul from the driver's log.
   int findLast() {
     std::ifstream log(folder / "log");
     const std::string mark = "cublasLtMatmul algorithm ";
@@ -90,23 +91,23 @@ protected:
   void write(const std::string &text) const { std::ofstream(file) << text; }
 
   std::filesystem::path folder, file;
-  std::string said;
-  int matmuls = 0; ///< that the last run enqueued
+  std::string output;
+  int matmuls = 0; ///< matmuls enqueued by the last run
   std::vector<std::unique_ptr<Environment>> environment;
 };
 
 } // namespace
 
-/// A file without the bits of its algorithms: which one is the fastest is measured.
+/// Returns the file without the bits of its algorithms, as the fastest algorithm may vary.
 static std::string withoutBits(const std::string &text) {
   return std::regex_replace(text, std::regex("\"[0-9a-f]{100,}\""), "BITS");
 }
 
-TEST_F(AlgorithmChoice, TheFastestIsTakenAndRemembered) {
+TEST_F(AlgorithmChoice, TheFastestIsUsedAndStored) {
   EXPECT_EQ(run(), 2);
-  EXPECT_EQ(said, "");
+  EXPECT_EQ(output, "");
   EXPECT_GT(matmuls, 6);
-  // What is remembered is not measured again, also where it would be another now.
+  // A stored choice is not measured again, even if another algorithm would win now.
   set("PSRT_FAKE_ALGORITHMS", "0,0,20000,0");
   EXPECT_EQ(run(), 2);
   EXPECT_EQ(matmuls, 1);
@@ -114,28 +115,28 @@ TEST_F(AlgorithmChoice, TheFastestIsTakenAndRemembered) {
   EXPECT_EQ(matmuls, 1);
 }
 
-TEST_F(AlgorithmChoice, OfEquallyFastOnesTheFirstIsTaken) {
+TEST_F(AlgorithmChoice, TheFirstOfEquallyFastAlgorithmsIsUsed) {
   set("PSRT_FAKE_ALGORITHMS", "9000,9000,9000");
   EXPECT_EQ(run(), 0);
 }
 
-TEST_F(AlgorithmChoice, WithoutMeasuringItIsTheFirst) {
+TEST_F(AlgorithmChoice, WithoutMeasuringTheFirstIsUsed) {
   run();
   set("PSRT_ALGORITHM_TIMING", "0");
   EXPECT_EQ(run(), 0);
   EXPECT_EQ(matmuls, 1);
 }
 
-TEST_F(AlgorithmChoice, WithoutAFileItIsMeasuredInEachRun) {
+TEST_F(AlgorithmChoice, WithoutAFileEachRunMeasures) {
   set("PSRT_ALGORITHM_CACHE", "");
   EXPECT_EQ(run(), 2);
   EXPECT_EQ(run(), 2);
   EXPECT_GT(matmuls, 6);
-  EXPECT_EQ(said, "");
+  EXPECT_EQ(output, "");
 }
 
 TEST_F(AlgorithmChoice, TheFileIsInTheFolderOfCaches) {
-  unsetenv("PSRT_ALGORITHM_CACHE"); // given back by the fixture's environment
+  unsetenv("PSRT_ALGORITHM_CACHE"); // restored by the fixture's environment
   set("XDG_CACHE_HOME", folder.string());
   EXPECT_EQ(run(), 2);
   std::string found;
@@ -147,38 +148,38 @@ TEST_F(AlgorithmChoice, TheFileIsInTheFolderOfCaches) {
   EXPECT_EQ(found.find(' '), std::string::npos) << found;
 }
 
-TEST_F(AlgorithmChoice, WhatWasCutShortIsReplacedWithANote) {
+TEST_F(AlgorithmChoice, ATruncatedFileIsReplacedWithANote) {
   run();
   std::string good = read();
   for (const std::string &text : {std::string("{"), good.substr(0, 12), good.substr(0, 40),
                                   good.substr(0, good.size() / 2)}) {
     write(text);
     EXPECT_EQ(run(), 2);
-    EXPECT_NE(said.find("not an algorithm cache"), std::string::npos) << said;
+    EXPECT_NE(output.find("not an algorithm cache"), std::string::npos) << output;
     EXPECT_EQ(withoutBits(read()), withoutBits(good));
   }
 }
 
-/// Somebody's file that was named by mistake.
-TEST_F(AlgorithmChoice, WhatIsNoFileOfAlgorithmsIsLeftAsItIs) {
+/// A user's file that was given by mistake.
+TEST_F(AlgorithmChoice, AnotherKindOfFileIsNotOverwritten) {
   for (const std::string &text : {std::string("[1]"), std::string("{}"), std::string("\xff\xfe"),
                                   std::string("for dinner\n"), std::string(R"({"a": 2})")}) {
     write(text);
     EXPECT_EQ(run(), 2);
-    EXPECT_NE(said.find("is not overwritten"), std::string::npos) << said;
+    EXPECT_NE(output.find("is not overwritten"), std::string::npos) << output;
     EXPECT_EQ(read(), text);
   }
 }
 
-TEST_F(AlgorithmChoice, WhatIsNoRegularFileIsLeftAsItIs) {
+TEST_F(AlgorithmChoice, FoldersAndPipesAreNotOverwritten) {
   set("PSRT_ALGORITHM_CACHE", folder.string());
   EXPECT_EQ(run(), 2);
-  EXPECT_NE(said.find("not a regular file"), std::string::npos) << said;
+  EXPECT_NE(output.find("not a regular file"), std::string::npos) << output;
   EXPECT_TRUE(std::filesystem::is_directory(folder));
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   set("PSRT_ALGORITHM_CACHE", (folder / "pipe").string());
   EXPECT_EQ(run(), 2);
-  EXPECT_NE(said.find("not a regular file"), std::string::npos) << said;
+  EXPECT_NE(output.find("not a regular file"), std::string::npos) << output;
   EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
 }
 
@@ -188,11 +189,11 @@ TEST_F(AlgorithmChoice, AnotherGpusFileIsReplacedWithANote) {
   foreign.replace(foreign.find("130100"), 6, "120900");
   write(foreign);
   EXPECT_EQ(run(), 2);
-  EXPECT_NE(said.find("cuBLASLt 120900"), std::string::npos) << said;
+  EXPECT_NE(output.find("cuBLASLt 120900"), std::string::npos) << output;
   EXPECT_EQ(withoutBits(read()), withoutBits(good));
 }
 
-TEST_F(AlgorithmChoice, BitsThatAreNoAlgorithmAreMeasuredAnew) {
+TEST_F(AlgorithmChoice, InvalidBitsAreMeasuredAgain) {
   run();
   std::string good = read(), wrong = good;
   wrong[wrong.rfind('4')] = '5'; // in the last word of the bits
@@ -203,22 +204,22 @@ TEST_F(AlgorithmChoice, BitsThatAreNoAlgorithmAreMeasuredAnew) {
   EXPECT_EQ(withoutBits(read()), withoutBits(good));
 }
 
-TEST_F(AlgorithmChoice, WhereNothingCanBeWrittenItIsSaidOnce) {
+TEST_F(AlgorithmChoice, AWriteErrorIsReportedOnce) {
   set("PSRT_ALGORITHM_CACHE", "/proc/nowhere/cache.json");
   EXPECT_EQ(run(), 2);
-  size_t at = said.find("note: cannot write \"/proc/nowhere/cache.json\"");
-  EXPECT_NE(at, std::string::npos) << said;
-  EXPECT_EQ(said.find("note:", at + 1), std::string::npos) << said;
+  size_t at = output.find("note: cannot write \"/proc/nowhere/cache.json\"");
+  EXPECT_NE(at, std::string::npos) << output;
+  EXPECT_EQ(output.find("note:", at + 1), std::string::npos) << output;
 }
 
-TEST_F(AlgorithmChoice, WithoutMemoryToMeasureInItIsTheFirst) {
-  // For the workspace and the matmul, not for those of the measurement besides.
+TEST_F(AlgorithmChoice, WithoutMemoryToMeasureTheFirstIsUsed) {
+  // Enough memory for the workspace and the matmul, but not for the measurement's buffers.
   set("PSRT_FAKE_MEMORY", "50000000");
   EXPECT_EQ(run(), 0);
   EXPECT_FALSE(std::filesystem::exists(file));
 }
 
-/// Each process adds what it has found to what others have.
+/// Each process adds its choices to those of other processes.
 TEST_F(AlgorithmChoice, ProcessesAddToOneFile) {
   auto driver = loadDriver();
   Gpu gpu(driver, 0);

@@ -1,4 +1,4 @@
-// Attention, forward and backward, by plain loops in f64: what devices are compared with.
+// Computes attention, forward and backward, with plain loops in f64, as the reference for devices.
 #ifndef PSRT_CONFORMANCE_ATTENTIONPROBLEM_H
 #define PSRT_CONFORMANCE_ATTENTIONPROBLEM_H
 
@@ -19,14 +19,15 @@ struct AttentionCase {
   float dropout;
 };
 
-/// Buffers and the plain computation of one case. Layout [B, T, H, D], so that heads are strided.
+/// The buffers and the reference results of one case. The layout is [B, T, H, D], so heads are
+/// strided.
 struct Problem {
   AttentionCase c;
   AttentionOp op;
   std::vector<float> q, k, v, dout, out, lse, dq, dk, dv, floatMask;
   std::vector<uint8_t> boolMask, padding;
   std::vector<double> wantOut, wantLse, wantDq, wantDk, wantDv;
-  /// Of each result: by how many roundings of what it is a sum of it may be off, times their size.
+  /// Error bound of each result: number of rounded terms that it sums, times their size.
   std::vector<double> roundedOut, roundedDq, roundedDk, roundedDv;
 
   explicit Problem(const AttentionCase &c, Dtype dtype = Dtype::F32) : c(c) {
@@ -49,7 +50,7 @@ struct Problem {
     floatMask = roundTo(randomValues(c.t * c.s, 5), dtype);
     for (float &x : floatMask)
       x = x > 1.2f ? -INFINITY : x;
-    if (c.floatMask) { // rows that see nothing, all hidden by a low score, and only some
+    if (c.floatMask) { // rows that see nothing, rows with only low scores, and partly hidden rows
       std::fill_n(floatMask.begin(), c.s, -INFINITY);
       float lowest = dtype == Dtype::F32    ? std::numeric_limits<float>::lowest()
                      : dtype == Dtype::BF16 ? -0x1.fep127f
@@ -116,7 +117,7 @@ struct Problem {
       for (int64_t d = 0; d < c.d; ++d) {
         wantOut[qAt + d] += p[j] * kept * v[kAt(j) + d];
         wantDv[kAt(j) + d] += p[j] * kept * dout[qAt + d];
-        // The probability is rounded, and the sum.
+        // The probability and the sum are rounded.
         roundedOut[qAt + d] += 2 * p[j] * kept * std::fabs(v[kAt(j) + d]);
         roundedDv[kAt(j) + d] += 2 * p[j] * kept * std::fabs(dout[qAt + d]);
         dp[j] += kept * dout[qAt + d] * v[kAt(j) + d];
@@ -137,7 +138,7 @@ struct Problem {
       }
   }
 
-  /// On the cpu device.
+  /// Runs the case on the cpu device.
   void run(int threads) {
     DeviceFixture fixture(threads);
     run([&](const AttentionOp &op, const std::vector<TestBuffer> &buffers) {
@@ -145,7 +146,7 @@ struct Problem {
     });
   }
 
-  /// Forward and backward, each by a call of `runOp`(op, buffers); key 5, step 3, seed 42.
+  /// Runs forward and backward, each by a call runOp(op, buffers), with key 5, step 3, seed 42.
   template <typename RunOp> void run(RunOp runOp) {
     std::vector<TestBuffer> buffers(AttentionOp::Buffers);
     std::vector<char> mask =
@@ -166,7 +167,7 @@ struct Problem {
       *values = decode(stored[index], op.dtype);
   }
 
-  /// Those of the op's dtype.
+  /// Returns the tensors of the op's dtype.
   std::vector<std::pair<int, std::vector<float> *>> tensors() {
     return {{AttentionOp::Q, &q},       {AttentionOp::K, &k},     {AttentionOp::V, &v},
             {AttentionOp::Dout, &dout}, {AttentionOp::Out, &out}, {AttentionOp::Dq, &dq},
@@ -174,11 +175,11 @@ struct Problem {
   }
 };
 
-/// Half of the last bit of a number of size 1.
+/// Returns half of the last bit of a number of size 1.
 inline double roundingOf(Dtype dtype) { return dtype == Dtype::BF16 ? 0x1p-8 : 0x1p-11; }
 
-/// The most by which results are off, as a part of what is allowed: `rounding` times `rounded`, and
-/// what sums in f32 may be off.
+/// Returns the largest error relative to its bound: `rounding` times `rounded`, plus the error of
+/// f32 sums.
 inline double worstRounded(double rounding, const std::vector<float> &found,
                            const std::vector<double> &want, const std::vector<double> &rounded) {
   double result = 0;

@@ -1,4 +1,4 @@
-// Attention, forward and backward, against plain loops in f64.
+// Tests attention, forward and backward, against plain loops in f64.
 #include "runtime/conformance/AttentionProblem.h"
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ TEST_P(Attention, OfNarrowFloatsIsOffByItsRoundings) {
     }
 }
 
-/// With a scale of 0 all 64 probabilities are 1/64: sums of whole numbers are exact, over the
+/// With a scale of 0 all 64 probabilities are 1/64, so sums of whole numbers are exact over the
 /// blocks of rows and over the heads of a group.
 TEST(Attention, GradientsOfNarrowFloatsAreRoundedOnce) {
   for (Dtype dtype : {Dtype::BF16, Dtype::F16}) {
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, Attention, testing::ValuesIn(attentionForms),
                          [](const auto &info) { return info.param.name; });
 
 TEST(Attention, FactorsOfTheRandomCounterGiveTheGlobalNumbers) {
-  // Half of the heads on a rank: its local elements have the counters of the whole op.
+  // With half of the heads on a rank, local elements have the counters of the whole op.
   AttentionCase whole{"", 2, 4, 4, 12, 12, 8, true, 0, false, false, false, 0.4f}, half = whole;
   half.h = half.g = 2;
   Problem all(whole), part(half);

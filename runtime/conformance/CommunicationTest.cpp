@@ -1,7 +1,7 @@
-// The conformance suite of communication backends: every collective, on every backend, over every
-// list of axes. Started alone it tests comm local, with six ranks as threads; started as six
-// processes (mpirun, or as torchrun does) the backend that their launcher stands for, a rank each.
-// With $PSRT_TEST_TARGET the ranks are on that device.
+// The conformance suite of communication backends: every collective on every backend over every
+// list of axes. A single process tests comm local with six ranks as threads. Six processes (started
+// by mpirun, or with torchrun's variables) test the backend of their launcher, one rank each.
+// $PSRT_TEST_TARGET selects the device of the ranks.
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/conformance/DeviceFixture.h"
@@ -15,7 +15,7 @@ using namespace psrt;
 
 namespace {
 
-/// This process among the six; null when it is alone.
+/// The job of this process among the six; null for a single process.
 std::unique_ptr<ProcessJob> job;
 
 class Conformance : public testing::Test {
@@ -24,7 +24,7 @@ protected:
   /// The ranks of this process.
   std::vector<int> here = job ? std::vector<int>{job->rank()} : std::vector<int>{0, 1, 2, 3, 4, 5};
 
-  /// Every rank meets every other in the queues of these names.
+  /// Names of the queues in which every rank meets every other rank.
   std::unique_ptr<Communication> makeCommunication(std::vector<std::string> names = {""}) const {
     if (!job) {
       auto result = device->makeCommunication(mesh, false);
@@ -40,7 +40,7 @@ protected:
     return job->makeCommunication(mesh, queues);
   }
 
-  /// One rank: its device first, as in a session.
+  /// One rank: first its device, as in a session.
   struct TestRank {
     std::unique_ptr<RankDevice> device;
     std::unique_ptr<RankComm> comm;
@@ -50,10 +50,10 @@ protected:
     std::vector<Instruction> code;
     for (const auto &op : ops)
       code.push_back({op, {}, ""});
-    device.reset(); // what failed on it ends with it
+    device.reset(); // errors of the old device end with it
     device = makeTestDevice(testTarget(), mesh, int(here.size()), code);
   }
-  /// Else they share one, where there is one.
+  /// Returns whether each rank has its own GPU; otherwise all ranks share one.
   static bool haveOwnGpus() { return std::getenv("PSRT_FAKE_DEVICES") != nullptr; }
   TestRank makeRank(Communication &communication, int r) const {
     TestRank result;
@@ -75,8 +75,8 @@ protected:
       Instruction instruction;
       instruction.op = op;
       TestMemory memory(*ranks.at(r).device, {buffers[r].begin(), buffers[r].end()});
-      ranks.at(r)
-          .comm->barrier(); // no thread comes to know a device by what another has waited for
+      ranks.at(r).comm->barrier(); // a thread must not learn from another rank's wait that a device
+                                   // has finished
       std::vector<void *> pointers = memory.pointers;
       if (inPlace)
         pointers.assign(2, pointers[1]);
@@ -102,7 +102,7 @@ protected:
     });
   }
 
-  /// Buffers in and out of every rank; in[i] = 100 rank + i.
+  /// Sets the buffers of every rank; in[i] = 100 rank + i.
   std::vector<std::vector<std::vector<float>>> makeBuffers(int64_t in, int64_t out) {
     std::vector<std::vector<std::vector<float>>> result(mesh.size());
     for (int r = 0; r < mesh.size(); ++r) {
@@ -123,10 +123,10 @@ protected:
 } // namespace
 
 TEST_F(Conformance, AllReduce) {
-  for (bool place : {false, true})
+  for (bool aliased : {false, true})
     for (const std::vector<int> &axes : axisLists)
       for (int64_t count : {1, 5, 3000, 20011}) {
-        inPlace = place;
+        inPlace = aliased;
         CollectiveOp op;
         op.axes = axes;
         op.counts = {count};
@@ -154,7 +154,7 @@ TEST_F(Conformance, SumsAddShardsInAscendingOrder) {
     EXPECT_EQ(buffers[r][1][0], 0.0f);
 }
 
-/// The last two shards are lost where each is added to what is already rounded.
+/// The last two shards are lost if each is added to an already rounded sum.
 TEST_F(Conformance, SumsOfNarrowFloatsAreRoundedOnce) {
   for (Dtype dtype : {Dtype::BF16, Dtype::F16})
     for (auto kind : {CollectiveOp::AllReduce, CollectiveOp::ReduceScatter}) {
@@ -191,7 +191,7 @@ TEST_F(Conformance, MaximumAndMinimum) {
 }
 
 TEST_F(Conformance, BucketOfSeveralBuffers) {
-  // The second bucket is cut among its members within buffers, and at their ends.
+  // The second bucket is split among its members within buffers and at their ends.
   for (std::vector<int64_t> counts : {std::vector<int64_t>{3, 5}, {7000, 1, 900, 5000}}) {
     CollectiveOp op;
     op.axes = {1};
@@ -216,9 +216,9 @@ TEST_F(Conformance, BucketOfSeveralBuffers) {
 }
 
 TEST_F(Conformance, ReduceScatterAndAllGather) {
-  for (bool place : {false, true})
+  for (bool aliased : {false, true})
     for (const std::vector<int> &axes : axisLists) {
-      inPlace = place;
+      inPlace = aliased;
       int64_t members = mesh.shards(axes), outer = 2, size = 2, inner = 3,
               local = outer * size * inner;
       CollectiveOp op;
@@ -248,9 +248,9 @@ TEST_F(Conformance, ReduceScatterAndAllGather) {
 }
 
 TEST_F(Conformance, AllToAll) {
-  // [2, 6] split along dim 1, joined along dim 0: [6, 2].
-  for (bool place : {false, true}) {
-    inPlace = place;
+  // [2, 6] split along dim 1, concatenated along dim 0: [6, 2].
+  for (bool aliased : {false, true}) {
+    inPlace = aliased;
     CollectiveOp op;
     op.kind = CollectiveOp::AllToAll;
     op.axes = {1};
@@ -266,7 +266,7 @@ TEST_F(Conformance, AllToAll) {
   }
 }
 
-TEST_F(Conformance, WhatIsStartedIsOverAtItsWait) {
+TEST_F(Conformance, AsynchronousWorkIsDoneAtItsWait) {
   auto sumOver = [](int axis, int64_t token) {
     CollectiveOp op;
     op.axes = {axis};
@@ -281,7 +281,7 @@ TEST_F(Conformance, WhatIsStartedIsOverAtItsWait) {
     TestRank rank = makeRank(*communication, r);
     RankComm *comm = rank.comm.get();
     constexpr int64_t count = 50000;
-    // Two that are started, one between them that is not; then the waits.
+    // Two asynchronous collectives with a synchronous one in between, then the waits.
     std::vector<std::vector<float>> ins, outs;
     std::vector<Instruction> code(5);
     for (int i = 0; i < 3; ++i) {
@@ -310,7 +310,7 @@ TEST_F(Conformance, WhatIsStartedIsOverAtItsWait) {
         ASSERT_EQ(outs[i], std::vector<float>(count, sum));
         std::fill(outs[i].begin(), outs[i].end(), -1.0f);
       }
-      comm->barrier(); // what the others still read is brought anew
+      comm->barrier(); // buffers that other ranks still read are rewritten
       memory.bring();
     }
     bound[0].run(bound[0]);
@@ -350,7 +350,7 @@ TEST_F(Conformance, ShardSliceFillsPaddingWithZero) {
 
 TEST_F(Conformance, AFailingRankWakesAllOthersAtOnce) {
   if (job)
-    GTEST_SKIP() << "it would end this job; the tests of faults see to it";
+    GTEST_SKIP() << "the failure would end this job; covered by test_faults.py";
   makeDevice({});
   auto communication = makeCommunication();
   std::vector<TestRank> ranks(mesh.size());
@@ -373,16 +373,16 @@ TEST_F(Conformance, AFailingRankWakesAllOthersAtOnce) {
   threads.run([&](int r) { ranks[r].comm->barrier(); });
 }
 
-/// On a device whose driver is a fake: it leaves out one wait of a stream for an event, and the
-/// accesses that are no longer ordered are found, whichever it is.
+/// Uses a device with a fake driver that drops one wait of a stream for an event. Every dropped
+/// wait must be detected through accesses that are no longer ordered.
 TEST_F(Conformance, EveryWaitOfAStreamIsNeeded) {
   if (testTarget() == "cpu" || haveOwnGpus())
-    GTEST_SKIP() << "there are no streams, or none waits for another";
+    GTEST_SKIP() << "no streams, or no waits between them";
   CollectiveOp op;
   op.axes = {1};
   op.counts = {300};
-  inPlace = true;                  // once
-  constexpr int waits = 6 * 2 * 2; // of each rank for each other of its three, before and after
+  inPlace = true;                  // a single run
+  constexpr int waits = 6 * 2 * 2; // each rank for the two others of its three, before and after
   for (int dropped = 1; dropped <= waits + 1; ++dropped) {
     setenv("PSRT_FAKE_DROP", std::to_string(dropped).c_str(), 1);
     auto buffers = makeBuffers(300, 300);
@@ -394,15 +394,15 @@ TEST_F(Conformance, EveryWaitOfAStreamIsNeeded) {
   unsetenv("PSRT_FAKE_DROP");
 }
 
-/// The same of what is started: of its stream for the rank's and back, too.
-TEST_F(Conformance, EveryWaitOfAStreamForWhatIsStartedIsNeeded) {
+/// The same for asynchronous work: waits of its stream for the rank's stream and back.
+TEST_F(Conformance, EveryWaitOfAStreamForAsynchronousWorkIsNeeded) {
   if (testTarget() == "cpu")
-    GTEST_SKIP() << "there are no streams";
+    GTEST_SKIP() << "no streams";
   CollectiveOp op;
   op.axes = {1};
   op.counts = {300};
   op.token = 0;
-  inPlace = true; // once
+  inPlace = true; // a single run
   const int waits = 6 * (haveOwnGpus() ? 2 : 2 * 2 + 2);
   int noticed = 0;
   for (int dropped = 1; dropped <= waits + 1; ++dropped) {
@@ -416,8 +416,8 @@ TEST_F(Conformance, EveryWaitOfAStreamForWhatIsStartedIsNeeded) {
     }
   }
   unsetenv("PSRT_FAKE_DROP");
-  // Where a queue's stream was made just before, the host has seen the end of all that was there: a
-  // start needs no wait then. Which one a number is of, the ranks' threads decide anew each time.
+  // If a queue's stream was just created, the host has already seen all earlier work finish and a
+  // start needs no wait. The numbering of such waits depends on the ranks' threads.
   if (haveOwnGpus())
     EXPECT_GE(noticed, 1);
   else
@@ -426,7 +426,7 @@ TEST_F(Conformance, EveryWaitOfAStreamForWhatIsStartedIsNeeded) {
 
 TEST_F(Conformance, MovesBytesToTheFirstAndFromIt) {
   if (!job)
-    GTEST_SKIP() << "in one process nothing needs to be moved";
+    GTEST_SKIP() << "one process needs no copies";
   auto communication = makeCommunication();
   for (int from = 1; from < job->size(); ++from) {
     std::vector<int> mine(1000, 7 * job->rank()), received(1000);
@@ -439,17 +439,18 @@ TEST_F(Conformance, MovesBytesToTheFirstAndFromIt) {
 }
 
 namespace {
-/// Three stages, two ranks each; `program` is called on every rank.
+/// Three stages of two ranks each; `program` is called on every rank.
 class Pipelines : public Conformance {
 protected:
   Pipelines() { mesh = {{{"pp", "pipeline", 3}, {"dp", "data", 2}}}; }
 
-  /// What a rank does: instructions are made, bound, and run in order.
+  /// The script of a rank: instructions are made, bound and run in order.
   struct Script {
     explicit Script(TestRank &rank) : rank(rank) {}
     TestRank &rank;
     std::unique_ptr<RankMemory> memory = rank.device->makeMemory(4096);
-    std::map<float *, int64_t> places; ///< of numbers of the test, where the memory is a device's
+    std::map<float *, int64_t>
+        addresses; ///< addresses of the test's numbers, if the memory is a device's
     std::deque<Instruction> instructions;
     std::deque<std::vector<void *>> buffers;
     std::deque<Bound> bounds;
@@ -457,13 +458,13 @@ protected:
     void *find(float &data) {
       if (memory->host(0))
         return &data;
-      auto [it, isNew] = places.try_emplace(&data, 256 * int64_t(places.size()));
+      auto [it, isNew] = addresses.try_emplace(&data, 256 * int64_t(addresses.size()));
       if (isNew)
         memory->write(it->second, &data, sizeof(data));
       return memory->at(it->second);
     }
     void bringBack() {
-      for (auto [data, address] : places)
+      for (auto [data, address] : addresses)
         memory->read(address, data, sizeof(*data));
     }
     void add(decltype(Instruction::op) op, std::vector<void *> pointers = {}) {
@@ -513,7 +514,8 @@ protected:
           bound.run(bound);
       ranks.at(r).comm->drain();
       script.bringBack();
-      ranks.at(r).comm->barrier(); // what others may still write lives as long
+      ranks.at(r)
+          .comm->barrier(); // data that other ranks may still write must stay alive until here
     });
   }
 };
@@ -536,7 +538,7 @@ TEST_F(Pipelines, NeighboursSendToOneAnotherBeforeEitherReceives) {
       script.message(false, 0, "grad.1-0", 2, first);
       script.message(true, 0, "act.0-1", 0, third);
       script.message(true, 0, "act.0-1", 1, fourth);
-      script.wait(1); // behind the other: that one is over too
+      script.wait(1); // in the same queue after the other one, which is then done too
       script.wait(0);
       script.wait(2);
     }
@@ -550,7 +552,7 @@ TEST_F(Pipelines, NeighboursSendToOneAnotherBeforeEitherReceives) {
     }
 }
 
-TEST_F(Pipelines, AReductionOverStagesDoesNotHoldUpWhoStartsIt) {
+TEST_F(Pipelines, AReductionOverStagesDoesNotBlockItsStart) {
   std::vector<std::array<float, 3>> data(6);
   for (int r = 0; r < 6; ++r)
     data[r] = {float(1 << r), -1, -1};
@@ -577,10 +579,10 @@ TEST_F(Pipelines, AReductionOverStagesDoesNotHoldUpWhoStartsIt) {
 
 int main(int argc, char **argv) {
   testing::InitGoogleTest(&argc, argv);
-  ProcessIdentity place = findProcessIdentity();
-  if (place.size > 1)
-    job = std::make_unique<ProcessJob>(place, place.launcher == ProcessIdentity::Mpi ? "mpi" : "tcp",
-                                       "psrt-comm-test");
+  ProcessIdentity identity = findProcessIdentity();
+  if (identity.size > 1)
+    job = std::make_unique<ProcessJob>(
+        identity, identity.launcher == ProcessIdentity::Mpi ? "mpi" : "tcp", "psrt-comm-test");
   int result = RUN_ALL_TESTS();
   if (job)
     job->leave();

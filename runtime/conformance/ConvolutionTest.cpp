@@ -1,4 +1,4 @@
-// Convolutions and max pooling on any number of threads against plain loops in f64.
+// Tests convolutions and max pooling with any number of threads against plain loops in f64.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/device/cpu/Windows.h"
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ struct Case {
   WindowShape windows;
 };
 
-/// Images of two dims.
+/// Images with two space dims.
 WindowShape plane(std::array<int64_t, 2> in, std::array<int64_t, 2> out,
                   std::array<int64_t, 2> kernel, int64_t stride, int64_t low,
                   int64_t dilation = 1) {
@@ -65,7 +65,7 @@ TEST_P(Convolution, EqualsPlainLoops) {
     }
 }
 
-/// Sums of whole numbers are exact in f32, so the result must be theirs, rounded once.
+/// Sums of whole numbers are exact in f32, so the result must be the exact sum, rounded once.
 TEST_P(Convolution, OfNarrowFloatsIsRoundedOnce) {
   Case c = GetParam();
   std::array<int64_t, 3> sizes = getSizes(c);
@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{2, 1, 5, 7, plane({11, 12}, {7, 8}, {3, 3}, 1, 0, 2)},
         Case{4, 1, 3, 8, plane({16, 16}, {4, 4}, {4, 4}, 4, 0)},
         Case{1, 1, 4, 4, plane({2, 2}, {4, 4}, {1, 1}, 1, 1)},
-        // The last window ends a stride and more before the end: no library has it.
+        // The last window ends more than a stride before the end, which no library supports.
         Case{2, 1, 3, 2, plane({12, 12}, {4, 4}, {2, 2}, 2, 0)},
         Case{3, 1, 4, 6,
              WindowShape{{1, 1, 20}, {1, 1, 9}, {1, 1, 5}, {1, 1, 2}, {0, 0, 1}, {1, 1, 1}}},
@@ -153,7 +153,7 @@ TEST(MaxPool, OfNarrowFloatsIsRoundedOnce) {
   int64_t elements = op.planes * volume(op.windows.in);
   std::vector<float> x = randomIntegers(elements, 1), y(elements), out(elements),
                      g = randomIntegers(elements, 2);
-  for (float &value : g) // sums of up to nine such
+  for (float &value : g) // sums of up to nine values
     value = 100 + value;
   DeviceFixture().run(op, {x, y, nullptr});
   op.grad = true;

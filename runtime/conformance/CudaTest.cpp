@@ -1,5 +1,5 @@
-// The CUDA device on the fake driver: its memory, a whole program, and what it says where it
-// cannot run one.
+// Tests the CUDA device on the fake driver: its memory, a whole program, and its errors where it
+// cannot run.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/conformance/Environment.h"
 #include "runtime/conformance/TinyProgram.h"
@@ -30,7 +30,7 @@ std::string readImage() {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What a few steps and an evaluation leave.
+/// The results of a few steps and an evaluation.
 struct Outcome {
   std::vector<float> w = std::vector<float>(tinyWidth), prediction = std::vector<float>(tinyRows);
   std::vector<double> losses;
@@ -100,18 +100,19 @@ TEST_F(Cuda, AProgramComputesWhatItDoesOnTheCpu) {
     EXPECT_EQ(cuda.losses, cpu.losses);
     EXPECT_EQ(cuda.w, cpu.w);
     EXPECT_EQ(cuda.prediction, cpu.prediction);
-    EXPECT_EQ(cuda.graphs, size_t(*graphs - '0')); // the step's; the evaluation ran once
+    EXPECT_EQ(cuda.graphs,
+              size_t(*graphs - '0')); // graph of the step; the evaluation ran only once
   }
 }
 
-/// Up to 20 ms before each operation: whoever waits for one is late.
+/// Each operation is delayed by up to 20 ms, so a wait of the host would be noticed.
 TEST_F(Cuda, AStepOnlyEnqueues) {
   Environment environment("PSRT_FAKE_DELAY", "20000");
   std::string table = makeTable("cuda:replay"), image = readImage();
   Session session(
       {table.data(), table.size(), psrt_program_kernels, ".", image.data(), image.size()}, {});
   const auto &device = dynamic_cast<const cuda::CudaRank &>(*session.rank(0)->device);
-  for (int run = 0; run < 4; ++run) { // as it is, recorded, launched, launched
+  for (int run = 0; run < 4; ++run) { // run directly, recorded, launched, launched
     session.run(session.entry("step"));
     EXPECT_EQ(device.getDriver().streamQuery(device.getStream()->get()),
               cuda::CUDA_ERROR_NOT_READY);
@@ -134,14 +135,14 @@ TEST_F(Cuda, TracesHaveTheTimesOfTheStream) {
 
 TEST_F(Cuda, MemoryIsReachedInPieces) {
   DeviceFixture fixture(1, "cuda:replay");
-  constexpr int64_t count = 5 << 20; // of 4 bytes: more than four pieces
+  constexpr int64_t count = 5 << 20; // 4-byte elements: more than four pieces
   auto memory = fixture.getRank().makeMemory(2 * count * 4);
   EXPECT_EQ(memory->host(0), nullptr);
   std::vector<int32_t> found(count, -1), want(count);
   memory->read(64, found.data(), count * 4);
   EXPECT_EQ(found, want); // zeroed
   PieceWriter writer(*memory, 64, count * 4);
-  for (int64_t i = 0; i < count; i += 3) { // every third one stays 0
+  for (int64_t i = 0; i < count; i += 3) { // every third element stays 0
     int64_t n = std::min<int64_t>(2, count - i);
     writer.write(i, n, 4, [&](char *to, int64_t first, int64_t some) {
       for (int64_t j = 0; j < some; ++j) {
@@ -161,7 +162,7 @@ TEST_F(Cuda, MemoryIsReachedInPieces) {
   EXPECT_EQ(found, want);
 }
 
-TEST_F(Cuda, AReadIsOfWhatStoodThereWhenItBegan) {
+TEST_F(Cuda, AReadSeesTheValueAtItsStart) {
   Environment environment("PSRT_FAKE_DELAY", "2000");
   DeviceFixture fixture(1, "cuda:replay");
   auto memory = fixture.getRank().makeMemory(64);
@@ -177,7 +178,7 @@ TEST_F(Cuda, AReadIsOfWhatStoodThereWhenItBegan) {
   EXPECT_EQ(second, 8);
 }
 
-/// Brings two values ahead, one after the other, with a read between; what the reads find.
+/// Commits two values ahead, each followed by a read. Returns the values of the reads.
 static std::vector<int32_t> bringAhead(const char *dropped) {
   Environment delay("PSRT_FAKE_DELAY", "2000"), drop("PSRT_FAKE_DROP", dropped);
   DeviceFixture fixture(1, "cuda:replay");
@@ -195,25 +196,25 @@ static std::vector<int32_t> bringAhead(const char *dropped) {
   return found;
 }
 
-/// The stream waits for what is brought; what is brought next, until that has been taken.
-TEST_F(Cuda, WhatComesAheadIsInOrder) {
+/// The stream must wait for a copied value, and the next copy until the value has been used.
+TEST_F(Cuda, CommitsAheadAreInOrder) {
   EXPECT_EQ(bringAhead("0"), (std::vector{5, 6}));
   for (const char *wait : {"1", "2", "3"})
     EXPECT_THROW(bringAhead(wait), Error) << wait;
 }
 
-TEST_F(Cuda, RunsWithoutGraphsWhereNoneCanBeMade) {
+TEST_F(Cuda, RunsWithoutGraphsIfTheyAreNotSupported) {
   Environment environment("PSRT_FAKE_GRAPHS", "0");
   testing::internal::CaptureStderr();
   Outcome cuda = train("cuda:replay");
-  std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(said.rfind("note: a step runs instruction by instruction", 0), 0u) << said;
-  EXPECT_EQ(said.find('\n'), said.size() - 1); // once, not at each step
+  std::string output = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(output.rfind("note: a step runs instruction by instruction", 0), 0u) << output;
+  EXPECT_EQ(output.find('\n'), output.size() - 1); // once, not at each step
   EXPECT_EQ(cuda.graphs, 0u);
   EXPECT_EQ(cuda.losses, train("cpu").losses);
 }
 
-TEST_F(Cuda, SaysWhatIsTooOld) {
+TEST_F(Cuda, NamesWhatIsTooOld) {
   {
     Environment environment("PSRT_FAKE_VERSION", "11080");
     EXPECT_EQ(faultOf("cuda:replay"), "this machine's CUDA driver is for CUDA 11.8, but the "
@@ -228,7 +229,7 @@ TEST_F(Cuda, SaysWhatIsTooOld) {
   EXPECT_NE(faultOf("cuda:sm_90a").find("has sm_80"), std::string::npos);
 }
 
-TEST_F(Cuda, SaysWhatIsMissing) {
+TEST_F(Cuda, NamesWhatIsMissing) {
   {
     Environment environment("PSRT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
     EXPECT_EQ(

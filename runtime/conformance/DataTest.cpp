@@ -1,4 +1,5 @@
-// Shuffling, safetensors, conversion of floats, token windows, sample order.
+// Tests shuffling, safetensors, parsing of programs, conversion of floats, token windows and sample
+// order.
 #include "runtime/core/Arena.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
@@ -24,9 +25,9 @@ static std::string errorOf(const std::function<void()> &body) {
   try {
     body();
   } catch (const Error &error) {
-    std::string said = error.what();
-    EXPECT_EQ(said.find("json.exception"), std::string::npos) << said;
-    return said;
+    std::string message = error.what();
+    EXPECT_EQ(message.find("json.exception"), std::string::npos) << message;
+    return message;
   }
   return "";
 }
@@ -87,7 +88,7 @@ TEST(Safetensors, TruncatedAndForeignFilesAreErrors) {
             std::string::npos);
 }
 
-/// A file with this header and four bytes of data.
+/// Writes a file with this header and four bytes of data.
 static std::string writeHeader(const std::string &header) {
   std::string path = temporary("header.safetensors");
   uint64_t size = header.size();
@@ -97,7 +98,7 @@ static std::string writeHeader(const std::string &header) {
   return path;
 }
 
-TEST(Safetensors, KeysStandOnceAndAreRead) {
+TEST(Safetensors, DuplicateAndUnknownKeysAreErrors) {
   std::string x = R"("x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4])";
   EXPECT_EQ(errorOf([&] { SafetensorsFile file(writeHeader("{" + x + "}}")); }), "");
   EXPECT_NE(errorOf([&] {
@@ -114,14 +115,14 @@ TEST(Safetensors, KeysStandOnceAndAreRead) {
             std::string::npos);
 }
 
-/// The bits of a number rounded to a 16-bit float.
+/// Returns the bits of a number rounded to a 16-bit float.
 static uint16_t roundedBits(double value, Dtype dtype) {
   uint16_t bits;
   storeElement(reinterpret_cast<char *>(&bits), dtype, value);
   return bits;
 }
 
-TEST(Floats, EveryHalfAndBfloat16GoesThereAndBack) {
+TEST(Floats, EveryHalfAndBfloat16RoundTrips) {
   for (Dtype dtype : {Dtype::F16, Dtype::BF16})
     for (uint32_t i = 0; i < 0x10000; ++i) {
       uint16_t bits = uint16_t(i);
@@ -166,7 +167,7 @@ static Program tokenProgram(const std::string &labels) {
   return parseProgram(json);
 }
 
-/// The one instruction of a program.
+/// Parses a program of one instruction and returns the instruction.
 static Instruction parseOne(const std::string &fields) {
   std::string json = R"({"version": 1, "arena_bytes": 4096, "variables": [], "programs": [],
     "mesh": [], "inputs": [], "functions": [{"name": "f", "bases": 3, "code": [{)" +
@@ -218,7 +219,7 @@ TEST(Program, AMatmulMayHaveAnActivation) {
   expectError(R"("activation": "gelu_grad", "aux": [2, 64], "bias": [2, 96])", "a bias");
 }
 
-TEST(Program, AMatmulMaySumAnOperand) {
+TEST(Program, AMatmulMayHaveABiasGradient) {
   Instruction found = parseOne(matmulOf(R"("dtype": "f32", "sums": [2, 64], "summed": "rhs")"));
   EXPECT_TRUE(found.buffers[MatmulOp::Sums].present());
   EXPECT_FALSE(found.buffers[MatmulOp::Bias].present());
@@ -253,7 +254,8 @@ TEST(Program, AMatmulOf8BitsHasScales) {
             "");
 }
 
-/// Two functions that start an all_reduce with 0, with other instructions around it.
+/// Returns a program of two functions that start an all_reduce with token 0, surrounded by other
+/// instructions.
 static Program parseStarts(const std::string &before, const std::string &after) {
   std::string function =
       R"({"name": "f", "bases": 1, "code": [)" + before +
@@ -265,7 +267,7 @@ static Program parseStarts(const std::string &before, const std::string &after) 
                       function + ", " + function + "]}");
 }
 
-TEST(Program, WhatAFunctionStartsIsItsOwnAndIsWaitedForInIt) {
+TEST(Program, TokensAreLocalToAFunctionAndWaitedForInIt) {
   const std::string wait = R"({"wait": 0})";
   Program program = parseStarts("", ", " + wait);
   auto tokenOf = [&](int function) {
@@ -326,7 +328,7 @@ TEST(Tokens, ATokenOutsideTheTableIsNamedWithItsOffset) {
   EXPECT_NE(message.find("value 250"), std::string::npos) << message;
 }
 
-TEST(Order, LastStepIsPaddedWhereRowsCanBeIgnored) {
+TEST(Order, LastStepIsPaddedIfRowsCanBeIgnored) {
   SampleOrder order{5, 2, 2, false, true, 0};
   EXPECT_EQ(order.stepsPerEpoch(), 2);
   EXPECT_EQ(order.sample(0, 1, 1), 3);

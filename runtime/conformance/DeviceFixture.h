@@ -10,7 +10,7 @@
 
 namespace psrt {
 
-/// Memory of a test that an instruction uses: a vector, or one number; null, or empty: absent.
+/// Test memory that an instruction uses: a vector or a number. Null or empty means absent.
 struct TestBuffer {
   void *data = nullptr;
   size_t bytes = 0;
@@ -21,8 +21,7 @@ struct TestBuffer {
   TestBuffer(int64_t *number) : data(number), bytes(number ? sizeof(*number) : 0) {}
 };
 
-/// Where an instruction finds buffers of a test: there themselves, or in the memory of a device,
-/// from which they are brought back.
+/// Provides test buffers to an instruction: directly, or by copies to and from device memory.
 class TestMemory {
 public:
   TestMemory(RankDevice &rank, const std::vector<TestBuffer> &given) : buffers(given) {
@@ -38,7 +37,7 @@ public:
     }
     bring();
   }
-  /// Anew what the test has.
+  /// Copies the test's buffers to the memory.
   void bring() {
     for (size_t i = 0; i < buffers.size(); ++i)
       if (addresses[i] >= 0 && buffers[i].data)
@@ -57,14 +56,14 @@ private:
   std::vector<int64_t> addresses;
 };
 
-/// "cpu", or what $PSRT_TEST_TARGET says.
+/// Returns "cpu", or the value of $PSRT_TEST_TARGET.
 inline std::string testTarget() {
   const char *target = std::getenv("PSRT_TEST_TARGET");
   return target ? target : "cpu";
 }
 
-/// A device for `ranks` ranks of this process, and a program in which all pipeline coordinates
-/// have these instructions alone.
+/// Makes a device for `ranks` ranks of this process, and a program in which every pipeline
+/// coordinate has only these instructions.
 inline std::unique_ptr<Device> makeTestDevice(const std::string &target, const Mesh &mesh = {},
                                               int ranks = 1,
                                               const std::vector<Instruction> &code = {}) {
@@ -93,8 +92,7 @@ public:
     Instruction instruction;
     instruction.op = op;
     instruction.buffers.resize(buffers.size());
-    // Fresh for each instruction: what a rank was prepared to is remembered by the instruction's
-    // address.
+    // A fresh rank for each instruction, as prepared data is kept by the instruction's address.
     rank = device->makeRank(threads, false, 0);
     int64_t scalars[] = {42, step, 0};
     TestMemory memory(*rank, buffers);
@@ -127,8 +125,8 @@ inline std::vector<float> randomValues(int64_t count, int seed) {
   return result;
 }
 
-/// Whole numbers of -8 to 8, exact in every dtype; so are sums of matmuls of a few thousand, in
-/// f32.
+/// Returns whole numbers from -8 to 8. They are exact in every dtype, and matmuls that sum a few
+/// thousand products are exact in f32.
 inline std::vector<float> randomIntegers(int64_t count, int seed) {
   std::mt19937 generator(seed);
   std::vector<float> result(count);
@@ -137,7 +135,7 @@ inline std::vector<float> randomIntegers(int64_t count, int seed) {
   return result;
 }
 
-/// Numbers as the bytes of a float dtype, rounded.
+/// Returns numbers as the bytes of a float dtype, rounded.
 inline std::vector<char> encode(const std::vector<float> &values, Dtype dtype) {
   std::vector<char> result(values.size() * dtypeSize(dtype));
   convertFloats(reinterpret_cast<const char *>(values.data()), Dtype::F32, result.data(), dtype,
@@ -152,7 +150,7 @@ inline std::vector<float> decode(const std::vector<char> &bytes, Dtype dtype) {
   return result;
 }
 
-/// What numbers become when they are stored as `dtype`.
+/// Returns numbers after a round trip through `dtype`.
 inline std::vector<float> roundTo(const std::vector<float> &values, Dtype dtype) {
   return decode(encode(values, dtype), dtype);
 }

@@ -1,4 +1,4 @@
-// The thread pool, matmul and embedding against plain loops in f64.
+// Tests the thread pool, matmul and embedding against plain loops in f64.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/conformance/Environment.h"
 #include "runtime/device/cpu/NarrowFloat.h"
@@ -77,7 +77,7 @@ TEST_P(Matmul, EqualsPlainLoops) {
   EXPECT_LT(worst, 1e-5 * std::sqrt(double(c.k)) * 4);
 }
 
-/// Sums of whole numbers are exact in f32, so the result must be theirs, rounded once.
+/// Sums of whole numbers are exact in f32, so the result must be the exact sum, rounded once.
 TEST_P(Matmul, OfNarrowFloatsIsRoundedOnce) {
   MatmulCase c = GetParam();
   std::vector<float> lhs = randomIntegers(c.b * c.m * c.k, 1),
@@ -106,15 +106,15 @@ TEST_P(Matmul, OfNarrowFloatsIsRoundedOnce) {
         op.dtype = dtype, op.outDtype = outDtype;
         std::vector<char> left = encode(lhs, dtype), right = encode(rhs, dtype),
                           out = encode(before, outDtype);
-        // The CPU adds no bias of 16 bits.
+        // The CPU supports no 16-bit bias.
         bool biased = c.bias && (outDtype == Dtype::F32 || testTarget() != "cpu");
         std::vector<char> added = encode(bias, outDtype);
         DeviceFixture(threads).run(op, {left, right, out, biased ? TestBuffer(added) : nullptr},
                                    c.accumulate);
-        std::vector<float> sums = want;
-        for (size_t i = 0; biased && i < sums.size(); ++i)
-          sums[i] += bias[i % size_t(c.n)];
-        ASSERT_EQ(decode(out, outDtype), roundTo(sums, outDtype))
+        std::vector<float> biasedSums = want;
+        for (size_t i = 0; biased && i < biasedSums.size(); ++i)
+          biasedSums[i] += bias[i % size_t(c.n)];
+        ASSERT_EQ(decode(out, outDtype), roundTo(biasedSums, outDtype))
             << dtypeName(dtype) << " to " << dtypeName(outDtype) << ", " << threads << " threads";
       }
 }
@@ -137,10 +137,10 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Matmul,
                                          MatmulCase{1, 130, 140, 3000, true, true, false, false},
                                          MatmulCase{1, 1, 1, 1, false, false, false, false}));
 
-/// The sums of both operands over the inner dim beside the matmul, by cuBLASLt's epilogue or,
-/// where it has none, by a matmul with ones: of whole numbers, so exact. They are set, the matmul
-/// adds.
-static void checkSums(const MatmulCase &c, Dtype dtype, int summed) {
+/// Checks the bias gradient of each operand next to a matmul. cuBLASLt's epilogue computes it or,
+/// where it lacks the epilogue, a matmul with ones. With whole numbers the sums are exact. The bias
+/// gradient is set, while the matmul accumulates.
+static void checkBiasGradient(const MatmulCase &c, Dtype dtype, int summed) {
   std::vector<float> lhs = randomIntegers(c.m * c.k, 1), rhs = randomIntegers(c.k * c.n, 2),
                      before = randomIntegers(c.m * c.n, 3), want = before;
   MatmulOp op;
@@ -149,7 +149,7 @@ static void checkSums(const MatmulCase &c, Dtype dtype, int summed) {
   op.lhs = {0, 0, c.lhsTransposed ? 1 : c.k, c.lhsTransposed ? c.m : 1};
   op.rhs = {0, 0, c.rhsTransposed ? 1 : c.n, c.rhsTransposed ? c.k : 1};
   op.out = {0, 0, c.n, 1};
-  std::vector<float> wantSums(op.countSums()), sums(op.countSums(), 7);
+  std::vector<float> wantGradient(op.countSums()), gradient(op.countSums(), 7);
   auto at = [&](int64_t i, int64_t j, int64_t k) {
     return std::pair(lhs[i * op.lhs[2] + k * op.lhs[3]], rhs[k * op.rhs[2] + j * op.rhs[3]]);
   };
@@ -158,28 +158,28 @@ static void checkSums(const MatmulCase &c, Dtype dtype, int summed) {
       for (int64_t j = 0; j < c.n; ++j)
         want[i * c.n + j] += at(i, j, k).first * at(i, j, k).second;
     for (int64_t i = 0; i < op.countSums(); ++i)
-      wantSums[i] += summed == MatmulOp::Lhs ? at(i, 0, k).first : at(0, i, k).second;
+      wantGradient[i] += summed == MatmulOp::Lhs ? at(i, 0, k).first : at(0, i, k).second;
   }
   std::vector<char> left = encode(lhs, dtype), right = encode(rhs, dtype);
-  DeviceFixture().run(op, {left, right, before, nullptr, sums}, /*accumulate=*/true);
+  DeviceFixture().run(op, {left, right, before, nullptr, gradient}, /*accumulate=*/true);
   EXPECT_EQ(before, want);
-  EXPECT_EQ(sums, wantSums);
+  EXPECT_EQ(gradient, wantGradient);
 }
 
-TEST(Matmul, SumsAnOperand) {
+TEST(Matmul, ComputesABiasGradient) {
   for (const char *offered : {"1", "0"}) {
     Environment environment("PSRT_FAKE_SUMS", offered);
     for (Dtype dtype : {Dtype::F32, Dtype::BF16, Dtype::F16})
       for (int summed : {MatmulOp::Lhs, MatmulOp::Rhs})
         for (bool transposed : {false, true}) {
           SCOPED_TRACE(testing::Message() << offered << dtypeName(dtype) << summed << transposed);
-          checkSums({1, 9, 14, 33, transposed, transposed, true, false}, dtype, summed);
-          checkSums({1, 1, 5, 3, !transposed, transposed, true, false}, dtype, summed);
+          checkBiasGradient({1, 9, 14, 33, transposed, transposed, true, false}, dtype, summed);
+          checkBiasGradient({1, 1, 5, 3, !transposed, transposed, true, false}, dtype, summed);
         }
   }
 }
 
-/// The pieces, and with them the last bits, may depend on the number of threads, on nothing else.
+/// The pieces, and so the last bits, may depend on the number of threads, but on nothing else.
 TEST(Matmul, GivesTheSameBitsAgain) {
   constexpr int64_t m = 1700, n = 420, k = 96;
   std::vector<float> lhs = randomValues(m * k, 1), rhs = randomValues(k * n, 2), one(m * n),
@@ -242,7 +242,7 @@ TEST(Embedding, GathersRowsOfNarrowFloats) {
   }
 }
 
-/// Many places of few rows: rounded after each one, sums would stop to grow.
+/// Many positions of few rows: with rounding after each addition, sums would stop growing.
 TEST(Embedding, GradientOfNarrowFloatsIsRoundedOnce) {
   constexpr int64_t count = 3000, width = 19, rows = 6, padding = 4, first = 100;
   std::vector<float> grad = randomIntegers(count * width, 1),
@@ -251,7 +251,7 @@ TEST(Embedding, GradientOfNarrowFloatsIsRoundedOnce) {
     x += 8;
   std::vector<int64_t> indices(count);
   for (int64_t i = 0; i < count; ++i)
-    indices[i] = first + i * i % 8; // some rows lie elsewhere
+    indices[i] = first + i * i % 8; // some rows are on other ranks
   EmbeddingOp op;
   op.grad = true, op.count = count, op.width = width, op.rows = rows;
   op.paddingIndex = first + padding;
@@ -289,14 +289,14 @@ TEST(NarrowFloat, EveryOneIsWidened) {
   }
 }
 
-/// Numbers of all sizes, ties, and what is special, at lengths that are no multiple of a vector's.
+/// Numbers of all sizes, ties and special values, at lengths that are not multiples of a vector.
 TEST(NarrowFloat, RowsAreRoundedAsSingleNumbersAre) {
   std::mt19937 generator(1);
   std::vector<float> values = {0.0f,  -0.0f, INFINITY, -INFINITY, NAN,
                                65519, 65520, 0x1p-25f, 0x1.8p-25f};
   for (uint32_t i = 0; i < 300'000; ++i)
     values.push_back(castBits<float>(uint32_t(generator())));
-  for (uint32_t i = 0; i < 0x10000; ++i) { // between two neighbours, and next to that
+  for (uint32_t i = 0; i < 0x10000; ++i) { // between two neighbours, and next to their middle
     for (int32_t off : {-1, 0, 1}) {
       values.push_back(castBits<float>((i << 16 | 0x8000) + off));
       values.push_back(castBits<float>(castBits<uint32_t>(fromHalf(i)) + 0x1000 + off));

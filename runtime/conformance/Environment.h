@@ -1,4 +1,4 @@
-// Variables of the environment for as long as a test needs them.
+// Sets environment variables during a test.
 #ifndef PSRT_CONFORMANCE_ENVIRONMENT_H
 #define PSRT_CONFORMANCE_ENVIRONMENT_H
 
@@ -7,7 +7,7 @@
 
 namespace psrt {
 
-/// Sets a variable, and gives it back what it had.
+/// Sets a variable and restores its old value at the end.
 class Environment {
 public:
   Environment(const char *name, const std::string &value) : name(name) {

@@ -1,5 +1,5 @@
-// Lets a rank fail, in programs of tests: PSRT_TEST_FAIL="rank=2,step=3", by an exception that is
-// not the runtime's own with ",throw" behind it.
+// Makes a rank of a test program fail: PSRT_TEST_FAIL="rank=2,step=3". With ",throw" appended, the
+// failure is an exception that is not the runtime's own.
 #include "runtime/session/Session.h"
 #include <cstdlib>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Files that a run writes: exclusive creation, and the lock of a folder.
+// Tests files that a run writes: exclusive creation, and the lock of a folder.
 #include "runtime/core/EntryChecks.h"
 #include "runtime/core/NewFile.h"
 #include "runtime/core/Status.h"
@@ -25,7 +25,7 @@ protected:
   size_t count() const { return std::distance(fs::directory_iterator(folder), {}); }
 };
 
-/// The message of what `body` throws.
+/// Returns the message of the error that `body` throws.
 template <typename Body> std::string messageOf(Body &&body) {
   try {
     body();
@@ -54,7 +54,7 @@ TEST_F(Files, TemporaryNamesAreUnpredictable) {
   close(b.descriptor);
 }
 
-TEST_F(Files, ALongNameFitsWhereTheFileItselfDoes) {
+TEST_F(Files, TheTemporaryNameOfALongNameFits) {
   std::string name(255, 'n');
   OutputFile file(path(name));
   file.commit();
@@ -63,7 +63,7 @@ TEST_F(Files, ALongNameFitsWhereTheFileItselfDoes) {
             std::string::npos);
 }
 
-TEST_F(Files, NothingOfOthersIsTouchedAndPermissionsStay) {
+TEST_F(Files, FilesOfOthersAreNotTouchedAndPermissionsStay) {
   put("w.tmp", "mine");
   put("w", "old");
   chmod(path("w").c_str(), 0600);
@@ -93,14 +93,14 @@ TEST_F(Files, APublishedFileGrows) {
 
 TEST_F(Files, ASecondLockNamesTheHolder) {
   FolderLock lock(path("state"));
-  std::string said = messageOf([&] { FolderLock(path("state")); });
-  EXPECT_NE(said.find("another run saves to this folder: process " + std::to_string(getpid())),
+  std::string message = messageOf([&] { FolderLock(path("state")); });
+  EXPECT_NE(message.find("another run saves to this folder: process " + std::to_string(getpid())),
             std::string::npos)
-      << said;
+      << message;
   lock.check();
 }
 
-TEST_F(Files, ALockGoesAwayWithWhatItMade) {
+TEST_F(Files, ALockRemovesWhatItCreated) {
   {
     FolderLock lock(path("state"));
   }
@@ -128,7 +128,7 @@ TEST_F(Files, ALockOfAnotherHostIsWatched) {
   put(".lock", recordOf("another-boot"));
   {
     FolderLock lock(folder, kShort);
-  } // it is not renewed
+  } // not renewed
   put(".lock", recordOf("another-boot"));
   std::atomic<bool> ends = false;
   std::thread holder([&] {
@@ -137,24 +137,24 @@ TEST_F(Files, ALockOfAnotherHostIsWatched) {
       utimensat(AT_FDCWD, path(".lock").c_str(), nullptr, 0);
     }
   });
-  std::string said = messageOf([&] { FolderLock lock(folder, kShort); });
+  std::string message = messageOf([&] { FolderLock lock(folder, kShort); });
   ends = true;
   holder.join();
-  EXPECT_NE(said.find("process 7 on host \"elsewhere\", since yesterday"), std::string::npos)
-      << said;
+  EXPECT_NE(message.find("process 7 on host \"elsewhere\", since yesterday"), std::string::npos)
+      << message;
 }
 
-TEST_F(Files, AFolderThatWasTakenIsNoticed) {
+TEST_F(Files, ATakenFolderIsNoticed) {
   FolderLock lock(folder);
   fs::remove(path(".lock"));
-  lock.check(); // nobody has taken it: it is held again
+  lock.check(); // not taken by another run: locked again
   EXPECT_TRUE(fs::exists(path(".lock")));
   fs::remove(path(".lock"));
   FolderLock other(folder);
   EXPECT_NE(messageOf([&] { lock.check(); }).find("another run saves"), std::string::npos);
 }
 
-TEST_F(Files, ALinkIsNoLockFile) {
+TEST_F(Files, ALinkIsNotALockFile) {
   put("victim", "mine");
   fs::create_symlink(path("victim"), path(".lock"));
   EXPECT_NE(messageOf([&] { FolderLock lock(folder, kShort); }).find("cannot lock the folder"),
@@ -162,7 +162,7 @@ TEST_F(Files, ALinkIsNoLockFile) {
   EXPECT_EQ(get("victim"), "mine");
 }
 
-TEST(Crc, IsThatOfZipArchives) {
+TEST(Crc, EqualsZipArchives) {
   EXPECT_EQ(computeCrc32("", 0), 0u);
   EXPECT_EQ(computeCrc32("123456789", 9), 0xCBF43926u);
   EXPECT_EQ(computeCrc32("The quick brown fox jumps over the lazy dog", 43), 0x414FA339u);

@@ -1,4 +1,4 @@
-// Matmuls of 8-bit floats, against plain loops over the numbers that the bits are.
+// Tests matmuls of 8-bit floats against plain loops over their values.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/core/Status.h"
 #include <gtest/gtest.h>
@@ -7,16 +7,16 @@ using namespace psrt;
 
 namespace {
 
-/// The number that a byte is.
+/// Returns the value of an 8-bit float.
 float decode(uint8_t bits, Dtype dtype) {
   int mantissa = dtype == Dtype::F8E4M3 ? 3 : 2, bias = dtype == Dtype::F8E4M3 ? 7 : 15;
   int size = bits & 0x7f, exponent = std::max(size >> mantissa, 1);
-  int units = size < 1 << mantissa ? size : (size & ((1 << mantissa) - 1)) + (1 << mantissa);
-  float number = std::ldexp(float(units), exponent - bias - mantissa);
+  int significand = size < 1 << mantissa ? size : (size & ((1 << mantissa) - 1)) + (1 << mantissa);
+  float number = std::ldexp(float(significand), exponent - bias - mantissa);
   return bits & 0x80 ? -number : number;
 }
 
-/// Numbers around 1, so that sums of few are exact in f32.
+/// Returns numbers around 1, so that sums of few are exact in f32.
 std::vector<uint8_t> randomBytes(int64_t count, Dtype dtype, int seed) {
   int middle = dtype == Dtype::F8E4M3 ? 7 << 3 : 15 << 2;
   std::mt19937 generator(seed);
@@ -28,7 +28,7 @@ std::vector<uint8_t> randomBytes(int64_t count, Dtype dtype, int seed) {
 
 struct Case {
   int64_t b, m, n, k;
-  bool lhsTurned, rhsTurned; ///< whether the inner dim is the slow one
+  bool lhsTurned, rhsTurned; ///< whether the contracted dim is the outer one
   bool bias, accumulate;
 };
 
@@ -78,7 +78,7 @@ bool hasFloat8() { return testTarget() != "cpu"; }
 
 TEST(Float8Matmul, EqualsPlainLoops) {
   if (!hasFloat8())
-    GTEST_SKIP() << "the cpu multiplies no 8-bit floats";
+    GTEST_SKIP() << "no matmuls of 8-bit floats on the cpu";
   constexpr Dtype e4m3 = Dtype::F8E4M3, e5m2 = Dtype::F8E5M2;
   for (auto [lhs, rhs] : {std::pair(e4m3, e4m3), std::pair(e4m3, e5m2), std::pair(e5m2, e4m3)})
     for (bool lhsTurned : {false, true})
@@ -92,12 +92,12 @@ TEST(Float8Matmul, EqualsPlainLoops) {
       }
 }
 
-TEST(Float8Matmul, RefusesWhatIsNotBuilt) {
+TEST(Float8Matmul, RefusesUnsupportedCases) {
   MatmulOp op;
   op.dtype = Dtype::F8E4M3, op.outDtype = Dtype::F32;
   op.m = 16, op.n = 16, op.k = hasFloat8() ? 24 : 16;
   op.lhs = {0, 0, op.k, 1}, op.rhs = {0, 0, 1, op.k}, op.out = {0, 0, 16, 1};
   std::vector<uint8_t> bytes(16 * 24);
-  std::vector<float> out(16 * 16), unit{1};
-  EXPECT_THROW(DeviceFixture().run(op, {bytes, bytes, out, nullptr, nullptr, unit, unit}), Error);
+  std::vector<float> out(16 * 16), scale{1};
+  EXPECT_THROW(DeviceFixture().run(op, {bytes, bytes, out, nullptr, nullptr, scale, scale}), Error);
 }

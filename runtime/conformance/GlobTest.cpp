@@ -1,4 +1,4 @@
-// Globs over names, as flags and policies take them.
+// Tests globs over names, as used by flags and policies.
 #include "shared/Globs.h"
 #include <gtest/gtest.h>
 #include <string>
@@ -26,7 +26,7 @@ TEST(Globs, Sets) {
   EXPECT_TRUE(matchesGlob("[a-]", "-"));
 }
 
-TEST(Globs, ABracketThatNothingClosesIsACharacter) {
+TEST(Globs, AnUnclosedBracketIsACharacter) {
   EXPECT_TRUE(matchesGlob("a[0", "a[0"));
   EXPECT_FALSE(matchesGlob("a[0", "a0"));
   EXPECT_TRUE(matchesGlob("[", "["));

@@ -1,4 +1,4 @@
-// The hand-written program under --check-memory: with the right plan of its memory, and with wrong
+// Tests the hand-written program under --check-memory, with a right memory plan and with wrong
 // ones.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/conformance/TinyProgram.h"
@@ -14,7 +14,7 @@ const char stepBuffers[] = "[[1024, 128, -1, 0], [1280, 128, -1, 1], [1536, 32, 
 const char evaluateBuffers[] = "[[2048, 128, -1, 0], [2304, 32, -1, 0], [2560, 4, 0, 1],"
                                " [2624, 4, 0, 1], [2688, 32, 0, 1]]";
 
-/// The table with the plan of its memory, in which `from` is replaced.
+/// Returns the table with its memory plan, with `from` replaced by `to`.
 std::string makeTable(const std::string &from = "", const std::string &to = "") {
   std::string table = PSRT_TINY_TABLE("1", "8"), step = stepBuffers, evaluate = evaluateBuffers;
   for (std::string *text : {&step, &evaluate})
@@ -65,7 +65,7 @@ std::string findFault(const std::string &table, const std::string &entry = "step
 
 } // namespace
 
-TEST(MemoryCheck, MeasuresWhatIsPlannedToTheByte) {
+TEST(MemoryCheck, MeasuresThePlannedBytesExactly) {
   Measures step = runChecked(makeTable(), "step"), evaluate = runChecked(makeTable(), "evaluate");
   EXPECT_EQ(step.planned, 1792 + 32);
   EXPECT_EQ(step.measured, step.planned);
@@ -73,13 +73,13 @@ TEST(MemoryCheck, MeasuresWhatIsPlannedToTheByte) {
   EXPECT_EQ(evaluate.measured, evaluate.planned);
 }
 
-TEST(MemoryCheck, SeesWhatIsNeverWritten) {
+TEST(MemoryCheck, NoticesBytesThatAreNeverWritten) {
   Measures found = runChecked(makeTable("[1792, 32, -1, 1]", "[1792, 40, -1, 1]"), "step");
   EXPECT_EQ(found.planned, 1792 + 40);
   EXPECT_EQ(found.measured, 1792 + 32);
 }
 
-TEST(MemoryCheck, FindsAReadOfWhatIsOver) {
+TEST(MemoryCheck, FindsAReadOfADeadBuffer) {
   EXPECT_EQ(findFault(makeTable("[1280, 128, -1, 1]", "[1280, 128, -1, 0]")),
             "forward of m.forward uses arena address 1280: there is no buffer at this time; the "
             "program violates its memory plan; keep the program and report this bug");
@@ -88,7 +88,7 @@ TEST(MemoryCheck, FindsAReadOfWhatIsOver) {
             std::string::npos);
 }
 
-TEST(MemoryCheck, FindsAWriteOutOfItsBuffer) {
+TEST(MemoryCheck, FindsAWriteOutsideOfItsBuffer) {
   EXPECT_NE(
       findFault(makeTable("[2688, 32, 0, 1]", "[2688, 16, 0, 1]"), "evaluate")
           .find(
@@ -96,7 +96,7 @@ TEST(MemoryCheck, FindsAWriteOutOfItsBuffer) {
       std::string::npos);
 }
 
-TEST(MemoryCheck, FindsAPlanThatIsNone) {
+TEST(MemoryCheck, FindsAnInvalidPlan) {
   EXPECT_EQ(findFault(makeTable("[384, 16, 2, 4]", "[1300, 16, 1, 4]")),
             "m.forward: the plan has a buffer at bytes 1300 to 1316, of which 1280 to 1408 are in "
             "use");

@@ -1,4 +1,4 @@
-// Placement: local index to global index, ownership, groups of ranks.
+// Tests placements: local index to global index, ownership, and groups of ranks.
 #include "runtime/core/Placement.h"
 #include <gtest/gtest.h>
 #include <set>
@@ -37,7 +37,7 @@ TEST(Placement, UnevenShardHasPaddingAtItsEnd) {
   EXPECT_EQ(p.globalIndices(mesh, {0, 1}, 0), (std::vector<int64_t>{3, 4, -1}));
 }
 
-TEST(Placement, ShardsMayHaveMorePlacesThanTheyNeed) {
+TEST(Placement, ShardsMayHaveMorePaddingThanTheyNeed) {
   Mesh mesh = mesh22();
   Placement p = make(mesh, {{{5, {1}, 4}}, {{3, {}, 4}}});
   EXPECT_EQ(p.local, (std::vector<int64_t>{4, 4}));

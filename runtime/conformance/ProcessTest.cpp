@@ -1,4 +1,4 @@
-// Where the processes of a job are, and how they find each other.
+// Tests how the processes of a job identify themselves and find each other.
 #include "runtime/bootstrap/Acceptor.h"
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/bootstrap/Rendezvous.h"
@@ -12,7 +12,7 @@ using namespace psrt;
 
 namespace {
 
-/// Variables of the environment for one test: those of all launchers are absent but these.
+/// Sets environment variables for one test and removes those of all other launchers.
 class Environment {
 public:
   Environment(std::initializer_list<std::pair<const char *, const char *>> given) {
@@ -39,7 +39,7 @@ std::string messageOf(const std::function<void()> &body) {
 
 } // namespace
 
-TEST(Processes, EachLauncherSaysWhichOneThisIs) {
+TEST(Processes, EachLauncherGivesTheRank) {
   {
     Environment none{};
     EXPECT_EQ(findProcessIdentity().size, 1);
@@ -47,10 +47,10 @@ TEST(Processes, EachLauncherSaysWhichOneThisIs) {
   {
     Environment mpirun{
         {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"WORLD_SIZE", "2"}};
-    ProcessIdentity place = findProcessIdentity();
-    EXPECT_EQ(place.launcher, ProcessIdentity::Mpi);
-    EXPECT_EQ(place.rank, 3);
-    EXPECT_EQ(place.size, 4);
+    ProcessIdentity identity = findProcessIdentity();
+    EXPECT_EQ(identity.launcher, ProcessIdentity::Mpi);
+    EXPECT_EQ(identity.rank, 3);
+    EXPECT_EQ(identity.size, 4);
   }
   {
     Environment batchScript{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}};
@@ -58,8 +58,8 @@ TEST(Processes, EachLauncherSaysWhichOneThisIs) {
   }
 }
 
-/// The side that closes first keeps its end of a connection for a minute: the next job may come
-/// before.
+/// The side that closes first keeps its end of a connection for a minute, and the next job may
+/// start earlier.
 TEST(Processes, APortIsFreeOnceItsJobHasEnded) {
   uint16_t port;
   {
@@ -82,17 +82,17 @@ TEST(Processes, APortIsFreeOnceItsJobHasEnded) {
 TEST(Processes, TorchrunsAgentHoldsTheMastersPort) {
   Environment plain{
       {"WORLD_SIZE", "2"}, {"RANK", "1"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}};
-  RendezvousAddress place = findRendezvousAddress(findProcessIdentity());
-  EXPECT_EQ(place.firstPort, 29500);
-  EXPECT_EQ(place.ports, 1);
-  EXPECT_TRUE(place.local);
+  RendezvousAddress meeting = findRendezvousAddress(findProcessIdentity());
+  EXPECT_EQ(meeting.firstPort, 29500);
+  EXPECT_EQ(meeting.ports, 1);
+  EXPECT_TRUE(meeting.local);
   setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
   setenv("TORCHELASTIC_RUN_ID", "one", 1);
-  place = findRendezvousAddress(findProcessIdentity());
-  EXPECT_EQ(place.firstPort, 29501);
-  EXPECT_EQ(place.ports, 32);
+  meeting = findRendezvousAddress(findProcessIdentity());
+  EXPECT_EQ(meeting.firstPort, 29501);
+  EXPECT_EQ(meeting.ports, 32);
   setenv("TORCHELASTIC_RUN_ID", "two", 1);
-  EXPECT_NE(findRendezvousAddress(findProcessIdentity()).job, place.job);
+  EXPECT_NE(findRendezvousAddress(findProcessIdentity()).job, meeting.job);
 }
 
 TEST(Processes, SlurmsListNamesTheFirstHost) {
@@ -105,13 +105,13 @@ TEST(Processes, SlurmsListNamesTheFirstHost) {
                    {"SLURM_JOB_ID", "7"},
                    {"SLURM_STEP_ID", "0"},
                    {"SLURM_STEP_NODELIST", "n[1-2]"}};
-  RendezvousAddress place = findRendezvousAddress(findProcessIdentity());
-  EXPECT_EQ(place.hosts[0], "n1");
-  EXPECT_GE(place.firstPort, 20000);
-  EXPECT_LT(place.firstPort, 32000);
+  RendezvousAddress meeting = findRendezvousAddress(findProcessIdentity());
+  EXPECT_EQ(meeting.hosts[0], "n1");
+  EXPECT_GE(meeting.firstPort, 20000);
+  EXPECT_LT(meeting.firstPort, 32000);
 }
 
-TEST(Processes, WhatIsMissingIsNamed) {
+TEST(Processes, MissingVariablesAreNamed) {
   Environment half{{"WORLD_SIZE", "2"}, {"RANK", "1"}};
   EXPECT_NE(messageOf([] { findRendezvousAddress(findProcessIdentity()); }).find("MASTER_ADDR"),
             std::string::npos);
@@ -122,7 +122,7 @@ TEST(Processes, WhatIsMissingIsNamed) {
   EXPECT_NE(messageOf([] { silenceAllowed(); }).find("\"soon\""), std::string::npos);
 }
 
-TEST(Rendezvous, OneJobDoesNotTakeInAnothersRanksNorStrangers) {
+TEST(Rendezvous, AJobRefusesRanksOfOtherJobsAndStrangers) {
   Socket one = listenAt(0, true), two = listenAt(0, true);
   std::vector<Candidate> both = {{"127.0.0.1", portOf(one)}, {"127.0.0.1", portOf(two)}};
   Socket stranger = connectTo("127.0.0.1", portOf(one), secondsFromNow(1));
@@ -147,34 +147,34 @@ TEST(Rendezvous, OneJobDoesNotTakeInAnothersRanksNorStrangers) {
     }
 }
 
-/// A host with two networks: a rank beside rank 0 has come to the address of one of them. The
-/// others use the address at which they reach rank 0.
-TEST(Rendezvous, RanksOfTheHostOfRank0AreWhereTheOthersReachIt) {
+/// A host with two networks: a rank on rank 0's host connected to one of its addresses. Other ranks
+/// reach it at the address where they reach rank 0.
+TEST(Rendezvous, RanksOnTheHostOfRank0HaveItsAddress) {
   std::string address = ownAddresses()[0];
   if (isLoopback(address))
     GTEST_SKIP() << "this host has no network";
   Socket listener = listenAt(0, false);
   uint16_t port = portOf(listener);
-  Rendezvous hub, beside, other;
+  Rendezvous hub, neighbour, other;
   std::thread first([&] { hub = hostRendezvous(listener, makeProcessInfo(0, 3, 7), {}, 10); });
   std::thread second([&] {
-    beside = joinRendezvous({{address, port}}, makeProcessInfo(1, 3, 7), {}, 10, "there");
+    neighbour = joinRendezvous({{address, port}}, makeProcessInfo(1, 3, 7), {}, 10, "there");
   });
   other = joinRendezvous({{"127.0.0.1", port}}, makeProcessInfo(2, 3, 7), {}, 10, "there");
   first.join();
   second.join();
   EXPECT_EQ(other.addressOf(1), "127.0.0.1");
   EXPECT_EQ(hub.addressOf(1), "127.0.0.1");
-  EXPECT_EQ(beside.addressOf(2), address);
+  EXPECT_EQ(neighbour.addressOf(2), address);
 }
 
-/// Listeners of other programs at the ports of rank 0, silent or not, do not delay a meeting.
+/// Listeners of other programs at the ports of rank 0, silent or not, do not delay the rendezvous.
 TEST(Rendezvous, SilentListenersCostNoTime) {
-  std::vector<Socket> others;
+  std::vector<Socket> listeners;
   std::vector<Candidate> where;
   for (int i = 0; i < 30; ++i) {
-    others.push_back(listenAt(0, true));
-    where.push_back({"127.0.0.1", portOf(others.back())});
+    listeners.push_back(listenAt(0, true));
+    where.push_back({"127.0.0.1", portOf(listeners.back())});
   }
   Socket listener = listenAt(0, true);
   where.push_back({"127.0.0.1", portOf(listener)});
@@ -186,18 +186,18 @@ TEST(Rendezvous, SilentListenersCostNoTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
 }
 
-TEST(Rendezvous, WhoDoesNotComeIsNamed) {
+TEST(Rendezvous, MissingRanksAreNamed) {
   Socket listener = listenAt(0, true);
-  std::string said =
+  std::string message =
       messageOf([&] { hostRendezvous(listener, makeProcessInfo(0, 3, 5), {}, 0.3); });
-  EXPECT_NE(said.find("2 of 3 processes did not connect"), std::string::npos) << said;
-  EXPECT_NE(said.find("ranks 1, 2"), std::string::npos) << said;
+  EXPECT_NE(message.find("2 of 3 processes did not connect"), std::string::npos) << message;
+  EXPECT_NE(message.find("ranks 1, 2"), std::string::npos) << message;
   uint16_t port = portOf(listener);
   listener.close();
-  said = messageOf(
+  message = messageOf(
       [&] { joinRendezvous({{"127.0.0.1", port}}, makeProcessInfo(1, 3, 5), {}, 0.3, "there"); });
-  EXPECT_NE(said.find("rank 0 of this job was not found"), std::string::npos) << said;
-  EXPECT_NE(said.find("refused"), std::string::npos) << said;
+  EXPECT_NE(message.find("rank 0 of this job was not found"), std::string::npos) << message;
+  EXPECT_NE(message.find("refused"), std::string::npos) << message;
 }
 
 //===--- secrets ----------------------------------------------------------===//
@@ -211,7 +211,7 @@ std::string hex(const Digest &digest) {
   return text;
 }
 
-/// A job of `size` ranks at a port of this host: rank 0, as it meets the others in a thread.
+/// A job of `size` ranks at a port of this host. A thread runs the rendezvous of rank 0.
 struct Meeting {
   Socket listener = listenAt(0, true);
   std::vector<Candidate> where = {{"127.0.0.1", portOf(listener)}};
@@ -241,7 +241,7 @@ struct Meeting {
 } // namespace
 
 TEST(JobKey, HashesAreThoseOfTheStandards) {
-  // FIPS 180-4: one block, none, and one whose padding takes a second block.
+  // FIPS 180-4: one block, an empty text, and a text whose padding needs a second block.
   EXPECT_EQ(hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(hex(sha256("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(hex(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
@@ -302,10 +302,10 @@ TEST(Rendezvous, AFalseRankIsRefusedByName) {
   EXPECT_EQ(meeting.join(1, 2, meeting.key, 10), "");
   meeting.thread.join();
   EXPECT_EQ(meeting.failure, "");
-  std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("a process at 127.0.0.1 claims to be rank 1 and does not know this job's"),
+  std::string output = testing::internal::GetCapturedStderr();
+  EXPECT_NE(output.find("a process at 127.0.0.1 claims to be rank 1 and does not know this job's"),
             std::string::npos)
-      << said;
+      << output;
 }
 
 TEST(Rendezvous, TheSecondOfTwoProcessesOfOneRankIsRefused) {
@@ -323,12 +323,12 @@ TEST(Rendezvous, TheSecondOfTwoProcessesOfOneRankIsRefused) {
   meeting.thread.join();
   EXPECT_EQ(meeting.failure, "");
   EXPECT_EQ(stars[0].infos.size(), 3u);
-  std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("warning: two processes claim rank 1"), std::string::npos) << said;
+  std::string output = testing::internal::GetCapturedStderr();
+  EXPECT_NE(output.find("warning: two processes claim rank 1"), std::string::npos) << output;
 }
 
-/// Two jobs at one port: the ranks of the one with other flags have come first.
-TEST(Rendezvous, RanksWithOtherFlagsAreLeftAside) {
+/// Two jobs at one port: the ranks with other flags connect first.
+TEST(Rendezvous, RanksWithOtherFlagsAreSetAside) {
   Meeting meeting(3, 10);
   std::string refused[3];
   std::vector<std::thread> threads;
@@ -336,10 +336,10 @@ TEST(Rendezvous, RanksWithOtherFlagsAreLeftAside) {
     threads.emplace_back([&, rank, command, seconds] {
       ProcessInfo info = makeProcessInfo(rank, 3, 7);
       info.command = command;
-      std::string said =
+      std::string message =
           messageOf([&] { joinRendezvous(meeting.where, info, meeting.key, seconds, "there"); });
       if (command)
-        refused[rank] = said;
+        refused[rank] = message;
     });
   };
   join(1, 9, 0.7);
@@ -358,15 +358,16 @@ TEST(Rendezvous, RanksWithOtherFlagsAreLeftAside) {
   }
 }
 
-TEST(Rendezvous, ThoseThatCameLearnWhoDidNot) {
+TEST(Rendezvous, ArrivedRanksLearnWhichAreMissing) {
   Meeting meeting(3, 0.5);
-  std::string said = meeting.join(2, 3, meeting.key, 10);
+  std::string message = meeting.join(2, 3, meeting.key, 10);
   meeting.thread.join();
-  EXPECT_NE(said.find("1 of 3 processes did not connect to rank 0"), std::string::npos) << said;
-  EXPECT_NE(said.find("rank 1"), std::string::npos) << said;
+  EXPECT_NE(message.find("1 of 3 processes did not connect to rank 0"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("rank 1"), std::string::npos) << message;
 }
 
-TEST(Rendezvous, CardsOffTheWireAreChecked) {
+TEST(Rendezvous, ReceivedInfosAreChecked) {
   ProcessInfo mine = makeProcessInfo(1, 2, 7);
   std::vector<ProcessInfo> infos = {makeProcessInfo(0, 2, 7), mine};
   for (ProcessInfo &info : infos)

@@ -1,4 +1,4 @@
-// The hand-written program on 1, 2 and 4 ranks against plain loops, and the C API on it.
+// Tests the hand-written program on 1, 2 and 4 ranks against plain loops, and the C API.
 #include "psrt/psrt.h"
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/conformance/Environment.h"
@@ -31,7 +31,7 @@ ProgramSource sourceFor(int ranks) {
   return {table.data(), table.size(), psrt_program_kernels, "."};
 }
 
-/// 16 rows (two micro-batches) a step.
+/// 16 rows (two micro-batches) per step.
 struct Data {
   std::vector<float> x = randomValues(16 * tinyWidth, 1), y = randomValues(16, 2);
   std::unique_ptr<SampleSource> source(std::vector<const Input *> inputs, int64_t rows = 16) {
@@ -43,7 +43,7 @@ struct Data {
   }
 };
 
-/// One SGD step in f64: the loss before it.
+/// Runs one SGD step in f64. Returns the loss before the update.
 double plainStep(const Data &data, std::vector<double> &w,
                  std::vector<double> *gradient = nullptr) {
   std::vector<double> grad(tinyWidth);
@@ -129,7 +129,7 @@ TEST_P(Ranks, AStepAllocatesNothing) {
 INSTANTIATE_TEST_SUITE_P(Meshes, Ranks, testing::Values(1, 2, 4),
                          testing::PrintToStringParamName());
 
-TEST(Session, RanksThatDoNotMatchShowTheLineThatWouldFit) {
+TEST(Session, AWrongNumberOfRanksShowsTheCompileLine) {
   SessionOptions options;
   options.ranks = 4;
   try {
@@ -159,7 +159,7 @@ TEST(Program, InputsOfAStepWithUnequalSamplesAreRefused) {
   }
 }
 
-/// Rank 0 runs a step, and rank 1 does so where `other` says so; with the options of a program.
+/// Runs a step on rank 0, and on rank 1 if `other` returns true, with the options of a program.
 static void runStep(const std::function<bool()> &other) {
   Environment timeout("PSRT_TIMEOUT", "1");
   SessionOptions options;
@@ -174,19 +174,19 @@ static void runStep(const std::function<bool()> &other) {
   });
 }
 
-TEST(DeadlockMonitor, EndsRanksThatWaitForARankThatIsDone) {
+TEST(DeadlockMonitor, EndsRanksThatWaitForAFinishedRank) {
   try {
     runStep([] { return false; });
     FAIL();
   } catch (const Error &error) {
     EXPECT_EQ(int(error.status.code), 3);
-    std::string said = error.what();
-    EXPECT_NE(said.find("all ranks have waited for each other for 1 s (PSRT_TIMEOUT)"),
+    std::string message = error.what();
+    EXPECT_NE(message.find("all ranks have waited for each other for 1 s (PSRT_TIMEOUT)"),
               std::string::npos)
-        << said;
-    EXPECT_NE(said.find("rank 0 waits for rank 1 in all_reduce over dp"), std::string::npos)
-        << said;
-    EXPECT_NE(said.find("rank 1 is running no instruction"), std::string::npos) << said;
+        << message;
+    EXPECT_NE(message.find("rank 0 waits for rank 1 in all_reduce over dp"), std::string::npos)
+        << message;
+    EXPECT_NE(message.find("rank 1 is running no instruction"), std::string::npos) << message;
   }
 }
 

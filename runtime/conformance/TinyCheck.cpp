@@ -1,4 +1,4 @@
-// The one-rank program that `--check` compares with, for the hand-written program.
+// The one-rank program of the hand-written program, for `--check`.
 #include "runtime/conformance/TinyProgram.h"
 
 extern "C" {
@@ -7,7 +7,7 @@ extern const uint64_t psrt_check_program_json_size = sizeof(psrt_check_program_j
 extern const psrt::Kernel psrt_check_program_kernels[];
 }
 
-/// The same kernels, reached at load time: what they compute does not depend on the mesh.
+/// The same kernels, found at load time, as they do not depend on the mesh.
 static void call(int kernel, void *const *buffers, const int64_t *scalars, int64_t lo, int64_t hi) {
   psrt_program_kernels[kernel](buffers, scalars, lo, hi);
 }

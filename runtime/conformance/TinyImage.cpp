@@ -1,5 +1,5 @@
-// The replay image of the hand-written program, as a compiled object for CUDA has it, and that of
-// its one-rank program.
+// The replay images of the hand-written program and of its one-rank program, as in a compiled CUDA
+// object.
 #define PSRT_IMAGE(name, file)                                                                     \
   asm(".pushsection .rodata, \"a\"\n"                                                              \
       ".balign 64\n"                                                                               \

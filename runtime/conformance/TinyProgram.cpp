@@ -1,5 +1,5 @@
-// The kernels of the hand-written program, and the three symbols of an object (for a mesh of 2
-// ranks).
+// The kernels of the hand-written program and the three symbols of a compiled object (for a mesh of
+// 2 ranks).
 #include "runtime/conformance/TinyProgram.h"
 
 namespace {
@@ -13,7 +13,7 @@ float predict(const float *x, const float *w) {
   return sum;
 }
 
-/// (x, y, w, grad, sum, count): adds the gradient of the sum of squares; one piece.
+/// Arguments: (x, y, w, grad, sum, count). Adds the gradient of the sum of squares; one piece.
 void forward(void *const *buffers, const int64_t *scalars, int64_t lo, int64_t hi) {
   float *grad = at(buffers, 3), *sum = at(buffers, 4), *count = at(buffers, 5);
   if (scalars[3]) {
@@ -31,7 +31,7 @@ void forward(void *const *buffers, const int64_t *scalars, int64_t lo, int64_t h
   }
 }
 
-/// (w, grad, sum, count, loss, lr): SGD on elements lo..hi.
+/// Arguments: (w, grad, sum, count, loss, lr). Runs SGD on elements [lo, hi).
 void update(void *const *buffers, const int64_t *, int64_t lo, int64_t hi) {
   float count = *at(buffers, 3);
   for (int64_t j = lo; j < hi; ++j)
@@ -40,7 +40,7 @@ void update(void *const *buffers, const int64_t *, int64_t lo, int64_t hi) {
     *at(buffers, 4) = *at(buffers, 2) / count;
 }
 
-/// (x, y, w, sum, count, prediction)
+/// Arguments: (x, y, w, sum, count, prediction).
 void evaluate(void *const *buffers, const int64_t *, int64_t lo, int64_t hi) {
   *at(buffers, 3) = *at(buffers, 4) = 0;
   for (int64_t i = lo; i < hi; ++i) {

@@ -1,5 +1,5 @@
-// A program written by hand: a linear model under mean squared error, data-parallel, two
-// micro-batches, SGD.
+// A hand-written program: a linear model with mean squared error, data-parallel, two micro-batches,
+// SGD.
 #ifndef PSRT_CONFORMANCE_TINYPROGRAM_H
 #define PSRT_CONFORMANCE_TINYPROGRAM_H
 
@@ -8,12 +8,12 @@
 /// Rows and columns of a micro-batch.
 inline constexpr int64_t tinyRows = 8, tinyWidth = 4;
 
-/// What an executable of it is for.
+/// The target of the executable.
 #ifndef PSRT_TINY_TARGET
 #define PSRT_TINY_TARGET "cpu"
 #endif
 
-/// The table for a mesh of dp ranks, which hold `rows` = 8 / dp rows each; both as string literals.
+/// The table for a mesh of dp ranks with `rows` = 8 / dp rows each; both are string literals.
 #define PSRT_TINY_BATCH(dp) "{\"size\": 8, \"axes\": [\"dp\"]}"
 #define PSRT_TINY_INPUTS(entry, x0, y0)                                                            \
   "{\"name\": \"x\", \"dtype\": \"f32\", \"shape\": [8, 4], \"factors\": [[" PSRT_TINY_BATCH(      \

@@ -1,5 +1,5 @@
 // The kernels of the hand-written program as a replay image (runtime/device/cuda/Replay.h), for
-// ranks that hold PSRT_TINY_ROWS rows of a micro-batch.
+// ranks with PSRT_TINY_ROWS rows per micro-batch.
 #include "runtime/conformance/TinyProgram.cpp"
 
 /// A launch of one block of one thread: six buffers, then the scalars.

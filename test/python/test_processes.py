@@ -201,7 +201,7 @@ def test_process_without_the_secret_is_refused_by_name(tmp_path, program, other,
     ranks = meet_with(program, tmp_path, ["0123456789abcdef", other], PSRT_TIMEOUT="1", **place)
     (status, said), (second, refused) = [finish(process) for process in ranks]
     assert status == second == 3
-    assert "warning: a process at 127.0.0.1 claims to be rank 1 and does not know this job's secret" in said, said
+    assert "warning: a process at 127.0.0.1 claims to be rank 1 but does not know this job's secret" in said, said
     assert "another secret (PSRT_JOB_SECRET)" in refused, refused
 
 
