@@ -59,19 +59,19 @@ std::string textOf(const sockaddr *address) {
 }
 
 void disableNagle(const Socket &socket) {
-  int one = 1;
-  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+  int enabled = 1;
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &enabled, sizeof(enabled));
 }
 
 Socket listenOn(int family, const sockaddr *address, socklen_t length) {
   Socket socket(::socket(family, socketFlags, 0));
-  int zero = 0, one = 1;
+  int disabled = 0, enabled = 1;
   if (!socket)
     return Socket();
   // Without this option, a job that just ended at this port could block it for a minute.
-  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &enabled, sizeof(enabled));
   if (family == AF_INET6)
-    setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
+    setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &disabled, sizeof(disabled));
   if (bind(socket.get(), address, length) != 0 || listen(socket.get(), SOMAXCONN) != 0)
     return Socket();
   return socket;

@@ -127,20 +127,21 @@ TEST(Rendezvous, AJobRefusesRanksOfOtherJobsAndStrangers) {
   std::vector<Candidate> both = {{"127.0.0.1", portOf(one)}, {"127.0.0.1", portOf(two)}};
   Socket stranger = connectTo("127.0.0.1", portOf(one), secondsFromNow(1));
   ASSERT_TRUE(sendAll(stranger, "GET / HTTP/1.0\r\n\r\n", 18, secondsFromNow(1)));
-  std::vector<Rendezvous> stars(4);
+  std::vector<Rendezvous> meetings(4);
   std::vector<std::thread> threads;
   for (int job = 0; job < 2; ++job) {
     threads.emplace_back([&, job] {
-      stars[2 * job] = hostRendezvous(job ? two : one, makeProcessInfo(0, 2, 100 + job), {}, 10);
+      meetings[2 * job] = hostRendezvous(job ? two : one, makeProcessInfo(0, 2, 100 + job), {}, 10);
     });
     threads.emplace_back([&, job] {
-      stars[2 * job + 1] = joinRendezvous(both, makeProcessInfo(1, 2, 100 + job), {}, 10, "here");
+      meetings[2 * job + 1] =
+          joinRendezvous(both, makeProcessInfo(1, 2, 100 + job), {}, 10, "here");
     });
   }
   for (std::thread &thread : threads)
     thread.join();
   for (int job = 0; job < 2; ++job)
-    for (const Rendezvous *rendezvous : {&stars[2 * job], &stars[2 * job + 1]}) {
+    for (const Rendezvous *rendezvous : {&meetings[2 * job], &meetings[2 * job + 1]}) {
       ASSERT_EQ(rendezvous->infos.size(), 2u);
       EXPECT_EQ(rendezvous->infos[1].job, uint64_t(100 + job));
       EXPECT_EQ(rendezvous->infos[0].host, rendezvous->infos[1].host);
@@ -303,7 +304,7 @@ TEST(Rendezvous, AFalseRankIsRefusedByName) {
   meeting.thread.join();
   EXPECT_EQ(meeting.failure, "");
   std::string output = testing::internal::GetCapturedStderr();
-  EXPECT_NE(output.find("a process at 127.0.0.1 claims to be rank 1 and does not know this job's"),
+  EXPECT_NE(output.find("a process at 127.0.0.1 claims to be rank 1 but does not know this job's"),
             std::string::npos)
       << output;
 }
@@ -311,18 +312,18 @@ TEST(Rendezvous, AFalseRankIsRefusedByName) {
 TEST(Rendezvous, TheSecondOfTwoProcessesOfOneRankIsRefused) {
   testing::internal::CaptureStderr();
   Meeting meeting(3, 10);
-  Rendezvous stars[2];
-  std::thread first([&] { meeting.join(1, 3, meeting.key, 10, &stars[0]); });
+  Rendezvous meetings[2];
+  std::thread first([&] { meeting.join(1, 3, meeting.key, 10, &meetings[0]); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   std::string refused = meeting.join(1, 3, meeting.key, 10);
   EXPECT_NE(refused.find("two processes claim rank 1: the second, from 127.0.0.1, was refused"),
             std::string::npos)
       << refused;
-  EXPECT_EQ(meeting.join(2, 3, meeting.key, 10, &stars[1]), "");
+  EXPECT_EQ(meeting.join(2, 3, meeting.key, 10, &meetings[1]), "");
   first.join();
   meeting.thread.join();
   EXPECT_EQ(meeting.failure, "");
-  EXPECT_EQ(stars[0].infos.size(), 3u);
+  EXPECT_EQ(meetings[0].infos.size(), 3u);
   std::string output = testing::internal::GetCapturedStderr();
   EXPECT_NE(output.find("warning: two processes claim rank 1"), std::string::npos) << output;
 }

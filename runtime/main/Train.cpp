@@ -233,7 +233,7 @@ private:
 
   void save() {
     savedAt = session.step;
-    losses.sync(); // lines of the log never lag behind a checkpoint
+    losses.sync(); // a checkpoint must never be ahead of the log
     log.sync();
     RunPosition position{session.step,  session.getSeed(),
                          flags.shuffle, order.microBatches * order.rows,

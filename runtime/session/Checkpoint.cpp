@@ -429,10 +429,10 @@ void Checkpoint::addFile(const std::string &name, const FileFields &fields) {
   bool isPlain = !name.empty() && name != "." && name != ".." &&
                  name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
   if (!isPlain)
-    PSRT_FAIL(
-        BadInput,
-        "\"%s\": \"files\" names \"%s\", which is outside of the checkpoint; load another one",
-        (fs::path(path) / kCheckpointIndex).c_str(), name.c_str());
+    PSRT_FAIL(BadInput,
+              "\"%s\": \"files\" names \"%s\", which is outside of the checkpoint; load another "
+              "checkpoint",
+              (fs::path(path) / kCheckpointIndex).c_str(), name.c_str());
   fields.allow({"bytes", "sum"});
   int64_t bytes = fields.integer("bytes", 0);
   std::error_code error;

@@ -113,9 +113,10 @@ void ShardReader::readRow(char *to, const std::vector<int64_t> &index, int64_t c
   for (size_t i = 0; i < shards.size() && found < count; ++i)
     found += readRow(shards[i], counts[i], to, index, count);
   if (found != count)
-    PSRT_FAIL(BadInput,
-              "the checkpoint's shards do not cover each element of \"%s\" once; load another one",
-              tensor.name.c_str());
+    PSRT_FAIL(
+        BadInput,
+        "the checkpoint's shards do not cover each element of \"%s\" once; load another checkpoint",
+        tensor.name.c_str());
 }
 
 /// Returns the position of an index among those of the ranges, or -1. Example: index 9 in the

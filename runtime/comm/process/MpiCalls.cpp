@@ -14,7 +14,7 @@ namespace {
 std::deque<std::vector<MPI_Request>> channels;
 MPI_Comm comm = MPI_COMM_NULL;
 bool initializedHere = false;
-std::mutex one; ///< only one thread may call MPI at a time
+std::mutex serial; ///< only one thread may call MPI at a time
 char lastError[MPI_MAX_ERROR_STRING] = "", version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
 
 /// Counts in MPI are ints, so large transfers are split.
@@ -60,14 +60,14 @@ int share(void *data, size_t bytes) {
 }
 
 int openChannel(int number) {
-  std::lock_guard<std::mutex> lock(one);
+  std::lock_guard<std::mutex> lock(serial);
   while (channels.size() <= size_t(number))
     channels.emplace_back();
   return 0;
 }
 
 template <typename Begin> int beginPieces(int number, size_t bytes, Begin begin) {
-  std::lock_guard<std::mutex> lock(one);
+  std::lock_guard<std::mutex> lock(serial);
   std::vector<MPI_Request> &begun = channels[number];
   for (size_t at = 0; at < bytes; at += mostBytes) {
     begun.emplace_back();
@@ -91,7 +91,7 @@ int receiveFrom(int number, int from, void *data, size_t bytes) {
 }
 
 int testAll(int number, int *done) {
-  std::lock_guard<std::mutex> lock(one);
+  std::lock_guard<std::mutex> lock(serial);
   std::vector<MPI_Request> &begun = channels[number];
   int code = MPI_Testall(int(begun.size()), begun.data(), done, MPI_STATUSES_IGNORE);
   if (code == MPI_SUCCESS && *done)

@@ -198,11 +198,11 @@ void ProcessJob::joinTcp(const ProcessIdentity &identity) {
 }
 
 void ProcessJob::openRanks() {
-  std::vector<int> others;
+  std::vector<int> peers;
   for (int rank = 0; rank < info.size; ++rank)
     if (rank != info.rank)
-      others.push_back(rank);
-  ranks = transports->open(0, others);
+      peers.push_back(rank);
+  ranks = transports->open(0, peers);
 }
 
 /// Sends `own` from each rank to rank 0, which receives into `spans` (by rank).

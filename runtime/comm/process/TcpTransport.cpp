@@ -183,19 +183,21 @@ public:
 
 private:
   Socket connectWith(int peer, int channel) {
-    const Candidate &where = known[peer].where;
-    Socket socket = connectTo(where.address, where.port, secondsFromNow(monitor.getSilence()));
+    const Candidate &candidate = known[peer].where;
+    Socket socket =
+        connectTo(candidate.address, candidate.port, secondsFromNow(monitor.getSilence()));
     MeshHello hello{meshMagic, info.rank, peer, channel, 0, {}};
     hello.proof = hello.sign(key, known[peer].nonce);
     if (!socket || !sendAll(socket, &hello, sizeof(hello), secondsFromNow(monitor.getSilence())))
-      monitor.failLost(peer, what,
+      monitor.failLost(peer, activity,
                        format("rank %d cannot connect to it at %s port %d: %s", info.rank,
-                              where.address.c_str(), int(where.port), std::strerror(errno)));
+                              candidate.address.c_str(), int(candidate.port),
+                              std::strerror(errno)));
     return socket;
   }
 
   Socket acceptFrom(int peer, int channel) {
-    Patience patience(monitor, what);
+    Patience patience(monitor, activity);
     while (true) {
       if (auto found = accepted.extract({channel, peer}))
         return std::move(found.mapped());
@@ -212,7 +214,7 @@ private:
     if (hello.magic != meshMagic || hello.to != info.rank)
       return;
     if (!isEqual(hello.proof, hello.sign(key, info.nonce)))
-      warnRefused(format("a process at %s claims to be rank %d and does not know this job's secret "
+      warnRefused(format("a process at %s claims to be rank %d but does not know this job's secret "
                          "(PSRT_JOB_SECRET); it was refused",
                          address.c_str(), hello.from));
     else if (!admitted.emplace(hello.channel, hello.from).second)
@@ -229,10 +231,11 @@ private:
   const ProcessInfo info;
   bool dedicated;
   Acceptor acceptor{sizeof(MeshHello), /*greets=*/false};
-  /// By channel and rank: those that came before this rank asked for them.
+  /// Connections that arrived before this rank waited for them, by channel and rank.
   std::map<std::pair<int, int>, Socket> accepted;
-  std::set<std::pair<int, int>> admitted; ///< so far: each pair connects once
-  const std::string what = "connecting the ranks";
+  std::set<std::pair<int, int>>
+      admitted; ///< (channel, rank) pairs that have connected; each may connect once
+  const std::string activity = "connecting the ranks";
 };
 
 } // namespace
