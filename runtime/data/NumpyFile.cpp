@@ -141,13 +141,13 @@ size_t NumpyFile::readEntry(size_t at) {
 void NumpyFile::addArray(const std::string &name, std::string_view bytes) {
   std::string whose = name.empty() ? "" : ": array \"" + name + "\"";
   size_t prefix = bytes.size() > 6 && bytes[6] == 1 ? 2 : 4; // size of the header's length field
-  if (bytes.substr(0, kMagic.size()) != kMagic || bytes.size() < kMagic.size() + 2 + prefix)
+  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + 2 + prefix)
     fail((whose.empty() ? "" : whose + " ") + "is not an array written by numpy.save");
   uint64_t size = 0;
   std::memcpy(&size, bytes.data() + kMagic.size() + 2, prefix);
   size_t begin = kMagic.size() + 2 + prefix;
   if (size > bytes.size() - begin)
-    fail(whose + "  is truncated");
+    fail(whose + " is truncated");
   std::string_view header = bytes.substr(begin, size), data = bytes.substr(begin + size);
   std::string_view descr = findValue(header, "descr"), order = findValue(header, "fortran_order");
   std::optional<std::vector<int64_t>> shape = parseShape(findValue(header, "shape"));
