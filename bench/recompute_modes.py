@@ -21,7 +21,7 @@ MODES = ["none", "selective", "full"]
 def memory_of(program):
     """What --info says that a rank holds."""
     info = subprocess.run([program, "--info"], check=True, capture_output=True, text=True).stdout
-    return re.search(r"^memory +(.+?) a rank", info, re.M)[1]
+    return re.search(r"^memory +(.+?) per rank", info, re.M)[1]
 
 
 def main():

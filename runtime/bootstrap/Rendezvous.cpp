@@ -207,10 +207,10 @@ private:
         missing > listed ? ", ..." : "");
     if (!intruder.empty())
       text += "; a process at " + intruder +
-              "  does not know the job's secret; give all processes the same PSRT_JOB_SECRET";
+              " does not know the job's secret; give all processes the same PSRT_JOB_SECRET";
     if (!other.empty())
       text += "; a process at " + other +
-              "  has other flags or another program and may belong to another job";
+              " has other flags or another program and may belong to another job";
     for (size_t rank = 1; rank < rendezvous.sockets.size(); ++rank)
       if (rendezvous.sockets[rank])
         sendMessage(rendezvous.sockets[rank], key, nonces[rank], Header::Failed, text,

@@ -76,7 +76,7 @@ def kernels(checks):
 def read_planned(checks, name):
     """(bytes that the program plans, and besides): the log has the one, --info the other."""
     said = checks.call(name, "--info").stdout
-    number, unit = re.search(r"a rank needs ([\d.]+) (B|[KMGT]B) besides", said).groups()
+    number, unit = re.search(r"a rank needs another ([\d.]+) (B|[KMGT]B)", said).groups()
     return float(number) * 1e3 ** ["B", "KB", "MB", "GB", "TB"].index(unit)
 
 

@@ -159,7 +159,7 @@ def test_info_and_explain_tell_both(made, exports):
     folder, compile_plan = made
     said = oracle.run([compile_plan("whole", True), "--info"], folder)
     table = table_of(compile_plan("whole", True))
-    assert re.search(r"^host memory .*  per rank, including:\n  optimizer ", said, re.M), said
+    assert re.search(r"^host memory .* per rank, including:\n  optimizer ", said, re.M), said
     assert table["host_bytes"] > 0
     explained = subprocess.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "--no-codegen", "--explain", "--offload", "optimizer"],
                                capture_output=True, text=True, check=True, cwd=folder).stdout  # fmt: skip

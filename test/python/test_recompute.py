@@ -20,7 +20,7 @@ def train(folder, model, mesh, micro_batches, *flags):
     folder.mkdir()
     batches = oracle.draw_batches(model, micro_batches)
     found = oracle.train_compiled(folder, model.export(folder / "model.pt2"), batches, mesh, micro_batches, oracle.OPTIMIZERS["adamw"][0], flags, steps=4)
-    memory = re.search(r"^memory +([\d.]+) (\w+) a rank", oracle.run(["./program", "--info"], folder), re.M)
+    memory = re.search(r"^memory +([\d.]+) (\w+) per rank", oracle.run(["./program", "--info"], folder), re.M)
     size = float(memory[1]) * {"KB": 1e3, "MB": 1e6}[memory[2]] if memory else None
     return {"losses": torch.tensor(found.losses), **found.after, **{f"grad.{n}": g for n, g in found.gradients.items()}}, size
 
