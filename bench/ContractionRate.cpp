@@ -3,11 +3,12 @@
 //
 //   contraction-rate [bf16] THREADS COUNT ROWS IN OUT [COUNT ROWS IN OUT]...
 //
-// For each linear layer (COUNT of them, weights OUT x IN on ROWS tokens): forward, the input's and
-// the weight's gradient, f32 or bf16 (then the weight's gradient is of f32). Prints GF/s over all
-// of them, the best of several rounds. Rows are cut into as many parts as there are threads, the
-// weight's gradient by its rows, as a runtime with its own threads does. The second figure is the
-// peak of f32: multiply-adds on registers alone.
+// For each linear layer (COUNT layers with weights OUT x IN on ROWS tokens), runs forward and the
+// gradients of input and weight, in f32 or bf16. In bf16, the weight's gradient is f32. Prints the
+// GF/s over all contractions, the best of several rounds. Rows are split into as many parts as
+// there are threads (for the weight's gradient, the rows of the gradient), as a runtime with its
+// own threads does. The second figure is the f32 peak, measured with multiply-adds on registers
+// only.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -22,7 +23,7 @@
 
 namespace {
 
-/// Keeps oneDNN's OpenMP out: each of our threads computes alone.
+/// Disables oneDNN's OpenMP threads, because each of our threads computes alone.
 void useOneThread() {
   if (void *set = dlsym(RTLD_DEFAULT, "omp_set_num_threads"))
     reinterpret_cast<void (*)(int)>(set)(1);
@@ -31,7 +32,7 @@ void useOneThread() {
 using Dtype = dnnl::memory::data_type;
 using Clock = std::chrono::steady_clock;
 
-/// One matmul of the step: out [m, n] = lhs [m, k] rhs [k, n], either operand transposed in
+/// One matmul of the step: out [m, n] = lhs [m, k] rhs [k, n]. Either operand may be transposed in
 /// memory.
 struct Matmul {
   int64_t m, n, k;
@@ -39,7 +40,7 @@ struct Matmul {
   Dtype dtype, outDtype;
 };
 
-/// A thread's part of a matmul: rows [lo, hi) of the result.
+/// A part of a matmul that one thread computes: rows [lo, hi) of the result.
 struct Part {
   dnnl::matmul primitive;
   std::unordered_map<int, dnnl::memory> arguments;
@@ -69,8 +70,8 @@ Part makePart(const dnnl::engine &engine, const Matmul &p, int64_t lo, int64_t h
            {DNNL_ARG_DST, dnnl::memory(outDesc, engine, at(out, p.outDtype, lo * p.n))}}};
 }
 
-/// Seconds that all matmuls take once, each split over `threads` threads, which meet after each
-/// matmul.
+/// Returns the seconds of running all matmuls once. Each is split over `threads` threads, which
+/// synchronize after each matmul.
 double runOnce(const dnnl::engine &engine, std::vector<std::vector<std::vector<Part>>> &work,
                int threads) {
   std::atomic<int> arrived{0};
@@ -88,12 +89,12 @@ double runOnce(const dnnl::engine &engine, std::vector<std::vector<std::vector<P
     }
   };
   auto start = Clock::now();
-  std::vector<std::thread> others;
+  std::vector<std::thread> workers;
   for (int thread = 1; thread < threads; ++thread)
-    others.emplace_back(body, thread);
+    workers.emplace_back(body, thread);
   body(0);
-  for (std::thread &other : others)
-    other.join();
+  for (std::thread &worker : workers)
+    worker.join();
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -106,10 +107,10 @@ constexpr int kLanes = 4;
 #endif
 typedef float Lanes __attribute__((vector_size(4 * kLanes)));
 
-/// Flops of `count` rounds of multiply-adds that wait for nothing but their own unit. The result
-/// goes to `sink`, so that they are not optimized away.
+/// Runs `count` rounds of independent multiply-adds and returns their flops. Adds the result to
+/// `sink`, so that the loop is not optimized away.
 double multiplyAdd(int64_t count, float &sink) {
-  constexpr int kChains = 12; // more than latency x units, no more than registers
+  constexpr int kChains = 12; // more than latency x FMA units, at most the number of registers
   Lanes sums[kChains] = {};
   Lanes a = Lanes{} + 1e-3f, b = Lanes{} + 0.5f;
   for (int64_t i = 0; i < count; ++i)
@@ -123,7 +124,7 @@ double multiplyAdd(int64_t count, float &sink) {
   return 2.0 * kLanes * kChains * count;
 }
 
-/// Flops a second of all threads together, nothing but multiply-adds.
+/// Returns the flops per second of all threads together, for multiply-adds only.
 double measurePeak(int threads) {
   constexpr int64_t kRounds = 20'000'000;
   std::vector<double> flops(threads);
@@ -183,7 +184,7 @@ int main(int argc, char **argv) {
       int64_t lo = p.m * thread / threads, end = p.m * (thread + 1) / threads;
       for (; lo < end; lo += kChunk)
         matmul[thread].push_back(makePart(engine, p, lo, std::min(lo + kChunk, end), lhs.data(),
-                                           rhs.data(), out.data()));
+                                          rhs.data(), out.data()));
     }
   }
   double best = 1e30, peak = 0;

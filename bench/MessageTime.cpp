@@ -1,5 +1,6 @@
-// Prints the milliseconds of a message of BYTES between two pipeline coordinates: half of there and
-// back. Alone, the ranks are threads of this process; under mpirun or torchrun, two processes.
+// Prints the time in milliseconds of a message of BYTES between two pipeline coordinates: half of a
+// round trip. Started alone, the ranks are threads of this process; under mpirun or torchrun, they
+// are two processes.
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/comm/process/ProcessJob.h"
 #include <algorithm>
@@ -15,10 +16,11 @@ class Player {
 public:
   Player(RankComm &comm, int rank, int64_t bytes) : data(bytes), pointer(data.data()) {
     const char *queues[] = {"act.0-1", "grad.1-0"};
-    for (int way : {0, 1}) { // what goes to 1, and what comes back
-      MessageOp message{rank != way, 1 - rank, bytes, way, queues[way], way, 0};
-      instructions[2 * way].op = message;
-      instructions[2 * way + 1].op = WaitOp{way};
+    for (int direction : {0, 1}) { // messages to rank 1 and back
+      MessageOp message{rank != direction, 1 - rank,  bytes, direction,
+                        queues[direction], direction, 0};
+      instructions[2 * direction].op = message;
+      instructions[2 * direction + 1].op = WaitOp{direction};
     }
     for (size_t i = 0; i < bounds.size(); ++i) {
       bounds[i].instruction = &instructions[i];
@@ -41,10 +43,9 @@ private:
 
 static double measure(int64_t bytes, ProcessJob *job) {
   Mesh mesh{{{"pp", "pipeline", 2}}};
-  std::vector<int> others = {job ? 1 - job->rank() : 1};
-  auto communication =
-      job ? job->makeCommunication(mesh, {{"act.0-1", others}, {"grad.1-0", others}})
-          : makeLocalCommunication(mesh, /*dedicated=*/true);
+  std::vector<int> peers = {job ? 1 - job->rank() : 1};
+  auto communication = job ? job->makeCommunication(mesh, {{"act.0-1", peers}, {"grad.1-0", peers}})
+                           : makeLocalCommunication(mesh, /*dedicated=*/true);
   std::vector<double> times;
   RankThreads threads(job ? 1 : 2, [&] { communication->abort(); }, job ? job->rank() : 0);
   threads.run([&](int rank) {
@@ -71,10 +72,10 @@ int main(int argc, char **argv) {
     return 2;
   }
   std::unique_ptr<ProcessJob> job;
-  ProcessIdentity place = findProcessIdentity();
-  if (place.size > 1)
-    job = std::make_unique<ProcessJob>(place, place.launcher == ProcessIdentity::Mpi ? "mpi" : "tcp",
-                                       "message-time");
+  ProcessIdentity identity = findProcessIdentity();
+  if (identity.size > 1)
+    job = std::make_unique<ProcessJob>(
+        identity, identity.launcher == ProcessIdentity::Mpi ? "mpi" : "tcp", "message-time");
   double time = measure(bytes, job.get());
   if (!job || job->rank() == 0)
     std::printf("%.4f\n", time);

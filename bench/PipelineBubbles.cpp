@@ -1,13 +1,14 @@
-// Prints the simulator's bubbles beside those that were published.
+// Compares the simulator's pipeline bubbles with published figures.
 #include "test/Schedules/PublishedBubbles.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace parashard::schedules;
 
-/// The idle part of a step, in all ranks' time.
+/// Returns the idle fraction of a step, over all ranks.
 static double simulate(const char *schedule, const Published &row) {
-  PipelineSchedule table = llvm::cantFail(makePipelineSchedule(schedule, {row.ranks, 1, row.microBatches}));
+  PipelineSchedule table =
+      llvm::cantFail(makePipelineSchedule(schedule, {row.ranks, 1, row.microBatches}));
   StageTimes times{row.forward, row.backwardInput, row.backwardWeight};
   std::vector<StageTimes> stages(row.ranks, times);
   return llvm::cantFail(replay(table, {stages, row.hop})).bubble;
@@ -21,7 +22,7 @@ int main() {
     for (auto [schedule, published] :
          {std::pair("1f1b", row.bubble1F1B), std::pair("zb-h1", row.bubbleH1)}) {
       double bubble = simulate(schedule, row);
-      bool isEqual = std::abs(bubble - published) <= 5e-5; // to its four decimals
+      bool isEqual = std::abs(bubble - published) <= 5e-5; // equal to the published four decimals
       wrong += !isEqual;
       llvm::outs() << llvm::formatv("{0,-6} {1,5}  {2,13}  {3,-8}  {4,9:f4}  {5,9:f4}{6}\n",
                                     row.model, row.ranks, row.microBatches, schedule, published,

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Bytes that a transformer layer keeps for its backward, from the compile alone, beside the formulas of Korthikanti et al., 2022.
+"""Compares the bytes that a transformer layer saves for backward with the formulas of Korthikanti et al., 2022.
 
     bench/activation_memory.py [--hidden 6144] [--heads 64] [--seq 2048] [--batch 4] [--tp 8] [--precision fp32]
 
-A GPT-2 of that shape (GPT-22B) without weights, of two layers and of three: what the third adds to the values that backward uses of
-forward, on one rank. Formulas count 2 bytes a value and 1 a mask element: bytes of fp32 are set beside twice the former.
+Compiles a GPT-2 of this shape (that of GPT-22B) without weights, with two and with three layers. The difference is what the third layer adds to
+the forward values that backward uses, on one rank. The formulas count 2 bytes per value and 1 per mask element; with fp32, values count twice.
 """
 import argparse
 import collections
@@ -36,7 +36,7 @@ def export(folder, layers, arguments):
 
 
 def compile_stage(model, flags, arguments):
-    """The list of runs of a micro-batch."""
+    """Returns the text of the runs of a micro-batch."""
     out = model.with_suffix(".mlir")
     subprocess.run(
         [train_step.BIN / "ps-compile", model, "-o", out, "--stop-after", "partitioned", "--mesh", f"tp={arguments.tp}", "--batch", str(arguments.batch),
@@ -54,7 +54,7 @@ def size_of(tensor):
 
 
 def kept(stage):
-    """(bytes, dtype -> bytes) of the results of forward runs that a later run takes in its backward."""
+    """Returns the bytes, by dtype, of results of forward runs that later runs use for backward."""
     sizes, backward = {}, set()
     for line in stage.splitlines():
         run = re.match(r"\s*(?:(%[\w:, %]+?) = )?rank\.run @\S*?\.(\w+)", line)
@@ -82,7 +82,7 @@ def layer(models, flags, arguments):
 
 
 def formulas(a):
-    """Name -> (coefficient of s b h bytes by 2-byte values, by 1-byte masks), for tp and for tp + sp; their table 2."""
+    """Returns table 2 of the paper, for tp and for tp + sp: name -> (coefficient of s b h for 2-byte values, for 1-byte masks)."""
     scores, mask = 4 * a.heads * a.seq / a.hidden, a.heads * a.seq / a.hidden
     t = a.tp
     return {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How long ps-compile takes for the model of train_step.py, and for one of 8 times its layers, in alternating runs.
+"""Measures the time of ps-compile for the model of train_step.py and for a model with 8 times its layers.
 
-    bench/compile_time.py [--rounds 9] [--layers 6,48] [ps-compile's flags...]
+    bench/compile_time.py [--rounds 9] [--layers 6,48] [flags of ps-compile...]
 
-Prints the median wall-clock and processor seconds of each, and the median of the rounds' ratios.
+Runs alternate. Prints the median wall-clock and processor seconds of each, and the median of the rounds' ratios.
 """
 import argparse
 import os
@@ -17,7 +17,7 @@ import train_step
 
 
 def compile_once(archive, out, flags):
-    """(wall-clock, processor) seconds of one ps-compile and what it starts."""
+    """Returns the (wall-clock, processor) seconds of one ps-compile and its child processes."""
     before, start = os.times(), time.perf_counter()
     command = [train_step.BIN / "ps-compile", archive, "-o", out, "--optimizer", train_step.OPTIMIZER, *flags]
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
@@ -29,14 +29,14 @@ def measure(kind, layers, rounds, flags):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         archives = [train_step.export(kind, folder, n) for n in layers]
-        for archive in archives:  # the files are in the page cache from here on
+        for archive in archives:  # loads the files into the page cache
             compile_once(archive, folder / "out", flags)
         seconds = [[compile_once(archive, folder / "out", flags) for archive in archives] for _ in range(rounds)]
-    for clock, what in enumerate(("wall clock", "processor")):
+    for clock, name in enumerate(("wall clock", "processor")):
         medians = [statistics.median(pair[i][clock] for pair in seconds) for i in range(len(layers))]
         ratio = statistics.median(pair[-1][clock] / pair[0][clock] for pair in seconds)
         each = ", ".join(f"{n} layers {median:.2f} s" for n, median in zip(layers, medians))
-        print(f"{kind:6} {what:10} {each}: {ratio:.2f} x")
+        print(f"{kind:6} {name:10} {each}: {ratio:.2f} x")
 
 
 def main():

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Time and memory of ps-compile for a model of 175B parameters on 1,024 ranks, and on 16,384.
+"""Measures the time and memory of ps-compile for a model of 175B parameters on 1,024 and on 16,384 ranks.
 
     bench/large_model.py [--layers 96] [--hidden 12288] [--heads 96] [--precision bf16] [--zero 3] [--rounds 3] [--model FILE.pt2]
 
-A GPT-2 of that shape without weights (the export takes a minute and 2 GB) on tp=8, pp=8 and dp=16 or dp=256, one sample of 2048 tokens in
-each micro-batch of a rank, 64 micro-batches: megatron+sp, ZeRO, selective recompute, a precision. Medians of alternating runs, of the plan alone and
-of the whole compile; the bytes of a rank, which must not depend on dp but for its share of the optimizer's state.
+Compiles a GPT-2 of this shape without weights (the export takes a minute and 2 GB) on tp=8, pp=8 and dp=16 or dp=256, with 64 micro-batches of
+one sample of 2048 tokens per rank: megatron+sp, ZeRO, selective recompute and reduced precision. Prints medians of alternating runs, for the plan
+alone and for the whole compile, and the planned bytes per rank. These must not depend on dp, except for the share of the optimizer's state.
 """
 import argparse
 import json
@@ -38,15 +38,15 @@ def export(folder, arguments):
 
 
 def compile_once(model, folder, dp, flags):
-    """(wall-clock seconds, processor seconds, bytes of memory); what it said."""
+    """Returns (wall-clock seconds, processor seconds, bytes of memory) and the output."""
     command = [train_step.BIN / "ps-compile", model, "-o", folder / "program", "--mesh", f"dp={dp},tp=8,pp=8", "--batch", str(dp), *PLAN, *flags]
     start = time.perf_counter()
-    with open(folder / "said", "w+") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=said)
+    with open(folder / "output", "w+") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
-        said.seek(0)
-        text = said.read()
+        output.seek(0)
+        text = output.read()
     if status:
         sys.exit(text[-2000:])
     return (wall, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024), text
@@ -58,13 +58,13 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--zero", default="3")
-    parser.add_argument("--model", type=pathlib.Path, help="exported before")
+    parser.add_argument("--model", type=pathlib.Path, help="use this exported model instead of exporting one")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         model = arguments.model or export(folder, arguments)
         plan = ["--precision", arguments.precision, "--zero", arguments.zero]
-        for what, flags in (("plan alone", [*plan, "--no-codegen"]), ("whole", plan)):
+        for name, flags in (("plan alone", [*plan, "--no-codegen"]), ("whole", plan)):
             runs = {16: [], 256: []}
             for _ in range(arguments.rounds):
                 for dp, found in runs.items():
@@ -72,9 +72,9 @@ def main():
             for dp, found in runs.items():
                 wall, processor, memory = (statistics.median(run[0][i] for run in found) for i in range(3))
                 largest = max(int(size) for size in re.findall(r"memory of a rank[^:]*: (\d+) MiB", found[0][1]))
-                print(f"{64 * dp:6} ranks, {what}: {wall:.2f} s, {processor:.2f} s of processor time, {memory / 1e9:.2f} GB; a rank holds {largest} MiB")
+                print(f"{64 * dp:6} ranks, {name}: {wall:.2f} s, {processor:.2f} s of processor time, {memory / 1e9:.2f} GB; {largest} MiB per rank")
             ratio = statistics.median(large[0][1] / small[0][1] for small, large in zip(*runs.values()))
-            print(f"16384 against 1024 ranks, processor time: {ratio:.3f} (median of {arguments.rounds} pairs)")
+            print(f"processor time, 16384 / 1024 ranks: {ratio:.3f} (median of {arguments.rounds} pairs)")
 
 
 if __name__ == "__main__":

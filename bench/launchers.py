@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A training step with ranks as processes of `mpirun` against ranks as threads of one process (`--ranks 2`), in turn.
+"""Compares a training step with ranks as processes of `mpirun` and as threads of one process (`--ranks 2`).
 
     bench/launchers.py [--model gpt|llama] [--rounds 9] [--steps 8]
 
-The model of bench/train_step.py on dp=2 and tp=2, 1 thread a rank. Prints for each the median step of either, and the
-median over the rounds of the ratio of two runs beside each other, with its quartiles: the machine's own drift cancels.
+Runs the model of bench/train_step.py on dp=2 and tp=2 with 1 thread per rank, in alternating order. Prints the median step
+of each, and the median and quartiles of the ratios of adjacent runs, in which the machine's drift cancels.
 """
 import argparse
 import pathlib
@@ -32,8 +32,8 @@ def main():
             program, _ = train_step.compile_model(folder, archive, mesh, mesh.replace("=", "-"))
             threads, processes = [], []
             for turn in range(arguments.rounds):
-                ways = [(threads, ["--ranks", "2"], []), (processes, [], MPIRUN)]
-                for times, flags, launcher in ways if turn % 2 else reversed(ways):
+                launches = [(threads, ["--ranks", "2"], []), (processes, [], MPIRUN)]
+                for times, flags, launcher in launches if turn % 2 else reversed(launches):
                     steps = train_step.run_ours(folder, [*launcher, program, *flags], arguments.steps, threads=1)
                     times.append(1e3 * statistics.median(steps))
             low, middle, high = statistics.quantiles([b / a for a, b in zip(threads, processes)], n=4)

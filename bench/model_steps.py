@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A training step of other models that people have: the compiled program against torch.compile, in alternating runs.
+"""Compares a training step of other common models with torch.compile, in alternating runs.
 
     bench/model_steps.py [--models bert,vit,resnet] [--rounds 3] [--steps 12]
 
-BERT-mini (4 layers, width 256, 128 tokens), a ViT (6 layers, width 192, patches of 8) and a ResNet-18, the last two on
-images of 64 x 64; batch 32, AdamW, float32, 1 rank x 2 threads. Prints the median step of each and the median of the
-rounds' ratios.
+The models are BERT-mini (4 layers, width 256, 128 tokens), a ViT (6 layers, width 192, patches of 8) and a ResNet-18, the
+last two on images of 64 x 64, with batch 32, AdamW, float32, 1 rank x 2 threads. Prints the median step of each and the
+median of the rounds' ratios.
 """
 import argparse
 import json
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-import train_step  # goes on in the environment that has PyTorch
+import train_step  # restarts in the environment that has PyTorch
 import torch
 from safetensors.torch import save_file
 from transformers import (BertConfig, BertForMaskedLM, ResNetConfig, ResNetForImageClassification, ViTConfig,
@@ -70,7 +70,7 @@ def make_model(kind):
 
 
 def peer(kind, steps):
-    """Seconds of each step of torch.compile."""
+    """Prints the seconds of each step of torch.compile as JSON."""
     torch.set_num_threads(THREADS)
     model = make_model(kind)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
@@ -90,7 +90,7 @@ def run_peer(kind, steps):
     command = [sys.executable, __file__, "--peer", kind, "--steps", str(steps)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"the peer failed:\n{done.stderr[-3000:]}")
+        sys.exit(f"PyTorch failed:\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
@@ -118,7 +118,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.peer:
         return peer(arguments.peer, arguments.steps)
-    print("| model | ours, ms a step | torch.compile, ms a step | ratio |\n|---|---|---|---|")
+    print("| model | ours, ms per step | torch.compile, ms per step | ratio |\n|---|---|---|---|")
     for kind in arguments.models.split(","):
         measure(kind, arguments.rounds, arguments.steps)
 

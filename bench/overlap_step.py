@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A training step on tp=2 with collectives beside matmuls (--overlap 1, 2, 4) against without (off), in turn.
+"""Compares a training step on tp=2 with and without overlap of collectives and matmuls (--overlap 1, 2, 4 and off).
 
     bench/overlap_step.py [--model gpt|llama] [--rounds 5] [--steps 6] [--overlap off,1,2,4] [--policy megatron,megatron+sp]
 
-The model of bench/train_step.py, two processes of `mpirun` with 1 thread each, with `megatron` and `megatron+sp`. Prints the
-median step of each, the median over the rounds of the ratio to `off` of runs beside each other with its quartiles, and from
-a trace of rank 0, for a step: how long collectives over tp took, and how long the rank's thread was in them (or waited).
+Runs the model of bench/train_step.py as two processes of `mpirun` with 1 thread each, with `megatron` and `megatron+sp`, in
+alternating order. Prints the median step of each, and the median and quartiles of its ratios to the adjacent `off` run. Also
+prints, from a trace of rank 0: the time of the collectives over tp per step, and how long they occupied the rank's thread.
 """
 import argparse
 import json
@@ -29,14 +29,14 @@ def compile_model(folder, archive, policy, overlap):
 
 
 def read_trace(folder, program, steps=4):
-    """(ms that collectives took, ms that the rank's thread was held by them) of the median step."""
+    """Returns (ms of collectives, ms that they occupied the rank's thread) of the median step."""
     trace = folder / "trace.json"
     subprocess.run(
         [*MPIRUN, program, "--threads", "1", "--data", folder / "data.safetensors", "--steps", str(steps), "--trace", trace, "--quiet"],
         check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     took, held = [0.0] * steps, [0.0] * steps
-    started = set()  # of tid 1: they are counted there
+    started = set()  # collectives on tid 1, whose time is counted there
     events = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X" and e["pid"] == 0]
     for event in events:
         if event["tid"] == 1 and event["args"].get("axes") == "tp":
@@ -57,7 +57,7 @@ def main():
     parser.add_argument("--model", choices=["gpt", "llama"], default="gpt")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=6)
-    parser.add_argument("--overlap", default="off,1,2,4", help="the first one is what the others are compared with")
+    parser.add_argument("--overlap", default="off,1,2,4", help="values to compare; ratios are relative to the first")
     parser.add_argument("--policy", default="megatron,megatron+sp")
     arguments = parser.parse_args()
     overlaps = arguments.overlap.split(",")
@@ -65,7 +65,7 @@ def main():
         folder = pathlib.Path(temporary)
         archive = train_step.export(arguments.model, folder, train_step.LAYERS)
         save_file(train_step.draw(train_step.BATCH * (arguments.steps + 3)), folder / "data.safetensors")
-        print(f"| {arguments.model}, tp=2, mpirun, 1 thread a rank | ms a step | ratio to the first (quartiles) | collectives, ms | held by them, ms |\n"
+        print(f"| {arguments.model}, tp=2, mpirun, 1 thread per rank | ms per step | ratio to the first (quartiles) | collectives, ms | thread occupied, ms |\n"
               "|---|---|---|---|---|", flush=True)  # fmt: skip
         for policy in arguments.policy.split(","):
             programs = {overlap: compile_model(folder, archive, policy, overlap) for overlap in overlaps}

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""A step of a pipeline of two stages against its prediction, and against torch.distributed.pipelining.
+"""Compares a step of a two-stage pipeline with its prediction and with torch.distributed.pipelining.
 
     bench/pipeline_step.py [--rounds 3] [--steps 20]
 
-The 14M GPT of bench/train_step.py, pp=2, 8 micro-batches of one sample, 1 thread a rank; for two cuts and two schedules.
-The prediction is made before the runs that are measured: a traced run of the same program gives the times of each stage's
-phases with both ranks busy (medians) and of the update; a message there and back between two processes gives the hop; the
-simulator (`ps-timeline --schedule`) joins them. Ours with ranks as threads, and as processes (`mpirun`); the peer with two
-processes (gloo), cut before the same layer, under its own schedule of that name; alternating runs, medians.
+Runs the 14M GPT of bench/train_step.py on pp=2 with 8 micro-batches of one sample and 1 thread per rank, for two cuts and two
+schedules. The prediction is made before the measured runs:
+- A traced run of the same program gives the median times of each stage's phases, with both ranks busy, and of the update.
+- A round trip of a message between two processes gives the hop.
+- The simulator (`ps-timeline --schedule`) combines these times.
+
+Measures our program with ranks as threads and as processes (`mpirun`), and PyTorch with two processes (gloo), cut before the
+same layer and with its own schedule of that name. Runs alternate; figures are medians.
 """
 import argparse
 import json
@@ -30,12 +33,12 @@ CUTS = ["flops", "blocks.2"]  # values of --split-method
 SCHEDULES = {"1f1b": "Schedule1F1B", "gpipe": "ScheduleGPipe"}
 
 
-# ---- the peer, in processes of its own -----------------------------------------------------------------------------
+# ---- PyTorch, in separate processes -------------------------------------------------------------------------------
 
 
 class Stage(torch.nn.Module):
-    """Some of the model's layers, with what stands before the first and behind the last one. The head's weight is a
-    parameter of its own: torch.distributed.pipelining has no tied ones over stages."""
+    """Some of the model's layers, including the embeddings before the first layer and the head after the last one. The head
+    has its own weight, because torch.distributed.pipelining does not support weights tied across stages."""
 
     def __init__(self, gpt, first, last):
         super().__init__()
@@ -52,7 +55,7 @@ class Stage(torch.nn.Module):
 
 
 def peer(schedule, cut, steps):
-    """Seconds of each step."""
+    """Prints the seconds of each step as JSON (last rank)."""
     from torch.distributed import pipelining
 
     torch.set_num_threads(1)
@@ -96,7 +99,7 @@ def run_peer(schedule, cut, steps):
     environment = {**os.environ, **train_step.PEER_ENVIRONMENT, "OMP_NUM_THREADS": "1", "PARASHARD_VENV": sys.prefix}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"the peer failed:\n{done.stderr[-3000:]}")
+        sys.exit(f"PyTorch failed:\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
@@ -104,7 +107,7 @@ def run_peer(schedule, cut, steps):
 
 
 def compile_plan(folder, archive, schedule, method):
-    """(the program, the first layer of the second stage)."""
+    """Returns (the program, the first layer of the second stage)."""
     out = folder / f"{schedule}-{method}"
     done = subprocess.run(
         [train_step.BIN / "ps-compile", archive, "-o", out, "--mesh", "pp=2", "--optimizer", train_step.OPTIMIZER, "--micro-batches",
@@ -116,16 +119,16 @@ def compile_plan(folder, archive, schedule, method):
 
 
 def predict(folder, program, schedule, hop, launcher, flags):
-    """(milliseconds of a step, by the simulator; the stages as ps-timeline prints them)."""
+    """Returns (the simulator's milliseconds per step, the output of ps-timeline)."""
     subprocess.run([*launcher, program, *flags, "--threads", "1", "--data", folder / "data.safetensors", "--steps", "8", "--trace",
                     folder / "trace.json", "--quiet"], check=True, stdout=subprocess.DEVNULL)  # fmt: skip
-    said = subprocess.run([train_step.BIN / "ps-timeline", folder / "trace.json", "--schedule", schedule, "--hop", str(hop)], check=True,
+    output = subprocess.run([train_step.BIN / "ps-timeline", folder / "trace.json", "--schedule", schedule, "--hop", str(hop)], check=True,
                           capture_output=True, text=True).stdout  # fmt: skip
-    return float(re.search(r"with the update ([\d.]+)", said)[1]), said
+    return float(re.search(r"with the update ([\d.]+)", output)[1]), output
 
 
 def ping_pong(mpi):
-    """Milliseconds of a message of one boundary: half of there and back."""
+    """Returns the milliseconds of a message between the stages: half of a round trip."""
     size = str(4 * train_step.TIME * train_step.WIDTH)
     command = [train_step.BIN / "message-time", size]
     environment = {**os.environ, "PSRT_COMM_MPI": str(train_step.BIN.parent / "lib/libpsrt_comm_mpi.so")}
@@ -148,27 +151,27 @@ def main():
         folder = pathlib.Path(temporary)
         archive = export_micro_batch(folder)
         save_file(train_step.draw(train_step.BATCH * (steps + 3)), folder / "data.safetensors")
-        ways = {"--ranks 2": ([], ["--ranks", "2"]), "mpirun": (MPIRUN, [])}
-        hops = {way: ping_pong(bool(launcher)) for way, (launcher, _) in ways.items()}
+        launches = {"--ranks 2": ([], ["--ranks", "2"]), "mpirun": (MPIRUN, [])}
+        hops = {way: ping_pong(bool(launcher)) for way, (launcher, _) in launches.items()}
         print("hop: " + ", ".join(f"{way} {hop:.3f} ms" for way, hop in hops.items()))
-        print("| cut, schedule | ranks | predicted, ms | measured, ms | ratio | torch, ms | torch : ours |\n|---|---|---|---|---|---|---|")
+        print("| cut, schedule | ranks | predicted, ms | measured, ms | ratio | torch, ms | torch / ours |\n|---|---|---|---|---|---|---|")
         for method in CUTS:
             for schedule in SCHEDULES:
                 program, cut = compile_plan(folder, archive, schedule, method)
-                predicted = {way: predict(folder, program, schedule, hops[way], *ways[way])[0] for way in ways}
-                times = {way: [] for way in [*ways, "torch"]}
+                predicted = {way: predict(folder, program, schedule, hops[way], *launches[way])[0] for way in launches}
+                times = {way: [] for way in [*launches, "torch"]}
                 for _ in range(arguments.rounds):
-                    for way, (launcher, flags) in ways.items():
+                    for way, (launcher, flags) in launches.items():
                         times[way] += train_step.run_ours(folder, [*launcher, program, *flags], steps, 1)
                     times["torch"] += run_peer(schedule, cut, steps)
                 median = {way: 1e3 * statistics.median(values) for way, values in times.items()}
-                for way in ways:
+                for way in launches:
                     print(f"| before blocks.{cut} ({method}), {schedule} | {way} | {predicted[way]:.0f} | {median[way]:.0f} | "
                           f"{median[way] / predicted[way]:.3f} | {median['torch']:.0f} | {median['torch'] / median[way]:.2f} |", flush=True)  # fmt: skip
 
 
 def export_micro_batch(folder):
-    """The model for one sample: a micro-batch."""
+    """Exports the model for one sample, which is a micro-batch."""
     program = torch.export.export(train_step.make_model("gpt"), (), train_step.draw(train_step.BATCH // MICRO_BATCHES))
     path = folder / "gpt.pt2"
     torch.export.save(program, path)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long a pipeline's plan takes: partition, schedule, proof and memory, to the level where only code is missing.
+"""Measures the compile time of a pipeline's plan: partitioning, schedule, verification and memory, without code generation.
 
     bench/plan_time.py [--rounds 7] [--layers 96]
 
-A GPT of tiny layers (compile time grows with their number, not with their width) on pp=16 with two chunks and 128 micro-batches;
-then with 8192 data-parallel ranks instead of 2, one sample each, in alternating runs: medians, and that the modules differ in
-sizes of the mesh and of the global batch alone.
+Compiles a GPT with 96 tiny layers on pp=16 with two chunks and 128 micro-batches; compile time grows with the number of
+layers, not with their width. Then compiles the GPT for 8192 data-parallel ranks instead of 2, with one sample each, in
+alternating runs. Prints medians, and whether the modules differ only in the sizes of the mesh and of the global batch.
 """
 import argparse
 import os
@@ -34,7 +34,7 @@ def export(path, layers):
 
 
 def plan(folder, dp, pp, out, flags=()):
-    """(wall-clock, processor) seconds; what it said."""
+    """Returns (wall-clock seconds, processor seconds, the output)."""
     before, start = os.times(), time.perf_counter()
     done = subprocess.run(
         [train_step.BIN / "ps-compile", folder / "gpt.pt2", "-o", folder / out, "--mesh", f"pp={pp},dp={dp}", "--batch", str(dp), *FLAGS,
@@ -59,11 +59,11 @@ def main():
             wall, processor = (statistics.median(run[i] for run in times) for i in (0, 1))
             print(f"pp=16, dp={dp}: {wall:.2f} s, {processor:.2f} s of processor time")
         ratio = statistics.median(large[1] / small[1] for small, large in zip(*runs.values()))
-        print(f"8192 against 2, processor time: {ratio:.3f} (median of {arguments.rounds} pairs)")
-        print("seconds a level, pp=16, dp=2:", *re.findall(r".*seconds.*|.* s$", plan(folder, 2, 16, "2.mlir", ["--verbose"])[2], re.M), sep="\n  ")
+        print(f"processor time, 8192 / 2 ranks: {ratio:.3f} (median of {arguments.rounds} pairs)")
+        print("seconds per level, pp=16, dp=2:", *re.findall(r".*seconds.*|.* s$", plan(folder, 2, 16, "2.mlir", ["--verbose"])[2], re.M), sep="\n  ")
         texts = [(folder / f"{dp}.mlir").read_text() for dp in runs]
         lines = [text.count("\n") for text in texts]
-        print(f"lines of the modules: {lines[0]}, {lines[1]}; the same but for numbers:", len({re.sub(r"\d+", "N", text) for text in texts}) == 1)
+        print(f"lines of the modules: {lines[0]}, {lines[1]}; equal except for numbers:", len({re.sub(r"\d+", "N", text) for text in texts}) == 1)
 
 
 if __name__ == "__main__":

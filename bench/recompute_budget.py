@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Memory against time under `--recompute budget=...`: planned memory, predicted and measured time of ten budgets.
+"""Measures the trade-off between memory and time with `--recompute budget=...`, for ten budgets.
 
     bench/recompute_budget.py [--rounds 2] [--steps 2] [--picture docs/recompute-budget.svg]
 
-The 14M GPT of bench/train_step.py on one rank x 2 threads, with budgets evenly between what it needs at the least and where
-all is kept. Each round runs `none` before every five budgets, for a few steps: a point is the median of the ratios to the run before it.
-Prints a table, and draws it.
+Runs the 14M GPT of bench/train_step.py on one rank x 2 threads. The budgets are evenly spaced between the least possible memory and the memory
+without recomputation. Each round runs `none` before every five budgets, for a few steps. A point is the median of the ratios to the preceding run
+of `none`. Prints a table of planned memory, predicted and measured time, and draws a picture.
 """
 import argparse
 import itertools
@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import tempfile
 
-import train_step  # goes on in the environment that has PyTorch
+import train_step  # restarts in the environment that has PyTorch
 from safetensors.torch import save_file
 
 POINTS = 10
@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 
 def compile_mode(folder, archive, mode, expect=0):
-    """(the program, what was said)."""
+    """Returns (the program, the output)."""
     out = folder / re.sub(r"\W", "-", mode)
     command = [train_step.BIN / "ps-compile", archive, "-o", out, "--optimizer", train_step.OPTIMIZER, "--recompute", mode, "--explain"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -33,13 +33,13 @@ def compile_mode(folder, archive, mode, expect=0):
 
 
 def read_plan(said):
-    """(MiB of a rank, what a step is predicted to take, times one where all is kept)."""
+    """Returns (MiB per rank, predicted time of a step relative to one without recomputation)."""
     added = re.search(r"^recompute .* adds ([\d.]+) %", said, re.M)
     return float(re.search(r"^memory of a rank: ([\d.]+) MiB", said, re.M)[1]), 1 + float(added[1]) / 100 if added else 1.0
 
 
 def measure(folder, programs, rounds, steps):
-    """By program, the median of its medians' ratios to `none`, the first one, which runs before every five others; None without rounds."""
+    """Returns, for each program, the median of its ratios to `none`, the first program, which runs before every five others. None without rounds."""
     none, *others = programs
     ratios = {program: [] for program in others}
 
@@ -55,13 +55,13 @@ def measure(folder, programs, rounds, steps):
 
 
 def draw(rows, path):
-    """Predicted as a line, measured as dots, over MiB."""
+    """Draws predicted times as a line and measured times as dots, over MiB."""
     width, height, left, bottom, right, top = 640, 360, 62, 48, 16, 34
     least, most = min(row[0] for row in rows), max(row[0] for row in rows)
     times = [time for row in rows for time in row[1:] if time is not None]
     low, high = min(times) - 0.02, max(times) + 0.02
 
-    def place(memory, time):
+    def to_point(memory, time):
         x = left + (memory - least) / (most - least) * (width - left - right)
         return x, height - bottom - (time - low) / (high - low) * (height - bottom - top)
 
@@ -69,24 +69,24 @@ def draw(rows, path):
              "<style>text{fill:#24292f}.grid{stroke:#8884}.line{fill:none;stroke:#0969da;stroke-width:2}.predicted{fill:#0969da}.measured{fill:#bc4c00}"
              "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.line{stroke:#58a6ff}.predicted{fill:#58a6ff}.measured{fill:#ffa657}}</style>"]  # fmt: skip
     for tick in range(int(-(-low // 0.05)), int(high // 0.05) + 1):
-        _, y = place(least, tick * 0.05)
+        _, y = to_point(least, tick * 0.05)
         parts.append(f'<line class="grid" x1="{left}" x2="{width - right}" y1="{y:.1f}" y2="{y:.1f}"/>'
                      f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{tick * 0.05:.2f}</text>')  # fmt: skip
     for memory in range(-(-int(least) // 50) * 50, int(most) + 1, 50):
-        x, _ = place(memory, low)
+        x, _ = to_point(memory, low)
         parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{height - bottom}"/>'
                      f'<text x="{x:.1f}" y="{height - bottom + 18}" text-anchor="middle">{memory}</text>')  # fmt: skip
-    points = " ".join("{:.1f},{:.1f}".format(*place(memory, predicted)) for memory, predicted, _ in rows)
+    points = " ".join("{:.1f},{:.1f}".format(*to_point(memory, predicted)) for memory, predicted, _ in rows)
     parts.append(f'<polyline class="line" points="{points}"/>')
     for memory, predicted, measured in rows:
         for kind, time, radius in (("predicted", predicted, 3), ("measured", measured, 4)):
             if time is None:
                 continue
-            x, y = place(memory, time)
+            x, y = to_point(memory, time)
             parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>')
     middle = (left + width - right) / 2
-    parts.append(f'<text x="{middle}" y="{height - 8}" text-anchor="middle">memory of a rank, MiB (planned)</text>')
-    parts.append(f'<text x="{left}" y="18">a step, times one where all is kept</text>')
+    parts.append(f'<text x="{middle}" y="{height - 8}" text-anchor="middle">memory per rank, MiB (planned)</text>')
+    parts.append(f'<text x="{left}" y="18">time of a step, relative to no recomputation</text>')
     for x, kind in ((width - 190, "predicted"), (width - 100, "measured"))[: 1 if rows[0][2] is None else 2]:
         parts.append(f'<circle class="{kind}" cx="{x}" cy="14" r="4"/><text x="{x + 9}" y="18">{kind}</text>')
     path.write_text("\n".join([*parts, "</svg>", ""]))
@@ -94,7 +94,7 @@ def draw(rows, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=2, help="of runs; 0 draws what is predicted alone")
+    parser.add_argument("--rounds", type=int, default=2, help="rounds of measured runs; 0 draws only the predictions")
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--picture", type=pathlib.Path, default=train_step.ROOT / "docs/recompute-budget.svg")
     arguments = parser.parse_args()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A training step under each mode of --recompute against none, in turn.
+"""Compares a training step with each mode of --recompute with `none`.
 
     bench/recompute_modes.py [--model gpt|llama] [--precision fp32|bf16] [--rounds 5] [--steps 6]
 
-The model of bench/train_step.py on one rank x 2 threads. Prints median steps, the medians over the rounds of the ratios to the run of
-`none` beside it, with their quartiles, and the planned memory.
+Runs the model of bench/train_step.py on one rank x 2 threads, in alternating order. Prints median steps, the medians and quartiles of the
+ratios to the adjacent run of `none`, and the planned memory.
 """
 import argparse
 import pathlib
@@ -19,7 +19,7 @@ MODES = ["none", "selective", "full"]
 
 
 def memory_of(program):
-    """What --info says that a rank holds."""
+    """Returns the memory per rank that --info prints."""
     info = subprocess.run([program, "--info"], check=True, capture_output=True, text=True).stdout
     return re.search(r"^memory +(.+?) per rank", info, re.M)[1]
 
@@ -42,7 +42,7 @@ def main():
                             "--recompute", mode, "--precision", arguments.precision], check=True)  # fmt: skip
         times = [{mode: statistics.median(run_ours(folder, [programs[mode]], arguments.steps, 2)) for mode in MODES}
                  for _ in range(arguments.rounds)]  # fmt: skip
-        print("| --recompute | ms a step | ratio to none (quartiles) | a rank holds |\n|---|---|---|---|")
+        print("| --recompute | ms per step | ratio to none (quartiles) | memory per rank |\n|---|---|---|---|")
         for mode in MODES:
             low, middle, high = statistics.quantiles([round[mode] / round["none"] for round in times], n=4)
             print(f"| {mode} | {1e3 * statistics.median(round[mode] for round in times):.0f} | {middle:.3f} ({low:.3f} to {high:.3f}) "

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A training step with ZeRO-3 on two ranks against plain data parallelism, and against FSDP2 (gloo), in turn.
+"""Compares a training step with ZeRO-3 on two ranks with plain data parallelism and with FSDP2 (gloo).
 
     bench/sharded_step.py [--model gpt|llama] [--rounds 5] [--steps 8]
 
-The model of bench/train_step.py, float32, 1 thread a rank: ours on dp=2 with --zero 0 and 3, as threads of one process and
-as two processes of `mpirun`; torch.distributed.fsdp.fully_shard of each block and of the whole, with torch.compile of each
-block, as torchtitan has it. Prints median steps, and the medians over the rounds of the ratios of runs beside each other,
-with their quartiles.
+Runs the model of bench/train_step.py in float32 with 1 thread per rank, in alternating order. Our programs run on dp=2 with
+--zero 0 and 3, as threads of one process and as two processes of `mpirun`. FSDP2 uses torch.distributed.fsdp.fully_shard and
+torch.compile on each block, as torchtitan does. Prints median steps, and the medians and quartiles of the ratios of adjacent
+runs.
 """
 import argparse
 import json
@@ -30,7 +30,7 @@ RATIOS = [("ZeRO-3", "dp=2", 1.15), ("ZeRO-3, mpirun", "dp=2, mpirun", 1.15), (P
 
 
 def peer(kind, steps):
-    """Seconds of each step of FSDP2, with this rank's share of the batch."""
+    """Prints the seconds of each step of FSDP2 as JSON, with this rank's share of the batch."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -62,7 +62,7 @@ def run_peer(kind, steps):
     environment = {**os.environ, **train_step.PEER_ENVIRONMENT, "OMP_NUM_THREADS": "1", "PARASHARD_VENV": sys.prefix}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"the peer failed:\n{done.stderr[-3000:]}")
+        sys.exit(f"FSDP2 failed:\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
@@ -79,7 +79,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--no-peer", action="store_true", help="our own figures only")
+    parser.add_argument("--no-peer", action="store_true", help="measure only our own programs")
     arguments = parser.parse_args()
     kind, steps = arguments.model, arguments.steps
     if arguments.peer:
@@ -102,14 +102,14 @@ def main():
         for turn in range(arguments.rounds):
             for name in names if turn % 2 else reversed(names):
                 times[name].append(1e3 * statistics.median(run(name)))
-    print(f"| {kind}, 1 thread a rank | ms a step (median) |\n|---|---|")
+    print(f"| {kind}, 1 thread per rank | ms per step (median) |\n|---|---|")
     for name in names:
         print(f"| {name} | {statistics.median(times[name]):.0f} |")
-    print("\n| | ratio of runs beside each other (quartiles) | goal |\n|---|---|---|")
+    print("\n| | ratio of adjacent runs (quartiles) | goal |\n|---|---|---|")
     for over, under, goal in RATIOS:
         if over in times:
             low, middle, high = statistics.quantiles([a / b for a, b in zip(times[over], times[under])], n=4)
-            print(f"| {over} : {under} | {middle:.3f} ({low:.3f} to {high:.3f}) | {f'at most {goal}' if goal else 'above 1'} |")
+            print(f"| {over} / {under} | {middle:.3f} ({low:.3f} to {high:.3f}) | {f'at most {goal}' if goal else 'above 1'} |")
 
 
 if __name__ == "__main__":

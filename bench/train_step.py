@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""A training step of a 14M-parameter model: the compiled program against torch.compile, in alternating runs.
+"""Compares a training step of a 14M-parameter model with torch.compile, in alternating runs.
 
     bench/train_step.py [--model gpt|llama] [--precision fp32|bf16] [--rounds 3] [--steps 20]
 
-6 layers, width 384, 6 heads, 256 tokens, batch 8, vocabulary 8192, tied, AdamW, float32. Prints medians: ours on one
-rank x 2 threads, on dp=2 and tp=2 x 1 thread, PyTorch on 2 threads and with DDP (gloo) on 2 processes; the rate that
-oneDNN reaches on the model's own shapes, and which part of it the step's matmuls and the whole step keep; and how long compiling takes.
-In bf16 PyTorch runs under autocast, and our own step in float32 stands beside it.
+The model has 6 layers, width 384, 6 heads, 256 tokens, batch 8, vocabulary 8192, tied embeddings, AdamW and float32. Prints
+medians:
+- Our program on one rank x 2 threads, and on dp=2 and tp=2 x 1 thread.
+- PyTorch on 2 threads, and with DDP (gloo) on 2 processes.
+- The rate that oneDNN reaches on the model's shapes, and which fractions of it the step's matmuls and the whole step reach.
+- The compile time.
+
+With bf16, PyTorch runs under autocast, and our float32 step is printed for comparison.
 """
 import argparse
 import importlib.util
@@ -26,7 +30,7 @@ BIN = pathlib.Path(os.environ.get("PARASHARD_BIN", ROOT / "build/release/bin"))
 if pathlib.Path(sys.prefix).resolve() != VENV.resolve() and (VENV / "bin/python").exists():
     os.execv(VENV / "bin/python", [str(VENV / "bin/python"), *sys.argv])
 if importlib.util.find_spec("torch") is None:
-    sys.exit("bench/train_step.py: needs PyTorch: run scripts/install-deps --tests, or name an environment in PARASHARD_VENV")
+    sys.exit("bench/train_step.py: PyTorch is missing; run scripts/install-deps --tests, or set PARASHARD_VENV to an environment that has it")
 
 import torch  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
@@ -35,7 +39,7 @@ LAYERS, WIDTH, HEADS, TIME, BATCH, VOCABULARY = 6, 384, 6, 256, 8, 8192
 SINGLE = "1 rank x 2 threads, fp32"
 HIDDEN = {"gpt": 4 * WIDTH, "llama": 1024}
 OPTIMIZER = "adamw(lr=3e-4,betas=(0.9,0.95),weight_decay=0.1)"
-# Large temporaries of PyTorch fault in their pages on every call under the allocator's defaults.
+# With the allocator's defaults, PyTorch's large temporaries cause page faults on every call.
 PEER_ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": "4000000000",
     "MALLOC_TRIM_THRESHOLD_": "20000000000",
@@ -44,7 +48,7 @@ PEER_ENVIRONMENT = {
 
 
 def make_model(kind, layers=LAYERS):
-    """The module under test, in train mode."""
+    """Returns the module to measure, in train mode."""
     torch.manual_seed(0)
     if kind == "gpt":
         spec = importlib.util.spec_from_file_location("gpt_model", ROOT / "examples/gpt/model.py")
@@ -68,24 +72,24 @@ def draw(samples):
 
 
 def linear_layers(kind):
-    """(count, in, out) of the contractions with weights."""
+    """Returns (count, in, out) of the contractions with weights."""
     hidden = HIDDEN[kind]
     mlp = [(LAYERS, WIDTH, hidden)] * (2 if kind == "llama" else 1) + [(LAYERS, hidden, WIDTH)]
     return [(4 * LAYERS, WIDTH, WIDTH), *mlp, (1, WIDTH, VOCABULARY)]
 
 
 def model_flops(kind):
-    """Of a step: 6 per contraction weight and token; attention's two matmuls, causal, so halved, three times."""
+    """Returns the flops of a step: 6 per contraction weight and token, and 3 x attention's two matmuls, halved as they are causal."""
     tokens = BATCH * TIME
     weights = sum(count * a * b for count, a, b in linear_layers(kind))
     return 6 * weights * tokens + 3 * LAYERS * (4 * tokens * TIME * WIDTH) // 2
 
 
-# ---- the peer, in processes of its own -----------------------------------------------------------------------------
+# ---- PyTorch, in separate processes -------------------------------------------------------------------------------
 
 
 def peer(kind, precision, steps, threads, ranks):
-    """Seconds of each step of torch.compile; with `ranks` > 1 under DDP, each with its share of the batch."""
+    """Prints the seconds of each step of torch.compile as JSON. With `ranks` > 1, uses DDP with a share of the batch per rank."""
     torch.set_num_threads(threads)
     model = make_model(kind)
     if ranks > 1:
@@ -116,7 +120,7 @@ def run_peer(kind, precision, steps, threads, ranks):
     environment = {**os.environ, **PEER_ENVIRONMENT, "OMP_NUM_THREADS": str(threads), "PARASHARD_VENV": sys.prefix}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"the peer failed:\n{done.stderr[-3000:]}")
+        sys.exit(f"PyTorch failed:\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
@@ -124,7 +128,7 @@ def run_peer(kind, precision, steps, threads, ranks):
 
 
 def compile_model(folder, archive, mesh, name, precision="fp32"):
-    """(the program, seconds that ps-compile took)."""
+    """Returns (the program, the seconds of ps-compile)."""
     out = folder / name
     start = time.perf_counter()
     flags = ["--mesh", mesh, "--optimizer", OPTIMIZER, "--precision", precision]
@@ -133,7 +137,7 @@ def compile_model(folder, archive, mesh, name, precision="fp32"):
 
 
 def run_ours(folder, command, steps, threads):
-    """Seconds of each step, from --log, of the program that `command` starts."""
+    """Runs `command` and returns the seconds of each step from its --log."""
     log = folder / "log.jsonl"
     log.unlink(missing_ok=True)
     subprocess.run(
@@ -146,8 +150,8 @@ def run_ours(folder, command, steps, threads):
 
 
 def traced_rate(folder, program):
-    """GF/s of the matmuls of a step as they run in it, on one rank x 2 threads: of the best step, as `contraction-rate`
-    tells the best of its rounds."""
+    """Returns the GF/s of the matmuls within a step, on one rank x 2 threads. Takes the best step, as `contraction-rate` takes the
+    best of its rounds."""
     trace = folder / "trace.json"
     subprocess.run(
         [program, "--ranks", "1", "--threads", "2", "--data", folder / "data.safetensors", "--steps", "6", "--trace", trace,
@@ -164,7 +168,7 @@ def traced_rate(folder, program):
 
 
 def start_time(folder, program):
-    """Seconds from the process's start to the end of its first step, less that step."""
+    """Returns the seconds from the process's start to the end of its first step, without the step itself."""
     log = folder / "start.jsonl"
     start = time.perf_counter()
     subprocess.run(
@@ -176,7 +180,7 @@ def start_time(folder, program):
 
 
 def contraction_rate(kind, precision):
-    """GF/s with 2 threads: (of oneDNN on the model's shapes, the processor's peak in float32)."""
+    """Returns the GF/s with 2 threads: (oneDNN on the model's shapes, the processor's float32 peak)."""
     shapes = [str(n) for count, a, b in linear_layers(kind) for n in (count, BATCH * TIME, a, b)]
     typed = ["bf16"] if precision == "bf16" else []
     done = subprocess.run([BIN / "contraction-rate", *typed, "2", *shapes], check=True, capture_output=True, text=True)
@@ -200,7 +204,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--peer", help=argparse.SUPPRESS)
-    parser.add_argument("--no-peer", action="store_true", help="our own figures only")
+    parser.add_argument("--no-peer", action="store_true", help="measure only our own programs")
     arguments = parser.parse_args()
     if arguments.peer:
         return peer(arguments.model, arguments.precision, arguments.steps, *map(int, arguments.peer.split(",")))
@@ -231,7 +235,7 @@ def main():
             rates.append((*contraction_rate(kind, precision), traced_rate(folder, programs["1 rank x 2 threads"])))
         starting = statistics.median(start_time(folder, programs["1 rank x 2 threads"]) for _ in range(3))
 
-    print(f"| {kind}, {precision}, {model_flops(kind) / 1e9:.0f} GF a step | ms a step (median) |\n|---|---|")
+    print(f"| {kind}, {precision}, {model_flops(kind) / 1e9:.0f} GF per step | ms per step (median) |\n|---|---|")
     median = {name: statistics.median(values) for name, values in times.items()}
     for name, value in median.items():
         print(f"| {name} | {1e3 * value:.1f} |")
@@ -243,17 +247,17 @@ def main():
           f"model flops are {kept:.0f} GF/s = {kept / rate:.0%}")  # fmt: skip
     fastest = model_flops(kind) / peak / 1e9
     if precision == "fp32":
-        print(f"the processor's peak {peak:.0f} GF/s: no step is under {1e3 * fastest:.0f} ms")
+        print(f"the processor's peak is {peak:.0f} GF/s, so no step can take less than {1e3 * fastest:.0f} ms")
     else:
-        print(f"{median[SINGLE] / ours:.2f} x our own step in float32")
+        print(f"{median[SINGLE] / ours:.2f} x our own float32 step")
     if peers and precision == "fp32":
-        print(f"at that peak, torch.compile would be beaten by {median['torch.compile, 2 threads'] / fastest:.2f} x")
+        print(f"a step at this peak would be faster than torch.compile by {median['torch.compile, 2 threads'] / fastest:.2f} x")
     if peers:
         print(f"{median['torch.compile, 2 threads'] / ours:.2f} x torch.compile; "
               f"{median['DDP (gloo), 2 x 1 thread'] / median['dp=2 x 1 thread']:.2f} x DDP")  # fmt: skip
     few, many = map(statistics.median, zip(*compiling))
     ratio = statistics.median(b / a for a, b in compiling)
-    print(f"ps-compile {few:.1f} s; with {8 * LAYERS} layers {many:.1f} s ({ratio:.2f} x); start {starting:.2f} s")
+    print(f"ps-compile {few:.1f} s; with {8 * LAYERS} layers {many:.1f} s ({ratio:.2f} x); startup {starting:.2f} s")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-// Fuzzes the whole compile of small modules, from text to object code. The first line of an input
-// has options: "// compile: mesh=dp=2,tp=2 micro-batches=4". Nothing is linked.
+// Fuzzes the compilation of small modules from text to object code, without linking. The first line
+// of an input has options: "// compile: mesh=dp=2,tp=2 micro-batches=4".
 #include "fuzz/CompilerSupport.h"
 #include "lib/Codegen/Cpu/CpuKernel.h"
 #include "lib/Codegen/Cpu/Target.h"
@@ -15,14 +15,14 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// A count of the command line. Work grows with it, so that it stays small here.
+/// Parses a count. Counts are limited, because the work grows with them.
 static int64_t toCount(llvm::StringRef text, int64_t most) {
   int64_t value = 1;
   (void)text.getAsInteger(10, value);
   return std::clamp<int64_t>(value, -1, most);
 }
 
-/// Options of the first line that are text.
+/// Options of the first line with text values.
 static const llvm::StringMap<std::string CompileOptions::*> kTexts = {
     {"mesh", &CompileOptions::mesh},           {"policy", &CompileOptions::shardingPolicy},
     {"schedule", &CompileOptions::schedule},   {"recompute", &CompileOptions::recompute},
@@ -68,7 +68,7 @@ static void emitObject(mlir::ModuleOp module) {
         return std::make_unique<CpuKernel>(op, piece, space, fused, into, name, target.getLanes());
       });
   CodegenOptions options;
-  options.weights = WeightsMode::None; // files of weights have targets of their own
+  options.weights = WeightsMode::None; // files of weights have separate fuzz targets
   std::string table;
   llvm::raw_string_ostream os(table);
   Payload payload;

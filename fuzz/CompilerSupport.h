@@ -1,4 +1,4 @@
-// A context with every dialect, and every pass, for compiling one input after the other.
+// Provides a context with all dialects and passes, for compiling many inputs.
 #ifndef PARASHARD_FUZZ_COMPILERSUPPORT_H
 #define PARASHARD_FUZZ_COMPILERSUPPORT_H
 
@@ -10,7 +10,7 @@
 
 namespace fuzz {
 
-/// Returns the context of `getContext`, with the compiler's dialects and passes.
+/// Returns the context of getContext(), with the compiler's dialects and passes.
 inline mlir::MLIRContext &getCompilerContext() {
   static const bool registered = [] {
     parashard::registerAllPasses();
@@ -27,7 +27,8 @@ inline mlir::MLIRContext &getCompilerContext() {
   return context;
 }
 
-/// Reads a module as ps-compile does: parsed, and checked for what its level promises.
+/// Reads a module as ps-compile does: parses the text and verifies the constraints of the module's
+/// level.
 inline mlir::OwningOpRef<mlir::ModuleOp> loadText(mlir::MLIRContext &context,
                                                   const std::string &text) {
   parashard::CompileOptions options;

@@ -1,4 +1,4 @@
-// Fuzzes a run's file of flags, as `--config RUN.json` reads it.
+// Fuzzes the reader of run configurations, as used by `--config RUN.json`.
 #include "fuzz/JsonMutator.h"
 #include "fuzz/Scratch.h"
 #include "runtime/main/Flags.h"

@@ -1,4 +1,4 @@
-// A context for importing one input after the other.
+// Provides a context for importing many inputs.
 #ifndef PARASHARD_FUZZ_IMPORTSUPPORT_H
 #define PARASHARD_FUZZ_IMPORTSUPPORT_H
 
@@ -8,7 +8,8 @@
 
 namespace fuzz {
 
-/// One that says nothing, and is made anew now and then: types and attributes stay in it.
+/// Returns a context that prints no diagnostics. It is replaced regularly, because types and
+/// attributes accumulate in a context.
 inline mlir::MLIRContext &getContext() {
   static constexpr unsigned kMostUses = 500;
   static std::unique_ptr<mlir::MLIRContext> context;

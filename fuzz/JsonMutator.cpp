@@ -1,4 +1,4 @@
-// Finds the values of a JSON text and changes one.
+// Finds the values of a JSON text and changes one of them.
 #include "fuzz/JsonMutator.h"
 #include <cctype>
 #include <cstring>
@@ -14,7 +14,7 @@ struct Span {
 
 bool isWord(char c) { return std::isalnum((unsigned char)c) || c == '-' || c == '.' || c == '+'; }
 
-/// Every value and key; containers that are not closed end with the text.
+/// Returns all values and keys. Unclosed containers end with the text.
 std::vector<Span> findValues(const std::string &text) {
   std::vector<Span> values;
   std::vector<size_t> open;
@@ -75,7 +75,7 @@ const char *const kOdd[] = {"0",
 
 size_t pick(Random &random, size_t count) { return random() % count; }
 
-/// From the comma before it (or after it, for the first) to its end, with its key.
+/// Removes a value with its key and one comma: the comma before, or the comma after a first value.
 void drop(std::string &text, const std::vector<Span> &values, size_t index) {
   Span span = values[index];
   if (index > 0 && values[index - 1].isKey)

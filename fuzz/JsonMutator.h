@@ -1,4 +1,4 @@
-// Mutations of JSON as values, so that most results are JSON too.
+// Mutates JSON by values, so that most results are valid JSON.
 #ifndef PARASHARD_FUZZ_JSONMUTATOR_H
 #define PARASHARD_FUZZ_JSONMUTATOR_H
 
@@ -15,15 +15,15 @@ namespace fuzz {
 
 using Random = std::minstd_rand;
 
-/// One change of a text of JSON, which may be damaged already: a value becomes another one of the
-/// text, an odd literal, is dropped, doubled, wrapped, or changed inside.
+/// Makes one change to a JSON text, which may already be malformed. A value is replaced by another
+/// value of the text or by an unusual literal, removed, duplicated, wrapped, or changed inside.
 std::string mutateJson(std::string text, Random &random);
 
-/// libFuzzer's mutation of any bytes.
+/// Applies libFuzzer's mutation of bytes.
 std::string mutateBytes(std::string text, size_t maxSize);
 
-/// What a target's LLVMFuzzerCustomMutator does: changes the input in libFuzzer's buffer; its new
-/// size there. A result of more than `maxSize` bytes is dropped.
+/// Implements a target's LLVMFuzzerCustomMutator: mutates the input in libFuzzer's buffer and
+/// returns its new size. Results of more than `maxSize` bytes are discarded.
 size_t mutateInput(uint8_t *data, size_t size, size_t maxSize, unsigned seed,
                    const std::function<std::string(std::string, Random &)> &mutate);
 

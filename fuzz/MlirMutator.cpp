@@ -29,7 +29,8 @@ Kind getKind(const std::string &text, size_t at) {
                     : Kind::Other;
 }
 
-/// `tensor<4x8xf32>` has the tokens `tensor`, `<`, `4`, `x`, `8`, `x`, `f32` and `>`.
+/// Returns the end of a token. Example: `tensor<4x8xf32>` has the tokens `tensor`, `<`, `4`, `x`,
+/// `8`, `x`, `f32` and `>`.
 size_t findEnd(const std::string &text, const Token &token, bool afterNumber) {
   size_t at = token.begin + 1;
   if (token.kind == Kind::Other || (afterNumber && text[token.begin] == 'x'))
@@ -69,7 +70,7 @@ std::string getText(const std::string &text, const Token &token) {
 const char *const kNumbers[] = {"0", "1", "-1", "2",   "3",          "4",
                                 "5", "7", "8",  "128", "4294967296", "9223372036854775807"};
 
-/// Another number for `old`: an odd one, a neighbour, a multiple, or one of the text.
+/// Returns a replacement for `old`: an unusual number, old + 1, old - 1, old * 2, or `other`.
 std::string makeNumber(const std::string &old, const std::string &other, Random &random) {
   long long value = std::strtoll(old.c_str(), nullptr, 10);
   switch (random() % 6) {
@@ -87,7 +88,7 @@ std::string makeNumber(const std::string &old, const std::string &other, Random 
   }
 }
 
-/// Replaces every token that is `old`.
+/// Replaces all tokens that equal `old`.
 void replaceAll(std::string &text, const std::vector<Token> &tokens, const std::string &old,
                 const std::string &by) {
   for (size_t i = tokens.size(); i-- > 0;)
@@ -120,12 +121,12 @@ void changeName(std::string &text, const std::vector<Token> &tokens, Random &ran
   if (tokens.empty())
     return;
   Token token = tokens[random() % tokens.size()];
-  std::vector<Token> others = select(tokens, token.kind);
-  std::string by = getText(text, others[random() % others.size()]);
+  std::vector<Token> candidates = select(tokens, token.kind);
+  std::string by = getText(text, candidates[random() % candidates.size()]);
   text.replace(token.begin, token.end - token.begin, by);
 }
 
-/// The groups in brackets that follow a token, with that token: `tensor<4xf32>`, `= [1, 2]`.
+/// Returns all bracketed groups, each with the token before it, e.g. `tensor<4xf32>` or `= [1, 2]`.
 std::vector<Token> findGroups(const std::string &text, const std::vector<Token> &tokens) {
   std::vector<Token> groups;
   std::vector<size_t> open;
@@ -152,11 +153,12 @@ void changeGroup(std::string &text, const std::vector<Token> &tokens, Random &ra
     return text.substr(group.begin, text.find_first_of("<[({", group.begin) + 1 - group.begin);
   };
   Token group = groups[random() % groups.size()];
-  std::vector<Token> others;
+  std::vector<Token> candidates;
   for (const Token &other : groups)
     if (getHead(other) == getHead(group))
-      others.push_back(other);
-  std::string old = getText(text, group), by = getText(text, others[random() % others.size()]);
+      candidates.push_back(other);
+  std::string old = getText(text, group),
+              by = getText(text, candidates[random() % candidates.size()]);
   bool everywhere = random() % 2;
   for (size_t at = everywhere ? text.rfind(old) : group.begin; at != std::string::npos;
        at = everywhere && at > 0 ? text.rfind(old, at - 1) : std::string::npos)
@@ -173,7 +175,7 @@ void changeLine(std::string &text, Random &random) {
   if (lines.size() < 2)
     return;
   size_t from = random() % lines.size(), to = random() % lines.size();
-  if (random() % 2) // most lines only fit near their place
+  if (random() % 2) // most lines are only valid near their position
     to = std::min(from + 1, lines.size() - 1);
   switch (random() % 4) {
   case 0:
@@ -190,7 +192,7 @@ void changeLine(std::string &text, Random &random) {
     text += line;
 }
 
-/// Drops a token, and the comma after it.
+/// Removes a token and a comma after it.
 void dropToken(std::string &text, const std::vector<Token> &tokens, Random &random) {
   if (tokens.size() < 2)
     return;

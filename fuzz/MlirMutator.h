@@ -1,4 +1,4 @@
-// Mutations of MLIR as tokens, so that most results still parse.
+// Mutates MLIR by tokens, so that most results still parse.
 #ifndef PARASHARD_FUZZ_MLIRMUTATOR_H
 #define PARASHARD_FUZZ_MLIRMUTATOR_H
 
@@ -7,12 +7,13 @@
 
 namespace fuzz {
 
-/// Makes one to three changes of a module's text: a number becomes another one, here or wherever it
-/// stands (sizes stay consistent then); a name, a type or a list becomes another one of its kind; a
-/// line is dropped, doubled or moved.
+/// Makes one to three changes to a module's text:
+/// - A number is replaced, once or wherever it occurs, which keeps sizes consistent.
+/// - A name, type or list is replaced by another of its kind.
+/// - A line is removed, duplicated or moved.
 std::string mutateMlir(std::string text, Random &random);
 
-/// Returns the rest of the first line when it begins with `prefix`; otherwise an empty text.
+/// Returns the rest of the first line if it begins with `prefix`; otherwise an empty string.
 std::string getFirstLine(const std::string &text, const std::string &prefix);
 
 } // namespace fuzz

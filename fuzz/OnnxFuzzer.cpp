@@ -1,4 +1,4 @@
-// Fuzzes the import of `.onnx` models, with a file of external data beside them.
+// Fuzzes the import of `.onnx` models, with a file of external data in their folder.
 #include "fuzz/ImportSupport.h"
 #include "fuzz/Scratch.h"
 #include "fuzz/WireMutator.h"

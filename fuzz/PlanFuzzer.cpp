@@ -1,4 +1,4 @@
-// Fuzzes a plan, as ps-compile's `--plan FILE.json` reads it.
+// Fuzzes the reader of plans, as used by ps-compile's `--plan FILE.json`.
 #include "fuzz/JsonMutator.h"
 #include "fuzz/Scratch.h"
 #include "tools/ps-compile/FlagTable.h"

@@ -1,4 +1,4 @@
-// Fuzzes a sharding policy, as `--sharding-policy FILE.json` reads it.
+// Fuzzes the reader of sharding policies, as used by `--sharding-policy FILE.json`.
 #include "fuzz/ImportSupport.h"
 #include "fuzz/JsonMutator.h"
 #include "lib/Sharding/Policy.h"
@@ -7,7 +7,7 @@
 
 using namespace parashard;
 
-/// Two parameters, one of which has two names, on a mesh of two axes.
+/// Two parameters, one of them with two names, on a mesh with two axes.
 static const char kModule[] = R"(
 ps.mesh @mesh <"dp" = 2 : data, "tp" = 4 : tensor>
 ps.variable parameter @"layers.0.weight" names ["layers.0.weight", "tied"] : tensor<8x6xf32>

@@ -6,7 +6,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   try {
     psrt::Program program = psrt::parseProgram({reinterpret_cast<const char *>(data), size});
-    // What a reader of it asks of every program.
+    // Queries that the runtime makes on every program.
     int64_t ranks = program.mesh.size();
     for (const psrt::Variable &variable : program.variables)
       for (int64_t rank = 0; rank < std::min<int64_t>(ranks, 4); ++rank)

@@ -1,4 +1,4 @@
-// Fuzzes the import of `.pt2` archives. An input is an archive, or a text of its files
+// Fuzzes the import of `.pt2` archives. An input is an archive or the text of its files
 // (fuzz/Sections.h).
 #include "fuzz/ImportSupport.h"
 #include "fuzz/JsonMutator.h"
@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   return 0;
 }
 
-/// Changes one file of the archive, as the JSON that most are; rarely any bytes.
+/// Changes one file of the archive, usually as JSON and rarely as bytes.
 static std::string mutateArchive(std::string text, size_t maxSize, fuzz::Random &random) {
   fuzz::Sections sections = fuzz::splitSections(text);
   if (sections.empty() || random() % 16 == 0)

@@ -1,5 +1,5 @@
-// Runs a fuzz target over files that are kept, for builds without libFuzzer. With -runs=N, runs it
-// over N mutations of these files instead (without feedback from coverage), from -seed=S on.
+// Runs a fuzz target on saved files, for builds without libFuzzer. With -runs=N, runs N mutations
+// of these files instead, starting at -seed=S, without coverage feedback.
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
@@ -21,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 extern "C" __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
                                                                 size_t maxSize, unsigned seed);
 
-/// libFuzzer's own mutation, which custom ones build on: a byte is changed, inserted or dropped.
+/// Replaces libFuzzer's mutation, on which custom mutators are based: changes, inserts or removes a
+/// byte.
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize) {
   static std::minstd_rand random;
   size_t at = size ? random() % size : 0;
@@ -41,16 +42,17 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize) {
 }
 
 namespace {
-/// Inputs are a few kB; a reader that takes more than this believes a size that one of them states.
+/// Limit on memory. Inputs have a few kB, so a reader that allocates more trusts a size given in
+/// its input.
 constexpr rlim_t kMostMemory = rlim_t(2) << 30;
-/// A mutation that takes more seconds than this is a finding.
+/// A mutation that takes more seconds is a finding.
 constexpr unsigned kMostSeconds = 30;
-/// Mutations may make an input so many times as large.
+/// Factor by which a mutation may enlarge an input.
 constexpr size_t kMostGrowth = 2;
 
-Bytes current; ///< the input that is run
+Bytes current; ///< the input being run
 
-/// Keeps the input that ended the process as `crash-PID` in the working folder.
+/// Saves the input that crashed as `crash-PID` in the working folder.
 void keepInput(int signal) {
   char name[32];
   std::snprintf(name, sizeof(name), "crash-%d", int(getpid()));
@@ -88,7 +90,7 @@ size_t mutate(Bytes &input, unsigned seed) {
   return size;
 }
 
-/// Runs mutations number `seed` to `seed + runs - 1`. Each depends on its number alone.
+/// Runs the mutations with numbers `seed` to `seed + runs - 1`. Each depends only on its number.
 void runMutations(const std::vector<std::string> &paths, unsigned seed, unsigned runs) {
   for (int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM})
     std::signal(signal, keepInput);

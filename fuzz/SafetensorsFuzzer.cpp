@@ -13,7 +13,7 @@ static psrt::Input makeInput(const char *name, psrt::Dtype dtype, std::vector<in
   return input;
 }
 
-/// Reads every byte that the file says it has.
+/// Reads every byte of a tensor, so that sanitizers detect invalid sizes.
 static uint64_t sum(const char *data, int64_t bytes) {
   uint64_t total = 0;
   for (int64_t i = 0; i < bytes; ++i)

@@ -1,4 +1,4 @@
-// The folder of a fuzz target, and the watch over what is opened.
+// Creates a fuzz target's folder and checks which files are opened.
 #include "fuzz/Scratch.h"
 #include <cstdarg>
 #include <cstdio>
@@ -21,7 +21,7 @@ struct Folder {
     path = (hasMemory ? "/dev/shm" : std::filesystem::temp_directory_path().string()) +
            "/parashard-fuzz-" + std::to_string(getpid()) + "/inside";
     std::filesystem::create_directories(path);
-    // A file for those that leave the folder to find.
+    // A file that input can find by leaving the folder.
     std::fclose(std::fopen((path + "/../outside").c_str(), "wb"));
   }
   ~Folder() {
@@ -52,7 +52,7 @@ StayInside::~StayInside() { isWatching = false; }
 
 } // namespace fuzz
 
-//===--- what readers call to open a file, of ours and of the libraries ---===//
+//===--- replacements of open(), which our readers and libraries call ----===//
 
 static int watchedOpen(const char *path, int flags, int mode) {
   if (isWatching) {
@@ -60,8 +60,7 @@ static int watchedOpen(const char *path, int flags, int mode) {
     std::error_code error;
     std::string real = std::filesystem::weakly_canonical(path, error).string();
     if (real.rfind(fuzz::getFolder() + "/", 0) != 0) {
-      std::fprintf(stderr, "error: \"%s\" was opened, which is outside of the input's folder\n",
-                   path);
+      std::fprintf(stderr, "error: opened \"%s\", which is outside of the input's folder\n", path);
       std::abort();
     }
     isWatching = true;

@@ -1,5 +1,5 @@
-// Where a fuzz target puts its input: a folder of this process alone, in memory where there is
-// some.
+// Provides the folder for a fuzz target's input. Each process has its own folder, in memory if
+// possible.
 #ifndef PARASHARD_FUZZ_SCRATCH_H
 #define PARASHARD_FUZZ_SCRATCH_H
 
@@ -9,14 +9,14 @@
 
 namespace fuzz {
 
-/// The folder; it and what is in it go away when the process ends in good order.
+/// Returns the folder, which is removed when the process exits normally.
 const std::string &getFolder();
 
-/// Writes a file into the folder; its path.
+/// Writes a file into the folder and returns its path.
 std::string writeFile(const std::string &name, const void *data, size_t size);
 
-/// While one lives, opening a file outside of the folder ends the process: readers must not follow
-/// names in their input to other places.
+/// While an object of this class exists, opening a file outside of the folder aborts the process.
+/// Readers must not follow paths in their input to other locations.
 class StayInside {
 public:
   StayInside();

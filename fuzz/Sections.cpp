@@ -1,4 +1,4 @@
-// Texts of sections, and zip archives of them.
+// Converts between texts, sections and zip archives.
 #include "fuzz/Sections.h"
 #include <cstdint>
 
@@ -35,7 +35,7 @@ static void append(std::string &bytes, uint64_t value, unsigned width) {
     bytes.push_back(char(value >> 8 * i));
 }
 
-/// CRC-32, which readers compare.
+/// Returns the CRC-32, which readers check.
 static uint32_t computeCrc(const std::string &content) {
   uint32_t crc = ~0u;
   for (unsigned char byte : content) {
@@ -46,7 +46,7 @@ static uint32_t computeCrc(const std::string &content) {
   return ~crc;
 }
 
-/// What a local header and an entry of the directory have in common.
+/// Appends the fields shared by a local header and a directory entry.
 static void appendEntry(std::string &bytes, const std::string &name, const std::string &content) {
   append(bytes, 20, 2); // version
   append(bytes, 0, 8);  // flags, method: stored, time and date

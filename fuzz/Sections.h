@@ -1,5 +1,5 @@
-// Archives as text: files under lines of their names, which a fuzzer changes without breaking a zip
-// archive.
+// Represents archives as text: files preceded by lines with their names. A fuzzer can change such a
+// text without breaking the zip format.
 #ifndef PARASHARD_FUZZ_SECTIONS_H
 #define PARASHARD_FUZZ_SECTIONS_H
 
@@ -12,11 +12,11 @@ namespace fuzz {
 /// Name and content of each file.
 using Sections = std::vector<std::pair<std::string, std::string>>;
 
-/// Of a text of "=== NAME" lines, each before its file.
+/// Splits a text in which each file follows a line "=== NAME".
 Sections splitSections(const std::string &text);
 std::string joinSections(const Sections &sections);
 
-/// A zip archive of them, not compressed.
+/// Returns an uncompressed zip archive of the files.
 std::string makeArchive(const Sections &sections);
 
 } // namespace fuzz

@@ -1,5 +1,4 @@
-// Mutations of .safetensors files: of the header as JSON, with its length kept right, or of all
-// bytes.
+// Mutates .safetensors files: the header as JSON, with a corrected length, or any bytes.
 #ifndef PARASHARD_FUZZ_TENSORFILEMUTATOR_H
 #define PARASHARD_FUZZ_TENSORFILEMUTATOR_H
 

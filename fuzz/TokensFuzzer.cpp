@@ -1,5 +1,5 @@
-// Fuzzes files of tokens. The first byte of an input says how they are read, the second cuts the
-// rest into two files.
+// Fuzzes token files. The first byte of an input selects the options, the second splits the rest
+// into two files.
 #include "fuzz/Scratch.h"
 #include "runtime/core/Arena.h"
 #include "runtime/core/Status.h"
@@ -20,26 +20,26 @@ static psrt::Input makeInput(const char *name, const char *role, psrt::Dtype dty
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 2)
     return 0;
-  uint8_t how = data[0];
+  uint8_t flags = data[0];
   size_t cut = data[1] % (size - 1);
   data += 2, size -= 2;
   cut = std::min(cut, size);
   static const char *const types[] = {"", "uint8", "uint16", "uint32"};
   psrt::DataOptions options;
-  options.type = types[how & 3];
-  options.labels = how & 4 ? "next" : "same";
-  options.files.push_back(fuzz::writeFile("a.bin", data, how & 8 ? cut : size));
-  if (how & 8)
+  options.type = types[flags & 3];
+  options.labels = flags & 4 ? "next" : "same";
+  options.files.push_back(fuzz::writeFile("a.bin", data, flags & 8 ? cut : size));
+  if (flags & 8)
     options.files.push_back(fuzz::writeFile("b.bin", data + cut, size - cut));
   fuzz::StayInside watch;
   psrt::Program program;
-  psrt::Dtype dtype = how & 16 ? psrt::Dtype::I32 : psrt::Dtype::I64;
+  psrt::Dtype dtype = flags & 16 ? psrt::Dtype::I32 : psrt::Dtype::I64;
   program.labels = "given";
   program.inputs.push_back(makeInput("tokens", "data", dtype));
   program.inputs.push_back(makeInput("labels", "labels", dtype));
   try {
     auto source = psrt::openData(program, options);
-    psrt::SampleOrder order{source->samples(), 2, 2, bool(how & 32), bool(how & 64), 1};
+    psrt::SampleOrder order{source->samples(), 2, 2, bool(flags & 32), bool(flags & 64), 1};
     psrt::Arena memory(2 * 3 * 8);
     for (const psrt::Input &input : program.inputs) {
       psrt::InputWriter writer(input, program.mesh, {});

@@ -1,4 +1,4 @@
-// Fuzzes the index of a folder of weights, as Hugging Face writes it.
+// Fuzzes the index of a weight folder in Hugging Face's format.
 #include "fuzz/JsonMutator.h"
 #include "fuzz/Scratch.h"
 #include "runtime/core/Status.h"

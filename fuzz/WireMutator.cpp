@@ -1,4 +1,4 @@
-// Takes a message apart, changes a field, and puts it together with lengths that fit.
+// Parses a message, changes a field, and serializes the message with matching lengths.
 #include "fuzz/WireMutator.h"
 #include <optional>
 #include <vector>
@@ -8,9 +8,9 @@ namespace {
 
 struct Field {
   unsigned number = 0, type = 0;
-  uint64_t value = 0;        ///< of type 0
-  std::string bytes;         ///< of types 1, 2 and 5 without fields
-  std::vector<Field> fields; ///< of type 2, when its bytes are a message
+  uint64_t value = 0;        ///< value if type 0
+  std::string bytes;         ///< content if type 1, 2 or 5, unless it is a message
+  std::vector<Field> fields; ///< fields if type 2 and its bytes are a message
   bool isMessage = false;
 };
 using Fields = std::vector<Field>;
@@ -83,7 +83,7 @@ std::string writeFields(const Fields &fields) {
   return out;
 }
 
-/// A list of fields and a place in it.
+/// A position in a list of fields.
 struct Spot {
   Fields *list;
   size_t index;
@@ -144,7 +144,7 @@ std::string mutateMessage(const std::string &message, Random &random) {
   case 1:
     spot.list->insert(spot.list->begin() + random() % (spot.list->size() + 1), copy);
     break;
-  case 2: { // another one of its number, elsewhere in the message
+  case 2: { // replace by another field with the same number
     size_t start = random() % spots.size();
     for (size_t i = 0; i < spots.size(); ++i) {
       Spot other = spots[(start + i) % spots.size()];

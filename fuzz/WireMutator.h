@@ -1,4 +1,4 @@
-// Mutations of protobuf messages as fields, so that most results are messages too.
+// Mutates protobuf messages by fields, so that most results are valid messages.
 #ifndef PARASHARD_FUZZ_WIREMUTATOR_H
 #define PARASHARD_FUZZ_WIREMUTATOR_H
 
@@ -6,8 +6,8 @@
 
 namespace fuzz {
 
-/// One change of a message: a field anywhere in it is dropped, doubled, moved, replaced by another
-/// one of its number, or changed inside. The message itself where it is none.
+/// Makes one change to a message: a field at any depth is removed, duplicated, moved, replaced by
+/// another field with its number, or changed inside. Other inputs are mutated as bytes.
 std::string mutateMessage(const std::string &message, Random &random);
 
 } // namespace fuzz

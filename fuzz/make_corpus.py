@@ -1,6 +1,6 @@
-"""Writes the seeds of the importers' fuzz targets: small models that have every op which the tests know.
+"""Writes the seeds of the importers' fuzz targets: small models with every op that the tests cover.
 
-    python fuzz/make_corpus.py        (torch and onnx; test/python is read for the ops)
+    python fuzz/make_corpus.py        (needs torch and onnx; takes the ops from test/python)
 """
 import io
 import json
@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 from torch.export import Dim
 
 CORPUS = pathlib.Path("corpus")
-OPS_A_MODEL = {"pt2": 5, "onnx": 14}
+OPS_PER_MODEL = {"pt2": 5, "onnx": 14}
 
 
 def put(target, name, content):
@@ -32,7 +32,7 @@ def put(target, name, content):
 
 
 def strip(value):
-    """Without what an import only repeats in messages."""
+    """Returns the value without metadata that imports only use in messages."""
     if isinstance(value, dict):
         drop = {"stack_trace", "from_node", "torch_fn", "source_fn_stack", "guards_code", "is_hop_single_tensor_return",
                 "nn_module_stack", "device", "layout", "kind", "module_call_graph", "torch_version", "opset_version"}  # fmt: skip
@@ -73,7 +73,7 @@ class Cases(torch.nn.Module):
 
 
 class Block(torch.nn.Module):
-    """Attention, norms, embedding, dropout, a buffer that is written, tied weights, a loss."""
+    """A model with attention, norms, an embedding, dropout, a mutated buffer, tied weights and a loss."""
 
     def __init__(self):
         super().__init__()
@@ -94,7 +94,7 @@ class Block(torch.nn.Module):
 
 
 class Views(torch.nn.Module):
-    """Views that are written through, under no_grad too."""
+    """A model that writes through views, also under no_grad."""
 
     def forward(self, x):
         y = x.clone()
@@ -109,7 +109,7 @@ class Views(torch.nn.Module):
 def put_all_pt2():
     names = list(test_import_ops.CASES)
     random.Random(0).shuffle(names)
-    size = OPS_A_MODEL["pt2"]
+    size = OPS_PER_MODEL["pt2"]
     for at in range(0, len(names), size):
         put_pt2(f"ops-{at // size}", Cases(names[at : at + size]), {})
     tokens, batch = torch.ones(2, 3, dtype=torch.int64), {0: Dim("batch", max=64)}
@@ -126,10 +126,10 @@ def put_onnx(name, model):
 
 
 def join_cases(cases, opset):
-    """One model of several ops, whose names are made unique."""
+    """Returns one model with several ops, with unique names."""
     nodes, inputs, outputs = [], {}, []
     for i, (op, given, initializers, attributes, count, _) in enumerate(cases):
-        inputs.update({f"{n}{i}": what for n, what in given.items()})
+        inputs.update({f"{n}{i}": value for n, value in given.items()})
         names = [f"o{i}_{o}" for o in range(count)]
         nodes += [helper.make_node("Constant", [], [f"{n}{i}"], value=onnx_models.constant(n, t)) for n, t in initializers.items() if t is not None]
         nodes.append(helper.make_node(op, [f"{n}{i}" if n.strip() else "" for n in [*given, *initializers]], names, **attributes))
@@ -138,7 +138,7 @@ def join_cases(cases, opset):
 
 
 def put_initializers():
-    """Every way that a file has to hold a tensor."""
+    """Writes a model that stores tensors in every way that ONNX supports."""
     external = TensorProto(name="e", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
     for key, value in {"location": "weights.bin", "offset": "16", "length": "16"}.items():
         external.external_data.add(key=key, value=value)
@@ -184,7 +184,7 @@ def put_sequences():
 
 
 def put_choices():
-    """An `If`, with a choice of its own in a branch."""
+    """Writes a model with an `If` that has another `If` in a branch."""
     inner = test_onnx_ops.branch(helper.make_node("Add", ["x", "c"], ["y0"]), initializers={"c": torch.arange(4.0)})
     truth = helper.make_node("Constant", [], ["truth"], value=onnx_models.constant("truth", torch.tensor(True)))
     negative = test_onnx_ops.branch(helper.make_node("Neg", ["x"], ["y1"]))
@@ -197,7 +197,7 @@ def put_all_onnx():
     for opset in sorted({case[5] for case in cases}):
         chosen = [case for case in cases if case[5] == opset]
         random.Random(0).shuffle(chosen)
-        size = OPS_A_MODEL["onnx"]
+        size = OPS_PER_MODEL["onnx"]
         for at in range(0, len(chosen), size):
             put_onnx(f"ops-{opset}-{at // size}", join_cases(chosen[at : at + size], opset))
     put_initializers()

@@ -1,6 +1,6 @@
-"""Writes the seeds of the fuzz targets `compile` and `passes`: modules of tiny models, and dumps of their levels.
+"""Writes the seeds of the fuzz targets `compile` and `passes`: modules of tiny models, and dumps at each level.
 
-    python fuzz/make_modules.py [build/release/bin]        (torch; after make_corpus.py)
+    python fuzz/make_modules.py [build/release/bin]        (needs torch; run make_corpus.py first)
 """
 import io
 import pathlib
@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional as F
 
 CORPUS = HERE / "corpus"
-MOST_BYTES = 80000  # of a dump
+MOST_BYTES = 80000  # limit on the size of a dump
 
 
 class Images(torch.nn.Module):
@@ -32,7 +32,7 @@ class Images(torch.nn.Module):
 
 
 class Pair(torch.nn.Module):
-    """Two layers: as little as a pipeline needs."""
+    """Two layers, the least that a pipeline needs."""
 
     def __init__(self):
         super().__init__()
@@ -52,12 +52,12 @@ def tool(folder, name, *arguments):
 
 
 def plain(folder, path):
-    """A module without locations."""
+    """Returns the module's text without locations."""
     return tool(folder, "ps-opt", path)
 
 
 def put_model(name, folder, flags):
-    """The imported module, and one dump of each level, with the passes that make the next level."""
+    """Writes the imported module and one dump per level, with the passes that produce the next level."""
     words = " ".join(flag.lstrip("-") for flag in flags)
     put("compile", name, f"// compile: {words}\n" + plain(folder, f"{name}.mlir"))
     arguments = [part for flag in flags for part in flag.split("=", 1)]
@@ -74,7 +74,7 @@ def put_model(name, folder, flags):
 
 
 def put_ops(folder):
-    """The ops of the importer's corpus, for inference."""
+    """Writes the ops of the importer's corpus, for inference."""
     for path in sorted((CORPUS / "pt2").glob("ops-*")):
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w") as target:
