@@ -232,7 +232,8 @@ public:
   void addBuffer(StringRef field, Value value) override { object[field] = address(value); }
   std::optional<SmallVector<int64_t>> getStrides(Value value) override {
     auto view = getView(value);
-    return view ? std::optional(SmallVector<int64_t>(view->strides)) : std::nullopt;
+    return view ? std::optional(SmallVector<int64_t>(view->strides.begin(), view->strides.end()))
+                : std::nullopt;
   }
   int64_t getAccumulated(Value result) override { return buffers.getAccumulated(result); }
   int64_t getKeyNumber(Value key) override { return buffers.getScalarSlot(key) - kKeySlots; }
@@ -247,7 +248,8 @@ private:
 
 LogicalResult ClassCode::writeCall(ps::LoweringOpInterface op) {
   json::Object object = begin(op->getName().stripDialect(), op);
-  InstructionBuilder builder(object, buffers, [&](Value value) { return buffer(value); });
+  auto addressOf = [&](Value value) { return buffer(value); }; // outlives the builder
+  InstructionBuilder builder(object, buffers, addressOf);
   if (failed(op.emitCall(builder)))
     return failure();
   add(std::move(object));

@@ -316,7 +316,7 @@ void ProgramTable::addBuffers(rank::ProgramOp program, ArrayRef<CodePosition> po
     Entry &entry = entries[first.entry];
     bool isOver = end + 1 < int64_t(positions.size()) && positions[end + 1].entry == first.entry;
     entry.buffers.push_back(
-        json::Array{*getAddress(buffer, kAddressesMark, kScratchAddressMark), bytes,
+        json::Array{*parashard::getAddress(buffer, kAddressesMark, kScratchAddressMark), bytes,
                     isa<rank::InputOp>(buffer.op) ? -1 : first.at,
                     isOver ? positions[end + 1].at - 1 : int64_t(entry.code.size())});
   }

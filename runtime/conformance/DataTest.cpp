@@ -215,7 +215,7 @@ TEST(Program, AMatmulMayHaveAnActivation) {
   expectError(R"("aux": [2, 64])", "without an activation");
   expectError(R"("activation": "gelu", "accumulate": 0)", "a ref");
   expectError(R"("activation": "gelu", "batch": [1, 2])", "a batch");
-  expectError(R"("activation": "gelu", "sums": [2, 64], "summed": "lhs")", "sums");
+  expectError(R"("activation": "gelu", "sums": [2, 64], "summed": "lhs")", "bias gradient");
   expectError(R"("activation": "gelu_grad", "aux": [2, 64], "bias": [2, 96])", "a bias");
 }
 

@@ -16,7 +16,7 @@
 
 // What the planner makes is in order; each change of it is found.
 // CHECK: ps.arena_bytes
-// UNPLANNED: has no ps.arena_bytes; run ps-plan-memory
+// UNPLANNED: lacks ps.arena_bytes; run ps-plan-memory
 // SHARED: (placed_c1) uses bytes 128 to 192 while another buffer uses some of them
 // UNALIGNED: (placed_c1) has address 100 and 64 bytes; expected a multiple of 64
 // OUTSIDE: (placed_c1) has address 1048576

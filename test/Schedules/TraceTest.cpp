@@ -97,5 +97,5 @@ TEST(Trace, WhatIsNoneIsRefused) {
   Text odd(2); // stage 2 of three on two coordinates
   for (int64_t stage : {0, 1, 2})
     odd.run(stage % 2, 0, "forward", stage, 0, 0, 1);
-  EXPECT_NE(llvm::toString(readTrace(odd.get()).takeError()).find("not whole"), std::string::npos);
+  EXPECT_NE(llvm::toString(readTrace(odd.get()).takeError()).find("incomplete"), std::string::npos);
 }

@@ -3,7 +3,7 @@
 // RUN: ps-opt %s "-ps-autodiff=batch-dims=x=none" | FileCheck %s --check-prefix=NONE
 // RUN: ps-opt %s "-ps-autodiff=batch-dims=none" | FileCheck %s --check-prefix=NONE
 // RUN: not ps-opt %s "-ps-autodiff=batch-dims=y=1" 2>&1 | FileCheck %s --check-prefix=INPUT
-// INPUT: error: --batch-dim y: there is no such input
+// INPUT: error: --batch-dim y: the model has no such input
 // RUN: not ps-opt %s "-ps-autodiff=batch-dims=x=-1" 2>&1 | FileCheck %s --check-prefix=FORM
 // FORM: error: --batch-dim x=-1: expected INPUT=D, INPUT=none or none
 

@@ -148,8 +148,8 @@ Error FlagTable::assign() {
 }
 
 const FlagTable::Entry *FlagTable::find(StringRef name) const {
-  const Entry *entry = find_if(entries, [&](const Entry &e) { return e.info.name == name; });
-  return entry == entries.data() + entries.size() ? nullptr : entry;
+  auto entry = find_if(entries, [&](const Entry &e) { return e.info.name == name; });
+  return entry == entries.end() ? nullptr : &*entry;
 }
 
 bool FlagTable::isGiven(StringRef name) const {

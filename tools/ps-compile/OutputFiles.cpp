@@ -2,6 +2,7 @@
 #include "OutputFiles.h"
 #include "dialects/ps/Ps.h"
 #include "lib/Import/WeightFiles.h"
+#include "lib/Support/Files.h"
 #include "shared/FileClaims.h"
 #include "llvm/Support/FormatVariadic.h"
 

@@ -84,7 +84,7 @@ func.func @slice_c2(%a: tensor<6xf32>) {
 // -----
 
 func.func @pad_c1(%a: tensor<6xf32>) {
-  // expected-error @below {{pads dim 0 by -1 and 0 with stride 1 (pad_c1)}}
+  // expected-error @below {{pads dim 0 by -1 and 0 with stride 1; expected low, high >= 0 and stride >= 1 (pad_c1)}}
   %0 = ps.pad %a low [-1] high [0] by [1] : tensor<6xf32> -> tensor<5xf32>
   return
 }
