@@ -227,9 +227,11 @@ public:
   InstructionBuilder(json::Object &object, const ClassBuffers &buffers, Address address)
       : object(object), buffers(buffers), address(address) {}
 
-  void add(StringRef field, json::Value value) override { object[field] = std::move(value); }
-  void addType(StringRef field, Type element) override { object[field] = getDtypeName(element); }
-  void addBuffer(StringRef field, Value value) override { object[field] = address(value); }
+  void add(StringRef field, json::Value value) override { object[field.str()] = std::move(value); }
+  void addType(StringRef field, Type element) override {
+    object[field.str()] = getDtypeName(element);
+  }
+  void addBuffer(StringRef field, Value value) override { object[field.str()] = address(value); }
   std::optional<SmallVector<int64_t>> getStrides(Value value) override {
     auto view = getView(value);
     return view ? std::optional(SmallVector<int64_t>(view->strides.begin(), view->strides.end()))
