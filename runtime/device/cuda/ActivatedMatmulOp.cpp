@@ -145,17 +145,17 @@ void runActivated(const Bound &bound) {
 /// the reason is reported once per kind of matmul.
 bool tryEpilogue(CudaRank &rank, const Bound &bound, PreparedActivation &p, int64_t alignment) {
   constexpr int64_t auxAlignment = 16, auxRow = 8;
-  TrialResults &verdicts = rank.getMatmulTrials();
+  TrialResults &trials = rank.getMatmulTrials();
   int gpu = rank.getGpu().getOrdinal();
   bool hasAux = findAux(bound);
   if (hasAux && (p.op.n % auxRow != 0 || alignment < auxAlignment))
-    return verdicts.isTrusted(gpu, p.name, [] {
+    return trials.isTrusted(gpu, p.name, [] {
       return format(
           "rows are not a multiple of %lld elements, or a matrix is not aligned to %lld bytes",
           (long long)auxRow, (long long)auxAlignment);
     });
   p.matmul.emplace(rank.getBlas(), p.op, MatmulBatch(), getEpilogue(p.op, bound), alignment);
-  return verdicts.isTrusted(gpu, p.matmul->getKind(), [&] {
+  return trials.isTrusted(gpu, p.matmul->getKind(), [&] {
     return p.matmul->isOffered() ? compare(rank, p.op, *p.matmul, bound, alignment)
                                  : std::string("cuBLASLt does not offer it");
   });

@@ -7,12 +7,12 @@
 
 namespace psrt::cuda {
 
-void CublasLt::check(cublasStatus_t status, const char *what, const char *file, int line) const {
+void CublasLt::check(cublasStatus_t status, const char *action, const char *file, int line) const {
   if (status == CUBLAS_STATUS_SUCCESS)
     return;
   const char *name = getStatusName(status);
   fail(StatusCode::Failed, file, line,
-       format("cuBLASLt failed %s: %s (%d)", what, name ? name : "unknown", int(status)));
+       format("cuBLASLt failed %s: %s (%d)", action, name ? name : "unknown", int(status)));
 }
 
 static void *openLibrary(std::string &name) {

@@ -14,16 +14,16 @@ struct CublasLt {
 #define PSRT_FIELD(name, symbol, result, arguments) result(*name) arguments = nullptr;
   PSRT_CUBLASLT_FUNCTIONS(PSRT_FIELD)
 #undef PSRT_FIELD
-  /// Fails with the status's name unless the call succeeded. `what` completes "cuBLASLt failed
+  /// Fails with the status's name unless the call succeeded. `action` completes "cuBLASLt failed
   /// ...", e.g. "to describe a matmul".
-  void check(cublasStatus_t status, const char *what, const char *file = __builtin_FILE(),
+  void check(cublasStatus_t status, const char *action, const char *file = __builtin_FILE(),
              int line = __builtin_LINE()) const;
 };
 
 using CublasLtRef = std::shared_ptr<const CublasLt>;
 
-/// Loads the library, which is never unloaded. If loading fails, the error says what to install or
-/// set.
+/// Loads the library, which is never unloaded. If loading fails, the error says what to install
+/// or set.
 CublasLtRef loadCublasLt();
 
 /// Converts an algorithm to text for the algorithm file.

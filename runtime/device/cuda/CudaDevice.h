@@ -32,7 +32,7 @@ struct Prepared {
 struct CudnnUse {
   std::once_flag looked;
   CudnnRef library; ///< null if cuDNN is not used
-  TrialResults verdicts{"cuDNN"};
+  TrialResults trials{"cuDNN"};
 };
 
 /// Algorithm choices for one GPU model.
@@ -149,7 +149,7 @@ public:
   /// Fails if this machine cannot run the program: no driver, no GPU, wrong architecture or too
   /// little memory.
   explicit CudaDevice(const DeviceRequest &request);
-  std::unique_ptr<RankDevice> makeRank(int threads, bool dedicated, int place) override;
+  std::unique_ptr<RankDevice> makeRank(int threads, bool dedicated, int index) override;
   std::unique_ptr<Communication> makeCommunication(const Mesh &mesh, bool dedicated) override;
   bool hasOwnCommunication() const override { return true; }
   std::unique_ptr<Communication>

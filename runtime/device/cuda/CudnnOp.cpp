@@ -142,13 +142,13 @@ bool areAligned(const std::vector<CudnnTensor> &tensors) {
 /// Returns true if cuDNN computes the problem correctly. Otherwise, reports the reason once.
 bool isRight(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op, const Bound &bound) {
   std::string problem = op.describe();
-  TrialResults &verdicts = rank.getCudnnUse().verdicts;
+  TrialResults &trials = rank.getCudnnUse().trials;
   int gpu = rank.getGpu().getOrdinal();
   if (!areAligned(op.nameTensors(bound.buffers, nullptr)))
-    return verdicts.isTrusted(gpu, problem + ", not aligned", [] {
+    return trials.isTrusted(gpu, problem + ", not aligned", [] {
       return format("a tensor is not aligned to %lld bytes", (long long)kCudnnAlignment);
     });
-  return verdicts.isTrusted(gpu, problem, [&] {
+  return trials.isTrusted(gpu, problem, [&] {
     return onTrial(rank, cudnnHandle, op,
                    [](Comparison &comparison) { return comparison.compare(); });
   });

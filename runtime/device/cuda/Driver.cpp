@@ -20,15 +20,15 @@ void refuse(const char *pattern, ...) {
   fail(StatusCode::Failed, "", 0, text);
 }
 
-void Driver::check(CUresult result, const char *what, const char *file, int line) const {
+void Driver::check(CUresult result, const char *action, const char *file, int line) const {
   if (result == CUDA_SUCCESS)
     return;
   const char *name = nullptr, *text = nullptr;
   getErrorName(result, &name);
   getErrorString(result, &text);
   fail(StatusCode::Failed, file, line,
-       format("the CUDA driver failed %s: %s (%d), %s", what, name ? name : "unknown", int(result),
-              text ? text : "no text"));
+       format("the CUDA driver failed %s: %s (%d), %s", action, name ? name : "unknown",
+              int(result), text ? text : "no text"));
 }
 
 static std::string driverName() {

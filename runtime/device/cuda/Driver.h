@@ -19,14 +19,14 @@ struct Driver {
 #undef PSRT_FIELD
 
   // Functions of the fake driver (runtime/testing/driver/Fake.h); null with NVIDIA's driver.
-  void (*access)(CUstream stream, const char *what, int count, const Access *accesses) = nullptr;
+  void (*access)(CUstream stream, const char *name, int count, const Access *accesses) = nullptr;
   void (*release)(const void *token) = nullptr;
   void (*acquire)(const void *token) = nullptr;
   bool isFake() const { return access != nullptr; }
 
-  /// Fails with the error's name and text unless the call succeeded. `what` completes "the CUDA
+  /// Fails with the error's name and text unless the call succeeded. `action` completes "the CUDA
   /// driver failed ...", e.g. "to copy 8 bytes".
-  void check(CUresult result, const char *what, const char *file = __builtin_FILE(),
+  void check(CUresult result, const char *action, const char *file = __builtin_FILE(),
              int line = __builtin_LINE()) const;
 };
 

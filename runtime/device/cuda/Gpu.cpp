@@ -31,7 +31,7 @@ size_t Gpu::freeMemory() const {
   return free;
 }
 
-DeviceMemory::DeviceMemory(GpuRef given, size_t bytes, const char *what)
+DeviceMemory::DeviceMemory(GpuRef given, size_t bytes, const char *purpose)
     : gpu(std::move(given)), bytes(bytes) {
   gpu->enter();
   CUresult result = gpu->getDriver().memAlloc(&pointer, bytes ? bytes : 1);
@@ -39,7 +39,7 @@ DeviceMemory::DeviceMemory(GpuRef given, size_t bytes, const char *what)
     refuse(
         "GPU %d (%s) cannot allocate %zu bytes for %s, %zu are free; use more ranks or a smaller "
         "micro-batch",
-        gpu->getOrdinal(), gpu->getName().c_str(), bytes, what, gpu->freeMemory());
+        gpu->getOrdinal(), gpu->getName().c_str(), bytes, purpose, gpu->freeMemory());
   gpu->check(result, "to allocate memory");
 }
 
@@ -76,15 +76,15 @@ Stream::~Stream() {
 
 void Stream::synchronize() const {
   gpu->enter();
-  const char *what = "while running the program's instructions";
+  const char *action = "while running the program's instructions";
   gpu->await(
       [&] {
         CUresult result = gpu->getDriver().streamQuery(stream);
         if (result != CUDA_ERROR_NOT_READY)
-          gpu->check(result, what);
+          gpu->check(result, action);
         return result == CUDA_SUCCESS;
       },
-      [&] { gpu->check(gpu->getDriver().streamSynchronize(stream), what); });
+      [&] { gpu->check(gpu->getDriver().streamSynchronize(stream), action); });
 }
 
 Event::Event(GpuRef given, bool timed) : gpu(std::move(given)) {

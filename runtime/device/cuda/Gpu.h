@@ -25,9 +25,9 @@ public:
   /// For destructors, which cannot report errors.
   void tryToEnter() const noexcept { driver->ctxSetCurrent(context); }
   const Driver &getDriver() const { return *driver; }
-  void check(CUresult result, const char *what, const char *file = __builtin_FILE(),
+  void check(CUresult result, const char *action, const char *file = __builtin_FILE(),
              int line = __builtin_LINE()) const {
-    driver->check(result, what, file, line);
+    driver->check(result, action, file, line);
   }
   int getOrdinal() const { return ordinal; }
   const std::string &getName() const { return name; }
@@ -73,8 +73,8 @@ using GpuRef = std::shared_ptr<const Gpu>;
 /// GPU memory with undefined initial content.
 class DeviceMemory {
 public:
-  /// `what` names the memory's purpose in messages.
-  DeviceMemory(GpuRef gpu, size_t bytes, const char *what);
+  /// `purpose` names the memory's purpose in messages.
+  DeviceMemory(GpuRef gpu, size_t bytes, const char *purpose);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory &) = delete;
   DeviceMemory &operator=(const DeviceMemory &) = delete;

@@ -167,11 +167,11 @@ uint32_t oneOf(Dtype dtype) {
 
 /// Writes `count` ones.
 void writeOnes(const CudaRank &rank, const DeviceMemory &ones, Dtype dtype, int64_t count) {
-  uint32_t one = oneOf(dtype);
+  uint32_t bits = oneOf(dtype);
   int64_t size = dtypeSize(dtype);
   std::vector<char> bytes(count * size);
   for (int64_t i = 0; i < count; ++i)
-    std::memcpy(bytes.data() + i * size, &one, size); // little-endian
+    std::memcpy(bytes.data() + i * size, &bits, size); // little-endian
   rank.getGpu().check(rank.getDriver().memcpyHtoDAsync(ones.get(), bytes.data(), bytes.size(),
                                                        rank.getStream()->get()),
                       "to copy to the GPU");

@@ -16,7 +16,7 @@ constexpr uintptr_t widestLoad = 16;
 /// Last word of an algorithm's bits.
 constexpr uint64_t signature = 0x5053525453544e44;
 
-/// Returns the duration of each algorithm in microseconds; negative for an unsupported one.
+/// Returns the duration of each algorithm in microseconds; negative for an unsupported result.
 std::vector<int> readSpeeds() {
   const char *text = std::getenv("PSRT_FAKE_ALGORITHMS");
   if (!text || !*text)
@@ -35,15 +35,15 @@ std::vector<cublasLtMatmulHeuristicResult_t> offerAlgorithms(uint64_t workspace,
   uintptr_t bits = reinterpret_cast<uintptr_t>(vector) | widestLoad;
   std::vector<cublasLtMatmulHeuristicResult_t> offered;
   for (int microseconds : readSpeeds()) {
-    cublasLtMatmulHeuristicResult_t one{};
-    one.workspaceSize = std::min(workspace, wantedWorkspace);
-    one.algo.data[0] = one.workspaceSize;
-    one.algo.data[1] = offered.size();
-    one.algo.data[2] = bits & -bits;
-    one.algo.data[7] = signature;
-    one.state = microseconds < 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
-    one.wavesCount = 1;
-    offered.push_back(one);
+    cublasLtMatmulHeuristicResult_t result{};
+    result.workspaceSize = std::min(workspace, wantedWorkspace);
+    result.algo.data[0] = result.workspaceSize;
+    result.algo.data[1] = offered.size();
+    result.algo.data[2] = bits & -bits;
+    result.algo.data[7] = signature;
+    result.state = microseconds < 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+    result.wavesCount = 1;
+    offered.push_back(result);
   }
   return offered;
 }

@@ -254,8 +254,8 @@ TEST_F(CublasLtTest, matmuls_are_checked_for_order) {
   testing::internal::CaptureStderr();
   OK(cu.memsetD8Async(d.data, 0, 4, newStream()));
   EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, cu.streamSynchronize(stream));
-  std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(std::string::npos, said.find("'cublasLtMatmul algorithm 0'")) << said;
+  std::string messages = testing::internal::GetCapturedStderr();
+  EXPECT_NE(std::string::npos, messages.find("'cublasLtMatmul algorithm 0'")) << messages;
 }
 
 TEST_F(CublasLtTest, a_requested_workspace_is_needed) {

@@ -149,11 +149,11 @@ TEST_P(CudnnPlans, OtherLengths) {
   problem.form = AttentionForm::Composite;
   EXPECT_EQ("", tryAttention(problem));
   problem.op.grad = true;
-  std::string said = tryAttention(problem);
+  std::string reason = tryAttention(problem);
   if (library.version < 91600)
-    EXPECT_NE(said.find("not a multiple of 128 needs 9.16.0"), std::string::npos) << said;
+    EXPECT_NE(reason.find("not a multiple of 128 needs 9.16.0"), std::string::npos) << reason;
   else
-    EXPECT_EQ("", said);
+    EXPECT_EQ("", reason);
 }
 
 TEST_P(CudnnPlans, Convolutions) {

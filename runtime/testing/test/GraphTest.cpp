@@ -79,9 +79,9 @@ TEST_F(GraphTest, launches_of_a_graph_are_checked_for_order) {
   testing::internal::CaptureStderr();
   OK(launchOn({{sum, sum + 4, 1}}, "beside", kernelLater, newStream(), sum, 7));
   EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, cu.streamSynchronize(main));
-  std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(std::string::npos, said.find("'beside")) << said;
-  EXPECT_NE(std::string::npos, said.find("'add")) << said;
+  std::string messages = testing::internal::GetCapturedStderr();
+  EXPECT_NE(std::string::npos, messages.find("'beside")) << messages;
+  EXPECT_NE(std::string::npos, messages.find("'add")) << messages;
 }
 
 TEST_F(GraphTest, memory_of_a_graph_may_not_be_freed_before_it_runs) {
@@ -157,8 +157,8 @@ TEST_F(GraphTest, each_wait_of_a_graph_is_needed) {
     testing::internal::CaptureStderr();
     OK(cu.graphLaunch(exec, main));
     CUresult result = cu.streamSynchronize(main);
-    std::string said = testing::internal::GetCapturedStderr();
+    std::string messages = testing::internal::GetCapturedStderr();
     // The launch itself orders the fork, so its wait is not needed here.
-    EXPECT_EQ(drop == 1 ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED, result) << said;
+    EXPECT_EQ(drop == 1 ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED, result) << messages;
   }
 }

@@ -85,8 +85,8 @@ TEST_F(FakeTest, modules_may_be_unloaded_while_their_kernels_wait) {
     OK(launch(kernel(name), 2, block, stream));                                                    \
     EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, cu.streamSynchronize(stream));                             \
     EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, cu.streamSynchronize(stream)); /* for good */              \
-    std::string said = testing::internal::GetCapturedStderr();                                     \
-    EXPECT_NE(std::string::npos, said.find(text)) << said;                                         \
+    std::string messages = testing::internal::GetCapturedStderr();                                 \
+    EXPECT_NE(std::string::npos, messages.find(text)) << messages;                                 \
   } while (false)
 
 TEST_F(FakeTest, a_barrier_that_a_thread_does_not_reach) {

@@ -12,25 +12,26 @@ class OrderTest : public FakeTest {
 protected:
   /// The result that the last program's host read, and the messages printed meanwhile.
   CUresult result = CUDA_SUCCESS;
-  std::string said;
+  std::string messages;
   int output[2] = {};
 
   template <typename Program> void check(Program program) {
     testing::internal::CaptureStderr();
     program();
     result = cu.streamSynchronize(newStream());
-    said = testing::internal::GetCapturedStderr();
+    messages = testing::internal::GetCapturedStderr();
   }
 
   void expectConflict(const char *first, const char *second) {
     EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, result);
-    EXPECT_NE(std::string::npos, said.find("no order between '" + std::string(first))) << said;
-    EXPECT_NE(std::string::npos, said.find("and '" + std::string(second))) << said;
+    EXPECT_NE(std::string::npos, messages.find("no order between '" + std::string(first)))
+        << messages;
+    EXPECT_NE(std::string::npos, messages.find("and '" + std::string(second))) << messages;
   }
 
   void expectNone() {
     EXPECT_EQ(CUDA_SUCCESS, result);
-    EXPECT_EQ("", said);
+    EXPECT_EQ("", messages);
   }
 
   /// Runs `before` on this thread, then `after` on a thread that used the driver earlier.
@@ -90,8 +91,8 @@ TEST_F(OrderTest, each_missing_wait_is_found) {
     check([&] { pipeline(); });
     // The second round's waits for x and y protect a third round that does not exist.
     bool needed = drop != 6 && drop != 8;
-    EXPECT_EQ(needed ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS, result) << drop << ": " << said;
-    EXPECT_EQ(needed, said.find("no order between") != std::string::npos) << drop;
+    EXPECT_EQ(needed ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS, result) << drop << ": " << messages;
+    EXPECT_EQ(needed, messages.find("no order between") != std::string::npos) << drop;
   }
 }
 
@@ -223,7 +224,7 @@ TEST_F(OrderTest, announced_ranges_must_exist) {
   check(
       [&] { OK(launchOn({{x, x + 32, 1}}, "too far", kernel("fill"), stream, x, 0, int64_t(4))); });
   EXPECT_EQ(CUDA_ERROR_ILLEGAL_ADDRESS, result);
-  EXPECT_NE(std::string::npos, said.find("'too far (fill)'")) << said;
+  EXPECT_NE(std::string::npos, messages.find("'too far (fill)'")) << messages;
 }
 
 TEST_F(OrderTest, strict_programs_announce_each_kernel) {
@@ -231,7 +232,7 @@ TEST_F(OrderTest, strict_programs_announce_each_kernel) {
   CUstream stream = newStream();
   check([&] { OK(launch(kernel("fill"), 1, 1, stream, allocate<int>(1), 0, int64_t(1))); });
   EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, result);
-  EXPECT_NE(std::string::npos, said.find("kernel 'fill'")) << said;
+  EXPECT_NE(std::string::npos, messages.find("kernel 'fill'")) << messages;
 }
 
 TEST_F(OrderTest, other_fakes_enqueue_work) {

@@ -17,10 +17,10 @@ constexpr size_t kAnyLengthVersion = 91600;
 constexpr int64_t kBlockOfKeys = 128;
 
 void checkVersion(size_t version, const AttentionProblem &problem) {
-  auto require = [&](size_t least, const char *what) {
+  auto require = [&](size_t least, const char *feature) {
     if (version < least)
       throw CudnnFailure(format("cuDNN %s is too old; %s needs %s",
-                                cudnnVersionText(version).c_str(), what,
+                                cudnnVersionText(version).c_str(), feature,
                                 cudnnVersionText(least).c_str()));
   };
   require(problem.isComposite() ? kCompositeVersion : kUnifiedVersion, "attention");

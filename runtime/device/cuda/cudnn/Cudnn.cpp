@@ -16,13 +16,13 @@ std::string cudnnVersionText(size_t version) {
   return format("%zu.%zu.%zu", version / major, version % major / 100, version % 100);
 }
 
-void Cudnn::check(cudnnStatus_t status, const char *what) const {
+void Cudnn::check(cudnnStatus_t status, const char *action) const {
   if (status == CUDNN_STATUS_SUCCESS)
     return;
   const char *name = getErrorString(status);
   char more[512] = "";
   getLastErrorString(more, sizeof(more));
-  throw CudnnFailure(format("cuDNN failed %s: %s (%d)%s%s", what, name ? name : "unknown",
+  throw CudnnFailure(format("cuDNN failed %s: %s (%d)%s%s", action, name ? name : "unknown",
                             int(status), *more ? ": " : "", more));
 }
 

@@ -28,9 +28,9 @@ struct Cudnn {
 #undef PSRT_FIELD
   size_t version = 0; ///< e.g. 91900 for 9.19.0
 
-  /// Throws a CudnnFailure unless the call succeeded. `what` completes "cuDNN failed ...", e.g. "to
-  /// describe a tensor".
-  void check(cudnnStatus_t status, const char *what) const;
+  /// Throws a CudnnFailure unless the call succeeded. `action` completes "cuDNN failed ...", e.g.
+  /// "to describe a tensor".
+  void check(cudnnStatus_t status, const char *action) const;
 };
 
 using CudnnRef = std::shared_ptr<const Cudnn>;

@@ -79,10 +79,10 @@ Descriptor &Descriptor::set(cudnnBackendAttributeName_t name,
   return setRaw(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, int64_t(handles.size()), handles.data());
 }
 
-Descriptor &Descriptor::finalize(const char *what) {
+Descriptor &Descriptor::finalize(const char *name) {
   cudnnStatus_t status = cudnn.finalize(handle);
   if (status != CUDNN_STATUS_SUCCESS)
-    cudnn.check(status, (std::string("to finalize ") + what).c_str());
+    cudnn.check(status, (std::string("to finalize ") + name).c_str());
   return *this;
 }
 

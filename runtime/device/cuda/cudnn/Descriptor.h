@@ -37,8 +37,8 @@ public:
   Descriptor &set(cudnnBackendAttributeName_t name, const std::string &value);
   Descriptor &set(cudnnBackendAttributeName_t name, const Descriptor &value);
   Descriptor &set(cudnnBackendAttributeName_t name, const std::vector<const Descriptor *> &values);
-  /// Finalizes the descriptor; `what` names it in messages, e.g. "a tensor".
-  Descriptor &finalize(const char *what);
+  /// Finalizes the descriptor; `name` names it in messages, e.g. "a tensor".
+  Descriptor &finalize(const char *name);
 
   int64_t getInt(cudnnBackendAttributeName_t name) const;
   std::vector<cudnnBackendNumericalNote_t> getNotes(cudnnBackendAttributeName_t name) const;

@@ -40,7 +40,7 @@ struct CudnnTensor {
 Descriptor describeGraph(const CudnnTarget &target,
                          const std::vector<const Descriptor *> &operations);
 /// Appends the graph of one operation, whose descriptor is the last in `graph`.
-void finishGraph(const CudnnTarget &target, CudnnGraph &graph, const char *what);
+void finishGraph(const CudnnTarget &target, CudnnGraph &graph, const char *name);
 
 /// Holds an engine for a graph: the first of cuDNN's heuristics, i.e. the fastest, that meets the
 /// runtime's rules. Engines must be deterministic (unless PSRT_NONDETERMINISTIC=1), accumulate in

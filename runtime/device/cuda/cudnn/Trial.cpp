@@ -47,7 +47,7 @@ public:
 
 private:
   const Driver &driver() const { return stream.getGpu()->getDriver(); }
-  void check(CUresult result, const char *what) const { stream.getGpu()->check(result, what); }
+  void check(CUresult result, const char *action) const { stream.getGpu()->check(result, action); }
 
   void *allocate(const Trial::Tensor &tensor) {
     if (tensor.sizes.empty())

@@ -15,11 +15,11 @@ std::string versionText(int version) {
   return format("%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
 }
 
-void Nccl::check(ncclResult_t result, ncclComm_t comm, const char *what) const {
+void Nccl::check(ncclResult_t result, ncclComm_t comm, const char *action) const {
   if (result == ncclSuccess || result == ncclInProgress)
     return;
   const char *text = getErrorString(result), *more = getLastError(comm);
-  PSRT_FAIL(Failed, "NCCL failed %s: %s (%d)%s%s", what, text ? text : "unknown", int(result),
+  PSRT_FAIL(Failed, "NCCL failed %s: %s (%d)%s%s", action, text ? text : "unknown", int(result),
             more && *more ? ": " : "", more ? more : "");
 }
 

@@ -15,9 +15,9 @@ struct Nccl {
 #undef PSRT_FIELD
   int version = 0; ///< e.g. 21805 for 2.18.5
 
-  /// Fails with NCCL's error text unless the call succeeded or is still in progress. `what`
+  /// Fails with NCCL's error text unless the call succeeded or is still in progress. `action`
   /// completes "NCCL failed ...", e.g. "to start a collective".
-  void check(ncclResult_t result, ncclComm_t comm, const char *what) const;
+  void check(ncclResult_t result, ncclComm_t comm, const char *action) const;
 };
 
 using NcclRef = std::shared_ptr<const Nccl>;

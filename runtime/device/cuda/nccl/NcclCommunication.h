@@ -93,11 +93,11 @@ public:
   void reset() override { host->reset(); }
   int countWaiting() const override { return host->countWaiting(); }
   void bring(int from, const void *data, void *received, size_t bytes,
-             const std::string &what) override {
-    host->bring(from, data, received, bytes, what);
+             const std::string &purpose) override {
+    host->bring(from, data, received, bytes, purpose);
   }
-  void share(void *data, size_t bytes, const std::string &what) override {
-    host->share(data, bytes, what);
+  void share(void *data, size_t bytes, const std::string &purpose) override {
+    host->share(data, bytes, purpose);
   }
 
 private:
