@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -ps-canonicalize | FileCheck %s
 
-// What a rewrite makes takes the marks of what it replaces.
+// A rewrite copies the marks of the op that it replaces to the new op.
 // CHECK-LABEL: func.func @marks_stay
 // CHECK-SAME: (%[[X:.*]]: tensor<2x3xf32>)
 func.func @marks_stay(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -19,7 +19,7 @@ func.func @merged(%x: tensor<2x3x4xf32>) -> tensor<4x2x3xf32> {
   return %1 : tensor<4x2x3xf32>
 }
 
-// The twin: nothing to rewrite, nothing changes.
+// Twin: an op that no rewrite matches keeps its marks.
 // CHECK-LABEL: func.func @untouched
 func.func @untouched(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
   // CHECK-NEXT: ps.transpose %{{.*}} [1, 0] {ps.segment = 3 : i64}

@@ -1,8 +1,8 @@
 // RUN: ps-run %s --entry unmasked | FileCheck %s --check-prefix=UNMASKED
 // RUN: ps-run %s --entry masked | FileCheck %s --check-prefix=MASKED
 
-// Five elements on two ranks: the second rank has one padded place. What an op leaves there is NaN, whatever
-// it computed from the variable's zero: a sum over it shows that.
+// Five elements on two ranks leave one padding element on the second rank. The interpreter fills
+// the padding of every result with NaN, so a sum that includes padding is NaN.
 module attributes {ps.level = #ps.level<partitioned>} {
   ps.mesh @mesh <"tp" = 2 : tensor>
   ps.variable parameter @w init dense<0.0> : tensor<5xf32> {ps.sharding = #ps.sharding<@mesh, [{"tp"}]>} : tensor<5xf32>
@@ -16,7 +16,7 @@ module attributes {ps.level = #ps.level<partitioned>} {
     return %y : tensor<f32>
   }
 
-  // Padding of a variable is zero, and stays what a select puts there.
+  // The padding of a variable is zero. A select may replace padding, and its value is kept.
   // MASKED: y : tensor<f32> = 5
   func.func @masked() -> (tensor<f32> {ps.name = "y"}) {
     %w = ps.read @w : tensor<3xf32>

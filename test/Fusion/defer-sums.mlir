@@ -1,8 +1,9 @@
 // RUN: ps-opt -ps-defer-sums %s | FileCheck %s
 // RUN: ps-opt -ps-defer-sums=activations=true %s | FileCheck %s --check-prefix=ACTIVATIONS
 
-// Behind attention, a matmul or a collective: the sum, and what is accumulated, stand beside the weight's gradient; what
-// else reads the widened cotangent keeps it.
+// The cotangent comes from attention, a matmul or a collective. The bias gradient's sum and its
+// accumulation move to the phase of the weight gradient. Other readers of the widened cotangent
+// keep their copy in backward_input.
 ps.mesh @mesh <"tp" = 2 : tensor>
 ps.variable accumulator @db : tensor<12xf32>
 ps.variable accumulator @dw : tensor<12x8xf32>
@@ -26,7 +27,8 @@ func.func @micro_batch(%h: tensor<64x4xbf16>, %v: tensor<4x12xbf16>, %x: tensor<
   return
 }
 
-// Twins: a kernel makes the cotangent; another run has the matmul; something else takes the sum.
+// Twins, in which the sum stays: a fused kernel computes the cotangent, the matmul belongs to
+// another segment, or a collective uses the sum.
 // CHECK-LABEL: func.func @made_by_a_kernel
 // CHECK: ps.reduce sum %{{.*}} {ps.phase = #ps.phase<backward_input>
 func.func @made_by_a_kernel(%h: tensor<64x12xf32>, %x: tensor<64x8xf32>) {
@@ -59,7 +61,8 @@ func.func @sum_that_is_sent(%g: tensor<64x12xf32>, %x: tensor<64x8xf32>) {
   return
 }
 
-// The derivative of a GELU is a kernel's, unless matmuls multiply by it; that of one by erf always is.
+// A kernel computes the GELU derivative, so the sum stays. With activations=true, a matmul epilogue
+// computes the tanh derivative and the sum moves. The erf derivative always needs a kernel.
 // CHECK-LABEL: func.func @derivative_of_a_gelu
 // CHECK-NOT: ps.reduce {{.*}}backward_weight
 // ACTIVATIONS-LABEL: func.func @derivative_of_a_gelu

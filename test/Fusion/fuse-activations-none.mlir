@@ -1,4 +1,4 @@
-// Where nothing came of the choice, a warning says so; where something did, none does.
+// Warns if --matmul-epilogues on has no effect, and only if the option is on.
 // RUN: ps-opt -ps-fuse=activations=true %s 2>&1 >/dev/null | FileCheck %s
 // RUN: ps-opt -ps-fuse %s 2>&1 >/dev/null | FileCheck %s --check-prefix=QUIET --allow-empty
 

@@ -4,15 +4,15 @@
 // WITHOUT-NOT: ps.contract {{.*}} gelu
 ps.mesh @mesh <"tp" = 2 : tensor>
 
-// The sum is kept for backward, in another shape: a second result.
-// CHECK-LABEL: func.func @kept_sum
+// Backward reads the GELU input in another shape, so the matmul returns it as a second result.
+// CHECK-LABEL: func.func @saved_gelu_input
 // CHECK: %[[Y:.*]], %[[H:.*]] = ps.contract %arg0 [0, 1], %arg1 [1, 2] -> [0, 2] bias %arg2 gelu :
 // CHECK-SAME: (tensor<64x8xbf16>, tensor<8x12xbf16>, tensor<12xbf16>) -> (tensor<64x12xbf16>, tensor<64x12xbf16>)
 // CHECK-DAG: %[[A:.*]] = ps.reshape %[[H]]
 // CHECK-DAG: %[[B:.*]] = ps.reshape %[[Y]]
 // CHECK-NOT: ps.fused
 // CHECK: return %[[A]], %[[B]]
-func.func @kept_sum(%x: tensor<64x8xbf16>, %w: tensor<8x12xbf16>, %b: tensor<12xbf16>)
+func.func @saved_gelu_input(%x: tensor<64x8xbf16>, %w: tensor<8x12xbf16>, %b: tensor<12xbf16>)
     -> (tensor<4x16x12xbf16>, tensor<4x16x12xbf16>) attributes {ps.class = "c"} {
   %p = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] : (tensor<64x8xbf16>, tensor<8x12xbf16>) -> tensor<64x12xbf16>
   %s = ps.broadcast %b dims [1] : tensor<12xbf16> -> tensor<64x12xbf16>
@@ -22,7 +22,7 @@ func.func @kept_sum(%x: tensor<64x8xbf16>, %w: tensor<8x12xbf16>, %b: tensor<12x
   return %r, %y : tensor<4x16x12xbf16>, tensor<4x16x12xbf16>
 }
 
-// Nothing needs the sum.
+// Nothing else reads the GELU input, so the matmul returns only the GELU.
 // CHECK-LABEL: func.func @gelu_alone
 // CHECK: %[[Y:.*]] = ps.contract %arg0 [0, 1], %arg1 [1, 2] -> [0, 2] gelu : (tensor<6x8xf32>, tensor<8x12xf32>) -> tensor<6x12xf32>
 // CHECK-NEXT: ps.contract %[[Y]]
@@ -33,7 +33,7 @@ func.func @gelu_alone(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>, %v: tensor<12x8
   return %z : tensor<6x8xf32>
 }
 
-// Backward: the cotangent is multiplied by the derivative, at a sum that forward kept.
+// Backward: the epilogue multiplies the cotangent by the GELU derivative at the saved GELU input.
 // CHECK-LABEL: func.func @derivative
 // CHECK: %[[R:.*]] = ps.reshape %arg2
 // CHECK: %[[D:.*]] = ps.contract %arg0 [0, 1], %arg1 [1, 2] -> [0, 2] gelu_grad at %[[R]] :
@@ -50,7 +50,7 @@ func.func @derivative(%g: tensor<64x8xf32>, %w: tensor<8x12xf32>, %h: tensor<4x1
   return %z : tensor<64x5xf32>
 }
 
-// The gradient of the bias is then summed by the matmul of the weight's.
+// The matmul of the weight gradient then also computes the bias gradient.
 // CHECK-LABEL: func.func @derivative_and_sums
 // CHECK: %[[D:.*]] = ps.contract {{.*}} gelu_grad at %arg2
 // CHECK: ps.contract %[[D]] {{.*}} sums of 0
@@ -63,11 +63,11 @@ func.func @derivative_and_sums(%g: tensor<64x8xf32>, %w: tensor<8x12xf32>, %h: t
   return %z, %s : tensor<12x5xf32>, tensor<12xf32>
 }
 
-// Recompute: the sum is made again, and read by both.
-// CHECK-LABEL: func.func @computed_again
+// Activation checkpointing: the recomputed matmul returns the GELU input for gelu_grad.
+// CHECK-LABEL: func.func @recomputed_gelu_input
 // CHECK: %[[Y:.*]], %[[H:.*]] = ps.contract {{.*}} gelu :
 // CHECK: ps.contract {{.*}} gelu_grad at %[[H]]
-func.func @computed_again(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>, %g: tensor<6x4xf32>, %v: tensor<4x12xf32>) -> (tensor<6x12xf32>, tensor<12x4xf32>) attributes {ps.class = "c"} {
+func.func @recomputed_gelu_input(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>, %g: tensor<6x4xf32>, %v: tensor<4x12xf32>) -> (tensor<6x12xf32>, tensor<12x4xf32>) attributes {ps.class = "c"} {
   %h = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] : (tensor<6x8xf32>, tensor<8x12xf32>) -> tensor<6x12xf32>
   %y = ps.gelu tanh %h : tensor<6x12xf32>
   %d = ps.contract %g [0, 1], %v [1, 2] -> [0, 2] : (tensor<6x4xf32>, tensor<4x12xf32>) -> tensor<6x12xf32>
@@ -76,7 +76,7 @@ func.func @computed_again(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>, %g: tensor<
   return %e, %z : tensor<6x12xf32>, tensor<12x4xf32>
 }
 
-// Twins. A GELU by erf is another function.
+// Twins. The epilogue computes only the tanh form, so an erf GELU is not fused.
 // CHECK-LABEL: func.func @by_erf
 // CHECK-NOT: ps.contract {{.*}} gelu
 func.func @by_erf(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>, %k: tensor<6x12xf32>) -> (tensor<6x12xf32>, tensor<6x12xf32>) attributes {ps.class = "c"} {
@@ -87,17 +87,18 @@ func.func @by_erf(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>, %k: tensor<6x12xf32
   return %y, %e : tensor<6x12xf32>, tensor<6x12xf32>
 }
 
-// A kernel computes with the sum as well.
-// CHECK-LABEL: func.func @sum_with_two_uses
+// Another kernel also computes with the GELU input.
+// CHECK-LABEL: func.func @gelu_input_with_two_uses
 // CHECK-NOT: ps.contract {{.*}} gelu
-func.func @sum_with_two_uses(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>) -> (tensor<6x12xf32>, tensor<6x12xf32>) attributes {ps.class = "c"} {
+func.func @gelu_input_with_two_uses(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>) -> (tensor<6x12xf32>, tensor<6x12xf32>) attributes {ps.class = "c"} {
   %h = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] : (tensor<6x8xf32>, tensor<8x12xf32>) -> tensor<6x12xf32>
   %y = ps.gelu tanh %h : tensor<6x12xf32>
   %e = ps.exp %h : tensor<6x12xf32>
   return %y, %e : tensor<6x12xf32>, tensor<6x12xf32>
 }
 
-// The cotangent is needed, too; the sum is one that a kernel makes; it is the cotangent of a biased matmul.
+// Three derivatives that stay in kernels: the cotangent is also a result, the GELU input comes from
+// a kernel, or the matmul already has a bias.
 // CHECK-LABEL: func.func @derivatives_by_kernels
 // CHECK-NOT: gelu_grad at
 func.func @derivatives_by_kernels(%g: tensor<6x8xf32>, %w: tensor<8x12xf32>, %h: tensor<6x12xf32>, %b: tensor<12xf32>)
@@ -112,10 +113,10 @@ func.func @derivatives_by_kernels(%g: tensor<6x8xf32>, %w: tensor<8x12xf32>, %h:
   return %c, %d, %k, %m : tensor<6x12xf32>, tensor<6x12xf32>, tensor<6x12xf32>, tensor<6x12xf32>
 }
 
-// No matmul does it in f64, for a result of another type than the operands, or for a batch.
-// CHECK-LABEL: func.func @other_products
+// Matmuls in f64, with a result type other than the operands', or with a batch have no epilogue.
+// CHECK-LABEL: func.func @unsupported_matmuls
 // CHECK-NOT: ps.contract {{.*}} gelu
-func.func @other_products(%x: tensor<6x8xf64>, %w: tensor<8x12xf64>, %u: tensor<6x8xbf16>, %v: tensor<8x12xbf16>, %p: tensor<3x6x8xf32>, %q: tensor<3x8x12xf32>)
+func.func @unsupported_matmuls(%x: tensor<6x8xf64>, %w: tensor<8x12xf64>, %u: tensor<6x8xbf16>, %v: tensor<8x12xbf16>, %p: tensor<3x6x8xf32>, %q: tensor<3x8x12xf32>)
     -> (tensor<6x12xf64>, tensor<6x12xf32>, tensor<3x6x12xf32>) attributes {ps.class = "c"} {
   %h = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] : (tensor<6x8xf64>, tensor<8x12xf64>) -> tensor<6x12xf64>
   %y = ps.gelu tanh %h : tensor<6x12xf64>
@@ -126,22 +127,22 @@ func.func @other_products(%x: tensor<6x8xf64>, %w: tensor<8x12xf64>, %u: tensor<
   return %y, %z, %a : tensor<6x12xf64>, tensor<6x12xf32>, tensor<3x6x12xf32>
 }
 
-// A GELU of partial sums is none of the sum.
-// CHECK-LABEL: func.func @gelu_behind_a_collective
+// The GELU of partial sums differs from the GELU of their sum.
+// CHECK-LABEL: func.func @gelu_after_a_collective
 // CHECK-NOT: ps.contract {{.*}} gelu
-func.func @gelu_behind_a_collective(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>) -> tensor<6x12xf32> attributes {ps.class = "c"} {
+func.func @gelu_after_a_collective(%x: tensor<6x8xf32>, %w: tensor<8x12xf32>) -> tensor<6x12xf32> attributes {ps.class = "c"} {
   %p = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] : (tensor<6x8xf32>, tensor<8x12xf32>) -> tensor<6x12xf32>
   %q = ps.all_reduce sum %p over ["tp"] : tensor<6x12xf32>
   %y = ps.gelu tanh %q : tensor<6x12xf32>
   return %y : tensor<6x12xf32>
 }
 
-// What is accumulated is added by a kernel: a matmul sets what it activates.
-// CHECK-LABEL: func.func @accumulated
+// A matmul epilogue overwrites its result, so a separate kernel adds the result to the accumulator.
+// CHECK-LABEL: func.func @accumulated_by_a_kernel
 // CHECK: %[[D:.*]] = ps.contract {{.*}} gelu_grad at %arg2
 // CHECK: %[[C:.*]] = ps.fused(%[[D]])
 // CHECK: ps.accumulate %arg3, %[[C]]
-func.func @accumulated(%g: tensor<6x8xf32>, %w: tensor<8x12xf32>, %h: tensor<6x12xf32>, %r: !ps.ref<tensor<6x12xf32>>) attributes {ps.class = "c"} {
+func.func @accumulated_by_a_kernel(%g: tensor<6x8xf32>, %w: tensor<8x12xf32>, %h: tensor<6x12xf32>, %r: !ps.ref<tensor<6x12xf32>>) attributes {ps.class = "c"} {
   %c = ps.contract %g [0, 1], %w [1, 2] -> [0, 2] : (tensor<6x8xf32>, tensor<8x12xf32>) -> tensor<6x12xf32>
   %d = ps.gelu_grad tanh %c, %h : tensor<6x12xf32>
   ps.accumulate %r, %d : !ps.ref<tensor<6x12xf32>>

@@ -1,4 +1,4 @@
-// Matmuls of dequantized tensors are of the 8-bit numbers where devices have such matmuls.
+// Matmuls of dequantized tensors read the 8-bit values directly if the device has such a matmul.
 // RUN: ps-opt -ps-fuse="float8=true biases=true" %s | FileCheck %s
 // RUN: ps-opt -ps-fuse %s | FileCheck %s --check-prefix=WITHOUT
 
@@ -7,7 +7,7 @@ ps.mesh @mesh <"tp" = 2 : tensor>
 // WITHOUT-LABEL: func.func @forward
 // WITHOUT-NOT: units
 
-// A bias is added to the scaled sums, which are rounded with it.
+// The bias is added to the scaled sums before rounding.
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[X:.*]]: tensor<2x16x32xf8E4M3FN>, %[[W:.*]]: tensor<48x32xf8E4M3FN>, %[[UX:.*]]: tensor<f32>, %[[UW:.*]]: tensor<f32>, %[[B:.*]]: tensor<48xbf16>
 // CHECK-NEXT: %[[Y:.*]] = ps.contract %[[X]] [0, 1, 2], %[[W]] [3, 2] -> [0, 1, 3] bias %[[B]] units %[[UX]], %[[UW]]
@@ -24,7 +24,8 @@ func.func @forward(%x: tensor<2x16x32xf8E4M3FN>, %w: tensor<48x32xf8E4M3FN>, %ux
   return %z : tensor<2x16x48xbf16>
 }
 
-// A weight's gradient, in f32, of two formats; dims that no matmul has in their order are moved as bytes.
+// Weight gradient in f32 from two 8-bit formats. Dims in an order that no matmul supports are
+// transposed as 8-bit values.
 // CHECK-LABEL: func.func @weight_gradient
 // CHECK: ps.transpose {{.*}}f8E5M2
 // CHECK: ps.contract {{.*}} units %arg2, %arg3 {{.*}}xf8E5M2>, tensor<{{.*}}xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<48x32xf32>
@@ -38,7 +39,7 @@ func.func @weight_gradient(%g: tensor<16x48x2xf8E5M2>, %x: tensor<2x16x32xf8E4M3
   return %v : tensor<48x32xf32>
 }
 
-// The twins: dims that are no multiples of 16; two tensors of e5m2; an operand of 16 bits.
+// Twins: a dim that is not a multiple of 16, two e5m2 operands, and a 16-bit operand.
 // CHECK-LABEL: func.func @odd
 // CHECK-NOT: units
 // CHECK-LABEL: func.func @two_gradients

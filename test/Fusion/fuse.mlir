@@ -1,7 +1,8 @@
 // RUN: ps-opt -ps-fuse %s | FileCheck %s
 // RUN: ps-opt -ps-fuse=most-chunks=64 %s | FileCheck %s --check-prefix=DEVICE
 
-// A producer, a row op and what follows become one kernel; the value used outside is one of its results.
+// A producer, a row op and its users form one kernel. Values used outside are results of the
+// kernel.
 // CHECK-LABEL: func.func @residual_and_norm
 // CHECK: %[[K:.*]]:2 = ps.fused(
 // CHECK: ps.add
@@ -19,7 +20,7 @@ func.func @residual_and_norm(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>, %w: tenso
   return %h, %y : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
-// A sum over rows shares the kernel of what it sums; its partial rows need a workspace.
+// A sum over rows joins the kernel of its operand. Its partial sums need a workspace.
 // CHECK-LABEL: func.func @bias_gradient
 // CHECK: ps.fused({{.*}}ps.workspace = 64 : i64
 // CHECK: ps.gelu_grad
@@ -32,7 +33,7 @@ func.func @bias_gradient(%g: tensor<200x8xf32>, %x: tensor<200x8xf32>) -> (tenso
   return %d, %s : tensor<200x8xf32>, tensor<8xf32>
 }
 
-// What uses a sum over rows needs all rows: a kernel of its own.
+// A user of a sum over rows needs all rows, so it is a separate kernel.
 // CHECK-LABEL: func.func @use_of_a_sum_over_rows
 // CHECK: ps.fused
 // CHECK: ps.reduce
@@ -44,7 +45,7 @@ func.func @use_of_a_sum_over_rows(%g: tensor<200x8xf32>) -> tensor<8xf32> attrib
   return %e : tensor<8xf32>
 }
 
-// The rows of a sum lie apart in its padded buffer, so the padding is a kernel of its own.
+// The rows of the sum are not contiguous in the padded buffer, so padding is a separate kernel.
 // CHECK-LABEL: func.func @padded_sum_over_rows
 // CHECK: ps.fused
 // CHECK: ps.reduce
@@ -59,7 +60,7 @@ func.func @padded_sum_over_rows(%a: tensor<4x3x8xf32>) -> tensor<4x6x8xf32> attr
   return %p : tensor<4x6x8xf32>
 }
 
-// The twin: rows are added after the last one, so the sum fills the buffer's begin without gaps.
+// Twin: padding after the last row keeps the sum contiguous at the start of the buffer.
 // CHECK-LABEL: func.func @sum_over_rows_before_padding
 // CHECK: ps.fused
 // CHECK: ps.reduce
@@ -73,7 +74,8 @@ func.func @sum_over_rows_before_padding(%a: tensor<4x3x8xf32>) -> tensor<6x8xf32
   return %p : tensor<6x8xf32>
 }
 
-// A value that is read at [i, j] and at [j, i] is made before: one kernel would make i and j one loop.
+// A value read at [i, j] and at [j, i] is computed in an earlier kernel. One kernel would merge i
+// and j into one loop.
 // CHECK-LABEL: func.func @sum_with_its_transpose
 // CHECK: ps.fused
 // CHECK: ps.tanh
@@ -87,7 +89,7 @@ func.func @sum_with_its_transpose(%a: tensor<8x8xf32>) -> tensor<8x8xf32> attrib
   return %s : tensor<8x8xf32>
 }
 
-// The twin: the argument of the kernel is read in two ways, which makes no loop one.
+// Twin: a kernel argument may be read at [i, j] and [j, i] without merging loops.
 // CHECK-LABEL: func.func @argument_with_its_transpose
 // CHECK: ps.fused
 // CHECK: ps.add
@@ -101,7 +103,7 @@ func.func @argument_with_its_transpose(%a: tensor<8x8xf32>) -> tensor<8x8xf32> a
   return %t : tensor<8x8xf32>
 }
 
-// Differences of all pairs: the vector is made before.
+// Differences of all pairs read the vector at i and at j, so an earlier kernel computes it.
 // CHECK-LABEL: func.func @differences_of_pairs
 // CHECK: ps.fused
 // CHECK: ps.tanh
@@ -116,7 +118,7 @@ func.func @differences_of_pairs(%a: tensor<8xf32>) -> tensor<8x8xf32> attributes
   return %d : tensor<8x8xf32>
 }
 
-// A contraction between two elementwise ops keeps them apart: fusing them would make a cycle.
+// A contraction lies between two elementwise ops; fusing them would create a cycle.
 // CHECK-LABEL: func.func @around_a_contraction
 // CHECK: ps.fused
 // CHECK: ps.contract
@@ -128,7 +130,7 @@ func.func @around_a_contraction(%a: tensor<8x8xf32>) -> tensor<8x8xf32> attribut
   return %y : tensor<8x8xf32>
 }
 
-// No order of copies makes a matmul of two summed dims that stand in opposite orders: one side is transposed.
+// The two contracted dims have opposite orders in the operands, so one operand is transposed.
 // CHECK-LABEL: func.func @summed_in_opposite_orders
 // CHECK-SAME: %[[A:.*]]: tensor<4x3x5xf32>, %[[B:.*]]: tensor<5x3x7xf32>
 // CHECK: %[[T:.*]] = ps.fused(%[[B]])
@@ -139,7 +141,7 @@ func.func @summed_in_opposite_orders(%a: tensor<4x3x5xf32>, %b: tensor<5x3x7xf32
   return %y : tensor<4x7xf32>
 }
 
-// Rows of a transposed result: the matmul is made the right way round, then turned.
+// The batch dim comes last in the result: a matmul with the batch first, then a transpose.
 // CHECK-LABEL: func.func @batch_between
 // CHECK: %[[P:.*]] = ps.contract
 // CHECK-SAME: -> tensor<2x4x7xf32>
@@ -149,7 +151,7 @@ func.func @batch_between(%a: tensor<4x2x3xf32>, %b: tensor<2x3x7xf32>) -> tensor
   return %y : tensor<4x7x2xf32>
 }
 
-// The twin: heads that a contraction can read as strides are not copied, and there is nothing to fuse.
+// Twin: a contraction reads heads through strides without a copy, so there is nothing to fuse.
 // CHECK-LABEL: func.func @heads_as_strides
 // CHECK-NOT: ps.fused
 // CHECK: return
@@ -164,7 +166,7 @@ func.func @heads_as_strides(%x: tensor<2x4x8xf32>, %k: tensor<2x4x8xf32>) -> ten
   return %s : tensor<2x2x4x4xf32>
 }
 
-// The same heads joined again cannot be strides: one copy.
+// Heads that are merged into one dim cannot be read through strides and are copied once.
 // CHECK-LABEL: func.func @joined_heads_are_copied
 // CHECK: ps.fused
 // CHECK: ps.transpose
@@ -178,7 +180,8 @@ func.func @joined_heads_are_copied(%o: tensor<2x2x4x4xf32>, %w: tensor<3x8xf32>)
   return %y : tensor<2x4x3xf32>
 }
 
-// An update of a variable by what it was at the same place is made in place, the condition a select.
+// An update that reads each element only at its own index writes in place. Its condition becomes a
+// select.
 // CHECK-LABEL: func.func @update_in_place
 // CHECK: ps.read
 // CHECK-NOT: ps.read
@@ -191,7 +194,7 @@ func.func @update_in_place(%g: tensor<8xf32>, %ok: tensor<i1>, %w: !ps.ref<tenso
   return
 }
 
-// Read elsewhere than it is written, the old value must outlive the kernel.
+// An update that reads other indexes than it writes needs the old value for the whole kernel.
 // CHECK-LABEL: func.func @update_of_a_transposed
 // CHECK-NOT: ps.in_place
 func.func @update_of_a_transposed(%w: !ps.ref<tensor<8x8xf32>>) attributes {ps.class = "c"} {
@@ -202,7 +205,7 @@ func.func @update_of_a_transposed(%w: !ps.ref<tensor<8x8xf32>>) attributes {ps.c
   return
 }
 
-// Functions that are no class functions stay as they are.
+// Only class functions are fused.
 // CHECK-LABEL: func.func @not_a_class
 // CHECK-NOT: ps.fused
 func.func @not_a_class(%a: tensor<4xf32>) -> tensor<4xf32> {
@@ -210,7 +213,7 @@ func.func @not_a_class(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %e : tensor<4xf32>
 }
 
-// The twin of all: what is no class function is left as it is.
+// Twin: ops of a function without a class are unchanged.
 // CHECK-LABEL: func.func @no_class
 // CHECK-NEXT: ps.exp
 // CHECK-NEXT: ps.neg
@@ -220,7 +223,8 @@ func.func @no_class(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %n : tensor<4xf32>
 }
 
-// For a device a long sum is cut: here into 64 parts of 12 rows; one that is short, or of 16-bit floats, is not.
+// On a GPU, a long sum is split: here 768 rows into 64 parts of 12 rows. Short sums and sums of
+// 16-bit floats are not split.
 // DEVICE-LABEL: func.func @square_of_norm
 // DEVICE: ps.fused
 // DEVICE: %[[CUT:.*]] = ps.reshape {{.*}} : tensor<768x256xf32> -> tensor<64x3072xf32>

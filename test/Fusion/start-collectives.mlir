@@ -4,12 +4,12 @@
 // RUN: ps-opt -ps-start-collectives=chunks=2 %s | FileCheck %s --check-prefix=CHUNKS
 // RUN: ps-opt -ps-start-collectives="target=cuda chunks=1" %s | ps-opt | FileCheck %s
 
-// The cores of a CPU communicate themselves: nothing moves, nothing is started.
+// CPU cores run the communication themselves, so nothing moves and no collective is started early.
 // CPU: ps.mesh
 ps.mesh @mesh <"tp" = 2 : tensor>
 
-// The matmul of the weight's gradient depends on the sum as little as the sum on it: it moves between the start and
-// the first use, with what it is added to.
+// The matmul of the weight gradient and the all-reduce are independent. The matmul and its
+// accumulation move between the start of the all-reduce and its wait.
 // CHECK-LABEL: func.func @column_parallel_backward
 // CHECK: %[[X:.*]] = ps.contract %{{.*}}, %{{.*}} [0, 2]
 // CHECK-NEXT: %[[S:.*]] = ps.all_reduce sum %[[X]]
@@ -33,14 +33,14 @@ func.func @column_parallel_backward(%g: tensor<8x4xf32>, %x: tensor<8x16xf32>, %
   return %3 : tensor<8x16xf32>
 }
 
-// A matmul behind the first use moves in front of it, with the view that it reads through.
-// CHECK-LABEL: func.func @gradient_behind_the_use
+// A matmul after the first use of the sum moves before the wait, together with its transpose.
+// CHECK-LABEL: func.func @gradient_after_the_use
 // CHECK: %[[S:.*]] = ps.all_reduce
 // CHECK-NEXT: %[[T:.*]] = ps.transpose
 // CHECK-NEXT: ps.contract %[[T]]
 // CHECK-NEXT: ps.wait %[[S]]
 // CHECK-NEXT: ps.fused
-func.func @gradient_behind_the_use(%g: tensor<8x16xf32>, %x: tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<16x16xf32>)
+func.func @gradient_after_the_use(%g: tensor<8x16xf32>, %x: tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<16x16xf32>)
     attributes {ps.class = "c"} {
   %0 = ps.all_reduce sum %g over ["tp"] : tensor<8x16xf32>
   %1 = ps.fused (%0) : (tensor<8x16xf32>) -> tensor<8x16xf32> {
@@ -53,7 +53,8 @@ func.func @gradient_behind_the_use(%g: tensor<8x16xf32>, %x: tensor<8x16xf32>) -
   return %1, %3 : tensor<8x16xf32>, tensor<16x16xf32>
 }
 
-// The twin: what follows needs the sum, so that it is no sooner over than made; a matmul is cut with it where that is asked for.
+// Twin: the next op needs the sum and no independent matmul exists, so nothing overlaps. With
+// chunks=2, the matmul and the all-reduce are split and overlap each other.
 // CHECK-LABEL: func.func @row_parallel_forward
 // CHECK: ps.contract
 // CHECK-NEXT: ps.all_reduce sum %{{.*}} over ["tp"] : tensor<2x4x16xf32>
@@ -73,7 +74,8 @@ func.func @row_parallel_forward(%x: tensor<2x4x8xf32>, %w: tensor<8x16xf32>) -> 
   return %2 : tensor<2x4x16xf32>
 }
 
-// Sequence parallel: gathered along the sequence for a matmul, scattered behind one; whole samples are a chunk.
+// Sequence parallelism: a gather along the sequence before one matmul, a scatter after the other.
+// Each chunk holds whole samples.
 // CHUNKS-LABEL: func.func @sequence_parallel
 // CHUNKS: %[[G:.*]] = ps.all_gather %{{.*}} over ["tp"] dim 1 {ps.chunks = 2 : i64}
 // CHUNKS-NEXT: %[[W:.*]] = ps.wait %[[G]]
@@ -96,7 +98,7 @@ func.func @sequence_parallel(%x: tensor<2x2x8xf32>, %w: tensor<8x16xf32>, %v: te
   return %4 : tensor<2x2x8xf32>
 }
 
-// A bias is of all rows, so of each chunk.
+// A bias applies to all rows, so it applies to each chunk.
 // CHUNKS-LABEL: func.func @matmul_with_biases
 // CHUNKS: ps.all_gather %{{.*}} over ["tp"] dim 1 {ps.chunks = 2 : i64}
 // CHUNKS-NEXT: ps.wait
@@ -107,7 +109,7 @@ func.func @matmul_with_biases(%x: tensor<2x2x8xf32>, %w: tensor<8x16xf32>, %b: t
   return %1 : tensor<2x4x16xf32>
 }
 
-// The twin: a bias that is gathered is whole before the first chunk.
+// Twin: every chunk needs the whole gathered bias, so its gather is not split.
 // CHUNKS-LABEL: func.func @gathered_bias
 // CHUNKS-NOT: ps.chunks
 // CHUNKS: return
@@ -117,7 +119,7 @@ func.func @gathered_bias(%x: tensor<2x4x8xf32>, %w: tensor<8x16xf32>, %b: tensor
   return %1 : tensor<2x4x16xf32>
 }
 
-// The twin: a matmul with sums is not cut.
+// Twin: a matmul that also computes sums is not split.
 // CHUNKS-LABEL: func.func @matmul_with_sums
 // CHUNKS-NOT: ps.chunks
 // CHUNKS: return
@@ -127,7 +129,7 @@ func.func @matmul_with_sums(%g: tensor<64x12xf32>, %x: tensor<64x8xf32>) -> (ten
   return %0, %b : tensor<12x8xf32>, tensor<12xf32>
 }
 
-// One sample: a chunk has rows of each shard.
+// One sample: each chunk holds rows of every shard.
 // CHUNKS-LABEL: func.func @one_sample_is_scattered
 // CHUNKS: ps.reduce_scatter sum %{{.*}} over ["tp"] dim 1 {ps.chunks = 2 : i64}
 func.func @one_sample_is_scattered(%x: tensor<1x4x8xf32>, %w: tensor<8x16xf32>) -> tensor<1x2x16xf32> attributes {ps.class = "c"} {
@@ -136,8 +138,8 @@ func.func @one_sample_is_scattered(%x: tensor<1x4x8xf32>, %w: tensor<8x16xf32>) 
   return %1 : tensor<1x2x16xf32>
 }
 
-// Twins of it: one sample that is gathered, where others may read it; a result that something else reads; a matmul that
-// adds up what is gathered.
+// Twins: a gather of one sample, a matmul result with another reader, and a matmul that contracts
+// the gathered dim.
 // CHUNKS-LABEL: func.func @one_sample_is_gathered
 // CHUNKS-NOT: ps.chunks
 // CHUNKS: return
@@ -166,7 +168,7 @@ func.func @gathered_summed_dim(%x: tensor<2x8xf32>, %w: tensor<4x16xf32>) -> ten
   return %1 : tensor<8x16xf32>
 }
 
-// The twin: what a function writes may lie where something reads, so nothing moves.
+// Twin: a write may overwrite a buffer that a moved op reads, so nothing moves.
 // CHECK-LABEL: func.func @function_that_writes
 // CHECK: ps.contract
 // CHECK-NEXT: ps.all_reduce
@@ -185,7 +187,7 @@ func.func @function_that_writes(%g: tensor<8x16xf32>, %x: tensor<8x16xf32>, %v: 
   return %0 : tensor<16x16xf32>
 }
 
-// Nor in what is no class function.
+// Twin: functions without a class are unchanged.
 // CHECK-LABEL: func.func @no_class
 // CHECK: ps.all_reduce
 // CHECK-NEXT: ps.contract

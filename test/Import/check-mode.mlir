@@ -9,7 +9,7 @@ func.func @off(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// The twin: dropout that is on, and one that drops nothing.
+// Twin: dropout in training mode, and eval-mode dropout with p = 0.
 func.func @on(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = ps.dropout %x p 0.25 : tensor<4xf32>
   %1 = ps.dropout %0 p 0.0 {training = false} : tensor<4xf32>
@@ -27,7 +27,7 @@ func.func @running(%x: tensor<4xf32>, %m: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// The twin.
+// Twin: a batch norm in training mode.
 func.func @batch(%x: tensor<4xf32>, %m: tensor<4xf32>) -> tensor<4xf32> {
   %0 = ps.by_mode %x, %m : tensor<4xf32>
   return %0 : tensor<4xf32>

@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -ps-recognize-activations | FileCheck %s
 
-// As GPT-2 has it: x/2 (1 + tanh(0.798 (x + 0.0447 x^3))). The cube is read by something else, and stays.
+// GPT-2 form: x/2 (1 + tanh(0.798 (x + 0.0447 x^3))). The cube has another reader and stays.
 // CHECK-LABEL: func.func @tanh_gelu
 // CHECK: %[[CUBE:.*]] = ps.mul %0, %arg0
 // CHECK-NEXT: %[[Y:.*]] = ps.gelu tanh %arg0 : tensor<4x8xf32>
@@ -24,7 +24,7 @@ func.func @tanh_gelu(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) 
   return %8, %2 : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
-// Another way to write it, of what an op of two operands yields: that stays.
+// Hugging Face gelu_fast form. The input is the result of a binary op, which stays.
 // CHECK-LABEL: func.func @fast_gelu
 // CHECK: %[[X:.*]] = ps.add %arg0, %arg1
 // CHECK-NEXT: %[[Y:.*]] = ps.gelu tanh %[[X]]
@@ -49,7 +49,7 @@ func.func @fast_gelu(%u: tensor<8xbf16>, %v: tensor<8xbf16>) -> tensor<8xbf16> {
   return %9 : tensor<8xbf16>
 }
 
-// As ONNX has it.
+// ONNX form: x (1 + erf(x / sqrt(2))) / 2.
 // CHECK-LABEL: func.func @erf_gelu
 // CHECK-NEXT: %[[Y:.*]] = ps.gelu erf %arg0
 // CHECK-NEXT: return %[[Y]]
@@ -80,7 +80,7 @@ func.func @silus(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   return %1, %5 : tensor<8xf32>, tensor<8xf32>
 }
 
-// A gate with a stopped gradient has the values of SiLU, not its derivative.
+// A sigmoid with a stopped gradient gives the values of SiLU but another derivative.
 // CHECK-LABEL: func.func @stopped_gate
 // CHECK-NOT: ps.silu
 // CHECK: return
@@ -91,12 +91,13 @@ func.func @stopped_gate(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %2 : tensor<8xf32>
 }
 
-// The twins: x sigmoid(1.702 x) is none of them; one that is clamped is not; nor one of two values; nor a gate alone.
-// CHECK-LABEL: func.func @others
+// Twins: x sigmoid(1.702 x), a clamped input, a gate computed from another value, and a sigmoid
+// without its multiplication.
+// CHECK-LABEL: func.func @similar_expressions_stay
 // CHECK-NOT: ps.gelu
 // CHECK-NOT: ps.silu
 // CHECK: return
-func.func @others(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+func.func @similar_expressions_stay(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
   %c = ps.constant dense<1.702> : tensor<8xf32>
   %0 = ps.mul %x, %c : tensor<8xf32>
   %1 = ps.sigmoid %0 : tensor<8xf32>

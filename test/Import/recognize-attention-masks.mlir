@@ -11,7 +11,7 @@ func.func @causal(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor
   return %o : tensor<2x4x8x16xf32>
 }
 
-// A conjunction of key <= query and key > query - 3; written as an added mask.
+// An added mask for key <= query and key > query - 3 is a causal window of 3.
 // CHECK-LABEL: func.func @window
 // CHECK: ps.attention %arg0, %arg1, %arg2 causal window 3 scale 1.000000e+00 {ps.attention_form = "causal, window 3"}
 func.func @window(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
@@ -30,7 +30,7 @@ func.func @window(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor
   return %o : tensor<2x4x8x16xf32>
 }
 
-// An input says which keys are real.
+// An input marks the keys that are not padding.
 // CHECK-LABEL: func.func @causal_and_padding
 // CHECK: %[[REAL:.*]] = ps.compare ne %arg3
 // CHECK: ps.attention %arg0, %arg1, %arg2 padding %[[REAL]] causal scale 1.000000e+00 {ps.attention_form = "causal, padding"}
@@ -47,10 +47,10 @@ func.func @causal_and_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>
   return %o : tensor<2x4x8x16xf32>
 }
 
-// The same as a product of bools.
-// CHECK-LABEL: func.func @matmul_of_bools
+// The same mask, written as a multiplication of bools.
+// CHECK-LABEL: func.func @bools_multiplied
 // CHECK: ps.attention %arg0, %arg1, %arg2 padding %arg3 causal scale 1.000000e+00 {ps.attention_form = "causal, padding"}
-func.func @matmul_of_bools(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %real: tensor<2x8xi1>) -> tensor<2x4x8x16xf32> {
+func.func @bools_multiplied(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %real: tensor<2x8xi1>) -> tensor<2x4x8x16xf32> {
   %p = ps.broadcast %real dims [0, 3] : tensor<2x8xi1> -> tensor<2x1x8x8xi1>
   %i = ps.iota dim 2 : tensor<2x1x8x8xi64>
   %j = ps.iota dim 3 : tensor<2x1x8x8xi64>
@@ -60,8 +60,8 @@ func.func @matmul_of_bools(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %
   return %o : tensor<2x4x8x16xf32>
 }
 
-// A finite mask weighs all keys of a query alike where padding leaves it none: it stays added, of one query for all. One of
-// -inf is padding.
+// With a finite mask value, a query whose keys are all padding weighs them all alike. Such a mask
+// stays an added mask, narrowed to one row for all queries. A mask of -inf is padding.
 // CHECK-LABEL: func.func @finite_padding
 // CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "added padding"} : ({{.*}}, tensor<2x1x1x8xf32>)
 // CHECK: ps.attention %arg0, %arg1, %arg2 padding %arg3 scale 1.000000e+00 {ps.attention_form = "padding"}
@@ -77,7 +77,7 @@ func.func @finite_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v
   return %o, %o2 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
 }
 
-// The twins: strictly below the diagonal is not causal; a mask that comes from outside is unknown.
+// Twins: a mask strictly below the diagonal is not causal, and a mask from an input is unknown.
 // CHECK-LABEL: func.func @strictly_below
 // CHECK: mask
 // CHECK-SAME: {ps.attention_form = "mask"}
@@ -96,7 +96,8 @@ func.func @from_outside(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: 
   return %o : tensor<2x4x8x16xf32>
 }
 
-// What Hugging Face writes: the inverted mask with its ones replaced. What it is computed from is narrowed, once for both.
+// Hugging Face form: the inverted mask with its ones replaced by a large negative value. The
+// narrowed mask is computed once for both attention ops.
 // CHECK-LABEL: func.func @inverted_padding
 // CHECK-NOT: 2x1x8x8
 // CHECK: %[[HIDDEN:.*]] = ps.convert {{.*}} : tensor<2x1x1x8xf32> -> tensor<2x1x1x8xi1>
@@ -116,7 +117,7 @@ func.func @inverted_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, 
   return %o, %o2 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
 }
 
-// Its twin: causal beside the padding, so that each query has its own row.
+// Twin: causal and padding combined give every query its own mask row, so nothing is narrowed.
 // CHECK-LABEL: func.func @causal_and_finite_padding
 // CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "added mask"} : ({{.*}}, tensor<2x1x8x8xf32>)
 func.func @causal_and_finite_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %real: tensor<2x8xi1>) -> tensor<2x4x8x16xf32> {
@@ -132,8 +133,8 @@ func.func @causal_and_finite_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x
   return %o : tensor<2x4x8x16xf32>
 }
 
-// Scores that are known, however they are computed: as OPT does, where all tokens are real. The last is no mask: a
-// distance, which weighs keys.
+// Constant evaluation recognizes a mask however it is computed: here the OPT form without padding.
+// The second attention adds a distance, which weights keys and is not a mask.
 // CHECK-LABEL: func.func @computed_scores
 // CHECK: ps.attention %arg0, %arg1, %arg2 causal scale 1.000000e+00 {ps.attention_form = "causal"}
 // CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "added mask"}

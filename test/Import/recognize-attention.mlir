@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -ps-recognize-attention -canonicalize | FileCheck %s
 
-// Scale, an added mask and dropout are taken in.
+// The attention op takes the scale, the added mask and the dropout.
 // CHECK-LABEL: func.func @written_out
 // CHECK-NOT: ps.softmax
 // CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 5.000000e-01 {dropout = 1.000000e-01 : f64, ps.key = 7 : i64}
@@ -19,7 +19,7 @@ func.func @written_out(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: t
   return %o : tensor<2x4x8x16xf32>
 }
 
-// A select of -inf is a bool mask.
+// A select between scores and -inf is a bool mask.
 // CHECK-LABEL: func.func @selected
 // CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 : ({{.*}}tensor<1x1x8x8xi1>)
 func.func @selected(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>,
@@ -33,7 +33,7 @@ func.func @selected(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tens
   return %o : tensor<2x4x8x16xf32>
 }
 
-// The twin: the probabilities are a result too.
+// Twin: the probabilities are also a result.
 // CHECK-LABEL: func.func @probabilities_are_read
 // CHECK: ps.softmax
 // CHECK-NOT: ps.attention
@@ -45,7 +45,7 @@ func.func @probabilities_are_read(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16x
   return %o, %p : tensor<2x4x8x16xf32>, tensor<2x4x8x8xf32>
 }
 
-// Rows that see nothing give 0 by attention's own meaning: the guard that exports write goes away.
+// ps.attention returns 0 for a query without visible keys, so the NaN guard of exports is removed.
 // CHECK-LABEL: func.func @nan_guard
 // CHECK-NOT: ps.softmax
 // CHECK: ps.attention
@@ -60,7 +60,7 @@ func.func @nan_guard(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: ten
   return %o : tensor<2x4x8x16xf32>
 }
 
-// The twin: another value is put in place of NaN.
+// Twin: the guard replaces NaN by a value other than 0.
 // CHECK-LABEL: func.func @other_guard
 // CHECK: ps.softmax
 // CHECK-NOT: ps.attention

@@ -11,7 +11,7 @@ func.func @repeated(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>, %v: tens
   return %o : tensor<2x4x8x16xf32>
 }
 
-// The twin: here all heads are repeated one after the other (head h reads h mod 2), which is no group.
+// Twin: the sequence of heads is tiled, so head h reads h mod 2 and heads do not form groups.
 // CHECK-LABEL: func.func @tiled
 // CHECK: ps.broadcast
 // CHECK: ps.attention %arg0, %{{.*}}, %{{.*}} causal

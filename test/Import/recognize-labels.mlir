@@ -1,6 +1,6 @@
 // RUN: ps-opt -split-input-file -ps-recognize-labels %s | FileCheck %s
 
-// Labels stand with their logits: the data shifts.
+// Each label is compared with the logits of its own position, so the data loader shifts the labels.
 // CHECK: module attributes {ps.labels = "next"}
 // CHECK: func.func @forward(%{{.*}}: tensor<2x4xi64> {ps.limit = 16 : i64, ps.name = "ids"},
 // CHECK-SAME: %{{.*}}: tensor<2x4xi64> {ps.ignore = -100 : i64, ps.limit = 16 : i64, ps.name = "labels", ps.role = "labels"}
@@ -15,7 +15,7 @@ module {
 
 // -----
 
-// As Hugging Face writes it: labels padded at the end, and from 1 on.
+// Hugging Face form: the model pads the labels at the end and drops the first one.
 // CHECK: module attributes {ps.labels = "same"}
 module {
   func.func @forward(%ids: tensor<2x4xi64>, %labels: tensor<2x4xi64>, %w: tensor<16x8xf32>) -> tensor<2x4xf32> {
@@ -31,7 +31,7 @@ module {
 
 // -----
 
-// Logits without the last place, labels without the first, rows merged.
+// The model drops the last logits and the first label, then merges samples and positions.
 // CHECK: module attributes {ps.labels = "same"}
 module {
   func.func @forward(%ids: tensor<2x4xi64>, %labels: tensor<2x4xi64>, %w: tensor<16x8xf32>) -> tensor<6xf32> {
@@ -48,7 +48,7 @@ module {
 
 // -----
 
-// Both are cut alike: a loss on a part of the places, and no shift.
+// Logits and labels are sliced alike: a loss on some positions, without a shift in the model.
 // CHECK: module attributes {ps.labels = "next"}
 module {
   func.func @forward(%ids: tensor<2x4xi64>, %labels: tensor<2x4xi64>, %w: tensor<16x8xf32>) -> tensor<2x3xf32> {
@@ -63,7 +63,7 @@ module {
 
 // -----
 
-// The twins in which nothing is said: labels of a classifier, and a shift by two.
+// Twins without ps.labels: labels of a classifier, and a shift by two.
 // CHECK-NOT: ps.labels =
 // CHECK: func.func @forward(%{{.*}}: tensor<4x8xf32>, %{{.*}}: tensor<4xi64> {ps.ignore = -100 : i64, ps.limit = 8 : i64, ps.role = "labels"})
 module {
@@ -89,7 +89,8 @@ module {
 
 // -----
 
-// One input is both: its numbers index the table, so that none may be ignored, and it is no label of the data.
+// One input is both tokens and labels. Its values index the table, so none may be ignored, and the
+// data loader does not treat it as labels.
 // CHECK-NOT: ps.labels =
 // CHECK: func.func @from_itself(%{{.*}}: tensor<2x4xi64> {ps.limit = 16 : i64},
 module {

@@ -13,14 +13,14 @@
 // CHECK: ps.variable parameter @a.weight {{.*}}init #ps.distribution<normal, 0.000000e+00, 2.000000e-02>
 // CHECK: ps.variable parameter @a.bias {{.*}}init #ps.distribution<value, 0.000000e+00, 0.000000e+00>
 // CHECK: ps.variable parameter @a.ln.weight {{.*}}init #ps.distribution<value, 1.000000e+00, 0.000000e+00>
-// Where weights are given to the program, none needs a value, and rules are of all.
+// If the program is given weights (given=true), no parameter needs a rule, and rules apply to all.
 // GIVEN-NOT: warning
 // GIVEN: ps.variable parameter @a.weight names ["a.weight"] :
 ps.variable parameter @a.weight names ["a.weight"] : tensor<4x4xf32>
 ps.variable parameter @a.bias names ["a.bias"] : tensor<4xf32>
 ps.variable parameter @a.ln.weight names ["a.ln.weight"] : tensor<4xf32>
 
-// The twin: one that has values keeps them, and buffers are left alone.
+// Twin: a parameter with values keeps them, and buffers are unchanged.
 // CHECK: ps.variable parameter @kept init dense<2.000000e+00>
 // GIVEN: ps.variable parameter @kept init #ps.distribution<value, 1.000000e+00
 // CHECK: ps.variable buffer @buffer : tensor<4xf32>

@@ -23,7 +23,7 @@ func.func @parts(%x: tensor<2x8xf32>) -> (tensor<2x4xf32>, tensor<2x8xf32>) {
   return %p, %q : tensor<2x4xf32>, tensor<2x8xf32>
 }
 
-// The twin: one part is never read, so that the whole is not cut.
+// Twin: one part is never read, so the variable is not split.
 // CHECK-LABEL: func.func @gap
 // CHECK: ps.read @whole
 // CHECK: ps.slice

@@ -4,14 +4,14 @@
 // RUN: not ps-opt -ps-verify-imported %t/external.mlir 2>&1 | FileCheck %s --check-prefix=BODY
 // RUN: not ps-opt -ps-verify-imported %t/foreign.mlir 2>&1 | FileCheck %s --check-prefix=C2
 // RUN: not ps-opt -ps-verify-imported %t/phase.mlir 2>&1 | FileCheck %s --check-prefix=PHASE
-// RUN: not ps-opt -ps-verify-imported %t/place.mlir 2>&1 | FileCheck %s --check-prefix=PLACE
+// RUN: not ps-opt -ps-verify-imported %t/location.mlir 2>&1 | FileCheck %s --check-prefix=LOCATION
 
 // CHECK: func.func @forward
 // C1: (imported_c1) is neither a function nor a variable
 // BODY: (imported_c1) has no body
 // C2: (imported_c2) is not an op of the dialect ps
 // PHASE: (imported_c2) has a phase, which is only allowed from level training on
-// PLACE: (imported_c3) has no location
+// LOCATION: (imported_c3) has no location
 
 //--- right.mlir
 ps.variable parameter @w : tensor<4xf32>
@@ -34,7 +34,7 @@ func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = ps.exp %x {ps.phase = #ps.phase<forward>} : tensor<4xf32>
   return %y : tensor<4xf32>
 }
-//--- place.mlir
+//--- location.mlir
 func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = ps.exp %x : tensor<4xf32> loc(unknown)
   return %y : tensor<4xf32>

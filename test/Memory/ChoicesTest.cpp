@@ -1,4 +1,5 @@
-// Tests of what is kept and what runs again: against all ways there are, on small random graphs.
+// Tests the choice of saved and recomputed values against an exhaustive search on small random
+// graphs.
 #include "lib/Memory/ChoiceFrontier.h"
 #include "lib/Memory/PointSearch.h"
 #include "lib/Memory/SegmentChoices.h"
@@ -9,7 +10,8 @@
 using namespace parashard;
 
 namespace {
-/// Ops that use one or two of the last values; two of three values are used by backward.
+/// Returns a random graph whose ops use one or two recent values. Backward uses two of three
+/// values.
 SegmentGraph makeGraph(std::mt19937 &random, int ops) {
   SegmentGraph graph;
   graph.values.push_back({0, -1, false});
@@ -29,8 +31,8 @@ SegmentGraph makeGraph(std::mt19937 &random, int ops) {
   return graph;
 }
 
-/// The least cost of a graph for at most so many bytes, over all sets of ops: the choices with
-/// which that changes.
+/// Returns the Pareto frontier of a graph by evaluating every set of recomputed ops: ascending
+/// bytes, descending cost.
 std::vector<SegmentChoice> tryAll(const SegmentGraph &graph) {
   std::vector<SegmentChoice> all;
   for (uint64_t set = 0; set < uint64_t(1) << graph.ops.size(); ++set) {
@@ -49,6 +51,7 @@ std::vector<SegmentChoice> tryAll(const SegmentGraph &graph) {
   return best;
 }
 
+/// Returns the cost of the cheapest point that fits in `bytes`, or -1 if none fits.
 template <typename T> int64_t costWithin(const std::vector<T> &points, int64_t bytes) {
   int64_t cost = -1;
   for (const T &point : points)
@@ -57,7 +60,7 @@ template <typename T> int64_t costWithin(const std::vector<T> &points, int64_t b
   return cost;
 }
 
-/// How much dearer than `best` the points are at the worst, over 40 budgets.
+/// Returns the largest cost ratio of `points` to `best` over 41 budgets.
 template <typename T>
 double worstRatio(const std::vector<T> &points, const std::vector<FrontierPoint> &best) {
   double worst = 1;
@@ -73,18 +76,18 @@ double worstRatio(const std::vector<T> &points, const std::vector<FrontierPoint>
 }
 } // namespace
 
-TEST(SegmentChoices, WhatNothingNeedsDoesNotRun) {
-  // 0 -> a -> 1 -> b -> 2, of which backward uses 2 alone.
+TEST(SegmentChoices, UnneededOpsAreNotRecomputed) {
+  // Values 0 -> a -> 1 -> b -> 2. Backward uses only value 2.
   SegmentGraph graph{{{10, true, {0}, {1}}, {5, true, {1}, {2}}},
                      {{0, -1, false}, {64, 0, false}, {64, 1, true}}};
   EXPECT_EQ(evaluateChoice(graph, {1, 0}).cost, 0);
   EXPECT_EQ(evaluateChoice(graph, {1, 0}).bytes, 64);
-  EXPECT_EQ(evaluateChoice(graph, {0, 1}).bytes, 64) << "from the value before, kept instead";
+  EXPECT_EQ(evaluateChoice(graph, {0, 1}).bytes, 64) << "value 1 is saved and b runs again";
   EXPECT_EQ(evaluateChoice(graph, {1, 1}).bytes, 0);
   EXPECT_EQ(evaluateChoice(graph, {1, 1}).cost, 15);
 }
 
-TEST(SegmentChoices, WhatMayNotRunStays) {
+TEST(SegmentChoices, OpsThatMustNotRunAgainHaveTheirResultsSaved) {
   SegmentGraph graph{{{10, false, {0}, {1}}, {5, true, {1}, {2}}},
                      {{0, -1, false}, {64, 0, true}, {128, 1, true}}};
   std::vector<SegmentChoice> choices = findChoices(graph);
@@ -94,15 +97,15 @@ TEST(SegmentChoices, WhatMayNotRunStays) {
   EXPECT_EQ(choices[1].bytes, 192);
 }
 
-TEST(SegmentChoices, AValueThatBackwardDoesNotUseMayBeKeptInsteadOfLargerOnes) {
-  // A dear op makes a small value, from which cheap ones make large ones.
+TEST(SegmentChoices, ASmallValueThatBackwardDoesNotUseIsSavedInsteadOfLargeOnes) {
+  // An expensive op computes a small value, from which cheap ops compute large values.
   SegmentGraph graph{{{1000, true, {0}, {1}}, {1, true, {1}, {2}}, {1, true, {1}, {3}}},
                      {{0, -1, false}, {64, 0, false}, {640, 1, true}, {640, 2, true}}};
   std::vector<SegmentChoice> choices = findChoices(graph);
   EXPECT_EQ(costWithin(choices, 64), 2);
 }
 
-TEST(SegmentChoices, GraphsWithMoreOpsThanAreTried) {
+TEST(SegmentChoices, LargeGraphsAreWithinFivePercentOfTheOptimum) {
   double worst = 1;
   for (int seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
@@ -118,7 +121,7 @@ TEST(ChoiceFrontier, WithinFivePercentOfTheOptimum) {
   double worst = 1;
   for (int seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);
-    // Two segments of one kind, and one of another.
+    // Two equal segments and a different one.
     SegmentGraph a = makeGraph(random, 15), b = makeGraph(random, 10);
     std::vector<SegmentChoice> exactA = tryAll(a), exactB = tryAll(b);
     std::vector<FrontierPoint> best =
@@ -130,7 +133,7 @@ TEST(ChoiceFrontier, WithinFivePercentOfTheOptimum) {
   EXPECT_LE(worst, 1.05);
 }
 
-TEST(ChoiceFrontier, ASumOverSegmentsIsTheKnapsack) {
+TEST(ChoiceFrontier, WeightedSegmentsSolveTheKnapsack) {
   std::mt19937 random(3);
   std::vector<std::vector<SegmentChoice>> kinds;
   for (int i = 0; i < 4; ++i)
@@ -146,7 +149,7 @@ TEST(ChoiceFrontier, ASumOverSegmentsIsTheKnapsack) {
     }
     EXPECT_EQ(bytes, point.bytes);
     EXPECT_EQ(cost, point.cost);
-    // No other sum is cheaper with as few bytes.
+    // No other combination within the same bytes is cheaper.
     for (const SegmentChoice &a : kinds[0])
       for (const SegmentChoice &b : kinds[1])
         for (const SegmentChoice &c : kinds[2])
@@ -157,7 +160,7 @@ TEST(ChoiceFrontier, ASumOverSegmentsIsTheKnapsack) {
   }
 }
 
-TEST(ChoiceFrontier, OfEqualSegmentsTheEarlierOnesKeepLess) {
+TEST(ChoiceFrontier, EarlierSegmentsSaveLessThanEqualLaterOnes) {
   std::vector<SegmentChoice> choices(2);
   choices[0] = {10, 5, {}};
   choices[1] = {100, 0, {}};
@@ -166,7 +169,7 @@ TEST(ChoiceFrontier, OfEqualSegmentsTheEarlierOnesKeepLess) {
   EXPECT_EQ(points[1].picks, (std::vector<int>{0, 0, 1}));
 }
 
-TEST(ChoiceFrontier, ManyLayersStayFew) {
+TEST(ChoiceFrontier, ManyLayersGiveFewPoints) {
   std::mt19937 random(7);
   std::vector<SegmentChoice> choices = findChoices(makeGraph(random, 40));
   std::vector<WeighedSegment> segments(96, WeighedSegment{&choices, 3});
@@ -176,27 +179,28 @@ TEST(ChoiceFrontier, ManyLayersStayFew) {
   EXPECT_EQ(points.front().bytes, 96 * 3 * choices.front().bytes);
 }
 
-TEST(PointSearch, FindsTheLastThatHolds) {
+TEST(PointSearch, FindsTheLargestPointThatFits) {
   std::vector<int64_t> bytes;
   for (int i = 0; i < 3000; ++i)
     bytes.push_back(i * 1000);
-  // Memory has a part that stays, and another fullest moment below.
-  auto takes = [&](size_t i) { return std::max<int64_t>(1500000, 700000 + bytes[i]); };
+  // The peak is the larger of a fixed moment of 1500000 bytes and a moment that depends on the
+  // choice.
+  auto getPeak = [&](size_t i) { return std::max<int64_t>(1500000, 700000 + bytes[i]); };
   for (int64_t budget : {1500001, 1600000, 2500000, 3699000}) {
-    PointSearch search(bytes, budget, takes(2999));
+    PointSearch search(bytes, budget, getPeak(2999));
     int measured = 0;
     while (std::optional<size_t> next = search.getNext()) {
-      search.record(*next, takes(*next));
+      search.record(*next, getPeak(*next));
       ++measured;
     }
     ASSERT_TRUE(search.getBest());
-    EXPECT_LE(takes(*search.getBest()), budget);
-    EXPECT_GE(takes(*search.getBest()), budget - budget / 100);
+    EXPECT_LE(getPeak(*search.getBest()), budget);
+    EXPECT_GE(getPeak(*search.getBest()), budget - budget / 100);
     EXPECT_LE(measured, 12);
   }
 }
 
-TEST(PointSearch, SaysWhereNothingHolds) {
+TEST(PointSearch, ReturnsNulloptIfNothingFits) {
   PointSearch search({0, 10, 20}, 50, 90);
   ASSERT_EQ(search.getNext(), 0u);
   search.record(0, 60);

@@ -1,4 +1,5 @@
-// Tests of first fit: buffers alive together never overlap, and dead ones are reused.
+// Tests first fit: buffers that are live at the same time never overlap, and dead buffers are
+// reused.
 #include "lib/Memory/FirstFit.h"
 #include "gtest/gtest.h"
 #include <random>
@@ -24,15 +25,15 @@ TEST(FirstFit, TheLowestGapThatFitsIsTaken) {
   EXPECT_EQ(plan.offsets[3], 64);
 }
 
-TEST(FirstFit, AnotherOrderIsTakenWhereThatOfBirthLeavesGaps) {
-  // 128 bytes are free below when 192 are needed.
+TEST(FirstFit, TriesAnotherOrderIfTheOrderOfBirthLeavesGaps) {
+  // In order of birth, only 128 bytes are free below the second buffer when 192 are needed.
   std::vector<Lifetime> buffers = {{0, 0, 128}, {0, 9, 64}, {1, 9, 192}, {2, 9, 64}};
   EXPECT_EQ(getLargestSum(buffers), 320);
   EXPECT_EQ(placeByFirstFit(buffers).bytes, 320);
 }
 
-TEST(FirstFit, LittleIsLostInAStepOfLayers) {
-  // Forward keeps values of several sizes for backward, which runs in the other order.
+TEST(FirstFit, AStepOfLayersNeedsAtMostTwoPercentMoreThanTheLowerBound) {
+  // Forward saves values of several sizes for backward, which runs the layers in reverse.
   std::mt19937 random(5);
   std::vector<Lifetime> buffers;
   constexpr int64_t kLayers = 24;
@@ -48,7 +49,7 @@ TEST(FirstFit, LittleIsLostInAStepOfLayers) {
   EXPECT_LE(placeByFirstFit(buffers).bytes, least * 102 / 100);
 }
 
-TEST(FirstFit, EmptyBuffersTakeNoPlace) { EXPECT_EQ(placeByFirstFit({{0, 1, 0}}).bytes, 0); }
+TEST(FirstFit, EmptyBuffersTakeNoBytes) { EXPECT_EQ(placeByFirstFit({{0, 1, 0}}).bytes, 0); }
 
 TEST(FirstFit, RandomBuffersAliveTogetherDoNotOverlap) {
   std::mt19937 random(7);

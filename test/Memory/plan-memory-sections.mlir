@@ -1,6 +1,7 @@
 // RUN: ps-opt -ps-plan-memory="slots=3" %s | FileCheck %s
 
-// Three slots of 128 bytes after the shared region: %x and %saved wait for the second section.
+// Three slots of 128 bytes follow the shared region. %x and %saved stay alive for the second
+// section.
 // CHECK: module attributes {ps.arena_bytes = 576 : i64
 module {
   func.func @forward(%x: tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>) attributes {ps.class = "forward"} {
@@ -14,7 +15,7 @@ module {
     return %1 : tensor<16xf32>
   }
 
-  // The output is read between the sections, before the cotangent is written and after the forward ran.
+  // The host reads the output after forward and before it writes the cotangent.
   // CHECK-LABEL: rank.program @apart
   // CHECK-SAME: ps.slot_base = 192 : i64, ps.slot_bytes = 128 : i64, ps.slots = 3 : i64
   // CHECK: rank.input "x" {{.*}}ps.addresses = array<i64: 192>
@@ -31,7 +32,7 @@ module {
     rank.output "gx" micro_batch 0 %gx : tensor<16xf32>
   }
 
-  // The twin without sections: no slots, and all lies in the shared region.
+  // Twin: a program without sections has no slots and uses only the shared region.
   // CHECK-LABEL: rank.program @whole
   // CHECK-NOT: ps.slot
   rank.program @whole pp = 0 entry "step" {

@@ -3,7 +3,7 @@
 // CHECK: module attributes {ps.arena_bytes = [[ARENA:[0-9]+]] : i64, ps.level = #ps.level<placed>}
 module {
   ps.mesh @mesh <"tp" = 2 : tensor>
-  // A variable takes the bytes of its local part, rounded up to 64.
+  // A variable takes the bytes of its local shard, rounded up to 64.
   // CHECK: @a {{.*}}ps.address = 0 : i64
   // CHECK: @b {{.*}}ps.address = 128 : i64
   // CHECK: @c {{.*}}ps.address = 192 : i64
@@ -11,7 +11,8 @@ module {
   ps.variable parameter @b {ps.sharding = #ps.sharding<@mesh, []>} : tensor<f32>
   ps.variable parameter @c {ps.sharding = #ps.sharding<@mesh, [{}]>} : tensor<16xf32>
 
-  // Values alive together lie apart; the third takes the place of the first, which is dead by then.
+  // Values alive at the same time do not overlap. The third value reuses the bytes of the dead
+  // first.
   // CHECK-LABEL: func.func @chain
   // CHECK-SAME: ps.scratch_bytes = 128 : i64
   // CHECK: ps.exp {{.*}}ps.offsets = array<i64: 0>
@@ -26,7 +27,7 @@ module {
     return %3 : tensor<16xf32>
   }
 
-  // A value used again at the end keeps its place: the twin in which nothing is reused.
+  // Twin: a value used again at the end stays alive, so its bytes are not reused.
   // CHECK-LABEL: func.func @kept
   // CHECK-SAME: ps.scratch_bytes = 192 : i64
   // CHECK: ps.neg {{.*}}ps.offsets = array<i64: 128>
@@ -38,7 +39,7 @@ module {
     return %3 : tensor<16xf32>
   }
 
-  // An output lives to the end of the program; scratch lives for its run.
+  // An output stays alive to the end of the program, scratch memory only during its run.
   // CHECK-LABEL: rank.program @p
   // CHECK: rank.input "x" {{.*}}ps.addresses = array<i64: [[X:[0-9]+]]>
   // CHECK: rank.run @chain{{.*}}ps.scratch_address = [[S:[0-9]+]]

@@ -1,4 +1,4 @@
-// Forward values are made again before the backward of their segment; chains start at what is kept.
+// Recomputes forward values before the backward of their segment, starting from saved values.
 // RUN: ps-opt %s --ps-recompute=mode=none | FileCheck %s --check-prefix=NONE
 // RUN: ps-opt %s --ps-recompute=mode=full --ps-verify-planned | FileCheck %s --check-prefix=FULL
 // RUN: ps-opt %s --ps-recompute=mode=selective --ps-verify-planned | FileCheck %s --check-prefix=SOME
@@ -12,7 +12,7 @@
 // RUN: not ps-opt %s --pass-pipeline="builtin.module(ps-recompute{mode=budget=10 %{then}})" 2>&1 | FileCheck %s --check-prefix=LEAST
 
 // THEN: --recompute budget measures the memory of a choice; set option `then` to the passes up to level placed
-// The twin: where there is room nothing runs again.
+// Twin: if memory suffices, nothing is recomputed.
 // ROOM: ps.memory_budget = 1000000{{.*}}"budget=1MB: 0 of 2 layers
 // ROOM-NOT: ps.recomputed
 // LESS: ps.memory_budget = 3000{{.*}}"budget=3000: 1 of 2 layers
@@ -20,7 +20,7 @@
 // LEAST: --recompute budget=10: a rank needs at least {{[0-9]+}} bytes {{.*}} the largest holders in {{.*}} are parameter w (128 B), {{.*}}; increase the budget, or reduce memory:
 // NEAR: --recompute modules=net.acts matches no module of the model; the nearest names are 'net.act'
 // BAD: --recompute most is not valid; use none, selective, full, full+communication, modules=GLOB,... or budget=BYTES
-// The twin: without a mode nothing runs again.
+// Twin: without a mode, nothing is recomputed.
 // NONE-NOT: ps.recomputed
 
 ps.mesh @mesh <"dp" = 2 : data, "tp" = 2 : tensor>
@@ -32,7 +32,7 @@ ps.variable gradient @g of @w {ps.sharding = #ps.sharding<@mesh, [{}, {"tp"}], p
 #split = #ps.sharding<@mesh, [{"dp"}, {"tp"}]>
 #rows = #ps.sharding<@mesh, [{"dp"}, {}]>
 
-// The contraction reduces over tp, so what it makes is kept; what follows from it runs again.
+// The contraction needs an all-reduce over tp, so its result is saved. The ops after it run again.
 // FULL-LABEL: func.func @micro_batch
 // FULL: %[[SUM:.*]] = ps.contract
 // FULL: %[[OUT:.*]] = ps.exp
@@ -43,7 +43,7 @@ ps.variable gradient @g of @w {ps.sharding = #ps.sharding<@mesh, [{}, {"tp"}], p
 // SOME: ps.sin %{{.*}}backward_input{{.*}}ps.recomputed
 // SOME: %[[AGAIN:.*]] = ps.exp {{.*}}backward_input{{.*}}ps.recomputed
 // SOME: ps.mul %{{.*}}, %[[AGAIN]]
-// Of one module: what it needs of others is kept.
+// Recompute of one module: inputs from other modules are saved.
 // ONE: %[[SIN:.*]] = ps.sin
 // ONE: %[[AGAIN:.*]] = ps.exp %[[SIN]] {{.*}}backward_input{{.*}}ps.recomputed
 // ONE-NOT: ps.recomputed

@@ -14,7 +14,7 @@
 // RUN: ps-opt -ps-plan-memory=slots=3 %S/plan-memory-sections.mlir | sed 's/ps.slots = 3/ps.slots = 4/' | not ps-opt -ps-verify-placed 2>&1 | FileCheck %s --check-prefix=SLOTS
 // RUN: ps-opt -ps-plan-memory=slots=3 %S/plan-memory-sections.mlir | sed 's/ps.slot_base = 192/ps.slot_base = 128/' | not ps-opt -ps-verify-placed 2>&1 | FileCheck %s --check-prefix=REACHES
 
-// What the planner makes is in order; each change of it is found.
+// The verifier accepts the memory plan of the planner and rejects each edit of the plan.
 // CHECK: ps.arena_bytes
 // UNPLANNED: lacks ps.arena_bytes; run ps-plan-memory
 // SHARED: (placed_c1) uses bytes 128 to 192 while another buffer uses some of them
