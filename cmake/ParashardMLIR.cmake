@@ -32,10 +32,21 @@ function(parashard_library name)
   set_property(GLOBAL APPEND PROPERTY PARASHARD_LIBRARIES ${name})
 endfunction()
 
+# parashard_use_pch(NAME): an executable takes the libraries' precompiled header. It is compiled as they are: clang
+# refuses a header that was made with -fPIC where CMake says -fPIE.
+function(parashard_use_pch name)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIC)
+  target_precompile_headers(${name} REUSE_FROM ParashardPch)
+endfunction()
+
 # parashard_tool(NAME sources... [LINK libs...]): an executable in bin/.
 function(parashard_tool name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} ParashardVersion MLIR LLVM)
+  if(PARASHARD_ENABLE_PCH)
+    parashard_use_pch(${name})
+  endif()
 endfunction()

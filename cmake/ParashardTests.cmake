@@ -1,6 +1,16 @@
-# Defines how unit tests are made: GoogleTest executables that ctest runs.
-find_package(GTest REQUIRED)
-include(GoogleTest)
+# Defines how unit tests are made: GoogleTest executables that ctest runs. Tests, fakes, benchmarks and replays of fuzz
+# corpora are no part of the default target: `--target tests` builds them.
+if(PARASHARD_ENABLE_TESTS)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
+
+# A precompiled header, shared by the unit tests of the runtime.
+if(PARASHARD_ENABLE_TESTS AND PARASHARD_ENABLE_PCH)
+  add_executable(psrt-test-pch EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/cmake/Pch.cpp)
+  target_link_libraries(psrt-test-pch PRIVATE GTest::gtest_main)
+  target_precompile_headers(psrt-test-pch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/TestPch.h)
+endif()
 
 # parashard_unit_test(NAME sources... [LINK libs...]): an executable of GoogleTest cases, run by ctest.
 function(parashard_unit_test name)
@@ -8,4 +18,37 @@ function(parashard_unit_test name)
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
+  string(FIND ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/runtime/ AT)
+  if(PARASHARD_ENABLE_PCH AND AT EQUAL 0)
+    target_precompile_headers(${name} REUSE_FROM psrt-test-pch)
+  elseif(PARASHARD_ENABLE_PCH)
+    parashard_use_pch(${name})
+  endif()
+endfunction()
+
+# parashard_list_targets(VARIABLE FOLDER): the targets of a folder and of those in it.
+function(parashard_list_targets variable folder)
+  get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(inner ${folders})
+    parashard_list_targets(further ${inner})
+    list(APPEND targets ${further})
+  endforeach()
+  set(${variable} ${targets} PARENT_SCOPE)
+endfunction()
+
+# Defines the target `tests`: everything in the folders that the default target leaves out.
+function(parashard_tests_target)
+  add_custom_target(tests)
+  foreach(folder runtime/testing runtime/conformance runtime/device/cuda/kernels/test test fuzz bench)
+    if(EXISTS ${CMAKE_BINARY_DIR}/${folder})
+      parashard_list_targets(targets ${CMAKE_SOURCE_DIR}/${folder})
+      foreach(target ${targets})
+        get_target_property(type ${target} TYPE)
+        if(type MATCHES "EXECUTABLE|LIBRARY" AND NOT type STREQUAL "INTERFACE_LIBRARY")
+          add_dependencies(tests ${target})
+        endif()
+      endforeach()
+    endif()
+  endforeach()
 endfunction()

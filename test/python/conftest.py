@@ -59,6 +59,13 @@ def pytest_configure(config):
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_sessionstart(session):
+    """Says what to build where the tests' own programs are missing: they are no part of the default target."""
+    folder = tools_folder()
+    if folder.is_dir() and not (folder / "psrt-tiny").exists():
+        raise pytest.UsageError(f"{folder} has no programs of the tests; build them: cmake --build --preset release --target all tests")
+
+
 def pytest_addoption(parser):
     parser.addoption("--repeat", type=int, default=1, help="run each test so many times (faults: what one rank does "
                      "meets the others at other places each time)")  # fmt: skip

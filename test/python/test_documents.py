@@ -15,7 +15,7 @@ PATH = re.compile(
 )
 LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")
 # What is generated or installed.
-MADE = ("docs/reference", "lib/parashard")
+MADE = ("docs/reference", "lib/cmake", "lib/libpsrt", "lib/parashard")
 COMMENTS = {".cpp": "//", ".h": "//", ".td": "//", ".py": "#", ".cmake": "#", ".txt": "#", "": "#"}
 
 
