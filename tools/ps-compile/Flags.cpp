@@ -275,7 +275,7 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
         c.inference);
   t.add({"check", "", "include the one-rank program too, for ./OUT --check"}, f.check);
 
-  t.addGroup("Look");
+  t.addGroup("Reports");
   t.add({"explain", "", "print the plan: shardings with reasons, collectives with bytes"},
         f.explain);
   t.add({"report", "PLAN.html",
