@@ -1,4 +1,4 @@
-# How lit runs the tests: which files, which tools, which features of this machine.
+# Configures lit: test files, tools, and features of this build.
 import os
 
 import lit.formats
@@ -21,7 +21,7 @@ for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
 config.substitutions.append(("%python", config.python))
 config.substitutions.append(("%source", config.parashard_source))
 
-# REQUIRES: ps-run and so on: a tool that this configuration does not build switches its tests off.
+# Each built tool is a feature, so that `REQUIRES: ps-run` skips a test if ps-run is not built.
 for tool in ("ps-opt", "ps-translate", "ps-run", "ps-compile"):
     if os.path.exists(os.path.join(config.parashard_tools, tool)):
         config.available_features.add(tool)

@@ -1,4 +1,4 @@
-// A pass that makes a level refuses a module of another one.
+// A pass that creates a level rejects a module that is not at the level before.
 // RUN: not ps-opt %s -ps-partition 2>&1 | FileCheck %s --check-prefix=PARTITION
 // PARTITION: error: ps-partition takes a module at level planned, but this module is at level training
 // RUN: not ps-opt %s -ps-schedule 2>&1 | FileCheck %s --check-prefix=SCHEDULE

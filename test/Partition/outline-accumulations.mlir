@@ -1,7 +1,8 @@
 // RUN: ps-opt %s -ps-outline-segments -ps-verify-partitioned | FileCheck %s
 
-// A variable that a segment uses twice has one accumulation in its class: the first of a step sets, so that a
-// second one in the same function would lose it. Another variable's is as it was.
+// A segment that accumulates into one variable twice adds the two values first. The first
+// accumulation of a step overwrites, so a second one in the same function would lose its value. The
+// accumulation of another variable is unchanged.
 ps.mesh @mesh <"dp" = 2 : data>
 ps.variable parameter @w : tensor<4xf32>
 ps.variable parameter @v : tensor<4xf32>
@@ -27,7 +28,8 @@ func.func @micro_batch(%x: tensor<4xf32> {ps.name = "x"}) {
   return
 }
 
-// The larger of what is kept and what comes: read, compared and written, and two of one segment compared before.
+// Accumulation by max reads the variable, compares and writes. Two values of one segment are
+// compared first.
 // CHECK-LABEL: func.func @{{.*}}.forward(
 // CHECK-SAME: %[[Y:[^:]*]]: tensor<4xf32>, %[[M:[^:]*]]: !ps.ref<tensor<4xf32>>)
 // CHECK: %[[A:.*]] = ps.exp %[[Y]]

@@ -1,6 +1,7 @@
 // RUN: ps-opt %s -ps-outline-segments | FileCheck %s
 
-// All of @count is one run of its own class, whatever the segments of its ops; segment 0 keeps its name.
+// @count becomes one run of its own class, whatever the segments of its ops. Segment 0 keeps its
+// name.
 ps.variable accumulator @loss.count : tensor<f32>
 ps.variable accumulator @loss.micro_batches : tensor<f32>
 

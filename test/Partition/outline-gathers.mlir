@@ -1,7 +1,7 @@
 // RUN: ps-opt %s -split-input-file -ps-outline-segments -ps-verify-partitioned | FileCheck %s
 
-// What a segment gathers of variables stands in front of its run, which takes it as an input; backward gathers for
-// itself. Both segments are of one class.
+// Gathers of variables move before the run of their segment, which takes the gathered value as an
+// input. Backward has its own gather. Both segments share one class.
 module attributes {ps.level = #ps.level<partitioned>} {
   ps.mesh @mesh <"dp" = 2 : data>
   ps.variable parameter @v {ps.sharding = #ps.sharding<@mesh, [{"dp"}]>} : tensor<8xf32>
@@ -40,7 +40,8 @@ module attributes {ps.level = #ps.level<partitioned>} {
 
 // -----
 
-// The twin: what is computed, or written here, or used by two runs, is gathered inside.
+// Twin: gathers of computed values, of variables that the function writes, or with users in two
+// runs stay inside the run.
 module attributes {ps.level = #ps.level<partitioned>} {
   ps.mesh @mesh <"dp" = 2 : data>
   ps.variable parameter @v {ps.sharding = #ps.sharding<@mesh, [{"dp"}]>} : tensor<8xf32>

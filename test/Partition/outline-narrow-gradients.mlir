@@ -1,7 +1,7 @@
 // RUN: ps-opt %s -split-input-file -ps-outline-segments -ps-verify-partitioned | FileCheck %s
 
-// Gradients that are combined in another type are converted by a run each, all of them before the collectives, so that
-// these can be started as one; equal ones are of one class.
+// Gradients that are reduced in another type are converted by one run each. All conversions precede
+// the collectives, so that the collectives form one bucket. Equal conversions share a class.
 module attributes {ps.level = #ps.level<partitioned>} {
   ps.mesh @mesh <"dp" = 2 : data>
   ps.variable parameter @v : tensor<8xf32>
@@ -32,7 +32,7 @@ module attributes {ps.level = #ps.level<partitioned>} {
 
 // -----
 
-// The twin: what is converted for the update itself is part of that.
+// Twin: a conversion without a collective is part of the update run.
 module attributes {ps.level = #ps.level<partitioned>} {
   ps.mesh @mesh <"dp" = 2 : data>
   ps.variable parameter @v : tensor<8xf32>

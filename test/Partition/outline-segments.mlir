@@ -1,7 +1,7 @@
 // RUN: ps-opt %s -ps-outline-segments -ps-verify-partitioned | FileCheck %s
 
 // Two equal layers share their classes; the third differs by a constant and has its own.
-// `h` is named after the list in the module path.
+// The class `h` is named after the list in the module path.
 ps.mesh @mesh <"dp" = 2 : data>
 ps.variable parameter @w0 : tensor<4xf32>
 ps.variable parameter @w1 : tensor<4xf32>
@@ -12,7 +12,7 @@ ps.variable gradient @w2.grad of @w2 : tensor<4xf32>
 ps.variable scalar @lr : tensor<f32>
 ps.variable accumulator @loss.count : tensor<f32>
 
-// What backward needs is the last result of forward; the weight is read again.
+// The last result of forward is the value saved for backward. Backward reads the weight again.
 // CHECK-LABEL: func.func @h.forward(
 // CHECK-SAME: %{{[^:]*}}: tensor<4xf32>, %[[W:[^:]*]]: !ps.ref<tensor<4xf32>>) -> (tensor<4xf32>, tensor<4xf32>)
 // CHECK-SAME: ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 1 : i64
@@ -25,7 +25,8 @@ ps.variable accumulator @loss.count : tensor<f32>
 // CHECK: ps.constant
 // CHECK: ps.add
 
-// All layers accumulate in the same way: the weight's class is shared, under the name that came first.
+// All layers accumulate alike, so they share one backward_weight class, named after the first
+// layer.
 // CHECK-LABEL: func.func @h.1.backward_input(
 // CHECK-LABEL: func.func @h.1.backward_weight(
 // CHECK: ps.accumulate %{{.*}}, %{{.*}} {ps.phase = #ps.phase<backward_weight>} : !ps.ref<tensor<4xf32>>
@@ -69,7 +70,8 @@ func.func @micro_batch(%x: tensor<4xf32> {ps.name = "x"}) {
 // CHECK: %[[E0:.*]] = rank.run @h.2.backward_input segment 0(%[[H]]#0, %[[A]]#1) {
 // CHECK: rank.run @h.1.backward_weight segment 0(%[[E0]], %[[X]]) variables [@w0.grad]
 
-// Reductions of what is read stand between runs; scalars come first; equal parameters share a class.
+// Reductions of gradients and counts stay between runs. The scalar run comes first, and parameters
+// of equal type share a class.
 // CHECK-LABEL: func.func @scalars.update(
 // CHECK: ps.compare
 // CHECK-LABEL: func.func @parameter.update(
@@ -99,7 +101,7 @@ func.func @update() {
   return
 }
 
-// The twin: what is outlined already stays as it is.
+// Twin: functions that are already outlined are unchanged.
 // CHECK-LABEL: func.func @done.forward
 // CHECK-NEXT: %[[E:.*]] = ps.exp
 // CHECK-NEXT: return %[[E]]

@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -split-input-file -ps-partition -ps-explain-collectives=record | FileCheck %s
 
-// A column-parallel and a row-parallel product: one all-reduce, at the marked result.
+// A column-parallel and a row-parallel matmul need one all-reduce, at the marked result.
 module {
   ps.mesh @mesh <"tp" = 2 : tensor>
   ps.variable parameter @up {ps.sharding = #ps.sharding<@mesh, [{"tp"}, {}]>} : tensor<8x4xf32>
@@ -25,7 +25,7 @@ module {
 
 // -----
 
-// The twin: nothing is split, nothing changes.
+// Twin: without a split, nothing changes.
 module {
   ps.mesh @mesh <"tp" = 2 : tensor>
   // CHECK-LABEL: func.func @replicated_is_untouched
@@ -39,7 +39,7 @@ module {
 
 // -----
 
-// A partial mark stays partial; a mark that is split scatters.
+// A reduction whose result is marked as split becomes a reduce-scatter.
 module {
   ps.mesh @mesh <"tp" = 2 : tensor>
   // CHECK-LABEL: func.func @scattered_at_its_mark
@@ -53,7 +53,7 @@ module {
 
 // -----
 
-// Seven columns over two ranks: four places each; the padded one is not summed.
+// Seven columns over two ranks: each rank holds four, and the padding column is not summed.
 module {
   ps.mesh @mesh <"tp" = 2 : tensor>
   // CHECK-LABEL: func.func @padding_is_not_summed
@@ -73,7 +73,7 @@ module {
 
 // -----
 
-// A value that two ops need whole is gathered once, and cut to its size.
+// A value that two ops need unsplit is gathered once. A slice removes the padding.
 module {
   ps.mesh @mesh <"tp" = 2 : tensor>
   // CHECK-LABEL: func.func @gathered_once
@@ -91,7 +91,7 @@ module {
 
 // -----
 
-// Factors: a fused dim (3 x 4 split) is gathered by its factor, not as a whole.
+// A dim of factors 3 x 4, with the second factor split, is gathered along that factor.
 module {
   ps.mesh @mesh <"tp" = 2 : tensor>
   // CHECK-LABEL: func.func @gathered_by_factor
@@ -107,7 +107,7 @@ module {
 
 // -----
 
-// An axis that moves from one dim to another is exchanged.
+// An axis that moves from one dim to another becomes an all-to-all.
 module {
   ps.mesh @mesh <"tp" = 2 : tensor>
   // CHECK-LABEL: func.func @exchanged
@@ -119,7 +119,7 @@ module {
 
 // -----
 
-// A gradient that is partial over dp is accumulated as it is, and combined where @update reads it.
+// A gradient that is partial over dp is accumulated without communication and reduced in @update.
 module {
   ps.mesh @mesh <"dp" = 2 : data>
   ps.variable parameter @w {ps.sharding = #ps.sharding<@mesh, [{}]>} : tensor<4xf32>
@@ -145,7 +145,7 @@ module {
 
 // -----
 
-// Without a mesh only the level changes.
+// Without a mesh, only the level changes.
 // CHECK-LABEL: ps.level = #ps.level<partitioned>
 module {
   // CHECK: func.func @one_device(%{{.*}}: tensor<2xf32>)

@@ -10,7 +10,7 @@ func.func @gather_of_slice(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %1 : tensor<4xf32>
 }
 
-// The twin of each rewrite stands behind it.
+// The twin of each rewrite follows it.
 // CHECK-LABEL: func.func @gather_of_slice_over_another_axis_stays
 // CHECK: ps.all_gather
 func.func @gather_of_slice_over_another_axis_stays(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -92,7 +92,7 @@ func.func @equal_gathers_are_one(%x: tensor<2xf32>) -> (tensor<4xf32>, tensor<4x
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Backward gathers again what forward gathered: it is not saved.
+// Backward repeats the gather of forward, so that the gathered value is not saved.
 // CHECK-LABEL: func.func @gathers_of_two_phases_stay
 // CHECK-COUNT-2: ps.all_gather
 func.func @gathers_of_two_phases_stay(%x: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
@@ -126,7 +126,7 @@ func.func @sum_that_is_used_as_it_is_stays(%x: tensor<4xf32>) -> tensor<2xf32> {
   return %0 : tensor<2xf32>
 }
 
-// A byte an element is moved.
+// Gathering before dequantizing sends one byte per element.
 // CHECK-LABEL: func.func @gather_of_dequantized
 // CHECK: %[[Q:.*]] = ps.all_gather %arg0 over ["tp"] dim 0 {{.*}}tensor<2xf8E4M3FN> -> tensor<4xf8E4M3FN>
 // CHECK: %[[U:.*]] = ps.broadcast %arg1 dims [] {{.*}}tensor<f32> -> tensor<4xf32>

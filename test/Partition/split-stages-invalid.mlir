@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -verify-diagnostics -ps-split-stages
 
-// Parameters of two stages meet in a product: no coordinate has both.
+// The update multiplies parameters of two stages, and no pipeline coordinate holds both.
 module attributes {ps.stage_cuts = array<i64: 1>, ps.num_chunks = 1 : i64, ps.placement = "loop"} {
   ps.mesh @mesh <"pp" = 2 : pipeline>
   ps.variable parameter @t : tensor<f32>

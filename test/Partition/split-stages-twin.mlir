@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -ps-split-stages | FileCheck %s
 
-// The twin: one stage has nothing to split.
+// Twin: one stage has nothing to split.
 // CHECK: func.func @micro_batch
 // CHECK-NEXT: ps.iota
 // CHECK-NEXT: ps.tanh {{.*}}ps.segment = 0

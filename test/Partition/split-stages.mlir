@@ -1,9 +1,9 @@
 // RUN: ps-opt %s -ps-split-stages | FileCheck %s
 // RUN: ps-opt %s -ps-split-stages -ps-outline-segments | FileCheck %s --check-prefix=STAGES
 
-// Two stages, [0, 1] and [2]. The mask follows from an input: the second stage computes it again, in a segment of its
-// own in front of it. The tied parameter @t has an accumulator a stage; in the update both coordinates hold it, and it
-// counts on the first one in the norm.
+// Two stages hold the segments [0, 1] and [2]. The mask depends only on an input, so the second
+// stage recomputes it in an extra segment 2. The tied parameter @t has one gradient accumulator per
+// stage. Both coordinates update @t, and the norm counts it once, on coordinate 0.
 // CHECK: module attributes {{.*}}ps.stage_cuts = array<i64: 2>
 // CHECK: ps.variable gradient @t.grad of @t
 // CHECK: ps.variable gradient @t.grad.stage1 of @t {ps.adds_to = @t.grad}
@@ -40,7 +40,7 @@
 // CHECK: ps.write @t
 // CHECK: ps.write @v
 
-// One value crosses, and its cotangent back; the second stage takes the mask's input itself.
+// One value and its cotangent are sent between the stages. Both stages take the input of the mask.
 // STAGES: func.func @stage0.micro_batch(%arg0: tensor<f32> {ps.name = "x"}, %arg1: tensor<f32> {ps.name = "m"}, %arg2: tensor<f32> {ps.value = 1 : i64}, %arg3: i64) -> (tensor<f32> {ps.value = 0 : i64})
 // STAGES: func.func @stage1.micro_batch(%arg0: tensor<f32> {ps.name = "m"}, %arg1: tensor<f32> {ps.value = 0 : i64}, %arg2: i64) -> (tensor<f32> {ps.value = 1 : i64})
 // STAGES: func.func @stage0.update

@@ -39,9 +39,9 @@ func.func @partitioned_c4(%x: tensor<4xf32>) {
 
 // -----
 
-// The twin: all is well.
+// Twin: a valid class function.
 ps.mesh @mesh <"tp" = 2 : tensor>
-func.func @all_is_well(%x: tensor<4xf32>) -> tensor<4xf32> attributes {ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 1 : i64} {
+func.func @valid_class_function(%x: tensor<4xf32>) -> tensor<4xf32> attributes {ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 1 : i64} {
   %0 = ps.all_reduce sum %x over ["tp"] : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
@@ -54,7 +54,7 @@ ps.variable parameter @w {ps.sharding = #ps.sharding<@mesh, [{"pp"}]>} : tensor<
 
 // -----
 
-// A gather that one pipeline coordinate runs.
+// An all-gather over the pipeline axis that only one coordinate runs.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 func.func @partitioned_c6(%x: tensor<4xf32>) -> tensor<8xf32> attributes {ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 0 : i64} {
   // expected-error@+1 {{(partitioned_c6) uses axis "pp" of kind pipeline, whose coordinates run different programs: ranks of another coordinate never join it}}
@@ -64,7 +64,7 @@ func.func @partitioned_c6(%x: tensor<4xf32>) -> tensor<8xf32> attributes {ps.cla
 
 // -----
 
-// Beside another axis, and in an entry whose functions are by stage.
+// The pipeline axis together with another axis, in an entry with one function per stage.
 ps.mesh @mesh <"dp" = 2 : data, "pp" = 2 : pipeline>
 func.func @stage0.update(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64} {
   // expected-error@+1 {{(partitioned_c6) uses axis "pp"}}
@@ -126,7 +126,7 @@ module attributes {ps.stage_cuts = array<i64: 1>} {
 
 // -----
 
-// Coordinate 1 never joins.
+// Coordinate 1 does not run the reduction.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 ps.variable accumulator @loss.sum : tensor<f32>
 func.func @stage0.update() attributes {ps.stage = 0 : i64} {
@@ -141,7 +141,7 @@ func.func @stage1.update() attributes {ps.stage = 1 : i64} {
 
 // -----
 
-// Another kind.
+// The coordinates reduce by different kinds.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 ps.variable accumulator @loss.sum : tensor<f32>
 func.func @stage0.update() attributes {ps.stage = 0 : i64} {
@@ -159,7 +159,8 @@ func.func @stage1.update() attributes {ps.stage = 1 : i64} {
 
 // -----
 
-// Reductions of other members in another order: each coordinate waits for the next one.
+// The coordinates run reductions over different members in different orders, so each waits for the
+// next.
 ps.mesh @mesh <"pp" = 3 : pipeline>
 ps.variable accumulator @loss.sum : tensor<f32>
 func.func @stage0.update() attributes {ps.stage = 0 : i64} {
@@ -184,7 +185,7 @@ func.func @stage2.update() attributes {ps.stage = 2 : i64} {
 
 // -----
 
-// The twin: in one order.
+// Twin: all coordinates run the reductions in the same order.
 ps.mesh @mesh <"pp" = 3 : pipeline>
 ps.variable accumulator @loss.sum : tensor<f32>
 func.func @stage0.update() attributes {ps.stage = 0 : i64} {
@@ -207,7 +208,7 @@ func.func @stage2.update() attributes {ps.stage = 2 : i64} {
 
 // -----
 
-// A mark of another type.
+// A mark has the wrong type.
 // expected-error@+1 {{(partitioned_c1) a class function needs ps.phase and ps.saved}}
 func.func @partitioned_c1_type(%x: tensor<4xf32>) attributes {ps.class = "h", ps.phase = "forward", ps.saved = 0 : i64} {
   return
@@ -238,7 +239,7 @@ func.func @stage0.micro_batch(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64}
 
 // -----
 
-// The forward needs what the backward makes.
+// Forward uses a result of backward.
 func.func @h(%x: tensor<4xf32>) -> tensor<4xf32> attributes {ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 0 : i64} {
   return %x : tensor<4xf32>
 }
@@ -262,7 +263,7 @@ func.func @stage0.evaluate(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64} {
 
 // -----
 
-// What every level's verifier checks.
+// Constraints that the verifier of every level checks.
 // expected-error@+1 {{(module_c1) has a tensor of type 'tensor<4294967296x4294967296xf32>'; expected a static shape of at most 2^40 elements}}
 ps.variable parameter @module_c1 : tensor<4294967296x4294967296xf32>
 
@@ -316,7 +317,8 @@ func.func private @module_c5(tensor<4xf32> {ps.sharding = #ps.sharding<@mesh, [{
 
 // -----
 
-// An op's verifier computes the local type before: it takes axes that the mesh lacks for no split.
+// The verifier of the op runs first. It computes the local type and ignores axes that the mesh
+// lacks.
 ps.mesh @mesh <"dp" = 2 : data>
 rank.program @pp0 pp = 0 entry "step" {
   // expected-error@+1 {{type is 'tensor<2xf32>', but the global type and sharding give 'tensor<4xf32>'}}

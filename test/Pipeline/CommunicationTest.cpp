@@ -1,5 +1,5 @@
-// Mutates communication in modules of levels 3 and 4, and compares the verdict of the level's
-// verifier with the evaluator's replay.
+// Tests that the verifiers of levels 3 and 4 reject exactly the communication mutations that make
+// the evaluator fail.
 //
 //   PARASHARD_MUTATIONS=10000 PARASHARD_MUTATION_SEED=1 ps-communication-test
 #include "lib/Evaluate/Evaluator.h"
@@ -17,7 +17,8 @@ using namespace parashard;
 
 namespace {
 
-/// Four blocks on a tied embedding: something for each axis and each stage.
+/// Model with a tied embedding; four blocks take the place of the BLOCK lines. Every axis kind and
+/// stage has work.
 constexpr const char *kModel = R"(
 module attributes {ps.level = #ps.level<imported>} {
   ps.variable parameter @emb names ["emb"] : tensor<8x4xf32>
@@ -38,6 +39,7 @@ BLOCK_OPS
 }
 )";
 
+/// Returns `kModel` with four blocks of two matmuls each.
 std::string makeModel() {
   std::string variables, ops;
   for (int i = 0; i < 4; ++i) {
@@ -60,7 +62,7 @@ std::string makeModel() {
   return text;
 }
 
-/// A plan to mutate.
+/// Compile options of a module to mutate.
 struct Plan {
   const char *mesh;
   int64_t zero = 0, chunks = 1, microBatches = 2;
@@ -85,14 +87,14 @@ const Plan kPlans[] = {
     {"dp=2,tp=2,pp=2", 3, 1, 3, "zb-h1"},
 };
 
-/// A valid module, and the plan that it follows.
+/// A valid module and its compile options.
 struct Base {
   Plan plan;
   ps::Level level;
   OwningOpRef<ModuleOp> module;
 };
 
-/// Catches the text of the first error.
+/// Records the text of the first error.
 class FirstError : public ScopedDiagnosticHandler {
 public:
   explicit FirstError(MLIRContext *context)
@@ -104,13 +106,13 @@ public:
   std::string text;
 };
 
-/// Constraints that a replay cannot see broken, and why a module that breaks one is invalid.
+/// Constraints whose violation a replay does not show, with the reason why the module is invalid.
 const std::pair<const char *, const char *> kStatic[] = {
-    {"scheduled_c3", "waits out of order: a queue's thread reports one end at a time"},
-    {"scheduled_c6", "a write beside a collective that reads the same memory is a race"},
-    {"scheduled_c10", "sums in another order have other bits"},
+    {"scheduled_c3", "waits out of order: the thread of a queue completes one entry at a time"},
+    {"scheduled_c6", "a write during a collective that reads the same memory is a race"},
+    {"scheduled_c10", "sums in another order give other bits"},
     {"scheduled_c17", "a coordinate without a program has nothing to run when the host calls"},
-    {"partitioned_c3", "nothing computes what stands between runs"},
+    {"partitioned_c3", "ops between runs are not executed"},
     {"partitioned_c7", "a coordinate without a function has nothing to run when the host calls"},
 };
 
@@ -155,7 +157,8 @@ protected:
     }
   }
 
-  /// Empty: the module is valid. Else why it is not; constraints of single ops come first.
+  /// Returns the first error of the verifiers, or an empty string for a valid module. `isOfOp` is
+  /// set if the verifier of a single op fails.
   std::string verify(ModuleOp module, ps::Level level, bool &isOfOp) {
     FirstError error(&context);
     isOfOp = failed(mlir::verify(module));
@@ -179,14 +182,14 @@ protected:
     return inputs;
   }
 
-  /// Empty: a step and an evaluation run to their ends. Else what stops them.
+  /// Runs a step and an evaluation. Returns the first error, or an empty string if both complete.
   std::string replay(ModuleOp module, const Plan &plan) {
     FirstError error(&context);
     FailureOr<Evaluator> evaluator = Evaluator::create(module, 0);
     bool runs = succeeded(evaluator) &&
                 succeeded(evaluator->step(makeInputs(4 * plan.microBatches), plan.microBatches)) &&
                 succeeded(evaluator->call("evaluate", makeInputs(4), 0));
-    return runs ? "" : error.text.empty() ? "failed without a word" : error.text;
+    return runs ? "" : error.text.empty() ? "failed without an error message" : error.text;
   }
 
   DialectRegistry registry;
@@ -194,17 +197,18 @@ protected:
   std::vector<Base> bases;
 };
 
-/// How often a kind of mutation ended in which way.
+/// Outcomes of one kind of mutation: rejected by the verifier of an op, by verifier and replay, by
+/// a constraint of `kStatic` alone, accepted by both, or a disagreement.
 struct Counts {
   int total = 0, ofOp = 0, both = 0, byRule = 0, valid = 0, disagree = 0;
 };
 
-int64_t getNumber(const char *variable, int64_t otherwise) {
+int64_t getNumber(const char *variable, int64_t defaultValue) {
   const char *text = std::getenv(variable);
-  return text ? std::atoll(text) : otherwise;
+  return text ? std::atoll(text) : defaultValue;
 }
 
-/// Days since 1970: the seed of a day.
+/// Returns the days since 1970, the default seed.
 int64_t getDay() {
   return std::chrono::duration_cast<std::chrono::hours>(
              std::chrono::system_clock::now().time_since_epoch())

@@ -1,4 +1,4 @@
-// The kinds of changes.
+// Implements the kinds of mutations.
 #include "test/Pipeline/Mutator.h"
 #include "mlir/IR/Dominance.h"
 
@@ -14,7 +14,7 @@ static bool isTensorCollective(Operation *op) {
 static bool isCommunication(Operation *op) {
   return isMessage(op) || isTensorCollective(op) || isa<rank::StartOp>(op);
 }
-/// Whether coordinates of a pipeline reduce by this op.
+/// Returns whether an op reduces over coordinates of a pipeline.
 static bool isReduction(Operation *op) {
   return op->hasAttr(kReducedMark) && (isa<rank::StartOp, AllReduceOp>(op));
 }
@@ -38,7 +38,7 @@ ArrayRef<Mutator::Kind> Mutator::getKinds() {
       {"axes", &Mutator::changeAxes},
       {"members", &Mutator::changeMembers},
       {"reduction kind", &Mutator::changeReductionKind},
-      {"reduced thing", &Mutator::changeReducedThing},
+      {"reduced variable", &Mutator::changeReducedVariable},
       {"queue", &Mutator::changeQueue},
       {"peer", &Mutator::changePeer},
       {"message", &Mutator::changeMessage},
@@ -127,11 +127,11 @@ bool Mutator::changeReductionKind() {
   return true;
 }
 
-bool Mutator::changeReducedThing() {
+bool Mutator::changeReducedVariable() {
   Operation *op = pickOp(isReduction);
   if (!op)
     return false;
-  describe(op, "another reduced thing");
+  describe(op, "another reduced variable");
   op->setAttr(kReducedMark, StringAttr::get(op->getContext(), "something else"));
   return true;
 }
@@ -191,7 +191,8 @@ static RankedTensorType flatten(Type type) {
   return tensor.clone(shape);
 }
 
-/// Gives what one side sends, receives or reduces another shape, and its users the old one.
+/// Reshapes the value that one side sends, receives or reduces. Users still get the old shape.
+/// Example: tensor<4xf32> is sent as tensor<1x4xf32>.
 bool Mutator::changeShape() {
   Operation *op = pickOp([](Operation *o) { return isMessage(o) || isReduction(o); });
   if (!op)
@@ -224,8 +225,8 @@ bool Mutator::move() {
     return false;
   describe(op, "moved");
   std::vector<Operation *> all;
-  for (Operation &other : *op->getBlock())
-    all.push_back(&other);
+  for (Operation &blockOp : *op->getBlock())
+    all.push_back(&blockOp);
   Operation *target = all[pick(all.size())];
   if (target != op)
     op->moveBefore(target);
@@ -240,10 +241,10 @@ bool Mutator::swap() {
   if (!a || !b)
     return false;
   describe(b, "swapped with another");
-  Operation *place = a->getNextNode();
+  Operation *next = a->getNextNode();
   a->moveBefore(b);
-  if (place && place != b)
-    b->moveBefore(place);
+  if (next && next != b)
+    b->moveBefore(next);
   return true;
 }
 
@@ -297,7 +298,8 @@ bool Mutator::duplicate() {
 }
 
 bool Mutator::removeFunction() {
-  if (coordinates == 1 || pick(8)) // an entry that nobody has is valid; few, as it is soon seen
+  if (coordinates == 1 ||
+      pick(8)) // a module without the entry is valid; rare, as the verifier finds it easily
     return false;
   Operation *op = pickOp(isProgramOrStage);
   description = "removed @" + SymbolTable::getSymbolName(op).str();

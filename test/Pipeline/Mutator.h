@@ -1,4 +1,4 @@
-// Changes communication in modules of levels 3 and 4 at random.
+// Declares random mutations of the communication in modules of levels 3 and 4.
 #ifndef PARASHARD_TEST_PIPELINE_MUTATOR_H
 #define PARASHARD_TEST_PIPELINE_MUTATOR_H
 
@@ -11,28 +11,27 @@
 
 namespace parashard::test {
 
-/// Applies one random change to a module. All choices come from the seed.
+/// Applies one random change to a module. The seed determines all choices.
 class Mutator {
 public:
   Mutator(mlir::ModuleOp module, uint64_t seed);
 
-  /// A kind of change: false where the module has nothing that it applies to.
+  /// A kind of change. `apply` returns false if the module has no op for the change.
   struct Kind {
     const char *name;
     bool (Mutator::*apply)();
   };
   static llvm::ArrayRef<Kind> getKinds();
 
-  /// Applies a random kind; its index among `getKinds()`.
+  /// Applies a random kind of change. Returns its index in `getKinds()`.
   size_t mutate();
-  /// What was changed, in words.
-  std::string description;
+  std::string description; ///< text of the change that was applied
 
 private:
   bool changeAxes();
   bool changeMembers();
   bool changeReductionKind();
-  bool changeReducedThing();
+  bool changeReducedVariable();
   bool changeQueue();
   bool changePeer();
   bool changeMessage();
@@ -48,7 +47,7 @@ private:
   bool splitOverPipeline();
 
   int64_t pick(int64_t count) { return int64_t(rng() % uint64_t(count)); }
-  /// A random op for which `take` holds; null where there is none.
+  /// Returns a random op for which `take` holds, or null if there is none.
   mlir::Operation *pickOp(llvm::function_ref<bool(mlir::Operation *)> take);
   mlir::Value makeZero(mlir::OpBuilder &builder, mlir::Type type);
   void replaceAndErase(mlir::Operation *op);

@@ -1,4 +1,4 @@
-// Tests of stage partitions: as good as the best of all partitions, for every placement.
+// Tests that stage partitions are optimal for every placement.
 #include "lib/Pipeline/StagePartition.h"
 #include "gtest/gtest.h"
 #include <chrono>
@@ -46,7 +46,8 @@ StagePartition measure(const Numbers &weights, const Numbers &bytes, llvm::Array
           getBytes(bytes, cuts, placement)};
 }
 
-/// The largest distance of a cut from where an even split has it, in weight times stages.
+/// Returns the largest distance of a cut from its position in an even split, in weight times
+/// stages.
 __int128 getDistance(const Numbers &weights, llvm::ArrayRef<int64_t> cuts) {
   Numbers before(weights.size());
   std::partial_sum(weights.begin(), weights.end() - 1, before.begin() + 1);
@@ -62,7 +63,7 @@ auto getObjectives(const StagePartition &partition) {
   return std::tie(partition.largestLoad, partition.bytes, partition.cuts);
 }
 
-/// The best of all lists of cuts.
+/// Returns the best partition by evaluating every list of cuts.
 StagePartition findByTrial(const Numbers &weights, const Numbers &bytes, Placement placement) {
   int64_t layers = weights.size();
   llvm::SmallVector<int64_t> cuts(placement.getNumStages() - 1);
@@ -84,7 +85,8 @@ StagePartition findByTrial(const Numbers &weights, const Numbers &bytes, Placeme
   }
 }
 
-/// Random numbers of a kind each: small with zeros and repetitions, one of two values, wide ones.
+/// Returns random numbers of a random kind: small with zeros and repetitions, all equal, mostly
+/// equal, below 1000, or up to 2^58.
 Numbers makeNumbers(std::mt19937_64 &random, int64_t count) {
   Numbers numbers(count);
   int64_t kind = random() % 5;
@@ -116,12 +118,13 @@ void compareWithTrials(int64_t seeds, int64_t mostLayers, int64_t mostRanks, int
         compareWithTrial(seed, mostLayers, {kind, ranks, chunks});
 }
 
-/// The search must end within seconds, and its result be what it says.
+/// Finds a partition. Checks that the search takes less than 10 seconds and that its objectives are
+/// correct.
 StagePartition findInTime(const Numbers &weights, const Numbers &bytes, Placement placement) {
   auto begin = std::chrono::steady_clock::now();
   StagePartition found = find(weights, bytes, placement);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  EXPECT_LT(seconds.count(), 10); // hundredths when optimized
+  EXPECT_LT(seconds.count(), 10); // hundredths of a second in optimized builds
   EXPECT_EQ(getObjectives(found), getObjectives(measure(weights, bytes, found.cuts, placement)));
   return found;
 }
@@ -134,7 +137,7 @@ Numbers makeRandom(int64_t count, int64_t below) {
   return numbers;
 }
 
-/// Blocks between an embedding without work and a head.
+/// Returns the weights of an embedding without work, equal blocks and a head.
 Numbers makeModel(int64_t layers, int64_t block, int64_t head) {
   Numbers weights(layers, block);
   weights.front() = 0;
@@ -144,29 +147,29 @@ Numbers makeModel(int64_t layers, int64_t block, int64_t head) {
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Against all partitions
+// Comparison with all partitions
 //===----------------------------------------------------------------------===//
 
-TEST(Partition, OneChunkIsAsGoodAsTheBestOfAll) { compareWithTrials(150, 12, 6, 1); }
-TEST(Partition, TwoChunksAreAsGoodAsTheBestOfAll) { compareWithTrials(150, 12, 4, 2); }
-TEST(Partition, ThreeChunksAreAsGoodAsTheBestOfAll) { compareWithTrials(100, 13, 4, 3); }
-TEST(Partition, FourChunksAreAsGoodAsTheBestOfAll) { compareWithTrials(60, 14, 3, 4); }
-TEST(Partition, FiveChunksAreAsGoodAsTheBestOfAll) { compareWithTrials(40, 14, 2, 5); }
+TEST(Partition, OneChunkIsOptimal) { compareWithTrials(150, 12, 6, 1); }
+TEST(Partition, TwoChunksAreOptimal) { compareWithTrials(150, 12, 4, 2); }
+TEST(Partition, ThreeChunksAreOptimal) { compareWithTrials(100, 13, 4, 3); }
+TEST(Partition, FourChunksAreOptimal) { compareWithTrials(60, 14, 3, 4); }
+TEST(Partition, FiveChunksAreOptimal) { compareWithTrials(40, 14, 2, 5); }
 
-TEST(Partition, AsManyStagesAsLayersHaveOneEach) {
+TEST(Partition, AsManyStagesAsLayersGiveOneLayerEach) {
   compareWithTrial(1, 8, {PlacementKind::Loop, 4, 2}); // as many layers as stages
   compareWithTrial(1, 9, {PlacementKind::V, 3, 3});
 }
 
 //===----------------------------------------------------------------------===//
-// Values known by hand
+// Values computed by hand
 //===----------------------------------------------------------------------===//
 
-TEST(Partition, UniformLoadsDifferLittle) {
+TEST(Partition, UniformLayersAreCutNearAnEvenSplit) {
   StagePartition found = find(Numbers(7, 1), Numbers(6, 8), {PlacementKind::Loop, 3, 1});
   EXPECT_EQ(found.largestLoad, 3);
   EXPECT_EQ(found.bytes, 16);
-  EXPECT_EQ(found.cuts, (llvm::SmallVector<int64_t>{2, 5})); // as near to 7/3 and 14/3 as can be
+  EXPECT_EQ(found.cuts, (llvm::SmallVector<int64_t>{2, 5})); // nearest to 7/3 and 14/3
 }
 
 TEST(Partition, BytesDecideAmongEqualLoads) {
@@ -175,7 +178,7 @@ TEST(Partition, BytesDecideAmongEqualLoads) {
   EXPECT_EQ(found.bytes, 3);
 }
 
-TEST(Partition, TheTurnOfAVSendsNothing) {
+TEST(Partition, TheTurnOfAVPlacementSendsNothing) {
   StagePartition v = find({3, 1, 1, 3}, {10, 100, 10}, {PlacementKind::V, 2, 2});
   EXPECT_EQ(v.largestLoad, 6);
   EXPECT_EQ(v.bytes, 20);
@@ -190,7 +193,7 @@ TEST(Partition, OneRankSendsNothing) {
   EXPECT_EQ(found.bytes, 0);
 }
 
-TEST(Partition, LayersWithoutWeightGoWhereBytesAreFew) {
+TEST(Partition, LayersWithoutWeightAreCutAtTheFewestBytes) {
   StagePartition found = find({0, 0, 0, 0}, {5, 1, 5}, {PlacementKind::Loop, 2, 1});
   EXPECT_EQ(found.largestLoad, 0);
   EXPECT_EQ(found.cuts, (llvm::SmallVector<int64_t>{2}));
@@ -207,7 +210,7 @@ TEST(Partition, SumsUpToTheLargestNumberAreExact) {
 // Time
 //===----------------------------------------------------------------------===//
 
-TEST(Partition, ManyLayersTakeNoLongTime) {
+TEST(Partition, ManyLayersAreFast) {
   Numbers bytes95 = makeRandom(95, 1000), bytes499 = makeRandom(499, 1000);
   for (int64_t below : Numbers{2, 1000, int64_t(1) << 50}) {
     for (PlacementKind kind : {PlacementKind::Loop, PlacementKind::V})
@@ -216,22 +219,23 @@ TEST(Partition, ManyLayersTakeNoLongTime) {
   }
 }
 
-TEST(Partition, EqualBlocksTakeNoLongTimeInManyChunks) {
+TEST(Partition, EqualBlocksInManyChunksAreFast) {
   for (PlacementKind kind : {PlacementKind::Loop, PlacementKind::V}) {
     findInTime(Numbers(96, 7), Numbers(95, 9), {kind, 8, 6});
     StagePartition found = findInTime(makeModel(96, 100, 545), Numbers(95, 9), {kind, 8, 4});
-    EXPECT_EQ(found.largestLoad, 1300); // 94 blocks: seven ranks of 13, and the head with 3
+    EXPECT_EQ(found.largestLoad,
+              1300); // 94 blocks: seven ranks with 13 blocks, one with 3 and the head
   }
 }
 
-TEST(Partition, LayersWithoutWeightTakeNoLongTime) {
+TEST(Partition, LayersWithoutWeightAreFast) {
   StagePartition found = findInTime(Numbers(96, 0), Numbers(95, 1), {PlacementKind::Loop, 8, 6});
   llvm::SmallVector<int64_t> first(47);
   std::iota(first.begin(), first.end(), 1);
   EXPECT_EQ(found.cuts, first);
 }
 
-TEST(Partition, ASearchThatIsTooLargeIsGivenUp) {
+TEST(Partition, ReportsATooLargeSearch) {
   Numbers weights = makeRandom(96, 1 << 20), bytes(95, 1);
   PartitionProblem problem{weights, bytes, {PlacementKind::Loop, 4, 3}};
   problem.mostStates = 100000;
@@ -253,7 +257,7 @@ std::string getPartitionError(const Numbers &weights, const Numbers &bytes, int6
 }
 } // namespace
 
-TEST(Partition, CountsAreChecked) {
+TEST(Partition, ChecksCounts) {
   Numbers six(6, 1), five(5, 1);
   EXPECT_EQ(getPartitionError(six, five, 4, 2),
             "8 stages (4 ranks x 2 chunks) of a model with 6 layers; use at most 6 stages");
@@ -268,7 +272,7 @@ TEST(Partition, CountsAreChecked) {
   EXPECT_EQ(getPartitionError(six, six, 2, 1), "bytes of 6 boundaries for 6 layers; expected 5");
 }
 
-TEST(Partition, NumbersAreChecked) {
+TEST(Partition, ChecksWeightsAndBytes) {
   int64_t largest = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(getPartitionError({1, -2, 3}, {1, 1}, 2, 1),
             "weight -2 of layer 1; expected at least 0");
@@ -299,14 +303,14 @@ std::string getCutError(const std::vector<std::string> &names) {
 }
 } // namespace
 
-TEST(CutsAtNames, ANameIsALayerOrAModuleThatHoldsLayers) {
+TEST(CutsAtNames, AcceptsLayersAndModulesThatHoldLayers) {
   EXPECT_EQ(cutAt({"transformer.h.1", "lm_head"}), (llvm::SmallVector<int64_t>{2, 6}));
   EXPECT_EQ(cutAt({"transformer.h"}), (llvm::SmallVector<int64_t>{1}));
   EXPECT_EQ(cutAt({"transformer.h.10"}), (llvm::SmallVector<int64_t>{4}));
   EXPECT_TRUE(cutAt({}).empty());
 }
 
-TEST(CutsAtNames, UnknownNamesComeWithTheNearest) {
+TEST(CutsAtNames, UnknownNamesAreReportedWithTheNearestNames) {
   EXPECT_EQ(
       getCutError({"transformer.h.3"}),
       "no layer has the module path 'transformer.h.3'; the nearest names are 'transformer.h.0', "
@@ -317,7 +321,7 @@ TEST(CutsAtNames, UnknownNamesComeWithTheNearest) {
   EXPECT_EQ(getCutError({""}).substr(0, 31), "no layer has the module path ''");
 }
 
-TEST(CutsAtNames, NamesAreInOrderAndOnce) {
+TEST(CutsAtNames, NamesMustBeInOrderAndUnique) {
   EXPECT_EQ(getCutError({"transformer.h.1", "lm_head", "transformer.h.1"}),
             "module 'transformer.h.1' is given twice; give each module once");
   EXPECT_EQ(getCutError({"transformer.h", "transformer.h.0"}),
@@ -328,18 +332,18 @@ TEST(CutsAtNames, NamesAreInOrderAndOnce) {
             "modules in model order");
 }
 
-TEST(CutsAtNames, TheFirstLayerIsNoCut) {
+TEST(CutsAtNames, RejectsACutAtTheFirstLayer) {
   EXPECT_EQ(getCutError({"transformer.wte"}),
             "module 'transformer.wte' is the model's first layer, which needs no cut; remove "
             "the name");
 }
 
-TEST(CutsAtNames, LayersOfAModuleStandTogether) {
+TEST(CutsAtNames, LayersOfAModuleMustBeContiguous) {
   EXPECT_EQ(getError(findCutsAtNames({"x", "a.0", "b", "a.1"}, {"a"}, {PlacementKind::V, 2, 1})),
             "module 'a' holds layers 1 and 3 but not those between; give the path of one layer");
 }
 
-TEST(CutsAtNames, ThereIsOneNameLessThanStages) {
+TEST(CutsAtNames, NeedsOneNameLessThanStages) {
   EXPECT_EQ(getError(findCutsAtNames(layers, {"lm_head"}, {PlacementKind::V, 2, 2})),
             "4 stages (2 ranks x 2 chunks) need 3 modules to cut at, got 1");
   EXPECT_EQ(getError(findCutsAtNames(layers, {"lm_head"}, {PlacementKind::V, 4, 2})),

@@ -1,6 +1,7 @@
 // RUN: ps-opt %s -split-input-file -ps-find-segments | FileCheck %s
 
-// By module path: embedding, two layers of the list `h`, head. The constant is in its first user's.
+// Segments by module path: embedding, two layers of the list `h`, head. A constant belongs to the
+// segment of its first user.
 // CHECK-LABEL: func.func @by_module_path
 func.func @by_module_path(%x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: ps.constant {ps.segment = 1 : i64}
@@ -22,7 +23,7 @@ func.func @by_module_path(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// The twin: no lists, no repetition: one segment.
+// Twin: without lists or repetition there is one segment.
 // CHECK-LABEL: func.func @one_segment
 func.func @one_segment(%x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK-COUNT-3: ps.segment = 0 : i64
@@ -34,7 +35,7 @@ func.func @one_segment(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Without module paths the unit that repeats is the block.
+// Without module paths, the repeated sequence of ops is one layer.
 // CHECK-LABEL: func.func @by_repetition
 func.func @by_repetition(%x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: ps.neg %{{.*}} {ps.segment = 0 : i64}
@@ -56,7 +57,7 @@ func.func @by_repetition(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Dataflow decides over the path: what uses layer 1's value cannot run in layer 0.
+// Dataflow takes precedence over the path: a user of a value of layer 1 cannot run in layer 0.
 // CHECK-LABEL: func.func @dataflow_decides
 func.func @dataflow_decides(%x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: ps.exp %{{.*}} {ps.segment = 0 : i64}
@@ -70,8 +71,8 @@ func.func @dataflow_decides(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Backward ops go to the segment of their origin (the ordinal of a forward op); a sum of cotangents that
-// come from a later segment is taken there.
+// Backward ops belong to the segment of their origin, the index of a forward op. The sum of
+// cotangents from a later segment belongs to the later segment.
 // CHECK-LABEL: func.func @micro_batch
 func.func @micro_batch(%x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: ps.exp %{{.*}} {ps.phase = #ps.phase<forward>, ps.segment = 0 : i64}

@@ -2,7 +2,9 @@
 // RUN: ps-opt %s -split-input-file "-ps-offload=what=activations flops=1 memory=1 host=1000000" -ps-verify-scheduled 2>&1 | FileCheck %s
 // RUN: ps-opt %s -split-input-file "-ps-offload=what=activations flops=1 memory=1000000 host=1" 2>&1 | FileCheck %s --check-prefix=SLOW
 
-// Three layers: what the first keeps goes while the second runs, and comes back while its backward runs. The last is needed at once.
+// Three layers. The saved value of the first layer is copied to the host while the second layer
+// runs, and back during the backward of the second. Backward needs the value of the last layer at
+// once.
 // SLOW: --offload activations changes nothing
 // SLOW-NOT: rank.stash
 module attributes {ps.level = #ps.level<scheduled>} {
@@ -40,7 +42,7 @@ module attributes {ps.level = #ps.level<scheduled>} {
 
 // -----
 
-// The twin: what forward hands to forward, and what the host is given, stay.
+// Twin: values that only forward uses, and outputs, stay on the device.
 // SLOW: --offload activations changes nothing
 module attributes {ps.level = #ps.level<scheduled>} {
   func.func @h.forward(%x: tensor<16xf32>) -> tensor<16xf32> attributes {ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 0 : i64} {

@@ -2,7 +2,8 @@
 // RUN: not ps-opt %s -split-input-file -ps-offload=what=state 2>&1 | FileCheck %s --check-prefix=WHAT
 // WHAT: ps-offload what=state is not valid; use optimizer, activations, activations=all, or several with commas
 
-// Two pieces of one run each: the first is fetched where the update begins, the second in front of the first; both go back.
+// Two pieces of one run each. The first is fetched at the start of the update, the second before
+// the first run. Both are offloaded again.
 module attributes {ps.level = #ps.level<scheduled>} {
   // CHECK: ps.variable parameter @a :
   ps.variable parameter @a : tensor<4xf32>
@@ -40,7 +41,8 @@ module attributes {ps.level = #ps.level<scheduled>} {
 
 // -----
 
-// The twin: what is read beside runs, what forward uses, what two runs share, and single numbers stay where they are.
+// Twin: variables that are read outside of runs, used by forward or used by two runs, and scalars
+// stay on the device.
 module attributes {ps.level = #ps.level<scheduled>} {
   // CHECK: ps.variable parameter @a :
   ps.variable parameter @a : tensor<4xf32>

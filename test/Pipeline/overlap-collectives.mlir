@@ -1,7 +1,7 @@
 // RUN: ps-opt %s -split-input-file -ps-overlap-collectives -ps-verify-scheduled | FileCheck %s
 
-// What a run gathers is started in front of the run that waited for gathers before it, in its order; a run without any
-// stands between.
+// Gathers for a run start before the previous run that waits for gathers, in the same order. Runs
+// without gathers may lie in between.
 module attributes {ps.level = #ps.level<scheduled>} {
   ps.mesh @mesh <"dp" = 2 : data>
   ps.variable parameter @v {ps.sharding = #ps.sharding<@mesh, [{"dp"}]>} : tensor<8xf32>
@@ -43,7 +43,8 @@ module attributes {ps.level = #ps.level<scheduled>} {
 
 // -----
 
-// The twin: not over a run that may write it, nor into a section that is called before, nor what is no gather.
+// Twin: a gather does not move across a run that may write its variable or across a section, and
+// other collectives do not move.
 module attributes {ps.level = #ps.level<scheduled>} {
   ps.mesh @mesh <"dp" = 2 : data>
   ps.variable buffer @v {ps.sharding = #ps.sharding<@mesh, [{"dp"}]>} : tensor<8xf32>

@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -ps-partition-pipeline=method=flops -ps-explain-pipeline | FileCheck %s
 
-// The twin: without a pipeline axis there is nothing to cut.
+// Twin: without a pipeline axis there are no stages to cut.
 // CHECK-NOT: pipeline:
 // CHECK-NOT: ps.stage_cuts
 // CHECK: ps.mesh @mesh <"dp" = 2 : data>

@@ -5,7 +5,8 @@
 // RUN: ps-opt %s -ps-partition-pipeline=method=tail | FileCheck %s --check-prefix=NAMES
 // RUN: ps-opt %s -ps-partition-pipeline=method=flops -ps-explain-pipeline | FileCheck %s --check-prefix=WORDS
 
-// Four layers, all flops and parameters in the last: by weight it has a stage of its own, by count it has not.
+// Four layers with all flops and parameters in the last one. Balanced by weight, the last layer is
+// a stage of its own. Balanced by count, each stage has two layers.
 // UNIFORM: module attributes {{.*}}ps.num_chunks = 1 : i64, ps.placement = "loop", {{.*}}ps.stage_cuts = array<i64: 2>
 // FLOPS: module attributes {{.*}}ps.stage_cuts = array<i64: 3>
 // CHUNKS: module attributes {{.*}}ps.num_chunks = 2 : i64, ps.placement = "v", {{.*}}ps.stage_cuts = array<i64: 1, 2, 3>

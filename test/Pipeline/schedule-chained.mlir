@@ -1,6 +1,7 @@
 // RUN: ps-opt %s -ps-schedule -ps-verify-scheduled | FileCheck %s
 
-// A collective that takes the result of another one is in a later bucket: a bucket starts as one.
+// A bucket starts all its collectives at once, so a collective that reads the result of another one
+// is in a later bucket.
 module attributes {ps.level = #ps.level<partitioned>} {
   ps.mesh @mesh <"dp" = 2 : data>
   ps.variable accumulator @sum : tensor<f32>

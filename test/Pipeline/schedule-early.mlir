@@ -1,7 +1,7 @@
 // RUN: ps-opt %s -split-input-file "-ps-schedule=micro-batches=2 bucket-bytes=40" -ps-verify-scheduled | FileCheck %s
 
-// Reductions of gradients are started among the runs of the last micro-batch, each bucket after the last run that
-// adds to one of its gradients, and waited for where the update needs them.
+// Gradient reductions start during the last micro-batch. Each bucket starts after the last run that
+// accumulates into one of its gradients. The update waits for a bucket before its first use.
 module {
   ps.mesh @mesh <"dp" = 2 : data>
   ps.variable parameter @w : tensor<4xf32>
@@ -54,7 +54,8 @@ module {
 
 // -----
 
-// The twin: what the update itself writes is gathered after that, and waited for before it is written again.
+// Twin: a collective on a variable that the update writes starts after the write. The wait precedes
+// the next write.
 module {
   ps.mesh @mesh <"dp" = 2 : data>
   ps.variable parameter @w : tensor<4xf32>

@@ -1,7 +1,7 @@
 // RUN: ps-opt %s -ps-schedule=bucket-bytes=40 -ps-verify-scheduled | FileCheck %s
 
-// What a run gathers is started together, of one type up to the bytes of a bucket, and waited for in front of it; each
-// half of the backward starts its own.
+// Gathers for one run start together in buckets of one type up to the bucket size. The wait
+// precedes the run. Each half of the backward starts its own gathers.
 module attributes {ps.level = #ps.level<partitioned>} {
   ps.mesh @mesh <"dp" = 2 : data>
   ps.variable parameter @u {ps.sharding = #ps.sharding<@mesh, [{"dp"}]>} : tensor<8xf32>

@@ -1,7 +1,7 @@
 // RUN: ps-opt %s -split-input-file "-ps-schedule=micro-batches=2 bucket-bytes=40" -ps-verify-scheduled | FileCheck %s
 
-// Two micro-batches, then the update; the reductions are started in buckets of at most 40 bytes, and each is
-// waited for where its first result is used.
+// Two micro-batches, then the update. Reductions start in buckets of at most 40 bytes, and each
+// wait precedes the first use of a result.
 module {
   ps.mesh @mesh <"dp" = 2 : data>
   ps.variable parameter @w : tensor<4xf32>
@@ -56,7 +56,8 @@ module {
 
 // -----
 
-// What a step counts is known before its first micro-batch, from the same inputs; @count is no entry of the host.
+// @count computes the count of a step from the inputs before the first micro-batch. The host cannot
+// call @count as an entry.
 module {
   ps.mesh @mesh <"dp" = 2 : data>
   ps.variable accumulator @loss.count : tensor<f32>
@@ -87,7 +88,7 @@ module {
 
 // -----
 
-// Cotangents come from outside: forward, backward and update are called apart.
+// The host provides the cotangents: forward, backward and update are separate calls.
 module {
   func.func @h.forward(%x: tensor<4xf32>) -> tensor<4xf32> attributes {ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 0 : i64} {
     return %x : tensor<4xf32>
@@ -111,7 +112,7 @@ module {
 
 // -----
 
-// The twin: without stage functions there is nothing to schedule; a class function stays as it is.
+// Twin: without stage functions there is nothing to schedule, and class functions are unchanged.
 module {
   // CHECK-LABEL: func.func @only.forward
   // CHECK-NEXT: ps.exp

@@ -1,6 +1,7 @@
 // RUN: ps-opt %s -split-input-file -verify-diagnostics -ps-verify-scheduled
 
-// Neighbours that send to one another at once, as 1F1B does: fine, for nobody waits before both have asked.
+// Valid: neighbours send to each other at the same time, as in 1F1B. Both start their receive
+// before they wait.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 rank.program @pp0 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
@@ -19,7 +20,7 @@ rank.program @pp1 pp = 1 entry "step" {
 
 // -----
 
-// The same, when each waits for its own first.
+// Deadlock: each neighbour waits for its own send first.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 rank.program @pp0 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
@@ -41,7 +42,7 @@ rank.program @pp1 pp = 1 entry "step" {
 
 // -----
 
-// Two that are received in another order than they are sent.
+// Two messages are received in another order than they are sent.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 rank.program @pp0 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
@@ -61,7 +62,7 @@ rank.program @pp1 pp = 1 entry "step" {
 
 // -----
 
-// Another type, of other bytes.
+// Sender and receiver disagree on the type.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 rank.program @pp0 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
@@ -129,7 +130,7 @@ rank.program @pp1 pp = 1 entry "step" {
 
 // -----
 
-// A reduction that one member does not start.
+// One member does not start the reduction.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 ps.variable parameter @w : tensor<4xf32>
 rank.program @pp0 pp = 0 entry "step" {
@@ -143,7 +144,7 @@ rank.program @pp1 pp = 1 entry "step" {
 
 // -----
 
-// Two reductions in another order on each member.
+// The members start two reductions in different orders.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 ps.variable parameter @w : tensor<4xf32>
 ps.variable parameter @v : tensor<8xf32>
@@ -168,7 +169,7 @@ rank.program @pp1 pp = 1 entry "step" {
 
 // -----
 
-// The same type, of another variable.
+// The members reduce different variables of the same type.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 ps.variable parameter @w : tensor<4xf32>
 rank.program @pp0 pp = 0 entry "step" {
@@ -186,7 +187,8 @@ rank.program @pp1 pp = 1 entry "step" {
 
 // -----
 
-// Reductions over pairs of three, each waiting for the next one's: a ring.
+// Deadlock of three coordinates: each waits for a pairwise reduction that the next one has not
+// reached.
 ps.mesh @mesh <"pp" = 3 : pipeline>
 ps.variable parameter @w : tensor<4xf32>
 rank.program @pp0 pp = 0 entry "step" {
@@ -217,7 +219,7 @@ rank.program @pp2 pp = 2 entry "step" {
 
 // -----
 
-// Sums are in the order of the micro-batches.
+// Gradients must be accumulated in the order of the micro-batches.
 ps.variable parameter @w : tensor<4xf32>
 ps.variable gradient @w.grad of @w : tensor<4xf32>
 func.func @h.backward_weight(%x: tensor<4xf32>, %g: !ps.ref<tensor<4xf32>>) attributes {ps.class = "h", ps.phase = #ps.phase<backward_weight>, ps.saved = 0 : i64} {
@@ -234,7 +236,8 @@ rank.program @pp0 pp = 0 entry "step" {
 
 // -----
 
-// A collective over axes behind a message in its queue, which comes after its wait.
+// Deadlock: a collective follows a message in its queue, and the message is received after the
+// wait.
 ps.mesh @mesh <"dp" = 2 : data, "pp" = 2 : pipeline>
 ps.variable parameter @w : tensor<4xf32>
 rank.program @pp0 pp = 0 entry "step" {
@@ -259,7 +262,7 @@ rank.program @pp1 pp = 1 entry "step" {
 
 // -----
 
-// An all_gather over the pipeline axis: the other coordinate runs none.
+// An all-gather over the pipeline axis that only one coordinate runs.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 ps.variable parameter @w : tensor<4xf32>
 rank.program @pp0 pp = 0 entry "step" {

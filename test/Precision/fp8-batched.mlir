@@ -1,21 +1,21 @@
-// Each matmul of a batch has to fit by itself: many small ones do not make a large one.
+// Each matmul of a batched matmul must have dims that are multiples of 16.
 // RUN: ps-opt %s --ps-precision=precision=fp8 2>/dev/null | FileCheck %s
-// RUN: ps-opt %s --ps-precision=precision=fp8 2>&1 >/dev/null | FileCheck %s --check-prefix=SAID
+// RUN: ps-opt %s --ps-precision=precision=fp8 2>&1 >/dev/null | FileCheck %s --check-prefix=WARN
 
-// SAID: warning: --precision fp8 needs dims that are multiples of 16; 1 linear layer has other dims and stays in bf16
-// SAID: {{.*}}note: {{.*}}few: 4 x 32 by 32 x 16
+// WARN: warning: --precision fp8 needs dims that are multiples of 16; 1 linear layer has other dims and stays in bf16
+// WARN: {{.*}}note: {{.*}}few: 4 x 32 by 32 x 16
 module {
   ps.variable parameter @few : tensor<4x32x16xf32>
   ps.variable parameter @fit : tensor<3x32x16xf32>
 
-  // Without training nothing is remembered: the scale is that of the tensor itself.
+  // Without training there is no amax history: each scale comes from the tensor itself.
   // CHECK-NOT: ps.variable {{.*}}fp8
   // CHECK-LABEL: func.func @evaluate
   // CHECK-NOT: ps.quantize
   // CHECK: ps.contract {{.*}} : (tensor<4x4x32xbf16>, tensor<4x32x16xbf16>)
   // CHECK: %[[LARGEST:.*]] = ps.reduce max
-  // CHECK: %[[UNIT:.*]] = ps.float8_scale e4m3 %[[LARGEST]]
-  // CHECK: %[[SPREAD:.*]] = ps.broadcast %[[UNIT]]
+  // CHECK: %[[SCALE:.*]] = ps.float8_scale e4m3 %[[LARGEST]]
+  // CHECK: %[[SPREAD:.*]] = ps.broadcast %[[SCALE]]
   // CHECK: %[[QX:.*]] = ps.quantize %{{.*}}, %[[SPREAD]]
   // CHECK: %[[X:.*]] = ps.dequantize %[[QX]],
   // CHECK: %[[QW:.*]] = ps.quantize

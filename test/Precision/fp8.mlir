@@ -1,16 +1,17 @@
-// Operands of linear layers are rounded to 8 bits, by the largest of earlier steps, or by their own.
+// Quantizes the operands of linear layers to 8 bits, with delayed scaling (amax of earlier steps)
+// or current scaling (amax of the tensor).
 // RUN: ps-opt %s "--ps-precision=precision=fp8,history=4" | FileCheck %s
 // RUN: ps-opt %s "--ps-precision=precision=fp8,history=4" | FileCheck %s --check-prefix=STATE
 // RUN: ps-opt %s "--ps-precision=precision=fp8,scaling=current" | FileCheck %s --check-prefix=CURRENT
 // RUN: ps-opt %s "--ps-precision=precision=fp8,exclude=net.linear" 2>/dev/null | FileCheck %s --check-prefix=NONE
-// RUN: ps-opt %s "--ps-precision=precision=fp8,exclude=net.linear" 2>&1 >/dev/null | FileCheck %s --check-prefix=SAID
+// RUN: ps-opt %s "--ps-precision=precision=fp8,exclude=net.linear" 2>&1 >/dev/null | FileCheck %s --check-prefix=WARN
 // RUN: not ps-opt %s "--ps-precision=precision=fp8,misfit=error" 2>&1 | FileCheck %s --check-prefix=MISFIT
 
-// The twin: what is excluded stays as bf16 has it, and so does what does not fit.
+// Twin: excluded layers, and layers with unsupported dims, stay in bf16.
 // NONE-NOT: quantize
 // NONE-NOT: fp8
-// SAID: warning: --precision fp8 needs dims that are multiples of 16; 1 linear layer has other dims and stays in bf16
-// SAID: {{.*}}note: {{.*}}odd: 16 x 32 by 32 x 8
+// WARN: warning: --precision fp8 needs dims that are multiples of 16; 1 linear layer has other dims and stays in bf16
+// WARN: {{.*}}note: {{.*}}odd: 16 x 32 by 32 x 8
 
 // MISFIT: error: --precision fp8 needs dims that are multiples of 16; 1 linear layer has other dims; pad the dims
 // MISFIT: {{.*}}note: {{.*}}odd: 16 x 32 by 32 x 8
@@ -32,10 +33,10 @@ module {
   // CHECK: %[[SIZE:.*]] = ps.abs
   // CHECK: %[[LARGEST:.*]] = ps.reduce max %[[SIZE]] dims [0, 1]
   // CHECK: ps.accumulate @fp8.w.input.amax.now, %[[LARGEST]] by max
-  // CHECK: %[[UNIT:.*]] = ps.read @fp8.w.input.unit
-  // CHECK: %[[SPREAD:.*]] = ps.broadcast %[[UNIT]] dims []
+  // CHECK: %[[SCALE:.*]] = ps.read @fp8.w.input.unit
+  // CHECK: %[[SPREAD:.*]] = ps.broadcast %[[SCALE]] dims []
   // CHECK: %[[QX:.*]] = ps.quantize %[[X]], %[[SPREAD]] {{.*}}-> tensor<16x32xf8E4M3FN>
-  // CHECK: %[[AGAIN:.*]] = ps.broadcast %[[UNIT]] dims []
+  // CHECK: %[[AGAIN:.*]] = ps.broadcast %[[SCALE]] dims []
   // CHECK: %[[DX:.*]] = ps.dequantize %[[QX]], %[[AGAIN]]
   // CHECK: ps.accumulate @fp8.w.weight.amax.now
   // CHECK: %[[QW:.*]] = ps.quantize {{.*}}-> tensor<16x32xf8E4M3FN>
@@ -48,15 +49,15 @@ module {
   // CHECK: %[[QAGAIN:.*]] = ps.quantize {{.*}}-> tensor<16x32xf8E4M3FN>
   // CHECK: %[[DAGAIN:.*]] = ps.dequantize %[[QAGAIN]]
   // CHECK: ps.contract %[[DG]] [0, 1], %[[DAGAIN]] [1, 2] -> [0, 2] {{.*}}backward_input
-  // What lies between the phases are the bytes.
+  // The 8-bit values are saved between the phases.
   // CHECK: %[[DG2:.*]] = ps.dequantize %[[QG]]{{.*}}backward_weight
   // CHECK: %[[DX2:.*]] = ps.dequantize %[[QX]]{{.*}}backward_weight
   // CHECK: ps.contract %[[DG2]] [0, 1], %[[DX2]] [0, 2] -> [1, 2] {{.*}}backward_weight
   // CHECK-NOT: ps.quantize
   // CURRENT-LABEL: func.func @micro_batch
   // CURRENT: %[[LARGEST:.*]] = ps.reduce max
-  // CURRENT: %[[UNIT:.*]] = ps.float8_scale e4m3 %[[LARGEST]] margin 0
-  // CURRENT: %[[SPREAD:.*]] = ps.broadcast %[[UNIT]]
+  // CURRENT: %[[SCALE:.*]] = ps.float8_scale e4m3 %[[LARGEST]] margin 0
+  // CURRENT: %[[SPREAD:.*]] = ps.broadcast %[[SCALE]]
   // CURRENT: ps.quantize %{{.*}}, %[[SPREAD]]
   func.func @micro_batch(%x: tensor<16x32xf32> {ps.name = "x"}) {
     %w = ps.read @w {ps.phase = #ps.phase<forward>} : tensor<16x32xf32>
@@ -74,7 +75,8 @@ module {
   ps.variable buffer @z : tensor<16x8xf32>
   ps.variable buffer @d : tensor<16x32xf32>
 
-  // The oldest goes, this step's comes, and the next one begins at 0.
+  // The update drops the oldest amax, appends the amax of this step and resets the current amax to
+  // 0.
   // CHECK-LABEL: func.func @update
   // CHECK: %[[NOW:.*]] = ps.read @fp8.w.input.amax.now
   // CHECK: %[[HISTORY:.*]] = ps.read @fp8.w.input.amax.history
@@ -82,8 +84,8 @@ module {
   // CHECK: %[[STEPS:.*]] = ps.concat %[[KEPT]], %{{.*}} dim 0
   // CHECK: ps.write @fp8.w.input.amax.history, %[[STEPS]]
   // CHECK: %[[LARGEST:.*]] = ps.reduce max %[[STEPS]] dims [0]
-  // CHECK: %[[UNIT:.*]] = ps.float8_scale e4m3 %[[LARGEST]]
-  // CHECK: ps.write @fp8.w.input.unit, %[[UNIT]]
+  // CHECK: %[[SCALE:.*]] = ps.float8_scale e4m3 %[[LARGEST]]
+  // CHECK: ps.write @fp8.w.input.unit, %[[SCALE]]
   // CHECK: ps.write @fp8.w.input.amax.now
   func.func @update() {
     return
@@ -92,8 +94,8 @@ module {
   // CHECK-LABEL: func.func @evaluate
   // CHECK-NOT: fp8
   // CHECK: %[[LARGEST:.*]] = ps.reduce max
-  // CHECK: %[[UNIT:.*]] = ps.float8_scale e4m3 %[[LARGEST]]
-  // CHECK: ps.broadcast %[[UNIT]]
+  // CHECK: %[[SCALE:.*]] = ps.float8_scale e4m3 %[[LARGEST]]
+  // CHECK: ps.broadcast %[[SCALE]]
   // CHECK: ps.quantize
   func.func @evaluate(%x: tensor<16x32xf32> {ps.name = "x"}) -> (tensor<16x16xf32> {ps.name = "y"}) {
     %w = ps.read @w {ps.phase = #ps.phase<evaluate>} : tensor<16x32xf32>

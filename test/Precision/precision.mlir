@@ -1,4 +1,5 @@
-// Ops compute in the type of their class; what a weight is converted to is a variable.
+// Converts ops to the compute type of their class. The low-precision copy of a weight is a
+// variable.
 // RUN: ps-opt %s --ps-precision=precision=fp32 | FileCheck %s --check-prefix=NONE
 // RUN: ps-opt %s "--ps-precision=precision=bf16" | FileCheck %s
 // RUN: ps-opt %s "--ps-precision=precision=bf16,keep-fp32=net.linear" | FileCheck %s --check-prefix=KEEP
@@ -13,7 +14,7 @@
 // SCALE: --precision fp16: the loss of this module is not scaled
 // NEAR: --precision keep-fp32=net.liner matches no op and no module of the model; the nearest names are 'net.linear'
 // BAD: --precision takes fp32, bf16, fp16, half or fp8
-// The twin: in fp32 nothing changes.
+// Twin: in fp32, nothing changes.
 // NONE-NOT: 16
 
 // CHECK: ps.variable parameter @w : tensor<8x8xf32>
@@ -41,15 +42,15 @@ ps.variable accumulator @loss : tensor<f32>
 // CHECK: %[[X:.*]] = ps.convert %arg0 {{.*}} -> tensor<4x8xbf16>
 // CHECK: %[[W:.*]] = ps.read @w.bf16
 // CHECK: %[[Y:.*]] = ps.contract %[[X]] [0, 1], %[[W]] [2, 1] {{.*}} -> tensor<4x8xbf16>
-// A bias takes the type of what it is added to; it is spread as it is then.
+// A bias takes the type of the value that it is added to, and is converted before its broadcast.
 // CHECK: %[[B:.*]] = ps.read @frozen.bf16
 // CHECK: ps.broadcast %[[B]]
 // CHECK: ps.add {{.*}} : tensor<4x8xbf16>
-// 0.3 is no number of the type: the matmul is rounded once.
-// CHECK: %[[PRODUCT:.*]] = ps.mul {{.*}} : tensor<4x8xf32>
-// CHECK: ps.convert %[[PRODUCT]] {{.*}} -> tensor<4x8xbf16>
+// bf16 cannot represent 0.3, so the multiplication runs in f32 and its result is rounded once.
+// CHECK: %[[MUL:.*]] = ps.mul {{.*}} : tensor<4x8xf32>
+// CHECK: ps.convert %[[MUL]] {{.*}} -> tensor<4x8xbf16>
 // CHECK: %[[EXP:.*]] = ps.exp {{.*}} : tensor<4x8xf32>
-// A weight's gradient is f32 at once; results and accumulators keep their types.
+// The matmul of a weight gradient returns f32 directly. Results and accumulators keep their types.
 // CHECK: ps.contract {{.*}} : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xf32>
 // CHECK: return %{{.*}} : tensor<4x8xf32>
 // KEEP: ps.contract {{.*}} -> tensor<4x8xf32>

@@ -1,5 +1,5 @@
-// Tables with one thing changed: accepted exactly when a replay that knows nothing of the checks
-// ends with the same results.
+// Tests that schedule tables with one random change are accepted exactly if a run by data
+// dependencies gives the same results.
 #include "lib/Schedules/Simulator.h"
 #include "llvm/Support/Error.h"
 #include "gtest/gtest.h"
@@ -11,20 +11,21 @@ using namespace parashard::schedules;
 
 namespace {
 
-/// What a run of a table leaves: by stage, the micro-batches in the order in which running
-/// statistics saw them, and in which gradients were added. Equal texts are equal bits.
+/// Results of a run by stage: the micro-batches in the order in which running statistics and
+/// gradients used them. Equal texts mean bit-identical results.
 using Results = std::map<int64_t, std::string>;
 
-/// Runs tasks by the values that they need, in any order that the rows allow. Nothing where a task
-/// needs what is never made, or makes something for the second time.
+/// Runs the tasks of each row in order, as soon as the values that they need exist. Returns nullopt
+/// if a task needs a value that is never made or makes a value twice.
 std::optional<Results> runByValues(const PipelineSchedule &table) {
-  std::set<std::string> made; // "y 3 0": the output of stage 3 of micro-batch 0
+  std::set<std::string> made; // "y 3 0": output of stage 3 for micro-batch 0
   Results results;
   int64_t last = table.placement.getNumStages() - 1;
-  auto name = [](const char *what, int64_t stage, int64_t m) {
-    return std::string(what) + " " + std::to_string(stage) + " " + std::to_string(m);
+  auto name = [](const char *value, int64_t stage, int64_t m) {
+    return std::string(value) + " " + std::to_string(stage) + " " + std::to_string(m);
   };
-  auto runOne = [&](int64_t rank, const Task &task) -> std::optional<bool> { // nothing: broken
+  auto runOne = [&](int64_t rank,
+                    const Task &task) -> std::optional<bool> { // nullopt: invalid task
     int64_t m = task.microBatch;
     if (task.chunk >= table.placement.chunks || m >= table.microBatches)
       return std::nullopt;
@@ -76,14 +77,15 @@ std::optional<Results> runByValues(const PipelineSchedule &table) {
   return results;
 }
 
-/// By stage, each kind of result in the order in which it was made: kinds do not mix in a sum.
+/// Splits the results of each stage by kind (y, dx, dw). The order between kinds does not affect
+/// sums.
 std::map<std::string, std::string> byKind(const Results &results) {
   std::map<std::string, std::string> kinds;
   for (const auto &[stage, text] : results)
     for (size_t at = 0, end; at < text.size(); at = end + 1) {
       end = text.find(' ', at + 2);
-      std::string one = text.substr(at, end - at);
-      kinds[std::to_string(stage) + one.substr(0, 2)] += one + ";";
+      std::string entry = text.substr(at, end - at);
+      kinds[std::to_string(stage) + entry.substr(0, 2)] += entry + ";";
     }
   return kinds;
 }
@@ -100,7 +102,7 @@ enum Kind {
   Kinds
 };
 
-/// Changes one thing; false where nothing changed.
+/// Applies one random change of a kind. Returns false if the table is unchanged.
 bool corrupt(PipelineSchedule &table, Kind kind, std::mt19937 &random) {
   auto pick = [&](size_t size) { return random() % size; };
   PipelineSchedule before = table;
@@ -144,9 +146,9 @@ bool isAccepted(const PipelineSchedule &table) {
   PipelineTimes times;
   times.stages.resize(table.placement.getNumStages());
   auto replayed = replay(table, times);
-  bool fine = bool(replayed);
+  bool accepted = bool(replayed);
   llvm::consumeError(replayed.takeError());
-  return fine;
+  return accepted;
 }
 
 } // namespace
@@ -171,5 +173,5 @@ TEST(Corruptions, AreAcceptedExactlyWhenTheResultsAreTheSame) {
           << " micro-batches, corruption " << kind << " " << tried;
       accepted += isSame;
     }
-  EXPECT_GE(accepted, 20) << "hardly any corruption leaves a table that runs";
+  EXPECT_GE(accepted, 20) << "too few corrupted tables still run";
 }

@@ -1,4 +1,4 @@
-// Bubbles that were published, with what they were computed from.
+// Lists published pipeline bubbles with the times that they were computed from.
 #ifndef PARASHARD_TEST_PLAN_PUBLISHEDBUBBLES_H
 #define PARASHARD_TEST_PLAN_PUBLISHEDBUBBLES_H
 
@@ -6,7 +6,7 @@
 
 namespace parashard::schedules {
 
-/// A model's times on a rank, in ms, and the idle part of a step under two schedules.
+/// Times of a stage in ms, and the idle fraction of a step under 1F1B and ZB-H1.
 struct Published {
   const char *model;
   int64_t ranks, microBatches;

@@ -1,4 +1,4 @@
-// Schedules against published bubbles, at all sizes, and tables that are wrong.
+// Tests schedules against published bubbles and at many sizes, and the errors of schedule tables.
 #include "test/Schedules/PublishedBubbles.h"
 #include "llvm/ADT/STLExtras.h"
 #include "gtest/gtest.h"
@@ -22,7 +22,7 @@ static Replay run(const PipelineSchedule &table, StageTimes times = {}, double h
 // Bubbles
 //===----------------------------------------------------------------------===//
 
-TEST(Bubbles, AreThosePublished) {
+TEST(Bubbles, EqualThePublishedOnes) {
   for (const Published &row : kPublished) {
     StageTimes times{row.forward, row.backwardInput, row.backwardWeight};
     ScheduleSize size{row.ranks, 1, row.microBatches};
@@ -31,7 +31,7 @@ TEST(Bubbles, AreThosePublished) {
   }
 }
 
-/// With equal times and no hop: what the formulas of the papers say.
+/// With equal times and no hop, makespans equal the closed forms of the papers.
 TEST(Bubbles, HaveTheirClosedForms) {
   for (int64_t p : {2, 4, 8})
     for (int64_t m : {8, 16, 32}) {
@@ -44,14 +44,14 @@ TEST(Bubbles, HaveTheirClosedForms) {
     }
 }
 
-TEST(Bubbles, NoneIsOnOneRank) {
+TEST(Bubbles, AreZeroOnOneRank) {
   for (const Schedule &schedule : getSchedules())
     EXPECT_EQ(run(make(schedule.name, {1, schedule.leastChunks, 5})).bubble, 0) << schedule.name;
 }
 
-/// What is held: all micro-batches; as many as there are ranks behind; no more than 1F1B's first
-/// rank.
-TEST(Memory, IsWhatTheSchedulePromises) {
+/// Peak micro-batches per rank: GPipe holds all, rank r of 1F1B holds p - r, and the zero-bubble
+/// schedules hold at most as much as the first rank of 1F1B.
+TEST(Memory, PeaksEqualThePublishedOnes) {
   for (int64_t p : {2, 4, 8}) {
     std::vector<int64_t> falling;
     for (int64_t rank = 0; rank < p; ++rank)
@@ -61,7 +61,7 @@ TEST(Memory, IsWhatTheSchedulePromises) {
     for (int64_t held : run(make("zb-h1", {p, 1, 16})).peakLive)
       EXPECT_LE(held, p);
     for (int64_t held : run(make("zb-v", {p, 2, 16})).peakLive)
-      EXPECT_LE(held, 2 * p); // of half a rank's layers each
+      EXPECT_LE(held, 2 * p); // chunks of half a rank's layers
   }
 }
 
@@ -69,8 +69,8 @@ TEST(Memory, IsWhatTheSchedulePromises) {
 // All sizes
 //===----------------------------------------------------------------------===//
 
-/// With times at random, since a deadlock does not depend on them and an order might.
-TEST(Schedules, EndAtEverySize) {
+/// Uses random times, since the order of tasks might depend on the times.
+TEST(Schedules, CompleteAtEverySize) {
   std::mt19937 random(1);
   std::uniform_real_distribution<double> time(0.1, 2);
   for (const Schedule &schedule : getSchedules())
@@ -88,27 +88,27 @@ TEST(Schedules, EndAtEverySize) {
         }
 }
 
-TEST(Schedules, LargeOnesAreMadeAtOnce) {
+TEST(Schedules, LargeSizesAreFast) {
   Replay result = run(make("interleaved", {16, 2, 128}));
   EXPECT_EQ(result.rows.size(), 16u);
   EXPECT_EQ(result.rows[0].size(), 2u * 2 * 128);
 }
 
-TEST(Schedules, SizesThatTheyDoNotTake) {
-  auto says = [](llvm::StringRef name, ScheduleSize size) {
+TEST(Schedules, RejectUnsupportedSizes) {
+  auto getError = [](llvm::StringRef name, ScheduleSize size) {
     return llvm::toString(makePipelineSchedule(name, size).takeError());
   };
-  EXPECT_EQ(says("1f1b", {4, 2, 8}), "the schedule '1f1b' needs 1 chunk per rank, got 2");
-  EXPECT_EQ(says("interleaved", {4, 1, 8}),
+  EXPECT_EQ(getError("1f1b", {4, 2, 8}), "the schedule '1f1b' needs 1 chunk per rank, got 2");
+  EXPECT_EQ(getError("interleaved", {4, 1, 8}),
             "the schedule 'interleaved' needs at least 2 chunks per rank, got 1");
-  EXPECT_EQ(says("gpip", {4, 1, 8}).substr(0, 55),
+  EXPECT_EQ(getError("gpip", {4, 1, 8}).substr(0, 55),
             "unknown schedule 'gpip'; the nearest names are 'gpipe',");
-  EXPECT_EQ(says("gpipe", {4, 1, 0}),
+  EXPECT_EQ(getError("gpipe", {4, 1, 0}),
             "a pipeline needs at least 1 rank and 1 micro-batch, got 4 and 0");
 }
 
 //===----------------------------------------------------------------------===//
-// Tables of users
+// User-defined tables
 //===----------------------------------------------------------------------===//
 
 static std::string writeRows(const PipelineSchedule &table) {
@@ -123,7 +123,7 @@ static std::string writeRows(const PipelineSchedule &table) {
   return text + "]}";
 }
 
-TEST(Tables, OursCanBeWrittenAndRead) {
+TEST(Tables, BuiltInSchedulesRoundTrip) {
   for (const Schedule &schedule : getSchedules()) {
     PipelineSchedule table = make(schedule.name, {3, schedule.leastChunks, 7});
     auto read = readPipelineSchedule(writeRows(table), "mine.json");
@@ -133,40 +133,42 @@ TEST(Tables, OursCanBeWrittenAndRead) {
   }
 }
 
-TEST(Tables, WhatIsWrongIsSaid) {
-  auto says = [](llvm::StringRef rows) {
+TEST(Tables, ErrorsAreReported) {
+  auto getError = [](llvm::StringRef rows) {
     auto table = readPipelineSchedule(("{\"rows\": [" + rows + "]}").str(), "t");
     return table ? std::string() : llvm::toString(table.takeError());
   };
-  EXPECT_EQ(says(R"(["F0", "B0"])"), "");
-  EXPECT_EQ(says(R"(["F0", "F1", "B0"])"), "schedule 't', rank 0: has 2 forwards, 1 backwards and "
-                                           "1 weight gradients of chunk 0; expected 2 of each");
-  EXPECT_EQ(says(R"(["F0", "B0", "F0"])"), "schedule 't', rank 0: F0 occurs twice");
-  EXPECT_EQ(says(R"(["F0", "I0", "W0", "W0"])"), "schedule 't', rank 0: W0 occurs twice");
-  EXPECT_EQ(says(R"(["F0", "B0", "B1"], ["F0", "F1", "B0", "B1"])"),
+  EXPECT_EQ(getError(R"(["F0", "B0"])"), "");
+  EXPECT_EQ(getError(R"(["F0", "F1", "B0"])"),
+            "schedule 't', rank 0: has 2 forwards, 1 backwards and "
+            "1 weight gradients of chunk 0; expected 2 of each");
+  EXPECT_EQ(getError(R"(["F0", "B0", "F0"])"), "schedule 't', rank 0: F0 occurs twice");
+  EXPECT_EQ(getError(R"(["F0", "I0", "W0", "W0"])"), "schedule 't', rank 0: W0 occurs twice");
+  EXPECT_EQ(getError(R"(["F0", "B0", "B1"], ["F0", "F1", "B0", "B1"])"),
             "schedule 't', rank 0: B1 exists, but its forward, F1, is missing");
-  EXPECT_EQ(says(R"(["F0", "F1", "F2", "B0", "B2"])"),
+  EXPECT_EQ(getError(R"(["F0", "F1", "F2", "B0", "B2"])"),
             "schedule 't', rank 0: B1 is missing, but B2 exists");
-  EXPECT_EQ(says(R"(["B0", "F0"])"), "schedule 't', rank 0: B0 precedes its forward");
-  EXPECT_EQ(says(R"(["F0", "W0", "I0"])"),
+  EXPECT_EQ(getError(R"(["B0", "F0"])"), "schedule 't', rank 0: B0 precedes its forward");
+  EXPECT_EQ(getError(R"(["F0", "W0", "I0"])"),
             "schedule 't', rank 0: W0 precedes the gradient of its inputs");
-  EXPECT_EQ(says(R"(["F0", "F1", "B1", "B0"])"),
+  EXPECT_EQ(getError(R"(["F0", "F1", "B1", "B0"])"),
             "schedule 't', rank 0: B1 precedes the same task of micro-batch 0; gradients are added "
             "in the order of the micro-batches");
   EXPECT_EQ(
-      says(R"(["F1", "F0", "B0", "B1"])"),
+      getError(R"(["F1", "F0", "B0", "B1"])"),
       "schedule 't', rank 0: F1 precedes the same task of micro-batch 0; running statistics are "
       "updated in the order of the micro-batches");
-  EXPECT_EQ(says(R"(["F0", "B0.1"])"),
+  EXPECT_EQ(getError(R"(["F0", "B0.1"])"),
             "schedule 't', rank 0: B0.1 names chunk 1; the number of chunks is 1");
-  EXPECT_EQ(says(R"(["F0", "B7"])"),
+  EXPECT_EQ(getError(R"(["F0", "B7"])"),
             "schedule 't', rank 0: B7 names micro-batch 7; the number of micro-batches is 1");
-  EXPECT_EQ(says(R"(["F0", "X0"])"), "schedule 't', rank 0 has \"X0\"; expected F, B, I or W, a "
-                                     "micro-batch, and an optional .CHUNK: \"F0\", \"W3.1\"");
+  EXPECT_EQ(getError(R"(["F0", "X0"])"),
+            "schedule 't', rank 0 has \"X0\"; expected F, B, I or W, a "
+            "micro-batch, and an optional .CHUNK: \"F0\", \"W3.1\"");
 }
 
-/// Rank 0 does the backward of micro-batch 0 before it sends micro-batch 1, which rank 1 waits for
-/// before that backward.
+/// Rank 0 runs the backward of micro-batch 0 before it sends micro-batch 1. Rank 1 waits for
+/// micro-batch 1 before it runs that backward.
 TEST(Tables, DeadlocksNameTheRanks) {
   PipelineSchedule table = llvm::cantFail(readPipelineSchedule(
       R"({"rows": [["F0", "B0", "F1", "B1"], ["F0", "F1", "B0", "B1"]]})", "knot"));

@@ -1,4 +1,4 @@
-// What goes to the host's memory, and when.
+// Tests which values are offloaded to host memory, and when.
 #include "lib/Schedules/Stashes.h"
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@ using namespace parashard::schedules;
 
 namespace {
 
-/// A forward of four layers and their backward, of a second each; a layer keeps 8 bytes, which its
-/// own backward needs.
+/// Returns a problem of four layers, forward and then backward, with steps of one second. Each
+/// layer saves 8 bytes for its own backward.
 StashProblem makeProblem(double bytesPerSecond) {
   StashProblem problem;
   problem.bytesPerSecond = bytesPerSecond;
@@ -21,44 +21,44 @@ StashProblem makeProblem(double bytesPerSecond) {
   return problem;
 }
 
-TEST(Stashes, FastCopiesHideBesideOneLayer) {
-  auto places = chooseStashes(makeProblem(/*bytesPerSecond=*/8));
-  ASSERT_TRUE(places[0]);
-  EXPECT_EQ(places[0]->gone, 2);  // started behind step 0, beside step 1
-  EXPECT_EQ(places[0]->fetch, 6); // beside step 6, for step 7
-  EXPECT_TRUE(places[1]);
-  EXPECT_FALSE(places[3]); // its backward comes at once
+TEST(Stashes, FastCopiesAreHiddenByOneLayer) {
+  auto stashes = chooseStashes(makeProblem(/*bytesPerSecond=*/8));
+  ASSERT_TRUE(stashes[0]);
+  EXPECT_EQ(stashes[0]->gone, 2);  // copied during step 1
+  EXPECT_EQ(stashes[0]->fetch, 6); // copied during step 6, for step 7
+  EXPECT_TRUE(stashes[1]);
+  EXPECT_FALSE(stashes[3]); // its backward follows directly
 }
 
-TEST(Stashes, SlowCopiesFollowOneAnother) {
-  auto places = chooseStashes(makeProblem(/*bytesPerSecond=*/4));
-  ASSERT_TRUE(places[0]);
-  EXPECT_EQ(places[0]->gone, 3);
-  EXPECT_EQ(places[0]->fetch, 5);
-  // The copy of the second would end behind step 4, and must then be back for step 6.
-  EXPECT_FALSE(places[1]);
+TEST(Stashes, SlowCopiesRunOneAfterAnother) {
+  auto stashes = chooseStashes(makeProblem(/*bytesPerSecond=*/4));
+  ASSERT_TRUE(stashes[0]);
+  EXPECT_EQ(stashes[0]->gone, 3);
+  EXPECT_EQ(stashes[0]->fetch, 5);
+  // The copy of the second value would end after step 4, and the value must be back for step 6.
+  EXPECT_FALSE(stashes[1]);
 }
 
-TEST(Stashes, WhatIsTooSlowStays) {
-  for (const auto &place : chooseStashes(makeProblem(/*bytesPerSecond=*/1)))
-    EXPECT_FALSE(place);
+TEST(Stashes, ValuesWithTooSlowCopiesStay) {
+  for (const auto &stash : chooseStashes(makeProblem(/*bytesPerSecond=*/1)))
+    EXPECT_FALSE(stash);
 }
 
-TEST(Stashes, AllMindsTheBytesAlone) {
+TEST(Stashes, WithoutOnlyHiddenSpeedIsIgnored) {
   StashProblem problem = makeProblem(/*bytesPerSecond=*/1);
   problem.onlyHidden = false;
-  auto places = chooseStashes(problem);
-  ASSERT_TRUE(places[0]);
-  EXPECT_EQ(places[0]->gone, 2);
-  EXPECT_EQ(places[0]->fetch, 6);
-  EXPECT_FALSE(places[3]);
+  auto stashes = chooseStashes(problem);
+  ASSERT_TRUE(stashes[0]);
+  EXPECT_EQ(stashes[0]->gone, 2);
+  EXPECT_EQ(stashes[0]->fetch, 6);
+  EXPECT_FALSE(stashes[3]);
 }
 
-TEST(Stashes, WhatHelpsNoPeakStays) {
+TEST(Stashes, ValuesThatDoNotLowerThePeakStay) {
   StashProblem problem = makeProblem(/*bytesPerSecond=*/8);
-  problem.liveBytes[0] = 1000; // the fullest step is one in which all are there
-  for (const auto &place : chooseStashes(problem))
-    EXPECT_FALSE(place);
+  problem.liveBytes[0] = 1000; // the peak is a step in which no value is away
+  for (const auto &stash : chooseStashes(problem))
+    EXPECT_FALSE(stash);
 }
 
 } // namespace

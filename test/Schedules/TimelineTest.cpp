@@ -1,10 +1,10 @@
-// The picture of a timeline has what it is to show.
+// Tests the contents of the SVG timeline of a schedule.
 #include "lib/Schedules/Timeline.h"
 #include "gtest/gtest.h"
 
 using namespace parashard::schedules;
 
-/// A schedule with equal times, and its picture.
+/// Returns the replay of a schedule with equal times, and its SVG.
 static std::pair<Replay, std::string> draw(llvm::StringRef schedule, ScheduleSize size,
                                            const TimelineOptions &options) {
   PipelineSchedule table = llvm::cantFail(makePipelineSchedule(schedule, size));
@@ -18,7 +18,7 @@ static std::pair<Replay, std::string> draw(llvm::StringRef schedule, ScheduleSiz
 
 static size_t count(llvm::StringRef text, llvm::StringRef part) { return text.count(part); }
 
-TEST(Timeline, HasABoxForEachTaskAndACurveForEachRank) {
+TEST(Timeline, HasABoxPerTaskAndACurvePerRank) {
   auto [result, text] = draw("zb-v", {4, 2, 8}, {"<model> & more", "ms", {}});
   size_t boxes = 0;
   for (const std::vector<Span> &row : result.rows)
@@ -30,14 +30,14 @@ TEST(Timeline, HasABoxForEachTaskAndACurveForEachRank) {
   EXPECT_EQ(text.find("<model>"), std::string::npos);
 }
 
-/// Eight ranks and 32 micro-batches stay legible: every box has room for its number.
-TEST(Timeline, NumbersFit) {
+/// With eight ranks and 32 micro-batches, every box has room for its number.
+TEST(Timeline, BoxesShowTheirNumbers) {
   auto [result, text] = draw("1f1b", {8, 1, 32}, {"1f1b", "", {}});
   EXPECT_EQ(count(text, "class=\"number\""), 8u * 32 * 2);
 }
 
-/// The first rank of 1F1B holds two micro-batches, the last one.
-TEST(Timeline, BytesHeldAreThoseOfTheChunks) {
+/// The first rank of 1F1B holds two micro-batches of 3000 bytes, the last rank one of 5000.
+TEST(Timeline, ShowsTheBytesHeldByEachRank) {
   auto [result, text] = draw("1f1b", {2, 1, 4}, {"1f1b", "", {{3000}, {5000}}});
   EXPECT_NE(text.find("bytes held"), std::string::npos);
   EXPECT_NE(text.find("6.0 KB"), std::string::npos);

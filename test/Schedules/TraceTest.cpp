@@ -1,4 +1,4 @@
-// Traces become the steps that were run.
+// Tests reading measured steps from traces.
 #include "lib/Schedules/Trace.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <gtest/gtest.h>
@@ -7,10 +7,10 @@ using namespace parashard::schedules;
 
 namespace {
 
-/// A trace of events, times in ms.
-class Text {
+/// Builds the text of a trace from events with times in ms.
+class TraceText {
 public:
-  explicit Text(int64_t ranks) {
+  explicit TraceText(int64_t ranks) {
     for (int64_t rank = 0; rank < ranks; ++rank)
       add(llvm::formatv(R"("ph": "M", "pid": {0}, "args": {{"name": "rank {0}", "pp": {0}})",
                         rank));
@@ -28,30 +28,31 @@ private:
   std::string events;
 };
 
-/// Two stages, two micro-batches, two steps: the first takes twice as long.
+/// Returns a trace of two stages, two micro-batches and two steps. The first step takes twice as
+/// long.
 std::string makeTrace() {
-  Text text(2);
+  TraceText text(2);
   for (int64_t step : {0, 1}) {
-    double at = 100.0 * double(step), unit = step ? 1 : 2;
+    double at = 100.0 * double(step), duration = step ? 1 : 2;
     for (int64_t m : {0, 1}) {
-      text.run(0, step, "forward", 0, m, at + unit * double(m), unit / 2);
-      text.run(0, step, "forward", 0, m, at + unit * (double(m) + 0.5), unit / 2);
+      text.run(0, step, "forward", 0, m, at + duration * double(m), duration / 2);
+      text.run(0, step, "forward", 0, m, at + duration * (double(m) + 0.5), duration / 2);
     }
     for (int64_t m : {0, 1}) {
-      double begin = at + unit * (1 + 4 * double(m));
-      text.run(1, step, "forward", 1, m, begin, unit);
-      text.run(1, step, "backward_input", 1, m, begin + unit, 2 * unit);
-      text.run(1, step, "backward_weight", 1, m, begin + 3 * unit, unit);
-      text.run(0, step, "backward_input", 0, m, begin + 4 * unit, unit);
+      double begin = at + duration * (1 + 4 * double(m));
+      text.run(1, step, "forward", 1, m, begin, duration);
+      text.run(1, step, "backward_input", 1, m, begin + duration, 2 * duration);
+      text.run(1, step, "backward_weight", 1, m, begin + 3 * duration, duration);
+      text.run(0, step, "backward_input", 0, m, begin + 4 * duration, duration);
     }
-    text.run(1, step, "update", -1, 0, at + 50, unit);
+    text.run(1, step, "update", -1, 0, at + 50, duration);
   }
   return text.get();
 }
 
 } // namespace
 
-TEST(Trace, EventsAreJoinedToTasks) {
+TEST(Trace, EventsAreMergedIntoTasks) {
   MeasuredPipeline measured = llvm::cantFail(readTrace(makeTrace()));
   EXPECT_EQ(measured.placement.ranks, 2);
   EXPECT_EQ(measured.placement.chunks, 1);
@@ -65,7 +66,8 @@ TEST(Trace, EventsAreJoinedToTasks) {
     first.push_back(span.task);
   for (const Span &span : run.rows[1])
     second.push_back(span.task);
-  // The first stage has no weight gradients of its own; the second does both one after the other.
+  // The first stage has no weight gradients. The second runs both halves of the backward in
+  // sequence.
   EXPECT_EQ(first, (std::vector<Task>{{Work::Forward, 0, 0},
                                       {Work::Forward, 0, 1},
                                       {Work::Backward, 0, 0},
@@ -79,7 +81,7 @@ TEST(Trace, EventsAreJoinedToTasks) {
   EXPECT_EQ(run.peakLive, (std::vector<int64_t>{2, 1}));
 }
 
-TEST(Trace, TheFirstStepDoesNotCount) {
+TEST(Trace, TheFirstStepIsIgnored) {
   MeasuredPipeline measured = llvm::cantFail(readTrace(makeTrace()));
   EXPECT_DOUBLE_EQ(measured.stages[0].forward, 1);
   EXPECT_DOUBLE_EQ(measured.stages[0].backwardWeight, 0);
@@ -88,13 +90,13 @@ TEST(Trace, TheFirstStepDoesNotCount) {
   EXPECT_DOUBLE_EQ(measured.update, 1);
 }
 
-TEST(Trace, WhatIsNoneIsRefused) {
+TEST(Trace, RejectsOtherFiles) {
   for (const char *text : {"", "[]", "{\"traceEvents\": 3}", "{\"traceEvents\": [{}, 1, null]}"})
     EXPECT_NE(llvm::toString(readTrace(text).takeError()), "") << text;
-  Text one(1);
-  one.run(0, 0, "forward", 0, 0, 0, 1);
-  EXPECT_EQ(llvm::toString(readTrace(one.get()).takeError()), "the trace is not of a pipeline");
-  Text odd(2); // stage 2 of three on two coordinates
+  TraceText single(1);
+  single.run(0, 0, "forward", 0, 0, 0, 1);
+  EXPECT_EQ(llvm::toString(readTrace(single.get()).takeError()), "the trace is not of a pipeline");
+  TraceText odd(2); // three stages on two coordinates
   for (int64_t stage : {0, 1, 2})
     odd.run(stage % 2, 0, "forward", stage, 0, 0, 1);
   EXPECT_NE(llvm::toString(readTrace(odd.get()).takeError()).find("incomplete"), std::string::npos);

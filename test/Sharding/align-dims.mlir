@@ -1,10 +1,11 @@
-// Dims of parameters that products read are padded by an axis of one device.
+// Pads the dims of parameters that matmuls read, by means of a mesh axis of kind multiple.
 // RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron --ps-align-dims="multiple=8 most-waste=20" | FileCheck %s
 // RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron --ps-align-dims="multiple=8 most-waste=5" | FileCheck %s --check-prefix=WASTE
 // RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron --ps-align-dims="multiple=1" | FileCheck %s --check-prefix=WASTE
 // WASTE-NOT: pad.
 
-// The larger odd dim, through a conversion of it and with its dims exchanged; what no product reads stays.
+// The larger odd dim is padded, although the matmul reads it through a conversion and a transpose.
+// Parameters that no matmul reads are unchanged.
 // CHECK-LABEL: ps.mesh @mesh <"tp" = 2 : tensor, "pad.8" = 8 : multiple>
 // CHECK: @table {ps.reason = "dim 0 padded to 32 elements, a multiple of 8 (--align-dims)", ps.sharding = #ps.sharding<@mesh, [{"pad.8"}, {}]>}
 // CHECK: @bias : tensor<30xf32>
@@ -23,7 +24,8 @@ func.func @logits(%x: tensor<4x7xbf16> {ps.name = "x"}) -> (tensor<4x30xbf16>, t
 
 // -----
 
-// Behind what tp splits: 15 places of 30 become 16. The product's result and what else the shards make follow.
+// Padding applies after the split over tp: 30 elements give shards of 15, padded to 16. The results
+// of the matmul and of later ops on the shards follow.
 // CHECK-LABEL: ps.mesh @mesh
 // CHECK: @up {{.*}}column parallel{{.*}}; dim 0 padded to 16 elements{{.*}}[{"tp", "pad.8"}, {}]
 // CHECK: @down {{.*}}row parallel{{.*}}; dim 1 padded to 16 elements{{.*}}[{}, {"tp", "pad.8"}]
@@ -40,7 +42,7 @@ func.func @pair(%x: tensor<4x8xf32> {ps.name = "x"}) -> tensor<4x8xf32> {
 
 // -----
 
-// The twin: 8 divides all.
+// Twin: all dims are multiples of 8.
 // CHECK-LABEL: ps.mesh @mesh <"tp" = 2 : tensor>
 // CHECK: @even : tensor<32x8xf32>
 ps.variable parameter @even : tensor<32x8xf32>

@@ -1,4 +1,5 @@
-// The plan in words: parameters with reasons, collectives with bytes; recorded for later levels.
+// Prints the plan: parameters with reasons and collectives with bytes. Later levels keep the
+// reasons.
 // RUN: ps-opt %s --ps-seed-shardings=policy=megatron --ps-propagate-shardings --ps-explain-shardings --ps-partition --ps-explain-collectives -o /dev/null | FileCheck %s
 // CHECK:      mesh: dp = 2 (data), tp = 2 (tensor)
 // CHECK:      parameters

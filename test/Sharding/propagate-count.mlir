@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -split-input-file -ps-propagate-shardings -ps-verify-planned | FileCheck %s
 
-// What the micro-batches of a step read is reduced where it is accumulated.
+// An accumulator that micro-batches read is reduced when it is accumulated.
 // CHECK: ps.variable accumulator @loss.count {{.*}}ps.sharding = #ps.sharding<@mesh, []>
 // CHECK: ps.reduce sum {{.*}}ps.shardings = [#ps.sharding<@mesh, []>]
 module {
@@ -19,7 +19,7 @@ module {
 
 // -----
 
-// The twin: what only the update reads is reduced there, once a step.
+// Twin: an accumulator that only the update reads is reduced in the update, once per step.
 // CHECK: ps.variable accumulator @loss.count {{.*}}ps.sharding = #ps.sharding<@mesh, [], partial = {"dp": sum}>
 // CHECK: ps.reduce sum {{.*}}ps.shardings = [#ps.sharding<@mesh, [], partial = {"dp": sum}>]
 module {

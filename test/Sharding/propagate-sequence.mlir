@@ -1,4 +1,4 @@
-// A training step of a GPT under megatron+sp: the collectives of Korthikanti et al., 2022.
+// A GPT training step under megatron+sp has the collectives of Korthikanti et al., 2022.
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-optimizer="optimizer=adamw(lr=0.001)" --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=megatron+sp --ps-propagate-shardings --ps-verify-planned --ps-explain-shardings -o %t | FileCheck %s --check-prefix=PLAN
 // RUN: ps-opt %t --ps-find-segments --ps-partition --ps-simplify-collectives --ps-explain-collectives -o /dev/null | FileCheck %s
 // RUN: FileCheck %s --check-prefix=MARKS < %t
@@ -6,8 +6,9 @@
 // PLAN: activations
 // PLAN: {{.*}}gpt.mlir{{.*}} [{"dp"}, {"tp"}, {}] megatron+sp: sequence of 8 over 2
 
-// Forward: the embedding, two of the layer; gathered before the attention, the MLP and the last projection. Backward: the
-// mirror image, and what forward gathered again. Query, key and value are summed before they are scattered.
+// Forward scatters the embedding and two results of the layer. It gathers before the attention, the
+// MLP and the last projection. Backward mirrors forward and repeats its gathers. The gradients of
+// query, key and value are summed before the scatter.
 // CHECK:      collectives
 // CHECK-NEXT: count
 // CHECK-NEXT: 1 {{.*}}reduce_scatter tp forward result of ps.embedding
@@ -26,7 +27,8 @@
 // CHECK-NOT:  tp {{forward|backward|evaluate}}
 // CHECK:      9 {{.*}}all_reduce dp, tp update gradient read
 
-// Gradients of norms, of the biases behind row parallel contractions and of positions are partial over tp, the others not.
+// Gradients of norms, of biases after row parallel contractions and of position embeddings are
+// partial over tp. Other gradients are not.
 // MARKS-DAG: gradient @h.0.ln_1.weight.grad {{.*}}[{}], partial = {"dp": sum, "tp": sum}>
 // MARKS-DAG: gradient @h.0.attn.out.bias.grad {{.*}}[{}], partial = {"dp": sum, "tp": sum}>
 // MARKS-DAG: gradient @wpe.weight.grad {{.*}}[{}, {}], partial = {"dp": sum, "tp": sum}>
@@ -42,12 +44,12 @@
 // MARKS: ps.layer_norm_grad {{.*}}[{"dp"}, {"tp"}, {}]
 // MARKS-NOT: ps.later_shardings
 
-// Twin: nothing is offered by megatron, and no value's sequence is split.
+// Twin: the policy megatron does not split the sequence of any value.
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=megatron --ps-propagate-shardings --ps-explain-shardings | FileCheck %s --check-prefix=TWIN
 // TWIN-NOT: activations
 // TWIN-NOT: ps.layer_norm {{.*}}[{"dp"}, {"tp"}, {}]
 
-// Batch and sequence in one dim: a split of both goes on from one of the batch alone.
+// Batch and sequence are one dim: its split over tp extends the split of the batch over dp.
 // RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=replicated --ps-propagate-shardings | FileCheck %s --check-prefix=FLAT
 // FLAT-LABEL: func.func @flat
 // FLAT: ps.sin {{.*}}[#ps.sharding<@mesh, [(4 {"dp"} x 6 {"tp"}), {}]>]

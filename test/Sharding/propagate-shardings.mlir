@@ -1,7 +1,7 @@
-// Propagation over single ops and functions, from seeds on variables and arguments.
+// Propagates seeds on variables and arguments through single ops and functions.
 // RUN: ps-opt %s --split-input-file --ps-propagate-shardings --ps-verify-planned | FileCheck %s
 
-// A row parallel contraction is reduced before its bias is added.
+// The all-reduce of a row parallel contraction precedes the addition of its bias.
 // CHECK-LABEL: func.func @bias_after_the_reduction
 // CHECK: ps.contract {{.*}}ps.shardings = [#ps.sharding<@mesh, [{}, {}]>]
 // CHECK: ps.add {{.*}}ps.shardings = [#ps.sharding<@mesh, [{}, {}]>]
@@ -19,7 +19,7 @@ func.func @bias_after_the_reduction(%x: tensor<4x16xf32>) -> tensor<4x8xf32> {
 
 // -----
 
-// Two partial sums are added first and reduced once; what a function returns is never partial.
+// Two partial sums are added first and reduced once. Function results are never partial.
 // CHECK-LABEL: func.func @sum_of_partials
 // CHECK-COUNT-2: ps.contract {{.*}}[{}, {}], partial = {"tp": sum}>]
 // CHECK: ps.add {{.*}}ps.shardings = [#ps.sharding<@mesh, [{}, {}]>]
@@ -35,7 +35,7 @@ func.func @sum_of_partials(%x: tensor<4x16xf32>, %y: tensor<4x16xf32>) -> tensor
 
 // -----
 
-// Twin: a partial sum is not kept where something is not linear in it.
+// Twin: a partial sum is reduced before a nonlinear op reads it.
 // CHECK-LABEL: func.func @nonlinear_use
 // CHECK: ps.contract {{.*}}ps.shardings = [#ps.sharding<@mesh, [{}, {}]>]
 ps.mesh @mesh <"tp" = 2 : tensor>
@@ -49,7 +49,7 @@ func.func @nonlinear_use(%x: tensor<4x16xf32>) -> tensor<4x8xf32> {
 
 // -----
 
-// A split of the second factor goes through a reshape; heads that do not divide keep their border.
+// A split of whole heads propagates through a reshape, also if the ranks do not divide the heads.
 // CHECK-LABEL: func.func @heads
 // CHECK: ps.reshape {{.*}}[{}, {"tp"}, {}]
 // CHECK: ps.transpose {{.*}}[{"tp"}, {}, {}]
@@ -65,7 +65,8 @@ func.func @heads(%x: tensor<4x16xf32>) -> tensor<6x4x8xf32> {
 
 // -----
 
-// Constants and broadcasts take the split that their user has; a parameter takes no data axis.
+// Constants and broadcasts take the split of their user. A parameter is never split over a data
+// axis.
 // CHECK: ps.variable parameter @b {{.*}}#ps.sharding<@mesh, [{}, {}]>
 // CHECK-LABEL: func.func @constants
 // CHECK: ps.constant {{.*}}[{"dp"}, {}]
@@ -82,7 +83,7 @@ func.func @constants(%x: tensor<4x8xf32> {ps.sharding = #ps.sharding<@mesh, [{"d
 
 // -----
 
-// A constant that two users want split differently stays whole: a slice of it costs nothing.
+// A constant whose users have different splits stays unsplit, as slicing a constant is free.
 // CHECK-LABEL: func.func @shared_constant
 // CHECK: ps.constant {{.*}}#ps.sharding<@mesh, [{}, {}]>
 ps.mesh @mesh <"dp" = 2 : data>
@@ -96,7 +97,7 @@ func.func @shared_constant(%x: tensor<4x4xf32> {ps.sharding = #ps.sharding<@mesh
 
 // -----
 
-// A gradient that was seeded split over dp is reduce-scattered in each micro-batch.
+// A gradient seeded with a split over dp is reduce-scattered in each micro-batch.
 // CHECK-LABEL: func.func @scattered_gradient
 // CHECK: ps.contract {{.*}}#ps.sharding<@mesh, [{"dp"}, {}]>
 ps.mesh @mesh <"dp" = 2 : data>

@@ -1,4 +1,4 @@
-// Gradients that are combined in 16 bits are rounded before they are scattered to what ZeRO splits, and not after.
+// Gradients that are reduced in 16 bits are rounded before the reduce-scatter of ZeRO, not after.
 // RUN: ps-opt %s -split-input-file --ps-propagate-shardings=zero=1 --ps-verify-planned --ps-partition | FileCheck %s
 
 // CHECK-LABEL: func.func @update()
@@ -30,7 +30,7 @@ module attributes {ps.level = #ps.level<planned>} {
 
 // -----
 
-// The twin: what is not converted is scattered where it is read.
+// Twin: a gradient without a conversion is scattered where it is read.
 // CHECK-LABEL: func.func @update()
 // CHECK: %[[G:.*]] = ps.read @v.grad {{.*}} : tensor<8x4xf32>
 // CHECK: ps.reduce_scatter sum %[[G]] over ["dp"] dim 0 {{.*}} : tensor<8x4xf32> -> tensor<4x4xf32>

@@ -1,4 +1,4 @@
-// What data-parallel ranks hold alike is split over them: optimizer state, then gradients, then parameters.
+// ZeRO stages 1, 2 and 3 split optimizer state, gradients and parameters over the data axis.
 // RUN: ps-opt %s --ps-propagate-shardings=zero=0 --ps-verify-planned | FileCheck %s --check-prefixes=ALL,ZERO
 // RUN: ps-opt %s --ps-propagate-shardings=zero=1 --ps-verify-planned | FileCheck %s --check-prefixes=ALL,ONE
 // RUN: ps-opt %s --ps-propagate-shardings=zero=2 --ps-verify-planned | FileCheck %s --check-prefixes=ALL,TWO
@@ -6,7 +6,7 @@
 
 ps.mesh @mesh <"dp" = 2 : data, "tp" = 2 : tensor>
 
-// The outermost dim that is whole and divides evenly.
+// ZeRO splits the outermost dim that the axis divides evenly.
 // ZERO: parameter @w {{.*}}[{"tp"}, {}]
 // ONE: parameter @w {{.*}}[{"tp"}, {}]
 // TWO: parameter @w {{.*}}[{"tp"}, {}]
@@ -23,18 +23,20 @@ ps.variable gradient @w.grad of @w : tensor<8x16xf32>
 // THREE: optimizer @w.m {{.*}}[{"tp", "dp"}, {}]
 ps.variable optimizer @w.m of @w : tensor<8x16xf32>
 
-// A dim that does not divide is padded; where a model axis has it, another dim is taken.
+// A dim that the axis does not divide is padded, unless a model axis splits it; then another dim is
+// taken.
 // THREE: parameter @odd {{.*}}[{"tp"}, {"dp"}]
 ps.variable parameter @odd {ps.sharding = #ps.sharding<@mesh, [{"tp"}, {}]>} : tensor<7x5xf32>
 // THREE: parameter @padded {{.*}}[{"dp"}]
 ps.variable parameter @padded : tensor<5xf32>
-// There is nothing to split.
+// One element cannot be split.
 // ALL: parameter @one {{.*}}[{}]
 ps.variable parameter @one : tensor<1xf32>
 // ALL: optimizer @count {{.*}}[]
 ps.variable optimizer @count of @one : tensor<i64>
 
-// The gradient is added up in parts, and each rank updates its share.
+// From stage 2 on, micro-batches accumulate shards of the gradient. From stage 1 on, each rank
+// updates its shard.
 // ALL-LABEL: func.func @micro_batch
 // ONE: ps.contract {{.*}}partial = {"dp": sum}
 // TWO: ps.contract {{.*}}[{"tp", "dp"}, {}]>

@@ -1,9 +1,10 @@
-// The policy megatron+sp offers the sequence of what takes an attention to the tensor axes, later than its other seeds.
+// The policy megatron+sp seeds a sequence split on the contraction that reads an attention, with a
+// lower priority than its other seeds.
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=megatron+sp | FileCheck %s
-// The parameters are those of megatron.
+// Parameters have the seeds of the policy megatron.
 // CHECK-DAG: @h.0.attn.q.weight {{.*}}column parallel, heads of attention{{.*}}[{"tp"}, {}]
 // CHECK-DAG: @h.0.attn.out.weight {{.*}}row parallel, reads attention{{.*}}[{}, {"tp"}]
-// One value each of the forward and of @evaluate; none of backward.
+// Forward and @evaluate have one such seed each, backward has none.
 // CHECK: func.func @micro_batch
 // CHECK: ps.attention
 // CHECK: ps.contract {{.*}}ps.later_shardings = [#ps.sharding<@mesh, [{}, {"tp"}, {}]>]{{.*}}ps.phase = #ps.phase<forward>, ps.reason = "megatron+sp: sequence of 8 over 2"
@@ -15,7 +16,7 @@
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=3 --ps-seed-shardings=policy=megatron+sp | FileCheck %s --check-prefix=PADDED
 // PADDED: ps.reason = "megatron+sp: sequence of 8 over 3: padded to 9"
 
-// Twins: megatron alone, and one device along tp.
+// Twins: the policy megatron, and one device along tp.
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron | FileCheck %s --check-prefix=NONE
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=dp=2,tp=1 --ps-seed-shardings=policy=megatron+sp 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE-NOT: ps.later_shardings
@@ -24,7 +25,7 @@
 // RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron+sp 2>&1 | FileCheck %s --check-prefix=FORMS
 // FORMS: remark: --sharding-policy megatron+sp: no attention has split heads and a row parallel contraction after it; sequences are not split, as with megatron
 
-// Batch and sequence in one dim: it is split within each sample.
+// Batch and sequence are one dim, which is split within each sample.
 // FORMS: ps.attention
 // FORMS: ps.contract {{.*}}ps.later_shardings = [#ps.sharding<@mesh, [(2 x 6 {"tp"}), {}]>]
 ps.variable parameter @q : tensor<8x8xf32>
@@ -44,7 +45,8 @@ func.func @flat(%x: tensor<12x8xf32> {ps.name = "x"}) -> tensor<12x8xf32> {
 
 // -----
 
-// Twin: heads that come from no contraction are not split, and neither is their sequence: the remark says so.
+// Twin: heads that do not come from a contraction are not split, nor is their sequence. A remark
+// reports this.
 // FORMS: func.func @no_projection
 // FORMS-NOT: ps.later_shardings
 ps.variable parameter @o : tensor<8x8xf32>

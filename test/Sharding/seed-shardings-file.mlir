@@ -1,4 +1,5 @@
-// A user's policy: globs on names, dims to axes; and its errors.
+// Reads a sharding policy file, which maps name globs to dims and their axes, and reports its
+// errors.
 // RUN: split-file %s %t
 // RUN: ps-opt %t/model.mlir --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=%t/good.json | FileCheck %s
 // CHECK-DAG: @fc.weight {{.*}}[{"tp"}, {}]

@@ -1,14 +1,14 @@
-// Pairs of contractions: which are found and which must not be.
+// Finds pairs of column and row parallel contractions.
 // RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron | FileCheck %s
 
-// Both contractions of a gated product are the first of the pair.
+// Both input contractions of a gated MLP are the first of the pair.
 // CHECK-DAG: @gate {{.*}}column parallel{{.*}}[{"tp"}, {}]
 // CHECK-DAG: @up {{.*}}column parallel{{.*}}[{"tp"}, {}]
 // CHECK-DAG: @down {{.*}}row parallel{{.*}}[{}, {"tp"}]
 ps.variable parameter @gate : tensor<16x8xf32>
 ps.variable parameter @up : tensor<16x8xf32>
 ps.variable parameter @down : tensor<8x16xf32>
-func.func @gated_product(%x: tensor<4x8xf32> {ps.name = "x"}) -> tensor<4x8xf32> {
+func.func @gated_mlp(%x: tensor<4x8xf32> {ps.name = "x"}) -> tensor<4x8xf32> {
   %g = ps.read @gate : tensor<16x8xf32>
   %u = ps.read @up : tensor<16x8xf32>
   %d = ps.read @down : tensor<8x16xf32>
@@ -22,12 +22,12 @@ func.func @gated_product(%x: tensor<4x8xf32> {ps.name = "x"}) -> tensor<4x8xf32>
 
 // -----
 
-// Gate and up as one variable: split within each of the two.
+// Gate and up are one variable, which is split within each half.
 // CHECK-DAG: @gate_up {{.*}}column parallel{{.*}}[(2 x 16 {"tp"}), {}]
 // CHECK-DAG: @down {{.*}}row parallel{{.*}}[{}, {"tp"}]
 ps.variable parameter @gate_up : tensor<32x8xf32>
 ps.variable parameter @down : tensor<8x16xf32>
-func.func @fused_gated_product(%x: tensor<4x8xf32> {ps.name = "x"}) -> tensor<4x8xf32> {
+func.func @fused_gated_mlp(%x: tensor<4x8xf32> {ps.name = "x"}) -> tensor<4x8xf32> {
   %g = ps.read @gate_up : tensor<32x8xf32>
   %d = ps.read @down : tensor<8x16xf32>
   %0 = ps.contract %x [0, 1], %g [2, 1] -> [0, 2] : (tensor<4x8xf32>, tensor<32x8xf32>) -> tensor<4x32xf32>
@@ -41,7 +41,7 @@ func.func @fused_gated_product(%x: tensor<4x8xf32> {ps.name = "x"}) -> tensor<4x
 
 // -----
 
-// Of three layers the first two are a pair; the third is left.
+// The first two of three layers are a pair. The third layer has no seed.
 // CHECK-DAG: @one {{.*}}column parallel
 // CHECK-DAG: @two {{.*}}row parallel
 // CHECK-DAG: @three : tensor
@@ -62,7 +62,7 @@ func.func @three_layers(%x: tensor<4x8xf32> {ps.name = "x"}) -> tensor<4x10xf32>
 
 // -----
 
-// Twin: a normalisation between two contractions would need communication.
+// Twin: a normalization between the contractions would need communication.
 // CHECK-DAG: @before : tensor
 // CHECK-DAG: @after : tensor
 ps.variable parameter @before : tensor<16x8xf32>
@@ -78,7 +78,7 @@ func.func @norm_between(%x: tensor<4x8xf32> {ps.name = "x"}) -> tensor<4x8xf32> 
 
 // -----
 
-// Twin: what comes from an input beside the first contraction is not split.
+// Twin: the value between the contractions also depends on an input directly, so it is not split.
 // CHECK-DAG: @first : tensor
 // CHECK-DAG: @second : tensor
 ps.variable parameter @first : tensor<8x8xf32>

@@ -1,4 +1,4 @@
-// Policies on a GPT of one layer: parameters by structure, inputs by their batch.
+// Seeds the parameters of a one-layer GPT by structure and its inputs by batch.
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=megatron | FileCheck %s
 // CHECK-DAG: @wte.weight {{.*}}megatron: vocabulary parallel{{.*}}#ps.sharding<@mesh, [{"tp"}, {}]>
 // CHECK-DAG: @h.0.attn.q.weight {{.*}}column parallel, heads of attention{{.*}}[{"tp"}, {}]
@@ -8,31 +8,31 @@
 // CHECK-DAG: @h.0.mlp.up.weight {{.*}}column parallel, first of a pair{{.*}}[{"tp"}, {}]
 // CHECK-DAG: @h.0.mlp.up.bias {{.*}}column parallel, first of a pair{{.*}}[{"tp"}]
 // CHECK-DAG: @h.0.mlp.down.weight {{.*}}row parallel, second of a pair{{.*}}[{}, {"tp"}]
-// Fewer heads than ranks are padded: a warning; as many are none.
+// Fewer heads than ranks are padded, with a warning. As many heads as ranks give no warning.
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=8 --ps-seed-shardings=policy=megatron -o %t 2>&1 | FileCheck %s --check-prefix=HEADS
 // HEADS: warning: attention has 6 heads to split over 8 ranks of "tp": 2 ranks compute only padding; sizes that divide the heads are 1, 2, 3, 6{{$}}
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=6 --ps-seed-shardings=policy=megatron -o %t 2>&1 | FileCheck %s --check-prefix=ENOUGH --allow-empty
 // ENOUGH-NOT: warning
-// What matches nothing is left to propagation.
+// Parameters that match no pattern have no seed.
 // CHECK-DAG: @wpe.weight names ["wpe.weight"] : tensor
 // CHECK-DAG: @h.0.ln_1.weight names ["h.0.ln_1.weight"] : tensor
 // CHECK-DAG: @h.0.attn.out.bias names ["h.0.attn.out.bias"] : tensor
 // CHECK: func.func @micro_batch(%{{.*}}: tensor<4x8xi64> {ps.name = "ids", ps.sharding = #ps.sharding<@mesh, [{"dp"}, {}]>}
 
-// Twin: with one device along tp there is nothing to split.
+// Twin: with one device along tp, there is nothing to split.
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=dp=2,tp=1 --ps-seed-shardings=policy=megatron | FileCheck %s --check-prefix=ONE
 // ONE-NOT: ps.variable parameter {{.*}}ps.sharding
 
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=replicated | FileCheck %s --check-prefix=WHOLE
 // WHOLE: @h.0.attn.q.weight {{.*}}ps.reason = "policy replicated", ps.sharding = #ps.sharding<@mesh, [{}, {}]>
 
-// Six heads over four ranks are padded, by whole heads; so is the vocabulary.
+// Six heads over four ranks are padded by whole heads, and the vocabulary by rows.
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=4 --ps-seed-shardings=policy=megatron | FileCheck %s --check-prefix=PADDED
 // PADDED-DAG: @wte.weight {{.*}}50 rows over 4: padded to 52"{{.*}}[{"tp"}, {}]
 // PADDED-DAG: @h.0.attn.q.weight {{.*}}6 heads over 4: padded to 8"{{.*}}[(6 {"tp"} x 8), {}]
 // PADDED-DAG: @h.0.attn.out.weight {{.*}}[{}, (6 {"tp"} x 8)]
 
-// A projection for query, key and value together is split within each of the three.
+// A fused projection for query, key and value is split within each of the three.
 // RUN: ps-opt %S/inputs/gpt-fused.mlir --ps-autodiff --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron | FileCheck %s --check-prefix=FUSED
 // FUSED-DAG: @h.0.attn.c_attn.weight {{.*}}[(3 x 48 {"tp"}), {}]
 // FUSED-DAG: @h.0.attn.c_attn.bias {{.*}}[(3 x 48 {"tp"})]

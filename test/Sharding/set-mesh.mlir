@@ -1,4 +1,4 @@
-// Meshes from text: kinds by name or given, `*` filled up; and what is wrong with others.
+// Parses meshes: axis kinds by name or explicit, `*` for the remaining ranks, and errors.
 // RUN: ps-opt %s --ps-set-mesh="mesh=dp=2,tp=4" | FileCheck %s --check-prefix=NAMES
 // NAMES: ps.mesh @mesh <"dp" = 2 : data, "tp" = 4 : tensor>
 // RUN: ps-opt %s --ps-set-mesh="mesh=rows:data=2,cp=1,ep=3,pp=1" | FileCheck %s --check-prefix=KINDS

@@ -1,4 +1,4 @@
-// What ps-verify-planned refuses.
+// Modules that ps-verify-planned rejects.
 // RUN: ps-opt %s --split-input-file --ps-verify-planned -verify-diagnostics
 
 ps.mesh @mesh <"dp" = 2 : data>
@@ -73,7 +73,7 @@ ps.variable parameter @w {ps.sharding = #ps.sharding<@mesh, [{"pp"}]>} : tensor<
 
 // -----
 
-// The same axis as a partial sum.
+// A variable is partial over the pipeline axis.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 // expected-error @+1 {{variable is sharded over axis "pp" of kind pipeline, whose devices run different stages; axes that split tensors are none (planned_c9)}}
 ps.variable accumulator @loss.sum {ps.sharding = #ps.sharding<@mesh, [], partial = {"pp": sum}>} : tensor<f32>

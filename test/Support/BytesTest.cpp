@@ -1,4 +1,4 @@
-// Tests of numbers of bytes: units of a thousand and of 1024, and what is none.
+// Tests parsing byte counts with decimal (GB) and binary (GiB) units.
 #include "lib/Support/Bytes.h"
 #include "gtest/gtest.h"
 
@@ -17,7 +17,7 @@ TEST(Bytes, Units) {
   }
 }
 
-TEST(Bytes, WhatIsNone) {
+TEST(Bytes, RejectsInvalidTexts) {
   for (const char *text : {"", "GB", "0", "-5", "12G", "12gb", "12XB", "1.2.3MB", "99999999TiB"}) {
     llvm::Expected<int64_t> parsed = parseBytes(text);
     EXPECT_FALSE(bool(parsed)) << text;

@@ -1,5 +1,4 @@
-// Writes files as the compiler does: nothing else in their folders is touched, and others read no
-// temporary ones.
+// Tests atomic writes of files and private temporary folders.
 #include "lib/Support/Files.h"
 #include "test/Support/FolderTest.h"
 #include <set>
@@ -24,7 +23,7 @@ protected:
   }
 };
 
-TEST_F(Files, NothingOfOthersIsTouchedAndTemporaryNamesDiffer) {
+TEST_F(Files, OtherFilesAreUnchangedAndTemporaryNamesAreUnique) {
   std::set<std::string> before = names(), during;
   for (int round = 0; round < 2; ++round)
     EXPECT_FALSE(bool(writeAtomically(path("w"), [&](llvm::raw_ostream &os) {
@@ -38,7 +37,7 @@ TEST_F(Files, NothingOfOthersIsTouchedAndTemporaryNamesDiffer) {
   EXPECT_EQ(during.size(), before.size() + 2);
 }
 
-TEST_F(Files, AFailedWriteLeavesWhatWasThere) {
+TEST_F(Files, AFailedWriteKeepsTheOldFile) {
   std::set<std::string> before = names();
   auto fail = [](llvm::raw_ostream &os) {
     os << "new";
@@ -49,7 +48,7 @@ TEST_F(Files, AFailedWriteLeavesWhatWasThere) {
   EXPECT_EQ(names(), before);
 }
 
-TEST_F(Files, APrivateFolderIsNobodyElses) {
+TEST_F(Files, APrivateFolderIsUniqueAndRemoved) {
   std::string made;
   {
     auto folder = PrivateFolder::create();

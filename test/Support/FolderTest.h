@@ -1,4 +1,5 @@
-// Tests that write files: a folder for each test, gone afterwards.
+// Declares the fixture of tests that write files: one temporary folder per test, removed
+// afterwards.
 #ifndef PARASHARD_TEST_SUPPORT_FOLDERTEST_H
 #define PARASHARD_TEST_SUPPORT_FOLDERTEST_H
 

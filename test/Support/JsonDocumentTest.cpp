@@ -1,4 +1,4 @@
-// Reads documents with `JsonDocument` and with LLVM's own parser: values and errors are the same.
+// Tests that `JsonDocument` gives the same values and errors as the parser of LLVM.
 #include "lib/Support/JsonDocument.h"
 #include "llvm/Support/JSON.h"
 #include "gtest/gtest.h"
@@ -51,7 +51,7 @@ static std::string read(StringRef text) {
 
 static void compare(StringRef text) { EXPECT_EQ(read(text), describe(json::parse(text))); }
 
-/// An array of objects with every kind of value in them, brackets and quotes in strings too.
+/// Returns a document with every kind of value, and with brackets and quotes in strings.
 static std::string makeDocument() {
   std::string text = "{\"nodes\" : [";
   for (int i = 0; i < 40; ++i)
@@ -62,19 +62,19 @@ static std::string makeDocument() {
   return text;
 }
 
-TEST(JsonDocument, GoodDocument) {
+TEST(JsonDocument, ReadsAValidDocument) {
   std::string document = makeDocument();
   EXPECT_TRUE(StringRef(describe(json::parse(document))).starts_with("{"));
   compare(document);
 }
 
-TEST(JsonDocument, CutShort) {
+TEST(JsonDocument, ReportsTruncatedDocuments) {
   std::string document = makeDocument();
   for (size_t length = 0; length < document.size(); length += 3)
     compare(StringRef(document).take_front(length));
 }
 
-TEST(JsonDocument, DamagedAnywhere) {
+TEST(JsonDocument, ReportsDamagedDocuments) {
   std::string document = makeDocument();
   for (char c : StringRef("[]{},:\"\\x\n\x80 0"))
     for (size_t at = 0; at < document.size(); at += 53) {
@@ -122,13 +122,11 @@ TEST(JsonDocument, OddForms) {
     compare(text);
 }
 
-TEST(JsonDocument, KeysStandOnce) {
-  EXPECT_EQ(
-      read("{\"a\": 1,\n \"a\": 2}"),
-      "error: \"a\" is given twice in one object (the second time at 2:2); remove one");
-  EXPECT_EQ(
-      read("[{\"n\": 1, \"\\u006e\": 2}]"),
-      "error: \"n\" is given twice in one object (the second time at 1:11); remove one");
+TEST(JsonDocument, RejectsDuplicateKeys) {
+  EXPECT_EQ(read("{\"a\": 1,\n \"a\": 2}"),
+            "error: \"a\" is given twice in one object (the second time at 2:2); remove one");
+  EXPECT_EQ(read("[{\"n\": 1, \"\\u006e\": 2}]"),
+            "error: \"n\" is given twice in one object (the second time at 1:11); remove one");
   std::string text = "{";
   for (int i = 0; i < 100; ++i)
     text += "\"k" + std::to_string(i) + "\": {\"k1\": " + std::to_string(i) + "}, ";
@@ -136,7 +134,7 @@ TEST(JsonDocument, KeysStandOnce) {
   EXPECT_EQ(read(text + "\"k3\": 1}").substr(0, 28), "error: \"k3\" is given twice i");
 }
 
-TEST(JsonDocument, NumbersKeepTheirValues) {
+TEST(JsonDocument, RejectsNumbersOutOfRange) {
   EXPECT_EQ(read("[1,\n9223372036854775808]"),
             "error: the number 9223372036854775808 at 2:1 is out of range");
   EXPECT_EQ(read("{\"a\": -9223372036854775809}"),
@@ -145,12 +143,12 @@ TEST(JsonDocument, NumbersKeepTheirValues) {
   compare("[1e300, 1e-400, 123456789012]");
 }
 
-TEST(JsonDocument, ByteOrderMark) {
+TEST(JsonDocument, RejectsByteOrderMarks) {
   EXPECT_EQ(read("\xEF\xBB\xBF{}"), "error: starts with a byte order mark (bytes EF BB BF); save "
                                     "the file as UTF-8 without one");
 }
 
-TEST(JsonDocument, KindsThatAreNotThere) {
+TEST(JsonDocument, GettersOfOtherKindsReturnNothing) {
   std::string text = "{\"n\": 1, \"s\": \"x\", \"l\": [1], \"b\": true}";
   JsonDocument document = cantFail(JsonDocument::parse(text));
   JsonValue root = document.getRoot();
@@ -162,7 +160,7 @@ TEST(JsonDocument, KindsThatAreNotThere) {
   EXPECT_TRUE(root.get("n")->getElements().empty());
 }
 
-TEST(JsonDocument, DeeplyNested) {
+TEST(JsonDocument, RejectsDeeplyNestedDocuments) {
   EXPECT_EQ(read(std::string(200, '[') + std::string(200, ']')).substr(0, 2), "[[");
   std::string deep(3'000'000, '[');
   EXPECT_TRUE(StringRef(read(deep)).contains("nested"));

@@ -16,7 +16,7 @@
 // FLAT: error: --loss causal_lm needs a floating-point output [batch, length, classes]; name it with --loss-output; outputs are 0 "logits" : tensor<4x8xf32>
 // LABELLED: error: --loss cross_entropy: the model has an input "labels" already; omit the flag
 
-// The mean over the labels that count, as the last output.
+// The loss is the mean over the labels that are not ignored, returned as the last output.
 // CE: func.func @forward(%[[IDS:.*]]: tensor<2x4xi64> {ps.name = "ids"}, %{{.*}}, %[[LABELS:.*]]: tensor<2x4xi64> {ps.name = "labels"})
 // CE-SAME: tensor<f32> {ps.name = "loss"})
 // CE: %[[ROWS:.*]], %{{.*}} = ps.cross_entropy %{{.*}}, %[[LABELS]] ignore -100
@@ -27,7 +27,7 @@
 // CE: %[[LOSS:.*]] = ps.div %[[SUM]], %[[COUNT]]
 // CE: return %{{.*}}, %{{.*}}, %[[LOSS]]
 
-// The next label; so that the data gives the tokens themselves.
+// The model compares with the next token, so the data loader provides unshifted tokens.
 // LM: ps.labels = "same"
 // LM: %[[NEXT:.*]] = ps.slice %[[LABELS:.*]] [0, 1] to [2, 4]
 // LM: %[[LAST:.*]] = ps.constant dense<-100> : tensor<2x1xi64>

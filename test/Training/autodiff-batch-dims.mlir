@@ -7,7 +7,7 @@
 // RUN: not ps-opt %s "-ps-autodiff=batch-dims=x=-1" 2>&1 | FileCheck %s --check-prefix=FORM
 // FORM: error: --batch-dim x=-1: expected INPUT=D, INPUT=none or none
 
-// A sum over dim 0 of a mean over dim 1: a sum over samples where dim 0 is the batch, else no sum of samples.
+// A sum over dim 0 of a mean over dim 1 is a sum over samples only if dim 0 is the batch.
 // FIRST: ps.loss_average = "sum"
 // SECOND: ps.loss_average = "micro-batch"
 // SECOND: func.func @micro_batch(%{{.*}}: tensor<8x4xf32> {ps.batch_dim = 1 : i64

@@ -2,7 +2,8 @@
 
 // RUN: ps-opt %s "-ps-autodiff=loss=none differentiate=y scale-loss=true" "-ps-optimizer=optimizer=sgd(lr=1)" -ps-verify-training | FileCheck %s --check-prefix=SCALE
 
-// What the host gives is scaled; the update divides by the scale, and skips what is not finite.
+// The cotangents of the host are multiplied by the loss scale. The update divides by the scale and
+// skips non-finite gradients.
 // SCALE: ps.variable optimizer @loss_scale of @w init dense<6.553600e+04> : tensor<f32>
 // SCALE-LABEL: func.func @micro_batch(
 // SCALE-SAME: %[[DY:arg[0-9]+]]: tensor<2x4xf32> {ps.cotangent = "y"}
@@ -18,7 +19,7 @@
 // SCALE: ps.write @w, %{{.*}} if %
 // SCALE: return
 
-// A tied parameter is accumulated once for each use; without a loss the outputs stay results.
+// A tied parameter is accumulated once per use. Without a loss, the outputs stay results.
 ps.variable parameter @w names ["w", "tied"] : tensor<4x4xf32>
 
 // CHECK-LABEL: func.func @micro_batch(

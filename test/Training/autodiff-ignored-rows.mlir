@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -split-input-file -ps-autodiff | FileCheck %s
 
-// Rows with ignored labels add nothing to the sum, nor to its count.
+// Rows with ignored labels do not contribute to the sum or the count.
 // CHECK: ps.ignores_rows = "step+evaluate"
 // CHECK-LABEL: func.func @micro_batch
 module {
@@ -20,7 +20,7 @@ module {
 
 // -----
 
-// They count where the sum is divided by the number of rows.
+// Twin: ignored rows count if the loss divides by the number of rows.
 // CHECK-NOT: ps.ignores_rows
 // CHECK-LABEL: func.func @micro_batch
 module {

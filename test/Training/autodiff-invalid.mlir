@@ -25,7 +25,7 @@ module {
 
 // -----
 
-// A trained mask is an error, not a missing gradient.
+// A mask that depends on a parameter is an error, not a missing gradient.
 module {
   ps.variable parameter @mask : tensor<1x1x4x4xf32>
   func.func @forward(%q: tensor<1x1x4x2xf32>) -> tensor<f32> {
@@ -39,7 +39,7 @@ module {
 
 // -----
 
-// Inputs of one step have the same number of samples.
+// All inputs of a step must have the same number of samples.
 module {
   // expected-error @below {{input "x" has 4 samples and input "y" has 8, but a step reads the same samples from both; give all inputs the same batch size with --batch N or --dim y.0=4, or write --batch-dim y=none if that dim is not the batch}}
   func.func @forward(%x: tensor<4xf32> {ps.name = "x"}, %y: tensor<8xf32> {ps.name = "y"}, %z: tensor<f32> {ps.name = "z"}) -> tensor<f32> {

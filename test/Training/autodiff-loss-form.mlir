@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -split-input-file -ps-autodiff | FileCheck %s
 
-// A sum times a constant is a mean over a static count.
+// A sum multiplied by a constant is a mean over a static count.
 // CHECK: ps.loss_average = "step"
 // CHECK-LABEL: func.func @micro_batch
 // CHECK: %[[SUM:.*]] = ps.reduce sum
@@ -21,8 +21,9 @@ module {
 
 // -----
 
-// A mean of what counts with a further term: the step's count comes from @count, which has the inputs that it needs, and the
-// term's share of it is what the term is multiplied by.
+// A mean over counted elements plus another term. @count computes the count of the step from the
+// inputs that it needs. The other term is multiplied by count / number of micro-batches, its share
+// of the step.
 // CHECK: ps.loss_average = "step+micro-batch"
 // CHECK-NOT: ps.uneven_loss
 // CHECK-LABEL: func.func @count
@@ -63,8 +64,8 @@ module {
 
 // -----
 
-// Two means with counts of their own: the second's sum is multiplied by the first's count / its own. Equal counts are one
-// mean; what is subtracted is negated.
+// Two means with different counts: the sum of the second is multiplied by first count / second
+// count. Means with equal counts are merged, and a subtracted mean is negated.
 // CHECK: ps.loss_average = "step"
 // CHECK-LABEL: func.func @count
 // CHECK: ps.accumulate @loss.count, %
@@ -105,8 +106,8 @@ module {
 
 // -----
 
-// A sum over the samples, with a factor that is no 1 / number of them: the step's count is 1, whatever the number of
-// micro-batches, and nothing is needed beforehand.
+// A sum over the samples with a factor other than 1 / number of samples. The count of the step is 1
+// for any number of micro-batches, so there is no @count.
 // CHECK-NOT: ps.ambiguous_mean
 // CHECK: ps.loss_average = "sum"
 // CHECK-NOT: func.func @count
@@ -132,7 +133,7 @@ module {
 
 // -----
 
-// The twins: divided by the number of samples, or times 1 / the number of elements, it is a mean.
+// Twins: a division by the number of samples, or a factor of 1 / number of elements, gives a mean.
 // CHECK: ps.loss_average = "step"
 // CHECK-LABEL: func.func @micro_batch
 // CHECK: %[[COUNT:.*]] = ps.constant {{.*}}dense<8.000000e+00>
@@ -170,8 +171,8 @@ module {
 
 // -----
 
-// A sum, but not over samples: over what each of its elements has of the whole batch (a balance of experts), or over
-// parameters. The average over micro-batches.
+// Sums that are not over samples: over elements that each depend on the whole batch (as in an
+// expert balance loss), or over parameters. Such losses are averaged over micro-batches.
 // CHECK: ps.loss_average = "micro-batch"
 // CHECK-LABEL: func.func @micro_batch
 module {
@@ -201,7 +202,7 @@ module {
 
 // -----
 
-// A sum over samples with a further term: the count is 1, and @count counts the micro-batches alone.
+// A sum over samples plus another term: the count is 1, and @count counts only micro-batches.
 // CHECK: ps.loss_average = "sum+micro-batch"
 // CHECK-LABEL: func.func @count() {
 // CHECK-NOT: loss.count
@@ -228,8 +229,8 @@ module {
 
 // -----
 
-// A mean of what counts inside of a function is no term: an average over micro-batches, which is not that of the whole
-// batch.
+// A mean over counted elements inside a nonlinear function. The average over micro-batches differs
+// from the value of the whole batch.
 // CHECK: ps.loss_average = "micro-batch", ps.uneven_loss
 // CHECK-NOT: func.func @count
 // CHECK-LABEL: func.func @micro_batch
@@ -248,7 +249,7 @@ module {
 
 // -----
 
-// The twin: a mean over a static count with a further term is the same either way.
+// Twin: with a static count, a mean plus another term gives the same value either way.
 // CHECK-NOT: ps.uneven_loss
 // CHECK: ps.loss_average = "micro-batch"
 // CHECK-NOT: ps.uneven_loss
@@ -269,7 +270,7 @@ module {
 
 // -----
 
-// The twin: a count that depends on a variable, and any other loss, is averaged over micro-batches.
+// Twin: a loss whose count depends on a parameter is averaged over micro-batches.
 // CHECK: ps.loss_average = "micro-batch"
 // CHECK-LABEL: func.func @micro_batch
 // CHECK: %[[LOSS:.*]] = ps.div
@@ -290,7 +291,7 @@ module {
 
 // -----
 
-// A count that is at least 1: that of the step, from the number that @count adds up, not the sum of those of micro-batches.
+// A count clamped to at least 1: the clamp applies to the total of @count, not to each micro-batch.
 // CHECK: ps.loss_average = "step"
 // CHECK: ps.variable accumulator @loss.counted
 // CHECK-NOT: @loss.micro_batches
@@ -319,7 +320,7 @@ module {
 
 // -----
 
-// A count that depends on what training does not change: weights of classes.
+// A count that depends on a buffer which training does not change, such as class weights.
 // CHECK: ps.loss_average = "step"
 // CHECK-LABEL: func.func @micro_batch
 // CHECK: %[[C:.*]] = ps.reduce sum
@@ -341,7 +342,7 @@ module {
 
 // -----
 
-// The twin: a buffer that the model writes.
+// Twin: the model writes the buffer.
 // CHECK: ps.loss_average = "micro-batch", ps.uneven_loss
 module {
   ps.variable parameter @w : tensor<8xf32>

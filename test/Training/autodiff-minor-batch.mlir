@@ -1,6 +1,7 @@
 // RUN: ps-opt %s -split-input-file -ps-autodiff | FileCheck %s
 
-// The batch becomes the minor part of a dim, as in torch.nn.MultiheadAttention: still a sum over samples.
+// The batch becomes the minor part of a dim, as in torch.nn.MultiheadAttention. The loss is still a
+// sum over samples.
 // CHECK: ps.loss_average = "sum"
 // CHECK: func.func @evaluate
 // CHECK-SAME: tensor<12x2xf32> {ps.batch_dim = -2 : i64
@@ -14,7 +15,7 @@ module {
     %r = ps.reshape %t : tensor<3x4x2xf32> -> tensor<12x2xf32>
     %w = ps.read @w : tensor<12x2xf32>
     %q = ps.mul %w, %r : tensor<12x2xf32>
-    // The same for all samples, and not for all positions.
+    // The factor depends on the position but not on the sample.
     %b = ps.broadcast %c dims [0] : tensor<3xf32> -> tensor<3x4x2xf32>
     %d = ps.reshape %b : tensor<3x4x2xf32> -> tensor<12x2xf32>
     %p = ps.mul %q, %d : tensor<12x2xf32>
@@ -26,7 +27,7 @@ module {
 
 // -----
 
-// Each sample has a number of its own, which no other batch has.
+// The factor depends on the index of the sample in its batch.
 // CHECK: ps.loss_average = "micro-batch"
 module {
   ps.variable parameter @w : tensor<12x2xf32>
@@ -46,7 +47,7 @@ module {
 
 // -----
 
-// A sum over a part that cuts the samples apart is none over samples.
+// A sum over a part of the merged dim that splits samples is not a sum over samples.
 // CHECK: ps.loss_average = "micro-batch"
 module {
   ps.variable parameter @w : tensor<12x2xf32>
@@ -65,7 +66,7 @@ module {
 
 // -----
 
-// A softmax over the samples is none of each, though its columns may be split over devices.
+// A softmax over the batch mixes samples, although its dim may be split over devices.
 // CHECK: ps.loss_average = "micro-batch"
 // CHECK: func.func @evaluate
 // CHECK-SAME: tensor<4xf32> {ps.batch_dim = -2 : i64

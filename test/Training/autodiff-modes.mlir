@@ -2,14 +2,15 @@
 // RUN: ps-opt %s -ps-autodiff=inference=true -ps-verify-training -ps-count-flops | FileCheck %s --check-prefix=INFERENCE
 // RUN: ps-opt %s -ps-autodiff -ps-verify-training -ps-count-flops | FileCheck %s --check-prefix=TRAIN
 
-// The twin: as it stands, it drops and counts; a product forward, and its gradient by the weight.
+// Twin: in training mode, the step applies dropout and writes @steps. Its flops are one matmul in
+// forward and one for the weight gradient.
 // TRAIN: module attributes {ps.flops = 128 : i64
 // TRAIN-LABEL: func.func @micro_batch
 // TRAIN: ps.write @steps
 // TRAIN: ps.dropout {{.*}} p 5.000000e-01 {ps.
 // TRAIN-LABEL: func.func @evaluate
 
-// In eval mode a step neither drops nor writes what only training writes.
+// In eval mode, a step does not apply dropout and does not write @steps.
 // EVAL-LABEL: func.func @micro_batch
 // EVAL-NOT: ps.write @steps
 // EVAL: ps.dropout {{.*}}training = false
@@ -17,7 +18,7 @@
 // EVAL-LABEL: func.func @evaluate
 // EVAL-LABEL: func.func @update
 
-// Without training there is @evaluate, its loss in parts, and one product.
+// Inference has only @evaluate, which returns the sum and the count of the loss, and one matmul.
 // INFERENCE: module attributes {ps.flops = 64 : i64
 // INFERENCE-NOT: ps.variable gradient
 // INFERENCE-NOT: @loss.sum

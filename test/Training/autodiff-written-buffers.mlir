@@ -13,7 +13,7 @@ module {
     // expected-warning @below {{'stats.r' is used after the model writes it here: an evaluation uses the value that its own batch would write}}
     ps.write @r, %n : tensor<f32>
     %p = ps.mul %w, %n : tensor<f32>
-    // Used before it is written.
+    // The model reads @after before it writes @after.
     %a = ps.read @after : tensor<f32>
     %l = ps.mul %p, %a : tensor<f32>
     %b = ps.add %a, %m : tensor<f32>

@@ -3,7 +3,7 @@
 // RUN: ps-opt %s "-ps-autodiff=freeze=*" | FileCheck %s --check-prefix=NOTHING
 // RUN: ps-opt %s -ps-autodiff=loss-average=micro-batch | FileCheck %s --check-prefix=AVERAGE
 
-// The twin: where all is frozen there is no gradient and no backward.
+// Twin: if all parameters are frozen, there is no gradient and no backward.
 // NOTHING-NOT: ps.variable gradient
 // NOTHING-NOT: backward
 // NOTHING: func.func @micro_batch

@@ -1,10 +1,11 @@
-// What the contractions of a micro-batch cost, forward and backward: x w is 2 x 4 x 3 x 5, as is w's gradient; x has none.
+// Counts the flops of the contractions of a micro-batch. Forward x w costs 2 x 4 x 3 x 5 = 120, and
+// so does the gradient of w. The input x has no gradient.
 // RUN: ps-opt %s --ps-autodiff --ps-count-flops | FileCheck %s
 // CHECK: module attributes {ps.flops = 240 : i64
-// Without a backward, those of @evaluate.
+// Without a backward, the flops are those of @evaluate.
 // RUN: ps-opt %s --ps-autodiff="freeze=w" --ps-count-flops | FileCheck %s --check-prefix=FROZEN
 // FROZEN: module attributes {ps.flops = 120 : i64
-// Twin: a module without entries is not marked.
+// Twin: a module without entries has no ps.flops.
 // RUN: ps-opt %s --ps-count-flops | FileCheck %s --check-prefix=NONE
 // NONE-NOT: ps.flops
 module {

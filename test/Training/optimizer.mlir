@@ -3,7 +3,7 @@
 // RUN: ps-opt %s "-ps-optimizer=optimizer=\"sgd(lr=0.5)\" ema=0.75" | FileCheck %s --check-prefix=EMA
 // RUN: ps-opt %s -ps-optimizer | FileCheck %s --check-prefix=NONE
 
-// The twin: no optimizer, no step.
+// Twin: without an optimizer there is no update.
 // NONE-NOT: @lr
 // NONE-NOT: ps.write @w
 
@@ -13,7 +13,7 @@ ps.variable parameter @still frozen : tensor<8xf32>
 ps.variable accumulator @loss.count : tensor<f32>
 ps.variable gradient @w.grad of @w : tensor<4x8xf32>
 ps.variable gradient @b.grad of @b : tensor<8xf32>
-// A parameter names its learning rate where there are several.
+// With several learning rates, each parameter names its own.
 // CHECK-DAG: ps.variable parameter @w {ps.lr = @lr.1}
 // CHECK-DAG: ps.variable parameter @b {ps.lr = @lr.0}
 // CHECK-DAG: ps.variable scalar @lr.0 init dense<5.000000e-01>{{.*}} : tensor<f32>
@@ -42,7 +42,8 @@ ps.variable gradient @b.grad of @b : tensor<8xf32>
 // CLIP: ps.reduce sum
 // CLIP: ps.write @grad_norm
 // CLIP: ps.min
-// An average of each trained parameter: it is the parameter after the first applied step.
+// Each trained parameter has a running average. After the first applied step, the average equals
+// the parameter.
 // EMA-DAG: ps.variable average @w.ema of @w : tensor<4x8xf32>
 // EMA-DAG: ps.variable average @b.ema of @b : tensor<8xf32>
 // EMA-NOT: @still.ema

@@ -1,7 +1,7 @@
-"""Parses every ```mlir example of a dialect's .td files with ps-opt; says which do not, or print with two spaces in a row.
+"""Checks that ps-opt parses every ```mlir example of a dialect's .td files and prints no double spaces.
 
-An example names operands that nobody defines: they become arguments of a function around it. Their types are found
-from the parser's own messages ("expects different type than prior uses"), one per try.
+Operands that an example does not define become arguments of a function around the example. Their types come from
+the parser's messages ("expects different type than prior uses"), one type per run.
 """
 import pathlib
 import re
@@ -29,7 +29,7 @@ def examples(folder):
 
 
 def undefined_values(text):
-    """Names used before they are defined, in order of use."""
+    """Returns the names that are used before they are defined, in order of use."""
     defined, used = set(), []
     for line in text.splitlines():
         if line.strip().startswith("^"):
@@ -44,7 +44,7 @@ def undefined_values(text):
 
 
 def module_for(text, types):
-    """The example as a whole module, `types` giving those of its free values."""
+    """Returns the example as a module. `types` maps the undefined values to their types."""
     if MODULE_LEVEL.search(text):
         return text if "ps.mesh" in text else PREAMBLE + text
     used = re.findall(r"@([\w.]+)", text)
@@ -54,7 +54,7 @@ def module_for(text, types):
 
 
 def error_of(text):
-    """None when ps-opt takes the example and prints it well, else what is wrong."""
+    """Returns the error of an example, or None if ps-opt parses and prints it correctly."""
     names = [] if MODULE_LEVEL.search(text) else undefined_values(text)
     types = dict.fromkeys(names, "none")
     for _ in range(len(names) + 1):
@@ -78,7 +78,7 @@ def main():
         if error:
             bad += 1
             print(f"{file}:{line}: example fails\n{text}\n{error}")
-    print(f"{len(found) - bad} of {len(found)} examples parse and print well")
+    print(f"{len(found) - bad} of {len(found)} examples parse and print correctly")
     return 0 if found and not bad else 1
 
 

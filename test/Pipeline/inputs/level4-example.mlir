@@ -1,4 +1,5 @@
-// A level-4 module by hand: two equal layers (class h), a loss, one SGD step, on dp = 2, M = 2.
+// A hand-written level-4 module: two equal layers (class h), a loss and one SGD step with dp = 2
+// and two micro-batches.
 module attributes {ps.level = #ps.level<scheduled>} {
   ps.mesh @mesh <"dp" = 2 : data>
   ps.variable parameter @h.0.w names ["h.0.w"] {ps.sharding = #ps.sharding<@mesh, [{}, {}]>} : tensor<8x8xf32>
@@ -88,7 +89,7 @@ module attributes {ps.level = #ps.level<scheduled>} {
     rank.run @h.backward_weight segment 1 (%a1, %u1) variables [@h.1.w.grad] : (tensor<2x8xf32>, tensor<2x8xf32>) -> ()
     %dx1, %v1 = rank.run @h.backward_input segment 0 (%da1, %s1) variables [@h.0.w] : (tensor<2x8xf32>, tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>)
     rank.run @h.backward_weight segment 0 (%x1, %v1) variables [@h.0.w.grad] : (tensor<2x8xf32>, tensor<2x8xf32>) -> ()
-    // The update: what is to be reduced, one bucket, then the classes of variables.
+    // The update: one all-reduce bucket, then one run per class of variables.
     %sum = ps.read @loss.sum : tensor<f32>
     %count = ps.read @loss.count : tensor<f32>
     %g0 = ps.read @h.0.w.grad : tensor<8x8xf32>

@@ -1,4 +1,4 @@
-// The same GPT with one projection for query, key and value.
+// The GPT of gpt.mlir with one projection for query, key and value.
   ps.variable parameter @"wte.weight" names ["wte.weight"] : tensor<50x48xf32>
   ps.variable parameter @"wpe.weight" names ["wpe.weight"] : tensor<8x48xf32>
   ps.variable parameter @"h.0.ln_1.weight" names ["h.0.ln_1.weight"] : tensor<48xf32>

@@ -1,4 +1,4 @@
-// The forward of a GPT of one layer at level 0: 6 heads, tied embedding of 50 rows.
+// The forward of a one-layer GPT at level imported: 6 heads, tied embedding of 50 rows.
   ps.variable parameter @"wte.weight" names ["wte.weight"] : tensor<50x48xf32>
   ps.variable parameter @"wpe.weight" names ["wpe.weight"] : tensor<8x48xf32>
   ps.variable parameter @"h.0.ln_1.weight" names ["h.0.ln_1.weight"] : tensor<48xf32>

@@ -61,7 +61,7 @@ func.func @identity_movements(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2
   return %a, %b, %c, %d, %e : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>
 }
 
-// The twin: a square transpose keeps its type and is none.
+// Twin: a transpose of a square matrix keeps its type but is not an identity.
 // CHECK-LABEL: func.func @square_transpose
 func.func @square_transpose(%x: tensor<3x3xf32>) -> tensor<3x3xf32> {
   // CHECK: ps.transpose
@@ -85,16 +85,16 @@ func.func @powers(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x
   return %a, %b, %c : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
-// The twin: a power without a shorter form.
-// CHECK-LABEL: func.func @other_power
-func.func @other_power(%x: tensor<4xf32>) -> tensor<4xf32> {
+// Twin: a power that no cheaper op computes.
+// CHECK-LABEL: func.func @power_without_cheaper_form
+func.func @power_without_cheaper_form(%x: tensor<4xf32>) -> tensor<4xf32> {
   %p = ps.constant dense<1.7> : tensor<4xf32>
   // CHECK: ps.pow
   %a = ps.pow %x, %p : tensor<4xf32>
   return %a : tensor<4xf32>
 }
 
-// A splat folds at any size, another constant only while it is small.
+// A splat folds at any size, other constants only if they are small.
 // CHECK-LABEL: func.func @constants
 func.func @constants() -> (tensor<1024x1024xf32>, tensor<3xf32>, tensor<f32>, tensor<2xi1>, tensor<3xf32>) {
   %a = ps.constant dense<2.0> : tensor<1024x1024xf32>
@@ -115,7 +115,7 @@ func.func @constants() -> (tensor<1024x1024xf32>, tensor<3xf32>, tensor<f32>, te
   return %b, %d, %e, %h, %k : tensor<1024x1024xf32>, tensor<3xf32>, tensor<f32>, tensor<2xi1>, tensor<3xf32>
 }
 
-// No splat is expanded: 2^40 elements would be 8 TiB.
+// Folding does not expand splats: 2^40 elements would take 8 TiB.
 // CHECK-LABEL: func.func @splats_of_any_size
 func.func @splats_of_any_size() -> (tensor<1048576xf32>, tensor<1048576xf32>, tensor<i32>, tensor<1024x1048576x1024xi8>, tensor<2048x1048576x1024xi8>, tensor<4xbf16>) {
   %a = ps.constant dense<0.5> : tensor<1048576x1048576xf32>
@@ -123,7 +123,7 @@ func.func @splats_of_any_size() -> (tensor<1048576xf32>, tensor<1048576xf32>, te
   %sum = ps.reduce sum %a dims [0] : tensor<1048576x1048576xf32> -> tensor<1048576xf32>
   // CHECK-DAG: %[[MAX:.*]] = ps.constant dense<5.000000e-01> : tensor<1048576xf32>
   %max = ps.reduce max %a dims [1] : tensor<1048576x1048576xf32> -> tensor<1048576xf32>
-  // Wraps as the evaluator's sum does: 3 * 2^40 + 3 * 2^20 in 32 bits.
+  // The sum 3 * 2^40 + 3 * 2^20 wraps to 32 bits, as in the evaluator.
   %c = ps.constant dense<3> : tensor<1048577x1048576xi32>
   // CHECK-DAG: %[[WRAPS:.*]] = ps.constant dense<3145728> : tensor<i32>
   %wraps = ps.reduce sum %c dims [0, 1] : tensor<1048577x1048576xi32> -> tensor<i32>
@@ -139,7 +139,7 @@ func.func @splats_of_any_size() -> (tensor<1048576xf32>, tensor<1048576xf32>, te
   return %sum, %max, %wraps, %turned, %both, %part : tensor<1048576xf32>, tensor<1048576xf32>, tensor<i32>, tensor<1024x1048576x1024xi8>, tensor<2048x1048576x1024xi8>, tensor<4xbf16>
 }
 
-// The twin: unequal splats whose result is beyond the limit stay apart.
+// Twin: different splats do not fold if the result exceeds the size limit.
 // CHECK-LABEL: func.func @unequal_splats
 func.func @unequal_splats() -> tensor<2048x1073741824xf32> {
   %a = ps.constant dense<1.0> : tensor<1024x1073741824xf32>
@@ -149,7 +149,7 @@ func.func @unequal_splats() -> tensor<2048x1073741824xf32> {
   return %c : tensor<2048x1073741824xf32>
 }
 
-// Sums over equal elements fold to what the evaluator gives: of booleans, of infinities, of -0.
+// Sums over equal booleans, infinities and -0 fold to the value that the evaluator computes.
 // CHECK-LABEL: func.func @sums_of_equal_elements
 func.func @sums_of_equal_elements() -> (tensor<i1>, tensor<f32>, tensor<f32>) {
   %true = ps.constant dense<true> : tensor<2xi1>
@@ -165,7 +165,7 @@ func.func @sums_of_equal_elements() -> (tensor<i1>, tensor<f32>, tensor<f32>) {
   return %any, %all, %zero : tensor<i1>, tensor<f32>, tensor<f32>
 }
 
-// The twin: one operand is not known.
+// Twin: one operand is not constant.
 // CHECK-LABEL: func.func @not_constant
 func.func @not_constant(%x: tensor<3xf32>) -> tensor<3xf32> {
   %c = ps.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
@@ -174,9 +174,9 @@ func.func @not_constant(%x: tensor<3xf32>) -> tensor<3xf32> {
   return %d : tensor<3xf32>
 }
 
-// The twin: movements of what is no movement stay.
-// CHECK-LABEL: func.func @movements_of_others
-func.func @movements_of_others(%x: tensor<2x6xf32>, %y: tensor<6xf32>) -> (tensor<12xf32>, tensor<6x2xf32>, tensor<2x6xf32>, tensor<2x3xf32>, tensor<2x12xf32>) {
+// Twin: movements of computed values stay.
+// CHECK-LABEL: func.func @movements_of_computed_values
+func.func @movements_of_computed_values(%x: tensor<2x6xf32>, %y: tensor<6xf32>) -> (tensor<12xf32>, tensor<6x2xf32>, tensor<2x6xf32>, tensor<2x3xf32>, tensor<2x12xf32>) {
   %e = ps.exp %x : tensor<2x6xf32>
   // CHECK-DAG: ps.reshape
   %a = ps.reshape %e : tensor<2x6xf32> -> tensor<12xf32>
@@ -207,7 +207,7 @@ func.func @bits(%x: tensor<4xi1>, %y: tensor<4xi1>, %a: tensor<4xf32>, %b: tenso
   return %0, %1, %2, %3, %4 : tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
 }
 
-// The twin: bits that are not known, dropout that trains, a conversion that rounds.
+// Twin: unknown bits, dropout in training mode, and a conversion that rounds.
 // CHECK-LABEL: func.func @unknown_bits
 func.func @unknown_bits(%x: tensor<4xi1>, %y: tensor<4xi1>, %a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   // CHECK-DAG: ps.and
@@ -236,7 +236,7 @@ func.func @mode(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 
-// The backward is there: a stopped gradient is its operand.
+// After autodiff, ps.stop_gradient folds to its operand.
 // CHECK-LABEL: func.func @stopped_gradient
 // CHECK-SAME: (%[[A:.*]]: tensor<4xf32>)
 func.func @stopped_gradient(%a: tensor<4xf32>) -> tensor<4xf32> {
@@ -245,7 +245,7 @@ func.func @stopped_gradient(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 
-// The twin: at level 0 the backward is still to be made.
+// Twin: before autodiff, ps.stop_gradient stays.
 // CHECK-LABEL: func.func @gradient_to_be_stopped
 func.func @gradient_to_be_stopped(%a: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK-NEXT: ps.stop_gradient
@@ -253,7 +253,7 @@ func.func @gradient_to_be_stopped(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 
-// The twin: at level 0 the mode is not known yet.
+// Twin: before autodiff, the mode is unknown.
 // CHECK-LABEL: func.func @unknown_mode
 func.func @unknown_mode(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: ps.by_mode

@@ -7,7 +7,7 @@ func.func @strided(%x: tensor<2x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) -> tensor<2
   return %y : tensor<2x6x4x4xf32>
 }
 
-// A model may pad more than its kernel covers.
+// Padding may exceed the kernel size, so that some windows read only zeros.
 // CHECK-LABEL: func @window_of_zeros
 func.func @window_of_zeros(%x: tensor<1x1x2xf32>, %w: tensor<1x1x1xf32>) -> tensor<1x1x4xf32> {
   // CHECK: ps.convolution

@@ -1,4 +1,4 @@
-// What 8-bit floats are made of, and what is no op on them.
+// Checks the constraints of 8-bit float ops, and that other ops reject 8-bit floats.
 // RUN: ps-opt %s -split-input-file -verify-diagnostics
 
 func.func @float8_scale_c1(%a: tensor<bf16>) {
@@ -33,7 +33,7 @@ func.func @dequantize_c1(%q: tensor<4xf8E4M3FN>, %u: tensor<4xf32>) {
 
 // -----
 
-func.func @no_sum(%q: tensor<4xf8E4M3FN>) {
+func.func @sum_of_8_bit_floats(%q: tensor<4xf8E4M3FN>) {
   // expected-error @below {{operand #0 must be statically shaped tensor}}
   %x = ps.add %q, %q : tensor<4xf8E4M3FN>
   return

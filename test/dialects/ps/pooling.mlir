@@ -27,7 +27,7 @@ func.func @max_pool_c1_window(%x: tensor<2x4x8xf32>) {
 
 // -----
 
-func.func @max_pool_c2_behind(%x: tensor<2x4x8xf32>) {
+func.func @max_pool_c2_after(%x: tensor<2x4x8xf32>) {
   // expected-error @below {{has a window outside the 8 elements along space dim 0 (max_pool_c2)}}
   %y = ps.max_pool %x window [2] by [2] low [0] dilation [1] : tensor<2x4x8xf32> -> tensor<2x4x5xf32>
   return

@@ -13,7 +13,7 @@ func.func @trained(%x: tensor<4x8xf32>, %key: i64, %mb: i64, %o: tensor<i64>) ->
   return %y, %z : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
-// Outside of training, dropout is the identity.
+// Outside training, dropout is the identity.
 // FOLD-LABEL: func @evaluated
 // FOLD-SAME: %[[X:.*]]: tensor<4x8xf32>
 // FOLD-NEXT: return %[[X]]

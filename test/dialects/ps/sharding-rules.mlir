@@ -29,7 +29,8 @@ func.func @reshape(%x: tensor<2x3x24xf32>, %y: tensor<4x6xf32>, %z: tensor<5x1x2
   %0 = ps.reshape %x : tensor<2x3x24xf32> -> tensor<2x3x4x6xf32>
   // expected-remark @below {{([k, j, i]) -> ([k x j, i])}}
   %1 = ps.reshape %x : tensor<2x3x24xf32> -> tensor<6x24xf32>
-  // What both shapes have in common at either end is a factor, the rest is whole.
+  // The common divisors of both shapes at either end are factors, here i = 2. The rest cannot be
+  // split.
   // expected-remark @below {{([k, j x i]) -> ([m, l x i])}}
   %2 = ps.reshape %y : tensor<4x6xf32> -> tensor<3x8xf32>
   // expected-remark @below {{([n x k, j x i]) -> ([n x m, l x i])}}
@@ -48,14 +49,14 @@ func.func @movement(%x: tensor<4x8xf32>, %y: tensor<8xf32>) {
 }
 
 func.func @parts(%x: tensor<4x1152xf32>, %y: tensor<4x384xf32>) {
-  // A slice, pad or concat at a factor's border keeps the others.
+  // A slice, pad or concat at the border of a factor keeps the other factors.
   // expected-remark @below {{([i, k x j]) -> ([i, j]), i = 4, j = 384, k = 3 whole("slice takes part of the dim") linear {0}}}
   %0 = ps.slice %x [0, 384] to [4, 768] by [1, 1] : tensor<4x1152xf32> -> tensor<4x384xf32>
   // expected-remark @below {{([i, j]) -> ([i, k x j]), i = 4, j = 384, k = 3 whole("pad extends the dim") linear {0}}}
   %1 = ps.pad %y low [0, 384] high [0, 384] by [1, 1] : tensor<4x384xf32> -> tensor<4x1152xf32>
   // expected-remark @below {{([i, j], [i, j]) -> ([i, k x j]), i = 4, j = 384, k = 2 whole("concat joins parts of the dim") linear {0, 1}}}
   %2 = ps.concat %y, %y dim 1 : (tensor<4x384xf32>, tensor<4x384xf32>) -> tensor<4x768xf32>
-  // The twin: strides and odd borders leave nothing to split.
+  // Twin: with strides or borders inside a factor, nothing can be split.
   // expected-remark @below {{([i, j]) -> ([i, k]), i = 4, j = 1152 whole("slice takes part of the dim"), k = 576 whole("slice takes part of the dim") linear {0}}}
   %3 = ps.slice %x [0, 0] to [4, 1152] by [1, 2] : tensor<4x1152xf32> -> tensor<4x576xf32>
   return
@@ -64,10 +65,10 @@ func.func @parts(%x: tensor<4x1152xf32>, %y: tensor<4x384xf32>) {
 func.func @convolution(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf32>, %g: tensor<6x2x3xf32>, %d: tensor<4x1x3xf32>, %y: tensor<2x6x8xf32>) {
   // expected-remark @below {{([i, j, l], [k, j, m]) -> ([i, k, n]), i = 2, j = 4 reduction(sum), k = 6, l = 8 whole("windows of neighbouring shards overlap")}}
   %0 = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<6x4x3xf32>) -> tensor<2x6x8xf32>
-  // Two groups of two and three channels.
+  // Two groups of two input channels and three output channels each.
   // expected-remark @below {{([i, j x k, m], [j x l, k, n]) -> ([i, j x l, o]), i = 2, j = 2, k = 2 reduction(sum), l = 3,}}
   %1 = ps.convolution %x, %g by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<6x2x3xf32>) -> tensor<2x6x8xf32>
-  // By depth.
+  // A depthwise convolution.
   // expected-remark @below {{([i, j, k], [j, 1, l]) -> ([i, j, m]), i = 2, j = 4,}}
   %2 = ps.convolution %x, %d by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<4x1x3xf32>) -> tensor<2x4x8xf32>
   // expected-remark @below {{([i, k, n], [k, j, m]) -> ([i, j, l]), i = 2, j = 4, k = 6 reduction(sum),}}

@@ -6,12 +6,12 @@ func.func private @printed() attributes {
   a = #ps.sharding<@mesh, [{"dp"}, (3 x 384 {"tp"}), {}], partial = {"cp": sum, "ep": max}>,
   // CHECK-SAME: b = #ps.sharding<@mesh, []>
   b = #ps.sharding<@mesh, []>,
-  // Adjacent factors that no axis splits are one; a whole dim has none.
+  // Adjacent unsplit factors print as one. An unsplit dim prints without factors.
   // CHECK-SAME: c = #ps.sharding<@mesh, [(6 x 4 {"dp", "tp"}), {}]>
   c = #ps.sharding<@mesh, [(2 x 3 x 4 {"dp", "tp"}), (2 x 3)]>,
   // CHECK-SAME: d = #ps.sharding<@mesh, [{"tp"}]>
   d = #ps.sharding<@mesh, [(1 x 8 {"tp"})]>,
-  // Its twin: a split factor of size 1 says on which axes it stands.
+  // Twin: two split factors stay apart.
   // CHECK-SAME: e = #ps.sharding<@mesh, [(4 {"dp"} x 2 {"tp"})]>
   e = #ps.sharding<@mesh, [(4 {"dp"} x 2 {"tp"})]>
 }

@@ -33,7 +33,7 @@ func.func @access(%ok: tensor<i1>, %ref: !ps.ref<tensor<8x4xf32>>) {
 
 // -----
 
-// From level 3 on an access has the local type.
+// From level 3 on, an access has the type of the local shard.
 // CHECK-LABEL: module attributes {ps.level = #ps.level<partitioned>}
 module attributes {ps.level = #ps.level<partitioned>} {
   ps.mesh @mesh <"tp" = 2 : tensor>

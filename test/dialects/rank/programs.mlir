@@ -1,6 +1,6 @@
 // RUN: ps-opt %s | ps-opt | FileCheck %s
 
-// Every op prints as it parses.
+// Each op parses back from its printed form.
 ps.mesh @mesh <"dp" = 2 : data>
 ps.variable parameter @w : tensor<4xf32>
 
