@@ -152,7 +152,7 @@ static LogicalResult verifyElements(ContractOp op) {
 static LogicalResult verifyScales(ContractOp op) {
   int64_t count = bool(op.getLhsScale()) + bool(op.getRhsScale());
   if (count != (op.isOfFloat8() ? 2 : 0))
-    return op.emitOpError("has ") << count << " units, must have " << (op.isOfFloat8() ? 2 : 0)
+    return op.emitOpError("has ") << count << " scales, must have " << (op.isOfFloat8() ? 2 : 0)
                                   << " (contract_c7)";
   if (count == 0)
     return success();
@@ -161,7 +161,7 @@ static LogicalResult verifyScales(ContractOp op) {
         type.getRank() != 0 || !type.getElementType().isF32())
       return op.emitOpError("has a scale ") << type << ", must be tensor<f32> (contract_c7)";
   if (op.getSums())
-    return op.emitOpError("has both units and sums (contract_c7)");
+    return op.emitOpError("has both scales and sums (contract_c7)");
   return success();
 }
 
@@ -173,7 +173,7 @@ static LogicalResult verifyActivation(ContractOp op) {
       (op.getAux() && op.getBias()))
     return op.emitOpError(op.getGelu() ? "has a GELU and " : "has a GELU's derivative and ")
            << (op.getSummed()    ? "sums"
-               : op.isOfFloat8() ? "units"
+               : op.isOfFloat8() ? "scales"
                : op.getGelu()    ? "a GELU's derivative"
                                  : "a bias")
            << " (contract_c8)";
@@ -382,7 +382,7 @@ FailureOr<llvm::SmallVector<Value>> ContractOp::differentiate(BackwardBuilder &b
                                                               ValueRange cotangents) {
   if (getSums() || isOfFloat8() || hasActivation())
     return emitOpError("has ") << (getSums()      ? "sums"
-                                   : isOfFloat8() ? "units"
+                                   : isOfFloat8() ? "scales"
                                                   : "a GELU or its derivative")
                                << ", which ps-fuse creates; run ps-autodiff before ps-fuse",
            failure();

@@ -15,7 +15,7 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
     - `sums of i`: the second result holds the sums of operand `i` over the contracted labels,
       accumulated in f32 and rounded once. The weight's gradient thus computes the bias gradient
       too.
-    - `units`: the scales of 8-bit operands. The sums are multiplied by both scales.
+    - `scales`: the scales of 8-bit operands. The sums are multiplied by both scales.
     - `gelu`: the result is the tanh GELU of the sums (with bias) before rounding. An optional
       second result holds the sums themselves.
     - `gelu_grad at`: the result is the sums times the derivative of the tanh GELU at `aux`.
@@ -35,16 +35,16 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
       none of these labels.
     - (contract_c6) `sums of` names operand 0 or 1. The sums have its free labels in the order of
       the result, and the result's element type. There is no batch label and no bias.
-    - (contract_c7) 8-bit operands, and only those, have units: one f32 scalar per operand. They
+    - (contract_c7) 8-bit operands, and only those, have scales: one f32 scalar per operand. They
       exclude `sums of`.
     - (contract_c8) the second result of `gelu` and the `aux` of `gelu_grad` have the result's type.
-      `gelu`, `gelu_grad`, `sums of` and units exclude each other. `gelu_grad` excludes a bias. No
+      `gelu`, `gelu_grad`, `sums of` and scales exclude each other. `gelu_grad` excludes a bias. No
       label is a batch label.
     ```mlir
     %y = ps.contract %x [0, 1, 2], %w [3, 2] -> [0, 1, 3] : (tensor<2x4x8xf32>, tensor<6x8xf32>) -> tensor<2x4x6xf32>
     %z = ps.contract %x [0, 1, 2], %w [3, 2] -> [0, 1, 3] bias %b : (tensor<2x4x8xf32>, tensor<6x8xf32>, tensor<6xf32>) -> tensor<2x4x6xf32>
     %dw, %db = ps.contract %dz [0, 1, 2], %x [0, 1, 3] -> [2, 3] sums of 0 : (tensor<2x4x6xf32>, tensor<2x4x8xf32>) -> (tensor<6x8xf32>, tensor<6xf32>)
-    %q = ps.contract %p [0, 1], %v [2, 1] -> [0, 2] units %up, %uv : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4x6xbf16>
+    %q = ps.contract %p [0, 1], %v [2, 1] -> [0, 2] scales %up, %uv : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4x6xbf16>
     %a, %h = ps.contract %x [0, 1, 2], %w [3, 2] -> [0, 1, 3] bias %b gelu : (tensor<2x4x8xf32>, tensor<6x8xf32>, tensor<6xf32>) -> (tensor<2x4x6xf32>, tensor<2x4x6xf32>)
     %dh = ps.contract %dy [0, 1, 2], %u [2, 3] -> [0, 1, 3] gelu_grad at %h : (tensor<2x4x5xf32>, tensor<5x6xf32>, tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
     ```
@@ -57,7 +57,7 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
   let results = (outs PS_FloatTensor:$result, Optional<PS_FloatTensor>:$second);
   let assemblyFormat = [{
     $lhs $lhs_labels `,` $rhs $rhs_labels `->` $result_labels (`bias` $bias^)?
-    (`units` $lhs_scale^ `,` $rhs_scale)? (`gelu_grad` `at` $aux^)? (`gelu` $gelu^)? (`sums` `of` $summed^)?
+    (`scales` $lhs_scale^ `,` $rhs_scale)? (`gelu_grad` `at` $aux^)? (`gelu` $gelu^)? (`sums` `of` $summed^)?
     attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;

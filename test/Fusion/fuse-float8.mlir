@@ -5,12 +5,12 @@
 ps.mesh @mesh <"tp" = 2 : tensor>
 
 // WITHOUT-LABEL: func.func @forward
-// WITHOUT-NOT: units
+// WITHOUT-NOT: scales
 
 // The bias is added to the scaled sums before rounding.
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[X:.*]]: tensor<2x16x32xf8E4M3FN>, %[[W:.*]]: tensor<48x32xf8E4M3FN>, %[[UX:.*]]: tensor<f32>, %[[UW:.*]]: tensor<f32>, %[[B:.*]]: tensor<48xbf16>
-// CHECK-NEXT: %[[Y:.*]] = ps.contract %[[X]] [0, 1, 2], %[[W]] [3, 2] -> [0, 1, 3] bias %[[B]] units %[[UX]], %[[UW]]
+// CHECK-NEXT: %[[Y:.*]] = ps.contract %[[X]] [0, 1, 2], %[[W]] [3, 2] -> [0, 1, 3] bias %[[B]] scales %[[UX]], %[[UW]]
 // CHECK-NEXT: return %[[Y]]
 func.func @forward(%x: tensor<2x16x32xf8E4M3FN>, %w: tensor<48x32xf8E4M3FN>, %ux: tensor<f32>, %uw: tensor<f32>, %b: tensor<48xbf16>)
     -> tensor<2x16x48xbf16> attributes {ps.class = "c"} {
@@ -28,7 +28,7 @@ func.func @forward(%x: tensor<2x16x32xf8E4M3FN>, %w: tensor<48x32xf8E4M3FN>, %ux
 // transposed as 8-bit values.
 // CHECK-LABEL: func.func @weight_gradient
 // CHECK: ps.transpose {{.*}}f8E5M2
-// CHECK: ps.contract {{.*}} units %arg2, %arg3 {{.*}}xf8E5M2>, tensor<{{.*}}xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<48x32xf32>
+// CHECK: ps.contract {{.*}} scales %arg2, %arg3 {{.*}}xf8E5M2>, tensor<{{.*}}xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<48x32xf32>
 func.func @weight_gradient(%g: tensor<16x48x2xf8E5M2>, %x: tensor<2x16x32xf8E4M3FN>, %ug: tensor<f32>, %ux: tensor<f32>)
     -> tensor<48x32xf32> attributes {ps.class = "c"} {
   %sg = ps.broadcast %ug dims [] : tensor<f32> -> tensor<16x48x2xf32>
@@ -41,11 +41,11 @@ func.func @weight_gradient(%g: tensor<16x48x2xf8E5M2>, %x: tensor<2x16x32xf8E4M3
 
 // Twins: a dim that is not a multiple of 16, two e5m2 operands, and a 16-bit operand.
 // CHECK-LABEL: func.func @odd
-// CHECK-NOT: units
+// CHECK-NOT: scales
 // CHECK-LABEL: func.func @two_gradients
-// CHECK-NOT: units
+// CHECK-NOT: scales
 // CHECK-LABEL: func.func @one_is_wide
-// CHECK-NOT: units
+// CHECK-NOT: scales
 func.func @odd(%x: tensor<16x24xf8E4M3FN>, %w: tensor<48x24xf8E4M3FN>, %u: tensor<f32>) -> tensor<16x48xbf16> attributes {ps.class = "c"} {
   %sx = ps.broadcast %u dims [] : tensor<f32> -> tensor<16x24xf32>
   %dx = ps.dequantize %x, %sx : tensor<16x24xf8E4M3FN>, tensor<16x24xf32> -> tensor<16x24xbf16>

@@ -207,7 +207,7 @@ def test_matmuls_of_16_bits_where_a_gpu_has_no_others(tmp_path, exports):
         oracle.run([oracle.tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "x.mlir", "--precision", "fp8",
                     "--target", f"cuda:{architecture}", "--stop-after", "partitioned"], tmp_path)  # fmt: skip
         text = (tmp_path / "x.mlir").read_text()
-        assert bool(re.search(r"ps.contract .* units ", text)) == narrow
+        assert bool(re.search(r"ps.contract .* scales ", text)) == narrow
         assert bool(re.search(r"ps.dequantize", text)) != narrow
 
 

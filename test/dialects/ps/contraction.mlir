@@ -146,7 +146,7 @@ func.func @contract_c6_bias(%g: tensor<4x6xf32>, %x: tensor<4x8xf32>, %b: tensor
 // -----
 
 func.func @contract_c7_no_scales(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xf8E4M3FN>) {
-  // expected-error @below {{has 0 units, must have 2 (contract_c7)}}
+  // expected-error @below {{has 0 scales, must have 2 (contract_c7)}}
   %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>) -> tensor<4x6xbf16>
   return
 }
@@ -154,8 +154,8 @@ func.func @contract_c7_no_scales(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xf8E4M3
 // -----
 
 func.func @contract_c7_wide(%x: tensor<4x8xbf16>, %w: tensor<6x8xbf16>, %u: tensor<f32>) {
-  // expected-error @below {{has 2 units, must have 0 (contract_c7)}}
-  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] units %u, %u : (tensor<4x8xbf16>, tensor<6x8xbf16>, tensor<f32>, tensor<f32>) -> tensor<4x6xbf16>
+  // expected-error @below {{has 2 scales, must have 0 (contract_c7)}}
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] scales %u, %u : (tensor<4x8xbf16>, tensor<6x8xbf16>, tensor<f32>, tensor<f32>) -> tensor<4x6xbf16>
   return
 }
 
@@ -163,15 +163,15 @@ func.func @contract_c7_wide(%x: tensor<4x8xbf16>, %w: tensor<6x8xbf16>, %u: tens
 
 func.func @contract_c7_shape(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xf8E5M2>, %u: tensor<8xf32>) {
   // expected-error @below {{has a scale 'tensor<8xf32>', must be tensor<f32> (contract_c7)}}
-  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] units %u, %u : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E5M2>, tensor<8xf32>, tensor<8xf32>) -> tensor<4x6xbf16>
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] scales %u, %u : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E5M2>, tensor<8xf32>, tensor<8xf32>) -> tensor<4x6xbf16>
   return
 }
 
 // -----
 
 func.func @contract_c7_sums(%g: tensor<4x6xf8E5M2>, %x: tensor<4x8xf8E4M3FN>, %u: tensor<f32>) {
-  // expected-error @below {{has both units and sums (contract_c7)}}
-  %y, %s = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] units %u, %u sums of 0 : (tensor<4x6xf8E5M2>, tensor<4x8xf8E4M3FN>, tensor<f32>, tensor<f32>) -> (tensor<6x8xf32>, tensor<6xf32>)
+  // expected-error @below {{has both scales and sums (contract_c7)}}
+  %y, %s = ps.contract %g [0, 1], %x [0, 2] -> [1, 2] scales %u, %u sums of 0 : (tensor<4x6xf8E5M2>, tensor<4x8xf8E4M3FN>, tensor<f32>, tensor<f32>) -> (tensor<6x8xf32>, tensor<6xf32>)
   return
 }
 
@@ -234,7 +234,7 @@ func.func @contract_c8_batch(%x: tensor<2x4x6xf32>, %w: tensor<2x6x8xf32>) {
 // -----
 
 func.func @contract_c8_scales(%x: tensor<4x8xf8E4M3FN>, %w: tensor<6x8xf8E4M3FN>, %u: tensor<f32>) {
-  // expected-error @below {{has a GELU and units (contract_c8)}}
-  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] units %u, %u gelu : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4x6xbf16>
+  // expected-error @below {{has a GELU and scales (contract_c8)}}
+  %y = ps.contract %x [0, 1], %w [2, 1] -> [0, 2] scales %u, %u gelu : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4x6xbf16>
   return
 }
