@@ -278,6 +278,25 @@ def test_long_sums_keep_small_terms(tmp_path):
         torch.testing.assert_close(found[f"{name}.r0"].double(), terms.double().sum(1), rtol=2e-6, atol=0)
 
 
+@pytest.mark.parametrize("target", ["cpu", "cuda:replay"])
+def test_sums_of_halves_are_added_in_f32(tmp_path, target):
+    """4000 terms of 1 and a last bit, over rows and over columns: 16 bits lose that bit from the third term on."""
+    calls = []
+    for element in ["bf16", "f16"]:
+        for dim, shape in enumerate(["4000x24", "24x4000"]):
+            x, y = f"tensor<{shape}x{element}>", f"tensor<24x{element}>"
+            text = f"%r0 = ps.reduce sum %a dims [{dim}] ATTRIBUTES : {x} -> {y}"
+            calls.append(joined.Call(f"{element}_{dim}", op_cases.OpCase(f"{element}_{dim}", text, {"a": x}, [y])))
+    values = {name: torch.ones_like(value) + torch.finfo(value.dtype).eps for name, value in joined.inputs(calls).items()}
+    planned = tmp_path / "planned.mlir"
+    planned.write_text(joined.module(calls, '"dp" = 1 : data'))
+    found = replay.run(joined.call_compiled, calls, planned, tmp_path, values=values, target=target)
+    for call in calls:
+        result = found[f"{call.name}.r0"]
+        exact = 4000 * (1 + torch.finfo(result.dtype).eps)
+        assert torch.equal(result, torch.full([24], exact).to(result.dtype)), call.name
+
+
 class Divisions(torch.nn.Module):
     """Each way in which PyTorch divides integers, by tensors and by numbers."""
 
