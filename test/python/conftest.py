@@ -79,6 +79,7 @@ def pytest_collection_modifyitems(config, items):
     """Keeps the tests of the lane, and those that the command line names: FILE::TEST."""
     named = [argument.split("::", 1)[1] for argument in config.args if "::" in argument]
     lane = config.getoption("lane")
+    lanes.thin(items)
 
     def is_kept(item):
         is_named = any(item.nodeid.split("::", 1)[1].startswith(name) for name in named)

@@ -10,7 +10,12 @@ import pairwise
 import pytest
 
 LANES = ("quick", "middle", "all")
-MARKS = {"quick": "is in every lane", "full": "is in --lane all alone", "alone": "measures time: no other test runs beside it"}
+MARKS = {
+    "quick": "is in every lane",
+    "full": "is in --lane all alone",
+    "cover(strength)": "of all cells, the middle lane has some in which every value (1) or pair of values (2) occurs",
+    "alone": "measures time: no other test runs beside it",
+}
 
 
 def is_in(lane, marks):
@@ -42,3 +47,25 @@ def product(**fields):
     rows = list(itertools.product(*fields.values()))
     positions = pairwise.cover([dict(zip(fields, row)) for row in rows])
     return pytest.mark.parametrize(list(fields), [pytest.param(*row, marks=marks) for row, marks in cells(rows, positions)])
+
+
+def fields_of(item):
+    """Returns the values of a cell, one for each parametrize. Values are compared by identity: they may be functions."""
+    values, row = dict(item.callspec.params), {}
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0].replace(" ", "").split(",") if isinstance(mark.args[0], str) else mark.args[0]
+        row[",".join(names)] = tuple(id(values.pop(name)) for name in names)
+    return {**row, **{name: id(value) for name, value in values.items()}}
+
+
+def thin(items):
+    """Marks cells of tests with the mark `cover` as `full`, beyond the cover. Each parametrize is a field."""
+    tests = {}
+    for item in items:
+        if item.get_closest_marker("cover"):
+            tests.setdefault(item.nodeid.split("[", 1)[0], []).append(item)
+    for cells_of_test in tests.values():
+        strength = cells_of_test[0].get_closest_marker("cover").args[0]
+        positions = pairwise.cover([fields_of(item) for item in cells_of_test], strength=strength)
+        for index in set(range(len(cells_of_test))) - set(positions):
+            cells_of_test[index].add_marker(pytest.mark.full)

@@ -50,6 +50,7 @@ def written(model, path):
     return model.export_onnx(path) if path.suffix == ".onnx" else model.export(path)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh,file", [("dp=1", "model.pt2"), ("dp=2,tp=2", "model.pt2"), ("dp=1", "model.onnx")])
 @pytest.mark.parametrize("case", CASES)
 def test_added_loss_equals_pytorch(tmp_path, case, mesh, file):

@@ -71,6 +71,7 @@ def test_queries_that_see_nothing(tmp_path, kind, decompositions, mesh):
     torch.testing.assert_close(found[0], expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 @pytest.mark.parametrize("name,attention,form", [
     ("llama", "sdpa", "causal, padding"), ("llama", "eager", "added mask"),

@@ -46,6 +46,7 @@ def test_level_1_equals_pytorch(tmp_path, exports, name, micro_batches, optimize
     assert oracle.compare(ends, result, tolerance).failures() == []
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh", ["tp=2", "tp=4", "dp=2,tp=2"])
 @pytest.mark.parametrize("name", cases.ODD)
 def test_levels_3_and_4_equal_level_1(tmp_path, name, mesh):

@@ -88,6 +88,7 @@ def references(tmp_path_factory):
 LAYOUTS = [("dp=1", 1, ()), ("dp=2", 1, ("--zero", "3")), ("tp=2", 1, ()), ("pp=2", 2, ()), ("tp=2,pp=2", 2, ("--recompute", "full"))]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 @pytest.mark.parametrize("mesh, micro_batches, flags", LAYOUTS, ids=[mesh for mesh, *_ in LAYOUTS])
 def test_trains_as_pytorch(tmp_path, references, name, mesh, micro_batches, flags):

@@ -417,6 +417,7 @@ class Distiller(torch.nn.Module):
 MODELS = {"tagger": (Tagger, 10), "attender": (Attender, 12), "distiller": (Distiller, 12)}
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 @pytest.mark.parametrize("name", MODELS)
 def test_models_train_as_in_pytorch(tmp_path, name, mesh):

@@ -234,6 +234,7 @@ def fake(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("graphs", ["0", "1"])
 @pytest.mark.parametrize("plan,what", [("averages", "optimizer"), ("bf16", "optimizer"), ("1f1b", "optimizer"), ("whole", "activations=all"),
                                        ("zb-h1", "activations=all,optimizer")])  # fmt: skip

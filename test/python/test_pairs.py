@@ -70,7 +70,7 @@ def evaluated(tmp_path_factory):
     return folder, planned, values, joined.evaluate(CALLS, plain, folder, values=values)
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda:replay"])
+@pytest.mark.parametrize("target", ["cpu", pytest.param("cuda:replay", marks=pytest.mark.full)])
 def test_pairs_in_one_kernel(evaluated, target):
     folder, planned, values, expected = evaluated
     found = replay.run(joined.call_compiled, CALLS, planned, folder, values=values, target=target)

@@ -27,6 +27,7 @@ def odd(name):
     return models.MODELS[name](length=13)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("name, mesh, flags", [
     ("gpt", "tp=4", ()), ("gpt2", "dp=2,tp=2", ("--zero", 3)), ("llama", "tp=4", ("--recompute", "selective")), ("llama", "dp=2,tp=2", ())])  # fmt: skip
 @pytest.mark.parametrize("make", [odd, lambda name: cases.ODD[name]()], ids=["length", "width"])

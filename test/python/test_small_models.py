@@ -301,6 +301,7 @@ def check(folder, module, data, mesh="dp=1", tolerance=1e-5, decomposed=False):
             torch.testing.assert_close(gradients[name], parameter.grad, rtol=tolerance, atol=tolerance / 10)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 @pytest.mark.parametrize("kind", ["siamese", "decay", "product", "autoencoder", "norm", "bias", "scalar", "three"])
 def test_parameter_read_twice(tmp_path, kind, mesh):
@@ -317,6 +318,7 @@ def test_heads_of_other_sizes(tmp_path, query, value, shared):
     check(tmp_path, Attention(query, value, shared), draw(5))
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 @pytest.mark.parametrize("kind", ["padded", "sliced", "a part of a bias", "repeated", "joined", "the same for all columns"])
 def test_parts_of_sums(tmp_path, kind, mesh):
@@ -328,6 +330,7 @@ def test_cross_attention(tmp_path, mesh):
     check(tmp_path, CrossAttention(), draw(5), mesh)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
 @pytest.mark.parametrize("kind", ["joined", "padded"])
 def test_rows_scaled_by_their_mean(tmp_path, kind, mesh):

@@ -21,6 +21,7 @@ def test_equals_pytorch(tmp_path, exports, case):
     assert comparison.failures() == []
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh", ["tp=2", "tp=4", "dp=2,tp=2"])
 @pytest.mark.parametrize("name", cases.ODD)
 def test_sizes_that_do_not_divide_equal_pytorch(tmp_path, name, mesh):

@@ -44,6 +44,7 @@ def test_images_over_threads(tmp_path, exports):
     assert oracle.compare(ref, found, tolerance).failures() == []
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
 @pytest.mark.parametrize("name", vision.MODELS)
 def test_evaluation_is_that_of_eval_mode(tmp_path, name, mesh):
