@@ -32,10 +32,13 @@ def cells(rows, positions, quick=()):
         yield row, [getattr(pytest.mark, lane)] if lane else []
 
 
-def cover(cases, is_quick=lambda case: False):
-    """Returns each case of a table as a parameter of a test. The middle lane has a pairwise cover of the table's fields."""
+def cover(cases, is_quick=lambda case: False, strength=2):
+    """Returns each case of a table as a parameter of a test.
+
+    The middle lane has cases in which every pair of values of two fields occurs; with strength 1, every value.
+    """
     quick = [index for index, case in enumerate(cases) if is_quick(case)]
-    positions = pairwise.cover([dataclasses.asdict(case) for case in cases], quick)
+    positions = pairwise.cover([dataclasses.asdict(case) for case in cases], quick, strength)
     return [pytest.param(case, marks=marks, id=str(case)) for case, marks in cells(cases, positions, quick)]
 
 

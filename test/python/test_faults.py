@@ -73,6 +73,7 @@ def check_ended(processes, victim, ended, seconds, *words):
             process.communicate()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("victim", [0, 1, 3])
 def test_killed_rank(job, ended, victim):
     processes = start_training(job)
@@ -81,6 +82,7 @@ def test_killed_rank(job, ended, victim):
     check_ended(processes, victim, ended, 5, f"rank {victim} was lost")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("victim", [0, 2])
 def test_hung_rank(job, ended, victim):
     processes = start_training(job, PSRT_TIMEOUT="2")
@@ -103,6 +105,7 @@ def test_rank_that_pauses_is_waited_for(job):
     assert [finish(process)[0] for process in processes] == [0, 0, 0, 0]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("mesh", ["dp=2,tp=2", "dp=2,pp=2"])
 def test_failing_rank(tmp_path, exports, mesh):
     folder = tmp_path
@@ -128,6 +131,7 @@ def check_stopped_well(folder, weights):
     assert all(torch.isfinite(tensor).all() for tensor in load_file(folder / weights).values())
 
 
+@pytest.mark.alone
 def test_sigterm_of_one_ends_all_after_the_step(job, ended):
     folder, command = job
     (folder / "stopped.safetensors").unlink(missing_ok=True)
@@ -155,6 +159,7 @@ def start_under_mpirun(job, *flags, **environment):
     return running, [int((folder / f"pid{rank}").read_text()) for rank in range(4)]
 
 
+@pytest.mark.alone
 def test_killed_rank_under_mpirun(job, ended):
     """mpirun ends the others itself; what they say first names the rank."""
     running, pids = start_under_mpirun(job)
@@ -166,6 +171,7 @@ def test_killed_rank_under_mpirun(job, ended):
     assert "rank 2 was lost" in said, said
 
 
+@pytest.mark.alone
 def test_hung_rank_under_mpirun(job, ended):
     running, pids = start_under_mpirun(job, PSRT_TIMEOUT="2")
     ended()
@@ -179,6 +185,7 @@ def test_hung_rank_under_mpirun(job, ended):
             running.kill()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("whom", ["a rank", "mpirun"])
 def test_sigterm_under_mpirun(job, ended, whom):
     folder, command = job
@@ -223,6 +230,7 @@ def test_port_that_is_taken(job):
         assert status == 3 and f"rank 0 cannot listen at port {port}" in said and "in use" in said, said
 
 
+@pytest.mark.alone
 def test_host_that_cannot_be_reached(job):
     """An address that no host has, and a name that is none."""
     folder, command = job
@@ -248,6 +256,7 @@ def test_file_that_cannot_be_written(job):
     assert "cannot write" in results[0][1] and not any(said for _, said in results[1:]), results
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("ranks", ["threads", "processes"])
 def test_losses_on_a_full_disk(job, ended, ranks):
     """It says so at the first step, not after hours."""
@@ -277,6 +286,7 @@ def hash_of(path):
     return subprocess.run(["sha256sum", str(path)], capture_output=True, text=True).stdout.split()[0]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("form", ["file", "folder"])
 def test_weights_on_a_full_disk(job, ended, tmp_path, form):
     """It is said at the start, not after days. What an earlier run left stays whole, and nothing else stays."""
