@@ -194,7 +194,7 @@ class ToolFailed(AssertionError):
     """A tool ended with another exit status than 0."""
 
 
-def run(command, cwd, expect=0, timeout=120):
+def run(command, cwd, expect=0, timeout=600):
     """Runs a command; its stdout and stderr, or ToolFailed with the line to repeat it."""
     command = [str(c) for c in command]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout)
