@@ -25,7 +25,7 @@ struct CodegenOptions {
   std::string compileLine; ///< command line, shown by --info
   std::string explain;     ///< text of the plan, shown by --info
   WeightsMode weights = WeightsMode::Reference;
-  std::string dumpDir; ///< folder for a copy of the GPU kernels (6-native.ptx); empty: none
+  std::string dumpDir;     ///< folder for a copy of the GPU kernels (6-native.ptx); empty: none
   bool isPortable = false; ///< write an executable that finds its libraries in the folder OUT.libs
 };
 

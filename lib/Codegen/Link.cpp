@@ -109,7 +109,7 @@ llvm::Expected<std::string> findRuntimeFolder() {
       prefix.str().c_str(), prefix.str().c_str());
 }
 
-/// What a portable program loads only when it is asked to: the library that calls MPI.
+/// Copies the library that calls MPI, which a portable program loads only if MPI is used.
 static std::vector<std::string> listFurther(StringRef folder) {
   std::string mpi = (folder + "/libpsrt_comm_mpi.so").str();
   return hasFile(mpi) ? std::vector<std::string>{mpi} : std::vector<std::string>{};

@@ -15,7 +15,7 @@ std::string getLibraryFolderName(llvm::StringRef program);
 /// The libraries of a program, by where this machine loads them from.
 struct ProgramLibraries {
   std::vector<std::string> bundled; ///< paths: oneDNN and what it needs
-  /// What every machine is expected to have, with the newest version that is used:
+  /// Libraries that every machine must have, with the newest version that is used. Example:
   /// "libc.so.6 (GLIBC_2.36)".
   std::vector<std::string> needed;
 };

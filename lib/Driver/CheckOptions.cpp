@@ -114,7 +114,8 @@ llvm::Error checkOptions(const CompileOptions &options) {
   if (llvm::Error error = checkMatmulEpilogues(options))
     return error;
   schedules::Placement placement;
-  placement.kind = options.placement == "v" ? schedules::PlacementKind::V : schedules::PlacementKind::Loop;
+  placement.kind =
+      options.placement == "v" ? schedules::PlacementKind::V : schedules::PlacementKind::Loop;
   placement.chunks = options.numChunks;
   for (const MeshAxis &axis : *mesh)
     if (axis.kind == ps::AxisKind::Pipeline)

@@ -166,7 +166,7 @@ private:
   }
 
   /// Returns the answer to `hello` and sets `why` for a refusal. Processes of other jobs that
-  /// search the same ports are told to continue searching, without a warning.
+  /// search the same ports receive the answer to continue, without a warning.
   Header::Kind judge(const Hello &hello, const Nonce &challenge, const std::string &address,
                      std::string &why) {
     const ProcessInfo &mine = rendezvous.infos[0], &info = hello.info;

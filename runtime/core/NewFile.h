@@ -40,7 +40,7 @@ private:
   int descriptor = -1;
 };
 
-/// Returns whether a file was created by `createBeside` for `target` and left behind by a killed
+/// Returns whether a file was created by `createBeside` for `target` and left by a killed
 /// process. Both are names without folders.
 bool isLeftover(const std::string &name, const std::string &target);
 

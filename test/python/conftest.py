@@ -7,8 +7,8 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import lanes  # noqa: E402
-import once  # noqa: E402
+import lanes
+import once
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -13,7 +13,7 @@ PATTERNS = [
     (r"(^|[.:;] )what (is|are|was|were)\b[^.:?|]*\b(is|are|was|were)\b", "name the subject: the loss, the buffer, ..."),
     (r"\b(go|goes|going|went|gone) on\b", "resumes, continues"),
     (r"\btimetables?\b", "schedule"),
-    (r"\bstand-ins?\b|\bst(and|ands|ood) in for\b", "fake"),
+    (r"\bstand-ins?\b|\bst(and[s]?|ood) in for\b", "fake"),
     (r"(?<!cross )(?<!dot )\bproducts?\b", "matmul; contraction where it is general"),
     (rf"\b(once|twice|times|one|lines?|bytes|numbers?|objects?|samples?|tokens|operations|flops|segments?|values?|entry|entries|program|function|file)"
      rf" an? ({UNIT})\b", "per rank, per step"),

@@ -25,6 +25,6 @@ def test_a_fault_applies_and_is_small(path):
     assert files and all(file.startswith(PRODUCT) and "/testing/" not in file for file in files)
     for sign in "+-":
         assert len(re.findall(rf"^\{sign}(?!\{sign}\{sign})", text, re.M)) <= 3
-    what, look = re.match(r"([A-Z][^\n]+\.)\nLook: ([^\n]+)\n", text).groups()
+    _, look = re.match(r"([A-Z][^\n]+\.)\nLook: ([^\n]+)\n", text).groups()
     for name in look.split():
         assert not name.endswith(".py") or (ROOT / "test/python" / name).exists(), name

@@ -519,7 +519,8 @@ llvm::json::Object describePlan(const FlagTable &table, const CompileOptions &co
 /// already applied the flag.
 std::vector<GivenFlag> listGiven(const FlagTable &table) {
   std::vector<GivenFlag> given;
-  for (const FlagInfo *flag : table.listGiven([](const FlagInfo &f) { return f.level.has_value(); }))
+  for (const FlagInfo *flag :
+       table.listGiven([](const FlagInfo &f) { return f.level.has_value(); }))
     given.push_back({"--" + flag->name.str(), *flag->level});
   return given;
 }

@@ -11,7 +11,7 @@
 
 namespace parashard {
 
-/// Prints "ps-compile: 5 s, ps-schedule" once a second, in place, after the first two seconds.
+/// Prints "ps-compile: 5 s, ps-schedule" every second, in place, after the first two seconds.
 /// Clears the line at the end. Prints nothing if stderr is not a terminal.
 class Progress {
 public:

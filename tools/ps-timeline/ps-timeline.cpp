@@ -139,9 +139,9 @@ int main(int argc, char **argv) {
     return fail(BadCommandLine, formatv("--hop takes milliseconds from 0 to {0}", kMostHop).str());
   if (options.microBatches.getNumOccurrences() &&
       (options.microBatches < 1 || options.microBatches > schedules::kMostMicroBatches))
-    return fail(
-        BadCommandLine,
-        formatv("--micro-batches takes a number from 1 to {0}", schedules::kMostMicroBatches).str());
+    return fail(BadCommandLine, formatv("--micro-batches takes a number from 1 to {0}",
+                                        schedules::kMostMicroBatches)
+                                    .str());
   if (options.schedule.empty() &&
       (options.hop.getNumOccurrences() || options.microBatches.getNumOccurrences()))
     return fail(BadCommandLine, "--hop and --micro-batches need --schedule");

@@ -30,10 +30,10 @@ struct MatmulData {
 /// multiplied by the operands' scales.
 class CublasLtMatmul {
 public:
-  /// An operation fused into the matmul. Bias adds a vector; LhsBiasGrad and RhsBiasGrad write a bias
-  /// gradient, i.e. an operand summed over the inner dim. Gelu applies GELU to the result. GeluAux
-  /// also writes the pre-activation to `aux`, a matrix shaped like the result. GeluGrad multiplies
-  /// the result by GELU's derivative at `aux`.
+  /// An operation fused into the matmul. Bias adds a vector; LhsBiasGrad and RhsBiasGrad write a
+  /// bias gradient, i.e. an operand summed over the inner dim. Gelu applies GELU to the result.
+  /// GeluAux also writes the pre-activation to `aux`, a matrix shaped like the result. GeluGrad
+  /// multiplies the result by GELU's derivative at `aux`.
   enum class Epilogue {
     None,
     Bias,
