@@ -436,7 +436,7 @@ def give_twice(key):
     (change_shard(lambda shard: shard["ranges"][0][0].__setitem__(1, 10**6)), ["\"ranges\" is array; expected ascending ranges"]),
     (change_shard(lambda shard: shard["ranges"][0][0].__setitem__(0, 1)), ["do not cover each element once"]),
     (change_tensor(dtype="f64"), ["transformer.wte.weight"]),
-    (change_tensor(dtype="i32"), ["it has i32 [96, 32], the program f32 [96, 32]"]),
+    (change_tensor(dtype="i32"), ["it has i32 [96, 32], the program has f32 [96, 32]"]),
     (change_tensor(dtype="f33"), ["\"dtype\" is \"f33\"; expected a dtype"]),
     (change_tensor(shape=[-1, 32]), ["\"shape\" has the element -1"]),
     (change_index(lambda index: index.update(step=1.5)), ["\"step\" is 1.5; expected an integer from 0 to"]),

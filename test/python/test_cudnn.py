@@ -211,7 +211,7 @@ COMPOSITE = {"PSRT_FAKE_CUDNN_VERSION": "91900"}
     ({"PSRT_FAKE_CUDNN": "wrong"}, ["attention value, bf16, ", "attention gradient, bf16, ", "with the fallback kernels"]),
     ({"PSRT_FAKE_CUDNN": "refuses"}, ["attention gradient, bf16, ", "no engine"]),
     ({"PSRT_FAKE_CUDNN": "fails"}, ["attention value, bf16, ", "CUDNN_STATUS_EXECUTION_FAILED"]),
-    ({"PSRT_FAKE_CUDNN": "nan"}, ["attention value, bf16, ", "f32 mask", "is nan, and "]),
+    ({"PSRT_FAKE_CUDNN": "nan"}, ["attention value, bf16, ", "f32 mask", "is nan, but "]),
     ({"PSRT_FAKE_CUDNN": "unrepeatable"}, ["attention gradient, bf16, ", "two runs differ", "PSRT_NONDETERMINISTIC=1"]),
     ({"PSRT_FAKE_CUDNN_VERSION": "91001"}, ["attention value, bf16, ", "cuDNN 9.10.1 is too old; attention needs 9.10.2"]),
     ({"PSRT_FAKE_CUDNN": "wrong", **COMPOSITE}, ["attention value, bf16, ", "attention gradient, bf16, ", "with the fallback kernels"]),

@@ -216,7 +216,7 @@ def test_nothing_to_offload(tmp_path, exports, flags, words):
     assert done.returncode == 0 and all(word in done.stderr for word in words), done.stderr
 
 
-@pytest.mark.parametrize("what,words", [("state", "or none"), ("activations,", "or none"), ("optimizer,optimizer", "twice"),
+@pytest.mark.parametrize("what,words", [("state", "takes none"), ("activations,", "takes none"), ("optimizer,optimizer", "twice"),
                                         ("activations,activations=all", "twice")])
 def test_what_is_no_choice(tmp_path, exports, what, words):
     done = subprocess.run([tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", "program", "--offload", what],
