@@ -98,7 +98,7 @@ def test_it_trains_where_there_are_only_the_c_and_cpp_libraries(compiled, tmp_pa
     [
         ("out", ["--target", "cuda:sm_90"], ["--portable is for --target cpu", "cuBLASLt"]),
         ("out", ["--weights", "reference"], ["--portable excludes --weights reference", "--weights copy"]),
-        ("out.so", [], ["--portable makes an executable", "out.so"]),
+        ("out.so", [], ["--portable writes an executable", "out.so"]),
         ("out.mlir", ["--stop-after", "placed"], ["--portable is about the program", "--stop-after"]),
     ],
 )

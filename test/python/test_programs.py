@@ -50,7 +50,7 @@ def test_carried_weights_that_are_cut_off(tmp_path, exports):
     size = program.stat().st_size
     with open(program, "r+b") as file:
         file.truncate(size - 100)
-    refuse([program, "--data", "data.safetensors"], tmp_path, 1, "--weights copy", "gone", "strip")
+    refuse([program, "--data", "data.safetensors"], tmp_path, 1, "--weights copy", "missing from its end", "strip")
 
 
 def test_program_without_weights(tmp_path):
