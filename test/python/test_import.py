@@ -53,7 +53,7 @@ def evaluate_loss(module, inputs, folder):
 @pytest.mark.parametrize("name", [n for n in models.MODELS if n != "gpt_dropout"])
 def test_forward_equals_torch(name, exports, tmp_path):
     model = models.MODELS[name]()
-    archive = model.export(exports / f"{name}.pt2")
+    archive = oracle.export(name, exports)
     raw, recognised = import_model(archive, tmp_path)
     inputs = model.draw_inputs(7, ignored=0.3)
     expected = float(model.loss(inputs).detach())
@@ -66,13 +66,13 @@ def test_forward_equals_torch(name, exports, tmp_path):
 
 
 def test_llama_has_grouped_queries(exports, tmp_path):
-    _, recognised = import_model(models.llama().export(exports / "llama.pt2"), tmp_path)
+    _, recognised = import_model(oracle.export("llama", exports), tmp_path)
     line = next(x for x in recognised.read_text().splitlines() if "ps.attention " in x)
     assert re.search(r"tensor<4x4x16x8xf32>, tensor<4x2x16x8xf32>, tensor<4x2x16x8xf32>", line)
 
 
 def test_fused_weights_are_split_and_tied_ones_are_one(exports, tmp_path):
-    _, recognised = import_model(models.gpt2().export(exports / "gpt2.pt2"), tmp_path)
+    _, recognised = import_model(oracle.export("gpt2", exports), tmp_path)
     text = recognised.read_text()
     assert 'names ["transformer.wte.weight", "lm_head.weight"]' in text
     parts = re.findall(r'names \["transformer.h.0.attn.c_attn.weight"\].*slice = \[([^\]]*)\]', text)
@@ -80,7 +80,7 @@ def test_fused_weights_are_split_and_tied_ones_are_one(exports, tmp_path):
 
 
 def test_random_ops_have_different_keys(exports, tmp_path):
-    raw, _ = import_model(models.gpt_dropout().export(exports / "gpt_dropout.pt2"), tmp_path)
+    raw, _ = import_model(oracle.export("gpt_dropout", exports), tmp_path)
     keys = re.findall(r"ps.key = (\d+)", raw.read_text())
     assert keys == [str(i) for i in range(len(keys))] and len(keys) == 7
 
@@ -149,7 +149,7 @@ def test_written_buffers(tmp_path):
 
 @pytest.fixture(scope="module")
 def dynamic(exports):
-    return models.gpt_dynamic().export(exports / "dynamic.pt2")
+    return oracle.export("gpt_dynamic", exports)
 
 
 def test_unbound_symbols_take_the_size_at_export(dynamic, tmp_path):
@@ -212,7 +212,7 @@ def test_dims_out_of_range_or_fixed(dynamic):
 
 @pytest.fixture(scope="module")
 def archive(exports):
-    return models.mlp().export(exports / "mlp.pt2")
+    return oracle.export("mlp", exports)
 
 
 def rewrite(source, target, change, method=zipfile.ZIP_STORED):
