@@ -19,7 +19,7 @@ LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)]*)?\)")
 
 def on_files(files, config):
     if not REFERENCE.is_dir():
-        raise PluginError(f"there is no reference in {REFERENCE}; make it: cmake --build --preset release --target docs")
+        raise PluginError(f"{REFERENCE} does not exist; build it with cmake --build --preset release --target docs")
     pages = sorted(REFERENCE.glob("*.md"))
     for page in pages:
         files.append(File.generated(config, f"reference/{page.name}", content=title(page)))

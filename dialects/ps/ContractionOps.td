@@ -34,7 +34,7 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
       has the labels of these dims and no other free label of a size above 1; the other operand has
       none of these labels.
     - (contract_c6) `sums of` names operand 0 or 1. The sums have its free labels in the order of
-      the result, and the result's element type. There is no batch label and no bias.
+      the result, and the result's element type. Batch labels and a bias are not allowed.
     - (contract_c7) 8-bit operands, and only those, have scales: one f32 scalar per operand. They
       exclude `sums of`.
     - (contract_c8) the second result of `gelu` and the `aux` of `gelu_grad` have the result's type.
