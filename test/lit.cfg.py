@@ -19,6 +19,8 @@ for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
         config.environment[name] = os.environ[name]
 
 config.substitutions.append(("%python", config.python))
+include_dirs = [*config.mlir_include_dirs, config.parashard_source, os.path.join(config.parashard_source, "include")]
+config.substitutions.append(("%tblgen", " ".join(["mlir-tblgen", *(f"-I{folder}" for folder in include_dirs)])))
 config.substitutions.append(("%source", config.parashard_source))
 
 # Each built tool is a feature, so that `REQUIRES: ps-run` skips a test if ps-run is not built.

@@ -14,6 +14,8 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Rand
       - p. `offset`, `global_size`, `factor_sizes` and `factor_strides` are those of `ps.dropout`,
       over the global [B, H, T, S].
 
+    Lifespan: created by the importers (level 0); used by code generation.
+
     Constraints:
     - (attention_c1) all ranks are 4; batch, head, sequence and feature sizes agree.
     - (attention_c2) H is a multiple of G.
@@ -43,6 +45,7 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Rand
 def PS_AttentionGradOp : PS_TensorOp<"attention_grad", [AttrSizedOperandSegments, PS_Random, PS_Library, PS_Partition, PS_Cost, PS_Precision<"Compute", 5, 3>]> {
   let summary = "computes the cotangents of attention's query, key and value";
   let description = [{
+    Lifespan: created by `ps-autodiff` (level 1); used by code generation.
     ```mlir
     %dq, %dk, %dv = ps.attention_grad %g, %q, %k, %v, %o, %l causal scale 0.125 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>)
     ```

@@ -10,6 +10,8 @@ def PS_AllReduceOp : PS_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> 
   let summary = "reduces a tensor over mesh axes; every member gets the result";
   let description = [{
     Sums add the members' tensors in ascending member order, in f32.
+
+    Lifespan: created by `ps-partition` (level 3); used by code generation.
     ```mlir
     %1 = ps.all_reduce sum %0 over ["tp"] : tensor<4x8xf32>
     ```
@@ -22,6 +24,8 @@ def PS_AllReduceOp : PS_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> 
 def PS_ReduceScatterOp : PS_CollectiveOp<"reduce_scatter"> {
   let summary = "reduces a tensor over mesh axes; each member keeps its shard along `dim`";
   let description = [{
+    Lifespan: created by `ps-partition` (level 3); used by code generation.
+
     - (reduce_scatter_c1) the operand's `dim` is the result's `dim` times the number of shards.
     ```mlir
     %1 = ps.reduce_scatter sum %0 over ["tp"] dim 1 : tensor<4x8xf32> -> tensor<4x4xf32>
@@ -34,6 +38,8 @@ def PS_ReduceScatterOp : PS_CollectiveOp<"reduce_scatter"> {
 def PS_AllGatherOp : PS_CollectiveOp<"all_gather"> {
   let summary = "concatenates the shards of all members along `dim`, in member order";
   let description = [{
+    Lifespan: created by `ps-partition` (level 3); used by code generation.
+
     - (all_gather_c1) the result's `dim` is the operand's `dim` times the number of shards.
     ```mlir
     %1 = ps.all_gather %0 over ["tp"] dim 1 : tensor<4x4xf32> -> tensor<4x8xf32>
@@ -46,6 +52,8 @@ def PS_AllGatherOp : PS_CollectiveOp<"all_gather"> {
 def PS_AllToAllOp : PS_CollectiveOp<"all_to_all"> {
   let summary = "splits along `split`, sends part i to member i, concatenates the received parts along `concat`";
   let description = [{
+    Lifespan: created by `ps-partition` (level 3); used by code generation.
+
     - (all_to_all_c1) `split` and `concat` are dims; the number of shards divides the dim `split`.
     - (all_to_all_c2) the result has the operand's shape, with `split` divided and `concat`
       multiplied by the number of shards.
@@ -60,6 +68,9 @@ def PS_AllToAllOp : PS_CollectiveOp<"all_to_all"> {
 def PS_PermuteOp : PS_CollectiveOp<"permute", [SameOperandsAndResultType]> {
   let summary = "sends the tensor of member i over `axes` to member targets[i]";
   let description = [{
+    Lifespan: no pass creates it; a module of level 3 written by hand may contain it. Used by code
+    generation.
+
     - (permute_c1) `targets` is a permutation of the members.
     ```mlir
     %1 = ps.permute %0 over ["tp"] to [1, 0] : tensor<4x4xf32>
@@ -72,6 +83,7 @@ def PS_PermuteOp : PS_CollectiveOp<"permute", [SameOperandsAndResultType]> {
 def PS_ShardIndexOp : PS_CollectiveOp<"shard_index"> {
   let summary = "returns the linear index of this rank over `axes`, the last varying fastest";
   let description = [{
+    Lifespan: created by `ps-partition` (level 3); used by code generation.
     ```mlir
     %0 = ps.shard_index over ["dp", "tp"] : tensor<i64>
     ```
@@ -86,6 +98,9 @@ def PS_ShardSliceOp : PS_CollectiveOp<"shard_slice"> {
     Shard r over `axes` begins at element r c, where c is the result's size of `dim`. Example: 5
     elements over 2 shards with c = 3 give shard 1 the last two elements and one zero. Needs no
     communication.
+
+    Lifespan: created by `ps-partition` (level 3); used by code generation.
+
     - (shard_slice_c1) `dim` is a dim of the operand.
     - (shard_slice_c2) the shards together cover the operand's `dim`; the other dims agree.
     ```mlir

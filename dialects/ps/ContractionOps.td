@@ -22,6 +22,8 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
 
     The user enables the GELU epilogues with `--matmul-epilogues on`.
 
+    Lifespan: created by the importers, and by passes up to level 3; used by code generation.
+
     Constraints:
     - (contract_c1) each list has one label per dim and no label twice.
     - (contract_c2) dims with the same label have the same size ("contracted dim has size 768 on the

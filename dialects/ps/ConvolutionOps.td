@@ -11,6 +11,9 @@ def PS_ConvolutionOp : PS_TensorOp<"convolution", [PS_Library, PS_Differentiable
     after the last window are not read. Sums are accumulated in f32 (f64 for f64). A bias is a
     separate `ps.add`.
 
+    Lifespan: created by the importers (level 0) and by `ps-autodiff` (level 1); used by code
+    generation.
+
     Constraints:
     - (convolution_c1) x, w and y have the same rank, at least 3. `strides`, `low` and `dilation`
       have one entry per space dim; strides and dilation are at least 1, low at least 0. No dim is
@@ -38,6 +41,9 @@ def PS_ConvolutionInputOp : PS_TensorOp<"convolution_input", [PS_Library, PS_Dif
   let description = [{
     Computes the cotangent of a `ps.convolution`'s operand from the cotangent of its result. Also
     imports transposed convolutions. Has the constraints of `ps.convolution`, with the result as x.
+
+    Lifespan: created by the importers (level 0) and by `ps-autodiff` (level 1); used by code
+    generation.
     ```mlir
     %x = ps.convolution_input %y, %w by [2, 2] low [1, 1] dilation [1, 1] : (tensor<2x6x4x4xf32>, tensor<6x4x3x3xf32>) -> tensor<2x4x8x8xf32>
     ```
@@ -56,6 +62,9 @@ def PS_ConvolutionKernelOp : PS_TensorOp<"convolution_kernel", [PS_Library, PS_D
   let description = [{
     Computes the cotangent of a `ps.convolution`'s kernel. Has the constraints of `ps.convolution`,
     with the result as w.
+
+    Lifespan: created by the importers (level 0) and by `ps-autodiff` (level 1); used by code
+    generation.
     ```mlir
     %w = ps.convolution_kernel %x, %y by [2, 2] low [1, 1] dilation [1, 1] : (tensor<2x4x8x8xf32>, tensor<2x6x4x4xf32>) -> tensor<6x4x3x3xf32>
     ```

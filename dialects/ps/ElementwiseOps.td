@@ -1,9 +1,17 @@
 // Defines ops that compute each element from the operands' elements at the same index.
 include "dialects/ps/Base.td"
 
+// The lifespan and the example in the description of an op without attributes.
+class PS_Description<string mnemonic, string operands, Type type> {
+  string element = !cond(!eq(type, PS_BoolTensor) : "i1", !eq(type, PS_IntTensor) : "i64", true : "f32");
+  string text = "Lifespan: created by the importers, and by passes up to level 3; used by code generation.\n"
+                "```mlir\n%0 = ps." # mnemonic # " " # operands # " : tensor<4x8x" # element # ">\n```\n";
+}
+
 class PS_UnaryOp<string mnemonic, Type type = PS_FloatTensor, list<Trait> traits = []>
     : PS_TensorOp<mnemonic, !listconcat([SameOperandsAndResultType, PS_Elementwise, PS_Differentiable,
         DeclareOpInterfaceMethods<PS_CostOpInterface>], traits)> {
+  let description = PS_Description<mnemonic, "%a", type>.text;
   let arguments = (ins type:$operand);
   let results = (outs type:$result);
   let assemblyFormat = "$operand attr-dict `:` type($result)";
@@ -12,6 +20,7 @@ class PS_UnaryOp<string mnemonic, Type type = PS_FloatTensor, list<Trait> traits
 class PS_BinaryOp<string mnemonic, Type type = PS_NumberTensor, list<Trait> traits = []>
     : PS_TensorOp<mnemonic, !listconcat([SameOperandsAndResultType, PS_Elementwise, PS_Differentiable,
         DeclareOpInterfaceMethods<PS_CostOpInterface>], traits)> {
+  let description = PS_Description<mnemonic, "%a, %b", type>.text;
   let arguments = (ins type:$lhs, type:$rhs);
   let results = (outs type:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
@@ -42,6 +51,12 @@ def PS_NotOp : PS_UnaryOp<"not", PS_BoolTensor> { let summary = "logical negatio
 def PS_GeluOp : PS_TensorOp<"gelu", [SameOperandsAndResultType, PS_Elementwise, PS_Differentiable,
     DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
   let summary = "Gaussian error linear unit, by erf or by the tanh formula";
+  let description = [{
+    Lifespan: created by the importers (level 0); used by code generation.
+    ```mlir
+    %0 = ps.gelu erf %a : tensor<4x8xf32>
+    ```
+  }];
   let arguments = (ins PS_GeluKindAttr:$kind, PS_FloatTensor:$operand);
   let results = (outs PS_FloatTensor:$result);
   let assemblyFormat = "`` $kind $operand attr-dict `:` type($result)";
@@ -49,6 +64,12 @@ def PS_GeluOp : PS_TensorOp<"gelu", [SameOperandsAndResultType, PS_Elementwise, 
 def PS_GeluGradOp : PS_TensorOp<"gelu_grad", [SameOperandsAndResultType, PS_Elementwise,
     DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
   let summary = "computes the cotangent of a GELU's operand";
+  let description = [{
+    Lifespan: created by `ps-autodiff` (level 1); used by code generation.
+    ```mlir
+    %0 = ps.gelu_grad erf %g, %a : tensor<4x8xf32>
+    ```
+  }];
   let arguments = (ins PS_GeluKindAttr:$kind, PS_FloatTensor:$cotangent, PS_FloatTensor:$operand);
   let results = (outs PS_FloatTensor:$result);
   let assemblyFormat = "`` $kind $cotangent `,` $operand attr-dict `:` type($result)";
@@ -56,6 +77,12 @@ def PS_GeluGradOp : PS_TensorOp<"gelu_grad", [SameOperandsAndResultType, PS_Elem
 def PS_SiluGradOp : PS_TensorOp<"silu_grad", [SameOperandsAndResultType, PS_Elementwise,
     DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
   let summary = "computes the cotangent of a SiLU's operand";
+  let description = [{
+    Lifespan: created by `ps-autodiff` (level 1); used by code generation.
+    ```mlir
+    %0 = ps.silu_grad %g, %a : tensor<4x8xf32>
+    ```
+  }];
   let arguments = (ins PS_FloatTensor:$cotangent, PS_FloatTensor:$operand);
   let results = (outs PS_FloatTensor:$result);
   let assemblyFormat = "$cotangent `,` $operand attr-dict `:` type($result)";
@@ -71,6 +98,7 @@ def PS_DivOp : PS_BinaryOp<"div"> {
     kernel cannot raise an error, so these results are defined, equally for the evaluator and every
     device.
 
+    Lifespan: created by the importers, and by passes up to level 3; used by code generation.
     ```mlir
     %0 = ps.div %a, %b : tensor<4xi32>
     ```
@@ -88,6 +116,11 @@ def PS_BinaryCrossEntropyOp : PS_BinaryOp<"binary_cross_entropy", PS_FloatTensor
   let description = [{
     As in PyTorch, logarithms are clamped to at least -100. The derivative by p is (p - t) / (p (1 -
     p)), with the divisor clamped to at least 1e-12.
+
+    Lifespan: created by the importers (level 0); used by code generation.
+    ```mlir
+    %l = ps.binary_cross_entropy %p, %t : tensor<4x8xf32>
+    ```
   }];
 }
 
@@ -95,6 +128,7 @@ def PS_CompareOp : PS_TensorOp<"compare", [PS_Elementwise, SameTypeOperands, Sam
     DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
   let summary = "compares two values";
   let description = [{
+    Lifespan: created by the importers, and by passes up to level 3; used by code generation.
     ```mlir
     %0 = ps.compare lt %a, %b : tensor<4xf32> -> tensor<4xi1>
     ```
@@ -109,6 +143,7 @@ def PS_SelectOp : PS_TensorOp<"select", [PS_Elementwise, PS_DifferentiableIn, Sa
     AllTypesMatch<["on_true", "on_false", "result"]>, DeclareOpInterfaceMethods<PS_CostOpInterface>]> {
   let summary = "selects between two values by a bool";
   let description = [{
+    Lifespan: created by the importers, and by passes up to level 3; used by code generation.
     ```mlir
     %0 = ps.select %c, %a, %b : tensor<4xi1>, tensor<4xf32>
     ```
@@ -126,6 +161,7 @@ def PS_ConvertOp : PS_TensorOp<"convert", [PS_Elementwise, PS_Differentiable, Sa
     Float results are rounded to nearest even. Floats convert to integers by truncation. Any nonzero
     value converts to true.
 
+    Lifespan: created by the importers, and by passes up to level 3; used by code generation.
     ```mlir
     %0 = ps.convert %a : tensor<4xi64> -> tensor<4xf32>
     ```

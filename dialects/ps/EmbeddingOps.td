@@ -7,6 +7,9 @@ def PS_EmbeddingOp : PS_TensorOp<"embedding", [PS_Library, PS_DifferentiableIn, 
     An index outside the table gives zeros, since a shard of the vocabulary holds only part of it.
     Indices are checked against the whole table when data is read. The row `padding_index` gets no
     gradient.
+
+    Lifespan: created by the importers (level 0); used by code generation.
+
     - (embedding_c1) the table has two dims; the result's shape is the indices' shape followed by
       the table's last dim.
     ```mlir
@@ -24,6 +27,7 @@ def PS_EmbeddingOp : PS_TensorOp<"embedding", [PS_Library, PS_DifferentiableIn, 
 def PS_EmbeddingGradOp : PS_TensorOp<"embedding_grad", [PS_Library, PS_Partition, PS_Cost, PS_Precision<"Fp32">]> {
   let summary = "adds each cotangent row to the table row of its index, in ascending order";
   let description = [{
+    Lifespan: created by `ps-autodiff` (level 1); used by code generation.
     ```mlir
     %g = ps.embedding_grad %d, %i : tensor<2x4x8xf32>, tensor<2x4xi64> -> tensor<16x8xf32>
     ```

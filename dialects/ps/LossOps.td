@@ -9,6 +9,8 @@ def PS_CrossEntropyOp : PS_TensorOp<"cross_entropy", [AllTypesMatch<["loss", "ls
     the count of labels that are not ignored. With `smoothing` s, the loss is (1 - s) nll + s mean
     over V of (lse - logit).
 
+    Lifespan: created by the importers, or by `ps-add-loss` (level 1); used by code generation.
+
     Constraints:
     - (cross_entropy_c1) labels have the logits' shape without the last dim.
     - (cross_entropy_c2) labels are integers.
@@ -32,6 +34,7 @@ def PS_CrossEntropyOp : PS_TensorOp<"cross_entropy", [AllTypesMatch<["loss", "ls
 def PS_CrossEntropyGradOp : PS_TensorOp<"cross_entropy_grad", [AllTypesMatch<["cotangent", "lse"]>, AllTypesMatch<["logits", "result"]>, PS_Row, PS_Partition, PS_Cost, PS_Precision<"Fp32", 1, 1>]> {
   let summary = "computes cotangent * (softmax(logits) - onehot(label)) per row, 0 for ignored labels";
   let description = [{
+    Lifespan: created by `ps-autodiff` (level 1); used by code generation.
     ```mlir
     %d = ps.cross_entropy_grad %x, %g, %t, %lse ignore -100 : tensor<4x8xf32>, tensor<4xf32>, tensor<4xi64>
     ```

@@ -9,6 +9,8 @@ class PS_MovementOp<string mnemonic, list<Trait> traits = []>
 def PS_ReshapeOp : PS_MovementOp<"reshape", [PS_Partition]> {
   let summary = "changes the shape, keeping the elements in row-major order";
   let description = [{
+    Lifespan: created by the importers, and by passes up to level 3; used by code generation.
+
     - (reshape_c1) operand and result have the same number of elements and the same element type.
     ```mlir
     %0 = ps.reshape %a : tensor<2x6xf32> -> tensor<2x2x3xf32>
@@ -24,6 +26,8 @@ def PS_ReshapeOp : PS_MovementOp<"reshape", [PS_Partition]> {
 def PS_TransposeOp : PS_MovementOp<"transpose"> {
   let summary = "permutes dims: result dim i is operand dim permutation[i]";
   let description = [{
+    Lifespan: created by the importers, and by passes up to level 3; used by code generation.
+
     - (transpose_c1) `permutation` is a permutation of the operand's dims.
     - (transpose_c2) the result's shape is the permuted shape.
     ```mlir
@@ -41,6 +45,8 @@ def PS_TransposeOp : PS_MovementOp<"transpose"> {
 def PS_BroadcastOp : PS_MovementOp<"broadcast"> {
   let summary = "repeats elements: operand dim i becomes result dim dims[i], other result dims repeat";
   let description = [{
+    Lifespan: created by the importers, and by passes up to level 3; used by code generation.
+
     - (broadcast_c1) `dims` are increasing dims of the result, one per operand dim.
     - (broadcast_c2) operand dim i has the size of result dim dims[i].
     ```mlir
@@ -57,6 +63,8 @@ def PS_BroadcastOp : PS_MovementOp<"broadcast"> {
 def PS_SliceOp : PS_MovementOp<"slice", [PS_Partition]> {
   let summary = "takes the elements start, start + stride, ... below limit of each dim";
   let description = [{
+    Lifespan: created by the importers, and by passes up to level 3; used by code generation.
+
     - (slice_c1) `starts`, `limits` and `strides` have one entry per dim; 0 <= start <= limit <=
       size; stride >= 1.
     - (slice_c2) the result's dim is ceil((limit - start) / stride).
@@ -79,6 +87,8 @@ def PS_PadOp : PS_MovementOp<"pad", [PS_Partition]> {
     The result's dim is low + (n > 0 ? (n - 1) * stride + 1 : 0) + high. Example: n = 3, low = 1,
     high = 0 and stride = 2 give 6.
 
+    Lifespan: created by the importers, and by passes up to level 3; used by code generation.
+
     Constraints:
     - (pad_c1) `low`, `high` and the stride have one entry per dim; low, high >= 0; stride >= 1.
     - (pad_c2) the result has that shape.
@@ -95,6 +105,8 @@ def PS_PadOp : PS_MovementOp<"pad", [PS_Partition]> {
 def PS_ConcatOp : PS_MovementOp<"concat", [PS_Partition]> {
   let summary = "concatenates the operands along `dim`";
   let description = [{
+    Lifespan: created by the importers, and by passes up to level 3; used by code generation.
+
     - (concat_c1) operands agree in all dims except `dim`; the result's `dim` is the sum of theirs.
     ```mlir
     %0 = ps.concat %a, %b dim 0 : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<3x3xf32>

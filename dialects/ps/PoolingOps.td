@@ -8,6 +8,8 @@ def PS_MaxPoolOp : PS_TensorOp<"max_pool", [PS_Library, PS_Differentiable]> {
     The shape is x [N, C, space...]. Elements outside x are ignored; a NaN in the window is its
     maximum. The type of y determines the number of windows.
 
+    Lifespan: created by the importers (level 0); used by code generation.
+
     Constraints:
     - (max_pool_c1) x and y have the same rank (at least 3), batch size and number of channels.
       `window`, `strides`, `low` and `dilation` have one entry per space dim; window, strides and
@@ -33,6 +35,8 @@ def PS_MaxPoolOp : PS_TensorOp<"max_pool", [PS_Library, PS_Differentiable]> {
 def PS_MaxPoolGradOp : PS_TensorOp<"max_pool_grad", [AllTypesMatch<["operand", "result"]>, PS_Library]> {
   let summary = "adds the cotangent of each window to its maximum: the first maximum, or the last NaN";
   let description = [{
+    Lifespan: created by `ps-autodiff` (level 1); used by code generation.
+
     Has the constraints of `ps.max_pool`, with the cotangent as y.
     ```mlir
     %d = ps.max_pool_grad %g, %x window [3, 3] by [2, 2] low [1, 1] dilation [1, 1] : tensor<2x4x4x4xf32>, tensor<2x4x8x8xf32>

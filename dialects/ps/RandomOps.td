@@ -11,6 +11,9 @@ def PS_DropoutOp : PS_TensorOp<"dropout", [AllTypesMatch<["operand", "result"]>,
     At level 3, `random` gives the key and the micro-batch. The global index of a local element is
     `offset` plus the sum, over the factors, of the element's index in each of `factor_sizes` times
     `factor_strides`. `global_size` is the op's number of global elements.
+
+    Lifespan: created by the importers (level 0) and by `ps-autodiff` (level 1); used by code
+    generation.
     ```mlir
     %y = ps.dropout %x p 0.1 {ps.key = 3 : i64} : tensor<4x8xf32>
     ```

@@ -6,6 +6,8 @@ def PS_ReduceOp : PS_TensorOp<"reduce", [PS_Row, PS_Differentiable, PS_Cost, PS_
   let description = [{
     Sums of 16-bit floats are accumulated in f32 and rounded once at the end.
 
+    Lifespan: created by the importers, and by passes up to level 3; used by code generation.
+
     Constraints:
     - (reduce_c1) `dims` are increasing dims of the operand.
     - (reduce_c2) the result has the remaining dims.

@@ -28,6 +28,16 @@ def PS_FusedOp : PS_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock]> {
 }
 def PS_YieldOp : PS_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["FusedOp"]>]> {
   let summary = "returns the results of a region";
+  let description = [{
+    Lifespan: that of the `ps.fused` around it.
+    ```mlir
+    %1 = ps.fused (%0) : (tensor<4x8xf32>) -> tensor<4x8xf32> {
+    ^bb0(%a: tensor<4x8xf32>):
+      %b = ps.neg %a : tensor<4x8xf32>
+      ps.yield %b : tensor<4x8xf32>
+    }
+    ```
+  }];
   let arguments = (ins Variadic<PS_Tensor>:$results);
   let assemblyFormat = "attr-dict ($results^ `:` type($results))?";
 }

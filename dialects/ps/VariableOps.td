@@ -86,6 +86,9 @@ def PS_ReadOp : PS_VariableAccess<"read", [Pure]> {
   let description = [{
     Names a variable. At level 3, class functions read a `!ps.ref` argument instead.
 
+    Lifespan: created by the importers (level 0), and by passes up to level 4; used by code
+    generation.
+
     Constraints:
     - (read_c1) exactly one of the symbol and the ref is given.
     - (read_c2) the symbol names a `ps.variable` of the result's type (local type from level 3 on).
@@ -103,6 +106,9 @@ def PS_WriteOp : PS_VariableAccess<"write", [AttrSizedOperandSegments, MemoryEff
   let summary = "sets a variable when the function returns";
   let description = [{
     `if %ok` makes the write conditional on a scalar bool.
+
+    Lifespan: created by the importers (level 0), and by passes up to level 3; used by code
+    generation.
 
     Has the constraints of `ps.read`, and:
     - (write_c1) a function has at most one write per variable.
@@ -122,6 +128,8 @@ def PS_AccumulateOp : PS_VariableAccess<"accumulate", [MemoryEffects<[MemWrite]>
     `by max` or `by min` keeps the larger or smaller of the variable and the value. Such a variable
     starts with its initial value, or the value that `@update` wrote. At level 3, class functions
     use a read, a `ps.max` and a write instead.
+
+    Lifespan: created by `ps-autodiff` and `ps-precision` (levels 1 and 2); used by code generation.
     ```mlir
     ps.accumulate @wte.grad, %g : tensor<8x4xf32>
     ps.accumulate @fc.amax, %m by max : tensor<f32>

@@ -28,6 +28,8 @@ def Rank_SectionOp : Rank_Op<"section", [HasParent<"ProgramOp">]> {
   let description = [{
     If the graph contains no loss, the host passes the cotangents and calls forward, backward and
     update separately. Values used by later sections stay in a numbered slot.
+
+    Lifespan: created by `ps-schedule` (level 4); used by code generation.
     ```mlir
     rank.program @pp0 pp = 0 entry "forward" {
       rank.section "backward"
@@ -43,6 +45,8 @@ def Rank_InputOp : Rank_Op<"input", [Pure, HasParent<"ProgramOp">]> {
   let description = [{
     `sharding` and `global` tell which part of which tensor the input is; absent: the whole tensor.
     An input that is a cotangent from the host keeps the argument's `ps.cotangent`.
+
+    Lifespan: created by `ps-schedule` (level 4); used by code generation.
     ```mlir
     rank.program @pp0 pp = 0 entry "step" {
       %x = rank.input "x" micro_batch 1 : tensor<4x8xf32> of tensor<8x8xf32> as #ps.sharding<@mesh, [{"dp"}, {} ]>
@@ -62,6 +66,7 @@ def Rank_InputOp : Rank_Op<"input", [Pure, HasParent<"ProgramOp">]> {
 def Rank_OutputOp : Rank_Op<"output", [HasParent<"ProgramOp">, MemoryEffects<[MemWrite]>]> {
   let summary = "returns a value to the host by name";
   let description = [{
+    Lifespan: created by `ps-schedule` (level 4); used by code generation.
     ```mlir
     rank.program @pp0 pp = 0 entry "evaluate" {
       %y = rank.input "x" micro_batch 0 : tensor<4x8xf32>
@@ -130,6 +135,8 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
     combine by `kind`. `reduce_scatter` and `all_gather` act along `dims` (one per operand). The
     members are the ranks that differ only in `axes`, or only in the pipeline coordinates `over_pp`.
     All members start the collectives of one queue in the same order.
+
+    Lifespan: created by `ps-schedule` (level 4); used by code generation.
 
     Constraints:
     - (start_c1) the collective is all_reduce, reduce_scatter or all_gather.
@@ -201,8 +208,9 @@ def Rank_SendOp : Rank_Op<"send", [HasParent<"ProgramOp">]> {
 def Rank_RecvOp : Rank_Op<"recv", [HasParent<"ProgramOp">]> {
   let summary = "starts receiving a tensor from another pipeline coordinate";
   let description = [{
-    The counterpart of `rank.send`, with the same lifespan. The result is defined after `rank.wait`
-    of the token.
+    The counterpart of `rank.send`. The result is defined after `rank.wait` of the token.
+
+    Lifespan: created by `ps-schedule` (level 4); used by memory planning.
 
     Constraints:
     - (recv_c1) `pp` is another coordinate of the mesh's pipeline axis.
@@ -264,11 +272,23 @@ def Rank_OffloadOp : Rank_Op<"offload", [HasParent<"ProgramOp">]> {
   let summary = "starts copying variables back to host memory";
   let description = [{
     Copies each variable back to the host memory that `rank.fetch` read. After `rank.wait` of the
-    token, the copies are complete and the device buffers are free. See the example and lifespan of
-    `rank.fetch`.
+    token, the copies are complete and the device buffers are free.
+
+    Lifespan: created by `ps-offload` (level 4); used by code generation.
 
     Constraints:
     - (offload_c1) there is at least one operand; each is a result of `rank.fetch`.
+
+    ```mlir
+    ps.variable optimizer @a.mean of @a : tensor<4xf32>
+    ps.variable parameter @a : tensor<4xf32>
+    rank.program @pp0 pp = 0 entry "step" {
+      %m, %t = rank.fetch [@a.mean] : !ps.ref<tensor<4xf32>>
+      rank.wait %t
+      %u = rank.offload %m : !ps.ref<tensor<4xf32>>
+      rank.wait %u
+    }
+    ```
   }];
   let arguments = (ins Variadic<PS_RefType>:$staged);
   let results = (outs Rank_TokenType:$token);
@@ -308,11 +328,23 @@ def Rank_UnstashOp : Rank_Op<"unstash", [HasParent<"ProgramOp">]> {
   let summary = "starts copying values back from host memory to device memory";
   let description = [{
     Each result is the stashed value, and may be used after `rank.wait` of the token. Its host
-    memory is then free. See the example and lifespan of `rank.stash`.
+    memory is then free.
+
+    Lifespan: created by `ps-offload` (level 4); used by code generation.
 
     Constraints:
     - (unstash_c1) there is at least one operand, each a result of `rank.stash`, and one result of
       the same type per operand.
+
+    ```mlir
+    rank.program @pp0 pp = 0 entry "step" {
+      %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+      %held, %t = rank.stash %x : tensor<4xf32> -> tensor<4xf32>
+      rank.wait %t
+      %again, %u = rank.unstash %held : tensor<4xf32> -> tensor<4xf32>
+      rank.wait %u
+    }
+    ```
   }];
   let arguments = (ins Variadic<PS_Tensor>:$operands);
   let results = (outs Variadic<PS_Tensor>:$results, Rank_TokenType:$token);
@@ -323,8 +355,17 @@ def Rank_UnstashOp : Rank_Op<"unstash", [HasParent<"ProgramOp">]> {
 def Rank_WaitOp : Rank_Op<"wait", [HasParent<"ProgramOp">]> {
   let summary = "blocks the program until the operation of the token is complete";
   let description = [{
-    See the example of `rank.start`.
+
+    Lifespan: created with the op of the token (level 4); used by code generation.
+
     - (wait_c1) a token has one wait.
+    ```mlir
+    rank.program @pp0 pp = 0 entry "step" {
+      %x = rank.input "x" micro_batch 0 : tensor<4xf32>
+      %held, %t = rank.stash %x : tensor<4xf32> -> tensor<4xf32>
+      rank.wait %t
+    }
+    ```
   }];
   let arguments = (ins Rank_TokenType:$token);
   let assemblyFormat = "$token attr-dict";

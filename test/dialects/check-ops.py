@@ -1,9 +1,11 @@
-"""Checks that ps-opt parses every ```mlir example of a dialect's .td files and prints no double spaces.
+"""Checks the generated reference of a dialect, read from standard input.
+
+Each op has a summary, a lifespan (who creates it and who uses it) and an example. ps-opt parses every example and
+prints no double spaces.
 
 Operands that an example does not define become arguments of a function around the example. Their types come from
 the parser's messages ("expects different type than prior uses"), one type per run.
 """
-import pathlib
 import re
 import subprocess
 import sys
@@ -20,12 +22,16 @@ MODULE_LEVEL = re.compile(r"^\s*(ps\.mesh|ps\.variable|func\.func|rank\.program|
 WRONG_TYPE = re.compile(r"use of value '(%[\w.]+)' expects different type than prior uses: '(.*)' vs '")
 
 
-def examples(folder):
-    """Yields (file, line, text) of each fenced example."""
-    for path in sorted(pathlib.Path(folder).glob("*.td")):
-        text = path.read_text()
-        for match in re.finditer(r"```mlir\n(.*?)```", text, re.S):
-            yield path.name, text.count("\n", 0, match.start()) + 1, match.group(1)
+def documented_ops(reference):
+    """Returns the section of each op by its name."""
+    found = re.finditer(r"^### `([\w.]+)`.*\n((?:(?!#{2,3} ).*\n)*)", reference, re.M)
+    return {match[1]: match[2] for match in found}
+
+
+def missing_parts(section):
+    """Returns what the documentation of an op lacks."""
+    parts = {"summary": r"^_.+_$", "lifespan": r"^(    )?Lifespan: ", "example": r"^```mlir$"}
+    return [part for part, pattern in parts.items() if not re.search(pattern, section, re.M)]
 
 
 def undefined_values(text):
@@ -71,15 +77,14 @@ def error_of(text):
 
 
 def main():
-    found = list(examples(sys.argv[1]))
-    bad = 0
-    for file, line, text in found:
-        error = error_of(text)
-        if error:
-            bad += 1
-            print(f"{file}:{line}: example fails\n{text}\n{error}")
-    print(f"{len(found) - bad} of {len(found)} examples parse and print correctly")
-    return 0 if found and not bad else 1
+    ops = documented_ops(sys.stdin.read())
+    faults = [f"{name}: the documentation has no {part}" for name, text in ops.items() for part in missing_parts(text)]
+    for name, text in ops.items():
+        for example in re.findall(r"```mlir\n(.*?)```", text, re.S):
+            if error := error_of(example):
+                faults.append(f"{name}: example fails\n{example}\n{error}")
+    print(*faults, f"{len(ops)} ops, {len(faults)} faults", sep="\n")
+    return 0 if ops and not faults else 1
 
 
 if __name__ == "__main__":
