@@ -147,14 +147,14 @@ bool areInside(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices) {
   return true;
 }
 
-/// Returns constant indices with negative ones counted from the end. Fails if an index is not a row
-/// of a table of `size` rows. Example: -1 becomes 4 for 5 rows.
+/// Returns constant indices with negative ones counted from the end. Fails if an index is not in a
+/// dim of `size` elements. Example: -1 becomes 4 for 5 elements.
 Value wrapConstant(TensorBuilder &n, Value index, ps::Tensor values, int64_t size, bool wraps) {
   bool changes = false;
   for (int64_t i = 0; i < values.size(); ++i) {
     int64_t value = values.getInt(i);
     if (value >= size || value < (wraps ? -size : 0)) {
-      (void)n.fail("reads row " + Twine(value) + " of a table of " + Twine(size) + " rows");
+      (void)n.fail("reads element " + Twine(value) + " of a dim of size " + Twine(size));
       return index;
     }
     changes |= value < 0;
@@ -163,29 +163,86 @@ Value wrapConstant(TensorBuilder &n, Value index, ps::Tensor values, int64_t siz
   return changes ? buildHostConstant(n, values) : index;
 }
 
-} // namespace
-
-Value buildRows(TensorBuilder &n, Value table, Value index, IntegerAttr padding, bool wraps) {
-  int64_t size = getShape(table)[0];
-  SmallVector<int64_t> shape(getShape(index)), spread(shape);
-  shape.push_back(getShape(table)[1]);
-  spread.push_back(1);
-  RankedTensorType type = getType(table).clone(shape);
-  if (std::optional<ps::Tensor> known = evaluateOnHost(index)) {
-    index = wrapConstant(n, index, *known, size, wraps);
-    return n.make<ps::EmbeddingOp>(type, table, index, padding);
+/// Limits the inputs that hold `index` to values from 0 to below `size`.
+void limitInputs(Value index, int64_t size) {
+  if (auto argument = dyn_cast<BlockArgument>(index)) {
+    auto function = cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+    unsigned number = argument.getArgNumber();
+    if (auto known = function.getArgAttrOfType<IntegerAttr>(number, kLimitMark))
+      size = std::min(size, known.getInt());
+    function.setArgAttr(number, kLimitMark, Builder(index.getContext()).getI64IntegerAttr(size));
+    return;
   }
-  if (areInputs(index))
-    return n.make<ps::EmbeddingOp>(type, table, index, padding);
+  for (Value operand : index.getDefiningOp()->getOperands())
+    limitInputs(operand, size);
+}
+
+/// An index of a dim. `isInside`: a bool for each index that the model computes; null for indices
+/// that are known to be inside, or that the program checks when it reads its data.
+struct CheckedIndex {
+  Value index, isInside;
+};
+
+/// Checks an index of a dim of `size` elements. With `wraps`, negative indices count from the end.
+CheckedIndex checkIndex(TensorBuilder &n, Value index, int64_t size, bool wraps) {
+  if (std::optional<ps::Tensor> known = evaluateOnHost(index))
+    return {wrapConstant(n, index, *known, size, wraps), {}};
+  if (areInputs(index)) {
+    limitInputs(index, size);
+    return {index, {}};
+  }
   Value zero = n.splat(getType(index), 0), end = n.splat(getType(index), double(size));
   if (wraps)
     index = n.make<ps::SelectOp>(n.compare(ps::Predicate::Lt, index, zero),
                                  n.make<ps::AddOp>(index, end), index);
-  Value isInside = n.make<ps::AndOp>(n.compare(ps::Predicate::Le, zero, index),
-                                     n.compare(ps::Predicate::Lt, index, end));
-  Value rows = n.make<ps::EmbeddingOp>(type, table, index, padding);
-  return n.make<ps::SelectOp>(n.broadcast(n.reshape(isInside, spread), shape), rows,
-                              n.splat(type, std::numeric_limits<double>::quiet_NaN()));
+  return {index, n.make<ps::AndOp>(n.compare(ps::Predicate::Le, zero, index),
+                                   n.compare(ps::Predicate::Lt, index, end))};
+}
+
+/// Replaces what was read outside of a dim by NaN, which ends a run. `isInside` has the shape of
+/// `x`, or is null.
+Value replaceOutside(TensorBuilder &n, Value x, Value isInside) {
+  if (!isInside || !isFloat(x))
+    return x;
+  return n.make<ps::SelectOp>(isInside, x,
+                              n.splat(getType(x), std::numeric_limits<double>::quiet_NaN()));
+}
+
+} // namespace
+
+Value buildRows(TensorBuilder &n, Value table, Value index, IntegerAttr padding, bool wraps) {
+  SmallVector<int64_t> shape(getShape(index)), spread(shape);
+  shape.push_back(getShape(table)[1]);
+  spread.push_back(1);
+  CheckedIndex checked = checkIndex(n, index, getShape(table)[0], wraps);
+  Value rows = n.make<ps::EmbeddingOp>(getType(table).clone(shape), table, checked.index, padding);
+  if (!checked.isInside)
+    return rows;
+  return replaceOutside(n, rows, n.broadcast(n.reshape(checked.isInside, spread), shape));
+}
+
+Value buildGather(TensorBuilder &n, Value x, Value index, int64_t dim, bool wraps) {
+  if (dim < 0 || dim >= getRank(x) || getRank(index) != getRank(x)) {
+    (void)n.fail("gathers " + debugString(index.getType()) + " from " + debugString(x.getType()) +
+                 " along dim " + Twine(dim));
+    return x;
+  }
+  if (auto softmax = x.getDefiningOp<ps::LogSoftmaxOp>();
+      softmax && dim == getRank(x) - 1 && getShape(index).back() == 1) {
+    if (std::optional<ps::Tensor> known = evaluateOnHost(index))
+      index = wrapConstant(n, index, *known, getShape(x)[dim], wraps);
+    return buildLabelGather(n, softmax, index); // which checks its labels
+  }
+  SmallVector<int64_t> shape(getShape(x));
+  shape[dim] = 1;
+  if (ArrayRef(shape) != getShape(index)) {
+    (void)n.fail("gathers " + debugString(index.getType()) + " from " + debugString(x.getType()) +
+                 " along dim " + Twine(dim) +
+                 ", which is not supported; expected one index per element of the other dims");
+    return x;
+  }
+  CheckedIndex checked = checkIndex(n, index, getShape(x)[dim], wraps);
+  return replaceOutside(n, n.takePosition(x, checked.index, dim), checked.isInside);
 }
 
 Value buildIndex(TensorBuilder &n, Value x, ArrayRef<Value> indices) {

@@ -7,6 +7,10 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
+/// The ignored label of a loss that ignores none. Data does not hold it; programs fill up a batch
+/// with rows of this label.
+constexpr int64_t kNoLabel = std::numeric_limits<int32_t>::min();
+
 /// Moves the classes from dim 1 (dim 0 for a single sample) to the end.
 Value moveClassesLast(TensorBuilder &n, Value x) {
   int64_t rank = getRank(x);
@@ -176,40 +180,19 @@ NllLoss buildNllLoss(TensorBuilder &n, const ClassLoss &loss) {
   return {reduceLoss(n, rows, counts, loss), counts};
 }
 
-/// Builds gather(log_softmax(x), -1, labels[..., None]) as the negated cross-entropy, for
-/// decomposed losses. Ignored rows give 0; the decomposition selects 0 for them as well.
-static Value buildLabelGather(TensorBuilder &n, ps::LogSoftmaxOp softmax, Value index) {
+Value buildLabelGather(TensorBuilder &n, ps::LogSoftmaxOp softmax, Value index) {
   auto view = index.getDefiningOp<ps::ReshapeOp>();
   Value labels = view ? view.getOperand() : Value();
   SmallVector<int64_t> rowShape(getShape(index).drop_back());
   if (!labels || getShape(labels) != ArrayRef(rowShape))
     labels = n.reshape(index, rowShape);
-  int64_t ignore = -100;
+  int64_t ignore = kNoLabel;
   if (Value safe = getSafeLabels(labels, ignore))
     labels = safe;
   Value logits = softmax.getOperand();
   unmergeRows(logits, labels);
   Value rows = buildCrossEntropy(n, logits, labels, ignore, 0);
   return n.reshape(n.convert(n.make<ps::NegOp>(rows), getElement(logits)), getShape(index));
-}
-
-Value buildGather(TensorBuilder &n, Value self, Value index, int64_t dim) {
-  if (dim < 0 || dim >= getRank(self) || getRank(index) != getRank(self)) {
-    (void)n.fail("gathers " + mlir::debugString(index.getType()) + " from " +
-                 mlir::debugString(self.getType()) + " along dim " + Twine(dim));
-    return self;
-  }
-  auto softmax = self.getDefiningOp<ps::LogSoftmaxOp>();
-  if (softmax && dim == getRank(self) - 1 && getShape(index).back() == 1)
-    return buildLabelGather(n, softmax, index);
-  SmallVector<int64_t> shape(getShape(self));
-  shape[dim] = 1;
-  if (ArrayRef(shape) == getShape(index))
-    return n.takePosition(self, index, dim);
-  (void)n.fail("gathers " + mlir::debugString(index.getType()) + " from " +
-               mlir::debugString(self.getType()) + " along dim " + Twine(dim) +
-               ", which is not supported; expected one index per element of the other dims");
-  return self;
 }
 
 } // namespace parashard::import

@@ -93,8 +93,10 @@ struct RunningSum {
 mlir::Value buildRunningSum(TensorBuilder &n, mlir::Value x, int64_t dim,
                             const RunningSum &kind = {});
 /// Gathers from x at `index` along `dim`, one index per element of the other dims. For a
-/// log_softmax, builds the equivalent cross-entropy.
-mlir::Value buildGather(TensorBuilder &n, mlir::Value x, mlir::Value index, int64_t dim);
+/// log_softmax, builds the equivalent cross-entropy. Indices are checked as those of `buildRows`;
+/// computed ones out of range give NaN.
+mlir::Value buildGather(TensorBuilder &n, mlir::Value x, mlir::Value index, int64_t dim,
+                        bool wraps);
 
 //===----------------------------------------------------------------------===//
 // Normalization (BuildNormalization.cpp)
@@ -236,6 +238,9 @@ struct NllLoss {
   mlir::Value loss, counts;
 };
 NllLoss buildNllLoss(TensorBuilder &n, const ClassLoss &loss);
+/// Builds gather(log_softmax(x), -1, index) as the negated cross-entropy. `index` is [..., 1].
+/// Labels that `where(labels != ignore, labels, 0)` replaces are ignored.
+mlir::Value buildLabelGather(TensorBuilder &n, ps::LogSoftmaxOp softmax, mlir::Value index);
 
 //===----------------------------------------------------------------------===//
 // Attention (BuildAttention.cpp)

@@ -428,6 +428,31 @@ def test_loss_that_is_not_a_number_names_the_step(tmp_path, exports):
     assert not (tmp_path / "weights.safetensors").exists()
 
 
+class Picks(torch.nn.Module):
+    """Reads an element of each row, by an index of the data plus `shift`."""
+
+    def __init__(self, shift, of_classes):
+        super().__init__()
+        self.linear, self.shift, self.of_classes = torch.nn.Linear(5, 4), shift, of_classes
+
+    def forward(self, x, index):
+        rows = self.linear(x)
+        rows = rows.log_softmax(-1) if self.of_classes else rows
+        return -rows.gather(1, (index + self.shift if self.shift else index)[:, None]).mean()
+
+
+@pytest.mark.parametrize("of_classes", [False, True], ids=["elements", "classes"])
+@pytest.mark.parametrize("value", [4, -1, -100, 2**40])
+def test_index_outside_of_a_row(tmp_path, value, of_classes):
+    """PyTorch raises an error. An index of the data has one, an index that the model computes gives NaN."""
+    x, index = torch.randn(4, 5), torch.tensor([0, 3, 1, 2])
+    for name, shift, words in [("read", 0, ["sample 2", str(value), '"index"']), ("computed", 1, ["step 0 is nan", "a computed index out of range"])]:
+        archive = models.Model(name, Picks(shift, of_classes), {"x": x, "index": index - shift}).export(tmp_path / "model.pt2")
+        program = oracle.compile_model(tmp_path, archive, "dp=1", *PLAIN)
+        save_file({"x": x, "index": torch.where(torch.arange(4) == 2, value, index) - shift}, tmp_path / "data.safetensors")
+        refuse([program, "--data", "data.safetensors", "--steps", 1], tmp_path, 1, *words)
+
+
 def test_eval_loss_that_is_not_a_number(tmp_path, exports):
     """It is printed, and ends the run: with the sample, the weights or the labels that it comes from."""
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", *PLAIN)

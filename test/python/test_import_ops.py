@@ -192,6 +192,7 @@ case("index_between", lambda x: x[:, torch.arange(2)[:, None], torch.arange(1, 4
 case("index_apart", lambda x: x[torch.arange(2)[:, None], :, torch.arange(3)], (2, 4, 3))
 case("index_table", lambda x: x[:, torch.tensor([[1, 1], [0, 2]])], (5, 3))
 case("gather", lambda x: x.gather(1, torch.tensor([[1], [0], [3]])), (3, 4))
+case("gather_computed", lambda x, y: x.gather(1, 2 * (y > 0).long()) * y, (3, 4), (3, 1))
 case("eye", lambda x: x * torch.eye(3, 4, dtype=x.dtype), (3, 4))
 case("linspace", lambda x: x * torch.linspace(-1, 2, 7, dtype=x.dtype), (7,))
 case("cumsum", lambda x: x.cumsum(-1), (3, 7))
@@ -567,7 +568,8 @@ Values and gradients equal PyTorch's, also where branches meet. Some ops have li
 
 * **Gather and index.** `gather` takes one index for each position along the other dims. `index` and
   `index_select` take constant progressions, or rows of a table. Negative indices count from the
-  end, but negative values of a model input are errors. Rows beyond a table are NaN.
+  end, but negative values of a model input are errors. Rows beyond a table are NaN, as are elements
+  that `gather` reads at a computed index out of range (0 in tensors of integers).
 * **In-place writes** through views other than slices, permutations and reshapes are errors:
   `diagonal`, `einsum`, `unfold`.
 * **Functions of f32.** `sin` and `cos` are NaN from 2^48 on. `pow` is exact to about 1e-6.

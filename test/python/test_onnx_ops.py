@@ -135,6 +135,7 @@ OPS = {
     "Gather scalar": ("Gather", X3, {"i": torch.tensor(-1)}, {"axis": 1}), "Gather places": ("Gather", X3, {"i": ints(3, 0, -2)}, {"axis": 2}),
     "Gather rows of rank 3": ("Gather", X3, {"i": ints(1, 0, 1)}, {}),
     "GatherElements": ("GatherElements", X, {"i": torch.tensor([[0], [3], [1]])}, {"axis": 1}),
+    "GatherElements from the end": ("GatherElements", X, {"i": torch.tensor([[-1], [2], [-4]])}, {"axis": 1}),
     "GatherND": ("GatherND", X, {"i": torch.tensor([[0, 1], [1, 2], [2, 3]])[:, :1]}, {}),
     "ScatterND of rows": ("ScatterND", {"x": (f32, [5, 4])}, {"i": ints(3, 1).reshape(2, 1).flip(0), "u": torch.rand(2, 4)}, {}),
     "ScatterElements": ("ScatterElements", X3, {"i": torch.tensor([0, 2]).reshape(1, 2, 1).expand(2, 2, 4), "u": torch.rand(2, 2, 4)}, {"axis": 1}),
@@ -622,7 +623,8 @@ Some ops have limits:
 * Shapes, axes, split sizes, pads, repeats and ranges must be known once the inputs' dims are.
 * `Gather` takes rows of a table of floats, or constant indices (at most 16 progressions).
   `GatherElements` takes one index for each position along the other dims. `GatherND` takes constant
-  progressions, elements of a constant, or rows of a table.
+  progressions, elements of a constant, or rows of a table. Negative values of a model input are
+  errors as indices.
 * `Mod`: integers. `Pow` of integers: to 1, 2 or 3. `Pad`: with a constant.
   `NegativeLogLikelihoodLoss`: of a `LogSoftmax`.
 * `MaxPool` gives values, not indices. `BatchNormalization` uses running statistics, or those of the

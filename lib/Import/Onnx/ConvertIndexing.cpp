@@ -57,7 +57,7 @@ LogicalResult convertGatherElements(OnnxNode &n) {
   int64_t dim = n.axis(0, getRank(x));
   if (n.failed() || getRank(index) != getRank(x))
     return n.fail("has indices with another number of dims than the tensor");
-  Value picked = buildGather(n, x, index, dim);
+  Value picked = buildGather(n, x, index, dim, /*wraps=*/true);
   return n.failed() ? failure() : n.set(picked);
 }
 

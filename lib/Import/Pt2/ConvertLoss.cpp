@@ -38,7 +38,8 @@ LogicalResult convertGather(NodeConverter &n) {
   n.haveNoEffect({"sparse_grad"}); // the form in which PyTorch stores the gradient
   if (n.failed())
     return failure();
-  Value picked = buildGather(n, self, index, n.wrapDim(n.integer("dim"), getRank(self)));
+  Value picked =
+      buildGather(n, self, index, n.wrapDim(n.integer("dim"), getRank(self)), /*wraps=*/false);
   return n.failed() ? failure() : n.set(picked);
 }
 
