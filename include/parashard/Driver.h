@@ -108,6 +108,11 @@ mlir::OwningOpRef<mlir::ModuleOp> loadModel(mlir::MLIRContext &context,
 mlir::LogicalResult runWalk(mlir::ModuleOp module, const CompileOptions &options,
                             const WalkOptions &walk);
 
+/// Warns if the loss of `module` (level `training` or later) is an average over samples only for
+/// the size of its micro-batches, and not for the whole batch of a step. To find out, imports
+/// `options.model` again with that batch. A model that does not take that batch has no warning.
+void warnOfWholeBatch(mlir::ModuleOp module, const CompileOptions &options);
+
 /// Describes the plan of a module at level `planned` or later: shardings with reasons, collectives
 /// per step with their bytes, forms of attention.
 std::string explainPlan(mlir::ModuleOp module);

@@ -18,6 +18,9 @@ struct ImportOptions {
   int64_t batch = 0;
   /// "INPUT=D", "INPUT=none" or "none", as `--batch-dim`.
   std::vector<std::string> batchDims;
+  /// Multiplies the size of the batch dims, whether given or that of the export. Fails for other
+  /// values than 1 if the export fixes the batch.
+  int64_t batchFactor = 1;
 };
 
 /// Imports a `.pt2` archive of torch.export. Weights are referenced in the archive, not copied.

@@ -1,11 +1,10 @@
 // Loads a model: imports an exported archive, or parses a dumped level.
+#include "lib/Driver/Load.h"
 #include "dialects/ps/Ps.h"
 #include "dialects/ps/VerifyModule.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
-#include "parashard/Driver.h"
-#include "parashard/Import.h"
 #include "shared/PrintableText.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
@@ -48,22 +47,30 @@ static OwningOpRef<ModuleOp> loadDump(StringRef path, MLIRContext *context) {
   return module;
 }
 
-OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &options) {
-  StringRef path = options.model;
-  if (path.ends_with(".mlir"))
-    return loadDump(path, &context);
-  bool isOnnx = path.ends_with(".onnx");
-  if (!isOnnx && !path.ends_with(".pt2")) {
-    emitError(UnknownLoc::get(&context)) << "'" << path << "' is not a .pt2, .onnx or .mlir file";
-    return nullptr;
-  }
+ImportOptions getImportOptions(const CompileOptions &options) {
   ImportOptions import;
   import.dims = options.dims;
   import.batch = options.batch.value_or(0);
   import.batchDims = options.batchDims;
+  return import;
+}
+
+OwningOpRef<ModuleOp> importModel(MLIRContext &context, StringRef path,
+                                  const ImportOptions &options, std::vector<std::string> &notes) {
+  return path.ends_with(".onnx") ? importOnnx(context, path, options, notes)
+                                 : importPt2(context, path, options, notes);
+}
+
+OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &options) {
+  StringRef path = options.model;
+  if (path.ends_with(".mlir"))
+    return loadDump(path, &context);
+  if (!path.ends_with(".onnx") && !path.ends_with(".pt2")) {
+    emitError(UnknownLoc::get(&context)) << "'" << path << "' is not a .pt2, .onnx or .mlir file";
+    return nullptr;
+  }
   std::vector<std::string> notes;
-  OwningOpRef<ModuleOp> module =
-      isOnnx ? importOnnx(context, path, import, notes) : importPt2(context, path, import, notes);
+  OwningOpRef<ModuleOp> module = importModel(context, path, getImportOptions(options), notes);
   for (const std::string &note : notes)
     llvm::errs() << "note: " << escapeControls(note, "\n  ") << "\n";
   return module;

@@ -315,6 +315,7 @@ def test_a_loss_that_is_no_average_over_samples_is_said_so(tmp_path, name):
 
 NUMBER = "computes with the number of samples here"
 CONSTANT = "divides a sum over samples by a constant here"
+WHOLE = "but not for the whole batch of a step"
 OF_THE_NUMBER = {
     # name: (loss, the warning where it is not that of the whole batch)
     "times": (lambda e, rows: e.square().mean() * rows, NUMBER),
@@ -331,6 +332,12 @@ OF_THE_NUMBER = {
     "by a sum of ones": (lambda e, rows: e.square().sum() / torch.ones(rows, 4).sum(), None),
     "a factor that may be a count": (lambda e, rows: e.square().sum() * (1 / 32), CONSTANT),
     "a factor": (lambda e, rows: e.square().sum() * (1 / 16), None),
+    # What has all samples of a micro-batch of 8, but not of two.
+    "the first rows": (lambda e, rows: e[:8].square().mean(), WHOLE),
+    "the last rows beside": (lambda e, rows: e.square().mean() - 0.1 * e[-8:].mean(), WHOLE),
+    "in groups": (lambda e, rows: e.view(-1, 8, 4).mean(0).square().mean(), WHOLE),
+    "in eight parts": (lambda e, rows: torch.cat([e, e], 1).reshape(8, -1).softmax(1).square().sum(1).mean(), WHOLE),
+    "halves": (lambda e, rows: (e[: rows // 2].square() + e[rows // 2 :].square()).mean() / 2, None),
 }
 
 
@@ -341,20 +348,21 @@ def test_a_loss_of_the_number_of_samples(tmp_path, name):
     torch.manual_seed(0)
     function, warning = OF_THE_NUMBER[name]
     x, y = torch.randn(16, 12), torch.randn(16, 4)
-    batch = torch.export.Dim("batch")
+    batch = torch.export.Dim.AUTO
     module = OfMean(lambda e, _: function(e, e.shape[0]))
-    model = models.Model("of-number", module, {"x": x[:8], "y": y[:8]}, dynamic_shapes={"x": {0: batch}, "y": {0: batch}})
+    model = models.Model("of-number", module, {"x": x, "y": y}, dynamic_shapes={"x": {0: batch}, "y": {0: batch}})
     archive = model.export(tmp_path / "model.pt2")
     save_file({"x": x, "y": y}, tmp_path / "data.safetensors")
     compiled = [tools_folder() / "ps-compile", archive, "-o", "program", "--batch", "8", "--micro-batches"]
     said = oracle.run([*compiled, "2"], tmp_path)
-    assert [w for w in (NUMBER, CONSTANT) if w in said] == ([warning] if warning else []), said
-    assert ("test_loss_terms.py" in said) == bool(warning), said
+    assert [w for w in (NUMBER, CONSTANT, WHOLE) if w in said] == ([warning] if warning else []), said
+    assert ("test_loss_terms.py" in said) == (warning in (NUMBER, CONSTANT)), said
     oracle.run(["./program", "--data", "data.safetensors", "--losses", "losses.txt"], tmp_path)
     whole = model.module(x, y).item()
     assert (oracle.read_losses(tmp_path / "losses.txt") == [pytest.approx(whole, rel=1e-5)]) == (warning is None)
     for flags in (["2", "--loss-average", "micro-batch"], ["1"]):
-        assert "test_loss_terms.py" not in oracle.run([*compiled, *flags], tmp_path)
+        said = oracle.run([*compiled, *flags], tmp_path)
+        assert "test_loss_terms.py" not in said and WHOLE not in said
 
 
 @pytest.mark.parametrize("name", ["z-loss", "sum"])

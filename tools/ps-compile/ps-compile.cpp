@@ -149,6 +149,7 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
   walk.onPass = [&](StringRef pass) { progress.enter(pass); };
   if (failed(runWalk(module, line.compile, walk)))
     return failure();
+  warnOfWholeBatch(module, line.compile);
   progress.enter("machine code");
   if (line.output.isPortable)
     for (ModuleOp each : {module, oneRank ? *oneRank : module})

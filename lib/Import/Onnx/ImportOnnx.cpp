@@ -109,8 +109,8 @@ private:
     ExportedProgram program;
     if (failed(readInputs(program)))
       return failure();
-    Expected<SizeBinding> sizes =
-        SizeBinding::bind(program, {options.dims, options.batch, options.batchDims}, notes);
+    Expected<SizeBinding> sizes = SizeBinding::bind(
+        program, {options.dims, options.batch, options.batchDims, options.batchFactor}, notes);
     if (!sizes)
       return report(sizes.takeError());
     for (auto [input, element] : zip(program.inputs, elementTypes)) {

@@ -222,8 +222,8 @@ OwningOpRef<ModuleOp> importPt2(MLIRContext &context, StringRef path, const Impo
   Expected<ExportedProgram> program = readProgram(*archive);
   if (!program)
     return report(program.takeError());
-  Expected<SizeBinding> sizes =
-      SizeBinding::bind(*program, {options.dims, options.batch, options.batchDims}, notes);
+  Expected<SizeBinding> sizes = SizeBinding::bind(
+      *program, {options.dims, options.batch, options.batchDims, options.batchFactor}, notes);
   if (!sizes)
     return report(sizes.takeError());
   return ModuleBuilder(context, *program, *sizes).build(*archive);

@@ -440,6 +440,19 @@ Error checkBatches(const Symbols &symbols, const BatchDims &batches, const Value
   return Error::success();
 }
 
+Error multiplyBatch(const Symbols &symbols, const std::set<std::string> &batchSymbols,
+                    int64_t factor, Values &values) {
+  for (const std::string &symbol : batchSymbols) {
+    auto value = values.find(symbol);
+    if (value == values.end())
+      return createStringError("the export fixes the batch of an input");
+    value->second *= factor;
+    if (Error e = checkRange(symbols, symbol, value->second))
+      return e;
+  }
+  return Error::success();
+}
+
 } // namespace
 
 Expected<SizeBinding> SizeBinding::bind(const ExportedProgram &program, const SizeOptions &options,
@@ -465,6 +478,9 @@ Expected<SizeBinding> SizeBinding::bind(const ExportedProgram &program, const Si
       return createStringError(flag + ": " + toString(std::move(e)));
   for (const InputDim &dim : batches.list(symbols))
     binding.batchSymbols.insert(getSymbol(dim.size->expression));
+  if (options.batchFactor != 1)
+    if (Error e = multiplyBatch(symbols, binding.batchSymbols, options.batchFactor, binding.values))
+      return std::move(e);
   return binding;
 }
 

@@ -9,11 +9,12 @@ namespace parashard::import {
 
 /// The flags that bind dims. `dims`: "INPUT.D=N" or "SYMBOL=N" (--dim). `batch`: samples of a
 /// micro-batch, 0 if not given (--batch). `batchDims`: "INPUT=D", "INPUT=none" or "none"
-/// (--batch-dim).
+/// (--batch-dim). `batchFactor`: see ImportOptions.
 struct SizeOptions {
   std::vector<std::string> dims;
   int64_t batch = 0;
   std::vector<std::string> batchDims;
+  int64_t batchFactor = 1;
 };
 
 /// A value for each symbol of a program.

@@ -1,0 +1,20 @@
+// Declares how the driver imports a model.
+#ifndef PARASHARD_LIB_DRIVER_LOAD_H
+#define PARASHARD_LIB_DRIVER_LOAD_H
+
+#include "parashard/Driver.h"
+#include "parashard/Import.h"
+
+namespace parashard {
+
+/// Returns the options of the importers among those of a compile.
+ImportOptions getImportOptions(const CompileOptions &options);
+
+/// Imports a .pt2 or .onnx file, as its name ends. See `importPt2` for errors and `notes`.
+mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context, llvm::StringRef path,
+                                              const ImportOptions &options,
+                                              std::vector<std::string> &notes);
+
+} // namespace parashard
+
+#endif
