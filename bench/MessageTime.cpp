@@ -42,7 +42,7 @@ private:
 };
 
 static double measure(int64_t bytes, ProcessJob *job) {
-  Mesh mesh{{{"pp", "pipeline", 2}}};
+  Mesh mesh{{{"pp", AxisKind::Pipeline, 2}}};
   std::vector<int> peers = {job ? 1 - job->rank() : 1};
   auto communication = job ? job->makeCommunication(mesh, {{"act.0-1", peers}, {"grad.1-0", peers}})
                            : makeLocalCommunication(mesh, /*dedicated=*/true);

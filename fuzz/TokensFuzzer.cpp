@@ -5,13 +5,13 @@
 #include "runtime/core/Status.h"
 #include "runtime/data/Batches.h"
 
-static psrt::Input makeInput(const char *name, const char *role, psrt::Dtype dtype) {
+static psrt::Input makeInput(const char *name, psrt::InputRole role, psrt::Dtype dtype) {
   psrt::Input input;
   input.name = name;
   input.role = role;
   input.dtype = dtype;
   input.limit = 200;
-  input.hasIgnore = input.role == "labels";
+  input.hasIgnore = input.role == psrt::InputRole::Labels;
   input.ignore = -100;
   input.placement = psrt::Placement::whole({2, 3});
   return input;
@@ -24,19 +24,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size_t cut = data[1] % (size - 1);
   data += 2, size -= 2;
   cut = std::min(cut, size);
-  static const char *const types[] = {"", "uint8", "uint16", "uint32"};
+  using psrt::TokenType;
+  static constexpr std::optional<TokenType> types[] = {std::nullopt, TokenType::Uint8,
+                                                       TokenType::Uint16, TokenType::Uint32};
   psrt::DataOptions options;
   options.type = types[flags & 3];
-  options.labels = flags & 4 ? "next" : "same";
+  options.labels = flags & 4 ? psrt::LabelRule::Next : psrt::LabelRule::Same;
   options.files.push_back(fuzz::writeFile("a.bin", data, flags & 8 ? cut : size));
   if (flags & 8)
     options.files.push_back(fuzz::writeFile("b.bin", data + cut, size - cut));
   fuzz::StayInside watch;
   psrt::Program program;
   psrt::Dtype dtype = flags & 16 ? psrt::Dtype::I32 : psrt::Dtype::I64;
-  program.labels = "given";
-  program.inputs.push_back(makeInput("tokens", "data", dtype));
-  program.inputs.push_back(makeInput("labels", "labels", dtype));
+  program.inputs.push_back(makeInput("tokens", psrt::InputRole::Data, dtype));
+  program.inputs.push_back(makeInput("labels", psrt::InputRole::Labels, dtype));
   try {
     auto source = psrt::openData(program, options);
     psrt::SampleOrder order{source->samples(), 2, 2, bool(flags & 32), bool(flags & 64), 1};

@@ -20,7 +20,7 @@ std::unique_ptr<ProcessJob> job;
 
 class Conformance : public testing::Test {
 protected:
-  Mesh mesh{{{"dp", "data", 2}, {"tp", "tensor", 3}}};
+  Mesh mesh{{{"dp", AxisKind::Data, 2}, {"tp", AxisKind::Tensor, 3}}};
   /// The ranks of this process.
   std::vector<int> here = job ? std::vector<int>{job->rank()} : std::vector<int>{0, 1, 2, 3, 4, 5};
 
@@ -442,7 +442,7 @@ namespace {
 /// Three stages of two ranks each; `program` is called on every rank.
 class Pipelines : public Conformance {
 protected:
-  Pipelines() { mesh = {{{"pp", "pipeline", 3}, {"dp", "data", 2}}}; }
+  Pipelines() { mesh = {{{"pp", AxisKind::Pipeline, 3}, {"dp", AxisKind::Data, 2}}}; }
 
   /// The script of a rank: instructions are made, bound and run in order.
   struct Script {
@@ -582,7 +582,8 @@ int main(int argc, char **argv) {
   ProcessIdentity identity = findProcessIdentity();
   if (identity.size > 1)
     job = std::make_unique<ProcessJob>(
-        identity, identity.launcher == ProcessIdentity::Mpi ? "mpi" : "tcp", "psrt-comm-test");
+        identity, identity.launcher == ProcessIdentity::Mpi ? Comm::Mpi : Comm::Tcp,
+        "psrt-comm-test");
   int result = RUN_ALL_TESTS();
   if (job)
     job->leave();

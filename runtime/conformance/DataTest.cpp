@@ -304,7 +304,7 @@ TEST(Tokens, LabelsAreTheNextTokenOrTheSame) {
   std::ofstream(path, std::ios::binary) << "\x01\x02\x03\x04\x05\x06\x07";
   for (std::string labels : {"next", "same"}) {
     Program program = tokenProgram(labels);
-    auto source = openData(program, {{path}, "uint8", "", {}});
+    auto source = openData(program, {{path}, TokenType::Uint8, std::nullopt, {}});
     EXPECT_EQ(source->samples(), 2);
     EXPECT_EQ(readRow(program, *source, 0, 1), (std::vector<int64_t>{4, 5, 6}));
     EXPECT_EQ(readRow(program, *source, 1, 1),
@@ -312,9 +312,13 @@ TEST(Tokens, LabelsAreTheNextTokenOrTheSame) {
     EXPECT_EQ(readRow(program, *source, 1, -1), (std::vector<int64_t>{-100, -100, -100}));
   }
   Program program = tokenProgram("next");
-  EXPECT_NE(errorOf([&] { openData(program, {{path}, "uint8", "same", {}}); }).find("contradicts"),
+  EXPECT_NE(errorOf([&] {
+              openData(program, {{path}, TokenType::Uint8, LabelRule::Same, {}});
+            }).find("contradicts"),
             std::string::npos);
-  EXPECT_NE(errorOf([&] { openData(program, {{path}, "uint16", "", {}}); }).find("not a multiple"),
+  EXPECT_NE(errorOf([&] {
+              openData(program, {{path}, TokenType::Uint16, std::nullopt, {}});
+            }).find("not a multiple"),
             std::string::npos);
 }
 
@@ -322,7 +326,7 @@ TEST(Tokens, ATokenOutsideTheTableIsNamedWithItsOffset) {
   std::string path = temporary("u.bin");
   std::ofstream(path, std::ios::binary) << "\x01\x02\x03\x04\xfa\x06\x07";
   Program program = tokenProgram("next");
-  auto source = openData(program, {{path}, "uint8", "", {}});
+  auto source = openData(program, {{path}, TokenType::Uint8, std::nullopt, {}});
   std::string message = errorOf([&] { readRow(program, *source, 0, 1); });
   EXPECT_NE(message.find("byte offset 4"), std::string::npos) << message;
   EXPECT_NE(message.find("value 250"), std::string::npos) << message;

@@ -68,7 +68,7 @@ inline std::unique_ptr<Device> makeTestDevice(const std::string &target, const M
                                               int ranks = 1,
                                               const std::vector<Instruction> &code = {}) {
   Program program;
-  program.target = target;
+  program.target = parseTarget(target);
   program.mesh = mesh;
   program.entries.emplace_back();
   program.entries.back().programs.resize(mesh.pipelineSize());
@@ -76,7 +76,7 @@ inline std::unique_ptr<Device> makeTestDevice(const std::string &target, const M
     each.instructions = code;
   program.arenaBytes.resize(mesh.pipelineSize());
   ProgramSource source;
-  return makeDevice({program, source, ranks, 0, true, ""});
+  return makeDevice({program, source, ranks, 0, true, std::nullopt});
 }
 
 /// Runs single instructions on a device.

@@ -101,6 +101,6 @@ TEST(Piecewise, TwoForwardsBeforeTwoBackwardsAccumulate) {
     readTensor(session, tensors.get("w"), reinterpret_cast<char *>(found.data()));
     for (int64_t j = 0; j < width; ++j)
       EXPECT_NEAR(found[j], w[j] -= 0.1 * gradient[j], 1e-5);
-    session.zero("gradient");
+    session.zero(VariableKind::Gradient);
   }
 }

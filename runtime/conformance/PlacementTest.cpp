@@ -5,7 +5,7 @@
 
 using namespace psrt;
 
-static Mesh mesh22() { return {{{"dp", "data", 2}, {"tp", "tensor", 2}}}; }
+static Mesh mesh22() { return {{{"dp", AxisKind::Data, 2}, {"tp", AxisKind::Tensor, 2}}}; }
 
 static Placement make(const Mesh &mesh, std::vector<std::vector<Placement::Factor>> factors) {
   Placement result;

@@ -166,7 +166,7 @@ static void runStep(const std::function<bool()> &other) {
   options.watch = true;
   options.threads = 1;
   Session session(sourceFor(2), options);
-  session.prepare("step");
+  session.prepare(EntryKind::Step);
   const EntryPoint &entry = session.entry("step");
   session.parallel([&](Rank &rank) {
     if (rank.index == 0 || other())

@@ -199,14 +199,23 @@ public:
   virtual void stopListening() = 0;
 };
 
+/// How ranks communicate: as threads of one process, over MPI, over TCP sockets, or with NCCL.
+enum class Comm : uint8_t { Local, Mpi, Tcp, Nccl };
+
+template <> struct EnumNames<Comm> {
+  static constexpr const char *what = "communication";
+  static constexpr EnumName<Comm> table[] = {
+      {Comm::Local, "local"}, {Comm::Mpi, "mpi"}, {Comm::Tcp, "tcp"}, {Comm::Nccl, "nccl"}};
+};
+
 /// The parameters of a new device.
 struct DeviceRequest {
   const Program &program;
   const ProgramSource &source;
-  int ranks = 1;     ///< number of ranks in this process
-  int first = 0;     ///< number of the first rank in this process
-  bool alone = true; ///< no ranks in other processes
-  std::string comm;  ///< requested communication: "local", "nccl"; empty: automatic
+  int ranks = 1;            ///< number of ranks in this process
+  int first = 0;            ///< number of the first rank in this process
+  bool alone = true;        ///< no ranks in other processes
+  std::optional<Comm> comm; ///< requested communication; nullopt: automatic
 };
 
 /// Makes the device that the program was compiled for.

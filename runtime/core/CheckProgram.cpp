@@ -199,11 +199,11 @@ static void checkSlots(const EntryPoint &entry, const EntryCode &code, int64_t a
       code.slots >= 1 && code.slotBase >= 0 && code.slotBytes >= 0 && code.slotBase <= arena;
   if (!fits || countElements({code.slots, code.slotBytes}) > arena - code.slotBase)
     PSRT_FAIL(BadInput, "entry \"%s\" has %lld slots of %lld bytes at %lld, but the arena has %lld",
-              entry.name.c_str(), (long long)code.slots, (long long)code.slotBytes,
+              entry.name(), (long long)code.slots, (long long)code.slotBytes,
               (long long)code.slotBase, (long long)arena);
   if (code.slots != entry.programs.front().slots)
     PSRT_FAIL(BadInput, "entry \"%s\" has %lld slots in one stage and %lld in another",
-              entry.name.c_str(), (long long)code.slots, (long long)entry.programs.front().slots);
+              entry.name(), (long long)code.slots, (long long)entry.programs.front().slots);
 }
 
 static void checkEntry(const EntryPoint &entry, const Program &program) {
@@ -226,13 +226,13 @@ static void checkInput(const Input &input, const Program &program) {
 static void checkBatches(const Program &program) {
   auto rowsOf = [](const Input &input) { return input.placement.shape[input.batchDim]; };
   auto hasBatch = [](const Input &input) {
-    return input.batchDim >= 0 && input.role != "cotangent";
+    return input.batchDim >= 0 && input.role != InputRole::Cotangent;
   };
-  std::map<std::string, const Input *> firstOf; // by entry
+  std::map<Readers, const Input *> firstOf;
   for (const Input &input : program.inputs) {
     if (!hasBatch(input))
       continue;
-    const Input &first = *firstOf.emplace(input.entry, &input).first->second;
+    const Input &first = *firstOf.emplace(input.readers, &input).first->second;
     if (rowsOf(first) != rowsOf(input))
       PSRT_FAIL(BadInput, "input \"%s\" has %lld samples and input \"%s\" has %lld in one step",
                 first.name.c_str(), (long long)rowsOf(first), input.name.c_str(),
@@ -243,8 +243,9 @@ static void checkBatches(const Program &program) {
 static void checkCopy(const Variable &variable, const Program &program) {
   int of = program.variable(variable.of);
   const Variable *whole = of < 0 ? nullptr : &program.variables[of];
-  if (!whole || whole->kind == "copy" || whole->placement.shape != variable.placement.shape ||
-      !isFloat(whole->dtype) || !isFloat(variable.dtype))
+  if (!whole || whole->kind == VariableKind::Copy ||
+      whole->placement.shape != variable.placement.shape || !isFloat(whole->dtype) ||
+      !isFloat(variable.dtype))
     PSRT_FAIL(BadInput,
               "variable \"%s\" is a copy of \"%s\", which is not a float of the same shape",
               variable.symbol.c_str(), variable.of.c_str());
@@ -258,7 +259,7 @@ static void checkVariable(const Variable &variable, const Program &program) {
   if (variable.addedAt >= 0 && !variable.addresses.isAt(variable.addedAt))
     PSRT_FAIL(BadInput, "variable \"%s\" is accumulated on a coordinate where it has no address",
               variable.symbol.c_str());
-  if (variable.kind == "copy")
+  if (variable.kind == VariableKind::Copy)
     checkCopy(variable, program);
   if (variable.addsTo.empty())
     return;

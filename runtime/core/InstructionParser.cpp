@@ -2,7 +2,7 @@
 #include "runtime/core/InstructionParser.h"
 #include "runtime/core/CheckProgram.h"
 #include "runtime/core/Element.h"
-#include <unordered_map>
+#include <map>
 
 namespace psrt {
 namespace {
@@ -45,7 +45,7 @@ void parseKernel(const Json &object, const Mesh &, Instruction &result) {
 Dtype parseOutDtype(const Json &object, Dtype dtype) {
   if (get(object, "out_dtype").is_null())
     return dtype;
-  Dtype result = parseDtype(object.at("out_dtype"));
+  Dtype result = getDtype(object, "out_dtype");
   if (result != dtype && !(isNarrowFloat(dtype) && result == Dtype::F32))
     PSRT_FAIL(BadInput, "%s of %s has \"out_dtype\" %s; expected %s%s",
               object.at("op").get<std::string>().c_str(), dtypeName(dtype), dtypeName(result),
@@ -56,7 +56,7 @@ Dtype parseOutDtype(const Json &object, Dtype dtype) {
 /// Parses the types of a matmul. 8-bit floats need two scales and yield another type.
 void parseFloat8(const Json &object, const Instruction &instruction, MatmulOp &op) {
   if (!get(object, "rhs_dtype").is_null())
-    op.otherRhsDtype = parseDtype(object.at("rhs_dtype"));
+    op.otherRhsDtype = getDtype(object, "rhs_dtype");
   auto has = [&](int buffer) { return instruction.buffers[size_t(buffer)].present(); };
   bool is8 = isFloat8(op.dtype),
        hasOutDtype = op.outDtype == Dtype::F32 || isNarrowFloat(op.outDtype);
@@ -74,11 +74,7 @@ void parseFloat8(const Json &object, const Instruction &instruction, MatmulOp &o
 
 /// Parses the operand of the bias gradient. Such a matmul has neither a batch nor a bias.
 void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &op) {
-  std::string summed = object.at("summed").get<std::string>();
-  if (summed != "lhs" && summed != "rhs")
-    PSRT_FAIL(BadInput, "a matmul has the bias gradient of \"%s\"; expected lhs or rhs",
-              summed.c_str());
-  op.summed = summed == "lhs" ? MatmulOp::Lhs : MatmulOp::Rhs;
+  op.summed = parseName<MatmulOp::Buffer>(object.at("summed"), "a matmul");
   if (op.batch[0] != 1 || op.batch[1] != 1 || instruction.buffers[MatmulOp::Bias].present())
     PSRT_FAIL(BadInput, "a matmul with a bias gradient and %s is not supported",
               instruction.buffers[MatmulOp::Bias].present() ? "a bias" : "a batch");
@@ -87,12 +83,8 @@ void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &o
 /// Parses the activation. Such a matmul has no batch, does not accumulate, and has no bias
 /// gradient.
 void parseActivation(const Json &object, const Instruction &instruction, MatmulOp &op) {
-  std::string name = object.at("activation").get<std::string>();
-  if (name != "gelu" && name != "gelu_grad")
-    PSRT_FAIL(BadInput, "a matmul has the activation \"%s\"; expected gelu or gelu_grad",
-              name.c_str());
-  bool isGrad = name == "gelu_grad";
-  op.activation = isGrad ? MatmulOp::Activation::GeluGrad : MatmulOp::Activation::Gelu;
+  op.activation = parseName<MatmulOp::Activation>(object.at("activation"), "a matmul");
+  bool isGrad = op.activation == MatmulOp::Activation::GeluGrad;
   const char *conflict = instruction.buffers[MatmulOp::Sums].present() ? "a bias gradient"
                          : op.accumulate >= 0                          ? "a ref"
                          : op.batch[0] != 1 || op.batch[1] != 1        ? "a batch"
@@ -100,17 +92,17 @@ void parseActivation(const Json &object, const Instruction &instruction, MatmulO
                          : isGrad && instruction.buffers[MatmulOp::Bias].present() ? "a bias"
                                                                                    : nullptr;
   if (conflict)
-    PSRT_FAIL(BadInput, "a matmul with activation %s and %s is not supported", name.c_str(),
-              conflict);
+    PSRT_FAIL(BadInput, "a matmul with activation %s and %s is not supported",
+              nameOf(op.activation), conflict);
   if (isGrad && !instruction.buffers[MatmulOp::Aux].present())
     PSRT_FAIL(BadInput, "a matmul with activation gelu_grad has no \"aux\"");
 }
 
 void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
   MatmulOp op;
-  op.dtype = parseDtype(object.at("dtype"));
+  op.dtype = getDtype(object, "dtype");
   op.outDtype =
-      isFloat8(op.dtype) ? parseDtype(object.at("out_dtype")) : parseOutDtype(object, op.dtype);
+      isFloat8(op.dtype) ? getDtype(object, "out_dtype") : parseOutDtype(object, op.dtype);
   if (!get(object, "batch").is_null())
     op.batch = getStrides<2>(object, "batch");
   op.m = getInt(object, "m");
@@ -134,10 +126,10 @@ void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
   result.op = op;
 }
 
-void parseAttention(const Json &object, const Mesh &, Instruction &result) {
+template <bool isGrad> void parseAttention(const Json &object, const Mesh &, Instruction &result) {
   AttentionOp op;
-  op.grad = object.at("op") == "attention_grad";
-  op.dtype = parseDtype(object.at("dtype"));
+  op.grad = isGrad;
+  op.dtype = getDtype(object, "dtype");
   std::array<int64_t, 6> sizes = getStrides<6>(object, "sizes");
   op.b = sizes[0], op.h = sizes[1], op.g = sizes[2], op.t = sizes[3], op.s = sizes[4],
   op.d = sizes[5];
@@ -164,7 +156,7 @@ void parseAttention(const Json &object, const Mesh &, Instruction &result) {
     PSRT_FAIL(BadInput, "an attention has %lld heads, which %lld groups do not divide",
               (long long)op.h, (long long)op.g);
   if (!get(object, "mask").is_null()) {
-    op.maskDtype = parseDtype(object.at("mask_dtype"));
+    op.maskDtype = getDtype(object, "mask_dtype");
     op.mask = getStrides<4>(object, "mask_strides");
   }
   addBuffers(result, object, {"q", "k", "v", "out", "lse"});
@@ -173,12 +165,12 @@ void parseAttention(const Json &object, const Mesh &, Instruction &result) {
   result.op = op;
 }
 
-void parseEmbedding(const Json &object, const Mesh &, Instruction &result) {
+template <bool isGrad> void parseEmbedding(const Json &object, const Mesh &, Instruction &result) {
   EmbeddingOp op;
-  op.grad = object.at("op") == "embedding_grad";
-  op.dtype = parseDtype(getOr<std::string>(object, "dtype", "f32"));
+  op.grad = isGrad;
+  op.dtype = getKind(object, "dtype", Dtype::F32, "an embedding");
   op.outDtype = op.grad ? parseOutDtype(object, op.dtype) : op.dtype;
-  op.indexDtype = parseDtype(getOr<std::string>(object, "index_dtype", "i64"));
+  op.indexDtype = getKind(object, "index_dtype", Dtype::I64, "the indices of an embedding");
   op.count = getInt(object, "count");
   op.width = getInt(object, "width");
   op.rows = getInt(object, "rows");
@@ -207,13 +199,11 @@ WindowShape parseWindows(const Json &object) {
   return result;
 }
 
+template <int computed>
 void parseConvolution(const Json &object, const Mesh &, Instruction &result) {
   ConvolutionOp op;
-  std::string name = object.at("op");
-  op.result = name == "convolution"         ? ConvolutionOp::Y
-              : name == "convolution_input" ? ConvolutionOp::X
-                                            : ConvolutionOp::W;
-  op.dtype = parseDtype(object.at("dtype"));
+  op.result = computed;
+  op.dtype = getDtype(object, "dtype");
   op.outDtype = parseOutDtype(object, op.dtype);
   op.batch = getInt(object, "batch");
   op.groups = getInt(object, "groups");
@@ -225,10 +215,10 @@ void parseConvolution(const Json &object, const Mesh &, Instruction &result) {
   result.op = op;
 }
 
-void parseMaxPool(const Json &object, const Mesh &, Instruction &result) {
+template <bool isGrad> void parseMaxPool(const Json &object, const Mesh &, Instruction &result) {
   MaxPoolOp op;
-  op.grad = object.at("op") == "max_pool_grad";
-  op.dtype = parseDtype(object.at("dtype"));
+  op.grad = isGrad;
+  op.dtype = getDtype(object, "dtype");
   op.planes = getInt(object, "planes");
   op.windows = parseWindows(object);
   checkMaxPool(op);
@@ -252,17 +242,6 @@ void parseZero(const Json &object, const Mesh &, Instruction &result) {
   addBuffers(result, object, {"out"});
 }
 
-CollectiveOp::Reduction parseReduction(const Json &object) {
-  std::string kind = getOr<std::string>(object, "kind", "sum");
-  if (kind == "sum")
-    return CollectiveOp::Sum;
-  if (kind == "max")
-    return CollectiveOp::Max;
-  if (kind == "min")
-    return CollectiveOp::Min;
-  PSRT_FAIL(BadInput, "unknown reduction \"%s\"", kind.c_str());
-}
-
 /// Parses "in"/"out"/"count", or the lists "ins"/"outs"/"counts" of a bucket.
 void parseCollectiveBuffers(const Json &object, CollectiveOp &op, Instruction &result) {
   if (get(object, "ins").is_null()) {
@@ -283,8 +262,8 @@ template <CollectiveOp::Kind kind>
 void parseCollective(const Json &object, const Mesh &mesh, Instruction &result) {
   CollectiveOp op;
   op.kind = kind;
-  op.reduction = parseReduction(object);
-  op.dtype = parseDtype(object.at("dtype"));
+  op.reduction = getKind(object, "kind", CollectiveOp::Sum, op.name());
+  op.dtype = getDtype(object, "dtype");
   if (isFloat8(op.dtype) &&
       (kind == CollectiveOp::AllReduce || kind == CollectiveOp::ReduceScatter))
     PSRT_FAIL(BadInput, "%s of %s; expected a type of 16 bits or more, or an integer", op.name(),
@@ -309,9 +288,10 @@ void parseCollective(const Json &object, const Mesh &mesh, Instruction &result) 
   result.op = op;
 }
 
+template <bool receives>
 void parseMessage(const Json &object, const Mesh &mesh, Instruction &result) {
   MessageOp op;
-  op.receives = object.at("op") == "recv";
+  op.receives = receives;
   op.peer = parseCoordinate(object.at("pp"), mesh);
   op.bytes = countElements({getInt(object, "bytes")});
   op.token = getInt(object, "wait");
@@ -322,9 +302,9 @@ void parseMessage(const Json &object, const Mesh &mesh, Instruction &result) {
   result.op = op;
 }
 
-void parseTransfer(const Json &object, const Mesh &, Instruction &result) {
+template <bool toHost> void parseTransfer(const Json &object, const Mesh &, Instruction &result) {
   TransferOp op;
-  op.toHost = object.at("op") == "offload";
+  op.toHost = toHost;
   op.token = getInt(object, "wait");
   for (int64_t size : getInts(object, "sizes"))
     op.sizes.push_back(countElements({size}));
@@ -344,39 +324,57 @@ void parseTransfer(const Json &object, const Mesh &, Instruction &result) {
   result.op = std::move(op);
 }
 
-} // namespace
+template <CollectiveOp::Kind kind> std::pair<const char *const, Parser> collective() {
+  return {nameOf(kind), parseCollective<kind>};
+}
 
-Instruction parseInstruction(const Json &object, const Mesh &mesh) {
-  static const std::unordered_map<std::string, Parser> parsers = {
+/// Returns the parsers by the name of the instruction.
+const std::map<std::string, Parser> &getParsers() {
+  static const std::map<std::string, Parser> parsers = {
       {"kernel", parseKernel},
       {"matmul", parseMatmul},
-      {"attention", parseAttention},
-      {"attention_grad", parseAttention},
-      {"embedding", parseEmbedding},
-      {"embedding_grad", parseEmbedding},
-      {"convolution", parseConvolution},
-      {"convolution_input", parseConvolution},
-      {"convolution_kernel", parseConvolution},
-      {"max_pool", parseMaxPool},
-      {"max_pool_grad", parseMaxPool},
+      {"attention", parseAttention<false>},
+      {"attention_grad", parseAttention<true>},
+      {"embedding", parseEmbedding<false>},
+      {"embedding_grad", parseEmbedding<true>},
+      {"convolution", parseConvolution<ConvolutionOp::Y>},
+      {"convolution_input", parseConvolution<ConvolutionOp::X>},
+      {"convolution_kernel", parseConvolution<ConvolutionOp::W>},
+      {"max_pool", parseMaxPool<false>},
+      {"max_pool_grad", parseMaxPool<true>},
       {"shard_index", parseShardIndex},
       {"copy", parseCopy},
       {"zero", parseZero},
-      {"all_reduce", parseCollective<CollectiveOp::AllReduce>},
-      {"reduce_scatter", parseCollective<CollectiveOp::ReduceScatter>},
-      {"all_gather", parseCollective<CollectiveOp::AllGather>},
-      {"all_to_all", parseCollective<CollectiveOp::AllToAll>},
-      {"send", parseMessage},
-      {"recv", parseMessage},
-      {"fetch", parseTransfer},
-      {"offload", parseTransfer},
-      {"permute", parseCollective<CollectiveOp::Permute>},
-      {"shard_slice", parseCollective<CollectiveOp::ShardSlice>}};
+      {"send", parseMessage<false>},
+      {"recv", parseMessage<true>},
+      {"fetch", parseTransfer<false>},
+      {"offload", parseTransfer<true>},
+      collective<CollectiveOp::AllReduce>(),
+      collective<CollectiveOp::ReduceScatter>(),
+      collective<CollectiveOp::AllGather>(),
+      collective<CollectiveOp::AllToAll>(),
+      collective<CollectiveOp::Permute>(),
+      collective<CollectiveOp::ShardSlice>()};
+  return parsers;
+}
+
+/// Fails on an unknown instruction and lists the known ones.
+[[noreturn]] void refuseInstruction(const std::string &name) {
+  std::vector<std::string> names;
+  for (const auto &[known, parser] : getParsers())
+    names.push_back(known);
+  PSRT_FAIL(BadInput,
+            "unknown instruction \"%s\"; compile and link with the same version; expected %s",
+            name.c_str(), joinNames(names).c_str());
+}
+
+} // namespace
+
+Instruction parseInstruction(const Json &object, const Mesh &mesh) {
   std::string name = object.at("op");
-  auto it = parsers.find(name);
-  if (it == parsers.end())
-    PSRT_FAIL(BadInput, "unknown instruction \"%s\"; compile and link with the same version",
-              name.c_str());
+  auto it = getParsers().find(name);
+  if (it == getParsers().end())
+    refuseInstruction(name);
   Instruction result;
   result.location = getString(object, "loc");
   it->second(object, mesh, result);

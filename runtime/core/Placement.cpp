@@ -60,7 +60,7 @@ std::vector<int> Mesh::group(int64_t rank, const std::vector<int> &over) const {
 
 int Mesh::pipelineAxis() const {
   for (size_t i = 0; i < axes.size(); ++i)
-    if (axes[i].kind == "pipeline")
+    if (axes[i].kind == AxisKind::Pipeline)
       return int(i);
   return -1;
 }

@@ -3,6 +3,7 @@
 #ifndef PSRT_CORE_PLACEMENT_H
 #define PSRT_CORE_PLACEMENT_H
 
+#include "runtime/core/ProgramKinds.h"
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@ namespace psrt {
 struct Mesh {
   /// A named axis of the mesh.
   struct Axis {
-    std::string name, kind;
+    std::string name;
+    AxisKind kind = AxisKind::Data;
     int64_t size = 1;
   };
   std::vector<Axis> axes;

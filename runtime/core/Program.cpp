@@ -10,32 +10,21 @@ std::string ProgramSource::folder() const {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-static constexpr struct {
-  const char *name;
-  int64_t size;
-} dtypes[] = {{"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2}, {"i64", 8},    {"i32", 4},
-              {"i16", 2}, {"i8", 1},  {"u8", 1},  {"bool", 1}, {"f8e4m3", 1}, {"f8e5m2", 1}};
-
-int64_t dtypeSize(Dtype dtype) { return dtypes[int(dtype)].size; }
-const char *dtypeName(Dtype dtype) { return dtypes[int(dtype)].name; }
-
-std::optional<Dtype> findDtype(const std::string &name) {
-  for (size_t i = 0; i < std::size(dtypes); ++i)
-    if (name == dtypes[i].name)
-      return Dtype(i);
-  return std::nullopt;
-}
-
-Dtype parseDtype(const std::string &name) {
-  if (std::optional<Dtype> dtype = findDtype(name))
-    return *dtype;
-  PSRT_FAIL(BadInput, "unknown dtype \"%s\" in the program", name.c_str());
-}
-
-const char *CollectiveOp::name() const {
-  static constexpr const char *names[] = {"all_reduce", "reduce_scatter", "all_gather",
-                                          "all_to_all", "permute",        "shard_slice"};
-  return names[kind];
+int64_t dtypeSize(Dtype dtype) {
+  switch (dtype) {
+  case Dtype::F64:
+  case Dtype::I64:
+    return 8;
+  case Dtype::F32:
+  case Dtype::I32:
+    return 4;
+  case Dtype::F16:
+  case Dtype::BF16:
+  case Dtype::I16:
+    return 2;
+  default:
+    return 1;
+  }
 }
 
 int64_t CollectiveOp::bytes(const Mesh &mesh) const {
@@ -99,9 +88,9 @@ bool Program::holds(int64_t address, int64_t bytes, int64_t coordinate) const {
   return address >= base && bytes <= room && address - base <= room - bytes;
 }
 
-const EntryPoint *Program::entry(const std::string &name) const {
+const EntryPoint *Program::entry(EntryKind kind) const {
   for (const EntryPoint &entry : entries)
-    if (entry.name == name)
+    if (entry.kind == kind)
       return &entry;
   return nullptr;
 }

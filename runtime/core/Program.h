@@ -19,14 +19,9 @@ namespace psrt {
 /// Generated code: processes rows [lo, hi) of its row space.
 using Kernel = void (*)(void *const *buffers, const int64_t *scalars, int64_t lo, int64_t hi);
 
-enum class Dtype : uint8_t { F32, F64, F16, BF16, I64, I32, I16, I8, U8, Bool, F8E4M3, F8E5M2 };
 /// Returns the bytes of one element.
 int64_t dtypeSize(Dtype dtype);
-const char *dtypeName(Dtype dtype);
-/// Parses a name such as "f32"; fails on an unknown one.
-Dtype parseDtype(const std::string &name);
-/// Returns nullopt for an unknown name.
-std::optional<Dtype> findDtype(const std::string &name);
+inline const char *dtypeName(Dtype dtype) { return nameOf(dtype); }
 
 /// A buffer of an instruction. `base` is an index into the bases of the run, or `Absolute` for an
 /// arena address.
@@ -52,7 +47,7 @@ struct KernelOp {
 /// column of rhs. 16-bit operands are summed in f32 and rounded once. `aux` belongs to the
 /// activation and has the strides of out. Strides count elements.
 struct MatmulOp {
-  enum { Lhs, Rhs, Out, Bias, Sums, LhsScale, RhsScale, Aux, Buffers };
+  enum Buffer { Lhs, Rhs, Out, Bias, Sums, LhsScale, RhsScale, Aux, Buffers };
   /// An activation fused into the matmul. Gelu: out = gelu(lhs rhs (+ bias)) by the tanh formula;
   /// its input is stored to aux if present. GeluGrad: out = lhs rhs times the derivative of gelu at
   /// aux.
@@ -68,6 +63,19 @@ struct MatmulOp {
   int64_t countSums() const { return summed == Lhs ? m : n; }
   Dtype rhsDtype() const { return otherRhsDtype.value_or(dtype); }
 };
+/// The operands that a matmul can sum.
+template <> struct EnumNames<MatmulOp::Buffer> {
+  static constexpr const char *what = "summed operand";
+  static constexpr EnumName<MatmulOp::Buffer> table[] = {{MatmulOp::Lhs, "lhs"},
+                                                         {MatmulOp::Rhs, "rhs"}};
+};
+/// Activation::None has no name: the field is absent.
+template <> struct EnumNames<MatmulOp::Activation> {
+  static constexpr const char *what = "activation";
+  static constexpr EnumName<MatmulOp::Activation> table[] = {
+      {MatmulOp::Activation::Gelu, "gelu"}, {MatmulOp::Activation::GeluGrad, "gelu_grad"}};
+};
+
 /// Computes softmax(scale q k^T + mask) v per head, or its gradient if `grad`.
 struct AttentionOp {
   enum { Q, K, V, Out, Lse, Dout, Dq, Dk, Dv, Offset, Mask, Padding, Buffers };
@@ -172,13 +180,27 @@ struct CollectiveOp {
   std::vector<int64_t> shape;             ///< all_to_all: shape of the operand
   int split = 0, concat = 0;
   std::vector<int> targets;
-  int64_t token = -1; ///< asynchronous: a wait for this token ends it; -1: synchronous
-  const char *name() const;
+  int64_t token = -1;       ///< asynchronous: a wait for this token ends it; -1: synchronous
+  const char *name() const; ///< as the instruction: "all_reduce"
   /// Returns the bytes of one rank's operand (all buffers of a bucket).
   int64_t bytes(const Mesh &mesh) const;
   /// Returns the participating ranks, in the order in which sums are added.
   std::vector<int> members(const Mesh &mesh, int rank) const;
 };
+
+template <> struct EnumNames<CollectiveOp::Kind> {
+  static constexpr const char *what = "instruction";
+  static constexpr EnumName<CollectiveOp::Kind> table[] = {
+      {CollectiveOp::AllReduce, "all_reduce"}, {CollectiveOp::ReduceScatter, "reduce_scatter"},
+      {CollectiveOp::AllGather, "all_gather"}, {CollectiveOp::AllToAll, "all_to_all"},
+      {CollectiveOp::Permute, "permute"},      {CollectiveOp::ShardSlice, "shard_slice"}};
+};
+template <> struct EnumNames<CollectiveOp::Reduction> {
+  static constexpr const char *what = "reduction";
+  static constexpr EnumName<CollectiveOp::Reduction> table[] = {
+      {CollectiveOp::Sum, "sum"}, {CollectiveOp::Max, "max"}, {CollectiveOp::Min, "min"}};
+};
+inline const char *CollectiveOp::name() const { return nameOf(kind); }
 
 /// Starts a send to, or a receive from, the rank of pipeline coordinate `peer` that agrees with
 /// this rank on all other axes. Buffers: the message.
@@ -268,16 +290,18 @@ struct EntryCode {
   }
 };
 
-/// An entry that the host can run: step, evaluate, forward, backward or update.
+/// An entry that the host can run.
 struct EntryPoint {
-  std::string name;
+  EntryKind kind = EntryKind::Step;
   std::vector<EntryCode> programs; ///< by pipeline coordinate
   std::vector<Output> outputs;
+  const char *name() const { return nameOf(kind); }
 };
 
 /// A variable of the model or of training, with its initial value.
 struct Variable : RankTensor {
-  std::string symbol, kind, of, location;
+  VariableKind kind = VariableKind::Parameter;
+  std::string symbol, of, location;
   std::string rate; ///< learning-rate scalar of a parameter
   std::vector<std::string> names;
   bool frozen = false, transient = false;
@@ -299,8 +323,8 @@ struct Variable : RankTensor {
   Dtype initialDtype = Dtype::F32; ///< type of the elements in the file or data
   File file;
   double value = 0;
-  std::string data; ///< raw bytes of the whole tensor
-  std::string distribution;
+  std::string data;                         ///< raw bytes of the whole tensor
+  std::optional<Distribution> distribution; ///< normal or uniform
   std::array<double, 2> parameters{};
   const std::string &displayName() const { return names.empty() ? symbol : names.front(); }
 };
@@ -316,8 +340,9 @@ struct WeightFile {
 
 /// An input tensor of an entry.
 struct Input {
-  std::string name, role,
-      entry; ///< role: data, labels, cotangent; entry: the program that reads it
+  std::string name;
+  InputRole role = InputRole::Data;
+  Readers readers = Readers::All;
   Dtype dtype = Dtype::F32;
   Placement placement;
   int batchDim = 0;  ///< -1: none
@@ -329,8 +354,10 @@ struct Input {
 
 /// A parsed and checked program.
 struct Program {
-  std::string version, llvm, model, compileLine, explain, labels, lossAverage;
-  std::string target; ///< "cpu", or "cuda:" and the architecture
+  std::string version, llvm, model, compileLine, explain;
+  LabelRule labels = LabelRule::Given;
+  std::vector<LossAverage> lossAverages; ///< of the loss, then of the terms that are added to it
+  Target target;
   Mesh mesh;
   std::vector<std::string> kernelNames;
   std::vector<int64_t> arenaBytes; ///< per rank, by pipeline coordinate
@@ -346,16 +373,15 @@ struct Program {
   std::map<std::string, double> defaults;
   /// Whether an evaluation's loss sums and counts are multiples of sums over its samples.
   bool hasRowSums = false;
-  /// "step", "evaluate" or both, joined by "+".
-  std::string ignoresRows;
-  /// Returns whether rows with ignored labels can pad a batch of `entry` without changing its
-  /// results.
-  bool ignoresRowsIn(const std::string &entry) const {
-    return ("+" + ignoresRows + "+").find("+" + entry + "+") != std::string::npos;
+  /// The entries in which rows with ignored labels can pad a batch without changing its results.
+  std::vector<EntryKind> ignoresRows;
+  bool ignoresRowsIn(EntryKind entry) const {
+    return std::find(ignoresRows.begin(), ignoresRows.end(), entry) != ignoresRows.end();
   }
   double flopsPerStep = 0; ///< of matmuls and attention, for the whole model
 
-  const EntryPoint *entry(const std::string &name) const;
+  /// Returns the entry, or null if the program has none.
+  const EntryPoint *entry(EntryKind kind) const;
   /// Returns the index of the variable with the symbol, or -1.
   int variable(const std::string &symbol) const;
   /// Returns the largest arena of any pipeline coordinate.

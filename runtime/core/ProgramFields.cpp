@@ -14,6 +14,10 @@ std::string getString(const Json &object, const char *key) {
   return getOr<std::string>(object, key, "");
 }
 
+Dtype getDtype(const Json &object, const char *key) {
+  return parseName<Dtype>(object.at(key), "the field \"" + std::string(key) + "\"");
+}
+
 std::vector<int64_t> getInts(const Json &object, const char *key) {
   const Json &list = get(object, key);
   if (!list.is_null() && !list.is_array())

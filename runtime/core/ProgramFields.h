@@ -32,6 +32,28 @@ template <typename T = int64_t> T getInt(const Json &object, const char *key) {
   return toInteger<T>(object.at(key));
 }
 
+/// Returns the enum value that a field names, or `otherwise` if the field is absent. Fails on an
+/// unknown name and lists the known ones; `owner` is the object for this message.
+template <typename Enum>
+Enum getKind(const Json &object, const char *key, Enum otherwise, const std::string &owner) {
+  std::string name = getOr<std::string>(object, key, "");
+  return name.empty() ? otherwise : parseName<Enum>(name, owner);
+}
+
+/// Returns the enum values of a text field that '+' joins: "step+sum". None if it is absent.
+template <typename Enum> std::vector<Enum> getKinds(const Json &table, const char *key) {
+  std::vector<Enum> result;
+  std::string text = getOr<std::string>(table, key, "");
+  for (size_t from = 0, to; from < text.size(); from = to + 1) {
+    to = std::min(text.find('+', from), text.size());
+    result.push_back(parseName<Enum>(text.substr(from, to - from), "the program"));
+  }
+  return result;
+}
+
+/// Returns a dtype, whose field must be present.
+Dtype getDtype(const Json &object, const char *key);
+
 /// Return a field, or an empty value if it is absent.
 std::string getString(const Json &object, const char *key);
 std::vector<int64_t> getInts(const Json &object, const char *key);

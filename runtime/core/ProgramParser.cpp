@@ -12,8 +12,11 @@ namespace {
 Mesh parseMesh(const Json &axes) {
   Mesh mesh;
   if (!axes.is_null())
-    for (const Json &axis : axes)
-      mesh.axes.push_back({axis.at("name"), getString(axis, "kind"), getInt(axis, "size")});
+    for (const Json &axis : axes) {
+      std::string name = axis.at("name");
+      mesh.axes.push_back({name, getKind(axis, "kind", AxisKind::Data, "axis \"" + name + "\""),
+                           getInt(axis, "size")});
+    }
   checkMesh(mesh);
   return mesh;
 }
@@ -178,7 +181,7 @@ void addOutput(const Json &object, const Mesh &mesh, int64_t coordinate, EntryPo
   for (Output &known : entry.outputs)
     if (known.name == name)
       return known.addresses.set(coordinate, address);
-  Output result{{parseDtype(object.at("dtype")), parsePlacement(object, mesh),
+  Output result{{getDtype(object, "dtype"), parsePlacement(object, mesh),
                  std::vector<int64_t>(mesh.pipelineSize(), Addresses::Absent)},
                 name,
                 getOr<int64_t>(object, "batch_dim", 0)};
@@ -196,11 +199,12 @@ void addProgram(const Json &object, Program &program) {
   if (const Json &value = get(object, "pp"); !value.is_null())
     coordinate = parseCoordinate(value, program.mesh);
   std::string name = object.at("name");
+  auto kind = parseName<EntryKind>(name, "the program");
   auto entry = std::find_if(program.entries.begin(), program.entries.end(),
-                            [&](const EntryPoint &known) { return known.name == name; });
+                            [&](const EntryPoint &known) { return known.kind == kind; });
   if (entry == program.entries.end())
     entry = program.entries.insert(entry,
-                                   {name, std::vector<EntryCode>(program.mesh.pipelineSize()), {}});
+                                   {kind, std::vector<EntryCode>(program.mesh.pipelineSize()), {}});
   EntryCode &code = entry->programs[coordinate];
   if (!code.code.empty())
     PSRT_FAIL(BadInput, "entry \"%s\" appears twice for pipeline coordinate %lld", name.c_str(),
@@ -240,6 +244,20 @@ double parseNumber(const Json &value) {
                            : value.get<double>();
 }
 
+/// Parses a distribution: its name and up to two parameters.
+void parseDistribution(const Json &distribution, Variable &result) {
+  auto kind =
+      parseName<Distribution>(distribution.at(0), "variable \"" + result.displayName() + "\"");
+  for (size_t i = 1; i < distribution.size() && i < 3; ++i)
+    result.parameters[i - 1] = parseNumber(distribution.at(i));
+  if (kind != Distribution::Value) {
+    result.distribution = kind;
+    return;
+  }
+  result.hasValue = true;
+  result.value = result.parameters[0];
+}
+
 void parseInitial(const Json &object, Variable &result) {
   if (const Json &init = get(object, "init"); !init.is_null()) {
     result.hasFile = true;
@@ -258,27 +276,15 @@ void parseInitial(const Json &object, Variable &result) {
     result.value = parseNumber(value);
   }
   result.data = decodeBase64(getString(object, "init_data"));
-  if (const Json &distribution = get(object, "init_distribution"); !distribution.is_null()) {
-    result.distribution = distribution.at(0);
-    for (size_t i = 1; i < distribution.size() && i < 3; ++i)
-      result.parameters[i - 1] = parseNumber(distribution.at(i));
-    if (result.distribution == "value") {
-      result.hasValue = true;
-      result.value = result.parameters[0];
-      result.distribution.clear();
-    } else if (result.distribution != "normal" && result.distribution != "uniform") {
-      PSRT_FAIL(BadInput, "variable \"%s\" is drawn from \"%s\"; expected normal, uniform or value",
-                result.displayName().c_str(), result.distribution.c_str());
-    }
-  }
+  if (const Json &distribution = get(object, "init_distribution"); !distribution.is_null())
+    parseDistribution(distribution, result);
 }
 
 /// Parses the dtype of the initial value, which may differ from a float variable's dtype.
 Dtype parseInitialDtype(const Json &object, Dtype dtype) {
-  std::string name = getString(object, "init_dtype");
-  if (name.empty())
+  if (get(object, "init_dtype").is_null())
     return dtype;
-  Dtype result = parseDtype(name);
+  Dtype result = getDtype(object, "init_dtype");
   if (!isFloat(result) || !isFloat(dtype))
     PSRT_FAIL(BadInput, "an initial value of %s for a variable of %s; only floats can be converted",
               dtypeName(result), dtypeName(dtype));
@@ -289,10 +295,10 @@ Variable parseVariable(const Json &object, const Mesh &mesh) {
   Variable result;
   result.symbol = object.at("symbol");
   result.names = getOr<std::vector<std::string>>(object, "names", {});
-  result.kind = object.at("kind");
+  result.kind = parseName<VariableKind>(object.at("kind"), "variable \"" + result.symbol + "\"");
   result.of = getString(object, "of");
   result.rate = getOr<std::string>(object, "lr", "lr");
-  result.dtype = parseDtype(object.at("dtype"));
+  result.dtype = getDtype(object, "dtype");
   result.initialDtype = parseInitialDtype(object, result.dtype);
   result.frozen = getOr(object, "frozen", false);
   result.transient = getOr(object, "transient", false);
@@ -311,9 +317,10 @@ Variable parseVariable(const Json &object, const Mesh &mesh) {
 Input parseInput(const Json &object, const Mesh &mesh) {
   Input result;
   result.name = object.at("name");
-  result.role = getOr<std::string>(object, "role", "data");
-  result.entry = getString(object, "of_program");
-  result.dtype = parseDtype(object.at("dtype"));
+  std::string owner = "input \"" + result.name + "\"";
+  result.role = getKind(object, "role", InputRole::Data, owner);
+  result.readers = getKind(object, "of_program", Readers::All, owner);
+  result.dtype = getDtype(object, "dtype");
   result.placement = parsePlacement(object, mesh);
   result.batchDim = getOr(object, "batch_dim", result.placement.shape.empty() ? -1 : 0);
   result.limit = getOr<int64_t>(object, "limit", 0);
@@ -347,9 +354,9 @@ Program parseTable(const Json &table) {
   result.model = getString(table, "model");
   result.compileLine = getString(table, "compile_line");
   result.explain = getString(table, "explain");
-  result.labels = getOr<std::string>(table, "labels", "given");
-  result.target = getOr<std::string>(table, "target", "cpu");
-  result.lossAverage = getString(table, "loss_average");
+  result.labels = getKind(table, "labels", LabelRule::Given, "the program");
+  result.target = parseTarget(getOr<std::string>(table, "target", "cpu"));
+  result.lossAverages = getKinds<LossAverage>(table, "loss_average");
   result.mesh = parseMesh(get(table, "mesh"));
   result.kernelNames = getOr<std::vector<std::string>>(table, "kernels", {});
   result.arenaBytes = parseArenas(table.at("arena_bytes"), result.mesh);
@@ -359,7 +366,7 @@ Program parseTable(const Json &table) {
     result.hostBytes = parseArenas(bytes, result.mesh);
   }
   result.microBatches = getOr<int64_t>(table, "micro_batches", 1);
-  result.ignoresRows = getOr<std::string>(table, "ignores_rows", "");
+  result.ignoresRows = getKinds<EntryKind>(table, "ignores_rows");
   result.hasRowSums = getOr(table, "row_sums", false);
   result.flopsPerStep = getOr(table, "flops_per_step", 0.0);
   if (const Json &defaults = get(table, "defaults"); !defaults.is_null())

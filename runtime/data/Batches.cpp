@@ -106,7 +106,7 @@ void InputWriter::fillIgnored(char *data, int64_t row) {
 }
 
 void InputWriter::writeRow(const SampleSource &source, char *data, int64_t row, int64_t sample) {
-  if (sample < 0 && input->role == "labels" && input->hasIgnore)
+  if (sample < 0 && input->role == InputRole::Labels && input->hasIgnore)
     return fillIgnored(data, row);
   sample = std::max<int64_t>(
       sample, 0); // pads with a real sample: zeros may give NaN when divided by their norm

@@ -267,7 +267,7 @@ public:
 
 private:
   int64_t start(const Input &input, int64_t sample) const {
-    return sample * window + (next && input.role == "labels" ? 1 : 0);
+    return sample * window + (next && input.role == InputRole::Labels ? 1 : 0);
   }
   int64_t token(int64_t at) const {
     size_t file =
@@ -285,15 +285,10 @@ private:
   bool next;
 };
 
-bool endsWith(const std::string &text, const char *suffix) {
-  size_t n = std::strlen(suffix);
-  return text.size() >= n && text.compare(text.size() - n, n, suffix) == 0;
-}
-
 std::vector<const Input *> inputsOf(const Program &program, const DataOptions &options) {
   std::vector<const Input *> result;
   for (const Input &input : program.inputs) {
-    bool known = input.role == "cotangent";
+    bool known = input.role == InputRole::Cotangent;
     for (const auto &[name, value] : options.fills)
       known |= name == input.name;
     for (const Input *other : result)
@@ -307,40 +302,31 @@ std::vector<const Input *> inputsOf(const Program &program, const DataOptions &o
 /// Returns whether labels are the next tokens: as the program says unless the user overrides it.
 /// Fails on a contradiction, which would train on the wrong token.
 bool labelsAreNext(const Program &program, const DataOptions &options) {
-  std::string labels = options.labels.empty() ? program.labels : options.labels;
-  if (labels != "next" && labels != "same")
+  LabelRule labels = options.labels.value_or(program.labels);
+  if (labels == LabelRule::Given)
     PSRT_FAIL(
         BadArgument,
         "the model does not show how labels follow from tokens; give --labels next (labels[t] = "
         "x[t+1]) or --labels same (the model shifts the labels)");
-  bool contradicts =
-      (program.labels == "next" || program.labels == "same") && program.labels != labels;
-  if (contradicts)
+  if (program.labels != LabelRule::Given && program.labels != labels)
     PSRT_FAIL(BadArgument,
               "--labels %s contradicts the model: its graph %s, so it would train on the wrong "
               "token; omit --labels (the default is %s)",
-              labels.c_str(),
-              program.labels == "same" ? "shifts the labels by one"
-                                       : "compares each label with the logits at the same position",
-              program.labels.c_str());
-  return labels == "next";
+              nameOf(labels),
+              program.labels == LabelRule::Same
+                  ? "shifts the labels by one"
+                  : "compares each label with the logits at the same position",
+              nameOf(program.labels));
+  return labels == LabelRule::Next;
 }
 
 int tokenWidth(const DataOptions &options, const std::vector<const Input *> &inputs) {
-  if (options.type.empty()) {
-    bool small = true;
-    for (const Input *input : inputs)
-      small &= input->limit > 0 && input->limit <= 256;
-    return small ? 1 : 2;
-  }
-  if (options.type == "uint8")
-    return 1;
-  if (options.type == "uint16")
-    return 2;
-  if (options.type == "uint32")
-    return 4;
-  PSRT_FAIL(BadArgument, "unknown --data-type %s; expected uint8, uint16 or uint32",
-            options.type.c_str());
+  if (options.type)
+    return int(*options.type);
+  bool small = true;
+  for (const Input *input : inputs)
+    small &= input->limit > 0 && input->limit <= 256;
+  return small ? 1 : 2;
 }
 
 std::unique_ptr<SampleSource> openTokens(const Program &program, const DataOptions &options,
@@ -362,7 +348,7 @@ std::unique_ptr<SampleSource> openTokens(const Program &program, const DataOptio
                 ".safetensors file",
                 (long long)window, (long long)input->placement.shape[1]);
     window = input->placement.shape[1];
-    labelled |= input->role == "labels";
+    labelled |= input->role == InputRole::Labels;
   }
   std::vector<MappedFile> files;
   for (const std::string &path : paths)
@@ -374,29 +360,41 @@ std::unique_ptr<SampleSource> openTokens(const Program &program, const DataOptio
 
 } // namespace
 
-/// Returns the common ending of the files. Fails on files of several kinds and on missing files.
-static std::string checkKinds(const std::vector<std::string> &paths) {
-  std::string kind;
+/// The format of a data file, by the ending of its name.
+enum class DataFormat : uint8_t { Safetensors, Npz, Npy, Tokens };
+
+template <> struct EnumNames<DataFormat> {
+  static constexpr EnumName<DataFormat> table[] = {{DataFormat::Safetensors, ".safetensors"},
+                                                   {DataFormat::Npz, ".npz"},
+                                                   {DataFormat::Npy, ".npy"},
+                                                   {DataFormat::Tokens, ".bin"}};
+};
+
+/// Returns the format of a file. Fails on an unknown ending.
+static DataFormat findFormat(const std::string &path) {
+  for (const EnumName<DataFormat> &format : EnumNames<DataFormat>::table)
+    if (path.ends_with(format.name))
+      return format.value;
+  PSRT_FAIL(BadArgument,
+            "data \"%s\" is neither a .safetensors, .npz or .npy file of tensors nor a .bin file "
+            "of tokens",
+            path.c_str());
+}
+
+/// Returns the common format of the files. Fails on files of several formats and on missing files.
+static std::optional<DataFormat> checkFormats(const std::vector<std::string> &paths) {
+  std::optional<DataFormat> common;
   for (const std::string &path : paths) {
-    std::string ending;
-    for (const char *known : {".safetensors", ".npz", ".npy", ".bin"})
-      if (endsWith(path, known))
-        ending = known;
-    if (ending.empty())
-      PSRT_FAIL(
-          BadArgument,
-          "data \"%s\" is neither a .safetensors, .npz or .npy file of tensors nor a .bin file "
-          "of tokens",
-          path.c_str());
-    if (!kind.empty() && kind != ending)
+    DataFormat format = findFormat(path);
+    if (common.value_or(format) != format)
       PSRT_FAIL(BadArgument, "the data mixes \"%s\" and \"%s\"; give files of one kind",
                 paths.front().c_str(), path.c_str());
-    kind = ending;
+    common = format;
   }
   for (const std::string &path : paths)
     if (access(path.c_str(), F_OK) != 0)
       PSRT_FAIL(BadInput, "cannot read \"%s\": %s", path.c_str(), std::strerror(errno));
-  return kind;
+  return common;
 }
 
 /// Names the array of a .npy file after the only input.
@@ -417,7 +415,7 @@ static void nameArray(HostTensor &array, const std::vector<const Input *> &input
 static std::shared_ptr<void> openFile(const std::string &path,
                                       const std::vector<const Input *> &inputs,
                                       std::vector<HostTensor> &tensors) {
-  if (endsWith(path, ".safetensors")) {
+  if (findFormat(path) == DataFormat::Safetensors) {
     auto file = std::make_shared<SafetensorsFile>(path);
     for (const auto &[name, tensor] : file->tensors())
       tensors.push_back({name, tensor.dtype, tensor.shape, tensor.data});
@@ -425,7 +423,7 @@ static std::shared_ptr<void> openFile(const std::string &path,
   }
   auto file = std::make_shared<NumpyFile>(path);
   tensors = file->arrays();
-  if (endsWith(path, ".npy"))
+  if (findFormat(path) == DataFormat::Npy)
     nameArray(tensors.front(), inputs, path);
   return file;
 }
@@ -505,7 +503,7 @@ std::vector<std::string> expandPatterns(const std::vector<std::string> &patterns
 std::unique_ptr<SampleSource> openData(const Program &program, const DataOptions &options) {
   checkFills(program, options);
   std::vector<std::string> paths = expandPatterns(options.files);
-  std::unique_ptr<SampleSource> result = checkKinds(paths) == ".bin"
+  std::unique_ptr<SampleSource> result = checkFormats(paths) == DataFormat::Tokens
                                              ? openTokens(program, options, paths)
                                              : openTensors(program, options, paths);
   if (!options.fills.empty())

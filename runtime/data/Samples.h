@@ -23,12 +23,20 @@ public:
   virtual std::vector<std::string> unread() const { return {}; }
 };
 
+/// The token type of .bin files; the value is the bytes per token.
+enum class TokenType : uint8_t { Uint8 = 1, Uint16 = 2, Uint32 = 4 };
+
+template <> struct EnumNames<TokenType> {
+  static constexpr const char *what = "token type";
+  static constexpr EnumName<TokenType> table[] = {
+      {TokenType::Uint8, "uint8"}, {TokenType::Uint16, "uint16"}, {TokenType::Uint32, "uint32"}};
+};
+
 /// The data flags of a run.
 struct DataOptions {
   std::vector<std::string> files;
-  std::string type;   ///< uint8, uint16, uint32: token type of .bin files; empty: from the limit of
-                      ///< the tokens (uint16)
-  std::string labels; ///< next, same; empty: as in the program
+  std::optional<TokenType> type;   ///< nullopt: from the limit of the tokens (uint16)
+  std::optional<LabelRule> labels; ///< next or same; nullopt: as in the program
   std::vector<std::pair<std::string, double>> fills; ///< inputs with a constant value
 };
 

@@ -34,7 +34,7 @@ struct FirstStep {
 
   FirstStep(Session &session, const SampleSource &source) {
     NamedTensors tensors(session.getProgram());
-    const EntryPoint &entry = session.entry("step");
+    const EntryPoint &entry = session.entry(EntryKind::Step);
     int64_t microBatches = session.getProgram().microBatches,
             rows = batchRows(session.inputsOf(entry));
     session.writeInputs(entry, source, microBatches, [&](int64_t m, int64_t row) {
@@ -48,17 +48,17 @@ struct FirstStep {
       if (tensor.dtype != Dtype::F32)
         continue;
       Values values(tensor.bytes() / 4);
-      if (tensor.kind == "gradient") {
+      if (tensor.kind == VariableKind::Gradient) {
         readGradient(session, tensor, step.divisor, reinterpret_cast<char *>(values.data()));
         gradients[tensor.name.substr(5)] = std::move(values);
-      } else if (tensor.kind == "parameter") {
+      } else if (tensor.kind == VariableKind::Parameter) {
         readTensor(session, tensor, reinterpret_cast<char *>(values.data()));
         before[tensor.name] = std::move(values);
       }
     }
     session.run(entry, 0, false, Extent::Update);
     for (const NamedTensor &tensor : tensors.all())
-      if (tensor.dtype == Dtype::F32 && tensor.kind == "parameter") {
+      if (tensor.dtype == Dtype::F32 && tensor.kind == VariableKind::Parameter) {
         Values &values = after[tensor.name];
         values.resize(tensor.bytes() / 4);
         readTensor(session, tensor, reinterpret_cast<char *>(values.data()));

@@ -11,7 +11,7 @@
 
 namespace psrt {
 
-SampleOrder makeOrder(const Session &session, const std::string &entry, const SampleSource &source,
+SampleOrder makeOrder(const Session &session, EntryKind entry, const SampleSource &source,
                       int64_t microBatches, bool mayFillUp) {
   std::vector<const Input *> inputs = session.inputsOf(session.entry(entry));
   SampleOrder order;
@@ -83,15 +83,15 @@ static bool hasLoss(const EntryPoint &entry) {
 }
 
 Evaluator::Evaluator(Session &session, const SampleSource &source, int64_t maxSteps)
-    : session(session), source(source), entry(session.entry("evaluate")),
-      order(makeOrder(session, "evaluate", source, 1,
+    : session(session), source(source), entry(session.entry(EntryKind::Evaluate)),
+      order(makeOrder(session, EntryKind::Evaluate, source, 1,
                       !hasLoss(entry) || session.getProgram().hasRowSums)) {
   steps = order.stepsPerEpoch();
   if (maxSteps > 0)
     steps = std::min(steps, maxSteps);
   if (steps == order.stepsPerEpoch())
     noteSkippedSamples(session, order, "the evaluation data");
-  session.prepare("evaluate");
+  session.prepare(EntryKind::Evaluate);
   for (const Output &output : entry.outputs)
     if (std::optional<std::string> suffix = suffixOf(output.name, kLossSum))
       parts.push_back({*suffix});
@@ -136,7 +136,7 @@ Evaluator::Sums Evaluator::addUpRest(int64_t first, int64_t count, std::optional
 
 double Evaluator::run() {
   Sums total(2 * parts.size(), 0.0);
-  bool ignores = session.getProgram().ignoresRowsIn("evaluate") || parts.empty();
+  bool ignores = session.getProgram().ignoresRowsIn(EntryKind::Evaluate) || parts.empty();
   badStep = -1;
   for (int64_t step = 0; step < steps; ++step) {
     int64_t first = step * order.rows, left = order.samples - first;
@@ -317,7 +317,7 @@ std::optional<double> Evaluator::readOutput(const std::string &name) {
 /// Returns whether the program was compiled with --inference. A scalar output may then be any
 /// number, so it is not checked as a loss.
 static bool onlyEvaluates(const Program &program) {
-  return !program.entry("step") && !program.entry("update");
+  return !program.entry(EntryKind::Step) && !program.entry(EntryKind::Update);
 }
 
 void evaluateOnly(Session &session, const Flags &flags) {

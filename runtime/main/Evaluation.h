@@ -12,7 +12,7 @@ namespace psrt {
 
 /// Returns the order in which an entry's micro-batches read a source. Fails if the source has fewer
 /// samples than one step, unless labels can be ignored or `mayFillUp` allows padding rows.
-SampleOrder makeOrder(const Session &session, const std::string &entry, const SampleSource &source,
+SampleOrder makeOrder(const Session &session, EntryKind entry, const SampleSource &source,
                       int64_t microBatches, bool mayFillUp = false);
 /// Prints a note on stderr with the number of samples skipped at the end of `data`, if any.
 void noteSkippedSamples(const Session &session, const SampleOrder &order, const char *data);

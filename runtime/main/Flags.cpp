@@ -110,6 +110,14 @@ private:
   void addOutput();
   void addState();
 
+  /// Adds a flag that takes the name of an enum value, one of `choices`.
+  template <typename Enum, typename Target>
+  CLI::Option *addChoice(const char *flag, Target &target, const std::vector<std::string> &choices,
+                         const char *help) {
+    auto assign = [&target](const std::string &name) { target = *findName<Enum>(name); };
+    return app.add_option_function<std::string>(flag, assign, help)->check(CLI::IsMember(choices));
+  }
+
   Flags &flags;
   CLI::App app;
   std::vector<std::string> data, evalData, set, fills;
@@ -124,11 +132,10 @@ void Parser::addRanks() {
                  "compiled)")
       ->transform(wholeNumber(1, INT32_MAX))
       ->group("Ranks");
-  app.add_option(
-         "--comm", flags.comm,
-         "local | mpi | tcp | nccl (default: mpi under mpirun, tcp under torchrun; nccl on GPUs if "
-         "each rank has its own)")
-      ->check(CLI::IsMember({"local", "mpi", "tcp", "nccl"}))
+  addChoice<Comm>(
+      "--comm", flags.comm, listNames<Comm>(),
+      "local | mpi | tcp | nccl (default: mpi under mpirun, tcp under torchrun; nccl on GPUs if "
+      "each rank has its own)")
       ->group("Ranks");
   app.add_option("--threads", flags.threads, "CPU threads per rank (default: cores / ranks)")
       ->transform(wholeNumber(1, kMaxThreads))
@@ -141,14 +148,13 @@ void Parser::addData() {
          ".safetensors or .npz files (one tensor per input), .npy files (for a model with one "
          "input), or .bin token files: FILE|GLOB[,...]")
       ->group("Data");
-  app.add_option("--data-type", flags.data.type,
-                 "uint8 | uint16 | uint32: token type of .bin files")
-      ->check(CLI::IsMember({"uint8", "uint16", "uint32"}))
+  addChoice<TokenType>("--data-type", flags.data.type, listNames<TokenType>(),
+                       "uint8 | uint16 | uint32: token type of .bin files")
       ->group("Data");
-  app.add_option("--labels", flags.data.labels,
-                 "next (labels[t] = x[t+1]) | same (the model shifts the labels); default: as "
-                 "found in the graph")
-      ->check(CLI::IsMember({"next", "same"}))
+  addChoice<LabelRule>(
+      "--labels", flags.data.labels, {"next", "same"},
+      "next (labels[t] = x[t+1]) | same (the model shifts the labels); default: as "
+      "found in the graph")
       ->group("Data");
   app.add_option("--fill", fills, "INPUT=V: fill an input with a constant")->group("Data");
   app.add_flag("--shuffle", flags.shuffle, "shuffle the samples each epoch, keyed by --seed")
@@ -207,10 +213,10 @@ void Parser::addOutput() {
   app.add_flag("--check-memory", flags.checkMemory,
                "check each instruction against the memory plan and report the memory used; slow")
       ->group("Output");
-  auto *progress = app.add_option("--progress", flags.progress,
-                                  "auto | bar | lines | none (default: auto, a bar on a terminal)")
-                       ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
-                       ->group("Output");
+  auto *progress =
+      addChoice<ProgressStyle>("--progress", flags.progress, listNames<ProgressStyle>(),
+                               "auto | bar | lines | none (default: auto, a bar on a terminal)")
+          ->group("Output");
   app.add_flag("--quiet", flags.quiet, "print no progress, same as --progress none")
       ->excludes(progress)
       ->group("Output");

@@ -2,7 +2,9 @@
 #ifndef PSRT_MAIN_FLAGS_H
 #define PSRT_MAIN_FLAGS_H
 
+#include "runtime/core/Backend.h"
 #include "runtime/data/Samples.h"
+#include "runtime/main/Progress.h"
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,7 +21,7 @@ struct ScalarSetting {
 struct Flags {
   // ranks
   int ranks = 0, threads = 0;
-  std::string comm; ///< "local", "mpi" or "tcp"; empty: as the process was launched
+  std::optional<Comm> comm; ///< nullopt: as the process was launched
   // data
   DataOptions data;
   bool shuffle = false;
@@ -43,7 +45,7 @@ struct Flags {
       load; ///< folders; `load` may be "latest": the last checkpoint in `save`, if any
   int64_t saveEvery = 0, keep = 0;
   std::string config; ///< the file of flags that was read; empty: none
-  std::string progress = "auto";
+  ProgressStyle progress = ProgressStyle::Auto;
   bool quiet = false, info = false, version = false, check = false, checkMemory = false;
   /// All given flags that must be the same on every rank, sorted: "--steps 10".
   std::vector<std::string> given;

@@ -52,7 +52,7 @@ void writeGradients(Session &session, const NamedTensors &tensors, const std::st
     std::memcpy(data, &loss, 4);
   });
   for (const NamedTensor &tensor : tensors.all())
-    if (tensor.kind == "gradient")
+    if (tensor.kind == VariableKind::Gradient)
       writer.add(tensor.name, tensor.dtype, tensor.shape,
                  [&](char *data) { readGradient(session, tensor, step.divisor, data); });
   writer.write(session.isFirst() ? path : "");

@@ -49,7 +49,7 @@ void printKinds(const Program &program, int64_t stage, bool inHost) {
     if (!variable.addresses.isAt(stage) ||
         program.isInHost(variable.addresses.at(stage), stage) != inHost)
       continue;
-    auto &[count, bytes] = kinds[variable.kind];
+    auto &[count, bytes] = kinds[nameOf(variable.kind)];
     ++count;
     bytes += variable.localBytes();
   }
@@ -96,14 +96,14 @@ std::string stagesText(const Program &program, const Addresses &addresses) {
 void printVariables(const Program &program) {
   int64_t parameters = 0;
   for (const Variable &variable : program.variables)
-    if (variable.kind == "parameter")
+    if (variable.kind == VariableKind::Parameter)
       parameters += variable.placement.count();
   std::printf("parameters  %lld\n", (long long)parameters);
   for (int64_t stage = 0; stage < program.mesh.pipelineSize(); ++stage)
     printMemory(program, stage);
   std::printf("variables\n");
   for (const Variable &variable : program.variables)
-    if (variable.kind == "parameter" || variable.kind == "buffer") {
+    if (variable.kind == VariableKind::Parameter || variable.kind == VariableKind::Buffer) {
       std::printf("  %-48s %-4s %s", escapeControls(variable.displayName()).c_str(),
                   dtypeName(variable.dtype), placementText(program, variable.placement).c_str());
       if (!variable.file.lower.empty())
@@ -141,7 +141,7 @@ void printCollectives(const Program &program, const EntryPoint &entry, int64_t s
       for (const Instruction &instruction : program.functions[code.function].code)
         countCollective(program, instruction, counts);
   }
-  std::printf("collectives per %s (operand bytes per rank%s)\n", entry.name.c_str(),
+  std::printf("collectives per %s (operand bytes per rank%s)\n", entry.name(),
               ofStage(program, stage).c_str());
   for (const auto &[name, sizes] : counts)
     std::printf("  %-28s %5lld  %s\n", name.c_str(), (long long)sizes.first,
@@ -150,24 +150,27 @@ void printCollectives(const Program &program, const EntryPoint &entry, int64_t s
     std::printf("  none\n");
 }
 
-/// Returns how the terms of a loss are averaged, from the words of `loss_average`, which '+' joins.
-std::string averageText(const std::string &average) {
+/// Returns how the loss and the terms that are added to it are averaged.
+std::string averageText(const std::vector<LossAverage> &averages) {
   std::string result;
-  for (size_t from = 0, to; from < average.size(); from = to + 1) {
-    to = std::min(average.find('+', from), average.size());
-    std::string word = average.substr(from, to - from);
+  for (LossAverage average : averages) {
     result += result.empty() ? ", loss " : ", added terms ";
-    result += word == "sum" ? "summed over the step" : "averaged by " + word;
+    result += average == LossAverage::Sum ? "summed over the step"
+                                          : "averaged by " + std::string(nameOf(average));
   }
   return result;
 }
 
 /// Returns how labels are derived from the tokens of a .bin file.
-const char *labelsText(const std::string &labels) {
-  if (labels == "next")
+const char *labelsText(LabelRule labels) {
+  switch (labels) {
+  case LabelRule::Next:
     return "next (labels[t] = x[t+1]: the graph does not shift)";
-  if (labels == "same")
+  case LabelRule::Same:
     return "same (labels = x: the graph shifts them)";
+  case LabelRule::Given:
+    break;
+  }
   return "unknown from the graph (token files need --labels)";
 }
 
@@ -194,17 +197,17 @@ void printInfo(const Program &program) {
               escapeControls(program.model).c_str(), program.version.c_str(),
               escapeControls(program.compileLine).c_str(), program.mesh.text().c_str(),
               (long long)program.mesh.size());
-  if (program.entry("step") || program.entry("update"))
+  if (program.entry(EntryKind::Step) || program.entry(EntryKind::Update))
     std::printf("step        %lld micro-batch%s%s\n", (long long)program.microBatches,
-                program.microBatches == 1 ? "" : "es", averageText(program.lossAverage).c_str());
+                program.microBatches == 1 ? "" : "es", averageText(program.lossAverages).c_str());
   else
     std::printf("step        none: the program only evaluates (--inference)\n");
-  if (program.target.rfind("cuda:", 0) == 0) {
+  if (program.target.device == DeviceKind::Cuda) {
     int64_t extra = 0;
     for (int64_t stage = 0; stage < program.mesh.pipelineSize(); ++stage)
       extra = std::max(extra, cuda::bytesBesides(program, stage));
     std::printf("target      %s; a rank needs another %s (cuBLASLt, the next inputs)\n",
-                program.target.c_str(), describeBytes(double(extra)).c_str());
+                program.target.text.c_str(), describeBytes(double(extra)).c_str());
   }
   std::printf("labels      %s\n", labelsText(program.labels));
   if (keepsAverages(program))
@@ -212,23 +215,22 @@ void printInfo(const Program &program) {
   std::printf("weights     %s\n", weightsText(program).c_str());
   for (const Input &input : program.inputs)
     std::printf("input       %s (%s) %s %s %s\n", escapeControls(input.name).c_str(),
-                input.entry.c_str(), input.role.c_str(), dtypeName(input.dtype),
+                nameOf(input.readers), nameOf(input.role), dtypeName(input.dtype),
                 placementText(program, input.placement).c_str());
   for (const EntryPoint &entry : program.entries)
     for (const Output &output : entry.outputs)
-      std::printf("output      %s (%s) %s %s\n", escapeControls(output.name).c_str(),
-                  entry.name.c_str(), dtypeName(output.dtype),
-                  placementText(program, output.placement).c_str());
+      std::printf("output      %s (%s) %s %s\n", escapeControls(output.name).c_str(), entry.name(),
+                  dtypeName(output.dtype), placementText(program, output.placement).c_str());
   for (const auto &[name, value] : program.defaults)
     std::printf("default     %s = %g\n", name.c_str(), value);
   printVariables(program);
-  const EntryPoint *entry = program.entry("step");
-  entry = entry ? entry : program.entry("forward");
+  const EntryPoint *entry = program.entry(EntryKind::Step);
+  entry = entry ? entry : program.entry(EntryKind::Forward);
   for (int64_t stage = 0; entry && stage < program.mesh.pipelineSize(); ++stage)
     printCollectives(program, *entry, stage);
   if (program.flopsPerStep > 0)
     std::printf("flops       %.4g of matmuls %s, whole model\n", program.flopsPerStep,
-                program.entry("step") ? "per step" : "per batch");
+                program.entry(EntryKind::Step) ? "per step" : "per batch");
   if (!program.explain.empty())
     std::printf("\n%s\n", escapeControls(program.explain, "\n").c_str());
 }

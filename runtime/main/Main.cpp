@@ -19,36 +19,36 @@
 namespace psrt {
 
 /// Returns the communication backend: the flag's, or the one that fits the launcher.
-static std::string chooseComm(const Flags &flags, const ProcessIdentity &identity) {
-  if (!flags.comm.empty() &&
-      flags.comm != "nccl") // nccl needs another backend to connect processes
-    return flags.comm;
+static Comm chooseComm(const Flags &flags, const ProcessIdentity &identity) {
+  if (flags.comm && flags.comm != Comm::Nccl) // nccl needs another backend to connect processes
+    return *flags.comm;
   bool pmi = std::getenv("PMI_RANK") || std::getenv("PMIX_RANK");
   switch (identity.launcher) {
   case ProcessIdentity::None:
-    return "local";
+    return Comm::Local;
   case ProcessIdentity::Mpi:
-    return "mpi";
+    return Comm::Mpi;
   case ProcessIdentity::Torchrun:
-    return "tcp";
+    return Comm::Tcp;
   case ProcessIdentity::Slurm:
-    return pmi ? "mpi" : "tcp";
+    return pmi ? Comm::Mpi : Comm::Tcp;
   }
-  return "local";
+  return Comm::Local;
 }
 
 /// Joins the job of this process. Returns null if all ranks are threads of this process.
 static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessIdentity &identity,
                                            const Program &program, const std::string &command) {
-  if (flags.comm == "nccl" && !program.target.starts_with("cuda:"))
+  if (flags.comm == Comm::Nccl && program.target.device != DeviceKind::Cuda)
     PSRT_FAIL(BadArgument,
               "--comm nccl needs GPUs, and the program is compiled for \"%s\"; omit the flag, or "
               "compile with --target cuda:sm_90",
-              program.target.c_str());
-  std::string comm = chooseComm(flags, identity), name = "./";
+              program.target.text.c_str());
+  Comm comm = chooseComm(flags, identity);
+  std::string name = "./";
   name += std::filesystem::read_symlink("/proc/self/exe").filename();
   long long ranks = program.mesh.size();
-  if (comm == "local") {
+  if (comm == Comm::Local) {
     // Each process would train the whole model and overwrite the files of the other processes.
     if (identity.size > 1)
       PSRT_FAIL(
@@ -63,9 +63,9 @@ static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessIden
   if (identity.size == 1)
     PSRT_FAIL(BadArgument,
               "--comm %s needs one process per rank, and there is only one process; start with %s",
-              comm.c_str(),
-              format(comm == "mpi" ? "mpirun -n %lld %s"
-                                   : "torchrun --nproc-per-node %lld --no-python -- %s",
+              nameOf(comm),
+              format(comm == Comm::Mpi ? "mpirun -n %lld %s"
+                                       : "torchrun --nproc-per-node %lld --no-python -- %s",
                      ranks, name.c_str())
                   .c_str());
   checkRanks(program, flags.ranks);

@@ -22,11 +22,12 @@ static bool isTerminal() {
   return isatty(STDOUT_FILENO) && !isDumb && !isLaunched;
 }
 
-Progress::Progress(int64_t total, int64_t begin, int64_t samplesPerStep, const std::string &style,
+Progress::Progress(int64_t total, int64_t begin, int64_t samplesPerStep, ProgressStyle style,
                    bool shown)
     : total(total), begin(begin), samplesPerStep(samplesPerStep),
-      hasBar(style == "bar" || (style == "auto" && isTerminal())), quiet(style == "none"),
-      shown(shown), start(steadySeconds()), last(start), lastDone(begin) {}
+      hasBar(style == ProgressStyle::Bar || (style == ProgressStyle::Auto && isTerminal())),
+      quiet(style == ProgressStyle::None), shown(shown), start(steadySeconds()), last(start),
+      lastDone(begin) {}
 
 Progress::~Progress() {
   if (barShown)

@@ -2,6 +2,7 @@
 #ifndef PSRT_MAIN_PROGRESS_H
 #define PSRT_MAIN_PROGRESS_H
 
+#include "runtime/core/EnumNames.h"
 #include <cstdint>
 #include <string>
 
@@ -10,13 +11,24 @@ namespace psrt {
 /// Returns the seconds of the steady clock.
 double steadySeconds();
 
+/// How progress is shown. Auto: a bar on a terminal that is not shared by the processes of a
+/// launcher, else lines.
+enum class ProgressStyle : uint8_t { Auto, Bar, Lines, None };
+
+template <> struct EnumNames<ProgressStyle> {
+  static constexpr const char *what = "progress";
+  static constexpr EnumName<ProgressStyle> table[] = {{ProgressStyle::Auto, "auto"},
+                                                      {ProgressStyle::Bar, "bar"},
+                                                      {ProgressStyle::Lines, "lines"},
+                                                      {ProgressStyle::None, "none"}};
+};
+
 /// The progress display of one run.
 class Progress {
 public:
-  /// `begin` is the number of steps done before this run. `style` is "bar", "lines", "none" or
-  /// "auto": a bar on a terminal that is not shared by the processes of a launcher. `shown` is
-  /// false in a process that prints nothing.
-  Progress(int64_t total, int64_t begin, int64_t samplesPerStep, const std::string &style,
+  /// `begin` is the number of steps done before this run. `shown` is false in a process that prints
+  /// nothing.
+  Progress(int64_t total, int64_t begin, int64_t samplesPerStep, ProgressStyle style,
            bool shown = true);
   ~Progress();
   /// Shows the progress after `done` steps.

@@ -21,8 +21,8 @@ static std::string keyOf(const std::string &output) {
 /// no input does.
 static int64_t tokensOf(const Session &session, const EntryPoint &entry) {
   for (const Input *input : session.inputsOf(entry))
-    if (input->placement.shape.size() == 2 && input->batchDim == 0 && input->role == "data" &&
-        input->limit > 0)
+    if (input->placement.shape.size() == 2 && input->batchDim == 0 &&
+        input->role == InputRole::Data && input->limit > 0)
       return input->placement.shape[1];
   return 0;
 }
@@ -35,12 +35,12 @@ StepLog::StepLog(Session &session, const std::string &path, int64_t samples, int
            })
                             : LineFile::Keep()),
       samples(samples), microBatches(microBatches),
-      tokens(samples * tokensOf(session, session.entry("step"))) {
+      tokens(samples * tokensOf(session, session.entry(EntryKind::Step))) {
   for (const Variable &variable : session.getProgram().variables) {
     const std::string &symbol = variable.symbol;
-    if (variable.kind == "scalar" && (symbol == "lr" || symbol.rfind("lr.", 0) == 0))
+    if (variable.kind == VariableKind::Scalar && (symbol == "lr" || symbol.rfind("lr.", 0) == 0))
       rates.push_back({symbol, session.readScalar(symbol)});
-    if (variable.kind == "accumulator" && symbol.rfind(kOutputPrefix, 0) == 0)
+    if (variable.kind == VariableKind::Accumulator && symbol.rfind(kOutputPrefix, 0) == 0)
       scalars.push_back({keyOf(symbol.substr(kOutputPrefix.size())), symbol});
   }
   if (wanted)

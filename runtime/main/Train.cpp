@@ -63,18 +63,18 @@ public:
   Trainer(Session &session, const NamedTensors &tensors, const Flags &flags,
           const SampleSource &source, Evaluator *evaluator, const RunState &state)
       : session(session), tensors(tensors), flags(flags), source(source), evaluator(evaluator),
-        state(state), entry(session.entry("step")),
-        order(makeOrder(session, "step", source, session.getProgram().microBatches)),
+        state(state), entry(session.entry(EntryKind::Step)),
+        order(makeOrder(session, EntryKind::Step, source, session.getProgram().microBatches)),
         total(countSteps(flags, order)), schedule(flags.schedule, total),
         progress(total, session.step, order.microBatches * order.rows,
-                 flags.quiet ? "none" : flags.progress, session.isFirst()),
+                 flags.quiet ? ProgressStyle::None : flags.progress, session.isFirst()),
         losses(session.isFirst() ? flags.losses : "", keepLosses(session, state)),
         log(session, flags.log, order.microBatches * order.rows, order.microBatches) {
     order.shuffle = flags.shuffle;
     order.seed = flags.seed;
     if (total >= order.stepsPerEpoch())
       noteSkippedSamples(session, order, "the data");
-    session.prepare("step");
+    session.prepare(EntryKind::Step);
     std::vector<std::string> symbols = log.getSymbols();
     symbols.insert(symbols.end(), {"loss", "loss.sum", "loss.count", "loss_scale"});
     for (RecordedScalars &each : recorded)
@@ -295,9 +295,9 @@ private:
 
 /// Fails if the program has no training step.
 void checkCanTrain(const Program &program) {
-  if (program.entry("step"))
+  if (program.entry(EntryKind::Step))
     return;
-  if (!program.entry("update"))
+  if (!program.entry(EntryKind::Update))
     PSRT_FAIL(BadArgument,
               "the program was compiled with --inference and only evaluates; give --eval with the "
               "data, or compile without --inference");
@@ -376,7 +376,7 @@ void applySettings(Session &session, const Flags &flags) {
 /// Returns the number of samples that a step reads, or 0 if the program does not train by itself.
 static int64_t countStepSamples(const Session &session) {
   const Program &program = session.getProgram();
-  const EntryPoint *step = program.entry("step");
+  const EntryPoint *step = program.entry(EntryKind::Step);
   return step ? program.microBatches * batchRows(session.inputsOf(*step)) : 0;
 }
 
@@ -418,12 +418,12 @@ static void checkTokenFlags(const Flags &flags) {
   bool tensors = std::all_of(files.begin(), files.end(), [](const std::string &file) {
     return std::filesystem::path(file).extension() != ".bin";
   });
-  if (files.empty() || !tensors || (flags.data.labels.empty() && flags.data.type.empty()))
+  if (files.empty() || !tensors || (!flags.data.labels && !flags.data.type))
     return;
   PSRT_FAIL(BadArgument,
             "%s is for .bin token files; \"%s\" has a tensor for each input, including the labels; "
             "remove the flag",
-            flags.data.labels.empty() ? "--data-type" : "--labels", files.front().c_str());
+            flags.data.labels ? "--labels" : "--data-type", files.front().c_str());
 }
 
 void checkFlags(const Flags &flags) {

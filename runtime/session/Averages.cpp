@@ -9,13 +9,14 @@
 namespace psrt {
 
 bool keepsAverages(const Program &program) {
-  return std::any_of(program.variables.begin(), program.variables.end(),
-                     [](const Variable &variable) { return variable.kind == "average"; });
+  return std::any_of(
+      program.variables.begin(), program.variables.end(),
+      [](const Variable &variable) { return variable.kind == VariableKind::Average; });
 }
 
 /// Returns whether the variable counts the steps of a parameter group: "optimizer.0.count".
 static bool isStepCount(const Variable &variable) {
-  return variable.kind == "optimizer" && variable.symbol.rfind("optimizer.", 0) == 0;
+  return variable.kind == VariableKind::Optimizer && variable.symbol.rfind("optimizer.", 0) == 0;
 }
 
 bool hasAverages(Session &session) {
@@ -33,7 +34,7 @@ AveragesInPlace::AveragesInPlace(Session &session) : session(session) {
   const Program &program = session.getProgram();
   for (int i = 0; i < int(program.variables.size()); ++i) {
     const Variable &average = program.variables[i];
-    if (average.kind != "average")
+    if (average.kind != VariableKind::Average)
       continue;
     int of = program.variable(average.of);
     const Variable &parameter = program.variables.at(of);
@@ -96,7 +97,7 @@ void AveragesInPlace::refreshCopies(int number) {
   const Variable &parameter = program.variables[number];
   bool isElsewhere = false;
   for (const Variable &copy : program.variables) {
-    if (copy.kind != "copy" || copy.of != parameter.symbol)
+    if (copy.kind != VariableKind::Copy || copy.of != parameter.symbol)
       continue;
     // Every rank with a copy then holds the same elements of the parameter.
     if (copy.placement == parameter.placement && parameter.addresses.covers(copy.addresses))

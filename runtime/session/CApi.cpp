@@ -162,8 +162,7 @@ void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *t
     for (const Input *input : inputs)
       known |= input->name == tensors[i].name;
     if (!known)
-      PSRT_FAIL(BadArgument, "entry \"%s\" has no %s \"%s\"", entry.name.c_str(), role,
-                tensors[i].name);
+      PSRT_FAIL(BadArgument, "entry \"%s\" has no %s \"%s\"", entry.name(), role, tensors[i].name);
   }
   if (inputs.empty())
     return;
@@ -174,7 +173,7 @@ void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *t
   if (batched && source->samples() != rows * microBatches)
     PSRT_FAIL(BadInput,
               "the inputs have %lld rows, but entry \"%s\" takes %lld (%lld micro-batches of %lld)",
-              (long long)source->samples(), entry.name.c_str(), (long long)(rows * microBatches),
+              (long long)source->samples(), entry.name(), (long long)(rows * microBatches),
               (long long)microBatches, (long long)rows);
   session.writeInputs(
       entry, *source, microBatches, [&](int64_t m, int64_t row) { return m * rows + row; }, slot,
@@ -199,8 +198,7 @@ void readOutputs(Session &session, const EntryPoint &entry, psrt_tensor *outputs
       if (output.name == outputs[i].name)
         found = &output;
     if (!found)
-      PSRT_FAIL(BadArgument, "entry \"%s\" has no output \"%s\"", entry.name.c_str(),
-                outputs[i].name);
+      PSRT_FAIL(BadArgument, "entry \"%s\" has no output \"%s\"", entry.name(), outputs[i].name);
     checkTensor(outputs[i], found->dtype, found->placement.shape);
     RankTensor inSlot = *found;
     for (size_t stage = 0; stage < entry.programs.size(); ++stage)
@@ -214,34 +212,85 @@ void checkSlot(const EntryPoint &entry, int64_t slot) {
   int64_t slots = entry.programs.front().slots;
   if (slot < 0 || slot >= slots)
     PSRT_FAIL(BadArgument, "slot %lld is out of range: entry \"%s\" has %lld, counted from 0",
-              (long long)slot, entry.name.c_str(), (long long)slots);
+              (long long)slot, entry.name(), (long long)slots);
 }
 
-/// Returns the names under a heading, as psrt_name lists them.
-std::vector<const std::string *> namesOf(psrt_program *program, const std::string &heading) {
-  std::vector<const std::string *> result;
-  const Program &p = sessionOf(program).getProgram();
-  if (heading == "variables") {
-    for (const NamedTensor &tensor : program->tensors->all())
-      result.push_back(&tensor.name);
-  } else if (heading == "inputs") {
-    for (const Input &input : p.inputs) // an input of several entries is listed once
-      if (std::none_of(result.begin(), result.end(),
-                       [&](const std::string *name) { return *name == input.name; }))
-        result.push_back(&input.name);
-  } else if (heading == "entries") {
-    for (const EntryPoint &entry : p.entries)
-      result.push_back(&entry.name);
-  } else if (heading.rfind("outputs:", 0) == 0) {
-    for (const Output &output : sessionOf(program).entry(heading.substr(8)).outputs)
-      result.push_back(&output.name);
-  } else {
+/// The lists of names that psrt_name and psrt_describe offer.
+enum class Heading { Variables, Inputs, Entries, Outputs };
+
+} // namespace
+
+template <> struct psrt::EnumNames<Heading> {
+  static constexpr EnumName<Heading> table[] = {{Heading::Variables, "variables"},
+                                                {Heading::Inputs, "inputs"},
+                                                {Heading::Entries, "entries"},
+                                                {Heading::Outputs, "outputs"}};
+};
+
+namespace {
+
+/// A parsed heading: "variables", or "outputs:step" with the entry whose outputs are listed.
+struct ParsedHeading {
+  Heading heading;
+  std::string entry; ///< only for Outputs
+};
+
+ParsedHeading parseHeading(const std::string &text) {
+  size_t colon = text.find(':');
+  std::optional<Heading> heading = findName<Heading>(text.substr(0, colon));
+  if (!heading || (heading == Heading::Outputs) != (colon != std::string::npos))
     PSRT_FAIL(BadArgument,
               "unknown heading \"%s\"; expected variables, inputs, entries or "
               "outputs:ENTRY",
-              heading.c_str());
+              text.c_str());
+  return {*heading, colon == std::string::npos ? "" : text.substr(colon + 1)};
+}
+
+/// Returns the names under a heading, as psrt_name lists them. The program owns them.
+std::vector<const char *> namesOf(psrt_program *program, const std::string &text) {
+  std::vector<const char *> result;
+  const Program &p = sessionOf(program).getProgram();
+  ParsedHeading parsed = parseHeading(text);
+  switch (parsed.heading) {
+  case Heading::Variables:
+    for (const NamedTensor &tensor : program->tensors->all())
+      result.push_back(tensor.name.c_str());
+    break;
+  case Heading::Inputs:
+    for (const Input &input : p.inputs) // an input of several entries is listed once
+      if (std::none_of(result.begin(), result.end(),
+                       [&](const char *name) { return name == input.name; }))
+        result.push_back(input.name.c_str());
+    break;
+  case Heading::Entries:
+    for (const EntryPoint &entry : p.entries)
+      result.push_back(entry.name());
+    break;
+  case Heading::Outputs:
+    for (const Output &output : sessionOf(program).entry(parsed.entry).outputs)
+      result.push_back(output.name.c_str());
+    break;
   }
   return result;
+}
+
+/// Returns the tensor with a name under a heading. Fails if there is none.
+std::pair<Dtype, std::vector<int64_t>> describe(psrt_program *program, const std::string &text,
+                                                const std::string &name) {
+  ParsedHeading parsed = parseHeading(text);
+  if (parsed.heading == Heading::Variables) {
+    const NamedTensor &tensor = program->tensors->get(name);
+    return {tensor.dtype, tensor.shape};
+  }
+  if (parsed.heading == Heading::Inputs)
+    for (const Input &input : sessionOf(program).getProgram().inputs)
+      if (input.name == name)
+        return {input.dtype, input.placement.shape};
+  if (parsed.heading == Heading::Outputs)
+    for (const Output &output : sessionOf(program).entry(parsed.entry).outputs)
+      if (output.name == name)
+        return {output.dtype, output.placement.shape};
+  PSRT_FAIL(BadArgument, "no name \"%s\" under \"%s\"", name.c_str(), text.c_str());
 }
 
 } // namespace
@@ -274,13 +323,13 @@ psrt_status psrt_call(psrt_program *program, const char *name, int32_t slot,
   return guarded(program, [&] {
     Session &session = sessionOf(program);
     const EntryPoint &entry = session.entry(name ? name : "");
-    if (entry.name == "step" || entry.name == "backward" || entry.name == "update")
-      PSRT_FAIL(BadArgument, "entry \"%s\" is run by psrt_%s", entry.name.c_str(),
-                entry.name.c_str());
+    if (entry.kind == EntryKind::Step || entry.kind == EntryKind::Backward ||
+        entry.kind == EntryKind::Update)
+      PSRT_FAIL(BadArgument, "entry \"%s\" is run by psrt_%s", entry.name(), entry.name());
     checkSlot(entry, slot);
     checkGiven(outputs, output_count, "output");
     writeInputs(session, entry, inputs, input_count, 1, slot, false);
-    bool forward = entry.name == "forward";
+    bool forward = entry.kind == EntryKind::Forward;
     session.run(entry, slot, forward, Extent::All, forward ? program->forwards : -1);
     if (forward) {
       program->pending.resize(entry.programs.front().slots, -1);
@@ -294,7 +343,7 @@ psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor
                           size_t count) {
   return guarded(program, [&] {
     Session &session = sessionOf(program);
-    const EntryPoint &entry = session.entry("backward");
+    const EntryPoint &entry = session.entry(EntryKind::Backward);
     checkSlot(entry, slot);
     if (size_t(slot) >= program->pending.size() || program->pending[slot] < 0)
       PSRT_FAIL(BadArgument, "no forward is pending in slot %d", slot);
@@ -307,7 +356,7 @@ psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor
 psrt_status psrt_update(psrt_program *program) {
   return guarded(program, [&] {
     Session &session = sessionOf(program);
-    session.run(session.entry("update"), 0, true);
+    session.run(session.entry(EntryKind::Update), 0, true);
     ++session.step;
     program->forwards = 0;
   });
@@ -315,8 +364,8 @@ psrt_status psrt_update(psrt_program *program) {
 
 psrt_status psrt_zero_grad(psrt_program *program) {
   return guarded(program, [&] {
-    sessionOf(program).zero("gradient");
-    sessionOf(program).zero("accumulator");
+    sessionOf(program).zero(VariableKind::Gradient);
+    sessionOf(program).zero(VariableKind::Accumulator);
   });
 }
 
@@ -324,7 +373,7 @@ psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t i
                       float *loss) {
   return guarded(program, [&] {
     Session &session = sessionOf(program);
-    const EntryPoint &entry = session.entry("step");
+    const EntryPoint &entry = session.entry(EntryKind::Step);
     writeInputs(session, entry, inputs, input_count, session.getProgram().microBatches, 0, false);
     session.run(entry);
     ++session.step;
@@ -349,7 +398,7 @@ psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor) 
     checkGiven(tensor, "variable");
     const NamedTensor &found = program->tensors->get(tensor->name);
     checkTensor(*tensor, found.dtype, found.shape);
-    if (found.kind == "scalar")
+    if (found.kind == VariableKind::Scalar)
       return setScalars(session, found.name, *static_cast<const float *>(tensor->data));
     writeTensor(session, found, static_cast<const char *>(tensor->data));
   });
@@ -385,8 +434,8 @@ size_t psrt_name_count(psrt_program *program, const char *what) {
 const char *psrt_name(psrt_program *program, const char *what, size_t index) {
   const char *result = nullptr;
   guarded(program, [&] {
-    std::vector<const std::string *> names = namesOf(program, what ? what : "");
-    result = index < names.size() ? names[index]->c_str() : nullptr;
+    std::vector<const char *> names = namesOf(program, what ? what : "");
+    result = index < names.size() ? names[index] : nullptr;
   });
   return result;
 }
@@ -394,34 +443,18 @@ const char *psrt_name(psrt_program *program, const char *what, size_t index) {
 psrt_status psrt_describe(psrt_program *program, const char *what, const char *name,
                           psrt_dtype *dtype, int32_t *rank, int64_t *shape) {
   return guarded(program, [&] {
-    const Program &p = sessionOf(program).getProgram();
+    sessionOf(program);
     if (!what || !name || !dtype || !rank || *rank < 0 || (*rank > 0 && !shape))
       PSRT_FAIL(BadArgument, "psrt_describe needs what, name, dtype, rank, and shape with room for "
                              "*rank sizes");
-    auto give = [&](Dtype foundDtype, const std::vector<int64_t> &foundShape) {
-      int32_t room = *rank;
-      *rank = int32_t(foundShape.size());
-      *dtype = psrt_dtype(foundDtype);
-      if (room < *rank)
-        PSRT_FAIL(BadArgument, "\"%s\" has %d dims, but *rank gives room for %d", name, *rank,
-                  room);
-      if (shape)
-        std::copy(foundShape.begin(), foundShape.end(), shape);
-    };
-    std::string kind = what;
-    if (kind == "variables") {
-      const NamedTensor &tensor = program->tensors->get(name);
-      return give(tensor.dtype, tensor.shape);
-    }
-    if (kind == "inputs")
-      for (const Input &input : p.inputs)
-        if (input.name == name)
-          return give(input.dtype, input.placement.shape);
-    if (kind.rfind("outputs:", 0) == 0)
-      for (const Output &output : sessionOf(program).entry(kind.substr(8)).outputs)
-        if (output.name == name)
-          return give(output.dtype, output.placement.shape);
-    PSRT_FAIL(BadArgument, "no name \"%s\" under \"%s\"", name, what);
+    auto [foundDtype, foundShape] = describe(program, what, name);
+    int32_t room = *rank;
+    *rank = int32_t(foundShape.size());
+    *dtype = psrt_dtype(foundDtype);
+    if (room < *rank)
+      PSRT_FAIL(BadArgument, "\"%s\" has %d dims, but *rank gives room for %d", name, *rank, room);
+    if (shape)
+      std::copy(foundShape.begin(), foundShape.end(), shape);
   });
 }
 

@@ -29,12 +29,12 @@ static const char *const kOldIndex =
 /// the sums of a step are not state.
 static bool isState(const Program &program, const NamedTensor &tensor) {
   const Variable &variable = program.variables[tensor.parts.front().variable];
-  if (tensor.kind == "optimizer") { // a step count; per-parameter state has another kind
+  if (tensor.kind == VariableKind::Optimizer && !tensor.isOfParameter) { // a step count
     int of = program.variable(variable.of);
     return of < 0 || !isStateOf(variable, program.variables[of]);
   }
-  return tensor.kind == "parameter" || tensor.kind == "buffer" || tensor.kind == "average" ||
-         tensor.kind == kOptimizerState;
+  return tensor.kind == VariableKind::Parameter || tensor.kind == VariableKind::Buffer ||
+         tensor.kind == VariableKind::Average || tensor.kind == VariableKind::Optimizer;
 }
 
 //===--- names ------------------------------------------------------------===//
@@ -473,7 +473,7 @@ static IndexRanges parseRanges(const FileFields &fields, const std::vector<int64
 
 void Checkpoint::addTensor(const std::string &name, const FileFields &fields) {
   fields.allow({"dtype", "shape", "shards"});
-  std::optional<Dtype> dtype = findDtype(fields.text("dtype"));
+  std::optional<Dtype> dtype = findName<Dtype>(fields.text("dtype"));
   if (!dtype)
     fields.refuse("dtype", "a dtype such as \"f32\"");
   SavedTensor tensor{name, *dtype, fields.integers("shape", 0), {}};
@@ -634,8 +634,9 @@ void Checkpoint::loadTensor(Session &session, const NamedTensor &tensor,
 std::vector<std::string> Checkpoint::load(Session &session, const NamedTensors &tensors) const {
   std::vector<const NamedTensor *> state = findState(session.getProgram(), tensors);
   const std::vector<Variable> &variables = session.getProgram().variables;
-  check(state, std::any_of(variables.begin(), variables.end(),
-                           [](const Variable &variable) { return variable.kind == "gradient"; }));
+  check(state, std::any_of(variables.begin(), variables.end(), [](const Variable &variable) {
+          return variable.kind == VariableKind::Gradient;
+        }));
   for (const NamedTensor *tensor : state)
     if (const SavedTensor *from = find(tensor->name); fits(from, *tensor))
       loadTensor(session, *tensor, *from);

@@ -11,20 +11,14 @@ extern "C" psrt::Device *psrt_make_cuda_device(const psrt::DeviceRequest &reques
 namespace psrt {
 
 std::unique_ptr<Device> makeDevice(const DeviceRequest &request) {
-  const std::string &target = request.program.target;
-  std::string kind = target.substr(0, target.find(':'));
-  if (kind != "cpu" && kind != "cuda")
-    PSRT_FAIL(BadInput,
-              "the program is compiled for \"%s\", but this runtime supports cpu and cuda; compile "
-              "and link with the same version",
-              target.c_str());
-  auto make = kind == "cpu" ? psrt_make_cpu_device : psrt_make_cuda_device;
+  const Target &target = request.program.target;
+  auto make = target.device == DeviceKind::Cpu ? psrt_make_cpu_device : psrt_make_cuda_device;
   if (!make)
     PSRT_FAIL(
         BadInput,
         "the program is compiled for \"%s\", whose runtime is not linked into this executable; "
         "link with ps-compile",
-        target.c_str());
+        target.text.c_str());
   return std::unique_ptr<Device>(make(request));
 }
 

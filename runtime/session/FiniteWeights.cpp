@@ -9,7 +9,7 @@ namespace psrt {
 
 bool isTrained(const Program &program, const NamedTensor &tensor) {
   const Variable &variable = program.variables[tensor.parts.front().variable];
-  return tensor.kind == "parameter" && !variable.frozen;
+  return tensor.kind == VariableKind::Parameter && !variable.frozen;
 }
 
 void checkFinite(const Program &program, const NamedTensor &tensor, const char *data, int64_t count,
@@ -37,7 +37,7 @@ std::string findBadWeight(Session &session, const NamedTensors &tensors) {
   const Program &program = session.getProgram();
   std::vector<const NamedTensor *> weights;
   for (const NamedTensor &tensor : tensors.all())
-    if (tensor.kind == "parameter" && isFloat(tensor.dtype))
+    if (tensor.kind == VariableKind::Parameter && isFloat(tensor.dtype))
       weights.push_back(&tensor);
   std::vector<std::vector<Shard>> shards = planShards(program, weights); // by rank
   std::string bad;

@@ -216,7 +216,7 @@ double getNumber(const Variable &source, uint64_t key, int64_t global) {
   if (source.hasValue)
     return source.value;
   int64_t index = isPart(source) ? indexInFile(source, global) : global;
-  return drawInitial(source.distribution != "uniform", key, index, source.parameters[0],
+  return drawInitial(source.distribution == Distribution::Normal, key, index, source.parameters[0],
                      source.parameters[1]);
 }
 
@@ -226,14 +226,14 @@ void initialize(const Variable &variable, const Variable &source, const Mesh &me
   bool first = mesh.shardIndex(variable.placement.partial, rank.coordinates) == 0;
   if (!first)
     return; // shards of a partial variable add up: the first has the value, the others stay zero
-  if (source.hasFile && source.distribution.empty())
+  if (source.hasFile && !source.distribution)
     return copyFromFile(variable, source, files.open(source), mesh, files.checks, rank);
   if (!source.data.empty() &&
       int64_t(source.data.size()) != variable.placement.count() * sourceSize)
     PSRT_FAIL(BadInput, "variable \"%s\" has %zu bytes of data, but its type needs %lld",
               source.displayName().c_str(), source.data.size(),
               (long long)(variable.placement.count() * sourceSize));
-  bool zero = !source.hasValue && source.data.empty() && source.distribution.empty();
+  bool zero = !source.hasValue && source.data.empty() && !source.distribution;
   if (zero || (source.hasValue && source.value == 0 && !std::signbit(source.value)))
     return; // new memory is zero
   uint64_t key = initialKey(seed, source.displayName());
@@ -279,8 +279,9 @@ void initializeVariables(const Program &program, const ProgramSource &source,
   Files files(source, program.files, checks);
   auto isGiven = [&](const std::string &name) { return options.given.count(name) > 0; };
   for (const Variable &variable : program.variables) {
-    const Variable &source =
-        variable.kind == "copy" ? program.variables[program.variable(variable.of)] : variable;
+    const Variable &source = variable.kind == VariableKind::Copy
+                                 ? program.variables[program.variable(variable.of)]
+                                 : variable;
     if (std::any_of(source.names.begin(), source.names.end(), isGiven))
       continue;
     if (source.given)

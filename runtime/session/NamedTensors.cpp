@@ -13,7 +13,8 @@ int64_t NamedTensor::bytes() const {
 }
 
 bool isStateOf(const Variable &variable, const Variable &parameter) {
-  return variable.kind == "optimizer" && variable.placement.shape == parameter.placement.shape &&
+  return variable.kind == VariableKind::Optimizer &&
+         variable.placement.shape == parameter.placement.shape &&
          variable.symbol.rfind(parameter.symbol + ".", 0) == 0;
 }
 
@@ -37,7 +38,7 @@ NamedTensors::NamedTensors(const Program &program) {
     if (!variable.addsTo.empty())
       continue; // read together with the variable that it adds to
     int of = program.variable(variable.of);
-    bool gradient = variable.kind == "gradient";
+    bool gradient = variable.kind == VariableKind::Gradient;
     if (of >= 0 && isStateOf(variable, program.variables[of])) {
       // The symbol consists of the parameter's symbol (perhaps one of several parts) and the name
       // of the state.
@@ -45,9 +46,9 @@ NamedTensors::NamedTensors(const Program &program) {
       std::string name = derive("optimizer" + variable.symbol.substr(parameter.symbol.size()) + ".",
                                 parameter.displayName());
       add(program, int(i), {name}, parameter);
-      tensors[byName.at(name)].kind = kOptimizerState;
+      tensors[byName.at(name)].isOfParameter = true;
     }
-    if (of >= 0 && (gradient || variable.kind == "average"))
+    if (of >= 0 && (gradient || variable.kind == VariableKind::Average))
       add(program, int(i),
           {derive(gradient ? "grad." : "ema.", program.variables[of].displayName())},
           program.variables[of]);
@@ -57,7 +58,7 @@ NamedTensors::NamedTensors(const Program &program) {
       // A part of a model's tensor is readable by its symbol. Files contain it as part of the whole
       // tensor.
       add(program, int(i), {variable.symbol}, Variable());
-      tensors.back().kind = "part";
+      tensors.back().kind = std::nullopt;
       tensors.back().isOfModel = false;
     }
   }

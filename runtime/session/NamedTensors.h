@@ -14,7 +14,10 @@ namespace psrt {
 struct NamedTensor {
   std::string name;                 ///< the first name
   std::vector<std::string> aliases; ///< all names, including the first
-  std::string kind;
+  std::optional<VariableKind> kind; ///< nullopt: a part of a tensor, read by its own symbol
+  /// Optimizer state with one element per parameter element. It is one tensor under the parameter's
+  /// name ("optimizer.adamw.mean.NAME"), even if several variables hold its parts.
+  bool isOfParameter = false;
   bool transient = false;
   bool isOfModel = false; ///< a tensor of the model, not training or precision state
   Dtype dtype = Dtype::F32;
@@ -54,10 +57,6 @@ private:
   std::set<std::string> modelNames;
   std::map<std::string, size_t> byName;
 };
-
-/// The kind of per-parameter optimizer state. It is one tensor under the parameter's name
-/// ("optimizer.adamw.mean.NAME"), even if several variables hold its parts.
-inline constexpr const char *kOptimizerState = "optimizer state";
 
 /// Returns whether a variable is optimizer state with one element per parameter element.
 bool isStateOf(const Variable &variable, const Variable &parameter);

@@ -15,12 +15,12 @@ static std::string fittingLine(const Program &program, int ranks) {
   Mesh mesh = program.mesh;
   int64_t rest = 1, chosen = 0;
   for (size_t i = 0; i < mesh.axes.size(); ++i)
-    if (mesh.axes[i].kind == "data")
+    if (mesh.axes[i].kind == AxisKind::Data)
       chosen = int64_t(i);
   for (size_t i = 0; i < mesh.axes.size(); ++i)
     rest *= int64_t(i) == chosen ? 1 : mesh.axes[i].size;
   if (mesh.axes.empty() || ranks % rest != 0)
-    mesh.axes = {{"dp", "data", ranks}};
+    mesh.axes = {{"dp", AxisKind::Data, ranks}};
   else
     mesh.axes[chosen].size = ranks / rest;
   std::string line =
@@ -149,18 +149,21 @@ void Session::recover(const Status &status) {
   throw Error(status);
 }
 
+const EntryPoint &Session::entry(EntryKind kind) const { return entry(nameOf(kind)); }
+
 const EntryPoint &Session::entry(const std::string &name) const {
-  if (const EntryPoint *entry = program.entry(name))
+  std::optional<EntryKind> kind = findName<EntryKind>(name);
+  if (const EntryPoint *entry = kind ? program.entry(*kind) : nullptr)
     return *entry;
   std::string names;
   for (const EntryPoint &entry : program.entries)
-    names += (names.empty() ? "" : ", ") + entry.name;
+    names += (names.empty() ? "" : ", ") + std::string(entry.name());
   PSRT_FAIL(BadArgument, "the program has no entry \"%s\"; it has: %s", name.c_str(),
             names.c_str());
 }
 
-void Session::prepare(const std::string &name, int64_t slot, bool piecewise) {
-  const EntryPoint &point = entry(name);
+void Session::prepare(EntryKind kind, int64_t slot, bool piecewise) {
+  const EntryPoint &point = entry(kind);
   parallel([&](Rank &rank) { rank.executor->bind(point, slot, piecewise); });
 }
 
@@ -180,11 +183,7 @@ void Session::run(const EntryPoint &point, int64_t slot, bool piecewise, Extent 
 //===--- inputs -----------------------------------------------------------===//
 
 bool Session::belongs(const Input &input, const EntryPoint &entry, bool cotangents) const {
-  if ((input.role == "cotangent") != cotangents)
-    return false;
-  bool training = entry.name == "step" || entry.name == "forward" || entry.name == "backward";
-  return input.entry.empty() || input.entry == entry.name ||
-         (training && input.entry == "micro_batch");
+  return (input.role == InputRole::Cotangent) == cotangents && includes(input.readers, entry.kind);
 }
 
 std::vector<const Input *> Session::inputsOf(const EntryPoint &entry, bool cotangents) const {
@@ -401,7 +400,7 @@ void Session::setVariable(int index, const ReadElements &read) {
   const Variable &variable = program.variables[index];
   scatter(variable, read);
   for (const Variable &copy : program.variables)
-    if (copy.kind == "copy" && copy.of == variable.symbol)
+    if (copy.kind == VariableKind::Copy && copy.of == variable.symbol)
       scatter(copy, [&](char *to, int64_t first, int64_t count) {
         std::vector<char> elements(count * dtypeSize(variable.dtype));
         read(elements.data(), first, count);
@@ -503,7 +502,7 @@ void Session::setScalar(const std::string &symbol, double value) {
       rank->memory->write(variable.addresses.at(rank->stage), &x, 4);
 }
 
-void Session::zero(const std::string &kind) {
+void Session::zero(VariableKind kind) {
   parallel([&](Rank &rank) {
     for (const Variable &variable : program.variables)
       if (variable.kind == kind && variable.addresses.isAt(rank.stage))

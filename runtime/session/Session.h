@@ -27,7 +27,7 @@ struct SessionOptions {
   bool mentionFlags = false; ///< whether errors name the executable's flags
   bool checkMemory = false;  ///< check each instruction against the memory plan; slow
   bool watch = false;        ///< end ranks of this process that wait for each other
-  std::string comm;          ///< as in DeviceRequest
+  std::optional<Comm> comm;  ///< as in DeviceRequest
   Job *job =
       nullptr; ///< job in which this process is one rank; null: all ranks are in this process
   /// Names of the model's tensors that are set after opening; their initial values are not read.
@@ -105,11 +105,13 @@ public:
   }
 
   /// Binds an entry on all ranks in advance of its first run.
-  void prepare(const std::string &entry, int64_t slot = 0, bool piecewise = false);
+  void prepare(EntryKind entry, int64_t slot = 0, bool piecewise = false);
   /// Runs an entry on all ranks: all of it, the part before its update, or only the update
   /// (`extent`). `microBatch` is as in Executor::run.
   void run(const EntryPoint &entry, int64_t slot = 0, bool piecewise = false,
            Extent extent = Extent::All, int64_t microBatch = -1);
+  const EntryPoint &entry(EntryKind kind) const;
+  /// Returns the entry with a name that the host gives.
   const EntryPoint &entry(const std::string &name) const;
 
   /// Writes the inputs of an entry for `microBatches` micro-batches: row r of micro-batch m is
@@ -154,7 +156,7 @@ public:
   bool runsLater() const;
   void setScalar(const std::string &symbol, double value);
   /// Sets all variables of a kind to zero.
-  void zero(const std::string &kind);
+  void zero(VariableKind kind);
 
 private:
   /// Adds the rank and the step to the status of a failure.

@@ -45,7 +45,7 @@ std::vector<std::string> loadWeights(Session &session, const NamedTensors &tenso
       given = given ? given : files.find(name);
     if (given)
       loadTensor(session, tensor, *given, path, conversions);
-    else if (tensor.kind == "parameter")
+    else if (tensor.kind == VariableKind::Parameter)
       PSRT_FAIL(BadInput, "\"%s\" has no tensor \"%s\", which the model needs", path.c_str(),
                 tensor.name.c_str());
   }
@@ -58,7 +58,8 @@ std::vector<std::string> loadWeights(Session &session, const NamedTensors &tenso
 }
 
 static bool isPersistent(const NamedTensor &tensor) {
-  return (tensor.kind == "parameter" || tensor.kind == "buffer") && !tensor.transient;
+  return (tensor.kind == VariableKind::Parameter || tensor.kind == VariableKind::Buffer) &&
+         !tensor.transient;
 }
 
 /// Returns whether `--export-only` selects a tensor.
@@ -154,7 +155,7 @@ void setScalars(Session &session, const std::string &name, double value) {
   bool found = false;
   std::string names;
   for (const Variable &variable : session.getProgram().variables) {
-    if (variable.kind != "scalar")
+    if (variable.kind != VariableKind::Scalar)
       continue;
     names += (names.empty() ? "" : ", ") + variable.symbol;
     if (variable.symbol == name || isGroupOf(variable.symbol, name)) {
@@ -178,7 +179,7 @@ void setRates(Session &session, const std::string &glob, double value) {
   std::map<std::string, const Variable *> inside, outside; // by rate, one parameter each
   std::vector<std::string> trained;
   for (const Variable &variable : session.getProgram().variables)
-    if (variable.kind == "parameter" && !variable.frozen) {
+    if (variable.kind == VariableKind::Parameter && !variable.frozen) {
       (matchesGlob(glob, variable) ? inside : outside).emplace(variable.rate, &variable);
       trained.push_back(variable.displayName());
     }

@@ -16,10 +16,9 @@
 
 namespace psrt {
 
-ProcessJob::ProcessJob(const ProcessIdentity &identity, const std::string &comm,
-                       const std::string &command)
+ProcessJob::ProcessJob(const ProcessIdentity &identity, Comm comm, const std::string &command)
     : comm(comm), command(hashText(command)) {
-  if (comm == "mpi")
+  if (comm == Comm::Mpi)
     joinMpi(identity);
   else
     joinTcp(identity);
@@ -243,7 +242,7 @@ std::unique_ptr<Communication> ProcessJob::makeCommunication(const Mesh &mesh,
     if (transports->hasThreads() && !queue.peers.empty())
       opened[queue.name] = transports->open(channel, queue.peers);
   }
-  return makeProcessCommunication(mesh, *ranks, std::move(opened), *monitor, comm.c_str());
+  return makeProcessCommunication(mesh, *ranks, std::move(opened), *monitor, nameOf(comm));
 }
 
 void ProcessJob::leave() {

@@ -13,9 +13,9 @@ class Mpi;
 /// A job of processes: joined once, used by a session, then left or failed.
 class ProcessJob : public Job {
 public:
-  /// Connects to the other processes by MPI or sockets (`comm`: "mpi", "tcp"). Fails if they do not
+  /// Connects to the other processes by MPI or sockets (`comm`: Mpi or Tcp). Fails if they do not
   /// connect. `command` is the program with its flags; it distinguishes two jobs at the same port.
-  ProcessJob(const ProcessIdentity &identity, const std::string &comm, const std::string &command);
+  ProcessJob(const ProcessIdentity &identity, Comm comm, const std::string &command);
   ~ProcessJob() override;
 
   int rank() const override { return info.rank; }
@@ -45,7 +45,7 @@ private:
   void startMonitor(Rendezvous rendezvous);
   void openRanks();
 
-  std::string comm;
+  Comm comm;
   uint64_t command;
   ProcessInfo info;
   int coreShare = 1;

@@ -203,13 +203,13 @@ static std::vector<int> chooseGpus(const DeviceRequest &request, int count) {
   for (int i = 0; i < request.ranks; ++i)
     own[i] = i;
   bool fits = request.ranks <= count;
-  if (request.comm == "nccl" && !fits)
+  if (request.comm == Comm::Nccl && !fits)
     refuse("--comm nccl needs one GPU per rank, but there are %d ranks and %d GPU%s; omit it to "
            "share GPU 0 among all ranks",
            request.ranks, count, count == 1 ? "" : "s");
-  if (request.ranks == 1 || request.comm == "local" || !fits)
+  if (request.ranks == 1 || request.comm == Comm::Local || !fits)
     return shared;
-  if (request.comm == "nccl" || nccl::hasNccl())
+  if (request.comm == Comm::Nccl || nccl::hasNccl())
     return own;
   std::fprintf(
       stderr,

@@ -15,20 +15,16 @@ static void refuseTarget(const std::string &target, const Gpu &gpu) {
 }
 
 void checkTarget(const Program &program, const Gpu &gpu) {
-  std::string target = program.target.substr(program.target.find(':') + 1);
-  bool isReplay = target == "replay";
-  if (isReplay && !gpu.getDriver().isFake())
+  const Target &wanted = program.target;
+  std::string target = wanted.text.substr(wanted.text.find(':') + 1);
+  if (wanted.isReplay && !gpu.getDriver().isFake())
     refuseTarget("the fake driver (replay)", gpu);
-  if (isReplay)
+  if (wanted.isReplay)
     return;
-  if (target.rfind("sm_", 0) != 0)
-    PSRT_FAIL(BadInput, "the program is compiled for \"%s\"; expected cuda:sm_ and a number",
-              program.target.c_str());
   // PTX for an architecture also runs on all later ones. With a letter suffix (sm_90a), it runs on
   // that architecture only.
-  bool isExact = std::isalpha(static_cast<unsigned char>(target.back())) != 0;
-  int wanted = std::atoi(target.c_str() + 3);
-  if (gpu.getArchitecture() < wanted || (isExact && gpu.getArchitecture() != wanted))
+  if (gpu.getArchitecture() < wanted.architecture ||
+      (wanted.isExact && gpu.getArchitecture() != wanted.architecture))
     refuseTarget(target, gpu);
   if (gpu.getDriver().isFake())
     refuse("the fake driver (PSRT_CUDA_DRIVER) only runs programs compiled with --target "
@@ -48,7 +44,7 @@ static std::string describeHolders(const Program &program, int64_t stage) {
   int64_t rest = program.arenaBytes[stage];
   for (const Variable &variable : program.variables)
     if (variable.addresses.isAt(stage) && !program.isInHost(variable.addresses.at(stage), stage)) {
-      kinds[variable.kind] += variable.localBytes();
+      kinds[nameOf(variable.kind)] += variable.localBytes();
       rest -= variable.localBytes();
     }
   kinds["values and scratch"] = std::max<int64_t>(0, rest);
