@@ -1,6 +1,7 @@
 // Reads the flags of a JSON file (--config).
 #include "runtime/main/Config.h"
 #include "runtime/core/StrictJson.h"
+#include "shared/NearestNames.h"
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -57,19 +58,22 @@ void append(std::vector<std::string> &arguments, const std::string &path, const 
     add(item);
 }
 
-/// Returns whether the command line gives the option or one that excludes it.
-bool isGiven(const CLI::Option &option) {
-  if (option.count() > 0)
-    return true;
-  for (const CLI::Option *other : option.get_excludes())
-    if (other->count() > 0)
-      return true;
-  return false;
+/// Returns the entry of a key. Fails on an unknown key, and on a flag that a run file cannot set.
+const FlagTable::Entry &findKey(const std::string &path, const std::string &key,
+                                const FlagTable &table) {
+  const FlagTable::Entry *entry = table.find(key);
+  if (entry && entry->info.isInRunFile)
+    return *entry;
+  std::vector<std::string> names;
+  for (const FlagTable::Entry &known : table.getEntries())
+    if (known.info.isInRunFile)
+      names.push_back(known.info.name);
+  refuse(path, "unknown flag \"" + key + "\"" + parashard::describeNearest(key, names));
 }
 
 } // namespace
 
-std::vector<std::string> readConfig(const std::string &path, const CLI::App &app) {
+std::vector<std::string> readConfig(const std::string &path, const FlagTable &table) {
   std::ifstream stream(path);
   if (!stream)
     refuse(path, "cannot be read");
@@ -83,11 +87,9 @@ std::vector<std::string> readConfig(const std::string &path, const CLI::App &app
     refuse(path, "expected an object of flags, {\"steps\": 100}");
   std::vector<std::string> arguments;
   for (auto &[key, value] : json.items()) {
-    const CLI::Option *option = app.get_option_no_throw("--" + key);
-    if (!option || key == "config" || key == "help")
-      refuse(path, "unknown flag \"" + key + "\"; --help lists the flags");
-    if (!isGiven(*option))
-      append(arguments, path, key, value, option->get_expected_max() == 0);
+    const FlagTable::Entry &entry = findKey(path, key, table);
+    if (!table.isGiven(entry))
+      append(arguments, path, key, value, entry.isSwitch());
   }
   return arguments;
 }

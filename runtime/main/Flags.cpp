@@ -1,45 +1,12 @@
-// Declares and parses the command-line flags.
+// Defines the flags of a compiled program.
 #include "runtime/main/Flags.h"
 #include "runtime/core/ScalarRange.h"
 #include "runtime/main/Config.h"
+#include "runtime/main/FlagTable.h"
 #include "runtime/session/Session.h"
-#include <algorithm>
-#include <charconv>
 
 namespace psrt {
 namespace {
-
-/// Splits comma-separated lists and drops empty items.
-std::vector<std::string> splitCommas(const std::vector<std::string> &lists) {
-  std::vector<std::string> result;
-  for (const std::string &list : lists) {
-    std::stringstream stream(list);
-    for (std::string item; std::getline(stream, item, ',');)
-      if (!item.empty())
-        result.push_back(item);
-  }
-  return result;
-}
-
-/// Accepts a whole number of at least `least`. CLI11's own ranges print hundreds of digits. Numbers
-/// are decimal even with leading zeros: `010` is 10, where CLI11 reads 8.
-CLI::Validator wholeNumber(uint64_t least, uint64_t most = INT64_MAX) {
-  auto check = [=](std::string &text) -> std::string {
-    uint64_t value = 0;
-    const char *end = text.data() + text.size();
-    auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc() && stop == end && value >= least && value <= most) {
-      text = std::to_string(value);
-      return "";
-    }
-    std::string limit = "must be at least " + std::to_string(least);
-    bool large = error == std::errc::result_out_of_range || (stop == end && value > most);
-    if (large)
-      limit = "must be at most " + std::to_string(most);
-    return limit + ", a whole number, not \"" + text + "\"";
-  };
-  return CLI::Validator(check, "", "");
-}
 
 /// Splits "NAME=VALUE" into a pair.
 std::pair<std::string, double> parseAssignment(const std::string &flag, const std::string &text) {
@@ -80,211 +47,205 @@ void addSetting(std::vector<ScalarSetting> &settings, const std::string &text) {
   settings.push_back(setting);
 }
 
-/// Parses one command line with CLI11.
-class Parser {
-public:
-  explicit Parser(Flags &flags)
-      : flags(flags),
-        app("Trains or evaluates the model compiled into this program.\n"
-            "  try: --info                                    describe the program and its layout\n"
-            "       --data text.bin --steps 100               train on tokens\n"
-            "       --data x.safetensors --epochs 3 --export-weights out.safetensors") {
-    app.set_help_flag("--help,-h", "print this help and exit");
-    addRanks();
-    addData();
-    addUpdate();
-    addEvaluation();
-    addOutput();
-    addState();
-  }
+constexpr const char *kOverview =
+    "Trains or evaluates the model compiled into this program.\n"
+    "  try: --info                                    describe the program and its layout\n"
+    "       --data text.bin --steps 100               train on tokens\n"
+    "       --data x.safetensors --epochs 3 --export-weights out.safetensors";
 
-  void parse(const std::vector<std::string> &arguments);
-  const CLI::App &getApp() const { return app; }
-  std::string config;
+/// Why --eval refuses a flag.
+constexpr FlagConflict kTrains = {"eval",
+                                  "is for training, and --eval only evaluates; remove one of them"};
 
-private:
-  void addRanks();
-  void addData();
-  void addUpdate();
-  void addEvaluation();
-  void addOutput();
-  void addState();
-
-  /// Adds a flag that takes the name of an enum value, one of `choices`.
-  template <typename Enum, typename Target>
-  CLI::Option *addChoice(const char *flag, Target &target, const std::vector<std::string> &choices,
-                         const char *help) {
-    auto assign = [&target](const std::string &name) { target = *findName<Enum>(name); };
-    return app.add_option_function<std::string>(flag, assign, help)->check(CLI::IsMember(choices));
-  }
-
-  Flags &flags;
-  CLI::App app;
-  std::vector<std::string> data, evalData, set, fills;
-};
-
-void Parser::addRanks() {
-  app.add_option("--config", config,
-                 "read flags from a JSON file, {\"steps\": 100}; the command line takes precedence")
-      ->group("Ranks");
-  app.add_option("--ranks", flags.ranks,
-                 "number of ranks: threads of this process or processes of a launcher (default: as "
-                 "compiled)")
-      ->transform(wholeNumber(1, INT32_MAX))
-      ->group("Ranks");
-  addChoice<Comm>(
-      "--comm", flags.comm, listNames<Comm>(),
-      "local | mpi | tcp | nccl (default: mpi under mpirun, tcp under torchrun; nccl on GPUs if "
-      "each rank has its own)")
-      ->group("Ranks");
-  app.add_option("--threads", flags.threads, "CPU threads per rank (default: cores / ranks)")
-      ->transform(wholeNumber(1, kMaxThreads))
-      ->group("Ranks");
+void addRanks(FlagTable &t, Flags &f) {
+  t.addGroup("Ranks");
+  t.add({.name = "config",
+         .value = "FILE.json",
+         .help = "read flags from a JSON file, {\"steps\": 100}; the command line takes precedence",
+         .isOfProcess = true,
+         .isInRunFile = false},
+        f.config);
+  t.add({"ranks", "N",
+         "number of ranks: threads of this process or processes of a launcher (default: as "
+         "compiled)"},
+        f.ranks, NumberRange{1, INT32_MAX});
+  t.addChoice<Comm>(
+      {"comm", "COMM",
+       "local | mpi | tcp | nccl (default: mpi under mpirun, tcp under torchrun; nccl "
+       "on GPUs if each rank has its own)"},
+      f.comm);
+  t.add({.name = "threads",
+         .value = "N",
+         .help = "CPU threads per rank (default: cores / ranks)",
+         .isOfProcess = true},
+        f.threads, NumberRange{1, kMaxThreads});
 }
 
-void Parser::addData() {
-  app.add_option(
-         "--data", data,
-         ".safetensors or .npz files (one tensor per input), .npy files (for a model with one "
-         "input), or .bin token files: FILE|GLOB[,...]")
-      ->group("Data");
-  addChoice<TokenType>("--data-type", flags.data.type, listNames<TokenType>(),
-                       "uint8 | uint16 | uint32: token type of .bin files")
-      ->group("Data");
-  addChoice<LabelRule>(
-      "--labels", flags.data.labels, {"next", "same"},
-      "next (labels[t] = x[t+1]) | same (the model shifts the labels); default: as "
-      "found in the graph")
-      ->group("Data");
-  app.add_option("--fill", fills, "INPUT=V: fill an input with a constant")->group("Data");
-  app.add_flag("--shuffle", flags.shuffle, "shuffle the samples each epoch, keyed by --seed")
-      ->group("Data");
-  app.add_option("--seed", flags.seed, "seed of shuffling, dropout and initial values (default: 0)")
-      ->transform(wholeNumber(0, UINT64_MAX))
-      ->group("Data");
-  auto *epochs =
-      app.add_option("--epochs", flags.epochs, "number of passes over the data (default: 1)")
-          ->transform(wholeNumber(0))
-          ->group("Data");
-  app.add_option("--steps", flags.steps, "total number of training steps")
-      ->transform(wholeNumber(0))
-      ->excludes(epochs)
-      ->group("Data");
+void addData(FlagTable &t, Flags &f) {
+  t.addGroup("Data");
+  t.add({.name = "data",
+         .value = "FILE",
+         .help = ".safetensors or .npz files (one tensor per input), .npy files (for a model with "
+                 "one input), or .bin token files: FILE|GLOB[,...]",
+         .takesCommas = true},
+        f.data.files);
+  t.addChoice<TokenType>({"data-type", "TYPE", "uint8 | uint16 | uint32: token type of .bin files"},
+                         f.data.type);
+  t.addChoice<LabelRule>({"labels", "RULE",
+                          "next (labels[t] = x[t+1]) | same (the model shifts the labels); "
+                          "default: as found in the graph"},
+                         f.data.labels, {LabelRule::Next, LabelRule::Same});
+  t.add({"fill", "INPUT=V", "INPUT=V: fill an input with a constant"},
+        [&f](const std::string &text) { f.data.fills.push_back(parseAssignment("--fill", text)); });
+  t.add({"shuffle", "", "shuffle the samples each epoch, keyed by --seed"}, f.shuffle);
+  t.add({"seed", "N", "seed of shuffling, dropout and initial values (default: 0)"}, f.seed,
+        NumberRange{0, UINT64_MAX});
+  t.add({"epochs", "N", "number of passes over the data (default: 1)"}, f.epochs, NumberRange{0});
+  t.add({.name = "steps",
+         .value = "N",
+         .help = "total number of training steps",
+         .excludes = "epochs"},
+        f.steps, NumberRange{0});
 }
 
-void Parser::addUpdate() {
-  app.add_option(
-         "--set", set,
-         "set an optimizer scalar: NAME=V (lr=3e-4), or GLOB=lr=V for the matching parameters")
-      ->group("Update");
-  app.add_option("--lr-schedule", flags.schedule,
-                 "constant | linear(warmup=W,steps=N) | cosine(warmup=W,steps=N,min=0.1) | "
-                 "step(every=N,gamma=0.1)")
-      ->group("Update");
+void addUpdate(FlagTable &t, Flags &f) {
+  t.addGroup("Update");
+  t.add({"set", "NAME=V",
+         "set an optimizer scalar: NAME=V (lr=3e-4), or GLOB=lr=V for the matching parameters"},
+        [&f](const std::string &text) { addSetting(f.set, text); });
+  t.add({"lr-schedule", "SCHEDULE",
+         "constant | linear(warmup=W,steps=N) | cosine(warmup=W,steps=N,min=0.1) | "
+         "step(every=N,gamma=0.1)"},
+        f.schedule);
 }
 
-void Parser::addEvaluation() {
-  app.add_option("--eval-data", evalData, "evaluation data: FILE|GLOB[,...]")->group("Evaluation");
-  app.add_option("--eval-every", flags.evalEvery, "evaluate every N steps and at the end")
-      ->transform(wholeNumber(1))
-      ->group("Evaluation");
-  app.add_option("--eval-steps", flags.evalSteps, "number of batches per evaluation (default: all)")
-      ->transform(wholeNumber(1))
-      ->group("Evaluation");
-  app.add_flag("--eval", flags.eval, "only evaluate, do not train")->group("Evaluation");
-  app.add_option("--outputs", flags.outputs,
-                 "with --eval: write the model's outputs to FILE.safetensors")
-      ->group("Evaluation");
-  app.add_option("--output", flags.outputNames,
-                 "name of an output to write; repeatable (default: all)")
-      ->group("Evaluation");
+void addEvaluation(FlagTable &t, Flags &f) {
+  t.addGroup("Evaluation");
+  t.add({.name = "eval-data",
+         .value = "FILE",
+         .help = "evaluation data: FILE|GLOB[,...]",
+         .takesCommas = true},
+        f.evalData);
+  t.add({.name = "eval-every",
+         .value = "N",
+         .help = "evaluate every N steps and at the end",
+         .needs = {"eval-data", "eval"}},
+        f.evalEvery, NumberRange{1});
+  t.add({.name = "eval-steps",
+         .value = "N",
+         .help = "number of batches per evaluation (default: all)",
+         .needs = {"eval-data", "eval"}},
+        f.evalSteps, NumberRange{1});
+  t.add({"eval", "", "only evaluate, do not train"}, f.eval);
+  t.add({.name = "outputs",
+         .value = "FILE.safetensors",
+         .help = "with --eval: write the model's outputs to FILE.safetensors",
+         .needs = {"eval"}},
+        f.outputs);
+  t.add({.name = "output",
+         .value = "NAME",
+         .help = "name of an output to write; repeatable (default: all)",
+         .needs = {"outputs"}},
+        f.outputNames);
 }
 
-void Parser::addOutput() {
-  app.add_option("--losses", flags.losses, "write one loss per line")->group("Output");
-  app.add_option("--log", flags.log,
-                 "write one JSON object per line: step, loss, lr, samples_s, ...")
-      ->group("Output");
-  app.add_option("--gradients", flags.gradients,
-                 "write the loss and gradients of step 0 to FILE.safetensors")
-      ->group("Output");
-  app.add_option("--trace", flags.trace, "write a Chrome / Perfetto trace to FILE.json")
-      ->group("Output");
-  app.add_flag("--check-memory", flags.checkMemory,
-               "check each instruction against the memory plan and report the memory used; slow")
-      ->group("Output");
-  auto *progress =
-      addChoice<ProgressStyle>("--progress", flags.progress, listNames<ProgressStyle>(),
-                               "auto | bar | lines | none (default: auto, a bar on a terminal)")
-          ->group("Output");
-  app.add_flag("--quiet", flags.quiet, "print no progress, same as --progress none")
-      ->excludes(progress)
-      ->group("Output");
-  app.add_flag("--info", flags.info, "describe this program and exit")->group("Output");
-  app.add_flag("--version", flags.version, "print the versions that compiled this program and exit")
-      ->group("Output");
+void addOutput(FlagTable &t, Flags &f) {
+  t.addGroup("Output");
+  t.add({.name = "losses",
+         .value = "FILE",
+         .help = "write one loss per line",
+         .conflicts = {kTrains}},
+        f.losses);
+  t.add({.name = "log",
+         .value = "FILE",
+         .help = "write one JSON object per line: step, loss, lr, samples_s, ...",
+         .conflicts = {kTrains}},
+        f.log);
+  t.add({.name = "gradients",
+         .value = "FILE.safetensors",
+         .help = "write the loss and gradients of step 0 to FILE.safetensors",
+         .conflicts = {kTrains}},
+        f.gradients);
+  t.add({"trace", "FILE.json", "write a Chrome / Perfetto trace to FILE.json"}, f.trace);
+  t.add({"check-memory", "",
+         "check each instruction against the memory plan and report the memory used; slow"},
+        f.checkMemory);
+  t.addChoice<ProgressStyle>(
+      {.name = "progress",
+       .value = "STYLE",
+       .help = "auto | bar | lines | none (default: auto, a bar on a terminal)",
+       .isOfProcess = true},
+      f.progress);
+  t.add({.name = "quiet",
+         .value = "",
+         .help = "print no progress, same as --progress none",
+         .excludes = "progress",
+         .isOfProcess = true},
+        f.quiet);
+  t.add({"info", "", "describe this program and exit"}, f.info);
+  t.add({"version", "", "print the versions that compiled this program and exit"}, f.version);
 }
 
-void Parser::addState() {
-  app.add_option("--weights", flags.weights,
-                 "start from these weights: FILE.safetensors, or a Hugging Face folder")
-      ->group("State");
-  app.add_option("--export-weights", flags.exportWeights,
-                 "write the final weights to FILE.safetensors or a folder")
-      ->group("State");
-  app.add_option(
-         "--export-only", flags.exportOnly,
-         "weights that --export-weights writes: trained (without frozen weights and buffers), or a "
-         "GLOB of names (default: all)")
-      ->group("State");
-  app.add_option(
-         "--save", flags.save,
-         "save checkpoints (weights, optimizer, data position) to this folder, at the end and on "
-         "SIGTERM or Ctrl-C"
-         "data position")
-      ->group("State");
-  app.add_option("--save-every", flags.saveEvery, "also save every N steps; needs --save")
-      ->transform(wholeNumber(1))
-      ->group("State");
-  app.add_option("--keep", flags.keep, "number of newest checkpoints to keep (default: all)")
-      ->transform(wholeNumber(1))
-      ->group("State");
-  app.add_option("--load", flags.load,
-                 "resume from a checkpoint: its folder, or latest for the last checkpoint of "
-                 "--save, if any")
-      ->group("State");
-  app.add_option("--max-file-size", flags.maxFileBytes,
-                 "largest file, in bytes, of a weight folder or checkpoint (default: 5e9)")
-      ->transform(wholeNumber(1))
-      ->group("State");
-  app.add_flag("--check", flags.check, "compare the first step with the one-rank program and exit")
-      ->group("State");
+void addWeights(FlagTable &t, Flags &f) {
+  t.addGroup("State");
+  t.add({"weights", "FILE.safetensors",
+         "start from these weights: FILE.safetensors, or a Hugging Face folder"},
+        f.weights);
+  t.add({"export-weights", "FILE.safetensors|FOLDER",
+         "write the final weights to FILE.safetensors or a folder"},
+        f.exportWeights);
+  t.add({.name = "export-only",
+         .value = "GLOB",
+         .help = "weights that --export-weights writes: trained (without frozen weights and "
+                 "buffers), or a GLOB of names (default: all)",
+         .needs = {"export-weights"}},
+        f.exportOnly);
 }
 
-void Parser::parse(const std::vector<std::string> &arguments) {
-  std::vector<const char *> argv{"program"};
-  for (const std::string &argument : arguments)
-    argv.push_back(argument.c_str());
-  app.parse(int(argv.size()), argv.data());
-  for (const CLI::Option *option : app.get_options()) {
-    std::string name = option->get_name(), text = name;
-    for (const std::string &value : option->results())
-      text += " " + value;
-    bool mayDifferPerRank =
-        name == "--threads" || name == "--quiet" || name == "--progress" || name == "--config";
-    if (option->count() && !mayDifferPerRank)
-      flags.given.push_back(text);
-  }
-  std::sort(flags.given.begin(), flags.given.end());
-  flags.data.files = splitCommas(data);
-  flags.evalData = splitCommas(evalData);
-  for (const std::string &text : set)
-    addSetting(flags.set, text);
-  for (const std::string &text : fills)
-    flags.data.fills.push_back(parseAssignment("--fill", text));
+void addCheckpoints(FlagTable &t, Flags &f) {
+  t.add({.name = "save",
+         .value = "FOLDER",
+         .help = "save checkpoints (weights, optimizer, data position) to this folder, at the end "
+                 "and on SIGTERM or Ctrl-C"
+                 "data position",
+         .conflicts = {kTrains}},
+        f.save);
+  t.add({.name = "save-every",
+         .value = "N",
+         .help = "also save every N steps; needs --save",
+         .needs = {"save"}},
+        f.saveEvery, NumberRange{1});
+  t.add({.name = "keep",
+         .value = "N",
+         .help = "number of newest checkpoints to keep (default: all)",
+         .needs = {"save"}},
+        f.keep, NumberRange{1});
+  t.add({.name = "load",
+         .value = "FOLDER",
+         .help = "resume from a checkpoint: its folder, or latest for the last checkpoint of "
+                 "--save, if any",
+         .conflicts = {{"weights", "and --weights both give the initial weights; remove one of "
+                                   "them"},
+                       {"check", "resumes, and --check starts from the model's initial values; "
+                                 "remove --load or --check"}}},
+        f.load);
+  t.add({"max-file-size", "BYTES",
+         "largest file, in bytes, of a weight folder or checkpoint (default: 5e9)"},
+        f.maxFileBytes, NumberRange{1});
+  t.add({"check", "", "compare the first step with the one-rank program and exit"}, f.check);
 }
 
 } // namespace
+
+void addFlags(FlagTable &table, Flags &flags) {
+  addRanks(table, flags);
+  addData(table, flags);
+  addUpdate(table, flags);
+  addEvaluation(table, flags);
+  addOutput(table, flags);
+  addWeights(table, flags);
+  addCheckpoints(table, flags);
+}
 
 /// Fails if a flag has an empty value, for example from an unset shell variable.
 static void refuseEmpty(const std::vector<std::string> &arguments) {
@@ -300,22 +261,22 @@ static void refuseEmpty(const std::vector<std::string> &arguments) {
 
 std::optional<int> parseFlags(int argc, char **argv, int64_t rank, Flags &flags) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  Flags given;
-  Parser parser(given);
+  Flags given; // of the command line alone
+  FlagTable commandLine(kOverview), whole(kOverview);
+  addFlags(commandLine, given);
+  addFlags(whole, flags);
   try {
     refuseEmpty(arguments);
-    parser.parse(arguments);
-    if (parser.config.empty()) {
-      flags = given;
-      return std::nullopt;
-    }
-    for (std::string &argument : readConfig(parser.config, parser.getApp()))
-      arguments.push_back(std::move(argument));
-    Parser(flags).parse(arguments);
-    flags.config = parser.config;
+    commandLine.parse(arguments);
+    if (!given.config.empty())
+      for (std::string &argument : readConfig(given.config, commandLine))
+        arguments.push_back(std::move(argument));
+    whole.parse(arguments);
+    whole.checkGiven();
+    flags.given = whole.listGiven();
   } catch (const CLI::Success &done) {
     if (rank == 0)
-      parser.getApp().exit(done);
+      commandLine.print(done);
     return 0;
   } catch (const CLI::ParseError &error) {
     std::string who = rank > 0 ? format("rank %lld: ", (long long)rank) : "";

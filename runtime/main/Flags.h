@@ -51,6 +51,11 @@ struct Flags {
   std::vector<std::string> given;
 };
 
+class FlagTable;
+
+/// Adds all flags of a program to a table; they write into `flags`, which must outlive the table.
+void addFlags(FlagTable &table, Flags &flags);
+
 /// Parses the command line. Returns an exit status if the program is done: after --help or a
 /// printed error. `rank` is the rank of this process: only rank 0 prints the help, and a negative
 /// rank prints nothing.

@@ -98,12 +98,6 @@ static void compareFiles(Session &session, const Flags &flags, const WeightFiles
 static std::string findCheckpoint(const Flags &flags, bool isFirst) {
   if (flags.load.empty())
     return "";
-  if (!flags.weights.empty())
-    PSRT_FAIL(BadArgument,
-              "--load and --weights both give the initial weights; remove one of them");
-  if (flags.check)
-    PSRT_FAIL(BadArgument,
-              "--check starts from the model's initial values; remove --load or --check");
   if (flags.load != "latest")
     return flags.load;
   if (flags.save.empty())
@@ -131,7 +125,7 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   options.job = job;
   options.watch = true;
   options.comm = flags.comm;
-  checkFlags(flags);
+  checkTokenFlags(flags);
   std::optional<WeightFiles> weights;
   std::optional<Checkpoint> checkpoint;
   std::optional<FolderLock> lock; // held before `latest` is read, so that no other run writes it

@@ -21,8 +21,9 @@ void applySettings(Session &session, const Flags &flags);
 void resume(Session &session, const NamedTensors &tensors, const Checkpoint &checkpoint,
             const Flags &flags);
 
-/// Fails if flags contradict each other or one of them would be ignored.
-void checkFlags(const Flags &flags);
+/// Fails if --labels or --data-type, which describe token files, is given for files of named
+/// tensors.
+void checkTokenFlags(const Flags &flags);
 
 /// Returns a text of the program and its flags, which must be equal in all processes of a job.
 std::string describeCommand(const ProgramSource &source, const Flags &flags);

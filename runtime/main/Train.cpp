@@ -410,9 +410,7 @@ void resume(Session &session, const NamedTensors &tensors, const Checkpoint &che
                  (long long)position.step);
 }
 
-/// Fails if --labels or --data-type, which describe token files, is given for files of named
-/// tensors.
-static void checkTokenFlags(const Flags &flags) {
+void checkTokenFlags(const Flags &flags) {
   std::vector<std::string> files = flags.data.files;
   files.insert(files.end(), flags.evalData.begin(), flags.evalData.end());
   bool tensors = std::all_of(files.begin(), files.end(), [](const std::string &file) {
@@ -424,27 +422,6 @@ static void checkTokenFlags(const Flags &flags) {
             "%s is for .bin token files; \"%s\" has a tensor for each input, including the labels; "
             "remove the flag",
             flags.data.labels ? "--labels" : "--data-type", files.front().c_str());
-}
-
-void checkFlags(const Flags &flags) {
-  checkTokenFlags(flags);
-  if ((flags.evalEvery > 0 || flags.evalSteps > 0) && flags.evalData.empty() && !flags.eval)
-    PSRT_FAIL(BadArgument, "--eval-every and --eval-steps need --eval-data");
-  if (!flags.outputs.empty() && !flags.eval)
-    PSRT_FAIL(BadArgument, "--outputs needs --eval");
-  if (!flags.outputNames.empty() && flags.outputs.empty())
-    PSRT_FAIL(BadArgument, "--output needs --outputs FILE.safetensors");
-  if (!flags.exportOnly.empty() && flags.exportWeights.empty())
-    PSRT_FAIL(BadArgument, "--export-only needs --export-weights FILE.safetensors or FOLDER");
-  if (flags.save.empty() && (flags.saveEvery > 0 || flags.keep > 0))
-    PSRT_FAIL(BadArgument, "--save-every and --keep need --save FOLDER");
-  for (const auto &[name, value] : {std::pair("--gradients", flags.gradients),
-                                    {"--losses", flags.losses},
-                                    {"--log", flags.log},
-                                    {"--save", flags.save}})
-    if (flags.eval && !value.empty())
-      PSRT_FAIL(BadArgument, "%s is for training, and --eval only evaluates; remove one of them",
-                name);
 }
 
 void train(Session &session, const NamedTensors &tensors, const Flags &flags,

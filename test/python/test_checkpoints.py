@@ -460,7 +460,7 @@ def test_a_checkpoint_that_is_not_there(saved):
 
 @pytest.mark.parametrize("flags, words", [
     (("--seed", "6"), ["--seed 5; give the same seed"]), (("--weights", "saved-run.safetensors"), ["--load and --weights"]),
-    (("--save-every", "2"), ["--save-every and --keep need --save"]), (("--check",), ["remove --load or --check"]),
+    (("--save-every", "2"), ["--save-every needs --save FOLDER"]), (("--check",), ["remove --load or --check"]),
 ])  # fmt: skip
 def test_flags_that_contradict_it(saved, flags, words):
     folder, made, _ = saved

@@ -1,0 +1,137 @@
+// Implements the table of a program's flags on CLI11: parsing and checks.
+#include "runtime/main/FlagTable.h"
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+namespace psrt {
+
+/// Splits comma-separated lists and drops empty items.
+static std::vector<std::string> splitCommas(const std::vector<std::string> &lists) {
+  std::vector<std::string> result;
+  for (const std::string &list : lists) {
+    std::stringstream stream(list);
+    for (std::string item; std::getline(stream, item, ',');)
+      if (!item.empty())
+        result.push_back(item);
+  }
+  return result;
+}
+
+std::string FlagTable::Entry::describe() const {
+  return dashed(info) + (isSwitch() ? "" : " ") + info.value;
+}
+
+FlagTable::FlagTable(const char *overview) : app(overview) {
+  app.set_help_flag("--help,-h", "print this help and exit");
+}
+
+/// Accepts the whole numbers of a range. CLI11's own ranges print hundreds of digits, and it reads
+/// `010` as 8.
+CLI::Validator FlagTable::makeValidator(NumberRange range) {
+  auto check = [=](std::string &text) -> std::string {
+    uint64_t value = 0;
+    const char *end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && stop == end && value >= range.least && value <= range.most) {
+      text = std::to_string(value);
+      return "";
+    }
+    bool isLarge = error == std::errc::result_out_of_range || (stop == end && value > range.most);
+    std::string limit =
+        isLarge ? "most " + std::to_string(range.most) : "least " + std::to_string(range.least);
+    return "must be at " + limit + ", a whole number, not \"" + text + "\"";
+  };
+  return CLI::Validator(check, "", "");
+}
+
+FlagTable::Entry &FlagTable::finish(FlagInfo info, CLI::Option *option) {
+  option->group(group);
+  return entries.emplace_back(Entry{std::move(info), option, group, {}});
+}
+
+void FlagTable::add(FlagInfo info, bool &target) {
+  finish(info, app.add_flag(dashed(info), target, info.help));
+}
+
+void FlagTable::add(FlagInfo info, std::string &target) {
+  finish(info, app.add_option(dashed(info), target, info.help));
+}
+
+void FlagTable::add(FlagInfo info, std::vector<std::string> &target) {
+  auto assign = [&target, takesCommas = info.takesCommas](const std::vector<std::string> &texts) {
+    target = takesCommas ? splitCommas(texts) : texts;
+  };
+  finish(info, app.add_option_function<std::vector<std::string>>(dashed(info), assign, info.help));
+}
+
+void FlagTable::add(FlagInfo info, std::function<void(const std::string &)> parse) {
+  auto assign = [parse = std::move(parse)](const std::vector<std::string> &texts) {
+    std::for_each(texts.begin(), texts.end(), parse);
+  };
+  finish(info, app.add_option_function<std::vector<std::string>>(dashed(info), assign, info.help));
+}
+
+void FlagTable::addNames(FlagInfo info, std::vector<std::string> names,
+                         std::function<void(const std::string &)> assign) {
+  CLI::Option *option = app.add_option_function<std::string>(dashed(info), assign, info.help);
+  option->check(CLI::IsMember(names));
+  finish(std::move(info), option).choices = std::move(names);
+}
+
+void FlagTable::parse(const std::vector<std::string> &arguments) {
+  for (const Entry &entry : entries)
+    if (entry.info.excludes)
+      entry.option->excludes(find(entry.info.excludes)->option);
+  std::vector<const char *> argv{"program"};
+  for (const std::string &argument : arguments)
+    argv.push_back(argument.c_str());
+  app.parse(int(argv.size()), argv.data());
+}
+
+void FlagTable::checkGiven() const {
+  for (const Entry &entry : entries) {
+    if (!entry.isSet())
+      continue;
+    bool isMet = entry.info.needs.empty();
+    std::vector<std::string> needed;
+    for (const char *name : entry.info.needs) {
+      isMet |= find(name)->isSet();
+      needed.push_back(find(name)->describe());
+    }
+    if (!isMet)
+      throw CLI::ValidationError(dashed(entry.info) + " needs " + joinNames(needed));
+    for (const FlagConflict &conflict : entry.info.conflicts)
+      if (find(conflict.other)->isSet())
+        throw CLI::ValidationError(dashed(entry.info) + " " + conflict.reason);
+  }
+}
+
+const FlagTable::Entry *FlagTable::find(const std::string &name) const {
+  auto entry = std::find_if(entries.begin(), entries.end(),
+                            [&](const Entry &known) { return known.info.name == name; });
+  return entry == entries.end() ? nullptr : &*entry;
+}
+
+bool FlagTable::isGiven(const Entry &entry) const {
+  const std::set<CLI::Option *> &excluded = entry.option->get_excludes();
+  return entry.option->count() > 0 ||
+         std::any_of(excluded.begin(), excluded.end(),
+                     [](CLI::Option *other) { return other->count() > 0; });
+}
+
+std::vector<std::string> FlagTable::listGiven() const {
+  std::vector<std::string> given;
+  for (const Entry &entry : entries) {
+    if (!entry.isSet() || entry.info.isOfProcess)
+      continue;
+    std::string text = dashed(entry.info);
+    for (const std::string &value : entry.option->results())
+      text += " " + value;
+    given.push_back(text);
+  }
+  std::sort(given.begin(), given.end());
+  return given;
+}
+
+} // namespace psrt
