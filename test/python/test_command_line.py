@@ -45,7 +45,7 @@ COMPILE = """dim batch batch-dim mode loss-output loss differentiate freeze init
 RUN = """config ranks comm threads data data-type labels fill shuffle seed epochs steps set lr-schedule eval-data
     eval-every eval-steps eval outputs output losses log gradients trace progress quiet info version save save-every keep load weights
     export-weights max-file-size check""".split()
-EVALUATE = "entry ranks micro-batches steps seed set inputs outputs".split()
+EVALUATE = "entry ranks micro-batches steps seed set inputs outputs compare tolerance".split()
 
 
 @pytest.mark.parametrize("tool,flags", [("ps-compile", COMPILE), ("ps-run", EVALUATE), ("program", RUN)])

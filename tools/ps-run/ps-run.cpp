@@ -2,6 +2,7 @@
 #include "lib/Evaluate/Evaluator.h"
 #include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
+#include "tools/ps-run/Compare.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -25,8 +26,13 @@ EXAMPLE
 
 --inputs holds the rows of all micro-batches along dim 0, and initial values of variables by name.
 --outputs holds the results by name, and the unsharded value of every variable by symbol.
+--compare takes the --outputs of another run, such as that of the same model at level training:
+  ps-run 1-training.mlir --entry step --inputs batch.safetensors --outputs whole.safetensors
+  ps-run 3-partitioned.mlir --entry step --inputs batch.safetensors --compare whole.safetensors \
+    --tolerance 1e-5
 
-Exit status: 0 success, 1 error in the module or its inputs, 2 error in the command line.)";
+Exit status: 0 success, 1 error in the module or its inputs, or a difference found by --compare,
+2 error in the command line.)";
 
 struct Flags {
   cl::OptionCategory category{"ps-run"};
@@ -50,6 +56,14 @@ struct Flags {
       "inputs", cl::desc("read inputs and initial values from F.safetensors"), cl::cat(category)};
   cl::opt<std::string> outputs{"outputs", cl::desc("write results and variables to F.safetensors"),
                                cl::cat(category)};
+  cl::opt<std::string> compare{
+      "compare",
+      cl::desc("compare results and variables with F.safetensors; exit with 1 if they differ"),
+      cl::cat(category)};
+  cl::opt<double> tolerance{"tolerance",
+                            cl::desc("difference that --compare allows, as a share of a tensor's "
+                                     "largest element, or of 0.001 if all are smaller (default 0)"),
+                            cl::value_desc("T"), cl::init(0), cl::cat(category)};
 };
 
 /// Emits an error without a location. A message that begins with a flag is a command-line error.
@@ -149,6 +163,49 @@ void printSmall(const NamedTensors &results) {
   }
 }
 
+/// Reads a .safetensors file. An error has no location, since it is about a file.
+FailureOr<NamedTensors> readTensors(MLIRContext &context, llvm::StringRef path) {
+  llvm::Expected<NamedTensors> read = readSafetensors(path, context);
+  if (!read)
+    return bad(context, llvm::toString(read.takeError()));
+  return std::move(*read);
+}
+
+/// Compares the tensors of the run with those of `--compare`, and prints the largest difference.
+LogicalResult compare(MLIRContext &context, const NamedTensors &tensors, const Flags &flags) {
+  FailureOr<NamedTensors> expected = readTensors(context, flags.compare);
+  if (failed(expected))
+    return failure();
+  llvm::Expected<Agreement> agreement = compareTensors(tensors, *expected, flags.tolerance);
+  if (!agreement)
+    return bad(context, flags.compare + ": " + llvm::toString(agreement.takeError()));
+  if (agreement->tensor.empty())
+    llvm::outs() << llvm::formatv("{0} tensors are equal\n", agreement->tensors);
+  else
+    llvm::outs() << llvm::formatv("{0} tensors agree; {1} differs most, by {2:e1} of its largest "
+                                  "element\n",
+                                  agreement->tensors, agreement->tensor, agreement->largest);
+  return success();
+}
+
+/// Prints the results of the run, or writes or compares them and all variables.
+LogicalResult report(MLIRContext &context, Evaluator &evaluator, const NamedTensors &results,
+                     const Flags &flags) {
+  if (flags.outputs.empty() && flags.compare.empty()) {
+    printSmall(results);
+    return success();
+  }
+  FailureOr<NamedTensors> all = evaluator.getAll();
+  if (failed(all))
+    return failure();
+  for (auto &[name, tensor] : results)
+    (*all)[name] = tensor;
+  if (!flags.outputs.empty())
+    if (llvm::Error error = writeSafetensors(flags.outputs, *all))
+      return bad(context, llvm::toString(std::move(error)));
+  return flags.compare.empty() ? success() : compare(context, *all, flags);
+}
+
 LogicalResult evaluate(MLIRContext &context, const Flags &flags) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(flags.file, &context);
   if (!module)
@@ -159,30 +216,15 @@ LogicalResult evaluate(MLIRContext &context, const Flags &flags) {
   if (flags.ranks && flags.ranks != evaluator->getRankCount())
     return bad(context, "--ranks " + llvm::Twine(flags.ranks) + ": the module's mesh has " +
                             llvm::Twine(evaluator->getRankCount()) + " ranks");
-  NamedTensors inputs;
-  if (!flags.inputs.empty()) {
-    llvm::Expected<NamedTensors> read = readSafetensors(flags.inputs, context);
-    if (!read)
-      return bad(context, llvm::toString(read.takeError()));
-    inputs = std::move(*read);
-  }
-  if (failed(setVariables(context, *evaluator, inputs, flags)))
+  FailureOr<NamedTensors> inputs = NamedTensors();
+  if (!flags.inputs.empty())
+    inputs = readTensors(context, flags.inputs);
+  if (failed(inputs) || failed(setVariables(context, *evaluator, *inputs, flags)))
     return failure();
-  FailureOr<NamedTensors> results = run(*evaluator, inputs, flags);
+  FailureOr<NamedTensors> results = run(*evaluator, *inputs, flags);
   if (failed(results))
     return failure();
-  if (flags.outputs.empty()) {
-    printSmall(*results);
-    return success();
-  }
-  FailureOr<NamedTensors> all = evaluator->getAll();
-  if (failed(all))
-    return failure();
-  for (auto &[name, tensor] : *results)
-    (*all)[name] = tensor;
-  if (llvm::Error error = writeSafetensors(flags.outputs, *all))
-    return bad(context, llvm::toString(std::move(error)));
-  return success();
+  return report(context, *evaluator, *results, flags);
 }
 
 } // namespace
@@ -206,6 +248,10 @@ int main(int argc, char **argv) {
   }
   if (flags.steps < 1 || flags.microBatches < 1)
     return refuse("--steps and --micro-batches must be at least 1");
+  if (!(flags.tolerance >= 0))
+    return refuse("--tolerance must not be negative");
+  if (flags.tolerance.getNumOccurrences() && flags.compare.empty())
+    return refuse("--tolerance needs --compare");
   DialectRegistry registry;
   registry.insert<ps::PSDialect, rank::RankDialect, func::FuncDialect, arith::ArithDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
