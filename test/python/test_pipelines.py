@@ -255,22 +255,6 @@ class Shared(torch.nn.Module):
         return ((torch.tanh(x @ self.a) @ self.b - y) ** 2).sum()
 
 
-class Counted(torch.nn.Module):
-    """State that is read before the first layer and updated behind the last one."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(8))
-        self.layers = torch.nn.ModuleList([torch.nn.Linear(8, 8) for _ in range(3)])
-
-    def forward(self, x, y):
-        x = x + self.mean
-        for layer in self.layers:
-            x = torch.tanh(layer(x))
-        self.mean.add_(y.mean())
-        return torch.nn.functional.mse_loss(x, y)
-
-
 def export_small(folder, module):
     inputs = {"x": torch.randn(4, 8), "y": torch.randn(4, 8)}
     torch.export.save(torch.export.export(module, (), inputs), folder / "model.pt2")
@@ -285,11 +269,3 @@ def test_parameters_of_several_stages(tmp_path, mesh, chunks):
     compile_plan(tmp_path, archive, (mesh, "interleaved" if chunks > 1 else "1f1b", chunks, "uniform"), 2)
     whole = evaluate(tmp_path, tmp_path / "1-training.mlir", data, 2)
     check(tmp_path, whole, tmp_path / "5-placed.mlir", data, 2)
-
-
-def test_state_of_several_stages_is_refused(tmp_path):
-    """A stage would not see what another one wrote."""
-    archive, _ = export_small(tmp_path, Counted())
-    said = oracle.run([tools_folder() / "ps-compile", archive, "-o", "out.mlir", "--stop-after", "placed", "--mesh", "pp=2"], tmp_path,
-                      expect=1)  # fmt: skip
-    assert 'updates "mean"' in said and "stages 0, 1" in said and "--split-method" in said
