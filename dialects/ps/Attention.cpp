@@ -266,8 +266,9 @@ bool AttentionOp::isDifferentiable(unsigned operand) {
 FailureOr<llvm::SmallVector<Value>> AttentionOp::differentiate(BackwardBuilder &builder,
                                                                ValueRange cotangents) {
   if (cotangents[1])
-    return refuse(*this) << "'" << getOperationName()
-                         << "' has no derivative through its log-sum-exp",
+    return refuse(*this)
+               << "'" << getOperationName()
+               << "' has no derivative through its log-sum-exp; use only its result 0 in the loss",
            failure();
   llvm::SmallVector<Value> answer(getNumOperands());
   if (!cotangents[0])

@@ -401,7 +401,7 @@ static LogicalResult verifyWrites(WriteOp first) {
     if (isNew)
       continue;
     InFlightDiagnostic error = known->second.emitOpError(
-        "is not the only write to its variable in the function (write_c1)");
+        "is one of several writes to its variable, expected one write per function (write_c1)");
     error.attachNote(write.getLoc()) << "also written here";
     return error;
   }

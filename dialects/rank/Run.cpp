@@ -96,6 +96,7 @@ LogicalResult RunOp::verifySymbolUses(SymbolTableCollection &tables) {
   unsigned given = (getKeys() ? getKeys()->size() : 0) + (getMicroBatch() ? 1 : 0);
   if (given != scalars)
     return emitOpError("(run_c4) passes ")
-           << given << " keys and micro-batches, the function takes " << scalars;
+           << given << " i64 arguments (keys and the micro-batch), but the function takes "
+           << scalars;
   return success();
 }

@@ -66,7 +66,10 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
   if (path.ends_with(".mlir"))
     return loadDump(path, &context);
   if (!path.ends_with(".onnx") && !path.ends_with(".pt2")) {
-    emitError(UnknownLoc::get(&context)) << "'" << path << "' is not a .pt2, .onnx or .mlir file";
+    emitError(UnknownLoc::get(&context))
+        << "'" << path
+        << "' is not a .pt2, .onnx or .mlir file; export the model with torch.export.save or "
+           "torch.onnx.export";
     return nullptr;
   }
   std::vector<std::string> notes;

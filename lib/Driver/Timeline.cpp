@@ -121,7 +121,9 @@ LogicalResult writeTimeline(ModuleOp module, const CompileOptions &options, Stri
   if (!step)
     return module.emitError() << llvm::toString(step.takeError());
   if (!*step)
-    return module.emitError() << "has no pipeline step to draw";
+    return module.emitError()
+           << "the program has no pipeline, so --write-timeline has nothing to draw; "
+              "use a mesh with a pipeline axis, such as pp=2";
   llvm::Error error = writeAtomically(path, [&](llvm::raw_ostream &os) {
     schedules::writeTimeline((*step)->run, (*step)->getTimeline(), os);
   });

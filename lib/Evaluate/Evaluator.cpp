@@ -127,7 +127,7 @@ LogicalResult Evaluator::runTensorOp(EvaluateOpInterface op, Frame &frame) {
       operands.push_back(frame.values[operand][rank]);
     FailureOr<SmallVector<Tensor>> values = op.evaluate(operands, context);
     if (failed(values))
-      return op->emitOpError("cannot be evaluated");
+      return op->emitOpError("cannot be evaluated with these operands and attributes");
     for (auto [i, value] : llvm::enumerate(*values)) {
       if (value.getType().getShape() != cast<ShapedType>(op->getResult(i).getType()).getShape())
         return op->emitOpError() << "evaluates to " << value.getType() << " for result " << i

@@ -50,8 +50,8 @@ LogicalResult verifyStageMarks(ModuleOp module, StringRef label) {
   if (int64_t(stages.cuts.size()) + 1 != stages.getCount() || !llvm::is_sorted(stages.cuts))
     return module.emitError() << "(" << label << ") has " << kStageCutsMark << " = " << cuts
                               << ", expected " << stages.getCount() - 1 << " ascending cuts for "
-                              << stages.placement.ranks << " ranks with " << stages.placement.chunks
-                              << " chunks each";
+                              << stages.placement.ranks << " pipeline coordinates with "
+                              << stages.placement.chunks << " chunks each";
   return success();
 }
 

@@ -148,7 +148,7 @@ private:
       if (known == entry.ops.end())
         return first.emitOpError("(scheduled_c9) reduces over pipeline coordinates ")
                << ArrayRef<int64_t>(entry.members) << ", but coordinate " << member
-               << " does not start it";
+               << " does not start this reduction";
       auto other = cast<rank::StartOp>(known->second);
       if (TypeRange(other.getOperands()) == TypeRange(first.getOperands()) &&
           other.getKindAttr() == first.getKindAttr() &&

@@ -61,9 +61,10 @@ LogicalResult verifyOrderOfSums(rank::ProgramOp program, const SymbolTable &symb
       rank::RunOp &before = last[symbol];
       if (before &&
           before->getAttrOfType<IntegerAttr>(kMicroBatchMark).getInt() > microBatch.getInt()) {
-        InFlightDiagnostic error = run.emitOpError("(scheduled_c10) adds micro-batch ")
-                                   << microBatch.getInt() << " to \"" << symbol.getValue()
-                                   << "\" after a later micro-batch; sums are in ascending order";
+        InFlightDiagnostic error =
+            run.emitOpError("(scheduled_c10) adds micro-batch ")
+            << microBatch.getInt() << " to \"" << symbol.getValue()
+            << "\" after a later micro-batch; add the micro-batches in ascending order";
         error.attachNote(before.getLoc()) << "added here";
         return error;
       }
@@ -197,8 +198,8 @@ LogicalResult verifyStashes(rank::ProgramOp program) {
       return stash.emitOpError("(scheduled_c1) is never waited for");
     for (Value held : stash.getResults())
       if (!held.hasOneUse() || !isa<rank::UnstashOp>(*held.user_begin()))
-        return stash.emitOpError("(scheduled_c14) has a result that is not used exactly once, "
-                                 "by a rank.unstash");
+        return stash.emitOpError("(scheduled_c14) has a result whose only use must be a "
+                                 "rank.unstash");
   }
   for (auto unstash : program.getBody().getOps<rank::UnstashOp>())
     if (failed(verifyUnstash(unstash)))
@@ -213,7 +214,8 @@ LogicalResult verifyQueues(rank::ProgramOp program) {
     rank::WaitOp wait = findWait(start.getToken());
     rank::WaitOp &before = last[start.getQueue()];
     if (before && wait->isBeforeInBlock(before))
-      return wait.emitOpError("(scheduled_c3) precedes the wait of an earlier entry of queue \"")
+      return wait.emitOpError(
+                 "(scheduled_c3) comes before the wait for an earlier entry of queue \"")
              << start.getQueue() << "\"";
     before = wait;
   }

@@ -347,8 +347,8 @@ LogicalResult TrainingBuilder::chooseAverage() {
   if (requested == "step" && !recognised)
     return refuse(forward)
            << "loss \"" << outputs[*loss].name
-           << "\" is neither a sum over the batch nor such a sum divided by a count that depends "
-              "on no variable; use --loss-average micro-batch";
+           << "\" cannot be averaged over a step: it must be a sum over the batch, or such a sum "
+              "divided by a count that depends only on the inputs; use --loss-average micro-batch";
   splitsLoss = recognised && requested != "micro-batch";
   if (!options.inference && requested.empty() && isUneven(parts))
     module->setAttr(kUnevenLossMark, UnitAttr::get(module.getContext()));

@@ -85,9 +85,9 @@ LogicalResult Backward::differentiate(Operation *op) {
   auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
   if (!differentiable)
     return refuse(op) << "'" << op->getName()
-                      << "' has no derivative, but a trained parameter is only reached "
-                         "through it; freeze the parameter or remove the op from the path to the "
-                         "loss";
+                      << "' has no derivative, but the gradient of a trained parameter "
+                         "needs it; freeze the parameter, or remove the op from the path between "
+                         "parameter and loss";
   BackwardBuilder builder = makeBuilder(op, needed);
   builder.setInsertionPoint(block.getTerminator());
   auto answer = differentiable.differentiate(builder, given);

@@ -99,7 +99,7 @@ FailureOr<unsigned> UpdateBuilder::chooseGroup(VariableOp parameter) {
         spec.acceptsRank(parameter.getTensorType().getRank()))
       return unsigned(group);
   return refuse(parameter) << "parameter '" << parameter.getDisplayName()
-                           << "' matches no optimizer; add one without a pattern at the end",
+                           << "' matches no --optimizer; add one without a pattern at the end",
          failure();
 }
 

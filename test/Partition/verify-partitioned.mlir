@@ -216,7 +216,7 @@ func.func @partitioned_c1_type(%x: tensor<4xf32>) attributes {ps.class = "h", ps
 
 // -----
 
-// expected-error@+1 {{(partitioned_c11) has ps.stage_cuts = array<i64>, expected 1 ascending cuts for 2 ranks with 1 chunks each}}
+// expected-error@+1 {{(partitioned_c11) has ps.stage_cuts = array<i64>, expected 1 ascending cuts for 2 pipeline coordinates with 1 chunks each}}
 module attributes {ps.stage_cuts = array<i64>} {
   ps.mesh @mesh <"pp" = 2 : pipeline>
 }

@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -split-input-file -ps-offload=piece-bytes=4096 -ps-verify-scheduled | FileCheck %s
 // RUN: not ps-opt %s -split-input-file -ps-offload=what=state 2>&1 | FileCheck %s --check-prefix=WHAT
-// WHAT: ps-offload what=state is not valid; use optimizer, activations, activations=all, or several with commas
+// WHAT: ps-offload what=state is not valid; use optimizer, activations, activations=all, or several separated by commas
 
 // Two pieces of one run each. The first is fetched at the start of the update, the second before
 // the first run. Both are offloaded again.

@@ -135,7 +135,7 @@ ps.mesh @mesh <"pp" = 2 : pipeline>
 ps.variable parameter @w : tensor<4xf32>
 rank.program @pp0 pp = 0 entry "step" {
   %w = ps.read @w : tensor<4xf32>
-  // expected-error@+1 {{(scheduled_c9) reduces over pipeline coordinates 0, 1, but coordinate 1 does not start it}}
+  // expected-error@+1 {{(scheduled_c9) reduces over pipeline coordinates 0, 1, but coordinate 1 does not start this reduction}}
   %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
   rank.wait %t
 }

@@ -30,7 +30,7 @@ rank.program @scheduled_c3 pp = 0 entry "step" {
   %g = ps.read @w : tensor<4xf32>
   %r, %t = rank.start "all_reduce" (%g) kind sum axes ["dp"] queue "dp" : (tensor<4xf32>) -> tensor<4xf32>
   %s, %u = rank.start "all_reduce" (%g) kind max axes ["dp"] queue "dp" : (tensor<4xf32>) -> tensor<4xf32>
-  // expected-error@+1 {{(scheduled_c3) precedes the wait of an earlier entry of queue "dp"}}
+  // expected-error@+1 {{(scheduled_c3) comes before the wait for an earlier entry of queue "dp"}}
   rank.wait %u
   rank.wait %t
 }

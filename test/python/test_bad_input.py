@@ -345,7 +345,7 @@ def write_model(folder, body, variables="", samples=4, type="tensor<f32>"):
         ({"body": SUM, "samples": 8}, (), ['input "x" has 4 samples and input "y" has 8']),
         ({"body": ATTENTION, "variables": MASK}, (), ["model.mlir:7:14: error: 'ps.attention' has no derivative by its mask"]),
         ({"body": SUM_OF_MASK, "variables": NO_VALUES}, (), ["parameter 'mask' has no values in the model's file"]),
-        ({"body": SUM_OF_MASK, "variables": MASK}, ("--optimizer", "ndim<2=sgd(lr=1)"), ["'mask' matches no optimizer"]),
+        ({"body": SUM_OF_MASK, "variables": MASK}, ("--optimizer", "ndim<2=sgd(lr=1)"), ["'mask' matches no --optimizer"]),
     ],
 )
 def test_an_error_of_the_model_is_no_failing_pass(tmp_path, model, flags, words):

@@ -262,7 +262,7 @@ def test_a_mean_that_is_no_term_is_averaged_over_micro_batches(tmp_path):
     refused = oracle.run(
         [tools_folder() / "ps-compile", archive, "-o", tmp_path / "p", "--loss-average", "step"], tmp_path, expect=1
     )
-    assert "is neither a sum over the batch nor such a sum divided by a count" in refused
+    assert "it must be a sum over the batch, or such a sum divided by a count" in refused
 
 
 class OfMean(torch.nn.Module):

@@ -128,7 +128,7 @@ func.func @read_c1() {
 
 ps.variable parameter @w : tensor<4xf32>
 func.func @write_c1(%a: tensor<4xf32>) {
-  // expected-error @below {{is not the only write to its variable in the function (write_c1)}}
+  // expected-error @below {{is one of several writes to its variable, expected one write per function (write_c1)}}
   ps.write @w, %a : tensor<4xf32>
   // expected-note @below {{also written here}}
   ps.write @w, %a : tensor<4xf32>

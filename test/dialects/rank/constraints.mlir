@@ -93,7 +93,7 @@ func.func @f(%k: i64, %mb: i64) {
   return
 }
 func.func @run_c4() {
-  // expected-error@+1 {{(run_c4) passes 1 keys and micro-batches, the function takes 2}}
+  // expected-error@+1 {{(run_c4) passes 1 i64 arguments (keys and the micro-batch), but the function takes 2}}
   rank.run @f () keys [7] : () -> ()
   return
 }
