@@ -173,7 +173,9 @@ private:
       return;
     int64_t rows = tensor.shape[input.batchDim];
     if (count >= 0 && rows != count)
-      PSRT_FAIL(BadInput, "%s: tensor \"%s\" has %lld samples, but tensor \"%s\" has %lld",
+      PSRT_FAIL(BadInput,
+                "%s: tensor \"%s\" has %lld samples, but tensor \"%s\" has %lld; give both the "
+                "same number",
                 origin.c_str(), input.name.c_str(), (long long)rows, counted.c_str(),
                 (long long)count);
     count = rows;

@@ -325,7 +325,9 @@ static std::string readLatest(const fs::path &path) {
   while (!name.empty() && std::isspace((unsigned char)name.back()))
     name.pop_back();
   if (!parseCheckpointName(name))
-    PSRT_FAIL(BadInput, "\"%s\" does not name a checkpoint: \"%s\"", path.c_str(), name.c_str());
+    PSRT_FAIL(BadInput,
+              "\"%s\" does not name a checkpoint, but \"%s\"; load a checkpoint by its own folder",
+              path.c_str(), name.c_str());
   return name;
 }
 
@@ -377,8 +379,10 @@ Checkpoint::Checkpoint(const std::string &folder) : given(folder), path(folder) 
   FileFields fields(json, index.string());
   int64_t version = fields.integer("version");
   if (version != kVersion)
-    PSRT_FAIL(BadInput, "\"%s\" has version %lld; this program reads version %lld", index.c_str(),
-              (long long)version, (long long)kVersion);
+    PSRT_FAIL(BadInput,
+              "\"%s\" has format version %lld, but this program reads version %lld; load it with a "
+              "program that was compiled by the version that saved it",
+              index.c_str(), (long long)version, (long long)kVersion);
   checkSum(json, fields, index.string());
   readPosition(fields);
   FileFields listed = fields.fields("files"), tensors = fields.fields("tensors");
@@ -437,12 +441,16 @@ void Checkpoint::addFile(const std::string &name, const FileFields &fields) {
   int64_t bytes = fields.integer("bytes", 0);
   std::error_code error;
   if (!fs::is_regular_file(at, error))
-    PSRT_FAIL(BadInput, "checkpoint \"%s\" has no file \"%s\", which its index names", path.c_str(),
-              name.c_str());
+    PSRT_FAIL(
+        BadInput,
+        "checkpoint \"%s\" has no file \"%s\", which its index names; load another checkpoint",
+        path.c_str(), name.c_str());
   int64_t found = int64_t(fs::file_size(at, error));
   if (error || found != bytes)
-    PSRT_FAIL(BadInput, "\"%s\" has %lld bytes, but %lld were written: it is incomplete",
-              at.c_str(), (long long)found, (long long)bytes);
+    PSRT_FAIL(
+        BadInput,
+        "\"%s\" has %lld bytes, but %lld were written: it is incomplete; load another checkpoint",
+        at.c_str(), (long long)found, (long long)bytes);
   files.try_emplace(name, at.string(), fields.text("sum"), bytes);
 }
 
@@ -488,15 +496,19 @@ void Checkpoint::addTensor(const std::string &name, const FileFields &fields) {
     int64_t count = tryCountElements(shapeOf(ranges)).value_or(kMostElements),
             bytes = count * dtypeSize(tensor.dtype), most = file->second.size() - bytes;
     if (most < 0)
-      PSRT_FAIL(BadInput, "checkpoint \"%s\": a shard of \"%s\" lies outside of its file",
-                path.c_str(), name.c_str());
+      PSRT_FAIL(
+          BadInput,
+          "checkpoint \"%s\": a shard of \"%s\" lies outside of its file; load another checkpoint",
+          path.c_str(), name.c_str());
     int64_t offset = part.integer("offset", 0, most);
     left = left.value_or(0) - count;
     file->second.expect({name, tensor.dtype, offset, bytes});
     tensor.shards.push_back({&file->second, offset, std::move(ranges)});
   }
   if (left.value_or(1) != 0)
-    PSRT_FAIL(BadInput, "checkpoint \"%s\": the shards of \"%s\" do not cover each element once",
+    PSRT_FAIL(BadInput,
+              "checkpoint \"%s\": the shards of \"%s\" do not cover each element once; load "
+              "another checkpoint",
               path.c_str(), name.c_str());
   saved.emplace(name, std::move(tensor));
 }

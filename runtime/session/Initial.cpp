@@ -70,9 +70,10 @@ private:
       std::string alternatives;
       for (size_t i = 0; i + 1 < paths.size(); ++i)
         alternatives += (i ? ", \"" : "; nor is it at \"") + paths[i] + "\"";
-      PSRT_FAIL(BadInput,
-                "%s%s; it holds the initial value of \"%s\"; put it back, or give weights",
-                error.what(), alternatives.c_str(), variable.displayName().c_str());
+      PSRT_FAIL(
+          BadInput,
+          "%s%s; it holds the initial value of \"%s\"; put it back, or start with --weights FILE",
+          error.what(), alternatives.c_str(), variable.displayName().c_str());
     }
     const MappedFile &file = files.back();
     check(name, file);

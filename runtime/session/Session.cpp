@@ -240,7 +240,8 @@ static void addInto(Dtype dtype, char *whole, const char *part, int64_t count) {
   case Dtype::I32:
     return addElements<int32_t>(whole, part, count);
   default:
-    PSRT_FAIL(BadInput, "a partial tensor of %s cannot be read", dtypeName(dtype));
+    PSRT_FAIL(BadInput, "a variable of type %s that is a sum over ranks cannot be read",
+              dtypeName(dtype));
   }
 }
 

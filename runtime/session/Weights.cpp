@@ -19,8 +19,9 @@ static void loadTensor(Session &session, const NamedTensor &tensor,
                        Conversions &conversions) {
   bool converts = given.dtype != tensor.dtype;
   if (given.shape != tensor.shape || (converts && !(isFloat(given.dtype) && isFloat(tensor.dtype))))
-    PSRT_FAIL(BadInput, "\"%s\": \"%s\" is %s, but the model has %s", path.c_str(),
-              tensor.name.c_str(), describeTensor(given.dtype, given.shape).c_str(),
+    PSRT_FAIL(BadInput,
+              "\"%s\": tensor \"%s\" is %s, but in the model it is %s; give weights of this model",
+              path.c_str(), tensor.name.c_str(), describeTensor(given.dtype, given.shape).c_str(),
               describeTensor(tensor.dtype, tensor.shape).c_str());
   if (!converts)
     return writeTensor(session, tensor, given.data);
@@ -36,7 +37,9 @@ std::vector<std::string> loadWeights(Session &session, const NamedTensors &tenso
   const std::string &path = files.path();
   for (const auto &[name, given] : files.tensors())
     if (const NamedTensor *tensor = tensors.find(name); !tensor || !tensor->isOfModel)
-      PSRT_FAIL(BadInput, "\"%s\" has a tensor \"%s\", but the model has no variable of that name",
+      PSRT_FAIL(BadInput,
+                "\"%s\" has a tensor \"%s\", but the model has no variable of that name; remove or "
+                "rename it",
                 path.c_str(), name.c_str());
   Conversions conversions;
   for (const NamedTensor &tensor : tensors.all()) {
@@ -46,8 +49,10 @@ std::vector<std::string> loadWeights(Session &session, const NamedTensors &tenso
     if (given)
       loadTensor(session, tensor, *given, path, conversions);
     else if (tensor.kind == VariableKind::Parameter)
-      PSRT_FAIL(BadInput, "\"%s\" has no tensor \"%s\", which the model needs", path.c_str(),
-                tensor.name.c_str());
+      PSRT_FAIL(
+          BadInput,
+          "\"%s\" has no tensor \"%s\", which the model needs; give a file with all parameters",
+          path.c_str(), tensor.name.c_str());
   }
   std::vector<std::string> notes;
   for (const auto &[dtypes, count] : conversions)
