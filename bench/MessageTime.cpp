@@ -1,6 +1,6 @@
 // Prints the time in milliseconds of a message of BYTES between two pipeline coordinates: half of a
-// round trip. Started alone, the ranks are threads of this process; under mpirun or torchrun, they
-// are two processes.
+// round trip. If the program is started without a launcher, the ranks are threads of this process.
+// Under mpirun or torchrun, they are two processes.
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/comm/process/ProcessJob.h"
 #include <algorithm>

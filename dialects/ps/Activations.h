@@ -1,4 +1,5 @@
-// Declares the values of activations, for elementwise ops and for matmul epilogues.
+// Declares scalar activation functions, with which elementwise ops and matmul epilogues are
+// evaluated.
 #ifndef PARASHARD_DIALECTS_PS_ACTIVATIONS_H
 #define PARASHARD_DIALECTS_PS_ACTIVATIONS_H
 

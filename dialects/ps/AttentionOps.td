@@ -8,10 +8,11 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Rand
     queries: query head h reads key and value head h / (H / G).
     - `causal` lets query i see keys j <= i + S - T. `window` w also requires j > i + S - T - w.
     - `mask` [B or 1, H or 1, T or 1, S] is bool (true: visible) or float (added to the scores).
-    - `padding` [B, S] is bool and marks the real keys.
+    - `padding` [B, S] is bool (true: a real key, false: padding).
     - A row that sees no key gives zeros and lse -inf. `lse` [B, H, T] is f32 (f64 for f64).
-    - Dropout with probability p acts on the probabilities if `training`; kept ones are divided by 1
-      - p. `offset`, `global_size`, `factor_sizes` and `factor_strides` are those of `ps.dropout`,
+    - If `training`, dropout zeroes each attention probability with probability
+      p = `dropout`, and divides the others by `1 - p`.
+      `offset`, `global_size`, `factor_sizes` and `factor_strides` are those of `ps.dropout`,
       over the global [B, H, T, S].
 
     Lifespan: created by the importers (level 0); used by code generation.

@@ -38,7 +38,8 @@ def PS_Elementwise : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLowe
 def PS_Row : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitRow"]>;
 def PS_Movement : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind"]>;
 def PS_Library : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitCall"]>;
-// A call as well, but its operands' views decide its form, and it may be cut into chunks: lib/Codegen writes it.
+// A matmul also calls a library function. Its instruction depends on views of its operands, and it
+// may be split into chunks, so lib/Codegen writes the instruction.
 def PS_Matmul : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind"]>;
 
 def PS_Differentiable : DeclareOpInterfaceMethods<PS_DifferentiableOpInterface>;

@@ -1,4 +1,4 @@
-// The instruction of an op that the runtime's library computes, as the op describes it.
+// Declares the builder of instructions for ops that the runtime computes with a library function.
 #ifndef PARASHARD_DIALECTS_PS_CALLBUILDER_H
 #define PARASHARD_DIALECTS_PS_CALLBUILDER_H
 
@@ -8,9 +8,10 @@
 
 namespace parashard::ps {
 
-/// Builds the instruction of one op. Its name is the op's without the dialect; its fields are those
-/// of docs/program-format.md. Code generation knows where values are, the op knows its fields:
-/// `ps.embedding` adds "table", "indices" and "out", for example.
+/// Builds the instruction of one op. The instruction has the op's name without the dialect, and the
+/// fields of docs/program-format.md. The op adds its fields; code generation supplies the
+/// addresses. Example: `ps.embedding` becomes "embedding" with the fields "table", "indices" and
+/// "out".
 class CallBuilder {
 public:
   virtual ~CallBuilder() = default;
@@ -23,9 +24,10 @@ public:
   virtual void addBuffer(llvm::StringRef field, mlir::Value value) = 0;
   /// Returns the strides of a value in elements, one per dim; nullopt for a view without strides.
   virtual std::optional<llvm::SmallVector<int64_t>> getStrides(mlir::Value value) = 0;
-  /// Returns the number of the variable that `result` is added to; -1 if `result` is only written.
+  /// Returns the index of the variable that `result` is accumulated into, or -1 if `result` is only
+  /// written.
   virtual int64_t getAccumulated(mlir::Value result) = 0;
-  /// Returns the number of a random key among the keys of the function.
+  /// Returns the index of a random key in the function's list of keys.
   virtual int64_t getKeyNumber(mlir::Value key) = 0;
 
   /// Adds "dtype", the operand's element type, and "out_dtype" if the result has another one.

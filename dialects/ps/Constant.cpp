@@ -53,7 +53,8 @@ static OpFoldResult foldSplats(Operation *op, ArrayRef<Attribute> operands) {
     values.push_back(Tensor::fromAttr(
         DenseElementsAttr::get(shrink(dense.getType()), dense.getSplatValue<Attribute>())));
   }
-  // Create a detached clone with one-element types. The block arguments stand for the values above.
+  // Creates a detached clone with one-element types. Its operands are block arguments, as
+  // placeholders for values defined outside.
   Block block;
   for (const Tensor &value : values)
     state.operands.push_back(block.addArgument(value.getType(), op->getLoc()));

@@ -7,14 +7,15 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
   let summary = "contracts two tensors by dim labels, as einsum does";
   let description = [{
     Einsum with numbers as labels: `lhs`, `rhs` and `result` give each dim a label. A label in both
-    operands and the result is a batch label. A label in both operands only is contracted. A label
-    in one operand and the result is free. Sums are accumulated in f32 (f64 for f64).
+    operands and the result is a batch label. A label in both operands, but not in the result, is
+    contracted. A label in one operand and the result is free. Sums are accumulated in f32 (f64 for
+    f64).
 
     `ps-fuse` adds the following epilogues for devices whose matmuls support them:
     - `bias`: added to the sums before they are rounded.
     - `sums of i`: the second result holds the sums of operand `i` over the contracted labels,
-      accumulated in f32 and rounded once. The weight's gradient thus computes the bias gradient
-      too.
+      accumulated in f32 and rounded once. The matmul of the weight gradient thus also computes the
+      bias gradient.
     - `scales`: the scales of 8-bit operands. The sums are multiplied by both scales.
     - `gelu`: the result is the tanh GELU of the sums (with bias) before rounding. An optional
       second result holds the sums themselves.
@@ -35,10 +36,11 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
     - (contract_c5) a bias has the result's element type and the sizes of its last dims. One operand
       has the labels of these dims and no other free label of a size above 1; the other operand has
       none of these labels.
-    - (contract_c6) `sums of` names operand 0 or 1. The sums have its free labels in the order of
-      the result, and the result's element type. Batch labels and a bias are not allowed.
-    - (contract_c7) 8-bit operands, and only those, have scales: one f32 scalar per operand. They
-      exclude `sums of`.
+    - (contract_c6) `sums of` names operand 0 or 1. The sums have the free labels of this operand,
+      in the order of the result, and the result's element type. Batch labels and a bias are not
+      allowed.
+    - (contract_c7) 8-bit operands, and only those, have scales: one f32 scalar per operand. Scales
+      cannot be combined with `sums of`.
     - (contract_c8) the second result of `gelu` and the `aux` of `gelu_grad` have the result's type.
       `gelu`, `gelu_grad`, `sums of` and scales exclude each other. `gelu_grad` excludes a bias. No
       label is a batch label.
@@ -65,19 +67,19 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
   let hasVerifier = 1;
   let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::llvm::ArrayRef<int64_t>":$lhsLabels,
     "::mlir::Value":$rhs, "::llvm::ArrayRef<int64_t>":$rhsLabels, "::llvm::ArrayRef<int64_t>":$resultLabels)>,
-    // Takes the labels of `like`, its operands, and a bias that may be null.
+    // Copies operands and labels of `like`, and adds `bias`, which may be null.
     OpBuilder<(ins "::parashard::ps::ContractOp":$like, "::mlir::Value":$bias)>];
   let extraClassDeclaration = [{
-    /// Returns whether a bias may have the last `dims` dims of the result: they must be all dims
-    /// that one operand contributes, except dims of size 1.
+    /// Returns whether a bias may have the shape of the last `dims` dims of the result. One operand
+    /// must contribute exactly these dims; dims of size 1 are ignored.
     bool isBiasable(int64_t dims);
     /// Returns whether both operands are 8-bit floats, which have scales.
     bool isOfFloat8();
-    /// The second result: the sums of an operand, or the input of the GELU; null for other
-    /// contractions.
+    /// Return the second result as the sums of an operand, or as the input of the GELU. Return null
+    /// if the second result is something else.
     ::mlir::Value getSums() { return getSummed() ? getSecond() : ::mlir::Value(); }
     ::mlir::Value getPreActivation() { return getGelu() ? getSecond() : ::mlir::Value(); }
-    /// Returns whether the result is not simply the sums.
+    /// Returns whether the result is a GELU or its gradient, rather than the plain sums.
     bool hasActivation() { return getGelu() || getAux(); }
     /// Returns the type of the first result.
     ::mlir::RankedTensorType getType() { return ::llvm::cast<::mlir::RankedTensorType>(getResult().getType()); }

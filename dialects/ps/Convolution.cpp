@@ -85,7 +85,8 @@ struct Relation {
 
   LogicalResult verify(Operation *op) const;
   OpCost getCost() const;
-  /// Calls `visit` with the linear indices into x, w and y of each product of the relation.
+  /// Calls `visit` once for each multiplication of the convolution, with the linear indices into x,
+  /// w and y.
   template <typename Fn> void forEachProduct(Fn visit) const;
 };
 } // namespace
@@ -147,7 +148,7 @@ template <typename Fn> void Relation::forEachProduct(Fn visit) const {
                     (n * groups * out + o) * positions + p);
 }
 
-/// Adds up products by index of the result, in double.
+/// Sums the products of each element of the result, in double.
 template <typename Fn>
 static llvm::SmallVector<Tensor> sumProducts(const Relation &relation, Type type, Fn product) {
   Tensor result(cast<RankedTensorType>(type));

@@ -39,8 +39,9 @@ def PS_ConvolutionOp : PS_TensorOp<"convolution", [PS_Library, PS_Differentiable
 def PS_ConvolutionInputOp : PS_TensorOp<"convolution_input", [PS_Library, PS_Differentiable, PS_Cost, PS_Precision<"Compute">]> {
   let summary = "x[n, c, i] = sum over o, k, p with i = p stride + k dilation - low of y[n, o, p] w[o, c, k]";
   let description = [{
-    Computes the cotangent of a `ps.convolution`'s operand from the cotangent of its result. Also
-    imports transposed convolutions. Has the constraints of `ps.convolution`, with the result as x.
+    Computes the cotangent of a `ps.convolution`'s operand from the cotangent of its result. The
+    importers also create the op for transposed convolutions. Has the constraints of
+    `ps.convolution`, with the result as x.
 
     Lifespan: created by the importers (level 0) and by `ps-autodiff` (level 1); used by code
     generation.

@@ -88,8 +88,8 @@ def PS_VariableKindAttr : EnumAttr<PS_Dialect, PS_VariableKind, "variable_kind">
   let assemblyFormat = "$value";
 }
 
-// These enum attributes print a leading space, so op formats write `` before them instead of their
-// own.
+// These enum attributes print a leading space, so op formats write `` before them to omit their own
+// space.
 def PS_ReductionKind : PS_Enum<"ReductionKind", "kind of reduction", [
     I32EnumAttrCase<"Sum", 0, "sum">,
     I32EnumAttrCase<"Max", 1, "max">,

@@ -16,8 +16,8 @@ def PS_ShardingOpInterface : OpInterface<"ShardingOpInterface"> {
 def PS_PartitionOpInterface : OpInterface<"PartitionOpInterface"> {
   let cppNamespace = "::parashard::ps";
   let description = [{
-    Builds the op on local types. By default, clones the op with local operands and result types.
-    Sharding a reduction factor makes the result partial over its axes.
+    Builds the op on local types. By default, clones the op with local operands and result types. If
+    a reduction factor is sharded, the result is partial over the factor's axes.
   }];
   let methods = [
     InterfaceMethod<[{

@@ -26,6 +26,7 @@ struct MarkInfo {
   llvm::StringLiteral on, type, setBy;
 };
 
+/// Returns the descriptions of all marks, in the order of Marks.def.
 llvm::ArrayRef<MarkInfo> getMarks();
 /// Returns the description of a mark, or null for another attribute.
 const MarkInfo *findMark(llvm::StringRef name);

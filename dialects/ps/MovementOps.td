@@ -91,7 +91,7 @@ def PS_PadOp : PS_MovementOp<"pad", [PS_Partition]> {
 
     Constraints:
     - (pad_c1) `low`, `high` and the stride have one entry per dim; low, high >= 0; stride >= 1.
-    - (pad_c2) the result has that shape.
+    - (pad_c2) the result has the shape above.
     ```mlir
     %0 = ps.pad %a low [0, 1] high [0, 1] by [1, 1] : tensor<2x2xf32> -> tensor<2x4xf32>
     ```

@@ -20,9 +20,10 @@ enum class PrecisionClass {
   Widest,  ///< the widest type among its operands
 };
 
-/// How `ps-precision` types an op. `operands` and `results` count those, from the first on, that
-/// have the op's type; -1 stands for all. The others are masks and statistics with types of their
-/// own. Example: attention has {Compute, 3, 1}, as its mask and its log-sum-exp keep their types.
+/// The type that `ps-precision` gives to the values of an op. The first `operands` operands and the
+/// first `results` results have this type; -1 means all. The other values, such as masks and
+/// statistics, keep their types. Example: attention has {Compute, 3, 1}: query, key, value and the
+/// result are in the 16-bit type; the mask and the log-sum-exp keep their types.
 struct OpPrecision {
   PrecisionClass kind = PrecisionClass::Widest;
   int operands = -1, results = -1;
@@ -95,20 +96,22 @@ private:
   Phase phase = Phase::BackwardInput;
 };
 
-/// Returns whether an op that sums products of `operands` elements may yield `result` elements: the
-/// same type, or f32 for 16-bit floats.
+/// Returns whether a contraction of operands with the element type `operands` may have results of
+/// the element type `result`. Results have the same type, or f32 for 16-bit floats.
 inline bool mayYield(mlir::Type operands, mlir::Type result) {
   return result == operands || (result.isF32() && (operands.isF16() || operands.isBF16()));
 }
 
-/// Interface for an op's `partition` method. Implemented by the partitioner (lib/Partition).
+/// Declares the functions that an op's `partition` method may call. The partitioner (lib/Partition)
+/// implements them.
 class PartitionBuilder : public mlir::OpBuilder {
 public:
   using mlir::OpBuilder::OpBuilder;
   virtual ~PartitionBuilder() = default;
   virtual mlir::Location getLoc() const = 0;
 
-  /// Return the shardings of the op being partitioned. Operand shardings are those of `locals`.
+  /// Return the shardings of the op being partitioned. The sharding of operand i is that of
+  /// `locals[i]`.
   virtual ShardingAttr getOperandSharding(unsigned i) const = 0;
   virtual ShardingAttr getResultSharding(unsigned i) const = 0;
   /// Return the global types.
@@ -117,7 +120,8 @@ public:
 
   /// Returns the number of shards over `axes` (1 if empty).
   virtual int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
-  /// Returns the elements of each shard of a factor of `size` over `axes`, including padding.
+  /// Returns the number of elements in each shard, including padding, if a factor of `size`
+  /// elements is sharded over `axes`.
   virtual int64_t getShardSize(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
   /// Returns the axes with more than one device, as collectives name them.
   virtual mlir::ArrayAttr getDeviceAxes(llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
@@ -130,7 +134,8 @@ public:
   /// each local element, as tensor<Nxi64> (N is the local size of the dim).
   virtual mlir::Value getGlobalIndices(mlir::RankedTensorType global, ShardingAttr sharding,
                                        unsigned dim) = 0;
-  /// Fills the padding of `local` along `dim` with `identity`. Does nothing without padding.
+  /// Returns `local` with its padding along `dim` set to `identity`. Returns `local` itself if the
+  /// dim has no padding.
   virtual mlir::Value selectPadding(mlir::Value local, mlir::RankedTensorType global,
                                     ShardingAttr sharding, unsigned dim, double identity) = 0;
   /// Records that the padding of `local` along `dim` is zero. No other dim may be padded.
@@ -141,8 +146,8 @@ public:
   }
 };
 
-/// Implements PartitionOpInterface by default: fills the padding of reduced dims with the identity,
-/// then clones `op` on `locals` with `localResults`.
+/// Default implementation of PartitionOpInterface: sets the padding of reduced dims to the identity
+/// of the reduction, then clones `op` on `locals` with the result types `localResults`.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>> partitionByCloning(mlir::Operation *op,
                                                                    PartitionBuilder &builder,
                                                                    mlir::ValueRange locals,
@@ -151,10 +156,13 @@ mlir::FailureOr<llvm::SmallVector<mlir::Value>> partitionByCloning(mlir::Operati
 /// How an op is lowered. `None`: the op does not reach code generation (variables, structure).
 enum class LoweringKind { None, Elementwise, Row, Movement, Library, Collective };
 
-/// The source of an element's random number: Philox with the key (run seed, `key`, step) and the
-/// counter `microBatch` x `globalSize` + global index. The global index is `offset` plus the sum
-/// over the factors of the element's index in `factorSizes` (row-major over the local elements)
-/// times `factorStrides`. Without factors, the global index is `offset` plus the local index.
+/// Describes which random number a local element draws: Philox with the key (run seed, `key`, step)
+/// and the counter `microBatch` x `globalSize` + global index. `factorSizes` arranges the local
+/// elements as a row-major array. An element's global index is `offset` + the sum of its index
+/// along each factor x the factor's stride. Example: the right half of a 2 x 4 tensor has `offset`
+/// 2, factorSizes {2, 2} and factorStrides {4, 1}. Its local element 3 has the indices (1, 1), and
+/// the global index 2 + 1 x 4 + 1 x 1 = 7. Without factors, the global index is `offset` + the
+/// local index.
 struct RandomPosition {
   mlir::Value key;        ///< i64 scalar
   mlir::Value microBatch; ///< i64 scalar; null for 0
@@ -210,7 +218,8 @@ public:
   virtual mlir::Value loadRow(unsigned operand) = 0;
   /// Loads the element of operand i at a run-time column (an index scalar).
   virtual mlir::Value loadAt(unsigned operand, mlir::Value column) = 0;
-  /// Reduces a column function over the row in a fixed order (64 partial results by index mod 64).
+  /// Reduces a column function over the row in a fixed order: column c is combined into partial
+  /// result c mod 64, then the 64 partial results are combined.
   virtual mlir::Value reduce(ReductionKind kind, Column column) = 0;
   /// Returns a scalar as a function of the columns.
   virtual Column splat(mlir::Value scalar) = 0;

@@ -84,7 +84,8 @@ class PS_VariableAccess<string mnemonic, list<Trait> traits>
 def PS_ReadOp : PS_VariableAccess<"read", [Pure]> {
   let summary = "reads the value of a variable at the entry of the function";
   let description = [{
-    Names a variable. At level 3, class functions read a `!ps.ref` argument instead.
+    The op names the variable by its symbol. At level 3, class functions read a `!ps.ref` argument
+    instead, which the caller binds to a variable.
 
     Lifespan: created by the importers (level 0), and by passes up to level 4; used by code
     generation.
@@ -123,7 +124,7 @@ def PS_WriteOp : PS_VariableAccess<"write", [AttrSizedOperandSegments, MemoryEff
 }
 
 def PS_AccumulateOp : PS_VariableAccess<"accumulate", [MemoryEffects<[MemWrite]>]> {
-  let summary = "adds to a variable when the function returns; the first accumulation of a step overwrites it";
+  let summary = "adds to a variable when the function returns; the first accumulation of a step overwrites the variable";
   let description = [{
     `by max` or `by min` keeps the larger or smaller of the variable and the value. Such a variable
     starts with its initial value, or the value that `@update` wrote. At level 3, class functions

@@ -20,7 +20,7 @@ struct Windows {
   int64_t countPositions() const { return llvm::product_of(out); }
   int64_t getElements() const { return llvm::product_of(in); }
   /// Returns the element (row-major over `in`) under tap number `tap` of window number `position`
-  /// (both row-major), or -1 outside.
+  /// (both row-major), or -1 if the tap is outside of the input.
   int64_t getElement(int64_t position, int64_t tap) const;
 };
 

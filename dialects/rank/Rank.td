@@ -1,4 +1,4 @@
-// Defines the dialect `rank`: the program of one pipeline coordinate, by entry.
+// Defines the dialect `rank`: the programs of pipeline coordinates, one per entry.
 #ifndef PARASHARD_DIALECTS_RANK_RANK_TD
 #define PARASHARD_DIALECTS_RANK_RANK_TD
 

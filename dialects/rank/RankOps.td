@@ -3,7 +3,7 @@
 def Rank_ProgramOp : Rank_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock]> {
   let summary = "the actions of the ranks of one pipeline coordinate when the host calls an entry";
   let description = [{
-    The host calls the entry `entry`: `step` (M micro-batches and the update) or `evaluate`.
+    The host calls the entry `entry`: `step` (all micro-batches and the update) or `evaluate`.
     `rank.section` divides a program into several entries that the host calls one by one.
 
     Lifespan: created by `ps-schedule` (level 4); used by memory planning and code generation.
@@ -87,8 +87,8 @@ def Rank_RunOp : Rank_Op<"run", [AttrSizedOperandSegments, DeclareOpInterfaceMet
   let summary = "runs a class function on the variables and keys of one segment";
   let description = [{
     The function's arguments are, in order: the operands, one `!ps.ref` per entry of `variables`,
-    one `i64` per entry of `keys`, and the micro-batch if the function takes one. `queues` lists the
-    queues of the collectives inside the function, in order.
+    one `i64` per entry of `keys` (keys of random ops), and the micro-batch if the function takes
+    one. `queues` lists the queues of the collectives inside the function, in order.
 
     Lifespan: created by `ps-outline-segments` (level 3); used by code generation.
 
@@ -97,8 +97,8 @@ def Rank_RunOp : Rank_Op<"run", [AttrSizedOperandSegments, DeclareOpInterfaceMet
     - (run_c2) operands and results have the function's types.
     - (run_c3) the local types of `variables` equal the types of the function's refs.
     - (run_c4) there is one key per `i64` argument, except the argument of the micro-batch.
-    - (run_c5) `staged` are results of `rank.fetch` for variables of the run, which accesses them
-      there.
+    - (run_c5) each `staged` operand is a result of `rank.fetch` for a variable of the run. The run
+      accesses the variable in this buffer.
 
     ```mlir
     ps.variable parameter @h.17.w : tensor<8x8xf32>
@@ -133,8 +133,9 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
   let description = [{
     The results are defined after `rank.wait` of the token. `all_reduce` and `reduce_scatter`
     combine by `kind`. `reduce_scatter` and `all_gather` act along `dims` (one per operand). The
-    members are the ranks that differ only in `axes`, or only in the pipeline coordinates `over_pp`.
-    All members start the collectives of one queue in the same order.
+    members of the collective are the ranks whose coordinates differ only along `axes`, or only in
+    the pipeline coordinates `over_pp`. All members start the collectives of one queue in the same
+    order.
 
     Lifespan: created by `ps-schedule` (level 4); used by code generation.
 
@@ -142,7 +143,7 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
     - (start_c1) the collective is all_reduce, reduce_scatter or all_gather.
     - (start_c2) there is one result per operand, of the same type for all_reduce.
     - (start_c3) there are either distinct axes of the mesh, or `over_pp`: ascending coordinates of
-      its pipeline axis that include the program's own.
+      the pipeline axis, including the program's own coordinate.
     - (start_c4) `dims` has one entry per operand for reduce_scatter and all_gather.
     - (start_c5) along its dim, an operand of reduce_scatter has the elements of its result times
       the number of shards. A result of all_gather has the elements of its operand times that
@@ -178,9 +179,10 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
 def Rank_SendOp : Rank_Op<"send", [HasParent<"ProgramOp">]> {
   let summary = "starts sending a tensor to another pipeline coordinate";
   let description = [{
-    Sends to the rank there with equal coordinates on all other axes. The operand may be reused
-    after `rank.wait` of the token. Each queue is one-directional between two coordinates, and both
-    use it in the same order. The message identifies the crossing value and its micro-batch.
+    Sends to the rank with the pipeline coordinate `pp` and the sender's coordinates on all other
+    axes. The operand may be reused after `rank.wait` of the token. Each queue is one-directional
+    between two coordinates, and both use it in the same order. `message` identifies the value that
+    is sent, and its micro-batch.
 
     Lifespan: created by `ps-schedule` (level 4); used by memory planning.
 
@@ -358,7 +360,7 @@ def Rank_WaitOp : Rank_Op<"wait", [HasParent<"ProgramOp">]> {
 
     Lifespan: created with the op of the token (level 4); used by code generation.
 
-    - (wait_c1) a token has one wait.
+    - (wait_c1) at most one `rank.wait` uses a token.
     ```mlir
     rank.program @pp0 pp = 0 entry "step" {
       %x = rank.input "x" micro_batch 0 : tensor<4xf32>

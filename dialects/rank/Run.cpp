@@ -21,7 +21,8 @@ Value RunOp::getStaged(FlatSymbolRefAttr variable) {
   return {};
 }
 
-/// Splits a class function's argument types into tensors, refs and the number of scalars.
+/// Splits the argument types of a class function into tensor types and ref types, and counts the
+/// scalars.
 static void splitTypes(FunctionType type, SmallVectorImpl<Type> &tensors,
                        SmallVectorImpl<ps::RefType> &refs, unsigned &scalars) {
   scalars = 0;

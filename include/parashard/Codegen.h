@@ -29,8 +29,8 @@ struct CodegenOptions {
   bool isPortable = false; ///< write an executable that finds its libraries in the folder OUT.libs
 };
 
-/// Writes the program of a module at level `placed`, atomically. If `oneRank` is set, it must be
-/// the same model placed on one rank. The program then contains both versions, for `--check`.
+/// Writes the program of a module at level `placed`, atomically. `oneRank` is null, or the same
+/// model placed on one rank. With `oneRank`, the program contains both versions, for `--check`.
 mlir::LogicalResult emitProgram(mlir::ModuleOp module, mlir::ModuleOp oneRank,
                                 const CodegenOptions &options);
 

@@ -23,8 +23,8 @@ struct CompileOptions {
   std::optional<int64_t> batch;       ///< size of the batch symbol
   std::vector<std::string> batchDims; ///< INPUT=D, INPUT=none or none
   std::string lossOutput; ///< number or name of the loss output; empty: found automatically
-  std::string loss; ///< "none": the caller passes cotangents; empty: part of the graph; else the
-                    ///< kind to add
+  std::string loss;       ///< "none": the caller passes cotangents; empty: the graph has a loss;
+                          ///< else the kind of loss to add
   std::vector<std::string> differentiate; ///< outputs with cotangents when loss is "none"
   std::vector<std::string> freeze;        ///< globs of frozen parameters
   std::vector<std::string> init;          ///< "[GLOB=]normal(0.02)"
@@ -33,8 +33,8 @@ struct CompileOptions {
 
   // The plan.
   std::string mesh = "dp=1";
-  std::optional<int64_t>
-      ranks; ///< determines `*` in the mesh; must equal the product of the axis sizes
+  std::optional<int64_t> ranks; ///< number of ranks: gives the size of the axis `*` (`dp=*,tp=2`);
+                                ///< must equal the product of the axis sizes
   std::string shardingPolicy = "megatron";
   std::string splitMethod = "uniform"; ///< uniform, parameters, flops, or NAME,NAME,...
   int64_t numChunks = 1;               ///< stages per pipeline coordinate
@@ -93,7 +93,8 @@ void registerAllPasses();
 /// is given as `name{option=value ...}`. The source explains why each pass is needed.
 std::vector<std::string> getPasses(ps::Level level, const CompileOptions &options);
 
-/// Adds the passes of `getPasses` to `pm`. Fails if a pass does not have one of the options.
+/// Adds the passes of `getPasses` to `pm`. Fails if a pass is given an option that it does not
+/// have.
 mlir::LogicalResult addLevelPipeline(mlir::OpPassManager &pm, ps::Level level,
                                      const CompileOptions &options);
 

@@ -30,39 +30,41 @@ mlir::OwningOpRef<mlir::ModuleOp> importPt2(mlir::MLIRContext &context, llvm::St
                                             const ImportOptions &options,
                                             std::vector<std::string> &notes);
 
-/// Imports an `.onnx` file (opsets 13 to 25) in the manner of `importPt2`. Parameters are the
-/// initializers that torch's exporter lists as parameters, or otherwise all floating-point
-/// initializers. A warning lists parameters that the exporter merged or folded into constants.
+/// Imports an `.onnx` file (opsets 13 to 25). Arguments, result and errors are those of
+/// `importPt2`. Parameters are the initializers that torch's exporter lists as parameters, or
+/// otherwise all floating-point initializers. A warning lists parameters that the exporter merged
+/// or folded into constants.
 mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context, llvm::StringRef path,
                                              const ImportOptions &options,
                                              std::vector<std::string> &notes);
 
-/// Values of kLabelsMark: labels[t] is the token after x[t], or the model shifts the labels itself.
+/// Values of kLabelsMark. "next": the data has to give labels[t] = the token after x[t]. "same":
+/// the data gives labels[t] = x[t], and the model shifts the labels.
 inline constexpr llvm::StringLiteral kLabelsNext = "next";
 inline constexpr llvm::StringLiteral kLabelsSame = "same";
 
 /// Replaces softmax(q k^T scale + mask) v by `ps.attention`. Returns the number of replacements.
 int64_t recognizeAttention(mlir::ModuleOp module);
-/// Replaces masks that are proven causal, banded, padding or all true by attributes of their
-/// attention. Returns the number of masks removed. A remaining mask that is equal for all queries
-/// shrinks to one row. Every attention gets its form attribute.
+/// Replaces each mask that is proven to be causal, banded, a padding mask or all true by attributes
+/// of its attention op. Returns the number of masks removed. Reduces a remaining mask that is equal
+/// for all queries to one row. Sets `ps.attention_form` on every attention op.
 int64_t recognizeAttentionMasks(mlir::ModuleOp module);
 /// Replaces written-out GELUs and SiLUs by their ops. Returns the number of replacements.
 int64_t recognizeActivations(mlir::ModuleOp module);
 /// Replaces repeated key and value heads by grouped queries. Returns the number of attentions
 /// changed.
 int64_t recognizeGroupedQueries(mlir::ModuleOp module);
-/// Sets the range and role of inputs that index a table or are labels, and the label shift of the
-/// module.
+/// Marks inputs that are labels or index a table with their role and range. Marks the module with
+/// the label shift (kLabelsMark).
 void recognizeLabels(mlir::ModuleOp module);
-/// Splits a weight into several variables if only parts of its matmul's result are read, such as a
-/// fused QKV weight. Returns the number of variables split.
+/// Splits a weight, such as a fused QKV weight, into several variables if the result of its matmul
+/// is read in parts. Returns the number of variables split.
 int64_t splitFusedVariables(mlir::ModuleOp module);
 
-/// Gives parameters without values the first matching rule, such as "[GLOB=]normal(0.02)". Fails on
-/// a parameter without a rule, and on a rule whose glob matches no parameter. Warns of a rule
-/// without effect. With `given`, weights come at run time: rules apply to all parameters, and none
-/// needs a rule.
+/// Initializes each parameter without values by the first rule that matches its name, such as
+/// "[GLOB=]normal(0.02)". Fails on a parameter without a rule, and on a rule whose glob matches no
+/// parameter. Warns of a rule without effect. With `given`, weights are provided at run time: rules
+/// apply to all parameters, and no parameter needs a rule.
 mlir::LogicalResult setInitialValues(mlir::ModuleOp module, llvm::ArrayRef<std::string> rules,
                                      bool given = false);
 
@@ -75,6 +77,7 @@ mlir::LogicalResult checkText(mlir::ModuleOp module);
 /// Checks the module as `ps-verify-imported` does.
 mlir::LogicalResult verifyImported(mlir::ModuleOp module);
 
+/// Registers the passes of level 0 by name.
 void registerImportPasses();
 std::unique_ptr<mlir::Pass> createCheckModePass();
 std::unique_ptr<mlir::Pass> createRecognizeActivationsPass();

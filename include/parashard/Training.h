@@ -16,7 +16,8 @@ inline constexpr int64_t kNoBatch = -1;
 inline constexpr int64_t kWholeBatch = -2;
 
 /// Adds the loss `kind` (cross_entropy, causal_lm, mse) to `@forward`, with a new input `labels`.
-/// `output` is the name or number of the model's output; empty: the first or only one that fits.
+/// `output` is the name or number of the model's output. If `output` is empty, takes output 0 if
+/// its type fits the loss, else the only output that fits.
 mlir::LogicalResult addLoss(mlir::ModuleOp module, llvm::StringRef kind, llvm::StringRef output);
 
 /// Options of automatic differentiation.
@@ -50,7 +51,8 @@ struct OptimizerOptions {
   /// "[GLOB=|ndim<2=]adamw(lr=1e-3,...)", separated by ';'. The first that matches a parameter
   /// applies.
   std::string optimizer;
-  /// Largest global norm of the gradients, which are scaled down to it; 0: no clipping.
+  /// Largest global norm of the gradients. Gradients with a larger norm are scaled down to this
+  /// norm; 0: no clipping.
   double clipNorm = 0;
   /// Decay of the moving average (EMA) of each parameter; 0: none.
   double ema = 0;
@@ -60,7 +62,8 @@ struct OptimizerOptions {
 /// failure.
 mlir::LogicalResult buildUpdate(mlir::ModuleOp module, const OptimizerOptions &options);
 
-/// Counts the operations and sets `kFlopsMark`.
+/// Counts the flops of all contractions of one micro-batch (or of `@evaluate`), and sets
+/// `kFlopsMark`.
 void countFlops(mlir::ModuleOp module);
 
 /// Verifies the constraints of level 1.

@@ -9,11 +9,11 @@ namespace parashard {
 /// Returns the version, as in the file VERSION: "0.1.0".
 const char *getVersion();
 
-/// Returns the first 12 digits of the commit. "-dirty" follows if tracked files differ from it.
-/// Returns "unknown" if the sources were not a git repository when they were built.
+/// Returns the first 12 digits of the commit. Appends "-dirty" if tracked files differ from the
+/// commit. Returns "unknown" if the sources were not a git repository when they were built.
 const char *getCommit();
 
-/// Returns both: "0.1.0 (commit c1df032d18cf)".
+/// Returns the version and the commit, such as "0.1.0 (commit c1df032d18cf)".
 std::string describeVersion();
 
 } // namespace parashard

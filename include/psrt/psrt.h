@@ -48,16 +48,16 @@ typedef struct psrt_tensor {
 
 typedef struct psrt_options {
   size_t size;         /**< sizeof(psrt_options); allows adding fields later */
-  int32_t ranks;       /**< number of ranks of the program's mesh, or 0 for any */
+  int32_t ranks;       /**< expected number of ranks: an error if the mesh has another; 0: any */
   int32_t threads;     /**< threads per rank; 0: cores / ranks, at least 1 */
   uint64_t seed;       /**< seed of random masks and initial values */
-  const char *weights; /**< a .safetensors file or a Hugging Face folder to load instead of the
-                          initial values, converting floats of another dtype; or NULL */
+  const char *weights; /**< a .safetensors file or a Hugging Face folder that replaces the initial
+                          values; floats of another dtype are converted. NULL: none */
 } psrt_options;
 
-/** Opens a program: the shared object that ps-compile wrote to `path`, or with NULL the program
-   linked into this executable. `options` may be NULL. On failure *program is set too, so that its
-   message can be read; close it. */
+/** Opens the program in the shared object `path` (an output of ps-compile), or, if `path` is NULL,
+   the program linked into this executable. `options` may be NULL. Sets *program on failure too:
+   read the message with psrt_last_error, then call psrt_close. */
 psrt_status psrt_open(const char *path, const psrt_options *options, psrt_program **program);
 
 /** Stops the ranks and frees everything. Accepts NULL. */
@@ -93,13 +93,15 @@ psrt_status psrt_zero_grad(psrt_program *program);
 psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t input_count,
                       float *loss);
 
-/** Copies a whole variable by its model name. `name` may be any alias, or a symbol such as
-   "x.adamw.mean". "grad.NAME" names a gradient; use "grad.self.NAME" if the model has a variable
-   "grad.NAME". */
+/** Copy a whole variable to or from the memory of `tensor`. `tensor->name` is the variable's name
+   in the model (any name of a tied variable), or a symbol such as "x.adamw.mean". "grad.NAME"
+   names a gradient; use "grad.self.NAME" if the model has a variable "grad.NAME". Dtype and shape
+   of `tensor` must be those that psrt_describe returns. */
 psrt_status psrt_get_variable(psrt_program *program, psrt_tensor *tensor);
 psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor);
 
-/** Sets a scalar variable such as "lr" for the following steps. "lr" also sets every group "lr.N".
+/** Sets a scalar variable such as "lr" for the following steps. "lr" also sets the learning rate
+   "lr.N" of every parameter group.
    The value must fit f32; a learning rate must be at least 0. */
 psrt_status psrt_set_scalar(psrt_program *program, const char *name, double value);
 
@@ -109,13 +111,14 @@ psrt_status psrt_set_step(psrt_program *program, int64_t step);
 
 /** Return the number of names and the name i of a list: "variables" (first names), "inputs" (of all
    entries, including cotangents, each once), "entries" or "outputs:ENTRY". Return 0 or NULL past
-   the end and on an error. */
+   the end and on an error. The name is valid until psrt_close. */
 size_t psrt_name_count(psrt_program *program, const char *list);
 const char *psrt_name(psrt_program *program, const char *list, size_t index);
 
 /** Returns the shape and dtype of `name` in `list` ("variables", "inputs" or "outputs:ENTRY"; see
-   psrt_name). On entry *rank is the number of sizes that `shape` can hold. *rank is always set,
-   even if `shape` is too small (PSRT_BAD_ARGUMENT). */
+   psrt_name). On entry *rank is the number of sizes that `shape` can hold. If the name
+   exists, *rank is set to the number of dims, even if `shape` is too small (PSRT_BAD_ARGUMENT). An
+   unknown name is PSRT_BAD_ARGUMENT too. */
 psrt_status psrt_describe(psrt_program *program, const char *list, const char *name,
                           psrt_dtype *dtype, int32_t *rank, int64_t *shape);
 

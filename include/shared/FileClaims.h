@@ -31,8 +31,8 @@ inline std::string identifyFile(const std::string &path) {
 /// The files of one run, each with its use.
 class FileClaims {
 public:
-  /// Adds a file. `use` continues a message about the file, such as `is read as "data.npz"`. The
-  /// first claim of a file stays.
+  /// Adds a file. `use` continues a message about the file, such as `is read as "data.npz"`. Adding
+  /// a file again keeps its first use.
   void add(const std::string &path, const std::string &use) {
     uses.emplace(identifyFile(path), use);
   }

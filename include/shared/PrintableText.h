@@ -9,9 +9,8 @@
 namespace parashard {
 
 /// Returns the text with each control character as an escape such as "\x1b", so that names cannot
-/// set a color, title or cursor. Newlines become `newline`: "
-/// " keeps lines, "
-/// " indents them so that no name begins a line.
+/// set a color, title or cursor. Newlines become `newline`. Example: `"\n"` keeps lines, and
+/// `"\n  "` indents them, so that no name begins a line.
 inline std::string escapeControls(std::string_view text, std::string_view newline = "\\x0a") {
   static const char digits[] = "0123456789abcdef";
   std::string result;

@@ -159,7 +159,7 @@ LogicalResult ClassCode::writeContract(ps::ContractOp op) {
     return writeMatmul(op, {*form}), success();
   if (std::optional<ChunkedMatmul> matmul = getChunkedMatmul(collective); matmul->follows)
     writeChunks(*matmul, collective);
-  return success(); // else at the collective's position
+  return success(); // else writeCollective writes the matmul
 }
 
 static int64_t getElementBytes(Value value) {

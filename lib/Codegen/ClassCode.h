@@ -9,7 +9,7 @@
 
 namespace parashard::codegen {
 
-/// Returns "f32" and the like.
+/// Returns the name of an element type in the table, such as "f32".
 llvm::StringRef getDtypeName(mlir::Type element);
 /// Sets "dtype" to an op's operand type, and "out_dtype" to its result type if they differ.
 void describeTypes(llvm::json::Object &object, mlir::Value operand, mlir::Value result);
@@ -20,7 +20,8 @@ std::string describeLocation(mlir::Location loc);
 /// ..., without buffers, queue and counts).
 void describeCollective(llvm::json::Object &object, llvm::StringRef name, mlir::ArrayAttr axes,
                         mlir::Type element);
-/// Sets outer, size and inner of a dim of `shape`.
+/// Sets "size", the size of a dim of `shape`, and "outer" and "inner", the numbers of elements of
+/// the dims before and after it. Example: dim 1 of [2, 3, 4] gives outer 2, size 3, inner 4.
 void describeDim(llvm::json::Object &object, llvm::ArrayRef<int64_t> shape, int64_t dim);
 
 /// Writes the code of one class function.

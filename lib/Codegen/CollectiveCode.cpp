@@ -86,7 +86,7 @@ void ClassCode::addCollective(Operation *op, int64_t number, int64_t count) {
         describeDim(object, type.getShape(), slice.getDim());
         object["whole"] = shapeOf(slice.getOperand())[slice.getDim()];
       });
-  // Splits along the dims before its dim or, if they have size 1, along the dim itself.
+  // Splits along the dims before the collective's dim or, if they have size 1, along this dim.
   if (std::optional<int64_t> outer = object.getInteger("outer"))
     object[*outer > 1 ? "outer" : "size"] =
         (*outer > 1 ? *outer : *object.getInteger("size")) / count;
@@ -124,7 +124,7 @@ LogicalResult ClassCode::writeWait(ps::WaitOp op) {
   Operation *collective = op.getOperand().getDefiningOp();
   std::optional<ChunkedMatmul> matmul = getChunkedMatmul(collective);
   if (matmul && matmul->follows)
-    return success(); // each chunk of the matmul waits for its own
+    return success(); // each chunk of the matmul waits for its chunk of the collective
   for (int64_t i = 0, count = getChunkCount(collective); i < count; ++i)
     addWait(collective, i);
   return success();

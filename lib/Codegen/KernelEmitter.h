@@ -23,14 +23,14 @@ struct KernelCall {
     int64_t offset; ///< bytes, Workspace only
     bool writes;    ///< written, or else only read
   };
-  std::string name; ///< empty: zeroes output 0
+  std::string name; ///< empty: the call only sets output 0 to zero
   llvm::SmallVector<Buffer> buffers;
   int64_t rows = 1, grain = 1;
   int64_t grid = 0, block = 0; ///< 0: a kernel of a CPU
   int64_t bytes = 0;           ///< bytes read and written, each buffer once; without workspace
 };
 
-/// Properties of a fused op's position that the emitter needs.
+/// Describes the class function around a fused op, as far as the emitter needs it.
 struct FusedContext {
   llvm::SmallVector<int> scalarSlots; ///< slot in `scalars` by input; -1 for a buffer
   llvm::SmallVector<int> firstSlots;  ///< slot of the `first` flag by result; -1 if stored
@@ -129,7 +129,7 @@ protected:
   /// grain or grid of `call`.
   virtual void forElements(int64_t total, int64_t block, KernelCall &call,
                            llvm::function_ref<void()> visit) = 0;
-  /// Visits `total` sums of `chunks` numbers each, likewise.
+  /// Visits `total` sums of `chunks` numbers each, and sets the rows and grain or grid of `call`.
   virtual void forSums(int64_t total, int64_t chunks, KernelCall &call,
                        llvm::function_ref<void()> visit);
   /// Returns the sum of all chunks for the current columns, within `visit` of forSums. The values
@@ -171,8 +171,8 @@ protected:
 
   // Loops.
   void moveTo(mlir::Value column, unsigned lanes, unsigned active);
-  /// Emits a loop. Values that a row needs once are computed before it or, with `isInner`, before
-  /// the enclosing loop.
+  /// Emits a loop. Values that a row needs once are computed before the loop or, with `isInner`,
+  /// before the enclosing loop.
   void loop(mlir::Value from, mlir::Value to, int64_t step,
             llvm::SmallVectorImpl<mlir::Value> &carried, llvm::function_ref<void(mlir::Value)> body,
             bool isInner = false);

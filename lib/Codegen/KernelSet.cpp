@@ -8,8 +8,8 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// Returns a text of all that determines the code: ops, attributes, types and numbers, without
-/// names, marks and locations.
+/// Returns a text that determines the code of the kernels: ops, attributes, types and numbers of
+/// values. Omits names, marks and locations.
 static std::string describe(ps::FusedOp op, const FusedContext &context) {
   std::string text;
   llvm::raw_string_ostream os(text);

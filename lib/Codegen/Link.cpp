@@ -29,7 +29,8 @@ bool hasFile(StringRef path) { return !path.empty() && llvm::sys::fs::exists(pat
 
 /// Adds the runtime's libraries in `folder`, and oneDNN.
 void addLibraries(LinkDriver &driver, StringRef folder, const LinkOptions &options) {
-  // The runtime refers to devices weakly, which takes nothing out of an archive.
+  // The runtime's references to devices are weak, and a weak reference does not pull a member out
+  // of an archive.
   driver.addForLinker({"-u", options.withCuda ? "psrt_make_cuda_device" : "psrt_make_cpu_device"});
   StringRef other = options.withCuda ? "device_cpu" : "cuda";
   for (StringRef archive : kArchives)
@@ -59,8 +60,8 @@ llvm::Error run(const std::vector<std::string> &arguments, StringRef log) {
   return llvm::createStringError("linking failed: " + (text.empty() ? message : text));
 }
 
-/// Adds a note if the disk is full. Linkers map their output into memory, so that they die of a bus
-/// error with a long dump.
+/// Adds a note to the error if the disk is full. A linker maps its output into memory, so on a full
+/// disk it ends with a bus error and a long dump.
 llvm::Error explainFullDisk(llvm::Error error, StringRef output) {
   constexpr uint64_t kLittle = 16 << 20;
   StringRef folder = llvm::sys::path::parent_path(output);
@@ -109,7 +110,8 @@ llvm::Expected<std::string> findRuntimeFolder() {
       prefix.str().c_str(), prefix.str().c_str());
 }
 
-/// Copies the library that calls MPI, which a portable program loads only if MPI is used.
+/// Returns the library that calls MPI, if it exists. A portable program loads this library only if
+/// MPI is used.
 static std::vector<std::string> listFurther(StringRef folder) {
   std::string mpi = (folder + "/libpsrt_comm_mpi.so").str();
   return hasFile(mpi) ? std::vector<std::string>{mpi} : std::vector<std::string>{};
@@ -137,11 +139,13 @@ llvm::Expected<ProgramLibraries> linkProgram(StringRef object, StringRef output,
   driver->add(*folder + "/libpsrt_builtins.a");
   if (isExecutable)
     driver->endExecutable();
-  // An old run path holds for libraries that are loaded by libraries too.
+  // DT_RPATH (--disable-new-dtags) also applies to libraries that libraries load; DT_RUNPATH does
+  // not.
   if (options.isPortable)
     driver->addForLinker(
         {"--disable-new-dtags", "-rpath", "$ORIGIN/" + getLibraryFolderName(output)});
-  // The linker opens its output by name. In a private folder no other user can put a link there.
+  // The linker opens its output by name. In a private folder, no other user can place a link under
+  // that name.
   llvm::Expected<PrivateFolder> scratch = PrivateFolder::create();
   if (!scratch)
     return scratch.takeError();

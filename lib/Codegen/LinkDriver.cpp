@@ -52,8 +52,8 @@ void LinkDriver::addForLinker(std::initializer_list<std::string> flags) {
   }
 }
 
-/// Returns the dynamic loader that this process was started by, such as
-/// /lib64/ld-linux-x86-64.so.2. Programs for this machine take the same.
+/// Returns the dynamic loader of this process, such as /lib64/ld-linux-x86-64.so.2. Programs for
+/// this machine use the same loader.
 static std::string findLoader() {
   std::string loader;
   dl_iterate_phdr(
@@ -85,13 +85,14 @@ llvm::Error LinkDriver::beginExecutable() {
        {std::string("-pie"), std::string("--eh-frame-hdr"), std::string("-dynamic-linker"),
         findLoader(), startFolder + "/Scrt1.o", startFolder + "/crti.o", "-L" + startFolder})
     add(argument);
-  // Where libraries are that have no development files.
+  // Also searches /lib, for libraries without development files.
   add(startFolder.substr(0, 5) == "/usr/" ? "-L" + startFolder.substr(4) : "-L/lib");
   return llvm::Error::success();
 }
 
 void LinkDriver::endExecutable() {
-  // By file: libstdc++.so belongs to the C++ compiler, libstdc++.so.6 to every system.
+  // Names the file libstdc++.so.6, which every system has. libstdc++.so comes only with a C++
+  // compiler.
   if (kind != Kind::CxxCompiler)
     add("-l:libstdc++.so.6");
   for (const char *library : {"-lpthread", "-ldl", "-lm"})
@@ -102,8 +103,8 @@ void LinkDriver::endExecutable() {
       add(argument);
 }
 
-/// Clang takes the path of a linker, GCC only its name: both look for that in the folders of -B
-/// first.
+/// Clang accepts the path of a linker, but GCC accepts only its name. Both compilers search the
+/// folders of -B first.
 llvm::Error LinkDriver::useLld(PrivateFolder &folder) {
   if (kind == Kind::Linker || !hasFile(kLinkerName))
     return llvm::Error::success();

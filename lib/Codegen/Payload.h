@@ -16,7 +16,7 @@ public:
   /// Adds a tensor and returns its position, in bytes from the payload's begin.
   llvm::Expected<import::FileRange> add(llvm::StringRef location);
   bool empty() const { return tensors.empty(); }
-  /// Writes the payload after the `before` bytes of a program.
+  /// Writes the payload after a program of `before` bytes.
   void write(llvm::raw_ostream &os, uint64_t before) const;
 
 private:

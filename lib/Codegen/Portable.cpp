@@ -1,4 +1,4 @@
-// Programs that run on other machines: libraries beside the program, and what else it needs.
+// Lists the libraries of a portable program, and copies them to a folder beside the program.
 #include "Portable.h"
 #include "lib/Codegen/RuntimePaths.h"
 #include "llvm/ADT/STLExtras.h"
@@ -16,8 +16,8 @@ using llvm::StringRef;
 namespace parashard::codegen {
 namespace {
 
-/// Whether a library belongs to the C or C++ library of every Linux system. Such libraries are not
-/// carried along: two versions of one of them in a process do not go together.
+/// Returns whether a library is part of the C or C++ library, which every Linux system has. Such
+/// libraries are not bundled, because a process cannot use two versions of one of them.
 bool isOfSystem(StringRef name) {
   constexpr const char *kNames[] = {"libc.so.",       "libm.so.",     "libdl.so.",
                                     "libpthread.so.", "librt.so.",    "ld-linux",
@@ -38,7 +38,8 @@ std::pair<std::string, std::vector<unsigned>> splitVersion(StringRef version) {
   return {name.str(), parts};
 }
 
-/// By library and name of versions, the newest.
+/// The newest version of each library and version name. Example: ["libstdc++.so.6"]["GLIBCXX"] is
+/// {3, 4, 30}.
 using Versions = std::map<std::string, std::map<std::string, std::vector<unsigned>>>;
 
 /// Adds the versions of the system's libraries that the file `path` uses.
@@ -52,7 +53,7 @@ llvm::Error addVersions(StringRef path, Versions &versions) {
     return object.takeError();
   auto *elf = llvm::dyn_cast<llvm::object::ELF64LEObjectFile>(object->get());
   if (!elf)
-    return llvm::createStringError("'" + path + "' is no 64-bit ELF file");
+    return llvm::createStringError("'" + path + "' is not a 64-bit ELF file");
   const auto &file = elf->getELFFile();
   auto sections = file.sections();
   if (!sections)
@@ -86,14 +87,14 @@ std::string describe(const std::string &library,
   return texts.empty() ? library : library + " (" + llvm::join(texts, ", ") + ")";
 }
 
-/// Returns what the dynamic loader prints of a program instead of starting it, as ldd does:
-/// "libz.so.1 => /lib/libz.so.1 (0x7f...)" or "libz.so.1 => not found" a line.
+/// Returns the libraries that the dynamic loader would load for a program, as ldd prints them. Each
+/// line is like "libz.so.1 => /lib/libz.so.1 (0x7f...)" or "libz.so.1 => not found". Does not start
+/// the program.
 llvm::Expected<std::string> listLoaded(StringRef program, PrivateFolder &scratch) {
   std::string out = scratch.name("loaded.txt"), message;
   std::optional<StringRef> redirects[] = {StringRef(""), out, out};
   std::vector<std::string> variables = {"LD_TRACE_LOADED_OBJECTS=1"};
-  if (StringRef(kDnnlFolder)
-          .size()) // where the build found it; a portable program has no such path
+  if (StringRef(kDnnlFolder).size()) // a portable program has no path to oneDNN's build folder
     variables.push_back(std::string("LD_LIBRARY_PATH=") + kDnnlFolder);
   for (char **variable = environ; *variable; ++variable)
     variables.push_back(*variable);

@@ -1,4 +1,4 @@
-// Programs that run on other machines: libraries beside the program, and what else it needs.
+// Finds and copies the libraries of a program that has to run on other machines.
 #ifndef PARASHARD_LIB_CODEGEN_PORTABLE_H
 #define PARASHARD_LIB_CODEGEN_PORTABLE_H
 
@@ -9,7 +9,8 @@
 
 namespace parashard::codegen {
 
-/// The folder beside a program that holds its libraries: "gpt.libs" for "out/gpt".
+/// Returns the name of the folder beside a program that holds the program's libraries. Example:
+/// "gpt.libs" for "out/gpt".
 std::string getLibraryFolderName(llvm::StringRef program);
 
 /// The libraries of a program, by where this machine loads them from.
@@ -21,11 +22,11 @@ struct ProgramLibraries {
 };
 
 /// Asks the dynamic loader which libraries the executable `linked` would load. `further` are
-/// libraries that it may load later. Runs none of its code.
+/// libraries that the executable may load later. Does not run code of the executable.
 llvm::Expected<ProgramLibraries>
 findLibraries(llvm::StringRef linked, llvm::ArrayRef<std::string> further, PrivateFolder &scratch);
 
-/// Copies files into the folder of the libraries of `program`, which is made.
+/// Creates the folder of the libraries of `program`, and copies the files into it.
 llvm::Error bundleLibraries(llvm::ArrayRef<std::string> files, llvm::StringRef program);
 
 } // namespace parashard::codegen

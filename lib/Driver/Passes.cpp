@@ -193,7 +193,7 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
         .enable("float8", codegen::multipliesFloat8(o.target));
   std::vector<std::string> passes = {
       PassText("ps-partition"),
-      // Removes reshards that cancel, and merges pairs into one collective.
+      // Removes pairs of reshards that cancel, and merges pairs of collectives into one.
       PassText("ps-simplify-collectives"),
       // Explains the collectives after they are final and before equal segments are merged.
       PassText("ps-explain-collectives").option("record", "true"),

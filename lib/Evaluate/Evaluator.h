@@ -34,8 +34,8 @@ public:
   /// name. Returns unsharded results by name.
   mlir::FailureOr<NamedTensors> call(llvm::StringRef entry, const NamedTensors &inputs,
                                      int64_t microBatch);
-  /// Runs one training step: M micro-batches, then the update. `inputs` hold the rows of all
-  /// micro-batches along dim 0. Returns the outputs of the step's program.
+  /// Runs one training step: `microBatches` micro-batches, then the update. `inputs` hold the rows
+  /// of all micro-batches along dim 0. Returns the outputs of the step's program.
   mlir::FailureOr<NamedTensors> step(const NamedTensors &inputs, int64_t microBatches);
   /// Sets the step number that keys random ops.
   void setStep(int64_t step) { context.step = step; }

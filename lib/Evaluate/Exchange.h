@@ -9,10 +9,10 @@
 
 namespace parashard {
 
-/// Rendezvous of pipeline coordinates in queues, as in the runtime. The n-th rendezvous that each
-/// coordinate starts in a queue with the same members belong together. A rendezvous completes once
-/// it is the oldest of its queue on every member. Each member contributes the values of its ranks;
-/// ranks with equal coordinates on all other axes are peers.
+/// Rendezvous of pipeline coordinates in queues, as in the runtime. In a queue with the same
+/// members, the n-th starts of all coordinates belong to one rendezvous. A rendezvous completes
+/// once it is the oldest of its queue on every member. Each member contributes the values of its
+/// ranks; ranks with equal coordinates on all other axes are peers.
 class Exchange {
 public:
   using Number = size_t;

@@ -7,7 +7,7 @@
 
 namespace parashard {
 
-/// Every variable as the shard of each rank. Before level 3 there is one rank with unsharded
+/// Holds every variable: one shard per rank. Before level 3 there is one rank with unsharded
 /// variables.
 class Store {
 public:

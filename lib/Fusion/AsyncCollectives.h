@@ -9,7 +9,8 @@ namespace parashard::fusion {
 
 /// Returns true if the op communicates between ranks, so that it can be asynchronous.
 bool movesData(mlir::Operation *op);
-/// Returns true if `value` is in memory, whatever the kernels are: no op of a kernel computes it.
+/// Returns true if `value` is in memory for every grouping of ops into kernels, because no op of a
+/// kernel computes the value.
 bool isInMemory(mlir::Value value);
 /// Returns the wait of a collective; null if it is synchronous.
 ps::WaitOp getWait(mlir::Operation *collective);
@@ -20,14 +21,14 @@ struct ChunkedMatmul {
   MatmulForm form;
   bool follows = false; ///< uses the collective's result; else computes its operand
   int64_t size = 1;     ///< size of the split dim: a multiple of the number of chunks
-  /// Above 1: each chunk has rows of that number of shards, which a reduce_scatter sends to that
-  /// number of members. The buffer then holds one chunk after another.
+  /// Above 1: the number of members to which a reduce_scatter sends shards of rows. Each chunk then
+  /// has some rows of every shard, and the chunks are stored one after another.
   int64_t shards = 1;
 };
 
 /// Returns the matmul that can be split with a collective: the producer of its operand, or the
-/// first user of its result. Excludes matmuls that read the buffer in another order than it is
-/// sent.
+/// first user of its result. Excludes matmuls that read the buffer in another order than the
+/// collective sends it.
 std::optional<ChunkedMatmul> findChunkedMatmul(mlir::Operation *collective);
 /// Returns the same for a collective that is marked to be split.
 std::optional<ChunkedMatmul> getChunkedMatmul(mlir::Operation *collective);

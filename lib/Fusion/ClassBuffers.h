@@ -37,7 +37,8 @@ public:
   /// Returns the slot of an i64 argument (a key or the micro-batch) in the kernels' scalars.
   int getScalarSlot(mlir::Value argument) const { return slots.lookup(argument); }
   unsigned getKeyCount() const { return keys; }
-  /// Returns the slot of the `first` flag of a ref.
+  /// Returns the slot of the `first` flag of a ref: true in the run that accumulates into the
+  /// variable first in a step.
   int getFirstSlot(unsigned ref) const { return 3 + keys + ref; }
 
   /// Returns the base of a value that an op produces; the scratch base if it has no other.

@@ -15,8 +15,8 @@ using namespace parashard::fusion;
 
 static bool isIn(Operation *op, ps::Phase phase) { return parashard::getPhase(op) == phase; }
 
-/// Returns true if only gradients use the sum, and a matmul of the same run's weight half can
-/// compute it.
+/// Returns true if only gradients use the sum, and a matmul of the same segment in the phase
+/// backward_weight can compute it.
 static bool canWait(ps::ReduceOp reduce, bool activations) {
   if (!isIn(reduce, ps::Phase::BackwardInput) || reduce->use_empty() ||
       !llvm::all_of(reduce->getUsers(),

@@ -110,11 +110,10 @@ static int64_t chooseParts(ArrayRef<int64_t> sizes, int64_t most, int64_t least)
   return parts;
 }
 
-/// Splits a long reduction with few results into parts, so that more of a device than one block of
-/// threads per result works on it: one reduction over the elements of each part, then one over the
-/// parts.
-/// Example: the sum of tensor<1048576xf32> with 64 parts sums tensor<64x16384xf32> over dim 1, then
-/// tensor<64xf32>.
+/// Splits a long reduction with few results in two: one reduction over the elements of each part,
+/// then one over the parts. A single reduction would use only one block of threads of a device per
+/// result. Example: the sum of tensor<1048576xf32> with 64 parts sums tensor<64x16384xf32> over dim
+/// 1, then tensor<64xf32>.
 static void cutReduction(ps::ReduceOp reduce, int64_t mostChunks) {
   constexpr int64_t kFewResults = 64, kLong = 1 << 15, kLeast = 1 << 11;
   auto type = cast<RankedTensorType>(reduce.getOperand().getType());
@@ -151,7 +150,8 @@ static bool canAccumulate(Value value) {
             fused.getBody().front().getTerminator()->getOperand(0).getDefiningOp()))
       return false;
   if (auto contract = value.getDefiningOp<ps::ContractOp>())
-    return value == contract.getResult() && value.hasOneUse() && // set, not added
+    return value == contract.getResult() &&
+           value.hasOneUse() && // other uses need the result without the old value
            !contract.hasActivation();
   return isa_and_nonnull<ps::FusedOp, ps::EmbeddingGradOp>(value.getDefiningOp()) &&
          value.hasOneUse();

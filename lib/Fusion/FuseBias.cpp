@@ -33,8 +33,9 @@ static bool hasBiasedMatmuls(ps::ContractOp contract) {
          (element.isF32() || isNarrow);
 }
 
-/// Returns the contraction that can add `bias`, which `spread` broadcasts, itself; else null.
-/// Excludes a bias of one number: its dim may be the rows of the matmul instead of the columns.
+/// Returns the contraction that can perform the addition `add` of `bias`; null if there is none.
+/// `spread` is the broadcast bias. Excludes a bias of one number, because its dim may be the rows
+/// of the matmul instead of the columns.
 static ps::ContractOp findMatmul(ps::AddOp add, Value spread, Value bias) {
   Value other = add.getLhs() == spread ? add.getRhs() : add.getLhs();
   auto contract = other.getDefiningOp<ps::ContractOp>();

@@ -51,8 +51,8 @@ static bool mayComputeBiasGradient(ps::ContractOp contract, ps::ReduceOp reduce)
          !(user && movesData(user));
 }
 
-/// Returns the op of the two at which the fused matmul can stand: after the matmul's operands, and
-/// before the users of both results. Returns null if neither fits.
+/// Returns the one of the two ops at whose position the fused matmul fits: after the matmul's
+/// operands, and before the users of both results. Returns null if neither fits.
 static Operation *findPosition(ps::ContractOp contract, ps::ReduceOp reduce) {
   if (contract->isBeforeInBlock(reduce))
     return contract;

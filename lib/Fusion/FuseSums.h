@@ -13,8 +13,8 @@ llvm::SmallVector<mlir::OpOperand *> findMatmulsWithSum(ps::ReduceOp reduce,
                                                         bool activations = false);
 
 /// Fuses sums over the contracted dims of an operand into contractions that read the operand: a
-/// bias gradient joins the weight gradient. Only if a kernel would read the operand for the sum
-/// alone.
+/// bias gradient joins the weight gradient. Fuses a sum only if a kernel would otherwise read the
+/// operand for this sum alone.
 void fuseSums(mlir::Block &block);
 
 } // namespace parashard::fusion

@@ -28,6 +28,7 @@ bool needsPartials(const IterationSpace &space, mlir::Value output, bool accumul
 /// Returns the bytes of the partial rows of all column reductions of the group, each aligned to 64.
 int64_t getPartialBytes(const IterationSpace &space, mlir::Type element);
 
+/// Returns the option `most-chunks` of ps-fuse that `op` was fused with (`ps.most_chunks`), or 0.
 int64_t getMostChunks(ps::FusedOp op);
 
 } // namespace parashard::fusion

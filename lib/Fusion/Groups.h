@@ -9,8 +9,8 @@
 namespace parashard::fusion {
 
 /// Groups the ops of one block. Views and constants belong to no group: each group that reads
-/// through them has its own copy. Those that cannot be read through are materialized in groups of
-/// their own.
+/// through them has its own copy. Views that cannot be read through are copied into buffers by
+/// groups of their own.
 class Groups {
 public:
   explicit Groups(mlir::Block &block);

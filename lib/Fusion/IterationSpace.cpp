@@ -518,8 +518,8 @@ bool IterationSpace::checkOutputs() {
   return true;
 }
 
-/// Fails if the number of iterations overflows 64 bits, which values of few dims each can cause
-/// together: 2^32 rows of one value and 2^32 columns of another.
+/// Fails if the number of iterations overflows 64 bits. Small values can have a large common space:
+/// a value of 2^32 rows and a value of 2^32 columns.
 bool IterationSpace::isCountable() {
   int64_t count = 1;
   for (unsigned leaf : leaves)

@@ -1,4 +1,4 @@
-// Transposes contractions whose dims are in no matmul order.
+// Transposes contractions whose dims are not in the order of a matmul.
 #include "OrderContraction.h"
 #include "Views.h"
 

@@ -1,4 +1,4 @@
-// Transposes contractions whose dims are in no matmul order.
+// Transposes contractions whose dims are not in the order of a matmul.
 #ifndef PARASHARD_LIB_FUSION_ORDERCONTRACTION_H
 #define PARASHARD_LIB_FUSION_ORDERCONTRACTION_H
 
@@ -6,10 +6,10 @@
 
 namespace parashard::fusion {
 
-/// Transposes the operands and the result of a contraction that is not a matmul, neither on its
-/// operands' views nor on dense copies. The result has the form [batch, rows, inner] x [batch,
-/// columns, inner] -> [batch, rows, columns], or has columns before rows if the bias belongs to the
-/// rows. Other contractions stay as they are.
+/// Transposes the operands and the result of a contraction that has no matmul form, even on dense
+/// copies of its operands. The result has the form [batch, rows, inner] x [batch, columns, inner]
+/// -> [batch, rows, columns], or has columns before rows if the bias belongs to the rows. Other
+/// contractions stay as they are.
 void orderContraction(ps::ContractOp contract);
 
 } // namespace parashard::fusion

@@ -17,9 +17,10 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
     - `sums`: a bias gradient becomes a second result of the matmul that computes the weight
       gradient, if it is the sum of an operand of that matmul and no kernel computes that operand.
     - `float8`: matmuls of dequantized tensors read the 8-bit numbers.
-    - `activations`: a tanh-GELU of a matmul becomes the result of the matmul, and a matmul that is
-      multiplied by the derivative of a tanh-GELU multiplies by itself. Both then use the sum before
-      rounding, which changes values; therefore the user must request this option.
+    - `activations`: a matmul whose result goes to a tanh-GELU computes the GELU. A matmul whose
+      result is multiplied by the derivative of a tanh-GELU does this multiplication. These matmuls
+      use the sum before rounding, which changes values; therefore the user must request this
+      option.
   }];
   let options = [
     Option<"mostChunks", "most-chunks", "int64_t", /*default=*/"0",

@@ -18,6 +18,7 @@ struct StridedView {
   bool isDense() const;
 };
 
+/// Returns the number of elements of a tensor value.
 inline int64_t countElements(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType()).getNumElements();
 }
@@ -25,7 +26,8 @@ inline int64_t countElements(mlir::Value value) {
 /// Returns true for a view op whose result has its own buffer (ps-fuse copies it).
 using IsMaterialised = llvm::function_ref<bool(mlir::Operation *)>;
 
-/// Returns `value` as a view of its buffer; nullopt if a reshape cannot be strided.
+/// Returns `value` as a view of its buffer; nullopt if the result of a reshape has no strides in
+/// the buffer.
 std::optional<StridedView> getView(mlir::Value value, IsMaterialised stop = nullptr);
 
 /// A contraction as one batched matmul (docs/program-format.md, "matmul").

@@ -1,4 +1,5 @@
-// Declares the search for ops that are cheaper to recompute than to pass on.
+// Declares the search for ops that are cheaper to clone into each segment than to pass between
+// segments.
 #ifndef PARASHARD_LIB_IR_CLONEABLE_H
 #define PARASHARD_LIB_IR_CLONEABLE_H
 

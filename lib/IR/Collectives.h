@@ -10,6 +10,7 @@
 
 namespace parashard::ps {
 
+/// Returns whether an op is a collective that moves data between ranks.
 bool isCollective(mlir::Operation *op);
 /// Sets the cause of a collective, such as "result of ps.contract" and "a summed dim is split".
 void setCause(mlir::Operation *collective, const llvm::Twine &what, const llvm::Twine &why);
@@ -29,6 +30,7 @@ struct ExplainedCollective {
   }
 };
 
+/// Stores the collectives of a step on the module (`ps.collectives`), for later levels.
 void recordCollectives(mlir::ModuleOp module, llvm::ArrayRef<ExplainedCollective> collectives);
 /// Returns nullopt if none were recorded.
 std::optional<std::vector<ExplainedCollective>> getCollectives(mlir::ModuleOp module);

@@ -1,4 +1,4 @@
-// Declares how locations give the model's module that an op comes from.
+// Declares how to find the module of the model that an op comes from, in the op's location.
 #ifndef PARASHARD_LIB_IR_MODULEPATH_H
 #define PARASHARD_LIB_IR_MODULEPATH_H
 

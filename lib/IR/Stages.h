@@ -30,8 +30,9 @@ int64_t getPipelineSize(mlir::ModuleOp module);
 /// Returns the stages that `ps-partition-pipeline` recorded (`ps.stage_cuts`, `ps.num_chunks`,
 /// `ps.placement`), or one stage if none are recorded.
 Stages getStages(mlir::ModuleOp module);
-/// Verifies that these attributes fit each other and the mesh: `ranks * chunks` stages need one cut
-/// less, in ascending order. Error messages contain `label`.
+/// Verifies that the attributes of `getStages` agree with each other and with the mesh. Example: 2
+/// coordinates with 2 chunks have 4 stages, and need 3 ascending cuts. Error messages contain
+/// `label`.
 mlir::LogicalResult verifyStageMarks(mlir::ModuleOp module, llvm::StringRef label);
 void setStages(mlir::ModuleOp module, const Stages &stages);
 

@@ -10,8 +10,8 @@ namespace parashard {
 inline constexpr llvm::StringLiteral kLossSymbol = "loss";
 inline constexpr llvm::StringLiteral kLossSumSymbol = "loss.sum";
 inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
-/// Results of an evaluation (`CountForm`): the number added to the sum of its counts, and the lower
-/// bound of the result.
+/// Results of `@evaluate` for a mean whose count is max(sum of counts + plus, least) (`CountForm`):
+/// the values `plus` and `least`.
 inline constexpr llvm::StringLiteral kLossPlusSymbol = "loss.plus";
 inline constexpr llvm::StringLiteral kLossLeastSymbol = "loss.least";
 inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";
@@ -57,7 +57,7 @@ ps::AccumulateOp makeAccumulate(mlir::OpBuilder &builder, mlir::Location loc,
                                 ps::VariableOp variable, mlir::Value value,
                                 ps::ReductionKind kind = ps::ReductionKind::Sum);
 
-/// Create a splat constant of a type, and a convert if the element type differs.
+/// Create a splat constant. Convert a value to an element type, if its own type differs.
 mlir::Value makeConstant(mlir::OpBuilder &builder, mlir::Location loc, mlir::RankedTensorType type,
                          double value);
 mlir::Value makeConvert(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,

@@ -9,7 +9,7 @@
 namespace parashard::import {
 
 /// Builds ops at one point of the module, for one node of a graph. If an op cannot be built, the
-/// node fails: the first message is kept, and building continues with any value.
+/// node fails: the first message is kept, and building continues with an arbitrary value.
 class TensorBuilder {
 public:
   TensorBuilder(mlir::OpBuilder &builder, mlir::Location loc) : b(builder), loc(loc) {}
@@ -43,8 +43,8 @@ public:
   /// Builds a `ps.contract`. Transposes of operands become part of the labels.
   mlir::Value contract(mlir::Value lhs, llvm::ArrayRef<int64_t> lhsLabels, mlir::Value rhs,
                        llvm::ArrayRef<int64_t> rhsLabels, llvm::ArrayRef<int64_t> resultLabels);
-  /// Takes the element at `position` (of size 1 along `dim`) along `dim`, which keeps its dim; 0 if
-  /// there is no such position. The gradient flows to this element only.
+  /// Takes, along `dim`, the element with the index `position`. `position` and the result have size
+  /// 1 along `dim`. Gives 0 if the index is out of range. The gradient flows to this element only.
   mlir::Value takePosition(mlir::Value value, mlir::Value position, int64_t dim);
   static int64_t countElements(mlir::Value value, llvm::ArrayRef<int64_t> dims);
   /// Returns the shape that PyTorch broadcasts both values to.

@@ -109,7 +109,8 @@ Value buildMatmul(TensorBuilder &n, Value lhs, Value rhs) {
   return contractMatrices(n, lhs, rhs);
 }
 
-/// Splits the batch dims again, in both operands, if a reshape merged them in one of them.
+/// If a reshape merged the batch dims of one operand, builds the matmul with the unmerged batch
+/// dims of both operands.
 Value buildBatchMatmul(TensorBuilder &n, Value lhs, Value rhs) {
   if (getRank(lhs) != 3 || getRank(rhs) != 3) {
     (void)n.fail("multiplies " + debugString(lhs.getType()) + " by " + debugString(rhs.getType()) +

@@ -99,7 +99,7 @@ Value indexBySlices(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices,
   std::sort(order.begin(), order.begin() + dims.size(),
             [&](int64_t a, int64_t b) { return dims[a] < dims[b]; });
   x = n.transpose(x, order);
-  // Dims of `shape` that no index walks have size 1, or repeat.
+  // Dims of `shape` that no index walks have size 1, or repeat the same elements.
   SmallVector<int64_t> single(shape.size(), 1);
   for (int64_t dim : dims)
     single[dim] = shape[dim];

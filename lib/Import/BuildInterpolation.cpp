@@ -11,8 +11,8 @@ namespace parashard::import {
 
 /// Upper bound of a dim's size, so that a resized tensor stays of a sensible size.
 static constexpr int64_t kMostPositions = 1 << 24;
-/// Weights for 2048 outputs of 2048 elements. A file of a few hundred bytes could ask for one such
-/// matrix per node.
+/// Limit of the number of weights: 2048 outputs of 2048 elements. Without a limit, each node of a
+/// small file could request a large matrix.
 static constexpr int64_t kMostWeights = 1 << 22;
 
 bool checkResize(TensorBuilder &n, int64_t in, int64_t out) {

@@ -1,5 +1,6 @@
-// Builds ops that exported ops of several names, from both kinds of files, become. Each function
-// builds at its builder's insertion point. If an op cannot be built, the builder's node fails.
+// Builds the `ps` ops of exported ops that have several names, or that `.pt2` and ONNX share. Each
+// function builds at its builder's insertion point. If an op cannot be built, the builder's node
+// fails.
 #ifndef PARASHARD_LIB_IMPORT_BUILDOPS_H
 #define PARASHARD_LIB_IMPORT_BUILDOPS_H
 
@@ -17,7 +18,8 @@ namespace parashard::import {
 mlir::Value buildMaximum(TensorBuilder &n, mlir::Value lhs, mlir::Value rhs);
 /// Builds floor(lhs / rhs) for integers, from a division that rounds toward zero.
 mlir::Value buildFloorDivision(TensorBuilder &n, mlir::Value lhs, mlir::Value rhs);
-/// Builds x to a known exponent. Uses products and roots where these are exact, as PyTorch does.
+/// Builds x raised to a constant exponent. Uses multiplications and square roots for exponents
+/// where PyTorch does so.
 mlir::Value buildPower(TensorBuilder &n, mlir::Value x, double exponent);
 /// Builds dropout. With p = 0 there is no op, and no random numbers are drawn.
 mlir::Value buildDropout(TensorBuilder &n, mlir::Value x, double p, bool training);
@@ -53,8 +55,8 @@ mlir::Value writePart(TensorBuilder &n, mlir::Value base, mlir::Value part,
                       llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> strides);
 /// Returns the first index of the extremum along `dim` (of a NaN, if there is one). Keeps the dim.
 mlir::Value findExtremumIndex(TensorBuilder &n, mlir::Value x, int64_t dim, ps::ReductionKind kind);
-/// Builds the product along a dim, which keeps size 1. Multiplies halves, so that no gradient
-/// divides.
+/// Builds the product of the elements along a dim; the dim keeps size 1. Multiplies the two halves
+/// of the dim repeatedly, so that the gradient needs no division (an element may be 0).
 mlir::Value buildProduct(TensorBuilder &n, mlir::Value x, int64_t dim);
 /// Builds log(sum(exp(x))) over dims, which are removed. Uses the log-sum-exp of a cross-entropy
 /// whose labels are all ignored.
@@ -75,7 +77,8 @@ mlir::Value sumAll(TensorBuilder &n, mlir::Value value);
 /// run.
 mlir::Value buildRows(TensorBuilder &n, mlir::Value table, mlir::Value index,
                       mlir::IntegerAttr padding, bool wraps);
-/// Builds x[i0, i1, ...] for constant progressions, elements of a constant, or rows of a table.
+/// Builds x[i0, i1, ...]. Supports constant indices that form arithmetic progressions, constant x,
+/// and lookups of rows of a table.
 mlir::Value buildIndex(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<mlir::Value> indices);
 /// Writes `updates` into x at [i0, i1, ...]. The indices must be constant progressions along
 /// different dims.
@@ -177,7 +180,7 @@ struct AverageDivisor {
 mlir::Value buildAveragePool(TensorBuilder &n, mlir::Value x, const SpaceWindows &windows,
                              const AverageDivisor &by);
 /// Returns `out` windows per dim that cover the dim without padding or overlap. `out` must divide
-/// it.
+/// the size of the dim.
 SpaceWindows tileSpace(mlir::Value x, llvm::ArrayRef<int64_t> out);
 
 //===----------------------------------------------------------------------===//
@@ -187,15 +190,15 @@ SpaceWindows tileSpace(mlir::Value x, llvm::ArrayRef<int64_t> out);
 /// Fails if a dim of size `in` cannot be resized to `out`.
 bool checkResize(TensorBuilder &n, int64_t in, int64_t out);
 /// Builds `out` elements along a dim, each a weighted sum of the present elements. `fill` sets the
-/// weights for one position; they are zero before.
+/// weights of all present elements for output element `position`; its array starts with zeros.
 mlir::Value combineAlongDim(
     TensorBuilder &n, mlir::Value x, int64_t dim, int64_t out,
     llvm::function_ref<void(llvm::MutableArrayRef<double> weights, int64_t position)> fill);
 /// Returns the element nearest to each of `out` positions, which are `step` elements apart. Follows
 /// PyTorch: computes in f32, and ignores the step if the sizes are equal or `out` is 2 * `in`.
 llvm::SmallVector<int64_t> findNearest(int64_t in, int64_t out, double step);
-/// Takes the elements at `indices` along a dim: broadcasts if each is repeated, else rows of a
-/// table.
+/// Takes the elements at `indices` along a dim. Builds a broadcast if each element is repeated
+/// equally often ({0, 0, 1, 1}), else a lookup of table rows.
 mlir::Value resizeNearest(TensorBuilder &n, mlir::Value x, int64_t dim,
                           llvm::ArrayRef<int64_t> indices);
 /// Interpolates linearly at `positions` along a dim. Positions beyond the ends give the end

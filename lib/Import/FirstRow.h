@@ -1,4 +1,5 @@
-// Computes values that are the same along a batch once, so that import time does not grow with it.
+// Computes values that are the same along a batch once, so that import time does not grow with the
+// batch size.
 #ifndef PARASHARD_LIB_IMPORT_FIRSTROW_H
 #define PARASHARD_LIB_IMPORT_FIRSTROW_H
 

@@ -9,7 +9,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Limit of visited values per request. Every node sends a request, in models of any length.
+/// Limit of visited values per call of `evaluateOnHost`. The importer may call it for every node,
+/// so the limit keeps import time linear in the number of nodes.
 constexpr unsigned kMostSteps = 1 << 10;
 /// Limit of the number of elements of all visited values together.
 constexpr int64_t kMostInAll = 32 * kMaxHostElements;

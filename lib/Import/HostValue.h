@@ -1,5 +1,5 @@
-// Computes values that depend on no input and no variable, for ops that `ps` only has with
-// constants.
+// Computes values that depend on no input and no variable. Some `ps` ops accept only constants for
+// an operand.
 #ifndef PARASHARD_LIB_IMPORT_HOSTVALUE_H
 #define PARASHARD_LIB_IMPORT_HOSTVALUE_H
 

@@ -150,8 +150,8 @@ public:
     sortByOffset();
   }
 
-  /// Runs the search. Tries compare buffers in pairs: the more buffers, the fewer tries, and none
-  /// above a limit.
+  /// Runs the search. Each try compares all pairs of buffers. Therefore more buffers get fewer
+  /// tries, and none with more than `kMostBuffers` buffers.
   MemoryPlan run(int64_t enough) {
     constexpr int64_t kMostPairs = 200'000'000, kMostTries = 2000, kPatience = 150,
                       kMostBuffers = 1500;

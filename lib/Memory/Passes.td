@@ -17,8 +17,8 @@ def RecomputePass : Pass<"ps-recompute", "::mlir::ModuleOp"> {
     - `full`: all ops of a segment, so that only its inputs are kept. The last segment is excluded,
       since its backward follows at once.
     - `full+communication`: like `full`, and communication between ranks runs again too.
-    - `selective`: ops other than contractions that follow from values that are kept anyway. Results
-      with one number per row (such as a norm's) stay.
+    - `selective`: ops other than contractions, if their operands are kept anyway. Results with one
+      number per row (such as a norm's) stay.
     - `modules=GLOB,...`: ops of these modules, and of modules inside them.
     - `budget=BYTES`: the ops that add the least time while no rank's arena exceeds the budget. The
       passes in `then` bring a copy of the module to level `placed`, where the memory of a choice is
@@ -40,15 +40,15 @@ def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
     first and stay. The values of all programs follow and share one region. A class function's
     scratch is planned once and placed at each of its runs.
 
-    In a program with sections (`rank.section`), values that a later section uses follow that
-    region, in `slots` copies. As many calls of the first section may wait for the second
-    (`ps.slots`, `ps.slot_base`, `ps.slot_bytes` on the program).
+    In a program with sections (`rank.section`), values that a later section uses are stored after
+    that region, in `slots` copies. Thus the host may call the first section up to `slots` times
+    before it calls the second one (`ps.slots`, `ps.slot_base`, `ps.slot_bytes` on the program).
 
     The pass writes `ps.address` on variables, `ps.addresses` and `ps.scratch_address` on the ops of
     programs, `ps.offsets`, `ps.workspace_offset` and `ps.scratch_bytes` in class functions, and
     `ps.arena_bytes` on the module. Each pipeline coordinate has its own arena, with the variables
-    that its programs name. There `ps.address` and `ps.arena_bytes` are lists by coordinate, with -1
-    for a variable that a coordinate does not hold.
+    that its programs name. With a pipeline, `ps.address` and `ps.arena_bytes` are lists by
+    coordinate, with -1 for a variable that a coordinate does not hold.
 
     Variables in host memory (`ps.host`), followed by stashed values, have addresses after the
     arena: from `ps.host_base` on, `ps.host_bytes` in total.
@@ -65,14 +65,14 @@ def VerifyPlacedPass : Pass<"ps-verify-placed", "::mlir::ModuleOp"> {
       variable.
     - `placed_c2`: in its function's scratch, every result and every workspace is at a multiple of
       64 bytes, and overlaps no buffer in use at the same time.
-    - `placed_c3`: the same holds, after the variables, for every value of a program and the scratch
-      of each run.
+    - `placed_c3`: every value of a program, and the scratch of each run, is after the variables, at
+      a multiple of 64 bytes. It overlaps no buffer in use at the same time.
     - `placed_c4`: values that a program keeps for a later section are in the first of its slots;
       all slots are in the arena, after the values that the program does not keep.
     - `placed_c5`: variables that a pipeline coordinate's programs name are in its arena.
     - `placed_c6`: no arena exceeds the budget of the module (`ps.memory_budget`).
-    - `placed_c7`: every variable in host memory, and every value while it is stashed, is in the
-      host's part of the addresses, and overlaps no other. That part begins after the arena.
+    - `placed_c7`: every variable in host memory, and every value while it is stashed, has an
+      address in the part for host memory, which begins after the arena, and overlaps no other one.
   }];
 }
 

@@ -23,7 +23,7 @@ struct MemoryPeak {
   int64_t coordinate = 0;
   int64_t arenaBytes = 0;
   int64_t hostBytes = 0;             ///< in host memory, separate from the arena
-  int64_t variableBytes = 0;         ///< variables, which stay
+  int64_t variableBytes = 0;         ///< bytes of variables, which are in memory throughout
   int64_t liveBytes = 0;             ///< largest sum of bytes in use at once, with variables
   std::string instant;               ///< the op that runs at the peak
   std::vector<MemoryHolder> holders; ///< largest first

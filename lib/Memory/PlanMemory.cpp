@@ -66,7 +66,7 @@ public:
   }
 
   /// Places the values in slots, `slots` copies from address `base` on. Returns the bytes used by
-  /// all.
+  /// all copies.
   int64_t placeSlots(int64_t base, int64_t slots) {
     int64_t bytes = placeBuffers(buffers.kept, base, kScratchAddressMark, addresses);
     for (auto &[op, list] : addresses)
@@ -176,7 +176,7 @@ static void placeVariables(ModuleOp module, bool inHost, SmallVectorImpl<int64_t
 }
 
 /// Places the stashed values of a coordinate's programs from address `base` on. Returns the bytes
-/// used. Programs run one at a time and share them.
+/// used. Programs run one at a time, so they share these addresses.
 static int64_t placeStashed(ModuleOp module, SymbolTable &symbols, int64_t pp, int64_t base) {
   int64_t bytes = 0;
   for (auto program : module.getOps<rank::ProgramOp>()) {

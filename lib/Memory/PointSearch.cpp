@@ -18,7 +18,9 @@ std::optional<size_t> PointSearch::getNext() const {
   if (!holds || over - *holds <= 1 || bytes[over] - bytes[*holds] < budget / kLittle ||
       taken.size() > kMostMeasured)
     return std::nullopt;
-  bool isFilled = budget - taken.at(*holds) < budget / kLittle; // another instant may be as full
+  bool isFilled =
+      budget - taken.at(*holds) <
+      budget / kLittle; // memory may now peak elsewhere, so it need not grow with the kept bytes
   size_t turn = isFilled ? 1 : taken.size() % 3;
   size_t next = turn == 1   ? (*holds + over) / 2
                 : turn == 2 ? find(bytes[over] - (taken.at(over) - budget))

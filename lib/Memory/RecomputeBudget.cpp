@@ -1,4 +1,4 @@
-// Weights the segments by what they keep at the peak, and measures choices.
+// Searches for the ops of each segment to recompute so that the measured memory fits the budget.
 #include "RecomputeBudget.h"
 #include "ChoiceFrontier.h"
 #include "PointSearch.h"
@@ -163,7 +163,7 @@ private:
   enum class State {
     None,   ///< nothing runs again
     Search, ///< the choices of a point of the frontier run again
-    All,    ///< all ops run again that can
+    All,    ///< all ops that can run again do so
     Done,
     Failed,
   };
@@ -182,7 +182,8 @@ private:
     }
   }
 
-  /// Counts the segments that wait at this peak too. Returns true if some weight increased.
+  /// Raises the weights of segments of which more micro-batches wait at this peak. Returns true if
+  /// some weight increased.
   bool addWeights(const MemoryPeak &peak) {
     bool isNew = false;
     for (Segment &segment : segments)

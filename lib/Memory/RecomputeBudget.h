@@ -7,16 +7,17 @@
 namespace parashard {
 
 struct MemoryBudget {
-  int64_t bytes = 0; ///< of each rank's arena
+  int64_t bytes = 0; ///< maximum size of each rank's arena
   std::string text;  ///< as the user wrote it
   /// The passes that bring the module from here to level `placed`, as a textual pipeline. They run
   /// on a copy to measure the memory of a choice.
   std::string then;
 };
 
-/// Makes forward ops of a module at level 2 run again. Of the ways to fit the budget that the
-/// search visits, the one that adds the least time by the cost interface wins. Fails if the least
-/// memory exceeds the budget; the error names that memory and its largest holders.
+/// Selects the forward ops of a module at level 2 that backward recomputes. Among the selections
+/// within the budget that the search visits, takes the one with the least added time by the cost
+/// interface. Fails if the least memory exceeds the budget; the error names that memory and its
+/// largest holders.
 mlir::LogicalResult recomputeUnderBudget(mlir::ModuleOp module, const MemoryBudget &budget);
 
 } // namespace parashard

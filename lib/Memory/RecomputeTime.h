@@ -8,8 +8,9 @@
 
 namespace parashard {
 
-/// Returns the time of an op on one rank by its cost interface, in floating-point operations: its
-/// own operations, plus as many as run while its written bytes reach memory.
+/// Returns the time of an op on one rank by its cost interface. The unit is the time of one
+/// floating-point operation. The time is the number of the op's operations, plus the time in which
+/// its results are written to memory.
 int64_t getTime(mlir::Operation *op, ps::MeshOp mesh);
 
 /// Describes in words how many segments of `function` run ops again, and the added time.

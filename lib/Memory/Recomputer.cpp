@@ -35,14 +35,15 @@ Recomputer::Recomputer(func::FuncOp function)
 }
 
 bool Recomputer::canRunAgain(Operation *op, bool repeatsCommunication) const {
-  // By then, a variable that forward writes has another value.
+  // When backward runs, a variable that forward writes has another value.
   bool readsWritten = isa<ReadOp>(op) && !cloneable.contains(op);
   return isPure(op) && !readsWritten && !op->getNumRegions() &&
          (repeatsCommunication || !moves(op));
 }
 
-/// Returns true if running the op again moves data between ranks that do not move anyway: its
-/// result is reduced or resharded, or its operands are. Slicing a replicated value moves no data.
+/// Returns true if running the op again needs additional communication between ranks: its result is
+/// reduced or resharded, or an operand is resharded only for it. Slicing a replicated value moves
+/// no data.
 bool Recomputer::moves(Operation *op) const {
   if (!isa<ShardingOpInterface>(op) || isReplicated(op, mesh))
     return false;

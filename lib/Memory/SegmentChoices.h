@@ -40,12 +40,12 @@ struct SegmentChoice {
 /// Returns the choice in which those ops of `may` run again whose results are needed.
 SegmentChoice evaluateChoice(const SegmentGraph &graph, const std::vector<char> &may);
 
-/// Returns choices of which none is worse than another in both bytes and cost: fewest bytes first,
-/// and last the choice without recomputation. With up to 12 ops that may run again, the result is
-/// complete. With more ops, the result has the best choices for some prices of a byte (one minimum
-/// cut per price; Jain et al., Checkmate, arXiv 1910.02653, treat the general problem), and the
-/// improvements that one or two steps from the best choices find. A step removes an op, or adds an
-/// op with the ops that it needs.
+/// Returns the Pareto front of choices in bytes and cost. The choice with the fewest bytes is
+/// first, and the choice without recomputation last. With up to 12 ops that may run again, the
+/// result is complete. With more ops, the result is approximate. For some prices of a byte, one
+/// minimum cut finds the choice with the smallest price x bytes + cost. (Jain et al., Checkmate,
+/// arXiv 1910.02653, treat the general problem.) A local search of one or two steps then improves
+/// these choices. A step removes an op, or adds an op with the ops that it needs.
 std::vector<SegmentChoice> findChoices(const SegmentGraph &graph);
 
 } // namespace parashard

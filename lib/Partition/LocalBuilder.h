@@ -1,4 +1,4 @@
-// Builds local ops for `partition` of the op interface: shard indices, padding and collectives.
+// Builds local ops for the `partition` methods of ops: shard indices, padding and collectives.
 #ifndef PARASHARD_LIB_PARTITION_LOCALBUILDER_H
 #define PARASHARD_LIB_PARTITION_LOCALBUILDER_H
 
@@ -52,8 +52,8 @@ private:
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   /// Returns, for each local element of a split dim, its index within factor `n`, as tensor<Nxi64>.
   mlir::Value getFactorIndices(const Split &split, unsigned n);
-  /// Returns which local elements of a dim are valid (not padding), as tensor<Nxi1>; null if all
-  /// are.
+  /// Returns which local elements of a dim are valid (not padding), as tensor<Nxi1>. Returns null
+  /// if all elements are valid.
   mlir::Value getValid(const Split &split);
 
   /// Returns true if the padding along `dim` is known to be zero, from `setZeroPadded` or from the

@@ -38,8 +38,8 @@ private:
   /// Returns the class function of a run: an existing equal one, or a new one.
   mlir::func::FuncOp getClass(const Run &run);
   mlir::func::FuncOp buildClass(const Run &run);
-  /// Returns a name for a new class: the name that the run's segment already has, if it is free, or
-  /// else the run's name, with a number if it is taken.
+  /// Returns a name for a new class. Prefers the class name of the segment's first run, if that
+  /// name is free. Else returns the run's name, with a number appended if the name is taken.
   std::string chooseName(const Run &run);
   /// Creates the stage function, with the attributes of the arguments and results that it takes
   /// over.

@@ -36,8 +36,8 @@ struct Pieces {
 };
 
 /// Cuts `@micro_batch` or `@evaluate` into runs, in order; gathers of parameters stand before the
-/// run that uses them. Fails at an op without a segment, and at a value that a run uses before the
-/// run that produces the value.
+/// run that uses them. Fails at an op without a segment, and if a run uses a value that a later run
+/// produces.
 mlir::FailureOr<Pieces> cutIntoSegments(mlir::func::FuncOp function);
 /// Makes all of `@count` one run without a segment.
 Pieces cutCount(mlir::func::FuncOp function);

@@ -150,7 +150,7 @@ struct GatherQuantized : OpRewritePattern<AllGatherOp> {
   }
 };
 
-/// Returns true for the ops at which the patterns begin.
+/// Returns true for the root ops of the patterns.
 bool isSimplified(Operation &op) {
   return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, ShardSliceOp>(op);
 }

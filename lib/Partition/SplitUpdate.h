@@ -18,9 +18,10 @@ public:
   /// The other stage would miss the update, because several micro-batches are in flight at once.
   mlir::LogicalResult verifyState();
 
-  /// Gives a variable that several stages add to one accumulator per stage. Sums added with the
-  /// weight gradients, which may run later, get another accumulator. Thus each accumulator is added
-  /// to in the order of the micro-batches. The first accumulator keeps the symbol.
+  /// Creates one accumulator per stage for each variable that several stages add to. Creates
+  /// another one for sums that are added with the weight gradients, which may run later. Thus each
+  /// accumulator is added to in the order of the micro-batches. The first accumulator keeps the
+  /// symbol.
   void separateAccumulators();
 
   const Stages &getStages() const { return stages; }
@@ -55,10 +56,10 @@ private:
 };
 
 /// Replaces `@update` by one function per pipeline coordinate: `@update.pp0`, `@update.pp1`, ...
-/// Each updates the parameters that the coordinate holds and reduces over coordinates: the sum of
-/// each variable over the stages that add to it, and sums over parameters (the global norm), in
-/// which each parameter counts once. Fails if parameters of several coordinates meet in an op other
-/// than a sum.
+/// Each function updates the parameters that its coordinate holds. Two kinds of values are reduced
+/// over coordinates: a variable that several stages add to, and a sum over parameters (the global
+/// norm). In such a sum, each parameter counts once. Fails if an op other than a sum combines
+/// parameters of several coordinates.
 mlir::LogicalResult splitUpdate(mlir::ModuleOp module, const StageVariables &variables);
 
 } // namespace parashard::ps

@@ -51,8 +51,9 @@ public:
   }
 
 private:
-  /// The ops after an equal number of collectives between runs: these collectives, the ops that
-  /// parameters share, and the conversions of gradients for the collectives of the next level.
+  /// One level of the update. Collectives between runs that do not depend on one another have the
+  /// same level. Then come the ops that parameters share, and the conversions of gradients for the
+  /// collectives of the next level.
   struct Level {
     SmallVector<Operation *> between;
     Run shared;

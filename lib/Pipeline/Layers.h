@@ -13,7 +13,7 @@ struct Layer {
   std::string name; ///< module path of its block or of its first op
   /// Module paths of its forward ops, in order.
   std::vector<std::string> modules;
-  int64_t parameters = 0; ///< elements (tied parameters count in each reader)
+  int64_t parameters = 0; ///< elements (tied parameters count in each layer that reads them)
   int64_t forwardFlops = 0;
   int64_t backwardInputFlops = 0;
   int64_t backwardWeightFlops = 0;

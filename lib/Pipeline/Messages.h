@@ -52,10 +52,10 @@ struct Message {
   std::string getQueue() const;
 };
 
-/// Returns all messages of a schedule, in the order of their queues. The schedule was simulated
-/// with arbitrary times. Each message is posted one task before its use. The sender waits for a
-/// message when, by the simulated clock, the receiver has posted it. Thus every wait is for an
-/// earlier event, and no deadlock arises.
+/// Returns all messages of a schedule, in the order of their queues. `replay` is a simulation of
+/// the schedule with arbitrary task times. The receive of a message is posted one task before its
+/// use. The sender waits for a message when, by the simulated clock, the receiver has posted it.
+/// Thus every wait is for an earlier event, and no deadlock arises.
 std::vector<Message> planMessages(const StageValues &values,
                                   const schedules::PipelineSchedule &table,
                                   const schedules::Replay &replay);

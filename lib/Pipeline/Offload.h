@@ -18,9 +18,9 @@ struct OffloadRates {
   double host = 0;        ///< bytes per second between device and host, in each direction
 };
 
-/// Moves values that forward runs produce for backward runs to host memory in between, if this
-/// lowers the peak of live bytes and (`onlyHidden`) computation hides the copies. Returns false if
-/// no value is moved.
+/// Moves values that forward runs produce and backward runs use to host memory in the meantime, if
+/// this lowers the peak of live bytes. With `onlyHidden`, moves only values whose copies overlap
+/// fully with computation. Returns false if no value is moved.
 bool offloadValues(mlir::ModuleOp module, const OffloadRates &rates, bool onlyHidden);
 
 } // namespace parashard::ps

@@ -90,14 +90,14 @@ def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "offloads optimizer state and saved activations to host memory";
   let description = [{
-    `what=optimizer` offloads optimizer state, averages, and weights of which all ops outside the
-    update use a copy in another type. Such a variable gets `ps.host`. `rank.fetch` copies it to the
-    device before each run of the update that uses it, and `rank.offload` copies it back. Runs are
-    grouped into pieces of at least `piece-bytes` bytes, or an eighth of all offloaded bytes if that
-    is less. The first piece is fetched where the update begins, and each later piece before the
-    piece that precedes it. A returning piece is awaited before the piece after the next. Thus at
-    most three pieces are on the device. Variables that several runs share, and scalars, stay on the
-    device.
+    `what=optimizer` offloads optimizer state, averages, and weights that ops outside the update
+    read only through a copy in another type. Such a variable gets `ps.host`. `rank.fetch` copies it
+    to the device before each run of the update that uses it, and `rank.offload` copies it back.
+    Runs are grouped into pieces of at least `piece-bytes` bytes, or an eighth of all offloaded
+    bytes if that is less. The first piece is fetched where the update begins. Before the runs of
+    piece i, the fetch of piece i + 1 starts, and the copy of piece i - 2 back to the host is
+    awaited. Thus at most three pieces are on the device. Variables that several runs share, and
+    scalars, stay on the device.
 
     `what=activations` offloads values that a forward run produces or that are received, and that a
     backward run uses. If no op uses a value between some op and the backward run, one `rank.stash`
@@ -129,17 +129,17 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "verifies the constraints of level 4";
   let description = [{
-    - (scheduled_c1) every started entry is waited for.
+    - (scheduled_c1) every started operation of a queue is waited for.
     - (scheduled_c2) results of a started collective are used after its wait.
-    - (scheduled_c3) entries of a queue are waited for in the order in which they were started.
+    - (scheduled_c3) operations of a queue are waited for in the order in which they were started.
     - (scheduled_c4) no stage function remains.
     - (scheduled_c5) an input of a micro-batch is read by exactly one op.
     - (scheduled_c6) between a start and its wait, no op may write a variable that the start reads.
     - (scheduled_c7) in a queue between two pipeline coordinates, sends and receives match in order,
       value and type.
-    - (scheduled_c8) all programs reach their ends when an entry completes only at the head of its
-      queue on every member, and a wait blocks: there is no deadlock. Otherwise the error names who
-      waits for whom.
+    - (scheduled_c8) there is no deadlock: all programs reach their ends. A wait blocks, and an
+      operation completes only when it is at the head of its queue on every member. The error names
+      who waits for whom.
     - (scheduled_c9) every member of a reduction over pipeline coordinates starts it, with the same
       reduced value and equal types.
     - (scheduled_c10) segments add to a variable in the order of the micro-batches.

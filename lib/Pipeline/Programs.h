@@ -10,8 +10,9 @@ namespace parashard::ps {
 /// Appends copies of stage functions' ops to one `rank.program`.
 class ProgramBuilder {
 public:
-  /// Creates a program of pipeline coordinate `pp` with symbol `name`, which the host calls as
-  /// `entry`, after the module's last op.
+  /// Creates a program of pipeline coordinate `pp` at the end of the module. `name` is its symbol,
+  /// and `entry` is the name by which the host calls it. A bucket holds at most `bucketBytes`
+  /// bytes.
   ProgramBuilder(mlir::ModuleOp module, llvm::StringRef name, int64_t pp, llvm::StringRef entry,
                  int64_t bucketBytes);
 
@@ -32,8 +33,8 @@ public:
   void addWait(mlir::Location loc, mlir::Value token);
   /// Appends the update. Collectives start in buckets, and their waits stand before their uses. A
   /// collective on a variable that the micro-batches add to starts among the runs of the last
-  /// micro-batch, as soon as no later run adds to the variable. This needs a program without
-  /// sections.
+  /// micro-batch, as soon as no later run adds to the variable. Such early starts need a program
+  /// without sections.
   void addUpdate(mlir::func::FuncOp stage);
 
 private:

@@ -15,7 +15,8 @@ Repetition findRepetition(ArrayRef<unsigned> classes, int64_t minUnit) {
   Repetition best;
   int64_t n = classes.size();
   for (int64_t unit = minUnit; 2 * unit <= n; ++unit) {
-    int64_t run = 0; // positions before i that match the one `unit` later
+    int64_t run =
+        0; // number of positions just before i whose class equals the class `unit` positions later
     for (int64_t i = 0; i + unit <= n; ++i) {
       bool equal = i + unit < n && classes[i] == classes[i + unit];
       if (equal) {

@@ -7,10 +7,11 @@
 
 namespace parashard::ps {
 
-/// Assigns a segment to every op of `function` (one block). Forward ops take the block of their
-/// module path or, if no op has one, of a repetition in the op list. Backward ops take the segment
-/// of their forward op. Dataflow raises or lowers segments: forward values flow to equal or later
-/// segments, backward values to equal or earlier ones. Returns the number of segments.
+/// Assigns a segment to every op of `function` (one block). A forward op takes its block from its
+/// module path. If no op has a module path, blocks are the repetitions of `findRepetition`.
+/// Backward ops take the segment of their forward op. Segments are then raised or lowered until
+/// forward values flow to equal or later segments, and backward values to equal or earlier ones.
+/// Returns the number of segments.
 int64_t assignSegments(mlir::func::FuncOp function);
 
 /// The longest stretch of a list in which a sequence of ops repeats: its begin, the length of the

@@ -1,10 +1,10 @@
 // Finds where a model's layers are cut into the stages of a pipeline.
 //
-// One chunk of every rank together is called a round: a run of layers of which each rank takes the
-// next one or more. A round takes layers from the front or, in every second round of a V, from the
-// back. For given bounds of the rounds, the search walks over the ranks. A state of the walk is the
-// number of layers taken of each round. A rank's load is the weight taken after the rank minus the
-// weight taken before it.
+// A round is one chunk of every rank: consecutive layers, of which each rank in turn takes one or
+// more. A round takes layers from the front or, in every second round of a V, from the back. For
+// given bounds of the rounds, the search walks over the ranks. A state of the walk is the number of
+// layers taken of each round. A rank's load is the weight taken after the rank minus the weight
+// taken before it.
 //
 // Example with a loop of 2 ranks and 2 chunks: stages 0 and 1 form round 0, stages 2 and 3 form
 // round 1. Rank 0 takes stages 0 and 2.
@@ -79,9 +79,9 @@ struct Round {
   int64_t getSlack() const { return end - begin - ranks; }
 };
 
-/// The fewest bytes of the cuts after rank r, at [r][ahead], for a round alone: the first r ranks
-/// have taken r + ahead layers, and no rank takes more than `mostLoad`. Other rounds only reduce
-/// what ranks can take, so that this value is a lower bound.
+/// The fewest bytes of the remaining cuts of one round, at [r][ahead]: the first r ranks have taken
+/// r + ahead of its layers. No rank takes more than `mostLoad`. The value is a lower bound, because
+/// other rounds only reduce the weight that ranks can take.
 using BytesToGo = std::vector<std::vector<int64_t>>;
 BytesToGo findBytesToGo(const Round &round, const CutRules &rules, int64_t mostLoad) {
   ArrayRef<int64_t> weights = rules.problem.weights;

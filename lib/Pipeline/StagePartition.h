@@ -17,8 +17,9 @@ using schedules::PlacementKind;
 /// Layers (segments) in the model's order, and the pipeline that they are assigned to. The caller
 /// owns the lists.
 struct PartitionProblem {
-  llvm::ArrayRef<int64_t> weights; ///< per layer, at least 0: 1, elements, flops
-  llvm::ArrayRef<int64_t> bytes;   ///< [i]: bytes sent by a cut between layers i and i + 1
+  llvm::ArrayRef<int64_t>
+      weights;                   ///< per layer, at least 0; such as 1, its parameters or its flops
+  llvm::ArrayRef<int64_t> bytes; ///< [i]: bytes sent by a cut between layers i and i + 1
   Placement placement;
   /// States to visit before a search with 3 or more chunks per rank gives up: about a minute.
   int64_t mostStates = int64_t(1) << 28;
@@ -34,8 +35,9 @@ struct StagePartition {
 
 /// Returns the partition with the smallest largest load. Ties are resolved in this order:
 /// - the fewest bytes;
-/// - the most even cuts: the largest distance, in weight, between the cut before stage s and s /
-///   stages of the total weight is the smallest;
+/// - the most even cuts. An even cut before stage s has s / stages of the total weight before it.
+///   The distance of a cut is that from its even position, in weight; the largest distance is
+///   minimized;
 /// - the lexicographically first list of cuts.
 ///
 /// Example: weights 1 1 1 1 4 on 2 ranks with 1 chunk each give the cut 4, with loads 4 and 4.

@@ -30,7 +30,7 @@ struct Entry {
   std::vector<int64_t> members;
 };
 
-/// A coordinate's next op, and its started entries that are not complete, by queue and in order.
+/// A coordinate's next op, and its started operations that are not complete, by queue and in order.
 struct State {
   int64_t coordinate;
   Block::iterator next, end;
@@ -191,7 +191,7 @@ private:
     return op->getAttrOfType<StringAttr>("queue").str();
   }
 
-  /// Returns the entry that a coordinate waits for, or null.
+  /// Returns the operation that a coordinate waits for, or null.
   Entry *getAwaited(State &state) {
     auto wait = state.isAtEnd() ? rank::WaitOp() : dyn_cast<rank::WaitOp>(*state.next);
     Operation *started = wait ? wait.getToken().getDefiningOp() : nullptr;
@@ -220,14 +220,15 @@ private:
       states.at(coordinate).queues[getQueue(op)].pop_front();
   }
 
-  /// Returns the entry of `self` that keeps `entry` from completing: the first of its queue.
+  /// Returns the operation of `self` that keeps the operation `entry` from completing: the first
+  /// one of its queue.
   const Entry &findFirst(const Entry &entry, int64_t self) {
     auto &pending = states.at(self).queues[getQueue(entry.ops.at(self))];
     return pending.empty() ? entry : *pending.front();
   }
 
-  /// Returns a coordinate that must advance before an entry completes: it has not started the
-  /// entry, or has earlier entries in the queue.
+  /// Returns a coordinate that must advance before an operation completes. This coordinate has not
+  /// started the operation, or has earlier operations in the queue.
   int64_t findCulprit(const Entry &awaited, int64_t self) {
     const Entry &entry = findFirst(awaited, self);
     for (const auto &[coordinate, op] : entry.ops) {

@@ -12,10 +12,10 @@ rank::WaitOp findWait(mlir::Value token);
 /// Returns true if an op of a program may write a variable.
 bool mayWrite(mlir::Operation *op, mlir::FlatSymbolRefAttr variable);
 
-/// Checks the programs of one entry, one per pipeline coordinate. Sends and receives match in
-/// order, value and type; members of a reduction issue it alike; and all programs reach their ends
-/// when an entry completes only at the head of its queue on every member. Errors name the two ops
-/// that do not match, or who waits for whom.
+/// Checks the programs of one entry, one per pipeline coordinate. Checks that sends and receives
+/// match in order, value and type, and that the members of a reduction start equal operations.
+/// Checks that there is no deadlock: an operation only completes when it is at the head of its
+/// queue on every member. Errors name the two ops that do not match, or who waits for whom.
 mlir::LogicalResult verifyCommunication(llvm::ArrayRef<rank::ProgramOp> programs);
 
 } // namespace parashard::ps

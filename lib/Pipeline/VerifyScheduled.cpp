@@ -207,7 +207,7 @@ LogicalResult verifyStashes(rank::ProgramOp program) {
   return success();
 }
 
-/// Checks that entries of a queue are waited for in the order in which they were started.
+/// Checks that operations of a queue are waited for in the order in which they were started.
 LogicalResult verifyQueues(rank::ProgramOp program) {
   llvm::StringMap<rank::WaitOp> last;
   for (auto start : program.getBody().getOps<rank::StartOp>()) {

@@ -24,8 +24,8 @@ template <typename Op, typename... Args>
 Value make(OpBuilder &builder, Operation *user, Args &&...args) {
   auto op = Op::create(builder, user->getLoc(), std::forward<Args>(args)...);
   copyMarks(user, op);
-  // Both halves of the backward may use the result. So the op belongs to the first half, unless one
-  // of its operands comes from the second.
+  // Ops of the phases backward_input and backward_weight may use the result. So the op belongs to
+  // backward_input, unless one of its operands comes from backward_weight.
   auto isOfWeight = [](Value value) {
     Operation *producer = value.getDefiningOp();
     return producer && getPhase(producer) == Phase::BackwardWeight;

@@ -11,7 +11,7 @@ namespace parashard {
 bool matchesOp(mlir::Operation *op, llvm::StringRef glob);
 bool matchesAny(mlir::Operation *op, llvm::ArrayRef<std::string> globs);
 
-/// Looks up how ops are typed under a user's `--precision`.
+/// Looks up the precision classes of ops under a user's `--precision`.
 class OpClasses {
 public:
   explicit OpClasses(const PrecisionSpec &spec) : spec(spec) {}

@@ -15,6 +15,7 @@ std::string toText(llvm::StringRef text);
 
 //===--- the plan (Plan.cpp) ----------------------------------------------===//
 
+/// Lists the axes of the mesh.
 llvm::json::Array listMesh(mlir::ModuleOp module);
 
 struct ParameterSum {
@@ -73,7 +74,7 @@ public:
   int64_t getMicroBatches() const { return microBatches; }
   /// Returns the cost of a step on one rank.
   const Cost &getStep() const { return step; }
-  /// Return the calls of generated kernels and of library functions in a step.
+  /// Return the numbers of calls of generated kernels and of library functions in a step.
   int64_t getKernelCalls() const { return kernelCalls; }
   int64_t getLibraryCalls() const { return libraryCalls; }
 

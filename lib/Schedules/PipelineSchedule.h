@@ -28,9 +28,9 @@ struct Task {
   }
 };
 
-/// The order of tasks on every rank, which also determines the communication. A forward waits for
-/// the forward of the previous stage, a backward for the backward of the next stage. Results are
-/// sent as soon as they are available.
+/// A table of tasks: their order on every rank. The order also determines the communication. A
+/// forward waits for the forward of the previous stage, a backward for the backward of the next
+/// stage. Results are sent as soon as they are available.
 struct PipelineSchedule {
   std::string name;
   Placement placement;

@@ -15,7 +15,7 @@ struct StageTimes {
 
 struct PipelineTimes {
   std::vector<StageTimes> stages; ///< by stage
-  double hop = 0;                 ///< from one rank to another; zero within a rank
+  double hop = 0; ///< time of a message between two ranks; messages within a rank take no time
 };
 
 /// Begin and end of a task.

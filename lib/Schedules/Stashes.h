@@ -8,14 +8,15 @@
 
 namespace parashard::schedules {
 
-/// Values that no step of a program uses between two steps.
+/// Values that no step of a program uses between two steps. A step is one op of a `rank.program`
+/// here, not a training step.
 struct AwayTime {
   int64_t from = 0; ///< step of the last use before
   int64_t to = 0;   ///< step of the next use
   int64_t bytes = 0;
 };
 
-/// Steps before which the copies of some values end and begin.
+/// When the copies of an `AwayTime` run, as indices of steps.
 struct StashPosition {
   int64_t gone = 0;  ///< the copy to the host has ended: device memory is free
   int64_t fetch = 0; ///< the copy back begins
@@ -26,8 +27,8 @@ struct StashProblem {
   std::vector<double> seconds;    ///< by step
   std::vector<int64_t> liveBytes; ///< live bytes by step if all values stay
   double bytesPerSecond = 1;      ///< copy rate in each direction
-  /// Only offload values whose copies are hidden by steps of equal duration. Otherwise each copy
-  /// overlaps with a single step of computation.
+  /// True: only offload values whose copies end before the steps that run meanwhile. False: each
+  /// copy overlaps with one step that takes time, even if the copy takes longer.
   bool onlyHidden = true;
 };
 

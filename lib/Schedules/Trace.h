@@ -20,7 +20,7 @@ struct MeasuredPipeline {
   /// By stage: medians over micro-batches and steps. The first step counts only if it is the only
   /// one.
   std::vector<StageTimes> stages;
-  double update = 0; ///< likewise
+  double update = 0; ///< median update time, by the same rule
 
   /// Returns the step with the median makespan.
   const MeasuredStep &getTypicalStep() const;

@@ -40,6 +40,7 @@ private:
   std::vector<unsigned> forward;
 };
 
+/// Returns whether no dim is split.
 bool areWhole(const TensorSplits &splits);
 /// Returns factors for a rule without any splits.
 llvm::SmallVector<Split> makeWholeFactors(const ShardingRule &rule);

@@ -26,9 +26,10 @@ struct OpSharding {
 ///    on. Split reduction factors make the results partial.
 /// 3. A factor that a result has is split as in the mark of the first result with that factor.
 ///
-/// The op then needs its operands with exactly these splits, and otherwise whole and not partial.
-/// Example: for x [{dp}, {tp}] times w [{tp}, {}] and the mark [{dp}, {}], step 2 splits the summed
-/// factor over tp, and step 3 the rows over dp. The result is [{dp}, {}], partial over tp.
+/// The op then needs operands with exactly these splits: no other splits, and no partial axes
+/// except those of step 1. Example: for x [{dp}, {tp}] times w [{tp}, {}] and the mark [{dp}, {}],
+/// step 2 splits the summed factor over tp, and step 3 the rows over dp. The result is [{dp}, {}],
+/// partial over tp.
 ///
 /// `operands` are the present shardings of the operands, and `results` the marks of the results;
 /// null means replicated. The returned shardings are simplified.

@@ -60,8 +60,9 @@ def PropagateShardingsPass : Pass<"ps-propagate-shardings", "::mlir::ModuleOp"> 
     Propagates factor splits along ops and variables, in both directions, to a fixed point. Partial sums are then reduced
     where the fewest bytes move. See docs/levels.md.
 
-    After the first fixed point, the results of ops are offered their `ps.later_shardings`, on axes that do not split them
-    yet. These splits are propagated in turn. They yield to partial sums, which are then reduce-scattered.
+    After the first fixed point, the results of ops are offered their `ps.later_shardings`, on axes
+    that do not split them yet. These splits are propagated in turn. A value that can be partial
+    over such an axis is partial instead of split, and is reduce-scattered later.
 
     `zero` is the ZeRO stage (0 to 3). After the splits over model axes, optimizer state (from stage 1), gradients (from 2)
     and parameters (from 3) are also split over the data axes on which they are replicated. These splits are propagated

@@ -48,8 +48,8 @@ std::vector<Seed> seedMegatron(const ShardingGraph &graph);
 std::vector<LaterSeed> seedSequence(const ShardingGraph &graph, llvm::ArrayRef<Seed> variables);
 
 /// Reads seeds from a JSON text {"GLOB": {"DIM": ["axis", ...]}}. Globs match variables' names in
-/// order, and the first match of a variable wins. A glob with wildcards skips variables without a
-/// dim that the glob names; `notes` lists them. Errors name `path`: a glob without matches, an
+/// order, and the first match of a variable wins. A glob with wildcards skips variables that lack
+/// one of its dims; `notes` lists these variables. Errors name `path`: a glob without matches, an
 /// unknown axis or dim, an axis used twice, a key given twice.
 llvm::Expected<std::vector<Seed>> seedFromFile(const ShardingGraph &graph, llvm::StringRef text,
                                                llvm::StringRef path,

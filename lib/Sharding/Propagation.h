@@ -18,17 +18,18 @@ void propagateSplits(ShardingGraph &graph);
 /// does nothing without later seeds.
 void propagateLaterSplits(ShardingGraph &graph);
 
-/// Propagates the splits of `splitForZero`, which runs before. In the update, these splits yield to
-/// partial sums: a sum is scattered where the fewest bytes move, such as after a conversion to 16
-/// bits.
+/// Propagates the splits of `splitForZero`, which runs before. In the update, partial sums have
+/// priority over these splits: a value that can stay partial over an axis is not split over it. The
+/// sum is reduce-scattered where the fewest bytes move, such as after a conversion to 16 bits.
 void propagateZeroSplits(ShardingGraph &graph);
 
 /// Replicates constants whose users need different splits: slicing is free, while gathering is not.
 void replicateSharedConstants(ShardingGraph &graph);
 
-/// Chooses the values and accumulated variables that stay partial sums; all dims are already split.
-/// A value stays partial if all of its uses are linear in it, and if reducing later moves fewer
-/// bytes. On a tie, the producer reduces. Sets `partial` of the nodes that are not fixed.
+/// Chooses the values and accumulated variables that stay partial sums. Runs after all dims have
+/// been split. A value stays partial if all of its uses are linear in it, and if reducing later
+/// moves fewer bytes. On a tie, the producer reduces. Sets `partial` of the nodes that are not
+/// fixed.
 void choosePartials(ShardingGraph &graph);
 
 } // namespace parashard::ps

@@ -9,6 +9,7 @@ namespace parashard::ps {
 /// Sets `kUsedAtMark` on every parameter that a function reads.
 void recordUses(mlir::ModuleOp module);
 
+/// Set and return the reason of a variable's sharding (`ps.reason`), or "" without one.
 void setReason(VariableOp variable, const llvm::Twine &reason);
 llvm::StringRef getReason(VariableOp variable);
 /// Describes the source of a node's splits: an op (with its source line), or the variable it

@@ -20,13 +20,13 @@ struct ShardingNode {
   bool fixed = false;
   /// Splits that a policy offers after the first fixed point; empty: none.
   TensorSplits later;
-  /// Axes that came from later seeds, or in the update from ZeRO's splits. These axes yield to
-  /// partial sums.
+  /// Axes that came from later seeds, or in the update from ZeRO's splits. A node that can be
+  /// partial over such an axis is partial instead of split.
   llvm::SmallVector<mlir::StringAttr, 1> laterAxes;
-  /// ZeRO split the node further.
+  /// True if ZeRO split the node further.
   bool splitLater = false;
-  /// Data, context and expert axes may split the node. True for values; false for parameters and
-  /// the variables that belong to them, unless a seed uses such an axis.
+  /// Whether data, context and expert axes may split the node. True for values; false for
+  /// parameters and the variables that belong to them, unless a seed uses such an axis.
   bool takesDataAxes = true;
   /// A constant, an iota or a broadcast scalar. Every rank can compute any part of such a value, so
   /// it takes the splits of its users and gives none.
@@ -48,7 +48,8 @@ struct ShardingEdge {
   std::unique_ptr<const ShardingRule> rule;
   llvm::SmallVector<int, 3> operands; ///< node indices; -1: not a tensor
   llvm::SmallVector<int, 2> results;
-  /// Data, context and expert axes do not pass, since a parameter is gathered at each read.
+  /// True if data, context and expert axes do not propagate along the edge, since a parameter is
+  /// gathered at each read.
   bool modelAxesOnly = false;
   /// Priority 0 is propagated before 1: elementwise ops, movements and variables before
   /// contractions.
@@ -58,7 +59,7 @@ struct ShardingEdge {
 struct ShardingGraph {
   MeshShape mesh;
   std::vector<ShardingNode> nodes;
-  /// Functions that accumulate come first. Within a function, edges are in program order.
+  /// Edges of functions that accumulate come first. Within a function, edges are in program order.
   std::vector<ShardingEdge> edges;
   llvm::DenseMap<mlir::Value, unsigned> values;
   llvm::DenseMap<mlir::StringAttr, unsigned> variables;

@@ -63,8 +63,9 @@ private:
   llvm::SmallVector<ShardingAttr, 8> replicated; ///< by rank of tensors
 };
 
-/// `size` consecutive elements (each with all minor factors), split over `axes` from major to
-/// minor.
+/// One factor of an index range: `size` indices, split over `axes` from major to minor. Example: a
+/// range of 384 indices read as (6 x 64) has a factor of size 6, each index of which covers 64
+/// indices of the range.
 struct SubFactor {
   int64_t size = 1;
   llvm::SmallVector<mlir::StringAttr, 2> axes;
@@ -91,7 +92,8 @@ int64_t getLocalSize(const Split &split, const MeshShape &mesh);
 /// multiple only if it adds no padding). Adjacent factors that are split evenly together are
 /// merged. Example: `(6 {"tp"} x 64)` becomes `(384 {"tp"})` if tp divides 6.
 Split simplify(const Split &split, const MeshShape &mesh);
-/// Returns the split of a range that consists of these ranges, major to minor; simplified.
+/// Joins ranges, major to minor, into one range, and returns its simplified split. Example: `4
+/// {dp}` and `16` give `64 {dp}` if dp divides 4.
 Split join(llvm::ArrayRef<Split> parts, const MeshShape &mesh);
 /// Cuts a range with the split `split` into ranges of `sizes`, major to minor, and returns their
 /// splits. Axes that do not fall on the boundaries (no equal split exists) are left out, and added

@@ -9,8 +9,8 @@ namespace parashard::ps {
 /// Splits parameters, and the variables that belong to them, over the data, expert and context axes
 /// on which they are replicated (Rajbhandari et al., "ZeRO", 2020, arXiv 1910.02054). Stage 1
 /// splits optimizer state, stage 2 gradients as well, and stage 3 parameters, their copies and
-/// averages as well. Must run after the splits over model axes have been propagated, and before the
-/// new splits are.
+/// averages as well. Must run after the splits over model axes have been propagated.
+/// `propagateZeroSplits` propagates the new splits.
 void splitForZero(ShardingGraph &graph, int64_t stage);
 
 } // namespace parashard::ps

@@ -22,8 +22,8 @@ llvm::Error writeAtomically(llvm::StringRef path,
                             llvm::function_ref<void(llvm::raw_ostream &)> write);
 
 /// A folder for temporary files in the system's temporary folder, which no other user can read or
-/// write. The destructor removes the folder and its named files. SIGINT, SIGTERM and SIGHUP remove
-/// it with everything inside.
+/// write. The destructor removes the folder and the files that `name` returned. SIGINT, SIGTERM and
+/// SIGHUP remove it with everything inside.
 class PrivateFolder {
 public:
   static llvm::Expected<PrivateFolder> create();

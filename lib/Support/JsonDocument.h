@@ -54,8 +54,8 @@ private:
 };
 
 /// A parsed document. Parsing takes time and memory proportional to the size of the text.
-/// `llvm::json::Value` takes 4 KB per small object and copies arrays when they grow. LLVM parses
-/// the single values.
+/// `llvm::json::Value` takes 4 KB per small object and copies arrays when they grow. LLVM's parser
+/// reads single numbers and strings.
 class JsonDocument {
 public:
   /// Parses `text`, which must outlive the document. Returns the error of `llvm::json::parse`. Also

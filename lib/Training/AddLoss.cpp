@@ -75,8 +75,8 @@ private:
   Value output;
 };
 
-/// Chooses the output named by --loss-output; else the first one if it fits; else the only one that
-/// fits.
+/// Chooses the output named by --loss-output. Without the flag, chooses output 0 if its type fits,
+/// else the only output that fits.
 LogicalResult LossBuilder::chooseOutput() {
   llvm::SmallVector<unsigned> fitting;
   std::optional<unsigned> chosen;

@@ -12,8 +12,9 @@ static bool isFloat(Value value) {
   return type && isa<FloatType>(type.getElementType());
 }
 
-/// Returns true if the op may be asked for a cotangent of `operand`. A floating-point op without a
-/// derivative returns true as well: asking it is an error instead of a silent zero.
+/// Returns true if the op may be asked for a cotangent of `operand`. Returns true for a
+/// floating-point op without a derivative as well, so that a missing derivative is an error rather
+/// than a silent zero.
 static bool passesCotangent(OpOperand &operand) {
   if (!isFloat(operand.get()))
     return false;

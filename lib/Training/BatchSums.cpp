@@ -176,7 +176,8 @@ void BatchSums::visitRows(Operation *op, int64_t samples) {
       return;
     batch = own;
   }
-  // An operand with a different value per sample would tie the op to this batch.
+  // An operand that holds a different value for each sample would make the op valid for this batch
+  // only.
   if (!batch || !areSameForAllSamples(op, rule, *batch, samples))
     return;
   const RuleFactor &factor = rule.factors[batch->index];

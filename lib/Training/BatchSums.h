@@ -16,8 +16,8 @@ class BatchSums {
 public:
   explicit BatchSums(mlir::Block &block);
 
-  /// Returns the number of samples that `value` adds up, 0 if it is not such a sum. The sum over
-  /// two batches together is the total of both sums. Returns 0 for means, for values that depend on
+  /// Returns the number of samples if `value` is a sum over them, else 0. For two batches together,
+  /// such a sum is the total of both batches' sums. Returns 0 for means, for values that depend on
   /// no sample and for values of a single sample.
   int64_t getSamples(mlir::Value value) const;
   /// Returns the dim of `value` whose major part is the samples. Returns `kNoBatch` if the value

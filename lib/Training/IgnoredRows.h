@@ -9,9 +9,9 @@
 namespace parashard {
 
 /// The values of a function when every label equals the ignored label (`kIgnoreMark`). A value is
-/// known if it is one number regardless of the other inputs and the variables. Ops are folded. An
-/// op that is linear in operands that are zero returns zero, which assumes that its other operands
-/// are finite.
+/// known if all its elements are the same number, whatever the other inputs and the variables are.
+/// Ops are folded. An op that is linear in operands that are zero returns zero, which assumes that
+/// its other operands are finite.
 class IgnoredRows {
 public:
   explicit IgnoredRows(mlir::Block &block);

@@ -365,7 +365,7 @@ static Value rebuild(OpBuilder &builder, Operation *op, Value value) {
   return cloneWithElement(builder, op, mapping, from);
 }
 
-/// Matches a whole loss that is a sum divided by a constant, or multiplied by one.
+/// Matches a whole loss that is a sum divided by a constant, or multiplied by a constant.
 static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss) {
   Operation *op = loss.getDefiningOp();
   if (auto div = dyn_cast_or_null<DivOp>(op))
@@ -438,8 +438,8 @@ public:
              {}}};
   }
 
-  /// Returns the location of a constant that was taken for a number of samples but may be another
-  /// one.
+  /// Returns the location of a constant that was taken for a multiple of the number of samples, but
+  /// may have another meaning.
   std::optional<Location> getAmbiguous() const { return ambiguous; }
 
 private:
@@ -540,16 +540,17 @@ private:
   }
 
   /// Returns true if the value is a sum over samples, and no constant turns it into a mean. A
-  /// constant does if it divides by a multiple of the number of samples, or multiplies by 1 / the
-  /// number of elements. Sets `ambiguous` unless the divisor is the number of samples times some
-  /// summed dims.
+  /// constant turns it into a mean by dividing by a multiple of the number of samples, or by
+  /// multiplying by 1 / the number of elements. Sets `ambiguous` unless the divisor is the number
+  /// of samples times some summed dims.
   bool isSumOfSamples(Value value, const Scale &scale) {
     int64_t samples = getBatch().getSamples(value);
     if (samples == 0)
       return false;
     llvm::SmallVector<double> sizes = listSummed(value, samples);
-    double divided =
-        1; // product of the possible sample counts (both, if a mean is divided by one again)
+    // Product of the divisors that are multiples of the number of samples. There are two if a mean
+    // over samples is divided by their number again.
+    double divided = 1;
     std::optional<Location> counts;
     for (auto [divisor, loc] : scale.divisors)
       if (divisor != 0 && std::fmod(divisor, samples) == 0) {

@@ -23,13 +23,13 @@ struct LossPart {
   bool isCountedDirectly() const { return counted.size() == 1 && counted.front() == count; }
 };
 
-/// Copies the ops between `counted` and the count of a mean, for other values of `counted`. Returns
-/// the new count.
+/// Recomputes the count of a mean for the values `counted` of its sums: clones the ops between the
+/// sums (`mean.counted`) and the count. Returns the new count.
 mlir::Value recount(mlir::OpBuilder &builder, const LossPart &mean, mlir::ValueRange counted);
 
 /// A count of the form `max(sum + plus, least)`. `sum` adds up over batches; the other values stay
-/// the same for any number of batches. Example: `mask.sum().clamp(min=1)` has the sum of the mask
-/// and 1.
+/// the same for any number of batches. Example: `mask.sum().clamp(min=1)` has `sum` = the sum of
+/// the mask and `least` = 1.
 struct CountForm {
   mlir::Value sum;
   mlir::Value plus, least; ///< null: none
@@ -38,14 +38,14 @@ struct CountForm {
 /// sums. Creates the ops that the form needs at the builder's insertion point.
 std::optional<CountForm> findCountForm(mlir::OpBuilder &builder, const LossPart &mean);
 
-/// Splits a loss through additions, conversions, and factors that depend on no input. Means come
-/// first, then the sum, then the average:
+/// Splits a loss into parts. Looks through additions, conversions, and multiplications by factors
+/// that depend on no input. Means come first, then the sum, then the average:
 ///
 /// - A mean is a sum divided by a count that is computed from the batch, such as a masked cross
 ///   entropy. There is one part per count. A whole loss that is a sum over a static number of
 ///   elements divided by that number is a mean as well.
-/// - The sum holds the terms that are sums over the samples of the batch, not divided by their
-///   number.
+/// - The sum holds the terms that are sums over the samples of the batch, and are not divided by
+///   the number of samples.
 /// - The average holds all other terms.
 ///
 /// A sum that is divided by a multiple of the number of samples, or multiplied by 1 / its number of
@@ -55,8 +55,9 @@ std::optional<CountForm> findCountForm(mlir::OpBuilder &builder, const LossPart 
 llvm::SmallVector<LossPart> splitLoss(mlir::OpBuilder &builder, mlir::Value loss,
                                       std::optional<mlir::Location> *ambiguous = nullptr);
 
-/// Returns true if the loss may differ between several batches and all of them together. Any of
-/// these is enough; for batches of one sample, only the first can be recognized:
+/// Returns true if the loss of a whole step may differ from the average of its micro-batches'
+/// losses. Each of the following is sufficient. With one sample per batch, only the first is
+/// recognized:
 ///
 /// - An average divides by a count computed from the batch (labels that are not ignored).
 /// - A part, or its count, is not a multiple of a sum over samples (a root, a norm, a contrast

@@ -19,7 +19,8 @@ def AddLossPass : Pass<"ps-add-loss", "::mlir::ModuleOp"> {
   let options = [
     Option<"kind", "kind", "std::string", "\"\"", "cross_entropy, causal_lm or mse">,
     Option<"output", "output", "std::string", "\"\"",
-      "number or name of the output to compute the loss of; empty: the first output, or the only one that fits">,
+      "number or name of the output to compute the loss of; empty: output 0 if it fits, else "
+      "the only output that fits">,
   ];
 }
 

@@ -9,17 +9,17 @@ namespace parashard {
 
 /// Builds the ops and variables that hold the loss of a step, in all of its entries. Gradients and
 /// `@loss.sum` accumulate count * loss, and are divided once by `@loss.count`. This count is the
-/// first mean's count over the whole step, or 1 without a mean. A loss of one part needs no other
-/// value in advance. For several parts, `@count` first runs over all micro-batches. Each further
-/// part is then multiplied by a factor that depends on its kind:
+/// first mean's count over the whole step, or 1 without a mean. With one part, no value has to be
+/// computed before the micro-batches. For several parts, `@count` first runs over all
+/// micro-batches. Each further part is then multiplied by a factor that depends on its kind:
 ///
 /// - mean: count / its own count
 /// - sum: count
 /// - average: count / number of micro-batches
 class StepLoss {
 public:
-  /// `parts` are those of `splitLoss`, in every copy of the forward. `type` is that of the
-  /// accumulators.
+  /// `parts` are the results of `splitLoss`; every copy of the forward has equal parts. `type` is
+  /// the type of the accumulators.
   StepLoss(llvm::ArrayRef<LossPart> parts, mlir::RankedTensorType type);
 
   mlir::LogicalResult addVariables(VariableTable &variables);

@@ -22,7 +22,7 @@ public:
   /// `bytes` is the size of a message. With `greets`, each connection is first sent a challenge.
   Acceptor(size_t bytes, bool greets) : bytes(bytes), greets(greets) {}
 
-  /// Waits for connections until something happens, `wake` is readable, or the time is over.
+  /// Waits until a connection arrives or sends bytes, `wake` is readable, or the time is over.
   /// Returns those with a complete message.
   std::vector<Arrival> wait(const Socket &listener, int milliseconds, int wake = -1);
   /// Drops all connections that have not identified themselves.

@@ -31,7 +31,7 @@ struct Hello {
 /// Precedes each message of rank 0.
 struct Header {
   enum Kind : uint32_t {
-    Welcome,    ///< no text; AllArrived or Failed follows once all ranks have arrived or not
+    Welcome,    ///< no text; AllArrived follows, or Failed if a rank does not arrive in time
     OtherFlags, ///< no text; Welcome follows if no rank with rank 0's flags arrives
     OtherJob,   ///< no text
     WrongKey,   ///< no text; the sender claims to be of this job but did not prove it

@@ -1,5 +1,5 @@
-// A hand-written program: a linear model with mean squared error, data-parallel, two micro-batches,
-// SGD.
+// Defines a hand-written program: a linear model with mean squared error, trained by SGD,
+// data-parallel, with two micro-batches.
 #ifndef PSRT_CONFORMANCE_TINYPROGRAM_H
 #define PSRT_CONFORMANCE_TINYPROGRAM_H
 

@@ -37,7 +37,8 @@ inline bool hasSums(const Bound &bound) {
   return bound.instruction->buffers.size() > MatmulOp::Sums && bound.buffers[MatmulOp::Sums];
 }
 
-/// Returns the buffer that a matmul's activation writes or reads as its input, or null.
+/// Returns the buffer for the input of a matmul's GELU, which the matmul writes or reads. Returns
+/// null if there is none.
 inline void *findAux(const Bound &bound) {
   bool mayHave = bound.instruction->buffers.size() > MatmulOp::Aux;
   return mayHave ? bound.buffers[MatmulOp::Aux] : nullptr;
@@ -98,7 +99,7 @@ public:
   }
   Activity &getActivity() { return activity; }
 
-  /// Records the time between the previous and the next instruction.
+  /// Records the time at which the previous instruction ends and the next one begins.
   virtual void mark() { marks.push_back(now()); }
   /// Returns the recorded times since the last call, in seconds of the steady clock.
   virtual std::vector<double> takeMarks() { return std::exchange(marks, {}); }

@@ -16,8 +16,9 @@ void checkAxes(const std::vector<int> &axes, const Mesh &mesh);
 void checkFactors(const Placement &placement, const Mesh &mesh);
 /// Checks that products of sizes do not overflow and that dims and targets exist.
 void checkCollective(const CollectiveOp &op, const Mesh &mesh);
-/// Checks that a message or collective over pipeline coordinates is used where it is allowed: on
-/// `coordinate`, or in a function (-1), which belongs to no coordinate.
+/// Checks that a message or a collective over pipeline coordinates is allowed where it is.
+/// `coordinate` is the coordinate of the program, or -1 for a function, which belongs to no
+/// coordinate.
 void checkMeeting(const Instruction &instruction, int64_t coordinate);
 /// Checks the grid of a kernel and that written buffers are arguments.
 void checkKernel(const KernelOp &op, size_t arguments);

@@ -8,12 +8,14 @@
 
 namespace psrt {
 
+/// Returns whether the dtype is a float of at least 16 bits.
 bool isFloat(Dtype dtype);
 /// Returns whether the dtype is an 8-bit float; only matmuls read these as numbers.
 bool isFloat8(Dtype dtype);
 /// Returns whether the dtype is a 16-bit float.
 bool isNarrowFloat(Dtype dtype);
 
+/// Returns the bits of `from` as another type of the same size.
 template <typename To, typename From> To castBits(From from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;

@@ -35,9 +35,10 @@ public:
     std::vector<void *> pointers;
     std::vector<int64_t> scalars;
     const int64_t *seen = nullptr; ///< the scalars where instructions see them
-    std::vector<int64_t> extents;  ///< one per pointer; empty if the device did not ask
-    std::vector<size_t> runs;      ///< index of each run's first scalar
-    size_t updateFrom = 0;         ///< index of the update's first instruction
+    std::vector<int64_t>
+        extents;              ///< buffer extents, one per pointer; empty if the device needs none
+    std::vector<size_t> runs; ///< index of each run's first scalar
+    size_t updateFrom = 0;    ///< index of the update's first instruction
   };
 
   /// Binds an entry; the result is kept. With `piecewise`, every accumulation adds, and the host

@@ -1,6 +1,7 @@
 // Converts 16-bit floats for generated code on processors without such instructions. Names and
-// meanings are compiler-rt's, as not every system's compiler library has all of them. They form a
-// library of their own because a program that is a shared object is linked with nothing else.
+// meanings are those of compiler-rt, because some systems' compiler libraries lack some of them.
+// The conversions are a separate library, because a program that is a shared object is linked with
+// no other library.
 #include "runtime/core/Element.h"
 
 namespace {

@@ -14,9 +14,10 @@ struct MemoryRange {
   int64_t begin = 0, end = 0;
 };
 
-/// Unused bytes are filled with NaN, as are bytes of a buffer when it dies. A second copy of the
-/// arena shows which bytes an instruction changes; these must lie in the instruction's buffers. The
-/// functions are called by one rank, in the order of its code.
+/// Checks the bytes that a rank's instructions read and change. Unused bytes are filled with NaN,
+/// as are the bytes of a buffer after its last use. A second copy of the arena shows which bytes an
+/// instruction changes; these must lie in the instruction's buffers. The functions are called by
+/// one rank, in the order of its code.
 class MemoryCheck {
 public:
   MemoryCheck(const Program &program, int64_t stage, Arena &arena);

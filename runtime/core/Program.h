@@ -32,8 +32,8 @@ struct BufferRef {
   bool present() const { return base != Absent; }
 };
 
-/// Generated code on rows [0, rows), called on pieces of `grain` rows, or on a device as a grid of
-/// blocks. Buffers: its arguments.
+/// Runs generated code on rows [0, rows): in calls for `grain` rows each, or on a device as a grid
+/// of blocks. Buffers: the arguments.
 struct KernelOp {
   int kernel = 0;
   int64_t rows = 0, grain = 1;
@@ -57,7 +57,7 @@ struct MatmulOp {
   std::array<int64_t, 2> batch{1, 1};
   int64_t m = 0, n = 0, k = 0;
   std::array<int64_t, 4> lhs{}, rhs{}, out{}; ///< batch0, batch1, row, column
-  int accumulate = -1; ///< the ref whose `first` flag decides; -1: never adds
+  int accumulate = -1; ///< the ref whose `first` flag decides between set and add; -1: always sets
   int summed = Lhs;    ///< the operand that is summed: Lhs or Rhs
   Activation activation = Activation::None;
   int64_t countSums() const { return summed == Lhs ? m : n; }
@@ -306,8 +306,9 @@ struct Variable : RankTensor {
   std::vector<std::string> names;
   bool frozen = false, transient = false;
   bool given = false; ///< has no initial value: weights must be given
-  /// For an accumulator in a pipeline: `addedAt` is the coordinate that adds to it (-1: none);
-  /// `addsTo` is the variable of which it is a further part, if several stages add to one.
+  /// For an accumulator in a pipeline: `addedAt` is the coordinate that adds to it (-1: none); If
+  /// several stages add to one variable, `addsTo` is this variable, and the accumulator is one part
+  /// of it.
   int64_t addedAt = -1;
   std::string addsTo;
   // At most one of file, value, data and distribution is set.

@@ -13,8 +13,7 @@
 
 namespace psrt {
 
-/// The largest number of elements of a tensor. Multiplied by an element's bytes it does not
-/// overflow.
+/// The largest number of elements of a tensor. The number of bytes of such a tensor fits 64 bits.
 inline constexpr int64_t kMostElements = int64_t(1) << 44;
 
 /// Converts to an integer that fits `Int`. Throws nlohmann's type error for fractions and

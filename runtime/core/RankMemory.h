@@ -35,8 +35,8 @@ public:
   virtual void read(int64_t address, void *to, size_t bytes) = 0;
   virtual void zero(int64_t address, size_t bytes) = 0;
   /// Returns memory that the host fills and `commit` then writes to the address: the bytes
-  /// themselves, or a buffer with undefined contents. It is valid until the commit or the next
-  /// `stage`.
+  /// themselves, or a buffer with undefined contents. The returned memory is valid until the commit
+  /// or the next `stage`.
   virtual char *stage(int64_t address, size_t bytes) = 0;
   virtual void commit(char *staged, int64_t address, size_t bytes) = 0;
   /// Commits data that is new in every step. A device copies it ahead while earlier instructions

@@ -49,6 +49,7 @@ std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)
 /// Returns "512 B" or "1.50 MB".
 std::string describeBytes(double bytes);
 
+/// Throws an Error with this code, source location and message. Use PSRT_FAIL.
 [[noreturn]] void fail(StatusCode code, const char *file, int line, std::string message);
 
 } // namespace psrt

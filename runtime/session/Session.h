@@ -26,7 +26,7 @@ struct SessionOptions {
   uint64_t seed = 0;
   bool mentionFlags = false; ///< whether errors name the executable's flags
   bool checkMemory = false;  ///< check each instruction against the memory plan; slow
-  bool watch = false;        ///< end ranks of this process that wait for each other
+  bool watch = false;        ///< detect deadlocks among the ranks of this process, and end the run
   std::optional<Comm> comm;  ///< as in DeviceRequest
   Job *job =
       nullptr; ///< job in which this process is one rank; null: all ranks are in this process

@@ -1,1 +1,1 @@
-"""What scripts/gpu-checks is made of: `prepare` and `ops` run where programs are compiled, all else where the GPU is, with Python alone."""
+"""Modules of scripts/gpu-checks. `prepare` and `ops` run on the machine that compiles; all others run on the GPU machine with Python alone."""

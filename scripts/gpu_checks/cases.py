@@ -1,9 +1,9 @@
-"""Tables of what is prepared and checked."""
+"""Tables of the programs that are prepared and checked."""
 import dataclasses
 
-STEPS = 20  # of a training that is compared
+STEPS = 20  # steps of a compared training run
 ARCHIVE = "programs.tar.xz"
-MOST_BYTES = 64 << 20  # of what is carried: the archive and the files of the repository
+MOST_BYTES = 64 << 20  # limit for the archive and the files of the repository together, which are copied to the GPU machine
 STAGE_SECONDS = 480
 TESTS = ["psrt-device-test", "psrt-comm-test"]
 
@@ -17,14 +17,14 @@ PARITY = {
     "gpt-fp16": ("gpt", "dp=1", ("--precision", "fp16")),
     **{f"{name}-{precision}": (name, "dp=1", ("--precision", precision)) for name in ["gpt_middle", "llama_middle"] for precision in ["fp32", "bf16"]},
 }  # fmt: skip
-# Larger ones: heads of 64, rows of 128 tokens, kernels of many blocks.
+# Larger models: heads of size 64, 128 tokens per sample, kernels with many blocks.
 MIDDLE = {
     "gpt_middle": ("gpt", {"batch": 8, "length": 128, "vocabulary": 1000, "width": 256, "layers": 4, "heads": 4}),
     "llama_middle": ("llama", {"batch": 8, "length": 128, "vocabulary": 1000, "width": 256, "hidden": 688, "layers": 4, "heads": 4, "groups": 2}),
 }
 MIDDLE_REHEARSED = {"batch": 2, "length": 16, "vocabulary": 100, "width": 64, "layers": 1}
 
-# The same with several ranks.
+# Models trained on several ranks: name -> (model, mesh, further flags of ps-compile).
 RANKS = {
     "gpt2-dp2": ("gpt2", "dp=2", ()), "gpt2-tp2": ("gpt2", "tp=2", ()), "llama-dp2-tp2": ("llama", "dp=2,tp=2", ()),
     "gpt2-pp2-1f1b": ("gpt2", "pp=2", ("--schedule", "1f1b", "--micro-batches", "4")),
@@ -35,7 +35,7 @@ RANKS = {
 
 @dataclasses.dataclass
 class Bench:
-    """A model in a size that is worth measuring; the peer builds the same of `sizes`."""
+    """A model that is large enough to be measured. The PyTorch peer builds the same model from `sizes`."""
 
     kind: str  # gpt | llama
     sizes: dict
@@ -47,7 +47,7 @@ class Bench:
         return {"kind": self.kind, "sizes": self.sizes, "batch": self.batch, "vocabulary": self.vocabulary, "time": self.time}
 
     def rehearsed(self):
-        """So small that the fakes run it."""
+        """Returns the model in a size that is small enough for the fake driver."""
         sizes = {"width": 64, "heads": 2, "layers": 1} if self.kind == "gpt" else {"width": 64, "hidden": 96, "heads": 2, "groups": 1, "layers": 1}
         return Bench(self.kind, sizes, 2, 128, 16)
 
@@ -60,12 +60,12 @@ BENCHES = {
 }
 BENCH_UPDATE = ("--optimizer", "adamw(lr=3e-4,weight_decay=0.01)", "--init", "*=normal(0.02)")
 BENCH_FLAGS = (*BF16, *BENCH_UPDATE)
-SPARE_TOKENS = 50304 - 50257  # beyond GPT-2's own vocabulary
+SPARE_TOKENS = 50304 - 50257  # rows that pad GPT-2's vocabulary of 50257 to a multiple of 128
 
 
 @dataclasses.dataclass
 class Way:
-    """Another program of the model of a bench; `is_odd`: with GPT-2's own vocabulary."""
+    """Another program for the model of a bench, compiled with `flags`. `is_odd`: with GPT-2's vocabulary of 50257."""
 
     bench: str
     flags: tuple
@@ -78,13 +78,13 @@ WAYS = {
     "activated": Way("gpt2-124m", (*BENCH_FLAGS, "--matmul-epilogues", "on")),
     "fp8": Way("llama-1.1b", ("--precision", "fp8", *BENCH_UPDATE)),
 }
-# Of two programs the first should be as fast at least, where that is asked: what -> (programs, whether it is asked).
+# Pairs of programs to compare: flag -> (first, second, whether the first must be at least as fast).
 COMPARED = {"--align-dims": ("padded", "odd", True), "--matmul-epilogues": ("activated", "gpt2-124m", False),
             "--precision fp8": ("fp8", "llama-1.1b", False)}
 
 
 def benches(target):
-    """Those of a target: on a fake small ones under the same names."""
+    """Returns the benches for a target. For a fake driver, they are small and have the same names."""
     return {name: bench.rehearsed() for name, bench in BENCHES.items()} if is_rehearsal(target) else BENCHES
 
 

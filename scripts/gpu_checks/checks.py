@@ -1,4 +1,4 @@
-"""One line for each check, and a file of figures that is whole after each."""
+"""Runs checks: prints one line for each, and rewrites the file of results after each."""
 import json
 import statistics
 import subprocess
@@ -8,7 +8,7 @@ import traceback
 from . import machine
 from .cases import STAGE_SECONDS, STEPS, benches, is_rehearsal
 
-LEAST_SECONDS = 5  # with fewer nothing is begun
+LEAST_SECONDS = 5  # no check starts with fewer seconds left
 
 
 class OutOfTime(Exception):
@@ -16,7 +16,7 @@ class OutOfTime(Exception):
 
 
 class Checks:
-    """`folder`: where what was prepared is; `end`: when all must be over, on the monotonic clock."""
+    """The checks of one run. `folder` holds the unpacked archive; `end` is the time limit on the monotonic clock, or None."""
 
     def __init__(self, folder, environment, results=None, end=None):
         self.folder, self.environment, self.results, self.end = folder, environment, results, end
@@ -26,14 +26,14 @@ class Checks:
         self.machine, self.found, self.stage, self.stage_end = machine.describe(), [], "", None
 
     def has(self, name):
-        """Whether a program was prepared (`prepare --only` leaves some out)."""
+        """Returns whether a program was prepared (`prepare --only` selects programs)."""
         return (self.folder / name).exists()
 
     def begin(self, stage):
         self.stage, self.stage_end = stage, time.monotonic() + STAGE_SECONDS
 
     def left(self):
-        """Seconds that may still pass."""
+        """Returns the seconds until the end of the stage or of the run."""
         ends = [end for end in (self.end, self.stage_end) if end is not None]
         return min(ends) - time.monotonic() if ends else STAGE_SECONDS
 
@@ -48,7 +48,7 @@ class Checks:
             part.replace(self.results)
 
     def attempt(self, name, check):
-        """Runs a check, which returns (good, figures); whatever happens to it, the next ones are run."""
+        """Runs a check, which returns (good, figures), and records the result. An exception becomes a failed check."""
         try:
             if self.left() < LEAST_SECONDS:
                 raise OutOfTime
@@ -57,7 +57,7 @@ class Checks:
             good, figures = False, {"said": str(error)[-300:] or "no time was left"}
         except subprocess.CalledProcessError as error:
             good, figures = False, {"status": error.returncode, "said": (error.stderr or "").strip()[-600:]}
-        except Exception as error:  # there is one try on a machine with a GPU
+        except Exception as error:  # a run on a GPU machine is rare: continue with the next check
             place = traceback.extract_tb(error.__traceback__)[-1]
             good, figures = False, {"said": f"{type(error).__name__}: {error} ({place.filename.split('/')[-1]}:{place.lineno})"[:600]}
         self.record(name, good, **figures)
@@ -65,18 +65,18 @@ class Checks:
     # Runs.
 
     def start(self, program, *flags, timeout=STAGE_SECONDS, **environment):
-        """Runs a program to its end, whatever that is."""
+        """Runs a program to its end, and returns its status and output."""
         return subprocess.run([self.folder / program, *map(str, flags)], cwd=self.folder, env={**self.environment, **environment}, capture_output=True,
                               text=True, timeout=max(1, min(timeout, self.left())))  # fmt: skip
 
     def call(self, program, *flags, **options):
-        """Runs a program that must end well."""
+        """Runs a program; raises CalledProcessError unless it ends with status 0."""
         done = self.start(program, *flags, **options)
         done.check_returncode()
         return done
 
     def train(self, program, data, steps, *flags, **environment):
-        """The lines of the log of a run, and what it says."""
+        """Trains with a program. Returns the lines of its log that describe steps, and the text on stderr."""
         log = self.folder / "log.jsonl"
         log.unlink(missing_ok=True)
         done = self.call(program, "--data", data, "--steps", steps, "--log", log, "--quiet", *flags, **environment)
@@ -84,7 +84,7 @@ class Checks:
         return [line for line in lines if "step_ms" in line], done.stderr
 
     def losses(self, name, tolerance, *flags):
-        """The program's losses against those of the CPU."""
+        """Compares the program's losses with those of the CPU program. Returns (good, figures)."""
         wanted = self.said["programs"][name]
         lines, _ = self.train(name, wanted["data"], STEPS, *flags)
         worst = worst_difference([line["loss"] for line in lines], wanted["losses"])
@@ -92,7 +92,7 @@ class Checks:
 
 
 def worst_difference(found, wanted):
-    """The largest relative one; a step whose labels are all ignored has the loss 0."""
+    """Returns the largest relative difference of two lists of losses. A loss is 0 if all labels of a step are ignored."""
     if None in found or len(found) != len(wanted):
         return float("inf")
     return max(abs(a - b) / max(abs(b), 1e-6) for a, b in zip(found, wanted))

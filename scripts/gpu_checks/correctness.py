@@ -1,4 +1,4 @@
-"""Stages that compare: with PyTorch, with the CPU target, with plain loops, with themselves."""
+"""Stages that compare results with PyTorch, with the CPU target, with plain loops, or with a second run."""
 import math
 import re
 import socket
@@ -28,7 +28,7 @@ def conformance(checks):
 
 
 def worst_case(found, wanted):
-    """[(error / what is allowed, name)] of the tensors, the worst first; of each tensor the places that are kept are compared."""
+    """Returns [(error / allowed error, name)] of the tensors, largest first. Compares the elements that `wanted` has of each tensor."""
     errors = []
     for name, about in wanted.items():
         values = found.get(name)
@@ -44,7 +44,7 @@ def worst_case(found, wanted):
 
 
 def ops(checks):
-    """Values and gradients of every op against PyTorch's in float64, small with edges and large, f32 and bf16."""
+    """Values and gradients of every op equal PyTorch's in float64: small ops with special values, and large ops in f32 and bf16."""
     for name, about in checks.said["ops"].items():
         def check():
             gradients = checks.folder / "gradients.safetensors"
@@ -71,13 +71,13 @@ def parity(checks):
 
 
 def ranks(checks):
-    """Several ranks on one GPU equal the CPU's."""
+    """Losses of several ranks on one GPU equal those of the CPU target."""
     for name in filter(checks.has, RANKS):
         checks.attempt(name, lambda: checks.losses(name, 1e-4, "--comm", "local"))
 
 
 def nccl(checks):
-    """A GPU for each rank, as threads and as processes, where there are several; else the refusal that says so."""
+    """With several GPUs: losses of ranks with one GPU each, as threads and as processes. With one GPU: the error that reports it."""
     count = int(checks.environment.get("PSRT_FAKE_DEVICES", "1")) if checks.rehearsal else machine.count_gpus()
     for name in filter(checks.has, RANKS):
         size = math.prod(int(axis.split("=")[1]) for axis in RANKS[name][1].split(","))
@@ -93,7 +93,7 @@ def nccl(checks):
 
 
 def run_processes(checks, name, ranks):
-    """Each rank a process, as torchrun starts them."""
+    """Runs each rank as a process with torchrun's variables, and compares the losses."""
     wanted, losses = checks.said["programs"][name], checks.folder / "processes.txt"
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -113,7 +113,7 @@ def run_processes(checks, name, ranks):
 
 
 def repeat(checks):
-    """Two runs give the same bits, and so does one that goes on from a checkpoint."""
+    """Two runs have bitwise equal losses, and so has a run that resumes from a checkpoint."""
     for name in filter(checks.has, ["gpt_dropout-fp32", "gpt-bf16", "gpt_middle-bf16"]):
         data = checks.said["programs"][name]["data"]
 

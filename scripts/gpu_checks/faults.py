@@ -1,4 +1,4 @@
-"""What must end well on a machine that is not as it should be, or a run that goes wrong."""
+"""The stage of faults: programs must end with a clear error on an unsuitable machine, or when a run fails."""
 import re
 import signal
 import subprocess
@@ -6,7 +6,7 @@ import time
 
 
 def ends(checks, status, words, program, *flags, **environment):
-    """(whether it ends so with these words within seconds, figures)."""
+    """Returns (whether the program ends with this status and these words in less than 60 s, figures)."""
     started = time.monotonic()
     done = checks.start(program, *flags, timeout=90, **environment)
     took = time.monotonic() - started
@@ -15,7 +15,7 @@ def ends(checks, status, words, program, *flags, **environment):
 
 
 def faults(checks):
-    """What is missing or too little is said before anything runs (status 3); a rank that fails, a loss that is no number, SIGTERM."""
+    """A missing library or too little memory is an error before the run (status 3); a rank fails; a loss is nan or infinite; SIGTERM."""
     programs = checks.said["programs"]
     plain = "mlp-fp32"
     data = {name: ("--data", about["data"], "--quiet") for name, about in programs.items()}
@@ -36,7 +36,7 @@ def faults(checks):
 
 
 def stop(checks, program, flags):
-    """A long run ends with status 0 once it is told to, with all that it has to write."""
+    """Stops a long run by SIGTERM. Returns (whether it ends with status 0 and has written its losses, figures)."""
     losses = checks.folder / "stopped.txt"
     process = subprocess.Popen([checks.folder / program, *flags, "--steps", "100000000", "--losses", losses], cwd=checks.folder,
                                env=checks.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Stages that look into a step: bandwidth of kernels, launches, memory."""
+"""Stages that measure parts of a step: the bandwidth of kernels, the cost of launches, and memory."""
 import collections
 import json
 import re
@@ -7,13 +7,13 @@ import statistics
 from .machine import Watch
 from .speed import TOKENS, draw_tokens, find_rates, time_steps
 
-BANDWIDTH_PART, IDLE_PART, MEMORY_PART = 0.85, 0.01, 0.02  # what is asked for
-LEAST_BYTES = 32 << 20  # of a launch whose bandwidth is judged: one that caches do not hold, and that events hardly lengthen
+BANDWIDTH_PART, IDLE_PART, MEMORY_PART = 0.85, 0.01, 0.02  # least and largest allowed values
+LEAST_BYTES = 32 << 20  # smallest launch whose bandwidth is checked: too large for caches, and long compared with its timing events
 STEPS = 8
 
 
 def read_trace(path, skipped=3):
-    """Launches of the later steps: {step: [event]}."""
+    """Returns the launches after the first `skipped` steps: {step: [event]}."""
     steps = collections.defaultdict(list)
     for event in json.loads(path.read_text())["traceEvents"]:
         if event["ph"] == "X" and event["args"]["step"] >= skipped:
@@ -22,13 +22,13 @@ def read_trace(path, skipped=3):
 
 
 def median_durations(steps):
-    """[(event, microseconds)] of the launches of a step, each the median over the steps."""
+    """Returns [(event, microseconds)] of the launches of a step; each time is the median over the steps."""
     runs = list(steps.values())
     return [(events[0], statistics.median(event["dur"] for event in events)) for events in zip(*runs)]
 
 
 def by_name(launches):
-    """Of launches that are alike, [(what they share, how many, microseconds of all)], the longest first."""
+    """Groups equal launches. Returns [((name, kind, bytes or flops), count, total microseconds)], longest first."""
     groups = collections.defaultdict(list)
     for event, microseconds in launches:
         amount = event["args"].get("bytes", event["args"].get("flops", 0))
@@ -37,7 +37,7 @@ def by_name(launches):
 
 
 def kernels(checks):
-    """Generated kernels of a step of GPT-2 124M against the bandwidth of a copy; what launches cost."""
+    """The bandwidth of the generated kernels in a step of GPT-2 124M, compared with a copy; the cost of launches."""
     name = "gpt2-124m"
     if name not in checks.benches:
         return
@@ -74,14 +74,14 @@ def kernels(checks):
 
 
 def read_planned(checks, name):
-    """(bytes that the program plans, and besides): the log has the one, --info the other."""
+    """Returns the bytes that a rank needs besides its planned memory, as printed by --info."""
     said = checks.call(name, "--info").stdout
     number, unit = re.search(r"a rank needs another ([\d.]+) (B|[KMGT]B)", said).groups()
     return float(number) * 1e3 ** ["B", "KB", "MB", "GB", "TB"].index(unit)
 
 
 def use(checks, name, data, *flags):
-    """(planned, besides, in use as the driver sees it) of a run, whose products have been measured by one before it."""
+    """Returns the bytes of a run: (planned, needed besides, in use according to the driver). A first run measures the matmul algorithms."""
     checks.train(name, data, 1, *flags)
     with Watch() as watch:
         lines, _ = checks.train(name, data, 6, *flags)
@@ -89,7 +89,7 @@ def use(checks, name, data, *flags):
 
 
 def memory(checks):
-    """What the driver says is in use against the plan; the driver's and the libraries' own, seen on a small model, apart."""
+    """The memory in use according to the driver, compared with the plan. A small model shows the driver's and libraries' own share."""
     small = "gpt-bf16"
     apart = {}
 

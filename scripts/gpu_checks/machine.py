@@ -1,4 +1,4 @@
-"""The machine with the GPU: libraries, versions, clocks, memory in use."""
+"""Describes the GPU machine: libraries, versions, clocks, and memory in use."""
 import contextlib
 import importlib.metadata
 import importlib.util
@@ -16,7 +16,7 @@ DRIVER_FOLDERS = ["/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/
 
 
 def find_libraries():
-    """Folders of NVIDIA's libraries: those of PyTorch's packages, and the driver's where the loader may not look."""
+    """Returns the folders of NVIDIA's libraries in PyTorch's packages, and a folder with libcuda that the loader may not search."""
     folders = []
     if spec := importlib.util.find_spec("torch"):
         packages = pathlib.Path(spec.origin).parents[1] / "nvidia"
@@ -26,13 +26,13 @@ def find_libraries():
 
 
 def environment_with(libraries):
-    """What programs are started with."""
+    """Returns the environment of programs, with the libraries' folders in LD_LIBRARY_PATH."""
     before = os.environ.get("LD_LIBRARY_PATH")
     return {**os.environ, "LD_LIBRARY_PATH": ":".join([*libraries, *([before] if before else [])])}
 
 
 def ask_gpu(facts=FACTS):
-    """What nvidia-smi says of the first GPU, by name; {} where there is none."""
+    """Returns the facts that nvidia-smi prints about the first GPU, by name, or {} without a GPU."""
     try:
         line = ["nvidia-smi", f"--query-gpu={','.join(facts)}", "--format=csv,noheader,nounits", "-i", "0"]
         done = subprocess.run(line, capture_output=True, text=True, timeout=30)
@@ -50,7 +50,7 @@ def count_gpus():
 
 
 def describe():
-    """For the head of the figures."""
+    """Returns the description of the machine for the file of results."""
     versions = {}
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -60,7 +60,7 @@ def describe():
 
 
 class Watch:
-    """While it is open: the memory in use and the clock of the GPU, some times a second."""
+    """Records the GPU's memory in use and its clock several times per second, within a `with` statement."""
 
     def __enter__(self):
         self.seen, self.over = [], threading.Event()
@@ -72,7 +72,7 @@ class Watch:
 
     @staticmethod
     def ask():
-        """(MiB, MHz); None where there is nothing to ask."""
+        """Returns (MiB in use, MHz), or None without nvidia-smi."""
         found = ask_gpu(["memory.used", "clocks.sm"])
         try:
             return float(found["memory.used"]), float(found["clocks.sm"])
@@ -90,10 +90,10 @@ class Watch:
             self.reader.join(timeout=30)
 
     def used(self):
-        """Bytes that came to those in use before, at most; None where nothing was seen."""
+        """Returns the largest increase of the bytes in use, or None without a record."""
         return int((max(used for used, _ in self.seen) - self.before[0]) * 2**20) if self.seen else None
 
     def clock(self):
-        """MHz in the middle of the busier half; None where nothing was seen."""
+        """Returns the median of the higher half of the recorded clocks in MHz, or None without a record."""
         clocks = sorted(clock for _, clock in self.seen)
         return statistics.median(clocks[len(clocks) // 2 :]) if clocks else None

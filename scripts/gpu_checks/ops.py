@@ -1,9 +1,9 @@
-"""What ops must give, by PyTorch on the CPU: those of test/python/test_import_ops.py, and larger ones with many blocks of threads."""
+"""Computes the expected results of ops with PyTorch on the CPU: the ops of test/python/test_import_ops.py, and larger ones with many blocks."""
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 
-PLACES = 512  # of a tensor that are kept, at most
+PLACES = 512  # largest number of elements of a tensor that are compared
 CASES = {}  # name -> (function, shapes of its operands)
 
 
@@ -68,14 +68,14 @@ class Large(torch.nn.Module):
 
 
 def keep(exact, allowed, by="norm"):
-    """What is kept of a tensor: some places, evenly spread."""
+    """Returns the expected values of at most PLACES evenly spaced elements of a tensor, with the allowed error."""
     flat = exact.detach().flatten()
     places = torch.linspace(0, flat.numel() - 1, min(PLACES, flat.numel())).long().unique()
     return {"count": flat.numel(), "places": places.tolist(), "values": flat[places].tolist(), "allowed": float(allowed), "by": by}
 
 
 def expect_large(cases, precision):
-    """Of values and of gradients, in float64: how far from it ours may be, relative to a tensor's norm."""
+    """Returns the expected values and gradients, computed in float64. Allowed errors are relative to a tensor's norm."""
     module = Large(cases).double()
     allowed, allowed_value = {"fp32": (1e-5, 1e-4), "bf16": (4e-2, 4e-2)}[precision]  # a value is a sum of millions of squares
     values, gradients = {}, {}
@@ -89,7 +89,8 @@ def expect_large(cases, precision):
 
 
 def expect_small(small):
-    """Of the cases of test_import_ops, as its own test allows it: four times PyTorch's error in float32, and some roundings."""
+    """Returns the expected values and gradients of the cases of test_import_ops. As in that test, the allowed error is four times
+    PyTorch's error in float32, plus some rounding errors."""
     values, gradients = {}, {}
     for name in small.CASES:
         (value, exact), (single_value, single) = (small.in_torch(dtype)[name] for dtype in (torch.float64, torch.float32))
@@ -105,7 +106,7 @@ def about(weights, values, gradients):
 
 
 def prepare(folder, compile_program, small, rehearsal):
-    """Compiles the programs; what they must say, by name. `small` is test_import_ops."""
+    """Compiles the programs. Returns the expected results of each, by name. `small` is the module test_import_ops."""
     ones = {"x": torch.ones(4, 3)}
     save_file(ones, folder / "ones.safetensors")
     archive = folder / "ops.pt2"

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The peer on a GPU: a step under torch.compile, bf16 autocast, flash attention, fused AdamW; and what the GPU itself can do.
+"""Measures PyTorch on the GPU: a step with torch.compile, bf16 autocast, flash attention and fused AdamW, or the GPU's peak rates.
 
     gpu_checks/peer.py '{"kind": "gpt", "sizes": {...}, "batch": 16, "vocabulary": 50304, "time": 1024}'
 
-Says in one line of JSON that it is ready, then what a few steps took for each line that it reads. With {"kind": "rates"} it says the rate of
-matrix products and of copies, and ends. A GPT is built as `export` gives it to ps-compile, a Llama is Hugging Face's.
+Prints one line of JSON when it is ready. For each line on stdin, it measures a few steps and prints their median time as JSON. With
+{"kind": "rates"}, it prints the rates of matmuls and of copies, and ends. The GPT is the model that `export` gives to ps-compile. The Llama is
+Hugging Face's.
 """
 import json
 import statistics
@@ -49,7 +50,7 @@ class GPT(nn.Module):
 
 
 def llama_config(vocabulary, time, width, hidden, heads, groups, layers):
-    """As config.json has it."""
+    """Returns the contents of Hugging Face's config.json."""
     return {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": vocabulary, "max_position_embeddings": time, "hidden_size": width,
             "intermediate_size": hidden, "num_attention_heads": heads, "num_key_value_heads": groups, "num_hidden_layers": layers,
             "tie_word_embeddings": False, "bos_token_id": 0, "eos_token_id": 0}  # fmt: skip
@@ -65,7 +66,7 @@ def build(spec):
 
 
 def export(path, spec):
-    """The same GPT, without weights."""
+    """Exports the same GPT without weights, for ps-compile."""
     with torch.device("meta"):
         model = build(spec).train()
         inputs = {name: torch.zeros(spec["batch"], spec["time"], dtype=torch.int64) for name in ("input_ids", "labels")}
@@ -109,13 +110,13 @@ def make_step(spec):
 
 
 def measure(step):
-    """What it takes now. Memory that it does not hold between steps goes back to the GPU, for the other's turn."""
+    """Returns the median seconds of a step. Frees cached GPU memory, so that the other program can use it."""
     seconds = seconds_of(step, 20 if DEVICE == "cuda" else 2)
     return {"seconds": seconds, "bytes": give_back()}
 
 
 def give_back():
-    """The most bytes that were in use."""
+    """Frees cached GPU memory. Returns the peak of allocated bytes."""
     if DEVICE == "cpu":
         return 0
     wait()
@@ -124,7 +125,7 @@ def give_back():
 
 
 def find_rates():
-    """Of bf16 products with a power that is real: random numbers; of copies, bytes read and written."""
+    """Returns the rates of bf16 matmuls and of copies (bytes read plus written). Random numbers give the matmul a realistic power draw."""
     size, numbers = (8192, 1 << 28) if DEVICE == "cuda" else (128, 1 << 12)
     a, b = (torch.randn(size, size, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
     products = 2 * size**3 / seconds_of(lambda: a @ b, 20)

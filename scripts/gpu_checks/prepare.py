@@ -1,4 +1,4 @@
-"""Compiles the programs, and writes what they must say: where the tree is built."""
+"""Compiles the programs and writes their expected results, on the machine with the build tree."""
 import dataclasses
 import fnmatch
 import json
@@ -20,12 +20,12 @@ BUILD = pathlib.Path(os.environ.get("PARASHARD_BIN", ROOT / "build/release/bin")
 
 
 class Preparation:
-    """What is compiled into a folder for a target; `only`: globs of programs."""
+    """Compiles programs into a folder for a target. `only` has globs of program names."""
 
     def __init__(self, folder, target, only):
         self.folder, self.target, self.only = folder, target, only
         self.rehearsal = cases.is_rehearsal(target)
-        self.seconds = {}  # of ps-compile, by program
+        self.seconds = {}  # seconds that ps-compile takes, by program
 
     def wants(self, name):
         return any(fnmatch.fnmatch(name, pattern) for pattern in self.only)
@@ -37,7 +37,7 @@ class Preparation:
         self.seconds[name] = time.monotonic() - started
 
     def run_on_cpu(self, model, mesh, flags, data):
-        """Losses of the same program compiled for this machine."""
+        """Compiles the same model for this machine's CPU, trains it, and returns its losses."""
         self.compile(model, "cpu", *flags, target="cpu", mesh=mesh)
         losses = self.folder / "losses"
         line = [self.folder / "cpu", "--data", data, "--steps", str(cases.STEPS), "--losses", losses, "--quiet"]
@@ -58,7 +58,7 @@ def use_tests():
 
 
 def make_middle(models, name, rehearsal):
-    """A model of cases.MIDDLE whose weights have few bits, so that they can be carried."""
+    """Returns a model of cases.MIDDLE. Its weights are rounded to a few bits, so that the archive compresses well."""
     kind, sizes = cases.MIDDLE[name]
     model = getattr(models, kind)(**{**sizes, **(cases.MIDDLE_REHEARSED if rehearsal else {})})
     for parameter in model.module.parameters():
@@ -67,7 +67,7 @@ def make_middle(models, name, rehearsal):
 
 
 def prepare_training(preparation, models, oracle):
-    """Programs of small models, with the losses of the same on this machine's CPU."""
+    """Compiles the programs of small models. Returns the data and the CPU losses of each, by name."""
     from safetensors.torch import save_file
 
     wanted, folder, archives = {}, preparation.folder, set()
@@ -91,7 +91,7 @@ def prepare_training(preparation, models, oracle):
 
 
 def export_bench(bench, path):
-    """The model of a bench without weights: a GPT as the peer has it, a Llama as parashard.export writes it."""
+    """Exports the model of a bench without weights: the peer's GPT, or a Llama through parashard.export."""
     if bench.kind == "gpt":
         peer.export(path, bench.spec())
         return
@@ -120,7 +120,7 @@ def prepare_benches(preparation):
 
 
 def prepare_faults(preparation, oracle):
-    """Programs that the machine cannot run: of a later architecture, and larger than any GPU's memory; and one whose ranks fail when told to."""
+    """Compiles programs that cannot run (for a later architecture; larger than any GPU's memory), and one whose rank fails by PSRT_TEST_FAIL."""
     archive = preparation.folder / "fault.pt2"
     if preparation.wants("failing"):
         oracle.zoo("mlp").export(archive)
@@ -137,7 +137,7 @@ def prepare_faults(preparation, oracle):
 
 
 def copy_tests(preparation):
-    """The runtime's own tests, with the libraries that a machine with a GPU may lack."""
+    """Copies the runtime's tests, with the libraries that a GPU machine may lack."""
     tests = [test for test in cases.TESTS if preparation.wants(test)]
     for test in tests:
         shutil.copy(BUILD / "bin" / test, preparation.folder)
@@ -148,7 +148,7 @@ def copy_tests(preparation):
 
 
 def pack(folder):
-    """All files as one; programs are alike for the most part."""
+    """Packs all files into one archive, and removes them. A large window compresses well, because programs share most of their bytes."""
     files = sorted(path for path in folder.iterdir() if path.is_file())
     window = [{"id": lzma.FILTER_LZMA2, "preset": 3, "dict_size": 1 << 26}]
     with lzma.open(folder / cases.ARCHIVE, "wb", filters=window) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
@@ -160,7 +160,7 @@ def pack(folder):
 
 
 def count_tree():
-    """Bytes of the files of the repository, which are carried too."""
+    """Returns the bytes of the repository's files, which are copied to the GPU machine too."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True).stdout.split("\0")
     return sum((ROOT / name).stat().st_size for name in listed if name and (ROOT / name).is_file())
 
@@ -172,7 +172,7 @@ def prepare(folder, target, only):
     folder.mkdir(parents=True)
     try:
         return fill(folder, target, only)
-    except BaseException:  # nothing half made is left
+    except BaseException:  # removes incomplete output
         shutil.rmtree(folder, ignore_errors=True)
         raise
 

@@ -1,4 +1,4 @@
-"""Stages that measure steps: beside torch.compile's in turn, and ways of the program among themselves."""
+"""Stages that measure steps: in turns with torch.compile, and of programs compiled with different flags."""
 import array
 import json
 import os
@@ -15,14 +15,14 @@ from .machine import Watch, ask_gpu
 
 PEER = pathlib.Path(__file__).with_name("peer.py")
 PAIRS = 3
-WARM_UP = 5  # steps that do not count
+WARM_UP = 5  # first steps, which are not measured
 TOKENS = ("--data-type", "uint16")
-FASTER, MATMUL_PART = 1.0, 0.55  # what is asked for
-LOSSES_ALIKE = 2e-2  # of programs that round otherwise
+FASTER, MATMUL_PART = 1.0, 0.55  # least allowed values
+LOSSES_ALIKE = 2e-2  # largest allowed relative difference of losses between programs that round differently
 
 
 class Peer:
-    """The other program: started once, asked in turn."""
+    """The PyTorch program (peer.py). The program is started once and measures steps on request."""
 
     def __init__(self, checks, spec):
         self.checks, self.said, self.errors = checks, b"", checks.folder / "peer.txt"
@@ -37,7 +37,7 @@ class Peer:
         self.process.communicate()
 
     def hear(self):
-        """Its next line of JSON."""
+        """Waits for the peer's next line of JSON, and returns its contents."""
         while True:
             while b"\n" in self.said:
                 line, self.said = self.said.split(b"\n", 1)
@@ -57,7 +57,7 @@ class Peer:
 
 
 def find_rates(checks):
-    """What the GPU does of products and copies, measured once in a run."""
+    """Returns the GPU's rates of matmuls and copies, which are measured once per run."""
     if "rates" not in checks.machine:
         with Peer(checks, {"kind": "rates"}) as peer:
             checks.machine["rates"] = peer.hear()
@@ -65,7 +65,7 @@ def find_rates(checks):
 
 
 def draw_tokens(checks, bench, steps=40):
-    """A file of tokens for so many steps, which the program with the smaller vocabulary takes, too."""
+    """Writes a file of tokens for `steps` steps. The tokens are valid for GPT-2's unpadded vocabulary too."""
     data = checks.folder / "tokens.bin"
     tokens = range(bench.vocabulary - SPARE_TOKENS)
     data.write_bytes(array.array("H", random.Random(1).choices(tokens, k=bench.time * bench.batch * steps + 1)).tobytes())
@@ -73,13 +73,13 @@ def draw_tokens(checks, bench, steps=40):
 
 
 def time_steps(checks, program, data, *flags, steps=25, **environment):
-    """(seconds of a step, its lines, what the program says)."""
+    """Returns (median seconds of a step, the lines of the log, the text on stderr)."""
     lines, said = checks.train(program, data, steps, *TOKENS, *flags, **environment)
     return statistics.median(line["step_ms"] for line in lines[WARM_UP:]) / 1e3, lines, said
 
 
 def compare(checks, name):
-    """Pairs of runs of one after the other; the ratio of each pair counts."""
+    """Measures our program and the peer in alternating runs. The result is the median of the ratios of the pairs."""
     bench = checks.benches[name]
     data, pairs, clocks = draw_tokens(checks, bench), [], []
     started = time.monotonic()
@@ -125,18 +125,18 @@ def make_bench(name):
         if found:
             checks.attempt("part of the matmul rate", part)
 
-    bench.__doc__ = f"A step of {name} in bf16 beside torch.compile's, in turn; its part of the matmul rate."
+    bench.__doc__ = f"A step of {name} in bf16, in turns with torch.compile; the share of the matmul rate that it reaches."
     return bench
 
 
 STAGES = {f"bench-{name}": make_bench(name) for name in BENCHES}
 
 
-# ---- ways of one program -------------------------------------------------------------------------------------------
+# ---- programs of one model with different flags -------------------------------------------------------------------------------------------
 
 
 def ways(checks):
-    """What it is worth that a vocabulary of 50257 is held in 50272 rows, that products compute GELUs, and that they are of 8 bits."""
+    """The gain of padding a vocabulary of 50257 to 50272 rows, of GELUs in matmul epilogues, and of fp8 matmuls."""
     def compare_ways(first, second, is_asked):
         data, times, losses = draw_tokens(checks, checks.benches[WAYS[first].bench]), [], []
         for _ in range(PAIRS):
@@ -155,7 +155,7 @@ def ways(checks):
 
 
 def attention(checks):
-    """Steps with attention by what was measured to be faster, by cuDNN, by its engines whose runs may differ, and by the runtime's own kernels."""
+    """Steps with attention by the faster library, by cuDNN, by cuDNN's nondeterministic engines, and by the fallback kernels."""
     if "gpt2-124m" not in checks.benches:
         return
     always = {"PSRT_ALGORITHM_TIMING": "0"}

@@ -5,7 +5,7 @@ import struct
 
 
 def read_tensors(path):
-    """{name: array of floats}."""
+    """Returns {name: array of floats}."""
     data = path.read_bytes()
     (size,) = struct.unpack_from("<Q", data)
     head = json.loads(data[8 : 8 + size])

@@ -1,6 +1,7 @@
-"""The table of what is compared with PyTorch: models x importers x meshes x micro-batches x optimizers; and the mutants.
+"""The cases that are compared with PyTorch (models x importers x meshes x micro-batches x optimizers), and mutants: wrong
+programs that the comparison must detect.
 
-One list, read by the tests and by scripts/compare-with-pytorch. It only grows.
+The tests and scripts/compare-with-pytorch read these lists. Cases are only added, never removed.
 """
 import dataclasses
 import itertools
@@ -12,20 +13,20 @@ import vision
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A training that is compared."""
+    """A training run that is compared with PyTorch."""
 
     model: str
     importer: str
     mesh: str
     micro_batches: int
     optimizer: str
-    schedule: str = ""  # of a pipeline; empty: no flag
+    schedule: str = ""  # value of --schedule; empty: no flag
     chunks: int = 1
     zero: int = 0
-    policy: str = ""  # of sharding; empty: no flag
+    policy: str = ""  # value of --sharding-policy; empty: no flag
     recompute: str = ""
-    target: str = ""  # empty: the CPU
-    align: str = ""  # what dims are padded to a multiple of
+    target: str = ""  # value of --target; empty: the CPU
+    align: str = ""  # value of --align-dims
 
     def __str__(self):
         pipeline = f"-{self.schedule}-{self.chunks}" if self.schedule else ""
@@ -41,7 +42,7 @@ class Case:
         return (*schedule, *itertools.chain.from_iterable(pair for pair in others.items() if pair[1]))
 
 
-# The first ones in every combination; the others, and all as ONNX, on fewer meshes.
+# Models in every combination. The other models, and the ONNX form of all models, are compared on fewer meshes.
 FIRST = ["mlp", "gpt", "gpt2", "llama"]
 MODELS = [*FIRST, *language.MODELS, *vision.MODELS]
 IMPORTERS = ["pt2", "onnx"]
@@ -55,7 +56,8 @@ CASES = [
       if importer == "onnx" or name not in FIRST),
 ]  # fmt: skip
 
-# Layers for four stages: tied, rotary tables, a padding mask, cross attention, long skips, running statistics.
+# Models with enough layers for four stages. The models have tied weights, rotary tables, a padding mask, cross attention, long
+# skips or running statistics.
 CUT = ["gpt2_deep", "llama_deep", "bert", "bart", "unet", "resnet"]
 SCHEDULES = {1: ["gpipe", "1f1b", "zb-h1"], 2: ["interleaved", "zb-v"]}
 PIPELINE_MESHES = {1: ["pp=2", "pp=4", "dp=2,pp=2", "pp=2,tp=2", "dp=2,pp=2,tp=2"], 2: ["pp=2"]}
@@ -68,7 +70,7 @@ PIPELINES = [
         CUT, meshes, SCHEDULES[chunks], [(2, "adamw"), (8, "sgd")])
 ]  # fmt: skip
 
-# What data-parallel ranks hold alike is split over them: tied and fused parameters, running statistics, stages.
+# ZeRO splits variables over data-parallel ranks: tied and fused parameters, running statistics, parameters of stages.
 ZERO = [
     Case(name, "pt2", mesh, micro_batches, optimizer, zero=stage)
     for name, mesh, stage, (micro_batches, optimizer) in itertools.product(
@@ -76,7 +78,7 @@ ZERO = [
     if "resnet" not in name or "tp" not in mesh
 ]  # fmt: skip
 
-# On a driver that stands in for that of a GPU: every model on one rank, every parallelism on one model at least.
+# On the fake driver: every model on one rank, and every parallelism on at least one model.
 CUDA = [
     dataclasses.replace(case, target="cuda:replay")
     for case in [
@@ -93,7 +95,8 @@ CUDA = [
     ]
 ]  # fmt: skip
 
-# Sequences over tp: learned positions and rotary ones, grouped queries, padding, both orders of norms, two lengths, a class token.
+# Sequence parallelism. The models have learned or rotary positions, grouped queries, padding, pre- or post-norm, two
+# sequence lengths or a class token.
 SEQUENCE = [
     *(Case(name, "pt2", mesh, micro_batches, optimizer, policy="megatron+sp")
       for name, mesh, (micro_batches, optimizer) in itertools.product(
@@ -108,7 +111,7 @@ SEQUENCE = [
           ["gpt2", "llama", "bert"], ["dp=2,tp=2", "dp=2,pp=2,tp=2"], [1, 4], [(1, "selective"), (2, "full"), (3, "selective"), (3, "")])),
 ]  # fmt: skip
 
-# Dims of all weights padded: tied, fused and convolved ones, with what splits them besides.
+# Padded dims (--align-dims) of tied, fused and convolution weights, together with other splits of these dims.
 ALIGNED = [
     *(Case(name, "pt2", "dp=1", 1, "adamw", align=align) for name, align in
       itertools.product(["mlp", "gpt", "gpt2", "llama", "bert", "bart", "vit", "resnet"], ["10", "64"])),
@@ -120,7 +123,7 @@ ALIGNED = [
     *(Case(name, "pt2", mesh, 2, "adamw", target="cuda:replay", align="16") for name, mesh in itertools.product(["gpt", "llama"], ["dp=1", "tp=2"])),
 ]  # fmt: skip
 
-# Sizes that tp does not divide: padded heads, rows of the vocabulary, features; some shards are empty.
+# Models with sizes that tp does not divide. Heads, rows of the vocabulary and features are padded; some shards are empty.
 ODD = {
     "gpt": lambda: models.gpt(vocabulary=97, width=30, heads=3),
     "gpt2": lambda: models.gpt2(vocabulary=97, width=30, heads=3),
@@ -130,7 +133,7 @@ ODD = {
 
 @dataclasses.dataclass
 class Mutant:
-    """A wrong program: other flags of ps-compile, or a change of the gradients that it wrote."""
+    """A wrong program: compiled with other flags, or with changed gradients."""
 
     name: str
     optimizer: str

@@ -1,4 +1,4 @@
-"""What all tests against PyTorch share: where the tools are."""
+"""Fixtures and hooks of all Python tests: the tools under test, shared folders, and lanes."""
 import contextlib
 import os
 import pathlib
@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def tools_folder():
-    """bin/ of the build under test: PARASHARD_BIN, else the release build."""
+    """Returns bin/ of the build under test: PARASHARD_BIN, or that of the release build."""
     return pathlib.Path(os.environ.get("PARASHARD_BIN", ROOT / "build/release/bin"))
 
 
@@ -24,7 +24,7 @@ SHARED = pytest.StashKey[pathlib.Path]()
 
 @pytest.fixture(scope="session", autouse=True)
 def shared(request, tmp_path_factory):
-    """The folder of all workers of this run, for what is made once (once.py)."""
+    """The folder that all workers of this run share, for files that are created once (once.py)."""
     folder = tmp_path_factory.getbasetemp()
     folder = (folder.parent if IS_WORKER else folder) / "shared"
     folder.mkdir(exist_ok=True)
@@ -34,7 +34,7 @@ def shared(request, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def exports(shared):
-    """The folder of the zoo's archives, each made when it is first asked for."""
+    """The folder of the exported models. Each model is exported when a test first needs it."""
     folder = shared / "exports"
     folder.mkdir(exist_ok=True)
     return folder
@@ -42,7 +42,7 @@ def exports(shared):
 
 @pytest.fixture(scope="module")
 def one_thread():
-    """For tensors so small that PyTorch's threads would only wait for one another."""
+    """Limits PyTorch to one thread, for tests on tensors that are too small to gain from several threads."""
     import torch
 
     threads = torch.get_num_threads()
@@ -52,7 +52,7 @@ def one_thread():
 
 
 def pytest_configure(config):
-    """Gives each of several workers one PyTorch thread: waiting threads spin and take the cores from the others."""
+    """Registers the marks. Limits each of several workers to one PyTorch thread, because waiting threads spin and occupy cores."""
     for mark, meaning in lanes.MARKS.items():
         config.addinivalue_line("markers", f"{mark}: {meaning}")
     if IS_WORKER:
@@ -60,15 +60,15 @@ def pytest_configure(config):
 
 
 def pytest_sessionstart(session):
-    """Says what to build where the tests' own programs are missing: they are no part of the default target."""
+    """Fails with the build command if the tests' programs are missing, which are not part of the default target."""
     folder = tools_folder()
     if folder.is_dir() and not (folder / "psrt-tiny").exists():
         raise pytest.UsageError(f"{folder} has no programs of the tests; build them: cmake --build --preset release --target all tests")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--repeat", type=int, default=1, help="run each test so many times (faults: what one rank does "
-                     "meets the others at other places each time)")  # fmt: skip
+    parser.addoption("--repeat", type=int, default=1, help="run each test this many times (faults: each time, "
+                     "a fault finds the other ranks in other states)")  # fmt: skip
 
 
     parser.addoption("--lane", choices=lanes.LANES, default="middle", help="quick: one rank per model and importer; middle: "
@@ -76,7 +76,7 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Keeps the tests of the lane, and those that the command line names: FILE::TEST."""
+    """Selects the tests of the lane, and the tests that the command line names (FILE::TEST)."""
     named = [argument.split("::", 1)[1] for argument in config.args if "::" in argument]
     lane = config.getoption("lane")
     lanes.thin(items)
@@ -97,7 +97,7 @@ def pytest_generate_tests(metafunc):
 
 
 def hold_turn(item, is_alone):
-    """Holds the workers' lock: together with other workers, or alone."""
+    """Holds the lock of all workers: shared with other workers or, with `is_alone`, exclusively."""
     folder = item.config.stash.get(SHARED, None)
     return once.hold_turn(folder, is_alone) if IS_WORKER and folder else contextlib.nullcontext()
 
@@ -110,7 +110,7 @@ def pytest_runtest_setup(item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    """Lets a test that measures time (the mark `alone`) run while the other workers wait."""
+    """Runs a test that measures time (the mark `alone`) while the other workers wait."""
     with hold_turn(item, item.get_closest_marker("alone") is not None):
         return (yield)
 

@@ -1,7 +1,7 @@
 """Lanes of tests: `quick` is a part of `middle`, and `middle` is a part of `all` (scripts/test, docs/testing.md).
 
-A test or a cell of a table carries its lane as a mark: `quick` is in every lane, `full` is in `all` alone. Without a mark it
-is in `middle` and `all`.
+A mark of a test, or of one cell (a combination of parameters), gives its lane. `quick`: in every lane. `full`: only in `all`.
+Without a mark, a test is in `middle` and `all`.
 """
 import dataclasses
 import itertools
@@ -12,14 +12,14 @@ import pytest
 LANES = ("quick", "middle", "all")
 MARKS = {
     "quick": "is in every lane",
-    "full": "is in --lane all alone",
-    "cover(strength)": "of all cells, the middle lane has some in which every value (1) or pair of values (2) occurs",
-    "alone": "measures time: no other test runs beside it",
+    "full": "is only in --lane all",
+    "cover(strength)": "the middle lane has a subset of the cells in which every value (1) or pair of values (2) of two fields occurs",
+    "alone": "measures time: no other test runs at the same time",
 }
 
 
 def is_in(lane, marks):
-    """Whether a test with these marks is in the lane. `full` wins: a quick file may have a cell that is full."""
+    """Returns whether a test with these marks is in the lane. `full` has priority: a quick file may have a cell with the mark `full`."""
     if "full" in marks:
         return lane == "all"
     return lane != "quick" or "quick" in marks
@@ -53,7 +53,7 @@ def product(**fields):
 
 
 def fields_of(item):
-    """Returns the values of a cell, one for each parametrize. Values are compared by identity: they may be functions."""
+    """Returns the identities of a cell's values, one entry per parametrize mark. Values may be functions, which have no other equality."""
     values, row = dict(item.callspec.params), {}
     for mark in item.iter_markers("parametrize"):
         names = mark.args[0].replace(" ", "").split(",") if isinstance(mark.args[0], str) else mark.args[0]
@@ -62,7 +62,7 @@ def fields_of(item):
 
 
 def thin(items):
-    """Marks cells of tests with the mark `cover` as `full`, beyond the cover. Each parametrize is a field."""
+    """Computes a cover of the cells of each test with the mark `cover`, and marks all other cells as `full`. Each parametrize mark is one field."""
     tests = {}
     for item in items:
         if item.get_closest_marker("cover"):

@@ -18,7 +18,7 @@ public:
 
   /// Returns the number of f32 lanes of the CPU's widest vectors.
   unsigned getLanes() const { return lanes; }
-  /// LLVM's name of the CPU: "x86-64-v3".
+  /// Returns LLVM's name of the CPU, such as "x86-64-v3".
   llvm::StringRef getName() const { return cpu; }
   /// Lowers `kernels` (func, scf, arith, math, vector, llvm) in place and writes an object file.
   /// Fails with a diagnostic if the code calls functions other than memcpy and memset.

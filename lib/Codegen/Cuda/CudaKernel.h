@@ -14,7 +14,7 @@ struct ThreadLayout {
   int64_t block = 256;   ///< threads per block
   int64_t threads = 256; ///< threads per row: a power of two
   unsigned width = 1;    ///< columns per vector, that is, per memory access
-  int64_t steps = 1;     ///< vectors per thread; 0: a loop that keeps no row
+  int64_t steps = 1;     ///< vectors per thread; 0: a loop, without keeping the row in registers
   int64_t tiles = 1;     ///< above 1: one vector per thread, from one tile of the row
   int64_t rowsOfBlock() const { return block / threads; }
 };
@@ -57,8 +57,8 @@ private:
   mlir::Value groupNumber();
   mlir::Value isBelow(mlir::Value value, int64_t bound);
   mlir::Value both(mlir::Value x, mlir::Value y);
-  /// Returns the row of this thread's group, or the last row; sets rowCondition if the group has
-  /// none.
+  /// Returns the row of this thread's group. A group without a row gets the last row, and
+  /// rowCondition is then false.
   mlir::Value clampRow(mlir::Value row, int64_t rows);
   void emitChunk();
   void storePartials();

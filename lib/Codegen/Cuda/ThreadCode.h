@@ -30,7 +30,8 @@ public:
   mlir::Value threadIndex(mlir::OpBuilder &b, mlir::Location loc);
   mlir::Value blockIndex(mlir::OpBuilder &b, mlir::Location loc);
   void barrier(mlir::OpBuilder &b, mlir::Location loc);
-  /// Returns an i32 of the thread in the same warp whose index is this one's xor `mask`.
+  /// Returns the i32 `value` of another thread of the warp: the thread whose index is this thread's
+  /// index xor `mask`.
   mlir::Value shuffleXor(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value, unsigned mask);
   /// Returns a pointer to `count` elements of memory that the threads of a block share.
   mlir::Value shared(mlir::OpBuilder &b, mlir::Location loc, mlir::ModuleOp module,

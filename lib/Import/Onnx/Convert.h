@@ -32,7 +32,7 @@ struct OnnxScope {
 enum class OnnxKind { Float = 1, Int, String, Tensor, Graph, Floats, Ints };
 
 /// One node being converted. Reading a missing input or attribute fails the node. The converter
-/// then continues with any value, and the message is reported at the end.
+/// then continues with an arbitrary value, and the message is reported at the end.
 class OnnxNode : public TensorBuilder {
 public:
   OnnxNode(OnnxScope &scope, const onnx::NodeProto &node, mlir::OpBuilder &builder,

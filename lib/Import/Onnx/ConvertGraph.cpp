@@ -12,8 +12,8 @@ namespace parashard::import {
 
 /// Limit of nested function calls. Deeper nesting is a cycle, which ONNX forbids.
 static constexpr unsigned kMaxDepth = 32;
-/// Limits of the number of nodes after inlining, per node of the file and overall. Each level of
-/// calls can double the number.
+/// The number of nodes after inlining may be at most 256 times the number in the file, or 2^14 if
+/// that is more. Each level of calls can double the number.
 static constexpr size_t kMostCopies = 256, kFewNodes = 1 << 14;
 
 static bool isDefaultDomain(StringRef domain) { return domain.empty() || domain == "ai.onnx"; }

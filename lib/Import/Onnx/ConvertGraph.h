@@ -48,8 +48,8 @@ private:
   mlir::LogicalResult inlineFunction(const onnx::NodeProto &node,
                                      const onnx::FunctionProto &function, OnnxScope &scope,
                                      const SourceLocation &source);
-  /// Inlines the branch of an `If` that its condition chooses, which must be known. The branch sees
-  /// outer values, and has its own names.
+  /// Inlines the branch that the condition of an `If` chooses. The condition must be a constant.
+  /// The branch may read outer values; names that it defines are local.
   mlir::LogicalResult inlineBranch(OnnxNode &choice, const SourceLocation &source);
   mlir::LogicalResult convertBranch(OnnxNode &choice, const onnx::GraphProto &graph,
                                     const SourceLocation &source,

@@ -7,8 +7,8 @@
 namespace parashard::import {
 
 /// Fails if an output or an intermediate value is declared with another element type or number of
-/// dims than it has. Different dim sizes are a warning, because exporters write those of the
-/// example if only the inputs' dims are dynamic.
+/// dims than it has. Different dim sizes are a warning, because some exporters write the sizes of
+/// their example input even if the inputs' dims are dynamic.
 mlir::LogicalResult checkDeclaredTypes(const onnx::GraphProto &graph, const OnnxScope &scope);
 
 } // namespace parashard::import

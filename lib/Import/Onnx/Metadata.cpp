@@ -82,7 +82,7 @@ static void readSignatureLine(StringRef line, Signature &signature) {
   if (target.empty())
     return;
   StringRef name = target.split('\'').first;
-  // Inputs come first. An output that is the new value of a buffer repeats its name.
+  // Inputs come first. An output that is the new value of a buffer repeats the buffer's name.
   signature.kinds.try_emplace(name, kind.trim().str());
   if (target.ends_with("persistent=False"))
     signature.transient.insert(name);

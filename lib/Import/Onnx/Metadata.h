@@ -19,7 +19,7 @@ double getLabelSmoothing(const onnx::NodeProto &node);
 /// Returns the row that an embedding of the model treats as padding. This row gets no gradient.
 std::optional<int64_t> getPaddingIndex(const onnx::NodeProto &node);
 
-/// Returns true if the optimizer fused a batch norm of the model into this node.
+/// Returns true if the exporter's optimizer fused a batch norm of the model into this node.
 bool isFusedBatchNorm(const onnx::NodeProto &node);
 
 /// The metadata about the model's state.

@@ -240,8 +240,8 @@ Error OnnxVariables::makeVariable(const OnnxTensor &tensor, RankedTensorType typ
   for (const MissingParameter &parameter : missing)
     if (parameter.shared == tensor.name)
       names.push_back(parameter.name);
-  // In the model's order, whichever name the exporter kept: the first name is the one used in
-  // files.
+  // Sorts by the model's order, because files use the first name. The exporter may have kept any
+  // name.
   stable_sort(names, [&](StringRef a, StringRef b) {
     return find(signature.parameters, a) < find(signature.parameters, b);
   });

@@ -13,8 +13,9 @@ namespace parashard::import {
 struct MissingParameter {
   std::string name;
   std::string shared;    ///< initializer that the module reads instead; empty: none
-  bool isMerged = false; ///< the optimizer merged parameters whose values are all equal
-  /// Parameter of a batch norm that the optimizer fused into the weight before it.
+  bool isMerged = false; ///< the exporter's optimizer merged parameters with equal values
+  /// Parameter of a batch norm that the exporter's optimizer fused into the weight before the batch
+  /// norm.
   bool isFused = false;
   bool isOfParent = false; ///< `X.bias`, which no node reads, next to a child's `X.decoder.bias`
 };

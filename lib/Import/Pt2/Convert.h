@@ -26,7 +26,7 @@ std::string getDtypeName(ScalarType dtype);
 
 /// One node being converted: its arguments, by their names in the op's schema, and its results.
 /// Reading a missing argument without a default fails the node. The converter then continues with
-/// any value, and the message is reported at the end.
+/// an arbitrary value, and the message is reported at the end.
 class NodeConverter : public TensorBuilder {
 public:
   NodeConverter(GraphConverter &graph, const Node &node, mlir::OpBuilder &builder,
@@ -48,7 +48,8 @@ public:
   bool boolean(llvm::StringRef name, bool fallback);
   std::string string(llvm::StringRef name);
   Scalar scalar(llvm::StringRef name);
-  /// Marks arguments whose effect is part of the result's type: sizes of a view, a dtype.
+  /// Marks arguments as read whose effect is already part of the result's type, such as sizes of a
+  /// view or a dtype.
   void areInResultType(std::initializer_list<llvm::StringRef> names) {
     readArguments.insert(names.begin(), names.end());
   }
@@ -83,8 +84,8 @@ private:
   llvm::StringSet<> readArguments;
 };
 
-/// Returns the type in which PyTorch computes on two tensors. A scalar tensor yields to a tensor
-/// with dims of the same category.
+/// Returns the type in which PyTorch computes on two tensors. A tensor without dims takes the type
+/// of a tensor with dims, unless its category is higher (bool < integer < floating-point).
 mlir::Type promoteTypes(mlir::Value lhs, mlir::Value rhs);
 /// Returns the type in which PyTorch computes on a tensor and a number.
 mlir::Type promoteTypes(mlir::Value tensor, Scalar scalar);

@@ -19,7 +19,7 @@ inline std::optional<int64_t> findDim(NodeConverter &n, llvm::StringRef name, in
   return n.failed() ? std::nullopt : std::optional(dim);
 }
 
-/// Checks a list of wrapped dims in the same way.
+/// Fails the node if one of `wrapped` (dims counted from 0) is out of range. Returns false then.
 inline bool checkDims(NodeConverter &n, llvm::ArrayRef<int64_t> wrapped, int64_t rank) {
   for (int64_t dim : wrapped)
     if (dim < 0 || dim >= rank)

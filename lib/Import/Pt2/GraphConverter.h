@@ -1,4 +1,4 @@
-// Converts the nodes of an exported program's graph, each with its converter.
+// Converts the nodes of an exported program's graph, each with the converter of its op.
 #ifndef PARASHARD_LIB_IMPORT_PT2_GRAPHCONVERTER_H
 #define PARASHARD_LIB_IMPORT_PT2_GRAPHCONVERTER_H
 
@@ -26,7 +26,8 @@ public:
   /// Returns null if the value was never defined, or if its definition failed.
   mlir::Value lookup(llvm::StringRef name) const { return values.lookup(name); }
   void define(llvm::StringRef name, mlir::Value value) { values[name] = value; }
-  /// Marks the module as computing with the number of samples at `loc`. The first call wins.
+  /// Records (`ps.batch_number`) that the model computes with its number of samples at `loc`. Only
+  /// the first call has an effect.
   void markBatchNumber(mlir::Location loc);
   const SizeBinding &getSizes() const { return sizes; }
   const Graph &getGraph() const { return graph; }
@@ -39,17 +40,18 @@ public:
 private:
   mlir::LogicalResult convert(const Node &node);
   mlir::LogicalResult inlineGraph(const Node &node, mlir::Location loc);
-  /// Fails if a write that autograd does not see, to `name` or to a tensor that it is a view of,
-  /// replaces a value that takes a gradient. PyTorch would pass the gradient on to the old value.
+  /// Fails if an in-place write that autograd does not see replaces a value that needs a gradient.
+  /// The value is `name`, or a tensor that `name` is a view of. PyTorch would pass the gradient to
+  /// the old value.
   mlir::LogicalResult checkUntrackedWrite(llvm::StringRef name, const llvm::Twine &how,
                                           mlir::Location loc);
   /// Recomputes a view if its base was written since.
   mlir::LogicalResult refresh(llvm::StringRef name, mlir::Location reader);
   mlir::LogicalResult refreshOperands(const Node &node, mlir::Location loc);
   void markFresh(const Node &node);
-  /// Marks the module if the node sums a value that depends on no input over the batch. The result
-  /// then grows with the number of samples. Example: a sum over a parameter that is expanded to all
-  /// samples.
+  /// Calls `markBatchNumber` if the node sums, over the batch, a value that does not depend on an
+  /// input. Such a sum grows with the number of samples. Example: a sum over a parameter that is
+  /// expanded to all samples.
   void markSumOfBatch(const Node &node, mlir::Location loc);
   bool readsUndefined(const Node &node) const;
   /// Returns true if a node of the graph has a result of this name, whether or not it has a
@@ -67,7 +69,7 @@ private:
   llvm::StringSet<> failedValues;
 };
 
-/// Finds the nodes whose results, or writes in place, are read. Starts from the outputs.
+/// Finds the nodes whose results or in-place writes are read. Starts from the outputs.
 llvm::BitVector findLiveNodes(const Graph &graph, const llvm::StringSet<> &outputs,
                               const Views &views);
 /// Describes all live nodes without a converter in one message; empty if there are none.

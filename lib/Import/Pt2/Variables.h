@@ -10,8 +10,8 @@
 
 namespace parashard::import {
 
-/// The variables of a program, by the graph input that reads them. Created at the start of the
-/// module.
+/// The variables of a program, by the graph input that reads them. `create` inserts the ops at the
+/// start of the module.
 class VariableTable {
 public:
   /// Creates a `ps.variable` for each parameter, buffer and constant. Names that share a file are
@@ -25,8 +25,8 @@ public:
   /// Returns the variable of a graph input; null if the input is a constant or not state.
   ps::VariableOp getVariable(llvm::StringRef input) const { return variables.lookup(input); }
   mlir::ElementsAttr getConstant(llvm::StringRef input) const { return constants.lookup(input); }
-  /// Returns the type of a bool constant that is true where the index of its last dim is at most
-  /// that of the dim before; null for other inputs.
+  /// Returns the type of a causal mask: a bool constant that is true where column <= row. Returns
+  /// null for other inputs.
   mlir::RankedTensorType getTriangle(llvm::StringRef input) const {
     return triangles.lookup(input);
   }

@@ -17,7 +17,8 @@ struct ViewRange {
 /// Returns the range that result `result` of a slice, select, narrow, split, chunk or unbind reads,
 /// or that a slice_scatter or select_scatter writes.
 ViewRange getViewRange(NodeConverter &n, unsigned result);
-/// Writes `part` into that range of `base`. Returns null after a failure of `n`.
+/// Writes `part` into the range `getViewRange(n, result)` of `base`. Returns null after a failure
+/// of `n`.
 mlir::Value writeRange(NodeConverter &n, unsigned result, mlir::Value base, mlir::Value part);
 
 /// A name that shares the memory of another name.

@@ -16,8 +16,8 @@ inline constexpr unsigned kNumIndices = 4;
 struct Expression;
 using ExpressionPtr = std::shared_ptr<const Expression>;
 
-/// A tree over the index variables. `Linear` is constant + sum of coefficient * index; floats can
-/// only be constants.
+/// A tree over the index variables. `Linear` is constant + sum of coefficient * index. Values that
+/// are not integers occur only as constants.
 struct Expression {
   enum Kind {
     Linear,
@@ -54,6 +54,7 @@ struct Expression {
   double evaluate(const std::array<int64_t, kNumIndices> &indices) const;
 };
 
+/// Return a constant, and index variable number `index` (0 to kNumIndices - 1).
 ExpressionPtr makeConstant(double value);
 ExpressionPtr makeIndex(unsigned index);
 

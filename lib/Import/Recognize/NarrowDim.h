@@ -6,9 +6,9 @@
 
 namespace parashard::recognize {
 
-/// Returns `value`, which must be the same along `dim`, with size 1 in that dim. Elementwise ops
-/// are recomputed for one element, up to the broadcast that repeated it; other values are sliced.
-/// The new ops are right after `value`.
+/// Returns `value` reduced to size 1 along `dim`; `value` must not change along `dim`. Rebuilds
+/// elementwise ops on one element, back to the broadcast that repeated this element. Slices other
+/// values. Inserts the new ops right after `value`.
 mlir::Value narrowDim(mlir::Value value, int64_t dim);
 
 } // namespace parashard::recognize

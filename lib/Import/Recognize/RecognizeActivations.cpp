@@ -30,9 +30,9 @@ bool isTranscendental(Operation *op) {
   return isa<ps::TanhOp, ps::ErfOp, ps::ExpOp, ps::SigmoidOp>(op);
 }
 
-/// Returns true if each element depends on one element, or a number, of each operand. A stopped
-/// gradient is excluded: `x * stop_gradient(sigmoid(x))` has the values of SiLU, but not its
-/// derivative.
+/// Returns true if each element of the result depends on one element of each operand, or on an
+/// operand that is one number. A stopped gradient is excluded: `x * stop_gradient(sigmoid(x))` has
+/// the values of SiLU, but not its derivative.
 bool isElementwise(Operation *op) {
   auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
   return lowering && lowering.getLoweringKind() == ps::LoweringKind::Elementwise &&
@@ -161,7 +161,8 @@ bool isEqual(const ps::Tensor &found, const Activation &activation) {
   return true;
 }
 
-/// Replaces the result of an op if it is an activation of a value that a few earlier ops read.
+/// Replaces the result of an op by an activation op, if the op and a few earlier ops together
+/// compute the activation of one value.
 bool tryToReplace(Operation *op) {
   Expression expression(op);
   while (expression.grow()) {

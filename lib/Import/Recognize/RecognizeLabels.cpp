@@ -34,7 +34,8 @@ Indices unflatten(int64_t number, ArrayRef<int64_t> shape) {
 /// by the factors that an op's operands and results share.
 class Tracer {
 public:
-  /// Returns the inputs that the element at `indices` of `value` depends on, and their indices.
+  /// Returns the input elements that the element of `value` at `indices` depends on: each input,
+  /// with the indices of the element.
   std::vector<std::pair<BlockArgument, Indices>> trace(Value value, Indices indices) {
     go(value, std::move(indices));
     while (!todo.empty()) {
@@ -167,7 +168,8 @@ std::optional<int64_t> getShift(ps::CrossEntropyOp loss, int64_t row) {
   return last ? std::optional(label->second[1] - *last) : std::nullopt;
 }
 
-/// Returns the name of the shift that all inspected rows have: only 0 and 1 have names.
+/// Returns the name of the shift if all inspected rows have the same one. Only the shifts 0 and 1
+/// have names.
 std::optional<StringRef> nameShift(ArrayRef<ps::CrossEntropyOp> losses) {
   std::optional<int64_t> shift;
   for (ps::CrossEntropyOp loss : losses) {
@@ -219,7 +221,8 @@ public:
   }
   void addLabels(ps::CrossEntropyOp loss) {
     for (BlockArgument argument : getSources(loss.getLabels())) {
-      // An input that also indexes a table must be in its range, and is a token id first.
+      // An input that also indexes a table gets the marks of a token id, since its values must be
+      // in the table's range.
       if (indexing.contains(argument))
         continue;
       limit(argument, getShape(loss.getLogits()).back());

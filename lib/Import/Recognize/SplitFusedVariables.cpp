@@ -9,7 +9,7 @@ namespace parashard {
 namespace recognize {
 namespace {
 
-/// A fused matmul x w (+ bias), and the slices of its last dim, which read all of it.
+/// A fused matmul x w (+ bias), and the slices of its last dim. The slices together cover the dim.
 struct Fused {
   ps::ContractOp contract;
   bool weightIsRhs = true;
@@ -20,8 +20,8 @@ struct Fused {
   SmallVector<std::pair<int64_t, int64_t>> ranges;
 };
 
-/// The variables of a module, and the number of uses of each. Splitting a variable changes neither
-/// for the other variables, so both are computed once.
+/// The variables of a module, and the number of uses of each. Splitting one variable changes no
+/// other variable and none of its uses, so both are computed once.
 class Variables {
 public:
   explicit Variables(ModuleOp module) : symbols(module) {

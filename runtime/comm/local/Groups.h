@@ -1,5 +1,5 @@
-// Manages the meeting points of ranks that are threads of one process: groups with barriers,
-// queues, and the asynchronous work of each rank. Backends define the actions.
+// Manages groups with barriers, queues, and the asynchronous work of each rank, for ranks that are
+// threads of one process. Backends define the work itself.
 #ifndef PSRT_COMM_LOCAL_GROUPS_H
 #define PSRT_COMM_LOCAL_GROUPS_H
 

@@ -1,4 +1,4 @@
-// Implements the lines of waiting members and their wake-up.
+// Implements the queues of waiting members, and how they are woken.
 #include "runtime/comm/local/LocalRendezvous.h"
 #include "runtime/core/Status.h"
 #include <algorithm>

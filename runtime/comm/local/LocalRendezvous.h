@@ -1,5 +1,5 @@
-// Implements the rendezvous of asynchronous communication among threads: the last member to arrive
-// performs it for all.
+// Implements the rendezvous of asynchronous communication among threads. The last member to arrive
+// performs the communication for all members.
 #ifndef PSRT_COMM_LOCAL_LOCALRENDEZVOUS_H
 #define PSRT_COMM_LOCAL_LOCALRENDEZVOUS_H
 
@@ -24,7 +24,8 @@ private:
   std::atomic<uint32_t> rings{0};
 };
 
-/// One member's part in a meeting. Reused for each start, but never while in progress.
+/// One member's part in a rendezvous. Each start reuses the object, after the previous rendezvous
+/// is over.
 struct Arrival {
   const Bound *bound = nullptr; ///< the started instruction
   Waiter *waiter = nullptr;     ///< waiter of the rank
@@ -32,7 +33,7 @@ struct Arrival {
   Arrival *next = nullptr; ///< next in the member's line
 };
 
-/// A queue among members: the n-th start of each member belong together.
+/// A queue among members: the n-th starts of all members belong to one rendezvous.
 class LocalRendezvous {
 public:
   /// Performs the communication of all members, given in member order.

@@ -23,8 +23,8 @@ struct JobFailure {
 };
 
 /// A thread that sends heartbeats over the rendezvous connections twice per second and listens.
-/// Rank 0 decides: a connection that ends without a farewell is a lost rank; a rank that is silent
-/// for the allowed time hangs.
+/// Rank 0 decides: a rank is lost if its connection ends without a farewell, and counts as hung if
+/// it is silent for longer than the allowed time.
 class HeartbeatMonitor {
 public:
   HeartbeatMonitor(Rendezvous rendezvous, int rank, double silence);
@@ -44,8 +44,8 @@ public:
   /// Returns a descriptor that becomes readable when the job or this rank has failed.
   int wakeDescriptor() const { return wake[0]; }
   std::optional<JobFailure> getJobFailure();
-  /// Reports a failure to all ranks, unless an earlier one stands. Returns the failure that stands,
-  /// after at most two seconds.
+  /// Reports a failure to all ranks, unless another one was reported before. Returns the failure
+  /// reported first, after at most two seconds.
   JobFailure report(JobFailure jobFailure);
   /// Fails after a connection to `peer` broke: throws with rank 0's reason, or else with `reason`.
   [[noreturn]] void failLost(int peer, const std::string &activity, const std::string &reason);

@@ -16,8 +16,9 @@ extern const RowMath rowMath_avx2, rowMath_avx512;
 #endif
 
 #if defined(__x86_64__)
-/// The widest vectors that both the processor and the system support. __builtin_cpu_supports is of
-/// no use: its table lies in a compiler's library, which is missing where a linker alone links.
+/// The widest vectors that both the processor and the system support. Does not use
+/// __builtin_cpu_supports: its table is in a compiler's library, which is missing if a program is
+/// linked without a compiler.
 enum class Vectors { Baseline, Avx2, Avx512 };
 
 static Vectors findVectors() {

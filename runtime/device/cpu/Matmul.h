@@ -45,7 +45,7 @@ private:
   std::map<MatmulShape, std::unique_ptr<MatmulPrimitive>> primitives;
 };
 
-/// The handles of one thread. Running allocates no memory of ours.
+/// The handles of one thread. Runs without allocating memory, except in oneDNN.
 class MatmulRunner {
 public:
   explicit MatmulRunner(MatmulCache &cache);

@@ -1,4 +1,4 @@
-// Reports the memory that instructions access to the fake driver. The fake driver checks that
+// Reports to the fake driver which memory the instructions access. The fake driver checks that
 // conflicting accesses are ordered.
 #ifndef PSRT_DEVICE_CUDA_ACCESSES_H
 #define PSRT_DEVICE_CUDA_ACCESSES_H

@@ -1,4 +1,4 @@
-// Makes CUDA ranks of one process meet and orders their streams.
+// Synchronizes the host threads of CUDA ranks in one process, and orders their streams.
 #include "runtime/device/cuda/CudaCommunication.h"
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/core/Status.h"

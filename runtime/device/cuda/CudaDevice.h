@@ -108,8 +108,8 @@ public:
   /// Reports to the fake driver the memory that the instruction's next enqueued operation accesses:
   /// its buffers and `more`.
   void announce(const Bound &bound, const char *name, const std::vector<Access> &more = {}) const;
-  /// Returns the memory that an instruction may access, and `more`. Returns nothing unless the
-  /// driver is the fake.
+  /// Returns the memory that an instruction may access, and `more`. Returns an empty list with a
+  /// real driver.
   std::vector<Access> findAccesses(const Bound &bound, const std::vector<Access> &more = {}) const;
 
   template <typename T> T *keep(std::unique_ptr<T> prepared) {

@@ -16,8 +16,8 @@ public:
   void mark();
   /// Returns the times of all marks since the last call, in seconds of the host's steady clock.
   std::vector<double> take();
-  /// Returns the time of a timed event. Any stream of the GPU may have recorded it, but after the
-  /// first of the last marks.
+  /// Returns the time of a timed event. Any stream of the GPU may have recorded the event, but it
+  /// must be later than the first mark of the last batch.
   double timeOf(const Event &event) const;
 
 private:

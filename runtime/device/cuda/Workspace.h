@@ -14,7 +14,7 @@ inline constexpr size_t kWorkspaceBytes = size_t(32) << 20;
 /// after the current step.
 inline constexpr size_t kLandingBytes = size_t(256) << 20;
 
-/// Returns the bytes of both for a rank of pipeline coordinate `stage`.
+/// Returns the bytes of workspace and prefetched inputs for a rank of pipeline coordinate `stage`.
 inline int64_t bytesBesides(const Program &program, int64_t stage) {
   int64_t inputs = 0;
   for (const Input &input : program.inputs)

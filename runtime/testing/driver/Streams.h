@@ -38,8 +38,8 @@ struct HostThread {
   unsigned actor = 0;
   Clock clock;
 };
-/// Returns the calling thread. Its first use of the driver happens after everything that other host
-/// threads know by then.
+/// Returns the calling thread as an actor. The thread's first use of the driver happens after
+/// everything that other host threads know at that time.
 HostThread &hostThread();
 /// Records that the caller knows everything in `clock` to be done.
 void hostKnows(const Clock &clock);

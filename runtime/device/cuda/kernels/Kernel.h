@@ -1,6 +1,6 @@
-// Defines the vocabulary of kernel bodies. Compiled for NVPTX, a body is a kernel; compiled for the
-// host, it is a function of a replay image (runtime/device/cuda/Replay.h). Neither needs the CUDA
-// toolkit or a library.
+// Defines the macros and functions that kernel bodies use. Compiled for NVPTX, a body is a kernel;
+// compiled for the host, it is a function of a replay image (runtime/device/cuda/Replay.h). Neither
+// needs the CUDA toolkit or a library.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_KERNEL_H
 #define PSRT_DEVICE_CUDA_KERNELS_KERNEL_H
 
