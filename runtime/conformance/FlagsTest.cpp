@@ -68,7 +68,8 @@ std::string makePage() {
   std::string group;
   for (const FlagTable::Entry &entry : parsed.table.getEntries()) {
     if (group != entry.group)
-      page += "\n## " + (group = entry.group) + "\n\n| flag | what it does | rules |\n|---|---|---|\n";
+      page +=
+          "\n## " + (group = entry.group) + "\n\n| flag | what it does | rules |\n|---|---|---|\n";
     std::string rules = describeRules(entry);
     page += "| `" + escape(entry.describe()) + "` | " + escape(entry.info.help) + " |" +
             (rules.empty() ? "" : " " + rules) + " |\n";
