@@ -262,10 +262,13 @@ bool FolderLock::isSilent() {
 
 void FolderLock::refuse(const std::string &record) const {
   std::optional<Holder> holder = parseHolder(record);
-  PSRT_FAIL(BadArgument,
-            "--save \"%s\": another run saves to this folder: %s; wait until it ends, or give "
-            "another folder",
-            folder.c_str(), describe(holder).c_str());
+  Status status;
+  status.code = StatusCode::BadArgument;
+  status.message =
+      format("--save \"%s\": another run saves to this folder: %s; wait until it ends, "
+             "or give another folder",
+             folder.c_str(), describe(holder).c_str());
+  throw FolderInUse(std::move(status));
 }
 
 void FolderLock::failToLock() const {

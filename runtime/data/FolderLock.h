@@ -2,6 +2,7 @@
 #ifndef PSRT_DATA_FOLDERLOCK_H
 #define PSRT_DATA_FOLDERLOCK_H
 
+#include "runtime/core/Status.h"
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -15,6 +16,13 @@ struct LockTimes {
   std::chrono::milliseconds beat{2000}, watch{7000};
 };
 
+/// Thrown if another run holds the folder. The message begins with `--save`, the flag that every
+/// locked folder comes from.
+class FolderInUse : public Error {
+public:
+  using Error::Error;
+};
+
 /// Holds a folder by its file `.lock`, which is locked by flock and records the holder's host,
 /// process and start time. The kernel releases flock when a process dies; the lock file is then
 /// stale and the next run replaces it immediately. flock may not work across hosts that share a
@@ -22,13 +30,13 @@ struct LockTimes {
 /// the lock as stale only if it is not renewed for a while.
 class FolderLock {
 public:
-  /// Creates the folder if it does not exist. Fails with BadArgument, naming the holder, if another
-  /// run holds the folder, and with BadInput if the folder is not writable.
+  /// Creates the folder if it does not exist. Throws FolderInUse (BadArgument), naming the holder,
+  /// if another run holds the folder, and fails with BadInput if the folder is not writable.
   explicit FolderLock(const std::string &folder, LockTimes times = {});
   /// Removes the lock file, and the folder if the lock created it and it is empty.
   ~FolderLock();
   FolderLock(const FolderLock &) = delete;
-  /// Fails with BadArgument if another run has taken the folder since, because this process was
+  /// Throws FolderInUse if another run has taken the folder since, because this process was
   /// stopped for long or someone removed the lock file. Takes the lock again if nobody holds it.
   void check();
   /// Returns the contents of a folder's lock file, or "" if there is none.

@@ -1,5 +1,6 @@
 // Checks the output paths of a run before the run begins.
 #include "runtime/data/ExportFolder.h"
+#include "runtime/data/FolderLock.h"
 #include "runtime/data/OutputFile.h"
 #include "runtime/data/WeightFiles.h"
 #include "runtime/main/Parts.h"
@@ -124,10 +125,11 @@ void OutputCheck::checkFile(const char *flag, const std::string &path,
 void nameFlag(const char *flag, const std::function<void()> &check) {
   try {
     check();
+  } catch (const FolderInUse &) {
+    throw; // names its flag already
   } catch (const Error &error) {
     Status status = error.status;
-    if (status.message.rfind(flag, 0) != 0)
-      status.message = std::string(flag) + ": " + status.message;
+    status.message = std::string(flag) + ": " + status.message;
     throw Error(status);
   }
 }
