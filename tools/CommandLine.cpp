@@ -1,6 +1,7 @@
 // Implements the command-line helpers that all tools share: parsing, exit status, file checks.
 #include "CommandLine.h"
 
+#include "dialects/ps/Refusal.h"
 #include "parashard/Version.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
@@ -28,7 +29,7 @@ static void endWithError(void *, const char *reason, bool) {
   StringRef text = reason;
   bool isWrite = text.consume_front("IO failure on output stream");
   errs() << "error: " << (isWrite ? "the standard output cannot be written" : "") << text << "\n";
-  _exit(ModelAtFault);
+  _exit(Failed);
 }
 
 void reportFailedWrites() {
@@ -63,7 +64,7 @@ static bool checkText(StringRef tool, StringRef argument) {
 static bool checkOccurrences(StringRef tool) {
   for (auto &[name, option] : cl::getRegisteredOptions())
     if (option->getNumOccurrencesFlag() == cl::Optional && option->getNumOccurrences() > 1) {
-      errs() << tool << ": error: " << (name.size() > 1 ? "--" : "-") << name << " is given "
+      errs() << tool << ": error: " << ps::spellFlag(name) << " is given "
              << option->getNumOccurrences() << " times; give it once\n";
       return false;
     }
@@ -119,14 +120,11 @@ bool parseTool(int argc, char **argv, StringRef overview) {
          checkOccurrences(tool);
 }
 
-ExitStatus getFault(StringRef message) {
-  return message.starts_with("--") ? BadCommandLine : ModelAtFault;
-}
-
 FaultRecorder::FaultRecorder(mlir::MLIRContext &context)
     : ScopedDiagnosticHandler(&context, [this](mlir::Diagnostic &diagnostic) {
-        if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
-          fault = std::max(fault, parashard::getFault(diagnostic.str()));
+        if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error &&
+            ps::getFault(diagnostic) == ps::Fault::CommandLine)
+          status = BadCommandLine;
         return mlir::failure(); // not handled, so that the next handler prints the diagnostic
       }) {}
 
@@ -160,8 +158,8 @@ Expected<std::string> findOutputFile(StringRef output) {
 
 Error checkOutputFile(StringRef input, StringRef output, StringRef flag) {
   if (sys::fs::is_directory(output))
-    return fail("output '" + output + "' is a folder; give the name of a file, " + flag + " " +
-                output + "/NAME");
+    return fail("output '" + output + "' is a folder; give the name of a file, " +
+                ps::spellFlag(flag) + " " + output + "/NAME");
   if (sys::fs::equivalent(input, output))
     return fail("output '" + output + "' is the model itself; give another name");
   SmallString<128> folder(sys::path::parent_path(output));

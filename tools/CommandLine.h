@@ -8,7 +8,9 @@
 
 namespace parashard {
 
-enum ExitStatus { Done = 0, ModelAtFault = 1, BadCommandLine = 2 };
+/// The exit statuses of the tools (docs/errors.md). `Failed` covers errors about the model and
+/// failures of the compiler.
+enum ExitStatus { Done = 0, Failed = 1, BadCommandLine = 2 };
 
 /// Makes failed writes ordinary errors instead of signals. Each tool calls this function first.
 /// Covers files beyond a size limit (`ulimit -f`) and a full standard output (`> /dev/full`).
@@ -25,18 +27,15 @@ void hideLibraryOptions();
 /// stderr if a flag is unknown, or if its value is missing or empty (an unset shell variable).
 bool parseTool(int argc, char **argv, llvm::StringRef overview);
 
-/// Returns the exit status for an error message. A message that begins with a flag
-/// ("--freeze no.such: ...") gives BadCommandLine; any other message gives ModelAtFault.
-ExitStatus getFault(llvm::StringRef message);
-
-/// Records the exit status that the errors of a context call for. Other handlers print the errors.
+/// Records the exit status that the errors of a context require: BadCommandLine after an error
+/// about a flag, else Failed. Other handlers print the errors.
 class FaultRecorder : public mlir::ScopedDiagnosticHandler {
 public:
   explicit FaultRecorder(mlir::MLIRContext &context);
-  ExitStatus getFault() const { return fault; }
+  ExitStatus getStatus() const { return status; }
 
 private:
-  ExitStatus fault = ModelAtFault;
+  ExitStatus status = Failed;
 };
 
 /// Fails unless `path` is an existing file with one of the `endings`. An empty list accepts any
@@ -48,9 +47,9 @@ llvm::Error checkModelFile(llvm::StringRef path, llvm::ArrayRef<llvm::StringRef>
 llvm::Expected<std::string> findOutputFile(llvm::StringRef output);
 
 /// Fails if `output` cannot be written or is the file `input`, so that errors show before hours of
-/// work. `flag` is the flag that names `output`.
+/// work. `flag` is the name, without dashes, of the flag that names `output`.
 llvm::Error checkOutputFile(llvm::StringRef input, llvm::StringRef output,
-                            llvm::StringRef flag = "-o");
+                            llvm::StringRef flag = "o");
 
 } // namespace parashard
 

@@ -1,27 +1,80 @@
-// Implements refusals, which carry a mark in the metadata of their diagnostic.
+// Implements the kinds of errors, which diagnostics carry as metadata and `llvm::Error`s as types.
 #include "dialects/ps/Refusal.h"
 
 using namespace mlir;
 
 namespace parashard::ps {
 
-static constexpr llvm::StringLiteral kRefused = "refused";
+static constexpr llvm::StringLiteral kModel = "parashard.model";
+static constexpr llvm::StringLiteral kFlag = "parashard.flag";
 
-InFlightDiagnostic refuse(Operation *op) {
-  InFlightDiagnostic error = op->emitError();
-  error.getUnderlyingDiagnostic()->getMetadata().emplace_back(kRefused);
-  return error;
+char FlagError::ID = 0;
+
+void FlagError::log(llvm::raw_ostream &os) const { os << text; }
+
+std::string spellFlag(llvm::StringRef flag) {
+  bool isShort = flag.split(' ').first.size() == 1;
+  return (isShort ? "-" : "--") + flag.str();
 }
 
-bool isRefusal(Diagnostic &diagnostic) {
-  if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
-    return false;
-  auto isMark = [](DiagnosticArgument &argument) {
-    return argument.getKind() == DiagnosticArgument::DiagnosticArgumentKind::String &&
-           argument.getAsString() == kRefused;
+llvm::Error createFlagError(const llvm::Twine &flag, const llvm::Twine &message) {
+  return llvm::make_error<FlagError>(spellFlag(flag.str()) + message.str());
+}
+
+static InFlightDiagnostic mark(InFlightDiagnostic diagnostic, llvm::StringLiteral kind) {
+  diagnostic.getUnderlyingDiagnostic()->getMetadata().emplace_back(kind);
+  return diagnostic;
+}
+
+static InFlightDiagnostic nameFlag(InFlightDiagnostic diagnostic, const llvm::Twine &flag) {
+  diagnostic << spellFlag(flag.str());
+  return mark(std::move(diagnostic), kFlag);
+}
+
+InFlightDiagnostic refuse(Operation *op) { return mark(op->emitError(), kModel); }
+
+InFlightDiagnostic refuseFlag(Operation *op, const llvm::Twine &flag) {
+  return nameFlag(op->emitError(), flag);
+}
+
+InFlightDiagnostic refuseFlag(Location location, const llvm::Twine &flag) {
+  return nameFlag(emitError(location), flag);
+}
+
+InFlightDiagnostic warnFlag(Operation *op, const llvm::Twine &flag) {
+  return nameFlag(op->emitWarning(), flag);
+}
+
+InFlightDiagnostic warnFlag(Location location, const llvm::Twine &flag) {
+  return nameFlag(emitWarning(location), flag);
+}
+
+InFlightDiagnostic remarkFlag(Operation *op, const llvm::Twine &flag) {
+  return nameFlag(op->emitRemark(), flag);
+}
+
+static InFlightDiagnostic report(InFlightDiagnostic diagnostic, llvm::Error error) {
+  bool isFlag = error.isA<FlagError>();
+  diagnostic << llvm::toString(std::move(error));
+  return isFlag ? mark(std::move(diagnostic), kFlag) : std::move(diagnostic);
+}
+
+InFlightDiagnostic reportError(Operation *op, llvm::Error error) {
+  return report(op->emitError(), std::move(error));
+}
+
+InFlightDiagnostic reportError(Location location, llvm::Error error) {
+  return report(emitError(location), std::move(error));
+}
+
+Fault getFault(Diagnostic &diagnostic) {
+  auto has = [&](llvm::StringRef kind) {
+    return llvm::any_of(diagnostic.getMetadata(), [&](DiagnosticArgument &argument) {
+      return argument.getKind() == DiagnosticArgument::DiagnosticArgumentKind::String &&
+             argument.getAsString() == kind;
+    });
   };
-  return llvm::any_of(diagnostic.getMetadata(), isMark) ||
-         llvm::StringRef(diagnostic.str()).starts_with("--");
+  return has(kFlag) ? Fault::CommandLine : has(kModel) ? Fault::Model : Fault::Compiler;
 }
 
 } // namespace parashard::ps

@@ -1,20 +1,63 @@
-// Declares refusals: errors about the user's input, as opposed to compiler failures.
+// Declares the kinds of errors: about a flag, about the model, and failures of the compiler.
 #ifndef PARASHARD_DIALECTS_PS_REFUSAL_H
 #define PARASHARD_DIALECTS_PS_REFUSAL_H
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Operation.h"
+#include "llvm/Support/Error.h"
 
 namespace parashard::ps {
+
+/// Names the cause of an error, which decides the exit status of the tools and the files that they
+/// leave (docs/errors.md). Errors carry their kind as data; their text plays no role.
+enum class Fault {
+  Compiler,   ///< any error without another kind
+  Model,      ///< the model: created by `refuse`
+  CommandLine ///< a flag, or the file that it names: created by `refuseFlag` or `createFlagError`
+};
+
+/// Returns a flag as the user writes it. `flag` is its name, optionally followed by its value.
+/// Examples: "freeze no.such" gives "--freeze no.such", "o" gives "-o".
+std::string spellFlag(llvm::StringRef flag);
+
+/// An `llvm::Error` about a flag, or about the file that the flag names.
+class FlagError : public llvm::ErrorInfo<FlagError> {
+public:
+  static char ID;
+  /// `text` begins with the flag.
+  explicit FlagError(std::string text) : text(std::move(text)) {}
+  void log(llvm::raw_ostream &os) const override;
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+
+private:
+  std::string text;
+};
+
+/// Creates the error "--FLAG" + `message`. `flag` may include its value.
+/// Example: ("mesh", ": axis dp is given twice") gives "--mesh: axis dp is given twice".
+llvm::Error createFlagError(const llvm::Twine &flag, const llvm::Twine &message);
 
 /// Begins an error about the model, at its source location. The message tells the user what to
 /// change, so nobody needs to reproduce the failing pass. For any other error of a pass, the tools
 /// write the input of the pass next to the output, for a compiler engineer.
 mlir::InFlightDiagnostic refuse(mlir::Operation *op);
 
-/// Returns whether an error is about the user's input: created by `refuse`, or beginning with a
-/// flag ("--freeze no.such: ...").
-bool isRefusal(mlir::Diagnostic &diagnostic);
+/// Begins an error about a flag with the text "--FLAG". `flag` may include its value.
+/// Example: `refuseFlag(module, "freeze " + glob) << ": matches no parameter"`.
+mlir::InFlightDiagnostic refuseFlag(mlir::Operation *op, const llvm::Twine &flag);
+mlir::InFlightDiagnostic refuseFlag(mlir::Location location, const llvm::Twine &flag);
+
+/// Begins a warning or a remark about a flag, like `refuseFlag`.
+mlir::InFlightDiagnostic warnFlag(mlir::Operation *op, const llvm::Twine &flag);
+mlir::InFlightDiagnostic warnFlag(mlir::Location location, const llvm::Twine &flag);
+mlir::InFlightDiagnostic remarkFlag(mlir::Operation *op, const llvm::Twine &flag);
+
+/// Emits `error`, which must be a failure, as a diagnostic. A `FlagError` keeps its kind.
+mlir::InFlightDiagnostic reportError(mlir::Operation *op, llvm::Error error);
+mlir::InFlightDiagnostic reportError(mlir::Location location, llvm::Error error);
+
+/// Returns the kind of an error, warning or remark.
+Fault getFault(mlir::Diagnostic &diagnostic);
 
 } // namespace parashard::ps
 

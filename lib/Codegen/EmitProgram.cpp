@@ -5,6 +5,7 @@
 #include "Cuda/Target.h"
 #include "Link.h"
 #include "Program.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Support/Files.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -44,7 +45,7 @@ private:
   LogicalResult report(llvm::Error error) {
     if (!error)
       return success();
-    return object->emitError() << llvm::toString(std::move(error));
+    return ps::reportError(*object, std::move(error));
   }
 
   const CodegenOptions &options;
@@ -156,7 +157,7 @@ LogicalResult parashard::emitProgram(ModuleOp module, ModuleOp oneRank,
                        vector::VectorDialect>();
   ProgramEmitter emitter(context, options);
   if (llvm::Error error = emitter.chooseTarget())
-    return emitError(UnknownLoc::get(context)) << llvm::toString(std::move(error));
+    return ps::reportError(UnknownLoc::get(context), std::move(error));
   if (failed(emitter.add(module, "psrt_", "k")) ||
       (oneRank && failed(emitter.add(oneRank, "psrt_check_", "check_k"))))
     return failure();

@@ -1,5 +1,6 @@
 // Lists the libraries of a portable program, and copies them to a folder beside the program.
 #include "Portable.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Codegen/RuntimePaths.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -15,6 +16,10 @@ using llvm::StringRef;
 
 namespace parashard::codegen {
 namespace {
+
+llvm::Error failPortable(const llvm::Twine &message) {
+  return ps::createFlagError("portable", ": " + message);
+}
 
 /// Returns whether a library is part of the C or C++ library, which every Linux system has. Such
 /// libraries are not bundled, because a process cannot use two versions of one of them.
@@ -103,9 +108,8 @@ llvm::Expected<std::string> listLoaded(StringRef program, PrivateFolder &scratch
                                          redirects, 0, 0, &message);
   auto buffer = llvm::MemoryBuffer::getFile(out);
   if (status != 0 || !buffer)
-    return llvm::createStringError(
-        "--portable: the dynamic loader does not list the program's libraries: " + message +
-        (buffer ? (*buffer)->getBuffer().rtrim() : StringRef()));
+    return failPortable("the dynamic loader does not list the program's libraries: " + message +
+                        (buffer ? (*buffer)->getBuffer().rtrim() : StringRef()));
   return (*buffer)->getBuffer().str();
 }
 
@@ -127,8 +131,7 @@ findLibraries(StringRef linked, llvm::ArrayRef<std::string> further, PrivateFold
       continue;
     StringRef path = target.rsplit(" (").first;
     if (!llvm::sys::path::is_absolute(path))
-      return llvm::createStringError("--portable: the program needs " + name +
-                                     ", which is not found on this machine");
+      return failPortable("the program needs " + name + ", which is not found on this machine");
     result.bundled.push_back(path.str());
   }
   llvm::append_range(result.bundled, further);
@@ -149,16 +152,14 @@ llvm::Error bundleLibraries(llvm::ArrayRef<std::string> files, StringRef program
   llvm::sys::path::append(folder, getLibraryFolderName(program));
   if (std::error_code code =
           llvm::sys::fs::create_directory(folder, /*IgnoreExisting=*/true, llvm::sys::fs::all_all))
-    return llvm::createStringError(code, "--portable: cannot make the folder '%s': %s",
-                                   folder.c_str(), code.message().c_str());
+    return failPortable("cannot make the folder '" + folder + "': " + code.message());
   for (const std::string &file : files) {
     llvm::SmallString<128> copy(folder);
     llvm::sys::path::append(copy, llvm::sys::path::filename(file));
     auto buffer =
         llvm::MemoryBuffer::getFile(file, /*IsText=*/false, /*RequiresNullTerminator=*/false);
     if (!buffer)
-      return llvm::createStringError(buffer.getError(), "--portable: cannot read '%s'",
-                                     file.c_str());
+      return failPortable("cannot read '" + file + "'");
     if (llvm::Error error =
             writeAtomically(copy, [&](llvm::raw_ostream &os) { os << (*buffer)->getBuffer(); }))
       return error;

@@ -1,4 +1,5 @@
 // Checks the options that can be checked before the model is read.
+#include "dialects/ps/Refusal.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/MeshText.h"
 #include "lib/Support/Bytes.h"
@@ -9,18 +10,17 @@
 
 namespace parashard {
 
-static llvm::Error fail(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
+using ps::createFlagError;
 
 static llvm::Error checkPolicy(llvm::StringRef policy) {
   if (policy == "replicated" || policy == "megatron" || policy == "megatron+sp")
     return llvm::Error::success();
   if (!policy.ends_with(".json"))
-    return fail("--sharding-policy takes megatron, megatron+sp, replicated or FILE.json, not '" +
-                policy + "'");
+    return createFlagError("sharding-policy",
+                           " takes megatron, megatron+sp, replicated or FILE.json, not '" + policy +
+                               "'");
   if (!llvm::sys::fs::is_regular_file(policy))
-    return fail("--sharding-policy '" + policy + "' is not a readable file");
+    return createFlagError("sharding-policy '" + policy + "'", " is not a readable file");
   return llvm::Error::success();
 }
 
@@ -28,8 +28,8 @@ static llvm::Error checkOverlap(llvm::StringRef overlap) {
   int64_t chunks = 0;
   if (overlap == "auto" || overlap == "off" || (!overlap.getAsInteger(10, chunks) && chunks >= 1))
     return llvm::Error::success();
-  return fail("--overlap takes auto, off, or a number of chunks (at least 1), not '" + overlap +
-              "'");
+  return createFlagError("overlap", " takes auto, off, or a number of chunks (at least 1), not '" +
+                                        overlap + "'");
 }
 
 static llvm::Error checkAlignDims(llvm::StringRef align) {
@@ -38,34 +38,36 @@ static llvm::Error checkAlignDims(llvm::StringRef align) {
   if (align == "auto" || align == "off" ||
       (!align.getAsInteger(10, multiple) && multiple >= 1 && multiple <= kMost))
     return llvm::Error::success();
-  return fail("--align-dims takes auto, off, or a number from 1 to " + llvm::Twine(kMost) +
-              ", not '" + align + "'");
+  return createFlagError("align-dims", " takes auto, off, or a number from 1 to " +
+                                           llvm::Twine(kMost) + ", not '" + align + "'");
 }
 
 static llvm::Error checkMatmulEpilogues(const CompileOptions &options) {
   llvm::StringRef choice = options.matmulEpilogues;
   if (choice != "on" && choice != "off")
-    return fail("--matmul-epilogues takes on or off, not '" + choice + "'");
+    return createFlagError("matmul-epilogues", " takes on or off, not '" + choice + "'");
   if (choice == "on" && !llvm::StringRef(options.target).starts_with("cuda"))
-    return fail("--matmul-epilogues on needs a GPU target, not " + options.target +
-                "; pass --target such as cuda:sm_90, or --matmul-epilogues off");
+    return createFlagError("matmul-epilogues on",
+                           " needs a GPU target, not " + options.target +
+                               "; pass --target such as cuda:sm_90, or --matmul-epilogues off");
   return llvm::Error::success();
 }
 
 static llvm::Error checkZero(const CompileOptions &options, llvm::ArrayRef<MeshAxis> mesh) {
   if (options.zero < 0 || options.zero > 3)
-    return fail("--zero takes 0 (off), 1 (shard optimizer state), 2 (and gradients) or 3 (and "
-                "parameters), not '" +
-                llvm::Twine(options.zero) + "'");
+    return createFlagError("zero",
+                           " takes 0 (off), 1 (shard optimizer state), 2 (and gradients) or 3 (and "
+                           "parameters), not '" +
+                               llvm::Twine(options.zero) + "'");
   bool hasCopies = llvm::any_of(mesh, [](const MeshAxis &axis) {
     return axis.size > 1 && axis.kind != ps::AxisKind::Tensor &&
            axis.kind != ps::AxisKind::Pipeline;
   });
   if (options.zero == 0 || hasCopies)
     return llvm::Error::success();
-  return fail("--zero " + llvm::Twine(options.zero) +
-              " shards state over data axes, but the mesh " + options.mesh +
-              " has no data axis above 1; add one such as dp=2, or remove --zero");
+  return createFlagError("zero " + llvm::Twine(options.zero),
+                         " shards state over data axes, but the mesh " + options.mesh +
+                             " has no data axis above 1; add one such as dp=2, or remove --zero");
 }
 
 static llvm::Error checkRecompute(llvm::StringRef mode) {
@@ -76,11 +78,12 @@ static llvm::Error checkRecompute(llvm::StringRef mode) {
   if (llvm::StringRef budget = mode; budget.consume_front("budget=")) {
     auto bytes = parseBytes(budget);
     return bytes ? llvm::Error::success()
-                 : fail("--recompute budget: " + llvm::toString(bytes.takeError()));
+                 : createFlagError("recompute budget", ": " + llvm::toString(bytes.takeError()));
   }
-  return fail("--recompute takes none, selective, full, full+communication, modules=GLOB,... or "
-              "budget=BYTES, not '" +
-              mode + "'");
+  return createFlagError("recompute",
+                         " takes none, selective, full, full+communication, modules=GLOB,... or "
+                         "budget=BYTES, not '" +
+                             mode + "'");
 }
 
 static llvm::Error checkOffload(llvm::StringRef kinds) {
@@ -90,12 +93,13 @@ static llvm::Error checkOffload(llvm::StringRef kinds) {
   kinds.split(parts, ',');
   for (llvm::StringRef part : parts) {
     if (part != "optimizer" && part != "activations" && part != "activations=all")
-      return fail("--offload takes none, optimizer, activations or activations=all, or a "
-                  "comma-separated list, not '" +
-                  part + "'");
+      return createFlagError("offload",
+                             " takes none, optimizer, activations or activations=all, or a "
+                             "comma-separated list, not '" +
+                                 part + "'");
     llvm::StringRef kind = part.split('=').first;
     if (llvm::is_contained(seen, kind))
-      return fail("--offload gives " + kind + " twice; give each kind once");
+      return createFlagError("offload", " gives " + kind + " twice; give each kind once");
     seen.push_back(kind);
   }
   return llvm::Error::success();
@@ -104,7 +108,7 @@ static llvm::Error checkOffload(llvm::StringRef kinds) {
 llvm::Error checkOptions(const CompileOptions &options) {
   auto mesh = parseMesh(options.mesh, options.ranks.value_or(0));
   if (!mesh)
-    return fail("--mesh: " + llvm::toString(mesh.takeError()));
+    return createFlagError("mesh", ": " + llvm::toString(mesh.takeError()));
   if (llvm::Error error = checkZero(options, *mesh))
     return error;
   if (llvm::Error error = checkOverlap(options.overlap))
@@ -121,32 +125,34 @@ llvm::Error checkOptions(const CompileOptions &options) {
     if (axis.kind == ps::AxisKind::Pipeline)
       placement.ranks = axis.size;
   if (placement.ranks == 1 && placement.chunks > 1)
-    return fail("--num-chunks " + llvm::Twine(placement.chunks) +
-                ": several stages per coordinate need a pipeline axis of at least 2, such as pp=2; "
-                "the mesh is " +
-                options.mesh);
+    return createFlagError(
+        "num-chunks " + llvm::Twine(placement.chunks),
+        ": several stages per coordinate need a pipeline axis of at least 2, such as pp=2; "
+        "the mesh is " +
+            options.mesh);
   auto table = schedules::findPipelineSchedule(options.schedule, placement, options.microBatches);
   if (!table)
-    return fail("--schedule: " + llvm::toString(table.takeError()));
+    return createFlagError("schedule", ": " + llvm::toString(table.takeError()));
   for (const std::string &text : options.optimizers) {
     auto spec = parseOptimizerSpec(text);
     if (!spec)
-      return fail("--optimizer: " + llvm::toString(spec.takeError()));
+      return createFlagError("optimizer", ": " + llvm::toString(spec.takeError()));
   }
   double norm = 0;
   if (!options.clipNorm.empty() &&
       (llvm::StringRef(options.clipNorm).getAsDouble(norm) || !(float(norm) > 0)))
-    return fail("--clip-norm takes a number above 0 that f32 can hold, not '" + options.clipNorm +
-                "'");
+    return createFlagError("clip-norm", " takes a number above 0 that f32 can hold, not '" +
+                                            options.clipNorm + "'");
   double decay = 0;
   if (!options.ema.empty() &&
       (llvm::StringRef(options.ema).getAsDouble(decay) || !(decay > 0 && decay < 1)))
-    return fail("--ema takes a number above 0 and below 1, such as 0.999, not '" + options.ema +
-                "'");
+    return createFlagError("ema", " takes a number above 0 and below 1, such as 0.999, not '" +
+                                      options.ema + "'");
   if (auto spec = parsePrecision(options.precision); !spec)
     return spec.takeError();
   if (options.gradientReduction != "fp32" && options.gradientReduction != "bf16")
-    return fail("--gradient-reduction takes fp32 or bf16, not '" + options.gradientReduction + "'");
+    return createFlagError("gradient-reduction",
+                           " takes fp32 or bf16, not '" + options.gradientReduction + "'");
   if (llvm::Error error = checkRecompute(options.recompute))
     return error;
   if (llvm::Error error = checkOffload(options.offload))

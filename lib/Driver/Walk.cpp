@@ -64,18 +64,19 @@ static void reportFailure(ps::Level level, ArrayRef<std::string> passes, MLIRCon
   OwningOpRef<ModuleOp> input = repeatUpTo(level, context, options, walk);
   if (!input || failed(writeModule(*input, walk.failurePath)))
     return;
-  llvm::errs() << "note: pass " << passes.back() << " failed; repeat it with\n  ps-opt "
-               << "--pass-pipeline='builtin.module(" << llvm::join(passes, ",") << ")' "
-               << walk.failurePath << "\n";
+  llvm::errs() << "note: pass " << passes.back()
+               << " failed; repeat it with\n  ps-opt --pass-pipeline='builtin.module("
+               << llvm::join(passes, ",") << ")' " << walk.failurePath << "\n";
 }
 
-/// Records whether an error is a refusal. The user then changes the model or a flag, and does not
+/// Records whether an error is about the model or a flag. The user then changes that, and does not
 /// need the command that repeats the pass.
 class Refusals : public ScopedDiagnosticHandler {
 public:
   explicit Refusals(MLIRContext *context)
       : ScopedDiagnosticHandler(context, [this](Diagnostic &diagnostic) {
-          any |= ps::isRefusal(diagnostic);
+          any |= diagnostic.getSeverity() == DiagnosticSeverity::Error &&
+                 ps::getFault(diagnostic) != ps::Fault::Compiler;
           return failure(); // not handled, so that the next handler prints the diagnostic
         }) {}
   bool any = false;

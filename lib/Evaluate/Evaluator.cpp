@@ -1,5 +1,6 @@
 // Runs functions, class functions and programs on host tensors.
 #include "lib/Evaluate/Evaluator.h"
+#include "dialects/ps/Refusal.h"
 
 #include "lib/Evaluate/Collectives.h"
 #include "lib/Partition/PipelineAxis.h"
@@ -343,7 +344,7 @@ static InFlightDiagnostic reportMissingEntry(ModuleOp module, StringRef entry) {
   llvm::sort(entries);
   entries.erase(llvm::unique(entries), entries.end());
   std::string names = llvm::join(entries, ", ");
-  return module.emitError() << "--entry " << entry << ": unknown entry; the module has " << names;
+  return refuseFlag(module, "entry " + entry) << ": unknown entry; the module has " << names;
 }
 
 /// Returns the stage functions of an entry (from level 3 on), or its function.

@@ -6,6 +6,7 @@
 #include "FuseSums.h"
 #include "Groups.h"
 #include "OrderContraction.h"
+#include "dialects/ps/Refusal.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/Pass/Pass.h"
@@ -312,8 +313,8 @@ struct FusePass : fusion::impl::FusePassBase<FusePass> {
         return signalPassFailure();
     }
     if (activations && !hasActivations())
-      emitWarning(getOperation().getLoc())
-          << "--matmul-epilogues on changes nothing: no matmul result is the input of a tanh-GELU "
+      ps::warnFlag(getOperation().getLoc(), "matmul-epilogues on")
+          << " changes nothing: no matmul result is the input of a tanh-GELU "
              "(8-bit matmuls, and matmuls followed by a sum over ranks, do not count)";
   }
 

@@ -79,10 +79,11 @@ FailureOr<SmallVector<InitialValueRule>> parseRules(ModuleOp module, ArrayRef<st
     rule.text = text.str(), rule.glob = glob.str();
     rule.distribution = parseDistribution(module.getContext(), distribution);
     if (!rule.distribution)
-      return module.emitError() << "--init \"" << text << "\": expected [GLOB=]normal(std), "
-                                << "normal(mean,std), uniform(lo,hi), zeros, ones or value(x)";
+      return refuseFlag(module, "init \"" + text + "\"")
+             << ": expected [GLOB=]normal(std), "
+             << "normal(mean,std), uniform(lo,hi), zeros, ones or value(x)";
     if (StringRef fault = findFault(rule.distribution); !fault.empty())
-      return module.emitError() << "--init \"" << text << "\": " << fault;
+      return refuseFlag(module, "init \"" + text + "\"") << ": " << fault;
     rules.push_back(std::move(rule));
   }
   return rules;
@@ -93,13 +94,13 @@ LogicalResult reportUnused(ModuleOp module, const InitialValueRule &rule) {
   if (rule.isNeeded)
     return success();
   if (rule.matches || rule.glob.empty()) {
-    module.emitWarning() << "--init \"" << rule.text
-                         << "\" changes nothing: the parameters that it matches have values in the "
-                            "model's file, which are kept (--weights none drops them)";
+    warnFlag(module, "init \"" + rule.text + "\"")
+        << " changes nothing: the parameters that it matches have values in the "
+           "model's file, which are kept (--weights none drops them)";
     return success();
   }
-  return module.emitError() << "--init \"" << rule.text << "\": matches no parameter"
-                            << describeNearestParameters(rule.glob, module);
+  return refuseFlag(module, "init \"" + rule.text + "\"")
+         << ": matches no parameter" << describeNearestParameters(rule.glob, module);
 }
 
 } // namespace

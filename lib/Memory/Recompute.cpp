@@ -2,6 +2,7 @@
 #include "RecomputeBudget.h"
 #include "RecomputeTime.h"
 #include "Recomputer.h"
+#include "dialects/ps/Refusal.h"
 #include "dialects/rank/Rank.h"
 #include "lib/IR/ModulePath.h"
 #include "lib/IR/Stages.h"
@@ -164,8 +165,7 @@ private:
     if (text.consume_front("budget="))
       return parseBudget(text, choice);
     if (!text.consume_front("modules=") || text.empty())
-      return getOperation().emitError()
-             << "--recompute " << mode
+      return refuseFlag(getOperation(), "recompute " + mode)
              << " is not valid; use none, selective, full, full+communication, modules=GLOB,... or "
                 "budget=BYTES";
     choice.kind = Choice::Kind::Modules;
@@ -180,14 +180,15 @@ private:
     choice.kind = Choice::Kind::Budget;
     llvm::Expected<int64_t> bytes = parseBytes(text);
     if (!bytes)
-      return getOperation().emitError()
-             << "--recompute budget: " << llvm::toString(bytes.takeError());
+      return refuseFlag(getOperation(), "recompute budget")
+             << ": " << llvm::toString(bytes.takeError());
     choice.bytes = *bytes;
     if (!then.empty())
       return success();
-    return getOperation().emitError() << "--recompute budget measures the memory of a choice; set "
-                                         "option `then` to the passes up to level placed, as "
-                                         "ps-compile --dump-dir shows them";
+    return refuseFlag(getOperation(), "recompute budget")
+           << " measures the memory of a choice; set "
+              "option `then` to the passes up to level placed, as "
+              "ps-compile --dump-dir shows them";
   }
 
   /// Checks that each glob matches some module.
@@ -201,9 +202,8 @@ private:
         std::vector<std::string> names;
         for (StringRef path : paths)
           names.push_back(path.str());
-        return getOperation().emitError()
-               << "--recompute modules=" << glob << " matches no module of the model"
-               << describeNearest(glob, names);
+        return refuseFlag(getOperation(), "recompute modules=" + glob)
+               << " matches no module of the model" << describeNearest(glob, names);
       }
     return success();
   }

@@ -4,6 +4,7 @@
 #include "PointSearch.h"
 #include "RecomputeTime.h"
 #include "Recomputer.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/IR/Stages.h"
 #include "lib/Memory/Peak.h"
 #include "lib/Pipeline/LocalCost.h"
@@ -303,8 +304,8 @@ private:
 
   LogicalResult refuse(const MemoryPeak &least) {
     constexpr size_t most = 5;
-    InFlightDiagnostic error = module.emitError();
-    error << "--recompute budget=" << budget.text << ": a rank";
+    InFlightDiagnostic error = ps::refuseFlag(module, "recompute budget=" + budget.text);
+    error << ": a rank";
     if (coordinates.size() > 1)
       error << " of pipeline coordinate " << least.coordinate;
     error

@@ -1,5 +1,6 @@
 // Implements ps-offload: moves variables and values that are unused for long to host memory.
 #include "Offload.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Pipeline/Passes.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -36,20 +37,20 @@ private:
     if (offloadValues(getOperation(), rates, onlyHidden))
       return;
     if (onlyHidden)
-      emitWarning(getOperation().getLoc())
-          << "--offload activations changes nothing: no saved value both lowers the peak of live "
+      warnFlag(getOperation().getLoc(), "offload activations")
+          << " changes nothing: no saved value both lowers the peak of live "
              "bytes and has copies that computation hides; use --offload activations=all to "
              "lower the peak regardless of time";
     else
-      emitWarning(getOperation().getLoc())
-          << "--offload activations=all changes nothing: no value that forward saves for backward "
+      warnFlag(getOperation().getLoc(), "offload activations=all")
+          << " changes nothing: no value that forward saves for backward "
              "lowers the peak of live bytes";
   }
 
   void offloadOptimizer() {
     if (!offloadVariables(getOperation(), pieceBytes))
-      emitWarning(getOperation().getLoc())
-          << "--offload optimizer changes nothing: no optimizer state, average or weight is used "
+      warnFlag(getOperation().getLoc(), "offload optimizer")
+          << " changes nothing: no optimizer state, average or weight is used "
              "by the update alone";
   }
 };

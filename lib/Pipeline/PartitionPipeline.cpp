@@ -114,8 +114,8 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
     }
     auto cuts = findCuts(layers, method, stages.placement);
     if (!cuts) {
-      module.emitError() << getCause(layers.size(), stages.placement) << ": "
-                         << llvm::toString(cuts.takeError());
+      refuseFlag(module, getCause(layers.size(), stages.placement))
+          << ": " << llvm::toString(cuts.takeError());
       return signalPassFailure();
     }
     stages.cuts = *cuts;
@@ -124,22 +124,21 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
   }
 
 private:
-  /// Returns the flag that prevents a model with `layers` layers from being cut.
+  /// Returns the flag, and its value, that prevents a model with `layers` layers from being cut.
   std::string getCause(int64_t layers, const schedules::Placement &given) const {
     if (!isBalanced(method) || given.ranks <= layers / given.chunks)
-      return "--split-method " + method;
-    return given.ranks > layers ? "--mesh" : "--num-chunks " + std::to_string(given.chunks);
+      return "split-method " + method;
+    return given.ranks > layers ? "mesh" : "num-chunks " + std::to_string(given.chunks);
   }
 
   LogicalResult checkOptions(ModuleOp module) {
     if (chunks < 1)
-      return module.emitError() << "--num-chunks " << int64_t(chunks)
-                                << " is too small; use at least 1 chunk per pipeline coordinate";
+      return refuseFlag(module, "num-chunks " + Twine(chunks))
+             << " is too small; use at least 1 chunk per pipeline coordinate";
     if (placement != "loop" && placement != "v")
       return module.emitError() << "placement is '" << placement << "'; expected loop or v";
     if (chunks > 1 && getPipelineSize(module) == 1)
-      return module.emitError()
-             << "--num-chunks " << int64_t(chunks)
+      return refuseFlag(module, "num-chunks " + Twine(chunks))
              << ": several chunks per pipeline coordinate need a mesh with a pipeline "
                 "axis of at least 2, such as pp=2";
     return success();

@@ -1,4 +1,5 @@
 // Implements ps-schedule: turns stage functions into programs by a schedule.
+#include "dialects/ps/Refusal.h"
 #include "lib/IR/Stages.h"
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/Programs.h"
@@ -211,7 +212,7 @@ private:
     equalTimes.stages.resize(stages.getCount());
     auto replay = schedules::replay(*table, equalTimes);
     if (!replay)
-      return getOperation().emitError() << "--schedule: " << llvm::toString(replay.takeError());
+      return refuseFlag(getOperation(), "schedule") << ": " << llvm::toString(replay.takeError());
     if (stages.getCount() > 1) {
       Builder b(&getContext());
       getOperation()->setAttr(kScheduleMark, b.getStringAttr(table->name));
@@ -232,8 +233,8 @@ private:
 
   LogicalResult scheduleApart() {
     if (stages.getCount() > 1)
-      return getOperation().emitError()
-             << "--loss none: separate calls of forward and backward are not supported for the "
+      return refuseFlag(getOperation(), "loss none")
+             << ": separate calls of forward and backward are not supported for the "
                 "stages of a pipeline; use a mesh without a pipeline axis";
     func::FuncOp microBatch = find("micro_batch", 0);
     ProgramBuilder program(getOperation(), "pp0", 0, "forward", bucketBytes);
@@ -273,7 +274,7 @@ private:
     auto table = schedules::findPipelineSchedule(schedule, stages.placement, microBatches);
     if (table)
       return std::move(*table);
-    return getOperation().emitError() << "--schedule: " << llvm::toString(table.takeError());
+    return refuseFlag(getOperation(), "schedule") << ": " << llvm::toString(table.takeError());
   }
 
   Stages stages;

@@ -1,5 +1,6 @@
 // Rounds the operands of linear layers to scaled 8-bit floats.
 #include "Float8.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/IR/Stages.h"
 #include <cmath>
 
@@ -72,7 +73,7 @@ LogicalResult Float8::run() {
     any |= !work.taken.empty();
   }
   if (!any)
-    module.emitWarning("--precision fp8: the model has no linear layer that is computed in fp8");
+    warnFlag(module, "precision fp8") << ": the model has no linear layer that is computed in fp8";
   if (update)
     for (const DelayedScale &delayed : scales) {
       OpBuilder builder(update.getBody().front().getTerminator());

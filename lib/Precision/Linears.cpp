@@ -1,6 +1,7 @@
 // Finds the linear layers to compute in fp8, and reports those whose dims do not fit.
 #include "Linears.h"
 #include "TypeAssigner.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/IR/Symbols.h"
 #include <array>
 
@@ -83,10 +84,10 @@ LogicalResult LinearFinder::reportMisfits() {
   if (misfits.empty())
     return success();
   bool fails = options.failsOnMisfit;
-  InFlightDiagnostic report = fails ? module.emitError() : module.emitWarning();
-  report << "--precision fp8 needs dims that are multiples of " << kMultiple << "; "
-         << misfits.size() << (misfits.size() == 1 ? " linear layer has" : " linear layers have")
-         << " other dims"
+  InFlightDiagnostic report =
+      fails ? refuseFlag(module, "precision fp8") : warnFlag(module, "precision fp8");
+  report << " needs dims that are multiples of " << kMultiple << "; " << misfits.size()
+         << (misfits.size() == 1 ? " linear layer has" : " linear layers have") << " other dims"
          << (fails ? "; pad the dims, or keep the layers in bf16 with exclude=GLOB or misfit=bf16"
              : misfits.size() == 1 ? " and stays in bf16"
                                    : " and stay in bf16");

@@ -1,5 +1,6 @@
 // Finds the precision class of each op, and applies the user's overrides.
 #include "OpClasses.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/IR/ModulePath.h"
 #include "shared/Globs.h"
 #include "shared/NearestNames.h"
@@ -60,9 +61,8 @@ LogicalResult OpClasses::checkGlobs(ModuleOp module) const {
   for (StringRef name : names)
     all.push_back(name.str());
   auto [key, glob] = unmatched.front();
-  return module.emitError() << "--precision " << key << "=" << *glob
-                            << " matches no op and no module of the model"
-                            << describeNearest(*glob, all);
+  return ps::refuseFlag(module, "precision " + key + "=" + *glob)
+         << " matches no op and no module of the model" << describeNearest(*glob, all);
 }
 
 } // namespace parashard

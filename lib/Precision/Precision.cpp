@@ -2,6 +2,7 @@
 #include "parashard/Precision.h"
 #include "Float8.h"
 #include "TypeAssigner.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/IR/Symbols.h"
 #include "parashard/Training.h"
 
@@ -207,7 +208,7 @@ struct PrecisionPass : impl::PrecisionPassBase<PrecisionPass> {
   void runOnOperation() override {
     llvm::Expected<PrecisionSpec> spec = parsePrecision(precision);
     if (!spec) {
-      getOperation().emitError(llvm::toString(spec.takeError()));
+      reportError(getOperation(), spec.takeError());
       return signalPassFailure();
     }
     if (failed(assign(*spec)))
@@ -215,8 +216,9 @@ struct PrecisionPass : impl::PrecisionPassBase<PrecisionPass> {
     if (gradientReduction != "bf16")
       return;
     if (!splitsGradients(getMesh(getOperation())))
-      getOperation().emitWarning("--gradient-reduction bf16 has no effect: the mesh has one rank "
-                                 "per stage, so no gradient is reduced over ranks");
+      warnFlag(getOperation(), "gradient-reduction bf16")
+          << " has no effect: the mesh has one rank "
+             "per stage, so no gradient is reduced over ranks";
     FloatType narrow = BFloat16Type::get(&getContext());
     if (zero >= 2)
       for (auto function : getOperation().getOps<func::FuncOp>())
@@ -244,8 +246,9 @@ private:
       return variable.getKind() == VariableKind::Gradient;
     });
     if (spec.scalesLoss() && hasGradients && !module.lookupSymbol(kLossScaleSymbol))
-      return module.emitError("--precision fp16: the loss of this module is not scaled, so "
-                              "small gradients would underflow; compile from the model itself");
+      return refuseFlag(module, "precision fp16")
+             << ": the loss of this module is not scaled, so "
+                "small gradients would underflow; compile from the model itself";
     CopyMaker copies(module);
     for (auto function : module.getOps<func::FuncOp>()) {
       if (function == update)

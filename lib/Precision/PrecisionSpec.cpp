@@ -1,4 +1,5 @@
 // Parses the value of --precision.
+#include "dialects/ps/Refusal.h"
 #include "parashard/Precision.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -7,9 +8,7 @@
 namespace parashard {
 namespace {
 
-llvm::Error fail(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
+llvm::Error fail(const llvm::Twine &message) { return ps::createFlagError("precision", message); }
 
 /// Parses one part after the type. Returns an error message, or nullopt on success.
 class PartReader {
@@ -81,7 +80,7 @@ llvm::Expected<PrecisionSpec> parsePrecision(llvm::StringRef text) {
                   .Case("fp8", Kind::Fp8)
                   .Default(std::nullopt);
   if (!kind)
-    return fail("--precision takes fp32, bf16, fp16, half or fp8, optionally followed by "
+    return fail(" takes fp32, bf16, fp16, half or fp8, optionally followed by "
                 "keep-fp32=GLOB or compute=GLOB, not '" +
                 text + "'");
   PrecisionSpec spec;
@@ -89,9 +88,9 @@ llvm::Expected<PrecisionSpec> parsePrecision(llvm::StringRef text) {
   PartReader reader(spec);
   for (llvm::StringRef part : llvm::ArrayRef(parts).drop_front())
     if (std::optional<std::string> error = reader.read(part))
-      return fail("--precision " + text + ": " + *error);
+      return fail(" " + text + ": " + *error);
   if (!spec.float8.delayed && text.contains("history="))
-    return fail("--precision " + text + ": history needs scaling=delayed");
+    return fail(" " + text + ": history needs scaling=delayed");
   return spec;
 }
 

@@ -2,6 +2,7 @@
 #include "parashard/Report.h"
 #include "Gather.h"
 #include "Page.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Fusion/ClassBuffers.h"
 #include "lib/IR/Stages.h"
 #include "lib/Support/Files.h"
@@ -39,8 +40,7 @@ llvm::Expected<std::optional<json::Object>> gatherPipeline(ModuleOp module,
   if (options.measured.empty())
     return *step ? std::optional(report::describePipeline(module, **step, nullptr)) : std::nullopt;
   auto fail = [&](const llvm::Twine &message) {
-    return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   "--measured \"" + options.measured + "\": " + message);
+    return ps::createFlagError("measured \"" + options.measured + "\"", ": " + message);
   };
   if (!*step)
     return fail("this plan has no pipeline step");
@@ -54,7 +54,7 @@ std::optional<json::Object> gather(ModuleOp module, const ReportOptions &options
   using namespace report;
   auto pipeline = gatherPipeline(module, options);
   if (!pipeline) {
-    module.emitError() << llvm::toString(pipeline.takeError());
+    ps::reportError(module, pipeline.takeError());
     return std::nullopt;
   }
   Work work(module, options.compile.microBatches);
@@ -106,8 +106,9 @@ std::optional<json::Object> gatherReport(ModuleOp module, const ReportOptions &o
   if (level >= ps::Level::Partitioned)
     return gather(module, options, level);
   if (level < ps::Level::Planned) {
-    module.emitError() << "--report needs a plan, but the module is at level "
-                       << ps::stringifyLevel(level) << "; compile to level planned or later";
+    ps::refuseFlag(module, "report")
+        << " needs a plan, but the module is at level " << ps::stringifyLevel(level)
+        << "; compile to level planned or later";
     return std::nullopt;
   }
   OwningOpRef<ModuleOp> copy = partitionCopy(module);
@@ -126,7 +127,7 @@ LogicalResult writeReport(ModuleOp module, const ReportOptions &options) {
   });
   if (!error)
     return success();
-  return module->emitError() << "--report: " << llvm::toString(std::move(error));
+  return ps::refuseFlag(module, "report") << ": " << llvm::toString(std::move(error));
 }
 
 } // namespace parashard

@@ -1,4 +1,5 @@
 // Implements the policies that need no search: everything replicated, and a user's JSON file.
+#include "dialects/ps/Refusal.h"
 #include "lib/Sharding/Policy.h"
 #include "lib/Support/JsonDocument.h"
 #include "lib/Support/Parameters.h"
@@ -51,8 +52,7 @@ public:
 
 private:
   llvm::Error fail(const Twine &message) const {
-    return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   "--sharding-policy " + path + ": " + message);
+    return createFlagError("sharding-policy " + path, ": " + message);
   }
 
   using Members = std::vector<std::pair<std::string, JsonValue>>;

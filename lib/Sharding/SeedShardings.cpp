@@ -1,4 +1,5 @@
 // ps-seed-shardings: lets a policy choose the shardings of inputs and parameters.
+#include "dialects/ps/Refusal.h"
 #include "lib/Sharding/Passes.h"
 #include "lib/Sharding/Policy.h"
 #include "lib/Sharding/Reasons.h"
@@ -36,14 +37,11 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
     if (policy == "megatron" || policy == "megatron+sp")
       return ps::seedMegatron(graph);
     if (!StringRef(policy).ends_with(".json"))
-      return llvm::createStringError(
-          llvm::inconvertibleErrorCode(),
-          "--sharding-policy " + policy +
-              ": unknown; use replicated, megatron, megatron+sp or FILE.json");
+      return ps::createFlagError("sharding-policy " + policy,
+                                 ": unknown; use replicated, megatron, megatron+sp or FILE.json");
     auto file = llvm::MemoryBuffer::getFile(policy);
     if (!file)
-      return llvm::createStringError(file.getError(), "--sharding-policy " + policy + ": " +
-                                                          file.getError().message());
+      return ps::createFlagError("sharding-policy " + policy, ": " + file.getError().message());
     std::vector<std::string> notes;
     auto seeds = ps::seedFromFile(graph, (*file)->getBuffer(), policy, notes);
     for (const std::string &note : notes)
@@ -54,7 +52,7 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
   LogicalResult seedVariables(ps::ShardingGraph &graph) {
     llvm::Expected<std::vector<ps::Seed>> seeds = runPolicy(graph);
     if (!seeds)
-      return getOperation().emitError() << llvm::toString(seeds.takeError());
+      return ps::reportError(getOperation(), seeds.takeError());
     for (const ps::Seed &seed : *seeds) {
       ps::ShardingNode &node = graph.nodes[seed.variable];
       if (node.fixed)
@@ -69,8 +67,8 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
 
   void seedLater(const ps::ShardingGraph &graph, ArrayRef<ps::LaterSeed> seeds) {
     if (seeds.empty() && !graph.mesh.getAxes({ps::AxisKind::Tensor}).empty())
-      getOperation().emitRemark()
-          << "--sharding-policy megatron+sp: no attention has split heads and a row parallel "
+      ps::remarkFlag(getOperation(), "sharding-policy megatron+sp")
+          << ": no attention has split heads and a row parallel "
              "contraction after it; sequences are not split, as with megatron";
     for (const ps::LaterSeed &seed : seeds) {
       auto value = cast<OpResult>(graph.nodes[seed.value].value);
@@ -104,12 +102,12 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
     SmallVector<StringAttr> axes = mesh.getAxes({ps::AxisKind::Data, ps::AxisKind::Expert});
     bool hasBatch = dim != kNoBatch && type.getRank() > 0;
     if (hasBatch && dim >= type.getRank())
-      return function.emitError() << "--batch-dim " << name << "=" << dim << ": the input has "
-                                  << type.getRank() << " dims";
+      return ps::refuseFlag(function, "batch-dim " + name + "=" + Twine(dim))
+             << ": the input has " << type.getRank() << " dims";
     if (hasBatch && type.getDimSize(dim) % mesh.getShards(axes) != 0)
-      return function.emitError()
-             << "--mesh: input \"" << name << "\" has a batch of " << type.getDimSize(dim)
-             << " (dim " << dim << "), which " << mesh.getShards(axes)
+      return ps::refuseFlag(function, "mesh")
+             << ": input \"" << name << "\" has a batch of " << type.getDimSize(dim) << " (dim "
+             << dim << "), which " << mesh.getShards(axes)
              << " data shards do not divide; export or bind a batch that is a multiple of "
              << mesh.getShards(axes) << ", or write --batch-dim " << name
              << "=none if that dim is not the batch";

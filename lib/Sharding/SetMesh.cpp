@@ -1,4 +1,5 @@
 // ps-set-mesh: adds the mesh to the module.
+#include "dialects/ps/Refusal.h"
 #include "lib/Sharding/MeshText.h"
 #include "lib/Sharding/Passes.h"
 
@@ -16,12 +17,12 @@ struct SetMeshPass : impl::SetMeshPassBase<SetMeshPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     if (mesh.empty()) {
-      module.emitError() << "--ps-set-mesh needs the option mesh, such as mesh=dp=2,tp=2";
+      ps::refuseFlag(module, "ps-set-mesh") << " needs the option mesh, such as mesh=dp=2,tp=2";
       return signalPassFailure();
     }
     llvm::Expected<std::vector<MeshAxis>> axes = parseMesh(mesh, ranks);
     if (!axes) {
-      module.emitError() << "--mesh: " << llvm::toString(axes.takeError());
+      ps::refuseFlag(module, "mesh") << ": " << llvm::toString(axes.takeError());
       return signalPassFailure();
     }
     if (ps::MeshOp present = ps::getMesh(module)) {

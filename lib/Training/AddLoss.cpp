@@ -1,4 +1,5 @@
 // ps-add-loss: adds a loss and an input `labels` to a model that returns no loss.
+#include "dialects/ps/Refusal.h"
 #include "lib/IR/Symbols.h"
 #include "parashard/Training.h"
 
@@ -90,16 +91,17 @@ LogicalResult LossBuilder::chooseOutput() {
         << (i ? ", " : "") << i << " \"" << getName(i) << "\" : " << end->getOperand(i).getType();
   }
   if (!requested.empty() && !chosen)
-    return forward.emitError("--loss-output ")
-           << requested << ": no such output; outputs are " << list;
+    return refuseFlag(forward, "loss-output " + requested)
+           << ": no such output; outputs are " << list;
   if (!chosen && !fitting.empty() && (fitting.size() == 1 || fitting.front() == 0))
     chosen = fitting.front();
   if (!chosen || !fits(*chosen))
-    return forward.emitError("--loss ") << kind << " needs a floating-point output"
-                                        << (kind == "causal_lm"       ? " [batch, length, classes]"
-                                            : kind == "cross_entropy" ? " [..., classes]"
-                                                                      : "")
-                                        << "; name it with --loss-output; outputs are " << list;
+    return refuseFlag(forward, "loss " + kind)
+           << " needs a floating-point output"
+           << (kind == "causal_lm"       ? " [batch, length, classes]"
+               : kind == "cross_entropy" ? " [..., classes]"
+                                         : "")
+           << "; name it with --loss-output; outputs are " << list;
   output = end->getOperand(*chosen);
   return success();
 }
@@ -107,12 +109,12 @@ LogicalResult LossBuilder::chooseOutput() {
 LogicalResult LossBuilder::checkNames() {
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
     if (auto name = forward.getArgAttrOfType<StringAttr>(i, kNameMark); name && name == "labels")
-      return forward.emitError("--loss ")
-             << kind << ": the model has an input \"labels\" already; omit the flag";
+      return refuseFlag(forward, "loss " + kind)
+             << ": the model has an input \"labels\" already; omit the flag";
   for (unsigned i = 0; i < forward.getNumResults(); ++i)
     if (getName(i) == kLossSymbol)
-      return forward.emitError("--loss ")
-             << kind << ": the model has an output \"loss\" already; omit the flag";
+      return refuseFlag(forward, "loss " + kind)
+             << ": the model has an output \"loss\" already; omit the flag";
   return success();
 }
 
@@ -124,8 +126,8 @@ void LossBuilder::warnOfClasses() {
   auto shape = llvm::to_vector(getType(output).getShape()), others = shape;
   others.erase(others.begin() + 1);
   if (shape.size() > 2 && llvm::ArrayRef(others) == llvm::ArrayRef(shape).drop_back())
-    emitWarning(output.getLoc())
-        << "--loss cross_entropy takes the last dim of the output " << getType(output)
+    warnFlag(output.getLoc(), "loss cross_entropy")
+        << " takes the last dim of the output " << getType(output)
         << " for the classes, but torch.nn.functional.cross_entropy takes dim 1; both give labels "
            "of the same shape here: if dim 1 holds the classes, put the loss into the model, or "
            "transpose the output";

@@ -147,11 +147,10 @@ LogicalResult TrainingBuilder::markBatchDims() {
     auto [input, text] = part.split('=');
     int64_t dim = kNoBatch;
     if (text != "none" && (text.getAsInteger(10, dim) || dim < 0))
-      return module.emitError() << "--batch-dim " << part
-                                << ": expected INPUT=D, INPUT=none or none";
+      return refuseFlag(module, "batch-dim " + part) << ": expected INPUT=D, INPUT=none or none";
     std::optional<unsigned> found = findInput(forward, input);
     if (!found)
-      return module.emitError() << "--batch-dim " << input << ": the model has no such input";
+      return refuseFlag(module, "batch-dim " + input) << ": the model has no such input";
     mark(*found, dim);
   }
   return checkBatches();
@@ -202,8 +201,8 @@ LogicalResult TrainingBuilder::checkBatches() {
 LogicalResult TrainingBuilder::freezeParameters() {
   for (llvm::StringRef glob : options.freeze) {
     if (!matchesParameter(glob, module))
-      return module.emitError("--freeze ")
-             << glob << ": matches no parameter" << describeNearestParameters(glob, module);
+      return refuseFlag(module, "freeze " + glob)
+             << ": matches no parameter" << describeNearestParameters(glob, module);
     for (VariableOp parameter : getParameters(module))
       if (matchesGlob(glob, parameter))
         parameter.setFrozen(true);
@@ -239,7 +238,7 @@ FailureOr<unsigned> TrainingBuilder::findOutput(llvm::StringRef flag,
       return output.index;
   if (!numberOrName.getAsInteger(10, number) && number < outputs.size())
     return number;
-  return listOutputs(forward.emitError() << flag << " " << numberOrName << ": no such output"),
+  return listOutputs(refuseFlag(forward, flag + " " + numberOrName) << ": no such output"),
          failure();
 }
 
@@ -275,12 +274,12 @@ LogicalResult TrainingBuilder::chooseLoss() {
   if (options.loss == "none")
     return success();
   if (!options.loss.empty()) {
-    auto found = findOutput("--loss-output", options.loss);
+    auto found = findOutput("loss-output", options.loss);
     if (failed(found))
       return failure();
     if (!outputs[*found].isScalarFloat())
-      return forward.emitError("--loss-output ")
-             << options.loss << ": the output has type " << outputs[*found].type
+      return refuseFlag(forward, "loss-output " + options.loss)
+             << ": the output has type " << outputs[*found].type
              << ", expected a floating-point scalar";
     loss = *found;
     return success();
@@ -310,16 +309,17 @@ LogicalResult TrainingBuilder::chooseLoss() {
 LogicalResult TrainingBuilder::chooseDifferentiated() {
   if (loss) {
     if (!options.differentiate.empty())
-      return forward.emitError("--differentiate cannot be combined with a loss; add --loss none");
+      return refuseFlag(forward, "differentiate")
+             << " cannot be combined with a loss; add --loss none";
     return success();
   }
   for (llvm::StringRef name : options.differentiate) {
-    auto found = findOutput("--differentiate", name);
+    auto found = findOutput("differentiate", name);
     if (failed(found))
       return failure();
     if (!outputs[*found].isFloat())
-      return forward.emitError("--differentiate ")
-             << name << ": the output has type " << outputs[*found].type
+      return refuseFlag(forward, "differentiate " + name)
+             << ": the output has type " << outputs[*found].type
              << ", which has no derivative; name floating-point outputs";
     differentiated.push_back(*found);
   }

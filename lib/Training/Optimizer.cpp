@@ -86,8 +86,8 @@ LogicalResult UpdateBuilder::parseSpecs() {
     if (!spec)
       return module.emitError(llvm::toString(spec.takeError()));
     if (!spec->glob.empty() && !matchesParameter(spec->glob, module))
-      return module.emitError("--optimizer \"") << spec->text << "\": matches no parameter"
-                                                << describeNearestParameters(spec->glob, module);
+      return refuseFlag(module, "optimizer \"" + spec->text + "\"")
+             << ": matches no parameter" << describeNearestParameters(spec->glob, module);
     specs.push_back(*spec);
   }
   return success();
@@ -225,9 +225,8 @@ LogicalResult UpdateBuilder::clip() {
 
 /// Warns about an optimizer that updates no parameter.
 void UpdateBuilder::warnUnused(const OptimizerSpec &spec) {
-  module.emitWarning("--optimizer \"")
-      << spec.text
-      << "\" updates no parameter: those that it matches are frozen, get no gradient, or match an "
+  warnFlag(module, "optimizer \"" + spec.text + "\"")
+      << " updates no parameter: those that it matches are frozen, get no gradient, or match an "
          "earlier optimizer";
 }
 

@@ -1,5 +1,6 @@
 // Implements the table of flags: parsing through llvm::cl, checks of values, plan files.
 #include "FlagTable.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Support/JsonDocument.h"
 #include "shared/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"
@@ -12,10 +13,6 @@
 using namespace llvm;
 
 namespace parashard {
-
-static Error fail(const Twine &message) {
-  return createStringError(inconvertibleErrorCode(), message);
-}
 
 /// Joins choices for a message. Example: "step or micro-batch", "reference, copy or none".
 static std::string joinChoices(ArrayRef<StringRef> choices) {
@@ -69,7 +66,7 @@ void FlagTable::add(const FlagInfo &info, std::string &target, ArrayRef<StringRe
       return error;
     if (option->getNumOccurrences() == 0 || is_contained(kinds, target))
       return Error::success();
-    return fail("--" + name + " takes " + joinChoices(kinds) + ", not '" + target + "'");
+    return ps::createFlagError(name, " takes " + joinChoices(kinds) + ", not '" + target + "'");
   };
 }
 
@@ -102,7 +99,7 @@ void FlagTable::addNumber(const FlagInfo &info, Range range, std::function<void(
   Entry &entry = addText(info, [range, set, name = info.name](StringRef text) -> Error {
     int64_t number = 0;
     if (text.getAsInteger(10, number) || number < range.least || number > range.most)
-      return fail("--" + name + " takes " + describeRange(range) + ", not '" + text + "'");
+      return ps::createFlagError(name, " takes " + describeRange(range) + ", not '" + text + "'");
     set(number);
     return Error::success();
   });
@@ -171,7 +168,7 @@ FlagTable::listGiven(function_ref<bool(const FlagInfo &)> matches) const {
 //===----------------------------------------------------------------------===//
 
 static Error failPlan(StringRef path, const Twine &message) {
-  return fail("--plan \"" + path + "\": " + message);
+  return ps::createFlagError("plan \"" + path + "\"", ": " + message);
 }
 
 /// Returns the alternative to a flag: "micro-batches" for "global-batch" and vice versa, else "".

@@ -2,6 +2,7 @@
 #include "Flags.h"
 #include "FlagTable.h"
 #include "OutputFiles.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/MeshText.h"
 #include "shared/PrintableText.h"
@@ -303,24 +304,29 @@ bool bad(const llvm::Twine &message) {
 
 bool check(llvm::Error error) { return !error || bad(llvm::toString(std::move(error))); }
 
+/// Prints the error "--FLAG" + `message`.
+bool badFlag(const llvm::Twine &flag, const llvm::Twine &message) {
+  return check(ps::createFlagError(flag, message));
+}
+
 /// Checks flags against each other.
 bool checkCombinations(const Flags &f, const CompileOptions &c) {
   for (auto [flag, value] :
-       {std::pair("--precision", c.precision), {"--gradient-reduction", c.gradientReduction}})
+       {std::pair("precision", c.precision), {"gradient-reduction", c.gradientReduction}})
     if (f.check && value != "fp32")
-      return bad("--check compares layouts with f32 accuracy; compile with " + llvm::Twine(flag) +
-                 " fp32 (the layout stays the same)");
+      return badFlag("check", " compares layouts with f32 accuracy; compile with --" +
+                                  llvm::Twine(flag) + " fp32 (the layout stays the same)");
   if (c.inference && f.check)
-    return bad("--check needs a training step and cannot be combined with --inference");
+    return badFlag("check", " needs a training step and cannot be combined with --inference");
   if (c.inference && (c.loss == "none" || !c.differentiate.empty()))
-    return bad("--inference and " +
-               llvm::Twine(c.loss == "none" ? "--loss none" : "--differentiate") +
-               " exclude each other: an --inference program does not differentiate");
+    return badFlag("inference",
+                   " and --" + llvm::Twine(c.loss == "none" ? "loss none" : "differentiate") +
+                       " exclude each other: an --inference program does not differentiate");
   if (c.loss == "none" && !c.lossOutput.empty())
-    return bad("--loss none and --loss-output exclude each other");
+    return badFlag("loss", " none and --loss-output exclude each other");
   llvm::StringRef target = f.targetName;
   if (target != "cpu" && !target.starts_with("cpu:") && !target.starts_with("cuda:"))
-    return bad("--target takes cpu[:NAME] or cuda:sm_NN, not '" + f.targetName + "'");
+    return badFlag("target", " takes cpu[:NAME] or cuda:sm_NN, not '" + f.targetName + "'");
   return true;
 }
 
@@ -330,18 +336,23 @@ bool checkPortable(const FlagTable &table, const Flags &f, const CommandLine &li
   if (!f.portable)
     return true;
   if (llvm::StringRef(f.targetName).starts_with("cuda"))
-    return bad("--portable is for --target cpu: programs for GPUs load NVIDIA's driver, cuBLASLt, "
-               "cuDNN and NCCL of the machine that they run on; remove --portable");
+    return badFlag("portable",
+                   " is for --target cpu: programs for GPUs load NVIDIA's driver, cuBLASLt, "
+                   "cuDNN and NCCL of the machine that they run on; remove --portable");
   if (llvm::StringRef(f.output).ends_with(".so"))
-    return bad("--portable writes an executable, and '" + f.output +
-               "' would be a library, which libpsrt of the other machine opens; remove --portable "
-               "or give another name");
+    return badFlag(
+        "portable",
+        " writes an executable, and '" + f.output +
+            "' would be a library, which libpsrt of the other machine opens; remove --portable "
+            "or give another name");
   if (line.walk.stopAfter < ps::Level::Native)
-    return bad("--portable is about the program, which --stop-after and --no-codegen do not write; "
-               "remove one of them");
+    return badFlag("portable",
+                   " is about the program, which --stop-after and --no-codegen do not write; "
+                   "remove one of them");
   if (table.isGiven("weights") && line.compile.weights == "reference")
-    return bad("--portable excludes --weights reference: the model's file stays on this machine; "
-               "give --weights copy or none");
+    return badFlag("portable",
+                   " excludes --weights reference: the model's file stays on this machine; "
+                   "give --weights copy or none");
   return true;
 }
 
@@ -359,16 +370,16 @@ bool readMicroBatches(const FlagTable &table, const Flags &f, CompileOptions &co
   if (table.isGiven("micro-batches") && f.globalBatch)
     return bad("give --micro-batches or --global-batch, not both");
   if (f.globalBatch && (!compile.batch || *f.globalBatch % *compile.batch != 0))
-    return bad("--global-batch " + llvm::Twine(*f.globalBatch) +
-               " needs --batch B with a divisor B: a step has global-batch / B micro-batches");
+    return badFlag("global-batch " + llvm::Twine(*f.globalBatch),
+                   " needs --batch B with a divisor B: a step has global-batch / B micro-batches");
   if (f.globalBatch)
     compile.microBatches = *f.globalBatch / *compile.batch;
   if (compile.microBatches > schedules::kMostMicroBatches)
-    return bad((f.globalBatch ? "--global-batch " + llvm::Twine(*f.globalBatch) + " gives "
-                              : "--micro-batches ") +
-               llvm::Twine(compile.microBatches) + (f.globalBatch ? " micro-batches" : "") +
-               ": a step has at most " + llvm::Twine(schedules::kMostMicroBatches) +
-               " micro-batches; raise --batch");
+    return badFlag((f.globalBatch ? "global-batch " + std::to_string(*f.globalBatch) + " gives "
+                                  : "micro-batches ") +
+                       llvm::Twine(compile.microBatches) + (f.globalBatch ? " micro-batches" : ""),
+                   ": a step has at most " + llvm::Twine(schedules::kMostMicroBatches) +
+                       " micro-batches; raise --batch");
   return true;
 }
 
@@ -376,7 +387,7 @@ bool readMicroBatches(const FlagTable &table, const Flags &f, CompileOptions &co
 bool readPlacement(CompileOptions &compile) {
   llvm::Expected<schedules::PlacementKind> placement = schedules::findPlacement(compile.schedule);
   if (!placement)
-    return bad("--schedule: " + llvm::toString(placement.takeError()));
+    return badFlag("schedule", ": " + llvm::toString(placement.takeError()));
   compile.placement = *placement == schedules::PlacementKind::V ? "v" : "loop";
   return true;
 }
@@ -390,9 +401,10 @@ bool readStop(const Flags &f, CommandLine &line) {
   }
   std::optional<ps::Level> level = ps::symbolizeLevel(f.stopAfter);
   if (!level)
-    return bad("--stop-after takes imported, training, planned, partitioned, scheduled, placed or "
-               "native, not '" +
-               f.stopAfter + "'");
+    return badFlag("stop-after",
+                   " takes imported, training, planned, partitioned, scheduled, placed or "
+                   "native, not '" +
+                       f.stopAfter + "'");
   line.walk.stopAfter = *level;
   return true;
 }
@@ -423,25 +435,26 @@ bool readTimeline(const Flags &f, CommandLine &line, int64_t coordinates) {
   if (f.timeline.empty())
     return true;
   auto refuse = [](llvm::Error error) {
-    return bad("--write-timeline: " + llvm::toString(std::move(error)));
+    return badFlag("write-timeline", ": " + llvm::toString(std::move(error)));
   };
   if (coordinates == 1 && !llvm::StringRef(line.compile.model).ends_with(".mlir"))
-    return bad("--write-timeline draws the stages of a pipeline; the mesh " + line.compile.mesh +
-               " has no pipeline axis, such as pp=2");
+    return badFlag("write-timeline", " draws the stages of a pipeline; the mesh " +
+                                         line.compile.mesh + " has no pipeline axis, such as pp=2");
   if (line.walk.stopAfter < ps::Level::Planned)
-    return bad("--write-timeline shows the plan, which does not exist after --stop-after " +
-               f.stopAfter + "; stop after planned or later");
+    return badFlag("write-timeline", " shows the plan, which does not exist after --stop-after " +
+                                         f.stopAfter + "; stop after planned or later");
   llvm::Expected<std::string> path = findOutputFile(f.timeline);
   if (!path)
     return refuse(path.takeError());
   line.output.timeline = *path;
-  llvm::Error error = checkOutputFile(line.compile.model, *path, "--write-timeline");
+  llvm::Error error = checkOutputFile(line.compile.model, *path, "write-timeline");
   return !error || refuse(std::move(error));
 }
 
 void warnNoEffect(llvm::ArrayRef<const FlagInfo *> flags, llvm::StringRef reason) {
   for (const FlagInfo *flag : flags)
-    llvm::errs() << "warning: --" << flag->name << " has no effect: " << reason << "\n";
+    llvm::errs() << "warning: " << ps::spellFlag(flag->name) << " has no effect: " << reason
+                 << "\n";
 }
 
 /// Warns of pipeline flags on a mesh without a pipeline axis, then reads `--write-timeline`.
@@ -461,21 +474,21 @@ bool checkPipeline(const FlagTable &table, const Flags &f, CommandLine &line) {
 
 bool readReport(const Flags &f, CommandLine &line) {
   if (!f.measured.empty() && f.report.empty())
-    return bad("--measured adds to a report: add --report PLAN.html");
+    return badFlag("measured", " adds to a report: add --report PLAN.html");
   line.output.measured = f.measured;
   if (f.report.empty())
     return true;
   if (line.walk.stopAfter < ps::Level::Planned)
-    return bad("--report shows the plan, which does not exist after --stop-after " + f.stopAfter +
-               "; stop after planned or later");
+    return badFlag("report", " shows the plan, which does not exist after --stop-after " +
+                                 f.stopAfter + "; stop after planned or later");
   auto refuse = [](llvm::Error error) {
-    return bad("--report: " + llvm::toString(std::move(error)));
+    return badFlag("report", ": " + llvm::toString(std::move(error)));
   };
   llvm::Expected<std::string> path = findOutputFile(f.report);
   if (!path)
     return refuse(path.takeError());
   line.output.report = *path;
-  llvm::Error error = checkOutputFile(line.compile.model, *path, "--report");
+  llvm::Error error = checkOutputFile(line.compile.model, *path, "report");
   return !error || refuse(std::move(error));
 }
 
@@ -521,7 +534,7 @@ std::vector<GivenFlag> listGiven(const FlagTable &table) {
   std::vector<GivenFlag> given;
   for (const FlagInfo *flag :
        table.listGiven([](const FlagInfo &f) { return f.level.has_value(); }))
-    given.push_back({"--" + flag->name.str(), *flag->level});
+    given.push_back({ps::spellFlag(flag->name), *flag->level});
   return given;
 }
 

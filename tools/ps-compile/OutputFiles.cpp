@@ -1,6 +1,7 @@
 // Checks that no output of a compile overwrites an input or another output.
 #include "OutputFiles.h"
 #include "dialects/ps/Ps.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Import/WeightFiles.h"
 #include "lib/Support/Files.h"
 #include "shared/FileClaims.h"
@@ -9,7 +10,7 @@
 namespace parashard {
 namespace {
 
-/// A file and the flag that names it.
+/// A file, and the name of its flag without dashes.
 struct NamedFile {
   std::string path, flag;
 };
@@ -18,12 +19,11 @@ struct NamedFile {
 bool isFile(llvm::StringRef value) { return value.ends_with(".json"); }
 
 std::vector<NamedFile> listReads(const CommandLine &line) {
-  std::vector<NamedFile> reads{{line.output.planRead, "--plan"},
-                               {line.output.measured, "--measured"}};
+  std::vector<NamedFile> reads{{line.output.planRead, "plan"}, {line.output.measured, "measured"}};
   if (isFile(line.compile.shardingPolicy))
-    reads.push_back({line.compile.shardingPolicy, "--sharding-policy"});
+    reads.push_back({line.compile.shardingPolicy, "sharding-policy"});
   if (isFile(line.compile.schedule))
-    reads.push_back({line.compile.schedule, "--schedule"});
+    reads.push_back({line.compile.schedule, "schedule"});
   return reads;
 }
 
@@ -40,14 +40,14 @@ std::vector<std::string> listDumps(const WalkOptions &walk) {
 }
 
 std::vector<NamedFile> listWrites(const CommandLine &line) {
-  std::vector<NamedFile> writes{{line.output.output, "-o"},
-                                {line.output.report, "--report"},
-                                {line.output.timeline, "--write-timeline"},
-                                {line.output.planFile, "--write-plan"},
-                                {line.walk.failurePath, "-o after a failing pass"}};
+  std::vector<NamedFile> writes{{line.output.output, "o"},
+                                {line.output.report, "report"},
+                                {line.output.timeline, "write-timeline"},
+                                {line.output.planFile, "write-plan"},
+                                {line.walk.failurePath, "o after a failing pass"}};
   if (!line.walk.dumpDir.empty())
     for (std::string &path : listDumps(line.walk))
-      writes.push_back({std::move(path), "--dump-dir"});
+      writes.push_back({std::move(path), "dump-dir"});
   return writes;
 }
 
@@ -76,14 +76,14 @@ llvm::Error checkOutputFiles(const CommandLine &line, llvm::ArrayRef<std::string
     claims.add(path, "holds weights of the model");
   for (const NamedFile &file : listReads(line))
     if (!file.path.empty())
-      claims.add(file.path, "is read by " + file.flag);
+      claims.add(file.path, "is read by " + ps::spellFlag(file.flag));
   for (const NamedFile &file : listWrites(line)) {
     if (file.path.empty())
       continue;
     if (const std::string *use = claims.find(file.path))
-      return llvm::createStringError(file.flag + ": output '" + file.path + "' " + *use +
-                                     "; give another name");
-    claims.add(file.path, "is written by " + file.flag + " too");
+      return ps::createFlagError(file.flag,
+                                 ": output '" + file.path + "' " + *use + "; give another name");
+    claims.add(file.path, "is written by " + ps::spellFlag(file.flag) + " too");
   }
   return llvm::Error::success();
 }

@@ -2,6 +2,7 @@
 #include "Flags.h"
 #include "OutputFiles.h"
 #include "Progress.h"
+#include "dialects/ps/Refusal.h"
 #include "tools/CommandLine.h"
 
 #include "lib/IR/Stages.h"
@@ -43,7 +44,7 @@ private:
   static void printOne(Diagnostic &diagnostic) {
     static constexpr const char *kNames[] = {"note", "warning", "error", "remark"};
     auto file = dyn_cast<FileLineColLoc>(diagnostic.getLocation());
-    if (getFault(diagnostic.str()) == BadCommandLine)
+    if (ps::getFault(diagnostic) == ps::Fault::CommandLine)
       ; // the message names a flag instead of a location
     else if (file && file.getLine())
       llvm::errs() << escapeControls(file.getFilename().getValue()) << ":" << file.getLine() << ":"
@@ -94,7 +95,7 @@ LogicalResult writeText(ModuleOp module, const std::string &path) {
 
 /// Checks that the flags fit the level of the module. A dumped module resumes from its level, so
 /// flags of earlier levels have no effect and cause warnings.
-bool fitsLevel(ModuleOp module, const CommandLine &line) {
+llvm::Error checkLevel(ModuleOp module, const CommandLine &line) {
   ps::Level level = getLevel(module);
   if (StringRef(line.compile.model).ends_with(".mlir"))
     for (const GivenFlag &flag : line.given)
@@ -102,18 +103,16 @@ bool fitsLevel(ModuleOp module, const CommandLine &line) {
         llvm::errs() << "warning: " << flag.name << " has no effect: the flag belongs to level "
                      << ps::stringifyLevel(flag.usedBy) << ", and " << line.compile.model
                      << " is already at level " << ps::stringifyLevel(level) << "\n";
-  if (!line.output.planFile.empty() && level >= ps::Level::Planned) {
-    llvm::errs() << "ps-compile: error: --write-plan \"" << line.output.planFile
-                 << "\": " << line.compile.model << " is at level " << ps::stringifyLevel(level)
-                 << " and has already been planned; give the original model\n";
-    return false;
-  }
+  if (!line.output.planFile.empty() && level >= ps::Level::Planned)
+    return ps::createFlagError("write-plan \"" + line.output.planFile + "\"",
+                               ": " + line.compile.model + " is at level " +
+                                   ps::stringifyLevel(level) +
+                                   " and has already been planned; give the original model");
   if (line.walk.stopAfter >= level)
-    return true;
-  llvm::errs() << "ps-compile: error: " << line.compile.model << " is at level "
-               << ps::stringifyLevel(level) << "; --stop-after "
-               << ps::stringifyLevel(line.walk.stopAfter) << " names an earlier level\n";
-  return false;
+    return llvm::Error::success();
+  return llvm::createStringError(line.compile.model + " is at level " + ps::stringifyLevel(level) +
+                                 "; --stop-after " + ps::stringifyLevel(line.walk.stopAfter) +
+                                 " names an earlier level");
 }
 
 /// Writes the report. Runs after code generation, which names the kernels.
@@ -187,6 +186,12 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
   return report(module, line);
 }
 
+/// Prints an error about the command line. Returns the exit status.
+int refuse(llvm::Error error) {
+  llvm::errs() << "ps-compile: error: " << llvm::toString(std::move(error)) << "\n";
+  return BadCommandLine;
+}
+
 /// Prints the name of each file and folder written in addition to the program.
 void printWritten(const CommandLine &line) {
   for (const std::string *path :
@@ -214,20 +219,16 @@ int main(int argc, char **argv) {
   line->walk.reload = [&] { return loadModel(context, line->compile); };
   OwningOpRef<ModuleOp> module = line->walk.reload();
   if (!module)
-    return faults.getFault();
-  if (!fitsLevel(*module, *line))
-    return BadCommandLine;
-  if (llvm::Error error = checkOutputFiles(*line, listWeightFiles(*module))) {
-    llvm::errs() << "ps-compile: error: " << llvm::toString(std::move(error)) << "\n";
-    return BadCommandLine;
-  }
+    return faults.getStatus();
+  if (llvm::Error error = checkLevel(*module, *line))
+    return refuse(std::move(error));
+  if (llvm::Error error = checkOutputFiles(*line, listWeightFiles(*module)))
+    return refuse(std::move(error));
   if (failed(compile(context, *module, *line)))
-    return faults.getFault();
+    return faults.getStatus();
   if (!line->output.planFile.empty())
-    if (llvm::Error error = writePlanFile(line->output.planFile, line->output.plan)) {
-      llvm::errs() << "ps-compile: error: " << llvm::toString(std::move(error)) << "\n";
-      return BadCommandLine;
-    }
+    if (llvm::Error error = writePlanFile(line->output.planFile, line->output.plan))
+      return refuse(std::move(error));
   if (!line->walk.failurePath.empty())
     llvm::sys::fs::remove(line->walk.failurePath); // left by an earlier failed compile
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;

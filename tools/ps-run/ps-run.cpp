@@ -1,4 +1,5 @@
 // ps-run: runs a module of any level from imported to scheduled in the reference evaluator.
+#include "dialects/ps/Refusal.h"
 #include "lib/Evaluate/Evaluator.h"
 #include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
@@ -66,9 +67,14 @@ struct Flags {
                             cl::value_desc("T"), cl::init(0), cl::cat(category)};
 };
 
-/// Emits an error without a location. A message that begins with a flag is a command-line error.
+/// Emits an error about the model or its inputs, without a location.
 LogicalResult bad(MLIRContext &context, const llvm::Twine &message) {
   return mlir::emitError(UnknownLoc::get(&context), message);
+}
+
+/// Emits an error about a flag.
+LogicalResult badFlag(MLIRContext &context, const llvm::Twine &flag, const llvm::Twine &message) {
+  return ps::refuseFlag(UnknownLoc::get(&context), flag) << message;
 }
 
 int refuse(const llvm::Twine &message) {
@@ -98,8 +104,8 @@ LogicalResult setVariables(MLIRContext &context, Evaluator &evaluator, NamedTens
     ps::VariableOp variable = evaluator.find(name);
     double number;
     if (!variable || value.getAsDouble(number))
-      return bad(context,
-                 "--set " + text + ": expected NAME=V with the name of a variable and a number");
+      return badFlag(context, "set " + text,
+                     ": expected NAME=V with the name of a variable and a number");
     ps::Tensor tensor(variable.getTensorType());
     for (int64_t i = 0; i < tensor.size(); ++i)
       tensor.set(i, number);
@@ -214,8 +220,8 @@ LogicalResult evaluate(MLIRContext &context, const Flags &flags) {
   if (failed(evaluator))
     return failure();
   if (flags.ranks && flags.ranks != evaluator->getRankCount())
-    return bad(context, "--ranks " + llvm::Twine(flags.ranks) + ": the module's mesh has " +
-                            llvm::Twine(evaluator->getRankCount()) + " ranks");
+    return badFlag(context, "ranks " + llvm::Twine(flags.ranks),
+                   ": the module's mesh has " + llvm::Twine(evaluator->getRankCount()) + " ranks");
   FailureOr<NamedTensors> inputs = NamedTensors();
   if (!flags.inputs.empty())
     inputs = readTensors(context, flags.inputs);
@@ -247,15 +253,16 @@ int main(int argc, char **argv) {
     flags.outputs = *output;
   }
   if (flags.steps < 1 || flags.microBatches < 1)
-    return refuse("--steps and --micro-batches must be at least 1");
+    return refuse(
+        llvm::toString(ps::createFlagError("steps", " and --micro-batches must be at least 1")));
   if (!(flags.tolerance >= 0))
-    return refuse("--tolerance must not be negative");
+    return refuse(llvm::toString(ps::createFlagError("tolerance", " must not be negative")));
   if (flags.tolerance.getNumOccurrences() && flags.compare.empty())
-    return refuse("--tolerance needs --compare");
+    return refuse(llvm::toString(ps::createFlagError("tolerance", " needs --compare")));
   DialectRegistry registry;
   registry.insert<ps::PSDialect, rank::RankDialect, func::FuncDialect, arith::ArithDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false); // the op may be the whole module
   FaultRecorder faults(context);
-  return succeeded(evaluate(context, flags)) ? Done : faults.getFault();
+  return succeeded(evaluate(context, flags)) ? Done : faults.getStatus();
 }

@@ -1,5 +1,6 @@
 // ps-timeline: shows a measured pipeline step as text and as an SVG, and simulates other schedules
 // with the measured stage times.
+#include "dialects/ps/Refusal.h"
 #include "tools/CommandLine.h"
 
 #include "lib/Schedules/Timeline.h"
@@ -52,6 +53,10 @@ int fail(ExitStatus status, const Twine &message) {
   return status;
 }
 
+int failFlag(const Twine &flag, const Twine &message) {
+  return fail(BadCommandLine, toString(ps::createFlagError(flag, message)));
+}
+
 void printStages(const schedules::MeasuredPipeline &measured, const schedules::MeasuredStep &step) {
   outs() << formatv(
       "{0} stages on {1} pipeline coordinates, {2} micro-batches, {3} steps; times in ms\n",
@@ -72,10 +77,10 @@ int simulate(const schedules::MeasuredPipeline &measured, const Options &options
   int64_t count = options.microBatches ? options.microBatches : measured.microBatches;
   auto table = schedules::findPipelineSchedule(options.schedule, measured.placement, count);
   if (!table)
-    return fail(BadCommandLine, "--schedule: " + toString(table.takeError()));
+    return failFlag("schedule", ": " + toString(table.takeError()));
   auto replay = schedules::replay(*table, {measured.stages, options.hop});
   if (!replay)
-    return fail(BadCommandLine, "--schedule: " + toString(replay.takeError()));
+    return failFlag("schedule", ": " + toString(replay.takeError()));
   outs() << formatv("simulated {0}, {1} micro-batches, {2:f3} per hop: {3:f3} to the last "
                     "backward, bubble {4:f1} %, with the update {5:f3}\n",
                     options.schedule, count, options.hop.getValue(), replay->makespan,
@@ -104,16 +109,16 @@ int show(const Options &options) {
     return fail(BadCommandLine, "\"" + options.trace + "\": " + buffer.getError().message());
   auto measured = schedules::readTrace((*buffer)->getBuffer());
   if (!measured)
-    return fail(ModelAtFault, "\"" + options.trace + "\": " + toString(measured.takeError()));
+    return fail(Failed, "\"" + options.trace + "\": " + toString(measured.takeError()));
   const schedules::MeasuredStep *step = &measured->getTypicalStep();
   if (options.step.getNumOccurrences()) {
     auto found = find_if(measured->steps, [&](const schedules::MeasuredStep &candidate) {
       return candidate.number == options.step;
     });
     if (found == measured->steps.end())
-      return fail(BadCommandLine, "--step " + Twine(options.step) + ": the trace has steps " +
-                                      Twine(measured->steps.front().number) + " to " +
-                                      Twine(measured->steps.back().number));
+      return failFlag("step " + Twine(options.step),
+                      ": the trace has steps " + Twine(measured->steps.front().number) + " to " +
+                          Twine(measured->steps.back().number));
     step = &*found;
   }
   printStages(*measured, *step);
@@ -136,15 +141,14 @@ int main(int argc, char **argv) {
     return fail(BadCommandLine, "no trace given; a program writes one with --trace FILE.json");
   constexpr double kMostHop = 1e6; // in ms
   if (!(options.hop >= 0 && options.hop <= kMostHop))
-    return fail(BadCommandLine, formatv("--hop takes milliseconds from 0 to {0}", kMostHop).str());
+    return failFlag("hop", formatv(" takes milliseconds from 0 to {0}", kMostHop).str());
   if (options.microBatches.getNumOccurrences() &&
       (options.microBatches < 1 || options.microBatches > schedules::kMostMicroBatches))
-    return fail(BadCommandLine, formatv("--micro-batches takes a number from 1 to {0}",
-                                        schedules::kMostMicroBatches)
-                                    .str());
+    return failFlag("micro-batches",
+                    " takes a number from 1 to " + Twine(schedules::kMostMicroBatches));
   if (options.schedule.empty() &&
       (options.hop.getNumOccurrences() || options.microBatches.getNumOccurrences()))
-    return fail(BadCommandLine, "--hop and --micro-batches need --schedule");
+    return failFlag("hop", " and --micro-batches need --schedule");
   if (!options.output.empty()) {
     Expected<std::string> output = findOutputFile(options.output);
     if (!output)

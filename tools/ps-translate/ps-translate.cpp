@@ -1,4 +1,5 @@
 // ps-translate: imports a model exported from PyTorch and writes it as a module of level 0.
+#include "dialects/ps/Refusal.h"
 #include "tools/CommandLine.h"
 
 #include "dialects/ps/Ps.h"
@@ -94,11 +95,11 @@ int translate(const Options &options) {
   for (const std::string &note : notes)
     errs() << "ps-translate: note: " << escapeControls(note, "\n  ") << "\n";
   if (!module)
-    return faults.getFault();
+    return faults.getStatus();
   if (!options.init.empty() &&
       mlir::failed(setInitialValues(
           *module, std::vector<std::string>(options.init.begin(), options.init.end()))))
-    return faults.getFault();
+    return faults.getStatus();
   if (options.check) {
     outs() << options.getModel() << ": the whole model is supported\n";
     return Done;
@@ -113,7 +114,7 @@ int translate(const Options &options) {
   if (options.output == "-")
     return print(outs()), Done;
   if (Error error = writeAtomically(options.output, print))
-    return fail(ModelAtFault, toString(std::move(error)));
+    return fail(Failed, toString(std::move(error)));
   return Done;
 }
 
@@ -145,6 +146,6 @@ int main(int argc, char **argv) {
       return fail(BadCommandLine, toString(std::move(error)));
   }
   if (options.batch < 0 || (options.batch.getNumOccurrences() && options.batch == 0))
-    return fail(BadCommandLine, "--batch must be at least 1");
+    return fail(BadCommandLine, toString(ps::createFlagError("batch", " must be at least 1")));
   return translate(options);
 }

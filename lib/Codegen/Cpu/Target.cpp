@@ -1,5 +1,6 @@
 // Writes an object file for one CPU, as described in docs/rationale.md.
 #include "Target.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Codegen/Lowering.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "llvm/MC/MCSubtargetInfo.h"
@@ -17,15 +18,14 @@ using namespace parashard::codegen;
 static llvm::Error checkCpu(const llvm::Target &target, const llvm::Triple &triple, StringRef cpu) {
   std::unique_ptr<llvm::MCSubtargetInfo> all(target.createMCSubtargetInfo(triple, "", ""));
   if (!all || !all->isCPUStringValid(cpu))
-    return llvm::createStringError(
-        "--target cpu:" + cpu +
+    return ps::createFlagError(
+        "target cpu:" + cpu,
         ": unknown CPU; use native, x86-64-v3, x86-64-v4 or a name that clang's -mcpu accepts");
   std::unique_ptr<llvm::MCSubtargetInfo> chosen(target.createMCSubtargetInfo(triple, cpu, ""));
   if (triple.isX86() && !chosen->checkFeatures("+64bit"))
-    return llvm::createStringError(
-        "--target cpu:" + cpu +
-        ": this CPU does not run the 64-bit code of programs; use native, "
-        "x86-64-v3 or x86-64-v4");
+    return ps::createFlagError("target cpu:" + cpu,
+                               ": this CPU does not run the 64-bit code of programs; use native, "
+                               "x86-64-v3 or x86-64-v4");
   return llvm::Error::success();
 }
 

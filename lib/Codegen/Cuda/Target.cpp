@@ -1,6 +1,7 @@
 // Compiles to PTX with LLVM's back end: compilation needs no CUDA toolkit, and the driver compiles
 // the PTX to machine code.
 #include "Target.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Codegen/Cpu/Target.h"
 #include "lib/Codegen/Link.h"
 #include "lib/Codegen/Lowering.h"
@@ -55,9 +56,9 @@ llvm::Expected<CudaTarget> CudaTarget::create(StringRef architecture) {
   constexpr unsigned kLeast = 80; // bf16
   unsigned number = getNumber(architecture);
   if (number < kLeast || !known || !known->isCPUStringValid(architecture))
-    return llvm::createStringError("--target cuda:" + architecture +
-                                   ": unsupported architecture; use sm_80, sm_90, sm_100 or "
-                                   "another number from 80 on, without a letter suffix");
+    return ps::createFlagError("target cuda:" + architecture,
+                               ": unsupported architecture; use sm_80, sm_90, sm_100 or "
+                               "another number from 80 on, without a letter suffix");
   // LLVM knows the first PTX version of each later architecture.
   bool hasPtx80 = llvm::is_contained({80u, 86u, 87u, 89u, 90u}, number);
   result.machine.reset(target->createTargetMachine(triple, architecture, hasPtx80 ? "+ptx80" : "",
@@ -80,7 +81,7 @@ static FailureOr<std::string> makePtx(ModuleOp kernels, llvm::TargetMachine &mac
 
 static FailureOr<std::string> makeReplay(ModuleOp kernels) {
   auto fail = [&](llvm::Error error) {
-    kernels.emitError() << llvm::toString(std::move(error));
+    ps::reportError(kernels, std::move(error));
     return failure();
   };
   auto host = CpuTarget::create("native");

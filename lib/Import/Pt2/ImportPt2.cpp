@@ -1,4 +1,5 @@
 // Imports a `.pt2` archive: reads it, binds its dims, and builds the module of level 0.
+#include "dialects/ps/Refusal.h"
 #include "lib/Import/Finish.h"
 #include "lib/Import/Pt2/GraphConverter.h"
 #include "mlir/IR/Verifier.h"
@@ -213,7 +214,7 @@ OwningOpRef<ModuleOp> importPt2(MLIRContext &context, StringRef path, const Impo
   using namespace import;
   context.loadDialect<ps::PSDialect, func::FuncDialect>();
   auto report = [&](Error error) {
-    emitError(UnknownLoc::get(&context)) << llvm::toString(std::move(error));
+    ps::reportError(UnknownLoc::get(&context), std::move(error));
     return OwningOpRef<ModuleOp>();
   };
   Expected<Archive> archive = Archive::open(path);

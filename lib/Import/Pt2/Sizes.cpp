@@ -1,5 +1,6 @@
 // Binds symbols, and evaluates sizes that are expressions over them (SymPy's srepr form, or infix).
 #include "lib/Import/Pt2/Sizes.h"
+#include "dialects/ps/Refusal.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CheckedArithmetic.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -400,8 +401,8 @@ Error bindHint(const Symbols &symbols, const BatchDims &batches, const std::stri
   auto hint = symbols.hints.find(symbol);
   const std::vector<InputDim> &occurrences = symbols.occurrences.at(symbol);
   bool isBatch = any_of(occurrences, [&](const InputDim &d) { return batches.isBatch(d); });
-  std::string flag = isBatch ? "--batch" : "--dim " + describe(occurrences.front()) + "=";
-  flag += isBatch ? " N" : "N";
+  std::string flag = isBatch ? "batch" : "dim " + describe(occurrences.front()) + "=";
+  flag = ps::spellFlag(flag) + (isBatch ? " N" : "N");
   if (hint == symbols.hints.end())
     return createStringError("dim " + symbols.describeSymbol(symbol) +
                              " has no size in the export; give " + flag);
@@ -462,20 +463,19 @@ Expected<SizeBinding> SizeBinding::bind(const ExportedProgram &program, const Si
   SizeBinding binding;
   for (const std::string &option : options.dims)
     if (Error e = applyDim(symbols, option, binding.values))
-      return createStringError("--dim " + option + ": " + toString(std::move(e)));
+      return ps::createFlagError("dim " + option, ": " + toString(std::move(e)));
   if (options.batch)
     if (Error e = applyBatch(symbols, batches, options.batch, binding.values))
-      return createStringError("--batch " + std::to_string(options.batch) + ": " +
-                               toString(std::move(e)));
+      return ps::createFlagError("batch " + Twine(options.batch), ": " + toString(std::move(e)));
   for (const std::string &symbol : symbols.order)
     if (!binding.values.count(symbol))
       if (Error e = bindHint(symbols, batches, symbol, binding.values, notes))
         return std::move(e);
-  std::string flag = options.batch ? "--batch " + std::to_string(options.batch)
-                                   : "--dim " + join(options.dims, " --dim ");
+  std::string flag = options.batch ? "batch " + std::to_string(options.batch)
+                                   : "dim " + join(options.dims, " --dim ");
   if (options.batch || !options.dims.empty())
     if (Error e = checkBatches(symbols, batches, binding.values))
-      return createStringError(flag + ": " + toString(std::move(e)));
+      return ps::createFlagError(flag, ": " + toString(std::move(e)));
   for (const InputDim &dim : batches.list(symbols))
     binding.batchSymbols.insert(getSymbol(dim.size->expression));
   if (options.batchFactor != 1)
