@@ -1,4 +1,4 @@
-// Tests the table of flags, and that docs/program-flags.md is made from it. To write the page anew:
+// Tests the table of flags, and that docs/program-flags.md is made from it. To rewrite the page:
 // psrt-flags-test --write
 #include "runtime/main/Flags.h"
 #include "runtime/main/Config.h"

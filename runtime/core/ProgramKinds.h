@@ -29,7 +29,7 @@ template <> struct EnumNames<AxisKind> {
       {AxisKind::Pipeline, "pipeline"}, {AxisKind::Multiple, "multiple"}};
 };
 
-/// What a variable holds. A copy is a parameter in another dtype.
+/// The contents of a variable. A copy is a parameter in another dtype.
 enum class VariableKind : uint8_t {
   Parameter,
   Buffer,
