@@ -65,6 +65,7 @@ public:
 
   void run(const ReshardStep &step) {
     std::vector<Array> results;
+    results.reserve(arrays.size());
     for (int64_t rank = 0; rank < int64_t(arrays.size()); ++rank)
       results.push_back(run(step, rank));
     arrays = std::move(results);
@@ -363,13 +364,13 @@ class ReshardPlan : public testing::Test {
 protected:
   TestMesh mesh{R"("dp" = 2 : data, "tp" = 2 : tensor)"};
 
-  ShardingAttr shard(const TensorSplits &splits, ArrayRef<PartialAttr> partial = {}) {
+  ShardingAttr shard(const TensorSplits &splits, ArrayRef<PartialAttr> partial = {}) const {
     return getShardingAttr(splits, partial, mesh.shape);
   }
   PartialAttr sumOver(StringRef axis) {
     return PartialAttr::get(&mesh.context, mesh.axis(axis), ReductionKind::Sum);
   }
-  std::vector<Kind> plan(ArrayRef<int64_t> shape, ShardingAttr from, ShardingAttr to) {
+  std::vector<Kind> plan(ArrayRef<int64_t> shape, ShardingAttr from, ShardingAttr to) const {
     std::vector<Kind> kinds;
     for (const ReshardStep &step : planReshard(shape, from, to, mesh.shape))
       kinds.push_back(step.kind);

@@ -98,6 +98,7 @@ inline std::string print(llvm::ArrayRef<Split> splits) {
 inline std::vector<Split> getAllSplits(TestMesh &mesh, int64_t size,
                                        llvm::ArrayRef<llvm::StringRef> axes) {
   std::vector<std::vector<llvm::StringRef>> lists = {{}};
+  lists.reserve(1 + axes.size() * axes.size());
   for (llvm::StringRef axis : axes)
     lists.push_back({axis});
   for (llvm::StringRef a : axes)
@@ -105,6 +106,7 @@ inline std::vector<Split> getAllSplits(TestMesh &mesh, int64_t size,
       if (a != b)
         lists.push_back({a, b});
   std::vector<Split> splits;
+  splits.reserve(lists.size());
   for (const auto &list : lists)
     splits.push_back({mesh.factor(size, list)});
   for (int64_t major = 2; major < size; ++major)

@@ -47,7 +47,7 @@ double getShare(const ps::Tensor &found, const ps::Tensor &expected) {
 llvm::Expected<Agreement> compareTensors(const NamedTensors &found, const NamedTensors &expected,
                                          double tolerance) {
   for (const auto &[name, tensor] : found)
-    if (!expected.count(name))
+    if (!expected.contains(name))
       return fail("{0} is not in the file", name);
   Agreement agreement;
   for (const auto &[name, tensor] : expected) {
