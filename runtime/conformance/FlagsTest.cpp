@@ -94,7 +94,7 @@ TEST(Flags, ThePageIsMadeFromTheTable) {
   std::ifstream file(PSRT_FLAG_PAGE);
   std::stringstream text;
   text << file.rdbuf();
-  EXPECT_EQ(text.str(), makePage()) << "write the page anew with: psrt-flags-test --write";
+  EXPECT_EQ(text.str(), makePage()) << "rewrite the page with: psrt-flags-test --write";
 }
 
 TEST(Flags, EveryRuleNamesAFlagOfTheTable) {

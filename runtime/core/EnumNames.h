@@ -19,7 +19,7 @@ template <typename Enum> struct EnumName {
 /// The table of an enum. Each enum that is read from text has a specialization beside it:
 ///
 ///     template <> struct EnumNames<Color> {
-///       static constexpr const char *what = "color"; // for messages
+///       static constexpr const char *what = "color"; // for parseName
 ///       static constexpr EnumName<Color> table[] = {{Color::Red, "red"}, {Color::Blue, "blue"}};
 ///     };
 template <typename Enum> struct EnumNames;
