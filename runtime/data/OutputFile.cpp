@@ -36,16 +36,20 @@ static std::string findTarget(const std::string &path) {
   return target.string();
 }
 
-bool isOwnStream(const std::string &path) {
+/// Returns the descriptor of stdout or stderr if that stream goes to the regular file at `path`,
+/// else -1.
+static int findOwnStream(const std::string &path) {
   struct stat file, stream;
   if (stat(path.c_str(), &file) != 0 || !S_ISREG(file.st_mode))
-    return false;
+    return -1;
   for (int descriptor : {STDOUT_FILENO, STDERR_FILENO})
     if (fstat(descriptor, &stream) == 0 && stream.st_dev == file.st_dev &&
         stream.st_ino == file.st_ino)
-      return true;
-  return false;
+      return descriptor;
+  return -1;
 }
+
+bool isOwnStream(const std::string &path) { return findOwnStream(path) >= 0; }
 
 /// Returns whether a file must be written in place: a device, a pipe, or the file of stdout or
 /// stderr.
@@ -56,9 +60,13 @@ static bool isInPlace(const std::string &path) {
   return !S_ISREG(info.st_mode) || isOwnStream(path);
 }
 
-/// Opens a device or FIFO for writing. Fails for a FIFO without a reader, as a signal that asks the
-/// run to stop could not end the wait for a reader.
+/// Opens a device or FIFO for writing, or duplicates the descriptor of stdout or stderr: a second
+/// opening of their file would have an offset of its own, and both would overwrite each other.
+/// Fails for a FIFO without a reader, as a signal that asks the run to stop could not end the wait
+/// for a reader.
 static int openInPlace(const std::string &path) {
+  if (int stream = findOwnStream(path); stream >= 0)
+    return fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   int descriptor = open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0 && errno == ENXIO)
     PSRT_FAIL(BadInput, "cannot write \"%s\": this FIFO has no reader; start its reader first",

@@ -1,6 +1,7 @@
 """What users get wrong when running a compiled program: its flags, its data, its outputs."""
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -120,6 +121,16 @@ def test_token_outside_the_vocabulary_is_given_with_its_place(tmp_path, program)
 def test_lines_into_a_pipe_that_nobody_reads(tmp_path, program):
     os.mkfifo(tmp_path / "pipe")
     refuse(train(program, data_for(tmp_path), "--log", "pipe"), tmp_path, 1, 'cannot write "pipe"', "start its reader first")
+
+
+def test_lines_into_the_file_of_standard_output(tmp_path, program):
+    """Both go to one file, and neither overwrites the other."""
+    command = train(program, data_for(tmp_path), "--losses", "/dev/stdout")
+    with open(tmp_path / "both.txt", "w") as both:
+        subprocess.run([*map(str, command), "--steps", "2"], cwd=tmp_path, stdout=both, check=True)
+    lines = (tmp_path / "both.txt").read_text().splitlines()
+    assert sum(bool(re.fullmatch(r"[\d.e+-]+", line)) for line in lines) == 2, lines
+    assert {"step 1/2", "step 2/2"} <= {line.split(":")[0].split("  ")[0].strip() for line in lines}, lines
 
 
 def test_file_without_tokens_among_others(tmp_path, program):

@@ -70,6 +70,8 @@ case("prelu_channels", F.prelu, (2, 3, 4), (3,))
 case("glu", F.glu, (3, 8))
 case("glu_dim", lambda x: F.glu(x, 0), (4, 3))
 case("xlogy", lambda x, y: torch.xlogy(x.abs(), y.exp()), (3, 4), (3, 4))
+OFF = 1 - torch.eye(3, 4)  # where x is 0 in the next case, and y may be 0 too
+case("xlogy_of_zeros", lambda x, y: torch.xlogy(x - x.detach() * OFF, y.relu() * OFF + 2 * (1 - OFF)), (3, 4), (3, 4))
 case("in_place", lambda x: F.elu(x * 2, inplace=True) + F.leaky_relu(x * 1, 0.2, inplace=True), EDGES)
 
 # ---- losses --------------------------------------------------------------------------------------------------------

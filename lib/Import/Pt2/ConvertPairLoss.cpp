@@ -90,12 +90,15 @@ Value huber(NodeConverter &n, Value x, Value target) {
   return n.make<ps::SelectOp>(below(n, ps::Predicate::Le, d, delta), near, far);
 }
 
-/// Builds x log(y), and 0 where x is 0. Computes neither 0 log(0) nor its gradient.
+/// Builds x log(y), and 0 where x is 0 and log(y) is infinite or NaN. Computes neither 0 log(0) nor
+/// its gradient. Where x is 0 and y positive, the gradient of x is log(y).
 Value buildXlogy(NodeConverter &n, Value x, Value y) {
   Value zero = n.splat(getType(x), 0), one = n.splat(getType(x), 1);
-  Value isZero = n.compare(ps::Predicate::Eq, x, zero);
-  Value logarithm = n.make<ps::LogOp>(n.make<ps::SelectOp>(isZero, one, y));
-  return n.make<ps::SelectOp>(isZero, zero, n.make<ps::MulOp>(x, logarithm));
+  Value infinity = n.splat(getType(x), std::numeric_limits<double>::infinity());
+  Value hasNoLog = n.make<ps::OrOp>(n.compare(ps::Predicate::Le, y, zero),
+                                    n.compare(ps::Predicate::Eq, y, infinity));
+  Value isSkipped = n.make<ps::AndOp>(n.compare(ps::Predicate::Eq, x, zero), hasNoLog);
+  return n.make<ps::MulOp>(x, n.make<ps::LogOp>(n.make<ps::SelectOp>(isSkipped, one, y)));
 }
 
 /// Builds target (log(target) - x) for log-probabilities x; exp(target) (target - x) for a
