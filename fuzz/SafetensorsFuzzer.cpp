@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     psrt::Program program;
     program.inputs.push_back(makeInput("a", psrt::Dtype::F32, {2, 3}));
     program.inputs.push_back(makeInput("b", psrt::Dtype::I64, {2}));
-    auto source = psrt::openData(program, {{path}, "", "", {}});
+    auto source = psrt::openData(program, {{path}, std::nullopt, std::nullopt, {}});
     for (const psrt::Input &input : program.inputs) {
       int64_t bytes = psrt::sampleElements(input) * psrt::dtypeSize(input.dtype);
       std::vector<char> scratch(bytes);

@@ -47,6 +47,8 @@ CLI::Validator FlagTable::makeValidator(NumberRange range) {
 
 FlagTable::Entry &FlagTable::finish(FlagInfo info, CLI::Option *option) {
   option->group(group);
+  if (*info.value)
+    option->type_name(info.value);
   return entries.emplace_back(Entry{std::move(info), option, group, {}});
 }
 

@@ -205,9 +205,8 @@ void addWeights(FlagTable &t, Flags &f) {
 void addCheckpoints(FlagTable &t, Flags &f) {
   t.add({.name = "save",
          .value = "FOLDER",
-         .help = "save checkpoints (weights, optimizer, data position) to this folder, at the end "
-                 "and on SIGTERM or Ctrl-C"
-                 "data position",
+         .help = "save checkpoints (weights, optimizer state, position in the data) to this "
+                 "folder, at the end and on SIGTERM or Ctrl-C",
          .conflicts = {kTrains}},
         f.save);
   t.add({.name = "save-every",
@@ -230,9 +229,11 @@ void addCheckpoints(FlagTable &t, Flags &f) {
                                  "remove --load or --check"}}},
         f.load);
   t.add({"max-file-size", "BYTES",
-         "largest file, in bytes, of a weight folder or checkpoint (default: 5e9)"},
+         "largest file, in bytes, of a weight folder or checkpoint (default: 5000000000)"},
         f.maxFileBytes, NumberRange{1});
-  t.add({"check", "", "compare the first step with the one-rank program and exit"}, f.check);
+  t.add({"check", "",
+         "compare the first step with the one-rank program, and exit; needs ps-compile --check"},
+        f.check);
 }
 
 } // namespace

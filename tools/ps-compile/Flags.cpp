@@ -47,9 +47,12 @@ void addModelFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({"o", "OUT",
          "output file: an executable, a library (*.so), or a module (*.mlir, with --stop-after)"},
         f.output);
-  t.add({"dim", "DIM=N", "bind a dynamic dim: INPUT.D=N or SYMBOL=N", Imported}, c.dims);
+  t.add({"dim", "DIM=N",
+         "size of a dynamic dim: input_ids.1=512, or s72=512 by its symbol; repeatable", Imported},
+        c.dims);
   t.add({"batch", "N",
-         "bind the batch dims of all inputs: samples per micro-batch, summed over all data ranks",
+         "samples per micro-batch, over all data ranks together: the size of the batch dim of "
+         "every input",
          Imported},
         c.batch, {1, kMostElements});
   t.add({"batch-dim", "INPUT=D",
@@ -58,11 +61,12 @@ void addModelFlags(FlagTable &t, Flags &f, CompileOptions &c) {
          Training},
         c.batchDims);
   t.add({"mode", "MODE",
-         "train, or eval: trains the model in its model.eval() form, without dropout", Training},
+         "train the model as exported (train), or as after model.eval(), without dropout (eval)",
+         Training},
         f.mode, {"train", "eval"});
   t.add({"loss-output", "OUTPUT",
-         "number or name of the output that is the loss; with --loss KIND: of the output from "
-         "which the loss is computed",
+         "the output that is the loss, by number or name; with --loss KIND: the output from which "
+         "the loss is computed",
          Training},
         c.lossOutput);
   t.add({"loss", "KIND",
@@ -106,7 +110,7 @@ void addLayoutFlags(FlagTable &t, CompileOptions &c) {
         c.mesh);
   t.add({.name = "ranks",
          .value = "N",
-         .help = "number of ranks; determines the * in --mesh",
+         .help = "number of ranks; gives the size of the axis * in --mesh dp=*,tp=2",
          .level = Planned,
          .inPlan = true},
         c.ranks, {1});
@@ -152,7 +156,9 @@ void addStepFlags(FlagTable &t, Flags &f, CompileOptions &c) {
         f.globalBatch, {1});
   t.add({.name = "loss-average",
          .value = "UNIT",
-         .help = "average the loss over the whole step or per micro-batch: step or micro-batch",
+         .help = "step: the loss of the whole batch of a step; micro-batch: the mean of the losses "
+                 "of the "
+                 "micro-batches (default: step where the form of the loss allows it)",
          .level = Training,
          .inPlan = true,
          .trains = true},
@@ -167,7 +173,7 @@ void addStepFlags(FlagTable &t, Flags &f, CompileOptions &c) {
         c.splitMethod);
   t.add({.name = "num-chunks",
          .value = "N",
-         .help = "stages per pipeline rank",
+         .help = "stages per pipeline coordinate (rank of the pipeline axis)",
          .level = Planned,
          .inPlan = true},
         c.numChunks, {1});

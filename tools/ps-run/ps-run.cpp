@@ -40,7 +40,7 @@ struct Flags {
   cl::opt<std::string> file{cl::Positional, cl::desc("FILE.mlir"), cl::cat(category)};
   cl::opt<std::string> entry{"entry",
                              cl::desc("function to run: forward, micro_batch, evaluate or step"),
-                             cl::init("forward"), cl::cat(category)};
+                             cl::value_desc("ENTRY"), cl::init("forward"), cl::cat(category)};
   cl::opt<int64_t> ranks{"ranks", cl::desc("expected number of ranks of the module's mesh"),
                          cl::value_desc("N"), cl::init(0), cl::cat(category)};
   cl::opt<int64_t> microBatches{"micro-batches", cl::desc("micro-batches per step"),
@@ -51,16 +51,16 @@ struct Flags {
                          cl::value_desc("N"), cl::init(1), cl::cat(category)};
   cl::opt<uint64_t> seed{"seed", cl::desc("seed of random numbers and initial values"),
                          cl::value_desc("N"), cl::init(0), cl::cat(category)};
-  cl::list<std::string> set{"set", cl::desc("NAME=V: set a variable to the number V"),
-                            cl::cat(category)};
-  cl::opt<std::string> inputs{
-      "inputs", cl::desc("read inputs and initial values from F.safetensors"), cl::cat(category)};
-  cl::opt<std::string> outputs{"outputs", cl::desc("write results and variables to F.safetensors"),
-                               cl::cat(category)};
+  cl::list<std::string> set{"set",
+                            cl::desc("set every element of the variable NAME to the number V"),
+                            cl::value_desc("NAME=V"), cl::cat(category)};
+  cl::opt<std::string> inputs{"inputs", cl::desc("read inputs and initial values from FILE"),
+                              cl::value_desc("FILE.safetensors"), cl::cat(category)};
+  cl::opt<std::string> outputs{"outputs", cl::desc("write results and variables to FILE"),
+                               cl::value_desc("FILE.safetensors"), cl::cat(category)};
   cl::opt<std::string> compare{
-      "compare",
-      cl::desc("compare results and variables with F.safetensors; exit with 1 if they differ"),
-      cl::cat(category)};
+      "compare", cl::desc("compare results and variables with FILE; exit with 1 if they differ"),
+      cl::value_desc("FILE.safetensors"), cl::cat(category)};
   cl::opt<double> tolerance{"tolerance",
                             cl::desc("difference that --compare allows, as a share of a tensor's "
                                      "largest element, or of 0.001 if all are smaller (default 0)"),

@@ -26,25 +26,25 @@ EXAMPLES
   ps-timeline trace.json -o step.svg                            draw the typical step
   ps-timeline trace.json --schedule zb-h1 --hop 0.3             simulate another schedule with the measured times
 
-EXIT STATUS: 0 success, 1 error in the trace, 2 error in the command line.
+Exit status: 0 success, 1 error in the trace, 2 error in the command line.
 )";
 
 struct Options {
   cl::OptionCategory category{"ps-timeline"};
   cl::opt<std::string> trace{cl::Positional, cl::desc("TRACE.json"), cl::cat(category)};
-  cl::opt<std::string> output{"o", cl::desc("Draw the typical (median) step, or the one of --step"),
+  cl::opt<std::string> output{"o", cl::desc("draw the typical (median) step, or the one of --step"),
                               cl::value_desc("FILE.svg"), cl::cat(category)};
-  cl::opt<int64_t> step{"step", cl::desc("Show this step instead of the typical step"),
+  cl::opt<int64_t> step{"step", cl::desc("show this step instead of the typical step"),
                         cl::value_desc("N"), cl::init(-1), cl::cat(category)};
   cl::opt<std::string> schedule{
       "schedule",
-      cl::desc("Also simulate this schedule (a name or FILE.json) with the measured times of the "
+      cl::desc("also simulate this schedule (a name or FILE.json) with the measured times of the "
                "stages"),
       cl::value_desc("NAME"), cl::cat(category)};
-  cl::opt<double> hop{"hop", cl::desc("Time of a message in the simulation, in ms"),
+  cl::opt<double> hop{"hop", cl::desc("time of a message in the simulation, in ms"),
                       cl::value_desc("MS"), cl::init(0), cl::cat(category)};
   cl::opt<int64_t> microBatches{"micro-batches",
-                                cl::desc("Micro-batches in the simulation (default: as traced)"),
+                                cl::desc("micro-batches in the simulation (default: as traced)"),
                                 cl::value_desc("N"), cl::init(0), cl::cat(category)};
 };
 

@@ -33,31 +33,31 @@ EXAMPLES
 Weights stay in the model's file; the module refers to them. ps-compile imports models itself; this tool shows the
 result of the import.
 
-EXIT STATUS: 0 success, 1 error in the model, 2 error in the command line.
+Exit status: 0 success, 1 error in the model, 2 error in the command line.
 )";
 
 struct Options {
   cl::OptionCategory category{"ps-translate"};
-  cl::opt<std::string> pt2{"import-pt2", cl::desc("The torch.export archive to import"),
+  cl::opt<std::string> pt2{"import-pt2", cl::desc("the torch.export archive to import"),
                            cl::value_desc("FILE"), cl::cat(category)};
-  cl::opt<std::string> onnx{"import-onnx", cl::desc("The ONNX model to import"),
+  cl::opt<std::string> onnx{"import-onnx", cl::desc("the ONNX model to import"),
                             cl::value_desc("FILE"), cl::cat(category)};
   cl::list<std::string> dims{
-      "dim", cl::desc("Size of a dynamic dim: input_ids.0=8, or s72=8 by its symbol (repeatable)"),
+      "dim", cl::desc("size of a dynamic dim: input_ids.0=8, or s72=8 by its symbol (repeatable)"),
       cl::value_desc("INPUT.D=N"), cl::cat(category)};
-  cl::opt<int64_t> batch{"batch", cl::desc("Size of the dynamic batch dim"), cl::value_desc("N"),
-                         cl::init(0), cl::cat(category)};
+  cl::opt<int64_t> batch{"batch", cl::desc("samples in the batch dim of all inputs"),
+                         cl::value_desc("N"), cl::init(0), cl::cat(category)};
   cl::list<std::string> init{
       "init",
-      cl::desc("Initial values of parameters exported without data: normal(0.02), "
+      cl::desc("initial values of parameters exported without data: normal(0.02), "
                "*norm*=ones (repeatable, first match wins)"),
       cl::value_desc("[GLOB=]DISTRIBUTION"), cl::cat(category)};
-  cl::opt<bool> check{"check", cl::desc("Write nothing; only report unsupported parts"),
+  cl::opt<bool> check{"check", cl::desc("write nothing; only report unsupported parts"),
                       cl::cat(category)};
   cl::opt<bool> debugInfo{"locations",
-                          cl::desc("Print source locations (module path and Python line)"),
+                          cl::desc("print source locations (module path and Python line)"),
                           cl::init(true), cl::cat(category)};
-  cl::opt<std::string> output{"o", cl::desc("The .mlir file to write ('-': standard output)"),
+  cl::opt<std::string> output{"o", cl::desc("the .mlir file to write ('-': standard output)"),
                               cl::value_desc("OUT.mlir"), cl::cat(category)};
 
   const std::string &getModel() const { return onnx.empty() ? pt2 : onnx; }
