@@ -125,9 +125,9 @@ def test_lines_into_a_pipe_that_nobody_reads(tmp_path, program):
 
 def test_lines_into_the_file_of_standard_output(tmp_path, program):
     """Both go to one file, and neither overwrites the other."""
-    command = train(program, data_for(tmp_path), "--losses", "/dev/stdout")
+    command = [program, "--data", data_for(tmp_path), "--steps", "2", "--losses", "/dev/stdout"]
     with open(tmp_path / "both.txt", "w") as both:
-        subprocess.run([*map(str, command), "--steps", "2"], cwd=tmp_path, stdout=both, check=True)
+        subprocess.run(command, cwd=tmp_path, stdout=both, check=True)
     lines = (tmp_path / "both.txt").read_text().splitlines()
     assert sum(bool(re.fullmatch(r"[\d.e+-]+", line)) for line in lines) == 2, lines
     assert {"step 1/2", "step 2/2"} <= {line.split(":")[0].split("  ")[0].strip() for line in lines}, lines

@@ -22,7 +22,7 @@ CASES = {}  # name -> (function, operands)
 REFERENCES = {}  # what a case is compared with, where PyTorch's own kernel has a constant rounded to float32
 # Decomposed these are other functions at their edges, in PyTorch too: a square root with an infinite slope at 0, a
 # branch not taken that overflows, a logarithm's slope where the kernel's own is 0.
-AS_EXPORTED_ONLY = {"std_dim", "celu", "bce_certain"}
+AS_EXPORTED_ONLY = {"std_dim", "celu", "bce_certain", "xlogy_of_zeros"}
 
 
 def case(name, function, *operands):
