@@ -75,7 +75,8 @@ int main(int argc, char **argv) {
   ProcessIdentity identity = findProcessIdentity();
   if (identity.size > 1)
     job = std::make_unique<ProcessJob>(
-        identity, identity.launcher == ProcessIdentity::Mpi ? Comm::Mpi : Comm::Tcp, "message-time");
+        identity, identity.launcher == ProcessIdentity::Mpi ? Comm::Mpi : Comm::Tcp,
+        "message-time");
   double time = measure(bytes, job.get());
   if (!job || job->rank() == 0)
     std::printf("%.4f\n", time);
