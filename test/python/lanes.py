@@ -52,6 +52,17 @@ def product(**fields):
     return pytest.mark.parametrize(list(fields), [pytest.param(*row, marks=marks) for row, marks in cells(rows, positions)])
 
 
+def full(*values):
+    """Returns a cell of a test that only the lane all has."""
+    return pytest.param(*values, marks=pytest.mark.full)
+
+
+def some(names, kept):
+    """Returns all names as cells of a test. The middle lane has the `kept` ones."""
+    assert set(kept) < set(names)
+    return [name if name in kept else full(name) for name in names]
+
+
 def fields_of(item):
     """Returns the identities of a cell's values, one entry per parametrize mark. Values may be functions, which have no other equality."""
     values, row = dict(item.callspec.params), {}

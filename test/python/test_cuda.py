@@ -56,8 +56,8 @@ def run_without_wait(program, data, number, **environment):
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("mesh,flags", [("dp=2", ()), ("tp=2", ()), ("dp=2", ("--zero", "3")), ("pp=2", ("--schedule", "1f1b")),
-                                        ("pp=2", ("--schedule", "zb-h1"))],
+@pytest.mark.parametrize("mesh,flags", [lanes.full("dp=2", ()), lanes.full("tp=2", ()), ("dp=2", ("--zero", "3")),
+                                        lanes.full("pp=2", ("--schedule", "1f1b")), ("pp=2", ("--schedule", "zb-h1"))],
                          ids=["dp", "tp", "zero3", "1f1b", "zb-h1"])  # fmt: skip
 def test_a_wait_that_is_left_out_is_noticed(tmp_path, exports, mesh, flags):
     """Omits waits one at a time, in random order, until five were noticed.

@@ -9,6 +9,7 @@ import os
 import pathlib
 import subprocess
 
+import lanes
 import oracle
 import pytest
 import replay
@@ -52,15 +53,15 @@ def test_sixteen_bits_equal_the_cpu(tmp_path, exports, precision):
 @pytest.mark.parametrize("version", ["92800", "91900"])
 @pytest.mark.parametrize("name,mesh,flags", [
     ("gpt2", "dp=2,tp=2", ()),
-    ("gpt2", "dp=4", ()),  # a sample each
+    lanes.full("gpt2", "dp=4", ()),  # a sample each
     ("gpt2", "tp=4", ()),  # a head each
     ("llama", "tp=2", ("--sharding-policy", "megatron+sp")),
     ("gpt2_deep", "dp=2,pp=2", ("--schedule", "1f1b", "--recompute", "full")),
     ("bert", "dp=2", ()),
     ("bart", "dp=1", ()),
-    ("qwen", "dp=1", ()),
-    ("opt", "dp=1", ()),
-    ("bert", "dp=1", ("--precision", "half")),
+    lanes.full("qwen", "dp=1", ()),
+    lanes.full("opt", "dp=1", ()),
+    lanes.full("bert", "dp=1", ("--precision", "half")),
     ("gpt_dropout", "dp=2,tp=2", ()),
     ("gpt_dropout", "dp=1", ("--precision", "half")),
 ], ids=lambda value: value if isinstance(value, str) else "-".join(value))  # fmt: skip

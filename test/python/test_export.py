@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 
+import lanes
 import language
 import pytest
 import torch
@@ -64,7 +65,7 @@ def test_loss_is_put_into_the_graph_and_names_stay(tmp_path):
         torch.testing.assert_close(gradients[name], parameter.grad, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("attention", ["sdpa", lanes.full("eager")])
 def test_hugging_face_folder(tmp_path, attention):
     from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 

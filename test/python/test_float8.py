@@ -4,6 +4,7 @@ import re
 import subprocess
 
 import float8
+import lanes
 import models
 import oracle
 import pytest
@@ -181,8 +182,11 @@ def fake(monkeypatch, tmp_path):
         monkeypatch.setenv(name, value)
 
 
-ON_GPU = [*[(name, *layout) for name in ["gpt2", "llama"] for layout in LAYOUTS], ("llama", "tp=2", 1, ("--sharding-policy", "megatron+sp")),
-          ("llama", "dp=2", 1, ("--precision", "fp8,scaling=current"))]  # fmt: skip
+ON_GPU = [
+    *[("gpt2", *layout) for layout in LAYOUTS[2:]], *[("llama", *layout) for layout in LAYOUTS[:2]],
+    *[lanes.full("gpt2", *layout) for layout in LAYOUTS[:2]], *[lanes.full("llama", *layout) for layout in LAYOUTS[2:]],
+    ("llama", "tp=2", 1, ("--sharding-policy", "megatron+sp")), ("llama", "dp=2", 1, ("--precision", "fp8,scaling=current")),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name, mesh, micro_batches, flags", ON_GPU, ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value))

@@ -151,6 +151,7 @@ def train_both(folder, model, mesh, micro_batches):
     return ref, result, oracle.run([folder / "program", "--info"], folder)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh,micro_batches", LAYOUTS)
 @pytest.mark.parametrize("name", CASES)
 def test_equals_pytorch_on_the_whole_batch(tmp_path, name, mesh, micro_batches):

@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 
+import lanes
 import language
 import models
 import oracle
@@ -66,10 +67,10 @@ def test_processes_compute_what_one_process_does(compiled, how):
 
 
 @pytest.mark.parametrize("make, mesh, flags", [
-    (models.llama, "dp=2", ()), (models.mlp, "dp=2", ()), (vision.resnet, "dp=2", ()),
+    (models.llama, "dp=2", ()), lanes.full(models.mlp, "dp=2", ()), (vision.resnet, "dp=2", ()),
     (models.gpt2_deep, "pp=4", ("--schedule", "zb-h1")), (models.gpt2_deep, "pp=2", ("--num-chunks", "2", "--schedule", "zb-v")),
-    (language.bert, "dp=2,pp=2", ()), (models.gpt2, "dp=2", ("--zero", "2")), (models.llama, "dp=2,tp=2", ("--zero", "3")),
-    (language.bart, "pp=2,tp=2", ("--schedule", "gpipe")), (vision.resnet, "pp=2", ()),
+    lanes.full(language.bert, "dp=2,pp=2", ()), lanes.full(models.gpt2, "dp=2", ("--zero", "2")), (models.llama, "dp=2,tp=2", ("--zero", "3")),
+    (language.bart, "pp=2,tp=2", ("--schedule", "gpipe")), lanes.full(vision.resnet, "pp=2", ()),
 ], ids=lambda part: getattr(part, "__name__", None))  # fmt: skip
 def test_other_models_over_mpi(tmp_path, make, mesh, flags):
     """Weights, and running statistics, after three steps of two micro-batches."""

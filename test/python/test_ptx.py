@@ -9,6 +9,7 @@ import shutil
 import subprocess
 
 import joined
+import lanes
 import op_cases
 import oracle
 import pytest
@@ -59,7 +60,14 @@ def test_there_is_an_assembler():
         pytest.skip("there is no ptxas of a CUDA toolkit, on PATH or in /usr/local/cuda/bin: of PTX only the text is looked at")
 
 
-@pytest.mark.parametrize("name, precision", [*itertools.product(MODELS, ["fp32", "bf16"]), ("gpt2", "fp8"), ("llama", "fp8")])
+# The middle lane has each model, every second one in fp32.
+CELLS = [
+    (name, precision) if (precision == "fp32") == (number % 2 == 0) else lanes.full(name, precision)
+    for (number, name), precision in itertools.product(enumerate(MODELS), ["fp32", "bf16"])
+]
+
+
+@pytest.mark.parametrize("name, precision", [*CELLS, lanes.full("gpt2", "fp8"), ("llama", "fp8")])
 def test_model(exports, tmp_path, name, precision):
     for architecture in ARCHITECTURES:
         path = compile_ptx(tmp_path, exports(name), architecture, "--precision", precision)

@@ -1,6 +1,7 @@
 """`--recompute`: forward values are computed again instead of kept: the same bits, and less memory."""
 import re
 
+import lanes
 import language
 import models
 import oracle
@@ -60,15 +61,15 @@ def written():
 
 
 @pytest.mark.parametrize("make, mesh, micro_batches, modules", [
-    (written, "dp=1", 1, "blocks.*"), (written, "dp=2", 2, "blocks.1"),
-    (models.gpt, "dp=1", 1, "blocks.*.attention"),
+    lanes.full(written, "dp=1", 1, "blocks.*"), (written, "dp=2", 2, "blocks.1"),
+    lanes.full(models.gpt, "dp=1", 1, "blocks.*.attention"),
     (models.gpt_dropout, "dp=2", 2, "blocks.0"),
     (models.gpt2, "tp=2", 2, "transformer.h.*.mlp"),
     (models.llama, "dp=2,tp=2", 1, "model.layers"),
     (lambda: language.bart(dropout=0.1), "dp=1", 2, "*encoder*"),
     (vision.unet, "dp=2", 1, "*"),
-    (vision.resnet, "dp=2", 2, "*"),
-    (models.mlp, "tp=2", 2, "*"),
+    lanes.full(vision.resnet, "dp=2", 2, "*"),
+    lanes.full(models.mlp, "tp=2", 2, "*"),
 ], ids=lambda part: getattr(part, "__name__", None))  # fmt: skip
 def test_every_mode_has_the_same_bits(tmp_path, make, mesh, micro_batches, modules):
     """Losses, gradients, weights, running statistics, with the same random numbers."""
@@ -82,7 +83,7 @@ def test_every_mode_has_the_same_bits(tmp_path, make, mesh, micro_batches, modul
 
 
 @pytest.mark.parametrize("name, mesh, schedule, chunks, flags", [
-    ("gpt2_deep", "pp=2", "gpipe", 1, ()), ("gpt2_deep", "pp=2", "zb-h1", 1, ()), ("llama_deep", "dp=2,pp=2", "1f1b", 1, ("--zero", "3")),
+    lanes.full("gpt2_deep", "pp=2", "gpipe", 1, ()), lanes.full("gpt2_deep", "pp=2", "zb-h1", 1, ()), ("llama_deep", "dp=2,pp=2", "1f1b", 1, ("--zero", "3")),
     ("gpt2_deep", "pp=2", "zb-v", 2, ()), ("bert", "pp=2,tp=2", "interleaved", 2, ())])  # fmt: skip
 def test_beside_pipelines_and_zero(tmp_path, name, mesh, schedule, chunks, flags):
     model = oracle.zoo(name)
@@ -185,7 +186,7 @@ def bounds(folder, archive, *flags):
 
 
 @pytest.mark.parametrize("name, mesh, micro_batches, flags", [
-    ("gpt2_deep", "dp=1", 1, ()), ("llama_deep", "dp=2", 2, ("--zero", "1")), ("gpt2_deep", "pp=2", 4, ("--schedule", "1f1b")),
+    lanes.full("gpt2_deep", "dp=1", 1, ()), lanes.full("llama_deep", "dp=2", 2, ("--zero", "1")), lanes.full("gpt2_deep", "pp=2", 4, ("--schedule", "1f1b")),
     ("gpt2_deep", "pp=2,tp=2", 4, ("--schedule", "zb-h1")), ("llama_deep", "dp=2,pp=2", 4, ("--schedule", "interleaved", "--num-chunks", "2", "--zero", "3")),
 ])  # fmt: skip
 def test_a_budget_is_held_with_the_same_bits(tmp_path, exports, name, mesh, micro_batches, flags):
