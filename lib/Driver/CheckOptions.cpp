@@ -2,6 +2,7 @@
 #include "dialects/ps/Refusal.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/MeshText.h"
+#include "lib/Sharding/Policy.h"
 #include "lib/Support/Bytes.h"
 #include "lib/Training/OptimizerSpec.h"
 #include "parashard/Driver.h"
@@ -13,12 +14,11 @@ namespace parashard {
 using ps::createFlagError;
 
 static llvm::Error checkPolicy(llvm::StringRef policy) {
-  if (policy == "replicated" || policy == "megatron" || policy == "megatron+sp")
+  if (ps::findPolicy(policy))
     return llvm::Error::success();
   if (!policy.ends_with(".json"))
     return createFlagError("sharding-policy",
-                           " takes megatron, megatron+sp, replicated or FILE.json, not '" + policy +
-                               "'");
+                           " takes " + ps::listPolicies() + ", not '" + policy + "'");
   if (!llvm::sys::fs::is_regular_file(policy))
     return createFlagError("sharding-policy '" + policy + "'", " is not a readable file");
   return llvm::Error::success();

@@ -71,7 +71,7 @@ def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
   let options = [
     Option<"microBatches", "micro-batches", "int64_t", "1", "micro-batches per step">,
     Option<"schedule", "schedule", "std::string", "\"\"",
-           "gpipe, 1f1b, interleaved, zb-h1, zb-v, or FILE.json with a schedule; empty: chosen by chunks">,
+           "the name of a schedule (lib/Schedules), or FILE.json with one; empty: chosen by chunks">,
     Option<"bucketBytes", "bucket-bytes", "int64_t", "25 << 20", "maximum bytes per bucket">,
   ];
 }

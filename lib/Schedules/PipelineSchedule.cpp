@@ -76,6 +76,13 @@ PipelineSchedule make1F1B(const ScheduleSize &size) {
   return makeAlternating(size, [&](int64_t rank) { return size.ranks - 1 - rank; });
 }
 
+/// Generates 1F1B with twice the forwards ahead (Zhuang et al., On Optimizing the Communication of
+/// Model Parallelism, 2023): activations and gradients travel while a rank computes. A rank holds
+/// twice the activations of 1F1B.
+PipelineSchedule makeEager1F1B(const ScheduleSize &size) {
+  return makeAlternating(size, [&](int64_t rank) { return 2 * (size.ranks - 1 - rank); });
+}
+
 /// Generates interleaved 1F1B. Before a rank's first backward, the forwards of a whole round run
 /// through all chunks except the last. In addition, each later rank accounts for two forwards: one
 /// while the micro-batch travels to that rank, one while the gradient travels back.
@@ -213,6 +220,8 @@ constexpr int64_t kAnyChunks = 1 << 10;
 constexpr Schedule kSchedules[] = {
     {"gpipe", "all forwards, then all backwards", PlacementKind::Loop, 1, 1, makeGPipe},
     {"1f1b", "alternating forwards and backwards", PlacementKind::Loop, 1, 1, make1F1B},
+    {"1f1b-eager", "1f1b with twice the forwards ahead, which hides messages", PlacementKind::Loop,
+     1, 1, makeEager1F1B},
     {"interleaved", "1f1b with several chunks of the model per rank", PlacementKind::Loop, 2,
      kAnyChunks, makeInterleaved},
     {"zb-h1", "1f1b with weight gradients in the bubbles", PlacementKind::Loop, 1, 1,
@@ -224,6 +233,11 @@ constexpr Schedule kSchedules[] = {
 } // namespace
 
 ArrayRef<Schedule> getSchedules() { return kSchedules; }
+
+std::string listSchedules() {
+  return join(map_range(kSchedules, [](const Schedule &each) { return std::string(each.name); }),
+              ", ");
+}
 
 bool PipelineSchedule::splitsBackward() const {
   return any_of(rows, [](const std::vector<Task> &row) {

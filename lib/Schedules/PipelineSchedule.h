@@ -62,6 +62,8 @@ struct Schedule {
   PipelineSchedule (*make)(const ScheduleSize &size);
 };
 llvm::ArrayRef<Schedule> getSchedules();
+/// Returns the names of all schedules for help and errors: "gpipe, 1f1b, ...".
+std::string listSchedules();
 
 /// Returns the table of a schedule. Fails for an unknown name, and for a size that the schedule
 /// does not support.

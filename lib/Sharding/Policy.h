@@ -47,6 +47,24 @@ std::vector<Seed> seedMegatron(const ShardingGraph &graph);
 /// the tensor axes do not split them otherwise. Returns no seeds if no attention has split heads.
 std::vector<LaterSeed> seedSequence(const ShardingGraph &graph, llvm::ArrayRef<Seed> variables);
 
+/// A policy with a name.
+struct Policy {
+  llvm::StringRef name;
+  /// Whether the seeds depend on ops. If not, the graph has the variables alone.
+  bool readsOps;
+  std::vector<Seed> (*seed)(const ShardingGraph &graph);
+  /// Seeds in addition to those of `seed`; null: none.
+  std::vector<LaterSeed> (*seedLater)(const ShardingGraph &graph,
+                                      llvm::ArrayRef<Seed> variables) = nullptr;
+};
+
+/// Returns the policies that `--sharding-policy` knows by name.
+llvm::ArrayRef<Policy> getPolicies();
+/// Returns a policy by its name, or null.
+const Policy *findPolicy(llvm::StringRef name);
+/// Returns what `--sharding-policy` takes, for help and errors: "a, b, c or FILE.json".
+std::string listPolicies();
+
 /// Reads seeds from a JSON text {"GLOB": {"DIM": ["axis", ...]}}. Globs match variables' names in
 /// order, and the first match of a variable wins. A glob with wildcards skips variables that lack
 /// one of its dims; `notes` lists these variables. Errors name `path`: a glob without matches, an

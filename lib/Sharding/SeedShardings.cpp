@@ -23,8 +23,9 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
       getOperation().emitError() << "the module has no ps.mesh; run ps-set-mesh first";
       return signalPassFailure();
     }
-    bool needsOps = StringRef(policy).starts_with("megatron") &&
-                    !ps::MeshShape(mesh).getAxes({ps::AxisKind::Tensor}).empty();
+    named = ps::findPolicy(policy);
+    bool needsOps =
+        named && named->readsOps && !ps::MeshShape(mesh).getAxes({ps::AxisKind::Tensor}).empty();
     ps::ShardingGraph graph = needsOps ? ps::ShardingGraph::build(getOperation(), mesh)
                                        : ps::ShardingGraph::buildVariables(getOperation(), mesh);
     if (failed(seedVariables(graph)) || failed(seedInputs(graph.mesh)))
@@ -32,13 +33,11 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
   }
 
   llvm::Expected<std::vector<ps::Seed>> runPolicy(const ps::ShardingGraph &graph) {
-    if (policy == "replicated")
-      return ps::seedReplicated(graph);
-    if (policy == "megatron" || policy == "megatron+sp")
-      return ps::seedMegatron(graph);
+    if (named)
+      return named->seed(graph);
     if (!StringRef(policy).ends_with(".json"))
       return ps::createFlagError("sharding-policy " + policy,
-                                 ": unknown; use replicated, megatron, megatron+sp or FILE.json");
+                                 ": unknown; use " + ps::listPolicies());
     auto file = llvm::MemoryBuffer::getFile(policy);
     if (!file)
       return ps::createFlagError("sharding-policy " + policy, ": " + file.getError().message());
@@ -60,14 +59,14 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
       node.variable.setSharding(ps::getShardingAttr(seed.splits, {}, graph.mesh));
       ps::setReason(node.variable, seed.reason);
     }
-    if (policy == "megatron+sp")
-      seedLater(graph, ps::seedSequence(graph, *seeds));
+    if (named && named->seedLater)
+      seedLater(graph, named->seedLater(graph, *seeds));
     return success();
   }
 
   void seedLater(const ps::ShardingGraph &graph, ArrayRef<ps::LaterSeed> seeds) {
     if (seeds.empty() && !graph.mesh.getAxes({ps::AxisKind::Tensor}).empty())
-      ps::remarkFlag(getOperation(), "sharding-policy megatron+sp")
+      ps::remarkFlag(getOperation(), "sharding-policy " + policy)
           << ": no attention has split heads and a row parallel "
              "contraction after it; sequences are not split, as with megatron";
     for (const ps::LaterSeed &seed : seeds) {
@@ -116,6 +115,8 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
     ps::setSharding(argument, ps::getShardingAttr(splits, {}, mesh));
     return success();
   }
+
+  const ps::Policy *named = nullptr; ///< null: `policy` is a file
 };
 } // namespace
 

@@ -59,7 +59,7 @@ CASES = [
 # Models with enough layers for four stages. The models have tied weights, rotary tables, a padding mask, cross attention, long
 # skips or running statistics.
 CUT = ["gpt2_deep", "llama_deep", "bert", "bart", "unet", "resnet"]
-SCHEDULES = {1: ["gpipe", "1f1b", "zb-h1"], 2: ["interleaved", "zb-v"]}
+SCHEDULES = {1: ["gpipe", "1f1b", "1f1b-eager", "zb-h1"], 2: ["interleaved", "zb-v"]}
 PIPELINE_MESHES = {1: ["pp=2", "pp=4", "dp=2,pp=2", "pp=2,tp=2", "dp=2,pp=2,tp=2"], 2: ["pp=2"]}
 
 # Every model under every schedule on every mesh.

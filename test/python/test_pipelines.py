@@ -22,6 +22,7 @@ PLANS = [
     ("pp=2", "interleaved", 2, "uniform"),
     ("pp=2", "zb-v", 2, "flops"),
     ("pp=4", "1f1b", 1, "uniform"),
+    ("pp=4", "1f1b-eager", 1, "uniform"),
     ("dp=2,pp=2", "1f1b", 1, "uniform"),
     ("pp=2,tp=2", "zb-h1", 1, "flops"),
     ("dp=2,pp=2,tp=2", "gpipe", 1, "uniform"),

@@ -5,6 +5,7 @@
 #include "dialects/ps/Refusal.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/MeshText.h"
+#include "lib/Sharding/Policy.h"
 #include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
 
@@ -100,6 +101,8 @@ void addModelFlags(FlagTable &t, Flags &f, CompileOptions &c) {
 
 void addLayoutFlags(FlagTable &t, CompileOptions &c) {
   using enum ps::Level;
+  static const std::string policyHelp =
+      "shardings of the weights: " + ps::listPolicies() + " (+sp: sequence parallel)";
   t.addGroup("Plan");
   t.add({.name = "mesh",
          .value = "AXIS=N,...",
@@ -116,8 +119,7 @@ void addLayoutFlags(FlagTable &t, CompileOptions &c) {
         c.ranks, {1});
   t.add({.name = "sharding-policy",
          .value = "POLICY",
-         .help = "shardings of the weights: megatron, megatron+sp (sequence parallel), replicated "
-                 "or FILE.json",
+         .help = policyHelp,
          .level = Planned,
          .inPlan = true},
         c.shardingPolicy);
@@ -139,6 +141,9 @@ void addLayoutFlags(FlagTable &t, CompileOptions &c) {
 }
 
 void addStepFlags(FlagTable &t, Flags &f, CompileOptions &c) {
+  static const std::string scheduleHelp =
+      "pipeline schedule: " + schedules::listSchedules() +
+      " or FILE.json (default 1f1b, or interleaved with --num-chunks above 1)";
   using enum ps::Level;
   t.add({.name = "micro-batches",
          .value = "N",
@@ -179,8 +184,7 @@ void addStepFlags(FlagTable &t, Flags &f, CompileOptions &c) {
         c.numChunks, {1});
   t.add({.name = "schedule",
          .value = "SCHEDULE",
-         .help = "pipeline schedule: gpipe, 1f1b, interleaved, zb-h1, zb-v or FILE.json (default "
-                 "1f1b, or interleaved with --num-chunks above 1)",
+         .help = scheduleHelp,
          .level = Scheduled,
          .inPlan = true,
          .needsStages = true},

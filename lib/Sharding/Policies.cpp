@@ -1,0 +1,28 @@
+// Lists the sharding policies by name.
+#include "lib/Sharding/Policy.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace parashard::ps {
+
+static constexpr Policy kPolicies[] = {
+    {"megatron", /*readsOps=*/true, seedMegatron},
+    {"megatron+sp", /*readsOps=*/true, seedMegatron, seedSequence},
+    {"replicated", /*readsOps=*/false, seedReplicated},
+};
+
+llvm::ArrayRef<Policy> getPolicies() { return kPolicies; }
+
+const Policy *findPolicy(llvm::StringRef name) {
+  const Policy *policy =
+      llvm::find_if(kPolicies, [&](const Policy &each) { return each.name == name; });
+  return policy == std::end(kPolicies) ? nullptr : policy;
+}
+
+std::string listPolicies() {
+  std::string names;
+  for (const Policy &policy : kPolicies)
+    names += (names.empty() ? "" : ", ") + policy.name.str();
+  return names + " or FILE.json";
+}
+
+} // namespace parashard::ps
