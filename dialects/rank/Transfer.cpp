@@ -12,7 +12,7 @@ FlatSymbolRefAttr FetchOp::getVariable(OpResult result) {
                                    : FlatSymbolRefAttr();
 }
 
-/// Returns the ref type in which a variable is staged, or null if there is no such variable.
+/// Returns the ref type in which a variable is staged, or null if no variable has this symbol.
 static ps::RefType getStagedType(FetchOp op, FlatSymbolRefAttr symbol) {
   auto variable = SymbolTable::lookupNearestSymbolFrom<ps::VariableOp>(
       op->getParentOp()->getParentOp(), symbol.getAttr());

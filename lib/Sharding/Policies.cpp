@@ -10,8 +10,6 @@ static constexpr Policy kPolicies[] = {
     {"replicated", /*readsOps=*/false, seedReplicated},
 };
 
-llvm::ArrayRef<Policy> getPolicies() { return kPolicies; }
-
 const Policy *findPolicy(llvm::StringRef name) {
   const Policy *policy =
       llvm::find_if(kPolicies, [&](const Policy &each) { return each.name == name; });

@@ -58,9 +58,7 @@ struct Policy {
                                       llvm::ArrayRef<Seed> variables) = nullptr;
 };
 
-/// Returns the policies that `--sharding-policy` knows by name.
-llvm::ArrayRef<Policy> getPolicies();
-/// Returns a policy by its name, or null.
+/// Returns the policy that `--sharding-policy` names, or null for another name.
 const Policy *findPolicy(llvm::StringRef name);
 /// Returns what `--sharding-policy` takes, for help and errors: "a, b, c or FILE.json".
 std::string listPolicies();

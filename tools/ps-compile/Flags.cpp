@@ -162,8 +162,7 @@ void addStepFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({.name = "loss-average",
          .value = "UNIT",
          .help = "step: the loss of the whole batch of a step; micro-batch: the mean of the losses "
-                 "of the "
-                 "micro-batches (default: step where the form of the loss allows it)",
+                 "of the micro-batches (default: step where the form of the loss allows it)",
          .level = Training,
          .inPlan = true,
          .trains = true},
