@@ -12,6 +12,8 @@
 #include "llvm/ADT/StringMap.h"
 
 using namespace parashard;
+using namespace parashard::driver;
+
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 

@@ -13,14 +13,14 @@ namespace fuzz {
 /// Returns the context of getContext(), with the compiler's dialects and passes.
 inline mlir::MLIRContext &getCompilerContext() {
   static const bool registered = [] {
-    parashard::registerAllPasses();
+    parashard::driver::registerAllPasses();
     return true;
   }();
   (void)registered;
   mlir::MLIRContext &context = getContext();
   if (!context.getLoadedDialect<parashard::ps::PSDialect>()) {
     mlir::DialectRegistry registry;
-    parashard::registerEverything(registry);
+    parashard::driver::registerEverything(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
   }
@@ -31,9 +31,9 @@ inline mlir::MLIRContext &getCompilerContext() {
 /// level.
 inline mlir::OwningOpRef<mlir::ModuleOp> loadText(mlir::MLIRContext &context,
                                                   const std::string &text) {
-  parashard::CompileOptions options;
+  parashard::driver::CompileOptions options;
   options.model = writeFile("model.mlir", text.data(), text.size());
-  return parashard::loadModel(context, options);
+  return parashard::driver::loadModel(context, options);
 }
 
 } // namespace fuzz

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   mlir::MLIRContext &context = fuzz::getContext();
   fuzz::StayInside watch;
   std::vector<std::string> notes;
-  parashard::importOnnx(context, path, {}, notes);
+  parashard::import::importOnnx(context, path, {}, notes);
   return 0;
 }
 

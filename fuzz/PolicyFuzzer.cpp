@@ -18,10 +18,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   mlir::MLIRContext &context = fuzz::getContext();
   context.loadDialect<ps::PSDialect, mlir::func::FuncDialect>();
   auto module = mlir::parseSourceString<mlir::ModuleOp>(kModule, &context);
-  auto graph = ps::ShardingGraph::buildVariables(*module, ps::getMesh(*module));
+  auto graph = sharding::ShardingGraph::buildVariables(*module, ps::getMesh(*module));
   std::vector<std::string> notes;
   llvm::StringRef text(reinterpret_cast<const char *>(data), size);
-  auto seeds = ps::seedFromFile(graph, text, "policy.json", notes);
+  auto seeds = sharding::seedFromFile(graph, text, "policy.json", notes);
   if (!seeds)
     llvm::consumeError(seeds.takeError());
   return 0;

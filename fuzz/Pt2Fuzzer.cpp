@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   mlir::MLIRContext &context = fuzz::getContext();
   fuzz::StayInside watch;
   std::vector<std::string> notes;
-  parashard::importPt2(context, path, {}, notes);
+  parashard::import::importPt2(context, path, {}, notes);
   return 0;
 }
 

@@ -8,7 +8,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string path = fuzz::writeFile("x.safetensors", data, size);
   mlir::MLIRContext &context = fuzz::getContext();
   fuzz::StayInside watch;
-  auto tensors = parashard::readSafetensors(path, context);
+  auto tensors = parashard::evaluate::readSafetensors(path, context);
   if (!tensors)
     llvm::consumeError(tensors.takeError());
   return 0;

@@ -7,7 +7,7 @@
 #include "mlir/Pass/Pass.h"
 #include <string>
 
-namespace parashard {
+namespace parashard::codegen {
 
 /// How a program gets the weights that lie in the model's file.
 enum class WeightsMode {
@@ -34,11 +34,8 @@ struct CodegenOptions {
 mlir::LogicalResult emitProgram(mlir::ModuleOp module, mlir::ModuleOp oneRank,
                                 const CodegenOptions &options);
 
-namespace codegen {
 /// Returns whether programs for a target multiply 8-bit floats: GPUs from sm_89 on, and replay.
 bool multipliesFloat8(llvm::StringRef target);
-} // namespace codegen
-
-} // namespace parashard
+} // namespace parashard::codegen
 
 #endif

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace parashard {
+namespace parashard::driver {
 
 /// The choices of a user. The names are those of the flags (see `ps-compile --help`).
 struct CompileOptions {
@@ -129,6 +129,6 @@ mlir::LogicalResult writeTimeline(mlir::ModuleOp module, const CompileOptions &o
 ps::Level getLevel(mlir::ModuleOp module);
 void setLevel(mlir::ModuleOp module, ps::Level level);
 
-} // namespace parashard
+} // namespace parashard::driver
 
 #endif

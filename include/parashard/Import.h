@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace parashard {
+namespace parashard::import {
 
 struct ImportOptions {
   /// "INPUT.D=N" or "SYMBOL=N", as `--dim`.
@@ -88,6 +88,6 @@ std::unique_ptr<mlir::Pass> createRecognizeLabelsPass();
 std::unique_ptr<mlir::Pass> createSetInitialValuesPass();
 std::unique_ptr<mlir::Pass> createSplitFusedVariablesPass();
 
-} // namespace parashard
+} // namespace parashard::import
 
 #endif

@@ -6,7 +6,7 @@
 #include "mlir/Pass/Pass.h"
 #include <string>
 
-namespace parashard {
+namespace parashard::memory {
 
 /// Describes the memory of a module at level `placed`: bytes per rank, when the peak occurs, and
 /// the ten largest buffers at the peak. Returns "" at other levels.
@@ -16,6 +16,6 @@ std::string explainMemory(mlir::ModuleOp module);
 #define GEN_PASS_REGISTRATION
 #include "lib/Memory/Passes.h.inc"
 
-} // namespace parashard
+} // namespace parashard::memory
 
 #endif

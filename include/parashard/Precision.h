@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace parashard {
+namespace parashard::precision {
 
 /// The parsed value of `--precision`.
 struct PrecisionSpec {
@@ -44,6 +44,6 @@ llvm::Expected<PrecisionSpec> parsePrecision(llvm::StringRef text);
 #define GEN_PASS_REGISTRATION
 #include "lib/Precision/Passes.h.inc"
 
-} // namespace parashard
+} // namespace parashard::precision
 
 #endif

@@ -5,13 +5,14 @@
 #include "parashard/Driver.h"
 #include "llvm/Support/JSON.h"
 
-namespace parashard {
+namespace parashard::report {
 
 struct ReportOptions {
-  std::string path;       ///< path of the page
-  std::string line;       ///< the command line
-  CompileOptions compile; ///< gives the model's file, and the schedule if the module has none yet
-  std::string measured;   ///< path of a trace that the program wrote; empty: none
+  std::string path; ///< path of the page
+  std::string line; ///< the command line
+  driver::CompileOptions
+      compile;          ///< gives the model's file, and the schedule if the module has none yet
+  std::string measured; ///< path of a trace that the program wrote; empty: none
 };
 
 /// Returns the data of the page for a module at level `planned` or later: the header's fields and a
@@ -22,6 +23,6 @@ std::optional<llvm::json::Object> gatherReport(mlir::ModuleOp module, const Repo
 /// Writes the page atomically.
 mlir::LogicalResult writeReport(mlir::ModuleOp module, const ReportOptions &options);
 
-} // namespace parashard
+} // namespace parashard::report
 
 #endif

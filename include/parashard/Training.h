@@ -8,7 +8,7 @@
 #include "mlir/Pass/Pass.h"
 #include <string>
 
-namespace parashard {
+namespace parashard::training {
 
 /// Value for an input without a batch dim, and for a result that does not depend on a batch.
 inline constexpr int64_t kNoBatch = -1;
@@ -73,6 +73,6 @@ mlir::LogicalResult verifyTraining(mlir::ModuleOp module);
 #define GEN_PASS_REGISTRATION
 #include "lib/Training/Passes.h.inc"
 
-} // namespace parashard
+} // namespace parashard::training
 
 #endif

@@ -4,6 +4,7 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::memory;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 namespace json = llvm::json;

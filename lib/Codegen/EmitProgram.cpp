@@ -17,6 +17,7 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::support;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
@@ -150,8 +151,8 @@ LogicalResult ProgramEmitter::link() {
   return success();
 }
 
-LogicalResult parashard::emitProgram(ModuleOp module, ModuleOp oneRank,
-                                     const CodegenOptions &options) {
+LogicalResult codegen::emitProgram(ModuleOp module, ModuleOp oneRank,
+                                   const CodegenOptions &options) {
   MLIRContext *context = module.getContext();
   context->loadDialect<LLVM::LLVMDialect, scf::SCFDialect, arith::ArithDialect, math::MathDialect,
                        vector::VectorDialect>();

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+using namespace parashard::support;
+
 using llvm::StringRef;
 
 namespace parashard::codegen {

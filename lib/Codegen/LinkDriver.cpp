@@ -8,6 +8,8 @@
 #include "llvm/Support/Program.h"
 #include <link.h>
 
+using namespace parashard::support;
+
 using llvm::StringRef;
 
 namespace parashard::codegen {

@@ -12,6 +12,8 @@
 #include <map>
 #include <unistd.h>
 
+using namespace parashard::support;
+
 using llvm::StringRef;
 
 namespace parashard::codegen {

@@ -23,8 +23,9 @@ struct ProgramLibraries {
 
 /// Asks the dynamic loader which libraries the executable `linked` would load. `further` are
 /// libraries that the executable may load later. Does not run code of the executable.
-llvm::Expected<ProgramLibraries>
-findLibraries(llvm::StringRef linked, llvm::ArrayRef<std::string> further, PrivateFolder &scratch);
+llvm::Expected<ProgramLibraries> findLibraries(llvm::StringRef linked,
+                                               llvm::ArrayRef<std::string> further,
+                                               support::PrivateFolder &scratch);
 
 /// Creates the folder of the libraries of `program`, and copies the files into it.
 llvm::Error bundleLibraries(llvm::ArrayRef<std::string> files, llvm::StringRef program);

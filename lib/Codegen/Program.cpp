@@ -11,6 +11,7 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::memory;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 namespace json = llvm::json;
@@ -46,10 +47,10 @@ static void describeTensor(json::Object &object, Type local, std::optional<Type>
 json::Value
 codegen::describeByCoordinate(ModuleOp module,
                               llvm::function_ref<std::optional<int64_t>(int64_t coordinate)> get) {
-  if (ps::getPipelineSize(module) == 1)
+  if (ir::getPipelineSize(module) == 1)
     return *get(0);
   json::Array list;
-  for (int64_t coordinate = 0; coordinate < ps::getPipelineSize(module); ++coordinate)
+  for (int64_t coordinate = 0; coordinate < ir::getPipelineSize(module); ++coordinate)
     if (std::optional<int64_t> number = get(coordinate))
       list.push_back(*number);
     else
@@ -88,9 +89,9 @@ void ProgramTable::addInput(rank::InputOp input, StringRef entry) {
   json::Array &addresses = *inputs[at->second].getArray("addresses");
   while (addresses.size() <= input.getMicroBatch())
     addresses.push_back(
-        json::Array(std::vector<json::Value>(ps::getPipelineSize(module), nullptr)));
+        json::Array(std::vector<json::Value>(ir::getPipelineSize(module), nullptr)));
   int64_t address = getAddress(input.getResult());
-  if (ps::getPipelineSize(module) == 1)
+  if (ir::getPipelineSize(module) == 1)
     addresses[input.getMicroBatch()] = address;
   else
     (*addresses[input.getMicroBatch()].getAsArray())[pp] = address;
@@ -179,7 +180,7 @@ std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::String
       {"keys", std::move(keys)}, {"first", std::move(first)}, {"label", label}};
   if (auto phase = callee->getAttrOfType<ps::PhaseAttr>(kPhaseMark))
     object["phase"] = ps::stringifyPhase(phase.getValue());
-  if (std::optional<int64_t> segment = run.getSegment(); segment && ps::getPipelineSize(module) > 1)
+  if (std::optional<int64_t> segment = run.getSegment(); segment && ir::getPipelineSize(module) > 1)
     object["stage"] = stages.getStage(*segment);
   return object;
 }
@@ -316,7 +317,7 @@ void ProgramTable::addBuffers(rank::ProgramOp program, ArrayRef<CodePosition> po
     Entry &entry = entries[first.entry];
     bool isOver = end + 1 < int64_t(positions.size()) && positions[end + 1].entry == first.entry;
     entry.buffers.push_back(
-        json::Array{*parashard::getAddress(buffer, kAddressesMark, kScratchAddressMark), bytes,
+        json::Array{*memory::getAddress(buffer, kAddressesMark, kScratchAddressMark), bytes,
                     isa<rank::InputOp>(buffer.op) ? -1 : first.at,
                     isOver ? positions[end + 1].at - 1 : int64_t(entry.code.size())});
   }
@@ -383,7 +384,7 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
                         {"code", std::move(entry.code)},
                         {"outputs", std::move(entry.outputs)},
                         {"buffers", std::move(entry.buffers)}};
-    if (ps::getPipelineSize(module) > 1)
+    if (ir::getPipelineSize(module) > 1)
       object["pp"] = pp;
     if (entry.name == "step")
       object["update_from"] = entry.updateFrom;

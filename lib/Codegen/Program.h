@@ -34,7 +34,7 @@ mlir::LogicalResult writeVariables(mlir::ModuleOp module, WeightsMode mode,
 class ProgramTable {
 public:
   ProgramTable(mlir::ModuleOp module, KernelSet &kernels)
-      : module(module), symbols(module), stages(ps::getStages(module)), kernels(kernels) {}
+      : module(module), symbols(module), stages(ir::getStages(module)), kernels(kernels) {}
   /// Writes the whole table as one JSON object. Fails after a diagnostic.
   mlir::LogicalResult write(const CodegenOptions &options, Payload &payload, llvm::raw_ostream &os);
 
@@ -64,7 +64,7 @@ private:
 
   mlir::ModuleOp module;
   mlir::SymbolTable symbols;
-  ps::Stages stages;
+  ir::Stages stages;
   KernelSet &kernels;
   // Deques, because a growing vector would copy its objects.
   std::deque<llvm::json::Object> inputs, functions, programs;

@@ -177,7 +177,7 @@ static FailureOr<json::Object> describeVariable(ps::VariableOp variable, ps::Mes
   if (auto to = variable->getAttrOfType<FlatSymbolRefAttr>(kAddsToMark))
     object["adds_to"] = to.getValue();
   auto adder = adders.find(variable.getSymName());
-  if (adder != adders.end() && ps::getPipelineSize(variable->getParentOfType<ModuleOp>()) > 1)
+  if (adder != adders.end() && ir::getPipelineSize(variable->getParentOfType<ModuleOp>()) > 1)
     object["added_at"] = adder->second;
   describePlacement(object, type, variable.getSharding(), mesh);
   RankedTensorType local = type;

@@ -9,16 +9,21 @@
 #include "parashard/Precision.h"
 #include "llvm/Support/FileSystem.h"
 
-namespace parashard {
+using namespace parashard::precision;
+using namespace parashard::sharding;
+using namespace parashard::support;
+using namespace parashard::training;
+
+namespace parashard::driver {
 
 using ps::createFlagError;
 
 static llvm::Error checkPolicy(llvm::StringRef policy) {
-  if (ps::findPolicy(policy))
+  if (sharding::findPolicy(policy))
     return llvm::Error::success();
   if (!policy.ends_with(".json"))
     return createFlagError("sharding-policy",
-                           " takes " + ps::listPolicies() + ", not '" + policy + "'");
+                           " takes " + sharding::listPolicies() + ", not '" + policy + "'");
   if (!llvm::sys::fs::is_regular_file(policy))
     return createFlagError("sharding-policy '" + policy + "'", " is not a readable file");
   return llvm::Error::success();
@@ -160,4 +165,4 @@ llvm::Error checkOptions(const CompileOptions &options) {
   return checkPolicy(options.shardingPolicy);
 }
 
-} // namespace parashard
+} // namespace parashard::driver

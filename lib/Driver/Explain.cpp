@@ -6,17 +6,17 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::driver {
 
 std::string explainPlan(ModuleOp module) {
   if (getLevel(module) != ps::Level::Planned)
-    return ps::getExplanation(module);
+    return sharding::getExplanation(module);
   // Level `planned` does not contain the collectives yet. Partition a copy to find them.
   OwningOpRef<ModuleOp> copy = module.clone();
   WalkOptions walk;
   walk.stopAfter = ps::Level::Partitioned;
   (void)runWalk(*copy, CompileOptions(), walk);
-  return ps::getExplanation(*copy);
+  return sharding::getExplanation(*copy);
 }
 
-} // namespace parashard
+} // namespace parashard::driver

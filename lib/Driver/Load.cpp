@@ -10,8 +10,9 @@
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
+using namespace parashard::import;
 
-namespace parashard {
+namespace parashard::driver {
 
 /// Returns the passes that verify the guarantees of a level. A placed module must also pass the
 /// checks of a scheduled module.
@@ -79,4 +80,4 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
   return module;
 }
 
-} // namespace parashard
+} // namespace parashard::driver

@@ -5,16 +5,16 @@
 #include "parashard/Driver.h"
 #include "parashard/Import.h"
 
-namespace parashard {
+namespace parashard::driver {
 
 /// Returns the options of the importers among those of a compile.
-ImportOptions getImportOptions(const CompileOptions &options);
+import::ImportOptions getImportOptions(const CompileOptions &options);
 
 /// Imports a .pt2 or .onnx file, as its name ends. See `importPt2` for errors and `notes`.
 mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context, llvm::StringRef path,
-                                              const ImportOptions &options,
+                                              const import::ImportOptions &options,
                                               std::vector<std::string> &notes);
 
-} // namespace parashard
+} // namespace parashard::driver
 
 #endif

@@ -7,7 +7,9 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 
-namespace parashard {
+using namespace parashard::precision;
+
+namespace parashard::driver {
 namespace {
 
 /// Builds the text of a pass with its options.
@@ -259,4 +261,4 @@ std::vector<std::string> getPasses(ps::Level level, const CompileOptions &o) {
   return {};
 }
 
-} // namespace parashard
+} // namespace parashard::driver

@@ -6,13 +6,13 @@
 #include "lib/Schedules/Timeline.h"
 #include "parashard/Driver.h"
 
-namespace parashard {
+namespace parashard::driver {
 
 struct PlannedStep {
-  ps::Stages stages;
+  ir::Stages stages;
   std::string schedule;
   int64_t microBatches = 1;
-  std::vector<ps::StageCost> costs; ///< one per stage
+  std::vector<ir::StageCost> costs; ///< one per stage
   /// Simulated run. One unit of time is that of 10^9 floating-point operations of a rank. Assumes
   /// that all ranks are equally fast and that messages take no time.
   schedules::Replay run;
@@ -31,6 +31,6 @@ struct PlannedStep {
 llvm::Expected<std::optional<PlannedStep>> planStep(mlir::ModuleOp module,
                                                     const CompileOptions &options);
 
-} // namespace parashard
+} // namespace parashard::driver
 
 #endif

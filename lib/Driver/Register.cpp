@@ -13,7 +13,14 @@
 #include "parashard/Precision.h"
 #include "parashard/Training.h"
 
-namespace parashard {
+using namespace parashard::evaluate;
+using namespace parashard::import;
+using namespace parashard::memory;
+using namespace parashard::precision;
+using namespace parashard::sharding;
+using namespace parashard::training;
+
+namespace parashard::driver {
 
 void registerEverything(mlir::DialectRegistry &registry) {
   registry.insert<ps::PSDialect, rank::RankDialect, mlir::func::FuncDialect,
@@ -29,10 +36,10 @@ void registerAllPasses() {
   registerTrainingPasses();
   registerPrecisionPasses();
   registerShardingPasses();
-  ps::registerPartitionPasses();
-  ps::registerPipelinePasses();
+  partition::registerPartitionPasses();
+  pipeline::registerPipelinePasses();
   registerMemoryPasses();
   fusion::registerFusionPasses();
 }
 
-} // namespace parashard
+} // namespace parashard::driver

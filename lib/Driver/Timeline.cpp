@@ -7,8 +7,10 @@
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
+using namespace parashard::sharding;
+using namespace parashard::support;
 
-namespace parashard {
+namespace parashard::driver {
 
 /// Returns whether the module contains a training step.
 static bool hasStep(ModuleOp module) {
@@ -21,7 +23,7 @@ static bool hasStep(ModuleOp module) {
 llvm::Expected<std::optional<PlannedStep>> planStep(ModuleOp module,
                                                     const CompileOptions &options) {
   PlannedStep step{
-      ps::getStages(module), options.schedule, options.microBatches, ps::getStageCosts(module), {}};
+      ir::getStages(module), options.schedule, options.microBatches, ir::getStageCosts(module), {}};
   if (step.stages.getCount() == 1 || step.costs.empty() || !hasStep(module))
     return std::nullopt;
   if (auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesMark))
@@ -35,7 +37,7 @@ llvm::Expected<std::optional<PlannedStep>> planStep(ModuleOp module,
   if (!table)
     return table.takeError();
   schedules::PipelineTimes times;
-  for (const ps::StageCost &cost : step.costs)
+  for (const ir::StageCost &cost : step.costs)
     times.stages.push_back(
         {cost.forward / 1e9, cost.backwardInput / 1e9, cost.backwardWeight / 1e9});
   auto run = schedules::replay(*table, times);
@@ -81,12 +83,12 @@ static void explainSums(ModuleOp module, llvm::raw_ostream &os) {
     int64_t bytes = 0;
     for (Type type : start->getOperandTypes())
       bytes += ps::getByteSize(type);
-    rows.push_back({ps::formatBytes(bytes), name.str(), members});
+    rows.push_back({sharding::formatBytes(bytes), name.str(), members});
   });
   if (rows.size() == 1)
     return;
   os << "\nreduced over stages, once per step\n";
-  ps::printTable(rows, os);
+  sharding::printTable(rows, os);
 }
 
 std::string explainSchedule(ModuleOp module, const CompileOptions &options) {
@@ -109,9 +111,10 @@ std::string explainSchedule(ModuleOp module, const CompileOptions &options) {
     double saved = schedules::getPeakHeld(run.rows[pp], (*step)->getSavedBytes(pp));
     std::optional<int64_t> arena = fusion::getArenaBytes(module, pp);
     rows.push_back({std::to_string(pp), list, std::to_string(run.peakLive[pp]),
-                    ps::formatBytes(int64_t(saved)), arena ? ps::formatBytes(*arena) : "-"});
+                    sharding::formatBytes(int64_t(saved)),
+                    arena ? sharding::formatBytes(*arena) : "-"});
   }
-  ps::printTable(rows, os);
+  sharding::printTable(rows, os);
   explainSums(module, os);
   return text;
 }
@@ -132,4 +135,4 @@ LogicalResult writeTimeline(ModuleOp module, const CompileOptions &options, Stri
   return module.emitError() << llvm::toString(std::move(error));
 }
 
-} // namespace parashard
+} // namespace parashard::driver

@@ -16,8 +16,9 @@
 #include <chrono>
 
 using namespace mlir;
+using namespace parashard::support;
 
-namespace parashard {
+namespace parashard::driver {
 
 ps::Level getLevel(ModuleOp module) {
   auto level = module->getAttrOfType<ps::LevelAttr>(kLevelMark);
@@ -144,4 +145,4 @@ LogicalResult runWalk(ModuleOp module, const CompileOptions &options, const Walk
   return success();
 }
 
-} // namespace parashard
+} // namespace parashard::driver

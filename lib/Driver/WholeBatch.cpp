@@ -7,8 +7,9 @@
 #include "llvm/ADT/StringRef.h"
 
 using namespace mlir;
+using namespace parashard::import;
 
-namespace parashard {
+namespace parashard::driver {
 
 /// Returns true if `module` has a warning about its average over micro-batches, or needs none.
 static bool isSettled(ModuleOp module, const CompileOptions &options) {
@@ -51,4 +52,4 @@ void warnOfWholeBatch(ModuleOp module, const CompileOptions &options) {
          "to avoid it";
 }
 
-} // namespace parashard
+} // namespace parashard::driver

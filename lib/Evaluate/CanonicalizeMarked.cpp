@@ -3,17 +3,18 @@
 #include "lib/Evaluate/Passes.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
-namespace parashard {
+namespace parashard::evaluate {
 #define GEN_PASS_DEF_CANONICALIZEMARKEDPASS
 #include "lib/Evaluate/Passes.h.inc"
-} // namespace parashard
+} // namespace parashard::evaluate
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::evaluate;
 
 namespace {
 class CanonicalizeMarkedPass
-    : public parashard::impl::CanonicalizeMarkedPassBase<CanonicalizeMarkedPass> {
+    : public evaluate::impl::CanonicalizeMarkedPassBase<CanonicalizeMarkedPass> {
   void runOnOperation() override {
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);

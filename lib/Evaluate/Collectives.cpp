@@ -4,7 +4,7 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::evaluate {
 
 static void copyElement(Tensor &to, int64_t i, const Tensor &from, int64_t j) {
   if (to.isFloat())
@@ -159,4 +159,4 @@ std::optional<PerRank> evaluateCollective(Operation *op, const Layout &layout,
   return std::nullopt;
 }
 
-} // namespace parashard
+} // namespace parashard::evaluate

@@ -4,7 +4,7 @@
 
 #include "lib/Evaluate/Layout.h"
 
-namespace parashard {
+namespace parashard::evaluate {
 
 /// Combines the tensors of a group's members, in group order. Sums of 16-bit floats are accumulated
 /// in f32 and rounded once.
@@ -24,6 +24,6 @@ PerRank shardSlice(const Layout &layout, const PerRank &operands, mlir::ArrayAtt
 std::optional<PerRank> evaluateCollective(mlir::Operation *op, const Layout &layout,
                                           const PerRank &operands);
 
-} // namespace parashard
+} // namespace parashard::evaluate
 
 #endif

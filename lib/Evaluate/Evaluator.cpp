@@ -9,9 +9,11 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::partition;
 using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::evaluate {
 
 Evaluator::Evaluator(ModuleOp module, Layout layout, std::vector<Coordinate> coordinates,
                      bool sharded, uint64_t seed)
@@ -507,4 +509,4 @@ FailureOr<NamedTensors> Evaluator::step(const NamedTensors &inputs, int64_t coun
   return outputs;
 }
 
-} // namespace parashard
+} // namespace parashard::evaluate

@@ -9,7 +9,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
 
-namespace parashard {
+namespace parashard::evaluate {
 
 /// Runs functions and programs in lock-step: each op runs on all ranks before the next op. Before
 /// level 3 there is one rank with unsharded tensors. From level 3 on, each rank holds its shards.
@@ -147,6 +147,6 @@ private:
   int64_t microBatches = 1;
 };
 
-} // namespace parashard
+} // namespace parashard::evaluate
 
 #endif

@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::evaluate {
 
 FailureOr<Exchange::Number> Exchange::start(Operation *op, StringRef queue,
                                             ArrayRef<int64_t> members, int64_t coordinate,
@@ -129,4 +129,4 @@ std::vector<PerRank> Exchange::reduce(Number number, ps::ReductionKind kind) con
   return results;
 }
 
-} // namespace parashard
+} // namespace parashard::evaluate

@@ -7,7 +7,7 @@
 #include <deque>
 #include <map>
 
-namespace parashard {
+namespace parashard::evaluate {
 
 /// Rendezvous of pipeline coordinates in queues, as in the runtime. In a queue with the same
 /// members, the n-th starts of all coordinates belong to one rendezvous. A rendezvous completes
@@ -56,6 +56,6 @@ private:
   std::map<std::pair<int64_t, std::string>, std::deque<Number>> queues;
 };
 
-} // namespace parashard
+} // namespace parashard::evaluate
 
 #endif

@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::evaluate {
 
 /// Reads the tensor that `file` names, with its shape in the file.
 static FailureOr<Tensor> readFileTensor(VariableOp variable, FileAttr file, RankedTensorType type) {
@@ -89,4 +89,4 @@ FailureOr<Tensor> getInitialValue(VariableOp variable, uint64_t seed) {
   return variable.emitOpError() << "has an initial value of an unknown kind: " << *init;
 }
 
-} // namespace parashard
+} // namespace parashard::evaluate

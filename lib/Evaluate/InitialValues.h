@@ -4,13 +4,13 @@
 
 #include "dialects/ps/Ps.h"
 
-namespace parashard {
+namespace parashard::evaluate {
 
 /// Returns the unsharded initial value of `variable`: a constant, a file (a stored entry of an
 /// archive, or a tensor of a safetensors file), a distribution keyed by (seed, name, element), or
 /// zero.
 mlir::FailureOr<ps::Tensor> getInitialValue(ps::VariableOp variable, uint64_t seed);
 
-} // namespace parashard
+} // namespace parashard::evaluate
 
 #endif

@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::evaluate {
 
 Layout::Layout(MeshOp mesh) : mesh(mesh) {
   if (!mesh)
@@ -183,4 +183,4 @@ Tensor Layout::gather(const PerRank &shards, RankedTensorType type, ShardingAttr
   return whole;
 }
 
-} // namespace parashard
+} // namespace parashard::evaluate

@@ -5,7 +5,7 @@
 #include "dialects/ps/Combine.h"
 #include "dialects/ps/Ps.h"
 
-namespace parashard {
+namespace parashard::evaluate {
 
 /// One tensor per rank.
 using PerRank = std::vector<ps::Tensor>;
@@ -61,6 +61,6 @@ private:
   ps::MeshOp mesh;
 };
 
-} // namespace parashard
+} // namespace parashard::evaluate
 
 #endif

@@ -5,12 +5,12 @@
 #include "dialects/ps/Ps.h"
 #include "mlir/Pass/Pass.h"
 
-namespace parashard {
+namespace parashard::evaluate {
 
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "lib/Evaluate/Passes.h.inc"
 
-} // namespace parashard
+} // namespace parashard::evaluate
 
 #endif

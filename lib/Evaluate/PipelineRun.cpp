@@ -5,9 +5,11 @@
 #include "lib/Partition/SplitUpdate.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::partition;
 using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::evaluate {
 
 /// Returns the pipeline coordinate of a function. Segments' functions are numbered by stage, the
 /// functions `update` and `count` by coordinate.
@@ -311,4 +313,4 @@ FailureOr<NamedTensors> Evaluator::getAll() {
   return all;
 }
 
-} // namespace parashard
+} // namespace parashard::evaluate

@@ -1,13 +1,14 @@
 // Prints the sharding rule of every op, for tests and to debug the propagation of shardings.
 #include "lib/Evaluate/Passes.h"
 
-namespace parashard {
+namespace parashard::evaluate {
 #define GEN_PASS_DEF_PRINTSHARDINGRULESPASS
 #include "lib/Evaluate/Passes.h.inc"
-} // namespace parashard
+} // namespace parashard::evaluate
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::evaluate;
 
 /// Prints the groups of operands whose partial sums pass through: `linear {0} {1, 2}`.
 static void printLinear(const ps::ShardingRule &rule, llvm::raw_ostream &os) {
@@ -23,7 +24,7 @@ static void printLinear(const ps::ShardingRule &rule, llvm::raw_ostream &os) {
 
 namespace {
 class PrintShardingRulesPass
-    : public parashard::impl::PrintShardingRulesPassBase<PrintShardingRulesPass> {
+    : public evaluate::impl::PrintShardingRulesPassBase<PrintShardingRulesPass> {
   void runOnOperation() override {
     getOperation()->walk([](ps::ShardingOpInterface op) {
       std::string text;

@@ -12,8 +12,9 @@
 
 using namespace mlir;
 using namespace parashard::ps;
+using namespace parashard::support;
 
-namespace parashard {
+namespace parashard::evaluate {
 
 static const std::pair<llvm::StringLiteral, Type (*)(MLIRContext &)> kTypes[] = {
     {"F32", [](MLIRContext &c) -> Type { return Float32Type::get(&c); }},
@@ -151,4 +152,4 @@ llvm::Error writeSafetensors(llvm::StringRef path, const NamedTensors &tensors) 
   });
 }
 
-} // namespace parashard
+} // namespace parashard::evaluate

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-namespace parashard {
+namespace parashard::evaluate {
 
 using NamedTensors = std::map<std::string, ps::Tensor>;
 
@@ -16,6 +16,6 @@ llvm::Expected<NamedTensors> readSafetensors(llvm::StringRef path, mlir::MLIRCon
 /// Writes the tensors atomically.
 llvm::Error writeSafetensors(llvm::StringRef path, const NamedTensors &tensors);
 
-} // namespace parashard
+} // namespace parashard::evaluate
 
 #endif

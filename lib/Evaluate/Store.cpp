@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::evaluate {
 
 FailureOr<Store> Store::create(ModuleOp module, const Layout &layout, bool sharded, uint64_t seed) {
   Store store(module, layout, sharded);
@@ -54,4 +54,4 @@ NamedTensors Store::getAll() const {
   return all;
 }
 
-} // namespace parashard
+} // namespace parashard::evaluate

@@ -5,7 +5,7 @@
 #include "lib/Evaluate/Layout.h"
 #include "lib/Evaluate/Safetensors.h"
 
-namespace parashard {
+namespace parashard::evaluate {
 
 /// Holds every variable: one shard per rank. Before level 3 there is one rank with unsharded
 /// variables.
@@ -36,6 +36,6 @@ private:
   std::map<std::string, PerRank> values;
 };
 
-} // namespace parashard
+} // namespace parashard::evaluate
 
 #endif

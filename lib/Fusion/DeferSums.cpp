@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::fusion;
 
-static bool isIn(Operation *op, ps::Phase phase) { return parashard::getPhase(op) == phase; }
+static bool isIn(Operation *op, ps::Phase phase) { return ir::getPhase(op) == phase; }
 
 /// Returns true if only gradients use the sum, and a matmul of the same segment in the phase
 /// backward_weight can compute it.

@@ -2,8 +2,9 @@
 #include "lib/IR/Cloneable.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::ir {
 
 /// Returns the symbols that a function overwrites (not those that it only accumulates into).
 static DenseSet<Attribute> findWritten(func::FuncOp function) {
@@ -37,4 +38,4 @@ DenseSet<Operation *> findCloneableOps(func::FuncOp function) {
   return cloneable;
 }
 
-} // namespace parashard::ps
+} // namespace parashard::ir

@@ -5,12 +5,12 @@
 
 #include "dialects/ps/Ps.h"
 
-namespace parashard::ps {
+namespace parashard::ir {
 
 /// Returns the ops of `function` that every segment clones: constants, index sequences, reads of
 /// variables that the function does not write, and ops that only move or convert those values.
 llvm::DenseSet<mlir::Operation *> findCloneableOps(mlir::func::FuncOp function);
 
-} // namespace parashard::ps
+} // namespace parashard::ir
 
 #endif

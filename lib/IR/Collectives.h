@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-namespace parashard::ps {
+namespace parashard::ir {
 
 /// Returns whether an op is a collective that moves data between ranks.
 bool isCollective(mlir::Operation *op);
@@ -35,6 +35,6 @@ void recordCollectives(mlir::ModuleOp module, llvm::ArrayRef<ExplainedCollective
 /// Returns nullopt if none were recorded.
 std::optional<std::vector<ExplainedCollective>> getCollectives(mlir::ModuleOp module);
 
-} // namespace parashard::ps
+} // namespace parashard::ir
 
 #endif

@@ -6,7 +6,7 @@
 
 using namespace mlir;
 
-namespace parashard::ps {
+namespace parashard::ir {
 
 StringRef getBlockOfPath(StringRef path) {
   size_t begin = 0;
@@ -38,4 +38,4 @@ StringRef getListName(StringRef block) {
   return dot == StringRef::npos ? list : list.drop_front(dot + 1);
 }
 
-} // namespace parashard::ps
+} // namespace parashard::ir

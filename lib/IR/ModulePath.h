@@ -5,7 +5,7 @@
 #include "mlir/IR/Location.h"
 #include <optional>
 
-namespace parashard::ps {
+namespace parashard::ir {
 
 /// Returns the module path that an op comes from (its first NameLoc), or nullopt.
 std::optional<llvm::StringRef> getModulePath(mlir::Location loc);
@@ -15,6 +15,6 @@ llvm::StringRef getBlockOfPath(llvm::StringRef path);
 /// Returns the name of the list that contains a block. Example: `transformer.h.3` gives `h`.
 llvm::StringRef getListName(llvm::StringRef block);
 
-} // namespace parashard::ps
+} // namespace parashard::ir
 
 #endif

@@ -3,8 +3,9 @@
 #include "dialects/rank/Rank.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::ir {
 
 StringAttr getPipelineAxis(ModuleOp module) {
   if (MeshOp mesh = getMesh(module))
@@ -91,4 +92,4 @@ std::optional<int64_t> getSegment(Operation *op) {
   return segment ? std::optional(segment.getInt()) : std::nullopt;
 }
 
-} // namespace parashard::ps
+} // namespace parashard::ir

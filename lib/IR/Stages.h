@@ -6,7 +6,7 @@
 #include "lib/Schedules/Placement.h"
 #include <vector>
 
-namespace parashard::ps {
+namespace parashard::ir {
 
 /// Pipeline stages as contiguous lists of segments, with their coordinates.
 struct Stages {
@@ -53,6 +53,6 @@ bool isBackward(mlir::Operation *op);
 /// Returns the segment of an op, if the op has one.
 std::optional<int64_t> getSegment(mlir::Operation *op);
 
-} // namespace parashard::ps
+} // namespace parashard::ir
 
 #endif

@@ -4,7 +4,7 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::ir {
 
 llvm::SmallVector<std::string> splitList(llvm::StringRef text) {
   llvm::SmallVector<std::string> parts;
@@ -95,4 +95,4 @@ void eraseDeadOps(Block &block) {
       op.erase();
 }
 
-} // namespace parashard
+} // namespace parashard::ir

@@ -4,7 +4,7 @@
 
 #include "dialects/ps/Ps.h"
 
-namespace parashard {
+namespace parashard::ir {
 
 /// Symbols shared by several passes and the runtime.
 inline constexpr llvm::StringLiteral kLossSymbol = "loss";
@@ -66,6 +66,6 @@ mlir::Value makeConvert(mlir::OpBuilder &builder, mlir::Location loc, mlir::Valu
 /// Removes unused ops without side effects.
 void eraseDeadOps(mlir::Block &block);
 
-} // namespace parashard
+} // namespace parashard::ir
 
 #endif

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::import {
 
 /// Returns the probability of a dropout that is switched off; 0 if there is none.
 static double getIdleDropout(Operation *op) {
@@ -49,4 +49,4 @@ void warnOfEvalMode(ModuleOp module) {
       << "call model.train() before the export to train with dropout";
 }
 
-} // namespace parashard
+} // namespace parashard::import

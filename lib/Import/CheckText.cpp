@@ -8,7 +8,7 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::import {
 
 /// Key that safetensors reserves for text in a file's header.
 constexpr llvm::StringLiteral kReservedName = "__metadata__";
@@ -49,4 +49,4 @@ LogicalResult checkText(ModuleOp module) {
          << "the name \"" << name << "\" in the model is not UTF-8; rename it and export again";
 }
 
-} // namespace parashard
+} // namespace parashard::import

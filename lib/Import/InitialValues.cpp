@@ -2,14 +2,15 @@
 // initial distribution.
 #include "dialects/ps/Ps.h"
 #include "dialects/ps/Refusal.h"
-#include "lib/Support/Parameters.h"
+#include "lib/IR/Parameters.h"
 #include "parashard/Import.h"
 #include <cmath>
 
 using namespace mlir;
+using namespace parashard::ir;
 using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::import {
 namespace {
 
 /// One rule, such as "[GLOB=]normal(0.02)".
@@ -19,7 +20,9 @@ struct InitialValueRule {
   bool matches = false;  ///< matches some parameter
   bool isNeeded = false; ///< some matched parameter needs a value
 
-  bool accepts(VariableOp parameter) const { return glob.empty() || matchesGlob(glob, parameter); }
+  bool accepts(VariableOp parameter) const {
+    return glob.empty() || matchesVariable(glob, parameter);
+  }
 };
 
 /// Parses the numbers in the parentheses of "name(1, 2)".
@@ -142,4 +145,4 @@ LogicalResult setInitialValues(ModuleOp module, ArrayRef<std::string> texts, boo
   return success();
 }
 
-} // namespace parashard
+} // namespace parashard::import

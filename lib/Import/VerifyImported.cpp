@@ -5,9 +5,9 @@
 #include "parashard/Import.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard {
-using namespace ps;
+namespace parashard::import {
 
 /// Checks that an op belongs to the dialect, and has nothing that a later level adds.
 static LogicalResult verifyOp(Operation *op) {
@@ -42,4 +42,4 @@ LogicalResult verifyImported(ModuleOp module) {
   return success();
 }
 
-} // namespace parashard
+} // namespace parashard::import

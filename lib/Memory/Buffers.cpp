@@ -6,10 +6,11 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::memory;
 using namespace parashard::fusion;
 
-std::optional<int64_t> parashard::getAddress(const Buffer &buffer, StringRef markOfResults,
-                                             StringRef markOfOp) {
+std::optional<int64_t> memory::getAddress(const Buffer &buffer, StringRef markOfResults,
+                                          StringRef markOfOp) {
   if (buffer.result < 0) {
     auto value = buffer.op->getAttrOfType<IntegerAttr>(markOfOp);
     return value && value.getValue().isSignedIntN(64) ? std::optional(value.getInt())
@@ -42,7 +43,7 @@ static int64_t getLastUse(Value value, const llvm::DenseMap<Operation *, int64_t
   return last;
 }
 
-std::vector<Buffer> parashard::findScratchBuffers(func::FuncOp function) {
+std::vector<Buffer> memory::findScratchBuffers(func::FuncOp function) {
   ClassBuffers classBuffers(function);
   llvm::DenseMap<Operation *, int64_t> numbers;
   for (Operation &op : function.getBody().front())
@@ -163,6 +164,6 @@ private:
 };
 } // namespace
 
-ProgramBuffers parashard::findProgramBuffers(rank::ProgramOp program, SymbolTable &symbols) {
+ProgramBuffers memory::findProgramBuffers(rank::ProgramOp program, SymbolTable &symbols) {
   return ProgramReader(program, symbols).read();
 }

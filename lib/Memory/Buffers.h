@@ -6,7 +6,7 @@
 #include "dialects/rank/Rank.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-namespace parashard {
+namespace parashard::memory {
 
 /// A result of an op. With result -1: the workspace of an op of a class function, or the scratch of
 /// a run of a program.
@@ -33,6 +33,6 @@ struct ProgramBuffers {
 /// Finds the buffers of a program. The class functions that it runs must have `ps.scratch_bytes`.
 ProgramBuffers findProgramBuffers(rank::ProgramOp program, mlir::SymbolTable &symbols);
 
-} // namespace parashard
+} // namespace parashard::memory
 
 #endif

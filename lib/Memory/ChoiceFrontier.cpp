@@ -4,6 +4,7 @@
 #include <map>
 
 using namespace parashard;
+using namespace parashard::memory;
 
 namespace {
 /// A sum over the first segments.
@@ -53,8 +54,8 @@ void sortPicks(llvm::ArrayRef<WeighedSegment> segments, std::vector<int> &picks)
 }
 } // namespace
 
-std::vector<FrontierPoint> parashard::findFrontier(llvm::ArrayRef<WeighedSegment> segments,
-                                                   size_t most) {
+std::vector<FrontierPoint> memory::findFrontier(llvm::ArrayRef<WeighedSegment> segments,
+                                                size_t most) {
   std::vector<std::vector<Sum>> sums = {{Sum()}};
   for (const WeighedSegment &segment : segments) {
     std::vector<Sum> next;

@@ -5,7 +5,7 @@
 #include "SegmentChoices.h"
 #include "llvm/ADT/ArrayRef.h"
 
-namespace parashard {
+namespace parashard::memory {
 
 /// A segment of a rank.
 struct WeighedSegment {
@@ -30,6 +30,6 @@ struct FrontierPoint {
 std::vector<FrontierPoint> findFrontier(llvm::ArrayRef<WeighedSegment> segments,
                                         size_t most = 4096);
 
-} // namespace parashard
+} // namespace parashard::memory
 
 #endif

@@ -8,7 +8,7 @@
 #include <queue>
 #include <tuple>
 
-namespace parashard {
+namespace parashard::memory {
 namespace {
 
 /// The free gaps, and the live buffers ordered by their ends. No step visits all live buffers.
@@ -229,4 +229,4 @@ MemoryPlan placeByFirstFit(llvm::ArrayRef<Lifetime> buffers) {
   return OrderSearch(buffers, std::move(best)).run(enough);
 }
 
-} // namespace parashard
+} // namespace parashard::memory

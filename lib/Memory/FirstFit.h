@@ -6,7 +6,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include <vector>
 
-namespace parashard {
+namespace parashard::memory {
 
 /// Offset of each buffer, and the total bytes.
 struct MemoryPlan {
@@ -30,6 +30,6 @@ int64_t getLargestSum(llvm::ArrayRef<Lifetime> buffers);
 /// 0, 64 and 128 by birth; the largest sum is 192.
 MemoryPlan placeByFirstFit(llvm::ArrayRef<Lifetime> buffers);
 
-} // namespace parashard
+} // namespace parashard::memory
 
 #endif

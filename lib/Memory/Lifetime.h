@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace parashard {
+namespace parashard::memory {
 
 /// A buffer of `bytes` that is in use from time `begin` to time `end`, inclusive.
 struct Lifetime {
@@ -13,6 +13,6 @@ struct Lifetime {
   int64_t bytes = 0;
 };
 
-} // namespace parashard
+} // namespace parashard::memory
 
 #endif

@@ -16,6 +16,7 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::memory;
 using namespace parashard::fusion;
 
 namespace {
@@ -38,7 +39,7 @@ std::string describeInstant(Operation *op) {
   if (!run)
     return op->getName().getStringRef().str();
   std::string text = run.getCallee().str();
-  if (std::string location = ps::describeLocation(run.getLoc()); !location.empty())
+  if (std::string location = sharding::describeLocation(run.getLoc()); !location.empty())
     text += " of " + location;
   if (auto number = run->getAttrOfType<IntegerAttr>(kMicroBatchMark))
     text += ", micro-batch " + std::to_string(number.getInt());
@@ -131,7 +132,7 @@ private:
     auto run = dyn_cast<rank::RunOp>(buffer.op);
     holder.kind = buffer.result < 0 ? "scratch" : "value";
     holder.name = run ? run.getCallee().str() : buffer.op->getName().stripDialect().str();
-    holder.at = ps::describeLocation(producer->getLoc());
+    holder.at = sharding::describeLocation(producer->getLoc());
   }
 
   /// Returns the segment and micro-batch of a run; nullopt if either is missing.
@@ -166,16 +167,16 @@ private:
 };
 } // namespace
 
-std::vector<MemoryPeak> parashard::findPeaks(ModuleOp module) {
+std::vector<MemoryPeak> memory::findPeaks(ModuleOp module) {
   std::vector<MemoryPeak> peaks;
   SymbolTable symbols(module);
-  for (int64_t pp = 0; pp < ps::getPipelineSize(module); ++pp)
+  for (int64_t pp = 0; pp < ir::getPipelineSize(module); ++pp)
     if (getArenaBytes(module, pp))
       peaks.push_back(PeakFinder(module, symbols, pp).find());
   return peaks;
 }
 
-std::string parashard::explainMemory(ModuleOp module) {
+std::string memory::explainMemory(ModuleOp module) {
   constexpr size_t most = 10;
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -187,16 +188,16 @@ std::string parashard::explainMemory(ModuleOp module) {
     std::string whose =
         peaks.size() > 1 ? llvm::formatv(" of pipeline coordinate {0}", peak.coordinate).str() : "";
     os << llvm::formatv("\nmemory of a rank{0}: {1}; at most {2} in use at once, in {3}\n", whose,
-                        ps::formatBytes(peak.arenaBytes), ps::formatBytes(peak.liveBytes),
-                        escapeControls(peak.instant));
+                        sharding::formatBytes(peak.arenaBytes),
+                        sharding::formatBytes(peak.liveBytes), escapeControls(peak.instant));
     if (peak.hostBytes > 0)
-      os << "host memory of a rank: " << ps::formatBytes(peak.hostBytes)
+      os << "host memory of a rank: " << sharding::formatBytes(peak.hostBytes)
          << " for offloaded variables and values\n";
     std::vector<std::vector<std::string>> rows = {{"bytes", "count", "kind", "what", "first at"}};
     for (const MemoryHolder &holder : llvm::ArrayRef(peak.holders).take_front(most))
-      rows.push_back({ps::formatBytes(holder.bytes), std::to_string(holder.count), holder.kind,
-                      holder.name, holder.at});
-    ps::printTable(rows, os);
+      rows.push_back({sharding::formatBytes(holder.bytes), std::to_string(holder.count),
+                      holder.kind, holder.name, holder.at});
+    sharding::printTable(rows, os);
   }
   return text;
 }

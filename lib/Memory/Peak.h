@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace parashard {
+namespace parashard::memory {
 
 /// Buffers of one kind that one op of one class produces.
 struct MemoryHolder {
@@ -35,6 +35,6 @@ struct MemoryPeak {
 /// Returns the peak of each coordinate for a module at level `placed`; empty at other levels.
 std::vector<MemoryPeak> findPeaks(mlir::ModuleOp module);
 
-} // namespace parashard
+} // namespace parashard::memory
 
 #endif

@@ -7,14 +7,15 @@
 #include "parashard/Levels.h"
 #include "llvm/Support/MathExtras.h"
 
-namespace parashard {
+namespace parashard::memory {
 #define GEN_PASS_DECL_PLANMEMORYPASS
 #define GEN_PASS_DEF_PLANMEMORYPASS
 #include "lib/Memory/Passes.h.inc"
-} // namespace parashard
+} // namespace parashard::memory
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::memory;
 using namespace parashard::fusion;
 
 static IntegerAttr getI64(Operation *op, int64_t value) {
@@ -216,7 +217,7 @@ static void placeInHost(ModuleOp module, SymbolTable &symbols, ArrayRef<int64_t>
 }
 
 namespace {
-struct PlanMemoryPass : parashard::impl::PlanMemoryPassBase<PlanMemoryPass> {
+struct PlanMemoryPass : memory::impl::PlanMemoryPassBase<PlanMemoryPass> {
   using PlanMemoryPassBase::PlanMemoryPassBase;
 
   void runOnOperation() override {
@@ -227,7 +228,7 @@ struct PlanMemoryPass : parashard::impl::PlanMemoryPassBase<PlanMemoryPass> {
     for (auto function : module.getOps<func::FuncOp>())
       if (function->hasAttr(kClassMark))
         planClass(function);
-    SmallVector<int64_t> ends(ps::getPipelineSize(module), 0);
+    SmallVector<int64_t> ends(ir::getPipelineSize(module), 0);
     placeVariables(module, /*inHost=*/false, ends);
     for (auto [pp, end] : llvm::enumerate(ends))
       if (failed(placePrograms(module, symbols, pp, end)))

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 using namespace parashard;
+using namespace parashard::memory;
 
 static constexpr int64_t kLittle = 1000; ///< parts of the budget; one part does not matter
 static constexpr size_t kMostMeasured = 12;

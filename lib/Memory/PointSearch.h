@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace parashard {
+namespace parashard::memory {
 
 /// Searches points in order of their kept bytes (see findFrontier). The memory of a point is
 /// measured by the caller. Memory usually grows with the kept bytes, but not always.
@@ -41,6 +41,6 @@ private:
   size_t over;
 };
 
-} // namespace parashard
+} // namespace parashard::memory
 
 #endif

@@ -12,15 +12,18 @@
 #include "shared/NearestNames.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::pipeline;
+using namespace parashard::ps;
+using namespace parashard::support;
 
-namespace parashard {
+namespace parashard::memory {
 
 #define GEN_PASS_DECL_RECOMPUTEPASS
 #define GEN_PASS_DEF_RECOMPUTEPASS
 #include "lib/Memory/Passes.h.inc"
 
 namespace {
-using namespace ps;
 
 /// Selects the forward ops that may run again.
 struct Choice {
@@ -210,4 +213,4 @@ private:
 };
 } // namespace
 
-} // namespace parashard
+} // namespace parashard::memory

@@ -15,6 +15,7 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::memory;
 
 namespace {
 /// Builds the graph of a segment's forward.
@@ -55,15 +56,16 @@ private:
   }
 
   int64_t getBytes(Value value) const {
-    return isa<RankedTensorType>(value.getType()) ? ps::getByteSize(ps::getLocalType(value, mesh))
-                                                  : 0;
+    return isa<RankedTensorType>(value.getType())
+               ? ps::getByteSize(pipeline::getLocalType(value, mesh))
+               : 0;
   }
 
   /// Returns true for a value that is kept in any case, for the backward of another segment.
   static bool isUsedElsewhere(Value value) {
-    std::optional<int64_t> home = ps::getSegment(value.getDefiningOp());
+    std::optional<int64_t> home = ir::getSegment(value.getDefiningOp());
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
-      return ps::isBackward(user) && ps::getSegment(user) != home;
+      return ir::isBackward(user) && ir::getSegment(user) != home;
     });
   }
 
@@ -259,8 +261,8 @@ class BudgetSearch {
 public:
   BudgetSearch(ModuleOp module, const MemoryBudget &budget) : module(module), budget(budget) {
     Recomputer recomputer(module.lookupSymbol<func::FuncOp>("micro_batch"));
-    ps::Stages stages = ps::getStages(module);
-    std::vector<std::vector<CoordinateSearch::Segment>> segments(ps::getPipelineSize(module));
+    ir::Stages stages = ir::getStages(module);
+    std::vector<std::vector<CoordinateSearch::Segment>> segments(ir::getPipelineSize(module));
     for (auto &[number, segment] : recomputer.getSegments()) {
       if (!segment.firstBackward)
         continue;
@@ -309,13 +311,14 @@ private:
     if (coordinates.size() > 1)
       error << " of pipeline coordinate " << least.coordinate;
     error
-        << " needs at least " << least.arenaBytes << " bytes (" << ps::formatBytes(least.arenaBytes)
+        << " needs at least " << least.arenaBytes << " bytes ("
+        << sharding::formatBytes(least.arenaBytes)
         << ") even if all ops but communication run again (full+communication may need less); the "
            "largest holders in "
         << least.instant << " are";
     for (auto [i, holder] : llvm::enumerate(llvm::ArrayRef(least.holders).take_front(most)))
       error << (i ? ", " : " ") << holder.kind << " " << holder.name << " ("
-            << ps::formatBytes(holder.bytes) << ")";
+            << sharding::formatBytes(holder.bytes) << ")";
     return error << "; increase the budget, or reduce memory: more micro-batches of fewer "
                     "samples, --zero, or more ranks in --mesh (tensor parallel, stages)";
   }
@@ -327,7 +330,7 @@ private:
 };
 } // namespace
 
-LogicalResult parashard::recomputeUnderBudget(ModuleOp module, const MemoryBudget &budget) {
+LogicalResult memory::recomputeUnderBudget(ModuleOp module, const MemoryBudget &budget) {
   if (!module.lookupSymbol("micro_batch"))
     return success(); // nothing is kept for a backward
   module->setAttr(kMemoryBudgetMark,

@@ -4,7 +4,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
-namespace parashard {
+namespace parashard::memory {
 
 struct MemoryBudget {
   int64_t bytes = 0; ///< maximum size of each rank's arena
@@ -20,6 +20,6 @@ struct MemoryBudget {
 /// largest holders.
 mlir::LogicalResult recomputeUnderBudget(mlir::ModuleOp module, const MemoryBudget &budget);
 
-} // namespace parashard
+} // namespace parashard::memory
 
 #endif

@@ -7,24 +7,25 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::memory;
 
 /// Current processors do 5 to 20 float32 operations per byte from memory (the ridge of the
 /// roofline; Williams et al., 2009). Fused ops keep most of their bytes in a cache.
 static constexpr int64_t kFlopsPerByte = 8;
 
-int64_t parashard::getTime(Operation *op, ps::MeshOp mesh) {
-  ps::OpCost cost = ps::getLocalCost(op, mesh);
+int64_t memory::getTime(Operation *op, ps::MeshOp mesh) {
+  ps::OpCost cost = pipeline::getLocalCost(op, mesh);
   return cost.contractionFlops + cost.otherFlops + kFlopsPerByte * cost.bytesWritten;
 }
 
-std::string parashard::describeRecompute(func::FuncOp function) {
+std::string memory::describeRecompute(func::FuncOp function) {
   ps::MeshOp mesh = ps::getMesh(function);
   int64_t first = 0, again = 0;
   llvm::SmallSet<int64_t, 16> all, some;
   for (Operation &op : function.getBody().front()) {
     bool isAgain = op.hasAttr(kRecomputedMark);
     (isAgain ? again : first) += getTime(&op, mesh);
-    if (std::optional<int64_t> segment = ps::getSegment(&op)) {
+    if (std::optional<int64_t> segment = ir::getSegment(&op)) {
       all.insert(*segment);
       if (isAgain)
         some.insert(*segment);

@@ -6,7 +6,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <string>
 
-namespace parashard {
+namespace parashard::memory {
 
 /// Returns the time of an op on one rank by its cost interface. The unit is the time of one
 /// floating-point operation. The time is the number of the op's operations, plus the time in which
@@ -16,6 +16,6 @@ int64_t getTime(mlir::Operation *op, ps::MeshOp mesh);
 /// Describes in words how many segments of `function` run ops again, and the added time.
 std::string describeRecompute(mlir::func::FuncOp function);
 
-} // namespace parashard
+} // namespace parashard::memory
 
 #endif

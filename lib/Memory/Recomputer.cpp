@@ -8,7 +8,10 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::memory;
+using namespace parashard::ir;
 using namespace parashard::ps;
+using namespace parashard::sharding;
 
 static bool isForward(Operation *op) {
   auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);

@@ -7,7 +7,7 @@
 #include "llvm/ADT/SetVector.h"
 #include <map>
 
-namespace parashard {
+namespace parashard::memory {
 
 /// The ops of one segment, if the segment has a forward and a backward.
 struct ForwardSegment {
@@ -48,11 +48,11 @@ private:
   bool isMovedAgain(mlir::Value value, ps::ShardingAttr needed,
                     std::optional<int64_t> segment) const;
 
-  ps::MeshShape mesh;
+  sharding::MeshShape mesh;
   llvm::DenseSet<mlir::Operation *> cloneable;
   std::map<int64_t, ForwardSegment> segments;
 };
 
-} // namespace parashard
+} // namespace parashard::memory
 
 #endif

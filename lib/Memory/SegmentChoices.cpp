@@ -6,8 +6,9 @@
 #include <set>
 
 using namespace parashard;
+using namespace parashard::memory;
 
-SegmentChoice parashard::evaluateChoice(const SegmentGraph &graph, const std::vector<char> &may) {
+SegmentChoice memory::evaluateChoice(const SegmentGraph &graph, const std::vector<char> &may) {
   SegmentChoice choice;
   choice.runs.assign(graph.ops.size(), 0);
   std::vector<char> needed(graph.values.size());
@@ -238,6 +239,6 @@ private:
 };
 } // namespace
 
-std::vector<SegmentChoice> parashard::findChoices(const SegmentGraph &graph) {
+std::vector<SegmentChoice> memory::findChoices(const SegmentGraph &graph) {
   return ChoiceFinder(graph).find();
 }

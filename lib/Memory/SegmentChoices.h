@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace parashard {
+namespace parashard::memory {
 
 /// The forward ops of a segment, in an order in which each op follows the producers of its
 /// operands.
@@ -48,6 +48,6 @@ SegmentChoice evaluateChoice(const SegmentGraph &graph, const std::vector<char> 
 /// these choices. A step removes an op, or adds an op with the ops that it needs.
 std::vector<SegmentChoice> findChoices(const SegmentGraph &graph);
 
-} // namespace parashard
+} // namespace parashard::memory
 
 #endif

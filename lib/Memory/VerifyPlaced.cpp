@@ -10,13 +10,14 @@
 #include <map>
 #include <queue>
 
-namespace parashard {
+namespace parashard::memory {
 #define GEN_PASS_DEF_VERIFYPLACEDPASS
 #include "lib/Memory/Passes.h.inc"
-} // namespace parashard
+} // namespace parashard::memory
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::memory;
 using namespace parashard::fusion;
 
 namespace {
@@ -205,7 +206,7 @@ LogicalResult verifyHeld(rank::ProgramOp program, SymbolTable &symbols) {
   return success();
 }
 
-struct VerifyPlacedPass : parashard::impl::VerifyPlacedPassBase<VerifyPlacedPass> {
+struct VerifyPlacedPass : memory::impl::VerifyPlacedPassBase<VerifyPlacedPass> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
     if (failed(ps::verifyModule(getOperation())) || failed(verify(getOperation())))
@@ -213,14 +214,14 @@ struct VerifyPlacedPass : parashard::impl::VerifyPlacedPassBase<VerifyPlacedPass
   }
 
   static LogicalResult verify(ModuleOp module) {
-    for (int64_t pp = 0; pp < ps::getPipelineSize(module); ++pp)
+    for (int64_t pp = 0; pp < ir::getPipelineSize(module); ++pp)
       if (getArenaBytes(module, pp).value_or(-1) < 0)
         return module.emitError("lacks ") << kArenaBytesMark << "; run ps-plan-memory";
     for (auto function : module.getOps<func::FuncOp>())
       if (function->hasAttr(kClassMark) && failed(verifyClass(function)))
         return failure();
     SymbolTable symbols(module);
-    for (int64_t pp = 0; pp < ps::getPipelineSize(module); ++pp)
+    for (int64_t pp = 0; pp < ir::getPipelineSize(module); ++pp)
       if (failed(verifyCoordinate(module, symbols, pp)))
         return failure();
     return success();

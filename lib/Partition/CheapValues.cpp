@@ -6,8 +6,10 @@
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 /// Floating-point operations that a processor does in the time in which a link sends one byte.
 static constexpr int64_t kFlopsPerByte = 1000;
@@ -72,4 +74,4 @@ bool CheapValues::isCheap(Value value) const {
   return flops <= most;
 }
 
-} // namespace parashard::ps
+} // namespace parashard::partition

@@ -4,7 +4,7 @@
 
 #include "dialects/ps/Ps.h"
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 /// Finds values that follow from constants and the function's inputs (masks, positions, rotary
 /// tables) and cost less to recompute than to send. The limit is 1000 floating-point operations per
@@ -22,6 +22,6 @@ private:
   llvm::DenseSet<mlir::Operation *> fromInputs; ///< forward ops on constants and inputs
 };
 
-} // namespace parashard::ps
+} // namespace parashard::partition
 
 #endif

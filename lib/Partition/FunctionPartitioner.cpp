@@ -10,8 +10,11 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
+using namespace parashard::sharding;
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 std::optional<int64_t> getRunOrder(Operation *op) {
   auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
@@ -129,7 +132,7 @@ private:
     const Held &source = held[value];
     if (!wanted || wanted == source.sharding)
       return source.local;
-    bool isBackward = source.sharding.getPartial().empty() && ps::isBackward(current);
+    bool isBackward = source.sharding.getPartial().empty() && ir::isBackward(current);
     int64_t run = source.gathered ? getRunOrder(current).value_or(-1) : int64_t(isBackward);
     Value &known = reshards[{value, {wanted, run}}];
     if (!known) {
@@ -182,7 +185,7 @@ private:
   //===--- causes of reshardings ---===//
 
   VariableOp findVariable(Operation *op) {
-    FlatSymbolRefAttr symbol = ps::getVariable(op);
+    FlatSymbolRefAttr symbol = partition::getVariable(op);
     return symbol ? symbols.lookup<VariableOp>(symbol.getValue()) : VariableOp();
   }
 
@@ -389,4 +392,4 @@ LogicalResult partitionFunction(func::FuncOp function, MeshOp mesh, SymbolTable 
   return FunctionPartitioner(function, mesh, symbols).run();
 }
 
-} // namespace parashard::ps
+} // namespace parashard::partition

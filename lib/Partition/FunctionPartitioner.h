@@ -4,11 +4,11 @@
 
 #include "lib/Sharding/Split.h"
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 /// Replaces `function` (one block) by its local form. Looks variables up in `symbols`. Fails with
 /// an error at the op that cannot be partitioned.
-mlir::LogicalResult partitionFunction(mlir::func::FuncOp function, MeshOp mesh,
+mlir::LogicalResult partitionFunction(mlir::func::FuncOp function, ps::MeshOp mesh,
                                       mlir::SymbolTable &symbols);
 
 /// Returns the position of an op's segment and phase in execution order: forward (or evaluate) by
@@ -16,6 +16,6 @@ mlir::LogicalResult partitionFunction(mlir::func::FuncOp function, MeshOp mesh,
 /// Returns nullopt for ops without marks.
 std::optional<int64_t> getRunOrder(mlir::Operation *op);
 
-} // namespace parashard::ps
+} // namespace parashard::partition
 
 #endif

@@ -5,8 +5,11 @@
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
+using namespace parashard::sharding;
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 LocalBuilder::LocalBuilder(const MeshShape &mesh, Block *block)
     : PartitionBuilder(mesh.getContext()), mesh(mesh) {
@@ -212,4 +215,4 @@ Value LocalBuilder::zeroPadding(Value local, RankedTensorType global, ShardingAt
   return local;
 }
 
-} // namespace parashard::ps
+} // namespace parashard::partition

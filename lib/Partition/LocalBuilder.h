@@ -5,34 +5,34 @@
 #include "lib/Sharding/OpSharding.h"
 #include "llvm/ADT/DenseSet.h"
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 /// Builds the local ops of one global op after another. Every created op takes the marks of the
 /// global op.
-class LocalBuilder : public PartitionBuilder, mlir::OpBuilder::Listener {
+class LocalBuilder : public ps::PartitionBuilder, mlir::OpBuilder::Listener {
 public:
-  LocalBuilder(const MeshShape &mesh, mlir::Block *block);
+  LocalBuilder(const sharding::MeshShape &mesh, mlir::Block *block);
 
   /// Starts building local ops for `op`, which runs with `sharding` (null: no sharding rule).
-  void serve(mlir::Operation *op, const OpSharding *sharding);
+  void serve(mlir::Operation *op, const sharding::OpSharding *sharding);
   /// Sets the cause recorded on the collectives that follow, until the next call of `serve`.
   void setReshardCause(const llvm::Twine &newSubject, const llvm::Twine &newReason);
 
   mlir::Location getLoc() const override { return op->getLoc(); }
-  ShardingAttr getOperandSharding(unsigned i) const override { return sharding->operands[i]; }
-  ShardingAttr getResultSharding(unsigned i) const override { return sharding->results[i]; }
+  ps::ShardingAttr getOperandSharding(unsigned i) const override { return sharding->operands[i]; }
+  ps::ShardingAttr getResultSharding(unsigned i) const override { return sharding->results[i]; }
   mlir::RankedTensorType getOperandType(unsigned i) const override;
   mlir::RankedTensorType getResultType(unsigned i) const override;
   int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const override;
   int64_t getShardSize(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const override;
   mlir::ArrayAttr getDeviceAxes(llvm::ArrayRef<mlir::StringAttr> axes) const override;
   mlir::Value getShardIndex(llvm::ArrayRef<mlir::StringAttr> axes) override;
-  mlir::Value allReduce(mlir::Value value, ReductionKind kind,
+  mlir::Value allReduce(mlir::Value value, ps::ReductionKind kind,
                         llvm::ArrayRef<mlir::StringAttr> axes) override;
-  mlir::Value getGlobalIndices(mlir::RankedTensorType global, ShardingAttr sharding,
+  mlir::Value getGlobalIndices(mlir::RankedTensorType global, ps::ShardingAttr sharding,
                                unsigned dim) override;
-  mlir::Value selectPadding(mlir::Value local, mlir::RankedTensorType global, ShardingAttr sharding,
-                            unsigned dim, double identity) override;
+  mlir::Value selectPadding(mlir::Value local, mlir::RankedTensorType global,
+                            ps::ShardingAttr sharding, unsigned dim, double identity) override;
   void setZeroPadded(mlir::Value local, unsigned dim) override { zeroPadded.insert({local, dim}); }
 
   /// Returns true if some padded dim of the value is known to hold zeros in its padding, so that
@@ -40,9 +40,10 @@ public:
   bool isZeroPadded(mlir::Value local) const;
   /// Returns true if a tensor with this sharding has padding.
   bool hasPadding(mlir::RankedTensorType global, mlir::RankedTensorType local,
-                  ShardingAttr sharding) const;
+                  ps::ShardingAttr sharding) const;
   /// Sets all padding of a value to zero.
-  mlir::Value zeroPadding(mlir::Value local, mlir::RankedTensorType global, ShardingAttr sharding);
+  mlir::Value zeroPadding(mlir::Value local, mlir::RankedTensorType global,
+                          ps::ShardingAttr sharding);
 
 private:
   void notifyOperationInserted(mlir::Operation *inserted, InsertPoint) override;
@@ -51,22 +52,22 @@ private:
                         llvm::ArrayRef<int64_t> dims);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   /// Returns, for each local element of a split dim, its index within factor `n`, as tensor<Nxi64>.
-  mlir::Value getFactorIndices(const Split &split, unsigned n);
+  mlir::Value getFactorIndices(const sharding::Split &split, unsigned n);
   /// Returns which local elements of a dim are valid (not padding), as tensor<Nxi1>. Returns null
   /// if all elements are valid.
-  mlir::Value getValid(const Split &split);
+  mlir::Value getValid(const sharding::Split &split);
 
   /// Returns true if the padding along `dim` is known to be zero, from `setZeroPadded` or from the
   /// op that produces the value.
   bool isZeroPadded(mlir::Value local, unsigned dim) const;
 
-  const MeshShape &mesh;
+  const sharding::MeshShape &mesh;
   mlir::Operation *op = nullptr;
-  const OpSharding *sharding = nullptr;
+  const sharding::OpSharding *sharding = nullptr;
   std::string subject, reason;
   llvm::DenseSet<std::pair<mlir::Value, unsigned>> zeroPadded;
 };
 
-} // namespace parashard::ps
+} // namespace parashard::partition
 
 #endif

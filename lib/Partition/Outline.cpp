@@ -6,8 +6,10 @@
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 //===----------------------------------------------------------------------===//
 // Class functions
@@ -351,4 +353,4 @@ std::vector<StageContent> divide(func::FuncOp function, const Pieces &pieces,
   return contents;
 }
 
-} // namespace parashard::ps
+} // namespace parashard::partition

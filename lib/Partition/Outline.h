@@ -8,7 +8,7 @@
 #include "llvm/ADT/StringMap.h"
 #include <map>
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 /// The pieces, arguments and results of a function that one stage function takes over.
 struct StageContent {
@@ -23,7 +23,7 @@ struct StageContent {
 StageContent takeAll(mlir::func::FuncOp function, const Pieces &pieces, int64_t stage);
 /// Distributes the runs over the stages. A value that one stage produces and others use is sent.
 std::vector<StageContent> divide(mlir::func::FuncOp function, const Pieces &pieces,
-                                 const Stages &stages);
+                                 const ir::Stages &stages);
 
 /// Outlines the functions of one module; all of them share the class functions.
 class Outliner {
@@ -59,6 +59,6 @@ private:
   std::map<int64_t, std::string> segmentNames; ///< class of a segment's first run
 };
 
-} // namespace parashard::ps
+} // namespace parashard::partition
 
 #endif

@@ -4,8 +4,9 @@
 #include "lib/Partition/SplitUpdate.h"
 
 using namespace mlir;
+using namespace parashard::ir;
 
-namespace parashard::ps {
+namespace parashard::partition {
 #define GEN_PASS_DEF_OUTLINESEGMENTSPASS
 #include "lib/Partition/Passes.h.inc"
 
@@ -45,4 +46,4 @@ private:
   Stages stages;
 };
 } // namespace
-} // namespace parashard::ps
+} // namespace parashard::partition

@@ -4,8 +4,9 @@
 #include "parashard/Levels.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::partition {
 #define GEN_PASS_DEF_PARTITIONPASS
 #include "lib/Partition/Passes.h.inc"
 
@@ -25,4 +26,4 @@ struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
   }
 };
 } // namespace
-} // namespace parashard::ps
+} // namespace parashard::partition

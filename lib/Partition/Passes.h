@@ -5,7 +5,7 @@
 #include "dialects/rank/Rank.h"
 #include "mlir/Pass/Pass.h"
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 #define GEN_PASS_DECL
 #include "lib/Partition/Passes.h.inc"
@@ -13,6 +13,6 @@ namespace parashard::ps {
 #define GEN_PASS_REGISTRATION
 #include "lib/Partition/Passes.h.inc"
 
-} // namespace parashard::ps
+} // namespace parashard::partition
 
 #endif

@@ -5,8 +5,11 @@
 #include "lib/Sharding/Split.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
+using namespace parashard::sharding;
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 bool splitsOver(Attribute attribute, StringAttr axis) {
   WalkResult result = attribute.walk([&](ShardingAttr sharding) {
@@ -99,4 +102,4 @@ LogicalResult verifyPipelineAxis(ModuleOp module, PipelineAxisLabels labels) {
   return failure(result.wasInterrupted());
 }
 
-} // namespace parashard::ps
+} // namespace parashard::partition

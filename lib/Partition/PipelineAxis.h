@@ -6,7 +6,7 @@
 #include "dialects/rank/Rank.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 /// Returns true if an attribute holds a sharding that is split or partial over `axis`.
 bool splitsOver(mlir::Attribute attribute, mlir::StringAttr axis);
@@ -43,6 +43,6 @@ struct PipelineAxisLabels {
 /// use that axis. A rank of another coordinate would never join any other collective.
 mlir::LogicalResult verifyPipelineAxis(mlir::ModuleOp module, PipelineAxisLabels labels);
 
-} // namespace parashard::ps
+} // namespace parashard::partition
 
 #endif

@@ -4,8 +4,10 @@
 #include <set>
 
 using namespace mlir;
+using namespace parashard::ps;
+using namespace parashard::sharding;
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 namespace {
 using Axes = SmallVector<StringAttr, 2>;
@@ -425,4 +427,4 @@ Value buildReshard(OpBuilder &builder, Location loc, Value value, ArrayRef<Resha
   return value;
 }
 
-} // namespace parashard::ps
+} // namespace parashard::partition

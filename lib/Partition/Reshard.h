@@ -5,7 +5,7 @@
 
 #include "lib/Sharding/Split.h"
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 /// One step of a resharding. Takes a local tensor and yields one of local shape `shape`.
 struct ReshardStep {
@@ -25,20 +25,20 @@ struct ReshardStep {
   llvm::SmallVector<mlir::StringAttr, 2> axes = {};
   unsigned dim = 0;
   unsigned other = 0;
-  ReductionKind reduction = ReductionKind::Sum;
+  ps::ReductionKind reduction = ps::ReductionKind::Sum;
 };
 
 /// Returns the steps from `from` to `to` (null: replicated) for a tensor of global shape `shape`.
 /// The order is: slices over unused axes, reduce-scatters, all-reduces, all-to-alls, all-gathers,
 /// the remaining slices. Returns no steps if both shardings mean the same.
 /// Example on axes tp=2, dp=2: from dim 0 split by tp to dim 1 split by tp is one all-to-all.
-llvm::SmallVector<ReshardStep> planReshard(llvm::ArrayRef<int64_t> shape, ShardingAttr from,
-                                           ShardingAttr to, const MeshShape &mesh);
+llvm::SmallVector<ReshardStep> planReshard(llvm::ArrayRef<int64_t> shape, ps::ShardingAttr from,
+                                           ps::ShardingAttr to, const sharding::MeshShape &mesh);
 
 /// Builds the steps; the result has the local type of `to`.
 mlir::Value buildReshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
                          llvm::ArrayRef<ReshardStep> steps);
 
-} // namespace parashard::ps
+} // namespace parashard::partition
 
 #endif

@@ -7,8 +7,10 @@
 #include <map>
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 std::optional<int64_t> getRandomKey(Operation *op) {
   auto random = dyn_cast<RandomOpInterface>(op);
@@ -353,4 +355,4 @@ private:
 
 SmallVector<const void *> getSignature(const Run &run) { return Signer(run).sign(); }
 
-} // namespace parashard::ps
+} // namespace parashard::partition

@@ -5,11 +5,11 @@
 #include "dialects/ps/Ps.h"
 #include <string>
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 /// One (segment, phase), or one parameter's part of the update. Becomes one `rank.run`.
 struct Run {
-  Phase phase = Phase::Forward;
+  ps::Phase phase = ps::Phase::Forward;
   std::optional<int64_t> segment;
   std::string name; ///< base of the class name (`h` for blocks of the list `h`)
 
@@ -60,6 +60,6 @@ mlir::FlatSymbolRefAttr getVariable(mlir::Operation *op);
 /// Returns the key by which a random op draws its numbers; nullopt for other ops and in evaluation.
 std::optional<int64_t> getRandomKey(mlir::Operation *op);
 
-} // namespace parashard::ps
+} // namespace parashard::partition
 
 #endif

@@ -5,8 +5,9 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::partition {
 #define GEN_PASS_DEF_SIMPLIFYCOLLECTIVESPASS
 #include "lib/Partition/Passes.h.inc"
 
@@ -196,4 +197,4 @@ struct SimplifyCollectivesPass : impl::SimplifyCollectivesPassBase<SimplifyColle
   }
 };
 } // namespace
-} // namespace parashard::ps
+} // namespace parashard::partition

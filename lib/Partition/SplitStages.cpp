@@ -7,8 +7,9 @@
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
+using namespace parashard::ir;
 
-namespace parashard::ps {
+namespace parashard::partition {
 #define GEN_PASS_DEF_SPLITSTAGESPASS
 #include "lib/Partition/Passes.h.inc"
 
@@ -128,4 +129,4 @@ struct SplitStagesPass : impl::SplitStagesPassBase<SplitStagesPass> {
   }
 };
 } // namespace
-} // namespace parashard::ps
+} // namespace parashard::partition

@@ -10,15 +10,17 @@
 #include "parashard/Training.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 //===----------------------------------------------------------------------===//
 // Uses of variables
 //===----------------------------------------------------------------------===//
 
 StageVariables::StageVariables(ModuleOp module, ArrayRef<func::FuncOp> functions)
-    : module(module), symbols(module), functions(functions), stages(ps::getStages(module)) {
+    : module(module), symbols(module), functions(functions), stages(ir::getStages(module)) {
   for (func::FuncOp function : functions)
     recordUses(function);
   for (auto &[symbol, ofStages] : adders)
@@ -392,4 +394,4 @@ LogicalResult splitUpdate(ModuleOp module, const StageVariables &variables) {
   return success();
 }
 
-} // namespace parashard::ps
+} // namespace parashard::partition

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 /// The stages that read, write or accumulate each variable in functions with segments.
 class StageVariables {
@@ -24,7 +24,7 @@ public:
   /// symbol.
   void separateAccumulators();
 
-  const Stages &getStages() const { return stages; }
+  const ir::Stages &getStages() const { return stages; }
   /// Returns the parameter (or other variable) at the end of a variable's chain of owners.
   mlir::StringAttr getRoot(mlir::StringAttr symbol) const;
   /// Returns the coordinates that store a variable: those whose stages use it or a variable with
@@ -44,7 +44,7 @@ private:
   mlir::ModuleOp module;
   mlir::SymbolTable symbols;
   llvm::SmallVector<mlir::func::FuncOp> functions;
-  Stages stages;
+  ir::Stages stages;
   llvm::DenseMap<mlir::StringAttr, std::set<int64_t>> users;    ///< stages, by root
   llvm::MapVector<mlir::StringAttr, mlir::Operation *> writers; ///< first write of each variable
   /// A stage, and whether the addition belongs to the weight gradients.
@@ -62,6 +62,6 @@ private:
 /// parameters of several coordinates.
 mlir::LogicalResult splitUpdate(mlir::ModuleOp module, const StageVariables &variables);
 
-} // namespace parashard::ps
+} // namespace parashard::partition
 
 #endif

@@ -5,8 +5,10 @@
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 namespace {
 class UpdateCutter {
@@ -182,4 +184,4 @@ private:
 
 FailureOr<Pieces> cutUpdate(func::FuncOp function) { return UpdateCutter(function).cut(); }
 
-} // namespace parashard::ps
+} // namespace parashard::partition

@@ -7,8 +7,10 @@
 #include "lib/Partition/VerifyStages.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::partition {
 #define GEN_PASS_DEF_VERIFYPARTITIONEDPASS
 #include "lib/Partition/Passes.h.inc"
 
@@ -80,4 +82,4 @@ struct VerifyPartitionedPass : impl::VerifyPartitionedPassBase<VerifyPartitioned
   }
 };
 } // namespace
-} // namespace parashard::ps
+} // namespace parashard::partition

@@ -7,8 +7,10 @@
 #include <map>
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::partition {
 namespace {
 
 /// Verifies the stage functions of one entry.
@@ -270,4 +272,4 @@ LogicalResult verifyStages(ModuleOp module) {
   return success();
 }
 
-} // namespace parashard::ps
+} // namespace parashard::partition

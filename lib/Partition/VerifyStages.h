@@ -4,13 +4,13 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
-namespace parashard::ps {
+namespace parashard::partition {
 
 /// Checks the stage functions of each entry (constraints partitioned_c7 to c10). Each stage or
 /// coordinate has one; every received value is sent; members of a reduction issue it alike; all
 /// functions reach their ends.
 mlir::LogicalResult verifyStages(mlir::ModuleOp module);
 
-} // namespace parashard::ps
+} // namespace parashard::partition
 
 #endif

@@ -4,7 +4,7 @@
 
 using namespace mlir;
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 #define GEN_PASS_DEF_FINDSEGMENTSPASS
 #include "lib/Pipeline/Passes.h.inc"
 
@@ -17,4 +17,4 @@ struct FindSegmentsPass : impl::FindSegmentsPassBase<FindSegmentsPass> {
   }
 };
 } // namespace
-} // namespace parashard::ps
+} // namespace parashard::pipeline

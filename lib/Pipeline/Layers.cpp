@@ -7,8 +7,11 @@
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::partition;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 namespace {
 class Weigher {
@@ -153,4 +156,4 @@ func::FuncOp getCutFunction(ModuleOp module) {
   return {};
 }
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline

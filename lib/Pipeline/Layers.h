@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 /// One segment. Sizes are per rank and per micro-batch.
 struct Layer {
@@ -27,12 +27,12 @@ struct Layer {
 std::vector<Layer> findLayers(mlir::func::FuncOp function);
 
 /// Sums the costs of each stage's layers.
-std::vector<StageCost> addUpStages(llvm::ArrayRef<Layer> layers, const Stages &stages);
+std::vector<ir::StageCost> addUpStages(llvm::ArrayRef<Layer> layers, const ir::Stages &stages);
 
 /// Returns the function that stages are cut from: `@micro_batch`, else `@evaluate`. Returns null if
 /// the module has neither.
 mlir::func::FuncOp getCutFunction(mlir::ModuleOp module);
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline
 
 #endif

@@ -2,8 +2,9 @@
 #include "lib/Pipeline/LocalCost.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 Type getLocalType(Value value, MeshOp mesh) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
@@ -20,4 +21,4 @@ OpCost getLocalCost(Operation *op, MeshOp mesh) {
                         llvm::map_to_vector(op->getResults(), getLocal));
 }
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline

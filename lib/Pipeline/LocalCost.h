@@ -4,14 +4,14 @@
 
 #include "dialects/ps/Ps.h"
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 /// Returns the type of the part of a value that one rank holds (level 2).
-mlir::Type getLocalType(mlir::Value value, MeshOp mesh);
+mlir::Type getLocalType(mlir::Value value, ps::MeshOp mesh);
 
 /// Returns the cost of an op on the types of one rank; zero if the op has no cost interface.
-OpCost getLocalCost(mlir::Operation *op, MeshOp mesh);
+ps::OpCost getLocalCost(mlir::Operation *op, ps::MeshOp mesh);
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline
 
 #endif

@@ -2,8 +2,9 @@
 #include "lib/Pipeline/Messages.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 using schedules::Task;
 using schedules::Work;
@@ -155,4 +156,4 @@ std::vector<Message> planMessages(const StageValues &values,
   return MessagePlanner(values, table, replay).plan();
 }
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline

@@ -6,7 +6,7 @@
 #include "lib/Schedules/Simulator.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 /// Returns the kind of work of a run.
 schedules::Work getWork(mlir::Operation *run);
@@ -60,6 +60,6 @@ std::vector<Message> planMessages(const StageValues &values,
                                   const schedules::PipelineSchedule &table,
                                   const schedules::Replay &replay);
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline
 
 #endif

@@ -5,8 +5,9 @@
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 #define GEN_PASS_DEF_OFFLOADPASS
 #include "lib/Pipeline/Passes.h.inc"
 
@@ -55,4 +56,4 @@ private:
   }
 };
 } // namespace
-} // namespace parashard::ps
+} // namespace parashard::pipeline

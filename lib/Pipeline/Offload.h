@@ -4,7 +4,7 @@
 
 #include "dialects/rank/Rank.h"
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 /// Marks the variables that only the update uses, and inserts fetches before the update's runs, at
 /// least `pieceBytes` bytes at once. Returns false if there are no such variables.
@@ -23,6 +23,6 @@ struct OffloadRates {
 /// fully with computation. Returns false if no value is moved.
 bool offloadValues(mlir::ModuleOp module, const OffloadRates &rates, bool onlyHidden);
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline
 
 #endif

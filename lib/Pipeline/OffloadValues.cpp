@@ -5,8 +5,9 @@
 #include <numeric>
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 namespace {
 //===--- times ------------------------------------------------------------===//
@@ -222,4 +223,4 @@ bool offloadValues(ModuleOp module, const OffloadRates &rates, bool onlyHidden) 
   return any;
 }
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline

@@ -3,8 +3,9 @@
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 namespace {
 RankedTensorType getLocalTensorType(VariableOp variable) {
@@ -222,4 +223,4 @@ bool offloadVariables(ModuleOp module, int64_t pieceBytes) {
   return !variables.empty();
 }
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline

@@ -3,8 +3,9 @@
 #include "lib/Pipeline/VerifyCommunication.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 #define GEN_PASS_DEF_OVERLAPCOLLECTIVESPASS
 #include "lib/Pipeline/Passes.h.inc"
 
@@ -79,4 +80,4 @@ struct OverlapCollectivesPass : impl::OverlapCollectivesPassBase<OverlapCollecti
   }
 };
 } // namespace
-} // namespace parashard::ps
+} // namespace parashard::pipeline

@@ -12,8 +12,11 @@
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
+using namespace parashard::sharding;
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 #define GEN_PASS_DEF_PARTITIONPIPELINEPASS
 #define GEN_PASS_DEF_EXPLAINPIPELINEPASS
 #include "lib/Pipeline/Passes.h.inc"
@@ -209,4 +212,4 @@ struct ExplainPipelinePass : impl::ExplainPipelinePassBase<ExplainPipelinePass> 
 };
 
 } // namespace
-} // namespace parashard::ps
+} // namespace parashard::pipeline

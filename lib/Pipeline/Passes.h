@@ -6,7 +6,7 @@
 #include "dialects/rank/Rank.h"
 #include "mlir/Pass/Pass.h"
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 #define GEN_PASS_DECL
 #include "lib/Pipeline/Passes.h.inc"
@@ -14,6 +14,6 @@ namespace parashard::ps {
 #define GEN_PASS_REGISTRATION
 #include "lib/Pipeline/Passes.h.inc"
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline
 
 #endif

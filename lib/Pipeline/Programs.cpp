@@ -3,8 +3,10 @@
 #include "lib/IR/Stages.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 static bool isCollective(Operation *op) {
   return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op);
@@ -347,4 +349,4 @@ void ProgramBuilder::addUpdate(func::FuncOp stage) {
   bucketOf.clear();
 }
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline

@@ -5,7 +5,7 @@
 #include "lib/Pipeline/Messages.h"
 #include "mlir/IR/IRMapping.h"
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 /// Appends copies of stage functions' ops to one `rank.program`.
 class ProgramBuilder {
@@ -72,6 +72,6 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> bucketOf;
 };
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline
 
 #endif

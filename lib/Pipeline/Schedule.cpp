@@ -9,8 +9,10 @@
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 #define GEN_PASS_DEF_SCHEDULEPASS
 #include "lib/Pipeline/Passes.h.inc"
 
@@ -281,4 +283,4 @@ private:
   llvm::MapVector<StringRef, SmallVector<func::FuncOp>> entries; ///< by stage
 };
 } // namespace
-} // namespace parashard::ps
+} // namespace parashard::pipeline

@@ -8,8 +8,10 @@
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 Repetition findRepetition(ArrayRef<unsigned> classes, int64_t minUnit) {
   Repetition best;
@@ -325,4 +327,4 @@ private:
 
 int64_t assignSegments(func::FuncOp function) { return Assigner(function).run(); }
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline

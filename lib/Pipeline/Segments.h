@@ -5,7 +5,7 @@
 
 #include "dialects/ps/Ps.h"
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 /// Assigns a segment to every op of `function` (one block). A forward op takes its block from its
 /// module path. If no op has a module path, blocks are the repetitions of `findRepetition`.
@@ -24,6 +24,6 @@ struct Repetition {
 };
 Repetition findRepetition(llvm::ArrayRef<unsigned> classes, int64_t minUnit);
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline
 
 #endif

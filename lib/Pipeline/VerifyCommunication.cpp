@@ -5,8 +5,9 @@
 #include <map>
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 rank::WaitOp findWait(Value token) {
   for (Operation *user : token.getUsers())
@@ -290,4 +291,4 @@ LogicalResult verifyCommunication(ArrayRef<rank::ProgramOp> programs) {
   return Verifier(programs).verify();
 }
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline

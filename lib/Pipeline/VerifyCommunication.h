@@ -4,7 +4,7 @@
 
 #include "dialects/rank/Rank.h"
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 
 /// Returns the wait of a token, or null.
 rank::WaitOp findWait(mlir::Value token);
@@ -18,6 +18,6 @@ bool mayWrite(mlir::Operation *op, mlir::FlatSymbolRefAttr variable);
 /// queue on every member. Errors name the two ops that do not match, or who waits for whom.
 mlir::LogicalResult verifyCommunication(llvm::ArrayRef<rank::ProgramOp> programs);
 
-} // namespace parashard::ps
+} // namespace parashard::pipeline
 
 #endif

@@ -8,8 +8,11 @@
 #include <map>
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::partition;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::pipeline {
 #define GEN_PASS_DEF_VERIFYSCHEDULEDPASS
 #include "lib/Pipeline/Passes.h.inc"
 
@@ -293,4 +296,4 @@ struct VerifyScheduledPass : impl::VerifyScheduledPassBase<VerifyScheduledPass> 
   }
 };
 } // namespace
-} // namespace parashard::ps
+} // namespace parashard::pipeline

@@ -5,9 +5,10 @@
 #include <cmath>
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
 
-namespace parashard {
-using namespace ps;
+namespace parashard::precision {
 
 namespace {
 /// Returns true if `value` is `other`, or `other` with its elements moved.
@@ -249,4 +250,4 @@ void Float8::writeHistory(OpBuilder &builder, const DelayedScale &delayed) {
     setPhase(op, Phase::Update);
 }
 
-} // namespace parashard
+} // namespace parashard::precision

@@ -7,7 +7,7 @@
 #include "lib/IR/Symbols.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-namespace parashard {
+namespace parashard::precision {
 
 /// Rounds linear layers in functions whose values have their final types. With delayed scaling,
 /// each tensor that training rounds has three variables:
@@ -59,12 +59,12 @@ private:
   mlir::ModuleOp module;
   const PrecisionSpec::Float8 &options;
   LinearFinder linears;
-  VariableTable variables;
+  ir::VariableTable variables;
   bool hasTraining;
   llvm::SmallVector<DelayedScale> scales;
   llvm::StringMap<unsigned> scaleIndices; ///< index in `scales`, by name
 };
 
-} // namespace parashard
+} // namespace parashard::precision
 
 #endif

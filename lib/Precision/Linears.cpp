@@ -6,9 +6,10 @@
 #include <array>
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
 
-namespace parashard {
-using namespace ps;
+namespace parashard::precision {
 
 VariableOp getReadVariable(Value value) {
   auto read = dyn_cast_or_null<ReadOp>(getOrigin(value));
@@ -98,4 +99,4 @@ LogicalResult LinearFinder::reportMisfits() {
   return failure(fails);
 }
 
-} // namespace parashard
+} // namespace parashard::precision

@@ -4,7 +4,7 @@
 
 #include "OpClasses.h"
 
-namespace parashard {
+namespace parashard::precision {
 
 /// A contraction of the forward with one weight.
 struct Linear {
@@ -38,6 +38,6 @@ private:
   llvm::SmallVector<std::pair<mlir::Operation *, std::string>> misfits;
 };
 
-} // namespace parashard
+} // namespace parashard::precision
 
 #endif

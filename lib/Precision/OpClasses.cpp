@@ -8,12 +8,12 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::precision {
 
 bool matchesOp(Operation *op, StringRef glob) {
   if (matchesGlob(glob, op->getName().getStringRef()))
     return true;
-  std::optional<StringRef> path = ps::getModulePath(op->getLoc());
+  std::optional<StringRef> path = ir::getModulePath(op->getLoc());
   for (StringRef part = path.value_or(""); !part.empty();) {
     if (matchesGlob(glob, part))
       return true;
@@ -52,7 +52,7 @@ LogicalResult OpClasses::checkGlobs(ModuleOp module) const {
       unmatched.insert({key, &glob});
   module.walk([&](Operation *op) {
     unmatched.remove_if([&](const auto &entry) { return matchesOp(op, *entry.second); });
-    if (std::optional<StringRef> path = ps::getModulePath(op->getLoc()); path && !path->empty())
+    if (std::optional<StringRef> path = ir::getModulePath(op->getLoc()); path && !path->empty())
       names.insert(*path);
   });
   if (unmatched.empty())
@@ -65,4 +65,4 @@ LogicalResult OpClasses::checkGlobs(ModuleOp module) const {
          << " matches no op and no module of the model" << describeNearest(*glob, all);
 }
 
-} // namespace parashard
+} // namespace parashard::precision

@@ -5,7 +5,7 @@
 #include "dialects/ps/Ps.h"
 #include "parashard/Precision.h"
 
-namespace parashard {
+namespace parashard::precision {
 
 /// Returns true if the glob matches the op's name, the path of its module, or an enclosing module.
 bool matchesOp(mlir::Operation *op, llvm::StringRef glob);
@@ -24,6 +24,6 @@ private:
   const PrecisionSpec &spec;
 };
 
-} // namespace parashard
+} // namespace parashard::precision
 
 #endif

@@ -7,14 +7,15 @@
 #include "parashard/Training.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::precision {
 
 #define GEN_PASS_DEF_PRECISIONPASS
 #include "lib/Precision/Passes.h.inc"
 
 namespace {
-using namespace ps;
 
 Type getElement(VariableOp variable) { return variable.getTensorType().getElementType(); }
 
@@ -268,4 +269,4 @@ private:
 };
 } // namespace
 
-} // namespace parashard
+} // namespace parashard::precision

@@ -5,7 +5,7 @@
 #include "llvm/ADT/StringSwitch.h"
 #include <optional>
 
-namespace parashard {
+namespace parashard::precision {
 namespace {
 
 llvm::Error fail(const llvm::Twine &message) { return ps::createFlagError("precision", message); }
@@ -94,4 +94,4 @@ llvm::Expected<PrecisionSpec> parsePrecision(llvm::StringRef text) {
   return spec;
 }
 
-} // namespace parashard
+} // namespace parashard::precision

@@ -5,9 +5,10 @@
 #include "lib/IR/Symbols.h"
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
 
-namespace parashard {
-using namespace ps;
+namespace parashard::precision {
 
 TypeAssigner::TypeAssigner(func::FuncOp function, const OpClasses &classes, FloatType narrow,
                            bool all)
@@ -191,4 +192,4 @@ Operation *TypeAssigner::makeConvert(Value value, FloatType type, Operation *use
   return made;
 }
 
-} // namespace parashard
+} // namespace parashard::precision

@@ -5,7 +5,7 @@
 #include "OpClasses.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-namespace parashard {
+namespace parashard::precision {
 
 /// Returns the op that computed a value, skipping ops that only move elements; null for arguments.
 mlir::Operation *getOrigin(mlir::Value value);
@@ -50,6 +50,6 @@ private:
   llvm::DenseMap<std::tuple<mlir::Value, mlir::Type, unsigned>, mlir::Value> converted;
 };
 
-} // namespace parashard
+} // namespace parashard::precision
 
 #endif

@@ -32,13 +32,13 @@ llvm::json::Value listCollectives(mlir::ModuleOp module, int64_t microBatches, C
 //===--- the pipeline (Pipeline.cpp) -------------------------------------===//
 
 /// Describes stages, coordinates and the step; `measured` may be null.
-llvm::json::Object describePipeline(mlir::ModuleOp module, const PlannedStep &step,
+llvm::json::Object describePipeline(mlir::ModuleOp module, const driver::PlannedStep &step,
                                     const schedules::MeasuredPipeline *measured);
 
 /// Reads the trace of a program of this plan. Fails if the file cannot be read, is not such a
 /// trace, or belongs to another program.
 llvm::Expected<schedules::MeasuredPipeline> readMeasured(llvm::StringRef path,
-                                                         const PlannedStep &step);
+                                                         const driver::PlannedStep &step);
 
 //===--- the memory (Memory.cpp) -----------------------------------------===//
 

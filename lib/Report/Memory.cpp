@@ -3,6 +3,7 @@
 #include "lib/Memory/Peak.h"
 
 using namespace mlir;
+using namespace parashard::memory;
 namespace json = llvm::json;
 
 namespace parashard::report {

@@ -5,6 +5,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
+using namespace parashard::driver;
 namespace json = llvm::json;
 
 namespace parashard::report {
@@ -28,7 +29,7 @@ static json::Object describeRun(const schedules::Replay &run,
 
 static json::Object describeStage(const PlannedStep &step, int64_t stage) {
   const schedules::Placement &placement = step.stages.placement;
-  const ps::StageCost &cost = step.costs[stage];
+  const ir::StageCost &cost = step.costs[stage];
   return json::Object{{"stage", stage},
                       {"pp", placement.getRank(stage)},
                       {"chunk", placement.getChunk(stage)},

@@ -41,7 +41,7 @@ json::Array listParameters(ModuleOp module, ParameterSum &sum) {
   json::Array rows;
   if (!ps::getMesh(module))
     return rows;
-  for (const ps::ExplainedParameter &p : ps::explainShardings(module).parameters) {
+  for (const sharding::ExplainedParameter &p : sharding::explainShardings(module).parameters) {
     RankedTensorType type = ps::VariableOp(p.variable).getTensorType();
     sum.count += 1;
     sum.elements += type.getNumElements();
@@ -68,11 +68,11 @@ static int64_t getTimes(StringRef when, int64_t microBatches) {
 }
 
 json::Value listCollectives(ModuleOp module, int64_t microBatches, CollectiveSum &sum) {
-  std::optional<std::vector<ps::ExplainedCollective>> collectives = ps::getCollectives(module);
+  std::optional<std::vector<ir::ExplainedCollective>> collectives = ir::getCollectives(module);
   if (!collectives)
     return nullptr;
   json::Array rows;
-  for (const ps::ExplainedCollective &row : *collectives) {
+  for (const ir::ExplainedCollective &row : *collectives) {
     int64_t times = getTimes(row.when, microBatches), bytes = 0;
     json::Array locations;
     for (auto [location, size] : llvm::zip_equal(row.places, row.bytes)) {

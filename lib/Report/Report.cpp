@@ -11,9 +11,11 @@
 #include "parashard/Version.h"
 
 using namespace mlir;
+using namespace parashard::driver;
+using namespace parashard::support;
 namespace json = llvm::json;
 
-namespace parashard {
+namespace parashard::report {
 namespace {
 
 /// Returns a copy of the module with known collectives and classes: runs the plan up to level
@@ -83,7 +85,7 @@ std::optional<json::Object> gather(ModuleOp module, const ReportOptions &options
                       {"kernel_calls", work.getKernelCalls()},
                       {"library_calls", work.getLibraryCalls()}};
   std::optional<int64_t> most; // maximum over pipeline coordinates
-  for (int64_t pp = 0; pp < ps::getPipelineSize(module); ++pp)
+  for (int64_t pp = 0; pp < ir::getPipelineSize(module); ++pp)
     if (std::optional<int64_t> arena = fusion::getArenaBytes(module, pp))
       most = std::max(most.value_or(0), *arena);
   if (most)
@@ -130,4 +132,4 @@ LogicalResult writeReport(ModuleOp module, const ReportOptions &options) {
   return ps::refuseFlag(module, "report") << ": " << llvm::toString(std::move(error));
 }
 
-} // namespace parashard
+} // namespace parashard::report

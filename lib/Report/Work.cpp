@@ -10,6 +10,7 @@
 #include <map>
 
 using namespace mlir;
+using namespace parashard::ir;
 namespace json = llvm::json;
 
 namespace parashard::report {
@@ -102,7 +103,7 @@ static void describeBody(ps::FusedOp fused, json::Object &item) {
     if (isFree(inner) && !onlyMoves)
       continue;
     ops.push_back(inner->getName().stripDialect());
-    std::string location = ps::describeLocation(inner->getLoc());
+    std::string location = sharding::describeLocation(inner->getLoc());
     if (!location.empty() && !llvm::is_contained(texts, location))
       texts.push_back(location);
   }
@@ -122,7 +123,7 @@ static void describeBody(ps::FusedOp fused, json::Object &item) {
 static StringRef getKind(Operation *op) {
   if (isa<ps::FusedOp>(op))
     return "kernel";
-  if (ps::isCollective(op))
+  if (ir::isCollective(op))
     return "collective";
   auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
   bool isCall = lowering && lowering.getLoweringKind() == ps::LoweringKind::Library;
@@ -138,7 +139,7 @@ static json::Object describeItem(Operation *op) {
     return item;
   }
   item["ops"] = json::Array{op->getName().stripDialect()};
-  item["places"] = json::Array{toText(ps::describeLocation(op->getLoc()))};
+  item["places"] = json::Array{toText(sharding::describeLocation(op->getLoc()))};
   if (auto form = op->getAttrOfType<StringAttr>(kAttentionFormMark))
     item["form"] = toText(form.getValue());
   if (auto axes = op->getAttrOfType<ArrayAttr>("axes")) {
@@ -229,7 +230,7 @@ json::Array Work::listClasses() {
     object["function"] = toText(function.getName());
     object["phase"] = ps::stringifyPhase(getPhase(function));
     object["runs"] = times[function];
-    object["at"] = toText(ps::describeLocation(function.getLoc()));
+    object["at"] = toText(sharding::describeLocation(function.getLoc()));
     object["items"] = std::move(items);
     classes.push_back(std::move(object));
   }
@@ -244,7 +245,7 @@ json::Array Work::listClasses() {
 static std::string listModules(func::FuncOp function) {
   SmallVector<StringRef> paths;
   function.walk([&](Operation *op) {
-    std::optional<StringRef> path = ps::getModulePath(op->getLoc());
+    std::optional<StringRef> path = ir::getModulePath(op->getLoc());
     if (path && !path->empty() && !isFree(op) && !llvm::is_contained(paths, *path))
       paths.push_back(*path);
   });
@@ -256,8 +257,8 @@ static std::string listModules(func::FuncOp function) {
 /// Returns the name of a segment: its block. For ops between blocks, returns their modules if no
 /// other segment shares the class, or else the class name.
 std::string Work::getSegmentName(RunCount run) {
-  std::optional<StringRef> path = ps::getModulePath(run.loc);
-  if (StringRef block = path ? ps::getBlockOfPath(*path) : StringRef(); !block.empty())
+  std::optional<StringRef> path = ir::getModulePath(run.loc);
+  if (StringRef block = path ? ir::getBlockOfPath(*path) : StringRef(); !block.empty())
     return toText(block);
   bool isOnlyOne =
       llvm::count_if(runs, [&](auto &other) { return other.second.callee == run.callee; }) == 1;

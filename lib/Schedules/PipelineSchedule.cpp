@@ -11,6 +11,7 @@
 #include <optional>
 
 using namespace llvm;
+using namespace parashard::support;
 
 namespace parashard::schedules {
 namespace {

@@ -7,6 +7,7 @@
 #include <set>
 
 using namespace llvm;
+using namespace parashard::support;
 
 namespace parashard::schedules {
 namespace {

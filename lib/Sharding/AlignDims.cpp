@@ -6,7 +6,7 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::sharding {
 
 #define GEN_PASS_DEF_ALIGNDIMSPASS
 #include "lib/Sharding/Passes.h.inc"
@@ -57,27 +57,29 @@ struct AlignDimsPass : impl::AlignDimsPassBase<AlignDimsPass> {
     }
     if (multiple < 2 || !mesh.getAxesOfKind(ps::AxisKind::Multiple).empty())
       return;
-    ps::MeshShape shape(mesh);
+    sharding::MeshShape shape(mesh);
     llvm::MapVector<ps::VariableOp, unsigned> chosen = chooseDims(shape);
     if (chosen.empty())
       return;
     StringAttr axis = addAxis(mesh);
-    shape = ps::MeshShape(mesh);
+    shape = sharding::MeshShape(mesh);
     for (auto [variable, dim] : chosen)
       align(variable, dim, axis, shape);
   }
 
 private:
   /// Returns the size of a dim's shard on one rank, with the splits so far.
-  int64_t getShardSize(ps::VariableOp variable, unsigned dim, const ps::MeshShape &mesh) const {
+  int64_t getShardSize(ps::VariableOp variable, unsigned dim,
+                       const sharding::MeshShape &mesh) const {
     ArrayRef<int64_t> sizes = variable.getTensorType().getShape();
-    return ps::getLocalSize(ps::getSplits(variable.getSharding(), sizes, mesh)[dim], mesh);
+    return sharding::getLocalSize(sharding::getSplits(variable.getSharding(), sizes, mesh)[dim],
+                                  mesh);
   }
 
   /// Returns true if a dim should be padded, and can be: it must have a single factor.
-  bool isCandidate(ps::VariableOp variable, unsigned dim, const ps::MeshShape &mesh) const {
+  bool isCandidate(ps::VariableOp variable, unsigned dim, const sharding::MeshShape &mesh) const {
     ArrayRef<int64_t> sizes = variable.getTensorType().getShape();
-    if (ps::getSplits(variable.getSharding(), sizes, mesh)[dim].size() != 1)
+    if (sharding::getSplits(variable.getSharding(), sizes, mesh)[dim].size() != 1)
       return false;
     int64_t size = getShardSize(variable, dim, mesh);
     int64_t added = llvm::alignTo(size, uint64_t(multiple)) - size;
@@ -87,7 +89,7 @@ private:
   /// Chooses a dim to pad for each parameter that a matmul reads. If several dims qualify, the
   /// largest one is chosen, since an axis splits one dim of a tensor. Example: dim 0 of a
   /// 50257x770 parameter, with multiple 16 and most-waste 2.
-  llvm::MapVector<ps::VariableOp, unsigned> chooseDims(const ps::MeshShape &mesh) {
+  llvm::MapVector<ps::VariableOp, unsigned> chooseDims(const sharding::MeshShape &mesh) {
     SymbolTable symbols(getOperation());
     llvm::MapVector<ps::VariableOp, unsigned> chosen;
     getOperation().walk([&](ps::ContractOp contract) {
@@ -118,17 +120,19 @@ private:
     return name;
   }
 
-  void align(ps::VariableOp variable, unsigned dim, StringAttr axis, const ps::MeshShape &mesh) {
+  void align(ps::VariableOp variable, unsigned dim, StringAttr axis,
+             const sharding::MeshShape &mesh) {
     ArrayRef<int64_t> sizes = variable.getTensorType().getShape();
-    ps::TensorSplits splits = ps::getSplits(variable.getSharding(), sizes, mesh);
+    sharding::TensorSplits splits = sharding::getSplits(variable.getSharding(), sizes, mesh);
     splits[dim].front().axes.push_back(axis);
-    variable.setSharding(ps::getShardingAttr(splits, {}, mesh));
-    std::string reason = ps::getReason(variable).str();
-    ps::setReason(variable, (reason.empty() ? "" : reason + "; ") + "dim " + Twine(dim) +
-                                " padded to " + Twine(getShardSize(variable, dim, mesh)) +
-                                " elements, a multiple of " + Twine(multiple) + " (--align-dims)");
+    variable.setSharding(sharding::getShardingAttr(splits, {}, mesh));
+    std::string reason = sharding::getReason(variable).str();
+    sharding::setReason(variable, (reason.empty() ? "" : reason + "; ") + "dim " + Twine(dim) +
+                                      " padded to " + Twine(getShardSize(variable, dim, mesh)) +
+                                      " elements, a multiple of " + Twine(multiple) +
+                                      " (--align-dims)");
   }
 };
 } // namespace
 
-} // namespace parashard
+} // namespace parashard::sharding

@@ -5,8 +5,9 @@
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 std::string describe(ShardingAttr sharding) {
   std::string text;
@@ -155,4 +156,4 @@ std::string getExplanation(ModuleOp module) {
   return text;
 }
 
-} // namespace parashard::ps
+} // namespace parashard::sharding

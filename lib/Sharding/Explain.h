@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 struct ExplainedParameter {
   std::string name;           ///< the model's name
@@ -17,7 +17,7 @@ struct ExplainedParameter {
   std::string sharding;       ///< as printed inside #ps.sharding, without the mesh
   std::string reason;
   int64_t bytes = 0; ///< bytes on one rank
-  VariableOp variable;
+  ps::VariableOp variable;
 };
 
 struct ShardingExplanation {
@@ -31,7 +31,7 @@ ShardingExplanation explainShardings(mlir::ModuleOp module);
 void print(const ShardingExplanation &explanation, llvm::raw_ostream &os);
 
 /// Formats a sharding without its mesh. Example: `[{"tp"}, {}]`.
-std::string describe(ShardingAttr sharding);
+std::string describe(ps::ShardingAttr sharding);
 /// Formats a number of bytes. Examples: `1536 B`, `288 KiB`, `26 MiB`.
 std::string formatBytes(int64_t bytes);
 /// Prints rows with equal numbers of cells as an aligned table.
@@ -40,6 +40,6 @@ void printTable(llvm::ArrayRef<std::vector<std::string>> rows, llvm::raw_ostream
 /// Returns the recorded text of the plan, or derives it from the marks if none is recorded.
 std::string getExplanation(mlir::ModuleOp module);
 
-} // namespace parashard::ps
+} // namespace parashard::sharding
 
 #endif

@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::sharding {
 
 #define GEN_PASS_DEF_EXPLAINSHARDINGSPASS
 #include "lib/Sharding/Passes.h.inc"
@@ -20,15 +20,15 @@ struct ExplainShardingsPass : impl::ExplainShardingsPassBase<ExplainShardingsPas
       module.emitError() << "the module has no ps.mesh; run ps-set-mesh first";
       return signalPassFailure();
     }
-    std::string text = ps::getExplanation(module);
+    std::string text = sharding::getExplanation(module);
     if (!record) {
       llvm::outs() << text;
       return;
     }
     module->setAttr(kExplanationMark, StringAttr::get(&getContext(), text));
-    ps::recordUses(module);
+    sharding::recordUses(module);
   }
 };
 } // namespace
 
-} // namespace parashard
+} // namespace parashard::sharding

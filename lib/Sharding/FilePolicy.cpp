@@ -1,16 +1,19 @@
 // Implements the policies that need no search: everything replicated, and a user's JSON file.
 #include "dialects/ps/Refusal.h"
+#include "lib/IR/Parameters.h"
 #include "lib/Sharding/Policy.h"
 #include "lib/Support/JsonDocument.h"
-#include "lib/Support/Parameters.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <map>
 
 using namespace mlir;
+using namespace parashard::ir;
+using namespace parashard::ps;
+using namespace parashard::support;
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 static bool isDecidable(const ShardingNode &node) {
   return node.variable && VariableOp(node.variable).getKind() == VariableKind::Parameter;
@@ -66,7 +69,7 @@ private:
     std::vector<std::string> without;
     const ShardingNode *missing = nullptr;
     for (auto [i, node] : llvm::enumerate(graph.nodes)) {
-      if (!isDecidable(node) || !matchesGlob(glob, VariableOp(node.variable)))
+      if (!isDecidable(node) || !matchesVariable(glob, VariableOp(node.variable)))
         continue;
       if (llvm::any_of(seeds, [&](const Seed &seed) { return seed.variable == i; })) {
         any = true;
@@ -208,4 +211,4 @@ llvm::Expected<std::vector<Seed>> seedFromFile(const ShardingGraph &graph, Strin
   return FileReader(graph, path, notes).read(text);
 }
 
-} // namespace parashard::ps
+} // namespace parashard::sharding

@@ -2,8 +2,9 @@
 #include "lib/Sharding/GraphStructure.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 static bool isPhase(Operation *op, Phase wanted) {
   auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
@@ -77,4 +78,4 @@ SmallVector<Split> makeWholeFactors(const ShardingRule &rule) {
   return factors;
 }
 
-} // namespace parashard::ps
+} // namespace parashard::sharding

@@ -4,7 +4,7 @@
 
 #include "lib/Sharding/ShardingGraph.h"
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 /// The structure of `graph`, which must outlive this object. Edges and nodes are given by index.
 class GraphStructure {
@@ -43,8 +43,8 @@ private:
 /// Returns whether no dim is split.
 bool areWhole(const TensorSplits &splits);
 /// Returns factors for a rule without any splits.
-llvm::SmallVector<Split> makeWholeFactors(const ShardingRule &rule);
+llvm::SmallVector<Split> makeWholeFactors(const ps::ShardingRule &rule);
 
-} // namespace parashard::ps
+} // namespace parashard::sharding
 
 #endif

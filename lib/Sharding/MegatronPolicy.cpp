@@ -8,8 +8,9 @@
 #include <map>
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 namespace {
 /// Seeds that belong together: either all of them apply, or none.
@@ -278,4 +279,4 @@ private:
 
 std::vector<Seed> seedMegatron(const ShardingGraph &graph) { return Finder(graph).run(); }
 
-} // namespace parashard::ps
+} // namespace parashard::sharding

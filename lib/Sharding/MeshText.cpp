@@ -7,7 +7,7 @@
 
 using namespace llvm;
 
-namespace parashard {
+namespace parashard::sharding {
 
 constexpr int64_t kMaxDevices = 1 << 20;
 
@@ -126,4 +126,4 @@ Expected<std::vector<MeshAxis>> parseMesh(StringRef text, int64_t ranks) {
   return axes;
 }
 
-} // namespace parashard
+} // namespace parashard::sharding

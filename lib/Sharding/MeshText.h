@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace parashard {
+namespace parashard::sharding {
 
 struct MeshAxis {
   std::string name;
@@ -19,6 +19,6 @@ struct MeshAxis {
 /// A `ranks` of 0 accepts any number. Errors report what was found and what to write instead.
 llvm::Expected<std::vector<MeshAxis>> parseMesh(llvm::StringRef text, int64_t ranks);
 
-} // namespace parashard
+} // namespace parashard::sharding
 
 #endif

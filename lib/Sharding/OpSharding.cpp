@@ -3,8 +3,9 @@
 #include "llvm/ADT/SmallBitVector.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 SmallVector<int64_t> getShape(const ShardingRule &rule, const TensorFactors &tensor) {
   SmallVector<int64_t> shape;
@@ -245,4 +246,4 @@ bool isReplicated(Operation *op, const MeshShape &mesh) {
   return llvm::all_of(op->getOperands(), whole) && llvm::all_of(op->getResults(), whole);
 }
 
-} // namespace parashard::ps
+} // namespace parashard::sharding

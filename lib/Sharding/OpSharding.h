@@ -4,17 +4,17 @@
 
 #include "lib/Sharding/Split.h"
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 /// How an op runs on the mesh.
 struct OpSharding {
   /// Split of each factor of the rule. Empty if nothing is split, whatever the rule.
   llvm::SmallVector<Split> factors;
   /// Sharding that each operand must be resharded to before the op (null: not a tensor).
-  llvm::SmallVector<ShardingAttr> operands;
+  llvm::SmallVector<ps::ShardingAttr> operands;
   /// Shardings of the op's own results: partial over the axes of split reduction factors and of
   /// partial operands. The partitioner then reshards the results to their marks.
-  llvm::SmallVector<ShardingAttr> results;
+  llvm::SmallVector<ps::ShardingAttr> results;
 };
 
 /// Computes how an op runs (docs/levels.md, "How an op runs"). The algorithm is deterministic, and
@@ -33,13 +33,14 @@ struct OpSharding {
 ///
 /// `operands` are the present shardings of the operands, and `results` the marks of the results;
 /// null means replicated. The returned shardings are simplified.
-OpSharding computeOpSharding(const ShardingRule &rule, llvm::ArrayRef<ShardingAttr> operands,
-                             llvm::ArrayRef<ShardingAttr> results, const MeshShape &mesh);
+OpSharding computeOpSharding(const ps::ShardingRule &rule,
+                             llvm::ArrayRef<ps::ShardingAttr> operands,
+                             llvm::ArrayRef<ps::ShardingAttr> results, const MeshShape &mesh);
 
 /// Computes the same with the rule of `op`. The rule is not built if nothing is split. Returns null
 /// for operands that are not tensors.
-OpSharding computeOpSharding(mlir::Operation *op, llvm::ArrayRef<ShardingAttr> operands,
-                             llvm::ArrayRef<ShardingAttr> results, const MeshShape &mesh);
+OpSharding computeOpSharding(mlir::Operation *op, llvm::ArrayRef<ps::ShardingAttr> operands,
+                             llvm::ArrayRef<ps::ShardingAttr> results, const MeshShape &mesh);
 /// Computes the same from the marks of `op`, which must have a sharding rule.
 OpSharding computeOpSharding(mlir::Operation *op, const MeshShape &mesh);
 
@@ -47,16 +48,17 @@ OpSharding computeOpSharding(mlir::Operation *op, const MeshShape &mesh);
 bool isReplicated(mlir::Operation *op, const MeshShape &mesh);
 
 /// Returns the dim sizes of a tensor of the rule.
-llvm::SmallVector<int64_t> getShape(const ShardingRule &rule, const TensorFactors &tensor);
+llvm::SmallVector<int64_t> getShape(const ps::ShardingRule &rule, const ps::TensorFactors &tensor);
 /// Returns the split that one tensor has of each factor of the rule; whole if the tensor lacks the
 /// factor.
 llvm::SmallVector<Split>
-projectToFactors(const ShardingRule &rule, const TensorFactors &tensor, const TensorSplits &splits,
-                 const MeshShape &mesh, llvm::SmallVectorImpl<mlir::StringAttr> *dropped = nullptr);
+projectToFactors(const ps::ShardingRule &rule, const ps::TensorFactors &tensor,
+                 const TensorSplits &splits, const MeshShape &mesh,
+                 llvm::SmallVectorImpl<mlir::StringAttr> *dropped = nullptr);
 /// Returns the splits of a tensor's dims for the given splits of factors.
-TensorSplits projectToTensor(const ShardingRule &rule, const TensorFactors &tensor,
+TensorSplits projectToTensor(const ps::ShardingRule &rule, const ps::TensorFactors &tensor,
                              llvm::ArrayRef<Split> factors, const MeshShape &mesh);
 
-} // namespace parashard::ps
+} // namespace parashard::sharding
 
 #endif

@@ -3,8 +3,9 @@
 #include "llvm/ADT/BitVector.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 namespace {
 /// Weight of the bytes of an accumulated gradient. A gradient is reduced once per step but computed
@@ -276,4 +277,4 @@ void choosePartials(ShardingGraph &graph) {
         AxisChooser(graph, axis.getName(), kind, raw).run();
 }
 
-} // namespace parashard::ps
+} // namespace parashard::sharding

@@ -5,12 +5,12 @@
 #include "dialects/ps/Ps.h"
 #include "mlir/Pass/Pass.h"
 
-namespace parashard {
+namespace parashard::sharding {
 
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "lib/Sharding/Passes.h.inc"
 
-} // namespace parashard
+} // namespace parashard::sharding
 
 #endif

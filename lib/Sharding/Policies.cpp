@@ -2,7 +2,7 @@
 #include "lib/Sharding/Policy.h"
 #include "llvm/ADT/STLExtras.h"
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 static constexpr Policy kPolicies[] = {
     {"megatron", /*readsOps=*/true, seedMegatron},
@@ -23,4 +23,4 @@ std::string listPolicies() {
   return names + " or FILE.json";
 }
 
-} // namespace parashard::ps
+} // namespace parashard::sharding

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 /// The sharding that a policy chooses for a variable, and the reason.
 struct Seed {
@@ -71,6 +71,6 @@ llvm::Expected<std::vector<Seed>> seedFromFile(const ShardingGraph &graph, llvm:
                                                llvm::StringRef path,
                                                std::vector<std::string> &notes);
 
-} // namespace parashard::ps
+} // namespace parashard::sharding
 
 #endif

@@ -6,32 +6,32 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::sharding {
 
 #define GEN_PASS_DEF_PROPAGATESHARDINGSPASS
 #include "lib/Sharding/Passes.h.inc"
 
 namespace {
-std::string describe(const ps::ShardingGraph &graph, unsigned number) {
-  const ps::ShardingNode &node = graph.nodes[number];
-  std::string reason = node.fixed ? ps::getReason(node.variable).str() : "";
+std::string describe(const sharding::ShardingGraph &graph, unsigned number) {
+  const sharding::ShardingNode &node = graph.nodes[number];
+  std::string reason = node.fixed ? sharding::getReason(node.variable).str() : "";
   if (!node.fixed && !(node.splitLater && node.cause < 0))
-    reason = ps::describeCause(graph, number);
+    reason = sharding::describeCause(graph, number);
   if (node.splitLater)
     reason += (reason.empty() ? "" : "; ") + std::string("ZeRO splits its copies");
   return reason;
 }
 
-void markVariables(ps::ShardingGraph &graph) {
+void markVariables(sharding::ShardingGraph &graph) {
   for (auto [i, node] : llvm::enumerate(graph.nodes)) {
     if (!node.variable || (node.fixed && !node.splitLater))
       continue;
     node.variable.setSharding(graph.getSharding(i));
-    ps::setReason(node.variable, describe(graph, i));
+    sharding::setReason(node.variable, describe(graph, i));
   }
 }
 
-void markOps(ps::ShardingGraph &graph, func::FuncOp function) {
+void markOps(sharding::ShardingGraph &graph, func::FuncOp function) {
   auto get = [&](Value value) -> Attribute {
     auto it = graph.values.find(value);
     return it == graph.values.end() ? Attribute() : graph.getSharding(it->second);
@@ -67,15 +67,15 @@ struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardi
     }
     if (module->hasAttr(kLevelMark)) // later passes of this level add to the mark
       module->setAttr(kLevelMark, ps::LevelAttr::get(&getContext(), ps::Level::Planned));
-    ps::ShardingGraph graph = ps::ShardingGraph::build(module, mesh);
-    ps::propagateSplits(graph);
-    ps::propagateLaterSplits(graph);
+    sharding::ShardingGraph graph = sharding::ShardingGraph::build(module, mesh);
+    sharding::propagateSplits(graph);
+    sharding::propagateLaterSplits(graph);
     if (zero > 0) {
-      ps::splitForZero(graph, zero);
-      ps::propagateZeroSplits(graph);
+      sharding::splitForZero(graph, zero);
+      sharding::propagateZeroSplits(graph);
     }
-    ps::replicateSharedConstants(graph);
-    ps::choosePartials(graph);
+    sharding::replicateSharedConstants(graph);
+    sharding::choosePartials(graph);
     markVariables(graph);
     for (auto function : module.getOps<func::FuncOp>())
       if (!function.isExternal())
@@ -84,4 +84,4 @@ struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardi
 };
 } // namespace
 
-} // namespace parashard
+} // namespace parashard::sharding

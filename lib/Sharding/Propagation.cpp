@@ -4,8 +4,9 @@
 #include <deque>
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 namespace {
 /// A tensor of the current edge: its node and the splits of its factors.
@@ -322,4 +323,4 @@ void replicateSharedConstants(ShardingGraph &graph) {
   }
 }
 
-} // namespace parashard::ps
+} // namespace parashard::sharding

@@ -4,7 +4,7 @@
 
 #include "lib/Sharding/ShardingGraph.h"
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 /// Splits the dims of every node that is not fixed according to its neighbors (Shardy's factor
 /// propagation). The splits of each edge's tensors are projected to the rule's factors, merged, and
@@ -32,6 +32,6 @@ void replicateSharedConstants(ShardingGraph &graph);
 /// fixed.
 void choosePartials(ShardingGraph &graph);
 
-} // namespace parashard::ps
+} // namespace parashard::sharding
 
 #endif

@@ -3,8 +3,9 @@
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 void setReason(VariableOp variable, const llvm::Twine &reason) {
   variable->setAttr(kReasonMark, StringAttr::get(variable.getContext(), reason));
@@ -92,4 +93,4 @@ std::string describeCause(const ShardingGraph &graph, unsigned number) {
   return isReplicated(graph.nodes[number]) ? "replicated: no split was propagated here" : "seed";
 }
 
-} // namespace parashard::ps
+} // namespace parashard::sharding

@@ -4,20 +4,20 @@
 
 #include "lib/Sharding/ShardingGraph.h"
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 /// Sets `kUsedAtMark` on every parameter that a function reads.
 void recordUses(mlir::ModuleOp module);
 
 /// Set and return the reason of a variable's sharding (`ps.reason`), or "" without one.
-void setReason(VariableOp variable, const llvm::Twine &reason);
-llvm::StringRef getReason(VariableOp variable);
+void setReason(ps::VariableOp variable, const llvm::Twine &reason);
+llvm::StringRef getReason(ps::VariableOp variable);
 /// Describes the source of a node's splits: an op (with its source line), or the variable it
 /// follows.
 std::string describeCause(const ShardingGraph &graph, unsigned node);
 /// Formats a location for users. Example: `h.0.attn (model.py:12)`.
 std::string describeLocation(mlir::Location loc);
 
-} // namespace parashard::ps
+} // namespace parashard::sharding
 
 #endif

@@ -7,8 +7,9 @@
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
+using namespace parashard::training;
 
-namespace parashard {
+namespace parashard::sharding {
 
 #define GEN_PASS_DEF_SEEDSHARDINGSPASS
 #include "lib/Sharding/Passes.h.inc"
@@ -23,63 +24,64 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
       getOperation().emitError() << "the module has no ps.mesh; run ps-set-mesh first";
       return signalPassFailure();
     }
-    named = ps::findPolicy(policy);
-    bool needsOps =
-        named && named->readsOps && !ps::MeshShape(mesh).getAxes({ps::AxisKind::Tensor}).empty();
-    ps::ShardingGraph graph = needsOps ? ps::ShardingGraph::build(getOperation(), mesh)
-                                       : ps::ShardingGraph::buildVariables(getOperation(), mesh);
+    named = sharding::findPolicy(policy);
+    bool needsOps = named && named->readsOps &&
+                    !sharding::MeshShape(mesh).getAxes({ps::AxisKind::Tensor}).empty();
+    sharding::ShardingGraph graph =
+        needsOps ? sharding::ShardingGraph::build(getOperation(), mesh)
+                 : sharding::ShardingGraph::buildVariables(getOperation(), mesh);
     if (failed(seedVariables(graph)) || failed(seedInputs(graph.mesh)))
       signalPassFailure();
   }
 
-  llvm::Expected<std::vector<ps::Seed>> runPolicy(const ps::ShardingGraph &graph) {
+  llvm::Expected<std::vector<sharding::Seed>> runPolicy(const sharding::ShardingGraph &graph) {
     if (named)
       return named->seed(graph);
     if (!StringRef(policy).ends_with(".json"))
       return ps::createFlagError("sharding-policy " + policy,
-                                 ": unknown; use " + ps::listPolicies());
+                                 ": unknown; use " + sharding::listPolicies());
     auto file = llvm::MemoryBuffer::getFile(policy);
     if (!file)
       return ps::createFlagError("sharding-policy " + policy, ": " + file.getError().message());
     std::vector<std::string> notes;
-    auto seeds = ps::seedFromFile(graph, (*file)->getBuffer(), policy, notes);
+    auto seeds = sharding::seedFromFile(graph, (*file)->getBuffer(), policy, notes);
     for (const std::string &note : notes)
       getOperation().emitRemark() << note;
     return seeds;
   }
 
-  LogicalResult seedVariables(ps::ShardingGraph &graph) {
-    llvm::Expected<std::vector<ps::Seed>> seeds = runPolicy(graph);
+  LogicalResult seedVariables(sharding::ShardingGraph &graph) {
+    llvm::Expected<std::vector<sharding::Seed>> seeds = runPolicy(graph);
     if (!seeds)
       return ps::reportError(getOperation(), seeds.takeError());
-    for (const ps::Seed &seed : *seeds) {
-      ps::ShardingNode &node = graph.nodes[seed.variable];
+    for (const sharding::Seed &seed : *seeds) {
+      sharding::ShardingNode &node = graph.nodes[seed.variable];
       if (node.fixed)
         continue;
-      node.variable.setSharding(ps::getShardingAttr(seed.splits, {}, graph.mesh));
-      ps::setReason(node.variable, seed.reason);
+      node.variable.setSharding(sharding::getShardingAttr(seed.splits, {}, graph.mesh));
+      sharding::setReason(node.variable, seed.reason);
     }
     if (named && named->seedLater)
       seedLater(graph, named->seedLater(graph, *seeds));
     return success();
   }
 
-  void seedLater(const ps::ShardingGraph &graph, ArrayRef<ps::LaterSeed> seeds) {
+  void seedLater(const sharding::ShardingGraph &graph, ArrayRef<sharding::LaterSeed> seeds) {
     if (seeds.empty() && !graph.mesh.getAxes({ps::AxisKind::Tensor}).empty())
       ps::remarkFlag(getOperation(), "sharding-policy " + policy)
           << ": no attention has split heads and a row parallel "
              "contraction after it; sequences are not split, as with megatron";
-    for (const ps::LaterSeed &seed : seeds) {
+    for (const sharding::LaterSeed &seed : seeds) {
       auto value = cast<OpResult>(graph.nodes[seed.value].value);
       Operation *op = value.getOwner();
       SmallVector<Attribute> all(op->getNumResults(), UnitAttr::get(&getContext()));
-      all[value.getResultNumber()] = ps::getShardingAttr(seed.splits, {}, graph.mesh);
+      all[value.getResultNumber()] = sharding::getShardingAttr(seed.splits, {}, graph.mesh);
       op->setAttr(kLaterShardingsMark, ArrayAttr::get(&getContext(), all));
       op->setAttr(kReasonMark, StringAttr::get(&getContext(), seed.reason));
     }
   }
 
-  LogicalResult seedInputs(const ps::MeshShape &mesh) {
+  LogicalResult seedInputs(const sharding::MeshShape &mesh) {
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (BlockArgument argument : function.getArguments())
         if (failed(seedInput(function, argument, mesh)))
@@ -88,7 +90,7 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
   }
 
   LogicalResult seedInput(func::FuncOp function, BlockArgument argument,
-                          const ps::MeshShape &mesh) {
+                          const sharding::MeshShape &mesh) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     if (!type || ps::getSharding(argument))
       return success();
@@ -97,7 +99,7 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
     auto marked = function.getArgAttrOfType<IntegerAttr>(number, kBatchDimMark);
     StringRef name = named ? named.getValue() : StringRef();
     int64_t dim = marked ? marked.getInt() : 0;
-    ps::TensorSplits splits = ps::getSplits({}, type.getShape(), mesh);
+    sharding::TensorSplits splits = sharding::getSplits({}, type.getShape(), mesh);
     SmallVector<StringAttr> axes = mesh.getAxes({ps::AxisKind::Data, ps::AxisKind::Expert});
     bool hasBatch = dim != kNoBatch && type.getRank() > 0;
     if (hasBatch && dim >= type.getRank())
@@ -111,13 +113,13 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
              << mesh.getShards(axes) << ", or write --batch-dim " << name
              << "=none if that dim is not the batch";
     if (hasBatch)
-      splits[dim] = ps::makeSplit(type.getDimSize(dim), axes);
-    ps::setSharding(argument, ps::getShardingAttr(splits, {}, mesh));
+      splits[dim] = sharding::makeSplit(type.getDimSize(dim), axes);
+    ps::setSharding(argument, sharding::getShardingAttr(splits, {}, mesh));
     return success();
   }
 
-  const ps::Policy *named = nullptr; ///< null: `policy` is a file
+  const sharding::Policy *named = nullptr; ///< null: `policy` is a file
 };
 } // namespace
 
-} // namespace parashard
+} // namespace parashard::sharding

@@ -6,8 +6,9 @@
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 namespace {
 /// Follows the query dim of each attention to the row parallel contraction that reads its result.
@@ -97,4 +98,4 @@ std::vector<LaterSeed> seedSequence(const ShardingGraph &graph, ArrayRef<Seed> v
   return SequenceFinder(graph, variables).run();
 }
 
-} // namespace parashard::ps
+} // namespace parashard::sharding

@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::sharding {
 
 #define GEN_PASS_DEF_SETMESHPASS
 #include "lib/Sharding/Passes.h.inc"
@@ -40,4 +40,4 @@ struct SetMeshPass : impl::SetMeshPassBase<SetMeshPass> {
 };
 } // namespace
 
-} // namespace parashard
+} // namespace parashard::sharding

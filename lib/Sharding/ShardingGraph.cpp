@@ -2,8 +2,9 @@
 #include "lib/Sharding/ShardingGraph.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 namespace {
 class Builder {
@@ -198,4 +199,4 @@ ShardingAttr ShardingGraph::getSharding(unsigned node) const {
   return getShardingAttr(nodes[node].splits, nodes[node].partial, mesh);
 }
 
-} // namespace parashard::ps
+} // namespace parashard::sharding

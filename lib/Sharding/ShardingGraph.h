@@ -6,16 +6,16 @@
 #include "llvm/ADT/DenseMap.h"
 #include <memory>
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 /// A tensor value of a function, or a variable.
 struct ShardingNode {
-  mlir::Value value;   ///< null for a variable
-  VariableOp variable; ///< null for a value
+  mlir::Value value;       ///< null for a variable
+  ps::VariableOp variable; ///< null for a value
   llvm::SmallVector<int64_t, 4> shape;
   int64_t bytes = 0; ///< bytes of the whole tensor
   TensorSplits splits;
-  llvm::SmallVector<PartialAttr, 2> partial;
+  llvm::SmallVector<ps::PartialAttr, 2> partial;
   /// Sharded before propagation (a seed). A fixed node gives splits, and takes none.
   bool fixed = false;
   /// Splits that a policy offers after the first fixed point; empty: none.
@@ -45,7 +45,7 @@ struct ShardingEdge {
   Kind kind = Kind::Op;
   mlir::Operation *op = nullptr;
   /// never null; a pointer because rules are large and edges are moved
-  std::unique_ptr<const ShardingRule> rule;
+  std::unique_ptr<const ps::ShardingRule> rule;
   llvm::SmallVector<int, 3> operands; ///< node indices; -1: not a tensor
   llvm::SmallVector<int, 2> results;
   /// True if data, context and expert axes do not propagate along the edge, since a parameter is
@@ -66,12 +66,12 @@ struct ShardingGraph {
 
   /// Builds the graph of all functions and variables of a module with a mesh. Nodes that already
   /// have a sharding mark are fixed.
-  static ShardingGraph build(mlir::ModuleOp module, MeshOp mesh);
+  static ShardingGraph build(mlir::ModuleOp module, ps::MeshOp mesh);
   /// Builds a graph of the variables only, for policies that need nothing else.
-  static ShardingGraph buildVariables(mlir::ModuleOp module, MeshOp mesh);
-  ShardingAttr getSharding(unsigned node) const;
+  static ShardingGraph buildVariables(mlir::ModuleOp module, ps::MeshOp mesh);
+  ps::ShardingAttr getSharding(unsigned node) const;
 };
 
-} // namespace parashard::ps
+} // namespace parashard::sharding
 
 #endif

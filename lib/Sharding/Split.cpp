@@ -3,8 +3,9 @@
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 MeshShape::MeshShape(MeshOp mesh)
     : wholeDim(DimAttr::get(mesh.getContext(),
@@ -335,4 +336,4 @@ ShardingAttr simplify(ShardingAttr sharding, ArrayRef<int64_t> shape, const Mesh
   return getShardingAttr(getSplits(sharding, shape, mesh), partial, mesh);
 }
 
-} // namespace parashard::ps
+} // namespace parashard::sharding

@@ -4,13 +4,13 @@
 
 #include "dialects/ps/Ps.h"
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 /// Sizes and kinds of a mesh's axes, for lookups by name without access to the IR.
 class MeshShape {
 public:
   MeshShape() = default;
-  explicit MeshShape(MeshOp mesh);
+  explicit MeshShape(ps::MeshOp mesh);
 
   /// Returns the symbol of the mesh, as shardings use it.
   mlir::FlatSymbolRefAttr getSymbol() const { return symbol; }
@@ -19,12 +19,14 @@ public:
   /// Returns the number of devices along an axis; 1 for an unknown axis and for one of kind
   /// multiple.
   int64_t getSize(mlir::StringAttr axis) const;
-  AxisKind getKind(mlir::StringAttr axis) const;
+  ps::AxisKind getKind(mlir::StringAttr axis) const;
   /// Returns true if tensors may be split over an axis. False for the pipeline axis: its
   /// coordinates run different programs, which never take part in a collective of one tensor.
-  bool splitsTensors(mlir::StringAttr axis) const { return getKind(axis) != AxisKind::Pipeline; }
+  bool splitsTensors(mlir::StringAttr axis) const {
+    return getKind(axis) != ps::AxisKind::Pipeline;
+  }
   /// Lists the names of the axes that `take` selects, as `"dp", "tp"`; empty if it selects none.
-  std::string listAxes(llvm::function_ref<bool(AxisAttr)> take) const;
+  std::string listAxes(llvm::function_ref<bool(ps::AxisAttr)> take) const;
   /// Lists the axes that a user may split tensors over.
   std::string listSplittingAxes() const;
   /// Returns the number of shards over `axes`.
@@ -45,22 +47,22 @@ public:
   /// Returns the position in the mesh, which is the order of partial axes; -1 for an unknown axis.
   int find(mlir::StringAttr axis) const;
   /// Returns the axes with any of `kinds` and more than one device, in mesh order.
-  llvm::SmallVector<mlir::StringAttr> getAxes(llvm::ArrayRef<AxisKind> kinds) const;
-  llvm::ArrayRef<AxisAttr> getAxes() const { return axes; }
+  llvm::SmallVector<mlir::StringAttr> getAxes(llvm::ArrayRef<ps::AxisKind> kinds) const;
+  llvm::ArrayRef<ps::AxisAttr> getAxes() const { return axes; }
   /// Returns a dim that is not split. Most dims are not, so the attribute is cached.
-  DimAttr getWholeDim() const { return wholeDim; }
+  ps::DimAttr getWholeDim() const { return wholeDim; }
   /// Returns a sharding without splits or partial axes. Most shardings are replicated, so the
   /// attribute is cached per rank of tensors.
-  ShardingAttr getReplicated(int64_t rank) const;
+  ps::ShardingAttr getReplicated(int64_t rank) const;
   /// Returns true for null and for `getReplicated` of any rank.
-  bool isReplicated(ShardingAttr sharding) const;
+  bool isReplicated(ps::ShardingAttr sharding) const;
 
 private:
-  DimAttr wholeDim;
+  ps::DimAttr wholeDim;
   mlir::FlatSymbolRefAttr symbol;
-  llvm::SmallVector<AxisAttr, 4> axes;
-  AxisAttr multiple;                             ///< null if there is none
-  llvm::SmallVector<ShardingAttr, 8> replicated; ///< by rank of tensors
+  llvm::SmallVector<ps::AxisAttr, 4> axes;
+  ps::AxisAttr multiple;                             ///< null if there is none
+  llvm::SmallVector<ps::ShardingAttr, 8> replicated; ///< by rank of tensors
 };
 
 /// One factor of an index range: `size` indices, split over `axes` from major to minor. Example: a
@@ -105,17 +107,19 @@ llvm::SmallVector<Split> cut(const Split &split, llvm::ArrayRef<int64_t> sizes,
 Split without(const Split &split, llvm::function_ref<bool(mlir::StringAttr)> remove);
 
 /// Convert between splits and attributes. A factor of an attribute with size 0 takes `size`.
-Split getSplit(DimAttr dim, int64_t size);
-DimAttr getDimAttr(const Split &split, const MeshShape &mesh);
+Split getSplit(ps::DimAttr dim, int64_t size);
+ps::DimAttr getDimAttr(const Split &split, const MeshShape &mesh);
 /// Returns the splits of all dims, each simplified. A null sharding is replicated.
-TensorSplits getSplits(ShardingAttr sharding, llvm::ArrayRef<int64_t> shape, const MeshShape &mesh);
+TensorSplits getSplits(ps::ShardingAttr sharding, llvm::ArrayRef<int64_t> shape,
+                       const MeshShape &mesh);
 /// Returns the attribute of these splits (simplified), with `partial` in mesh order.
-ShardingAttr getShardingAttr(const TensorSplits &splits, llvm::ArrayRef<PartialAttr> partial,
-                             const MeshShape &mesh);
+ps::ShardingAttr getShardingAttr(const TensorSplits &splits,
+                                 llvm::ArrayRef<ps::PartialAttr> partial, const MeshShape &mesh);
 /// Returns the canonical form among equal shardings: splits simplified, partial axes in mesh order,
 /// axes of one device left out. Null becomes replicated.
-ShardingAttr simplify(ShardingAttr sharding, llvm::ArrayRef<int64_t> shape, const MeshShape &mesh);
+ps::ShardingAttr simplify(ps::ShardingAttr sharding, llvm::ArrayRef<int64_t> shape,
+                          const MeshShape &mesh);
 
-} // namespace parashard::ps
+} // namespace parashard::sharding
 
 #endif

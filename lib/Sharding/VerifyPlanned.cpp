@@ -4,14 +4,14 @@
 #include "lib/Sharding/Passes.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::sharding {
 
 #define GEN_PASS_DEF_VERIFYPLANNEDPASS
 #include "lib/Sharding/Passes.h.inc"
 
 namespace {
-using namespace ps;
 
 /// Checks these constraints, by label:
 ///
@@ -174,4 +174,4 @@ struct VerifyPlannedPass : impl::VerifyPlannedPassBase<VerifyPlannedPass> {
 };
 } // namespace
 
-} // namespace parashard
+} // namespace parashard::sharding

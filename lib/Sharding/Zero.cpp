@@ -3,8 +3,9 @@
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
+using namespace parashard::ps;
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 static bool isSplitFrom(VariableKind kind, int64_t stage) {
   switch (kind) {
@@ -66,4 +67,4 @@ void splitForZero(ShardingGraph &graph, int64_t stage) {
   }
 }
 
-} // namespace parashard::ps
+} // namespace parashard::sharding

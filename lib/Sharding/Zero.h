@@ -4,7 +4,7 @@
 
 #include "lib/Sharding/ShardingGraph.h"
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 /// Splits parameters, and the variables that belong to them, over the data, expert and context axes
 /// on which they are replicated (Rajbhandari et al., "ZeRO", 2020, arXiv 1910.02054). Stage 1
@@ -13,6 +13,6 @@ namespace parashard::ps {
 /// `propagateZeroSplits` propagates the new splits.
 void splitForZero(ShardingGraph &graph, int64_t stage);
 
-} // namespace parashard::ps
+} // namespace parashard::sharding
 
 #endif

@@ -3,7 +3,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
 
-namespace parashard {
+namespace parashard::support {
 
 /// Returns the factor of a unit: 1 for no unit, 0 for an unknown unit.
 static double getUnit(llvm::StringRef unit) {
@@ -28,4 +28,4 @@ llvm::Expected<int64_t> parseBytes(llvm::StringRef text) {
       "'" + text + "' is not a number of bytes; give one such as 12GB, 500MiB or 1000000");
 }
 
-} // namespace parashard
+} // namespace parashard::support

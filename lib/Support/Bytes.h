@@ -5,12 +5,12 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
-namespace parashard {
+namespace parashard::support {
 
 /// Parses a byte count of at least 1, such as `500000`, `1.5GB` (10^9) or `12GiB` (2^30). The units
 /// are KB to TB and KiB to TiB.
 llvm::Expected<int64_t> parseBytes(llvm::StringRef text);
 
-} // namespace parashard
+} // namespace parashard::support
 
 #endif

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace parashard {
+namespace parashard::support {
 namespace fs = llvm::sys::fs;
 
 static llvm::Error fail(llvm::StringRef path, std::error_code code) {
@@ -187,4 +187,4 @@ PrivateFolder::~PrivateFolder() {
     std::free(signalFolders[slot].exchange(nullptr));
 }
 
-} // namespace parashard
+} // namespace parashard::support

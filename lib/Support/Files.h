@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace parashard {
+namespace parashard::support {
 
 /// Writes the output of `write` to `path` atomically: creates a new file (O_EXCL) with an
 /// unpredictable name in the same folder, then renames it, or removes it on failure. Touches no
@@ -41,6 +41,6 @@ private:
   int slot = -1; ///< index in the list of folders that a signal removes; -1: none
 };
 
-} // namespace parashard
+} // namespace parashard::support
 
 #endif

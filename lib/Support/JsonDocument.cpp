@@ -7,7 +7,7 @@
 
 using namespace llvm;
 
-namespace parashard {
+namespace parashard::support {
 namespace {
 /// Limit of the nesting depth. Nested subgraphs have about 10 brackets each, and readers recurse
 /// for each.
@@ -310,4 +310,4 @@ std::optional<JsonValue> JsonValue::getArray(StringRef key) const {
   return value ? value->getAsArray() : std::nullopt;
 }
 
-} // namespace parashard
+} // namespace parashard::support

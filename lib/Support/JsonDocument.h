@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace parashard {
+namespace parashard::support {
 class JsonDocument;
 
 /// A value of a document. The document must outlive the value. Accessors return nullopt if the
@@ -75,6 +75,6 @@ private:
   std::vector<Entry> values;
 };
 
-} // namespace parashard
+} // namespace parashard::support
 
 #endif

@@ -4,9 +4,10 @@
 #include "parashard/Training.h"
 
 using namespace mlir;
+using namespace parashard::ir;
 using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::training {
 namespace {
 
 constexpr int64_t kIgnored = -100; // torch's default ignore_index
@@ -189,4 +190,4 @@ struct AddLossPass : impl::AddLossPassBase<AddLossPass> {
 };
 } // namespace
 
-} // namespace parashard
+} // namespace parashard::training

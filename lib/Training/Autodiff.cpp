@@ -5,15 +5,17 @@
 #include "OptimizerStep.h"
 #include "StepLoss.h"
 #include "dialects/ps/Refusal.h"
-#include "lib/Support/Parameters.h"
+#include "lib/IR/Parameters.h"
 #include "parashard/Import.h"
 #include "parashard/Levels.h"
 #include "parashard/Training.h"
 
 using namespace mlir;
+using namespace parashard::import;
+using namespace parashard::ir;
 using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::training {
 
 namespace {
 
@@ -204,7 +206,7 @@ LogicalResult TrainingBuilder::freezeParameters() {
       return refuseFlag(module, "freeze " + glob)
              << ": matches no parameter" << describeNearestParameters(glob, module);
     for (VariableOp parameter : getParameters(module))
-      if (matchesGlob(glob, parameter))
+      if (matchesVariable(glob, parameter))
         parameter.setFrozen(true);
   }
   return success();
@@ -718,4 +720,4 @@ struct AutodiffPass : impl::AutodiffPassBase<AutodiffPass> {
 };
 } // namespace
 
-} // namespace parashard
+} // namespace parashard::training

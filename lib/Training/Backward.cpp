@@ -5,6 +5,8 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::training;
+using namespace parashard::ir;
 using namespace parashard::ps;
 
 static bool isFloat(Value value) {
@@ -124,7 +126,7 @@ LogicalResult Backward::run() {
   return success();
 }
 
-void parashard::spreadWeightPhase(Block &block) {
+void training::spreadWeightPhase(Block &block) {
   for (Operation &op : block)
     if (getPhase(&op) == Phase::BackwardInput && llvm::any_of(op.getOperands(), [](Value operand) {
           Operation *producer = operand.getDefiningOp();

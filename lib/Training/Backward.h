@@ -6,7 +6,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 
-namespace parashard {
+namespace parashard::training {
 
 /// Builds the backward of a block before its terminator.
 class Backward {
@@ -52,6 +52,6 @@ private:
 /// value.
 void spreadWeightPhase(mlir::Block &block);
 
-} // namespace parashard
+} // namespace parashard::training
 
 #endif

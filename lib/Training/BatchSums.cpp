@@ -5,6 +5,7 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::training;
 using namespace parashard::ps;
 
 BatchSums::BatchSums(Block &block) {

@@ -6,7 +6,7 @@
 #include "mlir/IR/Block.h"
 #include "llvm/ADT/DenseMap.h"
 
-namespace parashard {
+namespace parashard::training {
 
 /// Follows the batch through the sharding rules of a block's ops, like data parallelism would.
 /// Unlike data parallelism, the analysis needs no mesh, and the samples may be any part of a dim.
@@ -75,6 +75,6 @@ private:
   llvm::DenseMap<std::tuple<mlir::Value, unsigned, int64_t, int64_t>, bool> sameForAllSamples;
 };
 
-} // namespace parashard
+} // namespace parashard::training
 
 #endif

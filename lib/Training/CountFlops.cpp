@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::training {
 
 void countFlops(ModuleOp module) {
   auto function = module.lookupSymbol<func::FuncOp>("micro_batch");
@@ -30,4 +30,4 @@ struct CountFlopsPass : impl::CountFlopsPassBase<CountFlopsPass> {
 };
 } // namespace
 
-} // namespace parashard
+} // namespace parashard::training

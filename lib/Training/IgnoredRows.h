@@ -6,7 +6,7 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/DenseMap.h"
 
-namespace parashard {
+namespace parashard::training {
 
 /// The values of a function when every label equals the ignored label (`kIgnoreMark`). A value is
 /// known if all its elements are the same number, whatever the other inputs and the variables are.
@@ -29,6 +29,6 @@ private:
   llvm::DenseMap<mlir::Value, mlir::DenseElementsAttr> splats;
 };
 
-} // namespace parashard
+} // namespace parashard::training
 
 #endif

@@ -9,6 +9,8 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::training;
+using namespace parashard::ir;
 using namespace parashard::ps;
 
 /// Returns the value of a constant scalar.
@@ -138,7 +140,7 @@ static bool addsConstant(Value value) {
 /// Returns true if a part is divided by a count that is computed from the batch.
 static bool isCounted(const LossPart &part) { return part.count && dependsOnBatch(part.count); }
 
-bool parashard::isUneven(llvm::ArrayRef<LossPart> parts) {
+bool training::isUneven(llvm::ArrayRef<LossPart> parts) {
   Value first = parts.front().value;
   BatchSums batch(*first.getParentBlock());
   return llvm::any_of(parts, [&](const LossPart &part) {
@@ -149,7 +151,7 @@ bool parashard::isUneven(llvm::ArrayRef<LossPart> parts) {
   });
 }
 
-bool parashard::areRowSums(OpBuilder &builder, llvm::ArrayRef<LossPart> parts) {
+bool training::areRowSums(OpBuilder &builder, llvm::ArrayRef<LossPart> parts) {
   Value first = parts.front().value;
   BatchSums batch(*first.getParentBlock());
   return llvm::none_of(parts, [&](const LossPart &part) {
@@ -160,7 +162,7 @@ bool parashard::areRowSums(OpBuilder &builder, llvm::ArrayRef<LossPart> parts) {
   });
 }
 
-bool parashard::ignoresRows(llvm::ArrayRef<LossPart> parts) {
+bool training::ignoresRows(llvm::ArrayRef<LossPart> parts) {
   Value first = parts.front().value;
   Block &block = *first.getParentBlock();
   BatchSums batch(block);
@@ -222,7 +224,7 @@ static void copyBetween(OpBuilder &builder, Value value, IRMapping &values) {
   builder.clone(*op, values);
 }
 
-Value parashard::recount(OpBuilder &builder, const LossPart &mean, ValueRange counted) {
+Value training::recount(OpBuilder &builder, const LossPart &mean, ValueRange counted) {
   IRMapping values;
   values.map(mean.counted, counted);
   copyBetween(builder, mean.count, values);
@@ -283,7 +285,7 @@ static std::optional<CountForm> findForm(OpBuilder &builder, Value value, Value 
   return inner;
 }
 
-std::optional<CountForm> parashard::findCountForm(OpBuilder &builder, const LossPart &mean) {
+std::optional<CountForm> training::findCountForm(OpBuilder &builder, const LossPart &mean) {
   if (mean.counted.size() != 1)
     return std::nullopt;
   return findForm(builder, mean.count, mean.counted.front());
@@ -580,8 +582,8 @@ private:
 };
 } // namespace
 
-llvm::SmallVector<LossPart> parashard::splitLoss(OpBuilder &builder, Value loss,
-                                                 std::optional<Location> *ambiguous) {
+llvm::SmallVector<LossPart> training::splitLoss(OpBuilder &builder, Value loss,
+                                                std::optional<Location> *ambiguous) {
   Splitter splitter(builder);
   llvm::SmallVector<LossPart> parts = splitter.split(loss, {});
   if (ambiguous)

@@ -4,7 +4,7 @@
 
 #include "mlir/IR/Builders.h"
 
-namespace parashard {
+namespace parashard::training {
 
 /// One part of a loss; the loss is the sum of its parts.
 struct LossPart {
@@ -74,6 +74,6 @@ bool areRowSums(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
 /// variable may be written from the batch.
 bool ignoresRows(llvm::ArrayRef<LossPart> parts);
 
-} // namespace parashard
+} // namespace parashard::training
 
 #endif

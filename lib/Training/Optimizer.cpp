@@ -1,14 +1,15 @@
 // ps-optimizer: adds the optimizer step of every trained parameter to @update.
 #include "OptimizerStep.h"
 #include "dialects/ps/Refusal.h"
+#include "lib/IR/Parameters.h"
 #include "lib/IR/Symbols.h"
-#include "lib/Support/Parameters.h"
 #include "parashard/Training.h"
 
 using namespace mlir;
+using namespace parashard::ir;
 using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::training {
 
 namespace {
 
@@ -95,7 +96,7 @@ LogicalResult UpdateBuilder::parseSpecs() {
 
 FailureOr<unsigned> UpdateBuilder::chooseGroup(VariableOp parameter) {
   for (auto [group, spec] : llvm::enumerate(specs))
-    if ((spec.glob.empty() || matchesGlob(spec.glob, parameter)) &&
+    if ((spec.glob.empty() || matchesVariable(spec.glob, parameter)) &&
         spec.acceptsRank(parameter.getTensorType().getRank()))
       return unsigned(group);
   return refuse(parameter) << "parameter '" << parameter.getDisplayName()
@@ -339,4 +340,4 @@ struct OptimizerPass : impl::OptimizerPassBase<OptimizerPass> {
 };
 } // namespace
 
-} // namespace parashard
+} // namespace parashard::training

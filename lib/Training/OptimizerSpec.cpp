@@ -4,6 +4,8 @@
 #include "llvm/ADT/StringSet.h"
 
 using namespace parashard;
+using namespace parashard::training;
+
 using llvm::StringRef;
 
 bool OptimizerSpec::acceptsRank(int64_t other) const {
@@ -213,7 +215,7 @@ private:
 
 } // namespace
 
-llvm::Expected<OptimizerSpec> parashard::parseOptimizerSpec(StringRef text) {
+llvm::Expected<OptimizerSpec> training::parseOptimizerSpec(StringRef text) {
   auto spec = Parser(text).parse();
   if (spec && spec->nesterov && (spec->momentum == 0 || spec->dampening != 0))
     return llvm::createStringError("optimizer '" + text +

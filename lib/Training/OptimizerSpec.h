@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-namespace parashard {
+namespace parashard::training {
 
 /// One group: `[GLOB=|ndim<2=]NAME(key=value,...)`, with the keys of torch.optim.
 struct OptimizerSpec {
@@ -34,6 +34,6 @@ struct OptimizerSpec {
 /// Parses one spec. An error reports the column (from 1) and the text expected there.
 llvm::Expected<OptimizerSpec> parseOptimizerSpec(llvm::StringRef text);
 
-} // namespace parashard
+} // namespace parashard::training
 
 #endif

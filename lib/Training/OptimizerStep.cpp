@@ -5,6 +5,8 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::training;
+using namespace parashard::ir;
 using namespace parashard::ps;
 
 static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
@@ -40,7 +42,7 @@ Value Arithmetic::select(Value condition, Value x, Value y) {
   return SelectOp::create(builder, loc, x.getType(), condition, x, y);
 }
 
-Value parashard::makeBiasCorrection(Arithmetic &math, Value step, double beta) {
+Value training::makeBiasCorrection(Arithmetic &math, Value step, double beta) {
   if (beta == 0)
     return math.constant(step, 1);
   Value y = math.scale(step, std::log(beta));
@@ -52,8 +54,8 @@ Value parashard::makeBiasCorrection(Arithmetic &math, Value step, double beta) {
   return math.select(math.compare(Predicate::Gt, y, math.constant(y, -0.5)), small, large);
 }
 
-GroupScalars parashard::makeGroupScalars(Arithmetic &math, const OptimizerSpec &spec, Value lr,
-                                         Value count) {
+GroupScalars training::makeGroupScalars(Arithmetic &math, const OptimizerSpec &spec, Value lr,
+                                        Value count) {
   GroupScalars group{lr, count, {}, {}, {}, {}};
   if (spec.rule == OptimizerSpec::Rule::SGD)
     return group;
@@ -65,7 +67,7 @@ GroupScalars parashard::makeGroupScalars(Arithmetic &math, const OptimizerSpec &
   return group;
 }
 
-llvm::SmallVector<std::string> parashard::getStateNames(const OptimizerSpec &spec) {
+llvm::SmallVector<std::string> training::getStateNames(const OptimizerSpec &spec) {
   switch (spec.rule) {
   case OptimizerSpec::Rule::SGD:
     return spec.momentum == 0 ? llvm::SmallVector<std::string>{}
@@ -118,9 +120,9 @@ static StepResult makeAdam(Arithmetic &math, const OptimizerSpec &spec, const Gr
   return {math.sub(parameter, change), {mean, square}};
 }
 
-StepResult parashard::makeStep(Arithmetic &math, const OptimizerSpec &spec,
-                               const GroupScalars &group, Value parameter, Value gradient,
-                               llvm::ArrayRef<Value> state) {
+StepResult training::makeStep(Arithmetic &math, const OptimizerSpec &spec,
+                              const GroupScalars &group, Value parameter, Value gradient,
+                              llvm::ArrayRef<Value> state) {
   if (spec.rule == OptimizerSpec::Rule::SGD)
     return makeSGD(math, spec, group, parameter, gradient, state);
   return makeAdam(math, spec, group, parameter, gradient, state);

@@ -5,7 +5,7 @@
 #include "OptimizerSpec.h"
 #include "dialects/ps/Ps.h"
 
-namespace parashard {
+namespace parashard::training {
 
 /// Builds arithmetic on tensors of one type. Numbers and scalars are broadcast as needed.
 class Arithmetic {
@@ -66,6 +66,6 @@ struct StepResult {
 StepResult makeStep(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
                     mlir::Value parameter, mlir::Value gradient, llvm::ArrayRef<mlir::Value> state);
 
-} // namespace parashard
+} // namespace parashard::training
 
 #endif

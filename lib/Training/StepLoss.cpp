@@ -3,6 +3,8 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::training;
+using namespace parashard::ir;
 using namespace parashard::ps;
 
 /// Returns the symbol of a part: `loss.count`, `loss.count.1`, ...

@@ -5,7 +5,7 @@
 #include "LossForm.h"
 #include "lib/IR/Symbols.h"
 
-namespace parashard {
+namespace parashard::training {
 
 /// Builds the ops and variables that hold the loss of a step, in all of its entries. Gradients and
 /// `@loss.sum` accumulate count * loss, and are divided once by `@loss.count`. This count is the
@@ -22,7 +22,7 @@ public:
   /// the type of the accumulators.
   StepLoss(llvm::ArrayRef<LossPart> parts, mlir::RankedTensorType type);
 
-  mlir::LogicalResult addVariables(VariableTable &variables);
+  mlir::LogicalResult addVariables(ir::VariableTable &variables);
   /// Describes how the parts are averaged: "step", "sum", "micro-batch", or several joined by '+'.
   std::string describe() const;
   bool needsCount() const;
@@ -56,6 +56,6 @@ private:
   llvm::SmallVector<llvm::SmallVector<ps::VariableOp>> counted;
 };
 
-} // namespace parashard
+} // namespace parashard::training
 
 #endif

@@ -5,9 +5,10 @@
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
+using namespace parashard::ir;
 using namespace parashard::ps;
 
-namespace parashard {
+namespace parashard::training {
 
 /// Returns the phases that ops of an entry may have; empty for functions that level 1 does not
 /// know.
@@ -89,4 +90,4 @@ struct VerifyTrainingPass : impl::VerifyTrainingPassBase<VerifyTrainingPass> {
 };
 } // namespace
 
-} // namespace parashard
+} // namespace parashard::training

@@ -8,6 +8,7 @@
 #include <random>
 
 using namespace parashard;
+using namespace parashard::memory;
 
 namespace {
 /// Returns a random graph whose ops use one or two recent values. Backward uses two of three

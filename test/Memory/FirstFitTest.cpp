@@ -5,6 +5,7 @@
 #include <random>
 
 using namespace parashard;
+using namespace parashard::memory;
 
 TEST(FirstFit, BuffersOfDisjointLifetimesShare) {
   MemoryPlan plan = placeByFirstFit({{0, 1, 100}, {2, 3, 100}});

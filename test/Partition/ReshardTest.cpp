@@ -7,7 +7,9 @@
 #include <numeric>
 
 using namespace mlir;
+using namespace parashard::partition;
 using namespace parashard::ps;
+using namespace parashard::sharding;
 using Kind = ReshardStep::Kind;
 
 namespace {

@@ -14,6 +14,8 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::driver;
+using namespace parashard::evaluate;
 
 namespace {
 

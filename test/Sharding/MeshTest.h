@@ -7,15 +7,15 @@
 #include "mlir/Parser/Parser.h"
 #include <gtest/gtest.h>
 
-namespace parashard::ps {
+namespace parashard::sharding {
 
 /// A mesh such as `"dp" = 2 : data, "tp" = 3 : tensor`, with its context.
 class TestMesh {
 public:
   explicit TestMesh(const std::string &axes) {
-    context.loadDialect<PSDialect>();
+    context.loadDialect<ps::PSDialect>();
     module = mlir::parseSourceString<mlir::ModuleOp>("ps.mesh @mesh <" + axes + ">", &context);
-    shape = MeshShape(*module->getOps<MeshOp>().begin());
+    shape = MeshShape(*module->getOps<ps::MeshOp>().begin());
   }
 
   mlir::StringAttr axis(llvm::StringRef name) { return mlir::StringAttr::get(&context, name); }
@@ -31,13 +31,13 @@ public:
 
   int64_t getRankCount() const {
     int64_t ranks = 1;
-    for (AxisAttr axis : shape.getAxes())
+    for (ps::AxisAttr axis : shape.getAxes())
       ranks *= axis.getDevices();
     return ranks;
   }
   /// Returns the coordinate of a rank along an axis. The last axis of the mesh varies fastest.
   int64_t getCoordinate(int64_t rank, mlir::StringAttr axis) const {
-    for (AxisAttr a : llvm::reverse(shape.getAxes())) {
+    for (ps::AxisAttr a : llvm::reverse(shape.getAxes())) {
       if (a.getName() == axis)
         return rank % a.getDevices();
       rank /= a.getDevices();
@@ -118,6 +118,6 @@ inline std::vector<Split> getAllSplits(TestMesh &mesh, int64_t size,
   return splits;
 }
 
-} // namespace parashard::ps
+} // namespace parashard::sharding
 
 #endif

@@ -6,6 +6,7 @@
 
 using namespace mlir;
 using namespace parashard::ps;
+using namespace parashard::sharding;
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include "MeshTest.h"
 
 using namespace mlir;
-using namespace parashard::ps;
+using namespace parashard::sharding;
 
 namespace {
 

@@ -3,6 +3,7 @@
 #include "gtest/gtest.h"
 
 using namespace parashard;
+using namespace parashard::support;
 
 TEST(Bytes, Units) {
   for (auto [text, bytes] : std::vector<std::pair<const char *, int64_t>>{{"1000", 1000},

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 
 using namespace parashard;
+using namespace parashard::support;
+
 namespace fs = std::filesystem;
 
 namespace {

@@ -4,8 +4,8 @@
 #include "gtest/gtest.h"
 
 using namespace llvm;
-using parashard::JsonDocument;
-using parashard::JsonValue;
+using parashard::support::JsonDocument;
+using parashard::support::JsonValue;
 
 static json::Value convert(JsonValue value) {
   if (value.isObject()) {

@@ -53,9 +53,13 @@ def room_of(path):
     return "/".join(parts[:depth])
 
 
+def list_sources():
+    return subprocess.run(["git", "ls-files", "*.h", "*.cpp"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+
+
 def list_includes():
     """(file, what it includes) of the tree's own headers, by paths from its root."""
-    files = subprocess.run(["git", "ls-files", "*.h", "*.cpp"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    files = list_sources()
     known = set(files)
     for file in files:
         for target in re.findall(r'^#include "([^"]+)"', (ROOT / file).read_text(), re.M):
@@ -87,3 +91,21 @@ def test_every_folder_has_a_layer():
 def test_the_runtime_knows_no_compiler():
     found = [f"{file} includes {path}" for file, path in list_includes() if file.startswith("runtime/") and path.startswith(("lib/", "dialects/"))]
     assert not found, "\n".join(found)
+
+
+def test_a_library_has_the_namespace_of_its_folder():
+    """Example: lib/Sharding and include/parashard/Sharding.h open `parashard::sharding`, or namespaces in it."""
+    public = {"Levels", "Version"}  # belong to no library
+    wrong, libraries = [], set()
+    for file in list_sources():
+        parts = pathlib.PurePath(file).parts
+        if parts[0] != "lib" and parts[:2] != ("include", "parashard"):
+            continue
+        library = parts[1] if parts[0] == "lib" else pathlib.PurePath(file).stem
+        expected = "parashard" if library in public else f"parashard::{library.lower()}"
+        libraries.add(library)
+        for opened in re.findall(r"^namespace (parashard[\w:]*) \{", (ROOT / file).read_text(), re.M):
+            if opened != expected and not opened.startswith(f"{expected}::"):
+                wrong.append(f"{file} opens {opened}, but its folder stands for {expected}")
+    assert not wrong, "\n".join(wrong)
+    assert len(libraries) > 10

@@ -11,6 +11,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace llvm;
+using namespace parashard::support;
 
 namespace parashard {
 

@@ -13,7 +13,9 @@
 #include <vector>
 
 namespace parashard {
+namespace support {
 class JsonValue;
+}
 
 /// Describes one flag. Parsing, `--help`, plan files and warnings follow from this description.
 struct FlagInfo {
@@ -83,7 +85,7 @@ private:
   void addNumber(const FlagInfo &info, Range range, std::function<void(int64_t)> set,
                  std::function<std::optional<int64_t>()> get);
   const Entry *find(llvm::StringRef name) const;
-  llvm::Error readKey(llvm::StringRef path, llvm::StringRef name, const JsonValue &value,
+  llvm::Error readKey(llvm::StringRef path, llvm::StringRef name, const support::JsonValue &value,
                       bool isGiven);
 
   std::vector<std::unique_ptr<llvm::cl::OptionCategory>> groups;

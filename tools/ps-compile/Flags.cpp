@@ -17,6 +17,9 @@
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/Triple.h"
 
+using namespace parashard::driver;
+using namespace parashard::sharding;
+
 namespace cl = llvm::cl;
 
 namespace parashard {
@@ -102,7 +105,7 @@ void addModelFlags(FlagTable &t, Flags &f, CompileOptions &c) {
 void addLayoutFlags(FlagTable &t, CompileOptions &c) {
   using enum ps::Level;
   static const std::string policyHelp =
-      "shardings of the weights: " + ps::listPolicies() + " (+sp: sequence parallel)";
+      "shardings of the weights: " + sharding::listPolicies() + " (+sp: sequence parallel)";
   t.addGroup("Plan");
   t.add({.name = "mesh",
          .value = "AXIS=N,...",

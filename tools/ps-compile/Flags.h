@@ -31,8 +31,8 @@ struct GivenFlag {
 };
 
 struct CommandLine {
-  CompileOptions compile;
-  WalkOptions walk;
+  driver::CompileOptions compile;
+  driver::WalkOptions walk;
   OutputOptions output;
   std::vector<GivenFlag> given; ///< given flags that change the program
 };

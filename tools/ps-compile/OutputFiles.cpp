@@ -7,6 +7,9 @@
 #include "shared/FileClaims.h"
 #include "llvm/Support/FormatVariadic.h"
 
+using namespace parashard::driver;
+using namespace parashard::support;
+
 namespace parashard {
 namespace {
 

@@ -24,6 +24,12 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::codegen;
+using namespace parashard::driver;
+using namespace parashard::memory;
+using namespace parashard::report;
+using namespace parashard::sharding;
+using namespace parashard::support;
 
 namespace {
 
@@ -49,7 +55,7 @@ private:
     else if (file && file.getLine())
       llvm::errs() << escapeControls(file.getFilename().getValue()) << ":" << file.getLine() << ":"
                    << file.getColumn() << ": ";
-    else if (std::string location = ps::describeLocation(diagnostic.getLocation());
+    else if (std::string location = sharding::describeLocation(diagnostic.getLocation());
              !location.empty())
       llvm::errs() << escapeControls(location) << ": ";
     llvm::errs() << kNames[unsigned(diagnostic.getSeverity())] << ": "

@@ -9,8 +9,8 @@ int main(int argc, char **argv) {
   parashard::setVersion();
   parashard::hideLibraryOptions();
   mlir::DialectRegistry registry;
-  parashard::registerEverything(registry);
-  parashard::registerAllPasses();
+  parashard::driver::registerEverything(registry);
+  parashard::driver::registerAllPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Runs Parashard passes on a module (.mlir)\n", registry));
 }

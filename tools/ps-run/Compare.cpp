@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+using namespace parashard::evaluate;
+
 namespace parashard {
 namespace {
 

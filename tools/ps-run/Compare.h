@@ -17,8 +17,8 @@ struct Agreement {
 /// differ by `tolerance` times the largest magnitude in the tensor of `expected`, or times 0.001 if
 /// all are smaller: a gradient that is zero by its formula has elements that are rounding errors.
 /// NaN and infinity agree only with themselves. The error names the tensor that differs most.
-llvm::Expected<Agreement> compareTensors(const NamedTensors &found, const NamedTensors &expected,
-                                         double tolerance);
+llvm::Expected<Agreement> compareTensors(const evaluate::NamedTensors &found,
+                                         const evaluate::NamedTensors &expected, double tolerance);
 
 } // namespace parashard
 

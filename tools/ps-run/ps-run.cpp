@@ -15,6 +15,7 @@
 namespace cl = llvm::cl;
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::evaluate;
 
 namespace {
 
@@ -212,7 +213,7 @@ LogicalResult report(MLIRContext &context, Evaluator &evaluator, const NamedTens
   return flags.compare.empty() ? success() : compare(context, *all, flags);
 }
 
-LogicalResult evaluate(MLIRContext &context, const Flags &flags) {
+LogicalResult evaluateModel(MLIRContext &context, const Flags &flags) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(flags.file, &context);
   if (!module)
     return failure();
@@ -264,5 +265,5 @@ int main(int argc, char **argv) {
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false); // the op may be the whole module
   FaultRecorder faults(context);
-  return succeeded(evaluate(context, flags)) ? Done : faults.getStatus();
+  return succeeded(evaluateModel(context, flags)) ? Done : faults.getStatus();
 }

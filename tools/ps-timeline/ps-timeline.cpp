@@ -14,6 +14,7 @@
 
 using namespace llvm;
 using namespace parashard;
+using namespace parashard::support;
 
 namespace {
 

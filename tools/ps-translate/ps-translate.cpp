@@ -15,6 +15,8 @@
 
 using namespace llvm;
 using namespace parashard;
+using namespace parashard::import;
+using namespace parashard::support;
 
 namespace {
 

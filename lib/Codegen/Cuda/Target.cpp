@@ -14,6 +14,7 @@
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::support;
 using namespace parashard::codegen;
 
 // llvm/Support/TargetSelect.h can only initialize all targets at once.

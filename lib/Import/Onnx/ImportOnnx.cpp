@@ -12,8 +12,7 @@
 using namespace mlir;
 using namespace llvm;
 
-namespace parashard {
-namespace import {
+namespace parashard::import {
 namespace {
 
 /// Returns a dim's name as a symbol for --dim. Replaces other characters by '_'.
@@ -186,7 +185,6 @@ private:
 };
 
 } // namespace
-} // namespace import
 
 OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, StringRef path, const ImportOptions &options,
                                  std::vector<std::string> &notes) {
@@ -199,4 +197,4 @@ OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, StringRef path, const Imp
   return import::OnnxModuleBuilder(context, *model).build(options, notes);
 }
 
-} // namespace parashard
+} // namespace parashard::import

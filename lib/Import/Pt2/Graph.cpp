@@ -6,6 +6,7 @@
 #include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
+using namespace parashard::support;
 
 namespace parashard::import {
 namespace {

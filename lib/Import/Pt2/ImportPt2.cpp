@@ -9,8 +9,7 @@
 using namespace mlir;
 using namespace llvm;
 
-namespace parashard {
-namespace import {
+namespace parashard::import {
 namespace {
 
 /// Reads the only program of an archive.
@@ -207,7 +206,6 @@ private:
 };
 
 } // namespace
-} // namespace import
 
 OwningOpRef<ModuleOp> importPt2(MLIRContext &context, StringRef path, const ImportOptions &options,
                                 std::vector<std::string> &notes) {
@@ -230,4 +228,4 @@ OwningOpRef<ModuleOp> importPt2(MLIRContext &context, StringRef path, const Impo
   return ModuleBuilder(context, *program, *sizes).build(*archive);
 }
 
-} // namespace parashard
+} // namespace parashard::import

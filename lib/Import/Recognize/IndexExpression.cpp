@@ -6,7 +6,7 @@
 
 using namespace mlir;
 
-namespace parashard::recognize {
+namespace parashard::import::recognize {
 
 using Kind = Expression::Kind;
 
@@ -290,4 +290,4 @@ ExpressionPtr buildExpression(Value value, llvm::ArrayRef<ExpressionPtr> indices
   return make(*kind, std::move(operands), compare ? compare.getPredicate() : ps::Predicate::Eq);
 }
 
-} // namespace parashard::recognize
+} // namespace parashard::import::recognize

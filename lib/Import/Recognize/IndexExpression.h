@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-namespace parashard::recognize {
+namespace parashard::import::recognize {
 
 /// Number of index variables: batch, head, query, key.
 inline constexpr unsigned kNumIndices = 4;
@@ -62,6 +62,6 @@ ExpressionPtr makeIndex(unsigned index);
 /// constants, iota, arithmetic, comparisons, logic and movement; anything else becomes a leaf.
 ExpressionPtr buildExpression(mlir::Value value, llvm::ArrayRef<ExpressionPtr> indices);
 
-} // namespace parashard::recognize
+} // namespace parashard::import::recognize
 
 #endif

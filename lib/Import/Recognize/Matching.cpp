@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace parashard::recognize {
+namespace parashard::import::recognize {
 
 std::optional<double> getSplat(Value value) {
   Operation *op = value.getDefiningOp();
@@ -71,4 +71,4 @@ Value LabeledValue::arrange(OpBuilder &b, Location loc, ArrayRef<int64_t> order)
                                       : Value(ps::TransposeOp::create(b, loc, value, permutation));
 }
 
-} // namespace parashard::recognize
+} // namespace parashard::import::recognize

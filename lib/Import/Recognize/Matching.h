@@ -5,7 +5,7 @@
 #include "dialects/ps/Ps.h"
 #include <optional>
 
-namespace parashard::recognize {
+namespace parashard::import::recognize {
 
 inline mlir::RankedTensorType getType(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
@@ -34,6 +34,6 @@ struct LabeledValue {
   mlir::Value arrange(mlir::OpBuilder &b, mlir::Location loc, llvm::ArrayRef<int64_t> order) const;
 };
 
-} // namespace parashard::recognize
+} // namespace parashard::import::recognize
 
 #endif

@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace parashard::recognize {
+namespace parashard::import::recognize {
 namespace {
 
 class Narrower {
@@ -80,4 +80,4 @@ Value narrowDim(Value value, int64_t dim) {
   return Narrower(b).narrow(value, dim);
 }
 
-} // namespace parashard::recognize
+} // namespace parashard::import::recognize

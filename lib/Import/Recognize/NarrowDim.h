@@ -4,13 +4,13 @@
 
 #include "dialects/ps/Ps.h"
 
-namespace parashard::recognize {
+namespace parashard::import::recognize {
 
 /// Returns `value` reduced to size 1 along `dim`; `value` must not change along `dim`. Rebuilds
 /// elementwise ops on one element, back to the broadcast that repeated this element. Slices other
 /// values. Inserts the new ops right after `value`.
 mlir::Value narrowDim(mlir::Value value, int64_t dim);
 
-} // namespace parashard::recognize
+} // namespace parashard::import::recognize
 
 #endif

@@ -4,7 +4,7 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::import {
 
 #define GEN_PASS_DEF_CHECKMODEPASS
 #define GEN_PASS_DEF_RECOGNIZEACTIVATIONSPASS
@@ -85,4 +85,4 @@ void registerImportPasses() {
   registerPass([] { return createVerifyImportedPass(); });
 }
 
-} // namespace parashard
+} // namespace parashard::import

@@ -7,7 +7,7 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::import {
 namespace {
 using namespace recognize;
 
@@ -195,4 +195,4 @@ int64_t recognizeActivations(ModuleOp module) {
   return int64_t(replaced.size());
 }
 
-} // namespace parashard
+} // namespace parashard::import

@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::import {
 namespace recognize {
 namespace {
 
@@ -338,4 +338,4 @@ int64_t recognizeAttention(ModuleOp module) {
   return count;
 }
 
-} // namespace parashard
+} // namespace parashard::import

@@ -9,7 +9,7 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::import {
 namespace recognize {
 namespace {
 
@@ -361,4 +361,4 @@ int64_t recognizeAttentionMasks(ModuleOp module) {
   return count;
 }
 
-} // namespace parashard
+} // namespace parashard::import

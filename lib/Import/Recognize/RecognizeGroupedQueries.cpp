@@ -4,7 +4,7 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::import {
 namespace recognize {
 namespace {
 
@@ -60,4 +60,4 @@ int64_t recognizeGroupedQueries(ModuleOp module) {
   return count;
 }
 
-} // namespace parashard
+} // namespace parashard::import

@@ -7,7 +7,7 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::import {
 namespace recognize {
 namespace {
 
@@ -272,4 +272,4 @@ void recognizeLabels(ModuleOp module) {
   }
 }
 
-} // namespace parashard
+} // namespace parashard::import

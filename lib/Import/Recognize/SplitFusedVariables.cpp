@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::import {
 namespace recognize {
 namespace {
 
@@ -193,4 +193,4 @@ int64_t splitFusedVariables(ModuleOp module) {
   return count;
 }
 
-} // namespace parashard
+} // namespace parashard::import

@@ -1,11 +1,11 @@
 // Finds the parameters of a module by name.
-#include "lib/Support/Parameters.h"
+#include "lib/IR/Parameters.h"
 #include "shared/Globs.h"
 #include "shared/NearestNames.h"
 
 using namespace mlir;
 
-namespace parashard {
+namespace parashard::ir {
 
 llvm::SmallVector<ps::VariableOp> getParameters(ModuleOp module) {
   llvm::SmallVector<ps::VariableOp> parameters;
@@ -15,7 +15,7 @@ llvm::SmallVector<ps::VariableOp> getParameters(ModuleOp module) {
   return parameters;
 }
 
-bool matchesGlob(llvm::StringRef glob, ps::VariableOp variable) {
+bool matchesVariable(llvm::StringRef glob, ps::VariableOp variable) {
   if (matchesGlob(std::string_view(glob), variable.getSymName()))
     return true;
   ArrayAttr names = variable.getNamesAttr();
@@ -26,7 +26,7 @@ bool matchesGlob(llvm::StringRef glob, ps::VariableOp variable) {
 
 bool matchesParameter(llvm::StringRef glob, ModuleOp module) {
   return llvm::any_of(getParameters(module),
-                      [&](ps::VariableOp parameter) { return matchesGlob(glob, parameter); });
+                      [&](ps::VariableOp parameter) { return matchesVariable(glob, parameter); });
 }
 
 std::string describeNearestParameters(llvm::StringRef glob, ModuleOp module) {
@@ -36,4 +36,4 @@ std::string describeNearestParameters(llvm::StringRef glob, ModuleOp module) {
   return describeNearest(std::string_view(glob), names);
 }
 
-} // namespace parashard
+} // namespace parashard::ir
