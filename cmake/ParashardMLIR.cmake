@@ -9,11 +9,12 @@ set(PARASHARD_LLVM_TOOLS_DIR ${LLVM_TOOLS_BINARY_DIR})
 # mlir-tblgen takes its include path from the directory, not from targets.
 include_directories(SYSTEM ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
 
-# Runs a shared precompiled header of the MLIR headers that every compiler file reads.
+# One precompiled header for the whole compiler: headers of MLIR and the classes of the ops.
 if(PARASHARD_ENABLE_PCH)
   add_library(ParashardPch STATIC ${CMAKE_SOURCE_DIR}/cmake/Pch.cpp)
   target_include_directories(ParashardPch SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
   target_precompile_headers(ParashardPch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/Pch.h)
+  add_dependencies(ParashardPch PsIncGen RankIncGen)
 endif()
 
 # parashard_library(NAME sources... [LINK libs...] [DEPENDS targets...])
