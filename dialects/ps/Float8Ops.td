@@ -37,7 +37,7 @@ def PS_QuantizeOp : PS_TensorOp<"quantize", [PS_Elementwise, SameOperandsAndResu
 
     - (quantize_c1) the operand has 32 or 16 bits; `scale` is f32.
     ```mlir
-    %q = ps.quantize %x, %unit : tensor<4x8xbf16>, tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
+    %q = ps.quantize %x, %scale : tensor<4x8xbf16>, tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
     ```
   }];
   let arguments = (ins PS_FloatTensor:$operand, PS_FloatTensor:$scale);
@@ -59,7 +59,7 @@ def PS_DequantizeOp : PS_TensorOp<"dequantize", [PS_Elementwise, SameOperandsAnd
 
     - (dequantize_c1) the result has 32 or 16 bits; `scale` is f32.
     ```mlir
-    %x = ps.dequantize %q, %unit : tensor<4x8xf8E5M2>, tensor<4x8xf32> -> tensor<4x8xbf16>
+    %x = ps.dequantize %q, %scale : tensor<4x8xf8E5M2>, tensor<4x8xf32> -> tensor<4x8xbf16>
     ```
   }];
   let arguments = (ins PS_Float8Tensor:$operand, PS_FloatTensor:$scale);

@@ -203,7 +203,7 @@ FailureOr<Float8::DelayedScale> Float8::getDelayedScale(const std::string &name,
   auto scalar = RankedTensorType::get({}, Float32Type::get(module.getContext()));
   auto list = RankedTensorType::get({options.history}, scalar.getElementType());
   auto fill = [](RankedTensorType type, float x) { return DenseElementsAttr::get(type, x); };
-  auto scale = variables.add(VariableKind::Buffer, symbol + ".unit", scalar, {}, fill(scalar, 1));
+  auto scale = variables.add(VariableKind::Buffer, symbol + ".scale", scalar, {}, fill(scalar, 1));
   if (failed(scale))
     return failure();
   auto history =

@@ -12,7 +12,7 @@ namespace parashard::precision {
 /// Rounds linear layers in functions whose values have their final types. With delayed scaling,
 /// each tensor that training rounds has three variables:
 ///
-/// - `fp8.NAME.unit`: the scale
+/// - `fp8.NAME.scale`: the scale
 /// - `fp8.NAME.amax.history`: the largest |x| of each remembered step; the scale is computed from
 ///   it
 /// - `fp8.NAME.amax.now`: the largest |x| of this step

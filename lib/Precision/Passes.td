@@ -22,7 +22,7 @@ def PrecisionPass : Pass<"ps-precision", "::mlir::ModuleOp"> {
     * `half` stores parameters, gradients, optimizer state and averages in bf16. Ops of class `fp32` take 16-bit operands
       and compute in f32 internally.
     * `fp8` starts from `bf16`. Both operands of each linear layer, forward and backward, then pass through `ps.quantize`
-      and `ps.dequantize`. With delayed scaling, each tensor has the variables `fp8.NAME.unit` (its scale),
+      and `ps.dequantize`. With delayed scaling, each tensor has the variables `fp8.NAME.scale` (its scale),
       `fp8.NAME.amax.history` and `fp8.NAME.amax.now`, which `@micro_batch` and `@update` maintain.
 
     `keep-fp32=GLOB` and `compute=GLOB` override the class of ops by name (`ps.softmax`) or by the path of their module.

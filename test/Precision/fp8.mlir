@@ -16,11 +16,11 @@
 // MISFIT: error: --precision fp8 needs dims that are multiples of 16; 1 linear layer has other dims; pad the dims
 // MISFIT: {{.*}}note: {{.*}}odd: 16 x 32 by 32 x 8
 
-// STATE-DAG: ps.variable buffer @fp8.w.input.unit init dense<1.000000e+00> : tensor<f32> transient
-// STATE-DAG: ps.variable buffer @fp8.w.input.amax.history of @fp8.w.input.unit init dense<0.000000e+00> : tensor<4xf32> transient
-// STATE-DAG: ps.variable accumulator @fp8.w.input.amax.now of @fp8.w.input.unit
-// STATE-DAG: ps.variable buffer @fp8.w.weight.unit
-// STATE-DAG: ps.variable buffer @fp8.w.gradient.unit
+// STATE-DAG: ps.variable buffer @fp8.w.input.scale init dense<1.000000e+00> : tensor<f32> transient
+// STATE-DAG: ps.variable buffer @fp8.w.input.amax.history of @fp8.w.input.scale init dense<0.000000e+00> : tensor<4xf32> transient
+// STATE-DAG: ps.variable accumulator @fp8.w.input.amax.now of @fp8.w.input.scale
+// STATE-DAG: ps.variable buffer @fp8.w.weight.scale
+// STATE-DAG: ps.variable buffer @fp8.w.gradient.scale
 // STATE-NOT: fp8.odd
 // CURRENT-NOT: ps.variable {{.*}}fp8
 module {
@@ -33,7 +33,7 @@ module {
   // CHECK: %[[SIZE:.*]] = ps.abs
   // CHECK: %[[LARGEST:.*]] = ps.reduce max %[[SIZE]] dims [0, 1]
   // CHECK: ps.accumulate @fp8.w.input.amax.now, %[[LARGEST]] by max
-  // CHECK: %[[SCALE:.*]] = ps.read @fp8.w.input.unit
+  // CHECK: %[[SCALE:.*]] = ps.read @fp8.w.input.scale
   // CHECK: %[[SPREAD:.*]] = ps.broadcast %[[SCALE]] dims []
   // CHECK: %[[QX:.*]] = ps.quantize %[[X]], %[[SPREAD]] {{.*}}-> tensor<16x32xf8E4M3FN>
   // CHECK: %[[AGAIN:.*]] = ps.broadcast %[[SCALE]] dims []
@@ -85,7 +85,7 @@ module {
   // CHECK: ps.write @fp8.w.input.amax.history, %[[STEPS]]
   // CHECK: %[[LARGEST:.*]] = ps.reduce max %[[STEPS]] dims [0]
   // CHECK: %[[SCALE:.*]] = ps.float8_scale e4m3 %[[LARGEST]]
-  // CHECK: ps.write @fp8.w.input.unit, %[[SCALE]]
+  // CHECK: ps.write @fp8.w.input.scale, %[[SCALE]]
   // CHECK: ps.write @fp8.w.input.amax.now
   func.func @update() {
     return

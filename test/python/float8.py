@@ -11,16 +11,16 @@ from transformers.pytorch_utils import Conv1D
 FORMATS = {"e4m3": (torch.float8_e4m3fn, 448.0), "e5m2": (torch.float8_e5m2, 57344.0)}
 
 
-def unit(amax, format, margin=0):
-    """What 1 in 8 bits stands for: a power of two."""
+def scale(amax, format, margin=0):
+    """The value that 1 in 8 bits stands for: a power of two."""
     known = 0 < amax < math.inf
     return 2.0 ** min(max(margin - math.floor(math.log2(FORMATS[format][1] / amax)), -100), 100) if known else 1.0
 
 
 def quantize(x, amax, format, margin=0):
-    """round(clamp(x / unit)) unit."""
+    """round(clamp(x / scale)) scale."""
     dtype, largest = FORMATS[format]
-    one = unit(amax, format, margin)
+    one = scale(amax, format, margin)
     return ((x.float() / one).clamp(-largest, largest).to(dtype).float() * one).to(x.dtype)
 
 

@@ -72,11 +72,11 @@ def compute(name, type_, attributes):
                 f"%{name}.ready = ps.max %{name}, %{name}.1{attributes} : {type_}"]
     if "xf8" in type_:
         wide = type_[: type_.index("xf8")] + "xf32>"
-        return [f"%{name}.unit = ps.constant{attributes} dense<1.0> : {wide}",
-                f"%{name}.wide = ps.dequantize %{name}, %{name}.unit{attributes} : {type_}, {wide} -> {wide}",
+        return [f"%{name}.scale = ps.constant{attributes} dense<1.0> : {wide}",
+                f"%{name}.wide = ps.dequantize %{name}, %{name}.scale{attributes} : {type_}, {wide} -> {wide}",
                 f"%{name}.1 = ps.div %{name}.wide, %{name}.wide{attributes} : {wide}",
                 f"%{name}.same = ps.mul %{name}.wide, %{name}.1{attributes} : {wide}",
-                f"%{name}.ready = ps.quantize %{name}.same, %{name}.unit{attributes} : {wide}, {wide} -> {type_}"]
+                f"%{name}.ready = ps.quantize %{name}.same, %{name}.scale{attributes} : {wide}, {wide} -> {type_}"]
     return [f"%{name}.1 = ps.div %{name}, %{name}{attributes} : {type_}",  # 1, or NaN
             f"%{name}.ready = ps.mul %{name}, %{name}.1{attributes} : {type_}"]
 

@@ -153,7 +153,7 @@ def test_histories_are_those_of_pytorch_in_every_layout(tmp_path, references):
             for place, most in [(-3, 0.05), (-2, 0.1), (-1, 0.1)]:
                 assert history[place].item() == pytest.approx(steps[place], rel=most), (mesh, name)
             assert not history[:-3].any()
-            assert found[f"{tensor}.unit"] == float8.unit(history.max().item(), "e5m2" if tensor.endswith("gradient") else "e4m3")
+            assert found[f"{tensor}.scale"] == float8.scale(history.max().item(), "e5m2" if tensor.endswith("gradient") else "e4m3")
 
 
 def test_schedules_and_recompute_have_the_same_bits(tmp_path):
@@ -280,7 +280,7 @@ def scales_of(tmp_path, archive, precision):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "x.mlir").read_text()
-    return set(re.findall(r"ps.variable buffer @(fp8\.\S+\.unit) init", text)), done.stderr
+    return set(re.findall(r"ps.variable buffer @(fp8\.\S+\.scale) init", text)), done.stderr
 
 
 def test_dims_that_do_not_fit_are_listed(tmp_path):
@@ -298,7 +298,7 @@ def test_include_and_exclude(tmp_path):
     every, _ = scales_of(tmp_path, archive, "fp8")
     assert len(every) == 2 * (3 * 6 - 2) + 3
     some, _ = scales_of(tmp_path, archive, "fp8,include=transformer.h.*.mlp,exclude=transformer.h.1")
-    assert {name.removesuffix(".unit") for name in some} == {
+    assert {name.removesuffix(".scale") for name in some} == {
         f"fp8.transformer.h.0.mlp.{layer}.weight.{kind}" for layer in ["c_fc", "c_proj"] for kind in ["input", "weight", "gradient"]}
 
 
