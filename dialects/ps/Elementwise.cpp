@@ -62,6 +62,8 @@ PS_UNARY(ErfOp, std::erf(x), e.unary<math::ErfOp>(x),
                  1.12837916709551257390)) // 2 / sqrt(pi)
 PS_UNARY(SinOp, std::sin(x), e.unary<math::SinOp>(x), m.mul(g, m.unary<CosOp>(x)))
 PS_UNARY(CosOp, std::cos(x), e.unary<math::CosOp>(x), m.neg(m.mul(g, m.unary<SinOp>(x))))
+PS_UNARY(AtanOp, std::atan(x), e.unary<math::AtanOp>(x),
+         m.div(g, m.add(m.mul(x, x), m.constant(x, 1))))
 PS_UNARY(SigmoidOp, 1 / (1 + std::exp(-x)), emitSigmoid(e, x),
          m.mul(g, m.mul(y, m.sub(m.constant(y, 1), y))))
 PS_UNARY(ReluOp, x > 0 || x != x ? x : 0.0,

@@ -38,6 +38,7 @@ def PS_TanhOp : PS_UnaryOp<"tanh"> { let summary = "hyperbolic tangent"; }
 def PS_ErfOp : PS_UnaryOp<"erf"> { let summary = "error function"; }
 def PS_SinOp : PS_UnaryOp<"sin"> { let summary = "sine"; }
 def PS_CosOp : PS_UnaryOp<"cos"> { let summary = "cosine"; }
+def PS_AtanOp : PS_UnaryOp<"atan"> { let summary = "inverse tangent"; }
 def PS_SigmoidOp : PS_UnaryOp<"sigmoid"> { let summary = "1 / (1 + exp(-x))"; }
 def PS_ReluOp : PS_UnaryOp<"relu"> { let summary = "max(x, 0)"; }
 def PS_SiluOp : PS_UnaryOp<"silu"> { let summary = "x sigmoid(x)"; }

@@ -1,4 +1,4 @@
-// Expands sin, cos and pow of f32 into arithmetic.
+// Expands sin, cos, atan and pow of f32 into arithmetic.
 #include "ExpandMath.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -23,6 +23,7 @@ public:
   Value add(Value x, Value y) { return arith::AddFOp::create(b, x, y); }
   Value sub(Value x, Value y) { return arith::SubFOp::create(b, x, y); }
   Value mul(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
+  Value div(Value x, Value y) { return arith::DivFOp::create(b, x, y); }
   Value mul(Value x, double y) { return mul(x, constant(x, y)); }
   Value neg(Value x) { return arith::NegFOp::create(b, x); }
   Value both(Value x, Value y) { return arith::AndIOp::create(b, x, y); }
@@ -100,6 +101,42 @@ template <typename Op> struct ExpandCircular : OpRewritePattern<Op> {
   }
 };
 
+/// Expands atan of f32. Example: atan(3) = pi / 2 + atan(-1 / 3).
+///
+/// Above tan(3 pi / 8), atan(a) = pi / 2 + atan(-1 / a). Above tan(pi / 8), atan(a) = pi / 4 +
+/// atan((a - 1) / (a + 1)). The polynomial for the rest is that of `atanf` of the Cephes library.
+/// The sum is accurate to 2.2 f32 ulps. MLIR's own expansion has relative errors of 4e-6.
+struct ExpandAtan : OpRewritePattern<math::AtanOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(math::AtanOp op, PatternRewriter &rewriter) const override {
+    constexpr double kPi = 3.14159265358979323846;
+    constexpr double kRounding = -2.7827534e-8; // pi / f32(pi) - 1
+    if (!getElementTypeOrSelf(op.getType()).isF32())
+      return rewriter.notifyMatchFailure(op, "is not of f32");
+    MathBuilder m(op.getLoc(), rewriter);
+    Value x = op.getOperand(), a = m.unary<math::AbsFOp>(x), one = m.constant(x, 1);
+    auto isAbove = [&](double bound) {
+      return m.compare(arith::CmpFPredicate::OGT, a, m.constant(x, bound));
+    };
+    Value isLarge = isAbove(2.41421356237309504880), isMiddle = isAbove(0.41421356237309504880);
+    Value numerator = m.select(isMiddle, m.sub(a, one), a);
+    Value denominator = m.select(isMiddle, m.add(a, one), one);
+    Value angle = m.select(isMiddle, m.constant(x, kPi / 4), m.constant(x, 0));
+    numerator = m.select(isLarge, m.constant(x, -1), numerator);
+    denominator = m.select(isLarge, a, denominator);
+    angle = m.select(isLarge, m.constant(x, kPi / 2), angle);
+
+    Value r = m.div(numerator, denominator), square = m.mul(r, r);
+    Value series = horner(
+        m, square, {-3.33329491539e-1, 1.99777106478e-1, -1.38776856032e-1, 8.05374449538e-2});
+    Value rest = m.fma(m.mul(series, square), r, r);
+    rest = m.fma(angle, m.constant(x, kRounding), rest);
+    rewriter.replaceOp(op, math::CopySignOp::create(m.builder(), m.add(angle, rest), x));
+    return success();
+  }
+};
+
 /// Expands pow of f32: exp(y log |x|) with the sign and the exceptions of C's pow. Examples: (-2)^3
 /// = -8, (-2)^0.5 = NaN, (-1)^inf = 1, 0^-1 = inf, NaN^0 = 1.
 struct ExpandPow : OpRewritePattern<math::PowFOp> {
@@ -136,6 +173,6 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
 
 void parashard::codegen::populateMathPatterns(RewritePatternSet &patterns) {
   constexpr int kBeforeOthers = 10;
-  patterns.add<ExpandCircular<math::SinOp>, ExpandCircular<math::CosOp>, ExpandPow>(
+  patterns.add<ExpandCircular<math::SinOp>, ExpandCircular<math::CosOp>, ExpandAtan, ExpandPow>(
       patterns.getContext(), kBeforeOthers);
 }

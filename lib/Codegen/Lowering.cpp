@@ -52,7 +52,7 @@ struct CallMathOfDoubles : PassWrapper<CallMathOfDoubles, OperationPass<ModuleOp
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
       if (isa<math::ExpOp, math::LogOp, math::TanhOp, math::ErfOp, math::SinOp, math::CosOp,
-              math::PowFOp, math::Log1pOp, math::ExpM1Op>(op) &&
+              math::AtanOp, math::PowFOp, math::Log1pOp, math::ExpM1Op>(op) &&
           getElementTypeOrSelf(op->getResult(0).getType()).isF64())
         ops.push_back(op);
     });
@@ -101,8 +101,8 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
 
 /// Returns true for functions of one f64 that CallMathOfDoubles calls.
 static bool isMathOfDoubles(const llvm::Function &function) {
-  static constexpr StringRef kNames[] = {"exp", "log", "tanh",  "erf",  "sin",
-                                         "cos", "pow", "log1p", "expm1"};
+  static constexpr StringRef kNames[] = {"exp", "log",  "tanh", "erf",   "sin",
+                                         "cos", "atan", "pow",  "log1p", "expm1"};
   return llvm::is_contained(kNames, function.getName()) && function.getReturnType()->isDoubleTy();
 }
 

@@ -29,7 +29,7 @@ def case(name, text, operands, results, **options):
 
 # Of one operand, with PyTorch's name for it; those of POSITIVE take no others.
 UNARY = {"neg": torch.neg, "abs": torch.abs, "exp": torch.exp, "tanh": torch.tanh, "erf": torch.erf, "sin": torch.sin,
-         "cos": torch.cos, "sigmoid": torch.sigmoid, "relu": torch.relu, "silu": F.silu,
+         "cos": torch.cos, "atan": torch.atan, "sigmoid": torch.sigmoid, "relu": torch.relu, "silu": F.silu,
          "expm1": torch.expm1, "softplus": F.softplus}
 POSITIVE = {"log": torch.log, "log1p": torch.log1p, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt}
 # No gradient goes through these.

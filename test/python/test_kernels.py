@@ -154,7 +154,7 @@ for bits in [8, 16, 32, 64]:
 ENDS = [0.0, -0.0, 1.0, -1.0, 88.8, -88.8, 1e4, -1e4, float("inf"), -float("inf"), float("nan"), 10.06, -10.06]
 EXTREME = {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "exp": torch.exp, "silu": F.silu, "softplus": F.softplus,
            "gelu erf": F.gelu, "gelu tanh": lambda x: F.gelu(x, approximate="tanh"), "softmax": lambda x: x.softmax(-1),
-           "log_softmax": lambda x: x.log_softmax(-1), "sin": torch.sin, "cos": torch.cos,
+           "log_softmax": lambda x: x.log_softmax(-1), "sin": torch.sin, "cos": torch.cos, "atan": torch.atan,
            "reduce max": lambda x: x.amax(-1, keepdim=True).expand_as(x),
            "reduce min": lambda x: x.amin(-1, keepdim=True).expand_as(x)}  # fmt: skip
 
@@ -237,6 +237,21 @@ def test_powers_and_angles(tmp_path, target):
     for op in ["sin", "cos"]:
         exact = getattr(torch, op)(angles.double()).float()
         torch.testing.assert_close(found[f"{op}.r0"], exact, rtol=0, atol=1.2e-7, equal_nan=True)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:replay"])
+def test_inverse_tangents_keep_their_digits(tmp_path, target):
+    """f32 to 3 ulps, of tiny and huge numbers too; f64 exactly as libm."""
+    numbers = torch.cat([torch.linspace(-4, 4, 4001), torch.logspace(-38, 38, 1001), torch.tensor([0.0, 1e-40, INF, -INF, NAN])])
+    types = {"f32": f"tensor<{len(numbers)}xf32>", "f64": f"tensor<{len(numbers)}xf64>"}
+    calls = [joined.Call(n, op_cases.OpCase(n, f"%r0 = ps.atan %a ATTRIBUTES : {x}", {"a": x}, [x])) for n, x in types.items()]
+    values = {"f32.a": numbers, "f64.a": numbers.double()}
+    planned = tmp_path / "planned.mlir"
+    planned.write_text(joined.module(calls, '"dp" = 1 : data'))
+    found = replay.run(joined.call_compiled, calls, planned, tmp_path, values=values, target=target)
+    exact = torch.atan(numbers.double())
+    torch.testing.assert_close(found["f32.r0"], exact.float(), rtol=3.5e-7, atol=1e-45, equal_nan=True)
+    torch.testing.assert_close(found["f64.r0"], exact, rtol=1e-15, atol=0, equal_nan=True)
 
 
 FLOATS = torch.tensor([300.0, -300, 127.9, -0.5, 3e9, -3e9, 1e20, INF, -INF, NAN])

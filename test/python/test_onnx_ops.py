@@ -102,7 +102,7 @@ IMAGES = {
 # id: (op, inputs, initializers after them, attributes, number of outputs, opset)
 OPS = {
     **{op: (op, XY, {}, {}) for op in ["Add", "Sub", "Mul", "Max", "Min", "Sum", "Mean", "Div"]},
-    **{op: (op, X, {}, {}) for op in ["Neg", "Abs", "Exp", "Sin", "Cos", "Erf", "Tanh", "Sigmoid", "Relu", "Softplus",
+    **{op: (op, X, {}, {}) for op in ["Neg", "Abs", "Exp", "Sin", "Cos", "Atan", "Erf", "Tanh", "Sigmoid", "Relu", "Softplus",
                                       "Reciprocal", "Sign", "Floor", "Ceil", "Round", "Identity", "Gelu", "Elu", "Selu",
                                       "LeakyRelu", "HardSigmoid", "HardSwish", "Mish", "IsNaN", "IsInf", "Softmax",
                                       "LogSoftmax", "Size", "Shape", "Transpose", "Flatten", "Squeeze"]},

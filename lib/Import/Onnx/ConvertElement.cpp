@@ -218,6 +218,7 @@ void addOnnxElementConverters(OnnxConverterTable &table) {
   table["Sqrt"] = convertUnary<ps::SqrtOp>;
   table["Sin"] = convertUnary<ps::SinOp>;
   table["Cos"] = convertUnary<ps::CosOp>;
+  table["Atan"] = convertUnary<ps::AtanOp>;
   table["Erf"] = convertUnary<ps::ErfOp>;
   table["Tanh"] = convertUnary<ps::TanhOp>;
   table["Sigmoid"] = convertUnary<ps::SigmoidOp>;

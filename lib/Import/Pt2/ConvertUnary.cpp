@@ -96,6 +96,8 @@ void addUnaryConverters(ConverterTable &table) {
   table["aten.erf"] = convertUnary<ps::ErfOp>;
   table["aten.sin"] = convertUnary<ps::SinOp>;
   table["aten.cos"] = convertUnary<ps::CosOp>;
+  table["aten.atan"] = convertUnary<ps::AtanOp>;
+  table["aten.arctan"] = convertUnary<ps::AtanOp>;
   table["aten.sigmoid"] = convertUnary<ps::SigmoidOp>;
   table["aten.relu"] = convertUnary<ps::ReluOp>;
   table["aten.silu"] = convertUnary<ps::SiluOp>;
