@@ -25,6 +25,28 @@ mlir::Value buildPower(TensorBuilder &n, mlir::Value x, double exponent);
 mlir::Value buildDropout(TensorBuilder &n, mlir::Value x, double p, bool training);
 
 //===----------------------------------------------------------------------===//
+// Trigonometric and hyperbolic functions (BuildFunctions.cpp)
+//===----------------------------------------------------------------------===//
+
+mlir::Value buildTan(TensorBuilder &n, mlir::Value x);
+/// Builds exp(|x| / 2)^2 (1 - exp(-2 |x|)) / 2 with the sign of x. Overflows only where sinh does.
+mlir::Value buildSinh(TensorBuilder &n, mlir::Value x);
+/// Builds 1 + 2 sinh(x / 2)^2, whose gradient does not cancel near 0.
+mlir::Value buildCosh(TensorBuilder &n, mlir::Value x);
+/// Builds log1p(|x| + x^2 / (1 + sqrt(1 + x^2))) with the sign of x.
+mlir::Value buildAsinh(TensorBuilder &n, mlir::Value x);
+/// Builds log1p(t + sqrt(t) sqrt(t + 2)) for t = x - 1.
+mlir::Value buildAcosh(TensorBuilder &n, mlir::Value x);
+/// Builds (log1p(x) - log1p(-x)) / 2.
+mlir::Value buildAtanh(TensorBuilder &n, mlir::Value x);
+/// Builds 2 atan(x / (1 + sqrt(1 - x^2))).
+mlir::Value buildAsin(TensorBuilder &n, mlir::Value x);
+/// Builds 2 atan(sqrt(1 - x) / sqrt(1 + x)), from |x| and pi for a negative x.
+mlir::Value buildAcos(TensorBuilder &n, mlir::Value x);
+/// Builds log(exp(lhs) + exp(rhs)) of operands of one shape. An infinite operand gives no NaN.
+mlir::Value buildLogAddExp(TensorBuilder &n, mlir::Value lhs, mlir::Value rhs);
+
+//===----------------------------------------------------------------------===//
 // Matmuls (BuildContraction.cpp)
 //===----------------------------------------------------------------------===//
 

@@ -21,8 +21,8 @@ from safetensors.torch import load_file, save_file
 CASES = {}  # name -> (function, operands)
 REFERENCES = {}  # what a case is compared with, where PyTorch's own kernel has a constant rounded to float32
 # Decomposed these are other functions at their edges, in PyTorch too: a square root with an infinite slope at 0, a
-# branch not taken that overflows, a logarithm's slope where the kernel's own is 0.
-AS_EXPORTED_ONLY = {"std_dim", "celu", "bce_certain", "xlogy_of_zeros"}
+# branch not taken that overflows, a logarithm's slope where the kernel's own is 0, the slopes of equal operands.
+AS_EXPORTED_ONLY = {"std_dim", "celu", "bce_certain", "xlogy_of_zeros", "logaddexp_equal"}
 
 
 def case(name, function, *operands):
@@ -33,6 +33,7 @@ def case(name, function, *operands):
     CASES[name] = (function, [x.double() for x in made])
 
 
+INFINITY = float("inf")
 # Large, tiny, and where branches meet.
 EDGES = torch.tensor([-1e3, -90, -20.5, -6, -3.1, -1, -0.5, -0.3, -1e-4, 0, 1e-4, 0.3, 0.5, 1, 2.9, 6, 20.5, 90, 1e3, 2.5])
 NEAR = EDGES[EDGES.abs() < 50]
@@ -59,6 +60,14 @@ REFERENCES["hardsigmoid"] = lambda x: F.relu6(x + 3) / 6
 case("expm1", torch.expm1, NEAR)
 case("exp2", torch.exp2, NEAR)
 case("log1p", torch.log1p, NARROW)
+INSIDE = torch.tensor([-0.999, -0.5, -1e-5, 0, 1e-5, 0.5, 0.9, 0.99999])  # of the functions on [-1, 1]
+HUGE = torch.cat([EDGES, torch.tensor([-1e12, -1e8, 1e8, 1e12])])
+for _name, _operand in {"tan": NEAR, "sinh": NEAR, "cosh": NEAR, "atan": HUGE, "asinh": HUGE, "acosh": HUGE.abs() + 1.01,
+                        "asin": INSIDE, "acos": INSIDE, "atanh": INSIDE}.items():  # fmt: skip
+    case(_name, getattr(torch, _name), _operand)
+case("arc", lambda x: x.arcsin() + x.arccos() * x.arctan() - x.arcsinh() + (x + 3).arccosh() * x.arctanh(), INSIDE)
+case("logaddexp", lambda x, y: torch.logaddexp(x[:, None], y), EDGES, EDGES + 0.25)
+case("logaddexp_equal", lambda x: torch.logaddexp(x, x.detach()), EDGES)
 for _power in (4, 5, -2, -3):
     case(f"pow_{_power}".replace("-", "minus_"), lambda x, p=_power: x**p, (3, 4))
 case("pow_tensor", lambda x: x ** torch.tensor([[-3.0, 0, 3, 4]], dtype=x.dtype), (3, 4))
@@ -485,6 +494,76 @@ def test_running_sums_of_short_floats_are_added_in_float32(tmp_path, dtype):
     assert torch.equal(found, x.cumsum(0)) and found[-1] > 2900
 
 
+FUNCTIONS = ["tan", "sinh", "cosh", "atan", "asinh", "acosh", "asin", "acos", "atanh"]
+
+
+class Functions(torch.nn.Module):
+    """Each of FUNCTIONS, of the same numbers."""
+
+    def forward(self, x):
+        return {name: getattr(torch, name)(x) for name in FUNCTIONS}
+
+
+def test_functions_lose_no_digits(tmp_path):
+    """In f32, near 0, at the ends of the domains, and where x^2 overflows: to a few ulps; infinities and NaN as in PyTorch."""
+    tiny = torch.logspace(-30, 0, 200)
+    x = torch.cat([tiny, -tiny, 1 - tiny, 1 + tiny, torch.linspace(-89, 89, 1001), torch.tensor([89.3, -89.3]),
+                   torch.logspace(2, 38, 100), -torch.logspace(2, 38, 100),
+                   torch.tensor([0.0, -1, -2, 1e30, INFINITY, -INFINITY, float("nan")])])  # fmt: skip
+    archive = models.Model("functions", Functions(), {"x": x}).export(tmp_path / "functions.pt2")
+    run([tools_folder() / "ps-translate", "--import-pt2", archive, "-o", "m.mlir"], tmp_path)
+    save_file({"x": x}, tmp_path / "in.safetensors")
+    run([tools_folder() / "ps-run", "m.mlir", "--entry", "forward", "--inputs", "in.safetensors", "--outputs",
+         "out.safetensors"], tmp_path)  # fmt: skip
+    found = load_file(tmp_path / "out.safetensors")
+    for name in FUNCTIONS:
+        exact = getattr(torch, name)(x.double())
+        ours = found[name]
+        torch.testing.assert_close(ours, exact.float(), rtol=7e-7, atol=0, equal_nan=True, msg=lambda text, n=name: f"{n}: {text}")
+
+
+def test_slopes_at_the_ends_of_domains_are_infinite(tmp_path):
+    """As in PyTorch. Infinity times 0 would be NaN."""
+
+    class Ends(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = (torch.nn.Parameter(torch.tensor([1.0, -1, 0, 0.5])) for _ in range(2))
+            self.c = torch.nn.Parameter(torch.tensor([1.0, 1.5]))
+
+        def forward(self, x):
+            return (self.a.asin().sum() + self.b.acos().sum() + self.c.acosh().sum()) * x.mean()
+
+    module, data = Ends(), {"x": torch.ones(4, 1)}
+    archive = models.Model("ends", module, data).export(tmp_path / "ends.pt2")
+    loss, gradients = oracle.first_step(tmp_path, archive, data)
+    expected = module(**data)
+    expected.backward()
+    assert loss == pytest.approx(float(expected.detach()), rel=1e-6)
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(gradients[name], parameter.grad, rtol=1e-6, atol=0)
+    assert gradients["a"][:2].tolist() == [INFINITY, INFINITY] and gradients["b"][:2].tolist() == [-INFINITY, -INFINITY]
+    assert gradients["c"][0] == INFINITY
+
+
+def test_logaddexp_of_infinities(tmp_path):
+    """Equal infinities too, whose difference is NaN."""
+
+    class Sum(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.logaddexp(x, y)
+
+    ends = torch.tensor([-INFINITY, -1e8, -50, 0, 1, 50, 1e8, INFINITY, float("nan")])
+    x, y = (grid.flatten() for grid in torch.meshgrid(ends, ends, indexing="ij"))
+    archive = models.Model("sum", Sum(), {"x": x, "y": y}).export(tmp_path / "sum.pt2")
+    run([tools_folder() / "ps-translate", "--import-pt2", archive, "-o", "m.mlir"], tmp_path)
+    save_file({"x": x, "y": y}, tmp_path / "in.safetensors")
+    run([tools_folder() / "ps-run", "m.mlir", "--entry", "forward", "--inputs", "in.safetensors", "--outputs",
+         "out.safetensors"], tmp_path)  # fmt: skip
+    (found,) = load_file(tmp_path / "out.safetensors").values()
+    torch.testing.assert_close(found, torch.logaddexp(x.double(), y.double()).float(), rtol=5e-7, atol=0, equal_nan=True)
+
+
 def test_means_of_halves_are_divided_in_float32(tmp_path):
     """The sum of 4096 squares of 5.5 is beyond f16, their mean is not; nor is the loss, whose division comes after it."""
 
@@ -574,7 +653,8 @@ Values and gradients equal PyTorch's, also where branches meet. Some ops have li
   that `gather` reads at a computed index out of range (0 in tensors of integers).
 * **In-place writes** through views other than slices, permutations and reshapes are errors:
   `diagonal`, `einsum`, `unfold`.
-* **Functions of f32.** `sin` and `cos` are NaN from 2^48 on. `pow` is exact to about 1e-6.
+* **Functions of f32.** `sin`, `cos` and `tan` are NaN from 2^48 on. `pow` is exact to about 1e-6.
+  `erfc` is not imported: `1 - erf(x)` loses its digits where erfc is small.
 * **Orders.** `flip`, `roll` and `index_select` by a constant allow an order of at most 16
   progressions.
 * **Stopped gradients.** `detach` and `no_grad` are not supported with in-place writes to a value

@@ -102,7 +102,7 @@ IMAGES = {
 # id: (op, inputs, initializers after them, attributes, number of outputs, opset)
 OPS = {
     **{op: (op, XY, {}, {}) for op in ["Add", "Sub", "Mul", "Max", "Min", "Sum", "Mean", "Div"]},
-    **{op: (op, X, {}, {}) for op in ["Neg", "Abs", "Exp", "Sin", "Cos", "Atan", "Erf", "Tanh", "Sigmoid", "Relu", "Softplus",
+    **{op: (op, X, {}, {}) for op in ["Neg", "Abs", "Exp", "Sin", "Cos", "Atan", "Tan", "Sinh", "Cosh", "Asinh", "Erf", "Tanh", "Sigmoid", "Relu", "Softplus",
                                       "Reciprocal", "Sign", "Floor", "Ceil", "Round", "Identity", "Gelu", "Elu", "Selu",
                                       "LeakyRelu", "HardSigmoid", "HardSwish", "Mish", "IsNaN", "IsInf", "Softmax",
                                       "LogSoftmax", "Size", "Shape", "Transpose", "Flatten", "Squeeze"]},
@@ -198,6 +198,12 @@ def test_op_means_what_onnx_says(tmp_path, case):
     constants = [helper.make_node("Constant", [], [n], value=onnx_models.constant(n, t)) for n, t in initializers.items() if t is not None]
     model = onnx_models.graph([*constants, node], inputs, names, opset=opset)
     check(tmp_path, model, {n: draw(*what, seed=i) for i, (n, what) in enumerate(inputs.items())})
+
+
+def test_functions_of_bounded_domains(tmp_path):
+    nodes = [helper.make_node("Asin", ["x"], ["a"]), helper.make_node("Acos", ["x"], ["b"]), helper.make_node("Atanh", ["x"], ["c"]),
+             helper.make_node("Cosh", ["x"], ["large"]), helper.make_node("Acosh", ["large"], ["d"])]  # fmt: skip
+    check(tmp_path, onnx_models.graph(nodes, X, list("abcd")), {"x": 1.9 * torch.rand(3, 4) - 0.95})
 
 
 def test_ops_that_take_logarithms_and_roots(tmp_path):

@@ -12,6 +12,12 @@ template <typename Op> LogicalResult convertUnary(OnnxNode &n) {
   return n.failed() ? failure() : n.set(n.make<Op>(x));
 }
 
+/// Converts a function that is composed of other ops. Computes 16-bit floats in f32.
+template <Value (*kBuild)(TensorBuilder &, Value)> LogicalResult convertFunction(OnnxNode &n) {
+  Value x = n.input(0);
+  return n.failed() ? failure() : n.set(n.convert(kBuild(n, n.widen(x)), getElement(x)));
+}
+
 template <typename Op> LogicalResult convertBinary(OnnxNode &n) {
   auto [lhs, rhs] = n.broadcastInputs();
   return n.failed() ? failure() : n.set(n.make<Op>(lhs, rhs));
@@ -219,6 +225,14 @@ void addOnnxElementConverters(OnnxConverterTable &table) {
   table["Sin"] = convertUnary<ps::SinOp>;
   table["Cos"] = convertUnary<ps::CosOp>;
   table["Atan"] = convertUnary<ps::AtanOp>;
+  table["Tan"] = convertFunction<buildTan>;
+  table["Sinh"] = convertFunction<buildSinh>;
+  table["Cosh"] = convertFunction<buildCosh>;
+  table["Asinh"] = convertFunction<buildAsinh>;
+  table["Acosh"] = convertFunction<buildAcosh>;
+  table["Atanh"] = convertFunction<buildAtanh>;
+  table["Asin"] = convertFunction<buildAsin>;
+  table["Acos"] = convertFunction<buildAcos>;
   table["Erf"] = convertUnary<ps::ErfOp>;
   table["Tanh"] = convertUnary<ps::TanhOp>;
   table["Sigmoid"] = convertUnary<ps::SigmoidOp>;

@@ -29,6 +29,15 @@ LogicalResult convertMaximum(NodeConverter &n) {
   return n.set(buildMaximum(n, lhs, rhs));
 }
 
+/// Converts logaddexp. Computes 16-bit floats in f32.
+LogicalResult convertLogAddExp(NodeConverter &n) {
+  RankedTensorType type = n.getResultType();
+  Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
+  if (n.failed())
+    return failure();
+  return n.set(buildLogAddExp(n, n.widen(lhs), n.widen(rhs)));
+}
+
 /// Builds self + alpha * other; `rsub` swaps the two: other - alpha * self.
 template <typename Op, bool kSwap = false> LogicalResult convertSum(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
@@ -154,6 +163,7 @@ void addArithmeticConverters(ConverterTable &table) {
   table["aten.pow.Tensor_Tensor"] = convertPower;
   table["aten.maximum"] = convertMaximum;
   table["aten.minimum"] = convertBinary<ps::MinOp>;
+  table["aten.logaddexp"] = convertLogAddExp;
   table["aten.addcmul"] = convertFusedSum<ps::MulOp>;
   table["aten.addcdiv"] = convertFusedSum<ps::DivOp>;
   table["aten.where.self"] = convertWhere;

@@ -20,6 +20,12 @@ template <typename Op> LogicalResult convertUnary(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.make<Op>(x));
 }
 
+/// Converts a function that is composed of other ops. Computes 16-bit floats in f32.
+template <Value (*kBuild)(TensorBuilder &, Value)> LogicalResult convertFunction(NodeConverter &n) {
+  Value x = getOperand(n);
+  return n.failed() ? failure() : n.set(kBuild(n, n.widen(x)));
+}
+
 /// Converts log1p. log1p(exp(x)) becomes softplus, which does not overflow.
 LogicalResult convertLog1p(NodeConverter &n) {
   Value x = getOperand(n);
@@ -98,6 +104,19 @@ void addUnaryConverters(ConverterTable &table) {
   table["aten.cos"] = convertUnary<ps::CosOp>;
   table["aten.atan"] = convertUnary<ps::AtanOp>;
   table["aten.arctan"] = convertUnary<ps::AtanOp>;
+  table["aten.tan"] = convertFunction<buildTan>;
+  table["aten.sinh"] = convertFunction<buildSinh>;
+  table["aten.cosh"] = convertFunction<buildCosh>;
+  table["aten.asinh"] = convertFunction<buildAsinh>;
+  table["aten.arcsinh"] = convertFunction<buildAsinh>;
+  table["aten.acosh"] = convertFunction<buildAcosh>;
+  table["aten.arccosh"] = convertFunction<buildAcosh>;
+  table["aten.atanh"] = convertFunction<buildAtanh>;
+  table["aten.arctanh"] = convertFunction<buildAtanh>;
+  table["aten.asin"] = convertFunction<buildAsin>;
+  table["aten.arcsin"] = convertFunction<buildAsin>;
+  table["aten.acos"] = convertFunction<buildAcos>;
+  table["aten.arccos"] = convertFunction<buildAcos>;
   table["aten.sigmoid"] = convertUnary<ps::SigmoidOp>;
   table["aten.relu"] = convertUnary<ps::ReluOp>;
   table["aten.silu"] = convertUnary<ps::SiluOp>;
