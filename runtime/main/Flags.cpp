@@ -161,6 +161,11 @@ void addOutput(FlagTable &t, Flags &f) {
          .help = "write one JSON object per line: step, loss, lr, samples_s, ...",
          .conflicts = {kTrains}},
         f.log);
+  t.add({.name = "log-every",
+         .value = "N",
+         .help = "--log writes a line every N steps, for evaluations and at the end (default: 1)",
+         .needs = {"log"}},
+        f.logEvery, NumberRange{1});
   t.add({.name = "gradients",
          .value = "FILE.safetensors",
          .help = "write the loss and gradients of step 0 to FILE.safetensors",

@@ -37,6 +37,7 @@ struct Flags {
   std::string outputs;
   std::vector<std::string> outputNames;
   // out
+  int64_t logEvery = 1;
   std::string losses, log, gradients, trace, weights, exportWeights;
   std::string exportOnly;               ///< "trained" or a glob of names; empty: all
   int64_t maxFileBytes = 5'000'000'000; ///< largest file of a weight folder or checkpoint

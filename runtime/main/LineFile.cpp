@@ -40,10 +40,14 @@ template <typename Body> void LineFile::keepFailure(Body &&body) {
   }
 }
 
+void LineFile::begin() {
+  if (!file)
+    keepFailure([&] { open(); });
+}
+
 void LineFile::write(const std::string &line) {
+  begin();
   keepFailure([&] {
-    if (!file)
-      open();
     add(line + "\n");
     file->flush();
   });
@@ -78,16 +82,20 @@ template <typename Body> static void forEachLine(std::string_view text, Body &&b
   }
 }
 
-std::string keepLogLines(std::string_view text, int64_t step) {
+std::string keepLogLines(std::string_view text, int64_t step, int64_t every) {
   std::string kept;
+  size_t lastAt = std::string::npos; // where the last line begins, if it is only a run's last
   forEachLine(text, [&](std::string_view line, bool isWhole) {
     auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
     bool hasStep = json.is_object() && json.contains("step") && json["step"].is_number_integer();
-    bool stays = hasStep ? json["step"].get<int64_t>() < step : isWhole;
-    if (stays)
-      kept.append(line).append("\n");
+    int64_t at = hasStep ? json["step"].get<int64_t>() : 0;
+    if (hasStep ? at >= step : !isWhole)
+      return;
+    bool isDue = !hasStep || (at + 1) % every == 0 || json.contains("eval_loss");
+    lastAt = isDue ? std::string::npos : kept.size();
+    kept.append(line).append("\n");
   });
-  return kept;
+  return kept.substr(0, lastAt);
 }
 
 /// Returns the first `count` complete lines.

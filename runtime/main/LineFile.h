@@ -20,6 +20,8 @@ public:
   using Keep = std::function<std::string(std::string_view text)>;
   /// Writes nothing if `path` is empty. Without `keep`, all lines of an earlier run are dropped.
   explicit LineFile(std::string path, Keep keep = {});
+  /// Creates the file with the lines that stay, if this run has not written to it yet.
+  void begin();
   void write(const std::string &line);
   /// Ends the run: creates an empty file if none exists.
   void finish();
@@ -45,8 +47,10 @@ private:
 };
 
 /// Returns the lines of a log (one JSON object per line) before `step`. Drops a last line that was
-/// cut short.
-std::string keepLogLines(std::string_view text, int64_t step);
+/// cut short. Also drops the last kept line if an earlier run wrote it only because it ended there:
+/// the number of completed steps is not a multiple of `every`, and nothing was evaluated. Example:
+/// with every = 3, the steps 3, 6 and 8 give 3 and 6.
+std::string keepLogLines(std::string_view text, int64_t step, int64_t every);
 
 /// Returns the lines of a file of losses up to `step`; the file has one loss per line. `mark`
 /// describes the lines when the checkpoint was saved. A file that does not begin with those lines

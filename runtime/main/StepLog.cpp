@@ -2,6 +2,7 @@
 #include "runtime/main/StepLog.h"
 #include "runtime/main/Parts.h"
 #include <set>
+#include <utility>
 
 namespace psrt {
 
@@ -27,11 +28,12 @@ static int64_t tokensOf(const Session &session, const EntryPoint &entry) {
   return 0;
 }
 
-StepLog::StepLog(Session &session, const std::string &path, int64_t samples, int64_t microBatches)
-    : session(session), wanted(!path.empty()),
+StepLog::StepLog(Session &session, const std::string &path, int64_t every, int64_t samples,
+                 int64_t microBatches)
+    : session(session), wanted(!path.empty()), every(every),
       file(session.isFirst() ? path : "",
-           session.step > 0 ? LineFile::Keep([from = session.step](std::string_view text) {
-             return keepLogLines(text, from);
+           session.step > 0 ? LineFile::Keep([from = session.step, every](std::string_view text) {
+             return keepLogLines(text, from, every);
            })
                             : LineFile::Keep()),
       samples(samples), microBatches(microBatches),
@@ -86,6 +88,20 @@ std::vector<std::string> StepLog::getSymbols() const {
 void StepLog::write(StepRecord &record) {
   if (!wanted)
     return;
+  pending = makeLine(record);
+  if ((record.step + 1) % every == 0 || !std::isnan(record.evalLoss))
+    file.write(std::exchange(pending, ""));
+  else
+    file.begin(); // lines of an earlier run end at the first step of this run
+}
+
+void StepLog::finish() {
+  if (!pending.empty())
+    file.write(std::exchange(pending, ""));
+  file.finish();
+}
+
+std::string StepLog::makeLine(StepRecord &record) {
   std::string line = format("{\"step\": %lld, \"done\": %lld, \"loss\": ", (long long)record.step,
                             (long long)record.step + 1) +
                      number(record.loss) + ", \"skipped\": " + (record.skipped ? "true" : "false");
@@ -102,7 +118,7 @@ void StepLog::write(StepRecord &record) {
     line += ", \"eval_loss\": " + number(record.evalLoss);
   if (!std::isnan(record.averagesLoss))
     line += ", \"eval_loss_ema\": " + number(record.averagesLoss);
-  file.write(line + format(", \"memory\": %lld}", (long long)session.getProgram().largestArena()));
+  return line + format(", \"memory\": %lld}", (long long)session.getProgram().largestArena());
 }
 
 } // namespace psrt

@@ -23,16 +23,19 @@ struct StepRecord {
 /// Writes the log of a run.
 class StepLog {
 public:
-  /// Writes nothing if `path` is empty. Keeps the lines of an earlier run before the session's
-  /// step. `samples` is per step. Measures the peak rate of the ranks, so all processes must
+  /// Writes nothing if `path` is empty. Writes a line every `every` steps, for each evaluation, and
+  /// for the last step. Keeps the lines of an earlier run before the session's step. `samples` is
+  /// per step. Measures the peak rate of the ranks, so all processes must
   /// construct a log with a path together.
-  StepLog(Session &session, const std::string &path, int64_t samples, int64_t microBatches);
+  StepLog(Session &session, const std::string &path, int64_t every, int64_t samples,
+          int64_t microBatches);
   /// Returns the symbols of the scalars that the log prints.
   std::vector<std::string> getSymbols() const;
-  /// Writes the line of a step. All processes of a job call it.
+  /// Takes the record of a step, and writes its line if one is due. All processes of a job call it.
   void write(StepRecord &record);
-  /// Ends a run: creates an empty file if none exists.
-  void finish() { file.finish(); }
+  /// Ends a run: writes the line of the last step if it is missing. Creates an empty file if none
+  /// exists.
+  void finish();
   /// Syncs all lines to disk.
   void sync() { file.sync(); }
   /// Returns why the file cannot be written, or "" if it can.
@@ -41,12 +44,15 @@ public:
   const std::vector<std::pair<std::string, double>> &getRates() const { return rates; }
 
 private:
+  std::string makeLine(StepRecord &record);
   void addRates(std::string &line, double factor) const;
   void addSpeed(std::string &line, double seconds) const;
 
   Session &session;
   bool wanted;
+  int64_t every;
   LineFile file;
+  std::string pending;                       ///< the line of the newest step; empty: written
   int64_t samples, microBatches, tokens = 0; ///< tokens per step; 0: the inputs are not tokens
   double peak = 0;
   std::vector<std::pair<std::string, double>> rates;

@@ -69,7 +69,8 @@ public:
         progress(total, session.step, order.microBatches * order.rows,
                  flags.quiet ? ProgressStyle::None : flags.progress, session.isFirst()),
         losses(session.isFirst() ? flags.losses : "", keepLosses(session, state)),
-        log(session, flags.log, order.microBatches * order.rows, order.microBatches) {
+        log(session, flags.log, flags.logEvery, order.microBatches * order.rows,
+            order.microBatches) {
     order.shuffle = flags.shuffle;
     order.seed = flags.seed;
     if (total >= order.stepsPerEpoch())

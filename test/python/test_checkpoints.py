@@ -290,6 +290,46 @@ def test_log_and_losses_go_on(programs):
     assert not list(folder.glob("*.tmp"))
 
 
+def test_a_log_with_few_lines_goes_on(programs):
+    """The resumed log equals that of an unbroken run: the line of a run's last step goes if the next run does not write it."""
+    folder, made = programs
+    line = [made["whole"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--quiet", "--log", "few.jsonl", "--log-every", 3]
+
+    def read():
+        entries = [json.loads(text) for text in (folder / "few.jsonl").read_text().splitlines()]
+        return [(entry["done"], entry["loss"]) for entry in entries]
+
+    oracle.run([*line, "--steps", 10], folder)
+    unbroken = read()
+    assert [done for done, _ in unbroken] == [3, 6, 9, 10]
+    saving = [*line, "--save", "few", "--load", "latest"]
+    for steps, expected in [(4, [3, 4]), (5, [3, 5]), (6, [3, 6]), (8, [3, 6, 8]), (10, [3, 6, 9, 10])]:
+        oracle.run([*saving, "--steps", steps], folder)
+        assert [done for done, _ in read()] == expected
+        assert not set(read()[:-1]) - set(unbroken)
+    assert read() == unbroken
+    before = (folder / "few.jsonl").read_bytes()
+    oracle.run([*saving, "--steps", 10], folder)
+    assert (folder / "few.jsonl").read_bytes() == before, "nothing is trained"
+    with open(folder / "few.jsonl", "a") as log:
+        log.write('{"step": 10, "done": 11}\n{"step": 11, "done": 12, "lo')  # of a killed run that went further
+    oracle.run([*saving, "--steps", 13], folder)
+    assert [done for done, _ in read()] == [3, 6, 9, 12, 13]
+
+
+def test_a_signal_logs_the_last_step(programs):
+    folder, made = programs
+    outputs = ["--log", "signal.jsonl", "--log-every", 10**9, "--losses", "signal.txt"]
+    line = [made["whole"], "--data", "data.safetensors", "--epochs", 1000000, "--quiet", *outputs]
+    running = subprocess.Popen([str(part) for part in line], cwd=folder)
+    wait_for(lambda: (folder / "signal.txt").exists() and (folder / "signal.txt").read_text().count("\n") > 5)
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(30) == 0
+    (entry,) = [json.loads(text) for text in (folder / "signal.jsonl").read_text().splitlines()]
+    losses = oracle.read_losses(folder / "signal.txt")
+    assert entry["done"] == len(losses) and entry["loss"] == losses[-1]
+
+
 def contents_of(folder):
     return (folder / "go-on.jsonl").read_bytes(), (folder / "go-on.txt").read_bytes()
 

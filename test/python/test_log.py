@@ -70,3 +70,21 @@ def test_norm_without_clipping(tmp_path, exports):
     assert [e["loss"] for e in measured] == [e["loss"] for e in plain]
     _, gradients = oracle.loss_and_gradients(models.mlp().module, data, torch.float32)
     assert measured[0]["grad_norm"] == pytest.approx(torch.stack([g.norm() for g in gradients.values()]).norm().item(), rel=1e-5)
+
+
+def test_a_line_every_few_steps(tmp_path, exports):
+    """Every third step, each evaluation and the last step: their lines are those of a log of all steps, except for times."""
+    data = models.mlp().draw_inputs(1)
+    save_file(models.mlp().draw_inputs(5), tmp_path / "eval.safetensors")
+    flags = ("--steps", 11, "--eval-data", "eval.safetensors", "--eval-every", 4, "--losses", "losses.txt")
+    full, sparse = (
+        run_logged(tmp_path, oracle.export("mlp", exports), data, "dp=2", "--optimizer", "sgd(lr=0.1)", run_flags=(*flags, *more))
+        for more in ((), ("--log-every", 3))
+    )
+    assert [entry["done"] for entry in full] == list(range(1, 12))
+    assert [entry["done"] for entry in sparse] == [3, 4, 6, 8, 9, 11]
+    assert len(oracle.read_losses(tmp_path / "losses.txt")) == 11, "of all steps"
+    for entry in sparse:
+        same = full[entry["step"]]
+        assert {key: entry[key] for key in ("loss", "lr", "skipped", "memory")} == {key: same[key] for key in ("loss", "lr", "skipped", "memory")}
+        assert entry.get("eval_loss") == same.get("eval_loss") and ("eval_loss" in entry) == (entry["done"] in (4, 8, 11))
