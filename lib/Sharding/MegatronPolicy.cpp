@@ -1,9 +1,5 @@
 // Implements the megatron policy: finds column and row parallel pairs in the graph.
-#include "lib/Sharding/GraphStructure.h"
-#include "lib/Sharding/Policy.h"
-#include "lib/Sharding/Reasons.h"
-#include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/MapVector.h"
+#include "lib/Sharding/SeedBuilder.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <map>
 
@@ -13,23 +9,11 @@ using namespace parashard::ps;
 namespace parashard::sharding {
 
 namespace {
-/// Seeds that belong together: either all of them apply, or none.
-struct Plan {
-  llvm::MapVector<unsigned, TensorSplits> variables;
-  llvm::DenseSet<unsigned> visited; ///< values already walked
-  bool failed = false;
-};
-
-class Finder {
+class MegatronFinder : SeedBuilder {
 public:
-  explicit Finder(const ShardingGraph &graph) : graph(graph), mesh(graph.mesh), structure(graph) {
-    axes = mesh.getAxes({AxisKind::Tensor});
-    shards = mesh.getShards(axes);
-  }
+  explicit MegatronFinder(const ShardingGraph &graph) : SeedBuilder(graph, "megatron") {}
 
   std::vector<Seed> run() {
-    if (axes.empty())
-      return {};
     for (unsigned edge : structure.getForward())
       if (isa<AttentionOp>(graph.edges[edge].op))
         splitHeads(edge);
@@ -43,82 +27,6 @@ public:
   }
 
 private:
-  // -- Walking back to the variables -----------------------------------------------------------
-
-  /// Splits the variables that a value is computed from so that the value is split as `splits`.
-  /// Fails if that would need communication.
-  void splitSources(unsigned node, const TensorSplits &splits, Plan &plan) {
-    if (plan.failed || areWhole(splits) || !plan.visited.insert(node).second)
-      return;
-    int producer = structure.getProducer(node);
-    if (producer < 0) {
-      plan.failed = true;
-      return;
-    }
-    const ShardingEdge &edge = graph.edges[producer];
-    if (edge.kind == ShardingEdge::Kind::Read)
-      return splitVariable(edge.operands[0], splits, plan);
-    auto result = llvm::find(edge.results, int(node)) - edge.results.begin();
-    SmallVector<StringAttr> dropped;
-    SmallVector<Split> factors =
-        projectToFactors(*edge.rule, edge.rule->results[result], splits, mesh, &dropped);
-    int weight = structure.getWeightOperand(producer);
-    bool passes = structure.isPassed(edge) || (!structure.dependsOnInput(node)) || weight >= 0;
-    if (!dropped.empty() || !passes || splitsWholeFactor(*edge.rule, factors)) {
-      plan.failed = true;
-      return;
-    }
-    for (auto [i, operand] : llvm::enumerate(edge.operands)) {
-      if (operand < 0)
-        continue;
-      TensorSplits wanted = projectToTensor(*edge.rule, edge.rule->operands[i], factors, mesh);
-      if (weight >= 0 && int(i) != weight && !areWhole(wanted))
-        plan.failed = true; // splits a batch dim of the activation, so this is not a projection
-      else
-        splitSources(operand, wanted, plan);
-    }
-  }
-
-  bool splitsWholeFactor(const ShardingRule &rule, ArrayRef<Split> factors) const {
-    for (auto [factor, split] : llvm::zip(rule.factors, factors))
-      if (factor.kind == RuleFactor::Kind::Whole && !isWhole(split))
-        return true;
-    return false;
-  }
-
-  void splitVariable(unsigned variable, const TensorSplits &splits, Plan &plan) {
-    const TensorSplits *present = nullptr;
-    if (auto it = plan.variables.find(variable); it != plan.variables.end())
-      present = &it->second;
-    if (auto it = decided.find(variable); it != decided.end())
-      present = &it->second;
-    if (present && *present != splits)
-      plan.failed = true;
-    else
-      plan.variables[variable] = splits;
-  }
-
-  void commit(const Plan &plan, const Twine &reason) {
-    for (auto &[variable, splits] : plan.variables)
-      if (decided.try_emplace(variable, splits).second)
-        seeds.push_back({variable, splits, reason.str()});
-  }
-
-  // -- The three kinds of pairs ----------------------------------------------------------------
-
-  static std::string at(Operation *op) {
-    std::string where = describeLocation(op->getLoc());
-    return where.empty() ? where : " at " + where;
-  }
-
-  std::string describePadding(StringRef noun, int64_t size) const {
-    if (size % shards == 0)
-      return {};
-    return llvm::formatv("; {0} {1} over {2}: padded to {3}", size, noun, shards,
-                         llvm::divideCeil(size, shards) * shards)
-        .str();
-  }
-
   /// Chooses the factor of attention's heads to split: the groups, unless splitting the heads of
   /// each group leaves fewer heads on the busiest rank. Example: 2 groups of 8 heads over 4 ranks
   /// are split by heads (4 per rank) instead of by groups (8 on two ranks).
@@ -156,26 +64,26 @@ private:
     unsigned heads = chooseHeadFactor(*edge.rule);
     SmallVector<Split> factors = makeWholeFactors(*edge.rule);
     factors[heads] = makeSplit(factors[heads][0].size, axes);
-    Plan columns;
+    SeedPlan columns;
     for (unsigned i = 0; i < 3; ++i)
       splitSources(edge.operands[i],
                    projectToTensor(*edge.rule, edge.rule->operands[i], factors, mesh), columns);
     if (columns.failed)
       return;
     std::string padding = describePadding("heads", edge.rule->factors[heads].size);
-    commit(columns, "megatron: column parallel, heads of attention" + at(edge.op) + padding);
+    commit(columns, "column parallel, heads of attention" + at(edge.op) + padding);
     if (int64_t size = edge.rule->factors[heads].size; size < shards)
       fewHeads[size].push_back(edge.op);
-    Plan rows;
+    SeedPlan rows;
     splitConsumers(edge.results[0],
                    projectToTensor(*edge.rule, edge.rule->results[0], factors, mesh), rows);
     if (!rows.failed)
-      commit(rows, "megatron: row parallel, reads attention" + at(edge.op) + padding);
+      commit(rows, "row parallel, reads attention" + at(edge.op) + padding);
   }
 
   /// Follows a split value forward to contractions that sum over the split dim, and splits their
   /// weights.
-  void splitConsumers(unsigned node, const TensorSplits &splits, Plan &plan) {
+  void splitConsumers(unsigned node, const TensorSplits &splits, SeedPlan &plan) {
     if (areWhole(splits) || !plan.visited.insert(node).second)
       return;
     for (unsigned number : graph.nodes[node].edges) {
@@ -212,13 +120,13 @@ private:
     SmallVector<Split> factors = makeWholeFactors(*edge.rule);
     factors[factor] = makeSplit(factors[factor][0].size, axes);
     unsigned activation = 1 - weight;
-    Plan columns;
+    SeedPlan columns;
     splitSources(edge.operands[activation],
                  projectToTensor(*edge.rule, edge.rule->operands[activation], factors, mesh),
                  columns);
     if (columns.failed || columns.variables.empty() || !staysInside(columns))
       return false;
-    Plan rows;
+    SeedPlan rows;
     splitSources(edge.operands[weight],
                  projectToTensor(*edge.rule, edge.rule->operands[weight], factors, mesh), rows);
     if (rows.failed || rows.variables.empty())
@@ -227,15 +135,14 @@ private:
       if (columns.variables.count(variable))
         return false;
     std::string padding = describePadding("elements", edge.rule->factors[factor].size);
-    commit(columns,
-           "megatron: column parallel, first of a pair, the second" + at(edge.op) + padding);
-    commit(rows, "megatron: row parallel, second of a pair" + padding);
+    commit(columns, "column parallel, first of a pair, the second" + at(edge.op) + padding);
+    commit(rows, "row parallel, second of a pair" + padding);
     return true;
   }
 
   /// Returns true if the results of the first contractions are used only by elementwise ops,
   /// movements and contractions.
-  bool staysInside(const Plan &plan) const {
+  bool staysInside(const SeedPlan &plan) const {
     for (unsigned node : plan.visited)
       for (unsigned number : graph.nodes[node].edges) {
         const ShardingEdge &edge = graph.edges[number];
@@ -248,35 +155,21 @@ private:
   }
 
   void splitVocabulary(unsigned number) {
-    const ShardingEdge &edge = graph.edges[number];
-    unsigned operand = 0, dim = 0;
-    if (auto loss = dyn_cast<CrossEntropyOp>(edge.op))
-      dim = loss.getLogits().getType().getRank() - 1;
-    else if (!isa<EmbeddingOp>(edge.op) || structure.dependsOnInput(edge.operands[0]))
-      return;
-    SmallVector<Split> factors = makeWholeFactors(*edge.rule);
-    unsigned factor = edge.rule->operands[operand][dim][0];
-    factors[factor] = makeSplit(factors[factor][0].size, axes);
-    Plan plan;
-    splitSources(edge.operands[operand],
-                 projectToTensor(*edge.rule, edge.rule->operands[operand], factors, mesh), plan);
-    if (!plan.failed)
-      commit(plan, "megatron: vocabulary parallel" + at(edge.op) +
-                       describePadding("rows", edge.rule->factors[factor].size));
+    auto loss = dyn_cast<CrossEntropyOp>(graph.edges[number].op);
+    if (loss)
+      splitOperand(number, loss.getLogits().getType().getRank() - 1, "vocabulary parallel");
+    else
+      splitTable(number, "vocabulary parallel");
   }
 
-  const ShardingGraph &graph;
-  const MeshShape &mesh;
-  GraphStructure structure;
-  SmallVector<StringAttr> axes;
-  int64_t shards = 1;
-  llvm::DenseMap<unsigned, TensorSplits> decided;
-  std::vector<Seed> seeds;
   /// Attentions with fewer heads than ranks, by number of heads.
   std::map<int64_t, SmallVector<Operation *>> fewHeads;
 };
 } // namespace
 
-std::vector<Seed> seedMegatron(const ShardingGraph &graph) { return Finder(graph).run(); }
+std::vector<Seed> seedMegatron(const ShardingGraph &graph) {
+  return graph.mesh.getAxes({AxisKind::Tensor}).empty() ? std::vector<Seed>()
+                                                        : MegatronFinder(graph).run();
+}
 
 } // namespace parashard::sharding

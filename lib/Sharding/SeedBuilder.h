@@ -1,0 +1,61 @@
+// Builds the seeds of a policy: splits values, and finds the variables that they are computed from.
+#ifndef PARASHARD_LIB_SHARDING_SEEDBUILDER_H
+#define PARASHARD_LIB_SHARDING_SEEDBUILDER_H
+
+#include "lib/Sharding/GraphStructure.h"
+#include "lib/Sharding/Policy.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace parashard::sharding {
+
+/// Seeds that belong together: either all of them apply, or none.
+struct SeedPlan {
+  llvm::MapVector<unsigned, TensorSplits> variables;
+  llvm::DenseSet<unsigned> visited; ///< values already walked
+  bool failed = false;
+};
+
+/// The base of policies that split variables over the tensor axes. Edges and nodes are given by
+/// index.
+class SeedBuilder {
+protected:
+  /// `graph` must outlive this object, and its mesh must have a tensor axis. `policy` is the first
+  /// word of each reason.
+  SeedBuilder(const ShardingGraph &graph, llvm::StringRef policy);
+
+  /// Splits the variables that a value is computed from so that the value is split as `splits`.
+  /// Fails if that would need communication.
+  void splitSources(unsigned node, const TensorSplits &splits, SeedPlan &plan);
+  /// Adds the seeds of a plan, except for variables that have a seed.
+  void commit(const SeedPlan &plan, const llvm::Twine &reason);
+  /// Splits dim `dim` of the first operand of an edge, and the variables that this operand is
+  /// computed from.
+  void splitOperand(unsigned edge, unsigned dim, llvm::StringRef reason);
+  /// Splits the rows of the table that an embedding reads. Does nothing for other ops, and for
+  /// tables that depend on an input.
+  void splitTable(unsigned edge, llvm::StringRef reason);
+
+  /// Returns " at MODULE (FILE:LINE)", or "" for an op without a location.
+  static std::string at(mlir::Operation *op);
+  /// Returns "; 50 rows over 4: padded to 52", or "" if the shards divide `size`.
+  std::string describePadding(llvm::StringRef noun, int64_t size) const;
+
+  const ShardingGraph &graph;
+  const MeshShape &mesh;
+  GraphStructure structure;
+  llvm::SmallVector<mlir::StringAttr> axes; ///< the tensor axes
+  int64_t shards;                           ///< the product of their sizes
+  std::vector<Seed> seeds;
+
+private:
+  bool splitsWholeFactor(const ps::ShardingRule &rule, llvm::ArrayRef<Split> factors) const;
+  void splitVariable(unsigned variable, const TensorSplits &splits, SeedPlan &plan);
+
+  llvm::StringRef policy;
+  llvm::DenseMap<unsigned, TensorSplits> decided;
+};
+
+} // namespace parashard::sharding
+
+#endif
