@@ -28,12 +28,13 @@ def SeedShardingsPass : Pass<"ps-seed-shardings", "::mlir::ModuleOp"> {
       found from the structure of the graph.
     * `megatron+sp`: `megatron`, and in addition the sequence is split over the tensor axes, for values that these axes do
       not split otherwise (`ps.later_shardings` on ops).
+    * `tables`: the rows of embedding tables, and nothing else.
     * `FILE.json`: the splits in {"GLOB": {"DIM": ["axis", ...]}}; globs match variable names.
 
     Inputs are split along their batch dim (`ps.batch_dim`, or dim 0) over all data and expert axes.
   }];
   let options = [
-    Option<"policy", "policy", "std::string", "\"replicated\"", "replicated, megatron, megatron+sp or FILE.json">,
+    Option<"policy", "policy", "std::string", "\"replicated\"", "replicated, megatron, megatron+sp, tables or FILE.json">,
   ];
 }
 

@@ -6,8 +6,12 @@ namespace parashard::sharding {
 
 static constexpr Policy kPolicies[] = {
     {"megatron", /*readsOps=*/true, seedMegatron},
-    {"megatron+sp", /*readsOps=*/true, seedMegatron, seedSequence},
+    {"megatron+sp", /*readsOps=*/true, seedMegatron, seedSequence,
+     "no attention has split heads and a row parallel contraction after it; sequences are not "
+     "split, as with megatron"},
     {"replicated", /*readsOps=*/false, seedReplicated},
+    {"tables", /*readsOps=*/true, seedTables, /*seedLater=*/nullptr,
+     "no embedding table is read at an input; no parameter is split"},
 };
 
 const Policy *findPolicy(llvm::StringRef name) {

@@ -47,6 +47,10 @@ std::vector<Seed> seedMegatron(const ShardingGraph &graph);
 /// the tensor axes do not split them otherwise. Returns no seeds if no attention has split heads.
 std::vector<LaterSeed> seedSequence(const ShardingGraph &graph, llvm::ArrayRef<Seed> variables);
 
+/// Splits the rows of embedding tables over the tensor axes, and nothing else: for models whose
+/// tables dominate, such as recommenders. A table is read at indices that depend on an input.
+std::vector<Seed> seedTables(const ShardingGraph &graph);
+
 /// A policy with a name.
 struct Policy {
   llvm::StringRef name;
@@ -56,6 +60,9 @@ struct Policy {
   /// Seeds in addition to those of `seed`; null: none.
   std::vector<LaterSeed> (*seedLater)(const ShardingGraph &graph,
                                       llvm::ArrayRef<Seed> variables) = nullptr;
+  /// The remark for a mesh with tensor axes and no seeds (of `seedLater` if the policy has it);
+  /// empty: none.
+  llvm::StringRef unmatched = {};
 };
 
 /// Returns the policy that `--sharding-policy` names, or null for another name.

@@ -61,16 +61,21 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
       node.variable.setSharding(sharding::getShardingAttr(seed.splits, {}, graph.mesh));
       sharding::setReason(node.variable, seed.reason);
     }
+    std::vector<sharding::LaterSeed> later;
     if (named && named->seedLater)
-      seedLater(graph, named->seedLater(graph, *seeds));
+      later = named->seedLater(graph, *seeds);
+    seedLater(graph, later);
+    if (named && (named->seedLater ? later.empty() : seeds->empty()))
+      remarkUnmatched(graph.mesh);
     return success();
   }
 
+  void remarkUnmatched(const sharding::MeshShape &mesh) {
+    if (!named->unmatched.empty() && !mesh.getAxes({ps::AxisKind::Tensor}).empty())
+      ps::remarkFlag(getOperation(), "sharding-policy " + policy) << ": " << named->unmatched;
+  }
+
   void seedLater(const sharding::ShardingGraph &graph, ArrayRef<sharding::LaterSeed> seeds) {
-    if (seeds.empty() && !graph.mesh.getAxes({ps::AxisKind::Tensor}).empty())
-      ps::remarkFlag(getOperation(), "sharding-policy " + policy)
-          << ": no attention has split heads and a row parallel "
-             "contraction after it; sequences are not split, as with megatron";
     for (const sharding::LaterSeed &seed : seeds) {
       auto value = cast<OpResult>(graph.nodes[seed.value].value);
       Operation *op = value.getOwner();

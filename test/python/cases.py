@@ -111,6 +111,13 @@ SEQUENCE = [
           ["gpt2", "llama", "bert"], ["dp=2,tp=2", "dp=2,pp=2,tp=2"], [1, 4], [(1, "selective"), (2, "full"), (3, "selective"), (3, "")])),
 ]  # fmt: skip
 
+# Rows of embedding tables over tp: sizes that tp does not divide, a table that is read twice, and one that is tied to logits.
+TABLES = [
+    Case(name, "pt2", mesh, micro_batches, optimizer, zero=zero, policy="tables")
+    for name, (mesh, zero), (micro_batches, optimizer) in itertools.product(
+        ["recommender", "gpt2"], [("tp=2", 0), ("tp=4", 0), ("dp=2,tp=2", 0), ("dp=2,tp=2", 2)], [(1, "adamw"), (4, "sgd")])
+]  # fmt: skip
+
 # Padded dims (--align-dims) of tied, fused and convolution weights, together with other splits of these dims.
 ALIGNED = [
     *(Case(name, "pt2", "dp=1", 1, "adamw", align=align) for name, align in

@@ -202,6 +202,21 @@ class Regressor(nn.Module):
         return F.mse_loss(self.down(torch.tanh(self.up(x))), target)
 
 
+class Recommender(nn.Module):
+    """Tables of several sizes, one of them read twice, and a small network on their products."""
+
+    def __init__(self, rows, width, features):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(count, width) for count in rows)
+        self.bottom, self.top = nn.Linear(features, width), nn.Sequential(nn.Linear(25, 16), nn.ReLU(), nn.Linear(16, 1))
+
+    def forward(self, x, ids, target):
+        rows = [table(ids[:, i]) for i, table in enumerate(self.tables)] + [self.tables[0](ids[:, -1])]
+        parts = torch.stack([self.bottom(x).tanh(), *rows], 1)
+        logits = self.top((parts @ parts.transpose(1, 2)).flatten(1))[:, 0]
+        return F.binary_cross_entropy_with_logits(logits, (target > 0).float())
+
+
 def tokens(vocabulary, batch, length, seed=1):
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(0, vocabulary, (batch, length), generator=generator)
@@ -308,6 +323,17 @@ def regressor(batch=8, features=12, hidden=24):
     return Model("regressor", Regressor(features, hidden).train(), inputs)
 
 
+def recommender(batch=8, rows=(97, 40, 23), width=8, features=6):
+    torch.manual_seed(0)
+    generator = torch.Generator().manual_seed(1)
+    inputs = {
+        "x": torch.randn(batch, features, generator=generator),
+        "ids": torch.randint(0, min(rows), (batch, len(rows) + 1), generator=generator),
+        "target": torch.randn(batch, generator=generator),
+    }
+    return Model("recommender", Recommender(rows, width, features).train(), inputs, vocabulary=min(rows))
+
+
 def gpt2_deep():
     return gpt2(layers=4)
 
@@ -325,6 +351,8 @@ MODELS = {
 }
 # With layers for four stages of a pipeline.
 DEEP = {f.__name__: f for f in (gpt2_deep, llama_deep)}
+# Whose parameters are mostly tables.
+TABLES = {f.__name__: f for f in (recommender,)}
 
 
 if __name__ == "__main__":

@@ -184,7 +184,7 @@ def zoo(name, importer="pt2"):
     """A model by its name; what its file for `importer` can say of it."""
     if importer == "onnx":
         return zoo(name).as_in_onnx()
-    return {**models.MODELS, **models.DEEP, **language.MODELS, **vision.MODELS}[name]()
+    return {**models.MODELS, **models.DEEP, **models.TABLES, **language.MODELS, **vision.MODELS}[name]()
 
 
 # ---- compiled ------------------------------------------------------------------------------------------------------
