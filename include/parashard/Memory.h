@@ -12,6 +12,10 @@ namespace parashard::memory {
 /// the ten largest buffers at the peak. Returns "" at other levels.
 std::string explainMemory(mlir::ModuleOp module);
 
+/// Checks that no rank of a module at level `placed` needs more than `limit` bytes. Otherwise emits
+/// an error about `--memory-limit`. Counts the arena: variables, values and buffers of collectives.
+mlir::LogicalResult checkMemoryLimit(mlir::ModuleOp module, int64_t limit);
+
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "lib/Memory/Passes.h.inc"

@@ -1,6 +1,7 @@
 // Sums the bytes in use over the ops of a program.
 #include "lib/Memory/Peak.h"
 #include "RecomputeTime.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Fusion/ClassBuffers.h"
 #include "lib/Fusion/Fused.h"
 #include "lib/IR/Stages.h"
@@ -200,4 +201,19 @@ std::string memory::explainMemory(ModuleOp module) {
     sharding::printTable(rows, os);
   }
   return text;
+}
+
+LogicalResult memory::checkMemoryLimit(ModuleOp module, int64_t limit) {
+  int64_t size = ir::getPipelineSize(module), most = 0, coordinate = 0;
+  for (int64_t pp = 0; pp < size; ++pp)
+    if (int64_t bytes = getArenaBytes(module, pp).value_or(0); bytes > most)
+      most = bytes, coordinate = pp;
+  if (most <= limit)
+    return success();
+  std::string whose =
+      size > 1 ? llvm::formatv(" of pipeline coordinate {0}", coordinate).str() : "";
+  return ps::refuseFlag(module, "memory-limit " + Twine(limit))
+         << ": a rank" << whose << " needs " << most << " bytes (" << sharding::formatBytes(most)
+         << "); add --zero, --recompute or --offload, lower --batch, or use more ranks (--explain "
+            "lists the largest buffers)";
 }

@@ -577,6 +577,26 @@ def test_length_of_sequences_is_chosen_when_compiling(tmp_path):
     assert "The length of the sequences is fixed" in readme and "`ps-compile --dim INPUT.1=N`" in readme
 
 
+@pytest.mark.parametrize("mesh, whose", [("dp=2", ""), ("pp=2", " of pipeline coordinate [01]")])
+def test_memory_limit(tmp_path, exports, mesh, whose):
+    """As many bytes as a rank needs are enough, and one less is not."""
+    command = [tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", tmp_path / "program", "--mesh", mesh]
+
+    def refused(limit, *flags):
+        said = oracle.run([*command, "--memory-limit", limit, *flags], tmp_path, expect=2)
+        assert not (tmp_path / "program").exists() and not list(tmp_path.glob("*.failed.mlir"))
+        return said
+
+    said = refused("10KB", "--explain")
+    assert "memory of a rank" in said, "the plan is printed first"
+    (needed,) = re.findall(rf"error: --memory-limit 10000: a rank{whose} needs (\d+) bytes \(\d+ KiB\); add --zero", said)
+    assert "a rank" in refused(int(needed) - 1)
+    assert "'much' is not a number of bytes" in refused("much")
+    assert "do not exist after --stop-after planned" in refused("1GB", "--stop-after", "planned")
+    oracle.run([*command, "--memory-limit", needed], tmp_path)
+    assert (tmp_path / "program").exists()
+
+
 def test_a_long_compile_shows_its_steps_on_a_terminal(tmp_path, exports):
     ours, theirs = os.openpty()
     line = [tools_folder() / "ps-compile", oracle.export("gpt", exports), "-o", "program", "--mesh", "pp=2", "--micro-batches", "4096"]

@@ -6,6 +6,7 @@
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/MeshText.h"
 #include "lib/Sharding/Policy.h"
+#include "lib/Support/Bytes.h"
 #include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
 
@@ -38,7 +39,7 @@ Exit status: 0 success, 1 error in the model, 2 error in the command line.)help"
 /// Values of the flags that are not compile options: files, reports and where to stop.
 struct Flags {
   std::string output, mode = "train", targetName = "cpu:native", planFile, writePlan;
-  std::string report, measured, timeline, stopAfter, dumpDir;
+  std::string report, measured, timeline, stopAfter, dumpDir, memoryLimit;
   std::optional<int64_t> globalBatch;
   bool check = false, explain = false, noCodegen = false, portable = false, verbose = false;
 };
@@ -278,6 +279,10 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
 
   t.addGroup("Target");
   t.add({"target", "TARGET", "cpu[:native|:x86-64-v4|...] or cuda:sm_90"}, f.targetName);
+  t.add({"memory-limit", "BYTES",
+         "fail if a rank needs more memory than this: 80GB, 500MiB (a GPU's driver and libraries "
+         "need more)"},
+        f.memoryLimit);
   t.add(
       {"portable", "",
        "write a program for other machines: its libraries go into the folder OUT.libs, its weights "
@@ -469,6 +474,20 @@ void warnNoEffect(llvm::ArrayRef<const FlagInfo *> flags, llvm::StringRef reason
                  << "\n";
 }
 
+/// Reads `--memory-limit`. Fails if the compile stops before buffers have addresses.
+bool readMemoryLimit(const Flags &f, CommandLine &line) {
+  if (f.memoryLimit.empty())
+    return true;
+  llvm::Expected<int64_t> bytes = support::parseBytes(f.memoryLimit);
+  if (!bytes)
+    return badFlag("memory-limit", ": " + llvm::toString(bytes.takeError()));
+  if (line.walk.stopAfter < ps::Level::Placed)
+    return badFlag("memory-limit", " needs the addresses, which do not exist after --stop-after " +
+                                       f.stopAfter + "; stop after placed or later");
+  line.output.memoryLimit = *bytes;
+  return true;
+}
+
 /// Warns of pipeline flags on a mesh without a pipeline axis, then reads `--write-timeline`.
 bool checkPipeline(const FlagTable &table, const Flags &f, CommandLine &line) {
   const CompileOptions &compile = line.compile;
@@ -579,7 +598,8 @@ bool readValues(FlagTable &table, Flags &f, CommandLine &line) {
   if (!f.planFile.empty() && (!check(table.readPlan(f.planFile)) || !check(table.assign())))
     return false;
   return checkCombinations(f, line.compile) && checkPortable(table, f, line) &&
-         readMicroBatches(table, f, line.compile) && readPlacement(line.compile);
+         readMemoryLimit(f, line) && readMicroBatches(table, f, line.compile) &&
+         readPlacement(line.compile);
 }
 
 } // namespace

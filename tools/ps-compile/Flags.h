@@ -11,9 +11,10 @@ namespace parashard {
 struct OutputOptions {
   std::string output;
   bool explain = false;
-  std::string report;   ///< path of the HTML report of the plan; empty: none
-  std::string measured; ///< path of a trace to show in the report; empty: none
-  std::string timeline; ///< path of the SVG timeline of a pipeline step; empty: none
+  std::string report;                 ///< path of the HTML report of the plan; empty: none
+  std::string measured;               ///< path of a trace to show in the report; empty: none
+  std::string timeline;               ///< path of the SVG timeline of a pipeline step; empty: none
+  std::optional<int64_t> memoryLimit; ///< most bytes of a rank; nullopt: no limit
   bool codegen = true;
   bool check = false;      ///< whether the program includes its one-rank version
   bool isPortable = false; ///< whether the program is for other machines

@@ -168,6 +168,8 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
     llvm::outs() << plan;
     llvm::outs().flush(); // so that the plan precedes later output on stderr
   }
+  if (line.output.memoryLimit && failed(checkMemoryLimit(module, *line.output.memoryLimit)))
+    return failure();
   if (line.walk.stopAfter < ps::Level::Native) {
     if (!line.output.output.empty() && failed(writeText(module, line.output.output)))
       return failure();
