@@ -1,6 +1,6 @@
-// Computes attention, forward and backward, in blocks of query rows. oneDNN matmuls work on scores
-// that stay in cache, with a vectorized softmax in between. Columns that no row of a block sees are
-// skipped.
+// Computes attention, forward and backward, in blocks of query rows. oneDNN computes the matmuls.
+// The scores of a block stay in cache for the softmax in between. Key columns that no row of a
+// block sees are skipped.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/NarrowFloat.h"
@@ -16,8 +16,8 @@ namespace {
 
 constexpr float infinity = __builtin_huge_valf();
 
-/// Query rows [row, row + rows) and the columns [column, column + columns) that at least one of
-/// them sees.
+/// A block: query rows [row, row + rows), and key columns [column, column + columns). Each of these
+/// columns is seen by at least one of the rows, after rounding `column` down to 64.
 struct Block {
   int64_t row = 0, rows = 0, column = 0, columns = 0;
   std::optional<TiledMatmul> scores, result; // forward
@@ -33,17 +33,17 @@ struct PreparedAttention : Prepared {
   bool runsOfCounters = false; ///< whether the random counters of a row's columns are consecutive
 
   /// Returns whether q, k, v and the results are 16-bit floats. Probabilities and their gradients
-  /// then are, too; they are stored in the first half of their row of scores.
+  /// are then 16-bit as well, and use the first half of their f32 row of scores.
   bool isNarrow() const { return isNarrowFloat(op.dtype); }
 };
 
 /// A thread's scratch memory.
 struct Scratch {
   float *matmul;      ///< for the matmuls
-  float *scores, *dp; ///< a matrix each; dp only in the gradient
-  float *keep;        ///< a row of scores
-  float *dout, *out;  ///< 16-bit gradient: one widened row each
-  float *dk, *dv;     ///< 16-bit gradient: sums over blocks and the heads of a group, [s, d]
+  float *scores, *dp; ///< one matrix each; dp only in the backward
+  float *keep;        ///< one row: a widened mask row, then dropout factors
+  float *dout, *out;  ///< 16-bit backward: one widened row each
+  float *dk, *dv;     ///< 16-bit backward: f32 gradients of a key/value head, [s, d]
   int64_t floats = 0; ///< total size
 
   /// `begin` is null to compute only the size.
@@ -71,13 +71,13 @@ void visible(const AttentionOp &op, int64_t i, int64_t &lo, int64_t &hi) {
   lo = std::min(lo, hi);
 }
 
-/// Returns the factor for scores after masks are applied. With a float mask, the scores are already
-/// scaled when the mask is added.
+/// Returns the scale that the softmax applies. This is 1 with a float mask, since addMask has then
+/// scaled the scores.
 float restOfScale(const Bound &bound, const AttentionOp &op) {
   return bound.buffers[AttentionOp::Mask] && isFloat(op.maskDtype) ? 1 : op.scale;
 }
 
-/// The mask elements of one row: address and stride.
+/// The mask elements of one row: address, and stride in elements.
 struct MaskRow {
   const void *data;
   int64_t stride;
@@ -93,8 +93,8 @@ MaskRow widenMask(Dtype dtype, MaskRow mask, int64_t count, float *room) {
   return {room, 1};
 }
 
-/// Scales scores and adds a mask. -inf hides a column; very low values are clamped to
-/// `lowestScore`.
+/// Scales scores and adds a float mask. A mask element of -inf hides its column; all other scores
+/// are raised to at least `lowestScore`.
 void addMask(const float *mask, int64_t stride, float scale, float *row, int64_t count) {
   for (int64_t j = 0; j < count; ++j) {
     float added = mask[j * stride];
@@ -102,7 +102,8 @@ void addMask(const float *mask, int64_t stride, float scale, float *row, int64_t
   }
 }
 
-/// Hides columns by mask and padding, and adds a float mask. `room` has space for one row.
+/// Applies the mask and the padding to columns [lo, hi) of query row i. row[0] is the score of
+/// column `column`. `room` has space for one f32 row.
 void applyMasks(const Bound &bound, const AttentionOp &op, int64_t b, int64_t h, int64_t i,
                 int64_t lo, int64_t hi, int64_t column, float *row, float *room) {
   if (const void *data = bound.buffers[AttentionOp::Mask]; data && lo < hi) {
@@ -124,7 +125,7 @@ void applyMasks(const Bound &bound, const AttentionOp &op, int64_t b, int64_t h,
         row[j - column] = hiddenScore;
 }
 
-/// Returns the global element index of local (b, h, i, j), without the offset.
+/// Returns the global index of the local score (b, h, i, j), without the offset of the shard.
 uint64_t elementIndex(const AttentionOp &op, int64_t b, int64_t h, int64_t i, int64_t j) {
   int64_t linear = ((b * op.h + h) * op.t + i) * op.s + j, result = 0;
   if (op.factorSizes.empty())
@@ -136,7 +137,7 @@ uint64_t elementIndex(const AttentionOp &op, int64_t b, int64_t h, int64_t i, in
   return result;
 }
 
-/// Writes the dropout factors of columns [column, column + columns) of a row.
+/// Writes the dropout factors (0 or 1 / (1 - p)) of the block's columns in query row i.
 void drawDropout(const Bound &bound, const PreparedAttention &p, int64_t b, int64_t h, int64_t i,
                  const Block &block, float *keep) {
   const AttentionOp &op = p.op;
@@ -156,7 +157,7 @@ void drawDropout(const Bound &bound, const PreparedAttention &p, int64_t b, int6
 
 //===--- forward ----------------------------------------------------------===//
 
-/// Returns element `at` of q, k, v or a tensor of their dtype.
+/// Returns the address of element `at` in a buffer of dtype op.dtype.
 void *element(const Bound &bound, const AttentionOp &op, int index, int64_t at) {
   return elementAt(bound.buffers[index], op.dtype, at);
 }
@@ -173,7 +174,7 @@ void clear(const AttentionOp &op, void *data, int64_t stride, int64_t rows) {
     std::memset(elementAt(data, op.dtype, r * stride), 0, op.d * dtypeSize(op.dtype));
 }
 
-/// Rounds rows of d sums to rows that are `stride` apart in `to`.
+/// Rounds `rows` rows of d f32 elements to op.dtype. Rows of `to` are `stride` elements apart.
 void narrowRows(const AttentionOp &op, const float *from, void *to, int64_t stride, int64_t rows) {
   for (int64_t r = 0; r < rows; ++r)
     narrow(from + r * op.d, op.dtype, elementAt(to, op.dtype, r * stride), op.d);
@@ -250,7 +251,7 @@ float computeDelta(const Bound &bound, const PreparedAttention &p, const Scratch
   return rowMath().dot(scratch.dout, scratch.out, op.d);
 }
 
-/// Turns a row of scores into probabilities (with dropout) and its dP into dS.
+/// Turns row i of scores into probabilities (with dropout), and row i of dP into dS.
 void backwardRow(const Bound &bound, const PreparedAttention &p, const Block &block, int64_t b,
                  int64_t h, int64_t i, const Scratch &scratch) {
   const AttentionOp &op = p.op;
@@ -281,8 +282,8 @@ struct HeadSums {
   void *dk, *dv;
 };
 
-/// Returns the accumulators from column `column` on. They are in scratch memory if the result is
-/// rounded to 16 bits.
+/// Returns the accumulators of dk and dv from column `column` on. For 16-bit results, the
+/// accumulators are f32 in scratch memory.
 HeadSums getSums(const Bound &bound, const PreparedAttention &p, const Scratch &scratch, int64_t b,
                  int64_t g, int64_t column) {
   const AttentionOp &op = p.op;
@@ -329,8 +330,8 @@ void clearSums(const Bound &bound, const PreparedAttention &p, const Scratch &sc
   }
 }
 
-/// Computes pieces, each a (batch, key/value head). The query heads of the group add to dk and dv
-/// in ascending order.
+/// Computes the gradients of pieces [lo, hi). A piece is one (batch, key/value head). Its query
+/// heads add to dk and dv in ascending order.
 void backwardPiece(void *context, int thread, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const auto &p = *static_cast<const PreparedAttention *>(bound.prepared);
@@ -401,8 +402,8 @@ void makeBlocks(CpuRank &rank, PreparedAttention &p) {
   rank.needScratch(Scratch(p, nullptr).floats * sizeof(float));
 }
 
-/// Returns whether the columns of a row lie within one factor of stride 1, which holds unless keys
-/// are sharded.
+/// Returns whether the columns of a row lie within one factor of stride 1. This is the case unless
+/// keys are sharded.
 bool hasRunsOfCounters(const AttentionOp &op) {
   return op.factorSizes.empty() ||
          (op.factorStrides.back() == 1 && op.factorSizes.back() % op.s == 0);
@@ -419,7 +420,8 @@ void bindAttention(CpuRank &rank, const AttentionOp &op, Bound &bound) {
     PSRT_FAIL(BadInput, "an attention mask of %s is not supported; use bool, f32, bf16 or f16",
               dtypeName(op.maskDtype));
   if (op.g < 1 || op.h % op.g != 0)
-    PSRT_FAIL(BadInput, "attention has %lld heads, which %lld key/value heads do not divide",
+    PSRT_FAIL(BadInput,
+              "attention has %lld query heads, not a multiple of its %lld key/value heads",
               (long long)op.h, (long long)op.g);
   auto prepared = std::make_unique<PreparedAttention>();
   prepared->op = op;

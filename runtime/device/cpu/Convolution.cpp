@@ -40,7 +40,8 @@ struct Request {
   static memory::desc anyLayout(const Dims &dims, memory::data_type dtype) {
     return {dims, dtype, memory::format_tag::any};
   }
-  /// Returns the forward request with the same operands, for descriptors that need a hint.
+  /// Returns a forward request in which `result` has the dtype of the other operand. oneDNN needs a
+  /// forward descriptor as a hint to create a backward primitive.
   Request ofOperands(int result) const {
     Request request = *this;
     request.dtypes[result] =
@@ -121,7 +122,7 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionPrimitive::make(const dnnl::eng
   return made;
 }
 
-/// Creates reorders where the layouts differ, and lays out the scratch memory.
+/// Creates reorders for tensors whose layout is not dense, and lays out the scratch memory.
 void ConvolutionPrimitive::chooseLayouts() {
   size_t at = 0, most = scratch.get_size();
   for (int i = 0; i < 3; ++i) {

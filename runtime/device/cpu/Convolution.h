@@ -9,28 +9,30 @@
 
 namespace psrt {
 
-/// A convolution of x, w and y over a number of images; one of the three is computed from the
-/// others. oneDNN chooses the layouts, and tensors are reordered from or to the dense layout where
-/// they differ. Any number of threads may run it, each with its own handles and scratch memory.
+/// A convolution with input x, weight w and output y, over a fixed number of images. Computes one
+/// of the three from the other two. oneDNN chooses the layouts; a tensor whose chosen layout is not
+/// dense is reordered. Several threads may run a primitive at once, each with its own handles and
+/// scratch memory.
 class ConvolutionPrimitive {
 public:
   /// Dtypes of x, w and y: f32, or bf16 if hasMatmuls(bf16).
   using Dtypes = std::array<Dtype, 3>;
-  /// Returns null if oneDNN has no such convolution (for example if the last window ends more than
-  /// a stride before the end of x).
+  /// Creates a primitive. Returns null if oneDNN does not support the convolution. Example: the
+  /// last window ends more than a stride before the end of x.
   static std::unique_ptr<ConvolutionPrimitive>
   make(const dnnl::engine &engine, const ConvolutionOp &op, const Dtypes &dtypes, int64_t images);
 
   /// The memory objects of one thread.
   struct Handles {
     dnnl::stream stream;
-    std::array<dnnl::memory, 3> dense, own; ///< by ConvolutionOp::X, W, Y
+    std::array<dnnl::memory, 3> dense; ///< by ConvolutionOp::X, W, Y
+    std::array<dnnl::memory, 3> own;   ///< the same in the layouts that oneDNN chose
     dnnl::memory scratch;
   };
   Handles makeHandles() const;
   /// Returns the bytes of 64-byte aligned memory that run() needs.
   size_t getScratchBytes() const { return scratchBytes; }
-  /// Runs the convolution; `tensors` are dense x, w and y.
+  /// Runs the convolution; `tensors` are dense x, w and y, and `scratch` has getScratchBytes().
   void run(Handles &handles, const std::array<void *, 3> &tensors, char *scratch) const;
 
 private:

@@ -1,4 +1,4 @@
-// Runs convolution instructions; the rank's threads share the images of a batch.
+// Runs convolution instructions. The images of a batch are split over the rank's threads.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/Convolution.h"
 #include "runtime/device/cpu/CpuDevice.h"
@@ -9,27 +9,26 @@
 namespace psrt {
 namespace {
 
-/// The images, split into one piece per thread (an image is not split). A kernel gradient is
-/// computed per piece and summed in piece order, so its last bits depend on the number of threads.
+/// A convolution with one piece of whole images per thread. A weight gradient is computed per piece
+/// and summed in piece order, so its last bits depend on the number of threads.
 struct PreparedConvolution : Prepared {
   ConvolutionOp op;
   ConvolutionPrimitive::Dtypes stored{}, computed{}; ///< by ConvolutionOp::X, W, Y
-  int64_t piece = 0, pieces = 0;
-  std::unique_ptr<ConvolutionPrimitive> primitives[2];   ///< [last piece]
+  int64_t piece = 0, pieces = 0; ///< images per piece (the last may have fewer), and pieces
+  std::unique_ptr<ConvolutionPrimitive> primitives[2];   ///< [is last piece]
   std::vector<ConvolutionPrimitive::Handles> handles[2]; ///< by thread
   int64_t elements[3] = {};                              ///< per image for x and y; of the whole w
-  int64_t offsets[3] =
-      {}; ///< float offsets in the thread's scratch memory of tensors with isStaged()
-  int64_t firstPart = 1;    ///< 0: all partial kernels are in `parts`, as the result is rounded; 1:
-                            ///< piece 0 uses the result
-  std::vector<float> parts; ///< partial kernels from piece `firstPart` on
+  int64_t offsets[3] = {}; ///< of staged tensors in the thread's scratch memory, in floats
+  /// 0 if the weight gradient is rounded to 16 bits. Otherwise 1: piece 0 writes to the result.
+  int64_t firstPart = 1;
+  std::vector<float> parts; ///< partial weight gradients from piece `firstPart` on
 
   /// Returns whether the primitive uses an f32 copy of the tensor.
   bool isStaged(int tensor) const {
     bool isSum = tensor == ConvolutionOp::W && op.result == ConvolutionOp::W;
     return stored[tensor] != computed[tensor] && !isSum;
   }
-  /// Returns the number of elements of the tensor in a piece.
+  /// Returns the number of elements of a tensor in one piece.
   int64_t countOf(int tensor, bool isLast) const {
     int64_t images = isLast ? op.batch - (pieces - 1) * piece : piece;
     return elements[tensor] * (tensor == ConvolutionOp::W ? 1 : images);
@@ -42,7 +41,7 @@ struct Context {
   PreparedConvolution *prepared;
 };
 
-/// Returns the address of a tensor in piece `i`.
+/// Returns the address of piece `i` of a tensor.
 void *findTensor(const Context &context, int tensor, int64_t i) {
   auto [bound, p] = context;
   if (tensor != ConvolutionOp::W)
@@ -74,7 +73,7 @@ void runPiece(void *data, int thread, int64_t lo, int64_t hi) {
   }
 }
 
-/// Adds the other parts, in order, to elements [lo, hi) of the kernel gradient.
+/// Sums elements [lo, hi) of the partial weight gradients in piece order.
 void addParts(void *context, int, int64_t lo, int64_t hi) {
   auto [bound, p] = *static_cast<Context *>(context);
   void *result = bound->buffers[ConvolutionOp::W];
@@ -97,9 +96,9 @@ void runConvolution(const Bound &bound) {
     pool.run(addParts, &context, p->elements[ConvolutionOp::W], 4096);
 }
 
-//===--- by plain loops ---------------------------------------------------===//
+//===--- plain loops ------------------------------------------------------===//
 
-/// Computes row `row` of the result: all positions of one channel of one image, or all kernels of
+/// Computes row `row` of the result: all positions of one channel of one image, or all weights of
 /// one output channel.
 template <typename T, typename Result>
 void computeRow(const ConvolutionOp &op, void *const *buffers, int64_t row) {
@@ -146,8 +145,8 @@ void computeRow(const ConvolutionOp &op, void *const *buffers, int64_t row) {
   }
 }
 
-/// Computes with plain loops, correct but slow: f64, for exact comparisons, and convolutions that
-/// oneDNN lacks.
+/// Computes with plain loops, which are slow. Used for f64, and for convolutions that oneDNN does
+/// not support.
 template <typename T, typename Result = T> void runLoops(const Bound &bound) {
   auto piece = [](void *context, int, int64_t lo, int64_t hi) {
     const Bound &bound = *static_cast<const Bound *>(context);
@@ -181,7 +180,7 @@ auto getLoops(const ConvolutionOp &op) {
 
 //===--- preparation ------------------------------------------------------===//
 
-/// Chooses the dtypes of the tensors and those that oneDNN computes with.
+/// Chooses the dtypes of the tensors in memory, and those of the oneDNN primitive.
 void chooseDtypes(PreparedConvolution &p) {
   const ConvolutionOp &op = p.op;
   Dtype computed = hasMatmuls(op.dtype) ? op.dtype : Dtype::F32;
@@ -194,7 +193,7 @@ void chooseDtypes(PreparedConvolution &p) {
   p.firstPart = isSum && isNarrowFloat(op.outDtype) ? 0 : 1;
 }
 
-/// Assigns scratch offsets to the copies, after the primitives' memory.
+/// Assigns scratch offsets to the f32 copies, after the memory of the primitives.
 void placeCopies(CpuRank &rank, PreparedConvolution &p) {
   size_t floats = 0;
   for (const std::unique_ptr<ConvolutionPrimitive> &primitive : p.primitives)
@@ -208,7 +207,8 @@ void placeCopies(CpuRank &rank, PreparedConvolution &p) {
   rank.needScratch(floats * sizeof(float));
 }
 
-/// Prepares the pieces and their primitives on every thread. Returns null if oneDNN has none.
+/// Prepares the pieces and their primitives on every thread. Returns null if oneDNN does not
+/// support the convolution.
 std::unique_ptr<PreparedConvolution> prepare(CpuRank &rank, const ConvolutionOp &op) {
   auto p = std::make_unique<PreparedConvolution>();
   p->op = op;

@@ -1,5 +1,5 @@
-// Binds instructions to the CPU. Kernels, copies and shard indices are in this file, library calls
-// in their own files.
+// Binds instructions to the CPU. This file has kernels, copies and shard indices; each kind of
+// library call has a file of its own.
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/core/Arena.h"
 #include "runtime/core/Status.h"
@@ -16,16 +16,17 @@ extern const RowMath rowMath_avx2, rowMath_avx512;
 #endif
 
 #if defined(__x86_64__)
-/// The widest vectors that both the processor and the system support. Does not use
-/// __builtin_cpu_supports: its table is in a compiler's library, which is missing if a program is
-/// linked without a compiler.
+/// Instruction sets that RowMath.cpp is compiled for.
 enum class Vectors { Baseline, Avx2, Avx512 };
 
+/// Returns the widest vectors that both the processor and the operating system support. Does not
+/// use __builtin_cpu_supports, which needs a library of the compiler: programs can be linked
+/// without a compiler.
 static Vectors findVectors() {
   unsigned eax, ebx, ecx, edx;
   if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_OSXSAVE) || !(ecx & bit_FMA))
     return Vectors::Baseline;
-  unsigned saved, high; // which registers the system saves
+  unsigned saved, high; // registers that the operating system saves
   asm("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
   constexpr unsigned kYmm = 0x6, kZmm = 0xe6;
   if ((saved & kYmm) != kYmm || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) ||
@@ -105,7 +106,7 @@ static void runCopy(const Bound &bound) {
   CpuRank::of(bound).pool.run(piece, &context, op.bytes, 1 << 18);
 }
 
-/// Copies immediately, as all of the rank's memory is host memory.
+/// Copies at once: the offloaded memory of a CPU rank is also host memory.
 static void runTransfer(const Bound &bound) {
   const TransferOp &op = std::get<TransferOp>(bound.instruction->op);
   struct Context {

@@ -1,5 +1,4 @@
-// Implements the CPU device: a thread pool per rank, kernels called in pieces, and matmuls and
-// attention with oneDNN.
+// Declares a rank on the CPU: its thread pool, its scratch memory and its prepared instructions.
 #ifndef PSRT_DEVICE_CPU_CPUDEVICE_H
 #define PSRT_DEVICE_CPU_CPUDEVICE_H
 
@@ -16,9 +15,9 @@ struct Prepared {
   virtual ~Prepared() = default;
 };
 
-/// A rank on the CPU. Thread t of a piece function uses the handles and scratch memory of thread t.
-/// Exception: a matmul split over the contracted dim has one scratch memory per part, whichever
-/// thread computes it.
+/// A rank on the CPU. A piece function on thread t uses the handles and scratch memory of thread t.
+/// Exception: part i of a split-K matmul has its result in scratch memory i, whichever thread
+/// computes it.
 class CpuRank : public RankDevice {
 public:
   CpuRank(std::shared_ptr<MatmulCache> cache, int threads, bool dedicated);
@@ -30,7 +29,7 @@ public:
   ThreadPool pool;
   std::vector<std::unique_ptr<MatmulRunner>> runners; ///< by thread
   MatmulCache &cache() { return *primitives; }
-  /// Creates a primitive and its handles on every thread.
+  /// Finds or creates a primitive, and creates its handles on every thread.
   const MatmulPrimitive *prepareMatmul(const MatmulShape &shape);
   /// Requests at least `bytes` of 64-byte aligned scratch per thread, available after reserve().
   void needScratch(size_t bytes) { scratchBytes = std::max(scratchBytes, bytes); }
@@ -45,7 +44,7 @@ public:
 private:
   std::shared_ptr<MatmulCache> primitives;
   std::deque<std::unique_ptr<Prepared>> kept;
-  /// Prepared data by instruction and accumulate flag, shared by all runs of a function.
+  /// `run` and `prepared` by instruction and accumulate flag, shared by all runs of a function.
   std::map<std::pair<const Instruction *, bool>, std::pair<void (*)(const Bound &), void *>>
       prepared;
   size_t scratchBytes = 0;
@@ -53,7 +52,7 @@ private:
   std::vector<char *> scratchMemory;
 };
 
-/// Each function sets run and prepared for one kind of instruction (one file each).
+/// Each function sets `bound.run` and `bound.prepared` for one kind of instruction.
 void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound);
 void bindAttention(CpuRank &rank, const AttentionOp &op, Bound &bound);
 void bindEmbedding(CpuRank &rank, const EmbeddingOp &op, Bound &bound);

@@ -1,4 +1,5 @@
-// Gathers embedding rows and computes their gradient. Sums do not depend on the number of threads.
+// Gathers embedding rows and computes the gradient of the table. The gradient does not depend on
+// the number of threads.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/NarrowFloat.h"
@@ -38,7 +39,7 @@ template <typename T> void addRow(T *out, const T *grad, int64_t n) {
     out[j] += grad[j];
 }
 
-/// Adds gradients to rows [lo, hi) of the table, in ascending order of `indices`.
+/// Adds gradients to rows [lo, hi) of the table's gradient, in the order of `indices`.
 template <typename T> void scatterAdd(void *context, int, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const EmbeddingOp &op = std::get<EmbeddingOp>(bound.instruction->op);
@@ -68,8 +69,9 @@ template <typename T> void runScatterAdd(const Bound &bound) {
 
 //===--- the gradient of 16-bit floats ------------------------------------===//
 
-/// Lists, in ascending order, of the positions in `indices` that refer to each table row. Each row
-/// is then summed completely in f32.
+/// Linked lists: for each table row, the positions in `indices` that refer to the row, ascending.
+/// Each row can then be summed in f32 and rounded once. Example: indices {2, 0, 2} give first[2] =
+/// 0, next[0] = 2 and next[2] = -1.
 struct PreparedLists : Prepared {
   std::vector<int64_t> first; ///< first position of each row; -1: none
   std::vector<int64_t> next;  ///< next position of the same row; -1: last
@@ -86,7 +88,8 @@ void linkPositions(const Bound &bound, const EmbeddingOp &op, PreparedLists &lis
   }
 }
 
-/// Sums rows [lo, hi) of the table. Scratch memory holds a row of sums and a widened row.
+/// Computes rows [lo, hi) of the table's gradient. Scratch memory holds a row of sums and a widened
+/// row.
 void sumRows(void *context, int thread, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const EmbeddingOp &op = std::get<EmbeddingOp>(bound.instruction->op);

@@ -8,7 +8,7 @@ namespace psrt {
 using dnnl::memory;
 
 namespace {
-/// The OpenMP runtime that libdnnl loaded; null if libdnnl was built without OpenMP.
+/// Functions of the OpenMP runtime that libdnnl loaded; null if libdnnl was built without OpenMP.
 struct OpenMP {
   int (*count)() = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
   void (*set)(int) = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));

@@ -14,17 +14,18 @@
 
 namespace psrt {
 
-/// out[m, n] = lhs[m, k] rhs[k, n] (+ bias[n]) (+ out) on one thread, accumulated in f32. Strides:
-/// row, column.
+/// out[m, n] = lhs[m, k] rhs[k, n] (+ bias[n]) (+ out) on one thread, accumulated in f32. Strides
+/// are {row, column}, in elements.
 struct MatmulShape {
   int64_t m = 0, n = 0, k = 0;
   std::array<int64_t, 2> lhs{}, rhs{}, out{};
   bool accumulate = false, bias = false;
-  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs; of out. bias is f32
+  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs, and of out; bias is f32
   auto operator<=>(const MatmulShape &) const = default;
 };
 
-/// A primitive that any number of threads may run at once (the caller provides scratch memory).
+/// A primitive. Several threads may run a primitive at once, since the caller provides scratch
+/// memory.
 struct MatmulPrimitive {
   int index = 0;
   dnnl::matmul primitive;
@@ -45,7 +46,7 @@ private:
   std::map<MatmulShape, std::unique_ptr<MatmulPrimitive>> primitives;
 };
 
-/// The handles of one thread. Runs without allocating memory, except in oneDNN.
+/// The handles and scratch memory of one thread. run() allocates no memory, except inside oneDNN.
 class MatmulRunner {
 public:
   explicit MatmulRunner(MatmulCache &cache);
@@ -68,11 +69,11 @@ private:
 /// Returns whether oneDNN computes matmuls of the dtype natively on this machine. (oneDNN emulates
 /// bf16 where the machine has no instructions for it.)
 bool hasMatmuls(Dtype dtype);
-/// Returns oneDNN's dtype: f32 or bf16.
+/// Returns oneDNN's bf16 for BF16, and f32 for every other dtype.
 dnnl::memory::data_type toDnnl(Dtype dtype);
 
-/// Limits oneDNN's OpenMP runtime to the calling thread while it lives, and then restores the
-/// thread's limit. The thread may belong to a host that itself uses OpenMP.
+/// Limits OpenMP, which oneDNN may use, to the calling thread. The destructor restores the thread's
+/// limit, since the thread may belong to a host that uses OpenMP itself.
 class OneOpenMPThread {
 public:
   OneOpenMPThread();

@@ -1,5 +1,5 @@
-// Runs matmul instructions as pieces of rows (and of columns if there are few rows), which are
-// oneDNN matmuls on the rank's threads.
+// Runs matmul instructions. The result is split into pieces of rows, and of columns if there are
+// few rows. Each piece is one oneDNN matmul on one of the rank's threads.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/NarrowFloat.h"
@@ -70,8 +70,8 @@ struct SumOperands {
   const PreparedSum *sum;
 };
 
-/// Computes parts. Part 0 is written or added to the result, each other part to its own scratch
-/// memory.
+/// Computes parts [lo, hi) of the contracted dim. Part 0 is written or added to the result; each
+/// other part is written to its own scratch memory.
 void runPart(void *context, int thread, int64_t lo, int64_t hi) {
   const SumOperands &operands = *static_cast<SumOperands *>(context);
   const PreparedSum &p = *operands.sum;
@@ -84,7 +84,7 @@ void runPart(void *context, int thread, int64_t lo, int64_t hi) {
                      i ? p.getPart(rank, i) : buffers[MatmulOp::Out], nullptr);
 }
 
-/// Adds the other parts, in order, to rows [lo, hi) of the result.
+/// Adds parts 1, 2, ... in this order to rows [lo, hi) of the result.
 void addParts(void *context, int, int64_t lo, int64_t hi) {
   const SumOperands &operands = *static_cast<SumOperands *>(context);
   const PreparedSum &p = *operands.sum;
@@ -138,7 +138,7 @@ void runMatmulF64(const Bound &bound) {
 int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Chooses pieces of 256 rows (192 if lhs is transposed, as in weight gradients; measured best).
-/// Too few row pieces leave threads idle, so columns are split as well.
+/// Splits the columns as well if there would be fewer than 4 pieces.
 void chooseSmallPieces(PreparedMatmul &p) {
   const MatmulOp &op = p.op;
   bool transposed = op.lhs[3] != 1 && op.m > 1;
@@ -151,8 +151,8 @@ void chooseSmallPieces(PreparedMatmul &p) {
 /// Returns the cost of copying operands of an m x n matmul, per element of the contracted dim.
 int64_t copiesOf(int64_t m, int64_t n) { return m + n; }
 
-/// Chooses one piece per thread, or two if they stay large. Among grids with that many pieces,
-/// takes the one with the cheapest copies.
+/// Chooses two pieces per thread if the sides of each piece are at least 192, else one. Among the
+/// grids with this number of pieces, chooses the one that copies the fewest elements.
 void chooseLargePieces(PreparedMatmul &p, int64_t threads) {
   constexpr int64_t kLargeSide = 192;
   const MatmulOp &op = p.op;
@@ -187,8 +187,8 @@ void choosePieces(PreparedMatmul &p, int64_t threads) {
   p.columnPieces = divideUp(p.op.n, p.columnPiece);
 }
 
-/// Returns whether to split the contracted dim instead, if it is long and the result small (weight
-/// gradients). The partial results are then added up.
+/// Returns whether split-K copies fewer elements than pieces of the result do. This is the case for
+/// a long contracted dim and a small result, as in weight gradients.
 bool isBetterAsSum(const PreparedMatmul &p, int64_t threads, bool hasBias) {
   const MatmulOp &op = p.op;
   bool isOne =
@@ -257,7 +257,7 @@ void bindBlasMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
   bound.prepared = rank.keep(std::move(prepared));
 }
 
-//===--- sums of an operand -----------------------------------------------===//
+//===--- bias gradients ---------------------------------------------------===//
 
 /// The binding of the matmul that computes the main result.
 struct PreparedSums : Prepared {
@@ -265,7 +265,8 @@ struct PreparedSums : Prepared {
   void *prepared = nullptr;
 };
 
-/// Sums [lo, hi) of an operand with plain loops, to run GPU programs on a CPU; not fast.
+/// Computes elements [lo, hi) of a bias gradient: sums of an operand over the contracted dim. The
+/// loops are slow, as only GPU programs that run on a CPU need them.
 void runSums(void *context, int, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const MatmulOp &op = std::get<MatmulOp>(bound.instruction->op);

@@ -1,4 +1,4 @@
-// Computes max pooling and its gradient, plane by plane.
+// Computes max pooling and its gradient. A plane is one channel of one image.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/NarrowFloat.h"

@@ -1,4 +1,4 @@
-// Converts rows of 16-bit floats, which are computed with in f32.
+// Converts rows of 16-bit floats to f32, in which the CPU computes, and back.
 #ifndef PSRT_DEVICE_CPU_NARROWFLOAT_H
 #define PSRT_DEVICE_CPU_NARROWFLOAT_H
 
@@ -8,7 +8,7 @@
 
 namespace psrt {
 
-/// Returns element `index` of a buffer.
+/// Returns the address of element `index` of a buffer.
 template <typename T> T *elementAt(T *buffer, Dtype dtype, int64_t index) {
   using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
   return static_cast<Byte *>(buffer) + index * dtypeSize(dtype);

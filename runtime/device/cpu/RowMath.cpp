@@ -72,8 +72,7 @@ void hide(float *row, int64_t lo, int64_t hi, int64_t padded) {
 void softmax(float *row, int64_t lo, int64_t hi, int64_t padded, float scale, float *max,
              float *sum) {
   hide(row, lo, hi, padded);
-  // `scale` may be negative or large, so hidden columns are selected rather than computed from
-  // hiddenScore.
+  // Hidden columns are not scaled, because `scale` may be negative or large.
   Lanes top = splat(hiddenScore), hidden = splat(hiddenScore * 0.5f);
   for (int64_t j = 0; j < padded; j += width) {
     Lanes x = load(row + j);

@@ -11,16 +11,16 @@ namespace psrt {
 /// free of NaN.
 inline constexpr float hiddenScore = -3.0e38f;
 
-/// The lowest score of a visible column; very low but finite mask values are raised to it. A row of
-/// only such columns weighs them equally, as exact arithmetic would.
+/// The lowest score of a visible column. Scores with very low but finite mask values are raised to
+/// this score. A row with only such scores weighs its columns equally, as exact arithmetic would.
 inline constexpr float lowestScore = -1.0e38f;
 
-/// Above this magnitude, an f32 log-sum-exp is less precise than 1e-4. Probabilities computed from
-/// it are then divided by their sum.
+/// Above this magnitude, an f32 log-sum-exp is less precise than 1e-4. Probabilities are then
+/// divided by their sum.
 inline constexpr float largeLse = 1024;
 
-/// Rows are written up to `padded`, a multiple of 16 floats, n <= padded. Sums use 64 partial sums
-/// by index mod 64.
+/// Functions on rows of n <= `padded` floats. `padded` is a multiple of 16; rows are written up to
+/// it. Element j of a sum is added to partial sum j mod 64.
 struct RowMath {
   /// Sets row[j] = exp(scale row[j] - max) / sum over visible columns in [lo, hi), and 0 elsewhere
   /// in [0, padded). A column with `hiddenScore` or less is not visible. Sets max (of scaled
@@ -33,14 +33,14 @@ struct RowMath {
   void (*gradient)(const float *p, float *dp, int64_t padded, float delta, float scale);
   /// Multiplies x[j] *= y[j] on [0, padded).
   void (*multiply)(float *x, const float *y, int64_t padded);
-  /// Returns the sum of x[j] y[j]; n may have any size.
+  /// Returns the sum of x[j] y[j]; n need not be a multiple of 16.
   float (*dot)(const float *x, const float *y, int64_t n);
   /// Sets keep[j] = u_j >= p ? 1 / (1 - p) : 0 for j < n, with the uniforms of counters counter +
   /// j; sets 0 up to `padded`.
   void (*dropout)(float *keep, int64_t n, int64_t padded, float p, uint64_t key, uint64_t counter);
   /// Adds x[j] += y[j].
   void (*add)(float *x, const float *y, int64_t n);
-  /// Convert 16-bit floats to f32; n may have any size.
+  /// Convert 16-bit floats to f32; n need not be a multiple of 16.
   void (*widenBfloat16)(const uint16_t *from, float *to, int64_t n);
   void (*widenHalf)(const uint16_t *from, float *to, int64_t n);
   /// Convert f32 to 16-bit floats: round to nearest, ties to even; a NaN stays a NaN. `to` may

@@ -1,5 +1,5 @@
-// Computes a matmul in tiles. Operands are first copied to a layout and dtype that is fast in
-// oneDNN.
+// Computes a matmul in tiles. Operands are first copied to a layout and dtype in which oneDNN is
+// fast.
 #ifndef PSRT_DEVICE_CPU_TILEDMATMUL_H
 #define PSRT_DEVICE_CPU_TILEDMATMUL_H
 
@@ -12,8 +12,8 @@ class CpuRank;
 /// out[m, n] = lhs[m, k] rhs[k, n] on one thread, tile by tile, with the contracted dim as the
 /// outer loop.
 /// Without AVX-512 kernels, oneDNN 2.6 takes twice the time if an operand is transposed or its rows
-/// lie pages apart. It does not copy such operands itself unless 1/m + 1/n < 0.0038. A small
-/// matmul, or one on AVX-512, is a single tile without copies.
+/// lie pages apart. oneDNN copies such operands itself only if 1/m + 1/n < 0.0038. A small matmul,
+/// or one on AVX-512, is a single tile without copies.
 /// 16-bit floats without native matmuls are widened while they are copied. A 16-bit result is
 /// accumulated in f32, one tile at a time, and rounded once.
 class TiledMatmul {
@@ -22,8 +22,8 @@ public:
   /// copied only if they must be widened.
   TiledMatmul(CpuRank &rank, const MatmulShape &shape, bool copiesToBeFast = true);
 
-  /// Runs the matmul. `scratch` has getScratchFloats() floats of the calling thread, if the matmul
-  /// is tiled.
+  /// Runs the matmul. If the matmul is tiled, `scratch` is the calling thread's memory of
+  /// getScratchFloats() floats.
   void run(MatmulRunner &runner, float *scratch, const void *lhs, const void *rhs, void *out,
            const float *bias) const;
 

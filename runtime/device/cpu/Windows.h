@@ -11,8 +11,8 @@ inline int64_t volume(const std::array<int64_t, 3> &sizes) {
 }
 
 /// Calls visit(tap, element) for each tap of window `window` that lies in x, in ascending order of
-/// taps. All numbers are row-major. Example: a 1-d window of 3 taps with low padding 1 at window 0
-/// visits (1, 0) and (2, 1).
+/// taps. Windows, taps and elements are numbered in row-major order. Example: a 1-d window of 3
+/// taps with low padding 1 at window 0 visits (1, 0) and (2, 1).
 template <typename Visit> void forEachTap(const WindowShape &s, int64_t window, Visit visit) {
   int64_t begin[3], rest = window;
   for (int d = 2; d >= 0; --d) {
