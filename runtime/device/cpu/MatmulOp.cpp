@@ -138,7 +138,7 @@ void runMatmulF64(const Bound &bound) {
 int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Chooses pieces of 256 rows (192 if lhs is transposed, as in weight gradients; measured best).
-/// Splits the columns as well if there would be fewer than 4 pieces.
+/// Splits the columns as well if there are fewer than 4 pieces, and at least 512 columns.
 void chooseSmallPieces(PreparedMatmul &p) {
   const MatmulOp &op = p.op;
   bool transposed = op.lhs[3] != 1 && op.m > 1;

@@ -33,7 +33,8 @@ Epilogue getEpilogue(const MatmulOp &op, const Bound &bound) {
 void runBlasMatmul(const CudaRank &rank, const MatmulOp &op, const CublasLtMatmul &matmul,
                    bool byKernel, void *const *buffers) {
   void *aux = buffers[MatmulOp::Aux], *out = buffers[MatmulOp::Out];
-  // The kernel reads the pre-activation from `aux` if it is kept, else the GELU runs in place.
+  // If `aux` keeps the pre-activation, the kernel reads it there. Otherwise, the kernel works in
+  // place.
   bool isKept = byKernel && aux && !isGrad(op);
   matmul.run(rank.getStream()->get(),
              {.lhs = buffers[MatmulOp::Lhs],
@@ -52,14 +53,13 @@ Launches launchKernel(const MatmulOp &op, void *const *buffers) {
                     : launchGelu(op.outDtype, aux ? aux : out, out, count);
 }
 
-//===--- comparison of cuBLASLt's epilogue with our kernel
-//---------------------------------------------------===//
+//===--- comparison of cuBLASLt's epilogue with our kernel --------------===//
 
 /// Describes the tensors of a comparison, indexed by buffer. The matmul's results mostly lie
 /// between -4 and 4, where erf and tanh GELUs differ.
 Trial makeTrial(const MatmulOp &op, bool hasBias, bool hasAux) {
-  /// erf and tanh GELUs differ by up to 4.7e-4. Summing in another order changes results of
-  /// realistic length by less than half of that.
+  /// erf and tanh GELUs differ by up to 4.7e-4. For inner dims of realistic size, another order of
+  /// additions changes a result by less than half of this difference.
   constexpr double absolute = 3e-4;
   Trial trial;
   trial.tensors.resize(MatmulOp::Buffers);
@@ -98,7 +98,7 @@ std::string compare(CudaRank &rank, const MatmulOp &op, const CublasLtMatmul &th
                     const Bound &bound, int64_t alignment) {
   Trial trial = makeTrial(op, bound.buffers[MatmulOp::Bias], findAux(bound));
   if (trial.getBytes() > int64_t(rank.getGpu().freeMemory()))
-    return "there is not enough memory to compare their results";
+    return "there is not enough memory to compare the results";
   CublasLtMatmul plain(rank.getBlas(), op, {}, getPlainEpilogue(bound), alignment);
   trial.mayDiffer = mayBeNondeterministic();
   trial.theirs = [&](void *const *buffers) {
@@ -173,7 +173,7 @@ void bindActivatedMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound, int64
     p->matmul.emplace(rank.getBlas(), op, MatmulBatch(), getPlainEpilogue(bound), alignment);
     auto buffers = getBuffers(bound);
     for (const KernelLaunch &launch : launchKernel(op, buffers.data()))
-      rank.getLibrary().find(launch.kernel); // so that the first run does not have to look it up
+      rank.getLibrary().find(launch.kernel); // loads the kernel before the first run
   }
   bound.run = runActivated;
   bound.prepared = static_cast<Prepared *>(rank.keep(std::move(p)));

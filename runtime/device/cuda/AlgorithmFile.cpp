@@ -37,7 +37,8 @@ std::string toKey(const AlgorithmOrigin &origin) {
   return key;
 }
 
-/// Returns the library's part of a file name. Empty for cuBLASLt, whose files predate the others.
+/// Returns the library's part of a file name: "" for cuBLASLt, whose files predate the others, else
+/// toKey(origin).
 std::string getMark(const AlgorithmOrigin &origin) {
   return origin.library == kCublasLt ? "" : toKey(origin);
 }

@@ -31,8 +31,8 @@ struct AlgorithmOrigin {
 std::string findAlgorithmFile(const AlgorithmOrigin &origin);
 
 /// Locks an algorithm file against other processes while this process reads, measures and writes.
-/// Acquiring gives up after 10 seconds and continues without the lock, so that a hung process does
-/// not block others.
+/// After 10 seconds, the constructor continues without the lock, so that a hung process does not
+/// block others.
 class AlgorithmFileLock {
 public:
   explicit AlgorithmFileLock(const std::string &path);

@@ -8,7 +8,8 @@
 
 namespace psrt::cuda {
 
-/// Measures the time of the work that a callback enqueues on a stream.
+/// Measures the time of the work that a callback enqueues on a stream. A burst is a few calls in a
+/// row; the faster of two bursts counts.
 class BurstTimer {
 public:
   /// Before each burst, the kWorkspaceBytes at `filler` are written `fillings` times. While the GPU

@@ -1,4 +1,4 @@
-// Chooses and remembers algorithms.
+// Measures, stores and looks up choices of algorithms.
 #include "runtime/device/cuda/Algorithms.h"
 #include "runtime/device/cuda/Switches.h"
 #include <chrono>
@@ -9,7 +9,7 @@
 namespace psrt::cuda {
 
 static bool isMeasuring(const Gpu &gpu) {
-  // Timings on the fake driver are meaningless, so it measures only on request.
+  // Timings on the fake driver are meaningless, so they are only measured on request.
   return readSwitch("PSRT_ALGORITHM_TIMING").value_or(!gpu.getDriver().isFake());
 }
 
@@ -45,7 +45,7 @@ void Algorithms::read() {
   if (path.empty())
     return;
   std::string complaint;
-  // Choices made by this process are kept, because its recorded CUDA graphs use them.
+  // Choices made by this process are kept, because its captured CUDA graphs use them.
   known.merge(readAlgorithms(path, origin, complaint));
   if (!complaint.empty() && !std::exchange(hasReportedReading, true))
     std::fprintf(stderr,

@@ -1,5 +1,5 @@
-// Chooses the fastest way to compute a problem. Each problem is measured once and its result is
-// remembered. For matmuls, the candidates are the algorithms that cuBLASLt's heuristics return. For
+// Chooses the fastest algorithm for a problem. Each problem is measured once, and the choice is
+// stored. For matmuls, the candidates are the algorithms that cuBLASLt's heuristics return. For
 // operations that both cuDNN and the runtime's fallback kernels support, the candidates are these
 // two.
 #ifndef PSRT_DEVICE_CUDA_ALGORITHMS_H
@@ -17,7 +17,7 @@ namespace psrt::cuda {
 struct AlgorithmKind {
   const char *library;  ///< e.g. "cuBLASLt"
   const char *measured; ///< the candidates, as a plural noun phrase
-  const char *taken;    ///< the choice without a measurement
+  const char *taken;    ///< the candidate that is used without a measurement
 };
 inline constexpr AlgorithmKind kMatmulAlgorithms{kCublasLt, "matmul algorithms",
                                                  "cuBLASLt's first suggestion"};
@@ -38,10 +38,10 @@ public:
 
   /// An algorithm as text.
   using Algorithm = std::string;
-  /// Returns the algorithm for a problem, or nullopt if none could be measured. Returns the
-  /// remembered algorithm if `isUsable` accepts it; otherwise calls `measure`. Calls are
-  /// serialized, because concurrent measurements by several ranks would disturb each other. Once
-  /// measuring has taken kMostSeconds in total, no further problem is measured.
+  /// Returns the algorithm for a problem, or nullopt if none could be measured. Returns the stored
+  /// algorithm if `isUsable` accepts it; otherwise calls `measure`. Calls are serialized, because
+  /// concurrent measurements by several ranks would disturb each other. Once measuring has taken
+  /// kMostSeconds in total, no further problem is measured.
   std::optional<Algorithm> choose(const std::string &problem,
                                   const std::function<bool(const Algorithm &)> &isUsable,
                                   const std::function<std::optional<Algorithm>()> &measure);

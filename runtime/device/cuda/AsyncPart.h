@@ -6,8 +6,8 @@
 
 namespace psrt::cuda {
 
-/// Starts after `ready` in the rank's stream and ends at `done`. The stream waits for `done` at the
-/// matching WaitOp.
+/// The collective starts after the event `ready` of the rank's stream, and records `done` at its
+/// end. At the matching WaitOp, the rank's stream waits for `done`.
 struct AsyncPart : AsyncCollective {
   explicit AsyncPart(CudaRankComm &comm)
       : comm(comm), ready(comm.getDevice().getStream()->getGpu()),

@@ -77,7 +77,7 @@ public:
   }
 
   int64_t getWorkBytes() const override { return workspaceBytes(op); }
-  /// Runs forward first if this is a gradient, as the gradient reads forward's results.
+  /// Computes the forward pass if this is a gradient, which reads the results of the forward pass.
   Launches launchInputs(void *const *buffers, void *) const override {
     if (!op.grad)
       return {};
@@ -98,7 +98,7 @@ public:
 private:
   /// Extra buffers, allocated consecutively:
   /// - Bias: values added to the scores.
-  /// - Rows, Dout: per-row results of dout and its scaled copy.
+  /// - Rows, Dout: one number per row of dout, and a scaled copy of dout.
   /// - Lse: copy of the log-sum-exps.
   /// - Kept: dropout's mask.
   /// - RowSums, QuerySums: cuDNN's intermediate results.
@@ -187,8 +187,8 @@ private:
     return result;
   }
 
-  /// Fills row 0 with masked keys only, row 1 with the lowest finite number, and row 2 with the
-  /// lowest finite number at every other key.
+  /// Describes a random mask with three special rows. Row 0 hides all keys. Row 1 has the lowest
+  /// finite number at all keys, and row 2 at every other key.
   Trial::Tensor describeMask() const {
     Trial::Tensor result;
     result.dtype = op.maskDtype;

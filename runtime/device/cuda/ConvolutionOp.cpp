@@ -7,7 +7,7 @@
 namespace psrt::cuda {
 namespace {
 
-/// Engines with a larger workspace, in bytes, are skipped.
+/// Maximum workspace in bytes. Engines that need more are skipped.
 constexpr int64_t kMostWorkspace = int64_t(256) << 20;
 
 int64_t volumeOf(const std::array<int64_t, 3> &sizes) { return sizes[0] * sizes[1] * sizes[2]; }
@@ -53,8 +53,8 @@ public:
   }
 
 private:
-  /// Returns the allowed absolute error. It grows like the result's standard deviation, i.e. with
-  /// the square root of the number of terms.
+  /// Returns the allowed absolute error. The error grows with the square root of the number of
+  /// terms, like the result's standard deviation.
   double getTolerance() const {
     int64_t taps = volumeOf(op.windows.kernel), positions = volumeOf(op.windows.out);
     const int64_t terms[] = {op.outChannels * taps, op.batch * positions, op.inChannels * taps};

@@ -33,7 +33,7 @@ CublasLtRef loadCublasLt() {
   if (!library) {
     const char *reason = dlerror();
     refuse("cannot load cuBLASLt, which the program needs for matmuls (%s): put "
-           "libcublasLt.so.13 or .12 where the loader looks (LD_LIBRARY_PATH; it comes with the "
+           "libcublasLt.so.13 or .12 into a folder of LD_LIBRARY_PATH (the library comes with the "
            "CUDA toolkit and with PyTorch), or set PSRT_CUBLASLT to its path",
            reason ? reason : name.c_str());
   }

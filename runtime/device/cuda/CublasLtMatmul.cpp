@@ -37,15 +37,16 @@ cublasComputeType_t computeOf(Dtype dtype) {
                                                  : CUBLAS_COMPUTE_32F;
 }
 
-/// A row-major matrix seen as cuBLASLt's column-major matrix. If `transposed` is set, the view's
-/// columns are the rows in memory.
+/// The transpose of a row-major matrix, as cuBLASLt's column-major matrix. If `transposed` is set,
+/// cuBLASLt transposes the matrix in memory (CUBLAS_OP_T).
 struct View {
   bool transposed = false;
   int64_t rows = 0, columns = 0, ld = 0; ///< sizes in memory, in column-major order
 };
 
-/// Returns the view of the transposed matrix. One stride must be 1, or belong to a dim of size 1.
-/// Example: a row-major 2x3 matrix (strides 3, 1) gives a column-major 3x2 view with ld 3.
+/// Returns the view of the transpose of a rows x columns matrix. One stride must be 1, or belong to
+/// a dim of size 1. Example: a row-major 2x3 matrix (strides 3, 1) gives a column-major 3x2 view
+/// with ld 3.
 View viewOf(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStride) {
   bool dense = columnStride == 1 || columns == 1, alongRows = rowStride == 1 || rows == 1;
   View result{false, columns, rows, rowStride};
@@ -181,7 +182,7 @@ std::vector<cublasLtMatmulAlgo_t> CublasLtMatmul::askFor(int most, const MatmulO
              (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (status == CUBLAS_STATUS_SUCCESS && result.empty())
     status = CUBLAS_STATUS_NOT_SUPPORTED;
-  // For an unsupported matmul, some library versions return one status and some the other.
+  // For an unsupported matmul, library versions return either of these statuses.
   bool isLacking = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   bool mayLack = isFloat8 || traitsOf(epilogue).mayLack;
   if (!isLacking || !mayLack)
@@ -200,7 +201,8 @@ bool CublasLtMatmul::isUsable(const Algorithm &candidate) const {
 
 std::optional<cublasLtMatmulAlgo_t>
 CublasLtMatmul::measure(const std::vector<Algorithm> &offered) const {
-  /// A smaller gain is noise; then the heuristics' order decides.
+  /// A candidate must take less than this fraction of the best time. A smaller gain is noise, for
+  /// which the heuristics' order decides.
   constexpr double leastGain = 0.97;
   size_t scaleBytes = isFloat8 ? sizeof(float) : 0, auxBytes = hasAux ? d.bytes : 0;
   AlgorithmTimer timer(blas.getGpu(),

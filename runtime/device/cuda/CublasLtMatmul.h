@@ -46,9 +46,10 @@ public:
     GeluGrad,
   };
 
-  /// Prepares a matmul of addresses that are multiples of `alignment`. May measure algorithms on
-  /// separately allocated memory. If cuBLASLt lacks a matmul with a bias gradient, with a GELU or
-  /// of 8-bit operands, isOffered() returns false. If cuBLASLt lacks any other matmul, fails.
+  /// Prepares a matmul whose addresses are multiples of `alignment` bytes. May measure algorithms
+  /// on separately allocated memory. If cuBLASLt does not support a matmul with a bias gradient, a
+  /// GELU or 8-bit operands, isOffered() returns false. Fails if cuBLASLt does not support any
+  /// other matmul.
   CublasLtMatmul(const Blas &blas, const MatmulOp &op, const MatmulBatch &batch, Epilogue epilogue,
                  int64_t alignment);
   ~CublasLtMatmul();

@@ -39,8 +39,8 @@ CUdeviceptr stageOperand(const Bound &bound, const Member &m, int64_t outBytes) 
   return m.comm->getScratch();
 }
 
-/// Runs a collective over one rank: an all_reduce copies each operand to its result.
-void runAlone(const Bound &bound) {
+/// Runs an all_reduce or a permute over one rank: copies each operand to its result.
+void copyOperands(const Bound &bound) {
   const Member &m = memberOf(bound);
   size_t pairs = m.op.counts.size();
   for (size_t pair = 0; pair < pairs; ++pair)
@@ -48,7 +48,8 @@ void runAlone(const Bound &bound) {
            m.op.counts[pair] * dtypeSize(m.op.dtype));
 }
 
-void runAllAlone(const Bound &bound) {
+/// Runs any other collective over one rank: copies the operand to the result.
+void copyOperand(const Bound &bound) {
   const Member &m = memberOf(bound);
   m.copy(addressOf(bound, 1), addressOf(bound, 0), m.bytes);
 }
@@ -110,7 +111,8 @@ void runReduceScatter(const Bound &bound) {
   void *out = isStaged ? reinterpret_cast<void *>(m.comm->getScratch()) : bound.buffers[1];
   m.meet(bound.buffers);
   Pointers ins = insOf(m);
-  // This member reads only its own part of each input. The whole input is reported to the fake.
+  // This member reads only its own part of each input. The whole input is reported to the fake
+  // driver.
   launch(m, launchReduceScatter(m.op, ins, m.index, out),
          accessesOf(m, ins, m.bytes, {out}, bytes));
   m.leave();
@@ -152,16 +154,16 @@ void (*findRunner(const CollectiveOp &op, int members))(const Bound &) {
   switch (op.kind) {
   case CollectiveOp::AllReduce:
     checkReduction(op, members);
-    return members == 1 ? runAlone : runAllReduce;
+    return members == 1 ? copyOperands : runAllReduce;
   case CollectiveOp::ReduceScatter:
     checkReduction(op, members);
-    return members == 1 ? runAllAlone : runReduceScatter;
+    return members == 1 ? copyOperand : runReduceScatter;
   case CollectiveOp::AllGather:
-    return members == 1 ? runAllAlone : runAllGather;
+    return members == 1 ? copyOperand : runAllGather;
   case CollectiveOp::AllToAll:
-    return members == 1 ? runAllAlone : runAllToAll;
+    return members == 1 ? copyOperand : runAllToAll;
   case CollectiveOp::Permute:
-    return members == 1 ? runAlone : runPermute;
+    return members == 1 ? copyOperands : runPermute;
   case CollectiveOp::ShardSlice: // run by the device
     break;
   }
@@ -176,8 +178,8 @@ const AsyncPart &partOf(const Arrival &arrival) {
   return *static_cast<const AsyncPart *>(arrival.bound->prepared);
 }
 
-/// Enqueues work into a side stream after all members' starts. The members' waits wait for this
-/// work.
+/// Enqueues work on the side stream of `where`, after the start of each member. The wait of each
+/// member waits for this work.
 template <typename Enqueue>
 void enqueueForAll(const std::vector<Arrival *> &parts, CudaRankComm &where, Enqueue &&enqueue) {
   const Stream &stream = where.getSideStream();

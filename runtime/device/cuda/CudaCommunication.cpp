@@ -139,8 +139,8 @@ static void runAsync(const Bound &bound) {
 }
 
 /// Returns true if a collective of `members` ranks may run concurrently with the instructions after
-/// it. A collective whose result overwrites its operand uses the scratch that all collectives
-/// share, so it may not.
+/// it. This is not the case if the result overlaps the operand: the collective then uses scratch
+/// that all collectives share.
 static bool runsAsync(const CollectiveOp &op, const Bound &bound, int64_t bytes, int64_t members) {
   if (op.token < 0 || members == 1)
     return false;

@@ -21,8 +21,8 @@ private:
 };
 
 /// Events that mark when a member is ready for a collective and when its part is done. There is one
-/// pair per group and member. A member records the events again only after a barrier that all
-/// waiting members have passed.
+/// pair per group and member. A member records an event again only after a barrier. Before this
+/// barrier, the other members have enqueued their waits for the event.
 struct Ends {
   explicit Ends(const GpuRef &gpu) : gpu(gpu), ready(gpu), done(gpu) {}
   GpuRef gpu;
@@ -47,13 +47,13 @@ public:
   CUdeviceptr getScratch() const { return scratch->get(); }
   Ends &getEnds(Group &group, int index);
   void waitFor(std::optional<int64_t> token);
-  /// Records that the member's collective is running in the side stream until a wait.
+  /// Adds a collective that runs in the side stream. The matching wait removes it.
   void addAsync(const AsyncMember &member) { underWay.push_back(&member); }
 
 private:
   void bindCollective(Bound &bound, const CollectiveOp &op);
-  /// Creates a member with the stream and time at which its part is enqueued; the caller sets the
-  /// other fields.
+  /// Creates a member and sets its stream: the side stream if the collective may run asynchronously
+  /// (AsyncMember), else the rank's stream. The caller sets the other fields.
   std::shared_ptr<Member> makeMember(const CollectiveOp &op, const Bound &bound);
   void bindAsync(Bound &bound, const std::vector<int> &members, int index, int64_t token,
                  const std::string &queue, LocalRendezvous::Action action);
@@ -97,10 +97,10 @@ struct Member {
   int64_t bytes = 0;              ///< bytes of the operand
   const Stream *stream = nullptr; ///< stream that runs this rank's part
 
-  /// Waits until all members arrive. This rank's later work runs after the work that the members
-  /// enqueued before.
+  /// Waits until all members arrive. Then makes this rank's later work wait for the work that the
+  /// members enqueued before.
   void meet(void *const *buffers) const;
-  /// Makes each member's later work run after all members' parts.
+  /// Makes this rank's later work wait for the parts of all members.
   void leave() const;
   /// Returns buffer `i` of member `m`; valid between meet() and leave().
   CUdeviceptr of(int m, size_t i) const {
@@ -109,8 +109,8 @@ struct Member {
   void copy(CUdeviceptr to, CUdeviceptr from, int64_t count) const;
 };
 
-/// An asynchronous collective. Its part runs in the side stream after preceding work of the rank's
-/// stream. The rank's stream waits for it at the WaitOp.
+/// One rank's part in an asynchronous collective. The part runs in the side stream, after the
+/// preceding work of the rank's stream. At the WaitOp, the rank's stream waits for the part.
 struct AsyncMember : Member {
   explicit AsyncMember(const GpuRef &gpu) : begin(gpu), over(gpu) {}
   Event begin, over;
@@ -119,10 +119,10 @@ struct AsyncMember : Member {
 
 /// Returns the function that runs a collective.
 void (*findRunner(const CollectiveOp &op, int members))(const Bound &);
-/// Enqueues a reduction for all its members, which are pipeline coordinates. The last member to
-/// arrive calls it.
+/// Enqueues a reduction over pipeline coordinates for all its members. Called by the last member to
+/// arrive.
 void reduceAcross(const std::vector<Arrival *> &parts);
-/// Enqueues a message's copy for sender and receiver; the last one to arrive calls it.
+/// Enqueues the copy of a message, for both sender and receiver. Called by the last one to arrive.
 void deliver(const std::vector<Arrival *> &parts);
 
 } // namespace psrt::cuda

@@ -24,7 +24,7 @@ CudaRank::~CudaRank() {
 
 std::unique_ptr<RankMemory> CudaRank::makeMemory(MemorySizes sizes) {
   auto memory = std::make_unique<CudaMemory>(stream, sizes);
-  // Communication only accesses the device part, never the host part.
+  // Communication only accesses the memory on the device, never the offloaded host memory.
   arena = memory->at(0);
   arenaBytes = sizes.bytes;
   return memory;
@@ -89,7 +89,7 @@ CudnnHandle *CudaRank::getCudnn() {
 CUdeviceptr CudaRank::getScratch(int64_t bytes) {
   if (bytes == 0)
     return 0;
-  // Smaller scratches are kept, because recorded graphs use them.
+  // Smaller scratches are kept, because captured graphs use them.
   if (scratches.empty() || scratches.back().size() < size_t(bytes))
     scratches.emplace_back(resources.gpu, size_t(bytes), "the scratch of instructions");
   return scratches.back().get();
@@ -155,13 +155,13 @@ struct Binder {
 bool CudaRank::bind(Bound &bound) {
   resources.gpu->enter();
   bound.self = this;
-  auto bindAnew = [&] { return std::visit(Binder{*this, bound}, bound.instruction->op); };
+  auto bindNew = [&] { return std::visit(Binder{*this, bound}, bound.instruction->op); };
   if (!std::holds_alternative<KernelOp>(bound.instruction->op) &&
       !std::holds_alternative<MatmulOp>(bound.instruction->op))
-    return bindAnew();
+    return bindNew();
   auto [it, isNew] = shared.try_emplace({bound.instruction, bound.accumulate, alignmentOf(bound)});
   if (isNew) {
-    bindAnew();
+    bindNew();
     it->second = {bound.run, bound.prepared};
   }
   std::tie(bound.run, bound.prepared) = it->second;
@@ -204,9 +204,10 @@ static std::vector<int> chooseGpus(const DeviceRequest &request, int count) {
     own[i] = i;
   bool fits = request.ranks <= count;
   if (request.comm == Comm::Nccl && !fits)
-    refuse("--comm nccl needs one GPU per rank, but there are %d ranks and %d GPU%s; omit it to "
-           "share GPU 0 among all ranks",
-           request.ranks, count, count == 1 ? "" : "s");
+    refuse(
+        "--comm nccl needs one GPU per rank, but there are %d ranks and %d GPU%s; omit the flag to "
+        "share GPU 0 among all ranks",
+        request.ranks, count, count == 1 ? "" : "s");
   if (request.ranks == 1 || request.comm == Comm::Local || !fits)
     return shared;
   if (request.comm == Comm::Nccl || nccl::hasNccl())

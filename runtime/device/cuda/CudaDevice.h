@@ -22,8 +22,7 @@ struct Groups;
 
 namespace psrt::cuda {
 
-/// The data that binding an instruction prepares for its runs. Each kind of instruction derives its
-/// own class.
+/// Data prepared for an instruction. Each kind of instruction derives its own class.
 struct Prepared {
   virtual ~Prepared() = default;
 };
@@ -86,7 +85,7 @@ public:
   const Gpu &getGpu() const { return *resources.gpu; }
   const Driver &getDriver() const { return resources.gpu->getDriver(); }
   const StreamRef &getStream() const { return stream; }
-  /// Returns the memory created last, as instructions address it, or null if there is none.
+  /// Returns the device address of the memory that was created last, or null if there is none.
   void *getArena() const { return arena; }
   size_t getArenaBytes() const { return arenaBytes; }
   const ProgramView &getProgram() const { return *program; }
@@ -125,7 +124,7 @@ private:
   StreamRef stream;
   void *arena = nullptr;
   size_t arenaBytes = 0;
-  std::deque<DeviceMemory> scratches; ///< in increasing size; recorded graphs use the older ones
+  std::deque<DeviceMemory> scratches; ///< in increasing size; captured graphs use the older ones
   std::unique_ptr<Blas> blas;
   std::unique_ptr<CudnnHandle> cudnnHandle; ///< outlives the recordings of its plans
   bool hasTriedCudnn = false;
@@ -135,8 +134,8 @@ private:
   Transfers transfers;
   EventClock clock;
   std::deque<std::unique_ptr<Prepared>> kept;
-  /// Prepared data that runs of one function share. It contains no addresses, only their alignment,
-  /// so the key consists of instruction, accumulation and alignment.
+  /// `run` and `prepared` by instruction, accumulate flag and alignment, shared by the runs of a
+  /// function. The prepared data depends on the alignment of addresses, not on the addresses.
   std::map<std::tuple<const Instruction *, bool, int64_t>,
            std::pair<void (*)(const Bound &), void *>>
       shared;
@@ -169,7 +168,7 @@ private:
 /// Returns the largest power of two, up to 256, that divides the addresses of all buffers.
 int64_t alignmentOf(const Bound &bound);
 
-// The bind functions set `run` and `prepared` for one kind of instruction each (one file each).
+// Each bind function sets `bound.run` and `bound.prepared` for one kind of instruction.
 
 void bindKernel(CudaRank &rank, const KernelOp &op, Bound &bound);
 void bindCopy(const CopyOp &op, Bound &bound);

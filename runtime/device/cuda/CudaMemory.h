@@ -1,4 +1,4 @@
-// One rank's memory on a GPU: one allocation, reached by copies in the rank's stream.
+// Defines one rank's memory on a GPU: one allocation, which copies in the rank's stream access.
 #ifndef PSRT_DEVICE_CUDA_CUDAMEMORY_H
 #define PSRT_DEVICE_CUDA_CUDAMEMORY_H
 
@@ -12,9 +12,10 @@ namespace psrt::cuda {
 /// One rank's memory on a GPU, with an optional part in pinned host memory.
 /// - Copies to the GPU are enqueued from pinned buffers, which are reused once their copy is done.
 ///   The host waits for a copy only if the buffers' total size would exceed a limit.
-/// - Reads wait for the stream. So do host accesses to the host part, because transfers finish with
-///   the stream (CudaTransfers).
-/// - Prefetched data is copied by a side stream to a landing buffer and from there within the GPU.
+/// - Reads wait for the stream. Accesses to the host part also wait, because transfers
+/// (CudaTransfers) may still use this memory.
+/// - Prefetched data is copied to a landing buffer by a side stream, and from there to its address
+/// by the rank's stream.
 class CudaMemory : public RankMemory {
 public:
   CudaMemory(StreamRef stream, MemorySizes sizes);
@@ -39,7 +40,7 @@ private:
   struct Block {
     Block(const GpuRef &gpu, size_t bytes) : memory(gpu, bytes), over(gpu) {}
     PinnedMemory memory;
-    Event over;
+    Event over;             ///< end of the last copy
     bool isCopied = false;  ///< a copy from or to this block may be running
     void *reader = nullptr; ///< destination of the data being read, or null
     size_t readBytes = 0;
@@ -49,18 +50,19 @@ private:
     Landing(const GpuRef &gpu, size_t bytes)
         : memory(gpu, bytes, "the inputs of the next step"), brought(gpu), taken(gpu) {}
     DeviceMemory memory;
-    Event brought, taken;
+    Event brought, taken; ///< ends of the last copies into and out of this buffer
     bool isUsed = false;
   };
   char *inHost(int64_t address) const {
     return hostPart->get() + (size_t(address) - sizes.hostBase);
   }
-  /// Returns the host address after waiting for all enqueued work.
+  /// Waits for all enqueued work of the rank's stream. Returns the host address.
   char *awaitHost(int64_t address) const;
   Block *findFree(size_t count);
   Block *awaitOne(size_t count);
   void copyFrom(char *staged, CUdeviceptr to, size_t count, const Stream &by);
-  /// Returns null if the memory for landings is used up.
+  /// Finds or creates the landing buffer of an address. Returns null if the total would exceed
+  /// kLandingBytes, or if the existing buffer is too small.
   Landing *findLanding(int64_t address, size_t count);
 
   StreamRef stream;

@@ -4,15 +4,15 @@
 
 namespace psrt::cuda {
 
-const StreamRef &Transfers::getWay(bool isToHost) {
-  StreamRef &way = isToHost ? toHost : toDevice;
-  if (!way)
-    way = std::make_shared<Stream>(stream->getGpu());
-  return way;
+const StreamRef &Transfers::getCopyStream(bool isToHost) {
+  StreamRef &copyStream = isToHost ? toHost : toDevice;
+  if (!copyStream)
+    copyStream = std::make_shared<Stream>(stream->getGpu());
+  return copyStream;
 }
 
 void Transfers::bind(const TransferOp &op, Bound &bound) {
-  Transfer &transfer = transfers.emplace_back(*this, getWay(op.toHost));
+  Transfer &transfer = transfers.emplace_back(*this, getCopyStream(op.toHost));
   byToken[op.token] = &transfer;
   bound.prepared = &transfer;
   bound.run = start;
@@ -29,19 +29,20 @@ void Transfers::bind(const WaitOp &op, Bound &bound) {
 void Transfers::start(const Bound &bound) {
   const TransferOp &op = std::get<TransferOp>(bound.instruction->op);
   Transfer &transfer = *static_cast<Transfer *>(bound.prepared);
-  const Gpu &gpu = *transfer.way->getGpu();
+  const Gpu &gpu = *transfer.copyStream->getGpu();
   transfer.ready.record(*transfer.owner.stream);
-  transfer.ready.holdUp(*transfer.way);
+  transfer.ready.holdUp(*transfer.copyStream);
   for (size_t i = 0; i < op.sizes.size(); ++i) {
     void *from = bound.buffers[i], *to = bound.buffers[op.sizes.size() + i];
     CUresult result =
-        op.toHost ? gpu.getDriver().memcpyDtoHAsync(to, reinterpret_cast<CUdeviceptr>(from),
-                                                    size_t(op.sizes[i]), transfer.way->get())
-                  : gpu.getDriver().memcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(to), from,
-                                                    size_t(op.sizes[i]), transfer.way->get());
+        op.toHost
+            ? gpu.getDriver().memcpyDtoHAsync(to, reinterpret_cast<CUdeviceptr>(from),
+                                              size_t(op.sizes[i]), transfer.copyStream->get())
+            : gpu.getDriver().memcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(to), from,
+                                              size_t(op.sizes[i]), transfer.copyStream->get());
     gpu.check(result, "to copy to or from host memory");
   }
-  transfer.done.record(*transfer.way);
+  transfer.done.record(*transfer.copyStream);
 }
 
 void Transfers::wait(const Bound &bound) {

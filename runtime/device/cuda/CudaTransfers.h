@@ -9,9 +9,9 @@
 
 namespace psrt::cuda {
 
-/// Each direction has a stream, created on first use. A copy runs after the work that the rank's
-/// stream held when the copy started. Work enqueued after the wait runs after the copy. The host
-/// never waits, so transfers can be recorded in CUDA graphs.
+/// Each direction has a stream, created on first use. A copy waits for the work that was enqueued
+/// on the rank's stream before it. Work enqueued after the wait runs after the copy. The host never
+/// waits, so transfers can be captured in CUDA graphs.
 class Transfers {
 public:
   explicit Transfers(StreamRef stream) : stream(std::move(stream)) {}
@@ -22,15 +22,16 @@ public:
 private:
   /// One copy, enqueued in every run.
   struct Transfer {
-    Transfer(Transfers &owner, const StreamRef &way)
-        : owner(owner), way(way), ready(way->getGpu()), done(way->getGpu()) {}
+    Transfer(Transfers &owner, const StreamRef &copyStream)
+        : owner(owner), copyStream(copyStream), ready(copyStream->getGpu()),
+          done(copyStream->getGpu()) {}
     Transfers &owner;
-    StreamRef way;
+    StreamRef copyStream;
     Event ready, done;
   };
   static void start(const Bound &bound);
   static void wait(const Bound &bound);
-  const StreamRef &getWay(bool toHost);
+  const StreamRef &getCopyStream(bool toHost);
 
   StreamRef stream, toHost, toDevice;
   std::deque<Transfer> transfers;

@@ -12,8 +12,8 @@ namespace {
 /// Limit in bytes on a comparison's GPU memory. Larger problems are compared on part of the batch.
 constexpr int64_t kMostTrialBytes = int64_t(1) << 30;
 
-/// Number of fillings before the timed work. They take a GPU about 0.5 ms, in which the host
-/// enqueues ten plans.
+/// Number of fillings before the timed work. The fillings take a GPU about 0.5 ms, in which the
+/// host enqueues ten plans.
 constexpr int kFillings = 40;
 
 /// Bytes that must stay free for later allocations.
@@ -79,7 +79,7 @@ private:
     return memory ? pointer(memory->get()) : nullptr;
   }
 
-  /// Reports all tensors and workspaces to the fake as possibly written.
+  /// Returns all tensors and workspaces as written memory, for the fake driver.
   std::vector<Access> findAccesses(void *const *buffers) const {
     std::vector<Access> result;
     for (size_t i = 0; i < trial.tensors.size(); ++i)
@@ -125,7 +125,7 @@ std::string onTrial(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &who
       op = half.get();
     }
     if (!op || (scratch > 0 && whole.getOwnBytes() > free - kLeftBytes))
-      return "there is not enough memory to compare their results";
+      return "there is not enough memory to compare the results";
     Comparison comparison(rank, cudnnHandle, *op);
     return use(comparison);
   } catch (const CudnnFailure &failure) {
@@ -160,10 +160,11 @@ std::string nameMeasured(const CudnnOp &op) {
          (mayBeNondeterministic() ? ", nondeterministic" : "");
 }
 
-/// Returns true if the fallback kernels are measured, or were measured before, as faster.
+/// Returns true if the fallback kernels are faster, by a new or a stored measurement.
 bool areOursFaster(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op) {
   constexpr const char *kTheirs = "cudnn", *kOurs = "own";
-  /// A smaller gain is noise.
+  /// /// The fallback kernels must take less than this fraction of cuDNN's time. A smaller gain is
+  /// noise.
   constexpr double kLeastGain = 0.97;
   Algorithms &algorithms = rank.getCudnnAlgorithms();
   if (!algorithms.areMeasured())
@@ -190,7 +191,7 @@ struct PreparedCudnnOp : Prepared {
   std::optional<Descriptor> pack;
   Launches before;
   std::string name;
-  std::vector<Access> more; ///< workspace
+  std::vector<Access> more; ///< the workspace
 };
 
 void runCudnnOp(const Bound &bound) {
@@ -233,7 +234,7 @@ bool bindToCudnn(CudaRank &rank, std::unique_ptr<CudnnOp> given, Bound &bound) {
            failure.what());
   }
   for (const KernelLaunch &launch : p->before)
-    rank.getLibrary().find(launch.kernel); // so that the first run does not have to look it up
+    rank.getLibrary().find(launch.kernel); // loads the kernel before the first run
   p->name = "cuDNN's " + op.describe();
   bound.run = runCudnnOp;
   bound.prepared = static_cast<Prepared *>(rank.keep(std::move(p)));

@@ -10,33 +10,37 @@ namespace psrt::cuda {
 /// Rounds the size of a scratch part up, so that the next part is aligned.
 inline int64_t alignScratch(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-/// One problem that cuDNN may compute. `buffers` are the instruction's buffers.
+/// One problem that cuDNN may compute. `buffers` are the instruction's buffers, `own` is memory of
+/// getOwnBytes(), and `work` is memory of getWorkBytes().
 class CudnnOp {
 public:
   virtual ~CudnnOp() = default;
   /// Returns a unique description of the problem, also used in messages.
   virtual std::string describe() const = 0;
-  /// Throws a CudnnFailure if cuDNN does not support the problem.
+  /// Creates the plan. Throws a CudnnFailure if cuDNN does not support the problem.
   virtual CudnnPlan makePlan(const CudnnTarget &target) const = 0;
   /// Returns the tensors that the plan reads and writes. Host scalars are members of this object,
   /// so it must outlive the plan's runs.
   virtual std::vector<CudnnTensor> nameTensors(void *const *buffers, void *own) const = 0;
   /// Returns the bytes of memory that our kernels write before the plan runs.
   virtual int64_t getOwnBytes() const { return 0; }
+  /// Returns the launches of these kernels.
   virtual Launches launchBefore(void *const *, void * /*own*/) const { return {}; }
 
   /// Returns the tensors of the comparison, indexed by buffer.
   virtual Trial makeTrial() const = 0;
+  /// Returns the bytes of workspace that launchInputs() and launchOurs() need.
   virtual int64_t getWorkBytes() const { return 0; }
-  /// Computes inputs of the comparison that depend on other inputs.
+  /// Returns launches that compute the inputs of the comparison that depend on other inputs.
   virtual Launches launchInputs(void *const *, void * /*work*/) const { return {}; }
+  /// Returns the launches of the fallback kernels.
   virtual Launches launchOurs(void *const *buffers, void *work) const = 0;
   /// Returns the problem with half of the batch, or null if the batch cannot be halved.
   virtual std::unique_ptr<CudnnOp> halve() const = 0;
 };
 
-/// Tries to bind the instruction to cuDNN and returns whether it did. Returns false if cuDNN's
-/// results differ, which is reported once, or if the fallback kernels are faster.
+/// Tries to bind the instruction to cuDNN. Returns false if cuDNN is not used, if its results
+/// differ (which is reported once), or if the fallback kernels are faster.
 bool bindToCudnn(CudaRank &rank, std::unique_ptr<CudnnOp> op, Bound &bound);
 
 } // namespace psrt::cuda

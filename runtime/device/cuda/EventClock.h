@@ -8,16 +8,17 @@
 
 namespace psrt::cuda {
 
-/// Marks are timed events. Before the first mark of a batch, the host waits for the stream and
-/// records a base event whose time is known on both clocks.
+/// Marks are timed events in a stream; a batch is the marks between two calls of take(). Before the
+/// first mark of a batch, the host waits for the stream and records a base event. The time of the
+/// base event is known on both clocks.
 class EventClock {
 public:
   explicit EventClock(StreamRef stream) : stream(std::move(stream)) {}
   void mark();
   /// Returns the times of all marks since the last call, in seconds of the host's steady clock.
   std::vector<double> take();
-  /// Returns the time of a timed event. Any stream of the GPU may have recorded the event, but it
-  /// must be later than the first mark of the last batch.
+  /// Returns the time of a timed event. Any stream of the GPU may have recorded the event, after
+  /// the first mark of the last batch.
   double timeOf(const Event &event) const;
 
 private:

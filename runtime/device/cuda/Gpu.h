@@ -22,7 +22,7 @@ public:
   Gpu &operator=(const Gpu &) = delete;
 
   void enter() const;
-  /// For destructors, which cannot report errors.
+  /// Enters the context and ignores errors, for destructors.
   void tryToEnter() const noexcept { driver->ctxSetCurrent(context); }
   const Driver &getDriver() const { return *driver; }
   void check(CUresult result, const char *action, const char *file = __builtin_FILE(),
@@ -31,17 +31,17 @@ public:
   }
   int getOrdinal() const { return ordinal; }
   const std::string &getName() const { return name; }
-  /// Compute capability times 10, e.g. 90 for 9.0.
+  /// Returns the compute capability times 10, e.g. 90 for 9.0.
   int getArchitecture() const { return architecture; }
-  /// Number of multiprocessors.
+  /// Returns the number of multiprocessors.
   int getProcessors() const { return processors; }
-  /// Bytes of free GPU memory.
+  /// Returns the bytes of free GPU memory.
   size_t freeMemory() const;
 
   /// Sets a function that is called repeatedly while the host waits for this GPU. The function
   /// throws to end the wait. Null removes the function.
   void setWatch(std::function<void()> function) const { watch = std::move(function); }
-  /// For the watch function: returns true on the first call during a wait.
+  /// Returns true on the first call during a wait; called by the watch function.
   bool isWaitNew() const { return std::exchange(waitIsNew, false); }
   /// Polls `isOver`, which queries the driver, until it returns true. Without a watch function,
   /// calls the blocking `wait` instead.
@@ -73,7 +73,7 @@ using GpuRef = std::shared_ptr<const Gpu>;
 /// GPU memory with undefined initial content.
 class DeviceMemory {
 public:
-  /// `purpose` names the memory's purpose in messages.
+  /// `purpose` completes "cannot allocate N bytes for ..." in messages.
   DeviceMemory(GpuRef gpu, size_t bytes, const char *purpose);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory &) = delete;

@@ -13,7 +13,8 @@ struct PreparedKernel : Prepared {
   unsigned grid = 0, block = 0;
 };
 
-/// Passes the buffers' addresses, then the scalars' address, as parameters.
+/// Launches the kernel. Its parameters are the addresses of the buffers, then the address of the
+/// scalars.
 void runKernel(const Bound &bound) {
   const auto &p = *static_cast<const PreparedKernel *>(static_cast<Prepared *>(bound.prepared));
   CudaRank &rank = CudaRank::of(bound);

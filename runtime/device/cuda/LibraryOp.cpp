@@ -23,7 +23,7 @@ void bindLaunches(CudaRank &rank, Bound &bound, Launches launches, CUdeviceptr w
                   int64_t workBytes) {
   auto p = std::make_unique<PreparedLaunches>();
   for (const KernelLaunch &launch : launches)
-    rank.getLibrary().find(launch.kernel); // so that the first run does not have to look it up
+    rank.getLibrary().find(launch.kernel); // loads the kernel before the first run
   p->launches = std::move(launches);
   if (workBytes)
     p->more.push_back({work, work + CUdeviceptr(workBytes), 1});

@@ -33,7 +33,7 @@ struct PreparedFloat8 : Prepared {
 void copyDense(CudaRank &rank, const Bound &bound, const Operand &operand) {
   if (!operand.copy)
     return;
-  // If the inner dim is not contiguous, the rows are, so memory holds an inner x rows matrix.
+  // If the inner dim is not contiguous, the row dim is: memory holds an inner x rows matrix.
   Launches launches = launchTranspose(
       bound.buffers[operand.buffer], reinterpret_cast<void *>(operand.copy),
       {operand.inner, operand.rows, operand.innerStride, operand.batches, operand.batchStride});

@@ -30,7 +30,7 @@ struct PreparedMatmul : Prepared {
   int64_t lhsBytes = 0, rhsBytes = 0, outBytes = 0; ///< strides between calls
 };
 
-/// Returns the bias, the bias gradient's destination, or null if there is neither.
+/// Returns the address of the bias or of the bias gradient, or null if there is neither.
 void *findVector(const Bound &bound) {
   return bound.buffers[hasSums(bound) ? MatmulOp::Sums : MatmulOp::Bias];
 }
@@ -95,7 +95,7 @@ MatmulBatch batchOf(const MatmulOp &op, PreparedMatmul &p) {
   return result;
 }
 
-/// Returns the alignment of all operands of the loop and the batch, and of the bias.
+/// Returns the alignment in bytes that all operands have in each call and at each batch index.
 int64_t findAlignment(const Bound &bound, const PreparedMatmul &p, const MatmulBatch &batch) {
   int64_t bits = alignmentOf(bound) | p.lhsBytes | p.rhsBytes | p.outBytes |
                  batch.lhs * dtypeSize(p.op.dtype) | batch.rhs * dtypeSize(p.op.dtype) |
@@ -160,7 +160,7 @@ MatmulOp makeOnesOp(const MatmulOp &op) {
   return result;
 }
 
-/// Returns the bits of the number 1.
+/// Returns the bits of the number 1 in a dtype.
 uint32_t oneOf(Dtype dtype) {
   return dtype == Dtype::F32 ? 0x3f800000 : dtype == Dtype::F16 ? 0x3c00 : 0x3f80;
 }

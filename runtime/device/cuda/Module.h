@@ -8,13 +8,13 @@ namespace psrt::cuda {
 
 class Module {
 public:
-  /// `whose` names the kernels' owner in messages. The image is null-terminated PTX text, or a
-  /// replay image for the fake driver (Replay.h).
+  /// `whose` names the owner of the kernels in messages, e.g. "the program". The image is
+  /// null-terminated PTX text, or a replay image for the fake driver (Replay.h).
   Module(GpuRef gpu, const char *image, const char *whose);
   ~Module();
   Module(const Module &) = delete;
   Module &operator=(const Module &) = delete;
-  /// Fails if there is no kernel of this name.
+  /// Returns a kernel. Fails if there is no kernel of this name.
   CUfunction find(const std::string &kernel) const;
 
 private:

@@ -1,5 +1,5 @@
-// Records runs of an entry as CUDA graphs. The first run enqueues each instruction, the second is
-// recorded, and later runs launch the recording.
+// Captures runs of an entry as CUDA graphs. The first run enqueues each instruction, the second is
+// captured, and later runs launch the captured graph.
 #ifndef PSRT_DEVICE_CUDA_RECORDINGS_H
 #define PSRT_DEVICE_CUDA_RECORDINGS_H
 
@@ -10,30 +10,31 @@
 
 namespace psrt::cuda {
 
-/// Data that changes between runs is in memory that instructions read (ScalarMirror), never in the
-/// enqueued operations. Ranges with an instruction that needs the host in each run, e.g. to meet
-/// other threads, are never recorded. PSRT_CUDA_GRAPHS=0 disables recording.
+/// The captured graphs of one stream, by range of instructions. Data that changes between runs is
+/// in memory that instructions read (ScalarMirror), never in the enqueued operations. A range is
+/// never captured if an instruction needs the host in each run, e.g. to wait for other threads.
+/// PSRT_CUDA_GRAPHS=0 disables capturing.
 class Recordings {
 public:
   explicit Recordings(StreamRef stream);
   ~Recordings();
   Recordings(const Recordings &) = delete;
   Recordings &operator=(const Recordings &) = delete;
-  /// Runs the instructions that `enqueue` enqueues in the stream.
+  /// Runs the instructions [first, last), which `enqueue` enqueues in the stream.
   void run(const Bound *first, const Bound *last, const std::function<void()> &enqueue);
 
-  /// Destroys all recordings.
+  /// Destroys all captured graphs.
   void clear();
-  /// Returns the number of recordings.
+  /// Returns the number of captured graphs.
   size_t count() const;
 
 private:
   struct Recording {
     int64_t runs = 0;
-    bool isPlain = false; ///< never recorded
+    bool isPlain = false; ///< never captured
     CUgraphExec exec = nullptr;
   };
-  /// Returns null if the run cannot be recorded; prints the reason to stderr.
+  /// Returns null and prints the reason to stderr if the run cannot be captured.
   CUgraphExec record(const std::function<void()> &enqueue);
   CUgraph capture(const std::function<void()> &enqueue);
 

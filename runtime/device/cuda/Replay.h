@@ -28,7 +28,7 @@ struct PsrtReplayHooks {
   /// Waits until all threads of the block arrive. Fails if some threads of the block have ended.
   void (*barrier)();
   /// Returns the value of the thread whose index within the warp of 32 is this thread's xor `mask`.
-  /// All existing threads of the warp must call it.
+  /// All existing threads of the warp must call this function.
   uint32_t (*shuffleXor)(uint32_t value, uint32_t mask);
   /// Returns the block's dynamic shared memory, 128-byte aligned.
   void *(*dynamicShared)();

@@ -38,12 +38,13 @@ static std::string sizeText(int64_t bytes) {
   return format("%.2f MB", double(bytes) * 1e-6);
 }
 
-/// Returns the sizes of the data in one pipeline coordinate's memory, largest first.
-static std::string describeHolders(const Program &program, int64_t stage) {
+/// Returns the four largest kinds of data in one pipeline coordinate's memory, as text.
+static std::string describeHolders(const Program &program, int64_t coordinate) {
   std::map<std::string, int64_t> kinds;
-  int64_t rest = program.arenaBytes[stage];
+  int64_t rest = program.arenaBytes[coordinate];
   for (const Variable &variable : program.variables)
-    if (variable.addresses.isAt(stage) && !program.isInHost(variable.addresses.at(stage), stage)) {
+    if (variable.addresses.isAt(coordinate) &&
+        !program.isInHost(variable.addresses.at(coordinate), coordinate)) {
       kinds[nameOf(variable.kind)] += variable.localBytes();
       rest -= variable.localBytes();
     }
@@ -68,8 +69,7 @@ static int64_t findAvailable() {
   return -1;
 }
 
-/// Fails unless the offloaded data fits into host memory. It is pinned, so it cannot be swapped
-/// out.
+/// Fails unless the offloaded data fits into host memory. Pinned memory cannot be swapped out.
 static void checkHostMemory(const Program &program, const std::vector<int> &ranks) {
   int64_t needed = 0, available = findAvailable();
   for (int rank : ranks) {
@@ -87,10 +87,10 @@ void checkMemory(const Program &program, const std::vector<int> &ranks, const Gp
   checkHostMemory(program, ranks);
   int64_t needed = 0, largest = 0;
   for (int rank : ranks) {
-    int64_t stage = program.mesh.pipelineCoordinate(program.mesh.coordinates(rank));
-    needed += program.arenaBytes[stage] + bytesBesides(program, stage);
-    if (program.arenaBytes[stage] > program.arenaBytes[largest])
-      largest = stage;
+    int64_t coordinate = program.mesh.pipelineCoordinate(program.mesh.coordinates(rank));
+    needed += program.arenaBytes[coordinate] + bytesBesides(program, coordinate);
+    if (program.arenaBytes[coordinate] > program.arenaBytes[largest])
+      largest = coordinate;
   }
   int64_t free = int64_t(gpu.freeMemory());
   if (needed <= free)

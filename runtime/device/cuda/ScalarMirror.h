@@ -1,5 +1,5 @@
 // Keeps a copy of a bound entry's scalars on the GPU. Instructions read the scalars from there, so
-// that the enqueued or recorded operations are the same in every step.
+// that the enqueued or captured operations are the same in every step.
 #ifndef PSRT_DEVICE_CUDA_SCALARMIRROR_H
 #define PSRT_DEVICE_CUDA_SCALARMIRROR_H
 
@@ -11,6 +11,7 @@ namespace psrt::cuda {
 class ScalarMirror {
 public:
   ScalarMirror(StreamRef stream, size_t count);
+  /// Returns the address of the copy on the GPU.
   const int64_t *seen() const { return reinterpret_cast<const int64_t *>(memory.get()); }
   size_t size() const { return memory.size(); }
   /// Enqueues a copy of the host's current `scalars`, which later instructions read.

@@ -10,9 +10,9 @@ namespace psrt::cuda {
 /// value.
 std::optional<bool> readSwitch(const char *variable);
 
-/// PSRT_TF32=1: f32 matmuls may round their operands to TF32.
+/// Returns true with PSRT_TF32=1: f32 matmuls may round their operands to TF32.
 bool mayRoundToTf32();
-/// PSRT_NONDETERMINISTIC=1: the last bits of results may differ between runs.
+/// Returns true with PSRT_NONDETERMINISTIC=1: the last bits of results may differ between runs.
 bool mayBeNondeterministic();
 
 } // namespace psrt::cuda

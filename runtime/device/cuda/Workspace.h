@@ -10,16 +10,16 @@ namespace psrt::cuda {
 /// matmul.
 inline constexpr size_t kWorkspaceBytes = size_t(32) << 20;
 
-/// Limit in bytes on memory that prefetches the inputs of the next step. Larger inputs are copied
+/// Limit in bytes on GPU memory for prefetched inputs of the next step. Larger inputs are copied
 /// after the current step.
 inline constexpr size_t kLandingBytes = size_t(256) << 20;
 
-/// Returns the bytes of workspace and prefetched inputs for a rank of pipeline coordinate `stage`.
-inline int64_t bytesBesides(const Program &program, int64_t stage) {
+/// Returns the bytes of workspace and prefetched inputs for a rank of a pipeline coordinate.
+inline int64_t bytesBesides(const Program &program, int64_t coordinate) {
   int64_t inputs = 0;
   for (const Input &input : program.inputs)
     for (const Addresses &addresses : input.addresses)
-      if (addresses.isAt(stage))
+      if (addresses.isAt(coordinate))
         inputs += input.placement.localCount() * dtypeSize(input.dtype);
   return int64_t(kWorkspaceBytes) + std::min(inputs, int64_t(kLandingBytes));
 }

@@ -13,7 +13,7 @@ enum class AttentionForm {
   Composite ///< separate matmuls and reductions, whose pattern cuDNN recognizes
 };
 
-/// Attention or its gradient, and which mask buffers it has.
+/// Attention or its gradient, its mask buffers, and its form.
 struct AttentionProblem {
   AttentionOp op;
   bool hasMask = false, hasPadding = false;
@@ -24,40 +24,42 @@ struct AttentionProblem {
 
   bool isComposite() const { return form == AttentionForm::Composite; }
   bool hasBias() const { return hasMask || hasPadding; }
-  /// Returns the sizes [b, h, t, s] of the f32 bias that stands for masks and padding; a size is 1
-  /// if the bias is the same along the dim. A kernel of ours writes the bias first, with -inf for
-  /// hidden keys. cuDNN adds it to the scores.
+  /// Returns the sizes [b, h, t, s] of the f32 bias that represents mask and padding. A size is 1
+  /// if the bias is the same along the dim. A kernel of the runtime writes the bias first, with
+  /// -inf for hidden keys. cuDNN adds the bias to the scores.
   std::array<int64_t, 4> getBiasSizes() const;
-  /// Returns true if dout must be scaled. If all numbers of a mask's row are very low, e.g. -1e38,
+  /// Returns true if dout must be scaled. If all elements of a mask row are very low, e.g. -1e38,
   /// the row's log-sum-exp cannot represent the row's sum: all recomputed probabilities are 1.
-  /// Dividing dout by the sum corrects the gradients. A kernel of ours writes the scaled, dense
-  /// copy of dout.
+  /// Dividing dout by the sum corrects the gradients. A kernel of the runtime writes the scaled,
+  /// dense copy of dout.
   bool scalesDout() const { return op.grad && hasMask && op.maskDtype != Dtype::Bool; }
   /// Returns true if the log-sum-exps must be copied. For a fully masked row, composite gradients
-  /// would compute (-inf) - (-inf) = NaN. A kernel of ours writes a copy with inf in such rows.
+  /// would compute (-inf) - (-inf) = NaN. A kernel of the runtime writes a copy with inf in such
+  /// rows.
   bool copiesLse() const { return op.grad && hasBias() && isComposite(); }
   int64_t countScores() const { return op.b * op.h * op.t * op.s; }
 };
 
-/// Returns the strides of a buffer of heads: batch, head, row.
+/// Returns the strides {batch, head, row} of a buffer of heads: q, k, v, out or a gradient of
+/// these.
 const std::array<int64_t, 3> &getStrides(const AttentionOp &op, int buffer);
 
 /// Returns the form that this version of cuDNN supports for the operation.
 AttentionForm chooseForm(size_t version, const AttentionOp &op);
 
-/// Returns true if the problem can be expressed as a cuDNN graph. Elements must be bf16 or f16, row
-/// strides multiples of 16 bytes, a causal or windowed problem square, and the dropout mask at most
-/// kMostScoreBytes.
+/// Returns true if the problem can be expressed as a cuDNN graph. This requires bf16 or f16
+/// elements, strides that are multiples of 16 bytes, t == s for causal or windowed attention, and a
+/// dropout mask of at most kMostScoreBytes.
 bool hasAttentionGraph(const AttentionProblem &problem);
 
 /// Limit in bytes on 16-bit data per score: the dropout mask or score gradients. Larger problems
-/// use our kernels, which need neither.
+/// use the fallback kernels, which need neither.
 inline constexpr int64_t kMostScoreBytes = int64_t(1) << 30;
 
 /// IDs of the graphs' host scalars. The IDs of other tensors are their buffer numbers in
 /// AttentionOp plus 1; the bias has the mask's ID. The scalars are: the scores' scale, -inf, the
 /// window (int32 in the unified form, else f32), 1 / keep probability, and the keep probability.
-/// The last one is 1 in gradients without dropout.
+/// The keep probability is 1 without dropout.
 inline constexpr int64_t kScaleId = 100, kHiddenId = 101, kWindowId = 102, kKeptScaleId = 103,
                          kKeptPartId = 104;
 /// IDs of extra tensors: the dropout mask (1 where a probability is kept, else 0; in the heads'

@@ -25,7 +25,7 @@ protected:
   Tensor &keep(Descriptor descriptor, const char *name) {
     return kept.emplace_back(std::move(descriptor)).finalize(name);
   }
-  /// Adds a buffer of heads; `isTurned` transposes its last two dims.
+  /// Adds a buffer of heads; `isTransposed` swaps its last two dims.
   Tensor &makeHeads(int buffer, bool isTransposed = false);
   /// Adds a dense tensor in memory.
   Tensor &makeTensor(int64_t id, Dtype dtype, const std::vector<int64_t> &sizes);
@@ -45,7 +45,7 @@ protected:
   /// Adds y = mode(x, b, t), computed in type `arithmetic`; missing operands are null. Returns y.
   Tensor &addPointwise(cudnnPointwiseMode_t mode, cudnnDataType_t arithmetic, Tensor &y, Tensor &x,
                        Tensor *b = nullptr, Tensor *t = nullptr, int64_t axis = -1);
-  /// Adds the bias of masks and padding to the scores. Returns the result.
+  /// Adds the bias of mask and padding to the scores. Returns the result.
   Tensor &addBias(Tensor &scores);
   /// Masks scores with -inf if a query does not see a key. Query i sees key j if i >= j (causal)
   /// and j + window > i, computed in `windowType`. Indices are generated from the shape of `from`,
@@ -66,7 +66,7 @@ private:
     return *hidden;
   }
   Tensor &addIndex(Tensor &from, int64_t dim);
-  /// Adds: scores where `x mode b` holds, else -inf.
+  /// Selects the score where `x mode b` holds, else -inf. Returns the result.
   Tensor &addSelect(Tensor &scores, cudnnPointwiseMode_t mode, Tensor &x, Tensor &b);
 
   Tensor *hidden = nullptr;

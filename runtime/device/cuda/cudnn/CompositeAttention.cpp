@@ -1,6 +1,6 @@
 // Expresses attention as matmuls, reductions and pointwise operations, in the order that cuDNN's
-// pattern matcher expects. cuDNN fuses a recognized pattern into one kernel that writes nothing of
-// the scores' size. It only recognizes 16-bit scores and probabilities with f32 accumulation.
+// pattern matcher expects. cuDNN fuses a recognized pattern into one kernel that writes no tensor
+// of the scores' size. cuDNN only recognizes 16-bit scores and probabilities with f32 accumulation.
 #include "runtime/device/cuda/cudnn/AttentionSteps.h"
 
 namespace psrt::cuda {
@@ -112,8 +112,8 @@ private:
                         &makeNumber(kKeptPartId));
   }
 
-  /// Adds the gradient of keys or values: the transposed scores times rows of queries, summed over
-  /// all query heads of a key head.
+  /// Adds the gradient of keys or values: the transposed `scores` (score gradients or
+  /// probabilities) times `rows` (q or dout). Sums the query heads of each key head.
   void addKeyGradient(int buffer, Tensor &scores, Tensor &rows) {
     Tensor &transposed = addReshape(makeInside(getHeadType(), {op.b, op.h, op.s, op.t},
                                                {op.h * op.t * op.s, op.t * op.s, 1, op.s}),

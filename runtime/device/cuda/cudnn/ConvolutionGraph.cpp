@@ -18,7 +18,7 @@ std::vector<int64_t> takeDims(const std::array<int64_t, 3> &dims, const WindowSh
 }
 
 /// Returns the padding after a dim that results in exactly `out` windows; negative if the windows
-/// end before the image does. If several paddings do so, prefers the padding before the dim, as
+/// end before the image does. Among several such paddings, prefers the padding before the dim, as
 /// more engines support symmetric padding. Example: in 8, kernel 3, stride 2, low 1 and out 4 need
 /// a padding of 0 or 1; returns 1.
 int64_t getHighPadding(const WindowShape &s, int dim) {

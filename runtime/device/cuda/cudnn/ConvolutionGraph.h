@@ -12,11 +12,11 @@ namespace psrt::cuda {
 bool hasConvolutionGraph(const ConvolutionOp &op);
 
 /// Returns the graph of a convolution or one of its gradients, selected by ConvolutionOp::result.
-/// Tensor IDs are the numbers in ConvolutionOp plus 1. Accumulation is in f32. Throws a
+/// A tensor's ID is its number in ConvolutionOp plus 1. Accumulation is in f32. Throws a
 /// CudnnFailure if cuDNN does not support the problem.
 CudnnGraph makeConvolutionGraph(const CudnnTarget &target, const ConvolutionOp &op);
-/// Returns the sizes of a tensor (a number in ConvolutionOp) as passed to cuDNN: batch or kernels,
-/// channels, and two or three spatial dims.
+/// Returns the sizes of a tensor (a number in ConvolutionOp) as passed to cuDNN: batch (of w:
+/// output channels), channels, and two or three spatial dims.
 std::vector<int64_t> getConvolutionSizes(const ConvolutionOp &op, int tensor);
 
 /// Returns a unique description, also used in messages, e.g. "convolution value, bf16, x 8x3x32x32,

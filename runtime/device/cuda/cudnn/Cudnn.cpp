@@ -70,10 +70,9 @@ CudnnRef loadCudnn(const Driver &driver) {
   if (!result)
     std::fprintf(
         stderr,
-        "note: cuDNN is not used; attention and convolutions run on slower fallback kernels: cuDNN "
-        "9 "
-        "was not found (%s); put libcudnn.so.9 where the loader looks, or set PSRT_CUDNN to "
-        "its path, or to off\n",
+        "note: cuDNN is not used; attention and convolutions run on slower fallback kernels: "
+        "cuDNN 9 was not found (%s); put libcudnn.so.9 into a folder of LD_LIBRARY_PATH, or "
+        "set PSRT_CUDNN to its path or to off\n",
         reason.c_str());
   return result;
 }

@@ -11,8 +11,8 @@
 
 namespace psrt::cuda {
 
-/// Reports why cuDNN cannot do something, in cuDNN's words. Callers that request a plan fall back
-/// to our kernels.
+/// Reports why cuDNN cannot do something, in cuDNN's words. Callers that request a plan then use
+/// the fallback kernels.
 class CudnnFailure : public std::exception {
 public:
   explicit CudnnFailure(std::string text) : text(std::move(text)) {}

@@ -166,7 +166,7 @@ using cudnnBackendDescriptor_t = void *;
   X(CUDNN_ATTR_OPERATION_REDUCTION_DESC, 1612)                                                     \
   X(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, 2200)                                                      \
   X(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, 2201)
-/// Values of later versions; graphs for the scores of attention since 9.21.
+/// Values of later versions. Operations on scores (SUBGRAPH) need cuDNN 9.21.
 #define PSRT_CUDNN_LATER_ATTRIBUTES(X)                                                             \
   X(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, 204)                                                         \
   X(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, 407)                                                     \

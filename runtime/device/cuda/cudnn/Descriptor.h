@@ -42,8 +42,8 @@ public:
 
   int64_t getInt(cudnnBackendAttributeName_t name) const;
   std::vector<cudnnBackendNumericalNote_t> getNotes(cudnnBackendAttributeName_t name) const;
-  /// Returns an attribute of at most `most` descriptors of this type. cuDNN fills descriptors that
-  /// the caller created, so they are created here first.
+  /// Returns the descriptors that an attribute contains, at most `most`. Creates descriptors of
+  /// this type, which cuDNN fills.
   std::vector<Descriptor> getDescriptors(cudnnBackendAttributeName_t name,
                                          cudnnBackendDescriptorType_t type, int64_t most) const;
 

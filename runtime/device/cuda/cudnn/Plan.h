@@ -42,18 +42,18 @@ Descriptor describeGraph(const CudnnTarget &target,
 /// Appends the graph of one operation, whose descriptor is the last in `graph`.
 void finishGraph(const CudnnTarget &target, CudnnGraph &graph, const char *name);
 
-/// Holds an engine for a graph: the first of cuDNN's heuristics, i.e. the fastest, that meets the
-/// runtime's rules. Engines must be deterministic (unless PSRT_NONDETERMINISTIC=1), accumulate in
-/// f32 and not round f32 operands (unless PSRT_TF32=1).
+/// Holds an engine for a graph. cuDNN's heuristics list engines, the fastest first; the plan uses
+/// the first one that the runtime allows. Engines must be deterministic (unless
+/// PSRT_NONDETERMINISTIC=1), accumulate in f32 and not round f32 operands (unless PSRT_TF32=1).
 class CudnnPlan {
 public:
   /// `dtype` is the dtype of the operands. Engines that need more than `mostWorkspace` bytes are
   /// skipped. Throws a CudnnFailure if no engine is left.
   CudnnPlan(const CudnnTarget &target, CudnnGraph graph, Dtype dtype, int64_t mostWorkspace);
   int64_t getWorkspaceBytes() const { return workspaceBytes; }
-  /// Returns the argument of run(). `workspace` is null if the plan needs none.
+  /// Returns the variant pack for run(). `workspace` is null if the plan needs none.
   Descriptor pack(const std::vector<CudnnTensor> &tensors, void *workspace) const;
-  /// Enqueues the operation. The plan must outlive recordings of its runs.
+  /// Enqueues the operation. The plan must outlive captured graphs of its runs.
   void run(const Descriptor &pack) const;
 
 private:

@@ -13,10 +13,10 @@
 namespace psrt::cuda {
 namespace {
 
-/// Number of random elements before they repeat, a prime. Drawing on the host is slower than
-/// copying on a GPU.
+/// Random elements repeat after this number, a prime: drawing on the host is slower than copying on
+/// a GPU.
 constexpr int64_t kPeriod = 1048573;
-/// Limit on compared elements. Of larger results, a subset of the rows is compared.
+/// Limit on compared elements. In larger results, a subset of the rows is compared.
 constexpr int64_t kMostCompared = int64_t(1) << 24;
 
 /// The device tensors of a trial.

@@ -1,5 +1,5 @@
-// Compares a library's results with those of our kernels on random numbers before the library is
-// trusted with a problem, and measures both.
+// Compares the results of a library and of our kernels on random numbers, before the library is
+// trusted with a problem. Also measures both.
 #ifndef PSRT_DEVICE_CUDA_CUDNN_TRIAL_H
 #define PSRT_DEVICE_CUDA_CUDNN_TRIAL_H
 
@@ -38,7 +38,7 @@ struct Trial {
 
   std::vector<Tensor> tensors;
   Run prepare;            ///< computes inputs that depend on other inputs; may be empty
-  Run theirs, ours;       ///< enqueue the problem on the tensors' addresses, which may be null
+  Run theirs, ours;       ///< enqueue the problem; the arguments are the addresses of `tensors`
   bool mayDiffer = false; ///< two runs of `theirs` may differ
 
   /// Returns the bytes of device memory for all tensors. Results are allocated twice.
@@ -61,9 +61,9 @@ class TrialResults {
 public:
   /// `library` is the library's name in notes.
   explicit TrialResults(const char *library) : library(library) {}
-  /// Returns true if the library is trusted with the problem. `test` returns an empty string, or
-  /// why the library is not trusted, which is printed as a note. Each GPU and problem is tested
-  /// once.
+  /// Returns true if the library is trusted with the problem. `test` returns the reason why the
+  /// library is not trusted, which is printed as a note, or an empty string. Each problem is tested
+  /// once per GPU.
   bool isTrusted(int gpu, const std::string &problem, const std::function<std::string()> &test);
 
 private:

@@ -1,5 +1,5 @@
-// Enqueues collectives as NCCL calls. NCCL requires each member's part to be contiguous. If the
-// parts are not, kernels of the runtime pack them before the call and unpack them after it.
+// Enqueues collectives as NCCL calls. NCCL requires each member's part to be contiguous. Kernels of
+// the runtime pack other parts before the call and unpack them after the call.
 #include "runtime/device/cuda/nccl/Collectives.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/Accesses.h"
@@ -64,8 +64,7 @@ int64_t product(const std::vector<int64_t> &sizes, size_t from, size_t to) {
                          std::multiplies<>());
 }
 
-/// Returns the slice of part `member` of `count` along a dim of `shape`, in the form that the slice
-/// kernel takes.
+/// Returns the ShardSlice op that splits `dim` of `shape` into `count` parts.
 CollectiveOp sliceOf(const std::vector<int64_t> &shape, int dim, int count, Dtype dtype) {
   CollectiveOp op;
   op.kind = CollectiveOp::ShardSlice;
@@ -87,7 +86,7 @@ public:
     if (o.message)
       return message();
     if (o.count == 1)
-      return alone();
+      return copyOnly();
     switch (o.op.kind) {
     case CollectiveOp::AllReduce:
       return allReduce();
@@ -159,7 +158,8 @@ private:
     return buffer(0) < buffer(1) + outBytes && buffer(1) < buffer(0) + o.bytes;
   }
 
-  void alone() const {
+  /// Copies operands to results, in a group of one rank.
+  void copyOnly() const {
     size_t pairs = o.op.kind == CollectiveOp::AllReduce ? o.op.counts.size() : 1;
     for (size_t i = 0; i < pairs; ++i)
       copy(buffer(pairs + i), buffer(i),

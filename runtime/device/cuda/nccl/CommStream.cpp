@@ -11,7 +11,7 @@ static constexpr int64_t kPositions = 1 << 16;
 
 CommStream::CommStream(std::string name, const cuda::GpuRef &given, cuda::StreamRef own)
     : name(std::move(name)), gpu(given),
-      stream(own ? own : std::make_shared<const cuda::Stream>(gpu)), isOwn(!own),
+      stream(own ? own : std::make_shared<const cuda::Stream>(gpu)), ownsStream(!own),
       position(gpu, sizeof(int32_t)) {
   std::memset(position.get(), 0, sizeof(int32_t));
 }

@@ -1,5 +1,5 @@
-// Defines the stream of operations that one rank communicates in order: the rank's own stream, or
-// the separate stream of a queue.
+// Defines a stream in which one rank's communication runs in order: the rank's own stream, or the
+// separate stream of a queue.
 #ifndef PSRT_DEVICE_CUDA_NCCL_COMMSTREAM_H
 #define PSRT_DEVICE_CUDA_NCCL_COMMSTREAM_H
 
@@ -8,24 +8,24 @@
 
 namespace psrt::nccl {
 
-/// Tracks which of its operations the GPU has completed. After each operation, a copy writes the
-/// operation's number to host memory. The copy is also part of recorded CUDA graphs.
+/// A stream that tracks which of its operations the GPU has completed. After each operation, a copy
+/// writes the operation's number to host memory. CUDA graphs also capture this copy.
 class CommStream {
 public:
   /// `own` is the rank's stream; if it is null, a new stream is created.
   CommStream(std::string name, const cuda::GpuRef &gpu, cuda::StreamRef own);
   const std::string &getName() const { return name; }
   const cuda::Stream &getStream() const { return *stream; }
-  bool isSeparate() const { return isOwn; }
+  bool isSeparate() const { return ownsStream; }
 
   /// Requests scratch for one operation at a time; must be called before reserve().
   void needScratch(int64_t bytes) { scratchBytes = std::max(scratchBytes, bytes); }
   void reserve();
   cuda::CUdeviceptr getScratch() const { return scratches.back().get(); }
 
-  /// Returns the number of the next operation; `text` describes the operation.
+  /// Adds an operation, which `text` describes. Returns its number.
   int64_t add(std::string text);
-  /// Enqueues a record that the operation of this number has completed.
+  /// Enqueues the copy that reports operation `number` as completed.
   void recordPosition(int64_t number);
   /// Returns true if operations have completed since the last call.
   bool hasMoved();
@@ -37,9 +37,9 @@ private:
   std::string name;
   cuda::GpuRef gpu;
   cuda::StreamRef stream;
-  bool isOwn;
+  bool ownsStream;
   int64_t scratchBytes = 0;
-  std::deque<cuda::DeviceMemory> scratches; ///< in increasing size; recordings use the older ones
+  std::deque<cuda::DeviceMemory> scratches; ///< by size; captured graphs use the older ones
   std::vector<std::string> texts;
   std::unique_ptr<cuda::DeviceMemory> numbers; ///< the numbers 1, 2, 3, ...
   cuda::PinnedMemory position;                 ///< number of the last completed operation, plus 1

@@ -74,8 +74,8 @@ Groups findGroups(const Program &program) {
 
 //===--- communicators ----------------------------------------------------===//
 
-/// Finalizes the communicator. NCCL waits for captured CUDA graphs that use the communicator, but
-/// these are destroyed before.
+/// Finalizes the communicator. NCCL waits until captured CUDA graphs that use the communicator are
+/// destroyed, so the rank destroys them first.
 Communicator::~Communicator() {
   if (!comm || isAborted)
     return;

@@ -10,9 +10,9 @@
 
 namespace psrt::nccl {
 
-/// Identifies a group: ranks that differ along mesh axes, or ranks at these pipeline coordinates.
-/// Each queue of asynchronous operations has its own communicators, so that queues do not wait for
-/// each other.
+/// Identifies a group: ranks that differ only along these mesh axes, or only in the pipeline
+/// coordinate. Each queue of asynchronous operations has its own communicators, so that queues do
+/// not wait for each other.
 struct GroupKey {
   std::string queue; ///< empty for synchronous operations
   bool overPipeline = false;
@@ -52,10 +52,10 @@ public:
   /// Waits until the host part of the last NCCL call is done. Fails if this takes too long or
   /// another rank is lost.
   void settle(const char *call) const;
-  /// Registers memory with NCCL, which may speed up communication from it. Does nothing with NCCL
-  /// before 2.19.
+  /// Registers memory with NCCL, which may speed up communication from this memory. Does nothing
+  /// with NCCL before 2.19.
   void registerMemory(void *memory, size_t bytes);
-  /// Fails if NCCL has reported an error since.
+  /// Fails if NCCL has reported an asynchronous error.
   void checkHealth() const;
   /// Aborts running operations; any thread may call it.
   void abort();

@@ -36,7 +36,7 @@ NcclRef loadNccl() {
   if (!library) {
     const char *reason = dlerror();
     refuse("cannot load NCCL, which ranks on several GPUs need to communicate (%s): put "
-           "libnccl.so.2 where the loader looks (LD_LIBRARY_PATH; it comes with PyTorch, in "
+           "libnccl.so.2 into a folder of LD_LIBRARY_PATH (PyTorch installs it in "
            "site-packages/nvidia/nccl/lib), or set PSRT_NCCL to its path",
            reason ? reason : name.c_str());
   }

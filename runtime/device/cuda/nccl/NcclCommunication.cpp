@@ -123,8 +123,8 @@ void NcclRank::reserve() {
     commStream->reserve();
 }
 
-/// Enqueues the operation. Asynchronous operations run after the preceding instructions and before
-/// those that follow the wait.
+/// Enqueues the operation. Asynchronous operations run after the preceding instructions, and before
+/// the instructions after the wait.
 void NcclRank::run(const Bound &bound, NcclOp &op) {
   const cuda::Stream &own = *device.getStream(), &stream = op.commStream->getStream();
   if (op.done) {
@@ -175,8 +175,8 @@ void NcclRank::barrier() { host->barrier(); }
 
 void NcclRank::abort() { communicators->abort(); }
 
-/// Called while the host waits for the GPU. Without this check, the wait would never end if another
-/// rank is lost.
+/// Checks the progress while the host waits for the GPU. Without this check, the wait would never
+/// end if another rank is lost.
 void NcclRank::watch() {
   try {
     checkProgress();

@@ -82,8 +82,8 @@ private:
 /// Communication of all ranks of this process.
 class NcclCommunication : public Communication {
 public:
-  /// `host` is the communication of the same ranks. `areProcesses` is true if each rank is a
-  /// process.
+  /// `host` connects the same ranks through threads, MPI or TCP. `areProcesses` is true if each
+  /// rank is a process.
   NcclCommunication(Groups groups, std::unique_ptr<Communication> host, bool areProcesses,
                     std::shared_ptr<cuda::RankTable> table);
   std::unique_ptr<RankComm> makeRank(int rank) override;
