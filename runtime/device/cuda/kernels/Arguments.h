@@ -14,7 +14,7 @@ struct EmbeddingArguments {
   void *out;
   const int64_t *firstRow; ///< first row of this shard; may be null
   int64_t count, rows;
-  int64_t width; ///< width of a row, in copied units
+  int64_t width; ///< width of a row, in units of 1 to 16 bytes
   int32_t wideIndices;
 };
 
@@ -38,7 +38,7 @@ struct ZeroArguments {
 /// Computes a GELU, or a cotangent times the GELU's derivative, of `count` elements.
 struct GeluArguments {
   const void *x;    ///< input of the GELU
-  const void *grad; ///< the cotangent; null for the value
+  const void *grad; ///< the cotangent; null for the GELU itself
   void *out;        ///< may be `x` or `grad`
   int64_t count;
   int32_t packed; ///< load four elements at once
@@ -51,8 +51,9 @@ struct WriteIndexArguments {
 
 inline constexpr int kMaxParts = 64; ///< limit on the members of a reduction or gather
 
-/// Combines elements [outer, row] of all `ins` in order and writes the result to all `outs`. If
-/// there are more than kMaxParts, `pointers` is a device array of the ins followed by the outs.
+/// Reduces [outer, row] elements over all `ins`, in order, and writes the result to all `outs`.
+/// With more than kMaxParts ins or outs, `pointers` is a device array of the ins followed by the
+/// outs.
 struct ReduceArguments {
   const void *ins[kMaxParts];
   void *outs[kMaxParts];
@@ -65,7 +66,7 @@ struct ReduceArguments {
 
 inline constexpr int kCopyDims = 5;
 
-/// Copies parts of `sizes` units each, one from each in, to one out.
+/// Copies one part from each of `ins` to `out`. A part has `sizes` units of 1 to 16 bytes.
 struct CopyArguments {
   const void *ins[kMaxParts];
   void *out;
@@ -74,16 +75,18 @@ struct CopyArguments {
   int64_t sizes[kCopyDims], inStrides[kCopyDims], outStrides[kCopyDims];
 };
 
-/// Copies rows of `kept` units of a whole tensor and pads each to `size` with zeros.
+/// Copies `kept` of the `whole` units of each of `outer` rows. Pads each row to `size` units with
+/// zeros.
 struct SliceArguments {
   const void *in;
   void *out;
   int64_t outer, size, kept, whole;
 };
 
+inline constexpr int kTransposeTile = 64;
+
 /// Transposes byte matrices of rows x columns. Each row is contiguous, and consecutive rows are
 /// `ld` bytes apart. The results, columns x rows, are contiguous and consecutive.
-inline constexpr int kTransposeTile = 64;
 struct TransposeArguments {
   const uint8_t *in;
   uint8_t *out;
@@ -138,7 +141,7 @@ struct AttentionArguments {
   const int64_t *scalars; ///< [seed, step, micro_batch, ...]
   /// Workspace of backward, [b, h, t] each: the row sums of dout * out, and the factors of
   /// probabilities. A factor is 1 unless the row's log-sum-exp is too large to represent the row's
-  /// sum.
+  /// sum of exponentials.
   float *delta, *factor;
   HeadStrides qStrides, kStrides, vStrides, outStrides, doutStrides, dqStrides, dkStrides,
       dvStrides;

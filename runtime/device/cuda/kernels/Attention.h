@@ -1,5 +1,5 @@
-// Defines what all attention kernels share: the columns visible to a row, masked scores, dropout's
-// random numbers, and probabilities from a log-sum-exp.
+// Defines functions of all attention kernels: the columns visible to a row, masked scores, the
+// random numbers of dropout, and probabilities from a log-sum-exp.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_ATTENTION_H
 #define PSRT_DEVICE_CUDA_KERNELS_ATTENTION_H
 
@@ -130,8 +130,8 @@ PSRT_DEVICE uint64_t elementIndex(const AttentionArguments &a, const Head &head,
   return result;
 }
 
-/// Returns the counter of a row's first column. If counters are consecutive, the counters of other
-/// columns follow from it.
+/// Returns the counter of a row's first column. With `runsOfCounters`, column j has this counter
+/// plus j.
 PSRT_DEVICE uint64_t counterOfRow(const AttentionArguments &a, const Dropout &dropout,
                                   const Head &head, int32_t i) {
   return a.dropout > 0 ? dropout.start + elementIndex(a, head, i, 0) : 0;
@@ -149,7 +149,7 @@ PSRT_DEVICE float keepOf(const AttentionArguments &a, const Dropout &dropout, co
 
 //===--- gradients --------------------------------------------------------===//
 
-/// Returns the gradient of a score before rounding; `dp` is the gradient of the kept probability.
+/// Returns the gradient of a score before rounding; `dp` is the gradient of the probability `p`.
 PSRT_DEVICE float gradientOf(const AttentionArguments &a, float p, float dp, float delta) {
   return p == 0 ? 0 : p * (dp - delta) * a.scale;
 }
@@ -169,7 +169,8 @@ PSRT_DEVICE Row rowAt(const AttentionArguments &a, const Dropout &dropout, const
   return {i, a.lse[number], a.factor[number], a.delta[number], counterOfRow(a, dropout, head, i)};
 }
 
-/// Replaces `product` (q * k) by the kept probability, and `dp` (dout * v) by the score's gradient.
+/// Replaces `product` (q * k) by the probability after dropout, and `dp` (dout * v) by the gradient
+/// of the score.
 PSRT_DEVICE void differentiate(const AttentionArguments &a, const Dropout &dropout,
                                const Head &head, const Row &row, int32_t j, float &product,
                                float &dp) {

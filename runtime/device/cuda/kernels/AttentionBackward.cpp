@@ -1,7 +1,7 @@
 // Computes the gradient of attention; probabilities are recomputed from the log-sum-exps. One
-// kernel keeps rows of queries and sums dq. Another keeps keys and values and sums dk and dv over
-// the rows and the heads of the group. Each sum is computed by one block in a fixed order, so
-// results are deterministic.
+// kernel keeps rows of q and dout in shared memory and accumulates dq. The other keeps rows of k
+// and v, and accumulates dk and dv over query rows and over the heads of the group. One thread
+// block computes each gradient in a fixed order, so results are deterministic.
 #include "runtime/device/cuda/kernels/Attention.h"
 #include "runtime/device/cuda/kernels/RegisterTiles.h"
 

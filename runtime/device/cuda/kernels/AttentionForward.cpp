@@ -1,5 +1,6 @@
-// Computes attention. Each block keeps rows of queries, streams columns and updates the softmax
-// online (Dao, FlashAttention-2, 2023). Scores are never written to global memory.
+// Computes attention. Each thread block keeps rows of q in shared memory, streams k and v, and
+// updates the softmax online (Dao, FlashAttention-2, 2023). Scores are never written to global
+// memory.
 #include "runtime/device/cuda/kernels/Attention.h"
 #include "runtime/device/cuda/kernels/RegisterTiles.h"
 
@@ -35,7 +36,7 @@ template <int D> struct Rows {
   }
 };
 
-/// Turns the scores of a step into weights in shared memory.
+/// Turns the scores of a step into unnormalized probabilities (weights) in shared memory.
 template <typename T, int D>
 PSRT_DEVICE void weigh(const AttentionArguments &a, const Dropout &dropout, const Head &head,
                        int32_t row, int32_t column, float (&scores)[Shape<D>::rm][Shape<D>::rn],

@@ -15,8 +15,8 @@ template <typename T> PSRT_DEVICE float dot(const T *x, const T *y, int32_t d) {
   return sum;
 }
 
-/// Returns 1 / the sum of the probabilities computed from a row's log-sum-exp. Slow, as each lane
-/// multiplies whole columns, but such rows are rare.
+/// Returns 1 / the sum of the probabilities computed from a row's log-sum-exp. This is slow, as
+/// each lane computes whole dot products, but such rows are rare.
 template <typename T>
 PSRT_DEVICE float factorOf(const AttentionArguments &a, const Head &head, int32_t i, float lse) {
   const T *q = rowOf(static_cast<const T *>(a.q), a.qStrides, head.b, head.h, i);
@@ -29,7 +29,7 @@ PSRT_DEVICE float factorOf(const AttentionArguments &a, const Head &head, int32_
   return sum > 0 ? 1 / sum : 0;
 }
 
-/// Uses one warp per row.
+/// Computes `delta` and `factor` of each row, with one warp per row.
 template <typename T> PSRT_DEVICE void prepareRows(const AttentionArguments &a) {
   int64_t rows = int64_t(a.b) * a.h * a.t;
   for (int64_t row = gridThread() / 32; row < rows; row += gridThreads() / 32) {
@@ -65,7 +65,7 @@ PSRT_DEVICE float biasOf(const AttentionBiasArguments &a, int64_t at) {
   return value > -infinity() && value < lowestScore ? lowestScore : value;
 }
 
-/// Uses one warp per row.
+/// Writes a dense copy of dout times the factor of each row, with one warp per row.
 template <typename T> PSRT_DEVICE void scaleDout(const AttentionArguments &a) {
   int64_t rows = int64_t(a.b) * a.h * a.t;
   for (int64_t row = gridThread() / 32; row < rows; row += gridThreads() / 32) {
@@ -83,7 +83,7 @@ template <typename T> PSRT_DEVICE void scaleDout(const AttentionArguments &a) {
   }
 }
 
-/// Uses one warp per row.
+/// Writes the dropout mask: 1 for kept probabilities, else 0. Uses one warp per row.
 template <typename T> PSRT_DEVICE void writeKept(const AttentionArguments &a) {
   Dropout dropout = dropoutOf(a);
   int64_t rows = int64_t(a.b) * a.h * a.t;

@@ -84,7 +84,7 @@ template <typename T> PSRT_DEVICE void reduce(const ReduceArguments &a) {
 
 //===--- copies -----------------------------------------------------------===//
 
-/// `Index` has 32 bits if they suffice, as 64-bit divisions take four times as long.
+/// Copies units. `Index` has 32 bits if they suffice, as 64-bit divisions take four times as long.
 template <typename Unit, typename Index> PSRT_DEVICE void copyUnits(const CopyArguments &a) {
   Index units = 1;
 #pragma unroll

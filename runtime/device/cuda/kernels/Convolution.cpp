@@ -23,7 +23,7 @@ struct Layout {
   }
 };
 
-constexpr int kChannels = 4; ///< output channels per thread, which share each loaded operand
+constexpr int kChannels = 4; ///< channels per thread, which share each loaded operand
 
 /// Computes y. Neighboring threads have neighboring positions; each thread has kChannels output
 /// channels.
@@ -109,8 +109,8 @@ PSRT_DEVICE double sumOverWarp(double value) {
   return value;
 }
 
-/// Computes the gradient of w with one warp per element. Its lanes share the positions of all
-/// images and add their sums in a fixed tree.
+/// Computes the gradient of w with one warp per element. The positions of all images are split over
+/// the lanes, whose sums are added in a fixed tree.
 template <typename T, typename Out> PSRT_DEVICE void computeW(const ConvolutionArguments &a) {
   Layout at(a);
   const WindowArguments &s = a.windows;

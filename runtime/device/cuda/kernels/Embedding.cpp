@@ -1,5 +1,5 @@
-// Computes embeddings, and their gradient without atomics: each row is summed over positions in
-// ascending order.
+// Computes embeddings and their gradient. Instead of using atomics, each row of the gradient is
+// summed over positions in ascending order.
 #include "runtime/device/cuda/kernels/Arguments.h"
 #include "runtime/device/cuda/kernels/Kernel.h"
 
@@ -61,8 +61,8 @@ PSRT_DEVICE uint32_t countBefore(const Keys &keys, int64_t at, uint32_t key, int
 }
 
 /// Sorts positions stably by counting, for each position, the keys that come before its own.
-/// Example: keys 3 1 3 0 get the ranks 2 1 3 0. The work is quadratic, but it consists of a compare
-/// and an add on broadcast shared memory. For 16k positions it takes 20 us, less than the launches
+/// Example: keys 3 1 3 0 get the ranks 2 1 3 0. The work is quadratic, but a step is only a compare
+/// and an add on broadcast shared memory. Sorting 16k positions takes 20 us, less than the launches
 /// of a multi-pass sort.
 PSRT_DEVICE void sortPositions(const EmbeddingGradArguments &a) {
   PSRT_SHARED(Keys, keys);
@@ -81,8 +81,7 @@ PSRT_DEVICE void sortPositions(const EmbeddingGradArguments &a) {
   }
 }
 
-/// Positions without a row leave the end of the list unwritten, so the list is cleared before the
-/// sort.
+/// Clears the list before the sort, since positions without a row leave its end unwritten.
 PSRT_DEVICE void clearKeys(const EmbeddingGradArguments &a) {
   for (int64_t i = gridThread(); i < a.count; i += gridThreads())
     a.keys[i] = kNoRow;

@@ -60,7 +60,7 @@ PSRT_DEVICE void barrier() { __syncthreads(); }
 /// Waits for all threads of the warp and makes their writes visible.
 PSRT_DEVICE void warpBarrier() { __nvvm_bar_warp_sync(0xffffffff); }
 /// Returns the value of the lane whose index is this lane's xor `mask`. The whole warp must call
-/// it.
+/// this function.
 PSRT_DEVICE uint32_t shuffleXor(uint32_t value, uint32_t mask) {
   return __nvvm_shfl_sync_bfly_i32(0xffffffff, int(value), int(mask), 31);
 }
@@ -80,8 +80,8 @@ PSRT_DEVICE void warpBarrier() { shuffleXor(0, 1); }
 
 #endif
 
-/// A thread's index in the grid, and the number of threads. Loops over elements start at the former
-/// and step by the latter.
+/// Return the thread's index in the grid, and the number of threads of the grid. Loops over
+/// elements start at gridThread() and step by gridThreads().
 PSRT_DEVICE int64_t gridThread() { return int64_t(blockIndex()) * blockSize() + threadIndex(); }
 PSRT_DEVICE int64_t gridThreads() { return int64_t(gridSize()) * blockSize(); }
 
@@ -127,9 +127,9 @@ PSRT_DEVICE float logarithmOfTwo(float x) { return std::log2(x); }
 PSRT_DEVICE float infinity() { return __builtin_huge_valf(); }
 
 /// Returns exp(x) with an error of at most 2 ulp. The product with log2(e) has a second, low part
-/// that keeps large arguments exact. The low part would turn infinity into NaN in two cases. An
-/// infinite power is therefore returned as it is. Infinite products do not occur, because arguments
-/// are clamped at -104, where the power is 0.
+/// that keeps large arguments exact. The low part would turn infinities into NaN, so an infinite
+/// power is returned as it is. The product is never -infinity, because arguments are clamped at
+/// -104, where the power is 0.
 PSRT_DEVICE float exponential(float x) {
   constexpr float high = 0x1.715476p+0f, low = 0x1.4ae0bep-26f, ln2 = 0x1.62e430p-1f;
   x = x < -104 ? -104 : x;

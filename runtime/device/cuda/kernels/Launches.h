@@ -30,25 +30,25 @@ std::string ptxOfKernel(const std::string &name);
 /// Launches in the order in which they run on a stream.
 using Launches = std::vector<KernelLaunch>;
 
-/// Returns the bytes of device memory that an instruction's launches use, which must be aligned to
-/// 16.
+/// Returns the bytes of workspace that the launches of an instruction use. The workspace must be
+/// aligned to 16 bytes.
 int64_t workspaceBytes(const EmbeddingOp &op);
 int64_t workspaceBytes(const AttentionOp &op);
 
 /// The functions below build the launches of an instruction. `buffers` and `scalars` ([seed, step,
 /// micro_batch, ...]) are device pointers, as in Bound. They fail if no kernel supports the
-/// problem, as on the CPU.
+/// problem.
 Launches launchEmbedding(const EmbeddingOp &op, void *const *buffers, bool accumulate,
                          void *workspace);
 Launches launchAttention(const AttentionOp &op, void *const *buffers, const int64_t *scalars,
                          int64_t key, void *workspace);
-/// Writes mask and padding as f32 numbers of `sizes`: [b, h, t, s], with 1 for dims along which
-/// they do not change.
+/// Writes mask and padding as an f32 bias of `sizes` [b, h, t, s]. A size is 1 if the bias is the
+/// same along the dim.
 Launches launchAttentionBias(const AttentionOp &op, const std::array<int64_t, 4> &sizes,
                              void *const *buffers, void *out);
-/// Writes a dense copy [b, h, t, d] of dout, divided by each row's sum of probabilities. The sum is
-/// 1 unless the log-sum-exp is too large to represent the row's sum. `workspace` has
-/// workspaceBytes(op).
+/// Writes a dense copy [b, h, t, d] of dout, divided by each row's sum of probabilities. This sum
+/// is 1 unless the log-sum-exp is too large to represent the row's sum of exponentials. `workspace`
+/// has workspaceBytes(op).
 Launches launchAttentionDout(const AttentionOp &op, void *const *buffers, void *workspace,
                              void *out);
 /// Writes a dense [b, h, t, s] in the heads' dtype: 1 if dropout keeps a probability, else 0.
@@ -78,8 +78,9 @@ Launches launchShardIndex(void *out, int64_t value);
 
 using Pointers = std::vector<const void *>;
 
-/// Combines `count` elements of all `ins` in order and writes them to all `outs`; an out may be an
-/// in. With more than 64 ins or outs, `pointers` is a device array of the ins followed by the outs.
+/// Reduces `count` elements over all `ins`, in order, and writes the results to all `outs`. An out
+/// may be an in. With more than 64 ins or outs, `pointers` is a device array of the ins followed by
+/// the outs.
 Launches launchReduce(CollectiveOp::Reduction reduction, Dtype dtype, const Pointers &ins,
                       const std::vector<void *> &outs, int64_t count,
                       const uint64_t *pointers = nullptr);

@@ -1,7 +1,7 @@
 // Multiplies 16-bit tiles with tensor cores (mma.sync m16n8k16, sm_80 and later). A warp multiplies
 // 16 x 16 by 16 x 8 elements at once and accumulates in f32. As defined by PTX, lane l holds
-// elements of row l / 4 and columns 2 (l % 4) and 2 (l % 4) + 1. A replay image computes the same
-// from the same registers.
+// elements of row l / 4 and columns 2 (l % 4) and 2 (l % 4) + 1. The replay image computes the same
+// results from the same registers.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_TENSORCORE_H
 #define PSRT_DEVICE_CUDA_KERNELS_TENSORCORE_H
 
@@ -57,7 +57,8 @@ PSRT_DEVICE void multiplyAdd(Sums &sums, const Fragment &left, uint32_t right0, 
                    "r"(right1));
 }
 
-/// Starts copying 16 bytes, or zeros, to shared memory. The thread continues until finishCopies().
+/// Starts an asynchronous copy of 16 bytes to shared memory. Copies zeros unless `isThere` is set.
+/// finishCopies() waits for the copies of the thread.
 PSRT_DEVICE void beginCopy(void *to, const void *from, bool isThere) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(sharedAddress(to)),
                "l"((const __attribute__((address_space(1))) void *)from), "r"(isThere ? 16 : 0)

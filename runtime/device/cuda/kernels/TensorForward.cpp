@@ -56,7 +56,7 @@ PSRT_DEVICE void score(const AttentionArguments &a, const Head &head, int32_t co
   });
 }
 
-/// Turns the scores of a step into weights.
+/// Turns the scores of a step into unnormalized probabilities (weights).
 template <int D>
 PSRT_DEVICE void weigh(const AttentionArguments &a, const Dropout &dropout, const Head &head,
                        int32_t column, Rows<D> &rows, Sums (&scores)[kColumns / 8]) {

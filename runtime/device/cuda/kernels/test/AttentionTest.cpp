@@ -66,8 +66,8 @@ TEST_P(KernelAttention, NarrowFloatsDifferByRoundingErrors) {
 INSTANTIATE_TEST_SUITE_P(Forms, KernelAttention, testing::ValuesIn(makeForms()),
                          [](const auto &info) { return info.param.name; });
 
-/// Sums over rows and over the heads of a group accumulate in f32
-/// (runtime/conformance/AttentionTest.cpp).
+/// Tests that dk and dv are summed in f32 over rows and over the heads of a group (as in
+/// runtime/conformance/AttentionTest.cpp).
 TEST(KernelAttentionSums, NarrowFloatsAreRoundedOnce) {
   for (Dtype dtype : {Dtype::BF16, Dtype::F16}) {
     Problem problem({"", 1, 6, 2, 300, 64, 8, false, 0, false, false, false, 0}, dtype);

@@ -80,7 +80,8 @@ void Block::resume(uint32_t number) {
   setcontext(&next.context);
 }
 
-/// Exchanges values if all threads of the warp wait for it. Returns false otherwise.
+/// Exchanges the values of a shuffle if all threads of the warp wait for it. Returns false
+/// otherwise.
 bool Block::finishShuffle(uint32_t first, uint32_t last) {
   uint32_t values[32];
   for (uint32_t i = first; i < last; ++i) {
