@@ -81,7 +81,7 @@ cublasStatus_t describe(Matmul &matmul, cublasLtHandle_t library, const void *de
   return matmul.check();
 }
 
-/// fp8 requires compute capability 8.9 or higher.
+/// Returns true if the device supports fp8: compute capability 8.9 or higher.
 bool deviceHasFp8() {
   int major = 0, minor = 0;
   cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);

@@ -96,9 +96,10 @@ void Attention::checkShapes() const {
   check(q[0] == k[0] && q[3] == k[3] && q[1] % k[1] == 0,
         "queries and keys have incompatible sizes");
   check(heads[Lse]->sizes == std::vector<int64_t>({q[0], q[1], q[2], 1}),
-        "log-sums must have sizes b, h, t, 1");
+        "log-sum-exps must have sizes b, h, t, 1");
   if (heads[Lse]->type != CUDNN_DATA_FLOAT || scale->type != CUDNN_DATA_FLOAT || !scale->isNumber)
-    refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "log-sums and the scale, a scalar, must be f32");
+    refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE,
+           "log-sum-exps must be f32, and the scale an f32 scalar");
   for (int kind : {Q, K, V, Out, Dout, Dq, Dk, Dv}) {
     const std::optional<Tensor> &tensor = heads[size_t(kind)];
     if (!tensor)

@@ -20,9 +20,11 @@ protected:
   struct Empty {};
   Attention(Empty, bool isGradient) : isGradient(isGradient), heads(Kinds) {}
 
+  /// Adds a pointwise operation of the mask.
   void takeStep(const Descriptor &operation);
+  /// Returns the number of a tensor in the list of values. Adds the tensor if it is new.
   int numberOf(const Descriptor &tensor);
-  /// Makes the steps that follow read `tensor` instead of the last value.
+  /// Adds a step that copies the last value to `tensor`, which the following steps read.
   void relay(const Descriptor &tensor);
   void checkShapes() const;
 
@@ -51,7 +53,7 @@ private:
   std::vector<double> scoresOf(int64_t b, int64_t h, int64_t i) const;
   void computeRow(int64_t b, int64_t h, int64_t i) const;
   void addGradients(int64_t b, int64_t h, int64_t i, std::vector<double> *sums) const;
-  /// Returns dropout's factor of a probability.
+  /// Returns the factor that dropout applies to a probability.
   double keepOf(int64_t b, int64_t h, int64_t i, int64_t j) const;
   double at(int kind, int64_t b, int64_t h, int64_t i, int64_t d) const;
   void storeAll(const Tensor &to, const std::vector<double> &values) const;

@@ -246,7 +246,7 @@ void Composite::takeGradients() {
   takeQueryGradient(*scores, transposedK);
 }
 
-//===--- the whole --------------------------------------------------------===//
+//===--- the whole graph --------------------------------------------------===//
 
 void Composite::checkMore() const {
   const auto &q = heads[Q]->sizes, &k = heads[K]->sizes;

@@ -30,10 +30,10 @@ public:
 
 private:
   using Kind = Part::Kind;
-  /// Returns the part that reads x, or null.
+  /// Returns a part of this kind and mode that reads x and is not taken, or null.
   Part *find(Kind kind, int mode, const Descriptor &x);
-  /// Takes the part that reads x. Refuses the graph if there is none, if its other operand is not
-  /// `b`, or if its result has the wrong type.
+  /// Takes the part that find() returns. Refuses the graph if there is none, if its other operand
+  /// is not `b`, or if its result has the wrong type.
   const Part &take(Kind kind, int mode, const Descriptor &x, const Descriptor *b = nullptr,
                    bool isNarrow = false);
   const Descriptor &step(cudnnPointwiseMode_t mode, const Descriptor &x,

@@ -20,7 +20,7 @@ private:
   void checkShapes() const;
   int64_t groups() const { return all[X].sizes[1] / all[W].sizes[1]; }
 
-  /// For each pair of positions connected by a tap: indices in one plane of x, w and y.
+  /// One tap of one window: indices in one plane of x, w and y.
   struct Triple {
     int32_t x, w, y;
   };

@@ -87,7 +87,7 @@ struct Rule {
       {DESCRIPTOR, PREFIX##_##W, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1},                                \
       {DESCRIPTOR, PREFIX##_##Y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1},
 
-/// A graph's operations may have any type; finalize() checks them.
+/// Returns all rules. The operations of a graph may have any type here; finalize() checks them.
 const std::vector<Rule> &getRules() {
   constexpr auto tensor = CUDNN_BACKEND_TENSOR_DESCRIPTOR;
   constexpr auto windows = CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR;
@@ -183,7 +183,7 @@ void checkChildren(const Rule &rule, const Attribute &attribute) {
   }
 }
 
-//===--- what goes together -----------------------------------------------===//
+//===--- consistency of attributes ----------------------------------------===//
 
 bool allAtLeast(const std::vector<int64_t> &values, int64_t least) {
   return std::all_of(values.begin(), values.end(), [&](int64_t value) { return value >= least; });
@@ -234,7 +234,8 @@ void checkPack(const Descriptor &d) {
     refuse(CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, "a tensor has two addresses");
 }
 
-/// Graphs of only pointwise operations are parts of other graphs, so they are not parsed.
+/// Checks a graph by parsing it. Graphs of only pointwise operations are parts of other graphs, and
+/// are not parsed.
 void checkGraph(const Descriptor &graph) {
   const auto &operations = graph.attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).descriptors;
   if (std::any_of(operations.begin(), operations.end(), [](const DescriptorRef &operation) {

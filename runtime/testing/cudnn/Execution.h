@@ -32,9 +32,9 @@ public:
   /// Returns the tensors, each of which needs an address in the variant pack.
   virtual std::vector<Tensor *> tensors() = 0;
   virtual void compute() const = 0;
-  /// Returns true if two runs differ although no engine's notes say so.
+  /// Returns true if two runs differ although the engine has no such numerical note.
   virtual bool addsUpInAnyOrder() const { return false; }
-  /// Returns true if this version of the library computes wrong results.
+  /// Returns true if this version of cuDNN computes wrong results for the graph.
   virtual bool isWrongIn(size_t /*version*/) const { return false; }
 
   /// Returns all memory that is read and written.

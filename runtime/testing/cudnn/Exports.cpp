@@ -78,7 +78,7 @@ constexpr size_t kUnifiedVersion = 92100;
 
 //===--- engines ----------------------------------------------------------===//
 
-/// Engines in the heuristics' order. Engines that users may not want come first.
+/// Engines in the heuristics' order. Engines that the runtime may have to skip come first.
 struct Engine {
   std::vector<cudnnBackendNumericalNote_t> notes;
   int64_t workspace;

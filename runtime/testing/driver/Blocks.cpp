@@ -80,8 +80,9 @@ void BlockRunner::fiberMain() {
     active->takeTurns();
 }
 
-/// Runs one turn of a fiber that holds no thread. The fiber runs the next thread that has not
-/// started, or becomes idle if there is none.
+/// Runs one turn of a fiber that holds no thread. If a suspended thread is ready, the fiber becomes
+/// idle and switches to this thread. Otherwise, the fiber runs the next thread that has not
+/// started. Without such a thread, the fiber becomes idle and switches to `main`.
 void BlockRunner::takeTurns() {
   bool wakes = readyBegin < ready.size() && !mixedMasks;
   if (!wakes && nextFresh < launch->block && !mixedMasks) {
@@ -103,7 +104,7 @@ void BlockRunner::takeTurns() {
   }
 }
 
-/// Suspends the current thread and continues another one.
+/// Suspends the current thread and resumes or starts another one.
 void BlockRunner::suspend() {
   Fiber *self = running;
   threads[current].fiber = self;
@@ -176,7 +177,7 @@ void BlockRunner::finishShuffle(uint32_t first, uint32_t end) {
   }
 }
 
-/// Reports which thread waits for which.
+/// Reports which thread waits for which, or that shuffles have different masks.
 void BlockRunner::explain() const {
   if (mixedMasks)
     return complain("kernel '%s', block %u: the threads of the warp of thread %u shuffle with "

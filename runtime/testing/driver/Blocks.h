@@ -44,7 +44,7 @@ private:
   struct Thread {
     State state = State::Fresh;
     uint32_t value = 0, mask = 0; ///< arguments of a shuffle; `value` becomes the result
-    Fiber *fiber = nullptr;       ///< fiber that the thread waits on
+    Fiber *fiber = nullptr;       ///< fiber that holds the suspended thread
   };
   static constexpr uint32_t warpSize = 32;
 
@@ -63,7 +63,7 @@ private:
   uint32_t block = 0, current = 0, nextFresh = 0, ended = 0, atBarrier = 0;
   std::vector<Thread> threads;
   std::vector<uint32_t> atShuffle; ///< by warp
-  std::vector<uint32_t> ready;     ///< queue that starts at readyBegin
+  std::vector<uint32_t> ready;     ///< threads to resume: a queue that starts at readyBegin
   size_t readyBegin = 0;
   bool mixedMasks = false;
   Fiber main;

@@ -41,8 +41,10 @@ struct Capture {
   bool invalid = false;           ///< a call was made that captures do not allow
   Graph graph;
 
+  /// Adds a stream to the capture. Returns its lane.
   unsigned join(const StreamRef &stream);
   void run(unsigned lane, OperationRef operation);
+  /// Returns the number of the record.
   unsigned record(unsigned lane);
   /// `dropped` is true if the wait is omitted to inject a fault.
   void await(unsigned lane, unsigned mark, bool dropped);

@@ -115,6 +115,7 @@ CUresult copy(Stream &stream, const char *name, void *to, const void *from, size
   return submit(stream, std::move(operation));
 }
 
+/// Enqueues a copy from pageable memory, whose contents are saved now.
 CUresult copyPageable(Stream &stream, const char *name, void *to, const void *from, size_t bytes) {
   auto *begin = static_cast<const char *>(from);
   Operation operation{"copy", name, {writes(to, bytes)}, {}};

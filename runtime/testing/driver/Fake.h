@@ -28,8 +28,8 @@ PSRT_FAKE_EXPORT psrt::cuda::CUresult psrt_fake_enqueue(psrt::cuda::CUstream str
                                                         int count, const PsrtFakeAccess *accesses);
 
 /// Makes all work known to the calling host thread (or host function of a stream) happen before
-/// work that follows psrt_fake_acquire(token). Barriers of host threads use both to show their
-/// order.
+/// work that follows psrt_fake_acquire(token). Barriers of host threads call both functions to
+/// report the order that they create.
 PSRT_FAKE_EXPORT void psrt_fake_release(const void *token);
 PSRT_FAKE_EXPORT void psrt_fake_acquire(const void *token);
 

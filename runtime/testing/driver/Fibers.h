@@ -28,8 +28,8 @@ public:
   Fiber(const Fiber &) = delete;
   Fiber &operator=(const Fiber &) = delete;
 
-  /// Continues `to`. This fiber must be the running one; the call returns when another fiber
-  /// switches back to it.
+  /// Suspends this fiber, which must be the running one, and continues `to`. Returns when another
+  /// fiber switches back to this one.
   void switchTo(Fiber &to);
   /// Discards the stack's execution; the next switch calls entry() again.
   void restart();

@@ -25,9 +25,9 @@ public:
     size_t mapped = 0;
   };
 
-  /// Returns new memory that ends at a guard page, except for alignment to 256 bytes. The first
-  /// bytes are set to 0xFF, which is NaN in every float type. Returns null if the system has no
-  /// memory.
+  /// Returns new memory, aligned to 256 bytes, with a guard page at most 255 bytes after its end.
+  /// Fills up to 64 MiB with 0xFF, which is NaN in every float type. Returns null if the system has
+  /// no memory.
   const Range *allocate(Device *device, Kind kind, uint64_t bytes);
   void release(const Range &range);
 

@@ -127,7 +127,8 @@ void Order::report(const Touch &earlier, const Touch &later) {
     return;
   auto verb = [](const Touch &touch) { return touch.access.writes ? "writes" : "reads"; };
   complain("no order between '%s' on %s, which %s [0x%llx, 0x%llx), and '%s' on %s, which %s "
-           "[0x%llx, 0x%llx); record an event after the first and let the second's stream wait",
+           "[0x%llx, 0x%llx); record an event after the first operation, and make the stream of "
+           "the second wait for it",
            earlier.name.c_str(), actors[earlier.actor].c_str(), verb(earlier),
            (unsigned long long)earlier.access.begin, (unsigned long long)earlier.access.end,
            later.name.c_str(), actors[later.actor].c_str(), verb(later),

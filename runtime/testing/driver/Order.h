@@ -14,8 +14,9 @@
 
 namespace psrt::fake {
 
-/// clock[a] is the number of operations of actor a that happen before. Actors are streams and host
-/// threads. Example: {2, 5} means that two operations of actor 0 and five of actor 1 are done.
+/// A point in the happens-before relation: clock[a] operations of actor a happen before this point.
+/// Actors are streams and host threads. Example: {2, 5} means that two operations of actor 0 and
+/// five of actor 1 are done.
 using Clock = std::vector<uint64_t>;
 
 /// Makes everything that happens before `from` also happen before `into`.
@@ -32,8 +33,8 @@ public:
   /// Adds an actor; `name` is used in reports.
   unsigned addActor(std::string name);
 
-  /// Performs the next operation of `actor`, which happens after `clock`. Returns false if it
-  /// conflicts with an unordered operation; the conflict has been reported.
+  /// Performs the next operation of `actor`, which happens after `clock`. Returns false if the
+  /// operation conflicts with an unordered one; the conflict has been reported.
   bool perform(unsigned actor, Clock &clock, const std::string &name,
                const std::vector<Access> &accesses);
 
@@ -51,6 +52,7 @@ private:
     Access access;
   };
   using TouchRef = std::shared_ptr<const Touch>;
+  /// Bytes with the same last write and the same reads since then.
   struct Cell {
     uint64_t end;
     TouchRef write;

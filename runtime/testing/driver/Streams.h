@@ -41,7 +41,7 @@ struct HostThread {
 /// Returns the calling thread as an actor. The thread's first use of the driver happens after
 /// everything that other host threads know at that time.
 HostThread &hostThread();
-/// Records that the caller knows everything in `clock` to be done.
+/// Records that all work in `clock` happens before later calls of the calling host thread.
 void hostKnows(const Clock &clock);
 
 /// Creates a stream and its thread.
@@ -57,7 +57,8 @@ void await(Stream &stream, const std::shared_ptr<Mark> &mark);
 /// Waits until the stream's work at the time of the call is done; releases `lock` while waiting.
 void finish(const StreamRef &stream, std::unique_lock<std::mutex> &lock);
 
-/// In a host function of a stream, returns what happens before the work after it; otherwise null.
+/// Returns the clock of the running operation if the caller is a host function of a stream, else
+/// null.
 const Clock *runningClock();
 
 } // namespace psrt::fake

@@ -13,6 +13,7 @@ namespace psrt::fake {
 /// Thrown by waits when the communicator is aborted.
 struct BoardAborted {};
 
+/// The shared memory of one communicator: one slot per rank, one mailbox per pair of ranks.
 class Board {
 public:
   static constexpr size_t kSlotBytes = 1 << 16; ///< bytes of a rank's slot
@@ -25,7 +26,7 @@ public:
   Board(const Board &) = delete;
 
   char *slot(int rank) const;
-  /// Returns when all ranks have called it.
+  /// Waits until all ranks have called this function.
   void barrier();
 
   /// A mailbox from one rank to another. The sender fills an empty mailbox; the receiver empties
@@ -36,7 +37,7 @@ public:
   };
   /// Returns the mailbox from one rank to another.
   Mail &mail(int from, int to) const;
-  /// Yields while waiting; throws BoardAborted if the communicator is aborted.
+  /// Yields the thread in a loop that waits. Throws BoardAborted if the communicator is aborted.
   void pause() const;
 
 private:

@@ -1,5 +1,5 @@
 // Implements the functions of NCCL on streams of the fake driver. As with nonblocking
-// communicators, calls complete late: each reports once that it is in progress.
+// communicators, each call first reports once that it is in progress.
 #include "runtime/device/cuda/nccl/NcclApi.h"
 #include "runtime/testing/driver/Fake.h"
 #include "runtime/testing/driver/Handles.h"

@@ -7,8 +7,9 @@
 
 namespace psrt::fake {
 
-/// Combines `count` elements of all parts, from the last part to the first. NCCL guarantees no
-/// order, so code that relies on one fails. 16-bit floats are rounded after each step.
+/// Reduces `count` elements of all parts, from the last part to the first. NCCL guarantees no
+/// order, so code that relies on the order of ranks fails here. 16-bit floats are rounded after
+/// each step.
 void combine(nccl::ncclRedOp_t op, nccl::ncclDataType_t type,
              const std::vector<const void *> &parts, void *out, size_t count);
 

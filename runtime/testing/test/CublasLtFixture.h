@@ -184,8 +184,8 @@ protected:
     return sum + (now.epilogue & CUBLASLT_EPILOGUE_BIAS ? biases.at(0, i, 0) : 0);
   }
 
-  /// Runs the prepared matmul and compares the result. `tolerance` is absolute, for sums of about
-  /// k.
+  /// Runs the prepared matmul and compares the result. The allowed error of an element is
+  /// `tolerance` * max(1, |expected element|).
   void expectMatmul(double tolerance) {
     LT_OK(heuristic());
     LT_OK(multiply());

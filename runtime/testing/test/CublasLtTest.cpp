@@ -1,4 +1,5 @@
-// Compares matmuls of the fake with plain loops in f64, and tests which matmuls it refuses.
+// Compares matmuls of the fake cuBLASLt with plain loops in f64, and tests which matmuls the fake
+// refuses.
 #include "runtime/testing/test/CublasLtFixture.h"
 #include <chrono>
 

@@ -1,5 +1,5 @@
-// Tests which composite attention graphs the fake recognizes. The runtime's attention tests
-// (psrt-device-test-cudnn) check its results.
+// Tests which composite attention graphs the fake cuDNN accepts. The runtime's attention tests
+// (psrt-device-test-cudnn) check the results.
 #include "runtime/testing/test/CudnnFixture.h"
 
 using namespace psrt::cuda;
@@ -37,7 +37,7 @@ protected:
   }
   Tensor heads() { return tensor({1, 1, 4, 8}, CUDNN_DATA_BFLOAT16, Storage::Memory); }
 
-  Tensor add(cudnnPointwiseMode_t mode, Tensor y, Tensor x, Tensor b = nullptr) {
+  Tensor addPointwise(cudnnPointwiseMode_t mode, Tensor y, Tensor x, Tensor b = nullptr) {
     cudnnBackendDescriptor_t kind = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     set<cudnnPointwiseMode_t>(kind, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, {mode});
     set<cudnnDataType_t>(kind, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE,
@@ -84,18 +84,21 @@ protected:
     Tensor number = tensor({1, 1, 1, 1}, CUDNN_DATA_FLOAT, Storage::Host);
     Tensor transposedK =
         tensor({1, 1, 8, 4}, CUDNN_DATA_BFLOAT16, Storage::Memory, /*isTransposed=*/true);
-    Tensor s = add(CUDNN_POINTWISE_MUL, scores(), multiply(scores(), heads(), transposedK), number);
+    Tensor s = addPointwise(CUDNN_POINTWISE_MUL, scores(), multiply(scores(), heads(), transposedK),
+                            number);
     Tensor most = reduce(CUDNN_REDUCE_TENSOR_MAX, rows(), s);
-    Tensor powers = add(CUDNN_POINTWISE_EXP, scores(), add(CUDNN_POINTWISE_SUB, scores(), s, most));
+    Tensor powers = addPointwise(CUDNN_POINTWISE_EXP, scores(),
+                                 addPointwise(CUDNN_POINTWISE_SUB, scores(), s, most));
     Tensor sum = reduce(CUDNN_REDUCE_TENSOR_ADD, rows(), powers);
-    add(CUDNN_POINTWISE_ADD, rows(Storage::Memory), most, add(CUDNN_POINTWISE_LOG, rows(), sum));
-    Tensor p = add(CUDNN_POINTWISE_DIV, scores(keptType < 0 ? probabilityType : CUDNN_DATA_FLOAT),
-                   powers, sum);
+    addPointwise(CUDNN_POINTWISE_ADD, rows(Storage::Memory), most,
+                 addPointwise(CUDNN_POINTWISE_LOG, rows(), sum));
+    Tensor p = addPointwise(CUDNN_POINTWISE_DIV,
+                            scores(keptType < 0 ? probabilityType : CUDNN_DATA_FLOAT), powers, sum);
     if (keptType >= 0) {
-      p = add(CUDNN_POINTWISE_MUL, scores(), p,
-              tensor({1, 1, 1, 1}, CUDNN_DATA_FLOAT, Storage::Host));
-      p = add(CUDNN_POINTWISE_MUL, scores(probabilityType), p,
-              tensor({1, 1, 4, 4}, cudnnDataType_t(keptType), Storage::Memory));
+      p = addPointwise(CUDNN_POINTWISE_MUL, scores(), p,
+                       tensor({1, 1, 1, 1}, CUDNN_DATA_FLOAT, Storage::Host));
+      p = addPointwise(CUDNN_POINTWISE_MUL, scores(probabilityType), p,
+                       tensor({1, 1, 4, 4}, cudnnDataType_t(keptType), Storage::Memory));
     }
     multiply(heads(), p, heads());
   }
@@ -126,18 +129,18 @@ TEST_F(CompositeTest, operands_of_matmuls_have_the_type_of_the_heads) {
   EXPECT_NE(std::string::npos, words().find("type of the heads")) << words();
 }
 
-TEST_F(CompositeTest, masks_of_dropout_are_numbers) {
+TEST_F(CompositeTest, boolean_dropout_masks_are_refused) {
   addAttention(CUDNN_DATA_BFLOAT16, CUDNN_DATA_BOOLEAN); // cuDNN 9.19 crashes on such a mask
   EXPECT_EQ(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, makeGraph());
 }
 
-TEST_F(CompositeTest, each_part_has_a_position_and_none_is_left_over) {
+TEST_F(CompositeTest, graphs_with_a_missing_or_extra_operation_are_refused) {
   for (size_t missing = 0; missing < 10; ++missing) {
     addAttention();
     operations.erase(operations.begin() + long(missing));
     EXPECT_EQ(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, makeGraph()) << missing;
   }
   addAttention();
-  add(CUDNN_POINTWISE_EXP, rows(), rows());
+  addPointwise(CUDNN_POINTWISE_EXP, rows(), rows());
   EXPECT_EQ(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, makeGraph());
 }

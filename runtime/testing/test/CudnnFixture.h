@@ -18,7 +18,7 @@ struct CudnnLibrary {
 
 #define CUDNN_OK(call) ASSERT_EQ(CUDNN_STATUS_SUCCESS, call)
 
-/// Correlates x with w: x is 1x1x4x4, w is 1x1x2x2, y is 1x1x3x3, all f32.
+/// Computes a convolution: x is 1x1x4x4, w is 1x1x2x2, y is 1x1x3x3, all f32.
 class CudnnTest : public FakeTest {
 protected:
   void SetUp() override {

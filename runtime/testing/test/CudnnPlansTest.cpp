@@ -1,5 +1,6 @@
-// Tests that the real cuDNN accepts our graphs: it creates plans for GPUs that are not installed,
-// from their properties. PSRT_TEST_CUDNN names the library; without it, the tests are skipped.
+// Tests that the real cuDNN accepts our graphs: cuDNN creates plans for GPUs that are not
+// installed, from the properties of these GPUs. PSRT_TEST_CUDNN names the library; without it, the
+// tests are skipped.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/cudnn/AttentionGraph.h"
 #include "runtime/device/cuda/cudnn/ConvolutionGraph.h"
@@ -20,7 +21,7 @@ constexpr GpuKind kGpus[] = {{"NVIDIA A100-SXM4-80GB", 800, 108, 166912},
                              {"NVIDIA H100 80GB HBM3", 900, 132, 232448},
                              {"NVIDIA B200", 1000, 148, 232448}};
 
-/// The properties of a GPU that cuDNN queries.
+/// Returns the properties of a GPU that cuDNN queries, as JSON.
 std::string describe(const GpuKind &gpu) {
   return format(
       R"({"deviceName": "%s", "deviceVer": %d, "multiProcessorCount": %d,
@@ -81,7 +82,7 @@ protected:
   std::optional<Descriptor> properties;
 };
 
-/// Heads next to each other in rows, as matmuls write them.
+/// Returns attention whose heads lie next to each other in rows, as matmuls write them.
 AttentionProblem makeAttention(Dtype dtype, int64_t heads, int64_t groups, int64_t length,
                                int64_t width) {
   AttentionProblem problem;
@@ -94,7 +95,7 @@ AttentionProblem makeAttention(Dtype dtype, int64_t heads, int64_t groups, int64
   return problem;
 }
 
-/// Attention problems of real models; the first two are those of GPT-2 and Llama.
+/// Returns attention problems of real models; the first two are those of GPT-2 and Llama.
 std::vector<AttentionProblem> makeProblems() {
   AttentionProblem gpt = makeAttention(Dtype::BF16, 12, 12, 1024, 64);
   AttentionProblem llama = makeAttention(Dtype::BF16, 32, 8, 1024, 128);

@@ -1,5 +1,5 @@
 // Tests which calls the fake cuDNN accepts and refuses. The runtime's convolution tests
-// (psrt-device-test-cudnn) check its results.
+// (psrt-device-test-cudnn) check the results.
 #include "runtime/testing/test/CudnnFixture.h"
 
 using namespace psrt::cuda;

@@ -10,7 +10,7 @@ using namespace psrt::cuda;
 
 class OrderTest : public FakeTest {
 protected:
-  /// The result that the last program's host read, and the messages printed meanwhile.
+  /// The status that the host received from the last program, and the messages printed meanwhile.
   CUresult result = CUDA_SUCCESS;
   std::string messages;
   int output[2] = {};

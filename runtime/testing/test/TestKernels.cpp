@@ -1,4 +1,4 @@
-// Kernels of the fake's tests, compiled as a replay image.
+// Defines the kernels of the fake driver's tests, compiled as a replay image.
 #include "runtime/device/cuda/Replay.h"
 #include <chrono>
 #include <thread>
@@ -89,7 +89,7 @@ void exchange(void **parameters) {
   parameter<int *>(parameters, 0)[thread()] = int(shuffle(thread(), mask));
 }
 
-/// Thread 3 of block 1 ends before the barrier at which the other threads wait.
+/// endEarly(): thread 3 of block 1 ends before the barrier at which the other threads wait.
 PARAMETERS(endEarly, 0)
 void endEarly(void **) {
   if (block() == 1 && thread() == 3)
@@ -97,7 +97,7 @@ void endEarly(void **) {
   barrier();
 }
 
-/// The first half of the block waits at a barrier, the second half at a shuffle.
+/// mixedMeetings(): the first half of the block waits at a barrier, the second half at a shuffle.
 PARAMETERS(mixedMeetings, 0)
 void mixedMeetings(void **) {
   if (thread() < threads() / 2)
