@@ -218,7 +218,7 @@ TEST_F(Cuda, NamesWhatIsTooOld) {
   {
     Environment environment("PSRT_FAKE_VERSION", "11080");
     EXPECT_EQ(faultOf("cuda:replay"), "this machine's CUDA driver is for CUDA 11.8, but the "
-                                      "program needs 12.0; install a newer one, or compile with "
+                                      "program needs 12.0; install a newer driver, or compile with "
                                       "--target cpu");
   }
   Environment environment("PSRT_FAKE_CAPABILITY", "8.0");
@@ -234,8 +234,8 @@ TEST_F(Cuda, NamesWhatIsMissing) {
     Environment environment("PSRT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
     EXPECT_EQ(
         faultOf("cuda:replay"),
-        "no CUDA driver on this machine (/nowhere/libcuda.so.1): run the program where there is "
-        "one, or compile with --target cpu");
+        "no CUDA driver on this machine (/nowhere/libcuda.so.1): run the program on a machine "
+        "with a driver, or compile with --target cpu");
   }
   EXPECT_NE(faultOf("cuda:sm_90").find("this program is compiled for sm_90"), std::string::npos);
   Environment environment("PSRT_FAKE_MEMORY", "1000000");

@@ -16,8 +16,8 @@ namespace {
 
 constexpr float infinity = __builtin_huge_valf();
 
-/// A block: query rows [row, row + rows), and key columns [column, column + columns). Each of these
-/// columns is seen by at least one of the rows, after rounding `column` down to 64.
+/// A block of query rows [row, row + rows). The rows see no key columns outside of [column, column
+/// + columns); `column` is a multiple of 64.
 struct Block {
   int64_t row = 0, rows = 0, column = 0, columns = 0;
   std::optional<TiledMatmul> scores, result; // forward

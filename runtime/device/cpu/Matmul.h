@@ -50,7 +50,7 @@ private:
 class MatmulRunner {
 public:
   explicit MatmulRunner(MatmulCache &cache);
-  /// Creates the handles of a primitive; must be called before its first run.
+  /// Creates the handles of a primitive; must be called before the primitive's first run.
   void prepare(const MatmulPrimitive *primitive);
   void run(const MatmulPrimitive *primitive, const void *lhs, const void *rhs, void *out,
            const float *bias);

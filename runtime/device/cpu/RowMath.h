@@ -7,8 +7,8 @@
 
 namespace psrt {
 
-/// The score of a hidden column. It is below all real scores, and finite to keep the arithmetic
-/// free of NaN.
+/// The score of a hidden column. This score is below all real scores, and finite to keep the
+/// arithmetic free of NaN.
 inline constexpr float hiddenScore = -3.0e38f;
 
 /// The lowest score of a visible column. Scores with very low but finite mask values are raised to
@@ -20,7 +20,7 @@ inline constexpr float lowestScore = -1.0e38f;
 inline constexpr float largeLse = 1024;
 
 /// Functions on rows of n <= `padded` floats. `padded` is a multiple of 16; rows are written up to
-/// it. Element j of a sum is added to partial sum j mod 64.
+/// `padded`. Element j of a sum is added to partial sum j mod 64.
 struct RowMath {
   /// Sets row[j] = exp(scale row[j] - max) / sum over visible columns in [lo, hi), and 0 elsewhere
   /// in [0, padded). A column with `hiddenScore` or less is not visible. Sets max (of scaled

@@ -1,5 +1,5 @@
-// Implements the threads of one rank. They spin, then sleep while waiting for work, and claim
-// pieces by fetch_add.
+// Implements the threads of one rank. While waiting for work, a thread first spins and then sleeps.
+// Threads claim pieces by fetch_add.
 #ifndef PSRT_DEVICE_CPU_THREADPOOL_H
 #define PSRT_DEVICE_CPU_THREADPOOL_H
 

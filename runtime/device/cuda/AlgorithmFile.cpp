@@ -43,7 +43,7 @@ std::string getMark(const AlgorithmOrigin &origin) {
   return origin.library == kCublasLt ? "" : toKey(origin);
 }
 
-/// Parses an algorithm file's JSON. Returns false if it is not an algorithm file.
+/// Parses an algorithm file's JSON. Returns false for any other JSON.
 bool parse(const nlohmann::json &json, AlgorithmOrigin &origin, AlgorithmMap &result) {
   constexpr size_t kKeys = 5; // number of keys that writeAlgorithms writes
   if (json.at(kFormatKey) != kFormat || json.size() != kKeys)

@@ -24,7 +24,7 @@ inline constexpr AlgorithmKind kMatmulAlgorithms{kCublasLt, "matmul algorithms",
 inline constexpr AlgorithmKind kCudnnAlgorithms{kCudnn, "cuDNN and the fallback kernels", "cuDNN"};
 
 /// Holds the choices for one GPU model. The ranks of a process share this object; processes share
-/// its file.
+/// the algorithm file.
 class Algorithms {
 public:
   Algorithms(const Gpu &gpu, const AlgorithmKind &kind);

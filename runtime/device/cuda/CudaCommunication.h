@@ -9,7 +9,7 @@
 
 namespace psrt::cuda {
 
-/// Maps rank numbers to this process's ranks, as they are created.
+/// Maps rank numbers to the ranks of this process. A rank is added when it is created.
 class RankTable {
 public:
   void set(int rank, CudaRank *device);

@@ -126,7 +126,7 @@ private:
   size_t arenaBytes = 0;
   std::deque<DeviceMemory> scratches; ///< in increasing size; captured graphs use the older ones
   std::unique_ptr<Blas> blas;
-  std::unique_ptr<CudnnHandle> cudnnHandle; ///< outlives the recordings of its plans
+  std::unique_ptr<CudnnHandle> cudnnHandle; ///< outlives captured graphs of its plans
   bool hasTriedCudnn = false;
   std::map<const int64_t *, ScalarMirror> mirrors; ///< by address of the host's scalars
   std::function<void()> pulse;

@@ -13,9 +13,9 @@ namespace psrt::cuda {
 /// - Copies to the GPU are enqueued from pinned buffers, which are reused once their copy is done.
 ///   The host waits for a copy only if the buffers' total size would exceed a limit.
 /// - Reads wait for the stream. Accesses to the host part also wait, because transfers
-/// (CudaTransfers) may still use this memory.
+///   (CudaTransfers) may still use this memory.
 /// - Prefetched data is copied to a landing buffer by a side stream, and from there to its address
-/// by the rank's stream.
+///   by the rank's stream.
 class CudaMemory : public RankMemory {
 public:
   CudaMemory(StreamRef stream, MemorySizes sizes);

@@ -163,7 +163,7 @@ std::string nameMeasured(const CudnnOp &op) {
 /// Returns true if the fallback kernels are faster, by a new or a stored measurement.
 bool areOursFaster(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op) {
   constexpr const char *kTheirs = "cudnn", *kOurs = "own";
-  /// /// The fallback kernels must take less than this fraction of cuDNN's time. A smaller gain is
+  /// The fallback kernels must take less than this fraction of cuDNN's time. A smaller gain is
   /// noise.
   constexpr double kLeastGain = 0.97;
   Algorithms &algorithms = rank.getCudnnAlgorithms();

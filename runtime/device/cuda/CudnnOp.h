@@ -20,7 +20,7 @@ public:
   /// Creates the plan. Throws a CudnnFailure if cuDNN does not support the problem.
   virtual CudnnPlan makePlan(const CudnnTarget &target) const = 0;
   /// Returns the tensors that the plan reads and writes. Host scalars are members of this object,
-  /// so it must outlive the plan's runs.
+  /// so this object must outlive the plan's runs.
   virtual std::vector<CudnnTensor> nameTensors(void *const *buffers, void *own) const = 0;
   /// Returns the bytes of memory that our kernels write before the plan runs.
   virtual int64_t getOwnBytes() const { return 0; }

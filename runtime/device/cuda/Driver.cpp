@@ -49,24 +49,23 @@ static void checkVersion(const Driver &driver) {
   driver.check(driver.driverGetVersion(&version), "to return its version");
   if (version < kOldestVersion)
     refuse("this machine's CUDA driver is for CUDA %d.%d, but the program needs 12.0; install a "
-           "newer one, or compile with --target cpu",
+           "newer driver, or compile with --target cpu",
            version / 1000, version % 1000 / 10);
 }
 
 static void initialize(const Driver &driver, const std::string &name) {
   CUresult result = driver.init(0);
   if (result == CUDA_ERROR_STUB_LIBRARY)
-    refuse(
-        "no CUDA driver on this machine (%s is the toolkit's stub): run the program where there is "
-        "one, or compile with --target cpu",
-        name.c_str());
+    refuse("no CUDA driver on this machine (%s is the toolkit's stub): run the program on a "
+           "machine with "
+           "a driver, or compile with --target cpu",
+           name.c_str());
   int count = 0;
   if (result == CUDA_SUCCESS)
     driver.check(driver.deviceGetCount(&count), "to count the GPUs");
   if (result == CUDA_ERROR_NO_DEVICE || (result == CUDA_SUCCESS && count == 0))
     refuse("no GPU on this machine (the CUDA driver is installed; CUDA_VISIBLE_DEVICES is \"%s\"): "
-           "run "
-           "the program where there is one, or compile with --target cpu",
+           "run the program on a machine with a GPU, or compile with --target cpu",
            std::getenv("CUDA_VISIBLE_DEVICES") ? std::getenv("CUDA_VISIBLE_DEVICES") : "");
   driver.check(result, "to initialize");
 }
@@ -75,10 +74,10 @@ DriverRef loadDriver() {
   std::string name = driverName();
   void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    refuse(
-        "no CUDA driver on this machine (%s): run the program where there is one, or compile with "
-        "--target cpu",
-        name.c_str());
+    refuse("no CUDA driver on this machine (%s): run the program on a machine with a driver, or "
+           "compile "
+           "with --target cpu",
+           name.c_str());
   auto driver = std::make_shared<Driver>();
 #define PSRT_LOAD(field, symbol, arguments)                                                        \
   driver->field = reinterpret_cast<CUresult(*) arguments>(findSymbol(library, #symbol, name));

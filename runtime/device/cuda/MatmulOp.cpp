@@ -120,7 +120,7 @@ void runEmpty(const Bound &bound) {
 //===--- f64 with a bias, which cuBLASLt does not support ---------------------===//
 
 /// Fills the rows of the result with the bias, in copies of doubling size. Then accumulates the
-/// matmul onto them.
+/// matmul onto these rows.
 void runBiased(const Bound &bound) {
   const auto &p = *static_cast<const PreparedMatmul *>(static_cast<Prepared *>(bound.prepared));
   CudaRank &rank = CudaRank::of(bound);

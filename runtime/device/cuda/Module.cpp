@@ -14,7 +14,7 @@ Module::Module(GpuRef given, const char *image, const char *whose)
   CUresult result = gpu->getDriver().moduleLoadDataEx(&module, image, 2, options, values);
   if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
     refuse("this machine's CUDA driver is too old for the kernels of %s (%s); install a newer "
-           "one",
+           "driver",
            whose, log);
   log[sizeof(log) - 1] = 0;
   std::string purpose = format("to load the kernels of %s%s%s", whose, *log ? ": " : "", log);

@@ -21,7 +21,7 @@ void checkTarget(const Program &program, const Gpu &gpu) {
     refuseTarget("the fake driver (replay)", gpu);
   if (wanted.isReplay)
     return;
-  // PTX for an architecture also runs on all later ones. With a letter suffix (sm_90a), it runs on
+  // PTX for an architecture also runs on all later ones. With a letter suffix (sm_90a), PTX runs on
   // that architecture only.
   if (gpu.getArchitecture() < wanted.architecture ||
       (wanted.isExact && gpu.getArchitecture() != wanted.architecture))

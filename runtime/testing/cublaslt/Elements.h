@@ -10,7 +10,7 @@ namespace psrt::fake {
 float fromFp8(uint8_t bits, int32_t type);
 /// Rounds to nearest even; values that are too large become the largest number.
 uint8_t toFp8(double value, int32_t type);
-/// Rounds to the 10 fraction bits that tensor cores use of a float.
+/// Rounds to TF32, which has 10 fraction bits.
 float toTf32(float value);
 
 /// Load or store element `index` of an array of the type.

@@ -99,7 +99,8 @@ static void checkAnnounced(const Stream &stream, const Operation &operation) {
   bool kernel = operation.kind == std::string("kernel");
   if (!kernel || !machine().settings.strict || stream.isAnnounced || !operation.accesses.empty())
     return;
-  complain("kernel '%s' on %s was not announced", operation.name.c_str(), stream.name.c_str());
+  complain("kernel '%s' on %s runs without announced accesses (PSRT_FAKE_STRICT)",
+           operation.name.c_str(), stream.name.c_str());
   stream.device->error = CUDA_ERROR_LAUNCH_FAILED;
 }
 

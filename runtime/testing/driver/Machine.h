@@ -62,8 +62,8 @@ struct Machine {
   void logLine(const Stream &stream, const std::string &text);
 };
 
-/// Returns the process's only machine. As in libcuda, it is never destroyed, because threads of
-/// streams may outlive main.
+/// Returns the process's only machine. As in libcuda, the machine is never destroyed, because
+/// threads of streams may outlive main.
 Machine &machine();
 
 } // namespace psrt::fake

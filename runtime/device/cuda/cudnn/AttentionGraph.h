@@ -29,9 +29,9 @@ struct AttentionProblem {
   /// -inf for hidden keys. cuDNN adds the bias to the scores.
   std::array<int64_t, 4> getBiasSizes() const;
   /// Returns true if dout must be scaled. If all elements of a mask row are very low, e.g. -1e38,
-  /// the row's log-sum-exp cannot represent the row's sum: all recomputed probabilities are 1.
-  /// Dividing dout by the sum corrects the gradients. A kernel of the runtime writes the scaled,
-  /// dense copy of dout.
+  /// the row's log-sum-exp cannot represent the row's sum of exponentials: all recomputed
+  /// probabilities are 1. Dividing dout by the sum corrects the gradients. A kernel of the runtime
+  /// writes the scaled, dense copy of dout.
   bool scalesDout() const { return op.grad && hasMask && op.maskDtype != Dtype::Bool; }
   /// Returns true if the log-sum-exps must be copied. For a fully masked row, composite gradients
   /// would compute (-inf) - (-inf) = NaN. A kernel of the runtime writes a copy with inf in such

@@ -113,7 +113,8 @@ void CudnnPlan::choose(cudnnBackendHeurMode_t mode, Dtype dtype, int64_t mostWor
         candidate.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config).finalize("a plan");
         int64_t bytes = candidate.getInt(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
         if (bytes > mostWorkspace) {
-          reason = format("an engine needs a workspace of %lld bytes", (long long)bytes);
+          reason = format("an engine needs a workspace of %lld bytes; the limit is %lld bytes",
+                          (long long)bytes, (long long)mostWorkspace);
           continue;
         }
         workspaceBytes = bytes;

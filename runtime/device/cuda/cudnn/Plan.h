@@ -11,7 +11,7 @@
 namespace psrt::cuda {
 
 /// The target of graphs and plans: the GPU of a handle, or a GPU that is not installed, given by
-/// its properties. Plans for the latter cannot run.
+/// its properties. Plans for a GPU that is not installed cannot run.
 struct CudnnTarget {
   const Cudnn &library;
   cudnnHandle_t handle = nullptr;

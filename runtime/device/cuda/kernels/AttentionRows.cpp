@@ -1,6 +1,7 @@
 // Computes per-row inputs of attention. For the gradient kernels: the row sums of dout * out, and
-// factors for rows whose log-sum-exp is too large to represent the row's sum. For cuDNN's
-// attention: masks as additive biases, scaled cotangents of such rows, and the dropout mask.
+// factors for rows whose log-sum-exp is too large to represent the row's sum of exponentials. For
+// cuDNN's attention: masks as additive biases, scaled cotangents of such rows, and the dropout
+// mask.
 #include "runtime/device/cuda/kernels/Attention.h"
 
 namespace psrt::cuda {

@@ -1,5 +1,6 @@
 // Computes convolutions directly, for machines without cuDNN. Each element of the result is summed
-// in f32 by one thread or one warp. Memory accesses of neighboring threads are coalesced.
+// by one thread or one warp, in f64 for f64 tensors, else in f32. Memory accesses of neighboring
+// threads are coalesced.
 #include "runtime/device/cuda/kernels/Windows.h"
 
 namespace psrt::cuda {

@@ -36,8 +36,8 @@ int64_t workspaceBytes(const EmbeddingOp &op);
 int64_t workspaceBytes(const AttentionOp &op);
 
 /// The functions below build the launches of an instruction. `buffers` and `scalars` ([seed, step,
-/// micro_batch, ...]) are device pointers, as in Bound. They fail if no kernel supports the
-/// problem.
+/// micro_batch, ...]) are device pointers, as in Bound. These functions fail if no kernel supports
+/// the problem.
 Launches launchEmbedding(const EmbeddingOp &op, void *const *buffers, bool accumulate,
                          void *workspace);
 Launches launchAttention(const AttentionOp &op, void *const *buffers, const int64_t *scalars,

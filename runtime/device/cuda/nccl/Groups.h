@@ -10,9 +10,9 @@
 
 namespace psrt::nccl {
 
-/// Identifies a group: ranks that differ only along these mesh axes, or only in the pipeline
-/// coordinate. Each queue of asynchronous operations has its own communicators, so that queues do
-/// not wait for each other.
+/// Identifies a group: ranks that differ only along given mesh axes, or ranks at given pipeline
+/// coordinates whose other coordinates are equal. Each queue of asynchronous operations has its own
+/// communicators, so that queues do not wait for each other.
 struct GroupKey {
   std::string queue; ///< empty for synchronous operations
   bool overPipeline = false;

@@ -7,7 +7,7 @@ using namespace psrt::cuda;
 
 namespace {
 
-/// Runs an op with the interface of the CPU fixture.
+/// Runs an op on the replay image, with the buffers that Problem::run() passes.
 void runKernels(const AttentionOp &op, const std::vector<TestBuffer> &given) {
   std::vector<void *> buffers;
   for (const TestBuffer &buffer : given)
@@ -81,8 +81,8 @@ TEST(KernelAttentionSums, NarrowFloatsAreRoundedOnce) {
   }
 }
 
-/// Draws random numbers by the factors of a sharded tensor: with consecutive counters, and with
-/// sharded keys, whose counters are not consecutive along a row.
+/// Tests the random numbers of a sharded tensor: with consecutive counters, and with sharded keys,
+/// whose counters are not consecutive along a row.
 TEST(KernelAttentionDropout, DrawsTheNumbersOfTheCpu) {
   for (bool runs : {true, false}) {
     AttentionCase c{"", 2, 2, 1, 40, 36, 8, true, 0, false, false, false, 0.4f};

@@ -14,7 +14,7 @@ double slopeOfGelu(double x, double &value) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * k * (1 + 3 * 0.044715 * x * x);
 }
 
-/// Returns `count` numbers of all magnitudes, beginning with the dtype's largest.
+/// Returns `count` numbers: zeros, large and small numbers first, then random numbers.
 std::vector<float> makeArguments(int64_t count) {
   std::vector<float> result = randomValues(count, 1);
   for (float &x : result)

@@ -33,7 +33,7 @@ public:
   void run(Kernel kernel, void **parameters, uint32_t index, uint32_t grid, uint32_t size);
 
   uint32_t index = 0, grid = 0, size = 0, current = 0;
-  /// Called by a fiber; switches to the scheduler.
+  /// Suspends the running fiber and switches to the scheduler.
   void wait(Waits reason);
   Fiber &fiber() { return fibers[current]; }
 
