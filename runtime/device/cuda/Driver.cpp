@@ -57,8 +57,7 @@ static void initialize(const Driver &driver, const std::string &name) {
   CUresult result = driver.init(0);
   if (result == CUDA_ERROR_STUB_LIBRARY)
     refuse("no CUDA driver on this machine (%s is the toolkit's stub): run the program on a "
-           "machine with "
-           "a driver, or compile with --target cpu",
+           "machine with a driver, or compile with --target cpu",
            name.c_str());
   int count = 0;
   if (result == CUDA_SUCCESS)
@@ -75,8 +74,7 @@ DriverRef loadDriver() {
   void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     refuse("no CUDA driver on this machine (%s): run the program on a machine with a driver, or "
-           "compile "
-           "with --target cpu",
+           "compile with --target cpu",
            name.c_str());
   auto driver = std::make_shared<Driver>();
 #define PSRT_LOAD(field, symbol, arguments)                                                        \
