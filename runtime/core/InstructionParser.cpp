@@ -14,14 +14,6 @@ void addOptionalBuffers(Instruction &result, const Json &object, Keys keys) {
     result.buffers.push_back(parseBuffer(get(object, key)));
 }
 
-void addBuffers(Instruction &result, const Json &object, Keys keys) {
-  for (const char *key : keys) {
-    result.buffers.push_back(parseBuffer(object.at(key)));
-    if (!result.buffers.back().present())
-      PSRT_FAIL(BadInput, "the buffer \"%s\" is null", key);
-  }
-}
-
 using Parser = void (*)(const Json &, const Mesh &, Instruction &);
 
 void parseKernel(const Json &object, const Mesh &, Instruction &result) {
@@ -369,6 +361,14 @@ const std::map<std::string, Parser> &getParsers() {
 }
 
 } // namespace
+
+void addBuffers(Instruction &result, const Json &object, std::initializer_list<const char *> keys) {
+  for (const char *key : keys) {
+    result.buffers.push_back(parseBuffer(object.at(key)));
+    if (!result.buffers.back().present())
+      PSRT_FAIL(BadInput, "the buffer \"%s\" is null", key);
+  }
+}
 
 Instruction parseInstruction(const Json &object, const Mesh &mesh) {
   std::string name = object.at("op");

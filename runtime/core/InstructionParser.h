@@ -6,6 +6,9 @@
 
 namespace psrt {
 
+/// Appends buffers by the names of their fields. Fails if one is null.
+void addBuffers(Instruction &result, const Json &object, std::initializer_list<const char *> keys);
+
 /// Parses an instruction. Throws BadInput if this runtime does not know it or it is incomplete.
 Instruction parseInstruction(const Json &object, const Mesh &mesh);
 

@@ -50,20 +50,7 @@ struct NameOf {
   std::string operator()(const MatmulOp &op) const {
     return format("matmul %lldx%lldx%lld", (long long)op.m, (long long)op.n, (long long)op.k);
   }
-  std::string operator()(const AttentionOp &op) const {
-    return op.grad ? "attention_grad" : "attention";
-  }
-  std::string operator()(const EmbeddingOp &op) const {
-    return op.grad ? "embedding_grad" : "embedding";
-  }
-  std::string operator()(const ConvolutionOp &op) const {
-    return op.result == ConvolutionOp::Y   ? "convolution"
-           : op.result == ConvolutionOp::X ? "convolution_input"
-                                           : "convolution_kernel";
-  }
-  std::string operator()(const MaxPoolOp &op) const {
-    return op.grad ? "max_pool_grad" : "max_pool";
-  }
+  std::string operator()(const LibraryOp auto &op) const { return op.name(); }
   std::string operator()(const ShardIndexOp &) const { return "shard_index"; }
   std::string operator()(const CopyOp &op) const { return op.zero ? "zero" : "copy"; }
   std::string operator()(const MessageOp &op) const { return op.receives ? "recv" : "send"; }

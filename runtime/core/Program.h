@@ -2,6 +2,7 @@
 #ifndef PSRT_CORE_PROGRAM_H
 #define PSRT_CORE_PROGRAM_H
 
+#include "runtime/core/LibraryOp.h"
 #include "runtime/core/Placement.h"
 #include <algorithm>
 #include <array>
@@ -90,6 +91,12 @@ struct AttentionOp {
   int key = -1; ///< index into the run's keys
   std::vector<int64_t> factorSizes, factorStrides;
   int64_t globalSize = 0;
+  static constexpr const char *kCategory = "attention";
+  const char *name() const { return grad ? "attention_grad" : "attention"; }
+  NamedSizes sizes() const { return {{"heads", b * h}, {"rows", t}, {"columns", s}}; }
+  bool writes(size_t buffer) const {
+    return grad ? buffer == Dq || buffer == Dk || buffer == Dv : buffer == Out || buffer == Lse;
+  }
 };
 /// Gathers table rows by index, or scatters gradients to them. Buffers: table or cotangent,
 /// indices, out, first row (i64 scalar).
@@ -99,6 +106,10 @@ struct EmbeddingOp {
   Dtype dtype = Dtype::F32, outDtype = Dtype::F32, indexDtype = Dtype::I64;
   int64_t count = 0, width = 0, rows = 0, paddingIndex = -1;
   int accumulate = -1;
+  static constexpr const char *kCategory = "embedding";
+  const char *name() const { return grad ? "embedding_grad" : "embedding"; }
+  NamedSizes sizes() const { return {{"rows", count}}; }
+  bool writes(size_t buffer) const { return buffer == Out; }
 };
 /// The geometry of windows over 1 to 3 space dims; unused outer dims have size 1. Tap k of window p
 /// reads input position p stride + k dilation - low.
@@ -115,6 +126,14 @@ struct ConvolutionOp {
   Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of the inputs; of the result
   int64_t batch = 0, groups = 1, inChannels = 0, outChannels = 0; ///< channels per group
   WindowShape windows;
+  static constexpr const char *kCategory = "convolution";
+  const char *name() const {
+    return result == Y ? "convolution" : result == X ? "convolution_input" : "convolution_kernel";
+  }
+  NamedSizes sizes() const {
+    return {{"batch", batch}, {"groups", groups}, {"in", inChannels}, {"out", outChannels}};
+  }
+  bool writes(size_t buffer) const { return int(buffer) == result; }
 };
 /// Computes the maximum of each window, or adds each window's cotangent at its maximum's position.
 /// Buffers: x, y (the cotangent when `grad`), out when `grad`.
@@ -124,6 +143,10 @@ struct MaxPoolOp {
   Dtype dtype = Dtype::F32;
   int64_t planes = 0; ///< batch x channels
   WindowShape windows;
+  static constexpr const char *kCategory = "pooling";
+  const char *name() const { return grad ? "max_pool_grad" : "max_pool"; }
+  NamedSizes sizes() const { return {{"planes", planes}}; }
+  bool writes(size_t buffer) const { return buffer == (grad ? size_t(Out) : size_t(Y)); }
 };
 /// Writes the shard index over `axes` as an i64. Buffers: out.
 struct ShardIndexOp {

@@ -24,20 +24,11 @@ struct Describe {
     return {"matmul", format("\"batch\": %lld, \"flops\": %.0f",
                              (long long)(op.batch[0] * op.batch[1]), flops)};
   }
-  Description operator()(const AttentionOp &op) const {
-    return {"attention", format("\"heads\": %lld, \"rows\": %lld, \"columns\": %lld",
-                                (long long)(op.b * op.h), (long long)op.t, (long long)op.s)};
-  }
-  Description operator()(const EmbeddingOp &op) const {
-    return {"embedding", format("\"rows\": %lld", (long long)op.count)};
-  }
-  Description operator()(const ConvolutionOp &op) const {
-    return {"convolution", format("\"batch\": %lld, \"groups\": %lld, \"in\": %lld, \"out\": %lld",
-                                  (long long)op.batch, (long long)op.groups,
-                                  (long long)op.inChannels, (long long)op.outChannels)};
-  }
-  Description operator()(const MaxPoolOp &op) const {
-    return {"pooling", format("\"planes\": %lld", (long long)op.planes)};
+  Description operator()(const LibraryOp auto &op) const {
+    std::string sizes;
+    for (auto [name, size] : op.sizes())
+      sizes += format("%s\"%s\": %lld", sizes.empty() ? "" : ", ", name, (long long)size);
+    return {op.kCategory, sizes};
   }
   Description operator()(const ShardIndexOp &) const { return {"other", ""}; }
   Description operator()(const CopyOp &op) const {

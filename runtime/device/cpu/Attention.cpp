@@ -411,7 +411,7 @@ bool hasRunsOfCounters(const AttentionOp &op) {
 
 } // namespace
 
-void bindAttention(CpuRank &rank, const AttentionOp &op, Bound &bound) {
+void bindCall(CpuRank &rank, const AttentionOp &op, Bound &bound) {
   if (op.dtype != Dtype::F32 && !isNarrowFloat(op.dtype))
     PSRT_FAIL(BadInput, "attention of %s is not supported on the cpu; use f32, bf16 or f16",
               dtypeName(op.dtype));

@@ -238,7 +238,7 @@ std::unique_ptr<PreparedConvolution> prepare(CpuRank &rank, const ConvolutionOp 
 
 } // namespace
 
-void bindConvolution(CpuRank &rank, const ConvolutionOp &op, Bound &bound) {
+void bindCall(CpuRank &rank, const ConvolutionOp &op, Bound &bound) {
   if (!isFloat(op.dtype))
     PSRT_FAIL(BadInput,
               "a convolution of %s is not supported on the cpu; use f32, bf16, f16 or f64",

@@ -136,10 +136,7 @@ struct Binder {
   bool operator()(const KernelOp &) { return bound.run = runKernel, true; }
   bool operator()(const CopyOp &) { return bound.run = runCopy, true; }
   bool operator()(const MatmulOp &op) { return bindMatmul(rank, op, bound), true; }
-  bool operator()(const AttentionOp &op) { return bindAttention(rank, op, bound), true; }
-  bool operator()(const EmbeddingOp &op) { return bindEmbedding(rank, op, bound), true; }
-  bool operator()(const ConvolutionOp &op) { return bindConvolution(rank, op, bound), true; }
-  bool operator()(const MaxPoolOp &op) { return bindMaxPool(rank, op, bound), true; }
+  bool operator()(const LibraryOp auto &op) { return bindCall(rank, op, bound), true; }
   bool operator()(const ShardIndexOp &) {
     bound.run = runShardIndex;
     bound.prepared =

@@ -54,10 +54,10 @@ private:
 
 /// Each function sets `bound.run` and `bound.prepared` for one kind of instruction.
 void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound);
-void bindAttention(CpuRank &rank, const AttentionOp &op, Bound &bound);
-void bindEmbedding(CpuRank &rank, const EmbeddingOp &op, Bound &bound);
-void bindConvolution(CpuRank &rank, const ConvolutionOp &op, Bound &bound);
-void bindMaxPool(CpuRank &rank, const MaxPoolOp &op, Bound &bound);
+void bindCall(CpuRank &rank, const AttentionOp &op, Bound &bound);
+void bindCall(CpuRank &rank, const EmbeddingOp &op, Bound &bound);
+void bindCall(CpuRank &rank, const ConvolutionOp &op, Bound &bound);
+void bindCall(CpuRank &rank, const MaxPoolOp &op, Bound &bound);
 
 } // namespace psrt
 

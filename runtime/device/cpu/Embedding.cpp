@@ -131,7 +131,7 @@ void bindSums(CpuRank &rank, const EmbeddingOp &op, Bound &bound) {
 
 } // namespace
 
-void bindEmbedding(CpuRank &rank, const EmbeddingOp &op, Bound &bound) {
+void bindCall(CpuRank &rank, const EmbeddingOp &op, Bound &bound) {
   if (op.indexDtype != Dtype::I64 && op.indexDtype != Dtype::I32)
     PSRT_FAIL(BadInput, "embedding indices of %s are not supported; use i64 or i32",
               dtypeName(op.indexDtype));

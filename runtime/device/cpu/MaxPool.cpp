@@ -87,7 +87,7 @@ template <void piece(void *, int, int64_t, int64_t)> void run(const Bound &bound
 
 } // namespace
 
-void bindMaxPool(CpuRank &rank, const MaxPoolOp &op, Bound &bound) {
+void bindCall(CpuRank &rank, const MaxPoolOp &op, Bound &bound) {
   if (op.dtype == Dtype::F32) {
     bound.run = run<pool<float>>;
   } else if (op.dtype == Dtype::F64) {

@@ -16,16 +16,7 @@ struct Writes {
     return index == MatmulOp::Out || index == MatmulOp::Sums ||
            (index == MatmulOp::Aux && op.activation == MatmulOp::Activation::Gelu);
   }
-  bool operator()(const AttentionOp &op) const {
-    if (op.grad)
-      return index == AttentionOp::Dq || index == AttentionOp::Dk || index == AttentionOp::Dv;
-    return index == AttentionOp::Out || index == AttentionOp::Lse;
-  }
-  bool operator()(const EmbeddingOp &) const { return index == EmbeddingOp::Out; }
-  bool operator()(const ConvolutionOp &op) const { return int(index) == op.result; }
-  bool operator()(const MaxPoolOp &op) const {
-    return index == (op.grad ? size_t(MaxPoolOp::Out) : size_t(MaxPoolOp::Y));
-  }
+  bool operator()(const LibraryOp auto &op) const { return op.writes(index); }
   bool operator()(const ShardIndexOp &) const { return true; }
   bool operator()(const CopyOp &op) const { return op.zero || index == 1; }
   bool operator()(const CollectiveOp &) const { return index >= instruction.buffers.size() / 2; }

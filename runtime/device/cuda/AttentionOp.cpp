@@ -232,7 +232,7 @@ private:
 
 } // namespace
 
-void bindAttention(CudaRank &rank, const AttentionOp &op, Bound &bound) {
+void bindCall(CudaRank &rank, const AttentionOp &op, Bound &bound) {
   AttentionProblem problem{op, bound.buffers[AttentionOp::Mask] != nullptr,
                            bound.buffers[AttentionOp::Padding] != nullptr};
   if (CudnnHandle *cudnnHandle = hasAttentionGraph(problem) ? rank.getCudnn() : nullptr) {

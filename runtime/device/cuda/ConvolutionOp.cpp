@@ -67,7 +67,7 @@ private:
 
 } // namespace
 
-void bindConvolution(CudaRank &rank, const ConvolutionOp &op, Bound &bound) {
+void bindCall(CudaRank &rank, const ConvolutionOp &op, Bound &bound) {
   if (!hasConvolutionGraph(op) || !bindToCudnn(rank, std::make_unique<CudnnConvolution>(op), bound))
     bindLaunches(rank, bound, launchConvolution(op, bound.buffers));
 }

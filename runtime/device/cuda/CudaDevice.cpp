@@ -132,10 +132,7 @@ struct Binder {
   bool operator()(const KernelOp &op) { return bindKernel(rank, op, bound), true; }
   bool operator()(const CopyOp &op) { return bindCopy(op, bound), true; }
   bool operator()(const MatmulOp &op) { return bindMatmul(rank, op, bound), true; }
-  bool operator()(const AttentionOp &op) { return bindAttention(rank, op, bound), true; }
-  bool operator()(const EmbeddingOp &op) { return bindEmbedding(rank, op, bound), true; }
-  bool operator()(const ConvolutionOp &op) { return bindConvolution(rank, op, bound), true; }
-  bool operator()(const MaxPoolOp &op) { return bindMaxPool(rank, op, bound), true; }
+  bool operator()(const LibraryOp auto &op) { return bindCall(rank, op, bound), true; }
   bool operator()(const ShardIndexOp &) { return bindShardIndex(rank, bound), true; }
   bool operator()(const CollectiveOp &op) {
     if (op.kind != CollectiveOp::ShardSlice)

@@ -178,10 +178,10 @@ void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound);
 void bindFloat8Matmul(CudaRank &rank, const MatmulOp &op, Bound &bound);
 /// Binds a matmul with an activation. Addresses are multiples of `alignment`.
 void bindActivatedMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound, int64_t alignment);
-void bindAttention(CudaRank &rank, const AttentionOp &op, Bound &bound);
-void bindEmbedding(CudaRank &rank, const EmbeddingOp &op, Bound &bound);
-void bindMaxPool(CudaRank &rank, const MaxPoolOp &op, Bound &bound);
-void bindConvolution(CudaRank &rank, const ConvolutionOp &op, Bound &bound);
+void bindCall(CudaRank &rank, const AttentionOp &op, Bound &bound);
+void bindCall(CudaRank &rank, const EmbeddingOp &op, Bound &bound);
+void bindCall(CudaRank &rank, const MaxPoolOp &op, Bound &bound);
+void bindCall(CudaRank &rank, const ConvolutionOp &op, Bound &bound);
 
 /// Binds an instruction to launches of the runtime's kernels, which may use the scratch `work`.
 void bindLaunches(CudaRank &rank, Bound &bound, Launches launches, CUdeviceptr work = 0,

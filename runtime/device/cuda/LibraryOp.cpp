@@ -31,7 +31,7 @@ void bindLaunches(CudaRank &rank, Bound &bound, Launches launches, CUdeviceptr w
   bound.prepared = static_cast<Prepared *>(rank.keep(std::move(p)));
 }
 
-void bindEmbedding(CudaRank &rank, const EmbeddingOp &op, Bound &bound) {
+void bindCall(CudaRank &rank, const EmbeddingOp &op, Bound &bound) {
   int64_t bytes = workspaceBytes(op);
   CUdeviceptr work = rank.getScratch(bytes);
   bindLaunches(rank, bound,
@@ -39,7 +39,7 @@ void bindEmbedding(CudaRank &rank, const EmbeddingOp &op, Bound &bound) {
                work, bytes);
 }
 
-void bindMaxPool(CudaRank &rank, const MaxPoolOp &op, Bound &bound) {
+void bindCall(CudaRank &rank, const MaxPoolOp &op, Bound &bound) {
   bindLaunches(rank, bound, launchMaxPool(op, bound.buffers));
 }
 

@@ -1,0 +1,29 @@
+// Defines what a library op tells about itself, so that no code of the runtime lists these ops.
+#ifndef PSRT_CORE_LIBRARYOP_H
+#define PSRT_CORE_LIBRARYOP_H
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace psrt {
+
+/// Sizes of an instruction by name, for traces. Example: {{"rows", 512}}.
+using NamedSizes = std::vector<std::pair<const char *, int64_t>>;
+
+/// An op that a device computes with a function of its own: the device's overload of `bindCall`.
+/// `name` is the name of the instruction. `kCategory` is the category of its events in traces, and
+/// `sizes` are their arguments. `writes` returns whether the op writes the buffer with this index.
+template <typename Op>
+concept LibraryOp = requires(const Op &op, size_t buffer) {
+  { Op::kCategory } -> std::convertible_to<const char *>;
+  { op.name() } -> std::same_as<const char *>;
+  { op.sizes() } -> std::same_as<NamedSizes>;
+  { op.writes(buffer) } -> std::same_as<bool>;
+};
+
+} // namespace psrt
+
+#endif
