@@ -124,6 +124,20 @@ mlir::Value buildGather(TensorBuilder &n, mlir::Value x, mlir::Value index, int6
                         bool wraps);
 
 //===----------------------------------------------------------------------===//
+// Sorts (BuildSort.cpp)
+//===----------------------------------------------------------------------===//
+
+/// Values, and their positions along the sorted dim of the operand (i64).
+struct Sorted {
+  mlir::Value values, indices;
+};
+/// Sorts x along a dim, stably. A scalar is a tensor with one dim of one element.
+Sorted buildSort(TensorBuilder &n, mlir::Value x, int64_t dim, bool descending);
+/// Returns the `count` largest or smallest elements along a dim, in order. Of equal elements, takes
+/// those with the lowest indices.
+Sorted buildTopK(TensorBuilder &n, mlir::Value x, int64_t dim, int64_t count, bool largest);
+
+//===----------------------------------------------------------------------===//
 // Normalization (BuildNormalization.cpp)
 //===----------------------------------------------------------------------===//
 

@@ -2,6 +2,7 @@
 #include "runtime/core/Backend.h"
 #include "runtime/core/Program.h"
 #include "runtime/data/Samples.h"
+#include <array>
 #include <gtest/gtest.h>
 
 using namespace psrt;
@@ -154,4 +155,29 @@ TEST(Kinds, NamesAndValuesAreOneToOne) {
   checkNames<MatmulOp::Activation>();
   checkNames<Comm>();
   checkNames<TokenType>();
+}
+
+TEST(Kinds, SortsAreChecked) {
+  const std::string instruction = R"({"op": "all_reduce", "kind": "max", "dtype": "f32", )"
+                                  R"("in": [0, 0], "out": [1, 0], "count": 1})";
+  auto errorOf = [&](const std::string &op, const std::string &sizes) {
+    return errorWith(instruction, R"({"op": ")" + op + R"(", "x": [0, 0], "indices": [1, 0], )" +
+                                      R"("out": [1, 64], )" + sizes + "}");
+  };
+  auto sizesOf = [](const char *dtype, const char *outer, const char *size, const char *inner) {
+    return std::string(R"("dtype": ")") + dtype + R"(", "outer": )" + outer + R"(, "size": )" +
+           size + R"(, "inner": )" + inner;
+  };
+  EXPECT_EQ(errorOf("sort", sizesOf("f32", "2", "4", "1")), "");
+  for (const char *huge : {"-1", "17592186044417"}) // 2^44 + 1
+    for (auto [outer, size, inner] :
+         {std::array{huge, "4", "1"}, std::array{"2", huge, "1"}, std::array{"2", "0", huge}})
+      EXPECT_NE(errorOf("sort", sizesOf("f32", outer, size, inner)).find("negative or above 2^44"),
+                std::string::npos)
+          << outer << " " << size << " " << inner;
+  EXPECT_NE(errorOf("sort", sizesOf("f8e4m3", "2", "4", "1")).find("sort of f8e4m3"),
+            std::string::npos);
+  EXPECT_NE(errorOf("sort_grad", sizesOf("i64", "2", "4", "1")).find("sort_grad of i64"),
+            std::string::npos);
+  EXPECT_NE(errorOf("sort", R"("dtype": "f32")").find("outer"), std::string::npos);
 }

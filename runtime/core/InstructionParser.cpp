@@ -334,6 +334,8 @@ const std::map<std::string, Parser> &getParsers() {
       {"convolution_kernel", parseConvolution<ConvolutionOp::W>},
       {"max_pool", parseMaxPool<false>},
       {"max_pool_grad", parseMaxPool<true>},
+      {"sort", parseSort},
+      {"sort_grad", parseSort},
       {"shard_index", parseShardIndex},
       {"copy", parseCopy},
       {"zero", parseZero},

@@ -4,6 +4,7 @@
 
 #include "runtime/core/LibraryOp.h"
 #include "runtime/core/Placement.h"
+#include "runtime/core/SortOp.h"
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -249,8 +250,8 @@ struct WaitOp {
 
 /// One instruction of the program's code.
 struct Instruction {
-  std::variant<KernelOp, MatmulOp, AttentionOp, EmbeddingOp, ConvolutionOp, MaxPoolOp, ShardIndexOp,
-               CopyOp, CollectiveOp, MessageOp, TransferOp, WaitOp>
+  std::variant<KernelOp, MatmulOp, AttentionOp, EmbeddingOp, ConvolutionOp, MaxPoolOp, SortOp,
+               ShardIndexOp, CopyOp, CollectiveOp, MessageOp, TransferOp, WaitOp>
       op;
   std::vector<BufferRef> buffers;
   std::string location;

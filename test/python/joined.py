@@ -45,7 +45,9 @@ def draw(case):
     values = {}
     for name, text in case.operands.items():
         shape, dtype = parse_type(text)
-        if dtype == torch.bool:
+        if name in case.permuted:
+            values[name] = torch.rand(shape, generator=generator).argsort(case.permuted[name])
+        elif dtype == torch.bool:
             values[name] = torch.rand(shape, generator=generator) < 0.5
         elif not dtype.is_floating_point:
             values[name] = torch.randint(0, case.below.get(name, 5), shape, generator=generator).to(dtype)

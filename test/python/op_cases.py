@@ -16,6 +16,7 @@ class OpCase:
     operands: dict  # name -> type
     results: list  # types
     below: dict = dataclasses.field(default_factory=dict)  # integer operands: name -> exclusive limit
+    permuted: dict = dataclasses.field(default_factory=dict)  # operands that hold each index along a dim once: name -> dim
     positive: bool = False
     unit: bool = False  # floats are drawn from (0, 1)
 
@@ -175,6 +176,17 @@ case("embedding", f"%r0 = ps.embedding %w, %i ATTRIBUTES : tensor<7x5xf32>, {IND
 case("embedding_grad",
      f"%r0 = ps.embedding_grad %g, %i padding 3 ATTRIBUTES : tensor<2x3x5xf32>, {INDICES} -> tensor<7x5xf32>",
      {"g": "tensor<2x3x5xf32>", "i": INDICES}, ["tensor<7x5xf32>"], below={"i": 7})
+
+BATCHES, ORDERS = "tensor<2x5x3xf32>", "tensor<2x5x3xi64>"
+for name, dim in [("", 1), (" descending", 1), ("_first", 0), ("_last descending", 2)]:
+    place = f"dim {dim}{' descending' if 'descending' in name else ''}"
+    case(f"sort{name.replace(' ', '_')}", f"%r0, %r1 = ps.sort %a {place} ATTRIBUTES : {BATCHES} -> {ORDERS}",
+         {"a": BATCHES}, [BATCHES, ORDERS])
+case("sort_int", f"%r0, %r1 = ps.sort %a dim 1 ATTRIBUTES : {INT} -> {INT}", {"a": INT}, [INT, INT])
+case("sort_bool", f"%r0, %r1 = ps.sort %a dim 1 descending ATTRIBUTES : {BOOL} -> {INT}", {"a": BOOL}, [BOOL, INT])
+for dim in [0, 1]:
+    case(f"sort_grad_{dim}", f"%r0 = ps.sort_grad %g, %i dim {dim} ATTRIBUTES : {BATCHES}, {ORDERS}",
+         {"g": BATCHES, "i": ORDERS}, [BATCHES], permuted={"i": dim})
 
 Q, K, L = "tensor<2x6x4x3xf32>", "tensor<2x3x4x3xf32>", "tensor<2x6x4xf32>"
 # Forms of attention: (what stands before the scale, further operands, attributes)

@@ -131,6 +131,14 @@ case("nll_weighted", lambda x: F.nll_loss(x.log_softmax(1), torch.tensor([1, 2, 
 # ---- norms and reductions ------------------------------------------------------------------------------------------
 
 ZERO_ROW = torch.tensor([[1.0, -2, 3, 0.5], [0, 0, 0, 0], [-1, 5, 0, 2]])
+def nans(x):
+    return x.masked_fill(x > 6, float("nan"))
+
+
+def numbers(x):
+    return x.masked_fill(x.isnan(), 7)
+
+
 TIES = torch.tensor([[1.0, 3, 3, 0], [2, 2, 2, 2], [-1, -5, 0, 0]])
 for _order in [2, 1, 3, 1.5, 0, float("inf"), float("-inf")]:
     case(f"vector_norm_{_order}".replace("-", "minus_").replace(".", "_"), functools.partial(
@@ -163,6 +171,21 @@ case("min_dim", lambda x: x.min(0, keepdim=True)[0], TIES)
 case("max_both", lambda x: x.max(1).values * x.max(1).indices, TIES)
 case("argmax", lambda x: x.argmax(1) + x.sum(1), TIES)
 case("argmin", lambda x: x.argmin() + x.sum(), TIES)
+case("sort", lambda x: x.sort().values, (3, 1, 7))
+case("sort_both", lambda x: x * x.sort(dim=0, descending=True, stable=True).indices + x.sort(0).values, (5, 4))
+case("sort_ties", lambda x: x.sort(dim=1, stable=True).values * x.sort(dim=1, stable=True).indices, TIES)
+case("sort_scalar", lambda x: x.sum().sort().values, (3, 2))
+WITH_NANS = torch.tensor([[1.0, 3, -2, 0, 5], [9, -1, 7, -3, 8], [4, 2, -1, 1, 3]])  # numbers above 6 become NaN
+case("sort_nans", lambda x: numbers(nans(x).sort(1).values), WITH_NANS)
+case("sort_nans_descending", lambda x: numbers(nans(x).sort(dim=0, descending=True, stable=True).values), WITH_NANS)
+case("argsort", lambda x: x.argsort(1) * x + x.argsort(dim=0, descending=True, stable=True), (3, 6))
+case("topk", lambda x: x.topk(2).values * x.topk(2).indices, (3, 6))
+case("topk_smallest", lambda x: x.topk(3, 0, largest=False, sorted=True).values, (5, 2))
+case("topk_all", lambda x: x.topk(4, 1).values + x.topk(4, 1).indices, (3, 4))
+case("kthvalue", lambda x: x.kthvalue(2, 1).values * x.kthvalue(2, 1, keepdim=True).indices[:, 0], (3, 5))
+case("median", lambda x: x.median(1).values * x.median(1, keepdim=True).indices[:, 0], (3, 6))
+case("median_odd", lambda x: x.median(0).values, (5, 2))
+case("median_nans", lambda x: numbers(nans(x).median(1).values) + nans(x).median(1).indices, WITH_NANS)
 
 # ---- products ------------------------------------------------------------------------------------------------------
 
@@ -667,6 +690,9 @@ Values and gradients equal PyTorch's, also where branches meet. Some ops have li
   parameters. It refuses a Function whose backward is not the derivative of its forward, if a
   gradient flows through it. It reports that backward hooks of modules are not exported.
 * **First maximum.** `max.dim`, `min.dim`, `argmax` and `argmin` give the first index.
+* **Order of equal elements.** Sorts are stable, also those that PyTorch does not promise to be.
+  `topk`, `kthvalue` and `median` therefore take the first of equal elements, and the gradient goes
+  there; which one PyTorch takes is not specified. `topk` is always sorted.
 * **Restricted arguments.** `linalg_norm`: vectors, and the Frobenius norm. `fmod`, `remainder`,
   `floor_divide`: integers. `round`: without decimals. `instance_norm`: each input alone, without
   running statistics.

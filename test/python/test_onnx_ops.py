@@ -163,6 +163,8 @@ OPS = {
        for exclusive in (0, 1) for reverse in (0, 1)},
     "CumSum of integers": ("CumSum", {"x": (i64, [7, 3])}, {"a": torch.tensor(0)}, {"exclusive": 1}),
     "CumSum of one": ("CumSum", {"x": (f32, [3, 1])}, {"a": torch.tensor(1)}, {"exclusive": 1}),
+    **{f"TopK {largest}": ("TopK", {"x": (i64, [3, 9])}, {"k": ints(4)}, {"largest": largest}, 2) for largest in (0, 1)},
+    "TopK of an axis": ("TopK", X3, {"k": ints(2)}, {"axis": 1, "sorted": 0}, 2),
     "ArgMax": ("ArgMax", X, {}, {"axis": 1}), "ArgMin": ("ArgMin", X, {}, {"axis": 0, "keepdims": 0}),
     "LayerNormalization": ("LayerNormalization", {"x": (f32, [2, 3, 4]), "w": (f32, [4]), "b": (f32, [4])}, {}, {}),
     "LayerNormalization over two": ("LayerNormalization", {"x": (f32, [2, 3, 4]), "w": (f32, [3, 4])}, {}, {"axis": 1, "epsilon": 1e-3}),
@@ -633,6 +635,7 @@ Some ops have limits:
   errors as indices.
 * `Mod`: integers. `Pow` of integers: to 1, 2 or 3. `Pad`: with a constant.
   `NegativeLogLikelihoodLoss`: of a `LogSoftmax`.
+* `TopK` is always sorted. Of equal elements, those with the lowest indices come first.
 * `MaxPool` gives values, not indices. `BatchNormalization` uses running statistics, or those of the
   batch without giving new running ones.
 * `Resize`: nearest and linear, without antialiasing. `Einsum`: floats. `ScatterElements` and

@@ -158,6 +158,13 @@ attention("attention_bias", options="", mask=BIAS, seen=BIAS)
 attention("attention_mask", options="", mask=CAUSAL[None, None], seen=CAUSAL[None, None])
 
 
+for _dim, _descending in [(1, False), (0, True)]:
+    case(f"sort_{_dim}", f"%y, %i = ps.sort %a dim {_dim}{' descending' * _descending} : {{a}} -> tensor<3x4xi64>", {"a": (3, 4)},
+         lambda a, dim=_dim, descending=_descending: a.sort(dim, descending).values)
+case("sort_ties", "%h = ps.relu %a : {a}\n%y, %i = ps.sort %h dim 1 descending : {a} -> tensor<3x4xi64>", {"a": (3, 4)},
+     lambda a: a.relu().sort(dim=1, descending=True, stable=True).values)
+
+
 def type_of(tensor):
     elements = {torch.float64: "f64", torch.int64: "i64", torch.bool: "i1"}
     return "tensor<" + "".join(f"{size}x" for size in tensor.shape) + elements[tensor.dtype] + ">"

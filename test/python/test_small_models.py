@@ -281,6 +281,26 @@ class Scaled(nn.Module):
         return F.pad(a * scale, (0, 0, 1, 1)).square().mean() * scale
 
 
+class Ranked(nn.Module):
+    """Elements by their order: gates of a mixture of experts, ordered features, and the worst samples of a batch."""
+
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.kind, self.linear, self.gate = kind, nn.Linear(IN, OUT), nn.Linear(IN, OUT)
+
+    def forward(self, x, y):
+        z, scores = self.linear(x), self.gate(x)
+        if self.kind == "gates":
+            least = scores.topk(3).values[..., -1:]
+            return F.mse_loss(z * scores.masked_fill(scores < least, float("-inf")).softmax(-1), y)
+        if self.kind == "ordered":
+            return F.mse_loss(z.sort(-1).values + z.sort(1, descending=True).values, y)
+        if self.kind == "worst samples":
+            return (z - y).square().mean((1, 2)).topk(ROWS // 2, sorted=False).values.mean()
+        raise AssertionError(self.kind)
+
+
 def draw(*shape):
     generator = torch.Generator().manual_seed(3)
     return {
@@ -323,6 +343,13 @@ def test_heads_of_other_sizes(tmp_path, query, value, shared):
 @pytest.mark.parametrize("kind", ["padded", "sliced", "a part of a bias", "repeated", "joined", "the same for all columns"])
 def test_parts_of_sums(tmp_path, kind, mesh):
     check(tmp_path, Parts(kind), draw(5), mesh)
+
+
+@pytest.mark.cover(1)
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
+@pytest.mark.parametrize("kind", ["gates", "ordered", "worst samples"])
+def test_order_of_elements(tmp_path, kind, mesh):
+    check(tmp_path, Ranked(kind), draw(5), mesh)
 
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])

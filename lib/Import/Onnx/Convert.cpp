@@ -368,6 +368,7 @@ OnnxConverterTable getOnnxConverterTable() {
   addOnnxIndexingConverters(table);
   addOnnxContractionConverters(table);
   addOnnxReductionConverters(table);
+  addOnnxSortConverters(table);
   addOnnxNormalizationConverters(table);
   addOnnxLossConverters(table);
   addOnnxAttentionConverters(table);

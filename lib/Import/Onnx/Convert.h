@@ -115,6 +115,7 @@ void addOnnxCreationConverters(OnnxConverterTable &table);
 void addOnnxIndexingConverters(OnnxConverterTable &table);
 void addOnnxContractionConverters(OnnxConverterTable &table);
 void addOnnxReductionConverters(OnnxConverterTable &table);
+void addOnnxSortConverters(OnnxConverterTable &table);
 void addOnnxNormalizationConverters(OnnxConverterTable &table);
 void addOnnxLossConverters(OnnxConverterTable &table);
 void addOnnxAttentionConverters(OnnxConverterTable &table);

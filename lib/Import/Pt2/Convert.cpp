@@ -306,6 +306,7 @@ ConverterTable getConverterTable() {
   addCreationConverters(table);
   addContractionConverters(table);
   addReductionConverters(table);
+  addSortConverters(table);
   addNormalizationConverters(table);
   addLossConverters(table);
   addPairLossConverters(table);

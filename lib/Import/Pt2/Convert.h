@@ -104,6 +104,7 @@ void addIndexingConverters(ConverterTable &table);
 void addCreationConverters(ConverterTable &table);
 void addContractionConverters(ConverterTable &table);
 void addReductionConverters(ConverterTable &table);
+void addSortConverters(ConverterTable &table);
 void addNormalizationConverters(ConverterTable &table);
 void addLossConverters(ConverterTable &table);
 void addPairLossConverters(ConverterTable &table);

@@ -58,6 +58,7 @@ void bindCall(CpuRank &rank, const AttentionOp &op, Bound &bound);
 void bindCall(CpuRank &rank, const EmbeddingOp &op, Bound &bound);
 void bindCall(CpuRank &rank, const ConvolutionOp &op, Bound &bound);
 void bindCall(CpuRank &rank, const MaxPoolOp &op, Bound &bound);
+void bindCall(CpuRank &rank, const SortOp &op, Bound &bound);
 
 } // namespace psrt
 

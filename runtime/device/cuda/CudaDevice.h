@@ -182,6 +182,7 @@ void bindCall(CudaRank &rank, const AttentionOp &op, Bound &bound);
 void bindCall(CudaRank &rank, const EmbeddingOp &op, Bound &bound);
 void bindCall(CudaRank &rank, const MaxPoolOp &op, Bound &bound);
 void bindCall(CudaRank &rank, const ConvolutionOp &op, Bound &bound);
+void bindCall(CudaRank &rank, const SortOp &op, Bound &bound);
 
 /// Binds an instruction to launches of the runtime's kernels, which may use the scratch `work`.
 void bindLaunches(CudaRank &rank, Bound &bound, Launches launches, CUdeviceptr work = 0,

@@ -24,6 +24,14 @@ func.func @reduce(%x: tensor<4x8xf32>) {
   return
 }
 
+func.func @sort(%x: tensor<4x8xf32>, %i: tensor<4x8xi64>) {
+  // expected-remark-re @below {{{{^}}([i, j]) -> ([i, j], [i, j]), i = 4, j = 8 whole("a sort compares all elements of the dim"){{$}}}}
+  %0, %1 = ps.sort %x dim 1 : tensor<4x8xf32> -> tensor<4x8xi64>
+  // expected-remark @below {{([i, j], [i, j]) -> ([i, j]), i = 4 whole("a sort compares all elements of the dim"), j = 8 linear {0}}}
+  %2 = ps.sort_grad %x, %i dim 0 : tensor<4x8xf32>, tensor<4x8xi64>
+  return
+}
+
 func.func @reshape(%x: tensor<2x3x24xf32>, %y: tensor<4x6xf32>, %z: tensor<5x1x2xf32>) {
   // expected-remark @below {{([l, k, j x i]) -> ([l, k, j, i]), i = 6, j = 4, k = 3, l = 2 linear {0}}}
   %0 = ps.reshape %x : tensor<2x3x24xf32> -> tensor<2x3x4x6xf32>

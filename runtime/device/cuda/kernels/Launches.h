@@ -34,6 +34,7 @@ using Launches = std::vector<KernelLaunch>;
 /// aligned to 16 bytes.
 int64_t workspaceBytes(const EmbeddingOp &op);
 int64_t workspaceBytes(const AttentionOp &op);
+int64_t workspaceBytes(const SortOp &op);
 
 /// The functions below build the launches of an instruction. `buffers` and `scalars` ([seed, step,
 /// micro_batch, ...]) are device pointers, as in Bound. These functions fail if no kernel supports
@@ -58,6 +59,7 @@ Launches launchAttentionKept(const AttentionOp &op, void *const *buffers, const 
 Launches launchAttentionLse(const AttentionOp &op, void *const *buffers, void *out);
 Launches launchMaxPool(const MaxPoolOp &op, void *const *buffers);
 Launches launchConvolution(const ConvolutionOp &op, void *const *buffers);
+Launches launchSort(const SortOp &op, void *const *buffers, void *workspace);
 
 /// Byte matrices, `batchStride` apart. Each has rows x columns elements and contiguous rows.
 struct ByteMatrices {
