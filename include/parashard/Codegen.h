@@ -13,7 +13,7 @@ namespace parashard::codegen {
 enum class WeightsMode {
   Reference, ///< the program reads the model's file when it starts
   Copy,      ///< the program contains a copy of the weights
-  None,      ///< the user gives the parameters at start; the program contains the other values
+  None,      ///< the user passes the parameters at start; the program contains all other values
 };
 
 struct CodegenOptions {
@@ -34,7 +34,7 @@ struct CodegenOptions {
 mlir::LogicalResult emitProgram(mlir::ModuleOp module, mlir::ModuleOp oneRank,
                                 const CodegenOptions &options);
 
-/// Returns whether programs for a target multiply 8-bit floats: GPUs from sm_89 on, and replay.
+/// Returns true if programs for `target` have fp8 matmuls: GPUs from sm_89 on, and cuda:replay.
 bool multipliesFloat8(llvm::StringRef target);
 } // namespace parashard::codegen
 

@@ -15,7 +15,7 @@
 
 namespace parashard::driver {
 
-/// The choices of a user. The names are those of the flags (see `ps-compile --help`).
+/// The options of a compile. Each field is named after its flag (see `ps-compile --help`).
 struct CompileOptions {
   // The model.
   std::string model;                  ///< .pt2, .onnx or .mlir
@@ -27,7 +27,7 @@ struct CompileOptions {
                           ///< else the kind of loss to add
   std::vector<std::string> differentiate; ///< outputs with cotangents when loss is "none"
   std::vector<std::string> freeze;        ///< globs of frozen parameters
-  std::vector<std::string> init;          ///< "[GLOB=]normal(0.02)"
+  std::vector<std::string> init;          ///< initial values, such as "[GLOB=]normal(0.02)"
   bool evalMode = false;                  ///< train the model in its model.eval() form
   std::string weights = "reference";      ///< source of the weights: reference, copy or none
 
@@ -52,7 +52,7 @@ struct CompileOptions {
       "fp32"; ///< fp32, bf16, fp16, half or fp8, then options (`parsePrecision`)
   std::string gradientReduction = "fp32"; ///< fp32 or bf16: type in which gradients are reduced
   std::string
-      lossAverage; ///< step or micro-batch; empty: step if the form of the loss is recognized
+      lossAverage; ///< step or micro-batch; empty: step if the loss is a sum or a mean over samples
 
   std::string matmulEpilogues = "off"; ///< on or off: fuse GELUs into matmul epilogues
   std::string overlap =
@@ -68,10 +68,10 @@ struct CompileOptions {
   bool inference = false;            ///< evaluate only, without the training entries
 };
 
-/// Where a compile stops, and the files that it writes.
+/// Options of `runWalk`: the last level, and the files to write.
 struct WalkOptions {
   ps::Level stopAfter = ps::Level::Native;
-  std::string dumpDir; ///< folder for one file per level, such as DIR/2-planned.mlir; empty: none
+  std::string dumpDir; ///< folder for a dump of each level, such as DIR/2-planned.mlir; empty: none
   std::string failurePath; ///< file for the input of a failing pass
   /// Recreates the module as it was before `runWalk`, so that a failing level can be repeated. If
   /// empty, `failurePath` is not written.
@@ -109,13 +109,14 @@ mlir::OwningOpRef<mlir::ModuleOp> loadModel(mlir::MLIRContext &context,
 mlir::LogicalResult runWalk(mlir::ModuleOp module, const CompileOptions &options,
                             const WalkOptions &walk);
 
-/// Warns if the loss of `module` (level `training` or later) is an average over samples only for
-/// the size of its micro-batches, and not for the whole batch of a step. To find out, imports
-/// `options.model` again with that batch. A model that does not take that batch has no warning.
+/// Warns if the loss of `module` (level `training` or later) is an average over samples for a
+/// micro-batch, but not for the whole batch of a step. Example: a loss of `h[:4]` with
+/// micro-batches of 4. Imports `options.model` again with the whole batch; prints no warning if
+/// this import fails.
 void warnOfWholeBatch(mlir::ModuleOp module, const CompileOptions &options);
 
 /// Describes the plan of a module at level `planned` or later: shardings with reasons, collectives
-/// per step with their bytes, forms of attention.
+/// per step with their bytes, and the mask form of each attention.
 std::string explainPlan(mlir::ModuleOp module);
 
 /// Describes the pipeline schedule of a step (level `planned` or later): schedule, bubble, and the
@@ -125,7 +126,7 @@ std::string explainSchedule(mlir::ModuleOp module, const CompileOptions &options
 mlir::LogicalResult writeTimeline(mlir::ModuleOp module, const CompileOptions &options,
                                   llvm::StringRef path);
 
-/// Returns the level that a module is marked with, or `imported` without a mark.
+/// Returns the level of a module (`ps.level`), or `imported` if the attribute is missing.
 ps::Level getLevel(mlir::ModuleOp module);
 void setLevel(mlir::ModuleOp module, ps::Level level);
 

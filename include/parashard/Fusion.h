@@ -1,5 +1,5 @@
-// Declares fusion: groups the ops of a class function into kernels, and chooses the collectives
-// that overlap with them.
+// Declares fusion: groups the ops of a class function into kernels, and chooses the collectives to
+// overlap with these kernels.
 #ifndef PARASHARD_FUSION_H
 #define PARASHARD_FUSION_H
 

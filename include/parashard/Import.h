@@ -12,59 +12,59 @@
 namespace parashard::import {
 
 struct ImportOptions {
-  /// "INPUT.D=N" or "SYMBOL=N", as `--dim`.
+  /// Sizes of dims, "INPUT.D=N" or "SYMBOL=N" (`--dim`).
   std::vector<std::string> dims;
   /// Size of the batch dims; 0 if not given.
   int64_t batch = 0;
-  /// "INPUT=D", "INPUT=none" or "none", as `--batch-dim`.
+  /// Batch dims of inputs, "INPUT=D", "INPUT=none" or "none" (`--batch-dim`).
   std::vector<std::string> batchDims;
-  /// Multiplies the size of the batch dims, whether given or that of the export. Fails for other
-  /// values than 1 if the export fixes the batch.
+  /// Factor of the batch size (`batch`, or the size in the export). The import fails for a factor
+  /// above 1 if the export has a fixed batch size.
   int64_t batchFactor = 1;
 };
 
 /// Imports a `.pt2` archive of torch.export. Weights are referenced in the archive, not copied.
-/// Returns null after an error, which goes to the diagnostic handlers of the context. `notes` gets
-/// a line for each assumption, such as the size of an unbound dim.
+/// Emits a diagnostic and returns null on an error. Appends a line to `notes` for each assumption,
+/// such as the size of an unbound dim.
 mlir::OwningOpRef<mlir::ModuleOp> importPt2(mlir::MLIRContext &context, llvm::StringRef path,
                                             const ImportOptions &options,
                                             std::vector<std::string> &notes);
 
-/// Imports an `.onnx` file (opsets 13 to 25). Arguments, result and errors are those of
-/// `importPt2`. Parameters are the initializers that torch's exporter lists as parameters, or
-/// otherwise all floating-point initializers. A warning lists parameters that the exporter merged
-/// or folded into constants.
+/// Imports an `.onnx` file (opsets 13 to 25). Arguments, result and errors are the same as for
+/// `importPt2`. Parameters are the initializers that torch's exporter lists as parameters. Without
+/// such a list, all floating-point initializers are parameters. A warning lists parameters that the
+/// exporter merged or folded into constants.
 mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context, llvm::StringRef path,
                                              const ImportOptions &options,
                                              std::vector<std::string> &notes);
 
-/// Values of kLabelsMark. "next": the data has to give labels[t] = the token after x[t]. "same":
-/// the data gives labels[t] = x[t], and the model shifts the labels.
+/// Values of `ps.labels` (kLabelsMark). "next": the data must contain labels[t] = x[t + 1]. "same":
+/// the data contains labels[t] = x[t], and the model shifts the labels.
 inline constexpr llvm::StringLiteral kLabelsNext = "next";
 inline constexpr llvm::StringLiteral kLabelsSame = "same";
 
 /// Replaces softmax(q k^T scale + mask) v by `ps.attention`. Returns the number of replacements.
 int64_t recognizeAttention(mlir::ModuleOp module);
 /// Replaces each mask that is proven to be causal, banded, a padding mask or all true by attributes
-/// of its attention op. Returns the number of masks removed. Reduces a remaining mask that is equal
-/// for all queries to one row. Sets `ps.attention_form` on every attention op.
+/// of its attention op. Returns the number of masks removed. A remaining mask that is equal for all
+/// queries is reduced to one row. Sets `ps.attention_form` on every attention op.
 int64_t recognizeAttentionMasks(mlir::ModuleOp module);
 /// Replaces written-out GELUs and SiLUs by their ops. Returns the number of replacements.
 int64_t recognizeActivations(mlir::ModuleOp module);
-/// Replaces repeated key and value heads by grouped queries. Returns the number of attentions
-/// changed.
+/// Replaces repeated key and value heads by grouped-query attention. Returns the number of
+/// attention ops changed.
 int64_t recognizeGroupedQueries(mlir::ModuleOp module);
-/// Marks inputs that are labels or index a table with their role and range. Marks the module with
-/// the label shift (kLabelsMark).
+/// Sets the role and range of inputs that are labels or token ids. Sets the label shift
+/// (kLabelsMark) on the module.
 void recognizeLabels(mlir::ModuleOp module);
-/// Splits a weight, such as a fused QKV weight, into several variables if the result of its matmul
-/// is read in parts. Returns the number of variables split.
+/// Splits a weight, such as a fused QKV weight, into several variables if its matmul result is only
+/// used in slices. Returns the number of variables split.
 int64_t splitFusedVariables(mlir::ModuleOp module);
 
 /// Initializes each parameter without values by the first rule that matches its name, such as
 /// "[GLOB=]normal(0.02)". Fails on a parameter without a rule, and on a rule whose glob matches no
-/// parameter. Warns of a rule without effect. With `given`, weights are provided at run time: rules
-/// apply to all parameters, and no parameter needs a rule.
+/// parameter. Warns about a rule without effect. With `given`, the weights come from the user at
+/// run time: rules apply to all parameters, and no parameter needs a rule.
 mlir::LogicalResult setInitialValues(mlir::ModuleOp module, llvm::ArrayRef<std::string> rules,
                                      bool given = false);
 
@@ -74,7 +74,7 @@ void warnOfEvalMode(mlir::ModuleOp module);
 /// Fails if a name in the module is not UTF-8. The importers check their own names.
 mlir::LogicalResult checkText(mlir::ModuleOp module);
 
-/// Checks the module as `ps-verify-imported` does.
+/// Verifies the constraints of level 0.
 mlir::LogicalResult verifyImported(mlir::ModuleOp module);
 
 /// Registers the passes of level 0 by name.

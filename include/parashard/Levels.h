@@ -1,4 +1,4 @@
-// Declares the check that a pass starts from the right level.
+// Declares the check that the input of a pass is at the right level.
 #ifndef PARASHARD_LEVELS_H
 #define PARASHARD_LEVELS_H
 
@@ -6,8 +6,8 @@
 
 namespace parashard {
 
-/// Fails with an error that names both levels if `module` is marked with another level than
-/// `expected`. Accepts a module without a mark.
+/// Emits an error that names both levels if the level of `module` (`ps.level`) is not `expected`.
+/// Accepts a module without this attribute.
 inline mlir::LogicalResult checkLevel(mlir::ModuleOp module, ps::Level expected,
                                       llvm::StringRef pass) {
   auto level = module->getAttrOfType<ps::LevelAttr>(kLevelMark);

@@ -17,19 +17,21 @@ struct PrecisionSpec {
     Bf16, ///< contractions in bf16; weights and updates in f32
     Fp16, ///< contractions in f16; the loss is scaled so that gradients do not vanish
     Half, ///< the whole model in bf16, with weights and optimizer state
-    Fp8   ///< bf16, with the operands of linear layers rounded to scaled 8-bit floats
+    Fp8   ///< bf16, with the operands of linear layers quantized to fp8
   };
   /// How fp8 operands are scaled.
   struct Float8 {
-    bool delayed = true;  ///< scale by the amax of earlier steps; else by the tensor's own amax
+    bool delayed =
+        true; ///< the scale follows from the amax of earlier steps; else from the tensor's own amax
     int64_t history = 16; ///< number of steps whose amax is kept
-    int64_t margin = 0;   ///< powers of two of headroom
+    int64_t margin = 0;   ///< headroom: the scale is larger by a factor of 2^margin
     bool failsOnMisfit =
-        false; ///< fail if dims are not multiples of 16; else such layers stay bf16
-    std::vector<std::string> include, exclude; ///< globs of ops or modules; empty `include`: all
+        false; ///< fail if a layer has dims that are not multiples of 16; else it stays in bf16
+    std::vector<std::string> include,
+        exclude; ///< globs of op names or module paths; empty `include`: all
   };
   Kind kind = Kind::Fp32;
-  /// Globs of op names or module paths that override the table of op classes.
+  /// Globs of op names or module paths: ops with class fp32 or compute, whatever their own class.
   std::vector<std::string> keepFp32, compute;
   Float8 float8;
 

@@ -12,12 +12,12 @@ struct ReportOptions {
   std::string line; ///< the command line
   driver::CompileOptions
       compile;          ///< gives the model's file, and the schedule if the module has none yet
-  std::string measured; ///< path of a trace that the program wrote; empty: none
+  std::string measured; ///< path of a trace (`--trace`) of the program; empty: none
 };
 
 /// Returns the data of the page for a module at level `planned` or later: the header's fields and a
-/// list of sections {"id", "title", "data"} (docs/report.md). Partitions a copy of a module at
-/// level `planned`. Returns nullopt after a diagnostic.
+/// list of sections {"id", "title", "data"} (docs/report.md). For level `planned`, partitions a
+/// copy of the module. Emits a diagnostic and returns nullopt on an error.
 std::optional<llvm::json::Object> gatherReport(mlir::ModuleOp module, const ReportOptions &options);
 
 /// Writes the page atomically.

@@ -10,9 +10,10 @@
 
 namespace parashard::training {
 
-/// Value for an input without a batch dim, and for a result that does not depend on a batch.
+/// Value of `ps.batch_dim` for an input without a batch dim, and for a result that does not depend
+/// on the batch.
 inline constexpr int64_t kNoBatch = -1;
-/// Value for a result that depends on the batch as a whole, such as a mean over the samples.
+/// Value of `ps.batch_dim` for a result that depends on all samples, such as their mean.
 inline constexpr int64_t kWholeBatch = -2;
 
 /// Adds the loss `kind` (cross_entropy, causal_lm, mse) to `@forward`, with a new input `labels`.
@@ -25,18 +26,18 @@ struct AutodiffOptions {
   /// Number or name of the loss output. "none": cotangents are arguments. Empty: output 0 if it is
   /// a floating-point scalar, else the only floating-point scalar output.
   std::string loss;
-  /// Outputs that get cotangents if the loss is "none"; empty: all floating-point outputs.
+  /// Outputs to differentiate if the loss is "none"; empty: all floating-point outputs.
   llvm::SmallVector<std::string> differentiate;
   /// Globs of frozen parameters.
   llvm::SmallVector<std::string> freeze;
-  /// "step", "micro-batch", or empty: step if the form of the loss is recognized.
+  /// "step", "micro-batch", or empty: step if the loss is a sum or a mean over samples.
   std::string lossAverage;
-  /// INPUT=D or INPUT=none: batch dim of an input, if not dim 0.
+  /// INPUT=D, INPUT=none or none: batch dims of inputs; the default is dim 0.
   llvm::SmallVector<std::string> batchDims;
   /// Train the model in its `model.eval()` form: without dropout, with fixed running statistics.
   bool evalMode = false;
-  /// Start backward from `@loss_scale`, so that small cotangents do not vanish in f16. Without a
-  /// loss, multiply the given cotangents by the scale.
+  /// Scale the loss: backward starts from `@loss_scale` instead of 1, so that small cotangents do
+  /// not underflow in f16. Without a loss, all cotangents are multiplied by the scale.
   bool scaleLoss = false;
   /// Create only `@evaluate`. The model then needs no loss.
   bool inference = false;
@@ -48,11 +49,11 @@ mlir::LogicalResult buildTraining(mlir::ModuleOp module, const AutodiffOptions &
 
 /// Options of the optimizer.
 struct OptimizerOptions {
-  /// "[GLOB=|ndim<2=]adamw(lr=1e-3,...)", separated by ';'. The first that matches a parameter
-  /// applies.
+  /// "[GLOB=|ndim<2=]adamw(lr=1e-3,...)", separated by ';'. The first optimizer that matches a
+  /// parameter updates it.
   std::string optimizer;
-  /// Largest global norm of the gradients. Gradients with a larger norm are scaled down to this
-  /// norm; 0: no clipping.
+  /// Maximum global norm of the gradients. Gradients with a larger norm are scaled down to this
+  /// norm. 0: no clipping.
   double clipNorm = 0;
   /// Decay of the moving average (EMA) of each parameter; 0: none.
   double ema = 0;
@@ -62,8 +63,8 @@ struct OptimizerOptions {
 /// failure.
 mlir::LogicalResult buildUpdate(mlir::ModuleOp module, const OptimizerOptions &options);
 
-/// Counts the flops of all contractions of one micro-batch (or of `@evaluate`), and sets
-/// `kFlopsMark`.
+/// Counts the flops of the contractions, convolutions and attentions of `@micro_batch`, or else of
+/// `@evaluate`. Sets `ps.flops` (kFlopsMark).
 void countFlops(mlir::ModuleOp module);
 
 /// Verifies the constraints of level 1.

@@ -14,7 +14,7 @@ extern "C" {
    in the process that opened it. A forked child may only close it. */
 typedef struct psrt_program psrt_program;
 
-/** Status of a call. psrt_last_error returns the message of a program's last error. */
+/** The result of a call. psrt_last_error returns the message of an error. */
 typedef enum psrt_status {
   PSRT_OK = 0,
   PSRT_BAD_INPUT = 1,    /**< error in the model, the data or a given tensor */
@@ -48,9 +48,9 @@ typedef struct psrt_tensor {
 
 typedef struct psrt_options {
   size_t size;         /**< sizeof(psrt_options); allows adding fields later */
-  int32_t ranks;       /**< expected number of ranks: an error if the mesh has another; 0: any */
+  int32_t ranks;       /**< expected number of ranks; 0: any. A mesh of another size is an error */
   int32_t threads;     /**< threads per rank; 0: cores / ranks, at least 1 */
-  uint64_t seed;       /**< seed of random masks and initial values */
+  uint64_t seed;       /**< seed of dropout and of random initial values */
   const char *weights; /**< a .safetensors file or a Hugging Face folder that replaces the initial
                           values; floats of another dtype are converted. NULL: none */
 } psrt_options;
@@ -63,8 +63,8 @@ psrt_status psrt_open(const char *path, const psrt_options *options, psrt_progra
 /** Stops the ranks and frees everything. Accepts NULL. */
 void psrt_close(psrt_program *program);
 
-/** Returns the message of the last failed call ("" if none): what happened and what to do. The text
-   is valid until the next call. */
+/** Returns the message of the last failed call, or "": what happened and what to do. The text is
+   valid until the next call. */
 const char *psrt_last_error(const psrt_program *program);
 
 /** Runs an entry ("evaluate", or "forward" of a program compiled with --loss none) on whole inputs
@@ -87,8 +87,8 @@ psrt_status psrt_update(psrt_program *program);
 /** Sets all gradients, the loss and its count to zero. */
 psrt_status psrt_zero_grad(psrt_program *program);
 
-/** Runs one whole training step. Each named tensor of `inputs` occurs once and holds the rows of
-   all micro-batches along its batch dim. `loss` (may be NULL) gets the global loss before the
+/** Runs one whole training step. Each tensor of `inputs` occurs once and holds the samples of all
+   micro-batches along its batch dim. Sets `loss` (may be NULL) to the global loss before the
    update. */
 psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t input_count,
                       float *loss);
@@ -105,7 +105,7 @@ psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor);
    The value must fit f32; a learning rate must be at least 0. */
 psrt_status psrt_set_scalar(psrt_program *program, const char *name, double value);
 
-/** Get and set the number of the next step, from 0 to 2^53. Random masks are keyed by the step. */
+/** Get and set the number of the next step, from 0 to 2^53. Dropout masks depend on this number. */
 psrt_status psrt_get_step(psrt_program *program, int64_t *step);
 psrt_status psrt_set_step(psrt_program *program, int64_t step);
 

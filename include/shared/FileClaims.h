@@ -1,4 +1,4 @@
-// Tracks the files that one run reads and writes, under any spelling of their paths. Shared by
+// Detects if two paths of one run name the same file, under any spelling of the paths. Shared by
 // compiler and runtime; does not use LLVM.
 #ifndef PARASHARD_SHARED_FILECLAIMS_H
 #define PARASHARD_SHARED_FILECLAIMS_H
@@ -12,8 +12,8 @@ namespace parashard {
 
 /// Returns the same text for all spellings of a file. Example: "./a", a link to "a" and a hard link
 /// of "a" give the same text. A regular file is identified by device and inode, a missing file by
-/// its canonical folder and name. Devices and pipes hold no data to lose, so their path is
-/// returned.
+/// its canonical folder and name. The path of a device or pipe is returned unchanged, since a
+/// second use loses no data.
 inline std::string identifyFile(const std::string &path) {
   namespace fs = std::filesystem;
   struct stat info;

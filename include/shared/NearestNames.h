@@ -11,8 +11,9 @@
 
 namespace parashard {
 
-/// Returns the least number of characters of `name` to insert, drop or change so that `glob`
-/// matches. `*` stands for any characters and `?` for one. Example: "l*r.wq" and "layer.wk" give 1.
+/// Returns the edit distance: the minimum number of characters of `name` to insert, drop or change
+/// so that `glob` matches. `*` stands for any characters and `?` for one. Example: "l*r.wq" and
+/// "layer.wk" give 1.
 inline size_t getGlobDistance(std::string_view glob, std::string_view name) {
   std::vector<size_t> row(name.size() + 1);
   for (size_t j = 0; j <= name.size(); ++j)
