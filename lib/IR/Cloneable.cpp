@@ -1,4 +1,4 @@
-// Finds constants, reads, and ops that only move or convert them.
+// Finds the constants and reads of a function, and the ops that only move or convert them.
 #include "lib/IR/Cloneable.h"
 
 using namespace mlir;
@@ -13,8 +13,8 @@ static DenseSet<Attribute> findWritten(func::FuncOp function) {
   return written;
 }
 
-/// Returns whether an op only moves or converts its operands. Constants and index sequences count.
-static bool isMovement(Operation *op) {
+/// Returns true for constants, index sequences, conversions, and ops that only move elements.
+static bool isCheapToClone(Operation *op) {
   if (op->hasTrait<OpTrait::ConstantLike>() ||
       isa<IotaOp, ConvertOp, ShardIndexOp, ShardSliceOp>(op))
     return true;
@@ -31,7 +31,7 @@ DenseSet<Operation *> findCloneableOps(func::FuncOp function) {
       return producer && cloneable.contains(producer);
     });
     auto read = dyn_cast<ReadOp>(op);
-    bool isFree = read ? !written.contains(read.getVariableAttr()) : isMovement(&op);
+    bool isFree = read ? !written.contains(read.getVariableAttr()) : isCheapToClone(&op);
     if (fromCloneables && isFree && op.getNumRegions() == 0)
       cloneable.insert(&op);
   }

@@ -1,5 +1,5 @@
-// Declares the search for ops that are cheaper to clone into each segment than to pass between
-// segments.
+// Declares findCloneableOps, for ops that are cheaper to clone into each segment than to pass
+// between segments.
 #ifndef PARASHARD_LIB_IR_CLONEABLE_H
 #define PARASHARD_LIB_IR_CLONEABLE_H
 

@@ -1,4 +1,4 @@
-// Implements the recording of collectives on a module.
+// Stores descriptions of collectives as an attribute of a module, and reads this attribute.
 #include "lib/IR/Collectives.h"
 
 using namespace mlir;

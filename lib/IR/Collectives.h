@@ -10,17 +10,18 @@
 
 namespace parashard::ir {
 
-/// Returns whether an op is a collective that moves data between ranks.
+/// Returns true if an op is a collective.
 bool isCollective(mlir::Operation *op);
-/// Sets the cause of a collective, such as "result of ps.contract" and "a summed dim is split".
+/// Records why a collective exists (`ps.cause`). Example: `what` is "result of ps.contract", and
+/// `why` is "a summed dim is split".
 void setCause(mlir::Operation *collective, const llvm::Twine &what, const llvm::Twine &why);
 
 /// A collective that occurs in several source locations for the same reason.
 struct ExplainedCollective {
-  std::string kind; ///< all_reduce, reduce_scatter, all_gather, all_to_all, permute
-  std::string axes; ///< dp, tp
-  std::string when; ///< forward, backward, update, evaluate, count
-  std::string what, why;
+  std::string kind;                ///< all_reduce, reduce_scatter, all_gather, all_to_all, permute
+  std::string axes;                ///< dp, tp
+  std::string when;                ///< forward, backward, update, evaluate, count
+  std::string what, why;           ///< as in `setCause`
   std::vector<std::string> places; ///< source locations in the model
   std::vector<int64_t> bytes;      ///< bytes that one rank contributes at each location
 
@@ -30,9 +31,10 @@ struct ExplainedCollective {
   }
 };
 
-/// Stores the collectives of a step on the module (`ps.collectives`), for later levels.
+/// Stores the collectives of a step as an attribute of the module (`ps.collectives`), for later
+/// levels.
 void recordCollectives(mlir::ModuleOp module, llvm::ArrayRef<ExplainedCollective> collectives);
-/// Returns nullopt if none were recorded.
+/// Returns the recorded collectives, or nullopt if none were recorded.
 std::optional<std::vector<ExplainedCollective>> getCollectives(mlir::ModuleOp module);
 
 } // namespace parashard::ir

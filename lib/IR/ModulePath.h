@@ -1,4 +1,5 @@
-// Declares how to find the module of the model that an op comes from, in the op's location.
+// Declares lookups of the torch module that an op comes from. The op's location holds the module's
+// path, such as `transformer.h.3.attn`.
 #ifndef PARASHARD_LIB_IR_MODULEPATH_H
 #define PARASHARD_LIB_IR_MODULEPATH_H
 
@@ -7,7 +8,7 @@
 
 namespace parashard::ir {
 
-/// Returns the module path that an op comes from (its first NameLoc), or nullopt.
+/// Returns the module path in a location (its first NameLoc), or nullopt.
 std::optional<llvm::StringRef> getModulePath(mlir::Location loc);
 /// Returns the block of a module path: the path up to its first list index. Example:
 /// `transformer.h.3.attn` gives `transformer.h.3`. Returns "" if the path has no list index.

@@ -1,4 +1,5 @@
-// Declares pipeline stages: the segments of each stage, and the coordinate that runs it.
+// Declares pipeline stages: the segments of each stage, and the pipeline coordinate that runs the
+// stage.
 #ifndef PARASHARD_LIB_IR_STAGES_H
 #define PARASHARD_LIB_IR_STAGES_H
 
@@ -8,7 +9,8 @@
 
 namespace parashard::ir {
 
-/// Pipeline stages as contiguous lists of segments, with their coordinates.
+/// The segments of each stage, and the pipeline coordinate of each stage. The segments of a stage
+/// are consecutive.
 struct Stages {
   schedules::Placement placement;
   llvm::SmallVector<int64_t> cuts; ///< first segment of each stage after the first
@@ -36,7 +38,7 @@ Stages getStages(mlir::ModuleOp module);
 mlir::LogicalResult verifyStageMarks(mlir::ModuleOp module, llvm::StringRef label);
 void setStages(mlir::ModuleOp module, const Stages &stages);
 
-/// Work of one rank of a stage on one micro-batch.
+/// Cost of one micro-batch on one rank of a stage.
 struct StageCost {
   int64_t forward = 0, backwardInput = 0, backwardWeight = 0; ///< flops
   int64_t savedBytes = 0; ///< activations that forward saves for backward

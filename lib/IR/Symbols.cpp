@@ -1,4 +1,4 @@
-// Creates variables and marks, and finds them, for the training passes.
+// Creates and looks up variables, phases and ops for the training passes.
 #include "Symbols.h"
 #include "dialects/ps/Refusal.h"
 
@@ -34,7 +34,8 @@ FailureOr<ps::VariableOp> VariableTable::add(ps::VariableKind kind, llvm::String
                                              Attribute init) {
   if (Operation *taken = symbols.lookup(symbol)) {
     auto error = ps::refuse(module)
-                 << "needs the symbol @" << symbol << ", which already exists; rename the variable";
+                 << "the compiler adds a variable @" << symbol
+                 << ", but the model already defines @" << symbol << "; rename it in the model";
     error.attachNote(taken->getLoc()) << "defined here";
     return failure();
   }

@@ -1,4 +1,4 @@
-// Declares variables, marks and ops that the training passes create and find.
+// Declares helpers with which the training passes create and look up variables, phases and ops.
 #ifndef PARASHARD_LIB_IR_SYMBOLS_H
 #define PARASHARD_LIB_IR_SYMBOLS_H
 
@@ -10,12 +10,12 @@ namespace parashard::ir {
 inline constexpr llvm::StringLiteral kLossSymbol = "loss";
 inline constexpr llvm::StringLiteral kLossSumSymbol = "loss.sum";
 inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
-/// Results of `@evaluate` for a mean whose count is max(sum of counts + plus, least) (`CountForm`):
-/// the values `plus` and `least`.
+/// Names of results of `@evaluate`: the constants of a count max(sum + plus, least) (`CountForm`).
+/// Example: `mask.sum().clamp(min=1)` has least = 1.
 inline constexpr llvm::StringLiteral kLossPlusSymbol = "loss.plus";
 inline constexpr llvm::StringLiteral kLossLeastSymbol = "loss.least";
 inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";
-/// Variables of loss scaling: the cotangent of the loss, and the number of finite steps in a row.
+/// Variables of loss scaling: the scale, and the number of consecutive steps with finite gradients.
 inline constexpr llvm::StringLiteral kLossScaleSymbol = "loss_scale";
 inline constexpr llvm::StringLiteral kFiniteStepsSymbol = "loss_scale.finite_steps";
 inline constexpr llvm::StringLiteral kMicroBatchesSymbol = "loss.micro_batches";
@@ -24,7 +24,7 @@ inline constexpr llvm::StringLiteral kMicroBatchesSymbol = "loss.micro_batches";
 /// "a(b;c); d" gives "a(b;c)" and "d".
 llvm::SmallVector<std::string> splitList(llvm::StringRef text);
 
-/// The variables of a module by symbol. New variables go after the last one.
+/// Looks up the variables of a module by symbol, and adds variables after the last one.
 class VariableTable {
 public:
   explicit VariableTable(mlir::ModuleOp module);
@@ -49,7 +49,7 @@ void setPhase(mlir::Operation *op, ps::Phase phase);
 /// Returns the phase of an op, if the op has one.
 std::optional<ps::Phase> getPhase(mlir::Operation *op);
 
-/// Creates `ps.read @variable`, `ps.write @variable, %value` and `ps.accumulate @variable, %value`.
+/// Create `ps.read @variable`, `ps.write @variable, %value` and `ps.accumulate @variable, %value`.
 mlir::Value makeRead(mlir::OpBuilder &builder, mlir::Location loc, ps::VariableOp variable);
 void makeWrite(mlir::OpBuilder &builder, mlir::Location loc, ps::VariableOp variable,
                mlir::Value value, mlir::Value condition = {});
@@ -63,7 +63,7 @@ mlir::Value makeConstant(mlir::OpBuilder &builder, mlir::Location loc, mlir::Ran
 mlir::Value makeConvert(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
                         mlir::Type element);
 
-/// Removes unused ops without side effects.
+/// Erases ops without side effects whose results are not used.
 void eraseDeadOps(mlir::Block &block);
 
 } // namespace parashard::ir
