@@ -26,11 +26,11 @@ static llvm::Error fail(llvm::StringRef path, std::error_code code) {
 
 /// Returns an unpredictable name in the folder of `target`, with at most 255 bytes.
 static std::string drawTemporaryName(llvm::StringRef target) {
-  constexpr size_t kMost = 230;
+  constexpr size_t kMaxLength = 230;
   std::random_device random;
   uint64_t number = uint64_t(random()) << 32 | random();
   llvm::SmallString<128> result(llvm::sys::path::parent_path(target));
-  llvm::sys::path::append(result, llvm::sys::path::filename(target).take_front(kMost) + "." +
+  llvm::sys::path::append(result, llvm::sys::path::filename(target).take_front(kMaxLength) + "." +
                                       llvm::utohexstr(number, /*LowerCase=*/true, /*Width=*/16) +
                                       ".tmp");
   return std::string(result);
@@ -80,17 +80,17 @@ llvm::Error writeAtomically(llvm::StringRef path,
 
 llvm::Error writeAtomically(llvm::StringRef path,
                             llvm::function_ref<void(llvm::raw_ostream &)> write) {
-  constexpr unsigned kData = 0666;
+  constexpr unsigned kReadWrite = 0666;
   return writeAtomically(
       path,
       [&](llvm::raw_ostream &os) {
         write(os);
         return llvm::Error::success();
       },
-      kData);
+      kReadWrite);
 }
 
-//===--- Folders that a signal removes ------------------------------------===//
+//===--- Folders to remove on a signal ------------------------------------===//
 
 /// Paths of existing folders, one per slot. A signal handler may read them at any moment.
 static std::atomic<char *> signalFolders[8];
@@ -149,17 +149,17 @@ void PrivateFolder::removeOnSignal() {
 //===----------------------------------------------------------------------===//
 
 llvm::Expected<PrivateFolder> PrivateFolder::create() {
-  llvm::SmallString<128> model;
-  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, model);
-  llvm::sys::path::append(model, "parashard-XXXXXX");
+  llvm::SmallString<128> pattern;
+  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, pattern);
+  llvm::sys::path::append(pattern, "parashard-XXXXXX");
   PrivateFolder folder;
-  folder.path = model.str().str();
+  folder.path = pattern.str().str();
   if (mkdtemp(folder.path.data())) { // mode 0700
     folder.removeOnSignal();
     return std::move(folder);
   }
   std::error_code code(errno, std::generic_category());
-  std::string parent = llvm::sys::path::parent_path(model).str();
+  std::string parent = llvm::sys::path::parent_path(pattern).str();
   return llvm::createStringError(code, "cannot create a temporary folder in '%s': %s",
                                  parent.c_str(), code.message().c_str());
 }

@@ -10,27 +10,27 @@
 
 namespace parashard::support {
 
-/// Writes the output of `write` to `path` atomically: creates a new file (O_EXCL) with an
-/// unpredictable name in the same folder, then renames it, or removes it on failure. Touches no
-/// other file. Follows symbolic links. `mode` gives the permissions before the umask. Errors name
-/// `path` and the cause: the file cannot be written, or is not a regular file. Errors of `write`
-/// are returned unchanged.
+/// Writes the output of `write` to `path` atomically. Creates a new file (O_EXCL) with an
+/// unpredictable name in the same folder. Renames this file to `path`, or removes it on failure.
+/// Follows symbolic links. `mode` is the file's permissions before the umask (default 0666). Errors
+/// name `path` and the cause: the file cannot be written, or is not a regular file. Errors of
+/// `write` are returned unchanged.
 llvm::Error writeAtomically(llvm::StringRef path,
                             llvm::function_ref<llvm::Error(llvm::raw_ostream &)> write,
                             unsigned mode);
 llvm::Error writeAtomically(llvm::StringRef path,
                             llvm::function_ref<void(llvm::raw_ostream &)> write);
 
-/// A folder for temporary files in the system's temporary folder, which no other user can read or
-/// write. The destructor removes the folder and the files that `name` returned. SIGINT, SIGTERM and
-/// SIGHUP remove it with everything inside.
+/// A private subfolder of the system's temporary folder: no other user can read or write it. The
+/// destructor removes the folder and the files that `name` returned. A SIGINT, SIGTERM or SIGHUP
+/// removes the folder with all of its files.
 class PrivateFolder {
 public:
   static llvm::Expected<PrivateFolder> create();
   PrivateFolder(PrivateFolder &&other) noexcept;
   ~PrivateFolder();
   llvm::StringRef getPath() const { return path; }
-  /// Returns the path of a new file in the folder.
+  /// Returns a path in the folder, for a file that the destructor removes.
   std::string name(llvm::StringRef file);
 
 private:

@@ -9,9 +9,9 @@ using namespace llvm;
 
 namespace parashard::support {
 namespace {
-/// Limit of the nesting depth. Nested subgraphs have about 10 brackets each, and readers recurse
-/// for each.
-constexpr unsigned kDeepest = 512;
+/// Maximum depth of nested brackets. Each nested subgraph of a model adds about 10. Code that reads
+/// a document recurses once per bracket.
+constexpr unsigned kMaxDepth = 512;
 
 std::optional<json::Value> parseAlone(StringRef text) {
   Expected<json::Value> value = json::parse(text);
@@ -39,8 +39,8 @@ class JsonScanner {
 public:
   explicit JsonScanner(StringRef text) : text(text) {}
 
-  /// Scans the text. Returns false if it is not JSON. Sets `error` if LLVM's parser would accept
-  /// the text.
+  /// Scans the text. Returns false if the text is not valid. Sets `error` for errors that LLVM's
+  /// parser does not report.
   bool run() {
     constexpr StringLiteral kByteOrderMark = "\xEF\xBB\xBF";
     if (text.starts_with(kByteOrderMark))
@@ -154,8 +154,8 @@ private:
   }
 
   bool scanContainer(char close, unsigned depth) {
-    if (depth > kDeepest)
-      return fail("has brackets nested deeper than " + Twine(kDeepest));
+    if (depth > kMaxDepth)
+      return fail("has brackets nested deeper than " + Twine(kMaxDepth));
     size_t index = document.values.size();
     add(text.substr(at++, 1));
     if (!take(close)) {

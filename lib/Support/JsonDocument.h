@@ -16,7 +16,7 @@ class JsonDocument;
 /// requested value is missing or of another kind.
 class JsonValue {
 public:
-  JsonValue() = default; ///< a value of no kind
+  JsonValue() = default; ///< a missing value
   bool isNull() const { return getText() == "null"; }
   bool isObject() const { return getText().starts_with("{"); }
   bool isArray() const { return getText().starts_with("["); }
@@ -35,7 +35,7 @@ public:
   /// Returns the members of an object in order, or an empty list for other kinds.
   std::vector<std::pair<std::string, JsonValue>> getMembers() const;
 
-  /// Return the member of an object with this key.
+  /// Return the member with this key, of an object.
   std::optional<JsonValue> get(llvm::StringRef key) const;
   std::optional<bool> getBoolean(llvm::StringRef key) const;
   std::optional<int64_t> getInteger(llvm::StringRef key) const;
@@ -53,14 +53,14 @@ private:
   unsigned index = 0;
 };
 
-/// A parsed document. Parsing takes time and memory proportional to the size of the text.
-/// `llvm::json::Value` takes 4 KB per small object and copies arrays when they grow. LLVM's parser
-/// reads single numbers and strings.
+/// A parsed document. Parsing takes time and memory proportional to the size of the text. By
+/// contrast, `llvm::json::Value` takes 4 KB per small object and copies arrays when they grow.
+/// `llvm::json::parse` is only used for single numbers and strings.
 class JsonDocument {
 public:
-  /// Parses `text`, which must outlive the document. Returns the error of `llvm::json::parse`. Also
-  /// fails on nesting deeper than 512 brackets, a repeated key in an object, an integer beyond 64
-  /// bits, a number beyond a double, and a byte order mark.
+  /// Parses `text`, which must outlive the document. Syntax errors are those of
+  /// `llvm::json::parse`. Also fails on nesting deeper than 512 brackets, a repeated key in an
+  /// object, an integer beyond 64 bits, a number beyond a double, and a byte order mark.
   static llvm::Expected<JsonDocument> parse(llvm::StringRef text);
   JsonValue getRoot() const { return {this, 0}; }
 
