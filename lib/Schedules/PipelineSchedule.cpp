@@ -1,4 +1,4 @@
-// Generates the built-in schedules, and checks and reads tables.
+// Generates the built-in schedules. Checks schedules, and reads schedules from JSON.
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Support/JsonDocument.h"
 #include "shared/NearestNames.h"
@@ -22,18 +22,19 @@ Error fail(const Twine &message) { return createStringError(inconvertibleErrorCo
 // Alternating forwards and backwards: gpipe, 1f1b, interleaved
 //===----------------------------------------------------------------------===//
 
-/// Returns the end of the round of micro-batches that begins with `first`. A round has as many
-/// micro-batches as there are ranks: by then the first of them has passed through the other ranks.
-/// The last round also takes the remaining micro-batches, since a shorter round would wait for
-/// itself.
+/// Returns the end of the round of micro-batches that begins with `first`. A rank runs one chunk
+/// for all micro-batches of a round, then its next chunk. A round has `ranks` micro-batches, so
+/// that the first one has passed the other ranks when the next chunk needs it. The last round also
+/// takes the remaining micro-batches: a round of fewer than `ranks` would leave the next chunk
+/// idle.
 /// Example: 2 ranks and 5 micro-batches give the rounds 0-1 and 2-4.
 int64_t getEndOfRound(const ScheduleSize &size, int64_t first) {
   bool isLast = size.microBatches - first < 2 * size.ranks;
   return isLast ? size.microBatches : first + size.ranks;
 }
 
-/// Returns the tasks of one phase of all micro-batches and all chunks of a rank. In each round, the
-/// chunks take turns.
+/// Returns the forwards (or backwards) of all micro-batches and chunks of a rank. In each round,
+/// the rank runs its chunks one after another; backwards start with the last chunk.
 std::vector<Task> orderByRounds(const ScheduleSize &size, Work work) {
   std::vector<Task> tasks;
   for (int64_t first = 0, end; first < size.microBatches; first = end) {
@@ -84,9 +85,9 @@ PipelineSchedule makeEager1F1B(const ScheduleSize &size) {
   return makeAlternating(size, [&](int64_t rank) { return 2 * (size.ranks - 1 - rank); });
 }
 
-/// Generates interleaved 1F1B. Before a rank's first backward, the forwards of a whole round run
-/// through all chunks except the last. In addition, each later rank accounts for two forwards: one
-/// while the micro-batch travels to that rank, one while the gradient travels back.
+/// Generates interleaved 1F1B. Before its first backward, a rank runs the forwards of a whole round
+/// for all chunks except the last. It also runs 2 more forwards for each rank after it in the
+/// pipeline: one per hop forward, one per hop back.
 PipelineSchedule makeInterleaved(const ScheduleSize &size) {
   int64_t rounds = std::max<int64_t>(1, size.microBatches / size.ranks);
   int64_t longest = size.microBatches - (rounds - 1) * size.ranks;
@@ -99,8 +100,8 @@ PipelineSchedule makeInterleaved(const ScheduleSize &size) {
 // Separate weight gradients: zb-h1, zb-v
 //===----------------------------------------------------------------------===//
 
-/// Generates 1F1B with weight gradients in the bubbles: rank r delays r weight gradients to its
-/// end, where the rank would otherwise wait for later ranks.
+/// Generates 1F1B with weight gradients in the bubbles. Rank r defers r weight gradients to its
+/// cooldown phase, in which the rank would otherwise wait for gradients of later ranks.
 PipelineSchedule makeZeroBubbleH1(const ScheduleSize &size) {
   PipelineSchedule table = make1F1B(size);
   for (auto [rank, row] : enumerate(table.rows)) {
@@ -120,10 +121,11 @@ PipelineSchedule makeZeroBubbleH1(const ScheduleSize &size) {
   return table;
 }
 
-/// Lists tasks as they become ready if all tasks take equal time. Forwards come before backwards,
-/// backwards before weight gradients, and later chunks before earlier ones. The live micro-batches
-/// of a rank are limited to those of 1F1B's first rank. The share of the first chunk has its own
-/// limit, so that the other chunk does not starve.
+/// Simulates the pipeline with tasks of equal time, and lists the tasks of each rank in the order
+/// in which they run. Of several ready tasks, a rank runs forwards first, then input gradients,
+/// then weight gradients, and later chunks before earlier ones. A rank holds at most chunks x ranks
+/// micro-batches, which is the memory of the first rank under 1F1B. Chunk 0 has a lower limit, so
+/// that the other chunk can also run.
 class ReadyList {
 public:
   ReadyList(const ScheduleSize &size, const Placement &placement)
@@ -132,7 +134,8 @@ public:
   std::vector<std::vector<Task>> run() {
     std::vector<std::vector<Task>> rows(size.ranks);
     for (now = 0; !isDone(); ++now) {
-      SmallVector<std::pair<int64_t, Task>> chosen; // tasks of one time step do not see one another
+      // Tasks of one time step do not use each other's results.
+      SmallVector<std::pair<int64_t, Task>> chosen;
       for (int64_t rank = 0; rank < size.ranks; ++rank)
         if (std::optional<Task> task = choose(rank))
           chosen.push_back({rank, *task});
@@ -147,7 +150,7 @@ public:
   }
 
 private:
-  /// Per phase: the times at which the first, second, ... micro-batch ended.
+  /// For each kind of task: the end times of micro-batches 0, 1, ... of a stage.
   struct Stage {
     std::vector<int64_t> forwards, backwards, weights;
 
@@ -270,7 +273,7 @@ Expected<PipelineSchedule> makePipelineSchedule(StringRef name, const ScheduleSi
 }
 
 //===----------------------------------------------------------------------===//
-// Checks of tables
+// Checks of schedules
 //===----------------------------------------------------------------------===//
 
 std::string describeTask(const Task &task) {
@@ -333,7 +336,8 @@ private:
     return Error::success();
   }
 
-  /// Counts a task. Its micro-batches must come in order, each after the task that it needs.
+  /// Records that a task has run. Fails if an earlier micro-batch of the same kind has not run, or
+  /// if the task that computes its input has not run.
   Error advance(const Task &task, int64_t &done, bool isReady, const Twine &needs) const {
     std::string text = describeTask(task);
     if (task.microBatch < done)
@@ -355,7 +359,7 @@ private:
     return Error::success();
   }
 
-  /// Returns true if the row has a task, or a task that includes its work.
+  /// Returns true if the row contains `wanted`, or a B task that includes `wanted`.
   bool contains(const Task &wanted) const {
     return any_of(table.rows[rank], [&](const Task &task) {
       bool does =
@@ -382,7 +386,7 @@ Error checkPipelineSchedule(const PipelineSchedule &table) {
 }
 
 //===----------------------------------------------------------------------===//
-// Tables written by users
+// Schedules in JSON
 //===----------------------------------------------------------------------===//
 
 /// Parses "I3.1"; returns nullopt if the text is not a task.

@@ -13,8 +13,8 @@ namespace parashard::schedules {
 enum class Work {
   Forward,
   Backward,       ///< gradients of inputs, then of weights
-  BackwardInput,  ///< gradients of a stage's inputs, which the previous stage waits for
-  BackwardWeight, ///< gradients of weights, at any later time
+  BackwardInput,  ///< gradients of a stage's inputs; the previous stage waits for them
+  BackwardWeight, ///< gradients of a stage's weights, at any later time
 };
 
 /// One unit of work of a rank: a phase of one of its stages on one micro-batch.
@@ -28,14 +28,14 @@ struct Task {
   }
 };
 
-/// A table of tasks: their order on every rank. The order also determines the communication. A
-/// forward waits for the forward of the previous stage, a backward for the backward of the next
-/// stage. Results are sent as soon as they are available.
+/// A pipeline schedule: the tasks of every rank, in order. The order also determines the
+/// communication. A forward waits for the forward of the previous stage, a backward for the
+/// backward of the next stage. Results are sent as soon as they are available.
 struct PipelineSchedule {
   std::string name;
   Placement placement;
   int64_t microBatches = 0;
-  std::vector<std::vector<Task>> rows; ///< by rank
+  std::vector<std::vector<Task>> rows; ///< the tasks of each rank
 
   /// Returns true if weight gradients are separate tasks.
   bool splitsBackward() const;
@@ -48,12 +48,12 @@ struct ScheduleSize {
   int64_t microBatches;
 };
 
-/// Maximum of micro-batches per step. Compile time and memory grow with the number, since a program
-/// lists each micro-batch: a small model takes seconds and 2 GB at this maximum.
+/// Maximum number of micro-batches per step. Compile time and memory grow with the number, since a
+/// program lists each micro-batch. At this maximum, a small model takes seconds and 2 GB.
 inline constexpr int64_t kMostMicroBatches = 16384;
 
-/// A schedule with the name that `--schedule` accepts. To add a schedule, add a function that
-/// returns a table (PipelineSchedule.cpp).
+/// The generator of a built-in schedule. `name` is a value of `--schedule`. To add a schedule, add
+/// a function that returns a PipelineSchedule (PipelineSchedule.cpp).
 struct Schedule {
   const char *name;
   const char *summary;
@@ -65,32 +65,32 @@ llvm::ArrayRef<Schedule> getSchedules();
 /// Returns the names of all schedules for help and errors: "gpipe, 1f1b, ...".
 std::string listSchedules();
 
-/// Returns the table of a schedule. Fails for an unknown name, and for a size that the schedule
-/// does not support.
+/// Generates the schedule with this name. Fails for an unknown name, and for a size that the
+/// schedule does not support.
 llvm::Expected<PipelineSchedule> makePipelineSchedule(llvm::StringRef schedule,
                                                       const ScheduleSize &size);
 
 /// Fails unless every stage runs each micro-batch exactly once: forward, then backward, then weight
-/// gradient, each in the order of the micro-batches. Running statistics and sums of floats then
-/// have the same bits under every schedule. The simulator finds deadlocks.
+/// gradient, each in the order of the micro-batches. This order gives running statistics and
+/// accumulated gradients the same bits under every schedule. Deadlocks are found by `replay`.
 llvm::Error checkPipelineSchedule(const PipelineSchedule &table);
 
-/// Reads and checks a table that a user wrote: `{"placement": "loop" | "v", "chunks": N, "rows":
-/// [["F0", "F1", "B0", ...], ...]}`. An entry is F, B, I (backward-input) or W, and a micro-batch;
-/// chunks other than 0 follow a dot. Example: "I3.1" is the backward-input of micro-batch 3 on
-/// chunk 1.
+/// Reads and checks a schedule that a user wrote: `{"placement": "loop" | "v", "chunks": N, "rows":
+/// [["F0", "F1", "B0", ...], ...]}`. An entry is a letter (F: forward, B: backward, I: input
+/// gradients, W: weight gradients) and a micro-batch. A chunk other than 0 follows after a dot.
+/// Example: "I3.1" is the input gradient of micro-batch 3 on chunk 1.
 llvm::Expected<PipelineSchedule> readPipelineSchedule(llvm::StringRef json, llvm::StringRef name);
 
 /// Returns the default schedule: 1f1b for one chunk, zb-v for the V placement, else interleaved.
 llvm::StringRef chooseSchedule(const Placement &placement);
 
-/// Returns the placement of stages under a schedule, given by name or by a table in FILE.json.
-/// Fails for an unknown name and for a file that cannot be read or is not valid.
+/// Returns the placement of stages that a schedule needs. `schedule` is a name or FILE.json. Fails
+/// for an unknown name, and for a file that cannot be read or is not valid.
 llvm::Expected<PlacementKind> findPlacement(llvm::StringRef schedule);
 
-/// Returns the table of a schedule for a placement. `schedule` is a name (empty: the default
-/// schedule) or FILE.json. With one stage, each micro-batch runs forward and then backward,
-/// whatever the schedule. Fails like findPlacement, and for a table of another size.
+/// Returns the schedule for a placement. `schedule` is a name (empty: the default schedule) or
+/// FILE.json. With one stage, returns 1f1b for any `schedule`. Fails like findPlacement, and for a
+/// file with another placement or number of micro-batches.
 llvm::Expected<PipelineSchedule>
 findPipelineSchedule(llvm::StringRef schedule, const Placement &placement, int64_t microBatches);
 

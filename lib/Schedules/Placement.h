@@ -8,12 +8,12 @@ namespace parashard::schedules {
 
 enum class PlacementKind {
   Loop, ///< stage s on rank s mod ranks
-  V,    ///< alternating: every second chunk of stages runs from the last rank to the first
+  V,    ///< like Loop, but chunks 1, 3, ... run from the last rank to the first
 };
 
-/// `ranks * chunks` stages on the ranks of a pipeline, with `chunks` stages per rank. Ranks are
-/// coordinates of the pipeline axis; other axes of the mesh do not matter. Stages, ranks and chunks
-/// count from 0.
+/// Assigns the `ranks * chunks` stages of a pipeline to its ranks, `chunks` stages per rank. A rank
+/// here is a coordinate on the pipeline axis; the other axes of the mesh do not matter. Stages,
+/// ranks and chunks count from 0.
 /// Example of a V with 2 ranks and 2 chunks: stages 0 1 2 3 are on ranks 0 1 1 0.
 struct Placement {
   PlacementKind kind = PlacementKind::Loop;

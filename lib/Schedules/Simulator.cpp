@@ -1,4 +1,4 @@
-// Simulates a schedule rank by rank until no task can run.
+// Simulates a schedule: runs the next tasks of each rank until no task can run.
 #include "lib/Schedules/Simulator.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
@@ -40,14 +40,15 @@ private:
   size_t getIndex(int64_t stage, int64_t microBatch) const {
     return stage * table.microBatches + microBatch;
   }
-  /// Returns the time at which another stage's result arrives on this rank; nullopt if not computed
-  /// yet.
+  /// Returns the time at which the result of stage `from` for micro-batch `m` arrives at stage
+  /// `to`. Returns nullopt if the result is not computed yet.
   std::optional<double> getArrival(const Ends &ends, int64_t from, int64_t to, int64_t m) const {
     std::optional<double> end = ends[getIndex(from, m)];
     bool travels = table.placement.getRank(from) != table.placement.getRank(to);
     return end && travels ? *end + times.hop : end;
   }
-  /// Returns the stage whose forward or backward a task waits for; -1 if none.
+  /// Returns the stage whose forward or backward a task waits for, with the end times of these
+  /// tasks. The stage is -1 if the task does not wait for another stage.
   std::pair<const Ends *, int64_t> getNeed(int64_t stage, const Task &task) const {
     if (task.work == Work::Forward)
       return {&forwardEnds, stage - 1};
@@ -157,9 +158,10 @@ Expected<Replay> replay(const PipelineSchedule &table, const PipelineTimes &time
   if (Error error = checkPipelineSchedule(table))
     return std::move(error);
   if (int64_t(times.stages.size()) != table.placement.getNumStages())
-    return createStringError(inconvertibleErrorCode(),
-                             "got times of " + Twine(times.stages.size()) + " stages for " +
-                                 Twine(table.placement.getNumStages()) + " stages");
+    return createStringError(inconvertibleErrorCode(), "times are given for " +
+                                                           Twine(times.stages.size()) +
+                                                           " stages, but the schedule has " +
+                                                           Twine(table.placement.getNumStages()));
   return Simulator(table, times).run();
 }
 

@@ -24,27 +24,29 @@ struct Span {
   double begin, end;
 };
 
+/// Begin and end of each task of one step, simulated or measured.
 struct Replay {
-  std::vector<std::vector<Span>> rows; ///< by rank, in the schedule's order
+  std::vector<std::vector<Span>> rows; ///< the tasks of each rank, in order
   double makespan = 0;                 ///< from the first task's begin to the last task's end
-  double bubble = 0;                   ///< idle share of all ranks' time
-  /// By rank: the maximum of live micro-batches of its stages. A micro-batch is live from the begin
-  /// of its forward to the end of its last backward.
+  double bubble = 0;                   ///< fraction of the ranks' time that is idle
+  /// Maximum number of live micro-batches of each rank. A micro-batch is live on a stage from the
+  /// begin of its forward to the end of its last backward task.
   std::vector<int64_t> peakLive;
 };
 
-/// Returns what a rank keeps over time, as pairs of a time and the total from then on. A live
-/// micro-batch of chunk c counts `sizes[c]`, or 1 if there are no sizes.
+/// Returns the live activations of a rank over time, as pairs (time, total after this time). A live
+/// micro-batch of chunk c counts `sizes[c]`, or 1 if `sizes` is empty.
 std::vector<std::pair<double, double>> traceHeld(llvm::ArrayRef<Span> row,
                                                  llvm::ArrayRef<int64_t> sizes = {});
-/// Returns the maximum that a rank keeps at once.
+/// Returns the peak of `traceHeld`.
 double getPeakHeld(llvm::ArrayRef<Span> row, llvm::ArrayRef<int64_t> sizes = {});
 
-/// Computes the makespan, bubble and live micro-batches from a replay's rows.
+/// Computes the makespan, bubble and live micro-batches from `replay.rows`.
 void measureReplay(Replay &replay);
 
-/// Runs each rank's tasks in order, each as soon as its inputs have arrived. Fails if the tasks
-/// deadlock; the error names the tasks that wait for one another.
+/// Simulates a step: each rank runs its tasks in order, each task as soon as its inputs have
+/// arrived. Fails if the schedule is not valid or deadlocks. The error names the tasks that wait
+/// for each other.
 llvm::Expected<Replay> replay(const PipelineSchedule &table, const PipelineTimes &times);
 
 } // namespace parashard::schedules

@@ -28,14 +28,14 @@ private:
   int64_t findStep(double time, int64_t step) const {
     return std::lower_bound(begins.begin() + step, begins.end(), time) - begins.begin();
   }
-  /// Returns the step after the first step later than `step` that takes time.
+  /// Returns s + 1, where s is the first step after `step` with a duration above 0.
   int64_t findAfterWork(int64_t step) const {
     for (++step; step < int64_t(problem.seconds.size()); ++step)
       if (problem.seconds[step] > 0)
         return step + 1;
     return step;
   }
-  /// Returns the last step before `step` that takes time.
+  /// Returns the last step before `step` with a duration above 0.
   int64_t findWorkBefore(int64_t step) const {
     for (--step; step > 0; --step)
       if (problem.seconds[step] > 0)
@@ -74,7 +74,7 @@ private:
         continue;
       const AwayTime &away = problem.away[at];
       double begin = std::min(needed, begins[away.to]) - getDuration(away);
-      // The last step that begins by then.
+      // The last step that begins at or before `begin`.
       int64_t fetch = problem.onlyHidden ? std::upper_bound(begins.begin(), begins.end(), begin) -
                                                begins.begin() - 1
                                          : findWorkBefore(away.to);
@@ -87,7 +87,8 @@ private:
     }
   }
 
-  /// Keeps values on the device if the peak does not increase, shortest time away first.
+  /// Keeps values on the device whose offload does not lower the peak, those with the shortest
+  /// interval first.
   void keepUseless() {
     std::vector<int64_t> live = problem.liveBytes;
     auto add = [&](size_t at, int64_t bytes) {
@@ -113,7 +114,7 @@ private:
   }
 
   const StashProblem &problem;
-  std::vector<double> begins; ///< of each step, and the end of the last step
+  std::vector<double> begins; ///< begin of each step, then the end of the last step
   std::vector<std::optional<StashPosition>> positions;
 };
 } // namespace

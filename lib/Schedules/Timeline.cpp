@@ -13,7 +13,7 @@ namespace parashard::schedules {
 namespace {
 
 constexpr double kLeft = 64, kRight = 16, kTop = 56, kRow = 28, kBox = 22, kCurve = 44, kGap = 40;
-constexpr double kLeastBox = 15; ///< wide enough for a number
+constexpr double kLeastBox = 15; ///< pixels, wide enough for a number
 constexpr double kLeastWidth = 900, kMostWidth = 6000;
 
 constexpr StringLiteral kStyle = R"(<style>

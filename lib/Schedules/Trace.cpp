@@ -1,4 +1,4 @@
-// Assigns events of instructions to tasks.
+// Assigns the traced events of instructions to the tasks of a pipeline schedule.
 #include "lib/Schedules/Trace.h"
 #include "lib/Support/JsonDocument.h"
 #include "llvm/ADT/STLExtras.h"
@@ -61,7 +61,7 @@ private:
     if (!rank)
       return;
     if (std::optional<int64_t> coordinate = arguments.getInteger("pp")) {
-      // Ranks of one coordinate run the same tasks; the first one represents them.
+      // Ranks of one pipeline coordinate run the same tasks. The first rank represents all of them.
       auto [known, isNew] = shown.try_emplace(*coordinate, *rank);
       if (isNew || known->second == *rank)
         coordinates[*rank] = *coordinate;
@@ -100,8 +100,9 @@ private:
     placement.kind = turns ? PlacementKind::V : PlacementKind::Loop;
     for (auto [stage, rank] : ranks)
       if (stage >= placement.getNumStages() || placement.getRank(stage) != rank)
-        return fail("stage " + Twine(stage) +
-                    " does not fit any placement: the trace is incomplete; trace fewer steps");
+        return fail("stage " + Twine(stage) + " is on rank " + Twine(rank) +
+                    ", which fits neither placement (loop or v): the trace has lost events; trace "
+                    "fewer steps");
     return Error::success();
   }
 
@@ -164,10 +165,11 @@ private:
   }
 
   MeasuredPipeline result;
-  std::map<int64_t, int64_t> shown, coordinates; ///< rank by coordinate, and the reverse
+  std::map<int64_t, int64_t> shown, coordinates; ///< rank of each coordinate, and the reverse
   std::map<int64_t, std::vector<Event>> events;  ///< by coordinate, in order
-  std::set<int64_t> steps, splitStages;          ///< stages with separate weight gradients
-  /// By stage and phase, then by step and micro-batch.
+  std::set<int64_t> steps;
+  std::set<int64_t> splitStages; ///< stages with separate weight gradients
+  /// Time of each stage and phase, by step and micro-batch.
   std::map<std::pair<int64_t, std::string>, std::map<std::pair<int64_t, int64_t>, double>>
       durations;
 };

@@ -10,19 +10,19 @@ namespace parashard::schedules {
 struct MeasuredStep {
   int64_t number = 0;
   Replay run;        ///< from the first task's begin; one rank per pipeline coordinate
-  double update = 0; ///< update time of the slowest rank
+  double update = 0; ///< the longest update time of a rank
 };
 
 struct MeasuredPipeline {
   Placement placement;
   int64_t microBatches = 0;
   std::vector<MeasuredStep> steps;
-  /// By stage: medians over micro-batches and steps. The first step counts only if it is the only
-  /// one.
+  /// Times of each stage: medians over micro-batches and steps. The first step (warm-up) is
+  /// excluded unless it is the only one.
   std::vector<StageTimes> stages;
-  double update = 0; ///< median update time, by the same rule
+  double update = 0; ///< median update time over the same steps
 
-  /// Returns the step with the median makespan.
+  /// Returns the step with the median makespan, without the first of several steps.
   const MeasuredStep &getTypicalStep() const;
 };
 
