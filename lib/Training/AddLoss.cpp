@@ -1,4 +1,4 @@
-// ps-add-loss: adds a loss and an input `labels` to a model that returns no loss.
+// ps-add-loss: adds a loss and an input `labels` to a model without a loss output.
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/Symbols.h"
 #include "parashard/Training.h"
@@ -59,8 +59,8 @@ private:
                : ReduceOp::create(b, loc, ReductionKind::Sum, value, llvm::ArrayRef<int64_t>(dims))
                      .getResult();
   }
-  /// Returns labels[t + 1] at index t, and the ignored label at the last index. Example: [[5, 7,
-  /// 9]] becomes [[7, 9, -100]].
+  /// Shifts labels by one: returns labels[t + 1] at index t, and the ignored label at the last
+  /// index. Example: [[5, 7, 9]] becomes [[7, 9, -100]].
   Value shift(Value labels) {
     RankedTensorType type = getType(labels);
     Value next = SliceOp::create(b, loc, labels, 1, 1, type.getDimSize(1));
@@ -119,10 +119,10 @@ LogicalResult LossBuilder::checkNames() {
   return success();
 }
 
-/// Warns if labels for the last dim and labels for dim 1 would have the same shape.
+/// Warns if the classes may be dim 1 of the output instead of the last dim, because both give
+/// labels of the same shape. Example: an output of shape [2, 3, 3].
 /// torch.nn.functional.cross_entropy takes dim 1 for the classes. Language models have the classes
-/// in the last dim, and move or flatten it before the loss. An output of shape [2, 3, 3] is
-/// ambiguous.
+/// in the last dim, and move or flatten this dim before the loss.
 void LossBuilder::warnOfClasses() {
   auto shape = llvm::to_vector(getType(output).getShape()), others = shape;
   others.erase(others.begin() + 1);

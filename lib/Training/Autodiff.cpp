@@ -31,7 +31,7 @@ struct Output {
   }
 };
 
-/// Switches an op with a training mode (such as dropout) to evaluation.
+/// Sets the attribute `training` of an op (such as dropout), if it has one, to false.
 void stopTraining(Operation *op) {
   auto name = StringAttr::get(op->getContext(), "training");
   if (auto training = op->getInherentAttr(name); training && isa_and_nonnull<BoolAttr>(*training))
@@ -44,7 +44,7 @@ void erase(func::FuncOp function, llvm::function_ref<bool(Operation &)> which) {
       op.erase();
 }
 
-/// Turns dropout off, and makes the function read running statistics without writing them.
+/// Turns off dropout, uses running statistics in batch norms, and erases all writes of variables.
 void switchToEvaluation(func::FuncOp function) {
   erase(function, [](Operation &op) { return isa<WriteOp, AccumulateOp>(op); });
   for (Operation &op : function.getBody().front().without_terminator()) {
@@ -116,8 +116,8 @@ private:
   const AutodiffOptions &options;
   llvm::SmallVector<Output> outputs;
   std::optional<unsigned> loss;
-  llvm::SmallVector<unsigned> differentiated; ///< outputs that get cotangents with --loss none
-  bool splitsLoss = false;                    ///< false: the loss is one average, whatever its form
+  llvm::SmallVector<unsigned> differentiated; ///< outputs to differentiate with --loss none
+  bool splitsLoss = false; ///< false: the whole loss is one part, averaged over micro-batches
   std::optional<StepLoss> stepLoss;
 };
 
@@ -163,7 +163,8 @@ static int64_t getBatchDim(func::FuncOp forward, unsigned input) {
   return marked ? marked.getInt() : 0;
 }
 
-/// Returns the number of samples of an input (the size of its batch dim), or nullopt without one.
+/// Returns the size of an input's batch dim (the number of samples), or nullopt without a batch
+/// dim.
 static std::optional<int64_t> countSamples(func::FuncOp forward, unsigned input) {
   auto type = dyn_cast<RankedTensorType>(forward.getArgument(input).getType());
   int64_t dim = getBatchDim(forward, input);
@@ -177,7 +178,7 @@ static std::string getInputName(func::FuncOp forward, unsigned input) {
   return name ? name.str() : std::to_string(input);
 }
 
-/// Checks that all inputs have the same number of samples: row b of each is sample b.
+/// Checks that all inputs have the same number of samples.
 LogicalResult TrainingBuilder::checkBatches() {
   std::optional<unsigned> first;
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
@@ -244,7 +245,7 @@ FailureOr<unsigned> TrainingBuilder::findOutput(llvm::StringRef flag,
          failure();
 }
 
-/// Returns true for a value that depends on no input, no variable and no random number.
+/// Returns true if `value` does not depend on an input, a variable or a random number.
 static bool isConstant(Value value) {
   llvm::SmallVector<Value> open{value};
   llvm::DenseSet<Operation *> seen;
@@ -264,12 +265,12 @@ LogicalResult TrainingBuilder::checkLoss() {
   Value value = forward.getBody().front().getTerminator()->getOperand(*loss);
   if (!isConstant(value))
     return success();
-  Operation *producer = value.getDefiningOp(); // a fold may have dropped the op's source line
+  Operation *producer = value.getDefiningOp(); // an op that folding created may lack a source line
   bool hasLine = bool(producer->getLoc()->findInstanceOf<FileLineColLoc>());
   return listOutputs(refuse(hasLine ? producer : forward.getOperation())
                      << "the loss is a constant: \"" << outputs[*loss].name
-                     << "\" depends on no input and no variable; return the loss that the model "
-                        "computes, or name another output with --loss-output");
+                     << "\" does not depend on an input or a variable; return the loss that the "
+                        "model computes, or name another output with --loss-output");
 }
 
 LogicalResult TrainingBuilder::chooseLoss() {
@@ -299,7 +300,7 @@ LogicalResult TrainingBuilder::chooseLoss() {
            "--loss cross_entropy, causal_lm or mse, or pass --loss none and give cotangents "
            "through the C API");
   if (scalars.size() != 1 && !llvm::is_contained(scalars, 0u) && options.inference)
-    return success(); // all of them are plain outputs, none is the loss
+    return success(); // an inference program needs no loss
   if (scalars.size() != 1 && !llvm::is_contained(scalars, 0u))
     return listOutputs(refuse(forward)
                        << "the model has several floating-point scalar outputs; name "
@@ -336,11 +337,11 @@ LogicalResult TrainingBuilder::chooseAverage() {
   llvm::StringRef requested = options.lossAverage;
   if (!requested.empty() && requested != "step" && requested != "micro-batch")
     return module.emitError("loss average is '") << requested << "', expected step or micro-batch";
-  if (options.inference || !requested.empty()) // nothing to average, or chosen by the user
+  if (options.inference || !requested.empty()) // no loss to average, or --loss-average is given
     module->removeAttr(kBatchNumberMark);
   if (!loss)
     return success();
-  // The ops created here land in @forward, which is erased later.
+  // splitLoss creates ops in @forward, which is erased later.
   Operation *end = forward.getBody().front().getTerminator();
   OpBuilder builder(end);
   std::optional<Location> ambiguous;
@@ -388,7 +389,7 @@ bool TrainingBuilder::isTrained(SymbolRefAttr symbol) {
 /// Builds every entry of a training program: @count, @micro_batch, @evaluate and @update.
 LogicalResult TrainingBuilder::buildTraining() {
   if (stepLoss && stepLoss->needsCount())
-    buildCount(); // before @micro_batch, which reads what @count accumulates
+    buildCount(); // before @micro_batch, which reads the counts that @count accumulates
   if (failed(buildMicroBatch()))
     return failure();
   buildEvaluate();
@@ -409,7 +410,7 @@ func::FuncOp TrainingBuilder::cloneForward(llvm::StringRef name, Phase phase) {
   return function;
 }
 
-/// Drops all results and the ops that only computed results.
+/// Removes all results of a function.
 static void eraseResults(func::FuncOp function) {
   Operation *end = function.getBody().front().getTerminator();
   end->setOperands({});
@@ -417,8 +418,8 @@ static void eraseResults(func::FuncOp function) {
   (void)function.eraseResults(all);
 }
 
-/// Builds @count: the part of the forward that computes the counts of the step. Only the arguments
-/// that are read remain.
+/// Builds @count: the part of the forward that computes the counts of the step. Unused arguments
+/// are removed.
 void TrainingBuilder::buildCount() {
   func::FuncOp function = cloneForward("count", Phase::Forward);
   Block &block = function.getBody().front();
@@ -489,9 +490,9 @@ LogicalResult TrainingBuilder::buildMicroBatch() {
   return success();
 }
 
-/// Returns a lower bound of the number of elements that are added up to a scalar. The bound is the
-/// size of the largest tensor found by walking back from the scalar through scalars. Example: 4096
-/// for sum(tensor<32x128xf32>) * 0.5.
+/// Returns an estimate of the number of elements that a scalar is the sum of: the size of the
+/// largest tensor that the scalar is computed from through scalars. Example: 4096 for
+/// sum(tensor<32x128xf32>) * 0.5.
 static int64_t countAdded(Value scalar) {
   llvm::SetVector<Value> reached;
   reached.insert(scalar);
@@ -510,8 +511,8 @@ static int64_t countAdded(Value scalar) {
 /// The initial scale of torch.amp.GradScaler.
 static constexpr float kFirstLossScale = 65536;
 
-/// Finds or adds the variable that holds the loss scale. The variable is optimizer state shared by
-/// all parameters; ps-optimizer writes it.
+/// Returns the variable `@loss_scale`, and adds the variable on the first call. The variable is
+/// optimizer state that all parameters share. ps-optimizer writes it.
 FailureOr<VariableOp> TrainingBuilder::getLossScale(float initial) {
   if (auto known = variables.lookup(kLossScaleSymbol))
     return known;
@@ -520,9 +521,9 @@ FailureOr<VariableOp> TrainingBuilder::getLossScale(float initial) {
     if (!first && isTrained(FlatSymbolRefAttr::get(variable.getSymNameAttr())))
       first = variable;
   if (!first)
-    return refuse(forward)
-           << "no parameter is trained, so there are no gradients to scale; train one, or "
-              "compile with --precision fp32 or bf16";
+    return refuse(forward) << "the model has no trainable parameter, so there are no gradients to "
+                              "scale; unfreeze one, or "
+                              "compile with --precision fp32 or bf16";
   auto scalar = RankedTensorType::get({}, Float32Type::get(module.getContext()));
   auto scale = variables.add(VariableKind::Optimizer, kLossScaleSymbol, scalar, first,
                              DenseElementsAttr::get(scalar, initial));
@@ -532,7 +533,7 @@ FailureOr<VariableOp> TrainingBuilder::getLossScale(float initial) {
   return *scale;
 }
 
-/// Multiplies a cotangent that the host passes by the loss scale, if there is one.
+/// Multiplies a cotangent argument by the loss scale, if the loss is scaled.
 FailureOr<Value> TrainingBuilder::scaleCotangent(BackwardBuilder &builder, Value cotangent) {
   if (!options.scaleLoss)
     return cotangent;
@@ -544,9 +545,9 @@ FailureOr<Value> TrainingBuilder::scaleCotangent(BackwardBuilder &builder, Value
   return math.mul(cotangent, math.spread(read, cotangent));
 }
 
-/// Reads the loss scale. Its initial value scales a mean over the micro-batch by 2^16. If a sum is
-/// differentiated, and divided by the step's count later, the initial scale is smaller by the
-/// number of summed elements, rounded up to a power of two.
+/// Reads the loss scale. Its initial value is 2^16 for a mean. With `isSummed`, `total` is a sum
+/// that `@update` divides by the step's count. The initial scale is then divided by the number of
+/// summed elements, rounded up to a power of two. Example: 2^16 / 2^7 for a sum over 100 labels.
 FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Value total,
                                                 bool isSummed) {
   auto type = cast<RankedTensorType>(total.getType());
@@ -561,8 +562,8 @@ FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Value 
   return read;
 }
 
-/// Accumulates the floating-point scalar outputs other than the loss over the micro-batches. An
-/// output value that is returned twice is accumulated once.
+/// Accumulates the floating-point scalar outputs other than the loss over the micro-batches. If two
+/// outputs return the same value, only the first one is accumulated.
 LogicalResult TrainingBuilder::accumulateOutputs(func::FuncOp function) {
   Operation *end = function.getBody().front().getTerminator();
   OpBuilder builder(end);
@@ -582,8 +583,8 @@ LogicalResult TrainingBuilder::accumulateOutputs(func::FuncOp function) {
   return success();
 }
 
-/// Adds one accumulation per use of a variable. Example: a tied embedding gets one in each pipeline
-/// segment that reads it.
+/// Adds one `ps.accumulate` per contribution to a gradient. Example: a tied weight that is used in
+/// the embedding and in the head has two.
 LogicalResult TrainingBuilder::accumulateGradients(Backward &backward, OpBuilder &builder) {
   for (auto &[symbol, contributions] : backward.getGradients()) {
     auto variable = variables.lookup(symbol.getLeafReference());
@@ -619,7 +620,7 @@ void TrainingBuilder::warnAboutMissingGradients() {
 // @evaluate and @update
 //===----------------------------------------------------------------------===//
 
-/// Marks results whose batch dim is not dim 0 with that dim.
+/// Sets `ps.batch_dim` on the results whose batch dim is not dim 0.
 static void markResults(func::FuncOp function) {
   Block &block = function.getBody().front();
   BatchSums batch(block);
@@ -630,8 +631,8 @@ static void markResults(func::FuncOp function) {
   }
 }
 
-/// Warns if a buffer is used after the model writes it. An evaluation writes no variables, so a
-/// model that was exported in eval mode may compute other values than @evaluate.
+/// Warns if the forward uses the value that it writes to a buffer. @evaluate uses this value, but
+/// the same model in eval mode may use the stored value of the buffer.
 void TrainingBuilder::warnAboutWrittenBuffers(func::FuncOp evaluate) {
   for (auto write : evaluate.getOps<WriteOp>()) {
     auto isOther = [](Operation *user) { return !isa<WriteOp>(user); };
@@ -670,7 +671,7 @@ void TrainingBuilder::buildEvaluate() {
     setPhase(&op, Phase::Evaluate);
 }
 
-/// Builds an @update that only writes the loss of the step.
+/// Builds @update, which only writes the loss of the step; ps-optimizer adds the optimizer step.
 void TrainingBuilder::buildUpdate() {
   OpBuilder builder(forward);
   Location loc = forward.getLoc();

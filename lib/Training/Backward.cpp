@@ -1,4 +1,4 @@
-// Builds the backward of a block by walking its ops in reverse.
+// Implements reverse-mode differentiation of a block.
 #include "Backward.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/Symbols.h"
@@ -14,9 +14,9 @@ static bool isFloat(Value value) {
   return type && isa<FloatType>(type.getElementType());
 }
 
-/// Returns true if the op may be asked for a cotangent of `operand`. Returns true for a
-/// floating-point op without a derivative as well, so that a missing derivative is an error rather
-/// than a silent zero.
+/// Returns true if the backward needs the cotangent of `operand` from its op. Also returns true for
+/// a floating-point op without a derivative, so that a missing derivative is an error and not a
+/// silent zero.
 static bool passesCotangent(OpOperand &operand) {
   if (!isFloat(operand.get()))
     return false;
@@ -57,9 +57,10 @@ void Backward::seed(Value value, Value cotangent) {
     cotangents[value].push_back(cotangent);
 }
 
-/// Removes the cotangents of a value and returns their sum; null without cotangents. Cotangents are
-/// added in the order of the forward. Example: the contributions of a layer's queries, keys and
-/// values (partial sums over the tensor axis) are added before that of the residual.
+/// Removes the cotangents of a value and returns their sum, or null without cotangents. Cotangents
+/// are added in the order of the forward ops that they come from. Example: the cotangents from
+/// queries, keys and values (partial sums over the tensor axis) are added before the one from the
+/// residual.
 Value Backward::takeSum(Value value) {
   auto it = cotangents.find(value);
   if (it == cotangents.end())

@@ -1,4 +1,4 @@
-// Builds the backward of a block by walking its ops in reverse.
+// Declares reverse-mode differentiation of a block.
 #ifndef PARASHARD_LIB_TRAINING_BACKWARD_H
 #define PARASHARD_LIB_TRAINING_BACKWARD_H
 
@@ -8,31 +8,31 @@
 
 namespace parashard::training {
 
-/// Builds the backward of a block before its terminator.
+/// Builds the backward of a block: walks its forward ops in reverse, and inserts the backward ops
+/// before its terminator.
 class Backward {
 public:
-  /// Numbers the ops of the block, and marks each op with its number (`kOriginMark`). The block
-  /// must hold only forward ops. `isTrained` returns true for the symbol of a variable that takes a
-  /// gradient.
+  /// Numbers the ops of the block (`ps.origin`). The block must only contain forward ops.
+  /// `isTrained` returns true for the symbol of a variable that requires a gradient.
   Backward(mlir::Block &block, llvm::function_ref<bool(mlir::SymbolRefAttr)> isTrained);
 
-  /// Returns true if the value depends differentiably on a trained variable.
+  /// Returns true if `value` has a derivative with respect to a trained variable.
   bool isActive(mlir::Value value) const { return active.contains(value); }
 
-  /// Adds a cotangent to an active value; ignores inactive values.
+  /// Adds a cotangent of an active value; ignores inactive values.
   void seed(mlir::Value value, mlir::Value cotangent);
-  /// Returns a builder at the end of the block for ops of the backward of `value`'s producer.
+  /// Returns a builder for backward ops of the op that produces `value`.
   ps::BackwardBuilder makeBuilder(mlir::Value value);
 
-  /// Runs the reverse walk. Afterwards, `getGradients` returns the contributions to each variable,
-  /// in the order in which they were built.
+  /// Builds the backward ops. Afterwards, `getGradients` returns the contributions to the gradient
+  /// of each variable, in the order in which they were built.
   mlir::LogicalResult run();
   using Contributions = llvm::SmallVector<std::pair<mlir::Value, ps::ReadOp>>;
   const llvm::MapVector<mlir::SymbolRefAttr, Contributions> &getGradients() const {
     return gradients;
   }
 
-  /// Returns the number of a forward op.
+  /// Returns the number of a forward op (`ps.origin`).
   int64_t getOrdinal(mlir::Operation *op) const { return ordinals.lookup(op); }
 
 private:
@@ -48,8 +48,8 @@ private:
   llvm::MapVector<mlir::SymbolRefAttr, Contributions> gradients;
 };
 
-/// Gives the phase `backward_weight` to every `backward_input` op that reads a `backward_weight`
-/// value.
+/// Moves each `backward_input` op with an operand of phase `backward_weight` to the phase
+/// `backward_weight`.
 void spreadWeightPhase(mlir::Block &block);
 
 } // namespace parashard::training

@@ -1,4 +1,4 @@
-// Follows the batch dim through the sharding rules of a block's ops.
+// Implements the analysis of sums over samples, with the sharding rules of the ops.
 #include "BatchSums.h"
 #include "dialects/ps/Ps.h"
 #include "parashard/Training.h"
@@ -49,7 +49,7 @@ void BatchSums::setResults(Operation *op, State state) {
     states[result] = state;
 }
 
-/// Returns true if the op only adds up or moves the elements of its operands.
+/// Returns true for linear ops: the result for the sum of two batches is the sum of both results.
 static bool isAdditive(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getKind() == ReductionKind::Sum;
@@ -66,7 +66,7 @@ void BatchSums::visit(Operation *op) {
       everyOperand = false;
       continue;
     }
-    // A value that depends on the batch in two ways, or on batches of two sizes, is not tracked.
+    // A result with operands of different kinds, or of different batch sizes, has kind Other.
     bool agrees = !kind || (*kind == state.kind && samples == state.samples);
     kind = agrees ? state.kind : State::Kind::Other;
     samples = state.samples;
@@ -79,9 +79,10 @@ void BatchSums::visit(Operation *op) {
   setResults(op, {isSum ? State::Kind::Sum : State::Kind::Other, {}, samples});
 }
 
-/// Returns the factor that holds the samples at `position` of a tensor's dims. Returns nullopt if
-/// the factors split the samples, or if the tensor has no elements. Example: samples {0, 2} of dims
-/// [2 * B, H] with factors [2, B], [H] are at {1, 1}.
+/// Converts a position in a tensor's dims to a position in the rule's factors. Returns nullopt if
+/// the samples span several factors, or if the tensor has no elements. Example: dims [2 * B, H]
+/// have the factors 2, B and H. Position {0, 2} becomes {1, 1}: factor 1, with 1 element outside of
+/// the samples.
 std::optional<BatchSums::Position> BatchSums::findFactor(const ShardingRule &rule,
                                                          const TensorFactors &dims,
                                                          Position position, int64_t samples) {
@@ -97,8 +98,8 @@ std::optional<BatchSums::Position> BatchSums::findFactor(const ShardingRule &rul
   return std::nullopt;
 }
 
-/// Returns the position in a tensor's dims of samples at `position` of the factors. Returns nullopt
-/// if the tensor does not have the factor.
+/// Converts a position in the factors to a position in a tensor's dims. Returns nullopt if the
+/// tensor does not have the factor.
 std::optional<BatchSums::Position>
 BatchSums::findDim(const ShardingRule &rule, const TensorFactors &dims, Position position) {
   for (auto [dim, factors] : llvm::enumerate(dims)) {
@@ -121,7 +122,7 @@ bool BatchSums::isSameForAllSamples(Value value, Position position, int64_t samp
   return sameForAllSamples[key] = result;
 }
 
-/// Returns true if an op treats the indices along a factor independently, or adds them up.
+/// Returns true if an op computes each index of a factor independently, or reduces over the factor.
 static bool isSeparable(const RuleFactor &factor) {
   return factor.kind != RuleFactor::Kind::Whole && !factor.isCoupled;
 }
@@ -130,7 +131,7 @@ bool BatchSums::computeSameForAllSamples(Value value, Position position, int64_t
   Operation *op = value.getDefiningOp();
   if (cast<RankedTensorType>(value.getType()).getDimSize(position.index) == 1 ||
       isa_and_nonnull<RandomOpInterface, ReadOp>(op))
-    return true; // a variable with an element per sample belongs to a batch of this size
+    return true; // a variable with one element per sample is only valid for this batch size anyway
   if (auto constant = dyn_cast_or_null<ConstantOp>(op)) {
     auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
     return dense && dense.isSplat();
@@ -177,8 +178,8 @@ void BatchSums::visitRows(Operation *op, int64_t samples) {
       return;
     batch = own;
   }
-  // An operand that holds a different value for each sample would make the op valid for this batch
-  // only.
+  // With an operand that has a different constant for each sample, the result is not the same
+  // function of each sample.
   if (!batch || !areSameForAllSamples(op, rule, *batch, samples))
     return;
   const RuleFactor &factor = rule.factors[batch->index];

@@ -1,5 +1,4 @@
-// ps-count-flops: counts the floating-point operations of a micro-batch, before tensors are
-// sharded.
+// ps-count-flops: counts the floating-point operations of a micro-batch, before sharding.
 #include "dialects/ps/Ps.h"
 #include "parashard/Training.h"
 

@@ -1,4 +1,4 @@
-// Propagates ignored labels through the ops of a block.
+// Propagates constants from ignored labels through the ops of a block.
 #include "IgnoredRows.h"
 #include "dialects/ps/Ps.h"
 #include "parashard/Import.h"

@@ -1,4 +1,4 @@
-// Computes the values of a batch whose labels are all ignored.
+// Declares constant propagation for a batch whose labels are all ignored.
 #ifndef PARASHARD_LIB_TRAINING_IGNOREDROWS_H
 #define PARASHARD_LIB_TRAINING_IGNOREDROWS_H
 
@@ -8,21 +8,20 @@
 
 namespace parashard::training {
 
-/// The values of a function when every label equals the ignored label (`kIgnoreMark`). A value is
-/// known if all its elements are the same number, whatever the other inputs and the variables are.
-/// Ops are folded. An op that is linear in operands that are zero returns zero, which assumes that
-/// its other operands are finite.
+/// Propagates constants from labels that all equal the ignored label (`ps.ignore`). Only splats are
+/// tracked: values whose elements are all one number for every choice of the other inputs and
+/// variables. An op that is linear in zero operands returns zero, if its other operands are finite.
 class IgnoredRows {
 public:
   explicit IgnoredRows(mlir::Block &block);
-  /// Returns true if all elements of `value` are 0.
+  /// Returns true if all elements of `value` are known to be 0.
   bool isZero(mlir::Value value) const;
 
 private:
   void visit(mlir::Operation *op);
   /// Folds the op, and records the result. Returns false if the op does not fold.
   bool fold(mlir::Operation *op);
-  /// Returns true if the op is linear in a group of operands that are all zero.
+  /// Returns true if the op is linear in operands that are all zero.
   bool isLinearInZeros(mlir::Operation *op) const;
   void setZero(mlir::Value value);
 

@@ -1,4 +1,4 @@
-// Splits a loss into masked means, sums over the batch, and averages.
+// Splits a loss into means over counted elements, a sum over the batch, and an average.
 #include "LossForm.h"
 #include "BatchSums.h"
 #include "IgnoredRows.h"
@@ -13,7 +13,7 @@ using namespace parashard::training;
 using namespace parashard::ir;
 using namespace parashard::ps;
 
-/// Returns the value of a constant scalar.
+/// Returns the value of a constant with one element.
 static std::optional<double> getConstant(Value value) {
   auto op = value.getDefiningOp<ConstantOp>();
   if (!op)
@@ -23,7 +23,7 @@ static std::optional<double> getConstant(Value value) {
   return Tensor::fromAttr(op.getValue()).get(0);
 }
 
-/// Returns true if the variable that an op reads is the same in all steps.
+/// Returns true if the variable that `read` reads has the same value in all steps.
 static bool isFixed(ReadOp read) {
   auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, read.getVariableAttr());
   if (!variable)
@@ -58,8 +58,8 @@ static bool isSum(Value value) {
   return false;
 }
 
-/// Returns true if `isIt` holds for some op that the value is computed from. Function arguments are
-/// passed as null.
+/// Returns true if `isIt` holds for an op that `value` is computed from. Calls `isIt` with null for
+/// function arguments.
 static bool isComputedFrom(Value value, llvm::function_ref<bool(Operation *)> isIt) {
   llvm::SmallPtrSet<Operation *, 16> seen;
   llvm::SmallVector<Value> todo{value};
@@ -73,7 +73,7 @@ static bool isComputedFrom(Value value, llvm::function_ref<bool(Operation *)> is
   return false;
 }
 
-/// Returns true if the value is computed from no variable that training changes.
+/// Returns true if `value` does not depend on a variable that changes in training.
 static bool isIndependentOfVariables(Value value) {
   return !isComputedFrom(value, [](Operation *op) {
     auto read = dyn_cast_or_null<ReadOp>(op);
@@ -83,13 +83,14 @@ static bool isIndependentOfVariables(Value value) {
 
 static bool isRandom(Operation *op) { return isa_and_nonnull<RandomOpInterface>(op); }
 
-/// Returns true if the value is computed from a function argument or from random numbers, which
-/// differ between batches.
+/// Returns true if `value` depends on a function argument or on random numbers, which differ
+/// between batches.
 static bool dependsOnBatch(Value value) {
   return isComputedFrom(value, [](Operation *op) { return !op || isRandom(op); });
 }
 
-/// Returns true if a scalar within `loss` is divided by a scalar that is computed from the batch.
+/// Returns true if a scalar that `loss` is computed from through scalars is divided by a scalar
+/// that depends on the batch.
 static bool isDividedByCount(Value loss) {
   llvm::SmallPtrSet<Operation *, 16> seen;
   llvm::SmallVector<Value> todo{loss};
@@ -122,8 +123,8 @@ static bool isNotMultipleOfSums(Value loss, const BatchSums &batch) {
   return batch.isOtherThanSum(loss);
 }
 
-/// Returns true if a value that depends on no input is added to `value`. Each batch adds such a
-/// constant once, however many samples the batch has.
+/// Returns true if `value` has a summand that does not depend on the batch. Each batch adds such a
+/// summand once, for any number of samples. Example: `loss.sum() + 3`.
 static bool addsConstant(Value value) {
   Operation *op = value.getDefiningOp();
   if (isa_and_nonnull<AddOp, SubOp>(op))
@@ -137,7 +138,7 @@ static bool addsConstant(Value value) {
   return false;
 }
 
-/// Returns true if a part is divided by a count that is computed from the batch.
+/// Returns true if a part is divided by a count that depends on the batch.
 static bool isCounted(const LossPart &part) { return part.count && dependsOnBatch(part.count); }
 
 bool training::isUneven(llvm::ArrayRef<LossPart> parts) {
@@ -183,9 +184,9 @@ bool training::ignoresRows(llvm::ArrayRef<LossPart> parts) {
 // Counts
 //===----------------------------------------------------------------------===//
 
-/// Finds the sums that a scalar is computed from by elementwise ops alone. Its other sources must
-/// be the same for all batches: constants, and variables that nothing changes. Example: the sum of
-/// the mask for `mask.sum().clamp(min=1)`.
+/// Finds the sums that a scalar is computed from by elementwise ops. Returns false if the scalar is
+/// computed from the batch in another way. Example: for `mask.sum().clamp(min=1)`, the sum is
+/// `mask.sum()`.
 static bool findCounted(Value value, llvm::SmallVectorImpl<Value> &sums) {
   if (!dependsOnBatch(value))
     return true;
@@ -231,7 +232,7 @@ Value training::recount(OpBuilder &builder, const LossPart &mean, ValueRange cou
   return values.lookup(mean.count);
 }
 
-/// Adds two values of one element each, in the type of the first.
+/// Adds two values with one element each. The result has the type of `x`.
 static Value addInType(OpBuilder &builder, Value x, Value y) {
   auto type = cast<RankedTensorType>(x.getType());
   y = makeConvert(builder, x.getLoc(), y, type.getElementType());
@@ -240,8 +241,8 @@ static Value addInType(OpBuilder &builder, Value x, Value y) {
   return AddOp::create(builder, x.getLoc(), x, y);
 }
 
-/// Matches `max(x, least)`, also as `select(x < least, least, x)`. Returns {x, least} if `least` is
-/// the same for all batches.
+/// Matches `max(x, least)` or `select(x < least, least, x)`, where `least` does not depend on the
+/// batch. Returns {x, least}.
 static std::optional<std::pair<Value, Value>> matchLeast(Operation *op) {
   if (auto max = dyn_cast<MaxOp>(op)) {
     if (!dependsOnBatch(max.getRhs()))
@@ -295,15 +296,16 @@ std::optional<CountForm> training::findCountForm(OpBuilder &builder, const LossP
 // Means over a static number of elements
 //===----------------------------------------------------------------------===//
 
-/// Returns 1 / factor, rounded to an integer if it is within 1e-6 of one. Example: 3 for
+/// Returns 1 / factor, rounded to an integer if the relative error is below 1e-6. Example: 3 for
 /// 0.33333334.
 static double invert(double factor) {
   double count = 1 / factor, whole = std::round(count);
   return std::abs(count - whole) < 1e-6 * std::abs(count) ? whole : count;
 }
 
-/// Returns true if a scalar is computed from a mean over samples: a sum divided by a multiple of
-/// their number. A mean does not grow with the batch, so means of several batches do not add up.
+/// Returns true if a scalar is computed from a mean over samples: a sum that is divided by a
+/// multiple of the number of samples. The means of several batches do not add up to the mean of all
+/// samples.
 static bool containsMean(Value value, const BatchSums &batch) {
   Operation *op = value.getDefiningOp();
   if (!op || cast<RankedTensorType>(value.getType()).getNumElements() != 1)
@@ -345,19 +347,19 @@ static std::optional<LossPart> matchScaledMean(OpBuilder &builder, MulOp op) {
   return std::nullopt;
 }
 
-/// Clones an op with one result, and sets the result's element type to `element`.
+/// Clones an op with one result, and sets the element type of the result to `element`.
 static Value cloneWithElement(OpBuilder &builder, Operation *op, IRMapping &mapping, Type element) {
   Value result = builder.clone(*op, mapping)->getResult(0);
   result.setType(cast<RankedTensorType>(result.getType()).clone(element));
   return result;
 }
 
-/// Copies a scalar's op, with `value` in place of its first operand.
+/// Clones an op on scalars, with `value` as its first operand.
 static Value rebuild(OpBuilder &builder, Operation *op, Value value) {
   Type from = getElementTypeOrSelf(value.getType()),
        to = getElementTypeOrSelf(op->getResult(0).getType());
   if (isa<ConvertOp>(op)) {
-    // The division now follows the conversion, and the sum may be too large for the narrower type.
+    // `value` is a sum that is not divided yet, and may overflow the narrower type.
     bool narrows = isa<FloatType>(from) && isa<FloatType>(to) &&
                    to.getIntOrFloatBitWidth() < from.getIntOrFloatBitWidth();
     return narrows ? value : makeConvert(builder, op->getLoc(), value, to);
@@ -367,7 +369,7 @@ static Value rebuild(OpBuilder &builder, Operation *op, Value value) {
   return cloneWithElement(builder, op, mapping, from);
 }
 
-/// Matches a whole loss that is a sum divided by a constant, or multiplied by a constant.
+/// Matches a loss that is a sum divided by a constant, or multiplied by a constant.
 static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss) {
   Operation *op = loss.getDefiningOp();
   if (auto div = dyn_cast_or_null<DivOp>(op))
@@ -389,12 +391,12 @@ static std::optional<LossPart> findStaticMean(OpBuilder &builder, Value loss) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Known constants between a term and the loss.
+/// Constants by which a term is multiplied or divided on its path to the loss.
 struct Scale {
   llvm::SmallVector<std::pair<double, Location>> factors, divisors;
 };
 
-/// Splits one loss into parts.
+/// Splits a loss into parts.
 class Splitter {
 public:
   explicit Splitter(OpBuilder &builder) : builder(builder) {}
@@ -440,8 +442,8 @@ public:
              {}}};
   }
 
-  /// Returns the location of a constant that was taken for a multiple of the number of samples, but
-  /// may have another meaning.
+  /// Returns the location of a constant that was interpreted as a multiple of the number of
+  /// samples, but may have another meaning.
   std::optional<Location> getAmbiguous() const { return ambiguous; }
 
 private:
@@ -457,7 +459,8 @@ private:
     return parts;
   }
 
-  /// Converts a count once for all parts, so that equal counts stay one value.
+  /// Applies a conversion or reshape to a count, once for all parts, so that equal counts stay one
+  /// value.
   Value convertCount(Operation *op, Value count) {
     Value &known = counts[{op, count}];
     if (!known)
@@ -471,8 +474,8 @@ private:
     return parts;
   }
 
-  /// Splits a multiplication or division by a value that depends on no input. `inner` is the index
-  /// of the other operand.
+  /// Splits a multiplication or division by a value that does not depend on the batch. `inner` is
+  /// the index of the other operand.
   llvm::SmallVector<LossPart> splitScaled(Operation *op, unsigned inner, const Scale &scale) {
     llvm::SmallVector<LossPart> parts = split(op->getOperand(inner), scale);
     for (LossPart &part : parts) {
@@ -486,7 +489,8 @@ private:
     return parts;
   }
 
-  /// Adds two terms in the wider of their types; `rebuild` may leave terms in different types.
+  /// Adds two terms in the wider of their types, since `rebuild` may leave terms in different
+  /// types.
   Value addInWider(Value x, Value y) {
     Type ofX = getElementTypeOrSelf(x.getType()), ofY = getElementTypeOrSelf(y.getType());
     Type element = ofX.getIntOrFloatBitWidth() < ofY.getIntOrFloatBitWidth() ? ofY : ofX;
@@ -504,8 +508,8 @@ private:
     parts.push_back(part);
   }
 
-  /// Returns the sizes of the dims that `value`, a sum over `samples`, adds up, without the samples
-  /// themselves. Example: {3, 5} for a sum over [4 * 3, 5] of 4 samples.
+  /// Returns the sizes of the dims that the sum `value` reduces, divided by `samples` for the batch
+  /// dim. Example: {3, 5} for a sum over [4 * 3, 5] with 4 samples.
   llvm::SmallVector<double> listSummed(Value value, int64_t samples) {
     llvm::SmallVector<double> sizes;
     bool found = false;
@@ -541,17 +545,17 @@ private:
     return *batch;
   }
 
-  /// Returns true if the value is a sum over samples, and no constant turns it into a mean. A
-  /// constant turns it into a mean by dividing by a multiple of the number of samples, or by
-  /// multiplying by 1 / the number of elements. Sets `ambiguous` unless the divisor is the number
-  /// of samples times some summed dims.
+  /// Returns true if `value` is a sum over samples that no constant turns into a mean. Two kinds of
+  /// constants give a mean: a divisor that is a multiple of the number of samples, and a factor of
+  /// 1 / (number of summed elements). Sets `ambiguous` unless a divisor is the number of samples
+  /// times the sizes of some reduced dims.
   bool isSumOfSamples(Value value, const Scale &scale) {
     int64_t samples = getBatch().getSamples(value);
     if (samples == 0)
       return false;
     llvm::SmallVector<double> sizes = listSummed(value, samples);
     // Product of the divisors that are multiples of the number of samples. There are two if a mean
-    // over samples is divided by their number again.
+    // over samples is divided by the number of samples again.
     double divided = 1;
     std::optional<Location> counts;
     for (auto [divisor, loc] : scale.divisors)

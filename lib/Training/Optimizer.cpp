@@ -13,11 +13,12 @@ namespace parashard::training {
 
 namespace {
 
-/// A parameter that has a gradient, and the values of its step.
+/// A parameter that has a gradient, and the values for its optimizer step.
 struct Trained {
   VariableOp parameter, gradient;
   unsigned group;
-  Value mean; ///< gradient of the step's loss, in the type of the arithmetic
+  Value mean; ///< gradient of the step's loss: the accumulated gradient divided by count and loss
+              ///< scale
 };
 
 /// Builds the optimizer steps of all parameters.
@@ -74,8 +75,8 @@ private:
   llvm::SmallVector<OptimizerSpec> specs;
   llvm::SmallVector<Trained> parameters;
   llvm::SmallVector<GroupScalars> groups;
-  Value count;     ///< divisor of all gradients; null without a loss
-  Value lossScale; ///< further divisor of all gradients; null if the loss is not scaled
+  Value count;     ///< count of the step, a divisor of all gradients; null without a loss
+  Value lossScale; ///< loss scale, another divisor of all gradients; null if the loss is not scaled
   Value ok;        ///< condition for applying the step; null: always
 };
 
@@ -122,7 +123,7 @@ LogicalResult UpdateBuilder::findTrained() {
   return success();
 }
 
-/// Reads the step's count. A count of 0 is replaced by 1, and the step is then not applied.
+/// Reads the step's count. For a count of 0, uses 1 as divisor and skips the step (`ok` is false).
 void UpdateBuilder::readCount() {
   auto variable = variables.lookup(kLossCountSymbol);
   if (!variable)
@@ -147,7 +148,7 @@ void UpdateBuilder::readLossScale() {
     lossScale = makeRead(builder, math.loc, variable);
 }
 
-/// Returns the sum of a tensor's elements, in f32.
+/// Returns the sum of a tensor's elements.
 static Value addElements(Arithmetic &math, Value value) {
   auto dims =
       llvm::to_vector(llvm::seq<int64_t>(0, cast<RankedTensorType>(value.getType()).getRank()));
@@ -157,8 +158,8 @@ static Value addElements(Arithmetic &math, Value value) {
                           llvm::ArrayRef<int64_t>(dims));
 }
 
-/// Applies the step only if all gradients are finite. The check adds up 0 * gradient over all
-/// elements: the total is 0 if all of them are finite, and NaN otherwise.
+/// Skips the step unless all gradients are finite. The check computes the sum of 0 * gradient over
+/// all elements, which is 0 if all elements are finite, and NaN otherwise.
 LogicalResult UpdateBuilder::skipUnlessFinite() {
   Value total;
   for (Trained &trained : parameters) {
@@ -195,8 +196,8 @@ void UpdateBuilder::adaptLossScale(Value isFinite, VariableOp finiteSteps) {
   makeWrite(builder, math.loc, finiteSteps, math.select(grows, zero, steps));
 }
 
-/// Clips gradients like torch.nn.utils.clip_grad_norm_: multiplies them by min(1, max_norm / (norm
-/// + 1e-6)). The norm is computed in f32.
+/// Clips gradients like torch.nn.utils.clip_grad_norm_: multiplies all gradients by min(1, max_norm
+/// / (norm + 1e-6)). The global norm is computed in f32.
 LogicalResult UpdateBuilder::clip() {
   Value total;
   for (Trained &trained : parameters) {
@@ -227,8 +228,8 @@ LogicalResult UpdateBuilder::clip() {
 /// Warns about an optimizer that updates no parameter.
 void UpdateBuilder::warnUnused(const OptimizerSpec &spec) {
   warnFlag(module, "optimizer \"" + spec.text + "\"")
-      << " updates no parameter: those that it matches are frozen, get no gradient, or match an "
-         "earlier optimizer";
+      << " updates no parameter: all parameters that it matches are frozen, get no gradient, or "
+         "match an earlier optimizer";
 }
 
 /// Builds one group: its learning rate, its count of applied steps, its bias corrections, and the
@@ -297,8 +298,8 @@ LogicalResult UpdateBuilder::buildStep(Trained &trained) {
 }
 
 /// Updates the parameter's moving average like torch.optim.swa_utils.AveragedModel with
-/// get_ema_multi_avg_fn. After the first applied step the average is the parameter itself, later
-///   average += (1 - decay) (parameter - average).
+/// get_ema_multi_avg_fn. The first applied step sets the average to the parameter. Each later step
+/// computes average += (1 - decay) * (parameter - average).
 LogicalResult UpdateBuilder::buildAverage(const Trained &trained, Value after) {
   VariableOp parameter = trained.parameter;
   auto average = variables.add(VariableKind::Average, (parameter.getSymName() + ".ema").str(),

@@ -1,4 +1,4 @@
-// Parses the text of an optimizer.
+// Parses an optimizer spec such as `*bias=sgd(lr=0.1)`.
 #include "OptimizerSpec.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -22,7 +22,7 @@ bool OptimizerSpec::acceptsRank(int64_t other) const {
 
 namespace {
 
-/// Parses one optimizer from left to right.
+/// Parses one optimizer spec from left to right.
 class Parser {
 public:
   explicit Parser(StringRef text) : text(text) { spec.text = text.str(); }
@@ -42,10 +42,11 @@ public:
   }
 
 private:
-  llvm::Error expected(llvm::Twine item) {
+  llvm::Error failAt(const llvm::Twine &message) {
     return llvm::createStringError("optimizer '" + text + "', column " + llvm::Twine(position + 1) +
-                                   ": expected " + item);
+                                   ": " + message);
   }
+  llvm::Error expected(const llvm::Twine &item) { return failAt("expected " + item); }
   void skipBlanks() {
     while (position < text.size() && llvm::isSpace(text[position]))
       ++position;
@@ -65,7 +66,7 @@ private:
     return text.slice(begin, position);
   }
 
-  /// Parses `GLOB=` or `ndim<2=` before the name of the rule.
+  /// Parses `GLOB=` or `ndim<2=` before the name of the algorithm.
   llvm::Error parsePattern() {
     size_t end = text.take_until([](char c) { return c == '('; }).rfind('=');
     if (end == StringRef::npos)
@@ -187,7 +188,7 @@ private:
     if (!known || !seen.insert(key).second) {
       position = begin;
       if (known)
-        return expected("'" + key + "' once");
+        return failAt("'" + key + "' is given twice; remove one");
       return expected(sgd ? "lr, momentum, dampening, nesterov or weight_decay"
                           : "lr, betas, eps or weight_decay");
     }

@@ -1,4 +1,4 @@
-// Parses the text of an optimizer: its parameters, its rule and its hyperparameters.
+// Declares the parser of an optimizer spec: parameter filter, algorithm and hyperparameters.
 #ifndef PARASHARD_LIB_TRAINING_OPTIMIZERSPEC_H
 #define PARASHARD_LIB_TRAINING_OPTIMIZERSPEC_H
 
@@ -10,13 +10,14 @@
 
 namespace parashard::training {
 
-/// One group: `[GLOB=|ndim<2=]NAME(key=value,...)`, with the keys of torch.optim.
+/// One optimizer: `[GLOB=|ndim<2=]NAME(key=value,...)`, with the keys and defaults of torch.optim.
 struct OptimizerSpec {
   enum class Rule { SGD, Adam, AdamW };
 
   std::string text; ///< as the user wrote it, for messages
   std::string glob; ///< pattern of parameter names; empty: any name
-  /// Comparison of the rank: one of < <= > >= ==; empty: any rank. Example: "<" and 2 for `ndim<2`.
+  /// Comparison of a parameter's number of dims with `rank`: < <= > >= or ==; empty: any rank.
+  /// Example: `ndim<2` gives "<" and 2.
   std::string rankPredicate;
   int64_t rank = 0;
 
@@ -27,11 +28,11 @@ struct OptimizerSpec {
   double momentum = 0, dampening = 0;
   bool nesterov = false;
 
-  /// Returns true if a parameter of `rank` dims passes the comparison. Ignores the name pattern.
+  /// Returns true if a parameter with `rank` dims passes the comparison. Does not check the glob.
   bool acceptsRank(int64_t rank) const;
 };
 
-/// Parses one spec. An error reports the column (from 1) and the text expected there.
+/// Parses one spec. An error contains the column (from 1) and the expected text.
 llvm::Expected<OptimizerSpec> parseOptimizerSpec(llvm::StringRef text);
 
 } // namespace parashard::training

@@ -80,7 +80,7 @@ llvm::SmallVector<std::string> training::getStateNames(const OptimizerSpec &spec
   llvm_unreachable("unknown optimizer rule");
 }
 
-/// Builds the step of torch.optim.SGD. The first step's momentum is the gradient, without
+/// Builds a step like torch.optim.SGD. In the first step, the momentum is the gradient without
 /// dampening.
 static StepResult makeSGD(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
                           Value parameter, Value gradient, llvm::ArrayRef<Value> state) {
@@ -103,8 +103,8 @@ static StepResult makeSGD(Arithmetic &math, const OptimizerSpec &spec, const Gro
   return result;
 }
 
-/// Builds the step of torch.optim.Adam (decay is added to the gradient) or AdamW (the parameter
-/// decays first).
+/// Builds a step like torch.optim.Adam (adds weight decay to the gradient) or AdamW (first
+/// multiplies the parameter by `decayFactor`).
 static StepResult makeAdam(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
                            Value parameter, Value gradient, llvm::ArrayRef<Value> state) {
   if (group.decayFactor)

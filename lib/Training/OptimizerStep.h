@@ -1,4 +1,4 @@
-// Builds the arithmetic of one optimizer step from elementwise ops.
+// Declares how an optimizer step is built from elementwise ops.
 #ifndef PARASHARD_LIB_TRAINING_OPTIMIZERSTEP_H
 #define PARASHARD_LIB_TRAINING_OPTIMIZERSTEP_H
 
@@ -7,7 +7,7 @@
 
 namespace parashard::training {
 
-/// Builds arithmetic on tensors of one type. Numbers and scalars are broadcast as needed.
+/// Creates elementwise ops at `loc`. Both operands of an op have the same type.
 class Arithmetic {
 public:
   Arithmetic(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), loc(loc) {}
@@ -36,33 +36,36 @@ public:
   mlir::Location loc;
 };
 
-/// Returns 1 - beta^t for a scalar t >= 1, accurate to a few ulps. Computes -expm1(t log beta), by
-/// a series near 0. In f32, 1 - pow(beta, t) would lose 4 of 7 digits at t = 1, beta = 0.999.
+/// Returns 1 - beta^t for a scalar t >= 1, accurate to a few ulps. Computes -expm1(t log beta),
+/// with a series near 0. In f32, 1 - pow(beta, t) would lose 4 of 7 digits for t = 1 and beta =
+/// 0.999.
 mlir::Value makeBiasCorrection(Arithmetic &math, mlir::Value step, double beta);
 
-/// Scalars that all parameters of a group share.
+/// Scalars that all parameters of an optimizer share. t is the number of the step, from 1.
 struct GroupScalars {
   mlir::Value lr;          ///< tensor<f32>
-  mlir::Value count;       ///< steps applied before this one, tensor<f32>
+  mlir::Value count;       ///< number of earlier steps that were not skipped, tensor<f32>
   mlir::Value decayFactor; ///< 1 - lr * weight_decay (AdamW with a decay)
   mlir::Value stepSize;    ///< lr / (1 - beta1^t) (Adam, AdamW)
   mlir::Value root;        ///< sqrt(1 - beta2^t) (Adam, AdamW)
-  /// Weight of the parameters in their moving averages; null without averages.
+  /// Weight of the new value in a moving average: 1 - decay, or 1 in the first step; null without
+  /// averages.
   mlir::Value averaged;
 };
-/// Computes the scalars from the group's learning rate and count of applied steps.
+/// Computes the scalars from the learning rate and the number of earlier steps.
 GroupScalars makeGroupScalars(Arithmetic &math, const OptimizerSpec &spec, mlir::Value lr,
                               mlir::Value count);
 
-/// Returns the names of a rule's state variables per parameter. Example: "adamw.mean".
+/// Returns the suffixes of the state variables of each parameter. Example: "adamw.mean" and
+/// "adamw.square".
 llvm::SmallVector<std::string> getStateNames(const OptimizerSpec &spec);
 
-/// The parameter and its state after one step; all tensors have one type.
+/// The parameter and its state after one step. All tensors have the same type.
 struct StepResult {
   mlir::Value parameter;
   llvm::SmallVector<mlir::Value> state;
 };
-/// Builds one step like torch.optim.SGD, Adam and AdamW (neither capturable nor amsgrad).
+/// Builds one step like torch.optim.SGD, Adam or AdamW, without amsgrad.
 StepResult makeStep(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
                     mlir::Value parameter, mlir::Value gradient, llvm::ArrayRef<mlir::Value> state);
 

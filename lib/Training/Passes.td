@@ -5,71 +5,73 @@
 include "mlir/Pass/PassBase.td"
 
 def AddLossPass : Pass<"ps-add-loss", "::mlir::ModuleOp"> {
-  let summary = "adds a loss and an input `labels` to a model that returns no loss";
+  let summary = "adds a loss and an input `labels` to a model without a loss output";
   let description = [{
-    Adds `loss` as the last output. Its kind is one of:
+    Adds `loss` as the last output. The kinds of losses are:
 
-    * `cross_entropy`: the classes are the last dim of the output, and the labels have the dims before it. Label -100
-      is ignored. The loss is the mean over the other labels.
+    * `cross_entropy`: the last dim of the output holds the classes, and the labels have the other dims. Label -100 is
+      ignored. The loss is the mean over all other labels.
     * `causal_lm`: like `cross_entropy`, for an output [batch, length, classes]. Position t is compared with label
-      t + 1, so that the labels are the tokens themselves.
-    * `mse`: the mean of the squared differences over all elements.
+      t + 1, so `labels` are the input tokens without a shift.
+    * `mse`: the mean of the squared differences between the output and `labels`.
   }];
   let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [
     Option<"kind", "kind", "std::string", "\"\"", "cross_entropy, causal_lm or mse">,
     Option<"output", "output", "std::string", "\"\"",
-      "number or name of the output to compute the loss of; empty: output 0 if it fits, else "
-      "the only output that fits">,
+      "number or name of the output from which the loss is computed; empty: output 0 if its type fits, "
+      "else the only output that fits">,
   ];
 }
 
 def AutodiffPass : Pass<"ps-autodiff", "::mlir::ModuleOp"> {
   let summary = "replaces forward by micro_batch (forward and backward), evaluate and update";
   let description = [{
-    Walks `@forward` in reverse, and asks every op on a path from a trained parameter to the loss for its derivative.
+    Visits the ops of `@forward` in reverse, and adds the derivative of every op on a path from a trained parameter to
+    the loss.
     See docs/levels.md, level 1.
   }];
   let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [
     Option<"loss", "loss", "std::string", "\"\"",
       "number or name of the loss output; none: cotangents are arguments; empty: output 0 if it is a "
-      "floating-point scalar, else the only one">,
+      "floating-point scalar, else the only floating-point scalar">,
     Option<"differentiate", "differentiate", "std::string", "\"\"",
-      "outputs that get cotangents with loss=none, separated by ';'; empty: all floating-point outputs">,
+      "outputs to differentiate with loss=none, separated by ';'; empty: all floating-point outputs">,
     Option<"freeze", "freeze", "std::string", "\"\"", "globs of parameters that are not trained, separated by ';'">,
     Option<"lossAverage", "loss-average", "std::string", "\"\"",
-      "step or micro-batch; empty: step if the form of the loss allows it">,
+      "step or micro-batch; empty: step if the loss is a sum or a mean over samples">,
     Option<"batchDims", "batch-dims", "std::string", "\"\"",
       "INPUT=D, INPUT=none or none, separated by ';'; default: dim 0 of each input">,
     Option<"evalMode", "eval-mode", "bool", "false", "train the model in eval mode, as after model.eval()">,
     Option<"scaleLoss", "scale-loss", "bool", "false",
-      "start backward from a scale that ps-optimizer adapts instead of 1; without a loss, multiply cotangents by it">,
-    Option<"inference", "inference", "bool", "false", "build evaluate only; the model needs no loss">,
+      "dynamic loss scaling: multiply the initial cotangent by a scale that ps-optimizer adapts; without a "
+      "loss, multiply all cotangents by this scale">,
+    Option<"inference", "inference", "bool", "false", "build only @evaluate; the model needs no loss">,
   ];
 }
 
 def OptimizerPass : Pass<"ps-optimizer", "::mlir::ModuleOp"> {
   let summary = "adds the optimizer step of every trained parameter to update";
   let description = [{
-    If the loss is scaled (`@loss_scale`), gradients are divided by the scale. A step with a gradient that is not finite
+    With loss scaling (`@loss_scale`), gradients are divided by the scale. A step with a gradient that is not finite
     is skipped: neither parameters nor their state change, and the scale is halved. The scale is doubled after 2000
-    finite steps in a row. torch.amp.GradScaler works the same way.
+    consecutive finite steps, as in torch.amp.GradScaler.
   }];
   let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"\"",
       "[GLOB=|ndim<2=]sgd|adam|adamw(key=value,...), separated by ';'; first match wins">,
-    Option<"clipNorm", "clip-norm", "double", "0", "largest norm of all gradients together; 0: no clipping">,
+    Option<"clipNorm", "clip-norm", "double", "0", "maximum global norm of the gradients; 0: no clipping">,
     Option<"ema", "ema", "double", "0", "decay of the parameters' moving averages; 0: no averages">,
   ];
 }
 
 def CountFlopsPass : Pass<"ps-count-flops", "::mlir::ModuleOp"> {
-  let summary = "marks the module with the floating-point operations of a micro-batch (ps.flops)";
+  let summary = "sets ps.flops: the number of floating-point operations of a micro-batch";
   let description = [{
-    Counts contractions, convolutions and attentions of the whole model, before sharding and recomputation. The count is
-    the basis of model FLOPs utilization (MFU). Without a `@micro_batch`, the operations of `@evaluate` are counted.
+    Counts contractions, convolutions and attentions of the whole model, before sharding and recomputation. Model
+    FLOPs utilization (MFU) is computed from this count. Without `@micro_batch`, counts the operations of `@evaluate`.
   }];
 }
 

@@ -1,4 +1,4 @@
-// Accumulates the parts of a loss over the micro-batches of a step.
+// Builds the ops that accumulate the parts of a loss over the micro-batches of a step.
 #include "StepLoss.h"
 
 using namespace mlir;
@@ -7,7 +7,7 @@ using namespace parashard::training;
 using namespace parashard::ir;
 using namespace parashard::ps;
 
-/// Returns the symbol of a part: `loss.count`, `loss.count.1`, ...
+/// Returns the symbol for a part: `loss.count` for part 0, `loss.count.1` for part 1, ...
 static std::string number(llvm::StringRef symbol, unsigned part) {
   return part == 0 ? symbol.str() : (symbol + "." + llvm::Twine(part)).str();
 }
@@ -55,7 +55,7 @@ std::string StepLoss::describe() const {
   return text;
 }
 
-/// Converts a value of one element to another type of one element.
+/// Converts and reshapes a value with one element to another type with one element.
 static Value changeType(OpBuilder &builder, Value value, RankedTensorType type) {
   Location loc = value.getLoc();
   value = makeConvert(builder, loc, value, type.getElementType());
@@ -105,7 +105,7 @@ Value StepLoss::combine(OpBuilder &builder, llvm::ArrayRef<LossPart> parts) {
   Value stepCount = first.kind == Kind::Mean ? makeCount(builder, first, 0) : Value();
   if (numCounted.front() > 0)
     makeWrite(builder, first.value.getLoc(), count,
-              stepCount); // the same value in every micro-batch
+              stepCount); // every micro-batch writes the same value
   Value total = widen(builder, first.value);
   for (auto [i, term] : llvm::enumerate(parts.drop_front())) {
     Location loc = term.value.getLoc();

@@ -1,4 +1,4 @@
-// Holds the loss of a step in terms of its micro-batches.
+// Declares how the loss of a step is computed from its micro-batches.
 #ifndef PARASHARD_LIB_TRAINING_STEPLOSS_H
 #define PARASHARD_LIB_TRAINING_STEPLOSS_H
 
@@ -7,34 +7,34 @@
 
 namespace parashard::training {
 
-/// Builds the ops and variables that hold the loss of a step, in all of its entries. Gradients and
-/// `@loss.sum` accumulate count * loss, and are divided once by `@loss.count`. This count is the
-/// first mean's count over the whole step, or 1 without a mean. With one part, no value has to be
-/// computed before the micro-batches. For several parts, `@count` first runs over all
-/// micro-batches. Each further part is then multiplied by a factor that depends on its kind:
-///
-/// - mean: count / its own count
+/// Builds the ops and variables of the loss in all entries of a program. Gradients and `@loss.sum`
+/// accumulate count * loss, and `@update` divides them by `@loss.count`. This count is the first
+/// mean's count over the whole step, or 1 without a mean. With several parts, `@count` first runs
+/// over all micro-batches. `@micro_batch` then multiplies each part after the first by a factor:
+/// - mean: count / (the part's own count)
 /// - sum: count
 /// - average: count / number of micro-batches
 class StepLoss {
 public:
-  /// `parts` are the results of `splitLoss`; every copy of the forward has equal parts. `type` is
-  /// the type of the accumulators.
+  /// `parts` is the result of `splitLoss`. Later calls pass the parts of a clone of the same
+  /// forward. `type` is the type of the accumulators.
   StepLoss(llvm::ArrayRef<LossPart> parts, mlir::RankedTensorType type);
 
   mlir::LogicalResult addVariables(ir::VariableTable &variables);
   /// Describes how the parts are averaged: "step", "sum", "micro-batch", or several joined by '+'.
   std::string describe() const;
+  /// Returns true if the program needs `@count`: for several parts, or for a count that is a
+  /// function of sums.
   bool needsCount() const;
 
-  /// Adds up the counts of the step, in `@count`.
+  /// Accumulates the counts of the step, in `@count`.
   void accumulateCounts(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
-  /// Accumulates the parts, in `@micro_batch`. Returns the value to differentiate with cotangent 1.
+  /// Accumulates the loss, in `@micro_batch`. Returns the value to differentiate.
   mlir::Value accumulate(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
-  /// Returns a named sum and count of each part, in `@evaluate`.
+  /// Returns the sum and the count of each part with their names, in `@evaluate`.
   llvm::SmallVector<std::pair<std::string, mlir::Value>>
   makeResults(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
-  /// Writes `@loss` in `@update`: the step's sum divided by its count, or 0 if the count is 0.
+  /// Writes `@loss` in `@update`: `@loss.sum` / `@loss.count`, or 0 if the count is 0.
   void writeLoss(mlir::OpBuilder &builder, mlir::Location loc);
 
 private:
@@ -43,16 +43,18 @@ private:
   /// Returns the count of a mean over the whole step, in `@micro_batch`.
   mlir::Value makeCount(mlir::OpBuilder &builder, const LossPart &mean, unsigned part);
   mlir::Value widen(mlir::OpBuilder &builder, mlir::Value value);
-  /// Returns the factor of a part; null for 1. `count` is the step's count; null for 1.
+  /// Returns the factor of a part, or null for a factor of 1. `count` is the step's count, or null
+  /// for 1.
   mlir::Value makeFactor(mlir::OpBuilder &builder, const LossPart &term, unsigned part,
                          mlir::Value count);
   mlir::Value combine(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
 
   llvm::SmallVector<Kind> kinds;
-  llvm::SmallVector<unsigned> numCounted; ///< by part; 0 if the count is a sum itself
+  llvm::SmallVector<unsigned>
+      numCounted; ///< number of counted sums of each part; 0 if the count is itself a sum
   mlir::RankedTensorType type;
   ps::VariableOp loss, sum, count, microBatches;
-  /// Variables of a mean's counted sums, by mean.
+  /// Variables of the counted sums of each mean.
   llvm::SmallVector<llvm::SmallVector<ps::VariableOp>> counted;
 };
 

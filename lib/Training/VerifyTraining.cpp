@@ -10,8 +10,8 @@ using namespace parashard::ps;
 
 namespace parashard::training {
 
-/// Returns the phases that ops of an entry may have; empty for functions that level 1 does not
-/// know.
+/// Returns the phases that the ops of a function may have. Returns an empty list for a function
+/// that is not of level 1.
 static llvm::SmallVector<Phase> getPhasesOf(llvm::StringRef function) {
   if (function == "micro_batch")
     return {Phase::Forward, Phase::BackwardInput, Phase::BackwardWeight};
@@ -24,7 +24,8 @@ static llvm::SmallVector<Phase> getPhasesOf(llvm::StringRef function) {
   return {};
 }
 
-/// Checks that the op's phase is allowed in the function, and is not before an operand's phase.
+/// Checks that the phase of an op is allowed in the function, and is not earlier than the phase of
+/// an operand.
 static LogicalResult verifyPhase(Operation *op, llvm::StringRef function) {
   auto phase = getPhase(op);
   if (!phase)
@@ -49,7 +50,7 @@ static LogicalResult verifyOps(func::FuncOp function, llvm::StringSet<> &accumul
     auto write = dyn_cast<WriteOp>(op);
     if (write && (function.getName() == "evaluate" || function.getName() == "count"))
       return write.emitOpError("is not allowed in @")
-             << function.getName() << ", which writes no variable";
+             << function.getName() << ", which must not write variables";
   }
   return success();
 }

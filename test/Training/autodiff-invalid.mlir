@@ -55,7 +55,7 @@ module {
 module {
   func.func @forward(%x: tensor<4xf32> {ps.name = "x"}) -> (tensor<f32> {ps.name = "loss"}) {
     %c = ps.constant dense<1.0> : tensor<f32>
-    // expected-error @below {{the loss is a constant: "loss" depends on no input and no variable; return the loss that the model computes, or name another output with --loss-output; outputs are 0 "loss" : 'tensor<f32>'}}
+    // expected-error @below {{the loss is a constant: "loss" does not depend on an input or a variable; return the loss that the model computes, or name another output with --loss-output; outputs are 0 "loss" : 'tensor<f32>'}}
     %r = ps.exp %c : tensor<f32>
     return %r : tensor<f32>
   }

@@ -47,7 +47,7 @@ module attributes {ps.level = #ps.level<training>} {
 module attributes {ps.level = #ps.level<training>} {
   ps.variable buffer @b : tensor<f32>
   func.func @count(%x: tensor<f32>) {
-    // expected-error @below {{is not allowed in @count, which writes no variable}}
+    // expected-error @below {{is not allowed in @count, which must not write variables}}
     ps.write @b, %x {ps.phase = #ps.phase<forward>} : tensor<f32>
     return
   }
