@@ -1,4 +1,4 @@
-// Rounds the operands of linear layers to scaled 8-bit floats.
+// Quantizes the operands of linear layers to fp8 with scales.
 #include "Float8.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/Stages.h"
@@ -11,7 +11,7 @@ using namespace parashard::ps;
 namespace parashard::precision {
 
 namespace {
-/// Returns true if `value` is `other`, or `other` with its elements moved.
+/// Returns true if `value` is `other` or a view of it: broadcast, reshape, transpose or slice.
 bool followsFrom(Value value, Value other) {
   while (value != other) {
     Operation *op = value.getDefiningOp();
@@ -26,24 +26,24 @@ template <typename Op, typename... Args>
 Value make(OpBuilder &builder, Operation *user, Args &&...args) {
   auto op = Op::create(builder, user->getLoc(), std::forward<Args>(args)...);
   copyMarks(user, op);
-  // Ops of the phases backward_input and backward_weight may use the result. So the op belongs to
-  // backward_input, unless one of its operands comes from backward_weight.
-  auto isOfWeight = [](Value value) {
+  // Ops of both phases backward_input and backward_weight may use the result. The new op therefore
+  // has the phase backward_input, unless an operand has the phase backward_weight.
+  auto isInBackwardWeight = [](Value value) {
     Operation *producer = value.getDefiningOp();
     return producer && getPhase(producer) == Phase::BackwardWeight;
   };
-  if (getPhase(op) == Phase::BackwardWeight && llvm::none_of(op->getOperands(), isOfWeight))
+  if (getPhase(op) == Phase::BackwardWeight && llvm::none_of(op->getOperands(), isInBackwardWeight))
     setPhase(op, Phase::BackwardInput);
   return op->getResult(0);
 }
 
 /// Broadcasts a scalar to the shape of a tensor.
-Value spread(OpBuilder &builder, Operation *user, Value scale, RankedTensorType type) {
+Value broadcast(OpBuilder &builder, Operation *user, Value scale, RankedTensorType type) {
   return make<BroadcastOp>(builder, user, type.clone(builder.getF32Type()), scale,
                            llvm::ArrayRef<int64_t>());
 }
 
-/// Returns the largest |x| of a tensor.
+/// Returns the largest |x| of a tensor (amax).
 Value findLargest(OpBuilder &builder, Operation *user, Value value) {
   auto type = cast<RankedTensorType>(value.getType()).clone(builder.getF32Type());
   auto dims = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
@@ -65,13 +65,13 @@ LogicalResult Float8::run() {
       functions.push_back(function);
   bool any = false;
   for (func::FuncOp function : functions) {
-    Work work;
-    work.trains = function.getName() == "micro_batch";
+    FunctionState state;
+    state.trains = function.getName() == "micro_batch";
     llvm::DenseMap<int64_t, Linear> byOrigin;
-    if (failed(roundForward(function, work, byOrigin)) ||
-        failed(roundBackward(function, work, byOrigin)))
+    if (failed(quantizeForward(function, state, byOrigin)) ||
+        failed(quantizeBackward(function, state, byOrigin)))
       return failure();
-    any |= !work.taken.empty();
+    any |= !state.taken.empty();
   }
   if (!any)
     warnFlag(module, "precision fp8") << ": the model has no linear layer that is computed in fp8";
@@ -83,29 +83,30 @@ LogicalResult Float8::run() {
   return linears.reportMisfits();
 }
 
-LogicalResult Float8::roundForward(func::FuncOp function, Work &work,
-                                   llvm::DenseMap<int64_t, Linear> &byOrigin) {
+LogicalResult Float8::quantizeForward(func::FuncOp function, FunctionState &state,
+                                      llvm::DenseMap<int64_t, Linear> &byOrigin) {
   Block &block = function.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
     std::optional<Linear> linear = linears.match(&op);
     if (!linear)
       continue;
-    if (unsigned number = work.taken[linear->name]++)
+    if (unsigned number = state.taken[linear->name]++)
       linear->name += "." + std::to_string(number);
-    if (!linears.fits(*linear, /*isReported=*/work.trains || !hasTraining))
+    if (!linears.fits(*linear, /*isReported=*/state.trains || !hasTraining))
       continue;
     if (auto origin = op.getAttrOfType<IntegerAttr>(kOriginMark))
       byOrigin[origin.getInt()] = *linear;
     unsigned weight = linear->weightIsLeft ? 0 : 1;
-    if (failed(round(work, &op, 1 - weight, Float8Format::E4M3, linear->name + ".input", true)) ||
-        failed(round(work, &op, weight, Float8Format::E4M3, linear->name + ".weight", true)))
+    if (failed(
+            quantize(state, &op, 1 - weight, Float8Format::E4M3, linear->name + ".input", true)) ||
+        failed(quantize(state, &op, weight, Float8Format::E4M3, linear->name + ".weight", true)))
       return failure();
   }
   return success();
 }
 
-LogicalResult Float8::roundBackward(func::FuncOp function, Work &work,
-                                    const llvm::DenseMap<int64_t, Linear> &byOrigin) {
+LogicalResult Float8::quantizeBackward(func::FuncOp function, FunctionState &state,
+                                       const llvm::DenseMap<int64_t, Linear> &byOrigin) {
   Block &block = function.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
     auto origin = op.getAttrOfType<IntegerAttr>(kOriginMark);
@@ -127,7 +128,7 @@ LogicalResult Float8::roundBackward(func::FuncOp function, Work &work,
     for (unsigned i : {0u, 1u}) {
       bool isGradient = kinds[i] == ".gradient";
       Float8Format format = isGradient ? Float8Format::E5M2 : Float8Format::E4M3;
-      if (failed(round(work, &op, i, format, linear.name + kinds[i].str(), isGradient)))
+      if (failed(quantize(state, &op, i, format, linear.name + kinds[i].str(), isGradient)))
         return failure();
     }
   }
@@ -135,32 +136,32 @@ LogicalResult Float8::roundBackward(func::FuncOp function, Work &work,
 }
 
 //===----------------------------------------------------------------------===//
-// Rounding
+// Quantization
 //===----------------------------------------------------------------------===//
 
-LogicalResult Float8::round(Work &work, Operation *op, unsigned i, Float8Format format,
-                            const std::string &name, bool isRecorded) {
+LogicalResult Float8::quantize(FunctionState &state, Operation *op, unsigned i, Float8Format format,
+                               const std::string &name, bool isRecorded) {
   Value value = op->getOperand(i);
   auto type = cast<RankedTensorType>(value.getType());
   OpBuilder builder(op);
   bool isWeight = StringRef(name).ends_with(".weight");
-  // A weight is rounded at each use. Otherwise a stage would send the rounded weight, and the
-  // backward would keep it.
-  Quantized known = isWeight ? Quantized() : work.rounded.lookup({value, unsigned(format)});
+  // A weight is quantized again for each use. A shared result would be sent between stages, and
+  // kept from forward to backward.
+  Quantized known = isWeight ? Quantized() : state.quantized.lookup({value, unsigned(format)});
   if (!known.bits) {
-    FailureOr<Value> scale = getScale(work, builder, op, value, format, name, isRecorded);
+    FailureOr<Value> scale = getScale(state, builder, op, value, format, name, isRecorded);
     if (failed(scale))
       return failure();
     known = {make<QuantizeOp>(builder, op, type.clone(getElement(format)), value,
-                              spread(builder, op, *scale, type)),
+                              broadcast(builder, op, *scale, type)),
              *scale};
     if (!isWeight)
-      work.rounded[{value, unsigned(format)}] = known;
+      state.quantized[{value, unsigned(format)}] = known;
   }
-  // Each use gets its own dequantize, so that the value kept between forward and backward has 8
+  // Each use has its own dequantize, so that the value kept between forward and backward has 8
   // bits.
   auto dequantize = DequantizeOp::create(builder, op->getLoc(), type, known.bits,
-                                         spread(builder, op, known.scale, type));
+                                         broadcast(builder, op, known.scale, type));
   copyMarks(op, dequantize);
   op->setOperand(i, dequantize);
   return success();
@@ -173,10 +174,11 @@ FloatType Float8::getElement(Float8Format format) {
   return Float8E5M2Type::get(context);
 }
 
-FailureOr<Value> Float8::getScale(Work &work, OpBuilder &builder, Operation *user, Value value,
-                                  Float8Format format, const std::string &name, bool isRecorded) {
-  if (!options.delayed || !work.trains) {
-    Value &known = work.largest[value];
+FailureOr<Value> Float8::getScale(FunctionState &state, OpBuilder &builder, Operation *user,
+                                  Value value, Float8Format format, const std::string &name,
+                                  bool isRecorded) {
+  if (!options.delayed || !state.trains) {
+    Value &known = state.largest[value];
     if (!known)
       known = findLargest(builder, user, value);
     return make<Float8ScaleOp>(builder, user, known.getType(), format, known, options.margin);
@@ -219,9 +221,9 @@ FailureOr<Float8::DelayedScale> Float8::getDelayedScale(const std::string &name,
   return scales.back();
 }
 
-/// Shifts the history by one step and appends this step's amax. A step with an amax that is not
-/// finite appends 0, and so does not affect the scale. Example: history [2, 4, 1] and amax 3 give
-/// [4, 1, 3].
+/// Shifts the history by one step, appends this step's amax, and computes the scale from the
+/// history. An amax that is not finite is replaced by 0, and does not affect the scale. Example:
+/// history [2, 4, 1] and amax 3 give [4, 1, 3].
 void Float8::writeHistory(OpBuilder &builder, const DelayedScale &delayed) {
   VariableOp scale = delayed.scale, history = delayed.history, now = delayed.now;
   Location loc = scale.getLoc();

@@ -1,4 +1,4 @@
-// Finds the linear layers to compute in fp8, and reports those whose dims do not fit.
+// Finds the linear layers to compute in fp8, and reports layers whose dims are not multiples of 16.
 #include "Linears.h"
 #include "TypeAssigner.h"
 #include "dialects/ps/Refusal.h"
@@ -18,17 +18,17 @@ VariableOp getReadVariable(Value value) {
 }
 
 namespace {
-/// Required divisor of all dims, as fp8 matmuls of the hardware need.
+/// Divisor of all dims that fp8 matmuls of GPUs require.
 constexpr int64_t kMultiple = 16;
 
-bool isOfWeight(VariableOp variable) {
+bool isWeight(VariableOp variable) {
   return variable && (variable.getKind() == VariableKind::Copy ||
                       variable.getKind() == VariableKind::Parameter);
 }
 
-/// Returns the number of elements of the result's row dims, of its column dims, and of the summed
-/// dims. Batch dims (such as experts) are not counted, since each matmul of the batch has to fit.
-/// Example: [8, 32, 64] x [8, 64, 128], batched over 8, gives {32, 128, 64}.
+/// Returns the sizes {m, n, k} of the matmul [m, k] x [k, n]. Batch dims (such as experts) are
+/// omitted, since each matmul of the batch must have aligned dims. Example: [8, 32, 64] x [8, 64,
+/// 128], batched over 8, gives {32, 128, 64}.
 std::array<int64_t, 3> getSizes(ContractOp op) {
   std::array<int64_t, 3> sizes{1, 1, 1};
   llvm::ArrayRef<int64_t> right = op.getRhsLabels(), result = op.getResultLabels();
@@ -51,14 +51,14 @@ std::optional<Linear> LinearFinder::match(Operation *op) const {
     return std::nullopt;
   bool isNarrow = getElementTypeOrSelf(contract.getLhs().getType()).isBF16();
   VariableOp left = getReadVariable(contract.getLhs()), right = getReadVariable(contract.getRhs());
-  if (!isNarrow || isOfWeight(left) == isOfWeight(right))
+  if (!isNarrow || isWeight(left) == isWeight(right))
     return std::nullopt;
   if (matchesAny(op, options.exclude) ||
       (!options.include.empty() && !matchesAny(op, options.include)))
     return std::nullopt;
   Linear linear;
   linear.op = contract;
-  linear.weightIsLeft = isOfWeight(left);
+  linear.weightIsLeft = isWeight(left);
   linear.input = linear.weightIsLeft ? contract.getRhs() : contract.getLhs();
   linear.weight = linear.weightIsLeft ? contract.getLhs() : contract.getRhs();
   VariableOp weight = linear.weightIsLeft ? left : right;

@@ -1,4 +1,4 @@
-// Finds the linear layers to compute in fp8, and reports those whose dims do not fit.
+// Finds the linear layers to compute in fp8, and reports layers whose dims are not multiples of 16.
 #ifndef PARASHARD_LIB_PRECISION_LINEARS_H
 #define PARASHARD_LIB_PRECISION_LINEARS_H
 
@@ -6,30 +6,32 @@
 
 namespace parashard::precision {
 
-/// A contraction of the forward with one weight.
+/// A linear layer: a contraction of the forward in which exactly one operand is a weight.
 struct Linear {
-  /// Name of the weight; with a number after the first contraction of that weight.
+  /// Name of the weight. Later contractions of the same weight have a suffix: "w", "w.1", "w.2".
   std::string name;
   ps::ContractOp op;
   bool weightIsLeft = false;
-  mlir::Value input, weight; ///< operands of `op` before rounding
+  mlir::Value input, weight; ///< operands of `op` before quantization
 };
 
-/// Returns the variable that a value is read from, possibly with its elements moved; else null.
+/// Returns the variable that a value is read from. Looks through broadcast, reshape, transpose and
+/// slice. Returns null for other values.
 ps::VariableOp getReadVariable(mlir::Value value);
 
-/// Finds linear layers in functions whose values have their final types.
+/// Finds linear layers. Runs after `TypeAssigner`.
 class LinearFinder {
 public:
   LinearFinder(mlir::ModuleOp module, const PrecisionSpec::Float8 &options)
       : module(module), options(options) {}
 
-  /// Returns the linear layer of `op` if it is a contraction of the forward that may be rounded.
+  /// Returns the linear layer of `op`, or nullopt if `op` is not a bf16 contraction of the forward
+  /// with one weight, or if the user excludes it.
   std::optional<Linear> match(mlir::Operation *op) const;
-  /// Returns true if all dims are multiples of 16. Records the layer for the report if not, and if
-  /// `isReported`.
+  /// Returns true if all dims are multiples of 16. Otherwise adds the layer to the report if
+  /// `isReported` is set.
   bool fits(const Linear &linear, bool isReported);
-  /// Reports the recorded layers: as an error with misfit=error, else as a warning.
+  /// Prints the report: as an error with misfit=error, else as a warning.
   mlir::LogicalResult reportMisfits();
 
 private:

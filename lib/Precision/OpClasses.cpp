@@ -1,4 +1,4 @@
-// Finds the precision class of each op, and applies the user's overrides.
+// Returns the precision class of each op, with the user's overrides.
 #include "OpClasses.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/ModulePath.h"

@@ -19,8 +19,8 @@ namespace {
 
 Type getElement(VariableOp variable) { return variable.getTensorType().getElementType(); }
 
-/// Converts the numbers of a constant to another type. Returns other initial values unchanged,
-/// since they have no type of their own.
+/// Converts a constant initial value to `type`. Returns other initial values, such as files,
+/// unchanged, since they have no element type.
 Attribute convertInitial(Attribute init, FloatType type) {
   auto numbers = dyn_cast_or_null<DenseFPElementsAttr>(init);
   if (!numbers)
@@ -33,7 +33,8 @@ Attribute convertInitial(Attribute init, FloatType type) {
   });
 }
 
-/// Changes parameters, and the variables that belong to one, to `type`.
+/// Changes parameters, their gradients, optimizer state and averages to `type`. Scalars that a
+/// group shares stay f32.
 void narrowVariables(ModuleOp module, FloatType type) {
   for (auto variable : module.getOps<VariableOp>()) {
     bool isOfParameter = llvm::is_contained({VariableKind::Parameter, VariableKind::Gradient,
@@ -49,8 +50,8 @@ void narrowVariables(ModuleOp module, FloatType type) {
   }
 }
 
-/// Converts the values read in `@update` to f32, and the written values back to the variable's
-/// type.
+/// Makes `@update` compute in f32: converts the values that it reads to f32, and the values that it
+/// writes to the variable's type.
 void widenUpdate(func::FuncOp update) {
   auto wide = Float32Type::get(update.getContext());
   OpBuilder builder(update.getContext());
@@ -78,8 +79,8 @@ void widenUpdate(func::FuncOp update) {
   }
 }
 
-/// Converts gradients to `type` and back where `@update` reads them, so that their all-reduce runs
-/// in `type`.
+/// Converts the gradients that `@update` reads to `type` and back, so that they are reduced over
+/// ranks in `type`.
 void narrowReductions(func::FuncOp update, FloatType type) {
   OpBuilder builder(update.getContext());
   for (auto read : llvm::make_early_inc_range(update.getOps<ReadOp>())) {
@@ -95,8 +96,8 @@ void narrowReductions(func::FuncOp update, FloatType type) {
   }
 }
 
-/// Converts gradients to `type` and back before each accumulation. For ZeRO stages that reduce
-/// gradients in each micro-batch.
+/// Converts gradients to `type` and back before each accumulation. ZeRO stages 2 and 3 reduce
+/// gradients over ranks at this position.
 void narrowAccumulations(func::FuncOp function, FloatType type) {
   OpBuilder builder(function.getContext());
   for (auto accumulate : function.getOps<AccumulateOp>()) {
@@ -114,8 +115,8 @@ void narrowAccumulations(func::FuncOp function, FloatType type) {
   }
 }
 
-/// Moves a narrowing conversion from a broadcast to its operand: convert(broadcast(read(bias)))
-/// becomes broadcast(convert(read(bias))). Then only the parameter's 16-bit copy is read.
+/// Moves narrowing conversions before broadcasts: convert(broadcast(read(bias))) becomes
+/// broadcast(convert(read(bias))). `CopyMaker` can then replace convert(read(bias)).
 void narrowBeforeSpreading(func::FuncOp function) {
   for (auto convert : llvm::make_early_inc_range(function.getOps<ConvertOp>())) {
     auto broadcast = convert.getOperand().getDefiningOp<BroadcastOp>();
@@ -137,7 +138,7 @@ void narrowBeforeSpreading(func::FuncOp function) {
   }
 }
 
-/// Replaces conversions of parameters by variables that hold the converted copies.
+/// Replaces conversions of parameters by variables that contain the converted values (copies).
 class CopyMaker {
 public:
   explicit CopyMaker(ModuleOp module) : module(module), variables(module) {}
@@ -163,7 +164,7 @@ public:
     return success();
   }
 
-  /// Writes each copy where its parameter is written.
+  /// Writes each copy when its parameter is written.
   void writeCopies(func::FuncOp update) {
     for (auto write : llvm::make_early_inc_range(update.getOps<WriteOp>()))
       for (VariableOp copy : copies.lookup(write.getVariableAttr().getValue())) {
@@ -196,7 +197,8 @@ private:
   llvm::DenseMap<StringRef, SmallVector<VariableOp, 1>> copies;
 };
 
-/// Returns true if gradients may be reduced over ranks. Returns true if the mesh is not known.
+/// Returns true if gradients may be reduced over ranks: the mesh is not known yet, or an axis other
+/// than the pipeline axis has several devices.
 bool splitsGradients(MeshOp mesh) {
   return !mesh || llvm::any_of(mesh.getAxes().getAsRange<AxisAttr>(), [](AxisAttr axis) {
     return axis.getKind() != AxisKind::Pipeline && axis.getDevices() > 1;

@@ -10,7 +10,8 @@ namespace {
 
 llvm::Error fail(const llvm::Twine &message) { return ps::createFlagError("precision", message); }
 
-/// Parses one part after the type. Returns an error message, or nullopt on success.
+/// Parses the parts KEY=VALUE after the precision. `read` returns an error message, or nullopt on
+/// success.
 class PartReader {
 public:
   explicit PartReader(PrecisionSpec &spec) : spec(spec), float8(spec.float8) {}

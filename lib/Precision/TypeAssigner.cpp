@@ -67,8 +67,8 @@ void TypeAssigner::assign(Operation *op) {
   FloatType type = isa<ConvertOp>(op) ? FloatType() : chooseType(op, precision);
   if (!type)
     return;
-  // The op has a number that the narrow type cannot represent. The op then computes in f32 and its
-  // result is rounded once, as PyTorch does with scalar operands.
+  // If the narrow type cannot represent a constant operand exactly, the op computes in f32, and its
+  // result is rounded once. PyTorch does the same with scalar operands.
   bool roundsAtEnd =
       type == narrow && precision.kind == ps::PrecisionClass::Widest && hasInexactNumber(op);
   if (roundsAtEnd)
@@ -84,8 +84,8 @@ void TypeAssigner::assign(Operation *op) {
   if (roundsAtEnd)
     for (OpResult result : op->getResults())
       narrowUses(result);
-  bool moves = isa<ReshapeOp, TransposeOp>(op) && computed.contains(op->getOperand(0));
-  if (precision.kind == ps::PrecisionClass::Compute || moves)
+  bool isView = isa<ReshapeOp, TransposeOp>(op) && computed.contains(op->getOperand(0));
+  if (precision.kind == ps::PrecisionClass::Compute || isView)
     computed.insert(op->result_begin(), op->result_end());
 }
 
@@ -113,7 +113,7 @@ bool TypeAssigner::hasInexactNumber(Operation *op) const {
   });
 }
 
-/// Converts the result to the narrow type for all of its uses.
+/// Makes all uses of `result` use its conversion to the narrow type.
 void TypeAssigner::narrowUses(OpResult result) {
   if (!isConvertible(result))
     return;
@@ -134,8 +134,8 @@ FloatType TypeAssigner::chooseType(Operation *op, const ps::OpPrecision &precisi
                               std::min<unsigned>(precision.operands, op->getNumOperands())));
 }
 
-/// Returns true if `bias` is a parameter and `sum` the result of a `Compute` op. The bias then
-/// takes the type of the sum.
+/// Returns true if `bias` is a parameter and `sum` is the result of a `Compute` op. The bias is
+/// then converted to the type of `sum`.
 bool TypeAssigner::isBiasOf(Value bias, Value sum) {
   auto read = dyn_cast_or_null<ReadOp>(getOrigin(bias));
   return read && active.contains(read.getResult()) && computed.contains(sum);
@@ -163,7 +163,7 @@ Value TypeAssigner::convert(Value value, FloatType type, Operation *user) {
   auto known = value.getDefiningOp<ConvertOp>();
   if (known && type == narrow && getElementTypeOrSelf(known.getOperand().getType()) == narrow)
     return known.getOperand(); // widening was lossless
-  // The backward widens values again, so that the narrow value is the one that is saved.
+  // The backward has its own widening conversions, so that the narrow value is saved for backward.
   bool isSeparate = type == wide && isBackward(user);
   Value &result = converted[{value, type, unsigned(isSeparate)}];
   if (!result)
@@ -171,8 +171,9 @@ Value TypeAssigner::convert(Value value, FloatType type, Operation *user) {
   return result;
 }
 
-/// Creates a conversion. A narrowing conversion belongs to the producer, so that the narrow value
-/// is sent between segments and saved. A widening conversion belongs to its user.
+/// Creates a conversion. A narrowing conversion has the attributes (segment, phase) of the
+/// producer, so that the narrow value is sent between segments and saved for backward. A widening
+/// conversion has the attributes of its user.
 Operation *TypeAssigner::makeConvert(Value value, FloatType type, Operation *user) {
   Operation *producer = value.getDefiningOp();
   bool atProducer = type == narrow && producer && !cloneable.contains(producer);
@@ -186,8 +187,8 @@ Operation *TypeAssigner::makeConvert(Value value, FloatType type, Operation *use
   copyMarks(owner, made);
   if (active.contains(value))
     active.insert(made->getResult(0));
-  bool isOfWeight = producer && getPhase(producer) == Phase::BackwardWeight;
-  if (getPhase(made) == Phase::BackwardWeight && !isOfWeight)
+  bool isInBackwardWeight = producer && getPhase(producer) == Phase::BackwardWeight;
+  if (getPhase(made) == Phase::BackwardWeight && !isInBackwardWeight)
     setPhase(made, Phase::BackwardInput);
   return made;
 }

@@ -1,4 +1,4 @@
-// Assigns types to the values of a function by the precision classes of its ops.
+// Declares how the values of a function get their types from the precision classes of its ops.
 #ifndef PARASHARD_LIB_PRECISION_TYPEASSIGNER_H
 #define PARASHARD_LIB_PRECISION_TYPEASSIGNER_H
 
@@ -7,33 +7,37 @@
 
 namespace parashard::precision {
 
-/// Returns the op that computed a value, skipping ops that only move elements; null for arguments.
+/// Returns the op that computed a value. Looks through broadcast, reshape, transpose and slice.
+/// Returns null for function arguments.
 mlir::Operation *getOrigin(mlir::Value value);
 
-/// Rewrites one function in place. Its arguments and results keep their types.
+/// Assigns types to the values of one function, and inserts conversions. The types of its arguments
+/// and results do not change.
 class TypeAssigner {
 public:
-  /// `narrow` is the 16-bit type. With `all`, uses of floating-point arguments and gradients of
-  /// weights are narrowed too.
+  /// `narrow` is the 16-bit type. With `all` (precision `half`), gradients of weights have the
+  /// 16-bit type, too.
   TypeAssigner(mlir::func::FuncOp function, const OpClasses &classes, mlir::FloatType narrow,
                bool all);
   void run();
 
 private:
   void assign(mlir::Operation *op);
-  /// Gives the result of a read, or the operand of a write, the type of its variable.
+  /// Sets the type of a read's result to the type of the variable. Converts the operand of a write.
   void matchVariable(mlir::Operation *op);
   void matchResults(mlir::Operation *end);
-  /// Returns the type for an op's tensors; null if they keep their types.
+  /// Returns the element type for the operands and results of an op, or null if they keep their
+  /// types.
   mlir::FloatType chooseType(mlir::Operation *op, const ps::OpPrecision &precision);
   mlir::FloatType chooseWidest(mlir::Operation *op, mlir::ValueRange operands);
   bool hasInexactNumber(mlir::Operation *op) const;
   void narrowUses(mlir::OpResult result);
   bool isBiasOf(mlir::Value bias, mlir::Value sum);
 
-  /// Returns true if the value is f32 or of the 16-bit type.
+  /// Returns true if the element type of the value is f32 or `narrow`.
   bool isConvertible(mlir::Value value) const;
-  /// Returns the value converted to `type`, for `user`.
+  /// Returns `value` converted to `type` for its use in `user`. Reuses an existing conversion if
+  /// possible.
   mlir::Value convert(mlir::Value value, mlir::FloatType type, mlir::Operation *user);
   mlir::Operation *makeConvert(mlir::Value value, mlir::FloatType type, mlir::Operation *user);
 
@@ -44,9 +48,9 @@ private:
   llvm::DenseSet<mlir::Operation *> cloneable;
   /// Values that depend on a parameter or a floating-point argument.
   llvm::DenseSet<mlir::Value> active;
-  /// Results of `Compute` ops, possibly with their elements moved.
+  /// Results of `Compute` ops, and reshapes and transposes of them.
   llvm::DenseSet<mlir::Value> computed;
-  /// Conversions by value, type and whether the user is a backward op.
+  /// Existing conversions, by value, type and whether they are for backward ops.
   llvm::DenseMap<std::tuple<mlir::Value, mlir::Type, unsigned>, mlir::Value> converted;
 };
 
