@@ -11,9 +11,10 @@ namespace parashard::precision {
 
 /// Quantizes the operands of linear layers. Runs after `TypeAssigner`. With delayed scaling, each
 /// quantized tensor of training has three variables:
+///
 /// - `fp8.NAME.scale`: the scale
 /// - `fp8.NAME.amax.history`: the largest |x| of each of the last `history` steps; the scale
-/// follows from their maximum
+///   follows from their maximum
 /// - `fp8.NAME.amax.now`: the largest |x| of this step
 class Float8 {
 public:

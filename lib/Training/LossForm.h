@@ -40,12 +40,14 @@ std::optional<CountForm> findCountForm(mlir::OpBuilder &builder, const LossPart 
 
 /// Splits a loss into parts. Looks through additions, conversions, and factors that do not depend
 /// on the batch. Means come first, then the sum, then the average:
+///
 /// - A mean is a sum divided by a count that depends on the batch, such as a masked cross entropy.
-/// There is one part per count. If the whole loss is a sum divided by a constant, it is a mean,
-/// too.
+///   There is one part per count. If the whole loss is a sum divided by a constant, the loss is a
+///   mean, too.
 /// - The sum contains the terms that are sums over samples, and are not divided by the number of
-/// samples.
+///   samples.
 /// - The average contains all other terms.
+///
 /// A sum that is divided by a multiple of the number of samples, or multiplied by 1 / (number of
 /// summed elements), counts as a mean over samples, and belongs to the average. `ambiguous`, if
 /// given, is set to the location of such a constant that may have another meaning. Creates ops at
@@ -56,10 +58,11 @@ llvm::SmallVector<LossPart> splitLoss(mlir::OpBuilder &builder, mlir::Value loss
 /// Returns true if the loss of a whole step may differ from the average of the losses of its
 /// micro-batches. Each of these cases is sufficient. With one sample per batch, only the first case
 /// is detected:
+///
 /// - An average divides by a count that depends on the batch, such as the number of labels that are
-/// not ignored.
+///   not ignored.
 /// - A part, or its count, is not a linear function of sums over samples. Examples: a root, a norm,
-/// a contrastive loss.
+///   a contrastive loss.
 /// - A sum that is divided by a count has a constant summand, which each batch adds once.
 bool isUneven(llvm::ArrayRef<LossPart> parts);
 

@@ -11,6 +11,7 @@ namespace parashard::training {
 /// accumulate count * loss, and `@update` divides them by `@loss.count`. This count is the first
 /// mean's count over the whole step, or 1 without a mean. With several parts, `@count` first runs
 /// over all micro-batches. `@micro_batch` then multiplies each part after the first by a factor:
+///
 /// - mean: count / (the part's own count)
 /// - sum: count
 /// - average: count / number of micro-batches
