@@ -1,4 +1,4 @@
-// Implements the building blocks that both importers share.
+// Implements the builder of `ps` ops that both importers share.
 #include "lib/Import/Build.h"
 #include "lib/Import/Shapes.h"
 
@@ -44,10 +44,11 @@ Value TensorBuilder::convert(Value value, Type elementType) {
   return make<ps::ConvertOp>(typeLike(value, elementType), value);
 }
 
-/// Moves a reshape that splits dim 0 before a transpose, if an earlier reshape merged dim 0 and the
-/// transpose left it in front. The two reshapes then become one. Returns null for other values.
-/// Example: [2, 3, 4, 5] reshaped to [6, 4, 5], transposed to [6, 5, 4] and reshaped to
-/// [2, 3, 5, 4] becomes a single transpose.
+/// Simplifies a reshape of a transpose of a reshape, if the first reshape merges leading dims, the
+/// transpose keeps the merged dim 0 in front, and the last reshape to `shape` splits it again. The
+/// result is one reshape and one transpose. Returns null for other values. Example: [2, 3, 4, 5]
+/// reshaped to [6, 4, 5], transposed to [6, 5, 4] and reshaped to [2, 3, 5, 4] becomes a single
+/// transpose.
 static Value unmergeBeforeTranspose(TensorBuilder &n, Value value, ArrayRef<int64_t> shape) {
   auto transpose = value.getDefiningOp<ps::TransposeOp>();
   auto merge = transpose ? transpose.getOperand().getDefiningOp<ps::ReshapeOp>() : ps::ReshapeOp();
@@ -217,7 +218,7 @@ Value TensorBuilder::divide(Value value, double divisor) {
   return make<ps::DivOp>(value, splat(getType(value), divisor));
 }
 
-/// Skips transposes of a value by permuting its labels instead.
+/// Removes transposes of a value by permuting its labels. Returns the new labels.
 static SmallVector<int64_t> absorbTransposes(Value &value, ArrayRef<int64_t> given) {
   SmallVector<int64_t> labels(given);
   while (auto transpose = value.getDefiningOp<ps::TransposeOp>()) {
@@ -248,7 +249,7 @@ Value TensorBuilder::takePosition(Value value, Value position, int64_t dim) {
 int64_t TensorBuilder::countElements(Value value, ArrayRef<int64_t> dims) {
   int64_t count = 1;
   for (auto [dim, size] : llvm::enumerate(getShape(value)))
-    // Each dim once, so that the result is the number of elements.
+    // Counts each dim once, even if `dims` contains it twice.
     if (llvm::is_contained(dims, int64_t(dim)))
       count *= size;
   return count;

@@ -1,5 +1,4 @@
-// Builds `ps` ops for the importers: small building blocks, and ops that several exported ops
-// become.
+// Declares the builder of `ps` ops that both importers share.
 #ifndef PARASHARD_LIB_IMPORT_BUILD_H
 #define PARASHARD_LIB_IMPORT_BUILD_H
 
@@ -8,13 +7,14 @@
 
 namespace parashard::import {
 
-/// Builds ops at one point of the module, for one node of a graph. If an op cannot be built, the
-/// node fails: the first message is kept, and building continues with an arbitrary value.
+/// Builds the `ps` ops of one node of a graph. If an op cannot be built, `fail` keeps the first
+/// message, and the function returns an arbitrary value.
 class TensorBuilder {
 public:
   TensorBuilder(mlir::OpBuilder &builder, mlir::Location loc) : b(builder), loc(loc) {}
 
-  /// Marks the node as not importable. `message` is the reason.
+  /// Records that the node cannot be imported. `message` continues the node's name, such as "has 3
+  /// indices for tensor<4xf32>". Keeps the first message.
   mlir::LogicalResult fail(const llvm::Twine &message);
   bool failed() const { return !reason.empty(); }
   llvm::StringRef getFailure() const { return reason; }
@@ -37,19 +37,20 @@ public:
   mlir::Value reduce(ps::ReductionKind kind, mlir::Value value, llvm::ArrayRef<int64_t> dims,
                      bool keepDims);
   mlir::Value compare(ps::Predicate predicate, mlir::Value lhs, mlir::Value rhs);
-  /// Converts 16-bit floats to f32, in which PyTorch computes such ops as well.
+  /// Converts 16-bit floats to f32, for ops that PyTorch computes in f32.
   mlir::Value widen(mlir::Value value);
   mlir::Value divide(mlir::Value value, double divisor);
   /// Builds a `ps.contract`. Transposes of operands become part of the labels.
   mlir::Value contract(mlir::Value lhs, llvm::ArrayRef<int64_t> lhsLabels, mlir::Value rhs,
                        llvm::ArrayRef<int64_t> rhsLabels, llvm::ArrayRef<int64_t> resultLabels);
-  /// Takes, along `dim`, the element with the index `position`. `position` and the result have size
-  /// 1 along `dim`. Gives 0 if the index is out of range. The gradient flows to this element only.
+  /// Returns the element at index `position` along `dim`. `position` and the result have size 1
+  /// along `dim`. Returns 0 if the index is out of range. Only this element gets a gradient.
   mlir::Value takePosition(mlir::Value value, mlir::Value position, int64_t dim);
+  /// Returns the number of elements along `dims`.
   static int64_t countElements(mlir::Value value, llvm::ArrayRef<int64_t> dims);
   /// Returns the shape that PyTorch broadcasts both values to.
   llvm::SmallVector<int64_t> commonShape(mlir::Value lhs, mlir::Value rhs);
-  /// Counts a negative dim from the end.
+  /// Returns the dim of a tensor with `rank` dims. A negative dim counts from the end.
   static int64_t wrapDim(int64_t dim, int64_t rank) { return dim < 0 ? dim + rank : dim; }
   llvm::SmallVector<int64_t> wrapDims(llvm::ArrayRef<int64_t> dims, int64_t rank);
   mlir::RankedTensorType typeLike(mlir::Value value, mlir::Type elementType);

@@ -1,4 +1,4 @@
-// Builds scaled dot product attention from operands in all forms that graphs use.
+// Builds scaled dot product attention from operands with any number of heads and dims.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include <cmath>
@@ -9,8 +9,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Reshapes [.., T, D] to [B, H, T, D]. Missing dims become 1; further dims are merged into the
-/// batch.
+/// Reshapes [.., T, D] to [B, H, T, D]. Adds missing dims with size 1, and merges further leading
+/// dims into B.
 Value toRankFour(TensorBuilder &n, Value x) {
   SmallVector<int64_t> shape(getShape(x));
   while (shape.size() < 4)
@@ -22,7 +22,7 @@ Value toRankFour(TensorBuilder &n, Value x) {
   return n.reshape(x, shape);
 }
 
-/// Appends zeros to the features of a head, which add nothing to a dot product.
+/// Pads the features of each head with zeros to `size`. The zeros do not change dot products.
 Value padFeatures(TensorBuilder &n, Value x, int64_t size) {
   SmallVector<int64_t> low(4, 0), high(4, 0), strides(4, 1), shape(getShape(x));
   high[3] = size - shape[3];
@@ -48,14 +48,14 @@ Value toMask(TensorBuilder &n, Value mask, Value query, Value key) {
   return n.broadcast(mask, shape);
 }
 
-/// Builds the mask key <= query, counted from the first key. PyTorch's `is_causal` has this meaning
-/// if there are more keys than queries.
+/// Builds the mask key index <= query index. `is_causal` of PyTorch means this mask, also if there
+/// are more keys than queries.
 Value buildTopLeftMask(TensorBuilder &n, Value query, Value key) {
   auto type = RankedTensorType::get({1, 1, getShape(query)[2], getShape(key)[2]}, n.i64());
   return n.compare(ps::Predicate::Le, n.make<ps::IotaOp>(type, 3), n.make<ps::IotaOp>(type, 2));
 }
 
-/// Repeats the G groups of [B, G, S, D] to [B, H, S, D], since each group serves several heads.
+/// Repeats the G key or value heads of [B, G, S, D] to [B, H, S, D] for grouped-query attention.
 Value repeatGroups(TensorBuilder &n, Value x, int64_t heads) {
   SmallVector<int64_t> shape(getShape(x)), apart{shape[0], shape[1], 1, shape[2], shape[3]};
   if (shape[1] == heads)
@@ -78,9 +78,10 @@ Value hideScores(TensorBuilder &n, Value scores, Value seen) {
                               n.splat(type, -std::numeric_limits<double>::infinity()));
 }
 
-/// Builds softmax(scale query key^T + mask) value op by op, from operands of rank 4 and a known
-/// scale. This form gives a trained mask a gradient, and supports every type. As in PyTorch, a
-/// query for which an untrained mask hides all keys has a zero result.
+/// Builds softmax(scale query key^T + mask) value from single ops. Operands have 4 dims, and the
+/// scale is set. Unlike `ps.attention`, this form has a gradient of the mask, and supports every
+/// type. As in PyTorch, the result is zero for a query without visible keys, if the mask is not
+/// trained.
 Value buildWrittenOut(TensorBuilder &n, const AttentionParts &parts) {
   int64_t heads = getShape(parts.query)[1];
   Value key = repeatGroups(n, parts.key, heads), value = repeatGroups(n, parts.value, heads);
@@ -103,11 +104,12 @@ Value buildWrittenOut(TensorBuilder &n, const AttentionParts &parts) {
     sees = n.broadcast(n.compare(ps::Predicate::Ne, most, none), getShape(wide));
     wide = n.make<ps::SelectOp>(sees, wide, n.splat(getType(wide), 0));
   }
-  Value shares = buildAlongDim<ps::SoftmaxOp>(n, wide, 3);
+  Value probabilities = buildAlongDim<ps::SoftmaxOp>(n, wide, 3);
   if (sees)
-    shares = n.make<ps::SelectOp>(sees, shares, n.splat(getType(shares), 0));
-  shares = buildDropout(n, n.convert(shares, type.getElementType()), parts.dropout, true);
-  return buildMatmul(n, shares, value);
+    probabilities = n.make<ps::SelectOp>(sees, probabilities, n.splat(getType(probabilities), 0));
+  probabilities =
+      buildDropout(n, n.convert(probabilities, type.getElementType()), parts.dropout, true);
+  return buildMatmul(n, probabilities, value);
 }
 
 } // namespace

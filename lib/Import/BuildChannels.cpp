@@ -5,7 +5,7 @@ using namespace mlir;
 
 namespace parashard::import {
 
-/// Fails unless x has channels, and each given vector has one element per channel.
+/// Fails unless x has the dims [N, C, ...], and each vector that is not null has C elements.
 static bool checkChannels(TensorBuilder &n, Value x, ArrayRef<Value> vectors) {
   if (getRank(x) < 2) {
     (void)n.fail("has " + debugString(x.getType()) + "; expected a batch of channels");
@@ -57,7 +57,7 @@ Value buildGroupNorm(TensorBuilder &n, Value x, int64_t groups, double epsilon) 
 
 namespace {
 
-/// Statistics per channel: those of the batch, and those that apply in the op's mode.
+/// One statistic (mean or variance) per channel: the batch statistic, and the one that normalizes.
 struct Statistics {
   Value batch, holding;
 };
@@ -68,8 +68,8 @@ public:
   BatchNormBuilder(TensorBuilder &n, const BatchNorm &norm)
       : n(n), norm(norm), element(getStatisticsType(n, norm.input)) {}
 
-  /// Builds (x - mean) rsqrt(variance + eps) weight + bias. The mean and variance are those of the
-  /// whole micro-batch: their sums are ordinary reductions.
+  /// Builds (x - mean) rsqrt(variance + eps) weight + bias. Mean and variance are ordinary
+  /// reductions over the whole micro-batch, also if the batch is sharded.
   BatchNormResult build() {
     Value x = n.convert(norm.input, element);
     double count = double(getType(x).getNumElements()) / double(getShape(x)[1]);
@@ -100,9 +100,9 @@ private:
     dims.insert(dims.begin(), 0);
     return n.reduce(ps::ReductionKind::Sum, value, dims, false);
   }
-  /// Returns the batch statistic in training and the running one in evaluation. Without a running
-  /// statistic, returns the batch statistic in both modes. In evaluation, a running statistic that
-  /// is computed instead of read from a variable is returned as it is.
+  /// Returns the batch statistic in training and the running statistic in evaluation
+  /// (`ps.by_mode`). Without a running statistic, returns the batch statistic. In evaluation,
+  /// returns a running statistic that is not a variable unchanged.
   Value byMode(Value batch, Value running) {
     if (!running)
       return batch;

@@ -1,6 +1,6 @@
-// Builds matmuls, which all become `ps.contract`. Transposes of operands become part of the labels.
-// Reshapes that only merge leading dims around a matmul are undone, so that a decomposed graph
-// gives the same contractions as the original.
+// Builds all kinds of matmuls as `ps.contract`. Transposes of operands become part of the labels.
+// Reshapes that merge leading dims around a matmul are removed, so that a decomposed graph has the
+// same contractions as the original graph.
 #include "lib/Import/BuildOps.h"
 
 using namespace mlir;
@@ -17,8 +17,8 @@ Value contract(TensorBuilder &n, const Operand &lhs, const Operand &rhs, ArrayRe
   return n.contract(lhs.value, lhs.labels, rhs.value, rhs.labels, labels);
 }
 
-/// Returns the value before a reshape that merged its leading dims into dim 0 of `x` and kept the
-/// last `kept` dims. Returns `x` if there is no such reshape.
+/// Returns the operand of a reshape that merges leading dims into dim 0 of `x`, and keeps the last
+/// `kept` dims. Returns `x` if there is no such reshape.
 Value unmerge(Value x, int64_t kept) {
   auto reshape = x.getDefiningOp<ps::ReshapeOp>();
   if (!reshape || getRank(x) != kept + 1)
@@ -29,7 +29,7 @@ Value unmerge(Value x, int64_t kept) {
   return reshape.getOperand();
 }
 
-/// Reshapes `x` [batch, m, k], with its batch split into the dims `leading`.
+/// Reshapes `x` [batch, m, k] to [leading..., m, k].
 Value takeApart(TensorBuilder &n, Value x, ArrayRef<int64_t> leading) {
   SmallVector<int64_t> shape(leading);
   llvm::append_range(shape, getShape(x).take_back(2));
@@ -59,8 +59,7 @@ Value buildLinear(TensorBuilder &n, Value x, Value weight, bool outFirst, Value 
   return n.reshape(y, shape);
 }
 
-/// Builds the contraction of [..., m, k] and [..., k, n]. Both share their batch dims; a batch dim
-/// of size 1 against a larger one is dropped.
+/// Builds the matmul of [..., m, k] and [..., k, n] with broadcast batch dims.
 static Value contractMatrices(TensorBuilder &n, Value lhs, Value rhs) {
   int64_t batchRank = std::max({getRank(lhs), getRank(rhs), int64_t(2)}) - 2;
   int64_t m = batchRank, k = m + 1, columns = m + 2;

@@ -1,6 +1,6 @@
-// Builds contractions named by labels: einsum and tensordot. Operands are combined two at a time.
-// Dims that no other operand has are summed first. A sum over both operands becomes a
-// `ps.contract`, and a product without a sum becomes elementwise.
+// Builds einsum and tensordot. Operands are combined two at a time. A label that only one operand
+// has, and the result does not, is summed first. A sum over shared labels becomes a `ps.contract`.
+// Without such a sum, the operands are broadcast and multiplied elementwise.
 #include "lib/Import/BuildOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallSet.h"
@@ -27,7 +27,8 @@ struct Term {
   Labels labels;
 };
 
-/// First label of the dims that '...' stands for, which are counted from the last.
+/// The dims of '...' have the labels kEllipsis + 1, kEllipsis + 2, ... from the last dim to the
+/// first.
 constexpr int64_t kEllipsis = 1000;
 
 Term takeDiagonals(TensorBuilder &n, Term term) {
@@ -59,7 +60,7 @@ Term sumUnshared(TensorBuilder &n, const Term &term, const llvm::SmallSet<int64_
   return {n.reduce(ps::ReductionKind::Sum, term.value, dims, false), kept};
 }
 
-/// Orders the dims of the term like `labels`, and broadcasts missing dims to `sizes[label]`.
+/// Transposes the term to the order of `labels`, and broadcasts missing dims to `sizes[label]`.
 Value spread(TensorBuilder &n, const Term &term, ArrayRef<int64_t> labels,
              const llvm::MapVector<int64_t, int64_t> &sizes) {
   SmallVector<int64_t> permutation, whole, unit;
@@ -82,7 +83,8 @@ struct Einsum {
   Labels result;
   llvm::MapVector<int64_t, int64_t> sizes;
 
-  /// Sets the sizes of all labels. Drops a dim of size 1 if another term has a larger one.
+  /// Sets the sizes of all labels. Drops a dim of size 1 if the label has a larger size in another
+  /// term.
   void matchSizes() {
     for (const Term &term : terms)
       for (auto [label, size] : llvm::zip(term.labels, getShape(term.value)))
@@ -112,7 +114,7 @@ struct Einsum {
       }
   }
 
-  /// Returns the labels of the result and of the terms from `next` on.
+  /// Returns the labels of the result and of terms `next`, `next` + 1, ...
   llvm::SmallSet<int64_t, 8> findNeeded(size_t next) const {
     llvm::SmallSet<int64_t, 8> needed(result.begin(), result.end());
     for (const Term &term : ArrayRef(terms).drop_front(next))

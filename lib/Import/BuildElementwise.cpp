@@ -1,4 +1,4 @@
-// Builds elementwise ops that several exported ops become: powers, integer division, bounded
+// Builds elementwise ops that several exported ops share: powers, integer division, bounded
 // logarithms and dropout.
 #include "lib/Import/BuildOps.h"
 
@@ -11,9 +11,9 @@ bool isLogarithm(Value value) {
   return value.getDefiningOp<ps::LogOp>() || value.getDefiningOp<ps::Log1pOp>();
 }
 
-/// Builds max(log(x), bound), as in a decomposed binary cross-entropy. Where the bound applies, the
-/// logarithm is taken of a safe value instead of x. Otherwise its infinite slope would make the
-/// gradient NaN.
+/// Builds max(log(x), bound), as in a decomposed binary cross-entropy. Where the bound applies, x
+/// is replaced by a safe value before the logarithm. Otherwise, the infinite derivative of log at 0
+/// would make the gradient NaN.
 Value buildBoundedLogarithm(TensorBuilder &n, Value logarithm, Value bound) {
   Operation *op = logarithm.getDefiningOp();
   Value x = op->getOperand(0), below = n.compare(ps::Predicate::Lt, logarithm, bound);
@@ -37,7 +37,7 @@ Value buildFloorDivision(TensorBuilder &n, Value lhs, Value rhs) {
   Value rest = n.make<ps::SubOp>(lhs, n.make<ps::MulOp>(quotient, rhs));
   Value zero = n.splat(getType(lhs), 0), one = n.splat(getType(lhs), 1);
   auto isBelow = [&](Value x, Value y) { return n.compare(ps::Predicate::Lt, x, y); };
-  // In a division by 0, the remainder has no opposite sign, so the quotient stays 0.
+  // For a divisor of 0, neither case applies, so the quotient stays 0.
   Value differs = n.make<ps::OrOp>(n.make<ps::AndOp>(isBelow(rest, zero), isBelow(zero, rhs)),
                                    n.make<ps::AndOp>(isBelow(zero, rest), isBelow(rhs, zero)));
   return n.make<ps::SelectOp>(differs, n.make<ps::SubOp>(quotient, one), quotient);

@@ -1,4 +1,4 @@
-// Builds indexing by constant tensors, lookups in tables, and running sums.
+// Builds indexing by constant tensors, lookups of table rows, and cumulative sums.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/FirstRow.h"
 #include "lib/Import/HostValue.h"
@@ -9,8 +9,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Returns the index tensors as host values of a common broadcast shape; nullopt if one of them is
-/// not constant.
+/// Broadcasts the index tensors to a common shape, sets `shape` to it, and returns their values.
+/// Returns nullopt if an index is not constant.
 std::optional<SmallVector<ps::Tensor>> getIndices(TensorBuilder &n, ArrayRef<Value> indices,
                                                   SmallVector<int64_t> &shape) {
   for (Value index : indices) {
@@ -36,8 +36,9 @@ std::optional<SmallVector<ps::Tensor>> getIndices(TensorBuilder &n, ArrayRef<Val
 int64_t wrapIndex(int64_t index, int64_t size) { return index < 0 ? index + size : index; }
 
 /// Returns, for each index tensor, the dim of `shape` along which its values are an arithmetic
-/// progression. The dims must differ; the result is then a slice. Returns nullopt otherwise.
-/// Example: indices [[0], [2]] and [[1, 2, 3]] walk dims 0 and 1 of shape [2, 3].
+/// progression. If these dims differ, the indexing is a slice. Returns nullopt if an index is not
+/// such a progression, or if two indices have the same dim. Example: for shape [2, 3], the indices
+/// [[0], [2]] and [[1, 2, 3]] have dims 0 and 1.
 std::optional<SmallVector<int64_t>>
 getWalkedDims(ArrayRef<ps::Tensor> indices, ArrayRef<int64_t> shape, ArrayRef<int64_t> sizes) {
   SmallVector<int64_t> dims;
@@ -49,7 +50,7 @@ getWalkedDims(ArrayRef<ps::Tensor> indices, ArrayRef<int64_t> shape, ArrayRef<in
     for (int64_t dim = 0; dim < int64_t(shape.size()) && walked < 0; ++dim)
       if (shape[dim] > 1 && index.getInt(strides[dim]) != index.getInt(0))
         walked = dim;
-    // An index with a single value takes a dim of size 1 that no other index takes.
+    // An index with a single value gets a dim of size 1 that no other index has.
     for (int64_t dim = 0; dim < int64_t(shape.size()) && walked < 0; ++dim)
       if (shape[dim] == 1 && !llvm::is_contained(dims, dim))
         walked = dim;
@@ -84,8 +85,8 @@ Value indexConstant(TensorBuilder &n, const ps::Tensor &x, ArrayRef<ps::Tensor> 
   return buildHostConstant(n, out);
 }
 
-/// Builds x[i0, i1, ...] for progressions along different dims: slices, then a transpose to the
-/// order of the indices.
+/// Builds x[i0, i1, ...] for progressions along the dims `dims` of `shape`: slices, then a
+/// transpose to the order of `shape`.
 Value indexBySlices(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices,
                     ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
   for (auto [dim, index] : llvm::enumerate(indices)) {
@@ -99,7 +100,7 @@ Value indexBySlices(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices,
   std::sort(order.begin(), order.begin() + dims.size(),
             [&](int64_t a, int64_t b) { return dims[a] < dims[b]; });
   x = n.transpose(x, order);
-  // Dims of `shape` that no index walks have size 1, or repeat the same elements.
+  // Dims of `shape` that are not in `dims` have size 1, or repeat the same elements.
   SmallVector<int64_t> single(shape.size(), 1);
   for (int64_t dim : dims)
     single[dim] = shape[dim];
@@ -110,15 +111,15 @@ Value indexBySlices(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices,
   return n.broadcast(n.reshape(x, single), full);
 }
 
-/// Builds an embedding for one tensor of indices into a table of rows.
+/// Builds an embedding if x is a float table of rows. Returns null for other x.
 Value indexRows(TensorBuilder &n, Value x, Value index) {
   if (getRank(x) != 2 || !isFloat(x) || getElement(index).isInteger(1))
     return {};
   return buildRows(n, x, index, IntegerAttr(), /*wraps=*/true);
 }
 
-/// Returns true if each index is an element of a model input. Programs check such indices at run
-/// time.
+/// Returns true if `index` only contains elements of model inputs. Programs check the range of
+/// inputs when they read data.
 bool areInputs(Value index) {
   Operation *op = index.getDefiningOp();
   if (!op)
@@ -129,7 +130,7 @@ bool areInputs(Value index) {
                       [](Value operand) { return !isFloat(operand) && areInputs(operand); });
 }
 
-/// Returns true if all indices are within a dim of the given size, or count from its end.
+/// Returns true if all indices are in [-size, size).
 bool isInside(const ps::Tensor &index, int64_t size) {
   for (int64_t i = 0; i < index.size(); ++i)
     if (index.getInt(i) < -size || index.getInt(i) >= size)
@@ -137,7 +138,7 @@ bool isInside(const ps::Tensor &index, int64_t size) {
   return true;
 }
 
-/// Fails if an index, one per leading dim of x, is outside of its dim.
+/// Fails if an index is out of range. indices[d] indexes dim d of x.
 bool areInside(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices) {
   for (auto [index, size] : llvm::zip(indices, getShape(x)))
     if (!isInside(index, size)) {
@@ -147,7 +148,7 @@ bool areInside(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices) {
   return true;
 }
 
-/// Returns constant indices with negative ones counted from the end. Fails if an index is not in a
+/// Makes negative constant indices positive (with `wraps`). Fails if an index is out of range for a
 /// dim of `size` elements. Example: -1 becomes 4 for 5 elements.
 Value wrapConstant(TensorBuilder &n, Value index, ps::Tensor values, int64_t size, bool wraps) {
   bool changes = false;
@@ -163,7 +164,7 @@ Value wrapConstant(TensorBuilder &n, Value index, ps::Tensor values, int64_t siz
   return changes ? buildHostConstant(n, values) : index;
 }
 
-/// Limits the inputs that hold `index` to values from 0 to below `size`.
+/// Sets `ps.limit` on the inputs from which `index` is taken: their values must be in [0, size).
 void limitInputs(Value index, int64_t size) {
   if (auto argument = dyn_cast<BlockArgument>(index)) {
     auto function = cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
@@ -177,13 +178,14 @@ void limitInputs(Value index, int64_t size) {
     limitInputs(operand, size);
 }
 
-/// An index of a dim. `isInside`: a bool for each index that the model computes; null for indices
-/// that are known to be inside, or that the program checks when it reads its data.
+/// An index tensor. If the model computes the indices, `isInside` has a bool per index. For
+/// constants and model inputs, `isInside` is null: constants are checked by the importer, and
+/// inputs when the program reads its data.
 struct CheckedIndex {
   Value index, isInside;
 };
 
-/// Checks an index of a dim of `size` elements. With `wraps`, negative indices count from the end.
+/// Checks indices into a dim of `size` elements. With `wraps`, negative indices count from the end.
 CheckedIndex checkIndex(TensorBuilder &n, Value index, int64_t size, bool wraps) {
   if (std::optional<ps::Tensor> known = evaluateOnHost(index))
     return {wrapConstant(n, index, *known, size, wraps), {}};
@@ -199,8 +201,8 @@ CheckedIndex checkIndex(TensorBuilder &n, Value index, int64_t size, bool wraps)
                                    n.compare(ps::Predicate::Lt, index, end))};
 }
 
-/// Replaces what was read outside of a dim by NaN, which ends a run. `isInside` has the shape of
-/// `x`, or is null.
+/// Replaces elements of `x` that were read out of range by NaN, which ends a run. `isInside` has
+/// the shape of `x`, or is null.
 Value replaceOutside(TensorBuilder &n, Value x, Value isInside) {
   if (!isInside || !isFloat(x))
     return x;
@@ -231,7 +233,7 @@ Value buildGather(TensorBuilder &n, Value x, Value index, int64_t dim, bool wrap
       softmax && dim == getRank(x) - 1 && getShape(index).back() == 1) {
     if (std::optional<ps::Tensor> known = evaluateOnHost(index))
       index = wrapConstant(n, index, *known, getShape(x)[dim], wraps);
-    return buildLabelGather(n, softmax, index); // which checks its labels
+    return buildLabelGather(n, softmax, index); // the cross-entropy checks its labels
   }
   SmallVector<int64_t> shape(getShape(x));
   shape[dim] = 1;
@@ -270,8 +272,7 @@ Value buildIndex(TensorBuilder &n, Value x, ArrayRef<Value> indices) {
   return x;
 }
 
-/// Returns the dim of `shape` that each constant index walks; nullopt if an element is indexed
-/// twice.
+/// Returns the same dims as `getWalkedDims`, or nullopt if an element would be written twice.
 static std::optional<SmallVector<int64_t>>
 getWalkedOnce(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices, ArrayRef<int64_t> shape) {
   std::optional<SmallVector<int64_t>> dims;
@@ -283,7 +284,8 @@ getWalkedOnce(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices, ArrayRef<
   return dims;
 }
 
-/// Transposes updates at indices that walk `dims` to the order of x's dims, one dim per dim of x.
+/// Reshapes and transposes `updates` to the dims of x. `dims[d]` is the dim of the indices that
+/// walks along dim d of x.
 static Value orderUpdates(TensorBuilder &n, Value updates, ArrayRef<int64_t> dims, Value x) {
   SmallVector<int64_t> walked(dims), order, shape;
   llvm::sort(walked);
@@ -352,7 +354,8 @@ Value buildSelect(TensorBuilder &n, Value x, Value index, int64_t dim) {
   return takeInOrder(n, x, positions, dim);
 }
 
-/// Shifts x by `distance` along `dim` toward its end or start, and fills with zeros.
+/// Shifts x by `distance` along `dim` toward the end (or with `toStart`, the start) of the dim.
+/// Fills with zeros.
 static Value moveAlong(TensorBuilder &n, Value x, int64_t dim, int64_t distance, bool toStart) {
   if (distance >= getShape(x)[dim])
     return n.splat(getType(x), 0);
@@ -362,14 +365,13 @@ static Value moveAlong(TensorBuilder &n, Value x, int64_t dim, int64_t distance,
   return buildPad(n, x, before, after, 0);
 }
 
-/// Adds in doubling steps (Hillis and Steele, "Data parallel algorithms", 1986). After the step
-/// with distance k, each element is the sum of the 2k elements up to it. Example: [1, 2, 3, 4]
-/// becomes [1, 3, 5, 7] with k = 1, then [1, 3, 6, 10] with k = 2.
+/// Computes a prefix sum with doubling distances (Hillis and Steele, "Data parallel algorithms",
+/// 1986). After the step with distance k, each element is the sum of the 2k elements that end
+/// there. Example: [1, 2, 3, 4] becomes [1, 3, 5, 7] with k = 1, then [1, 3, 6, 10] with k = 2.
 ///
-/// Integer sums are exact for any length: integer addition is associative modulo 2^width, so that
-/// this order gives the same bits as PyTorch's, even after overflow. Floats are rounded
-/// log2(length) times. Nothing is multiplied by zero, so an inf or NaN only affects sums that
-/// contain it.
+/// Integer sums have the same bits as in PyTorch, even after overflow, since addition modulo
+/// 2^width is associative. Floats are rounded log2(length) times. No element is multiplied by zero,
+/// so an inf or NaN only affects sums that contain it.
 Value buildRunningSum(TensorBuilder &n, Value x, int64_t dim, const RunningSum &kind) {
   if (!getRank(x))
     return x;
@@ -381,7 +383,7 @@ Value buildRunningSum(TensorBuilder &n, Value x, int64_t dim, const RunningSum &
     (void)n.fail("is a running sum of bools");
     return x;
   }
-  // Values that are the same for all samples, such as positions without a mask, are summed once.
+  // If all rows are equal, such as positions without a mask, only one row is summed.
   if (dim > 0 && getShape(x)[0] > 1)
     if (Value row = buildFirstRow(n, x))
       return repeatRow(n, buildRunningSum(n, row, dim, kind), getShape(x));
@@ -391,7 +393,7 @@ Value buildRunningSum(TensorBuilder &n, Value x, int64_t dim, const RunningSum &
   for (int64_t distance = 1; distance < getShape(x)[dim]; distance *= 2)
     sums = n.make<ps::AddOp>(sums, moveAlong(n, sums, dim, distance, kind.reverse));
   sums = n.convert(sums, getElement(x));
-  // Known sums become constants, because later ops need constant positions.
+  // Constant sums become constants, because later ops need constant positions.
   std::optional<ps::Tensor> known = evaluateOnHost(sums);
   return known ? buildHostConstant(n, *known) : sums;
 }

@@ -1,6 +1,6 @@
-// Builds interpolation, one dim at a time. Nearest elements become broadcasts if each is repeated
-// equally often, else rows of a table. Linear interpolation becomes matmuls with a matrix of
-// weights.
+// Builds interpolation, one dim at a time. Nearest-neighbor interpolation becomes a broadcast if
+// each element is repeated equally often, else a lookup of table rows. Linear interpolation becomes
+// a matmul with a matrix of weights.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include <cmath>
@@ -9,10 +9,10 @@ using namespace mlir;
 
 namespace parashard::import {
 
-/// Upper bound of a dim's size, so that a resized tensor stays of a sensible size.
+/// Maximum size of a resized dim.
 static constexpr int64_t kMostPositions = 1 << 24;
-/// Limit of the number of weights: 2048 outputs of 2048 elements. Without a limit, each node of a
-/// small file could request a large matrix.
+/// Maximum number of weights, such as 2048 x 2048. Without a limit, each node of a small file could
+/// request a large matrix.
 static constexpr int64_t kMostWeights = 1 << 22;
 
 bool checkResize(TensorBuilder &n, int64_t in, int64_t out) {
@@ -68,8 +68,8 @@ static Value repeatDim(TensorBuilder &n, Value x, int64_t dim, int64_t times) {
   return n.reshape(repeated, shape);
 }
 
-/// Takes the elements at `indices` along a dim, as rows of a table. A matmul with a 0/1 matrix
-/// would spread NaN from one infinite element.
+/// Takes the elements at `indices` along a dim, by a lookup of table rows. A matmul with a 0/1
+/// matrix would turn one infinite element into NaN everywhere.
 static Value takePositions(TensorBuilder &n, Value x, int64_t dim, ArrayRef<int64_t> indices) {
   if (!isFloat(x)) {
     (void)n.fail("resizes elements of " + debugString(x.getType()) + "; expected floats");

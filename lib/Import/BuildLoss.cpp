@@ -1,5 +1,5 @@
-// Builds losses over classes. A mean over rows is a sum divided by a count, so that training
-// recognizes both (docs/levels.md).
+// Builds cross-entropy losses. A mean is built as sum / count, so that ps-autodiff finds the sum
+// and the count (docs/levels/loss.md).
 #include "lib/Import/BuildOps.h"
 
 using namespace mlir;
@@ -7,8 +7,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// The ignored label of a loss that ignores none. Data does not hold it; programs fill up a batch
-/// with rows of this label.
+/// The ignored label of a loss without one. Data does not contain this label; programs use it to
+/// pad a batch.
 constexpr int64_t kNoLabel = std::numeric_limits<int32_t>::min();
 
 /// Moves the classes from dim 1 (dim 0 for a single sample) to the end.
@@ -23,7 +23,7 @@ Value moveClassesLast(TensorBuilder &n, Value x) {
   return n.transpose(x, permutation);
 }
 
-/// Undoes `logits.view(-1, V)` and `labels.view(-1)` if both merged the same dims.
+/// Removes `logits.view(-1, V)` and `labels.view(-1)` if both merge the same dims.
 void unmergeRows(Value &logits, Value &labels) {
   auto logitsView = logits.getDefiningOp<ps::ReshapeOp>(),
        labelsView = labels.getDefiningOp<ps::ReshapeOp>();
@@ -43,8 +43,8 @@ Value buildCrossEntropy(TensorBuilder &n, Value logits, Value labels, int64_t ig
   return n.make<ps::CrossEntropyOp>(logits, labels, ignore, smoothing).getLoss();
 }
 
-/// Returns 1 for each counted label and 0 for each ignored one, in the type of the losses. With
-/// class weights, returns the weight of the label's class instead of 1.
+/// Returns 1 for each counted label and 0 for each ignored label, with the element type `element`.
+/// With class weights, returns the weight of the label's class instead of 1.
 Value buildCounts(TensorBuilder &n, Value labels, int64_t ignore, Value weight, Type element) {
   Value counted = n.compare(ps::Predicate::Ne, labels, n.splat(getType(labels), double(ignore)));
   Value ones = n.convert(counted, element);
@@ -59,7 +59,8 @@ Value buildCounts(TensorBuilder &n, Value labels, int64_t ignore, Value weight, 
   return n.make<ps::SelectOp>(counted, chosen, n.splat(getType(chosen), 0));
 }
 
-/// Sums -weight * target * log(softmax(logits)) over the classes, which are the last dim.
+/// Returns the sum over classes (the last dim) of -weight * target * log(softmax(logits)). A null
+/// weight or target means 1.
 Value buildSoftCrossEntropy(TensorBuilder &n, Value logits, Value target, Value weight) {
   Value terms = n.make<ps::LogSoftmaxOp>(logits);
   if (target)
@@ -75,8 +76,8 @@ Value scale(TensorBuilder &n, Value x, double factor) {
   return n.make<ps::MulOp>(x, n.splat(getType(x), factor));
 }
 
-/// Multiplies each row's loss by the weight of its class. Label smoothing adds all classes, each
-/// with its own weight.
+/// Returns the loss of each row, multiplied by the weight of its label's class (`counts`). The term
+/// of label smoothing sums over all classes, each with its own weight.
 Value buildWeightedCrossEntropy(TensorBuilder &n, Value logits, Value labels, int64_t ignore,
                                 double smoothing, Value weight, Value counts) {
   Value rows = n.make<ps::MulOp>(buildCrossEntropy(n, logits, labels, ignore, 0), counts);
@@ -89,7 +90,8 @@ Value buildWeightedCrossEntropy(TensorBuilder &n, Value logits, Value labels, in
                            scale(n, all, smoothing / double(getShape(logits).back())));
 }
 
-/// Returns the labels of `where(labels != ignore, labels, 0)`; null for another expression.
+/// Matches `where(labels != ignore, labels, 0)`. Returns the labels and sets `ignore`; returns null
+/// for other expressions.
 Value getSafeLabels(Value index, int64_t &ignore) {
   auto select = index.getDefiningOp<ps::SelectOp>();
   auto compare = select ? select.getCondition().getDefiningOp<ps::CompareOp>() : ps::CompareOp();
@@ -104,8 +106,8 @@ Value getSafeLabels(Value index, int64_t &ignore) {
   return select.getOnTrue();
 }
 
-/// Reduces the losses of rows. A mean divides by the sum of `counts`. The result has the logits'
-/// element type, which is narrower than that of the rows for 16-bit logits.
+/// Reduces the losses of rows. A mean divides by the sum of `counts`. Converts the result to the
+/// element type of the logits.
 Value reduceLoss(TensorBuilder &n, Value rows, Value counts, const ClassLoss &loss) {
   if (loss.reduction != LossReduction::None)
     rows = sumAll(n, rows);
@@ -114,8 +116,8 @@ Value reduceLoss(TensorBuilder &n, Value rows, Value counts, const ClassLoss &lo
   return n.convert(rows, getElement(loss.logits));
 }
 
-/// Builds the loss for labels that are class probabilities. A mean is over the number of rows, even
-/// with class weights.
+/// Builds the loss for labels that are class probabilities. A mean divides by the number of rows,
+/// even with class weights.
 Value buildSoftLabelLoss(TensorBuilder &n, const ClassLoss &loss) {
   Value logits = n.widen(moveClassesLast(n, loss.logits));
   Value target = n.convert(moveClassesLast(n, loss.labels), getElement(logits));
@@ -134,7 +136,7 @@ Value sumAll(TensorBuilder &n, Value x) {
                   false);
 }
 
-/// Fails unless there is one label per row of logits, and one weight per class.
+/// Fails unless labels and weight have as many dims as the logits require.
 static bool checkClassLoss(TensorBuilder &n, const ClassLoss &loss) {
   int64_t rank = getRank(loss.logits);
   bool fits = rank > 0 && (isFloat(loss.labels) ? getShape(loss.labels) == getShape(loss.logits)

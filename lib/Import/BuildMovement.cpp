@@ -1,5 +1,5 @@
-// Builds data movement and reductions: padding, triangles, elements in a constant order, writes to
-// a part, the first index of an extremum, and products along a dim.
+// Builds data movement and reductions: padding, tril and triu, constant permutations of a dim,
+// writes to a slice, argmax, and products along a dim.
 #include "lib/Import/BuildOps.h"
 
 using namespace mlir;
@@ -7,9 +7,9 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Orders with more runs would need too many slices.
+/// Maximum number of slices in takeInOrder.
 constexpr size_t kMostRuns = 16;
-/// Larger padding of a dim indicates a damaged file.
+/// Maximum padding of a dim. Larger padding indicates a damaged file.
 constexpr int64_t kMostPositions = INT32_MAX;
 
 /// Indices `start`, `start + step`, ... up to `last`.
@@ -108,7 +108,7 @@ Value buildTriangle(TensorBuilder &n, Value x, int64_t diagonal, ps::Predicate p
   return n.make<ps::SelectOp>(kept, x, n.splat(getType(x), 0));
 }
 
-/// Returns true if all elements of `part` lie within `base`.
+/// Returns true if all elements of `part`, at `starts` with step `strides`, are within `base`.
 static bool fitsInto(Value base, Value part, ArrayRef<int64_t> starts, ArrayRef<int64_t> strides) {
   if (getRank(part) != getRank(base))
     return false;
@@ -121,7 +121,8 @@ static bool fitsInto(Value base, Value part, ArrayRef<int64_t> starts, ArrayRef<
   return true;
 }
 
-/// Pads `part` with zeros to the shape of `base`, and selects it where it has elements.
+/// Pads `part` with zeros to the shape of `base`, and selects its elements where it has any, else
+/// those of `base`.
 static Value chooseSpread(TensorBuilder &n, Value base, Value part, ArrayRef<int64_t> starts,
                           ArrayRef<int64_t> strides) {
   SmallVector<int64_t> high;

@@ -1,5 +1,5 @@
-// Builds convolutions and pooling. A sum over windows that do not overlap becomes a reshape and a
-// reduction; other sums become a convolution with ones.
+// Builds convolutions and pooling. Average pooling with windows that do not overlap becomes a
+// reshape and a reduction, else a convolution with ones.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Shapes.h"
@@ -9,13 +9,14 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Larger sizes, strides, dilations and paddings indicate a damaged file. Products of two such
-/// numbers do not overflow.
+/// Maximum of sizes, strides, dilations and paddings. Larger numbers indicate a damaged file. The
+/// product of two such numbers fits i64.
 constexpr int64_t kMostPositions = INT32_MAX;
 
 unsigned getSpace(const SpaceWindows &windows) { return windows.kernel.size(); }
 
-/// Returns the first element that window `window` covers; negative within the padding.
+/// Returns the index of the first element that window `window` covers. The index is negative in the
+/// padding.
 int64_t getBegin(const SpaceWindows &windows, unsigned d, int64_t window) {
   return window * windows.strides[d] - windows.low[d];
 }
@@ -44,7 +45,7 @@ bool checkShape(TensorBuilder &n, ArrayRef<int64_t> shape) {
   return !n.failed();
 }
 
-/// Fails unless x is [N, C, space...] and the windows cover its space dims.
+/// Fails unless x is [N, C, spatial...] and `windows` has valid entries for each spatial dim.
 bool checkWindows(TensorBuilder &n, const SpaceWindows &windows, Value x) {
   size_t space = getSpace(windows);
   if (space == 0 || getRank(x) != int64_t(space) + 2)
@@ -75,8 +76,8 @@ bool checkWeight(TensorBuilder &n, Value x, Value weight, Value bias) {
   return !n.failed();
 }
 
-/// Returns how far window `last` begins after the zeros that `ps.convolution` reads after `size`
-/// elements along dim d (as many as before them). Returns 0 if the window begins earlier.
+/// Returns the number of zeros that x needs after its `size` elements along dim d, so that window
+/// `last` begins within the padded x. `ps.convolution` itself pads `low` zeros before and after.
 int64_t getExcess(const SpaceWindows &windows, unsigned d, int64_t last, int64_t size) {
   return std::max<int64_t>(0, getBegin(windows, d, last) - size - windows.low[d] + 1);
 }
@@ -137,7 +138,7 @@ Value buildTransposedConvolution(TensorBuilder &n, Value x, Value weight, Value 
 // Pooling
 //===----------------------------------------------------------------------===//
 
-/// Fails if a window has no element: there is no maximum, and nothing to divide by.
+/// Fails if a window only covers padding: it has no maximum, and its average would divide by 0.
 static bool checkPool(TensorBuilder &n, const SpaceWindows &windows, Value x) {
   if (!checkWindows(n, windows, x))
     return false;
@@ -159,7 +160,7 @@ Value buildMaxPool(TensorBuilder &n, Value x, const SpaceWindows &windows) {
 
 namespace {
 
-/// Returns true if adjacent windows touch and cover nothing outside of x.
+/// Returns true if windows are adjacent, do not overlap, and do not extend beyond x.
 bool isTiling(const SpaceWindows &windows, Value x) {
   for (unsigned d = 0; d < getSpace(windows); ++d)
     if (windows.strides[d] != windows.kernel[d] || windows.low[d] != 0 ||
@@ -169,7 +170,8 @@ bool isTiling(const SpaceWindows &windows, Value x) {
   return true;
 }
 
-/// Sums windows that tile x: each dim is reshaped to [window, element of the window].
+/// Sums windows that tile x: reshapes each dim to [window, element of the window], and reduces the
+/// latter.
 Value sumTiles(TensorBuilder &n, Value x, const SpaceWindows &windows) {
   SmallVector<int64_t> shape(getShape(x).take_front(2)), dims;
   for (unsigned d = 0; d < getSpace(windows); ++d) {
@@ -180,7 +182,7 @@ Value sumTiles(TensorBuilder &n, Value x, const SpaceWindows &windows) {
   return n.reduce(ps::ReductionKind::Sum, n.reshape(x, shape), dims, false);
 }
 
-/// Sums any windows, by convolving each channel with ones.
+/// Sums windows of any form, by a convolution of each channel with ones.
 Value sumWindows(TensorBuilder &n, Value x, const SpaceWindows &windows) {
   SmallVector<int64_t> shape{getShape(x)[1], 1};
   shape.append(windows.kernel);
@@ -189,7 +191,7 @@ Value sumWindows(TensorBuilder &n, Value x, const SpaceWindows &windows) {
                                    windows.strides, windows.low, windows.dilation);
 }
 
-/// Returns how many taps of a window that begins at `begin` lie in [first, limit).
+/// Returns the number of elements in [first, limit) that a window beginning at `begin` covers.
 int64_t countTaps(const SpaceWindows &windows, unsigned d, int64_t begin, int64_t first,
                   int64_t limit) {
   auto tapFrom = [&](int64_t position) {
@@ -200,7 +202,7 @@ int64_t countTaps(const SpaceWindows &windows, unsigned d, int64_t begin, int64_
   return tapFrom(limit) - tapFrom(first);
 }
 
-/// Returns the number of elements in each window along space dim d.
+/// Returns the number of elements of each window along spatial dim d.
 SmallVector<double> countPositions(Value x, const SpaceWindows &windows, const AverageDivisor &by,
                                    unsigned d) {
   int64_t low = by.includesPadding ? windows.low[d] : 0;
@@ -212,8 +214,8 @@ SmallVector<double> countPositions(Value x, const SpaceWindows &windows, const A
   return counts;
 }
 
-/// Divides `sums` by the number of elements in each window: the product of the numbers along each
-/// dim.
+/// Divides `sums` by the number of elements of each window: the product of its numbers along the
+/// dims.
 Value divideByCounts(TensorBuilder &n, Value sums, Value x, const SpaceWindows &windows,
                      const AverageDivisor &by) {
   double common = 1;

@@ -9,7 +9,7 @@ using namespace parashard::ps;
 
 namespace parashard::import {
 
-/// Returns the probability of a dropout that is switched off; 0 if there is none.
+/// Returns p of a dropout that is off in training, or 0 for other ops.
 static double getIdleDropout(Operation *op) {
   if (auto dropout = dyn_cast<DropoutOp>(op))
     return dropout.getTraining() ? 0 : dropout.getP().convertToDouble();
@@ -18,7 +18,7 @@ static double getIdleDropout(Operation *op) {
   return 0;
 }
 
-/// Warns once if batch norms use running statistics in training.
+/// Warns once if batch norms would train with running statistics.
 static void warnOfRunningStatistics(ModuleOp module) {
   Operation *first = nullptr;
   module.walk([&](ByModeOp op) {

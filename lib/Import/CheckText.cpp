@@ -1,4 +1,5 @@
-// Checks that the model's names can be written as JSON: in programs, weights and reports.
+// Checks that the names in a model can be written as JSON, which programs, weight files and reports
+// contain.
 #include "dialects/ps/Ps.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/Diagnostics.h"
@@ -10,10 +11,10 @@ using namespace mlir;
 
 namespace parashard::import {
 
-/// Key that safetensors reserves for text in a file's header.
+/// A key in the header of safetensors files, which cannot be the name of a tensor.
 constexpr llvm::StringLiteral kReservedName = "__metadata__";
 
-/// Fails if a name of the variable is reserved in safetensors files.
+/// Fails if a name of the variable cannot be stored in safetensors files.
 static LogicalResult checkNames(ps::VariableOp variable) {
   ArrayAttr names = variable.getNamesAttr();
   if (names && llvm::is_contained(names.getAsValueRange<StringAttr>(), kReservedName))

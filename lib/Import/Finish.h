@@ -1,4 +1,4 @@
-// Finishes a module after its graph has been built. Both importers share these functions.
+// Declares the last steps of an import, which both importers share.
 #ifndef PARASHARD_LIB_IMPORT_FINISH_H
 #define PARASHARD_LIB_IMPORT_FINISH_H
 
@@ -7,13 +7,14 @@
 
 namespace parashard::import {
 
-/// Ends `function`, at the builder's insertion point, with `results`, and names the results.
+/// Adds the return of `results` at the builder's insertion point. Sets the function's type and the
+/// names of its results.
 void returnResults(mlir::OpBuilder &builder, mlir::func::FuncOp function, mlir::ValueRange results,
                    llvm::ArrayRef<std::string> names);
 
-/// Removes unused ops. Then removes unused variables that are not in the file (`transient`).
+/// Removes unused ops, then unused variables that are not in the model's file (`transient`).
 void removeDead(mlir::ModuleOp module);
-/// Sets `ps.key`, the ordinal of each op that draws random numbers.
+/// Sets `ps.key`, the number of each random op, on dropouts and attentions with dropout.
 void numberRandomOps(mlir::ModuleOp module);
 
 } // namespace parashard::import

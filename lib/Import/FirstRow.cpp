@@ -1,4 +1,4 @@
-// Builds the first row of values that are computed from broadcasts and constants.
+// Builds one row of values whose rows (along dim 0) are all equal.
 #include "lib/Import/FirstRow.h"
 #include "dialects/ps/Ps.h"
 #include "mlir/IR/IRMapping.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 namespace parashard::import {
 
 namespace {
-/// Limit of visited ops. Positions and masks need fewer.
+/// Maximum number of visited ops. Positions and masks are computed by fewer ops.
 constexpr unsigned kMostOps = 64;
 
 class RowBuilder {

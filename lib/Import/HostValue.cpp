@@ -1,4 +1,4 @@
-// Evaluates constant expressions with the ops' own semantics, and writes results in symbolic form.
+// Evaluates constant expressions with `EvaluateOpInterface`, and builds compact constants.
 #include "lib/Import/HostValue.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/DenseMap.h"
@@ -9,12 +9,12 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Limit of visited values per call of `evaluateOnHost`. The importer may call it for every node,
+/// Maximum number of steps of `evaluateOnHost`. The importer may call this function for every node,
 /// so the limit keeps import time linear in the number of nodes.
 constexpr unsigned kMostSteps = 1 << 10;
-/// Limit of the number of elements of all visited values together.
+/// Maximum number of elements of all visited values together.
 constexpr int64_t kMostInAll = 32 * kMaxHostElements;
-/// Limit for matmuls, which are naive loops here.
+/// Maximum flops of a matmul, which is evaluated by naive loops.
 constexpr int64_t kMostFlops = int64_t(1) << 30;
 
 bool isLittleWork(Operation *op) {
@@ -23,8 +23,8 @@ bool isLittleWork(Operation *op) {
          cost.getCost(op->getOperandTypes(), op->getResultTypes()).contractionFlops <= kMostFlops;
 }
 
-/// Evaluates a value after its operands, with an explicit stack: chains may be too deep for
-/// recursion.
+/// Evaluates a value and its operands. Uses an explicit stack, since chains of ops may be too long
+/// for recursion.
 class HostEvaluator {
 public:
   std::optional<ps::Tensor> evaluate(Value value) {
@@ -46,8 +46,8 @@ public:
   }
 
 private:
-  /// Returns true if an op may be evaluated. Random ops, reads and ops with effects are not
-  /// constant. The work of a maximum over windows is not bounded by its sizes.
+  /// Returns true if the op of `value` may be evaluated. Reads and random ops are not constant. The
+  /// work of max pooling is not bounded by its number of elements.
   static bool isCandidate(Value value) {
     return value.getDefiningOp<ps::EvaluateOpInterface>() &&
            getType(value).getNumElements() <= kMaxHostElements &&
@@ -82,7 +82,7 @@ private:
   int64_t elements = 0;
 };
 
-/// Drops the dims along which the tensor does not change. `kept` returns the other dims. Example:
+/// Drops the dims along which the tensor does not change. Sets `kept` to the other dims. Example:
 /// [[1, 2], [1, 2]] becomes [1, 2], and kept is {1}.
 ps::Tensor dropUniformDims(const ps::Tensor &tensor, SmallVector<int64_t> &kept) {
   SmallVector<int64_t> strides = tensor.getStrides(), shape;
@@ -108,7 +108,7 @@ ps::Tensor dropUniformDims(const ps::Tensor &tensor, SmallVector<int64_t> &kept)
   return out;
 }
 
-/// Returns true if a tensor of one integer dim has the form start + step * index.
+/// Returns true if a 1-dim tensor of at least 3 integers has the form start + step * index.
 bool isProgression(const ps::Tensor &tensor) {
   if (tensor.getRank() != 1 || tensor.isFloat() || tensor.getType().getElementType().isInteger(1) ||
       tensor.size() < 3)

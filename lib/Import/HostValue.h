@@ -1,5 +1,5 @@
-// Computes values that depend on no input and no variable. Some `ps` ops accept only constants for
-// an operand.
+// Declares the evaluation of constant expressions during import. Some `ps` ops need constant
+// operands.
 #ifndef PARASHARD_LIB_IMPORT_HOSTVALUE_H
 #define PARASHARD_LIB_IMPORT_HOSTVALUE_H
 
@@ -9,20 +9,20 @@
 
 namespace parashard::import {
 
-/// Returns the value of a tensor that depends only on constants. Returns nullopt if the tensor
-/// depends on more, or if a visited tensor has more than `kMaxHostElements` elements.
+/// Returns the elements of a value that only depends on constants. Returns nullopt for other
+/// values, or if the evaluation is too expensive: for example, if a visited tensor has more than
+/// `kMaxHostElements` elements.
 inline constexpr int64_t kMaxHostElements = 1 << 20;
 std::optional<ps::Tensor> evaluateOnHost(mlir::Value value);
 
-/// Returns true if a gradient flows from a value to a trained parameter.
+/// Returns true if `value` has a gradient with respect to a trained parameter.
 bool dependsOnTrained(mlir::Value value);
 
-/// Returns `value` passed through a `ps.stop_gradient`, or `value` itself if no gradient would
-/// flow.
+/// Returns `ps.stop_gradient` of `value`, or `value` itself if it has no gradient.
 mlir::Value stopGradient(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value);
 
 /// Builds a constant in its smallest form: a splat, `start + step * iota` along one dim, or all
-/// elements. Dims along which nothing changes become a broadcast.
+/// elements. Dims along which the tensor does not change become a broadcast.
 mlir::Value buildHostConstant(TensorBuilder &n, const ps::Tensor &tensor);
 
 } // namespace parashard::import

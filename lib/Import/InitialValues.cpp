@@ -1,5 +1,5 @@
-// ps-set-initial-values: gives parameters without values in the model's file (a `meta` export) an
-// initial distribution.
+// ps-set-initial-values: sets the initial distribution of parameters that have no values in the
+// model's file (exports on the `meta` device).
 #include "dialects/ps/Ps.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/Parameters.h"
@@ -17,8 +17,8 @@ namespace {
 struct InitialValueRule {
   std::string text, glob;
   DistributionAttr distribution;
-  bool matches = false;  ///< matches some parameter
-  bool isNeeded = false; ///< some matched parameter needs a value
+  bool matches = false;  ///< matches a parameter
+  bool isNeeded = false; ///< matches a parameter without a value
 
   bool accepts(VariableOp parameter) const {
     return glob.empty() || matchesVariable(glob, parameter);
@@ -61,7 +61,7 @@ DistributionAttr parseDistribution(MLIRContext *context, StringRef text) {
   return {};
 }
 
-/// Returns an error message for invalid numbers of a distribution; empty if they are valid.
+/// Returns an error message for invalid numbers of a distribution, or "" for valid numbers.
 StringRef findFault(DistributionAttr distribution) {
   double first = distribution.getFirst().getValueAsDouble();
   double second = distribution.getSecond().getValueAsDouble();
@@ -98,8 +98,8 @@ LogicalResult reportUnused(ModuleOp module, const InitialValueRule &rule) {
     return success();
   if (rule.matches || rule.glob.empty()) {
     warnFlag(module, "init \"" + rule.text + "\"")
-        << " changes nothing: the parameters that it matches have values in the "
-           "model's file, which are kept (--weights none drops them)";
+        << " has no effect: all parameters that it matches have values in the "
+           "model's file; add --weights none to ignore these values";
     return success();
   }
   return refuseFlag(module, "init \"" + rule.text + "\"")
@@ -112,7 +112,7 @@ LogicalResult setInitialValues(ModuleOp module, ArrayRef<std::string> texts, boo
   FailureOr<SmallVector<InitialValueRule>> rules = parseRules(module, texts);
   if (failed(rules))
     return failure();
-  // With the first matching rule.
+  // Parameters without a value, each with the first rule that matches (null: none).
   SmallVector<std::pair<VariableOp, const InitialValueRule *>> needy;
   for (VariableOp parameter : getParameters(module)) {
     bool needs = given || !parameter.getInit();

@@ -1,4 +1,4 @@
-// Counts the ops that have no converter.
+// Counts the ops without a converter, and lists them in a message.
 #include "lib/Import/MissingOps.h"
 #include "llvm/Support/FormatVariadic.h"
 

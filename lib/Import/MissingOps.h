@@ -1,4 +1,4 @@
-// Collects the ops of a model that cannot be imported, to report them together.
+// Collects the ops of a model that cannot be imported, to report all of them at once.
 #ifndef PARASHARD_LIB_IMPORT_MISSINGOPS_H
 #define PARASHARD_LIB_IMPORT_MISSINGOPS_H
 
@@ -10,8 +10,8 @@ namespace parashard::import {
 class MissingOps {
 public:
   void add(llvm::StringRef name, const SourceLocation &location);
-  /// Lists each op with its count and first location, followed by `advice`; empty without missing
-  /// ops.
+  /// Returns a message that lists each op with its count and first location, followed by `advice`.
+  /// Returns "" without missing ops.
   std::string describe(llvm::StringRef advice) const;
 
 private:

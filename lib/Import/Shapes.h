@@ -8,7 +8,7 @@
 
 namespace parashard::import {
 
-/// More elements indicate a damaged file.
+/// Maximum number of elements of a tensor. More elements indicate a damaged file.
 inline constexpr int64_t kMostElements = int64_t(1) << 40;
 
 /// Returns true if no size is negative, and the product of the nonzero sizes is at most

@@ -1,4 +1,4 @@
-// Keeps the model's names distinct from functions and from the variables that training adds.
+// Renames variables of the model whose names the compiler uses for functions or its own variables.
 #include "lib/Import/Symbols.h"
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,4 +1,4 @@
-// Chooses the symbols of variables.
+// Declares how symbols of variables are chosen.
 #ifndef PARASHARD_LIB_IMPORT_SYMBOLS_H
 #define PARASHARD_LIB_IMPORT_SYMBOLS_H
 
@@ -7,8 +7,8 @@
 
 namespace parashard::import {
 
-/// Returns the symbol of the variable that the model calls `name`. Returns `name`, or `self.NAME`
-/// if later levels reserve the name (functions, the loss, the learning rate).
+/// Returns the symbol for the model's variable `name`: `name`, or `self.NAME` if the compiler
+/// reserves the name (functions, the loss, the learning rate).
 std::string chooseSymbol(llvm::StringRef name);
 
 } // namespace parashard::import

@@ -1,5 +1,4 @@
-// Finds the bytes of weights in `.pt2` archives, `.onnx` models, and the data files of these
-// models.
+// Locates the bytes of weights in `.pt2` archives, `.onnx` models, and external data files of ONNX.
 #include "lib/Import/WeightFiles.h"
 #include "lib/Import/Onnx/Model.h"
 #include "lib/Import/Pt2/Archive.h"
@@ -8,7 +7,8 @@ using namespace llvm;
 
 namespace parashard::import {
 
-/// Number of bytes compared at the end of an ONNX file, which has no checksums.
+/// Number of bytes at the end of an ONNX file that identify its content, since ONNX has no
+/// checksums.
 static constexpr size_t kComparedBytes = size_t(64) << 20;
 
 std::pair<StringRef, StringRef> splitLocation(StringRef location) {

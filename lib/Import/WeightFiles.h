@@ -1,5 +1,4 @@
-// Locates the bytes of `#ps.file<"PATH:NAME">`, for all kinds of models, for code that maps
-// weights.
+// Declares how the bytes of `#ps.file<"PATH:NAME">` are located in model files of all kinds.
 #ifndef PARASHARD_LIB_IMPORT_WEIGHTFILES_H
 #define PARASHARD_LIB_IMPORT_WEIGHTFILES_H
 
@@ -24,28 +23,29 @@ struct FileRange {
   std::optional<uint32_t> crc = std::nullopt; ///< CRC-32 of the bytes, if the file has one
 };
 
-/// Splits "PATH:NAME". A name may contain colons if PATH ends with `.onnx`.
+/// Splits "PATH:NAME". NAME may contain colons if PATH ends with `.onnx`.
 std::pair<llvm::StringRef, llvm::StringRef> splitLocation(llvm::StringRef location);
 
-/// A file that holds weights, and the data that identifies its content.
+/// A file with weights, and the data that identifies its content.
 struct WeightFile {
   std::string path;
   uint64_t size = 0;
-  /// Last bytes of the file, for comparison (a view that lives as long as `WeightFiles`).
+  /// The last bytes of the file, which identify its content. A view into `WeightFiles`.
   llvm::StringRef end;
 };
 
-/// The models that hold weights (`.pt2` archives, `.onnx` files and their external data). Each file
-/// is opened once.
+/// Opens each file with weights once (`.pt2` archives, `.onnx` files and their external data), and
+/// keeps it open.
 class WeightFiles {
 public:
   WeightFiles();
   ~WeightFiles();
   /// Locates a tensor. Fails if the file is missing or damaged, or has no such tensor.
   llvm::Expected<FileRange> resolve(llvm::StringRef location);
-  /// Returns the bytes of a tensor (a view). Fails if they do not match the CRC of their archive.
+  /// Returns the bytes of a tensor (a view). Fails if the bytes do not match their CRC in a `.pt2`
+  /// archive.
   llvm::Expected<llvm::StringRef> read(llvm::StringRef location);
-  /// Returns all files in which a location was resolved, by path.
+  /// Returns all files in which a location was resolved.
   std::vector<WeightFile> list() const;
 
 private:

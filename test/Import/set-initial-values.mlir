@@ -8,7 +8,7 @@
 // MISSING: error: parameter 'a.weight' has no values in the model's file; give it some with --init
 // BAD: error: --init "normal[0.02]": expected [GLOB=]normal(std)
 // NOTHING: error: --init "b.*=zeros": matches no parameter; the nearest names are 'a.weight', 'a.bias' and
-// IDLE: warning: --init "kept=ones" changes nothing: the parameters that it matches have values in the model's file
+// IDLE: warning: --init "kept=ones" has no effect: all parameters that it matches have values in the model's file
 
 // CHECK: ps.variable parameter @a.weight {{.*}}init #ps.distribution<normal, 0.000000e+00, 2.000000e-02>
 // CHECK: ps.variable parameter @a.bias {{.*}}init #ps.distribution<value, 0.000000e+00, 0.000000e+00>

@@ -1,4 +1,4 @@
-// Builds and evaluates index expressions. Expressions that are linear in the indices stay linear.
+// Builds and evaluates index expressions. Folds linear expressions of the indices to kind Linear.
 #include "lib/Import/Recognize/IndexExpression.h"
 #include "lib/Import/Recognize/Matching.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -51,7 +51,7 @@ static double apply(const Expression &e, llvm::ArrayRef<double> x) {
     return x[0] - x[1];
   case Kind::Mul:
     return x[0] * x[1];
-  case Kind::Div: // of indices, which are integers
+  case Kind::Div: // indices are integers
     return std::trunc(x[0] / x[1]);
   case Kind::Mod:
     return x[0] - std::floor(x[0] / x[1]) * x[1];
@@ -122,7 +122,8 @@ ExpressionPtr combine(const Expression &x, int64_t a, const Expression &y, int64
 
 bool isInteger(const Expression &e) { return e.constant == std::trunc(e.constant); }
 
-/// Returns the linear result of linear operands; null if the result is not linear.
+/// Returns the result as one linear expression, or null if the operands or the result are not
+/// linear.
 ExpressionPtr foldLinear(Kind kind, llvm::ArrayRef<ExpressionPtr> x) {
   auto linear = [&](unsigned i) { return x[i]->kind == Kind::Linear; };
   if ((kind == Kind::Add || kind == Kind::Sub) && linear(0) && linear(1))
@@ -175,8 +176,9 @@ ExpressionPtr buildTable(ps::ConstantOp op, llvm::ArrayRef<ExpressionPtr> indice
   return e;
 }
 
-/// Returns the indices before a reshape. Dims of size 1 are added and dropped. Other changes go
-/// through the linear index. Example: from [2, 3] to [6], index i becomes (i / 3 mod 2, i mod 3).
+/// Converts indices of the result of a reshape to indices of its operand. If only dims of size 1
+/// are added or dropped, the other indices are kept. Otherwise computes the row-major offset.
+/// Example: for a reshape from [2, 3] to [6], index i becomes (i / 3 mod 2, i mod 3).
 SmallVector<ExpressionPtr> unreshape(ArrayRef<int64_t> from, ArrayRef<int64_t> to,
                                      llvm::ArrayRef<ExpressionPtr> indices) {
   SmallVector<int64_t> fromSizes, toSizes;
@@ -214,7 +216,7 @@ ExpressionPtr buildSlice(ps::SliceOp op, llvm::ArrayRef<ExpressionPtr> indices) 
   return buildExpression(op.getOperand(), inner);
 }
 
-/// Follows ops that only move elements; returns null for other ops.
+/// Follows broadcast, transpose, reshape and slice. Returns null for other ops.
 ExpressionPtr buildMovement(Operation *op, llvm::ArrayRef<ExpressionPtr> indices) {
   SmallVector<ExpressionPtr> inner;
   if (auto broadcast = dyn_cast<ps::BroadcastOp>(op)) {
@@ -250,8 +252,8 @@ std::optional<Kind> getElementwiseKind(Operation *op) {
       .Default([](Operation *) { return std::optional<Kind>(); });
 }
 
-/// Follows a cast. Only casts to bool (x != 0) change values. Casts from floats to integers are
-/// leaves, because they drop fractions.
+/// Follows a cast. A cast to bool becomes x != 0. A cast from float to integer is a leaf, because
+/// it truncates. Other casts do not change the value.
 ExpressionPtr buildConvert(ps::ConvertOp op, llvm::ArrayRef<ExpressionPtr> indices) {
   ExpressionPtr x = buildExpression(op.getOperand(), indices);
   Type from = getType(op.getOperand()).getElementType(),
@@ -278,7 +280,8 @@ ExpressionPtr buildExpression(Value value, llvm::ArrayRef<ExpressionPtr> indices
   if (ExpressionPtr moved = buildMovement(op, indices))
     return moved;
   std::optional<Kind> kind = getElementwiseKind(op);
-  // Bitwise logic is only followed on bools, where a multiplication is a conjunction.
+  // And, or and mul of bools are logical ops. On other types, and and or are bitwise and become
+  // leaves.
   if (getType(value).getElementType().isInteger(1) && isa<ps::AndOp, ps::OrOp, ps::MulOp>(op))
     kind = isa<ps::OrOp>(op) ? Kind::Or : Kind::And;
   if (!kind)

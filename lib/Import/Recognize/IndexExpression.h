@@ -1,5 +1,5 @@
-// Represents the elements of a tensor as an expression over their indices, to prove the form of
-// masks.
+// Declares expressions for the elements of a tensor over its indices, to prove the form of masks.
+// Example: a causal mask is key <= query.
 #ifndef PARASHARD_LIB_IMPORT_RECOGNIZE_INDEXEXPRESSION_H
 #define PARASHARD_LIB_IMPORT_RECOGNIZE_INDEXEXPRESSION_H
 
@@ -16,8 +16,8 @@ inline constexpr unsigned kNumIndices = 4;
 struct Expression;
 using ExpressionPtr = std::shared_ptr<const Expression>;
 
-/// A tree over the index variables. `Linear` is constant + sum of coefficient * index. Values that
-/// are not integers occur only as constants.
+/// An expression tree over the index variables. `Linear` is constant + sum of coefficients[i] *
+/// index i. Only constants may be non-integers.
 struct Expression {
   enum Kind {
     Linear,
@@ -41,9 +41,9 @@ struct Expression {
   double constant = 0;
   std::array<int64_t, kNumIndices> coefficients{};
   ps::Predicate predicate = ps::Predicate::Eq; ///< predicate of a Compare
-  std::vector<ExpressionPtr> operands; ///< of Table and Leaf: the indices into `table` or `value`
+  std::vector<ExpressionPtr> operands; ///< for Table and Leaf: the indices into `table` or `value`
   std::shared_ptr<ps::Tensor> table;
-  mlir::Value value; ///< value of a Leaf, which is not known at compile time
+  mlir::Value value; ///< tensor of a Leaf, which is not constant
 
   bool isConstant() const;
   /// Returns true if the tree contains a leaf.
@@ -58,8 +58,9 @@ struct Expression {
 ExpressionPtr makeConstant(double value);
 ExpressionPtr makeIndex(unsigned index);
 
-/// Returns the element of `value` at `indices`, which has one expression per dim. Follows
-/// constants, iota, arithmetic, comparisons, logic and movement; anything else becomes a leaf.
+/// Returns an expression for the element of `value` at `indices` (one expression per dim). Follows
+/// constants, iota, arithmetic, comparisons, logical ops and movement ops. Other values become
+/// leaves.
 ExpressionPtr buildExpression(mlir::Value value, llvm::ArrayRef<ExpressionPtr> indices);
 
 } // namespace parashard::import::recognize

@@ -1,4 +1,4 @@
-// Provides helpers that the recognizers share.
+// Implements helpers that the recognition passes share.
 #include "lib/Import/Recognize/Matching.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"

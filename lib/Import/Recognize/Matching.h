@@ -1,4 +1,4 @@
-// Provides helpers that the recognizers share.
+// Declares helpers that the recognition passes share.
 #ifndef PARASHARD_LIB_IMPORT_RECOGNIZE_MATCHING_H
 #define PARASHARD_LIB_IMPORT_RECOGNIZE_MATCHING_H
 
@@ -12,25 +12,27 @@ inline mlir::RankedTensorType getType(mlir::Value value) {
 }
 inline llvm::ArrayRef<int64_t> getShape(mlir::Value value) { return getType(value).getShape(); }
 
-/// Returns the number that every element of a constant has, possibly after broadcasts, reshapes and
-/// casts. Returns nullopt for other values.
+/// Returns the number that all elements of a value equal, if the value is a splat constant. Looks
+/// through broadcast, reshape, transpose, slice and casts to float. Returns nullopt for other
+/// values.
 std::optional<double> getSplat(mlir::Value value);
 
-/// Returns true for the score of a masked key: -inf, or so low that its exponential is 0.
+/// Returns true for a score that hides a key: -inf, or a number whose exponential is 0.
 inline bool isMaskedScore(double value) { return value <= -1e30; }
 
-/// Erases an unused op, and then all operands that become unused.
+/// Erases `op` if its results are unused, then the ops of its operands that become unused.
 void eraseDead(mlir::Operation *op);
 
-/// An operand of a contraction with its labels, before transposes.
+/// An operand of a contraction, with a label for each dim.
 struct LabeledValue {
   mlir::Value value;
   llvm::SmallVector<int64_t> labels;
 
+  /// Replaces a transpose by its operand, and permutes the labels.
   void absorbTransposes();
-  /// Returns the size of the dim with that label; -1 if there is none.
+  /// Returns the size of the dim with this label, or -1 if no dim has this label.
   int64_t getSize(int64_t label) const;
-  /// Transposes the value so that its dims are in `order`; returns null if a label is missing.
+  /// Transposes the value so that its labels are in `order`. Returns null if a label is missing.
   mlir::Value arrange(mlir::OpBuilder &b, mlir::Location loc, llvm::ArrayRef<int64_t> order) const;
 };
 

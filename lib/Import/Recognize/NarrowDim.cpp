@@ -1,4 +1,4 @@
-// Moves a slice of one element up through elementwise ops and broadcasts.
+// Moves a slice of one index before elementwise ops and broadcasts.
 #include "lib/Import/Recognize/NarrowDim.h"
 #include "lib/Import/Recognize/Matching.h"
 #include "llvm/ADT/DenseMap.h"
@@ -47,7 +47,7 @@ private:
     return ps::BroadcastOp::create(b, op.getLoc(), type, operand, op.getDims());
   }
 
-  /// Returns true for elementwise ops whose operands all have the shape of the result.
+  /// Returns true for elementwise ops whose operands all have the same shape as the result.
   static bool isElementwise(Operation *op) {
     auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
     return lowering && lowering.getLoweringKind() == ps::LoweringKind::Elementwise &&

@@ -1,4 +1,4 @@
-// Reduces a dim along which a value does not change to one element.
+// Declares narrowDim, which reduces a dim along which a value does not change to size 1.
 #ifndef PARASHARD_LIB_IMPORT_RECOGNIZE_NARROWDIM_H
 #define PARASHARD_LIB_IMPORT_RECOGNIZE_NARROWDIM_H
 
@@ -6,9 +6,9 @@
 
 namespace parashard::import::recognize {
 
-/// Returns `value` reduced to size 1 along `dim`; `value` must not change along `dim`. Rebuilds
-/// elementwise ops on one element, back to the broadcast that repeated this element. Slices other
-/// values. Inserts the new ops right after `value`.
+/// Returns `value` with size 1 along `dim`. All indices of `dim` must have equal elements. Rebuilds
+/// elementwise ops and broadcasts with size 1 along `dim`, and slices other values. Inserts the new
+/// ops after `value`.
 mlir::Value narrowDim(mlir::Value value, int64_t dim);
 
 } // namespace parashard::import::recognize

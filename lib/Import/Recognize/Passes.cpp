@@ -1,4 +1,4 @@
-// Wraps the recognizers as passes of level 0.
+// Defines the passes on imported modules.
 #include "dialects/ps/Ps.h"
 #include "parashard/Import.h"
 

@@ -1,5 +1,5 @@
-// Replaces expressions of activations: GELU as x/2 (1 + tanh(...)), SiLU as x / (1 + exp(-x)).
-// There are many ways to write them, so they are recognized by their values.
+// Replaces expressions of activations, such as SiLU as x / (1 + exp(-x)), by activation ops. Since
+// an activation can be written in many ways, expressions are compared by their values.
 #include "lib/Import/Recognize/Matching.h"
 #include "parashard/Import.h"
 #include "llvm/ADT/SetVector.h"
@@ -11,11 +11,11 @@ namespace parashard::import {
 namespace {
 using namespace recognize;
 
-/// Limit of the number of ops in an expression.
+/// Maximum number of ops in an expression.
 constexpr size_t kMostOps = 32;
 
-/// Returns the points at which functions are compared. They include small and large numbers, so
-/// that a clamped function differs.
+/// Returns the points at which functions are compared. Small and large numbers are included, to
+/// detect a clamped function.
 ArrayRef<double> getPoints() {
   static const std::vector<double> points = [] {
     std::vector<double> result = {0};
@@ -30,9 +30,9 @@ bool isTranscendental(Operation *op) {
   return isa<ps::TanhOp, ps::ErfOp, ps::ExpOp, ps::SigmoidOp>(op);
 }
 
-/// Returns true if each element of the result depends on one element of each operand, or on an
-/// operand that is one number. A stopped gradient is excluded: `x * stop_gradient(sigmoid(x))` has
-/// the values of SiLU, but not its derivative.
+/// Returns true for elementwise ops whose operands are splats or have the shape of the result.
+/// Excludes stop_gradient: `x * stop_gradient(sigmoid(x))` has the values of SiLU, but not its
+/// derivative.
 bool isElementwise(Operation *op) {
   auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
   return lowering && lowering.getLoweringKind() == ps::LoweringKind::Elementwise &&
@@ -45,13 +45,14 @@ bool isElementwise(Operation *op) {
          });
 }
 
-/// An expression that is computed from one value, element by element.
+/// An elementwise expression that is grown backward from `root`, until it depends on only one
+/// value.
 class Expression {
 public:
   explicit Expression(Operation *root) : root(root) { open.insert(root->getResult(0)); }
 
-  /// Adds the last op among those that define open values. Returns false if the result cannot
-  /// become an expression of one value any more.
+  /// Adds the last op that defines an open value. Returns false if no further growth can lead to an
+  /// expression of one value.
   bool grow() {
     Operation *last = nullptr;
     int ends = 0;
@@ -73,20 +74,21 @@ public:
     return true;
   }
 
-  /// Returns the only value that the expression depends on; null if there are several.
+  /// Returns the only value that the expression depends on, or null if there are several.
   Value getArgument() const { return open.size() == 1 ? open.front() : Value(); }
+  /// Returns true for several ops on one value, one of them transcendental.
   bool isCandidate() const {
     return ops.size() > 1 && hasCurve && getArgument() &&
            getArgument().getType() == root->getResult(0).getType();
   }
 
-  /// Returns the values at the points, in f64; nullopt if an op cannot be evaluated.
+  /// Returns the values at `getPoints()` in f64, or nullopt if an op cannot be evaluated.
   std::optional<ps::Tensor> evaluate() const;
 
 private:
   Operation *root;
-  llvm::SetVector<Value> open;  ///< read by the expression, but not part of it
-  SmallVector<Operation *> ops; ///< ops of the expression, the last one first
+  llvm::SetVector<Value> open;  ///< values that the expression reads, except splats
+  SmallVector<Operation *> ops; ///< ops of the expression, in reverse order
   bool hasCurve = false;
 };
 
@@ -98,7 +100,7 @@ ps::Tensor makeTensor(Type element, llvm::function_ref<double(int64_t)> value) {
   return result;
 }
 
-/// Returns f64 for floats, so that rounding does not hide differences between functions.
+/// Returns f64 for floats, so that rounding errors do not hide differences between functions.
 Type widen(Type element) {
   return isa<FloatType>(element) ? Float64Type::get(element.getContext()) : element;
 }
@@ -153,7 +155,8 @@ const Activation kActivations[] = {
      makeGelu<ps::GeluKind::Tanh>},
     {[](double x) { return x / (1 + std::exp(-x)); }, makeSilu}};
 
-/// Compares values. Constants are rounded to f32; the forms of GELU differ by 5e-4.
+/// Compares an expression with an activation. The tolerance allows for constants rounded to f32,
+/// and distinguishes erf-GELU from tanh-GELU, which differ by up to 5e-4.
 bool isEqual(const ps::Tensor &found, const Activation &activation) {
   for (auto [i, x] : llvm::enumerate(getPoints()))
     if (!(std::fabs(found.get(int64_t(i)) - activation.value(x)) <= 4e-7 * (1 + std::fabs(x))))
@@ -161,8 +164,8 @@ bool isEqual(const ps::Tensor &found, const Activation &activation) {
   return true;
 }
 
-/// Replaces the result of an op by an activation op, if the op and a few earlier ops together
-/// compute the activation of one value.
+/// Replaces the result of `op` by an activation op, if `op` is the last op of an activation's
+/// expression.
 bool tryToReplace(Operation *op) {
   Expression expression(op);
   while (expression.grow()) {

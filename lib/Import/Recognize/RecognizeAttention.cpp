@@ -9,16 +9,16 @@ namespace parashard::import {
 namespace recognize {
 namespace {
 
-/// The ops and values found between the two contractions.
+/// The ops and values of one softmax(q k^T scale + mask) v.
 struct Match {
   ps::SoftmaxOp softmax;
   ps::ContractOp scores, output;
   LabeledValue query, key, value; ///< labels: batch 0, head 1, query 2, key 3, feature 4
   SmallVector<int64_t> resultLabels;
   double scale = 1;
-  SmallVector<Value> added; ///< [B, H, T, S], floats
+  SmallVector<Value> added; ///< masks that are added to the scores: floats [B, H, T, S]
   struct Selected {
-    Value seen; ///< [B, H, T, S], bools
+    Value seen; ///< visible keys, or hidden keys if `negated`: bools [B, H, T, S]
     bool negated;
     double hiddenScore;
   };
@@ -28,8 +28,8 @@ struct Match {
 
 enum Label : int64_t { kBatch, kHead, kQuery, kKey, kFeature };
 
-/// Returns true if `condition` only holds for rows of `scores` without a visible key: not any(not
-/// (scores == -inf)).
+/// Returns true if `condition` is true exactly for rows of `scores` without a visible key: not
+/// any(not (scores == -inf)).
 bool isEmptyRow(Value condition, Value scores) {
   auto skip = [](Value v) {
     while (v.getDefiningOp() && isa<ps::ReshapeOp, ps::BroadcastOp>(v.getDefiningOp()))
@@ -47,8 +47,8 @@ bool isEmptyRow(Value condition, Value scores) {
   return compare.getLhs() == scores && against && std::isinf(*against) && *against < 0;
 }
 
-/// Returns `select(p != p, 0, p)`, which gives 0 for rows without a visible key, as attention does.
-/// Returns null if another op reads the probabilities.
+/// Returns the op `select(p != p, 0, p)`, which replaces NaN by 0 for rows without a visible key.
+/// `ps.attention` does the same. Returns null if another op uses the probabilities.
 ps::SelectOp getNanGuard(Value probabilities) {
   ps::SelectOp guard;
   for (Operation *user : probabilities.getUsers()) {
@@ -65,7 +65,7 @@ ps::SelectOp getNanGuard(Value probabilities) {
   return isGuard && llvm::range_size(probabilities.getUses()) == 3 ? guard : ps::SelectOp();
 }
 
-/// Matches the ops from the softmax to the matmul with the values.
+/// Matches the ops from the softmax forward to the matmul with the values.
 bool matchOutput(Match &m) {
   Value probabilities = m.softmax.getResult();
   while (true) {
@@ -100,7 +100,7 @@ bool matchOutput(Match &m) {
              SmallVector<int64_t>(isLhs ? m.output.getRhsLabels() : m.output.getLhsLabels())};
   if (own.size() != 4 || m.value.labels.size() != 4)
     return false;
-  // The probabilities' dims name the labels. The remaining label is the feature.
+  // Labels are numbered like the dims of the probabilities. The remaining label is the feature.
   auto rename = [&](int64_t label) -> int64_t {
     auto at = llvm::find(own, label);
     return at == own.end() ? int64_t(kFeature) : at - own.begin();
@@ -112,7 +112,7 @@ bool matchOutput(Match &m) {
          !llvm::is_contained(m.resultLabels, kKey) && m.resultLabels.size() == 4;
 }
 
-/// Matches a select between scores and a constant that hides them.
+/// Matches a select between scores and a constant that hides keys.
 bool matchSelect(Match &m, ps::SelectOp select, Value &scores) {
   std::optional<double> hidden = getSplat(select.getOnFalse());
   bool negated = !hidden;
@@ -173,7 +173,7 @@ bool matchScores(Match &m) {
   }
 }
 
-/// Skips transposes of an operand, and multiplies its constant factors into the scale.
+/// Removes transposes and constant factors from an operand, and multiplies `scale` by the factors.
 void takeScale(LabeledValue &operand, double &scale) {
   operand.absorbTransposes();
   while (auto mul = operand.value.getDefiningOp<ps::MulOp>()) {
@@ -186,7 +186,7 @@ void takeScale(LabeledValue &operand, double &scale) {
   }
 }
 
-/// Names the labels of q k^T after its result [batch, head, query, key].
+/// Matches the operands of q k^T. Labels are numbered like its result [batch, head, query, key].
 bool matchOperands(Match &m) {
   ArrayRef<int64_t> own = m.scores.getResultLabels();
   if (own.size() != 4)
@@ -209,7 +209,7 @@ bool matchOperands(Match &m) {
   return hasLabels(m.query, kQuery) && hasLabels(m.key, kKey) && hasLabels(m.value, kKey);
 }
 
-/// Removes repetition over batch, heads and queries from a mask of the scores' shape. Returns [B or
+/// Removes broadcasts over batch, heads and queries from a mask [B, H, T, S]. Returns a mask [B or
 /// 1, H or 1, T or 1, S].
 Value narrowMask(OpBuilder &b, Location loc, Value mask) {
   auto broadcast = mask.getDefiningOp<ps::BroadcastOp>();
@@ -247,7 +247,8 @@ void alignMasks(OpBuilder &b, Location loc, Value &x, Value &y) {
   }
 }
 
-/// Combines all masks: to bools if every hidden score is -inf, else to floats that are added.
+/// Combines all masks into one: bools if every hidden score is -inf, else floats that are added.
+/// Returns null without masks.
 Value buildMask(OpBuilder &b, Location loc, Match &m) {
   bool asBool = m.added.empty() &&
                 llvm::all_of(m.selected, [](auto &s) { return std::isinf(s.hiddenScore); });
@@ -321,15 +322,15 @@ int64_t recognizeAttention(ModuleOp module) {
     if (recognize::getShape(softmax.getResult()).size() != 4 || !recognize::matchOutput(match) ||
         !recognize::matchScores(match) || !recognize::matchOperands(match))
       continue;
-    // A mask gets no gradient.
+    // ps.attention has no gradient of the mask.
     if (llvm::any_of(match.added, import::dependsOnTrained))
       continue;
-    // All operands must have the type of the values, since attention computes in one type. f64 is
-    // not supported.
+    // Queries must have the same type as the values, since attention has one type. f64 is not
+    // supported.
     Type element = recognize::getType(match.value.value).getElementType();
     if (recognize::getType(match.query.value).getElementType() != element || element.isF64())
       continue;
-    // Kernels need query, key and value heads of the same size.
+    // Attention kernels need query, key and value heads of the same size.
     if (match.query.getSize(recognize::kFeature) != match.value.getSize(recognize::kFeature))
       continue;
     recognize::rewrite(match);

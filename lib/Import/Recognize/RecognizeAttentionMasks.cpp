@@ -1,4 +1,5 @@
-// Proves the form of an attention's mask: causal, a band, padding, or no mask at all.
+// Proves that the mask of an attention is causal, a band, a padding mask, or hides nothing, and
+// replaces it by attributes.
 #include "lib/Import/Recognize/IndexExpression.h"
 #include "lib/Import/Recognize/Matching.h"
 #include "lib/Import/Recognize/NarrowDim.h"
@@ -15,27 +16,29 @@ namespace {
 
 enum Index : unsigned { kBatch, kHead, kQuery, kKey };
 
-/// Limit of the number of (query, key) pairs that are enumerated.
+/// Maximum number of (query, key) pairs that are enumerated.
 constexpr int64_t kMaxEnumerated = 1 << 22;
 constexpr int64_t kFar = int64_t(1) << 40;
 
-/// The keys that a query sees: key - query in [low, high], and a bool per (batch, key).
+/// The visible keys of a query: key - query in [low, high], and all `padding` predicates over
+/// (batch, key) are true.
 struct Form {
   int64_t low = -kFar, high = kFar;
   SmallVector<ExpressionPtr> padding;
-  /// Hidden keys have low but finite scores: a query without visible keys weighs all keys equally.
+  /// Hidden keys have low but finite scores. A query without visible keys then weights all keys
+  /// equally, instead of returning 0.
   bool finite = false;
 };
 
-/// The parts of a mask that is a conjunction.
+/// The parts of a mask. A key is visible if all parts show it.
 struct Parts {
   SmallVector<ExpressionPtr> predicates;
-  SmallVector<ExpressionPtr> scores; ///< floats known at compile time, to be enumerated
+  SmallVector<ExpressionPtr> scores; ///< float masks without leaves, to be enumerated
   bool finite = false;               ///< some hidden scores are not -inf
 };
 
-/// Splits a conjunction into its parts. A float mask (0: seen, very low: hidden) is the conjunction
-/// of its addends. Returns false if some part has neither form.
+/// Splits a mask into parts: a conjunction of bools, or a sum of float masks (0: visible, very low:
+/// hidden). Returns false if a part has another form.
 bool splitConjunction(const ExpressionPtr &e, bool isBool, Parts &parts) {
   auto splitAll = [&](bool asBool) {
     return llvm::all_of(e->operands,
@@ -88,8 +91,8 @@ ps::Predicate negate(ps::Predicate predicate) {
   return predicate;
 }
 
-/// Narrows [low, high] by a comparison a (key - query) + c PREDICATE 0 with a = 1 or -1. Returns
-/// false for other comparisons. Example: key <= query narrows high to 0.
+/// Intersects [low, high] with a comparison a (key - query) + c PREDICATE 0, where a is 1 or -1.
+/// Returns false for other comparisons. Example: key <= query sets high to at most 0.
 bool solveCompare(const Expression &e, Form &form) {
   const Expression *compare = &e;
   bool negated = false;
@@ -109,7 +112,7 @@ bool solveCompare(const Expression &e, Form &form) {
       offset != std::trunc(offset))
     return false;
   ps::Predicate predicate = negated ? negate(compare->predicate) : compare->predicate;
-  // Rewritten as key - query <= bound or >= bound.
+  // The comparison is equivalent to key - query <= bound or >= bound.
   int64_t bound = c[kKey] > 0 ? -int64_t(offset) : int64_t(offset);
   bool below = predicate == ps::Predicate::Le || predicate == ps::Predicate::Lt;
   bool above = predicate == ps::Predicate::Ge || predicate == ps::Predicate::Gt;
@@ -123,7 +126,8 @@ bool solveCompare(const Expression &e, Form &form) {
   return below || above;
 }
 
-/// Returns true if a predicate or a score (0, or very low) shows a key; nullopt for another score.
+/// Returns true if a key is visible: the value of a predicate is true, or a score is 0. Returns
+/// false for a hidden key, and nullopt for any other score.
 std::optional<bool> isSeen(double value, bool isScore, bool &finite) {
   if (!isScore || value == 0)
     return (value != 0) != isScore;
@@ -133,8 +137,9 @@ std::optional<bool> isSeen(double value, bool isScore, bool &finite) {
   return false;
 }
 
-/// Finds the band of a predicate or a score over (query, key), by evaluating it at all elements of
-/// [0, T) x [0, S). Returns false if there is no band.
+/// Finds the band of a predicate or a float mask by evaluating it at all queries in [0, T) and keys
+/// in [0, S), and intersects `form` with the band. Returns false if the visible keys are not a
+/// band.
 bool enumerate(const Expression &e, bool isScore, int64_t T, int64_t S, Form &form) {
   if (T * S > kMaxEnumerated || e.dependsOn(kBatch) || e.dependsOn(kHead))
     return false;
@@ -180,7 +185,8 @@ std::optional<Form> prove(const ExpressionPtr &e, bool isBool, int64_t T, int64_
   return form;
 }
 
-/// Writes an expression over (batch, key) as ops on [B, S]; returns null if there is no such op.
+/// Builds an expression over (batch, key) as ops on tensors [B, S]. Returns null for expressions
+/// that are not supported.
 class PaddingWriter {
 public:
   PaddingWriter(OpBuilder &b, Location loc, int64_t batch, int64_t keys)
@@ -213,7 +219,7 @@ private:
     return ps::CompareOp::create(b, loc, type, e.predicate, one, other);
   }
 
-  /// Writes a tensor [B, S] that is read at (batch, key).
+  /// Returns the tensor [B, S] of a leaf that is indexed by (batch, key).
   Value writeLeaf(const Expression &e) {
     if (getShape(e.value) != ArrayRef<int64_t>(shape) || !isIndex(*e.operands[0], kBatch) ||
         !isIndex(*e.operands[1], kKey))
@@ -234,8 +240,8 @@ private:
   std::array<int64_t, 2> shape;
 };
 
-/// Returns the padding of a form as one bool tensor [B, S]: null if there is none, nullopt if it
-/// cannot be written.
+/// Builds the padding of a form as one bool tensor [B, S]. Returns null without padding, and
+/// nullopt if an expression is not supported.
 std::optional<Value> writePadding(ps::AttentionOp attention, const Form &form) {
   OpBuilder b(attention);
   Value padding;
@@ -252,7 +258,8 @@ std::optional<Value> writePadding(ps::AttentionOp attention, const Form &form) {
   return padding;
 }
 
-/// Replaces the mask of an attention by a proven form. Returns false if attention has no such form.
+/// Sets the attributes of an attention according to a proven form. Returns false if attributes
+/// cannot express the form.
 bool applyForm(ps::AttentionOp attention, const Form &form) {
   int64_t T = getShape(attention.getQuery())[2], S = getShape(attention.getKey())[2];
   int64_t diagonal = S - T;
@@ -262,8 +269,8 @@ bool applyForm(ps::AttentionOp attention, const Form &form) {
     return false;
   if (form.padding.size() && attention.getPadding())
     return false;
-  // Attention returns zeros if a query sees no key, which differs from the meaning of a finite
-  // mask.
+  // For a query without visible keys, `ps.attention` returns zeros, but a finite mask weights all
+  // keys equally.
   if (form.finite && (!form.padding.empty() || (boundedAbove && diagonal < 0)))
     return false;
   std::optional<Value> padding = writePadding(attention, form);
@@ -283,11 +290,11 @@ bool applyForm(ps::AttentionOp attention, const Form &form) {
   return true;
 }
 
-/// The known properties of a mask, which layers share.
+/// The properties of a mask. Several layers may share a mask.
 struct KnownMask {
   std::optional<Form> form;
   bool sameForQueries = false; ///< hides the same keys from all queries
-  Value oneRow = {};           ///< mask of one query; created on first use
+  Value oneRow = {};           ///< the mask reduced to one query; created on first use
 };
 
 KnownMask readMask(Value mask, int64_t T, int64_t S) {
@@ -298,7 +305,8 @@ KnownMask readMask(Value mask, int64_t T, int64_t S) {
   return {prove(e, getType(mask).getElementType().isInteger(1), T, S), !e->dependsOn(kQuery)};
 }
 
-/// Simplifies the mask of an attention by its known form. Returns false if the mask stays.
+/// Removes the mask of an attention, or reduces it to one row. Returns false if the mask does not
+/// change.
 bool simplifyMask(ps::AttentionOp attention, KnownMask &known) {
   Value mask = attention.getMask();
   if (known.form && applyForm(attention, *known.form)) {

@@ -8,8 +8,8 @@ namespace parashard::import {
 namespace recognize {
 namespace {
 
-/// Returns the [B, G, S, D] value whose heads `heads` [B, G R, S, D] repeats R times each; null for
-/// any other value.
+/// If `heads` [B, G * R, S, D] repeats each head of a value [B, G, S, D] R times, returns this
+/// value. Returns null for other values.
 Value getGroups(Value heads) {
   auto merge = heads.getDefiningOp<ps::ReshapeOp>();
   auto repeat = merge ? merge.getOperand().getDefiningOp<ps::BroadcastOp>() : ps::BroadcastOp();
@@ -19,7 +19,7 @@ Value getGroups(Value heads) {
   if (full.size() != 5 || full[1] * full[2] != merged[1] || full[0] != merged[0] ||
       full[3] != merged[2] || full[4] != merged[3])
     return {};
-  // Only the dim of repeats is new. The operand of the broadcast has it with size 1, or not at all.
+  // The broadcast must only repeat dim 2 (R): its operand has all other dims.
   SmallVector<int64_t> dims(repeat.getDims());
   for (int64_t dim : dims)
     if (dim == 2)

@@ -1,4 +1,4 @@
-// Finds labels and token ids among the inputs, their ranges, and whether the model shifts its
+// Finds the inputs that are labels or token ids, their ranges, and whether the model shifts its
 // labels.
 #include "lib/Import/Recognize/Matching.h"
 #include "parashard/Import.h"
@@ -12,15 +12,15 @@ namespace recognize {
 namespace {
 
 //===----------------------------------------------------------------------===//
-// Where an element comes from
+// Tracing an element back to inputs
 //===----------------------------------------------------------------------===//
 
-constexpr int64_t kAny = -1; ///< an index that is not a single number
+constexpr int64_t kAny = -1; ///< an index that may have several values
 
-/// One index per dim; `kAny` if the element depends on several.
+/// One index per dim of a tensor, or `kAny`.
 using Indices = SmallVector<int64_t>;
 
-/// Splits a row-major number into one index per dim.
+/// Converts a row-major offset to one index per dim.
 Indices unflatten(int64_t number, ArrayRef<int64_t> shape) {
   Indices indices(shape.size());
   for (size_t d = shape.size(); d-- > 0;) {
@@ -30,12 +30,12 @@ Indices unflatten(int64_t number, ArrayRef<int64_t> shape) {
   return indices;
 }
 
-/// Follows one element of a value back to the function's inputs, through all ops. Dims are followed
-/// by the factors that an op's operands and results share.
+/// Traces one element of a value back to the function's inputs. Indices follow the factors of each
+/// op's sharding rule, from its results to its operands.
 class Tracer {
 public:
-  /// Returns the input elements that the element of `value` at `indices` depends on: each input,
-  /// with the indices of the element.
+  /// Returns the input elements that the element of `value` at `indices` depends on: each input
+  /// with the indices of the element. Inputs whose indices are all unknown are omitted.
   std::vector<std::pair<BlockArgument, Indices>> trace(Value value, Indices indices) {
     go(value, std::move(indices));
     while (!todo.empty()) {
@@ -83,7 +83,7 @@ private:
         continue;
       int64_t from = index - pad.getLow()[d], stride = pad.getStrides()[d];
       if (from < 0 || from % stride != 0 || from / stride >= shape[d])
-        return; // one of the zeros
+        return; // a zero of the padding
       index = from / stride;
     }
     go(pad.getOperand(), indices);
@@ -137,7 +137,7 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// The shift
+// The shift of labels
 //===----------------------------------------------------------------------===//
 
 bool isTokens(BlockArgument argument) {
@@ -148,9 +148,9 @@ bool isTokens(BlockArgument argument) {
 
 bool isKnown(const Indices &indices) { return !llvm::is_contained(indices, kAny); }
 
-/// Returns the distance from the last token that the logits of a row depend on to the label of that
-/// row. Returns nullopt if the label of the row is not an input (padding). Example: 1 for a model
-/// that compares logits[:, t] with labels[:, t + 1].
+/// Returns the position of a row's label, minus the position of the last token that the row's
+/// logits depend on. Returns nullopt if the label of the row is not an input element (padding).
+/// Example: 1 for a model that compares logits[:, t] with labels[:, t + 1].
 std::optional<int64_t> getShift(ps::CrossEntropyOp loss, int64_t row) {
   Indices at = unflatten(row, getShape(loss.getLabels()));
   std::optional<std::pair<BlockArgument, Indices>> label;
@@ -168,8 +168,8 @@ std::optional<int64_t> getShift(ps::CrossEntropyOp loss, int64_t row) {
   return last ? std::optional(label->second[1] - *last) : std::nullopt;
 }
 
-/// Returns the name of the shift if all inspected rows have the same one. Only the shifts 0 and 1
-/// have names.
+/// Returns the value of `ps.labels` if three rows of each loss have the same shift, and it is 0 or
+/// 1.
 std::optional<StringRef> nameShift(ArrayRef<ps::CrossEntropyOp> losses) {
   std::optional<int64_t> shift;
   for (ps::CrossEntropyOp loss : losses) {
@@ -190,7 +190,7 @@ std::optional<StringRef> nameShift(ArrayRef<ps::CrossEntropyOp> losses) {
 // Ranges
 //===----------------------------------------------------------------------===//
 
-/// Returns the inputs whose values `value` holds, possibly moved but not changed.
+/// Returns the inputs whose elements `value` contains. Looks through movement ops and casts.
 llvm::SmallSetVector<BlockArgument, 2> getSources(Value value) {
   llvm::SmallSetVector<Value, 8> seen;
   llvm::SmallSetVector<BlockArgument, 2> sources;
@@ -208,7 +208,7 @@ llvm::SmallSetVector<BlockArgument, 2> getSources(Value value) {
   return sources;
 }
 
-/// Sets the marks on the inputs of one function.
+/// Sets the attributes on the inputs of one function.
 class InputMarks {
 public:
   explicit InputMarks(func::FuncOp function) : function(function), b(function.getContext()) {}
@@ -221,8 +221,8 @@ public:
   }
   void addLabels(ps::CrossEntropyOp loss) {
     for (BlockArgument argument : getSources(loss.getLabels())) {
-      // An input that also indexes a table gets the marks of a token id, since its values must be
-      // in the table's range.
+      // An input that also indexes a table is treated as token ids, since its values must be in the
+      // range of the table.
       if (indexing.contains(argument))
         continue;
       limit(argument, getShape(loss.getLogits()).back());
@@ -233,7 +233,8 @@ public:
   }
 
 private:
-  /// Returns true if the argument can hold the number: unsigned bytes cannot hold -100.
+  /// Returns true if the element type of the argument can represent `number`. Example: unsigned
+  /// bytes cannot represent -100.
   static bool fits(int64_t number, BlockArgument argument) {
     auto type = cast<IntegerType>(getType(argument).getElementType());
     return type.isUnsigned() || type.isInteger(1) ? llvm::isUIntN(type.getWidth(), number)

@@ -1,4 +1,4 @@
-// Splits weights whose matmul is only read in parts: fused q, k, v; fused gate and up.
+// Splits weights whose matmul result is only used in slices: fused q, k, v; fused gate and up.
 #include "lib/Import/Recognize/Matching.h"
 #include "parashard/Import.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -9,19 +9,19 @@ namespace parashard::import {
 namespace recognize {
 namespace {
 
-/// A fused matmul x w (+ bias), and the slices of its last dim. The slices together cover the dim.
+/// A fused matmul x w (+ bias), and the slices that together cover the last dim of its result.
 struct Fused {
   ps::ContractOp contract;
   bool weightIsRhs = true;
   ps::ReadOp weight, bias;
   unsigned weightDim = 0; ///< dim of the weight that is sliced
   ps::AddOp add;
-  SmallVector<ps::SliceOp> slices; ///< ascending
+  SmallVector<ps::SliceOp> slices; ///< sorted by start
   SmallVector<std::pair<int64_t, int64_t>> ranges;
 };
 
-/// The variables of a module, and the number of uses of each. Splitting one variable changes no
-/// other variable and none of its uses, so both are computed once.
+/// The variables of a module, and the number of uses of each. Computed once, since splitting a
+/// variable does not change other variables and their uses.
 class Variables {
 public:
   explicit Variables(ModuleOp module) : symbols(module) {
@@ -30,8 +30,8 @@ public:
         ++useCounts[use.getSymbolRef().getRootReference()];
   }
 
-  /// Returns the variable of a read that is its only use, if a file holds the whole variable; else
-  /// null.
+  /// Returns the variable of `read` if it can be split: this is its only read, with a single use,
+  /// and its initial value is a whole tensor in a file. Else returns null.
   ps::VariableOp getSplittable(ps::ReadOp read) const {
     auto symbol = read ? read.getVariableAttr() : FlatSymbolRefAttr();
     auto variable = symbol ? symbols.lookup<ps::VariableOp>(symbol.getAttr()) : ps::VariableOp();
@@ -49,7 +49,8 @@ private:
   DenseMap<StringAttr, unsigned> useCounts;
 };
 
-/// Finds slices of the last dim only that cover [0, size) without gaps or overlaps.
+/// Collects the users of `matmul`. Returns false unless all are slices of the last dim that cover
+/// it without gaps or overlaps.
 bool findSlices(Value matmul, Fused &fused) {
   int64_t last = getType(matmul).getRank() - 1, size = getShape(matmul)[last];
   for (Operation *user : matmul.getUsers()) {
@@ -68,7 +69,7 @@ bool findSlices(Value matmul, Fused &fused) {
   for (ps::SliceOp slice : fused.slices) {
     int64_t low = start(slice), high = slice.getLimits()[last];
     if (!fused.ranges.empty() && fused.ranges.back() == std::pair(low, high))
-      continue; // read twice
+      continue; // two slices of the same range
     if (low != at)
       return false;
     fused.ranges.push_back({low, high});
@@ -77,7 +78,7 @@ bool findSlices(Value matmul, Fused &fused) {
   return at == size && fused.ranges.size() > 1;
 }
 
-/// Returns the bias of y + broadcast(bias) along the last dim; null for other sums.
+/// Returns the read of the bias in y + broadcast(bias), or null for other sums.
 ps::ReadOp getBias(ps::AddOp add, Value y) {
   Value other = add.getLhs() == y ? add.getRhs() : add.getLhs();
   auto broadcast = other.getDefiningOp<ps::BroadcastOp>();
