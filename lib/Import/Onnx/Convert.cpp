@@ -1,5 +1,5 @@
-// Reads the inputs and attributes and defines the results of an ONNX node, and collects the
-// converters of all families.
+// Implements access to the inputs, attributes and results of an ONNX node, and the table of
+// converters.
 #include "lib/Import/Onnx/Convert.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Shapes.h"
@@ -11,7 +11,7 @@ using namespace llvm;
 
 namespace parashard::import {
 
-/// Limit of elements for folding results that depend only on constants, such as sizes and scales.
+/// Maximum number of elements of results that are folded to constants, such as sizes and scales.
 static constexpr int64_t kMaxFoldedElements = 64;
 
 Type getOnnxElementType(int32_t dtype, MLIRContext *context) {
@@ -42,11 +42,11 @@ Type getOnnxElementType(int32_t dtype, MLIRContext *context) {
   }
 }
 
-/// Limit of elements for the detection of triangles. Example: a mask of 8192 x 8192.
+/// Maximum number of elements for findTriangle, such as a mask of 8192 x 8192.
 static constexpr int64_t kMaxTriangleElements = int64_t(1) << 26;
 
-/// Returns the two element values of a [.., n, n] tensor with one value where column <= row and
-/// another elsewhere; nullopt for any other tensor. Compares bytes, so that nothing is expanded.
+/// Matches a [.., n, n] tensor with one value where column <= row, and another value elsewhere.
+/// Returns the bytes of both values, or nullopt for other tensors.
 static std::optional<std::pair<StringRef, StringRef>> findTriangle(RankedTensorType type,
                                                                    StringRef bytes) {
   int64_t rank = type.getRank();
@@ -62,7 +62,7 @@ static std::optional<std::pair<StringRef, StringRef>> findTriangle(RankedTensorT
   return std::pair(below, above);
 }
 
-/// Builds a constant of more than `kMaxHostElements` elements from its bytes: a splat or all
+/// Builds a constant of more than `kMaxHostElements` elements from its bytes: a splat, or all
 /// elements.
 static Value buildLargeConstant(TensorBuilder &n, RankedTensorType type, StringRef bytes) {
   size_t width = bytes.size() / type.getNumElements();
@@ -350,7 +350,7 @@ LogicalResult OnnxNode::onlyResults(unsigned first, StringRef description) {
 }
 
 //===----------------------------------------------------------------------===//
-// The table
+// The table of converters
 //===----------------------------------------------------------------------===//
 
 std::string getOpName(const onnx::NodeProto &node) {

@@ -1,4 +1,5 @@
-// Converts one node of an ONNX graph to `ps` ops: the interface of converters, and their table.
+// Declares the interface of ONNX converters, which convert one node to `ps` ops, and the table of
+// converters.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_CONVERT_H
 #define PARASHARD_LIB_IMPORT_ONNX_CONVERT_H
 
@@ -11,62 +12,67 @@
 
 namespace parashard::import {
 
-/// Returns the element type of a TensorProto.DataType; null if `ps` has none.
+/// Returns the element type of a TensorProto.DataType, or null if it is not supported.
 mlir::Type getOnnxElementType(int32_t dtype, mlir::MLIRContext *context);
 
-/// Builds a constant of the file or of a node, in its smallest form.
+/// Builds a constant in its smallest form: a splat, a progression, a triangle, or all elements.
+/// `bytes` are the elements, row-major.
 mlir::Value buildOnnxConstant(TensorBuilder &n, mlir::RankedTensorType type, llvm::StringRef bytes);
 
-/// The values of one graph, or of one call of a function. All sizes are known: the shape of a value
-/// follows from the ops that compute it.
+/// The values of one graph, or of one call of a function. All values have static shapes.
 struct OnnxScope {
   llvm::StringMap<mlir::Value> values;
   llvm::StringMap<llvm::SmallVector<mlir::Value>> sequences;
   /// Attributes of a function call, by name.
   llvm::StringMap<const onnx::AttributeProto *> attributes;
   int64_t opset = 0;
-  llvm::StringSet<> live; ///< names that are read
+  llvm::StringSet<> live; ///< names of the values that live nodes and outputs read
 };
 
 /// The kinds of attributes (AttributeProto.AttributeType).
 enum class OnnxKind { Float = 1, Int, String, Tensor, Graph, Floats, Ints };
 
-/// One node being converted. Reading a missing input or attribute fails the node. The converter
-/// then continues with an arbitrary value, and the message is reported at the end.
+/// The node that a converter converts. If a required input is missing, or an input or attribute is
+/// not valid, the node fails (`TensorBuilder::fail`). The converter then continues with an
+/// arbitrary value, and the message is reported at the end.
 class OnnxNode : public TensorBuilder {
 public:
   OnnxNode(OnnxScope &scope, const onnx::NodeProto &node, mlir::OpBuilder &builder,
            mlir::Location loc)
       : TensorBuilder(builder, loc), scope(scope), node(node) {}
 
-  // Inputs. Reading an input marks it as read.
+  // Inputs. Each access records the input as read.
   unsigned getNumInputs() const { return node.input_size(); }
-  bool has(unsigned i); ///< given, and not the empty name
+  bool has(unsigned i); ///< true if the input exists and its name is not empty
   mlir::Value input(unsigned i);
   mlir::Value optionalInput(unsigned i); ///< null if absent
   llvm::SmallVector<mlir::Value> inputs();
   const llvm::SmallVector<mlir::Value> *sequence(unsigned i);
-  /// Returns the value of an input that depends only on constants; fails if it depends on more.
+  /// Returns the elements of an input that only depends on constants. Fails for other inputs.
   std::optional<ps::Tensor> constantInput(unsigned i);
   llvm::SmallVector<int64_t> integersInput(unsigned i);
-  std::optional<double> numberInput(unsigned i); ///< the value of a tensor with equal elements
+  std::optional<double>
+  numberInput(unsigned i); ///< the element of a constant input with equal elements
 
-  // Attributes. Reading an attribute marks it as read. An attribute of another kind fails the node.
+  // Attributes. Each access records the attribute as read. An attribute of another kind fails the
+  // node.
   const onnx::AttributeProto *attribute(llvm::StringRef name, OnnxKind kind);
   bool hasAttribute(llvm::StringRef name) const { return findAttribute(name); }
   int64_t integer(llvm::StringRef name, int64_t fallback);
   double number(llvm::StringRef name, double fallback);
   std::string string(llvm::StringRef name, llvm::StringRef fallback);
   llvm::SmallVector<int64_t> integers(llvm::StringRef name);
-  /// Returns the value of an attribute. In a function, that is the value in the call.
+  /// Returns the value of an attribute. An attribute that refers to an attribute of the enclosing
+  /// function has the value from the call.
   const onnx::AttributeProto *resolve(const onnx::AttributeProto &attribute) const;
-  /// Marks attributes that do not change what the importer builds.
+  /// Records attributes as read that have no effect on the imported ops.
   void haveNoEffect(std::initializer_list<llvm::StringRef> names) {
     readAttributes.insert(names.begin(), names.end());
   }
   /// Fails if the converter did not read an attribute or input, or did not handle a result.
   mlir::LogicalResult checkRead();
-  /// Returns an attribute of earlier opsets that became input `i`; empty if neither is given.
+  /// Returns integers that are input `i`, or the attribute `name` in earlier opsets. Returns an
+  /// empty list if both are missing.
   llvm::SmallVector<int64_t> integersOf(llvm::StringRef name, unsigned i);
   int64_t getOpset() const { return scope.opset; }
   /// Returns the attribute `axis` as one of `rank` dims; negative values count from the end. Fails
@@ -75,17 +81,18 @@ public:
   /// Fails unless a tensor may have this shape: no negative sizes, and at most 2^40 elements.
   bool checkShape(llvm::ArrayRef<int64_t> shape);
 
-  // Results. Asking for a result or setting it marks it as handled.
+  // Results. `isUsed`, `set` and `onlyResults` record a result as handled.
   bool isUsed(unsigned result);
   unsigned getNumResults() const { return node.output_size(); }
   /// Defines a result. Small results that depend only on constants become constants.
   mlir::LogicalResult set(unsigned result, mlir::Value value);
   mlir::LogicalResult set(mlir::Value value) { return set(0, value); }
   mlir::LogicalResult setSequence(llvm::SmallVector<mlir::Value> values);
-  /// Fails if a result from `first` on is read.
+  /// Fails if result `first` or a later result is read. `description` names these results in the
+  /// message.
   mlir::LogicalResult onlyResults(unsigned first, llvm::StringRef description);
 
-  /// Returns both inputs in their common shape.
+  /// Returns both inputs, broadcast to their common shape.
   std::pair<mlir::Value, mlir::Value> broadcastInputs(unsigned lhs = 0, unsigned rhs = 1);
 
   OnnxScope &scope;
@@ -98,12 +105,11 @@ private:
   llvm::SmallDenseSet<unsigned> readInputs, knownResults;
 };
 
-/// Builds a tensor that is stored in a node as a constant; returns null after a failure of the
-/// node.
+/// Builds a constant from a tensor that is stored in a node. Returns null if the node fails.
 mlir::Value buildOnnxTensor(OnnxNode &n, const onnx::TensorProto &tensor);
 
 using OnnxConverter = mlir::LogicalResult (*)(OnnxNode &);
-/// Converters by the op's type in ONNX's default domain.
+/// Converters by op name (`getOpName`).
 using OnnxConverterTable = llvm::StringMap<OnnxConverter>;
 
 // Each function adds the ops of one family to the table, one line per op.

@@ -1,5 +1,5 @@
-// Converts activations. Those without an op of their own become compositions whose unselected
-// branches stay finite.
+// Converts activations. An activation without a `ps` op is composed of other ops. Branches that are
+// not selected stay finite, since infinite values would make gradients NaN.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 
@@ -16,7 +16,7 @@ Value isAbove(OnnxNode &n, Value x, double bound) {
   return n.compare(ps::Predicate::Gt, x, n.splat(getType(x), bound));
 }
 
-/// Limits x to [0, 1], without a gradient at the bounds and beyond.
+/// Clamps x to [0, 1]. The gradient is 0 at the bounds and outside of them.
 Value boundToUnit(OnnxNode &n, Value x) {
   Value zero = n.splat(getType(x), 0), one = n.splat(getType(x), 1);
   x = n.make<ps::SelectOp>(n.compare(ps::Predicate::Le, x, zero), zero, x);
@@ -66,7 +66,7 @@ LogicalResult convertPRelu(OnnxNode &n) {
   return n.set(n.make<ps::SelectOp>(isAbove(n, x, 0), x, n.make<ps::MulOp>(x, slope)));
 }
 
-/// Builds alpha x + beta, limited to [0, 1].
+/// Builds alpha * x + beta, clamped to [0, 1].
 Value buildHardSigmoid(OnnxNode &n, Value x, double alpha, double beta) {
   Value line = scale(n, x, alpha);
   return boundToUnit(n, n.make<ps::AddOp>(line, n.splat(getType(x), beta)));
@@ -90,7 +90,7 @@ LogicalResult convertMish(OnnxNode &n) {
   return n.set(n.make<ps::MulOp>(x, n.make<ps::TanhOp>(n.make<ps::SoftplusOp>(x))));
 }
 
-/// Builds x sigmoid(alpha x).
+/// Builds x * sigmoid(alpha * x).
 LogicalResult convertSwish(OnnxNode &n) {
   Value x = n.input(0);
   double alpha = n.number("alpha", 1);

@@ -37,7 +37,8 @@ bool haveHeads(OnnxNode &n, ArrayRef<Value> values) {
   return !n.failed();
 }
 
-/// The sizes of an attention's window; -1 leaves a side open.
+/// The window of an attention: the number of visible keys to the left and right of a query; -1:
+/// unlimited.
 struct Window {
   int64_t left = -1, right = -1;
   bool isOpen() const { return left < 0 && right < 0; }
@@ -51,9 +52,8 @@ Window readWindow(OnnxNode &n) {
   return window;
 }
 
-/// Builds the mask of a window: a query sees the keys from `left` before its own position to
-/// `right` after it. Example: 1 and 0, for three queries and keys, give [[1, 0, 0], [1, 1, 0], [0,
-/// 1, 1]].
+/// Builds the mask of a window: query q sees the keys q - left to q + right. Example: left = 1 and
+/// right = 0 for three queries and keys give [[1, 0, 0], [1, 1, 0], [0, 1, 1]].
 Value buildWindow(OnnxNode &n, Window window, Value query, Value key) {
   auto type = RankedTensorType::get({getShape(query)[2], getShape(key)[2]}, n.i64());
   Value column = n.make<ps::IotaOp>(type, 1), row = n.make<ps::IotaOp>(type, 0), seen;
@@ -69,8 +69,8 @@ Value buildWindow(OnnxNode &n, Window window, Value query, Value key) {
   return seen;
 }
 
-/// Combines a mask (or null) with the keys that a window shows. In a bool mask, true means that a
-/// key is seen; a float mask is added to the scores.
+/// Combines a mask (may be null) with the bool mask of a window. In a bool mask, true means
+/// visible. A float mask is added to the scores.
 Value joinMasks(OnnxNode &n, Value mask, Value seen) {
   if (!mask)
     return seen;
@@ -84,7 +84,7 @@ Value joinMasks(OnnxNode &n, Value mask, Value seen) {
   return n.make<ps::SelectOp>(seen, mask, n.splat(getType(mask), hidden));
 }
 
-/// Fails if the softmax is requested in a wider type than the one used here.
+/// Fails if the node requires a softmax in f64, but its operands are not f64.
 void checkSoftmaxPrecision(OnnxNode &n, Value query) {
   constexpr int64_t kNotGiven = 0, kFloat = 1, kHalf = 10, kDouble = 11, kBfloat = 16;
   int64_t type = n.integer("softmax_precision", kNotGiven);
@@ -94,8 +94,8 @@ void checkSoftmaxPrecision(OnnxNode &n, Value query) {
                  ", which is not supported; export it without softmax_precision");
 }
 
-/// Adds the window to the mask. A causal attention with a window, or with a mask and more keys than
-/// queries, gets a window that ends at the query's own position.
+/// Adds the window to the mask. A causal attention with a window, or with a mask and different
+/// numbers of queries and keys, becomes a window with right = 0.
 void applyWindow(OnnxNode &n, AttentionParts &parts) {
   Window window = readWindow(n);
   bool isSquare = getShape(parts.query)[2] == getShape(parts.key)[2];
@@ -117,7 +117,8 @@ LogicalResult convertAttention(OnnxNode &n) {
                   "with use_cache=False");
   if (n.number("softcap", 0) != 0)
     return n.fail("has a softcap, which is not supported");
-  n.haveNoEffect({"qk_matmul_output_mode"}); // applies to the scores, which nothing may read
+  n.haveNoEffect(
+      {"qk_matmul_output_mode"}); // only affects the result with the scores, which is not supported
   checkSoftmaxPrecision(n, parts.query);
   bool isMerged = getRank(parts.query) == 3;
   int64_t heads = n.integer("q_num_heads", 0);
@@ -138,8 +139,8 @@ LogicalResult convertAttention(OnnxNode &n) {
   return n.set(isMerged ? mergeHeads(n, result) : result);
 }
 
-/// Reshapes a table of angles to [B or 1, 1, T, D / 2], after a lookup by positions if these are
-/// given.
+/// Returns the cosines or sines of each position as [B or 1, 1, T, D / 2]. `positions` (may be
+/// null) are row indices of `table`.
 Value spreadTable(OnnxNode &n, Value table, Value positions) {
   if (positions)
     table = buildRows(n, table, positions, IntegerAttr(), /*wraps=*/false);
@@ -151,8 +152,8 @@ Value spreadTable(OnnxNode &n, Value table, Value positions) {
   return n.reshape(table, {shape[0], 1, shape[1], shape[2]});
 }
 
-/// Rotates the pairs of features (x1, x2) by their angles. Interleaved pairs are adjacent; other
-/// pairs are half the features apart.
+/// Rotates pairs of features by their angles. Pair i is (x[2i], x[2i + 1]) if interleaved, else
+/// (x[i], x[i + D / 2]).
 Value rotate(OnnxNode &n, Value x, Value cosine, Value sine, bool interleaved) {
   SmallVector<int64_t> shape(getShape(x)), apart(ArrayRef(shape).drop_back());
   int64_t half = shape.back() / 2, dim = interleaved ? 4 : 3;

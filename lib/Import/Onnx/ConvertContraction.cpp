@@ -1,4 +1,4 @@
-// Converts matmuls, and contractions named by labels.
+// Converts MatMul, Gemm and Einsum.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 
@@ -20,7 +20,7 @@ Value scale(OnnxNode &n, Value x, double factor) {
   return factor == 1 ? x : n.make<ps::MulOp>(x, n.splat(getType(x), factor));
 }
 
-/// Builds alpha * A B + beta * C, where A and B may be transposed.
+/// Builds alpha * A B + beta * C. transA and transB transpose A and B.
 LogicalResult convertGemm(OnnxNode &n) {
   Value lhs = n.input(0), rhs = n.input(1), bias = n.optionalInput(2);
   double alpha = n.number("alpha", 1), beta = n.number("beta", 1);

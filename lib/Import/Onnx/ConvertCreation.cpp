@@ -70,7 +70,7 @@ LogicalResult convertConstantOfShape(OnnxNode &n) {
   return n.failed() ? failure() : n.set(n.reshape(value, shape));
 }
 
-/// Builds start + step * index. The number of elements must be known.
+/// Builds start + step * index. All three inputs must be constants.
 LogicalResult convertRange(OnnxNode &n) {
   std::optional<ps::Tensor> start = n.constantInput(0), limit = n.constantInput(1),
                             step = n.constantInput(2);

@@ -1,4 +1,4 @@
-// Converts elementwise ops: arithmetic, functions, choices, casts and dropout.
+// Converts elementwise ops: arithmetic, functions, select, casts and dropout.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 
@@ -23,7 +23,7 @@ template <typename Op> LogicalResult convertBinary(OnnxNode &n) {
   return n.failed() ? failure() : n.set(n.make<Op>(lhs, rhs));
 }
 
-/// Converts a multiplication. x sigmoid(x), which exporters write as two ops, becomes SiLU.
+/// Converts a multiplication. x * sigmoid(x) becomes `ps.silu`.
 LogicalResult convertMul(OnnxNode &n) {
   auto [lhs, rhs] = n.broadcastInputs();
   if (n.failed())
@@ -34,7 +34,7 @@ LogicalResult convertMul(OnnxNode &n) {
   return n.set(n.make<ps::MulOp>(lhs, rhs));
 }
 
-/// Builds 1 / x; for a square root, the reciprocal square root.
+/// Builds 1 / x. 1 / sqrt(x) becomes `ps.rsqrt`.
 Value buildReciprocal(OnnxNode &n, Value x) {
   if (auto root = x.getDefiningOp<ps::SqrtOp>())
     return n.make<ps::RsqrtOp>(root.getOperand());
@@ -55,7 +55,8 @@ LogicalResult convertDiv(OnnxNode &n) {
   return n.set(n.make<ps::DivOp>(lhs, rhs));
 }
 
-/// Converts the remainder of integers, with the sign of the divisor or of the dividend (fmod).
+/// Builds the remainder of integers. It has the sign of the divisor, or with `fmod` of the
+/// dividend.
 LogicalResult convertMod(OnnxNode &n) {
   auto [lhs, rhs] = n.broadcastInputs();
   if (n.failed())
@@ -97,7 +98,7 @@ Value combine(OnnxNode &n, ps::ReductionKind kind, Value lhs, Value rhs) {
   }
 }
 
-/// Combines any number of inputs, from left to right.
+/// Converts ops with any number of inputs. Combines the inputs from left to right.
 template <ps::ReductionKind kKind, bool kMean = false> LogicalResult convertVariadic(OnnxNode &n) {
   Value value = n.input(0);
   for (unsigned i = 1; i < n.getNumInputs() && !n.failed(); ++i)
@@ -118,7 +119,7 @@ LogicalResult convertWhere(OnnxNode &n) {
   return n.failed() ? failure() : n.set(n.make<ps::SelectOp>(condition, lhs, rhs));
 }
 
-/// Converts a clip. As in PyTorch, an element equal to a bound keeps its whole gradient.
+/// Converts Clip. As in PyTorch, an element that equals a bound keeps its gradient.
 LogicalResult convertClip(OnnxNode &n) {
   Value x = n.input(0);
   for (auto [i, beyond] : {std::pair(1u, ps::Predicate::Lt), std::pair(2u, ps::Predicate::Gt)}) {
@@ -157,13 +158,13 @@ LogicalResult convertIdentity(OnnxNode &n) {
   return n.failed() ? failure() : n.set(x);
 }
 
-/// Rounds floats. No gradient flows through.
+/// Rounds floats. The result has no gradient.
 template <typename Op> LogicalResult convertRounding(OnnxNode &n) {
   Value x = n.input(0);
   return n.failed() ? failure() : n.set(isFloat(x) ? n.make<Op>(x) : x);
 }
 
-/// Returns -1, 0 or 1, without a gradient.
+/// Builds the sign: -1, 0 or 1. The result has no gradient.
 LogicalResult convertSign(OnnxNode &n) {
   Value x = n.input(0);
   if (n.failed())
@@ -174,7 +175,7 @@ LogicalResult convertSign(OnnxNode &n) {
   return n.set(n.make<ps::SubOp>(positive, negative));
 }
 
-/// Converts a logarithm. log(1 + exp(x)), in any form, becomes softplus, which does not overflow.
+/// Converts a logarithm. log(1 + exp(x)) becomes `ps.softplus`, which does not overflow.
 LogicalResult convertLog(OnnxNode &n) {
   Value x = n.input(0);
   if (n.failed())

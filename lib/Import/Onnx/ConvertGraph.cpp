@@ -1,4 +1,4 @@
-// Converts the nodes of a graph in order, and inlines functions at their calls.
+// Converts the nodes of a graph in order, and inlines functions and branches of `If`.
 #include "lib/Import/Onnx/ConvertGraph.h"
 #include "lib/Import/Onnx/Metadata.h"
 #include "mlir/IR/Diagnostics.h"
@@ -10,10 +10,10 @@ using namespace llvm;
 
 namespace parashard::import {
 
-/// Limit of nested function calls. Deeper nesting is a cycle, which ONNX forbids.
+/// Maximum depth of nested function calls. Deeper nesting indicates recursion, which ONNX forbids.
 static constexpr unsigned kMaxDepth = 32;
-/// The number of nodes after inlining may be at most 256 times the number in the file, or 2^14 if
-/// that is more. Each level of calls can double the number.
+/// The maximum number of nodes after inlining is 256 times the number in the file, and at least
+/// 2^14. A limit is needed since each level of calls can double the number.
 static constexpr size_t kMostCopies = 256, kFewNodes = 1 << 14;
 
 static bool isDefaultDomain(StringRef domain) { return domain.empty() || domain == "ai.onnx"; }
@@ -22,11 +22,11 @@ template <typename Call> static std::string getFunctionKey(const Call &call, Str
   return (call.domain() + "::" + name + "::" + call.overload()).str();
 }
 
-/// Returns true for `If`, whose chosen graph replaces the node.
+/// Returns true for `If`, which is replaced by the subgraph that its condition selects.
 static bool isChoice(const onnx::NodeProto &node) { return getOpName(node) == "If"; }
 
-/// Adds all names that a graph of a node reads, from inside or outside of the graph. The file's
-/// parser limits the nesting of graphs.
+/// Adds all names that a subgraph of a node reads, defined inside or outside of the subgraph. The
+/// parser of the file limits the nesting of subgraphs.
 static void addNamesRead(const onnx::GraphProto &graph, llvm::StringSet<> &read) {
   for (const onnx::ValueInfoProto &output : graph.output())
     read.insert(output.name());
@@ -165,7 +165,7 @@ LogicalResult OnnxGraphConverter::convert(const onnx::NodeProto &node, OnnxScope
                         << ", in " << describeLocation(source) << describeNode(node);
 }
 
-/// Returns the graph that the condition of an `If` chooses; null after a failure of the node.
+/// Returns the subgraph that the condition of an `If` selects, or null if the node fails.
 static const onnx::GraphProto *chooseBranch(OnnxNode &choice) {
   std::optional<double> condition = choice.numberInput(0);
   if (!condition) {
@@ -175,15 +175,15 @@ static const onnx::GraphProto *chooseBranch(OnnxNode &choice) {
   }
   StringRef name = *condition != 0 ? "then_branch" : "else_branch";
   const onnx::AttributeProto *branch = choice.attribute(name, OnnxKind::Graph);
-  choice.haveNoEffect({"then_branch", "else_branch"}); // one of them is not chosen
+  choice.haveNoEffect({"then_branch", "else_branch"}); // the other branch is not used
   if (branch && branch->has_g() && branch->g().output_size() >= int(choice.getNumResults()))
     return &branch->g();
   (void)choice.fail("has no '" + name + "' with " + Twine(choice.getNumResults()) + " results");
   return nullptr;
 }
 
-/// Limits the scope of the names that a branch defines. Outer values with the same names are
-/// restored at the end.
+/// Makes the names that a branch defines local. The destructor restores outer values with the same
+/// names.
 class BranchNames {
 public:
   BranchNames(OnnxScope &scope, const onnx::GraphProto &graph) : scope(scope) {
@@ -244,7 +244,7 @@ LogicalResult OnnxGraphConverter::convertBranch(OnnxNode &choice, const onnx::Gr
   return success();
 }
 
-/// Fails if a call has an attribute, input or output that its function does not declare.
+/// Fails if a call has an attribute, or more inputs or outputs, than its function declares.
 static LogicalResult checkCall(const onnx::NodeProto &node, const onnx::FunctionProto &function,
                                Location loc) {
   auto declares = [&](const std::string &name) {

@@ -1,4 +1,5 @@
-// Converts the nodes of an ONNX graph, and inlines calls of the model's own functions.
+// Declares the conversion of the nodes of an ONNX graph. Calls of functions in the file are
+// inlined.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_CONVERTGRAPH_H
 #define PARASHARD_LIB_IMPORT_ONNX_CONVERTGRAPH_H
 
@@ -9,8 +10,8 @@ namespace parashard::import {
 
 using OnnxNodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
-/// Returns the nodes whose results are read, in order. `read` returns the names read: `outputs`,
-/// and all names that nodes and the branches of an `If` read.
+/// Returns the nodes whose results are read, in order. Adds to `read` the names that are read:
+/// `outputs`, and all names that these nodes and their subgraphs (branches of `If`) read.
 std::vector<const onnx::NodeProto *>
 findLiveNodes(const OnnxNodes &nodes, llvm::ArrayRef<std::string> outputs, llvm::StringSet<> &read);
 
@@ -18,17 +19,17 @@ class OnnxGraphConverter {
 public:
   OnnxGraphConverter(const OnnxModel &model, mlir::OpBuilder &builder);
 
-  /// Describes all live nodes without a converter, those of functions included, or reports that
-  /// there are too many nodes. Returns "" if all nodes can be converted.
+  /// Returns a message that lists the live nodes without a converter, also inside functions.
+  /// Returns another message if there are too many nodes, and "" if all nodes can be converted.
   std::string describeUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes) const;
-  /// Converts nodes in order. Tries all nodes before failing; each failure is a diagnostic at its
-  /// node.
+  /// Converts nodes in order. Emits a diagnostic for each node that fails, and continues with nodes
+  /// that do not depend on it. Fails if any node fails.
   mlir::LogicalResult run(llvm::ArrayRef<const onnx::NodeProto *> nodes, OnnxScope &scope) {
     return run(nodes, scope, root);
   }
 
-  /// Fails if two nodes of a graph define one name, or if a node defines one of `names` (inputs and
-  /// initializers).
+  /// Fails if two nodes of a graph define the same name, or if a node redefines one of `names`
+  /// (inputs and initializers).
   mlir::LogicalResult checkNames(const OnnxNodes &nodes, llvm::StringSet<> names,
                                  const SourceLocation &caller) const;
   mlir::LogicalResult checkNames(const OnnxNodes &nodes, llvm::StringSet<> names) const {
@@ -48,8 +49,8 @@ private:
   mlir::LogicalResult inlineFunction(const onnx::NodeProto &node,
                                      const onnx::FunctionProto &function, OnnxScope &scope,
                                      const SourceLocation &source);
-  /// Inlines the branch that the condition of an `If` chooses. The condition must be a constant.
-  /// The branch may read outer values; names that it defines are local.
+  /// Inlines the branch that the condition of an `If` selects. The condition must be a constant.
+  /// The branch may read outer values. The names that the branch defines are local.
   mlir::LogicalResult inlineBranch(OnnxNode &choice, const SourceLocation &source);
   mlir::LogicalResult convertBranch(OnnxNode &choice, const onnx::GraphProto &graph,
                                     const SourceLocation &source,
@@ -60,7 +61,7 @@ private:
   SourceLocation root; ///< location of nodes without metadata: the model's file
   std::map<std::string, const onnx::FunctionProto *> functions;
   unsigned depth = 0;
-  size_t converted = 0, mostNodes = 0; ///< numbers of nodes, those of functions included
+  size_t converted = 0, mostNodes = 0; ///< counts of nodes after inlining
 };
 
 } // namespace parashard::import

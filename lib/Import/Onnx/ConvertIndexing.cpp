@@ -1,4 +1,4 @@
-// Converts table lookups, gathers and scatters, and running sums.
+// Converts gathers, scatters and cumulative sums.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Onnx/Convert.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Takes rows of a table of any rank, as rows of a matrix.
+/// Takes x[indices] along dim 0, as rows of the matrix [size of dim 0, other elements].
 Value takeRows(OnnxNode &n, Value x, Value indices) {
   SmallVector<int64_t> shape(getShape(indices));
   llvm::append_range(shape, getShape(x).drop_front());
@@ -21,7 +21,7 @@ Value takeRows(OnnxNode &n, Value x, Value indices) {
   return n.reshape(buildRows(n, rows, indices, padding, /*wraps=*/true), shape);
 }
 
-/// Takes the elements of x at `indices` along `axis`. The dims of the indices replace this dim.
+/// Takes the elements of x at `indices` along `axis`. The dims of `indices` replace this dim.
 LogicalResult convertGather(OnnxNode &n) {
   Value x = n.input(0), indices = n.input(1);
   if (n.failed())
@@ -61,8 +61,8 @@ LogicalResult convertGatherElements(OnnxNode &n) {
   return n.failed() ? failure() : n.set(picked);
 }
 
-/// Splits indices into the columns i0, i1, ..., which are in their last dim. Returns no columns
-/// after a failure.
+/// Splits indices [..., k] along the last dim into k tensors i0, i1, ... Returns an empty list if
+/// the node fails.
 SmallVector<Value> splitIndices(OnnxNode &n, Value indices, Value x) {
   SmallVector<Value> parts;
   int64_t last = getRank(indices) - 1, count = last < 0 ? 0 : getShape(indices)[last];
@@ -88,7 +88,7 @@ LogicalResult convertGatherND(OnnxNode &n) {
   return n.failed() ? failure() : n.set(taken);
 }
 
-/// Fails if updates are added, multiplied or compared instead of written.
+/// Fails if updates are combined with the elements of x (add, mul, max or min) instead of written.
 void refuseReduction(OnnxNode &n) {
   if (std::string reduction = n.string("reduction", "none"); reduction != "none")
     (void)n.fail("has the reduction '" + reduction + "', which is not supported");
@@ -106,7 +106,7 @@ LogicalResult convertScatterND(OnnxNode &n) {
   return n.failed() ? failure() : n.set(written);
 }
 
-/// Writes updates into x at `index` along one dim. Along the other dims, each update keeps its
+/// Writes updates into x at `index` along one dim. Along the other dims, each update has its own
 /// index.
 LogicalResult convertScatterElements(OnnxNode &n) {
   Value x = n.input(0), index = n.input(1), updates = n.input(2);

@@ -1,4 +1,4 @@
-// Converts comparisons and logic.
+// Converts comparisons and logical ops.
 #include "lib/Import/Onnx/Convert.h"
 #include <limits>
 

@@ -1,4 +1,4 @@
-// Converts losses over classes.
+// Converts cross-entropy losses.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 #include "lib/Import/Onnx/Metadata.h"
@@ -12,7 +12,7 @@ namespace {
 
 ClassLoss getClassLoss(OnnxNode &n) {
   ClassLoss loss{n.input(0), n.input(1), n.optionalInput(2)};
-  // The default -100 is not a class, so no label is ignored.
+  // Without the attribute, no label is ignored: -100 is not a class.
   loss.ignore = n.integer("ignore_index", -100);
   std::string reduction = n.string("reduction", "mean");
   if (reduction != "mean" && reduction != "sum" && reduction != "none")

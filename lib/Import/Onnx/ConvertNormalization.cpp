@@ -7,7 +7,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Fails if statistics are requested in another type than the one used here: f32, or f64 for f64.
+/// Fails if the node requires statistics in another type than f32 (or f64 for f64 operands).
 void checkStashType(OnnxNode &n, Value x) {
   constexpr int64_t kFloat = 1, kDouble = 11;
   int64_t type = n.integer("stash_type", kFloat);
@@ -16,7 +16,7 @@ void checkStashType(OnnxNode &n, Value x) {
                  ", which is not supported; export it with stash_type = 1");
 }
 
-/// Returns the number of dims from `axis` on.
+/// Returns the number of dims from `axis` to the last.
 int64_t countNormalized(OnnxNode &n, Value x) { return getRank(x) - n.axis(-1, getRank(x)); }
 
 LogicalResult convertLayerNormalization(OnnxNode &n) {
@@ -53,17 +53,17 @@ template <typename Op> LogicalResult convertSoftmax(OnnxNode &n) {
   return n.failed() ? failure() : n.set(buildAlongDim<Op>(n, x, dim));
 }
 
-/// Converts a batch norm with running statistics, as in evaluation, or with those of the batch.
+/// Converts a batch norm: with running statistics, or with batch statistics (training_mode = 1).
 LogicalResult convertBatchNormalization(OnnxNode &n) {
   SmallVector<Value> in = n.inputs();
   if (n.failed() || in.size() != 5)
     return n.fail("needs the operands x, scale, bias, mean and variance");
   BatchNorm norm{in[0], in[1], in[2], in[3], in[4], n.number("epsilon", 1e-5)};
   norm.isTraining = n.integer("training_mode", 0);
-  n.haveNoEffect({"momentum"}); // of the running statistics, which nothing may read
+  n.haveNoEffect({"momentum"}); // only affects new running statistics, which are not supported
   if (norm.isTraining && failed(n.onlyResults(1, "new running statistics, with training_mode = 1")))
     return failure();
-  if (norm.isTraining) // uses batch statistics in every mode, since the file has no other form
+  if (norm.isTraining) // uses batch statistics in evaluation, too
     norm.runningMean = norm.runningVariance = Value();
   BatchNormResult built = buildBatchNorm(n, norm);
   return n.failed() ? failure() : n.set(built.result);
@@ -79,7 +79,7 @@ LogicalResult convertInstanceNormalization(OnnxNode &n) {
   return n.failed() ? failure() : n.set(y);
 }
 
-/// Repeats the element of each group for each of the group's channels.
+/// Repeats the element of each group for all channels of the group.
 Value repeatOverGroups(OnnxNode &n, Value vector, int64_t channels) {
   if (getRank(vector) != 1 || getShape(vector)[0] < 1 || channels % getShape(vector)[0] != 0) {
     (void)n.fail("has " + debugString(vector.getType()) + " for the groups of " + Twine(channels) +

@@ -7,7 +7,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Returns the dims that a node reduces. Without dims these are all dims, unless
+/// Returns the dims that a node reduces. If no dims are given, returns all dims, or none if
 /// `noop_with_empty_axes` is set.
 SmallVector<int64_t> getDims(OnnxNode &n, Value x) {
   SmallVector<int64_t> dims = n.wrapDims(n.integersOf("axes", 1), getRank(x));

@@ -1,4 +1,4 @@
-// Converts resizing with nearest elements or linear interpolation.
+// Converts Resize with nearest or linear interpolation.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 #include "llvm/ADT/StringExtras.h"
@@ -15,7 +15,7 @@ struct Resize {
   double factor = 1;
 };
 
-/// Returns the position of an output element among the input elements, by
+/// Returns the input coordinate of output element `index`, for a value of
 /// "coordinate_transformation_mode".
 double getPosition(const Resize &resize, StringRef transformation, int64_t index) {
   double at = double(index), in = double(resize.in), out = double(resize.out);
@@ -31,7 +31,7 @@ double getPosition(const Resize &resize, StringRef transformation, int64_t index
   return middle;
 }
 
-/// Returns the element nearest to a position, by "nearest_mode".
+/// Rounds an input coordinate to an element, for a value of "nearest_mode".
 int64_t roundPosition(double position, StringRef mode, int64_t in) {
   double rounded = mode == "floor"               ? std::floor(position)
                    : mode == "ceil"              ? std::ceil(position)
@@ -40,7 +40,7 @@ int64_t roundPosition(double position, StringRef mode, int64_t in) {
   return int64_t(std::clamp(rounded, 0.0, double(in - 1)));
 }
 
-/// Reads the sizes or factors of the resized dims from the inputs `scales` and `sizes`.
+/// Reads the dims to resize from the inputs `scales` or `sizes`.
 class ResizeReader {
 public:
   ResizeReader(OnnxNode &n, Value x) : n(n), x(x) {
@@ -65,7 +65,7 @@ public:
     return resizes;
   }
 
-  /// Reads factors. The result has as many elements as fit, computed in f32.
+  /// Reads scales. A dim gets floor(size * scale) elements, computed in f32.
   SmallVector<Resize> readFactors(unsigned input) {
     std::optional<ps::Tensor> factors = n.constantInput(input);
     SmallVector<Resize> resizes;
@@ -90,7 +90,7 @@ private:
     return !n.failed();
   }
   static std::string debugFactor(double factor) { return std::to_string(factor); }
-  /// Adds a resize; ignores dims that stay unchanged.
+  /// Adds a resize, unless the dim does not change.
   void add(SmallVector<Resize> &resizes, const Resize &resize) {
     if (resize.in == resize.out && resize.factor == 1)
       return;
@@ -103,7 +103,7 @@ private:
   SmallVector<int64_t> dims;
 };
 
-/// Fails if an attribute has a value that is not listed.
+/// Fails if the value of an attribute is not in `known`.
 void checkChoice(OnnxNode &n, StringRef name, StringRef value, ArrayRef<StringRef> known) {
   if (!llvm::is_contained(known, value))
     (void)n.fail("has the " + name + " '" + value + "', which is not supported; expected " +
@@ -125,7 +125,7 @@ Value resizeDim(OnnxNode &n, Value x, const Resize &resize, StringRef mode,
                        }));
 }
 
-/// Resizes one dim after the other.
+/// Resizes one dim after another.
 LogicalResult convertResize(OnnxNode &n) {
   Value x = n.input(0);
   if (n.failed())
@@ -142,9 +142,8 @@ LogicalResult convertResize(OnnxNode &n) {
               {"stretch"});
   if (n.integer("antialias", 0))
     return n.fail("has antialias = 1, which is not supported");
-  // These attributes belong to cubic interpolation and to crops (with the input `roi`), which are
-  // not supported. Elements outside take the value of the nearest element, so linear weights do not
-  // need `exclude_outside`.
+  // These attributes only affect cubic interpolation and crops (with the input `roi`), which are
+  // not supported. Linear interpolation clamps coordinates, so `exclude_outside` has no effect.
   n.haveNoEffect({"cubic_coeff_a", "extrapolation_value", "exclude_outside"});
   (void)n.has(1);
   if (!isFloat(x))

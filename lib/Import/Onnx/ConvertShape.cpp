@@ -1,4 +1,4 @@
-// Converts data movement, sizes, and sequences of tensors.
+// Converts data movement, shapes, and sequences of tensors.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 
@@ -132,7 +132,7 @@ LogicalResult convertConcat(OnnxNode &n) {
   return n.set(n.concat(parts, dim));
 }
 
-/// Takes the elements start, start + step, ... before `end`, like Python's slices.
+/// Takes the elements start, start + step, ... before `end`, like a slice in Python.
 Value takeRange(OnnxNode &n, Value x, int64_t dim, int64_t start, int64_t end, int64_t step) {
   int64_t size = getShape(x)[dim];
   auto clamp = [&](int64_t at, int64_t least, int64_t most) {
@@ -270,7 +270,7 @@ LogicalResult convertPad(OnnxNode &n) {
   return n.set(buildPad(n, x, low, high, *value));
 }
 
-/// Fails unless x is [N, C, H, W], and its channels or its blocks of elements can be split.
+/// Fails unless x is [N, C, H, W], and C (`toSpace`), or H and W, are divisible into blocks.
 bool checkBlocks(OnnxNode &n, Value x, int64_t block, bool toSpace) {
   bool fits = getRank(x) == 4 && block >= 1 && block <= INT16_MAX;
   if (fits)
@@ -281,8 +281,8 @@ bool checkBlocks(OnnxNode &n, Value x, int64_t block, bool toSpace) {
   return fits;
 }
 
-/// Returns the order of channels and the elements of a block: "DCR" has the block first, "CRD"
-/// last.
+/// Returns the order of dims in the merged channels: "DCR" is [block, channel], "CRD" is [channel,
+/// block].
 std::string getBlockMode(OnnxNode &n) {
   std::string mode = n.string("mode", "DCR");
   if (mode != "DCR" && mode != "CRD")

@@ -7,28 +7,29 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Larger sizes indicate a damaged file. Products of two such numbers do not overflow.
+/// Maximum size. Larger sizes indicate a damaged file. The product of two such numbers fits i64.
 constexpr int64_t kMostPositions = INT32_MAX;
 
-/// The window attributes of a node, before anything is computed from them.
+/// The attributes of a node's windows. `placeWindows` and `placeTransposed` compute the padding.
 struct WindowAttributes {
   SmallVector<int64_t> in, kernel, strides, dilations, low, high;
   std::string padding; ///< value of `auto_pad`
   bool isCeil = false;
 
   unsigned getSpace() const { return in.size(); }
-  /// Returns the number of elements from the first to the last that a window covers.
+  /// Returns the number of elements from the first to the last element of a window.
   int64_t getExtent(unsigned d) const { return (kernel[d] - 1) * dilations[d] + 1; }
   bool isSame() const { return padding == "SAME_UPPER" || padding == "SAME_LOWER"; }
-  /// Splits `total` into padding before and after. The odd element comes last for SAME_UPPER.
+  /// Splits `total` into padding before and after. An odd element is after the dim for SAME_UPPER,
+  /// else before.
   void splitPadding(unsigned d, int64_t total) {
     low[d] = padding == "SAME_UPPER" ? total / 2 : total - total / 2;
     high[d] = total - low[d];
   }
 };
 
-/// Returns the attribute `name` with one number per space dim; `fallback` if the attribute is
-/// absent.
+/// Returns the `count` numbers of attribute `name`. A missing attribute has `fallback` for each
+/// number.
 SmallVector<int64_t> readList(OnnxNode &n, StringRef name, size_t count, int64_t least,
                               int64_t fallback) {
   SmallVector<int64_t> numbers = n.integers(name);
@@ -45,8 +46,8 @@ SmallVector<int64_t> readList(OnnxNode &n, StringRef name, size_t count, int64_t
   return numbers;
 }
 
-/// Reads the windows. `kernel` is the size of a weight, which an attribute may repeat; empty
-/// without a weight.
+/// Reads the attributes of windows. `kernel` is the spatial shape of the weight, or empty for
+/// pooling. The attribute "kernel_shape" must equal it.
 WindowAttributes readWindows(OnnxNode &n, Value x, ArrayRef<int64_t> kernel) {
   WindowAttributes attributes;
   if (getRank(x) < 3) {
@@ -87,8 +88,8 @@ WindowAttributes readWindows(OnnxNode &n, Value x, ArrayRef<int64_t> kernel) {
   return attributes;
 }
 
-/// Returns the number of windows that fit into `in`. With `ceil_mode`, counts one more window if it
-/// begins before the padding at the end.
+/// Returns the number of windows along dim d. With `ceil_mode`, the last window may extend beyond
+/// the padding, if it begins before the padding at the end.
 int64_t countWindows(const WindowAttributes &attributes, unsigned d) {
   int64_t free =
       attributes.in[d] + attributes.low[d] + attributes.high[d] - attributes.getExtent(d);
@@ -127,7 +128,7 @@ SpaceWindows placeWindows(OnnxNode &n, WindowAttributes &attributes) {
 // Convolutions
 //===----------------------------------------------------------------------===//
 
-/// The operands of a convolution; fails if the weight has no kernel.
+/// The operands of a convolution. The node fails if the weight has no kernel dims.
 struct ConvolutionOperands {
   explicit ConvolutionOperands(OnnxNode &n)
       : x(n.input(0)), weight(n.input(1)), bias(n.optionalInput(2)), groups(n.integer("group", 1)) {
@@ -156,13 +157,13 @@ LogicalResult convertConv(OnnxNode &n) {
   return n.failed() ? failure() : n.set(y);
 }
 
-/// Computes the sizes of a transposed convolution's result. Sets the padding as "auto_pad" or the
-/// requested sizes require. Elements that no window reaches are zeros.
+/// Computes the spatial shape of a transposed convolution's result. Sets the padding as "auto_pad"
+/// or "output_shape" requires. Elements that no window covers are zeros.
 SmallVector<int64_t> placeTransposed(OnnxNode &n, WindowAttributes &attributes) {
   unsigned space = attributes.getSpace();
   SmallVector<int64_t> added = readList(n, "output_padding", space, 0, 0), sizes;
   SmallVector<int64_t> requested = n.integers("output_shape");
-  if (requested.size() > space) // with batch and channels
+  if (requested.size() > space) // also has batch and channels
     requested.erase(requested.begin(), requested.end() - space);
   bool isRequested = !requested.empty() || attributes.isSame();
   if (!requested.empty() && requested.size() != space)
@@ -230,7 +231,7 @@ LogicalResult convertAveragePool(OnnxNode &n) {
   return n.failed() ? failure() : n.set(y);
 }
 
-/// Returns one window over all of space.
+/// Returns one window over all spatial dims.
 std::optional<SpaceWindows> coverSpace(OnnxNode &n, Value x) {
   if (!n.failed() && getRank(x) < 3)
     (void)n.fail("has " + debugString(x.getType()) + "; expected batch, channels and space");

@@ -1,4 +1,4 @@
-// Compares the declared types of values with the computed ones.
+// Compares the types that a file declares for values with the computed types.
 #include "lib/Import/Onnx/DeclaredTypes.h"
 #include "mlir/IR/Diagnostics.h"
 
@@ -72,7 +72,7 @@ LogicalResult checkDeclaredTypes(const onnx::GraphProto &graph, const OnnxScope 
       emitWarning(value.getLoc())
           << "the file declares '" << info.name() << "' as " << describe(*declared)
           << ", and the graph computes " << type
-          << ", which is used; export the model with this dim as a dynamic one to avoid the "
+          << "; the declared shape is ignored; export the model with dynamic dims to avoid this "
              "warning";
     }
   return success();

@@ -1,4 +1,5 @@
-// Compares the types that an ONNX file declares for values with those that the importer computes.
+// Declares the comparison of the types that an ONNX file declares for values with the computed
+// types.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_DECLAREDTYPES_H
 #define PARASHARD_LIB_IMPORT_ONNX_DECLAREDTYPES_H
 
@@ -6,9 +7,9 @@
 
 namespace parashard::import {
 
-/// Fails if an output or an intermediate value is declared with another element type or number of
-/// dims than it has. Different dim sizes are a warning, because some exporters write the sizes of
-/// their example input even if the inputs' dims are dynamic.
+/// Fails if the file declares another element type or number of dims for an output or intermediate
+/// value. Warns once if it declares other sizes, because some exporters write the sizes of their
+/// example input even if dims are dynamic.
 mlir::LogicalResult checkDeclaredTypes(const onnx::GraphProto &graph, const OnnxScope &scope);
 
 } // namespace parashard::import

@@ -15,7 +15,8 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// Returns a dim's name as a symbol for --dim. Replaces other characters by '_'.
+/// Returns the symbol for --dim of a named dim. Replaces characters other than letters and digits
+/// by '_'.
 std::string getSymbolName(StringRef name) {
   std::string symbol;
   for (char c : name)
@@ -80,8 +81,8 @@ private:
     return converter.checkNames(model.getGraph().node(), std::move(names));
   }
 
-  /// Reads the inputs without an initializer (old files list initializers as inputs), in the form
-  /// that the binding of sizes expects.
+  /// Reads the inputs as an `ExportedProgram`, for `SizeBinding`. Skips initializers, which old
+  /// files list as inputs.
   LogicalResult readInputs(ExportedProgram &program) {
     for (const onnx::ValueInfoProto &input : model.getGraph().input()) {
       if (model.find(input.name()))

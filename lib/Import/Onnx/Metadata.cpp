@@ -23,7 +23,7 @@ static SmallVector<StringRef> parseNames(StringRef list) {
 
 SourceLocation getSourceLocation(const onnx::NodeProto &node, const SourceLocation &caller) {
   SourceLocation source;
-  // The module's path, outermost first, then the node's own name.
+  // Example: ['', 'blocks', 'blocks.0', 'linear']. The last entry is the node's own name.
   SmallVector<StringRef> scopes = parseNames(getMetadata(node, "pkg.torch.onnx.name_scopes"));
   if (scopes.size() >= 2)
     source.modulePath = scopes[scopes.size() - 2].str();
@@ -47,8 +47,8 @@ bool isFusedBatchNorm(const onnx::NodeProto &node) {
          getCall(node).split("target=").second.split('(').first.contains("batch_norm");
 }
 
-/// Returns an argument of `op`, by its position or its name, if the node was exported from that op;
-/// else "".
+/// Returns an argument of `op` by position or name, if the node was exported from this ATen op.
+/// Else returns "".
 static StringRef getArgument(const onnx::NodeProto &node, StringRef op, unsigned position,
                              StringRef name) {
   StringRef call = getCall(node);
@@ -82,7 +82,8 @@ static void readSignatureLine(StringRef line, Signature &signature) {
   if (target.empty())
     return;
   StringRef name = target.split('\'').first;
-  // Inputs come first. An output that is the new value of a buffer repeats the buffer's name.
+  // Lines of inputs come first and win. A line of an output may repeat the name of the buffer that
+  // it updates.
   signature.kinds.try_emplace(name, kind.trim().str());
   if (target.ends_with("persistent=False"))
     signature.transient.insert(name);
@@ -90,7 +91,7 @@ static void readSignatureLine(StringRef line, Signature &signature) {
     signature.parameters.push_back(name.str());
 }
 
-/// Marks running statistics, which no file marks, as buffers.
+/// Sets the kind of running statistics to buffer. Files without metadata do not record kinds.
 static void addStatistics(const onnx::GraphProto &graph, Signature &signature) {
   for (const onnx::NodeProto &node : graph.node())
     if (node.op_type() == "BatchNormalization" && node.input_size() == 5)
@@ -98,7 +99,8 @@ static void addStatistics(const onnx::GraphProto &graph, Signature &signature) {
         signature.kinds.try_emplace(node.input(input), "BUFFER");
 }
 
-/// Marks sizes and factors as constants. They may be floats, but are not parameters.
+/// Sets the kind of sizes and scales of Resize to constant. Scales are floats, but are not
+/// parameters.
 static void addFactors(const onnx::GraphProto &graph, Signature &signature) {
   for (const onnx::NodeProto &node : graph.node())
     if (node.op_type() == "Resize")

@@ -1,4 +1,5 @@
-// Reads the metadata of torch's exporter: source locations of nodes, and kinds of initializers.
+// Declares access to the metadata that torch's exporter writes: source locations of nodes, and
+// kinds of initializers.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_METADATA_H
 #define PARASHARD_LIB_IMPORT_ONNX_METADATA_H
 
@@ -13,25 +14,26 @@ namespace parashard::import {
 /// Returns the module path and Python line of a node, or `caller` if the node has neither.
 SourceLocation getSourceLocation(const onnx::NodeProto &node, const SourceLocation &caller);
 
-/// Returns the label smoothing of a loss in the model; 0 if there is none, or if it is not known.
+/// Returns the label smoothing that the loss has in the torch model, or 0 if it has none or is not
+/// known.
 double getLabelSmoothing(const onnx::NodeProto &node);
 
-/// Returns the row that an embedding of the model treats as padding. This row gets no gradient.
+/// Returns the `padding_idx` of an embedding. This row has no gradient.
 std::optional<int64_t> getPaddingIndex(const onnx::NodeProto &node);
 
-/// Returns true if the exporter's optimizer fused a batch norm of the model into this node.
+/// Returns true if the exporter fused a batch norm into this node.
 bool isFusedBatchNorm(const onnx::NodeProto &node);
 
-/// The metadata about the model's state.
+/// The metadata about parameters, buffers and constants.
 struct Signature {
-  /// False for files without this metadata, from other exporters. Then only the running statistics
-  /// of batch norms are known.
+  /// False for files without this metadata, from other exporters. Then only the kinds of inputs of
+  /// BatchNormalization and Resize are known.
   bool isKnown = false;
-  /// "PARAMETER", "BUFFER", ... by the name in the model.
+  /// "PARAMETER", "BUFFER" or another kind, by name in the torch model.
   llvm::StringMap<std::string> kinds;
-  /// Buffers that the model does not save.
+  /// Buffers that are not persistent: state_dict omits them.
   llvm::StringSet<> transient;
-  /// All parameters of the model in its order, including those that are not in the file.
+  /// All parameters in the order of the torch model, including parameters that are not in the file.
   std::vector<std::string> parameters;
 };
 Signature readSignature(const onnx::GraphProto &graph);

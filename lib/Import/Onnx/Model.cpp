@@ -1,5 +1,5 @@
-// Opens an `.onnx` file. Cuts its initializers out of the message, so that only the graph is
-// parsed, and locates their bytes in the file or in external data files.
+// Opens an `.onnx` file. Removes the initializers from the message before protobuf parses it, and
+// locates their bytes in the file or in external data files.
 #include "lib/Import/Onnx/Model.h"
 #include "lib/Import/Onnx/UnreadFields.h"
 #include "lib/Import/Onnx/Wire.h"
@@ -19,10 +19,10 @@ namespace parashard::import {
 static constexpr unsigned kModelGraph = 7, kGraphInitializer = 5;
 static constexpr unsigned kTensorFloats = 4, kTensorRaw = 9, kTensorDoubles = 10;
 
-/// Bytes of a tensor that were cut out of its message.
+/// The data of a tensor, which was removed from its message.
 struct OnnxModel::Chunk {
   StringRef bytes;
-  unsigned count = 0; ///< number of cut fields; several are not a single array
+  unsigned count = 0; ///< number of removed data fields; a valid tensor has at most one
 };
 
 std::string getOnnxDtypeName(int32_t dtype) {
@@ -60,7 +60,7 @@ unsigned getOnnxElementSize(int32_t dtype) {
   }
 }
 
-/// Returns the number of bytes for dims and dtype; nullopt if the dims are impossible.
+/// Returns the number of bytes of a tensor, or nullopt for impossible dims (`isPossibleShape`).
 static std::optional<uint64_t> countBytes(ArrayRef<int64_t> dims, int32_t dtype) {
   if (!isPossibleShape(dims))
     return std::nullopt;
@@ -76,7 +76,7 @@ static void append(std::vector<char> &bytes, const Field &field) {
   }
 }
 
-/// Returns the elements in the typed fields, or in `raw_data`.
+/// Returns the elements of a tensor as bytes, from `raw_data` or the typed fields.
 static std::vector<char> collectBytes(const onnx::TensorProto &t) {
   std::vector<char> bytes(t.raw_data().begin(), t.raw_data().end());
   append<float>(bytes, t.float_data());
@@ -146,7 +146,7 @@ Expected<OnnxModel> OnnxModel::open(StringRef path) {
   return model;
 }
 
-/// Appends a field of type 2.
+/// Appends a field of wire type 2 (bytes).
 static void appendField(std::string &out, unsigned number, StringRef content) {
   auto varint = [&](uint64_t value) {
     for (; value >= 0x80; value >>= 7)
@@ -263,7 +263,7 @@ Error OnnxModel::locate(const onnx::TensorProto &message, const Chunk &data, Onn
   return checkSize(message, tensor.size);
 }
 
-/// Returns true if a relative path stays in its folder.
+/// Returns true for a relative path without `..`.
 static bool staysInside(StringRef location) {
   if (location.empty() || sys::path::is_absolute(location))
     return false;
@@ -273,7 +273,7 @@ static bool staysInside(StringRef location) {
   return true;
 }
 
-/// Returns true if `file` is below `folder` after following links.
+/// Returns true if `file` is below `folder` after symbolic links are resolved.
 static bool isBelow(StringRef file, StringRef folder) {
   SmallString<128> realFile, realFolder;
   if (sys::fs::real_path(file, realFile) ||
@@ -283,7 +283,7 @@ static bool isBelow(StringRef file, StringRef folder) {
   return rest.consume_front(realFolder) && (realFolder == "/" || rest.starts_with("/"));
 }
 
-/// Fails if the SHA-1 of the tensor's file differs from the one in the model.
+/// Fails if the SHA-1 of the tensor's file is not `expected`.
 Error OnnxModel::checkSum(const OnnxTensor &tensor, StringRef expected) {
   std::string &found = sums[tensor.file];
   if (found.empty()) {

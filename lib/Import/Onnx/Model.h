@@ -1,5 +1,5 @@
-// Reads an `.onnx` file: its graph as protobuf messages, and the location of each initializer's
-// bytes.
+// Declares an open `.onnx` file: its graph as protobuf messages, and the location of each
+// initializer's bytes.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_MODEL_H
 #define PARASHARD_LIB_IMPORT_ONNX_MODEL_H
 
@@ -18,7 +18,7 @@ namespace parashard::import {
 /// The opsets of the default domain that the converters support.
 inline constexpr int64_t kMinOpset = 13, kMaxOpset = 25;
 
-/// An initializer: a tensor of the file.
+/// An initializer.
 struct OnnxTensor {
   std::string name;
   int32_t dtype = 0; ///< TensorProto.DataType
@@ -30,18 +30,17 @@ struct OnnxTensor {
   std::vector<char> decoded; ///< little-endian, row-major
 };
 
-/// Returns the name of a dtype: "float32" for 1, "number 77" for an unknown one.
+/// Returns the name of a dtype. Examples: "float32" for 1, "number 77" for an unknown dtype.
 std::string getOnnxDtypeName(int32_t dtype);
-/// Returns the bytes of an element; 0 for types without a fixed size.
+/// Returns the bytes per element, or 0 for dtypes that are not supported.
 unsigned getOnnxElementSize(int32_t dtype);
 
-/// An open model. The file is mapped: initializers' bytes are never copied, and no allocation
-/// exceeds what the file holds.
+/// An open model. The file is memory-mapped, and data of initializers in `raw_data` is not copied.
 class OnnxModel {
 public:
-  /// Fails for files that are not ONNX, are truncated, or have an unsupported opset. Also fails for
-  /// tensors whose bytes do not fit their shape, and for external data that is missing or outside
-  /// of the model's folder.
+  /// Opens a model. Fails for a file that is not ONNX, is truncated, or has an unsupported opset.
+  /// Also fails if the number of bytes of a tensor does not match its shape, and if external data
+  /// is missing or outside of the model's folder.
   static llvm::Expected<OnnxModel> open(llvm::StringRef path);
 
   llvm::StringRef getPath() const { return path; }
@@ -51,7 +50,7 @@ public:
   /// Returns the initializers in the file's order.
   const std::vector<OnnxTensor> &getTensors() const { return tensors; }
   const OnnxTensor *find(llvm::StringRef name) const;
-  /// Returns the whole content of the file that holds an initializer.
+  /// Returns the whole content of the file with the bytes of an initializer.
   llvm::Expected<llvm::StringRef> getFileBytes(const OnnxTensor &tensor) const {
     return map(tensor.file);
   }
@@ -79,7 +78,7 @@ private:
   std::map<std::string, std::string> sums; ///< SHA-1 of files whose checksum was requested
 };
 
-/// Returns the value of a key in a message's metadata; empty if there is none.
+/// Returns the value of a key in a message's metadata, or "".
 template <typename Message>
 llvm::StringRef getMetadata(const Message &message, llvm::StringRef key) {
   for (const onnx::StringStringEntryProto &entry : message.metadata_props())
@@ -88,8 +87,8 @@ llvm::StringRef getMetadata(const Message &message, llvm::StringRef key) {
   return "";
 }
 
-/// Returns the bytes of a tensor, little-endian. Fails unless there are as many elements as in its
-/// dims.
+/// Returns the elements of a tensor as little-endian bytes. Fails if their number does not match
+/// its dims.
 llvm::Expected<std::vector<char>> decodeTensor(const onnx::TensorProto &message);
 
 } // namespace parashard::import

@@ -25,7 +25,7 @@ constexpr UnreadField kAttributeFields[] = {{10, "tensors"},
                                             {22, "sparse_tensor"},
                                             {23, "sparse_tensors"}};
 
-/// Finds the first unread field of a model, with one function per message.
+/// Finds the first unread field of a model. Each kind of message has its own `visit`.
 class Walk {
 public:
   std::string found;

@@ -1,4 +1,4 @@
-// Finds fields of an ONNX file that no part of the importer reads.
+// Declares the search for fields of an ONNX file that the importer does not read.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_UNREADFIELDS_H
 #define PARASHARD_LIB_IMPORT_ONNX_UNREADFIELDS_H
 
@@ -7,8 +7,8 @@
 
 namespace parashard::import {
 
-/// Describes the first field in the model that `onnx.proto` does not declare, and its message;
-/// empty if there is none. Example: "the field 'quantization_annotation' (14) of the graph 'g'".
+/// Describes the first field that `onnx.proto` does not declare, and its message. Returns "" if
+/// there is no such field. Example: "the field 'quantization_annotation' (14) of the graph 'g'".
 std::string findUnreadField(const onnx::ModelProto &model);
 std::string findUnreadField(const onnx::TensorProto &tensor);
 

@@ -1,4 +1,4 @@
-// Decides the kind of each initializer, and recovers the names of parameters that an exporter
+// Chooses the kind of each initializer, and recovers the names of parameters that the exporter
 // folded, merged or tied.
 #include "lib/Import/Onnx/Variables.h"
 #include "lib/Import/HostValue.h"
@@ -12,8 +12,8 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// Limit of the size of constants that are stored in the program itself, in bytes. The second limit
-/// is for triangles (causal masks).
+/// Maximum size in bytes of constants that are stored in the IR instead of read from the file. The
+/// second limit is for triangles (causal masks).
 constexpr uint64_t kMaxInlineBytes = 1 << 14;
 constexpr uint64_t kMaxTriangleBytes = 1 << 28;
 
@@ -28,7 +28,8 @@ bool isUniform(StringRef bytes, unsigned elementSize) {
   return true;
 }
 
-/// Returns true for [.., n, n] bytes with one value where column <= row, and another one elsewhere.
+/// Returns true for a [.., n, n] tensor with one value where column <= row, and another value
+/// elsewhere.
 bool isTriangle(const OnnxTensor &tensor, StringRef bytes) {
   size_t rank = tensor.dims.size(), element = getOnnxElementSize(tensor.dtype);
   if (rank < 2 || tensor.dims[rank - 1] != tensor.dims[rank - 2] || tensor.dims[rank - 1] < 2)
@@ -41,7 +42,7 @@ bool isTriangle(const OnnxTensor &tensor, StringRef bytes) {
   return true;
 }
 
-/// Returns, for each module, the parameters of other modules that its nodes read.
+/// Returns, for each torch module, the parameters of other modules that its nodes read.
 llvm::StringMap<SmallVector<StringRef>> findForeign(const Signature &signature,
                                                     ArrayRef<const onnx::NodeProto *> nodes) {
   llvm::StringMap<SmallVector<StringRef>> foreign;
@@ -75,8 +76,9 @@ std::string listNames(ArrayRef<std::string> names) {
   return text;
 }
 
-/// Finds a child's copy of a missing parameter. Heads of masked language models store their bias
-/// twice, as `X.bias` and `X.decoder.bias`; the file only has the copy that is read.
+/// Finds a parameter of a child module with the name of a missing parameter. Example: heads of
+/// masked language models have the same bias as `X.bias` and `X.decoder.bias`, and the file only
+/// contains the one that is read.
 void findOfChild(const OnnxModel &model, const Signature &signature, MissingParameter &parameter) {
   SmallVector<StringRef> children;
   for (const std::string &other : signature.parameters)
@@ -107,7 +109,8 @@ std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signatur
       missing.push_back(std::move(parameter));
       continue;
     }
-    // After folding, a parameter of another module may replace a folded one.
+    // If constants were folded, one foreign parameter is not sufficient evidence of a tied
+    // parameter.
     SmallVector<StringRef> foreign = foreignByModule.lookup(getModule(name));
     bool isOnlyOne = foreign.size() == 1 && !isFolded;
     for (StringRef other : foreign)
@@ -170,8 +173,8 @@ std::string describeOfParents(ArrayRef<MissingParameter> missing) {
     if (parameter.isOfParent)
       names.push_back(parameter.name + "' for '" + parameter.shared);
   return names.empty() ? ""
-                       : "parameters that are not in the file are treated as other names of those "
-                         "that are: " +
+                       : "parameters that are not in the file are treated as other names of "
+                         "parameters of a child module: " +
                              listNames(names);
 }
 
@@ -215,7 +218,8 @@ std::string describeMissing(ArrayRef<MissingParameter> missing, bool isFolded) {
 }
 
 ps::VariableKind OnnxVariables::getKind(const OnnxTensor &tensor, Type element) const {
-  // Without metadata: exporters write ratios and scales as scalars, so these are constants.
+  // Without metadata, float tensors are parameters. Scalars are constants, such as ratios and
+  // scales.
   if (!signature.isKnown && !signature.kinds.contains(tensor.name))
     return isa<FloatType>(element) && !tensor.dims.empty() ? ps::VariableKind::Parameter
                                                            : ps::VariableKind::Constant;
@@ -240,8 +244,8 @@ Error OnnxVariables::makeVariable(const OnnxTensor &tensor, RankedTensorType typ
   for (const MissingParameter &parameter : missing)
     if (parameter.shared == tensor.name)
       names.push_back(parameter.name);
-  // Sorts by the model's order, because files use the first name. The exporter may have kept any
-  // name.
+  // Sorts names in the order of the torch model, since weight files use the first name. The
+  // exporter may have kept any of the names.
   stable_sort(names, [&](StringRef a, StringRef b) {
     return find(signature.parameters, a) < find(signature.parameters, b);
   });

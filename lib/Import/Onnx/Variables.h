@@ -1,5 +1,4 @@
-// Builds the model's state from an ONNX file: trained initializers, constants, and parameters that
-// the exporter changed.
+// Declares how variables are created from the initializers of an ONNX file.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_VARIABLES_H
 #define PARASHARD_LIB_IMPORT_ONNX_VARIABLES_H
 
@@ -9,47 +8,44 @@
 
 namespace parashard::import {
 
-/// A parameter of the model that the file does not have under its own name.
+/// A parameter of the torch model that the file does not contain under its name.
 struct MissingParameter {
   std::string name;
-  std::string shared;    ///< initializer that the module reads instead; empty: none
-  bool isMerged = false; ///< the exporter's optimizer merged parameters with equal values
-  /// Parameter of a batch norm that the exporter's optimizer fused into the weight before the batch
-  /// norm.
+  std::string shared; ///< initializer that the parameter's module reads instead; empty: none
+  bool isMerged =
+      false; ///< the exporter merged the parameter with `shared`, because their values are equal
+  /// The parameter belongs to a batch norm that the exporter fused into the weight before it.
   bool isFused = false;
-  bool isOfParent = false; ///< `X.bias`, which no node reads, next to a child's `X.decoder.bias`
+  bool isOfParent =
+      false; ///< `shared` is a child's parameter, such as `X.decoder.bias` for `X.bias`
 };
 
-/// Finds the missing parameters, and the initializers that their modules read instead.
+/// Returns the missing parameters, with the initializers that their modules read instead.
 std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signature &signature,
                                           llvm::ArrayRef<const onnx::NodeProto *> liveNodes);
-/// Returns true if the exporter's optimizer created constants. Otherwise, missing parameters are
-/// tied or unused.
+/// Returns true if the exporter folded constants. Otherwise, missing parameters are tied or unused.
 bool hasFoldedConstants(const OnnxModel &model, const Signature &signature);
-/// Returns a warning about parameters that cannot be trained as in the model; empty if there are
-/// none.
+/// Returns a warning about parameters that cannot be trained as in the torch model, or "".
 std::string describeMissing(llvm::ArrayRef<MissingParameter> missing, bool isFolded);
-/// Returns a warning about parameters that the file also has as a transposed copy (a tied head);
-/// empty if there are none.
+/// Returns a warning about parameters that the file also contains as a transposed constant (a tied
+/// head), or "".
 std::string describeFoldedCopies(const OnnxModel &model, const Signature &signature);
-/// Returns a note about parameters whose names are lost, although nothing was folded; empty if
-/// there are none.
+/// Returns a note about parameters whose names are lost, although no constant was folded, or "".
 std::string describeUnnamed(llvm::ArrayRef<MissingParameter> missing, bool isFolded);
-/// Returns a note about parameters that are treated as a child's (`isOfParent`); empty if there are
-/// none.
+/// Returns a note about parameters that are treated as parameters of a child (`isOfParent`), or "".
 std::string describeOfParents(llvm::ArrayRef<MissingParameter> missing);
 
-/// Creates variables and constants for the initializers that the graph reads.
+/// Creates variables and constants for initializers.
 class OnnxVariables {
 public:
   OnnxVariables(const OnnxModel &model, const Signature &signature,
                 llvm::ArrayRef<MissingParameter> missing)
       : model(model), signature(signature), missing(missing) {}
 
-  /// Creates a `ps.variable` for each initializer that is not a small constant. Fails for dtypes
-  /// that are not supported.
+  /// Creates a `ps.variable` for each initializer, except small constants. Fails for dtypes that
+  /// are not supported.
   llvm::Error makeVariables(const llvm::StringSet<> &read, mlir::OpBuilder &builder);
-  /// Defines the reads of variables, and the constants, in the function.
+  /// Creates the reads of variables, and the small constants, in the function.
   llvm::Error defineValues(const llvm::StringSet<> &read, OnnxScope &scope,
                            mlir::OpBuilder &builder);
 

@@ -1,4 +1,4 @@
-// Reads protobuf's wire format: https://protobuf.dev/programming-guides/encoding.
+// Implements a reader of protobuf's wire format: https://protobuf.dev/programming-guides/encoding.
 #include "lib/Import/Onnx/Wire.h"
 
 using namespace llvm;

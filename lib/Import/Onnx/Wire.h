@@ -1,4 +1,5 @@
-// Reads protobuf's wire format: fields of a message, without copies.
+// Declares a reader of protobuf's wire format, which returns the fields of a message without
+// copies.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_WIRE_H
 #define PARASHARD_LIB_IMPORT_ONNX_WIRE_H
 
@@ -20,7 +21,7 @@ class WireReader {
 public:
   explicit WireReader(llvm::StringRef message) : rest(message) {}
 
-  /// Returns the next field; nullopt at the end of the message, or if it is damaged.
+  /// Returns the next field, or nullopt at the end of the message, or if the message is damaged.
   std::optional<WireField> next();
   bool isDamaged() const { return damaged; }
 
