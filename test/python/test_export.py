@@ -387,7 +387,7 @@ def twice_of_a_detach(model, h):
 def test_writes_that_would_take_the_gradient(tmp_path, function):
     export(Apply(function), {"x": torch.randn(8, 6)}, tmp_path / "m.pt2")
     said = subprocess.run([tools_folder() / "ps-compile", "m.pt2", "-o", "p"], cwd=tmp_path, capture_output=True, text=True)
-    assert said.returncode == 1 and re.search(r"test_export.py:\d+:.*a value that takes a gradient", said.stderr), said.stderr
+    assert said.returncode == 1 and re.search(r"test_export.py:\d+:.*a value that requires grad", said.stderr), said.stderr
 
 
 def test_writes_beside_what_no_archive_holds(tmp_path):

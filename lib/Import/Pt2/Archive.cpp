@@ -22,14 +22,14 @@ constexpr uint32_t kDirectoryHeader = 0x02014b50;
 constexpr uint32_t kLocalHeader = 0x04034b50;
 constexpr uint16_t kExtra64 = 0x0001;
 constexpr unsigned kMethodStored = 0;
-/// Limit of the inflated size of a compressed entry, as a multiple of its stored size. model.json
-/// needs 10 to 30; deflate reaches at most 1032. Entries of up to `kAlwaysInflated` bytes are
-/// always inflated.
+/// Maximum ratio of the inflated size of an entry to its stored size. model.json has a ratio of 10
+/// to 30; the maximum of deflate is 1032. Entries of up to `kAlwaysInflated` bytes may have any
+/// ratio.
 constexpr uint64_t kMostInflation = 100;
 constexpr uint64_t kAlwaysInflated = uint64_t(64) << 20;
 constexpr size_t kPiece = size_t(1) << 20; ///< bytes inflated at once
 
-/// Bounds-checked little-endian reads; 0 out of bounds.
+/// Reads little-endian numbers. A number out of bounds reads as 0.
 struct Bytes {
   StringRef data;
   bool has(uint64_t at, uint64_t n) const { return at <= data.size() && n <= data.size() - at; }
@@ -43,7 +43,7 @@ struct Directory {
   uint64_t count = 0;
 };
 
-/// Finds the directory from the end record, which is in the last 64 KiB, before an optional
+/// Finds the central directory by its end record, which is in the last 64 KiB, before an optional
 /// comment.
 std::optional<Directory> findDirectory(Bytes file) {
   if (file.data.size() < 22)
@@ -65,9 +65,9 @@ std::optional<Directory> findDirectory(Bytes file) {
   return std::nullopt;
 }
 
-/// Appends the inflated bytes of `file` to `text`. Works in pieces, so that memory follows the data
-/// and not the stated size. Returns false if the stream is damaged or does not end after `size`
-/// bytes.
+/// Appends the inflated bytes of `file` to `text`. Inflates in pieces, so that memory grows with
+/// the data, not with the declared size. Returns false if the stream is damaged, or does not end
+/// after `size` bytes.
 bool inflate(zip_file_t *file, uint64_t size, std::string &text) {
   std::vector<char> piece(kPiece);
   while (text.size() <= size) {
@@ -81,7 +81,8 @@ bool inflate(zip_file_t *file, uint64_t size, std::string &text) {
   return false;
 }
 
-/// Reads sizes and the offset that do not fit 32 bits from the zip64 extra field, in this order.
+/// Replaces sizes and the offset that do not fit 32 bits by those of the zip64 extra field, in this
+/// order.
 void readExtra64(Bytes extra, uint64_t &size, uint64_t &storedSize, uint64_t &header) {
   for (uint64_t at = 0; at + 4 <= extra.data.size(); at += 4 + extra.u16(at + 2)) {
     if (extra.u16(at) != kExtra64)
@@ -96,7 +97,7 @@ void readExtra64(Bytes extra, uint64_t &size, uint64_t &storedSize, uint64_t &he
   }
 }
 
-/// Returns the largest size that an entry may inflate to.
+/// Returns the maximum inflated size of an entry.
 uint64_t getInflationLimit(uint64_t storedSize) {
   return std::max(kAlwaysInflated, SaturatingMultiply(storedSize, kMostInflation));
 }
@@ -165,7 +166,7 @@ Error Archive::readDirectory() {
   return checkOverlaps();
 }
 
-/// Fails if entries overlap. Reading all entries then reads at most the size of the file.
+/// Fails if entries overlap, so that all entries together are not larger than the file.
 Error Archive::checkOverlaps() const {
   std::vector<const ArchiveEntry *> sorted;
   for (const ArchiveEntry &entry : entries)
@@ -203,7 +204,8 @@ Error Archive::addEntry(StringRef name, uint64_t header, unsigned method, Archiv
 }
 
 void Archive::removeTopFolder() {
-  // The top folder is the prefix of "NAME/archive_format" (torch.save's writer); there may be none.
+  // torch.save writes "NAME/archive_format": NAME is the top folder. Other archives may have no top
+  // folder.
   for (const ArchiveEntry &entry : entries) {
     StringRef name = entry.name;
     if (name != "archive_format" && name != "models/model.json" &&

@@ -1,5 +1,5 @@
-// Reads the zip archive that `torch.export.save` writes: its entries, and the offsets of their
-// bytes.
+// Declares a reader of the zip archive that `torch.export.save` writes: its entries, and the
+// offsets of their bytes.
 #ifndef PARASHARD_LIB_IMPORT_PT2_ARCHIVE_H
 #define PARASHARD_LIB_IMPORT_PT2_ARCHIVE_H
 
@@ -18,16 +18,15 @@ struct ArchiveEntry {
   uint64_t offset = 0;     ///< file offset of the first data byte
   uint64_t storedSize = 0; ///< size in the file
   uint64_t size = 0;       ///< uncompressed size
-  bool stored = true;      ///< not compressed
-  uint32_t crc = 0;        ///< CRC-32 of the uncompressed bytes, from the directory
+  bool stored = true;      ///< the entry is not compressed
+  uint32_t crc = 0;        ///< CRC-32 of the uncompressed bytes, as in the directory
 };
 
-/// An open archive. The file is mapped instead of read. Uncompressed entries are views of the
-/// mapping.
+/// An open archive. The file is memory-mapped. Uncompressed entries are views of the mapping.
 class Archive {
 public:
-  /// Fails for files that are not zip archives, are truncated, or have entries that leave the
-  /// archive.
+  /// Opens an archive. Fails for a file that is not a zip archive, is truncated, or has entries
+  /// whose names leave the archive ("../x").
   static llvm::Expected<Archive> open(llvm::StringRef path);
 
   llvm::StringRef getPath() const { return path; }
@@ -36,18 +35,19 @@ public:
   const ArchiveEntry *find(llvm::StringRef name) const;
   /// Returns the entry like `find`. Fails if the entry is missing or compressed.
   llvm::Expected<const ArchiveEntry *> findStored(llvm::StringRef name) const;
-  /// Returns the raw bytes of an uncompressed entry. Fails if they do not match their CRC.
+  /// Returns the bytes of an uncompressed entry. Fails if they do not match the CRC.
   llvm::Expected<llvm::StringRef> readBytes(const ArchiveEntry &entry) const;
-  /// Returns the uncompressed text of an entry. Fails if it does not match its CRC.
+  /// Returns the uncompressed text of an entry. Fails if it does not match the CRC.
   llvm::Expected<std::string> readText(const ArchiveEntry &entry) const;
-  /// Returns the bytes from the archive's directory to the end of the file. They contain the name,
-  /// size and CRC of each entry, and so identify an archive without reading its weights.
+  /// Returns the bytes from the archive's directory to the end of the file. These bytes contain the
+  /// name, size and CRC of each entry, so they identify an archive without a read of its weights.
   llvm::StringRef getDirectoryBytes() const { return buffer->getBuffer().substr(directory); }
   uint64_t getFileSize() const { return buffer->getBufferSize(); }
 
 private:
   llvm::Error readDirectory();
-  /// Adds an entry. `entry` comes from the directory, without a name and an offset.
+  /// Adds an entry. `entry` has the sizes and the CRC of the directory. `header` is the offset of
+  /// the local header.
   llvm::Error addEntry(llvm::StringRef name, uint64_t header, unsigned method, ArchiveEntry entry);
   llvm::Error checkSum(const ArchiveEntry &entry, llvm::StringRef bytes) const;
   llvm::Error checkOverlaps() const;

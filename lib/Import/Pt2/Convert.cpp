@@ -1,5 +1,4 @@
-// Reads the arguments and defines the results of a node, and collects the converters of all
-// families.
+// Implements access to the arguments and results of a node, and the table of converters.
 #include "lib/Import/Pt2/Convert.h"
 #include "lib/Import/Pt2/GraphConverter.h"
 #include "llvm/ADT/SmallBitVector.h"
@@ -189,8 +188,9 @@ std::string NodeConverter::string(StringRef name) {
 }
 
 void NodeConverter::markBatchNumber(const Size &size) {
-  // A sum over samples divided by a multiple of their number is the same mean for any number of
-  // samples. Ranges of indices grow with the batch, like other tensors.
+  // Exceptions: a sum over samples divided by a multiple of the batch size is a mean, which does
+  // not depend on the batch size. The length of an arange may depend on it, like the size of other
+  // tensors.
   const SizeBinding &sizes = graph.getSizes();
   StringRef op = node.target;
   bool divides = op.starts_with("aten.div.") || op.starts_with("aten.true_divide.");
@@ -218,8 +218,8 @@ Scalar NodeConverter::scalar(StringRef name) {
   }
 }
 
-/// Returns true for arguments that place a tensor in memory, which the compiler decides, and for
-/// types, which are those of the results.
+/// Returns true for arguments that only affect the memory of a tensor, which the compiler plans,
+/// and for dtypes, which the result types already contain.
 static bool isPlacement(StringRef name) {
   return is_contained(
       {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy"}, name);
@@ -293,7 +293,7 @@ SmallVector<int64_t> NodeConverter::reducedDims(Value value) {
 }
 
 //===----------------------------------------------------------------------===//
-// The table
+// The table of converters
 //===----------------------------------------------------------------------===//
 
 ConverterTable getConverterTable() {

@@ -1,4 +1,5 @@
-// Converts one node of an exported graph to `ps` ops: the interface of converters, and their table.
+// Declares the interface of `.pt2` converters, which convert one node to `ps` ops, and the table of
+// converters.
 #ifndef PARASHARD_LIB_IMPORT_PT2_CONVERT_H
 #define PARASHARD_LIB_IMPORT_PT2_CONVERT_H
 
@@ -12,30 +13,31 @@ namespace parashard::import {
 
 class GraphConverter;
 
-/// A number argument: an int, a float or a bool of the op's schema.
+/// A value of a Scalar argument in the op's schema: an int, a float or a bool.
 struct Scalar {
   double value = 0;
   bool isFloat = false;
   bool isBool = false;
 };
 
-/// Returns the element type of a torch.ScalarType; null if `ps` has none (complex, fp8, quantized).
+/// Returns the element type of a torch.ScalarType, or null if it is not supported (complex, fp8,
+/// quantized).
 mlir::Type getElementType(ScalarType dtype, mlir::MLIRContext *context);
 /// Returns the name of a dtype. Example: "torch.complex64".
 std::string getDtypeName(ScalarType dtype);
 
-/// One node being converted: its arguments, by their names in the op's schema, and its results.
-/// Reading a missing argument without a default fails the node. The converter then continues with
-/// an arbitrary value, and the message is reported at the end.
+/// The node that a converter converts: its arguments, by their names in the op's schema, and its
+/// results. If a required argument is missing, the node fails (`TensorBuilder::fail`). The
+/// converter then continues with an arbitrary value, and the message is reported at the end.
 class NodeConverter : public TensorBuilder {
 public:
   NodeConverter(GraphConverter &graph, const Node &node, mlir::OpBuilder &builder,
                 mlir::Location loc)
       : TensorBuilder(builder, loc), graph(graph), node(node) {}
 
-  // Arguments. Reading an argument marks it as read.
+  // Arguments. Each access records the argument as read.
   const Argument *find(llvm::StringRef name);
-  bool has(llvm::StringRef name); ///< given, and not None
+  bool has(llvm::StringRef name); ///< true if the argument exists and is not None
   bool isTensor(llvm::StringRef name);
   mlir::Value tensor(llvm::StringRef name);
   mlir::Value optionalTensor(llvm::StringRef name);             ///< null if None
@@ -43,17 +45,16 @@ public:
   int64_t integer(llvm::StringRef name);
   int64_t integer(llvm::StringRef name, int64_t fallback);
   llvm::SmallVector<int64_t>
-  integers(llvm::StringRef name); ///< an int is a list of one; None is empty
+  integers(llvm::StringRef name); ///< a single int is a list of one; None is an empty list
   double number(llvm::StringRef name, double fallback);
   bool boolean(llvm::StringRef name, bool fallback);
   std::string string(llvm::StringRef name);
   Scalar scalar(llvm::StringRef name);
-  /// Marks arguments as read whose effect is already part of the result's type, such as sizes of a
-  /// view or a dtype.
+  /// Records arguments as read that only affect the result's type, such as the sizes of a view.
   void areInResultType(std::initializer_list<llvm::StringRef> names) {
     readArguments.insert(names.begin(), names.end());
   }
-  /// Marks arguments that do not change what the importer builds.
+  /// Records arguments as read that have no effect on the imported ops.
   void haveNoEffect(std::initializer_list<llvm::StringRef> names) {
     readArguments.insert(names.begin(), names.end());
   }
@@ -62,14 +63,14 @@ public:
 
   // Results.
   unsigned getNumResults() const { return node.outputs.size(); }
-  bool isUsed(unsigned result) const; ///< the result has a name
+  bool isUsed(unsigned result) const; ///< true if the result has a name
   mlir::RankedTensorType getResultType(unsigned result = 0);
-  /// Defines a result. Converts its element type to that of the export.
+  /// Defines a result. Converts it to the element type in the export.
   mlir::LogicalResult set(unsigned result, mlir::Value value);
   mlir::LogicalResult set(mlir::Value value) { return set(0, value); }
   /// Writes a tensor argument in place. `value` is its new content.
   mlir::LogicalResult write(llvm::StringRef name, mlir::Value value);
-  /// Returns the argument `dim` as dims of `value`; all dims if it is absent or empty.
+  /// Returns the argument `dim` as dims of `value`, or all dims if it is missing or empty.
   llvm::SmallVector<int64_t> reducedDims(mlir::Value value);
 
   GraphConverter &graph;
@@ -78,21 +79,23 @@ public:
 private:
   const Argument *require(llvm::StringRef name);
   int64_t evaluate(const Size &size);
-  /// Marks the module if the op computes with the number of samples in the batch.
+  /// Sets `ps.batch_number` on the module if `size`, a number that the op computes with, depends on
+  /// the batch size.
   void markBatchNumber(const Size &size);
 
   llvm::StringSet<> readArguments;
 };
 
-/// Returns the type in which PyTorch computes on two tensors. A tensor without dims takes the type
-/// of a tensor with dims, unless its category is higher (bool < integer < floating-point).
+/// Returns the result type of PyTorch's type promotion of two tensors. The type of a tensor without
+/// dims only counts if its category is higher (bool < integer < floating-point).
 mlir::Type promoteTypes(mlir::Value lhs, mlir::Value rhs);
-/// Returns the type in which PyTorch computes on a tensor and a number.
+/// Returns the result type of PyTorch's type promotion of a tensor and a number.
 mlir::Type promoteTypes(mlir::Value tensor, Scalar scalar);
 
 using Converter = llvm::function_ref<mlir::LogicalResult(NodeConverter &)>;
 using ConverterFunction = mlir::LogicalResult (*)(NodeConverter &);
-/// Converters by the op's name: "aten.add.Tensor"; "aten.add" stands for all overloads.
+/// Converters by op name, with or without an overload. Example: "aten.add.Tensor", or "aten.add"
+/// for all overloads.
 using ConverterTable = llvm::StringMap<ConverterFunction>;
 
 // Each function adds the ops of one family to the table, one line per op.

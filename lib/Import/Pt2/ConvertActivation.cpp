@@ -1,6 +1,6 @@
-// Converts activations without an op of their own. They are compositions whose unselected branches
-// stay finite, so that gradients do not become NaN. At the boundary of two branches, they follow
-// PyTorch.
+// Converts activations without a `ps` op. They are composed of other ops. Branches that are not
+// selected stay finite, since infinite values would make gradients NaN. At the boundary of two
+// branches, the gradient is the same as in PyTorch.
 #include "lib/Import/Pt2/Dims.h"
 
 using namespace mlir;
@@ -11,7 +11,7 @@ namespace {
 constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 
-/// Building blocks of activations, on values of one type.
+/// Builds elementwise ops on values of one type.
 struct Math {
   NodeConverter &n;
 
@@ -23,7 +23,7 @@ struct Math {
     return n.compare(predicate, x, splat(x, y));
   }
   Value select(Value condition, Value x, Value y) { return n.make<ps::SelectOp>(condition, x, y); }
-  /// Limits x to [least, most], without a gradient at the bounds and beyond.
+  /// Clamps x to [least, most]. The gradient is 0 at the bounds and outside of them.
   Value bound(Value x, double least, double most) {
     Value above = select(is(x, ps::Predicate::Le, least), splat(x, least), x);
     return select(is(x, ps::Predicate::Ge, most), splat(x, most), above);
@@ -31,7 +31,7 @@ struct Math {
   Value softplus(Value x) { return n.make<ps::SoftplusOp>(x); }
 };
 
-/// Returns the operand, in f32 for 16-bit floats: the result is rounded once.
+/// Returns the operand, converted to f32 for 16-bit floats, so that only the result is rounded.
 Value getInput(NodeConverter &n) {
   Value x = n.tensor("self");
   if (!n.failed() && !isFloat(x))
@@ -39,7 +39,7 @@ Value getInput(NodeConverter &n) {
   return n.failed() ? x : n.widen(x);
 }
 
-/// Converts an op with a function of its operand.
+/// Converts an op with `kBuild`, which builds the result from the operand.
 template <Value (*kBuild)(NodeConverter &, Math &, Value)>
 LogicalResult convertActivation(NodeConverter &n) {
   Value x = getInput(n);
@@ -72,7 +72,7 @@ Value leakyRelu(NodeConverter &n, Math &m, Value x) {
   return m.select(m.is(x, ps::Predicate::Gt, 0), x, below);
 }
 
-/// Builds a PReLU with one slope, or one per index of dim 1.
+/// Builds a PReLU with one slope, or one slope per channel (dim 1).
 Value prelu(NodeConverter &n, Math &m, Value x) {
   Value slope = n.convert(n.tensor("weight"), getElement(x));
   if (getRank(slope) == 1 && getRank(x) > 1 && getShape(slope)[0] != 1) {
@@ -86,7 +86,7 @@ Value prelu(NodeConverter &n, Math &m, Value x) {
   return m.select(m.is(x, ps::Predicate::Gt, 0), x, below);
 }
 
-/// Builds log(1 + exp(beta x)) / beta, and x itself beyond the threshold.
+/// Builds log(1 + exp(beta * x)) / beta, or x where beta * x exceeds the threshold.
 Value softplus(NodeConverter &n, Math &m, Value x) {
   double beta = n.number("beta", 1);
   Value scaled = m.mul(x, beta);
@@ -109,7 +109,7 @@ Value relu6(NodeConverter &, Math &m, Value x) { return m.bound(x, 0, 6); }
 Value hardsigmoid(NodeConverter &, Math &m, Value x) {
   return m.mul(m.bound(m.add(x, 3), 0, 6), 1.0 / 6);
 }
-/// Builds x clamp(x + 3, 0, 6) / 6.
+/// Builds x * clamp(x + 3, 0, 6) / 6.
 Value hardswish(NodeConverter &, Math &m, Value x) {
   return m.mul(m.mul(x, m.bound(m.add(x, 3), 0, 6)), 1.0 / 6);
 }
@@ -126,7 +126,7 @@ Value hardshrink(NodeConverter &n, Math &m, Value x) {
   return m.select(inside, m.splat(x, 0), x);
 }
 
-/// Moves x by `lambd` toward 0. Returns 0 x between -lambd and lambd, which is NaN for NaN.
+/// Moves x by `lambd` toward 0. Between -lambd and lambd, the result is 0 * x, which keeps NaN.
 Value softshrink(NodeConverter &n, Math &m, Value x) {
   double width = n.number("lambd", 0.5);
   Value low = m.select(m.is(x, ps::Predicate::Lt, -width), m.add(x, width), m.mul(x, 0));
@@ -143,7 +143,7 @@ Value glu(NodeConverter &n, Math &m, Value x) {
   return m.mul(n.slice(x, *dim, 0, half), gate);
 }
 
-/// Returns -1, 0 or 1, without a gradient.
+/// Builds the sign: -1, 0 or 1. The result has no gradient.
 Value sign(NodeConverter &n, Math &m, Value x) {
   Value positive = n.convert(m.is(x, ps::Predicate::Gt, 0), getElement(x));
   Value negative = n.convert(m.is(x, ps::Predicate::Lt, 0), getElement(x));
@@ -164,7 +164,7 @@ Value exp2(NodeConverter &n, Math &m, Value x) {
   return n.make<ps::ExpOp>(m.mul(x, 0.69314718055994530942)); // ln 2
 }
 
-/// Rounds floats and returns integers unchanged. No gradient flows through.
+/// Rounds floats and returns integers unchanged. The result has no gradient.
 template <typename Op> LogicalResult convertRounding(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())

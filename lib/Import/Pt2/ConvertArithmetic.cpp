@@ -8,7 +8,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Returns an operand (tensor or number) as a tensor of the result's type. Numbers become splats.
+/// Returns an operand as a tensor of the result's type: converts and broadcasts a tensor, and
+/// builds a splat for a number.
 Value getOperand(NodeConverter &n, StringRef name, RankedTensorType type) {
   if (n.isTensor(name))
     return n.broadcast(n.convert(n.tensor(name), type.getElementType()), type.getShape());
@@ -38,7 +39,7 @@ LogicalResult convertLogAddExp(NodeConverter &n) {
   return n.set(buildLogAddExp(n, n.widen(lhs), n.widen(rhs)));
 }
 
-/// Builds self + alpha * other; `rsub` swaps the two: other - alpha * self.
+/// Builds self + alpha * other. With `kSwap` (rsub), builds other - alpha * self.
 template <typename Op, bool kSwap = false> LogicalResult convertSum(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   Value lhs = getOperand(n, "self", type), rhs = getOperand(n, "other", type);
@@ -132,7 +133,7 @@ LogicalResult convertMaskedFill(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.make<ps::SelectOp>(mask, value, self));
 }
 
-/// Builds a clamp. As in PyTorch, an element equal to a bound keeps its whole gradient.
+/// Builds a clamp. As in PyTorch, an element that equals a bound keeps its gradient.
 LogicalResult convertClamp(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   Value value = getOperand(n, "self", type);

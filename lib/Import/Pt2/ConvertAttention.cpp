@@ -1,4 +1,5 @@
-// Converts scaled dot product attention, in all forms that exports use.
+// Converts scaled dot product attention: the public op, and the fused and math variants of
+// decomposed graphs.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
@@ -7,12 +8,13 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Converts an attention. The log-sum-exp and random state of the fused forms are only used by
-/// their own backward, and stay undefined.
+/// Converts an attention. Further results of the fused variants (log-sum-exp, random state) are
+/// only used by their backward, and are not defined.
 LogicalResult convertAttention(NodeConverter &n) {
   AttentionParts parts{n.tensor("query"), n.tensor("key"), n.tensor("value")};
   parts.mask = n.optionalTensor(n.find("attn_bias") ? "attn_bias" : "attn_mask");
-  // Grouped heads follow from the shapes. The other arguments belong to unused results.
+  // Grouped-query attention follows from the shapes. The other arguments only affect unused
+  // results.
   n.haveNoEffect({"enable_gqa", "compute_log_sumexp", "return_debug_mask"});
   parts.causal = n.boolean("is_causal", false);
   parts.dropout = n.number("dropout_p", 0);

@@ -22,7 +22,7 @@ BatchNorm readNorm(NodeConverter &n) {
   return norm;
 }
 
-/// Builds the norm and defines result 0; returns nullopt on failure.
+/// Builds the norm and defines result 0. Returns nullopt if the node fails.
 std::optional<BatchNormResult> setNorm(NodeConverter &n) {
   BatchNorm norm = readNorm(n);
   if (n.failed())
@@ -33,8 +33,8 @@ std::optional<BatchNormResult> setNorm(NodeConverter &n) {
   return built;
 }
 
-/// Converts a batch norm. Results 1 and 2 of the native forms (the batch's statistics) are only
-/// used by their backward.
+/// Converts a batch norm, and writes its running statistics. Results 1 and 2 of native_batch_norm
+/// (batch statistics) are only used by its backward.
 LogicalResult convertBatchNorm(NodeConverter &n) {
   std::optional<BatchNormResult> built = setNorm(n);
   if (!built || !built->runningMean)
@@ -43,18 +43,19 @@ LogicalResult convertBatchNorm(NodeConverter &n) {
                  succeeded(n.write("running_var", built->runningVariance)));
 }
 
-/// Converts the functional form, which returns the new running statistics as results 3 and 4
+/// Converts a functional batch norm, which returns the new running statistics as results 3 and 4
 /// instead of writing them.
 LogicalResult convertFunctionalBatchNorm(NodeConverter &n) {
   std::optional<BatchNormResult> built = setNorm(n);
   if (!built)
     return failure();
-  bool moves(built->runningMean);
-  return success(succeeded(n.set(3, moves ? built->runningMean : n.tensor("running_mean"))) &&
-                 succeeded(n.set(4, moves ? built->runningVariance : n.tensor("running_var"))));
+  bool updatesStatistics(built->runningMean);
+  return success(
+      succeeded(n.set(3, updatesStatistics ? built->runningMean : n.tensor("running_mean"))) &&
+      succeeded(n.set(4, updatesStatistics ? built->runningVariance : n.tensor("running_var"))));
 }
 
-/// Normalizes each of `groups` groups of channels, for each sample.
+/// Normalizes each group of channels of each sample.
 LogicalResult normalizeGroups(NodeConverter &n, int64_t groups, double epsilon) {
   Value x = n.tensor("input"), weight = n.optionalTensor("weight"), bias = n.optionalTensor("bias");
   if (n.failed())

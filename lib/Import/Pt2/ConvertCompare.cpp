@@ -1,4 +1,4 @@
-// Converts comparisons and logic, whose results are bools.
+// Converts comparisons and logical ops.
 #include "lib/Import/Pt2/Convert.h"
 #include <limits>
 
@@ -7,7 +7,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Returns both operands in the type that PyTorch compares in, and in the result's shape.
+/// Returns both operands, converted to their promoted type and broadcast to the result's shape.
 std::pair<Value, Value> getOperands(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   Value lhs = n.tensor("self");
@@ -28,7 +28,8 @@ template <ps::Predicate kPredicate> LogicalResult convertCompare(NodeConverter &
   return n.failed() ? failure() : n.set(n.compare(kPredicate, lhs, rhs));
 }
 
-/// Converts logic. `bitwise_and` stays bitwise on integers; `logical_and` is on truth values.
+/// Converts and, or. With `kLogical`, converts the operands to bool first. Otherwise integers are
+/// combined bitwise.
 template <typename Op, bool kLogical> LogicalResult convertLogic(NodeConverter &n) {
   auto [lhs, rhs] = getOperands(n);
   if (n.failed())
@@ -56,13 +57,13 @@ template <bool kLogical> LogicalResult convertXor(NodeConverter &n) {
   return n.set(n.compare(ps::Predicate::Ne, n.convert(lhs, n.i1()), n.convert(rhs, n.i1())));
 }
 
-/// Converts isnan. Integers are never NaN or infinite.
+/// Builds isnan as x != x.
 LogicalResult convertIsNan(NodeConverter &n) {
   Value x = n.tensor("self");
   return n.failed() ? failure() : n.set(n.compare(ps::Predicate::Ne, x, x));
 }
 
-/// Compares |x| with infinity: equal (isinf) or below (isfinite).
+/// Builds |x| == inf (isinf) or |x| < inf (isfinite). Integers are always finite.
 template <ps::Predicate kPredicate> LogicalResult convertIsInfinite(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())

@@ -8,16 +8,16 @@ namespace parashard::import {
 
 namespace {
 
-/// Returns `numbers` with one entry per space dim. A single number is repeated; without numbers,
-/// `fallback` is used.
+/// Returns one number per spatial dim. Repeats a single number, and uses `fallback` for an empty
+/// list.
 SmallVector<int64_t> spreadOver(ArrayRef<int64_t> numbers, unsigned space, int64_t fallback) {
   if (numbers.size() == space)
     return SmallVector<int64_t>(numbers);
   return SmallVector<int64_t>(space, numbers.empty() ? fallback : numbers.front());
 }
 
-/// Reads the windows. The padding "same" puts the smaller half of its zeros first; the other half
-/// follows from the result's type.
+/// Reads the windows. With padding "same", the smaller half of the zeros is before the dim. The
+/// other half follows from the result's shape.
 LogicalResult readWindows(NodeConverter &n, ArrayRef<int64_t> kernel, SpaceWindows &windows) {
   unsigned space = kernel.size();
   windows.kernel.assign(kernel.begin(), kernel.end());
@@ -33,7 +33,7 @@ LogicalResult readWindows(NodeConverter &n, ArrayRef<int64_t> kernel, SpaceWindo
   return success(!n.failed());
 }
 
-/// Adds a batch dim of size 1 if the model has none.
+/// Adds a batch dim of size 1 if x has none.
 Value addBatch(NodeConverter &n, Value x, int64_t rank) {
   SmallVector<int64_t> shape(getShape(x));
   if (getRank(x) == rank - 1)
@@ -44,7 +44,7 @@ Value addBatch(NodeConverter &n, Value x, int64_t rank) {
 LogicalResult build(NodeConverter &n, bool isTransposed) {
   Value x = n.tensor("input"), w = n.tensor("weight"), bias = n.optionalTensor("bias");
   RankedTensorType expected = n.getResultType();
-  n.areInResultType({"groups", "output_padding"}); // groups also follow from the weight's type
+  n.areInResultType({"groups", "output_padding"}); // groups also follow from the weight's shape
   SpaceWindows windows;
   if (n.failed() || getRank(w) < 3 || expected.getRank() < getRank(w) - 1)
     return n.fail("has a weight " + debugString(w.getType()) + " for " + debugString(expected));

@@ -15,7 +15,7 @@ LogicalResult convertFull(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.splat(type, value));
 }
 
-/// Converts fill(self, value) with a scalar tensor as value.
+/// Converts fill(self, value) where `value` is a tensor without dims.
 LogicalResult convertFillTensor(NodeConverter &n) {
   n.areInResultType({"self"});
   RankedTensorType type = n.getResultType();
@@ -30,7 +30,7 @@ template <int kValue> LogicalResult convertSplat(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.splat(type, kValue));
 }
 
-/// Builds start + step * index, computed in 64 bits (double for floats) like PyTorch.
+/// Builds start + step * index. As in PyTorch, computes in i64, or in f64 for floats.
 LogicalResult convertArange(NodeConverter &n) {
   n.areInResultType({"end"});
   double start = n.number("start", 0), step = n.number("step", 1);
@@ -49,7 +49,7 @@ LogicalResult convertArange(NodeConverter &n) {
   return n.set(value);
 }
 
-/// Keeps one side of a diagonal: column - row <= diagonal (tril) or >= (triu).
+/// Keeps the elements with column - row <= diagonal (tril) or >= diagonal (triu).
 template <ps::Predicate kPredicate> LogicalResult convertTriangle(NodeConverter &n) {
   Value x = n.tensor("self");
   int64_t diagonal = n.integer("diagonal", 0);
@@ -66,7 +66,7 @@ void addCreationConverters(ConverterTable &table) {
   table["aten.fill.Tensor"] = convertFillTensor;
   table["aten.scalar_tensor"] = convertFull;
   for (const char *name : {"aten.empty", "aten.empty_like", "aten.new_empty"})
-    table[name] = convertSplat<0>; // the content is arbitrary: nothing may read it
+    table[name] = convertSplat<0>; // the content is undefined
   table["aten.zeros"] = convertSplat<0>;
   table["aten.zeros_like"] = convertSplat<0>;
   table["aten.new_zeros"] = convertSplat<0>;

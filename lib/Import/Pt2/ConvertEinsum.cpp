@@ -1,4 +1,4 @@
-// Converts contractions named by labels (einsum, tensordot), products of vectors, and diagonals.
+// Converts einsum, tensordot, inner and outer products, and diagonals.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Dims.h"
 
@@ -58,7 +58,7 @@ LogicalResult convertOuter(NodeConverter &n) {
   return n.failed() ? failure() : sumOver(n, lhs, {}, rhs, {});
 }
 
-/// Takes the elements (i, i + offset) of two dims, as a new last dim.
+/// Takes the elements (i, i + offset) of two dims. They become the last dim.
 LogicalResult convertDiagonal(NodeConverter &n) {
   Value x = n.tensor("self");
   int64_t offset = n.integer("offset", 0);

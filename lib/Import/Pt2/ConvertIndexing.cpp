@@ -1,4 +1,4 @@
-// Converts table lookups, indexing by tensors, and running sums.
+// Converts embeddings, indexing by tensors, and cumulative sums.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Dims.h"
 
@@ -19,9 +19,9 @@ LogicalResult convertEmbedding(NodeConverter &n) {
   return n.failed() ? failure() : n.set(rows);
 }
 
-/// Converts x[:, i, j, :]. Indexed dims are moved to the front. The dims of the indices then
-/// replace the first indexed dim if the indexed dims are adjacent. Otherwise they stay in front, as
-/// in NumPy.
+/// Converts x[:, i, j, :]. First moves the indexed dims to the front. As in NumPy, the dims of the
+/// indices then replace the indexed dims if these are adjacent. Otherwise, the dims of the indices
+/// stay in front.
 LogicalResult convertIndex(NodeConverter &n) {
   Value x = n.tensor("self");
   SmallVector<Value> arguments = n.tensors("indices"), indices;
@@ -51,7 +51,7 @@ LogicalResult convertIndex(NodeConverter &n) {
   return n.set(n.transpose(taken, back));
 }
 
-/// Converts x[mask] = number to a select. `mask` covers the first dims of x.
+/// Converts x[mask] = number to a select. The dims of `mask` are the first dims of x.
 LogicalResult convertIndexPut(NodeConverter &n) {
   Value x = n.tensor("self"), value = n.tensor("values");
   SmallVector<Value> indices = n.tensors("indices");
@@ -88,8 +88,8 @@ LogicalResult convertCumsum(NodeConverter &n) {
   return n.failed() ? failure() : n.set(sums);
 }
 
-/// Builds the differences of adjacent elements along a dim. The operand is first extended with
-/// `prepend` before and `append` after it.
+/// Builds the differences of adjacent elements along a dim, `n` times. First concatenates
+/// `prepend`, the operand and `append`.
 LogicalResult convertDiff(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())

@@ -1,4 +1,4 @@
-// Converts nearest and linear interpolation along space dims.
+// Converts nearest and linear interpolation along spatial dims.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
@@ -7,14 +7,15 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Resizes one dim from `in` to `out` elements, which are `scale` input elements apart.
+/// Resizes one dim from `in` to `out` elements. Adjacent output elements are `scale` input elements
+/// apart.
 struct Resize {
   int64_t in = 1, out = 1;
   double scale = 1;
 };
 
-/// Returns the factor of space dim `d`: from the list of the .vec overload, or from its own
-/// argument.
+/// Returns the scale factor of spatial dim `d`, or 0 if it is not given. The .vec overload has a
+/// list of factors; other overloads have one argument per dim.
 double getFactor(NodeConverter &n, unsigned d, unsigned space) {
   if (const Argument *list = n.find("scale_factors");
       list && list->kind != Argument::None && d < list->floats.size())
@@ -24,7 +25,7 @@ double getFactor(NodeConverter &n, unsigned d, unsigned space) {
   return n.number(name, 0);
 }
 
-/// Returns one entry per space dim; empty, after a failure of the node, if the sizes do not fit.
+/// Returns one entry per spatial dim. Returns an empty list if the node fails.
 SmallVector<Resize> readResizes(NodeConverter &n, Value x, unsigned space) {
   SmallVector<Resize> resizes;
   n.areInResultType({"output_size"});
@@ -55,8 +56,8 @@ template <unsigned kSpace> LogicalResult convertNearest(NodeConverter &n) {
   return n.failed() ? failure() : n.set(x);
 }
 
-/// Returns the position of each output element among the input elements. With `alignsCorners`, the
-/// first and last elements of both coincide.
+/// Returns the input coordinate of each output element. With `alignsCorners`, the first and the
+/// last elements of input and output coincide.
 SmallVector<double> getPositions(const Resize &resize, bool alignsCorners) {
   SmallVector<double> positions;
   for (int64_t p = 0; p < resize.out; ++p) {

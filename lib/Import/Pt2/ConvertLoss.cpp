@@ -1,4 +1,4 @@
-// Converts losses over classes.
+// Converts cross-entropy and negative log-likelihood losses, and gather.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
@@ -20,8 +20,7 @@ LogicalResult convertCrossEntropy(NodeConverter &n) {
   return n.failed() ? failure() : n.set(buildClassLoss(n, loss));
 }
 
-/// Converts the negative log-likelihood of log-probabilities: a cross-entropy of the operand of the
-/// log-softmax.
+/// Converts nll_loss(log_softmax(x), labels) to a cross-entropy of x.
 LogicalResult convertNll(NodeConverter &n) {
   ClassLoss loss = getClassLoss(n);
   NllLoss result = n.failed() ? NllLoss() : buildNllLoss(n, loss);

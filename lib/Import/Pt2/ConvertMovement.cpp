@@ -8,7 +8,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Converts a view. The new shape is that of the export, where -1 and symbols are resolved.
+/// Converts a view to the shape of the result in the export, in which -1 is resolved.
 LogicalResult convertView(NodeConverter &n) {
   Value x = n.tensor("self");
   RankedTensorType type = n.getResultType();
@@ -33,7 +33,7 @@ LogicalResult convertExpand(NodeConverter &n) {
   return n.failed() ? failure() : n.set(value);
 }
 
-/// Broadcasts all operands to their common shape, which each result has.
+/// Broadcasts all operands to their common shape.
 LogicalResult convertBroadcastTensors(NodeConverter &n) {
   SmallVector<Value> values = n.tensors("tensors");
   if (values.size() < n.getNumResults() || llvm::is_contained(values, Value()))
@@ -49,7 +49,7 @@ LogicalResult convertTranspose(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.swapDims(x, n.integer("dim0"), n.integer("dim1")));
 }
 
-/// Reverses all dims; does nothing to vectors and scalars.
+/// Reverses the order of all dims. Returns vectors and scalars unchanged.
 LogicalResult convertT(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
@@ -70,7 +70,8 @@ LogicalResult convertPermute(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.transpose(x, n.wrapDims(n.integers("dims"), getRank(x))));
 }
 
-/// Converts slices and parts of splits. A dim that the result lacks has one element.
+/// Converts slice, select, split and similar ops. Removes a dim of size 1 that the result does not
+/// have.
 LogicalResult convertRanges(NodeConverter &n) {
   Value x = n.tensor("self");
   n.areInResultType({"split_size", "split_sizes", "chunks"});
@@ -89,7 +90,7 @@ LogicalResult convertRanges(NodeConverter &n) {
   return success(!n.failed());
 }
 
-/// Writes `src` into a range of the operand.
+/// Writes `src` into a slice of the operand.
 LogicalResult convertScatterRange(NodeConverter &n) {
   Value x = n.tensor("self"), part = n.tensor("src");
   if (n.failed())
@@ -98,7 +99,8 @@ LogicalResult convertScatterRange(NodeConverter &n) {
   return n.failed() ? failure() : n.set(value);
 }
 
-/// Returns the operands in the result's element type, without the legacy empty ones (shape [0]).
+/// Returns the operands, converted to the result's element type. Skips operands of shape [0], which
+/// PyTorch ignores.
 SmallVector<Value> getParts(NodeConverter &n) {
   SmallVector<Value> parts;
   Type element = n.getResultType().getElementType();
@@ -173,7 +175,7 @@ LogicalResult convertRepeat(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.reshape(value, n.getResultType().getShape()));
 }
 
-/// Converts repeat_interleave with one count: each element of `dim` is repeated in place.
+/// Converts repeat_interleave with one count. Example: [1, 2] with 2 repeats gives [1, 1, 2, 2].
 LogicalResult convertRepeatInterleave(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())

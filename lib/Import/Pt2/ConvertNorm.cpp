@@ -1,4 +1,4 @@
-// Converts norms, deviations and ops built on them: roots with a gradient of 0 at 0, as in PyTorch.
+// Converts norms, variances and ops that use them. As in PyTorch, the gradient of a root is 0 at 0.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Dims.h"
 #include <cmath>
@@ -12,8 +12,8 @@ Value power(NodeConverter &n, Value x, double exponent) {
   return n.make<ps::PowOp>(x, n.splat(getType(x), exponent));
 }
 
-/// Builds the root of a nonnegative sum. `build` gets 1 instead of 0, so that the unselected branch
-/// has no infinite slope.
+/// Builds a root of a nonnegative sum. Elements that are 0 are replaced by 1 before `build`,
+/// because the infinite derivative at 0 would make the gradient NaN.
 template <typename Fn> Value rootOf(NodeConverter &n, Value x, Fn build) {
   Value zero = n.splat(getType(x), 0), one = n.splat(getType(x), 1);
   Value isZero = n.compare(ps::Predicate::Eq, x, zero);
@@ -45,7 +45,7 @@ Value buildNorm(NodeConverter &n, Value x, double p, ArrayRef<int64_t> dims, boo
                 [&](Value y) { return power(n, y, 1 / p); });
 }
 
-/// Returns `ord` or `p`; the default is 2.
+/// Returns the order of the norm: the argument `ord` or `p`, by default 2.
 double getOrder(NodeConverter &n) { return n.number(n.find("ord") ? "ord" : "p", 2); }
 
 LogicalResult convertNorm(NodeConverter &n) {
@@ -57,7 +57,8 @@ LogicalResult convertNorm(NodeConverter &n) {
   return n.set(buildNorm(n, x, p, n.reducedDims(x), n.boolean("keepdim", false)));
 }
 
-/// Converts the norm of a vector or of all elements. The only supported matrix norm is Frobenius'.
+/// Converts a vector norm, or the norm of all elements. Of matrix norms, only the Frobenius norm is
+/// supported.
 LogicalResult convertLinalgNorm(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
@@ -73,7 +74,7 @@ LogicalResult convertLinalgNorm(NodeConverter &n) {
   return n.set(buildNorm(n, x, p, n.reducedDims(x), n.boolean("keepdim", false)));
 }
 
-/// Builds (|x1 - x2 + eps|^p summed over the last dim)^(1/p).
+/// Builds the p-norm of x1 - x2 + eps over the last dim.
 LogicalResult convertPairwiseDistance(NodeConverter &n) {
   RankedTensorType type = n.getResultType();
   Value x = n.tensor("x1"), y = n.tensor("x2");
@@ -118,7 +119,7 @@ Moments buildMoments(NodeConverter &n, Value x) {
   return {n.reshape(mean, getShape(sum)), n.divide(sum, std::max(count - correction, 0.0))};
 }
 
-/// Defines the variance or deviation, and the mean if the op returns it.
+/// Defines the variance or standard deviation, and the mean if the op returns the mean.
 template <bool kRoot> LogicalResult convertVariance(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
@@ -129,7 +130,7 @@ template <bool kRoot> LogicalResult convertVariance(NodeConverter &n) {
   return n.getNumResults() > 1 ? n.set(1, moments.mean) : success();
 }
 
-/// Sums x1 / max(|x1|, eps) times x2 / max(|x2|, eps) over a dim.
+/// Builds the sum over a dim of x1 / max(|x1|, eps) * x2 / max(|x2|, eps).
 LogicalResult convertCosineSimilarity(NodeConverter &n) {
   Value x = n.tensor("x1"), y = n.tensor("x2");
   double epsilon = n.number("eps", 1e-8);
@@ -152,7 +153,7 @@ LogicalResult convertCosineSimilarity(NodeConverter &n) {
   return n.failed() ? failure() : n.set(n.reduce(ps::ReductionKind::Sum, product, {dim}, false));
 }
 
-/// Converts logsumexp to the log-sum-exp of a cross-entropy whose classes are the reduced dims.
+/// Converts logsumexp. `buildLogSumExp` uses a cross-entropy whose classes are the reduced dims.
 LogicalResult convertLogSumExp(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())

@@ -1,5 +1,5 @@
-// Converts losses of pairs (a prediction and its target), reduced according to `reduction`. A mean
-// is a sum divided by a number, so that training recognizes both (docs/levels.md).
+// Converts losses of a prediction and a target of the same shape, such as mse_loss. A mean is built
+// as sum / count, so that ps-autodiff finds the sum and the count (docs/levels/loss.md).
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
 
@@ -21,7 +21,7 @@ LogicalResult finish(NodeConverter &n, Value losses) {
       buildMean(n, losses, llvm::to_vector(llvm::seq<int64_t>(0, getRank(losses))), false));
 }
 
-/// A prediction and its target in a common shape, in f32 for 16-bit floats.
+/// A prediction and its target, broadcast to a common shape. Converts 16-bit floats to f32.
 struct Pair {
   Value x, target;
 
@@ -37,7 +37,7 @@ struct Pair {
   }
 };
 
-/// Returns a tensor argument in the shape of `like`; null if it is absent.
+/// Returns a tensor argument, broadcast to the shape of `like`, or null if it is missing.
 Value getFactor(NodeConverter &n, StringRef name, Value like) {
   Value factor = n.optionalTensor(name);
   return factor ? n.broadcast(n.convert(factor, getElement(like)), getShape(like)) : Value();
@@ -51,7 +51,7 @@ Value below(NodeConverter &n, ps::Predicate predicate, Value x, double bound) {
   return n.compare(predicate, x, n.splat(getType(x), bound));
 }
 
-/// Converts a loss with a function that returns the loss of each pair.
+/// Converts a loss with `kBuild`, which builds the loss of each element.
 template <Value (*kBuild)(NodeConverter &, Value, Value)>
 LogicalResult convertPairLoss(NodeConverter &n) {
   Pair pair(n);
@@ -70,7 +70,7 @@ Value absoluteDifference(NodeConverter &n, Value x, Value target) {
   return n.make<ps::AbsOp>(n.make<ps::SubOp>(x, target));
 }
 
-/// Builds d^2 / (2 beta) where d < beta, else d - beta / 2.
+/// Builds d^2 / (2 beta) where d < beta, else d - beta / 2. d is |x - target|.
 Value smoothL1(NodeConverter &n, Value x, Value target) {
   double beta = n.number("beta", 1);
   Value d = absoluteDifference(n, x, target);
@@ -81,7 +81,7 @@ Value smoothL1(NodeConverter &n, Value x, Value target) {
   return n.make<ps::SelectOp>(below(n, ps::Predicate::Lt, d, beta), near, far);
 }
 
-/// Builds d^2 / 2 where d <= delta, else delta (d - delta / 2).
+/// Builds d^2 / 2 where d <= delta, else delta * (d - delta / 2). d is |x - target|.
 Value huber(NodeConverter &n, Value x, Value target) {
   double delta = n.number("delta", 1);
   Value d = absoluteDifference(n, x, target);
@@ -90,8 +90,9 @@ Value huber(NodeConverter &n, Value x, Value target) {
   return n.make<ps::SelectOp>(below(n, ps::Predicate::Le, d, delta), near, far);
 }
 
-/// Builds x log(y), and 0 where x is 0 and log(y) is infinite or NaN. Computes neither 0 log(0) nor
-/// its gradient. Where x is 0 and y positive, the gradient of x is log(y).
+/// Builds x * log(y), or 0 where x is 0 and log(y) is not finite. There, y is replaced by 1 before
+/// the logarithm, so that value and gradient are not NaN. Where x is 0 and y is positive, the
+/// gradient of x is log(y).
 Value buildXlogy(NodeConverter &n, Value x, Value y) {
   Value zero = n.splat(getType(x), 0), one = n.splat(getType(x), 1);
   Value infinity = n.splat(getType(x), std::numeric_limits<double>::infinity());
@@ -101,8 +102,8 @@ Value buildXlogy(NodeConverter &n, Value x, Value y) {
   return n.make<ps::MulOp>(x, n.make<ps::LogOp>(n.make<ps::SelectOp>(isSkipped, one, y)));
 }
 
-/// Builds target (log(target) - x) for log-probabilities x; exp(target) (target - x) for a
-/// log-target.
+/// Builds target * (log(target) - x) for log-probabilities x. With `log_target`, builds exp(target)
+/// * (target - x).
 Value klDivergence(NodeConverter &n, Value x, Value target) {
   if (n.boolean("log_target", false))
     return n.make<ps::MulOp>(n.make<ps::ExpOp>(target), n.make<ps::SubOp>(target, x));
@@ -118,9 +119,9 @@ Value binaryCrossEntropy(NodeConverter &n, Value x, Value target) {
   return weigh(n, n.make<ps::BinaryCrossEntropyOp>(x, target));
 }
 
-/// Builds max(x, 0) - x y + log1p(exp(-|x|)). With a weight p of positives, the first and last
-/// terms are multiplied by 1 - y + p y, and the second term by p. The maximum splits its gradient
-/// at 0, which matches the sigmoid.
+/// Builds max(x, 0) - x * y + log1p(exp(-|x|)). With `pos_weight` p, the first and last terms are
+/// multiplied by 1 - y + p * y, and the second term by p. The gradient of max(x, 0) at 0 is 1/2,
+/// which equals the sigmoid of 0.
 Value binaryCrossEntropyWithLogits(NodeConverter &n, Value x, Value target) {
   Value zero = n.splat(getType(x), 0), one = n.splat(getType(x), 1);
   Value positive = n.make<ps::MaxOp>(x, zero);
@@ -136,7 +137,7 @@ Value binaryCrossEntropyWithLogits(NodeConverter &n, Value x, Value target) {
   return weigh(n, n.make<ps::AddOp>(n.make<ps::SubOp>(positive, gain), rest));
 }
 
-/// Builds log(1 + exp(-y x)).
+/// Builds log(1 + exp(-y * x)).
 Value softMargin(NodeConverter &n, Value x, Value target) {
   return n.make<ps::SoftplusOp>(n.make<ps::NegOp>(n.make<ps::MulOp>(target, x)));
 }

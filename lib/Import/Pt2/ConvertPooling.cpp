@@ -15,7 +15,7 @@ SmallVector<int64_t> spreadOver(ArrayRef<int64_t> numbers, ArrayRef<int64_t> fal
   return SmallVector<int64_t>(fallback.size(), numbers.front());
 }
 
-/// Adds batch and channel dims to x if the model has none.
+/// Adds batch and channel dims of size 1 to x if they are missing.
 Value addLeadingDims(NodeConverter &n, Value x, int64_t space) {
   SmallVector<int64_t> shape(getShape(x));
   while (int64_t(shape.size()) < space + 2)
@@ -23,7 +23,7 @@ Value addLeadingDims(NodeConverter &n, Value x, int64_t space) {
   return n.reshape(x, shape);
 }
 
-/// Returns the result's sizes along the space dims; ones if it has fewer dims.
+/// Returns the spatial shape of the result. The node fails if the result has too few dims.
 template <unsigned kSpace> SmallVector<int64_t> getResultSpace(NodeConverter &n) {
   SmallVector<int64_t> shape(n.getResultType().getShape());
   if (shape.size() >= kSpace)
@@ -44,7 +44,7 @@ template <unsigned kSpace> SpaceWindows readWindows(NodeConverter &n) {
   return windows;
 }
 
-/// Defines the result in the shape of the export.
+/// Reshapes y to the result's shape, and defines the result.
 LogicalResult setPooled(NodeConverter &n, Value y) {
   return n.failed() ? failure() : n.set(n.reshape(y, n.getResultType().getShape()));
 }
@@ -54,7 +54,7 @@ template <unsigned kSpace> LogicalResult convertMaxPool(NodeConverter &n) {
   SpaceWindows windows = readWindows<kSpace>(n);
   if (n.failed())
     return failure();
-  return setPooled(n, buildMaxPool(n, x, windows)); // the indices are only used by its backward
+  return setPooled(n, buildMaxPool(n, x, windows)); // the indices are only used by the backward
 }
 
 template <unsigned kSpace> LogicalResult convertAveragePool(NodeConverter &n) {
@@ -71,8 +71,9 @@ template <unsigned kSpace> LogicalResult convertAveragePool(NodeConverter &n) {
 // Adaptive
 //===----------------------------------------------------------------------===//
 
-/// Builds an adaptive average along a dim. Element p of `out` averages the input elements [floor(p
-/// in / out), ceil((p + 1) in / out)). Example: 5 elements to 2 averages [0, 3) and [2, 5).
+/// Builds an adaptive average along a dim. Output element p is the mean of the input elements
+/// [floor(p * in / out), ceil((p + 1) * in / out)). Example: for in = 5 and out = 2, the ranges are
+/// [0, 3) and [2, 5).
 Value averageDim(NodeConverter &n, Value x, int64_t dim, int64_t out) {
   int64_t in = getShape(x)[dim];
   if (in == out)
@@ -86,7 +87,7 @@ Value averageDim(NodeConverter &n, Value x, int64_t dim, int64_t out) {
 
 AverageDivisor noPadding(unsigned space) { return {SmallVector<int64_t>(space, 0)}; }
 
-/// Returns true if the result's sizes divide those of x.
+/// Returns true if each spatial dim of x is divisible by the size of the result.
 bool isTiled(Value x, ArrayRef<int64_t> out) {
   for (auto [in, count] : llvm::zip(getShape(x).take_back(out.size()), out))
     if (count < 1 || in % count != 0)

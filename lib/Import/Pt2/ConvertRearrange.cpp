@@ -1,5 +1,4 @@
-// Converts ops that reorder elements along a dim (roll, flip, pixel shuffle), and ops that create
-// numbers along a dim (eye, linspace).
+// Converts ops that reorder elements (roll, flip, pixel shuffle), and eye and linspace.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Dims.h"
 
@@ -8,7 +7,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Larger dims would need too many slices.
+/// Maximum size of a flipped dim. Larger dims would need too many slices.
 constexpr int64_t kMostFlipped = 1 << 16;
 
 LogicalResult convertFlip(NodeConverter &n) {
@@ -38,7 +37,7 @@ Value roll(NodeConverter &n, Value x, int64_t shift, int64_t dim) {
   return n.concat({n.slice(x, dim, size - shift, size), n.slice(x, dim, 0, size - shift)}, dim);
 }
 
-/// Rolls the flattened tensor if there are no dims.
+/// Converts roll. Without dims, rolls the flattened tensor.
 LogicalResult convertRoll(NodeConverter &n) {
   Value x = n.tensor("self");
   SmallVector<int64_t> shifts = n.integers("shifts");
@@ -56,7 +55,7 @@ LogicalResult convertRoll(NodeConverter &n) {
   return n.set(n.reshape(x, shape));
 }
 
-/// Checks that the last three dims (channels, height, width) can be cut into the given pieces.
+/// Fails unless the last three dims (channels, height, width) are divisible by the given numbers.
 LogicalResult cutPlanes(NodeConverter &n, Value x, int64_t channels, int64_t height,
                         int64_t width) {
   ArrayRef<int64_t> s = n.failed() ? ArrayRef<int64_t>() : getShape(x);
@@ -69,8 +68,8 @@ LogicalResult cutPlanes(NodeConverter &n, Value x, int64_t channels, int64_t hei
                 llvm::Twine(width) + " columns");
 }
 
-/// Reshapes the last three dims to `pieces`, permutes these by `order`, and reshapes them to
-/// `planes`. The leading dims stay.
+/// Reshapes the last three dims to `pieces`, permutes these dims by `order`, and reshapes them to
+/// `planes`. Keeps the leading dims.
 Value rearrange(NodeConverter &n, Value x, ArrayRef<int64_t> pieces, ArrayRef<int64_t> order,
                 ArrayRef<int64_t> planes) {
   SmallVector<int64_t> shape(getShape(x).drop_back(3)), result(shape), permutation;
@@ -113,7 +112,7 @@ LogicalResult convertChannelShuffle(NodeConverter &n) {
   return n.set(rearrange(n, x, {groups, s[0] / groups, s[1], s[2]}, {1, 0, 2, 3}, s));
 }
 
-/// Builds a matrix with 1 where row and column are equal.
+/// Builds the identity matrix.
 LogicalResult convertEye(NodeConverter &n) {
   n.areInResultType({"n", "m"});
   RankedTensorType type = n.getResultType();
@@ -127,7 +126,8 @@ LogicalResult convertEye(NodeConverter &n) {
   return n.set(n.convert(same, type.getElementType()));
 }
 
-/// Computes from both ends to the middle, like PyTorch, so that both ends are exact.
+/// Builds linspace. As in PyTorch, computes the first half from `start` and the second half from
+/// `end`, so that both ends are exact.
 LogicalResult convertLinspace(NodeConverter &n) {
   n.areInResultType({"steps"});
   double start = n.scalar("start").value, end = n.scalar("end").value;

@@ -1,4 +1,4 @@
-// Converts reductions over dims: sum, mean, product, extrema and their indices, any and all.
+// Converts reductions over dims: sum, mean, product, max, min, argmax, argmin, any and all.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Dims.h"
 
@@ -31,7 +31,7 @@ template <ps::ReductionKind kKind> LogicalResult convertExtreme(NodeConverter &n
   return n.set(n.reduce(kKind, x, n.reducedDims(x), n.boolean("keepdim", false)));
 }
 
-/// Converts max.dim and min.dim to values and indices.
+/// Converts max.dim and min.dim, which return values and indices.
 template <ps::ReductionKind kKind> LogicalResult convertExtremeAndIndex(NodeConverter &n) {
   Value x = n.tensor("self");
   n.areInResultType({"keepdim"});
@@ -50,7 +50,7 @@ template <ps::ReductionKind kKind> LogicalResult convertExtremeAndIndex(NodeConv
   return n.isUsed(1) ? n.set(1, n.reshape(index, n.getResultType(1).getShape())) : success();
 }
 
-/// Converts argmax and argmin. Uses the flattened tensor if there is no dim.
+/// Converts argmax and argmin. Without a dim, uses the flattened tensor.
 template <ps::ReductionKind kKind> LogicalResult convertExtremeIndex(NodeConverter &n) {
   Value x = n.tensor("self");
   n.areInResultType({"keepdim"});

@@ -8,8 +8,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Returns the operand in the result's element type (integers become floats for floating-point
-/// ops).
+/// Returns the operand, converted to the result's element type. Example: `exp` of integers computes
+/// in floats.
 Value getOperand(NodeConverter &n) {
   Value value = n.tensor(n.find("self") ? "self" : n.find("input") ? "input" : "a");
   return n.failed() ? value : n.convert(value, n.getResultType().getElementType());
@@ -65,7 +65,7 @@ LogicalResult convertGelu(NodeConverter &n) {
   return n.set(n.make<ps::GeluOp>(getType(x), kind, x));
 }
 
-/// Converts aten.copy_(self, src): the value of `src` in the type of `self`.
+/// Converts aten.copy_(self, src): `src`, converted and broadcast to the type of `self`.
 LogicalResult convertCopyFrom(NodeConverter &n) {
   n.areInResultType({"self"});
   RankedTensorType type = n.getResultType();
@@ -84,7 +84,7 @@ LogicalResult convertDropout(NodeConverter &n) {
   return n.set(buildDropout(n, x, p, n.boolean("train", true)));
 }
 
-/// Converts the first result. The second one, a bool mask, is only used by the backward.
+/// Defines the first result. The second result, a bool mask, is only used by the backward.
 LogicalResult convertNativeDropout(NodeConverter &n) { return convertDropout(n); }
 
 } // namespace

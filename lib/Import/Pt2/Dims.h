@@ -1,4 +1,4 @@
-// Reads arguments that name a dim of a tensor.
+// Declares helpers for arguments that are dims of a tensor.
 #ifndef PARASHARD_LIB_IMPORT_PT2_DIMS_H
 #define PARASHARD_LIB_IMPORT_PT2_DIMS_H
 
@@ -6,9 +6,8 @@
 
 namespace parashard::import {
 
-/// Returns the argument `name` as a dim of a tensor with `rank` dims, counted from 0. Returns
-/// `fallback` if the argument is absent. Returns nullopt, after a failure of the node, if there is
-/// no such dim.
+/// Returns the argument `name`, or `fallback` if it is missing, as a dim in [0, rank). Fails the
+/// node and returns nullopt if the dim is out of range.
 inline std::optional<int64_t> findDim(NodeConverter &n, llvm::StringRef name, int64_t rank,
                                       std::optional<int64_t> fallback = std::nullopt) {
   int64_t argument = fallback ? n.integer(name, *fallback) : n.integer(name);
@@ -19,7 +18,7 @@ inline std::optional<int64_t> findDim(NodeConverter &n, llvm::StringRef name, in
   return n.failed() ? std::nullopt : std::optional(dim);
 }
 
-/// Fails the node if one of `wrapped` (dims counted from 0) is out of range. Returns false then.
+/// Fails the node and returns false if a dim is not in [0, rank).
 inline bool checkDims(NodeConverter &n, llvm::ArrayRef<int64_t> wrapped, int64_t rank) {
   for (int64_t dim : wrapped)
     if (dim < 0 || dim >= rank)

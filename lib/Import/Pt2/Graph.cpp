@@ -1,4 +1,4 @@
-// Parses and checks the exported program's JSON. Errors name missing and wrong entries.
+// Parses and checks the JSON of an exported program.
 #include "lib/Import/Pt2/Graph.h"
 #include "lib/Support/JsonDocument.h"
 #include "llvm/ADT/STLExtras.h"
@@ -11,8 +11,8 @@ using namespace parashard::support;
 namespace parashard::import {
 namespace {
 
-/// Reads JSON values, and records the first error, so that the readers below need no error
-/// handling.
+/// Reads JSON values and records the first error. After an error, reads return empty values, so
+/// that the functions below need no error handling.
 class Reader {
 public:
   std::string failure;
@@ -22,7 +22,7 @@ public:
     if (failure.empty())
       failure = message.str();
   }
-  /// Returns `value`; records an error if it is not an object.
+  /// Returns `value`. Records an error if it is not an object.
   JsonValue object(JsonValue value, const Twine &name) {
     if (!value.isObject())
       fail(name + " is not an object");
@@ -49,8 +49,8 @@ public:
     fail("'" + key + "' is not an integer");
     return 0;
   }
-  /// Returns `read`, the parsed value of an argument of kind `tag`. Records an error if parsing
-  /// failed.
+  /// Returns `read`, the result of parsing `value` as kind `tag`. Records an error if `read` is
+  /// nullopt.
   template <typename T> T require(std::optional<T> read, StringRef tag, JsonValue value) {
     if (!read)
       fail("'" + tag + "' has the value " + value.describe());
@@ -119,7 +119,7 @@ Graph readGraph(Reader &r, JsonValue object);
 
 std::string readTensorName(Reader &r, JsonValue value) {
   JsonValue object = r.object(value, "a tensor argument");
-  // An optional tensor is a union itself.
+  // An optional tensor is also a union.
   if (std::optional<JsonValue> tensor = object.getObject("as_tensor"))
     return r.string(*tensor, "name");
   if (object.get("as_none"))
@@ -182,7 +182,7 @@ void readArgumentValue(Reader &r, StringRef tag, JsonValue value, Argument &out)
   }
 }
 
-/// Reads a union: an object with one entry that is not null, the value.
+/// Reads a union: an object in which exactly one entry, the value, is not null.
 Argument readArgument(Reader &r, JsonValue value) {
   Argument out;
   auto members = r.object(value, "an argument").getMembers();
@@ -192,7 +192,8 @@ Argument readArgument(Reader &r, JsonValue value) {
   return out;
 }
 
-/// Reads the innermost path of "key,path,type;key,path,type". "@1" marks a repeated call.
+/// Reads the path of the innermost module from "key,path,type;key,path,type". Removes a suffix such
+/// as "@1", which numbers repeated calls.
 void readModuleStack(StringRef stack, Node &node) {
   if (stack.empty())
     return;
@@ -200,7 +201,7 @@ void readModuleStack(StringRef stack, Node &node) {
   node.source.modulePath = last.split(',').second.split(',').first.split('@').first.str();
 }
 
-/// Checks that each argument of a node is given once.
+/// Records an error if an argument of a node is given twice.
 void checkArguments(Reader &r, const Node &node) {
   StringSet<> names;
   for (const Argument &argument : node.inputs)
@@ -240,7 +241,7 @@ Node readNode(Reader &r, JsonValue value) {
   return node;
 }
 
-/// Checks that the values of a graph have distinct names.
+/// Records an error if two values of a graph have the same name.
 void checkNames(Reader &r, const Graph &graph) {
   StringSet<> names;
   for (const Argument &input : graph.inputs)
@@ -324,8 +325,8 @@ OutputSpec readOutputSpec(Reader &r, JsonValue value) {
   return spec;
 }
 
-/// Reads the names in a tree of outputs: [1, {"context": "[\"loss\", \"logits\"]", ...}], as text
-/// in a string.
+/// Reads the names in a tree of outputs (JSON in a string): [1, {"context": "[\"loss\",
+/// \"logits\"]", ...}].
 std::vector<std::string> readTreeNames(StringRef text) {
   std::vector<std::string> names;
   Expected<JsonDocument> spec = JsonDocument::parse(text);
@@ -343,7 +344,8 @@ std::vector<std::string> readTreeNames(StringRef text) {
   return names;
 }
 
-/// Returns the names of a dict-like output ("loss", "logits"); empty if the outputs have none.
+/// Returns the keys if the model returns a dict, such as "loss" and "logits". Returns an empty list
+/// otherwise.
 std::vector<std::string> readOutputNames(JsonValue module) {
   std::vector<JsonValue> calls =
       module.get("module_call_graph").value_or(JsonValue()).getElements();
@@ -353,7 +355,8 @@ std::vector<std::string> readOutputNames(JsonValue module) {
   return readTreeNames(signature.getString("out_spec").value_or(""));
 }
 
-/// Sets the labels of outputs: the keys of the dict that the model returns, else the graph's names.
+/// Sets the labels of outputs: the keys of the dict that the model returns, or else the names in
+/// the graph.
 void labelOutputs(std::vector<OutputSpec> &outputs, ArrayRef<std::string> names) {
   bool usable =
       names.size() ==

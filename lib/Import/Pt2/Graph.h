@@ -1,4 +1,4 @@
-// Holds the exported program of a `.pt2` archive as plain structs (schema:
+// Declares the exported program of a `.pt2` archive as plain structs, and its parser (schema:
 // torch/_export/serde/schema.py, version 8).
 #ifndef PARASHARD_LIB_IMPORT_PT2_GRAPH_H
 #define PARASHARD_LIB_IMPORT_PT2_GRAPH_H
@@ -18,12 +18,12 @@ namespace parashard::import {
 
 struct Graph;
 
-/// An integer, possibly an expression over the export's symbols.
+/// An integer: a number, an expression over the symbols of the export, or a value of the graph.
 struct Size {
-  std::string expression; ///< empty: `value` is the size
-  int64_t value = 0;      ///< the size, or the hint
-  bool hasHint = true;    ///< `value` is meaningful
-  std::string valueName;  ///< key in `Graph::sizes`, instead of a value or expression
+  std::string expression; ///< expression over symbols, or empty
+  int64_t value = 0;      ///< the number; for an expression, its value at export (hint)
+  bool hasHint = true;    ///< false: the expression has no hint
+  std::string valueName;  ///< name of a value (key of `Graph::sizes`), or empty
   bool isStatic() const { return expression.empty() && valueName.empty(); }
 };
 
@@ -37,7 +37,7 @@ struct TensorMeta {
   bool requiresGrad = false;
 };
 
-/// An argument of a node: a tagged union as in the schema.
+/// An argument of a node, a tagged union in the schema. `kind` selects the field with the value.
 struct Argument {
   enum Kind {
     None,
@@ -62,19 +62,20 @@ struct Argument {
   std::vector<bool> bools;
   ScalarType dtype = 0;
   std::shared_ptr<import::Graph> graph;
-  std::string other; ///< the schema's tag, for kinds that the importer does not support
+  std::string other; ///< the schema's tag of a kind that is not supported
 };
 
 struct Node {
   std::string target; ///< such as "aten.add.Tensor", "higher_order.wrap_with_autocast"
   std::vector<Argument> inputs;
-  std::vector<std::string> outputs; ///< names of tensor results, lists flattened; "" if absent
-  bool hasResults = false;          ///< results of any type
+  std::vector<std::string>
+      outputs; ///< names of tensor results, with flattened lists; "" for a missing result
+  bool hasResults = false; ///< true if the node has results of any type
   SourceLocation source;
 
   const Argument *find(llvm::StringRef name) const;
-  /// Returns the tensor that the node writes in place and returns: the first argument of "add_"
-  /// ops, or `out`. Returns "" for other ops.
+  /// Returns the name of the tensor that the node writes in place and returns: the argument `out`,
+  /// or the first tensor of ops such as "add_". Returns "" for other ops.
   llvm::StringRef getInPlace() const;
   bool isInPlace() const { return !getInPlace().empty(); }
 };
@@ -114,11 +115,11 @@ struct ExportedProgram {
   std::string torchVersion;
 };
 
-/// Parses `models/*.json`. `path` is the archive, which is the location of nodes without a source
-/// line.
+/// Parses `models/*.json`. `path` is the path of the archive, and the location of nodes without a
+/// source line.
 llvm::Expected<ExportedProgram> parseExportedProgram(llvm::StringRef text, llvm::StringRef path);
 
-/// One entry of `*_config.json`: a tensor of the model, and the file that holds it.
+/// One entry of `*_config.json`: a tensor of the model, and the file with its data.
 struct Payload {
   std::string name; ///< name in the model
   std::string file; ///< such as "weight_0"
@@ -126,7 +127,8 @@ struct Payload {
   bool usesPickle = false;
   std::optional<TensorMeta> meta;
 };
-/// Parses payloads, and sorts them by file number, then name (JSON objects have no order).
+/// Parses the entries of `*_config.json`. Sorts them by file and name, since JSON objects have no
+/// order.
 llvm::Expected<std::vector<Payload>> parsePayloads(llvm::StringRef text);
 
 } // namespace parashard::import

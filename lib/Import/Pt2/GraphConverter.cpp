@@ -1,4 +1,4 @@
-// Converts the nodes of a graph in order, and tracks values that are written in place.
+// Converts the nodes of a graph in order, and tracks in-place writes.
 #include "lib/Import/Pt2/GraphConverter.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/MissingOps.h"
@@ -31,7 +31,7 @@ llvm::StringSet<> getNames(ArrayRef<Argument> arguments) {
   return names;
 }
 
-/// Returns true for a region of torch.set_grad_enabled with this mode.
+/// Returns true for a region of torch.set_grad_enabled(enabled).
 bool setsGradients(const Node &node, bool enabled) {
   return node.target == "higher_order.wrap_with_set_grad_enabled" && !node.inputs.empty() &&
          node.inputs[0].kind == Argument::Bool && node.inputs[0].bools[0] == enabled;
@@ -50,7 +50,7 @@ void collectUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
       continue;
     if (const Graph *body = getBody(node)) {
       llvm::StringSet<> left = getNames(body->outputs);
-      // Includes what the body writes to the operand.
+      // In-place writes of the body to its operands are also outputs.
       for (auto [outer, name] : getBodyOperands(node))
         left.insert(name);
       collectUnsupported(*body, left, table, sizes, missing);
@@ -137,7 +137,8 @@ bool GraphConverter::definesResult(StringRef name) const {
 
 LogicalResult GraphConverter::convert(const Node &node) {
   Location loc = getLocation(node.source, b.getContext());
-  // A missing value was reported where it failed, unless it is a result that no converter defines.
+  // A missing value was reported when its node failed, unless it is a result that no converter
+  // defines.
   if (readsUndefined(node)) {
     forEachTensor(node, [&](StringRef name) {
       if (!lookup(name) && !failedValues.contains(name))
@@ -174,7 +175,7 @@ LogicalResult GraphConverter::convert(const Node &node) {
   return success();
 }
 
-/// Returns true if the result of an op grows with the size of a dim that the op reduces.
+/// Returns true for reductions whose result grows with the size of a reduced dim (sums, not means).
 static bool addsUp(StringRef target) {
   static constexpr StringLiteral ops[] = {
       "sum",       "prod",          "norm",   "linalg_vector_norm",
@@ -214,8 +215,8 @@ void GraphConverter::markSumOfBatch(const Node &node, Location loc) {
   Value sum = lookup(node.outputs[0]);
   if (!reads || readsInputs || !sum)
     return;
-  // A sum of constants becomes a number, so that a loss divided by the sum may be recognized as a
-  // mean.
+  // Replaces a sum of constants by a number, so that a loss divided by this sum can be recognized
+  // as a mean.
   auto divides = [&](const Node &user) {
     bool isRead = false;
     forEachTensor(user, [&](StringRef name) { isRead |= name == node.outputs[0]; });
@@ -252,17 +253,17 @@ LogicalResult GraphConverter::refresh(StringRef name, Location reader) {
   if (!view || seen.lookup(name) == writes.lookup(views.getRoot(name)))
     return success();
   if (!view->isCertain)
-    return emitError(reader) << "'" << name << "' of '" << view->node->target
-                             << "' may share memory with a tensor that was written in place since, "
-                                "which only PyTorch knows; write a new tensor, or add .clone()";
+    return emitError(reader)
+           << "'" << name << "' of '" << view->node->target
+           << "' may share memory with a tensor that was written in place later; "
+              "only PyTorch knows at run time; write a new tensor, or add .clone()";
   if (failed(refresh(view->base, reader)))
     return failure();
   if (Value old = lookup(name); view->isDetached() && old && dependsOnTrained(old))
     return emitError(reader)
-           << "'" << name
-           << "', a detach(), was written in place with a value that takes a gradient, and the "
-              "memory that it shares was written since, which is not supported; add .clone() to "
-              "the detach()";
+           << "the detach() '" << name
+           << "' is written in place with a value that requires grad, and its base is written "
+              "later, which is not supported; add .clone() to the detach()";
   if (view->node->isInPlace()) {
     define(name, lookup(view->base));
   } else {
@@ -283,13 +284,14 @@ LogicalResult GraphConverter::write(StringRef name, Value value, Location loc) {
     if (!view)
       return success();
     if (!view->isCertain)
-      return emitError(loc) << "writes in place to '" << name << "' of '" << view->node->target
-                            << "', which may or may not share memory with '" << view->base
-                            << "', which only PyTorch knows; write a new tensor, or add .clone()";
+      return emitError(loc)
+             << "writes in place to '" << name << "' of '" << view->node->target
+             << "', which may or may not share memory with '" << view->base
+             << "'; only PyTorch knows at run time; write a new tensor, or add .clone()";
     if (view->isDetached()) {
       if (failed(checkUntrackedWrite(view->base, "through detach()", loc)))
         return failure();
-      // The detach() takes the gradient of the written value; its operand takes none.
+      // The detached tensor has the gradient of the written value; its base has no gradient.
       value = stopGradient(b, loc, value);
     }
     NodeConverter converter(*this, *view->node, b, loc);
@@ -335,7 +337,7 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
     return emitError(loc) << "the model enables gradients inside a no_grad region in "
                           << describeLocation(node.source)
                           << ", which is not supported; end the no_grad region first";
-  // An input that the region returns unchanged keeps its gradient.
+  // An input that the no_grad region returns unchanged keeps its gradient.
   llvm::StringSet<> inputs = getNames(body->inputs);
   auto leave = [&](StringRef name) {
     Value value = inner.lookup(name);
@@ -344,7 +346,7 @@ LogicalResult GraphConverter::inlineGraph(const Node &node, Location loc) {
   for (auto [name, result] : zip(node.outputs, results))
     define(name, leave(result));
   for (auto [outer, name] : written) {
-    // The region itself has no location in the model.
+    // Reports at the writing node, since the region has no location in the model.
     Location writer = getLocation(inner.views.findWriter(name)->source, b.getContext());
     if (stops && failed(checkUntrackedWrite(outer, "in a no_grad region", writer)))
       return failure();
@@ -360,7 +362,7 @@ LogicalResult GraphConverter::checkUntrackedWrite(StringRef name, const Twine &h
   for (const View *view = nullptr;; name = view->base) {
     if (Value old = lookup(name); old && isFloat(old) && dependsOnTrained(old))
       return emitError(loc) << "writes in place " << how << " to '" << name
-                            << "', a value that takes a gradient, which is not supported; "
+                            << "', a value that requires grad, which is not supported; "
                                "write to a clone() instead";
     if (!(view = views.find(name)))
       return success();

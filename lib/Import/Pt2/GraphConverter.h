@@ -1,4 +1,4 @@
-// Converts the nodes of an exported program's graph, each with the converter of its op.
+// Declares the conversion of the nodes of an exported program's graph.
 #ifndef PARASHARD_LIB_IMPORT_PT2_GRAPHCONVERTER_H
 #define PARASHARD_LIB_IMPORT_PT2_GRAPHCONVERTER_H
 
@@ -11,51 +11,51 @@
 
 namespace parashard::import {
 
-/// Converts the nodes of one graph at a builder's insertion point. Inlined graphs are converted
-/// recursively.
+/// Converts the nodes of one graph at the builder's insertion point. Bodies of inlined nodes have
+/// their own GraphConverter.
 class GraphConverter {
 public:
   GraphConverter(const Graph &graph, const SizeBinding &sizes, const ConverterTable &table,
                  mlir::OpBuilder &builder)
       : graph(graph), sizes(sizes), table(table), b(builder), views(graph, sizes) {}
 
-  /// Converts every live node. Tries all nodes before failing; each failure is a diagnostic at its
-  /// node.
+  /// Converts the live nodes. Emits a diagnostic for each node that fails, and continues with the
+  /// others. Fails if any node fails.
   mlir::LogicalResult run(const llvm::StringSet<> &liveOutputs);
 
-  /// Returns null if the value was never defined, or if its definition failed.
+  /// Returns a value of the graph, or null if its node has not been converted or has failed.
   mlir::Value lookup(llvm::StringRef name) const { return values.lookup(name); }
   void define(llvm::StringRef name, mlir::Value value) { values[name] = value; }
-  /// Records (`ps.batch_number`) that the model computes with its number of samples at `loc`. Only
-  /// the first call has an effect.
+  /// Sets `ps.batch_number`: the model computes with the batch size at `loc`. Only the first call
+  /// has an effect.
   void markBatchNumber(mlir::Location loc);
   const SizeBinding &getSizes() const { return sizes; }
   const Graph &getGraph() const { return graph; }
   const Views &getViews() const { return views; }
-  /// Returns the type of a value in the export. Fails if `ps` does not support it.
+  /// Returns the type of a value in the export. Fails if the type is not supported.
   llvm::Expected<mlir::RankedTensorType> getType(llvm::StringRef name) const;
-  /// Writes in place: defines a new value for the name, and for all tensors that it is a view of.
+  /// Writes `value` in place: defines a new value of `name`, and of all tensors that `name` is a
+  /// view of.
   mlir::LogicalResult write(llvm::StringRef name, mlir::Value value, mlir::Location loc);
 
 private:
   mlir::LogicalResult convert(const Node &node);
   mlir::LogicalResult inlineGraph(const Node &node, mlir::Location loc);
-  /// Fails if an in-place write that autograd does not see replaces a value that needs a gradient.
-  /// The value is `name`, or a tensor that `name` is a view of. PyTorch would pass the gradient to
-  /// the old value.
+  /// Fails if an in-place write that autograd does not record (no_grad, detach) replaces a value
+  /// that requires grad. The value is `name`, or a tensor that `name` is a view of. PyTorch would
+  /// pass the gradient of the new value to the old value.
   mlir::LogicalResult checkUntrackedWrite(llvm::StringRef name, const llvm::Twine &how,
                                           mlir::Location loc);
-  /// Recomputes a view if its base was written since.
+  /// Recomputes the view `name` if its base was written after the view was computed.
   mlir::LogicalResult refresh(llvm::StringRef name, mlir::Location reader);
   mlir::LogicalResult refreshOperands(const Node &node, mlir::Location loc);
   void markFresh(const Node &node);
-  /// Calls `markBatchNumber` if the node sums, over the batch, a value that does not depend on an
-  /// input. Such a sum grows with the number of samples. Example: a sum over a parameter that is
-  /// expanded to all samples.
+  /// Calls `markBatchNumber` if the node sums over the batch a value that does not depend on an
+  /// input, since this sum is proportional to the batch size. Example: the sum of a parameter that
+  /// is expanded to all samples.
   void markSumOfBatch(const Node &node, mlir::Location loc);
   bool readsUndefined(const Node &node) const;
-  /// Returns true if a node of the graph has a result of this name, whether or not it has a
-  /// converter.
+  /// Returns true if a node of the graph has a result with this name.
   bool definesResult(llvm::StringRef name) const;
 
   const Graph &graph;
@@ -65,14 +65,16 @@ private:
   llvm::StringMap<mlir::Value> values;
   Views views;
   llvm::StringMap<unsigned> writes; ///< number of writes to the memory of each root
-  llvm::StringMap<unsigned> seen;   ///< `writes` of its root when a view was last computed
+  llvm::StringMap<unsigned>
+      seen; ///< for each value: `writes` of its root when it was last computed
   llvm::StringSet<> failedValues;
 };
 
-/// Finds the nodes whose results or in-place writes are read. Starts from the outputs.
+/// Returns the nodes whose results or in-place writes are read, directly or indirectly, by the
+/// outputs.
 llvm::BitVector findLiveNodes(const Graph &graph, const llvm::StringSet<> &outputs,
                               const Views &views);
-/// Describes all live nodes without a converter in one message; empty if there are none.
+/// Returns a message that lists the live nodes without a converter, or "".
 std::string describeUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
                                 const ConverterTable &table, const SizeBinding &sizes);
 

@@ -70,7 +70,8 @@ public:
   }
 
 private:
-  /// Returns the values to compute: user outputs, mutations, and state that is written in place.
+  /// Returns the names of the values to compute: user outputs, mutations, and state that is written
+  /// in place.
   llvm::StringSet<> getOutputs() {
     llvm::StringSet<> names;
     for (const OutputSpec &output : program.outputs)
@@ -81,7 +82,8 @@ private:
     return names;
   }
 
-  /// Returns the inputs of the graph that are state and get a new value.
+  /// Returns the inputs of the graph that are state (parameters, buffers, constants) and are
+  /// written.
   llvm::StringSet<> findWritten() {
     llvm::StringSet<> written;
     for (const OutputSpec &output : program.outputs)
@@ -130,7 +132,7 @@ private:
     return finishFunction(function, loc);
   }
 
-  /// Defines reads of variables, and constants, at the start of the function. Unused ones are
+  /// Creates reads of variables, and constants, at the start of the function. Unused ops are
   /// removed later.
   void defineState() {
     for (const InputSpec &input : program.inputs) {
@@ -202,7 +204,7 @@ private:
   GraphConverter graph;
   VariableTable variables;
   llvm::StringMap<Value> initial;
-  std::string undefined; ///< a result without a value
+  std::string undefined; ///< name of a result without a value; empty: none
 };
 
 } // namespace

@@ -1,4 +1,5 @@
-// Binds symbols, and evaluates sizes that are expressions over them (SymPy's srepr form, or infix).
+// Binds symbols of the export to numbers, and evaluates expressions over symbols (SymPy's srepr
+// form, or infix).
 #include "lib/Import/Pt2/Sizes.h"
 #include "dialects/ps/Refusal.h"
 #include "llvm/ADT/StringExtras.h"
@@ -59,7 +60,7 @@ private:
     return value;
   }
 
-  /// Divides and rounds down; returns nullopt if there is no result.
+  /// Divides and rounds down. Returns nullopt if the result does not exist or does not fit.
   static std::optional<int64_t> divide(int64_t value, int64_t by) {
     if (by == 0 || (by == -1 && value == INT64_MIN))
       return std::nullopt;
@@ -158,7 +159,7 @@ private:
       return std::nullopt;
     if (name == "FloorDiv" || name == "CleanDiv" || name == "IntTrueDiv")
       return quotient;
-    // The remainder has the divisor's sign, as in Python.
+    // The remainder has the sign of the divisor, as in Python.
     int64_t remainder = args[0] - *quotient * args[1];
     if (name == "Mod" || name == "PythonMod")
       return remainder;
@@ -167,7 +168,7 @@ private:
     return std::nullopt;
   }
 
-  /// Limit of nested parentheses, for which the parser is recursive.
+  /// Maximum depth of nested expressions, since the parser is recursive.
   static constexpr unsigned kDeepest = 256;
 
   StringRef text;
@@ -188,7 +189,7 @@ std::string getSymbol(StringRef expression) {
   return count == 1 && value == 1234567 ? found : "";
 }
 
-/// A dim of an input, to which a symbol may be bound.
+/// A dim of an input.
 struct InputDim {
   std::string input;
   unsigned dim;
@@ -197,7 +198,7 @@ struct InputDim {
 
 std::string describe(const InputDim &d) { return formatv("{0}.{1}", d.input, d.dim); }
 
-/// The symbols of a program, as binding needs them.
+/// The symbols of a program, and the dims of inputs in which they occur.
 struct Symbols {
   std::vector<InputDim> dims;
   std::map<std::string, std::vector<InputDim>> occurrences;
@@ -251,7 +252,7 @@ struct Symbols {
     return join(all, ", ");
   }
 
-  /// Describes the `dynamic_shapes` that make dims dynamic at export.
+  /// Returns advice to export with `dynamic_shapes` that make the given dims dynamic.
   std::string adviseDynamic(ArrayRef<InputDim> changed) const {
     std::vector<std::string> parts;
     for (const InputDim &d : changed)
@@ -261,8 +262,8 @@ struct Symbols {
   }
 };
 
-/// Holds the batch dim of each input: dim 0, unless --batch-dim names another. Ignores entries of
-/// an unknown form, which the check of the flag reports.
+/// The batch dim of each input: dim 0, unless --batch-dim specifies another. Ignores malformed
+/// entries, which `ps-autodiff` reports.
 class BatchDims {
 public:
   explicit BatchDims(ArrayRef<std::string> options) {
@@ -362,8 +363,8 @@ Error applyDim(const Symbols &symbols, StringRef option, Values &values) {
       (known.empty() ? std::string("; the export has no symbols") : "; symbols: " + known));
 }
 
-/// Sets every symbol that is the batch of an input. Example: inputs x [s0, 3] and y [s1, 3] both
-/// get `batch` rows, although the graph does not relate their symbols.
+/// Sets each symbol that is the batch dim of an input to `batch`. Example: for inputs x [s0, 3] and
+/// y [s1, 3], sets s0 and s1.
 Error applyBatch(const Symbols &symbols, const BatchDims &batches, int64_t batch, Values &values) {
   std::vector<InputDim> dims = batches.list(symbols);
   bool isBound = false;
@@ -395,7 +396,8 @@ Error applyBatch(const Symbols &symbols, const BatchDims &batches, int64_t batch
   return Error::success();
 }
 
-/// Binds a symbol without a flag to its size at export. The note names the flag that binds it.
+/// Binds a symbol without a flag to its size at export. Adds a note with the flag that would change
+/// it.
 Error bindHint(const Symbols &symbols, const BatchDims &batches, const std::string &symbol,
                Values &values, std::vector<std::string> &notes) {
   auto hint = symbols.hints.find(symbol);
@@ -412,8 +414,8 @@ Error bindHint(const Symbols &symbols, const BatchDims &batches, const std::stri
   return Error::success();
 }
 
-/// Fails if the flags give inputs batches of different sizes. Example: --batch 4 with inputs x [8,
-/// 3], whose batch the export fixes, and y [s0, 3].
+/// Fails if inputs have different batch sizes. Example: --batch 4 with inputs x [8, 3], whose batch
+/// size the export fixes, and y [s0, 3].
 Error checkBatches(const Symbols &symbols, const BatchDims &batches, const Values &values) {
   const InputDim *first = nullptr;
   int64_t expected = 0;
@@ -430,9 +432,10 @@ Error checkBatches(const Symbols &symbols, const BatchDims &batches, const Value
           formatv("input \"{0}\" would have {1} samples, and input \"{2}\" {3}{4}; write "
                   "--batch-dim {2}=none if dim {5} of that input is not a batch",
                   first->input, expected, d.input, samples,
-                  d.size->isStatic() ? ", which the export fixes; " + symbols.adviseDynamic({d}) +
-                                           ", and compute no number from that dim, such as len(y)"
-                                     : "",
+                  d.size->isStatic()
+                      ? ", which the export fixes; " + symbols.adviseDynamic({d}) +
+                            ", and do not compute a number from that dim, such as len(y)"
+                      : "",
                   d.dim)
               .str());
     if (!first)

@@ -1,4 +1,5 @@
-// Binds symbolic dims to sizes: those of the command line, else those of the export.
+// Declares how the symbols of an export are bound to numbers: by flags, or else to the sizes at
+// export.
 #ifndef PARASHARD_LIB_IMPORT_PT2_SIZES_H
 #define PARASHARD_LIB_IMPORT_PT2_SIZES_H
 
@@ -7,8 +8,8 @@
 
 namespace parashard::import {
 
-/// The flags that bind dims. `dims`: "INPUT.D=N" or "SYMBOL=N" (--dim). `batch`: samples of a
-/// micro-batch, 0 if not given (--batch). `batchDims`: "INPUT=D", "INPUT=none" or "none"
+/// The flags that bind symbols. `dims`: "INPUT.D=N" or "SYMBOL=N" (--dim). `batch`: samples of a
+/// micro-batch (--batch), 0 if not given. `batchDims`: "INPUT=D", "INPUT=none" or "none"
 /// (--batch-dim). `batchFactor`: see ImportOptions.
 struct SizeOptions {
   std::vector<std::string> dims;
@@ -21,18 +22,18 @@ struct SizeOptions {
 class SizeBinding {
 public:
   /// Binds the symbols. Fails for unknown inputs or symbols, for sizes that differ from a static
-  /// dim, and for sizes outside of the export's range. `notes` gets one line for each symbol
-  /// without a flag, which keeps its size at export.
+  /// dim, and for sizes outside of the export's range. A symbol without a flag keeps its size at
+  /// export; appends a line to `notes` for each such symbol.
   static llvm::Expected<SizeBinding>
   bind(const ExportedProgram &program, const SizeOptions &options, std::vector<std::string> &notes);
 
-  /// Returns the number that a size stands for in `graph`, which defines the names used in sizes.
+  /// Returns the number of a size. `graph` defines the names of values in sizes.
   llvm::Expected<int64_t> evaluate(const Size &size, const Graph &graph) const;
   llvm::Expected<llvm::SmallVector<int64_t>> evaluate(llvm::ArrayRef<Size> sizes,
                                                       const Graph &graph) const;
-  /// Returns true if `size` is computed from a symbol that is the batch of an input.
+  /// Returns true if `size` depends on a symbol that is the batch dim of an input.
   bool dependsOnBatch(const Size &size, const Graph &graph) const;
-  /// Returns true if `size` is a multiple of the batch: twice as large for twice as many samples.
+  /// Returns true if `size` is proportional to the batch size.
   bool isMultipleOfBatch(const Size &size, const Graph &graph) const;
 
 private:

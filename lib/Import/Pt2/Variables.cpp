@@ -1,5 +1,5 @@
-// Creates the variables from the configs of weights and constants: names, ties, frozen parameters
-// and small constants.
+// Creates the variables from `data/weights/*_config.json` and `data/constants/*_config.json`.
+// Handles tied names, frozen parameters and small constants.
 #include "lib/Import/Pt2/Variables.h"
 #include "lib/Import/Pt2/Convert.h"
 #include "lib/Import/Shapes.h"
@@ -14,7 +14,7 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// Limit of the size of constants that are stored in the program itself, in bytes.
+/// Maximum size in bytes of constants that are stored in the IR instead of read from the file.
 constexpr uint64_t kMaxInlineBytes = 1 << 14;
 
 struct Stored {
@@ -22,7 +22,7 @@ struct Stored {
   std::string entry; ///< such as "data/weights/weight_0"
 };
 
-/// Reads every tensor of the model by its name, from all configs of a folder.
+/// Reads the entries of all configs in a folder, by tensor name.
 Error readConfigs(const Archive &archive, StringRef folder, llvm::StringMap<Stored> &stored) {
   for (const ArchiveEntry &entry : archive.getEntries()) {
     StringRef name = entry.name;
@@ -47,7 +47,7 @@ struct Tensor {
   const ArchiveEntry *entry = nullptr; ///< null: no data (a parameter on the meta device)
 };
 
-/// Returns true if the strides are row-major. The shape must be possible.
+/// Returns true if the strides are row-major. The shape must satisfy `isPossibleShape`.
 bool isRowMajor(const TensorMeta &meta) {
   int64_t stride = 1;
   if (meta.strides.size() != meta.sizes.size())
@@ -137,7 +137,8 @@ bool isLowerTriangle(RankedTensorType type, StringRef bytes) {
   return true;
 }
 
-/// Groups the names that share a file, in the order of the program's inputs, then of the config.
+/// Groups the names that share a file (tied parameters). Names are in the order of the program's
+/// inputs, followed by other names in alphabetical order.
 std::map<std::string, SmallVector<std::string>> groupNames(const ExportedProgram &program,
                                                            const llvm::StringMap<Stored> &stored) {
   std::map<std::string, SmallVector<std::string>> groups;
@@ -168,7 +169,7 @@ bool isTensorStateInput(const InputSpec &input) {
   return input.kind != InputSpec::User && input.kind != InputSpec::Ignored;
 }
 
-/// Checks that tied names have the same type.
+/// Fails if tied names have different types.
 Error checkTied(const llvm::StringMap<Stored> &stored, ArrayRef<std::string> names,
                 MLIRContext *context) {
   Expected<RankedTensorType> first = getTensorType(stored.find(names[0])->second, context);

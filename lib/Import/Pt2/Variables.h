@@ -1,4 +1,4 @@
-// Holds the model's state: its variables, their names, and the files with their values.
+// Declares the variables of an exported program: their names, and the files with their values.
 #ifndef PARASHARD_LIB_IMPORT_PT2_VARIABLES_H
 #define PARASHARD_LIB_IMPORT_PT2_VARIABLES_H
 
@@ -10,23 +10,23 @@
 
 namespace parashard::import {
 
-/// The variables of a program, by the graph input that reads them. `create` inserts the ops at the
-/// start of the module.
+/// The variables of a program, by graph input.
 class VariableTable {
 public:
   /// Creates a `ps.variable` for each parameter, buffer and constant. Names that share a file are
-  /// one variable. A small tensor that is neither saved with the model nor written becomes a
-  /// constant (`getConstant`).
+  /// one variable. A small tensor, or a causal mask, that is not persistent and not written is a
+  /// constant instead (`getConstant`, `getTriangle`). Inserts the ops at the builder's insertion
+  /// point.
   static llvm::Expected<VariableTable> create(const ExportedProgram &program,
                                               const Archive &archive,
                                               const llvm::StringSet<> &written,
                                               mlir::OpBuilder &builder);
 
-  /// Returns the variable of a graph input; null if the input is a constant or not state.
+  /// Returns the variable of a graph input, or null if the input is a constant or a user input.
   ps::VariableOp getVariable(llvm::StringRef input) const { return variables.lookup(input); }
   mlir::ElementsAttr getConstant(llvm::StringRef input) const { return constants.lookup(input); }
-  /// Returns the type of a causal mask: a bool constant that is true where column <= row. Returns
-  /// null for other inputs.
+  /// Returns the type of a causal mask (bools that are true where column <= row), or null for other
+  /// inputs.
   mlir::RankedTensorType getTriangle(llvm::StringRef input) const {
     return triangles.lookup(input);
   }

@@ -1,4 +1,4 @@
-// Finds views, and computes the viewed tensor after a write through a view.
+// Finds views, and computes the base of a view after a write through the view.
 #include "lib/Import/Pt2/Views.h"
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Shapes.h"
@@ -10,12 +10,12 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// The relation of a view's elements to its operand.
+/// How the result of an op shares memory with its operand.
 enum class ViewKind {
   None,
   Same,    ///< the same elements in the same order
-  Reshape, ///< the same elements if the operand is contiguous; else PyTorch may copy
-  Copy,    ///< the operand itself if it already has the requested form
+  Reshape, ///< the same elements if the operand is contiguous; otherwise PyTorch may copy
+  Copy,    ///< the operand itself if it already has the requested type and layout; else a copy
   Permute,
   Range,
   Repeat,
@@ -76,7 +76,8 @@ ViewKind getKind(const Node &node) {
       .Default(ViewKind::None);
 }
 
-/// Returns true if an einsum sums nothing, so that it may be a view. Examples: "ii->i", "ij->ji".
+/// Returns true if an einsum does not sum over a label, so that its result may be a view. Examples:
+/// "ii->i", "ij->ji".
 bool keepsAllLetters(const Node &node) {
   const Argument *equation = node.find("equation");
   if (!equation || equation->names.empty())
@@ -85,7 +86,7 @@ bool keepsAllLetters(const Node &node) {
   return all_of(operand, [&](char letter) { return result.contains(letter) || letter == ' '; });
 }
 
-/// Returns the tensor that result `result` of an op may share memory with; empty for none.
+/// Returns the operand that result `result` of an op may share memory with, or "".
 StringRef getBase(const Node &node, unsigned result) {
   for (const Argument &argument : node.inputs) {
     if (argument.kind == Argument::Tensor)
@@ -110,8 +111,8 @@ bool hasArgument(const Node &node, StringRef name) {
   return argument && argument->kind != Argument::None;
 }
 
-/// Returns true for batch norms that write their running statistics, as in training. The op names
-/// do not show it.
+/// Returns true for batch norms that write their running statistics (in training). Their names do
+/// not end with '_', unlike other in-place ops.
 bool movesStatistics(const Node &node) {
   return llvm::is_contained({"batch_norm", "native_batch_norm", "_native_batch_norm_legit"},
                             getOp(node)) &&
@@ -178,7 +179,7 @@ SmallVector<std::pair<StringRef, StringRef>> getBodyOperands(const Node &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// Finding
+// Finding views
 //===----------------------------------------------------------------------===//
 
 Views::Views(const Graph &graph, const SizeBinding &sizes) : graph(graph), sizes(sizes) {
@@ -278,12 +279,12 @@ void Views::add(StringRef name, View view) {
   StringRef base = view.base;
   while (const View *next = base == name ? nullptr : find(base))
     base = next->base;
-  if (base != name) // a damaged graph may define a value in terms of itself
+  if (base != name) // a damaged graph may define a value as a view of itself
     views[name] = std::move(view);
 }
 
-/// Adds the views that a body returns: its operands, or views of them. Records the operands that it
-/// writes.
+/// Adds the results of a body that are operands of the body, or views of operands. Records the
+/// operands that the body writes.
 void Views::addViewsOfBody(const Node &node) {
   const Graph &body = *getBody(node);
   Views inner(body, sizes);
@@ -336,7 +337,7 @@ ViewRange getViewRange(NodeConverter &n, unsigned result) {
   } else if (op == "unbind") {
     range.start = result;
     range.limit = result + 1;
-  } else { // the parts' sizes are those of the results
+  } else { // split, split_with_sizes, chunk: the result types have the sizes
     for (unsigned i = 0; i <= result; ++i) {
       if (!n.isUsed(i)) {
         (void)n.fail("has a part without a name, which is not supported");
@@ -356,7 +357,7 @@ ViewRange getViewRange(NodeConverter &n, unsigned result) {
 }
 
 //===----------------------------------------------------------------------===//
-// Writing
+// Writing through views
 //===----------------------------------------------------------------------===//
 
 Value writeRange(NodeConverter &n, unsigned result, Value base, Value part) {

@@ -1,5 +1,5 @@
-// Tracks which values of an exported graph share memory, and how a write through a view changes the
-// viewed tensor.
+// Declares which values of an exported graph share memory, and how a write through a view changes
+// its base.
 #ifndef PARASHARD_LIB_IMPORT_PT2_VIEWS_H
 #define PARASHARD_LIB_IMPORT_PT2_VIEWS_H
 
@@ -9,24 +9,24 @@
 
 namespace parashard::import {
 
-/// The elements [start, limit) by `step` of dim `dim`.
+/// The elements start, start + step, ... below `limit` of dim `dim`.
 struct ViewRange {
   int64_t dim = 0, start = 0, limit = 0, step = 1;
 };
 
-/// Returns the range that result `result` of a slice, select, narrow, split, chunk or unbind reads,
-/// or that a slice_scatter or select_scatter writes.
+/// Returns the range of result `result` of a slice, select, narrow, split, chunk or unbind. Also
+/// returns the range that a slice_scatter or select_scatter writes.
 ViewRange getViewRange(NodeConverter &n, unsigned result);
-/// Writes `part` into the range `getViewRange(n, result)` of `base`. Returns null after a failure
-/// of `n`.
+/// Returns `base` with `part` written into the range `getViewRange(n, result)`. Returns null if the
+/// node fails.
 mlir::Value writeRange(NodeConverter &n, unsigned result, mlir::Value base, mlir::Value part);
 
-/// A name that shares the memory of another name.
+/// A value that shares the memory of another value, its base.
 struct View {
   std::string base;
   const Node *node = nullptr; ///< node that defines the view
   unsigned result = 0;
-  /// False if only PyTorch knows, at run time, whether memory is shared.
+  /// False if sharing is only known at run time in PyTorch.
   bool isCertain = true;
 
   bool isDetached() const { return node->target == "aten.detach.default"; }
@@ -37,16 +37,16 @@ class Views {
 public:
   Views(const Graph &graph, const SizeBinding &sizes);
 
-  /// Returns null for a name with its own memory.
+  /// Returns the view `name`, or null if `name` has its own memory.
   const View *find(llvm::StringRef name) const;
-  /// Returns the name that owns the memory, following all views.
+  /// Returns the value that owns the memory of `name`: follows bases until a value is not a view.
   llvm::StringRef getRoot(llvm::StringRef name) const;
-  /// Returns the names that a node writes in place: its first operand, operands of its body, or all
-  /// operands that an unknown op may write.
+  /// Returns the values that a node writes in place: the operand of an in-place op, running
+  /// statistics, operands that a body writes, or all operands of an op with unknown writes.
   llvm::SmallVector<llvm::StringRef> getWritten(const Node &node) const;
-  /// Returns true if some node writes the memory of `name`.
+  /// Returns true if a node writes the memory of `name` in place.
   bool isWritten(llvm::StringRef name) const { return written.contains(getRoot(name)); }
-  /// Returns the first node that writes the memory of `name`; null if there is none.
+  /// Returns the first node that writes the memory of `name` in place, or null.
   const Node *findWriter(llvm::StringRef name) const;
 
 private:
@@ -59,25 +59,25 @@ private:
   const Graph &graph;
   const SizeBinding &sizes;
   llvm::StringMap<View> views;
-  llvm::StringSet<> written; ///< roots
+  llvm::StringSet<> written; ///< roots of values that are written in place
   llvm::DenseMap<const Node *, llvm::SmallVector<llvm::StringRef>> writtenByBody;
 };
 
-/// Returns true for an op that may write operands in ways that the importer does not know: in place
-/// on a list (`_foreach_mul_`), several `out` arguments (`topk.values`), or an op of another
-/// library.
+/// Returns true for an op that may write its operands in a way that the importer does not know.
+/// Examples: writes to a list (`_foreach_mul_`), several `out` arguments (`topk.values`), and ops
+/// of other libraries.
 bool hasUnknownWrites(const Node &node);
 
-/// Returns the first tensor among a node's arguments, which an in-place op writes and a view reads.
+/// Returns the first tensor argument of a node: the base of a view.
 llvm::StringRef getFirstTensor(const Node &node);
-/// Returns the body of an inlined node; null for other nodes.
+/// Returns the body of an inlined node (`isInlined`), or null for other nodes.
 const Graph *getBody(const Node &node);
-/// Returns the tensors that an inlined node passes to its body, each with the name of the body's
-/// parameter.
+/// Returns the tensors that an inlined node passes to its body, as pairs (name outside, name in the
+/// body).
 llvm::SmallVector<std::pair<llvm::StringRef, llvm::StringRef>> getBodyOperands(const Node &node);
 
-/// Writes `part` to the elements of `base` that result `result` of the view `n` reads. Returns the
-/// new value of `base`, or null after a failure of `n`.
+/// Returns `base` with `part` written to the elements that result `result` of the view `n` shares.
+/// Returns null if the node fails.
 mlir::Value writeThroughView(NodeConverter &n, unsigned result, mlir::Value base, mlir::Value part);
 
 } // namespace parashard::import
