@@ -1,4 +1,4 @@
-// Maps the memory of an arena; large arenas ask for huge pages.
+// Maps the memory of an arena, with huge pages where the system has them.
 #include "runtime/core/Arena.h"
 #include "runtime/core/Status.h"
 #include <sys/mman.h>

@@ -7,8 +7,8 @@
 
 namespace psrt {
 
-/// Memory mapped from the system. The first writer of a page touches it first (NUMA); nothing is
-/// allocated after construction.
+/// Memory mapped with mmap. The system places each page on the NUMA node of the thread that first
+/// writes it. Nothing is allocated after construction.
 class Arena final : public RankMemory {
 public:
   explicit Arena(size_t bytes);
@@ -31,8 +31,7 @@ public:
   void commit(char *, int64_t, size_t) override {}
   void startRead(int64_t address, void *to, size_t count) override { read(address, to, count); }
   void finishRead(void *) override {}
-  /// Returns the end of the mapping: at least one guard page, without any buffer, follows the
-  /// arena.
+  /// Returns the end of the mapping. At least 4096 bytes after the arena hold no buffer.
   int64_t end() const { return int64_t(mapped); }
 
 private:

@@ -25,26 +25,27 @@ struct Bound {
   bool accumulate = false; ///< for an op with a ref: add to the result instead of setting it
   int64_t key = 0;         ///< for an op with a random key
   const std::vector<int64_t> *coordinates = nullptr; ///< coordinates of this rank in the mesh
-  /// Bytes from each buffer's address to its planned end (at least 1); null if the device did not
-  /// ask for extents.
+  /// Bytes from each buffer's address to the end of that buffer in the memory plan (at least 1).
+  /// Null unless `RankDevice::wantsExtents`.
   const int64_t *extents = nullptr;
-  /// Whether every run involves the host, so that a device cannot record the instruction.
+  /// Whether the instruction involves the host, so that a device cannot capture it in a graph.
   bool needsHost = false;
 };
 
-/// Returns whether a matmul also computes a bias gradient: the sums of one operand.
+/// Returns whether a matmul also computes a bias gradient.
 inline bool hasSums(const Bound &bound) {
   return bound.instruction->buffers.size() > MatmulOp::Sums && bound.buffers[MatmulOp::Sums];
 }
 
-/// Returns the buffer for the input of a matmul's GELU, which the matmul writes or reads. Returns
-/// null if there is none.
+/// Returns the buffer with the input of the GELU: `gelu` writes it, `gelu_grad` reads it. Returns
+/// null if the matmul has no such buffer.
 inline void *findAux(const Bound &bound) {
   bool mayHave = bound.instruction->buffers.size() > MatmulOp::Aux;
   return mayHave ? bound.buffers[MatmulOp::Aux] : nullptr;
 }
 
-/// The instruction that a rank is running, for the thread that watches all ranks.
+/// Records which instruction a rank is running, so that the thread that detects deadlocks can read
+/// it.
 class Activity {
 public:
   void run(const Bound &bound) {
@@ -71,26 +72,27 @@ public:
   virtual ~RankDevice() = default;
   /// Sets run, self and prepared. Returns false if the instruction does not belong to a device.
   virtual bool bind(Bound &bound) = 0;
-  /// Allocates what the bound instructions need; called before any of them runs.
+  /// Allocates memory for the bound instructions; called before any of them runs.
   virtual void reserve() = 0;
   virtual int threads() const = 0;
   /// Returns zeroed memory for this rank's instructions; the device outlives it.
   virtual std::unique_ptr<RankMemory> makeMemory(MemorySizes sizes) = 0;
-  /// Returns whether instructions may finish after the call that runs them. The host can then
-  /// prepare the next step meanwhile.
+  /// Returns whether `run` may return before its instructions have finished. The host then prepares
+  /// the next step while they run.
   virtual bool runsLater() const { return false; }
   /// Waits until all submitted instructions have finished.
   virtual void synchronize() {}
-  /// Drops recorded runs. Called when nothing runs any more, before the communication that the
-  /// recordings use is destroyed.
+  /// Drops recorded runs (CUDA graphs). Called when no instruction is running, and before the
+  /// communication that the recordings use is destroyed.
   virtual void forgetRecordings() {}
-  /// Returns the side of the square matmul (256, 512 or 2048) that measures the peak rate.
+  /// Returns n of the n x n matmul that measures the peak rate: 256, 512 or 2048.
   virtual int64_t getPeakMatmulSize() const { return 512; }
 
-  /// Returns the location where instructions see scalars that the host sets before each run:
+  /// Returns the address from which instructions read scalars that the host sets before each run:
   /// `scalars` itself, or device memory that lives as long as the device.
   virtual const int64_t *mirror(const int64_t *scalars, size_t /*count*/) { return scalars; }
-  /// Announces that the scalars (as given to `mirror`) are set for the next run.
+  /// Called after the host has set the scalars for the next run. `scalars` is the pointer that
+  /// `mirror` was called with.
   virtual void begin(const int64_t * /*scalars*/) {}
   /// Runs the instructions [first, last). The same ranges are run repeatedly.
   virtual void run(const Bound *first, const Bound *last) {
@@ -121,13 +123,13 @@ struct AsyncTimes {
   double start, end;
 };
 
-/// A rank's end of the communication.
+/// The communication of one rank.
 class RankComm {
 public:
   virtual ~RankComm() = default;
   /// Sets run, self and prepared. Returns false if the instruction does not communicate.
   virtual bool bind(Bound &bound) = 0;
-  /// Allocates what the bound instructions need; called before any of them runs.
+  /// Allocates memory for the bound instructions; called before any of them runs.
   virtual void reserve() = 0;
   /// Waits for all ranks of the mesh.
   virtual void barrier() = 0;
@@ -145,17 +147,17 @@ class Communication {
 public:
   virtual ~Communication() = default;
   virtual std::unique_ptr<RankComm> makeRank(int rank) = 0;
-  /// Wakes all ranks that wait, now or later, with Aborted. Thread-safe.
+  /// Makes all current and later waits throw Aborted. Thread-safe.
   virtual void abort() = 0;
   /// Makes the communication usable again after `abort`; no rank may be inside it.
   virtual void reset() = 0;
   /// Returns the number of ranks of this process that sleep until another rank arrives.
   virtual int countWaiting() const { return 0; }
-  /// Copies bytes of rank `from` to `received` on rank 0. For jobs of several processes, outside of
-  /// entries; all processes make the same call. `purpose` is for messages.
+  /// Sends `data` of rank `from` to `received` on rank 0. Only for jobs of several processes, while
+  /// no entry runs. All processes make the same call. Error messages contain `purpose`.
   virtual void bring(int from, const void *data, void *received, size_t bytes,
                      const std::string &purpose) {}
-  /// Copies bytes of rank 0 to all ranks, with the rules of `bring`.
+  /// Broadcasts `data` of rank 0 to all ranks, under the conditions of `bring`.
   virtual void share(void *data, size_t bytes, const std::string &purpose) {}
 };
 
@@ -166,8 +168,8 @@ public:
   /// Makes the share of one rank. `threads` counts the rank's own thread too; `dedicated` means
   /// that each thread has its own core; `localRank` is the rank's index in this process.
   virtual std::unique_ptr<RankDevice> makeRank(int threads, bool dedicated, int localRank) = 0;
-  /// Returns the communication among ranks that are threads of this process, or null to use the
-  /// host's.
+  /// Returns the communication among ranks that are threads of this process, or null to use
+  /// `makeLocalCommunication`.
   virtual std::unique_ptr<Communication> makeCommunication(const Mesh & /*mesh*/,
                                                            bool /*dedicated*/) {
     return nullptr;
@@ -187,16 +189,17 @@ public:
   virtual ~Job() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Returns the number of cores that this process need not share.
+  /// Returns the number of cores for this process: its share of the cores that it may run on.
   virtual int cores() const = 0;
-  /// Returns the texts of all ranks on rank 0, and nothing on the other ranks.
+  /// Gathers one text per rank. Returns the texts by rank on rank 0, and an empty list on other
+  /// ranks.
   virtual std::vector<std::string> collect(const std::string &text) = 0;
-  /// Waits until all ranks have called it.
+  /// Barrier: waits until all ranks have called this function.
   virtual void meet() = 0;
   /// Connects the ranks. All processes make the call with the same mesh and queue names.
   virtual std::unique_ptr<Communication> makeCommunication(const Mesh &mesh,
                                                            const std::vector<Queue> &queues) = 0;
-  /// Closes the listening sockets; no further communication can be made.
+  /// Closes the listening sockets. Afterwards `makeCommunication` must not be called.
   virtual void stopListening() = 0;
 };
 
@@ -215,14 +218,14 @@ struct DeviceRequest {
   const ProgramSource &source;
   int ranks = 1;            ///< number of ranks in this process
   int first = 0;            ///< number of the first rank in this process
-  bool alone = true;        ///< no ranks in other processes
+  bool alone = true;        ///< whether all ranks are in this process
   std::optional<Comm> comm; ///< requested communication; nullopt: automatic
 };
 
 /// Makes the device that the program was compiled for.
 std::unique_ptr<Device> makeDevice(const DeviceRequest &request);
 
-/// Make the backends that are linked in.
+/// Make the CPU device, and the communication among ranks that are threads of this process.
 std::unique_ptr<Device> makeCpuDevice();
 std::unique_ptr<Communication> makeLocalCommunication(const Mesh &mesh, bool dedicated);
 

@@ -1,4 +1,4 @@
-// Finds buffer extents in scratch, values and variables.
+// Looks up an address among variables, scratch, values and slots.
 #include "runtime/core/BufferExtents.h"
 
 namespace psrt {
@@ -11,7 +11,8 @@ BufferExtents::BufferExtents(const Program &program, int64_t stage) : program(pr
     }
 }
 
-/// Returns the bytes from `address` to the end of the buffer that holds it at the time `at`, or 0.
+/// Returns the number of bytes from `address` to the end of the buffer that contains it while
+/// instruction `at` runs, or 0 if there is none.
 static int64_t findAt(const std::vector<BufferLifetime> &buffers, int64_t address, int64_t at) {
   for (const BufferLifetime &buffer : buffers)
     if (buffer.address <= address && address < buffer.address + buffer.bytes &&

@@ -1,4 +1,4 @@
-// Finds the extents of instructions' buffers in the memory plan.
+// Finds how many bytes of each buffer an instruction may access, according to the memory plan.
 #ifndef PSRT_CORE_BUFFEREXTENTS_H
 #define PSRT_CORE_BUFFEREXTENTS_H
 
@@ -6,12 +6,12 @@
 
 namespace psrt {
 
-/// Returns the bytes that an instruction may access. Slow; only for access checks.
+/// Finds the buffers of one pipeline coordinate. Slow; only for access checks.
 class BufferExtents {
 public:
   BufferExtents(const Program &program, int64_t stage);
-  /// Returns the bytes from an address to the end of its buffer while `instruction` of `entry`
-  /// runs, or 1 if the plan has no buffer at the address.
+  /// Returns the number of bytes from an address to the end of the buffer that contains it while
+  /// `instruction` of `entry` runs. Returns 1 if the plan has no buffer at the address.
   int64_t find(const EntryCode &point, const ProgramEntry &entry, const Instruction &instruction,
                int64_t address) const;
 
@@ -20,7 +20,7 @@ private:
                     int64_t address) const;
 
   const Program &program;
-  std::map<int64_t, int64_t> variables; ///< end by first byte
+  std::map<int64_t, int64_t> variables; ///< from the first byte of a variable to its end
 };
 
 } // namespace psrt

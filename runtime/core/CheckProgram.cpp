@@ -16,7 +16,9 @@ void checkMesh(const Mesh &mesh) {
   int64_t ranks = 1;
   for (const Mesh::Axis &axis : mesh.axes) {
     if (axis.size < 1 || axis.size > kMostRanks || (ranks *= axis.size) > kMostRanks)
-      PSRT_FAIL(BadInput, "mesh axis \"%s\" has %lld devices; a mesh has 1 to 2^24 in all",
+      PSRT_FAIL(BadInput,
+                "mesh axis \"%s\" has size %lld; expected at least 1, and at most 2^24 devices in "
+                "the mesh",
                 axis.name.c_str(), (long long)axis.size);
     for (const Mesh::Axis &other : mesh.axes)
       if (&other != &axis && other.name == axis.name)
@@ -46,8 +48,9 @@ void checkFactors(const Placement &placement, const Mesh &mesh) {
       int64_t shards = mesh.shards(factor.axes);
       if (factor.given && (factor.given > kLargestSize || factor.given < 1 ||
                            factor.given < (factor.size + shards - 1) / shards))
-        PSRT_FAIL(BadInput, "a factor of dim %zu has shards of %lld elements for size %lld", d,
-                  (long long)factor.given, (long long)factor.size);
+        PSRT_FAIL(BadInput,
+                  "dim %zu: shards of %lld elements over %lld ranks cannot hold %lld elements", d,
+                  (long long)factor.given, (long long)shards, (long long)factor.size);
       sizes.push_back(factor.size);
       nonzero.push_back(std::max<int64_t>(1, factor.size));
       used.insert(used.end(), factor.axes.begin(), factor.axes.end());
@@ -166,7 +169,7 @@ void checkInitial(const Variable &variable) {
               variable.displayName().c_str(), file.tensor.c_str());
 }
 
-/// Checks the host's part of the addresses. It begins at least one page after the arena.
+/// Checks that host memory begins at least one page after the arena.
 static void checkHostPart(const Program &program) {
   constexpr int64_t kPage = 4096;
   for (size_t i = 0; i < program.arenaBytes.size(); ++i) {
@@ -174,15 +177,14 @@ static void checkHostPart(const Program &program) {
     if (bytes > 0 &&
         (base % kPage != 0 || base - kPage < program.arenaBytes[i] || bytes > INT64_MAX / 2 - base))
       PSRT_FAIL(BadInput,
-                "the host's memory has %lld bytes at %lld, after an arena of %lld bytes; it must "
-                "begin at a multiple of %lld, at least as many bytes after the arena's end",
+                "host memory of %lld bytes begins at address %lld, and the arena has %lld bytes; "
+                "expected a multiple of %lld, at least one such page after the arena",
                 (long long)bytes, (long long)base, (long long)program.arenaBytes[i],
                 (long long)kPage);
   }
 }
 
-/// Checks that a tensor lies inside of the arena or of the host's memory. `kind` is for the
-/// message.
+/// Checks that a tensor lies in the arena or in host memory. The message contains `kind`.
 static void checkAddress(const Program &program, const char *kind, const std::string &name,
                          const Addresses &addresses, const Placement &placement, Dtype dtype) {
   int64_t bytes = countElements(placement.local) * dtypeSize(dtype);
@@ -202,7 +204,8 @@ static void checkSlots(const EntryPoint &entry, const EntryCode &code, int64_t a
               entry.name(), (long long)code.slots, (long long)code.slotBytes,
               (long long)code.slotBase, (long long)arena);
   if (code.slots != entry.programs.front().slots)
-    PSRT_FAIL(BadInput, "entry \"%s\" has %lld slots in one stage and %lld in another",
+    PSRT_FAIL(BadInput,
+              "entry \"%s\" has %lld slots on one pipeline coordinate and %lld on another",
               entry.name(), (long long)code.slots, (long long)entry.programs.front().slots);
 }
 

@@ -1,4 +1,5 @@
-// Checks a program's table, whoever wrote it, before anything is computed from its numbers.
+// Checks the numbers of a program's table before they are used. The table may be damaged or written
+// by hand.
 #ifndef PSRT_CORE_CHECKPROGRAM_H
 #define PSRT_CORE_CHECKPROGRAM_H
 
@@ -10,24 +11,24 @@ namespace psrt {
 
 /// Checks that all axes have at least one device and that the number of ranks is not too large.
 void checkMesh(const Mesh &mesh);
-/// Checks that a list has no axis twice.
+/// Checks that no axis is listed twice.
 void checkAxes(const std::vector<int> &axes, const Mesh &mesh);
 /// Checks that factors multiply to the sizes of their dims and that no axis splits a tensor twice.
 void checkFactors(const Placement &placement, const Mesh &mesh);
-/// Checks that products of sizes do not overflow and that dims and targets exist.
+/// Checks that numbers of elements do not overflow and that dims and targets exist.
 void checkCollective(const CollectiveOp &op, const Mesh &mesh);
-/// Checks that a message or a collective over pipeline coordinates is allowed where it is.
-/// `coordinate` is the coordinate of the program, or -1 for a function, which belongs to no
-/// coordinate.
+/// Checks communication between pipeline coordinates: a message must go to another coordinate, and
+/// a collective must include `coordinate`, that of the program. Functions may have neither (-1).
 void checkMeeting(const Instruction &instruction, int64_t coordinate);
-/// Checks the grid of a kernel and that written buffers are arguments.
+/// Checks the grid of a kernel, and that the indices of written arguments are valid.
 void checkKernel(const KernelOp &op, size_t arguments);
-/// Checks the sizes of windows and that sizes of the tensors do not overflow.
+/// Check the sizes of windows, and that numbers of elements do not overflow.
 void checkConvolution(const ConvolutionOp &op);
 void checkMaxPool(const MaxPoolOp &op);
-/// Checks that a variable that is part of a file's tensor lies inside of that tensor.
+/// Checks that a variable that is a part of a file's tensor lies within that tensor.
 void checkInitial(const Variable &variable);
-/// Checks that variables, inputs, slots and outputs lie in the arena and that batch dims exist.
+/// Checks that variables, inputs, slots and outputs lie in the arena or in host memory, and that
+/// batch dims exist.
 void checkProgram(const Program &program);
 
 } // namespace psrt

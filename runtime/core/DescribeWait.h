@@ -1,4 +1,4 @@
-// Describes which ranks a rank waits for, from its current instruction.
+// Describes which ranks a rank is waiting for, given the instruction that it is running.
 #ifndef PSRT_CORE_DESCRIBEWAIT_H
 #define PSRT_CORE_DESCRIBEWAIT_H
 

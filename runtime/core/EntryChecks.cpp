@@ -30,7 +30,7 @@ uint32_t computeCrc32(const char *data, size_t bytes) {
   static constexpr Tables tables = makeTables();
   uint32_t crc = ~0u;
   for (; bytes >= 8; data += 8, bytes -= 8) {
-    uint64_t word; // little-endian, like everything in these files
+    uint64_t word; // CRC-32 takes bytes in little-endian order
     std::memcpy(&word, data, 8);
     word ^= crc;
     crc = 0;

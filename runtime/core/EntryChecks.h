@@ -12,12 +12,12 @@ namespace psrt {
 /// Returns the CRC-32 of bytes, as used by zip archives.
 uint32_t computeCrc32(const char *data, size_t bytes);
 
-/// The checked entries of archives, shared by the ranks of a process. The first rank that needs an
-/// entry checks it; other ranks wait.
+/// Checks each archive entry once per process. The first rank that needs an entry checks it, while
+/// other ranks wait.
 class EntryChecks {
 public:
-  /// Checks the entry that `variable` is read from, with contents `bytes`. Fails with BadInput if
-  /// the CRC differs from the one recorded at compile time. Thread-safe.
+  /// Checks `bytes`, the contents of the archive entry with the initial value of `variable`. Fails
+  /// with BadInput if the CRC differs from the one recorded at compile time. Thread-safe.
   void check(const Variable &variable, const std::string &path, const char *bytes);
 
 private:

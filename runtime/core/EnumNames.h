@@ -16,15 +16,16 @@ template <typename Enum> struct EnumName {
   const char *name;
 };
 
-/// The table of an enum. Each enum that is read from text has a specialization beside it:
+/// The table of an enum. Each enum that is parsed from text has a specialization next to its
+/// definition:
 ///
 ///     template <> struct EnumNames<Color> {
-///       static constexpr const char *what = "color"; // for parseName
+///       static constexpr const char *what = "color"; // the noun in errors of parseName
 ///       static constexpr EnumName<Color> table[] = {{Color::Red, "red"}, {Color::Blue, "blue"}};
 ///     };
 template <typename Enum> struct EnumNames;
 
-/// Returns the name of a value that is in the table.
+/// Returns the name of a value, or "" if the table does not contain the value.
 template <typename Enum> constexpr const char *nameOf(Enum value) {
   for (const EnumName<Enum> &row : EnumNames<Enum>::table)
     if (row.value == value)
@@ -51,8 +52,8 @@ template <typename Enum> std::vector<std::string> listNames() {
   return names;
 }
 
-/// Returns the value with the name. Fails with BadInput on an unknown name and lists the known
-/// ones. `owner` has the value: `axis "dp"` gives `axis "dp" has the kind "dat"; expected ...`.
+/// Returns the value with the name. Fails with BadInput on an unknown name, and lists the valid
+/// names. Example: the owner `axis "dp"` gives `axis "dp" has the kind "dat"; expected data, ...`.
 template <typename Enum> Enum parseName(const std::string &name, const std::string &owner) {
   if (std::optional<Enum> value = findName<Enum>(name))
     return *value;

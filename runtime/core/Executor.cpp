@@ -148,7 +148,7 @@ void Executor::run(BoundEntry &entry, int64_t step, Extent extent, int64_t micro
   else
     device.run(entry.code.data() + begin, entry.code.data() + end);
   device.getActivity().leave();
-  // The host may now read anything except values that are still on their way to the update.
+  // Without the update, communication may continue: the update waits for its results.
   if (extent != Extent::BeforeUpdate)
     comm.drain();
   running.store(nullptr, std::memory_order_relaxed);

@@ -15,7 +15,7 @@ struct TraceEvent {
   const ProgramEntry *entry; ///< the entry that the event belongs to
   int64_t step;
   double start, end;
-  bool isStarted = false; ///< ran asynchronously in a queue
+  bool isStarted = false; ///< asynchronous communication, recorded by its queue
 };
 
 /// The part of an entry to run.
@@ -27,24 +27,25 @@ public:
   Executor(const Program &program, const Kernel *kernels, int rank, RankMemory &memory,
            RankDevice &device, RankComm &comm, uint64_t seed);
 
-  /// An entry bound for one slot of saved values.
+  /// An entry whose instructions are bound to one slot (of the values that forward saves for
+  /// backward).
   struct BoundEntry {
     std::vector<Bound> code;
     const EntryCode *point = nullptr;
     std::vector<const ProgramEntry *> entries; ///< one per instruction
     std::vector<void *> pointers;
     std::vector<int64_t> scalars;
-    const int64_t *seen = nullptr; ///< the scalars where instructions see them
+    const int64_t *seen = nullptr; ///< the address from which instructions read `scalars`
     std::vector<int64_t>
         extents;              ///< buffer extents, one per pointer; empty if the device needs none
     std::vector<size_t> runs; ///< index of each run's first scalar
     size_t updateFrom = 0;    ///< index of the update's first instruction
   };
 
-  /// Binds an entry; the result is kept. With `piecewise`, every accumulation adds, and the host
-  /// zeroes the accumulators.
+  /// Binds an entry, or returns the result of an earlier call. With `piecewise`, every accumulation
+  /// adds instead of setting first, and the host zeroes the accumulators.
   BoundEntry &bind(const EntryPoint &entry, int64_t slot, bool piecewise);
-  /// Runs a bound entry. `microBatch` keys random numbers; -1 uses the program's own number.
+  /// Runs a bound entry. Random numbers depend on `microBatch`; -1 uses the number in the program.
   void run(BoundEntry &entry, int64_t step, Extent extent = Extent::All, int64_t microBatch = -1);
 
   /// Describes the wait of this rank in a deadlock: "waits for rank 1 in all_reduce over tp".
@@ -54,8 +55,8 @@ public:
   void startTrace(size_t capacity);
   const std::vector<TraceEvent> &trace() const { return events; }
   size_t dropped() const { return droppedEvents; }
-  /// Checks all further instructions against the memory plan; slow. Fails if the memory is not the
-  /// host's.
+  /// Checks all further instructions against the memory plan. Slow. Fails if the arena is not in
+  /// host memory.
   void checkMemory();
   /// Returns null if memory is not checked.
   const MemoryCheck *memoryCheck() const { return check.get(); }
@@ -84,9 +85,9 @@ private:
   std::atomic<const BoundEntry *> running{nullptr};
   std::vector<TraceEvent> events;
   size_t capacity = 0, droppedEvents = 0;
-  size_t timed = 0; ///< number of events with known times
+  size_t timed = 0; ///< number of events whose times are filled in
   std::unique_ptr<MemoryCheck> check;
-  std::unique_ptr<BufferExtents> extents; ///< null unless the device asks
+  std::unique_ptr<BufferExtents> extents; ///< null unless the device needs extents
 };
 
 } // namespace psrt

@@ -50,7 +50,8 @@ const Json &FileFields::get(const std::string &key) const {
   return *found;
 }
 
-/// Returns a value's text for a message. Long or structured values give only their type.
+/// Returns a value as text for a message. For an object, a list or a long text, returns only its
+/// type.
 static std::string describeValue(const Json &value) {
   if (value.is_structured())
     return value.type_name();

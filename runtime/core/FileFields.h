@@ -1,4 +1,4 @@
-// Reads the JSON of a user's file; failures name the file, the key and the value.
+// Reads the JSON of a user's file. Errors contain the file, the key and the value.
 #ifndef PSRT_CORE_FILEFIELDS_H
 #define PSRT_CORE_FILEFIELDS_H
 
@@ -14,11 +14,11 @@ namespace psrt {
 /// `"PATH" is not a valid KIND: ...`.
 nlohmann::json parseJsonFile(std::string_view text, const std::string &path, const char *kind);
 
-/// An object in the JSON of a file. All functions fail with BadInput: `"PATH": "a"."b" is 1.5;
-/// expected ...`.
+/// An object in the JSON of a file. A missing or invalid field fails with BadInput: `"PATH":
+/// "a"."b" is 1.5; expected ...`.
 class FileFields {
 public:
-  /// `where` holds the keys that lead to the object, quoted; empty for the whole file.
+  /// `where` is the path of keys to the object, such as `"a"."b"`. It is empty for the whole file.
   FileFields(const nlohmann::json &object, const std::string &path, std::string where = "");
   bool has(const char *key) const { return object.contains(key); }
   /// Returns an integer. Fails unless it is in [least, most].

@@ -1,7 +1,6 @@
-// Converts 16-bit floats for generated code on processors without such instructions. Names and
-// meanings are those of compiler-rt, because some systems' compiler libraries lack some of them.
-// The conversions are a separate library, because a program that is a shared object is linked with
-// no other library.
+// Converts 16-bit floats for generated code on processors without such instructions. The functions
+// are those of compiler-rt, some of which are missing on some systems. They form a separate
+// library, because a program that is a shared object is not linked with any other library.
 #include "runtime/core/Element.h"
 
 namespace {
@@ -19,7 +18,8 @@ float roundToOdd(double value) {
 }
 
 /// Converts like psrt::toHalf, but without the math library, which is not linked into a shared
-/// object. A result below 2^-14 is a multiple of 2^-24, as is every f32 from 0.5 to 1.
+/// object. Values below 2^-14 become multiples of 2^-24. Adding 0.5 rounds them so, since f32
+/// numbers from 0.5 to 1 are multiples of 2^-24.
 _Float16 toHalf(float value) {
   uint32_t bits = psrt::castBits<uint32_t>(value), rest = bits & 0x7fffffff, half;
   if (rest > 0x7f800000)
@@ -37,7 +37,7 @@ _Float16 toHalf(float value) {
 
 extern "C" {
 
-// An inline conversion would call these functions recursively, so all of them pass bits.
+// A cast to or from _Float16 would call these functions again, so they only copy bits.
 _Float16 __truncsfhf2(float value) { return toHalf(value); }
 _Float16 __truncdfhf2(double value) { return toHalf(roundToOdd(value)); }
 float __extendhfsf2(_Float16 value) { return psrt::fromHalf(psrt::castBits<uint16_t>(value)); }

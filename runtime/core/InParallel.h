@@ -9,8 +9,8 @@
 
 namespace psrt {
 
-/// Calls body(begin, end) for parts of [0, count) of at least `least` elements, one thread per
-/// part. The body must not throw.
+/// Calls body(begin, end) for parts of [0, count), one thread per part, at most `threads` parts.
+/// Each part has at least `least` elements, unless there is only one part. The body must not throw.
 template <typename Body>
 void inParallel(int64_t count, int threads, int64_t least, const Body &body) {
   int64_t parts = std::clamp<int64_t>(count / std::max<int64_t>(1, least), 1, threads);

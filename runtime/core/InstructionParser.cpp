@@ -45,7 +45,7 @@ Dtype parseOutDtype(const Json &object, Dtype dtype) {
   return result;
 }
 
-/// Parses the types of a matmul. 8-bit floats need two scales and yield another type.
+/// Parses the dtypes of a matmul. fp8 operands need two scales, and the result has another dtype.
 void parseFloat8(const Json &object, const Instruction &instruction, MatmulOp &op) {
   if (!get(object, "rhs_dtype").is_null())
     op.otherRhsDtype = getDtype(object, "rhs_dtype");
@@ -56,7 +56,8 @@ void parseFloat8(const Json &object, const Instruction &instruction, MatmulOp &o
     PSRT_FAIL(BadInput, "a matmul of %s and %s; expected equal types, or two 8-bit floats",
               dtypeName(op.dtype), dtypeName(op.rhsDtype()));
   if (is8 != has(MatmulOp::LhsScale) || is8 != has(MatmulOp::RhsScale))
-    PSRT_FAIL(BadInput, "a matmul of %s with%s scales; exactly f8e4m3 and f8e5m2 need two",
+    PSRT_FAIL(BadInput,
+              "a matmul of %s with%s scales; f8e4m3 and f8e5m2 need two, other types have none",
               dtypeName(op.dtype), is8 ? "out two" : "");
   if (is8 && (!hasOutDtype || has(MatmulOp::Sums)))
     PSRT_FAIL(BadInput, "a matmul of %s yields %s%s; expected only f32, bf16 or f16",
@@ -64,7 +65,8 @@ void parseFloat8(const Json &object, const Instruction &instruction, MatmulOp &o
               has(MatmulOp::Sums) ? " and a bias gradient" : "");
 }
 
-/// Parses the operand of the bias gradient. Such a matmul has neither a batch nor a bias.
+/// Parses which operand the bias gradient sums. A matmul with a bias gradient has neither a batch
+/// nor a bias.
 void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &op) {
   op.summed = parseName<MatmulOp::Buffer>(object.at("summed"), "a matmul");
   if (op.batch[0] != 1 || op.batch[1] != 1 || instruction.buffers[MatmulOp::Bias].present())
@@ -72,8 +74,8 @@ void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &o
               instruction.buffers[MatmulOp::Bias].present() ? "a bias" : "a batch");
 }
 
-/// Parses the activation. Such a matmul has no batch, does not accumulate, and has no bias
-/// gradient.
+/// Parses the activation. A matmul with an activation has no batch, does not accumulate, and has no
+/// bias gradient.
 void parseActivation(const Json &object, const Instruction &instruction, MatmulOp &op) {
   op.activation = parseName<MatmulOp::Activation>(object.at("activation"), "a matmul");
   bool isGrad = op.activation == MatmulOp::Activation::GeluGrad;
@@ -145,7 +147,7 @@ template <bool isGrad> void parseAttention(const Json &object, const Mesh &, Ins
   countElements({op.b, op.h, std::max(op.t, op.s), op.d});
   op.globalSize = getOr<int64_t>(object, "global_size", countElements({op.b, op.h, op.t, op.s}));
   if (op.g < 1 || op.h % op.g != 0)
-    PSRT_FAIL(BadInput, "an attention has %lld heads, which %lld groups do not divide",
+    PSRT_FAIL(BadInput, "an attention has %lld heads, which is not a multiple of its %lld groups",
               (long long)op.h, (long long)op.g);
   if (!get(object, "mask").is_null()) {
     op.maskDtype = getDtype(object, "mask_dtype");
@@ -175,7 +177,8 @@ template <bool isGrad> void parseEmbedding(const Json &object, const Mesh &, Ins
   result.op = op;
 }
 
-/// Parses the lists of a window. Lists with fewer than 3 dims fill the last dims.
+/// Parses the lists of a window. A list of fewer than 3 numbers sets the last dims; outer dims have
+/// size 1.
 WindowShape parseWindows(const Json &object) {
   WindowShape result;
   for (auto [key, list] :

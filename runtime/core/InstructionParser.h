@@ -12,7 +12,7 @@ void addBuffers(Instruction &result, const Json &object, std::initializer_list<c
 /// Parse the instructions of ops that have a source of their own.
 void parseSort(const Json &object, const Mesh &mesh, Instruction &result);
 
-/// Parses an instruction. Throws BadInput if this runtime does not know it or it is incomplete.
+/// Parses an instruction. Fails with BadInput if the instruction is unknown or lacks a field.
 Instruction parseInstruction(const Json &object, const Mesh &mesh);
 
 } // namespace psrt

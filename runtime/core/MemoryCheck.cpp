@@ -1,4 +1,4 @@
-// Follows the memory plan while the code runs.
+// Tracks which buffers are live while the code runs.
 #include "runtime/core/MemoryCheck.h"
 #include "runtime/core/Status.h"
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace psrt {
 
-/// A NaN as f16, bf16, f32 and f64. As an integer or index, far out of range.
+/// A bit pattern that is a NaN as f16, bf16, f32 and f64, and far out of range as an index.
 static constexpr uint16_t kPoison = 0x7FF7;
 
 static void poison(Arena &arena, MemoryRange range) {
@@ -21,7 +21,7 @@ MemoryCheck::MemoryCheck(const Program &program, int64_t stage, Arena &arena)
     if (!entry.programs[stage].hasBuffers && !entry.programs[stage].code.empty())
       PSRT_FAIL(BadArgument, "--check-memory: the table of this program has no lifetimes of its "
                              "buffers; compile it again");
-  // Poison the inputs too, so that later writes to them are visible.
+  // Also fill the inputs with NaN, so that later writes to them are visible.
   holdForGood({});
   poisonRest();
   device.planned = host.planned = 0;

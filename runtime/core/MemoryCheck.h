@@ -1,5 +1,5 @@
-// Implements --check-memory: checks each instruction's accesses to a rank's arena against the
-// memory plan.
+// Implements --check-memory: checks that each instruction accesses only buffers that are live in
+// the memory plan.
 #ifndef PSRT_CORE_MEMORYCHECK_H
 #define PSRT_CORE_MEMORYCHECK_H
 
@@ -14,45 +14,47 @@ struct MemoryRange {
   int64_t begin = 0, end = 0;
 };
 
-/// Checks the bytes that a rank's instructions read and change. Unused bytes are filled with NaN,
-/// as are the bytes of a buffer after its last use. A second copy of the arena shows which bytes an
-/// instruction changes; these must lie in the instruction's buffers. The functions are called by
-/// one rank, in the order of its code.
+/// Checks the memory accesses of one rank. Bytes without a live buffer are filled with NaN, so that
+/// reading them spoils the result. A copy of the arena shows which bytes an instruction has
+/// changed; these must lie in the instruction's buffers. The rank calls the functions in the order
+/// of its code.
 class MemoryCheck {
 public:
   MemoryCheck(const Program &program, int64_t stage, Arena &arena);
 
-  /// Starts an entry, before its first instruction. Data that the host wrote is accepted.
+  /// Starts an entry point, before its first instruction. Accepts all data that the host wrote
+  /// before.
   void begin(const EntryCode &code);
-  /// Surround each instruction. They fail if it uses or has changed bytes outside of its buffers,
-  /// and name the instruction, its location and the address.
+  /// Called before and after each instruction. They fail if an instruction uses an address without
+  /// a live buffer, or has changed bytes outside of its buffers. The message contains the
+  /// instruction, its location and the address.
   void before(const Bound &bound, const ProgramEntry &entry);
   void after(const Bound &bound);
   /// Ends an entry of `code`, after its last instruction.
   void finish(const ProgramEntry &entry);
 
-  /// Return the end of the last planned buffer in the arena, and of the last byte written, over
-  /// everything that ran.
+  /// Return the highest end of a planned buffer, and the end of the highest written byte, over all
+  /// entries that ran.
   int64_t getPlanned() const { return device.planned; }
   int64_t getMeasured() const { return device.measured; }
-  /// Return the same for the host's part, relative to its begin; 0 without one.
+  /// Return the same for host memory, relative to its first byte; 0 if there is none.
   int64_t getHostPlanned() const { return host.planned; }
   int64_t getHostMeasured() const { return host.measured; }
 
 private:
   void hold(MemoryRange range);
-  /// Holds variables, and slots, which the host manages.
+  /// Marks variables and slots as in use for the whole entry.
   void holdForGood(const EntryCode &code);
-  /// Poisons all bytes that are not held.
+  /// Fills all bytes that are not in use with NaN.
   void poisonRest();
   void release(MemoryRange range);
   void enter(const ProgramEntry &entry);
-  /// Returns the range of a buffer in a function's scratch for one run.
+  /// Returns the address range of a scratch buffer in one run of its function.
   MemoryRange rangeInScratch(const BufferLifetime &buffer, const ProgramEntry &entry) const;
   const MemoryRange *find(int64_t address) const;
   void checkUnchanged(const Bound &bound);
   void checkUnchanged(const Bound &bound, int64_t begin, int64_t end);
-  /// Accepts the contents of a range as written.
+  /// Copies the current contents of a range to `copy`: they are the expected contents from now on.
   void accept(MemoryRange range);
   [[noreturn]] void reject(const Bound &bound, int64_t address, const char *action) const;
 
@@ -62,7 +64,7 @@ private:
   Arena copy;
   const EntryCode *code = nullptr;
   const ProgramEntry *current = nullptr; ///< the entry that contains the current instruction
-  std::vector<const BufferLifetime *> births, deaths; ///< buffers of the entry by time
+  std::vector<const BufferLifetime *> births, deaths; ///< buffers of the entry, by begin and by end
   size_t born = 0, dead = 0;
   std::map<int64_t, MemoryRange> held;              ///< ranges in use by first byte
   std::vector<MemoryRange> named;                   ///< ranges that the current instruction uses

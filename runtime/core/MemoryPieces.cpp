@@ -1,10 +1,10 @@
-// Moves pieces between host and device memory.
+// Copies pieces between host and device memory.
 #include "runtime/core/MemoryPieces.h"
 #include <cstring>
 
 namespace psrt {
 
-void PieceWriter::reach(int64_t at) {
+void PieceWriter::stageAt(int64_t at) {
   if (at < end)
     return;
   finish();
@@ -20,7 +20,7 @@ void PieceWriter::finish() {
   piece = nullptr;
 }
 
-void PieceReader::reach(int64_t at) {
+void PieceReader::stageAt(int64_t at) {
   if (at >= begin && at < end)
     return;
   begin = at / kPieceBytes * kPieceBytes;

@@ -1,5 +1,5 @@
 // Fills and reads tensors in a rank's memory from the host: in place for host memory, otherwise
-// through a buffer of bounded size.
+// through a staging buffer.
 #ifndef PSRT_CORE_MEMORYPIECES_H
 #define PSRT_CORE_MEMORYPIECES_H
 
@@ -9,24 +9,24 @@
 
 namespace psrt {
 
-/// Bytes of the buffer between host and device, a multiple of every element size.
+/// Size of the staging buffer for copies between host and device; a multiple of every element size.
 inline constexpr int64_t kPieceBytes = 4 << 20;
 
-/// Writes runs of a tensor's elements at ascending offsets. Elements between the runs stay as they
-/// are or become zero, so the tensor must be zeroed before.
+/// Writes contiguous runs of a tensor's elements at ascending offsets. Elements between the runs
+/// may be overwritten with zeros, so the caller zeroes the tensor first.
 class PieceWriter {
 public:
   PieceWriter(RankMemory &memory, int64_t address, int64_t bytes)
       : memory(memory), address(address), bytes(bytes), base(memory.host(address)) {}
 
-  /// Calls body(char *to, int64_t first, int64_t count) for the parts of a run of `count` elements
-  /// of `size` bytes, from element `local` on.
+  /// Writes `count` elements of `size` bytes from element `local` on. Calls body(char *to, int64_t
+  /// first, int64_t n) for each part of this run; `first` is relative to the run.
   template <typename Body> void write(int64_t local, int64_t count, int64_t size, Body &&body) {
     if (base)
       return body(base + local * size, int64_t(0), count);
     for (int64_t done = 0; done < count;) {
       int64_t at = (local + done) * size;
-      reach(at);
+      stageAt(at);
       int64_t n = std::min(count - done, (end - at) / size);
       body(piece + (at - begin), done, n);
       done += n;
@@ -36,7 +36,7 @@ public:
   void finish();
 
 private:
-  void reach(int64_t at);
+  void stageAt(int64_t at);
 
   RankMemory &memory;
   int64_t address, bytes;
@@ -44,19 +44,20 @@ private:
   int64_t begin = 0, end = 0; ///< range of the piece in the tensor
 };
 
-/// Reads runs of a tensor's elements.
+/// Reads contiguous runs of a tensor's elements.
 class PieceReader {
 public:
   PieceReader(RankMemory &memory, int64_t address, int64_t bytes)
       : memory(memory), address(address), bytes(bytes), base(memory.host(address)) {}
 
-  /// Calls body(const char *from, int64_t first, int64_t count), like PieceWriter::write.
+  /// Calls body(const char *from, int64_t first, int64_t n) for each part of the run, like
+  /// PieceWriter::write.
   template <typename Body> void read(int64_t local, int64_t count, int64_t size, Body &&body) {
     if (base)
       return body(base + local * size, int64_t(0), count);
     for (int64_t done = 0; done < count;) {
       int64_t at = (local + done) * size;
-      reach(at);
+      stageAt(at);
       int64_t n = std::min(count - done, (end - at) / size);
       body(piece.data() + (at - begin), done, n);
       done += n;
@@ -64,7 +65,7 @@ public:
   }
 
 private:
-  void reach(int64_t at);
+  void stageAt(int64_t at);
 
   RankMemory &memory;
   int64_t address, bytes;

@@ -33,7 +33,7 @@ static std::string beginTemporaryName(const std::string &name) {
   return name.substr(0, NAME_MAX - kDigits - kEnding.size() - 1) + ".";
 }
 
-/// Copies the permissions of the file to replace, if this user owns it.
+/// Copies the permissions of the regular file at `target`, if this user owns it.
 static void copyPermissions(const std::string &target, int descriptor) {
   struct stat info;
   if (stat(target.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid())
@@ -72,9 +72,10 @@ ReservedSpace::ReservedSpace(const std::string &target, int64_t bytes) {
   if (failed != 0)
     release();
   if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG)
-    PSRT_FAIL(BadInput,
-              "cannot write \"%s\": %s; the run reserves the needed %lld bytes at its start",
-              target.c_str(), std::strerror(failed), (long long)bytes);
+    PSRT_FAIL(
+        BadInput,
+        "cannot write \"%s\": %s; the run reserves the %lld bytes of this file when it starts",
+        target.c_str(), std::strerror(failed), (long long)bytes);
 }
 
 ReservedSpace &ReservedSpace::operator=(ReservedSpace &&other) noexcept {

@@ -18,8 +18,9 @@ struct NewFile {
 };
 
 /// Creates a file next to `target` under an unpredictable name: "w.pt" gives
-/// "w.pt.0123456789abcdef.tmp". O_EXCL and O_NOFOLLOW make sure that no file or link of another
-/// user is opened. The file gets the permissions of a regular file of this user at `target`.
+/// "w.pt.0123456789abcdef.tmp". With O_EXCL and O_NOFOLLOW, it never opens a file or link of
+/// another user. If this user already has a regular file at `target`, the new file gets its
+/// permissions.
 NewFile createBeside(const std::string &target);
 
 /// Disk space reserved for a later write. An unnamed file holds the space and disappears with the
@@ -27,28 +28,28 @@ NewFile createBeside(const std::string &target);
 class ReservedSpace {
 public:
   ReservedSpace() = default;
-  /// Reserves `bytes` on the disk of `target`, a file or a folder. Fails with BadInput if the disk
-  /// does not have them. Reserves nothing if the file system cannot reserve space.
+  /// Reserves `bytes` on the file system of `target`, a file or a folder. Fails with BadInput if
+  /// too little space is free. Does nothing if the file system cannot reserve space.
   ReservedSpace(const std::string &target, int64_t bytes);
   ReservedSpace(ReservedSpace &&other) noexcept : descriptor(std::exchange(other.descriptor, -1)) {}
   ReservedSpace &operator=(ReservedSpace &&other) noexcept;
   ~ReservedSpace() { release(); }
-  /// Releases the space so that it can be written to.
+  /// Releases the space, before the file that needs it is written.
   void release();
 
 private:
   int descriptor = -1;
 };
 
-/// Returns whether a file was created by `createBeside` for `target` and left by a killed
-/// process. Both are names without folders.
+/// Returns whether `name` is a temporary name that `createBeside` gives to `target`. Both are names
+/// without folders.
 bool isLeftover(const std::string &name, const std::string &target);
 
 /// Returns the target of a temporary name: "w.pt" for "w.pt.0123456789abcdef.tmp", "" for other
 /// names. Targets of more than 234 bytes are cut.
 std::string findLeftoverTarget(const std::string &name);
 
-/// Syncs the folder's entries to disk, if the file system can.
+/// Syncs the folder of `path` to disk (fsync), if the folder is readable.
 void syncFolderOf(const std::string &path);
 
 } // namespace psrt

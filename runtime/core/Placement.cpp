@@ -108,8 +108,8 @@ int64_t Placement::localCount() const { return multiply(local); }
 
 int64_t Placement::globalIndex(const Mesh &mesh, const std::vector<int64_t> &coordinates,
                                unsigned dim, int64_t local) const {
-  // Splits the local index by the factors' local sizes, from the minor factor up, and composes the
-  // global index with the full sizes.
+  // Splits the local index into one index per factor, from the minor factor up. Then composes the
+  // global index from the full sizes of the factors.
   int64_t global = 0, weight = 1;
   const std::vector<Factor> &list = factors[dim];
   for (size_t i = list.size(); i-- > 0;) {

@@ -10,7 +10,8 @@
 
 namespace psrt {
 
-/// The devices as named axes; the last axis varies fastest over ranks.
+/// The devices of a job, arranged along named axes. Ranks are numbered in row-major order: the last
+/// axis varies fastest.
 struct Mesh {
   /// A named axis of the mesh.
   struct Axis {
@@ -24,8 +25,8 @@ struct Mesh {
   /// Returns the index of an axis. Fails on an unknown name.
   int axis(const std::string &name) const;
   std::vector<int64_t> coordinates(int64_t rank) const;
-  /// Returns the linear index of `coordinates` over the axes `over` (major to minor). `shards`
-  /// returns the number of such indices.
+  /// Returns the row-major index of `coordinates` over the axes `over`. `shards` returns the number
+  /// of such indices.
   int64_t shardIndex(const std::vector<int> &over, const std::vector<int64_t> &coordinates) const;
   int64_t shards(const std::vector<int> &over) const;
   /// Returns the ranks that differ from `rank` only on the axes `over`, by ascending shard index.
@@ -35,23 +36,23 @@ struct Mesh {
   int64_t pipelineSize() const;
   /// Returns the coordinate on the pipeline axis, or 0 without one.
   int64_t pipelineCoordinate(const std::vector<int64_t> &coordinates) const;
-  /// Returns the ranks with the pipeline coordinates `over`, in that order, that agree with `rank`
-  /// on all other axes.
+  /// Returns the ranks with the pipeline coordinates `over`, in this order, and the coordinates of
+  /// `rank` on all other axes.
   std::vector<int> acrossPipeline(int64_t rank, const std::vector<int64_t> &over) const;
   /// Returns the mesh as text: "dp=2,tp=2".
   std::string text() const;
 };
 
-/// The layout of a tensor over the mesh. A dim is a row-major product of factors. A factor of size
-/// n over k shards has c = ceil(n / k) elements on each shard, or `given` ones, and shard r holds
-/// the elements [r c, min((r + 1) c, n)). Example: n = 10 over k = 4 gives c = 3; shard 3 holds [9,
-/// 10).
+/// The layout of a tensor over the mesh. A dim is split into factors, major to minor, whose sizes
+/// multiply to its size. A factor of size n over k shards has c = `given` or ceil(n / k) elements
+/// per shard. Shard r holds the elements [r c, min((r + 1) c, n)). Example: n = 10 over k = 4 gives
+/// c = 3; shard 3 holds [9, 10).
 struct Placement {
   /// A factor of a dim and the axes that split it.
   struct Factor {
     int64_t size = 1;
     std::vector<int> axes;
-    int64_t given = 0; ///< padded elements per shard, if more than the minimum
+    int64_t given = 0; ///< elements per shard with padding, if more than ceil(size / shards)
     /// Returns the elements on each shard, including padding.
     int64_t localSize(const Mesh &mesh) const;
     bool operator==(const Factor &) const = default;
@@ -68,13 +69,14 @@ struct Placement {
   /// -1 for padding.
   int64_t globalIndex(const Mesh &mesh, const std::vector<int64_t> &coordinates, unsigned dim,
                       int64_t local) const;
-  /// Returns the global indices of a whole dim, one per local index.
+  /// Returns the global index of each local index of a dim (-1: padding).
   std::vector<int64_t> globalIndices(const Mesh &mesh, const std::vector<int64_t> &coordinates,
                                      unsigned dim) const;
-  /// Returns whether this rank writes its part to files: coordinate 0 on every axis that neither
-  /// splits the tensor nor makes it partial, and coordinate `stage` on the pipeline axis.
+  /// Returns whether the rank at `coordinates` is the owner of its shard among ranks with equal
+  /// data: coordinate 0 on every axis that neither splits the tensor nor makes it partial (`stage`
+  /// on the pipeline axis).
   bool isOwner(const Mesh &mesh, const std::vector<int64_t> &coordinates, int64_t stage = 0) const;
-  /// Returns the local sizes that follow from the factors; `local` must equal them.
+  /// Computes `local` from the factors.
   std::vector<int64_t> computeLocal(const Mesh &mesh) const;
   /// Returns the placement of a tensor that every rank holds whole.
   static Placement whole(std::vector<int64_t> shape);
@@ -99,7 +101,7 @@ void forEachRun(const Placement &placement, const Mesh &mesh,
     globalStride[d] = globalStride[d + 1] * placement.shape[d + 1];
     localStride[d] = localStride[d + 1] * placement.local[d + 1];
   }
-  // Merge trailing dims that are whole into the runs of the dim before them.
+  // Trailing dims that are not split extend the runs of the dim before them.
   size_t last = rank - 1;
   while (last > 0 && placement.local[last] == placement.shape[last] && [&] {
     for (int64_t i = 0; i < placement.local[last]; ++i)

@@ -18,15 +18,15 @@
 
 namespace psrt {
 
-/// Generated code: processes rows [lo, hi) of its row space.
+/// A generated kernel. Computes rows [lo, hi) of its result.
 using Kernel = void (*)(void *const *buffers, const int64_t *scalars, int64_t lo, int64_t hi);
 
 /// Returns the bytes of one element.
 int64_t dtypeSize(Dtype dtype);
 inline const char *dtypeName(Dtype dtype) { return nameOf(dtype); }
 
-/// A buffer of an instruction. `base` is an index into the bases of the run, or `Absolute` for an
-/// arena address.
+/// A buffer of an instruction. Its address is bases[base] + offset, with the bases of the run; with
+/// base `Absolute`, `offset` is an arena address.
 struct BufferRef {
   static constexpr int32_t Absent = -1, Absolute = -2;
   int32_t base = Absent;
@@ -34,8 +34,8 @@ struct BufferRef {
   bool present() const { return base != Absent; }
 };
 
-/// Runs generated code on rows [0, rows): in calls for `grain` rows each, or on a device as a grid
-/// of blocks. Buffers: the arguments.
+/// Runs a generated kernel on rows [0, rows). On the CPU, each call computes `grain` rows. On a
+/// GPU, one launch has `grid` blocks of `block` threads. Buffers: the arguments.
 struct KernelOp {
   int kernel = 0;
   int64_t rows = 0, grain = 1;
@@ -44,10 +44,10 @@ struct KernelOp {
   bool saysWrites = false;
   std::vector<int> writes; ///< written arguments, if `saysWrites`
 };
-/// out = lhs rhs (+ bias) (+ out). Buffers: lhs, rhs, out, bias, sums, scales, aux. `sums` is a
-/// bias gradient: it sums one operand over the contracted dim, giving one value per row of lhs or
-/// column of rhs. 16-bit operands are summed in f32 and rounded once. `aux` belongs to the
-/// activation and has the strides of out. Strides count elements.
+/// Computes out = lhs rhs (+ bias) (+ out), with lhs m x k, rhs k x n and out m x n. `sums` gets a
+/// bias gradient: the sum of lhs or rhs over k, with m or n elements. Sums of 16-bit operands are
+/// computed in f32 and rounded once. `aux` holds the input of the activation and has the strides of
+/// out. All strides are in elements.
 struct MatmulOp {
   enum Buffer { Lhs, Rhs, Out, Bias, Sums, LhsScale, RhsScale, Aux, Buffers };
   /// An activation fused into the matmul. Gelu: out = gelu(lhs rhs (+ bias)) by the tanh formula;
@@ -55,17 +55,17 @@ struct MatmulOp {
   /// aux.
   enum class Activation { None, Gelu, GeluGrad };
   Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs; of out, bias and sums
-  std::optional<Dtype> otherRhsDtype; ///< dtype of rhs if it differs; both are 8-bit floats
+  std::optional<Dtype> otherRhsDtype; ///< dtype of rhs if it differs: fp8 operands only
   std::array<int64_t, 2> batch{1, 1};
   int64_t m = 0, n = 0, k = 0;
   std::array<int64_t, 4> lhs{}, rhs{}, out{}; ///< batch0, batch1, row, column
-  int accumulate = -1; ///< the ref whose `first` flag decides between set and add; -1: always sets
-  int summed = Lhs;    ///< the operand that is summed: Lhs or Rhs
+  int accumulate = -1; ///< index of the ref whose `first` flag selects set or add; -1: set
+  int summed = Lhs;    ///< the operand that `sums` adds up: Lhs or Rhs
   Activation activation = Activation::None;
   int64_t countSums() const { return summed == Lhs ? m : n; }
   Dtype rhsDtype() const { return otherRhsDtype.value_or(dtype); }
 };
-/// The operands that a matmul can sum.
+/// The operands over which a bias gradient can sum.
 template <> struct EnumNames<MatmulOp::Buffer> {
   static constexpr const char *what = "summed operand";
   static constexpr EnumName<MatmulOp::Buffer> table[] = {{MatmulOp::Lhs, "lhs"},
@@ -78,13 +78,15 @@ template <> struct EnumNames<MatmulOp::Activation> {
       {MatmulOp::Activation::Gelu, "gelu"}, {MatmulOp::Activation::GeluGrad, "gelu_grad"}};
 };
 
-/// Computes softmax(scale q k^T + mask) v per head, or its gradient if `grad`.
+/// Computes softmax(scale q k^T + mask) v per head, or its gradient if `grad`. Sizes: batch b,
+/// query heads h, key and value heads g, query positions t, key positions s, head dim d.
 struct AttentionOp {
   enum { Q, K, V, Out, Lse, Dout, Dq, Dk, Dv, Offset, Mask, Padding, Buffers };
   bool grad = false;
   Dtype dtype = Dtype::F32, maskDtype = Dtype::Bool; ///< lse is always f32
   int64_t b = 0, h = 0, g = 0, t = 0, s = 0, d = 0;
-  std::array<int64_t, 3> q{}, k{}, v{}, out{}, dout{}, dq{}, dk{}, dv{}; ///< batch, head, row
+  std::array<int64_t, 3> q{}, k{}, v{}, out{}, dout{}, dq{}, dk{},
+      dv{}; ///< strides: batch, head, position
   std::array<int64_t, 4> mask{};
   bool causal = false;
   int64_t window = 0;
@@ -99,8 +101,8 @@ struct AttentionOp {
     return grad ? buffer == Dq || buffer == Dk || buffer == Dv : buffer == Out || buffer == Lse;
   }
 };
-/// Gathers table rows by index, or scatters gradients to them. Buffers: table or cotangent,
-/// indices, out, first row (i64 scalar).
+/// Gathers rows of a table by index; if `grad`, adds rows of the cotangent to the rows of the
+/// table's gradient. Buffers: table (or cotangent), indices, out, first row (i64 scalar).
 struct EmbeddingOp {
   enum { Table, Indices, Out, FirstRow, Buffers };
   bool grad = false;
@@ -120,7 +122,8 @@ struct WindowShape {
   auto operator<=>(const WindowShape &) const = default;
 };
 /// Computes y[n, o, p] = sum over c, k of x[n, c, p stride + k dilation - low] w[o, c, k] per
-/// group; or x from y and w; or w from x and y. Buffers: dense x, w and y.
+/// group. With `result` X or W, computes the gradient of x or of w from the other two. Buffers:
+/// dense x, w and y.
 struct ConvolutionOp {
   enum { X, W, Y, Buffers };
   int result = Y;                                  ///< the computed tensor: X, W or Y
@@ -136,8 +139,8 @@ struct ConvolutionOp {
   }
   bool writes(size_t buffer) const { return int(buffer) == result; }
 };
-/// Computes the maximum of each window, or adds each window's cotangent at its maximum's position.
-/// Buffers: x, y (the cotangent when `grad`), out when `grad`.
+/// Computes the maximum of each window. If `grad`, adds the cotangent of each window at the
+/// position of its first maximum. Buffers: x and y, or x, the cotangent and out if `grad`.
 struct MaxPoolOp {
   enum { X, Y, Out, Buffers };
   bool grad = false;
@@ -208,7 +211,7 @@ struct CollectiveOp {
   const char *name() const; ///< as the instruction: "all_reduce"
   /// Returns the bytes of one rank's operand (all buffers of a bucket).
   int64_t bytes(const Mesh &mesh) const;
-  /// Returns the participating ranks, in the order in which sums are added.
+  /// Returns the participating ranks, in the order in which reductions add their values.
   std::vector<int> members(const Mesh &mesh, int rank) const;
 };
 
@@ -226,8 +229,8 @@ template <> struct EnumNames<CollectiveOp::Reduction> {
 };
 inline const char *CollectiveOp::name() const { return nameOf(kind); }
 
-/// Starts a send to, or a receive from, the rank of pipeline coordinate `peer` that agrees with
-/// this rank on all other axes. Buffers: the message.
+/// Starts a send to, or a receive from, the rank with pipeline coordinate `peer` and this rank's
+/// coordinates on all other axes. Buffers: the message.
 struct MessageOp {
   bool receives = false;
   int64_t peer = 0, bytes = 0, token = 0;
@@ -257,21 +260,23 @@ struct Instruction {
   std::string location;
 };
 
-/// A buffer and its lifetime: in use from the instruction at `begin` (-1: from before the first) to
-/// the one at `end`, inclusive.
+/// A buffer and its lifetime: from instruction `begin` to instruction `end`, both inclusive. -1:
+/// live before the first instruction.
 struct BufferLifetime {
   int64_t address = 0, bytes = 0, begin = 0, end = 0;
 };
 
-/// Straight-line code, bound to addresses by each run.
+/// A class function: straight-line code. Each run passes `bases` addresses, `refs` first flags and
+/// `keys` random keys.
 struct Function {
   std::string name;
   int bases = 0, refs = 0, keys = 0;
   std::vector<Instruction> code;
-  std::vector<BufferLifetime> buffers; ///< in the scratch, which is the last base
+  std::vector<BufferLifetime> buffers; ///< in scratch, whose address is the last base
 };
 
-/// One entry of a program's code: a run of a function, or one instruction on arena addresses.
+/// One element of a program's code: a run of a function, or one instruction on arena addresses.
+/// `first[i]` = 1: accumulation into ref i sets instead of adding.
 struct ProgramEntry {
   int function = -1; ///< -1: `instruction`
   std::vector<int64_t> bases;
@@ -294,8 +299,8 @@ struct RankTensor {
 struct Output : RankTensor {
   static constexpr int64_t kNoBatch = -1, kWholeBatch = -2;
   std::string name;
-  /// The dim whose major part is the samples of a batch. `kNoBatch`: the same for all batches.
-  /// `kWholeBatch`: one value per batch. Only used for @evaluate.
+  /// The batch dim. `kNoBatch`: the output does not depend on the batch. `kWholeBatch`: one value
+  /// per batch. Only used for @evaluate.
   int64_t batchDim = 0;
 };
 
@@ -303,11 +308,11 @@ struct Output : RankTensor {
 struct EntryCode {
   std::vector<ProgramEntry> code;
   std::vector<Instruction> instructions;
-  std::vector<BufferLifetime> buffers; ///< of values, except those kept in slots
-  bool hasBuffers = false;             ///< whether the table has lifetimes
+  std::vector<BufferLifetime> buffers; ///< lifetimes of values, except those in slots
+  bool hasBuffers = false;             ///< whether the program's table contains `buffers`
   int64_t updateFrom = -1;             ///< index in `code` of the update's first entry; -1: unknown
   int64_t slots = 1, slotBase = 0, slotBytes = 0;
-  /// Returns an address in a slot. Addresses outside of slot values do not change.
+  /// Moves an address in slot 0 to the same position in `slot`. Returns other addresses unchanged.
   int64_t inSlot(int64_t address, int64_t slot) const {
     bool kept = address >= slotBase && address < slotBase + slotBytes;
     return kept ? address + slot * slotBytes : address;
@@ -330,9 +335,9 @@ struct Variable : RankTensor {
   std::vector<std::string> names;
   bool frozen = false, transient = false;
   bool given = false; ///< has no initial value: weights must be given
-  /// For an accumulator in a pipeline: `addedAt` is the coordinate that adds to it (-1: none); If
-  /// several stages add to one variable, `addsTo` is this variable, and the accumulator is one part
-  /// of it.
+  /// For an accumulator in a pipeline: the coordinate that adds to it (-1: none). If several stages
+  /// add to one variable, each has its own accumulator, and `addsTo` names the variable that is
+  /// their sum.
   int64_t addedAt = -1;
   std::string addsTo;
   // At most one of file, value, data and distribution is set.
@@ -386,8 +391,8 @@ struct Program {
   Mesh mesh;
   std::vector<std::string> kernelNames;
   std::vector<int64_t> arenaBytes; ///< per rank, by pipeline coordinate
-  /// Host memory by pipeline coordinate: its first address, which lies after the arena, and its
-  /// bytes. 0 bytes or no entry: none.
+  /// Host memory by pipeline coordinate: first address (after the arena) and size. 0 bytes or no
+  /// element: none.
   std::vector<int64_t> hostBase, hostBytes;
   std::vector<Variable> variables;
   std::vector<WeightFile> files;
@@ -396,7 +401,8 @@ struct Program {
   std::vector<EntryPoint> entries;
   int64_t microBatches = 1;
   std::map<std::string, double> defaults;
-  /// Whether an evaluation's loss sums and counts are multiples of sums over its samples.
+  /// Whether each loss sum and count of an evaluation is a constant times a sum over samples, or
+  /// does not depend on the samples.
   bool hasRowSums = false;
   /// The entries in which rows with ignored labels can pad a batch without changing its results.
   std::vector<EntryKind> ignoresRows;
@@ -411,19 +417,19 @@ struct Program {
   int variable(const std::string &symbol) const;
   /// Returns the largest arena of any pipeline coordinate.
   int64_t largestArena() const;
-  /// Returns whether an address is in the host's part.
+  /// Returns whether an address is in host memory.
   bool isInHost(int64_t address, int64_t coordinate) const {
     return hasHostPart(coordinate) && address >= hostBase[coordinate];
   }
   bool hasHostPart(int64_t coordinate) const {
     return size_t(coordinate) < hostBytes.size() && hostBytes[coordinate] > 0;
   }
-  /// Returns whether a byte range lies completely in the arena or completely in the host's part.
+  /// Returns whether a byte range lies completely in the arena or completely in host memory.
   bool holds(int64_t address, int64_t bytes, int64_t coordinate) const;
 };
 
-/// The symbols of a compiled object and the path of its file. Relative file names start from the
-/// file's folder, and the file may carry weights. An empty path means no file.
+/// The symbols of a compiled object and the path of its file (empty: no file). Relative paths of
+/// weight files are relative to the folder of this file, which may also contain weights.
 struct ProgramSource {
   const char *json = nullptr;
   uint64_t size = 0;

@@ -55,7 +55,8 @@ Placement parsePlacement(const Json &object, const Mesh &mesh) {
   checkFactors(result, mesh);
   result.local = result.computeLocal(mesh);
   if (!get(object, "local").is_null() && getInts(object, "local") != result.local)
-    PSRT_FAIL(BadInput, "\"local\" does not match the factors");
+    PSRT_FAIL(BadInput, "the program's table has a tensor whose \"local\" shape does not match its "
+                        "\"factors\"; compile again");
   return result;
 }
 
@@ -75,8 +76,11 @@ BufferRef parseBuffer(const Json &value) {
 void checkCoordinates(const Json &value, const Mesh &mesh) {
   int64_t count = value.is_array() ? int64_t(value.size()) : 1;
   if (count != mesh.pipelineSize())
-    PSRT_FAIL(BadInput, "the table has values for %lld pipeline coordinates, but the mesh has %lld",
-              (long long)count, (long long)mesh.pipelineSize());
+    PSRT_FAIL(
+        BadInput,
+        "the program's table has values for %lld pipeline coordinates, but its mesh has %lld; "
+        "compile again",
+        (long long)count, (long long)mesh.pipelineSize());
 }
 
 Addresses parseAddresses(const Json &value, const Mesh &mesh) {
@@ -92,8 +96,11 @@ Addresses parseAddresses(const Json &value, const Mesh &mesh) {
 int64_t parseCoordinate(const Json &value, const Mesh &mesh) {
   int64_t coordinate = toInteger(value);
   if (coordinate < 0 || coordinate >= mesh.pipelineSize())
-    PSRT_FAIL(BadInput, "the table has pipeline coordinate %lld, but the mesh has %lld coordinates",
-              (long long)coordinate, (long long)mesh.pipelineSize());
+    PSRT_FAIL(
+        BadInput,
+        "the program's table has pipeline coordinate %lld, but its mesh has %lld coordinates; "
+        "compile again",
+        (long long)coordinate, (long long)mesh.pipelineSize());
   return coordinate;
 }
 

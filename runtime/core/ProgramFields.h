@@ -1,4 +1,4 @@
-// Reads fields of a program's table, and the parts that its sections and instructions share.
+// Reads fields of a program's table: numbers, dtypes, placements, buffers and addresses.
 #ifndef PSRT_CORE_PROGRAMFIELDS_H
 #define PSRT_CORE_PROGRAMFIELDS_H
 
@@ -13,7 +13,7 @@ using Json = nlohmann::json;
 /// Returns a field, or null if it is absent.
 const Json &get(const Json &object, const char *key);
 
-/// Converts a value of the table; integers must fit.
+/// Converts a value of the table. Fails if an integer does not fit `T`.
 template <typename T> T convert(const Json &value) {
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
     return toInteger<T>(value);
@@ -33,14 +33,15 @@ template <typename T = int64_t> T getInt(const Json &object, const char *key) {
 }
 
 /// Returns the enum value that a field names, or `otherwise` if the field is absent. Fails on an
-/// unknown name and lists the known ones; `owner` is the object for this message.
+/// unknown name and lists the valid names. The message begins with `owner`.
 template <typename Enum>
 Enum getKind(const Json &object, const char *key, Enum otherwise, const std::string &owner) {
   std::string name = getOr<std::string>(object, key, "");
   return name.empty() ? otherwise : parseName<Enum>(name, owner);
 }
 
-/// Returns the enum values of a text field that '+' joins: "step+sum". None if it is absent.
+/// Returns the enum values of a text field, joined by '+': "step+sum". Returns an empty list if the
+/// field is absent.
 template <typename Enum> std::vector<Enum> getKinds(const Json &table, const char *key) {
   std::vector<Enum> result;
   std::string text = getOr<std::string>(table, key, "");
@@ -58,7 +59,7 @@ Dtype getDtype(const Json &object, const char *key);
 std::string getString(const Json &object, const char *key);
 std::vector<int64_t> getInts(const Json &object, const char *key);
 
-/// Returns exactly N integers; fails on another number.
+/// Returns a field that must be a list of N integers.
 template <size_t N> std::array<int64_t, N> getStrides(const Json &object, const char *key) {
   std::array<int64_t, N> result{};
   std::vector<int64_t> list = getInts(object, key);
@@ -68,18 +69,19 @@ template <size_t N> std::array<int64_t, N> getStrides(const Json &object, const 
   return result;
 }
 
-/// Returns mesh axes by name; none may appear twice. Returns none if `names` is null.
+/// Returns the indices of the named mesh axes. Fails if one is listed twice. Returns an empty list
+/// if `names` is null.
 std::vector<int> parseAxes(const Json &names, const Mesh &mesh);
-/// Parses "shape", "factors" and "partial" of a tensor. "local" must match them.
+/// Parses "shape", "factors" and "partial" of a tensor. Fails if "local" does not match them.
 Placement parsePlacement(const Json &object, const Mesh &mesh);
-/// Parses an address or offset that is small enough to be added to others.
+/// Parses an address or offset from 0 to 2^44, so that sums of addresses do not overflow.
 int64_t toAddress(const Json &value);
-/// Parses an address, [base, offset], or null.
+/// Parses a buffer: an arena address, [base, offset], or null.
 BufferRef parseBuffer(const Json &value);
-/// Checks that a value is given for each pipeline coordinate: a list, or a single value for one
-/// coordinate.
+/// Checks that `value` is a list with one element per pipeline coordinate, or a single value if the
+/// mesh has one coordinate.
 void checkCoordinates(const Json &value, const Mesh &mesh);
-/// Parses an address, or a list with null for coordinates without an address.
+/// Parses an address, or a list with one address per pipeline coordinate (null: no address).
 Addresses parseAddresses(const Json &value, const Mesh &mesh);
 /// Parses a coordinate of the mesh's pipeline axis.
 int64_t parseCoordinate(const Json &value, const Mesh &mesh);

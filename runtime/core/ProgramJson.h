@@ -1,4 +1,4 @@
-// Reads numbers of a JSON table strictly: a number that does not fit is an error.
+// Reads the integers of a JSON table. A number that does not fit its type is an error.
 #ifndef PSRT_CORE_PROGRAMJSON_H
 #define PSRT_CORE_PROGRAMJSON_H
 
@@ -13,7 +13,7 @@
 
 namespace psrt {
 
-/// The largest number of elements of a tensor. The number of bytes of such a tensor fits 64 bits.
+/// The largest number of elements of a tensor. Its bytes then fit into 64 bits.
 inline constexpr int64_t kMostElements = int64_t(1) << 44;
 
 /// Converts to an integer that fits `Int`. Throws nlohmann's type error for fractions and

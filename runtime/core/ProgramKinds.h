@@ -1,4 +1,4 @@
-// Defines the kinds and roles of a program's table as enums, with their names.
+// Defines the enums of a program's table, with their names in the table.
 #ifndef PSRT_CORE_PROGRAMKINDS_H
 #define PSRT_CORE_PROGRAMKINDS_H
 
@@ -29,7 +29,8 @@ template <> struct EnumNames<AxisKind> {
       {AxisKind::Pipeline, "pipeline"}, {AxisKind::Multiple, "multiple"}};
 };
 
-/// The contents of a variable. A copy is a parameter in another dtype.
+/// The contents of a variable. Copy: a parameter in another dtype. Average: the moving average of a
+/// parameter.
 enum class VariableKind : uint8_t {
   Parameter,
   Buffer,
@@ -86,7 +87,7 @@ template <> struct EnumNames<EntryKind> {
 
 constexpr uint8_t bitOf(EntryKind kind) { return uint8_t(1 << int(kind)); }
 
-/// The entries that read an input: a set of EntryKind bits.
+/// The entries that read an input, as a bit mask.
 enum class Readers : uint8_t {
   Step = bitOf(EntryKind::Step),
   Evaluate = bitOf(EntryKind::Evaluate),
@@ -110,7 +111,8 @@ template <> struct EnumNames<Readers> {
 };
 
 /// How the labels of a token file follow from its tokens. Next: labels[t] = x[t+1]. Same: labels =
-/// x, and the model shifts them. Given: the graph does not show it, so `--labels` must specify it.
+/// x, and the model shifts them. Given: the graph does not show the rule, so `--labels` must
+/// specify it.
 enum class LabelRule : uint8_t { Next, Same, Given };
 
 template <> struct EnumNames<LabelRule> {

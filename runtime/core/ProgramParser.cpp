@@ -40,7 +40,7 @@ int64_t *startedToken(Instruction &instruction) {
   return op ? &op->token : nullptr;
 }
 
-/// Parses a wait for work that precedes it in `code`. `where` is for messages.
+/// Parses a wait. The work that it waits for must precede it in `code`. Messages contain `where`.
 Instruction parseWait(const Json &object, std::vector<Instruction> &code,
                       const std::string &where) {
   int64_t token = getInt(object, "wait");
@@ -60,8 +60,8 @@ Instruction parseWait(const Json &object, std::vector<Instruction> &code,
   return result;
 }
 
-/// Checks that each token of a function is waited for, after all work started with it. Renumbers
-/// the tokens, which are local to the function, so that they are unique in the program.
+/// Checks that the function waits for each of its tokens, after it has started all work of that
+/// token. Renumbers the tokens so that they are unique in the program.
 void resolveTokens(Function &function, size_t number) {
   constexpr int64_t kTokensOfFunction = int64_t(1) << 32;
   std::map<int64_t, bool> waited;
@@ -116,7 +116,7 @@ Function parseFunction(const Json &object, const Program &program) {
   return result;
 }
 
-/// Parses an entry of a program's code. `name` is the entry point's, for messages.
+/// Parses one element of a program's code. `name` is the name of the entry point, for messages.
 void parseEntry(const Json &object, const Program &program, const std::string &name,
                 EntryCode &entry) {
   if (get(object, "run").is_null()) {
@@ -238,7 +238,7 @@ std::string decodeBase64(const std::string &text) {
   return result;
 }
 
-/// Parses a number, or a string for infinities and NaN, which JSON lacks.
+/// Parses a number. Infinities and NaN are strings, as JSON cannot represent them.
 double parseNumber(const Json &value) {
   return value.is_string() ? std::strtod(value.get<std::string>().c_str(), nullptr)
                            : value.get<double>();

@@ -7,22 +7,22 @@ namespace psrt {
 
 namespace {
 /// A queue in which an instruction starts work, and the participating ranks.
-struct Meeting {
+struct QueueUse {
   const std::string &queue;
   std::vector<int> members;
 };
 
-std::optional<Meeting> findMeeting(const Instruction &instruction, const Mesh &mesh, int rank) {
+std::optional<QueueUse> findQueueUse(const Instruction &instruction, const Mesh &mesh, int rank) {
   if (const auto *op = std::get_if<MessageOp>(&instruction.op))
-    return Meeting{op->queue, mesh.acrossPipeline(rank, {op->peer})};
+    return QueueUse{op->queue, mesh.acrossPipeline(rank, {op->peer})};
   if (const auto *op = std::get_if<CollectiveOp>(&instruction.op); op && op->token >= 0)
-    return Meeting{op->queue, op->members(mesh, rank)};
+    return QueueUse{op->queue, op->members(mesh, rank)};
   return std::nullopt;
 }
 } // namespace
 
-/// Returns the instruction lists of an entry: its own, then once those of each function that it
-/// runs.
+/// Returns the instruction list of an entry, and then that of each function that the entry runs,
+/// without duplicates.
 static std::vector<const std::vector<Instruction> *> findCode(const Program &program,
                                                               const EntryCode &code) {
   std::vector<const std::vector<Instruction> *> result = {&code.instructions};
@@ -35,16 +35,16 @@ static std::vector<const std::vector<Instruction> *> findCode(const Program &pro
 
 std::vector<Queue> findQueues(const Program &program, int rank) {
   const Mesh &mesh = program.mesh;
-  int64_t stage = mesh.pipelineCoordinate(mesh.coordinates(rank));
+  int64_t own = mesh.pipelineCoordinate(mesh.coordinates(rank));
   std::map<std::string, std::set<int>> queues;
   for (const EntryPoint &entry : program.entries)
     for (size_t i = 0; i < entry.programs.size(); ++i)
       for (const std::vector<Instruction> *code : findCode(program, entry.programs[i]))
         for (const Instruction &instruction : *code)
-          if (std::optional<Meeting> meeting = findMeeting(instruction, mesh, rank)) {
-            std::set<int> &peers = queues[meeting->queue];
-            if (int64_t(i) == stage)
-              peers.insert(meeting->members.begin(), meeting->members.end());
+          if (std::optional<QueueUse> use = findQueueUse(instruction, mesh, rank)) {
+            std::set<int> &peers = queues[use->queue];
+            if (int64_t(i) == own)
+              peers.insert(use->members.begin(), use->members.end());
           }
   std::vector<Queue> result;
   for (auto &[name, peers] : queues) {

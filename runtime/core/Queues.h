@@ -6,15 +6,16 @@
 
 namespace psrt {
 
-/// A queue of asynchronous communication. Work in a queue finishes in the order of its starts;
-/// queues are independent of each other.
+/// A queue of asynchronous communication. Work in a queue completes in the order in which it was
+/// started. Different queues are independent.
 struct Queue {
   std::string name;
   std::vector<int>
-      peers; ///< ranks that this rank meets in the queue, ascending; empty: not a member
+      peers; ///< ranks that this rank communicates with in the queue, ascending; may be empty
 };
 
-/// Returns all queues with work, by name. The list is the same on every rank except for the peers.
+/// Returns the queues that any rank uses, sorted by name. Every rank gets the same queues, each
+/// with its own peers.
 std::vector<Queue> findQueues(const Program &program, int rank);
 
 } // namespace psrt

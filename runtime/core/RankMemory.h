@@ -1,5 +1,5 @@
 // Defines a rank's memory: one range of bytes, initially zero, with a fixed address for every
-// buffer. On the CPU it is host memory; on a device the host only reaches it by copies.
+// buffer. The memory of a GPU is only accessible to the host through copies.
 #ifndef PSRT_CORE_RANKMEMORY_H
 #define PSRT_CORE_RANKMEMORY_H
 
@@ -8,8 +8,8 @@
 
 namespace psrt {
 
-/// The sizes of a memory: the device's part from address 0 on, followed by host memory that the
-/// device copies from and to (0 bytes: none).
+/// The sizes of a rank's memory: `bytes` of device memory from address 0 on, and `hostBytes` of
+/// host memory from address `hostBase` on, for offloaded data (0: none).
 struct MemorySizes {
   MemorySizes(size_t bytes, size_t hostBase = 0, size_t hostBytes = 0)
       : bytes(bytes), hostBase(hostBase), hostBytes(hostBytes) {}
@@ -26,26 +26,27 @@ class RankMemory {
 public:
   virtual ~RankMemory() = default;
   virtual size_t size() const = 0;
-  /// Returns the byte at an address as instructions see it.
+  /// Returns the pointer to an address for instructions.
   virtual void *at(int64_t address) const = 0;
-  /// Returns the byte at an address for the host, or null if the host cannot access it.
+  /// Returns the pointer to an address for the host, or null if the host cannot access the memory.
   virtual char *host(int64_t address) const = 0;
-  /// Copy between host and memory. When they return, `from` may be reused and `to` is complete.
+  /// Copy from the host to this memory and back. When `write` returns, `from` may be reused. When
+  /// `read` returns, `to` is complete.
   virtual void write(int64_t address, const void *from, size_t bytes) = 0;
   virtual void read(int64_t address, void *to, size_t bytes) = 0;
   virtual void zero(int64_t address, size_t bytes) = 0;
-  /// Returns memory that the host fills and `commit` then writes to the address: the bytes
-  /// themselves, or a buffer with undefined contents. The returned memory is valid until the commit
-  /// or the next `stage`.
+  /// Returns a buffer for the host to fill, which `commit` then copies to the address. The buffer
+  /// may be the memory itself; otherwise its contents are undefined. Valid until the commit or the
+  /// next `stage`.
   virtual char *stage(int64_t address, size_t bytes) = 0;
   virtual void commit(char *staged, int64_t address, size_t bytes) = 0;
-  /// Commits data that is new in every step. A device copies it ahead while earlier instructions
-  /// still run, and moves it to the address once they have finished.
+  /// Commits data of the next step. A device copies the data to a second buffer while earlier
+  /// instructions run, and from there to the address after they have finished.
   virtual void commitAhead(char *staged, int64_t address, size_t bytes) {
     commit(staged, address, bytes);
   }
-  /// Starts a read without waiting. After `finishRead`, `to` holds the bytes as all earlier calls
-  /// left them. No other read may use `to` meanwhile.
+  /// Starts a read without waiting. After `finishRead`, `to` holds the bytes as they were after all
+  /// earlier calls. No other read may use `to` in between.
   virtual void startRead(int64_t address, void *to, size_t bytes) = 0;
   virtual void finishRead(void *to) = 0;
 };

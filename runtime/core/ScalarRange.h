@@ -6,8 +6,8 @@
 
 namespace psrt {
 
-/// Returns the valid range of a scalar if `value` is outside of it, else "". A scalar must fit f32,
-/// and a learning rate must be at least 0.
+/// Returns a description of the valid range if `value` is outside of it, else "". A scalar must fit
+/// f32, and a learning rate must be at least 0.
 std::string describeScalarRange(const std::string &name, double value);
 
 } // namespace psrt

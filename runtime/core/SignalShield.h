@@ -6,10 +6,10 @@
 
 namespace psrt {
 
-/// Blocks signals of the calling thread during the object's lifetime, and of the threads that it
-/// starts for their whole lives. Signals that the thread itself causes (SIGSEGV, SIGBUS, ...) still
-/// arrive. Reason: oneDNN's AVX-512 matmuls use the stack pointer as an ordinary register, which
-/// may point into the heap, where the kernel would write a handler's frame.
+/// Blocks signals on the calling thread during the object's lifetime. Threads that it starts
+/// meanwhile block them for their whole lives. Signals that a thread itself causes (SIGSEGV,
+/// SIGBUS, ...) still arrive. Reason: oneDNN's AVX-512 matmuls use the stack pointer as an ordinary
+/// register. The kernel would then write the frame of a signal handler into the heap.
 class SignalShield {
 public:
   SignalShield();

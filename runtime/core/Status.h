@@ -25,7 +25,7 @@ struct Status {
   std::string text() const;
 };
 
-/// Carries a status up inside the runtime; never crosses the C API.
+/// Carries a status inside the runtime. The C API catches it.
 class Error : public std::exception {
 public:
   explicit Error(Status status) : status(std::move(status)), text(this->status.text()) {}
@@ -36,8 +36,7 @@ private:
   std::string text;
 };
 
-/// Thrown on a rank that was woken because another rank failed first; carries no message of its
-/// own.
+/// Thrown on a rank whose wait ended because another rank failed.
 class Aborted : public std::exception {
 public:
   const char *what() const noexcept override { return "another rank failed"; }

@@ -10,8 +10,7 @@
 
 namespace psrt {
 
-/// Parses JSON and rejects duplicate keys of an object, of which `Json::parse` would silently keep
-/// the last. Numbers that do not fit a double are errors of `Json::parse` itself. Throws nlohmann's
+/// Parses JSON. Unlike `Json::parse`, rejects duplicate keys of an object. Throws nlohmann's
 /// exceptions.
 template <typename Json, typename... Input> Json parseStrictly(Input &&...input) {
   std::vector<std::set<std::string>> keys; // keys of the open objects
