@@ -75,7 +75,7 @@ void AveragesInPlace::exchangeAll() {
     refreshCopies(of);
 }
 
-/// Refreshes a copy on each rank by converting the elements that the rank holds.
+/// Sets a copy of a parameter in another dtype: each rank converts its own elements.
 static void convertHere(Session &session, const Variable &parameter, const Variable &copy) {
   session.parallel([&](Rank &rank) {
     if (!copy.addresses.isAt(rank.stage))
@@ -99,7 +99,7 @@ void AveragesInPlace::refreshCopies(int number) {
   for (const Variable &copy : program.variables) {
     if (copy.kind != VariableKind::Copy || copy.of != parameter.symbol)
       continue;
-    // Every rank with a copy then holds the same elements of the parameter.
+    // In this case, every rank that has the copy also has the same elements of the parameter.
     if (copy.placement == parameter.placement && parameter.addresses.covers(copy.addresses))
       convertHere(session, parameter, copy);
     else

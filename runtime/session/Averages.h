@@ -1,4 +1,4 @@
-// Handles the moving averages of parameters that a program compiled with --ema keeps.
+// Accesses the moving averages of parameters, which a program compiled with --ema has.
 #ifndef PSRT_SESSION_AVERAGES_H
 #define PSRT_SESSION_AVERAGES_H
 
@@ -6,14 +6,14 @@
 
 namespace psrt {
 
-/// Returns whether the program keeps averages.
+/// Returns whether the program was compiled with --ema.
 bool keepsAverages(const Program &program);
-/// Returns whether the program keeps averages and at least one step has updated them. They are zero
-/// before the first step.
+/// Returns whether the program keeps averages and at least one step has updated them. Averages are
+/// zero before the first step.
 bool hasAverages(Session &session);
 
-/// Holds the averages in the memory of the parameters, and of their copies in other types, on all
-/// ranks.
+/// Temporarily replaces the parameters (and their copies in other dtypes) by their averages, on all
+/// ranks. Example: to evaluate the averages.
 class AveragesInPlace {
 public:
   /// Swaps the averages in. All processes must construct the object together.
@@ -26,13 +26,14 @@ private:
   /// Updates the copies of a parameter after a swap.
   void refreshCopies(int parameter);
 
-  /// A parameter whose average has another type or layout, with its saved elements.
+  /// A parameter whose average has another dtype or layout: a copy of its elements.
   struct Kept {
     int index;
     std::vector<char> whole;
   };
   Session &session;
-  std::vector<std::pair<int, int>> exchanged; ///< parameters and averages of one type and layout
+  std::vector<std::pair<int, int>>
+      exchanged; ///< (parameter, average) pairs of equal dtype and layout
   std::vector<Kept> kept;
 };
 

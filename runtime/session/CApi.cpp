@@ -1,5 +1,5 @@
-// Implements the C API: checks the host's arguments and calls the session. No exception leaves this
-// file.
+// Implements the C API: checks the caller's arguments, calls the session, and converts exceptions
+// to statuses.
 #include "psrt/psrt.h"
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/data/Safetensors.h"
@@ -22,7 +22,7 @@ struct psrt_program {
   std::unique_ptr<NamedTensors> tensors;
   std::vector<int64_t>
       pending;          ///< by slot: ordinal of the forward whose backward is pending; -1: none
-  int64_t forwards = 0; ///< forwards since the last update; keys random numbers as the micro-batch
+  int64_t forwards = 0; ///< forwards since the last update; the micro-batch number for random ops
 };
 
 namespace {
@@ -60,8 +60,8 @@ Session &sessionOf(psrt_program *program) {
   return *program->session;
 }
 
-/// Fails in one of several processes of a launcher, as each would train the whole program by
-/// itself.
+/// Fails if a launcher started this process as one of several: each process would train the whole
+/// program by itself.
 void checkAlone() {
   ProcessIdentity identity = findProcessIdentity();
   if (identity.size > 1)
@@ -85,8 +85,8 @@ void openProgram(psrt_program &program, const char *path, const psrt_options *op
   } else {
     source = linkedSource();
     if (!source.json)
-      PSRT_FAIL(BadArgument,
-                "no program is linked into this executable; give psrt_open the path of one");
+      PSRT_FAIL(BadArgument, "no program is linked into this executable; give psrt_open the path "
+                             "of a compiled program");
   }
   SessionOptions sessionOptions;
   std::optional<WeightFiles> weights;
@@ -107,7 +107,7 @@ void openProgram(psrt_program &program, const char *path, const psrt_options *op
     loadWeights(*program.session, *program.tensors, *weights);
 }
 
-/// Fails unless `tensor`, which may be null, describes a valid tensor. `role` names it in messages.
+/// Fails if `tensor` is null or invalid. Messages contain `role`.
 void checkGiven(const psrt_tensor *tensor, const char *role) {
   if (!tensor)
     PSRT_FAIL(BadArgument, "%s is NULL; give a psrt_tensor", role);
@@ -215,7 +215,7 @@ void checkSlot(const EntryPoint &entry, int64_t slot) {
               (long long)slot, entry.name(), (long long)slots);
 }
 
-/// The lists of names that psrt_name and psrt_describe offer.
+/// The headings of psrt_name and psrt_describe.
 enum class Heading { Variables, Inputs, Entries, Outputs };
 
 } // namespace
@@ -257,7 +257,7 @@ std::vector<const char *> namesOf(psrt_program *program, const std::string &text
       result.push_back(tensor.name.c_str());
     break;
   case Heading::Inputs:
-    for (const Input &input : p.inputs) // an input of several entries is listed once
+    for (const Input &input : p.inputs) // list an input of several entries once
       if (std::none_of(result.begin(), result.end(),
                        [&](const char *name) { return name == input.name; }))
         result.push_back(input.name.c_str());

@@ -25,8 +25,8 @@ static const char *const kLatest = "latest";
 static const char *const kOldIndex =
     "checkpoint.json"; ///< of format version 1, which has whole tensors
 
-/// Returns whether a tensor is state: read by a step and written by an earlier one. Gradients and
-/// the sums of a step are not state.
+/// Returns whether a checkpoint must contain a tensor: a step reads values that an earlier step has
+/// written. Gradients and accumulators of a step are not such state.
 static bool isState(const Program &program, const NamedTensor &tensor) {
   const Variable &variable = program.variables[tensor.parts.front().variable];
   if (tensor.kind == VariableKind::Optimizer && !tensor.isOfParameter) { // a step count
@@ -98,8 +98,8 @@ private:
     std::vector<const Shard *> shards;
     SafetensorsWriter writer;
   };
-  /// Returns the files of a rank and their layout. `here` is null for a rank of another process,
-  /// whose values are not available.
+  /// Plans the files of a rank. `here` is null for a rank of another process, whose values are not
+  /// available here.
   std::vector<File> layOut(int rank, const Rank *here) const;
   void removeLeftovers() const;
   void makeFolder() const;
@@ -111,10 +111,10 @@ private:
   Json describeTensors() const;
   /// Writes the index, publishes the checkpoint and returns its path.
   std::string finish(const RunPosition &position, const Json &files) const;
-  /// Calls `body`; removes the partial folder after a failure.
+  /// Calls `body`. Removes the partial folder if `body` fails.
   template <typename Body> void cleanly(Body &&body) const;
-  /// Calls `body` in the first process, with cleanup. If it fails, throws SaveFailed in every
-  /// process.
+  /// Calls `body` in the first process, through `cleanly`. If `body` fails, throws SaveFailed in
+  /// every process.
   template <typename Body> void inFirst(Body &&body);
 
   Session &session;
@@ -182,9 +182,9 @@ std::vector<CheckpointWriter::File> CheckpointWriter::layOut(int rank, const Ran
   return files;
 }
 
-/// Removes unfinished files of killed runs. Only the holder of the folder's lock may call this, as
-/// nobody else writes to the folder. A rank of a dead run may still be writing; its files are
-/// removed by the next save.
+/// Removes unfinished files of killed runs. The caller must hold the folder's lock, so that no
+/// other run is saving to the folder. If a rank of a killed run is still writing, the next save
+/// removes its files.
 void CheckpointWriter::removeLeftovers() const {
   std::error_code ignored;
   for (const fs::directory_entry &entry : fs::directory_iterator(folder)) {
@@ -199,7 +199,7 @@ void CheckpointWriter::makeFolder() const {
     options.lock->check();
   fs::create_directories(folder);
   removeLeftovers();
-  if (!fs::create_directory(partial)) // fails if it exists; its name is unique
+  if (!fs::create_directory(partial)) // false if the folder exists, although its name is unique
     PSRT_FAIL(BadInput, "cannot save to \"%s\": \"%s\" exists", folder.c_str(), partial.c_str());
 }
 
@@ -337,7 +337,7 @@ std::vector<std::string> listSavedFiles(const std::string &folder) {
 
 bool hasCheckpoint(const std::string &folder) { return fs::exists(fs::path(folder) / kLatest); }
 
-/// Returns what to load instead of a missing folder: the checkpoints next to it.
+/// Returns a hint for a missing folder: the checkpoints next to it.
 static std::string describeOthers(const fs::path &missing) {
   fs::path folder = missing.has_parent_path() ? missing.parent_path() : fs::path(".");
   std::vector<std::pair<std::pair<int64_t, int64_t>, std::string>> found;
@@ -392,7 +392,7 @@ Checkpoint::Checkpoint(const std::string &folder) : given(folder), path(folder) 
     addTensor(name, tensors.fields(name));
 }
 
-/// Fails if the index was changed after it was written: its own hash must match.
+/// Fails if the index was changed after it was written, that is, if the hash in it does not match.
 void Checkpoint::checkSum(Json json, const FileFields &fields, const std::string &index) {
   std::string expected = fields.text("sum");
   json.erase("sum");
@@ -402,8 +402,7 @@ void Checkpoint::checkSum(Json json, const FileFields &fields, const std::string
               index.c_str());
 }
 
-/// Reads the step and everything that determines the next samples. Checks each value on its own
-/// too.
+/// Reads and checks the fields of RunPosition.
 void Checkpoint::readPosition(const FileFields &fields) {
   constexpr int64_t kMostSteps = int64_t(1) << 53, kMostSamples = int64_t(1) << 53;
   fields.allow({"version", "step", "seed", "shuffle", "step_samples", "run", "losses", "files",
@@ -529,15 +528,15 @@ std::set<std::string> Checkpoint::names() const {
   return result;
 }
 
-/// Returns whether a saved tensor can be loaded as `needs`: same shape, and same type or both
-/// float.
+/// Returns whether a saved tensor can be loaded as `needs`: equal shapes, and equal dtypes or two
+/// float dtypes.
 static bool fits(const SavedTensor *has, const NamedTensor &needs) {
   return has && has->shape == needs.shape &&
          (has->dtype == needs.dtype || (isFloat(has->dtype) && isFloat(needs.dtype)));
 }
 
-/// Returns true if a name of the runtime begins with one of `prefixes`. Skips "state.", which
-/// NamedTensors inserts if the model has a tensor of that name.
+/// Returns true if the name of a state tensor begins with one of `prefixes`, after "state.", which
+/// NamedTensors inserts if the model has a tensor of the same name.
 static bool beginsWith(std::string_view name, std::initializer_list<std::string_view> prefixes) {
   constexpr std::string_view kInserted = "state.";
   while (name.starts_with(kInserted))
@@ -546,14 +545,14 @@ static bool beginsWith(std::string_view name, std::initializer_list<std::string_
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-/// Returns whether the state exists only in programs that train, not with --inference.
+/// Returns whether a state tensor exists only in programs that train (not with --inference).
 static bool isOfTraining(const std::string &name) {
   return beginsWith(name, {"optimizer.", "ema."});
 }
 
-/// Returns whether the state belongs to a precision rather than to the model or optimizer: loss
-/// scale and fp8 scales. Such state starts afresh if a checkpoint lacks it or has another shape
-/// (histories of another length).
+/// Returns whether a state tensor is the loss scale or belongs to fp8 scales. If a checkpoint lacks
+/// such a tensor, or has it in another shape (another length of the history), its values are
+/// initialized.
 static bool isOfPrecision(const std::string &name) {
   return beginsWith(name, {"loss_scale", "fp8."});
 }
@@ -573,14 +572,14 @@ void Checkpoint::check(const std::vector<const NamedTensor *> &state, bool train
     bool mayLack = !tensor->isOfModel && isOfPrecision(tensor->name);
     if (!mayLack && !fits(found, *tensor))
       differing.push_back(
-          format("\"%s\": it has %s, the program has %s", tensor->name.c_str(),
+          format("\"%s\": the checkpoint has %s, the program has %s", tensor->name.c_str(),
                  found ? describeTensor(found->dtype, found->shape).c_str() : "nothing",
                  describeTensor(tensor->dtype, tensor->shape).c_str()));
   }
   for (const auto &[name, tensor] : saved)
     if (!wanted.count(name) && !isOfPrecision(name) && (trains || !isOfTraining(name)))
-      differing.push_back(format("\"%s\": it has %s, the program has nothing", name.c_str(),
-                                 describeTensor(tensor.dtype, tensor.shape).c_str()));
+      differing.push_back(format("\"%s\": the checkpoint has %s, the program has nothing",
+                                 name.c_str(), describeTensor(tensor.dtype, tensor.shape).c_str()));
   std::string first;
   for (size_t i = 0; i < differing.size() && i < 3; ++i)
     first += (i ? "; " : "") + differing[i];
@@ -595,7 +594,8 @@ const SavedTensor *Checkpoint::find(const std::string &name) const {
   return it == saved.end() ? nullptr : &it->second;
 }
 
-/// Returns notes on state that only the program or only the checkpoint has, and on converted types.
+/// Returns notes on state that only the program or only the checkpoint has, and on converted
+/// dtypes.
 std::vector<std::string>
 Checkpoint::describeDifferences(const std::vector<const NamedTensor *> &state) const {
   std::vector<std::string> notes, missing, unfit, unknown;

@@ -1,6 +1,6 @@
-// Saves and loads the whole state of a training run: weights, averages, optimizer state and
-// position in the data. The state is keyed by the model's names and whole shapes and not by the
-// plan, so any mesh loads what another mesh saved.
+// Saves and loads the state of a training run: weights, averages, optimizer state and position in
+// the data. Tensors have the model's names and global shapes, so a checkpoint can be loaded on any
+// mesh.
 #ifndef PSRT_SESSION_CHECKPOINT_H
 #define PSRT_SESSION_CHECKPOINT_H
 
@@ -13,14 +13,14 @@ namespace psrt {
 class FileFields;
 class FolderLock;
 
-/// The position of a run: everything that determines its next random numbers and samples.
+/// The position of a run. Determines its next samples and random numbers.
 struct RunPosition {
   int64_t step = 0;               ///< the next step
   uint64_t seed = 0;              ///< seed of shuffling and random ops
   bool shuffle = false;           ///< whether samples are shuffled
   int64_t stepSamples = 0;        ///< samples per step
-  std::optional<LineMark> losses; ///< lines of --losses up to the step, if any
-  std::string run;                ///< unique name; a resumed run keeps its checkpoint's name
+  std::optional<LineMark> losses; ///< lines of the file of --losses up to the step, if any
+  std::string run;                ///< unique name of the run; a resumed run keeps the name
 };
 
 /// Where and how a run saves.
@@ -39,21 +39,22 @@ public:
   using Error::Error;
 };
 
-/// Writes `folder/step-000100`, or `step-000100-2` if that exists, then the pointer
-/// `folder/latest`. At any moment `latest` names a complete checkpoint. All processes make the same
-/// call, and each writes the shards of its ranks. Throws SaveFailed if the checkpoint cannot be
-/// written or if an update has made a weight nan or infinite; existing files then stay. Returns the
-/// path and size as text in the first process, "" elsewhere.
+/// Writes `folder/step-000100`, or `step-000100-2` if this folder exists, and then the pointer
+/// `folder/latest`, which always names a complete checkpoint. All processes make the same call, and
+/// each writes the shards of its ranks. Throws SaveFailed if the checkpoint cannot be written or if
+/// an update has made a weight nan or infinite; existing checkpoints are kept. Returns the path and
+/// size as text in the first process, "" elsewhere.
 std::string saveCheckpoint(Session &session, const NamedTensors &tensors,
                            const RunPosition &position, const SaveOptions &options);
 
-/// An opened checkpoint. Its index is read at once; a file is read when a rank of this process
-/// first needs part of it.
+/// An opened checkpoint. The constructor reads the index. A tensor file is opened when a rank of
+/// this process first needs it.
 class Checkpoint {
 public:
-  /// `path` is a folder with the pointer `latest`, or one checkpoint. Fails with BadArgument,
-  /// naming the existing checkpoints, if there is no such folder. Fails with BadInput if the folder
-  /// is not a checkpoint, the index was changed, or files are missing or have another size.
+  /// `path` is a folder with the pointer `latest`, or the folder of one checkpoint. If the folder
+  /// does not exist, fails with BadArgument and lists nearby checkpoints. Fails with BadInput if
+  /// the folder is not a checkpoint, the index was changed, or files are missing or have another
+  /// size.
   explicit Checkpoint(const std::string &path);
   const RunPosition &getPosition() const { return position; }
   const std::string &getPath() const { return path; }
@@ -62,10 +63,10 @@ public:
   std::vector<std::string> listFiles() const;
   /// Returns the names of the model's tensors in the checkpoint.
   std::set<std::string> names() const;
-  /// Sets all state; each rank reads only its own ranges. Floats are converted. Fails with BadInput
-  /// if tensors differ (naming the first three) or if a file was changed after it was written.
-  /// Returns notes on precision state that only the program or only the checkpoint has, and on
-  /// converted types.
+  /// Sets all state. Each rank reads only its own shards, and floats are converted to the program's
+  /// dtypes. Fails with BadInput if names, shapes or types do not match (listing three tensors), or
+  /// if a file was changed after it was written. Returns notes on loss scales and fp8 scales that
+  /// do not match, and on converted dtypes.
   std::vector<std::string> load(Session &session, const NamedTensors &tensors) const;
 
 private:
@@ -73,7 +74,7 @@ private:
   void readPosition(const FileFields &fields);
   void addFile(const std::string &name, const FileFields &fields);
   void addTensor(const std::string &name, const FileFields &fields);
-  /// `trains` tells whether the program has optimizer state to load.
+  /// `trains` is false for a program of --inference, which has no optimizer state.
   void check(const std::vector<const NamedTensor *> &state, bool trains) const;
   std::vector<std::string> describeDifferences(const std::vector<const NamedTensor *> &state) const;
   void loadTensor(Session &session, const NamedTensor &tensor, const SavedTensor &from) const;
@@ -85,7 +86,7 @@ private:
   std::map<std::string, ShardFile> files;
 };
 
-/// Returns the files of a checkpoint folder that each save replaces.
+/// Returns the files that each save to `folder` replaces.
 std::vector<std::string> listSavedFiles(const std::string &folder);
 /// Returns whether a folder has the pointer to a checkpoint.
 bool hasCheckpoint(const std::string &folder);

@@ -43,8 +43,8 @@ std::vector<fs::path> listCheckpoints(const fs::path &folder) {
   return result;
 }
 
-/// Opens a checkpoint and so checks its index and file sizes. Returns nullopt if it is incomplete,
-/// with the error in `why`.
+/// Opens a checkpoint, which checks its index and file sizes. If the checkpoint is incomplete, sets
+/// `why` to the error and returns nullopt.
 static std::optional<Checkpoint> readWhole(const fs::path &path, std::exception_ptr &why) {
   try {
     return std::make_optional<Checkpoint>(path.string());
@@ -54,8 +54,8 @@ static std::optional<Checkpoint> readWhole(const fs::path &path, std::exception_
   }
 }
 
-/// Removes a checkpoint after renaming it to a name that the next save also removes. A kill in
-/// between leaves nothing that looks like a checkpoint.
+/// Renames a checkpoint to the name of an unfinished one, then removes it. If the process is killed
+/// in between, the next save removes the rest.
 static void removeCheckpoint(const fs::path &path) {
   fs::path aside = path.parent_path() / (kPartialPrefix + drawUniqueName());
   fs::rename(path, aside);

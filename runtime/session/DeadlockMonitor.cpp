@@ -1,4 +1,4 @@
-// Implements the thread that detects deadlocks.
+// Implements the watchdog thread.
 #include "runtime/session/DeadlockMonitor.h"
 #include <algorithm>
 #include <chrono>
@@ -28,7 +28,7 @@ void DeadlockMonitor::serve() {
   while (!changed.wait_for(lock, pause, [&] { return stopping; })) {
     Look now = look();
     Clock::time_point time = Clock::now();
-    bool wasStopped = time - looked > 4 * pause; // the whole process was stopped
+    bool wasStopped = time - looked > 4 * pause; // the process was suspended (SIGSTOP)
     looked = time;
     if (!now.allWait || now.progress != progress || wasStopped)
       since = time;

@@ -1,4 +1,4 @@
-// Detects deadlocks of ranks that are threads of this process: all ranks wait for each other.
+// Detects deadlocks among ranks that are threads of this process: all ranks wait for each other.
 #ifndef PSRT_SESSION_DEADLOCKMONITOR_H
 #define PSRT_SESSION_DEADLOCKMONITOR_H
 
@@ -10,8 +10,8 @@
 
 namespace psrt {
 
-/// A thread that looks at the ranks several times within the allowed silence. A rank that computes
-/// or waits for a device never counts as deadlocked, however long it takes.
+/// A watchdog thread that polls the state of all ranks several times per timeout. A rank that
+/// computes or waits for a device is never regarded as deadlocked.
 class DeadlockMonitor {
 public:
   /// A snapshot of the ranks.
@@ -19,8 +19,8 @@ public:
     bool allWait = false;  ///< every rank that has not returned waits for another rank
     uint64_t progress = 0; ///< instructions started by all ranks together
   };
-  /// `end` is called on the monitor's thread once all ranks have waited for `silence` seconds
-  /// without starting an instruction.
+  /// `silence` is the timeout in seconds. The watchdog thread calls `end` after all ranks have
+  /// waited for this time without starting an instruction.
   DeadlockMonitor(double silence, std::function<Look()> look, std::function<void()> end);
   ~DeadlockMonitor();
   DeadlockMonitor(const DeadlockMonitor &) = delete;

@@ -1,4 +1,4 @@
-// Finds nan or infinite weights, before they are written or after they were loaded.
+// Finds nan or infinite weights before a save and after a load.
 #ifndef PSRT_SESSION_FINITEWEIGHTS_H
 #define PSRT_SESSION_FINITEWEIGHTS_H
 
@@ -6,11 +6,12 @@
 
 namespace psrt {
 
-/// Returns whether a tensor is a parameter that updates change.
+/// Returns whether a tensor is a parameter that is not frozen.
 bool isTrained(const Program &program, const NamedTensor &tensor);
 
 /// Fails with BadInput if one of `count` elements of a trained parameter is nan or infinite. `step`
-/// is the number of steps done. Frozen parameters and buffers may be infinite, as masks are.
+/// is the number of completed steps, for the message. Frozen parameters and buffers are not
+/// checked, since masks may contain infinities.
 void checkFinite(const Program &program, const NamedTensor &tensor, const char *data, int64_t count,
                  int64_t step);
 

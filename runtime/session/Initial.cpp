@@ -1,5 +1,4 @@
-// Sets initial values of variables: ranges of mapped files, splats, raw data, or draws keyed by
-// name and global index.
+// Sets the initial values of variables: from files, constants or raw data, or drawn at random.
 #include "psrt/payload.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/InParallel.h"
@@ -25,14 +24,15 @@ std::string hashBytes(const char *bytes, size_t count) {
   return format("%016llx", (unsigned long long)hash);
 }
 
-/// A view of a mapped file that initial values are read from.
+/// The part of a mapped file from which initial values are read.
 struct Bytes {
   const char *data = nullptr;
   int64_t size = 0;
   std::string path; ///< path of the file, for messages
 };
 
-/// The files opened for one rank, by name. A file that differs from the compiled one is refused.
+/// Opens the files with the initial values of one rank. Fails if a file has changed since it was
+/// compiled.
 class Files {
 public:
   Files(const ProgramSource &source, const std::vector<WeightFile> &compiled, EntryChecks &checks)
@@ -47,7 +47,7 @@ public:
   EntryChecks &checks;
 
 private:
-  /// Opens the weights that the program carries after its last section.
+  /// Opens the weights that are appended to the program's own file.
   Bytes openOwn() {
     const MappedFile &file = files.emplace_back(source.path);
     psrt_payload_end end{};
@@ -70,10 +70,10 @@ private:
       std::string alternatives;
       for (size_t i = 0; i + 1 < paths.size(); ++i)
         alternatives += (i ? ", \"" : "; nor is it at \"") + paths[i] + "\"";
-      PSRT_FAIL(
-          BadInput,
-          "%s%s; it holds the initial value of \"%s\"; put it back, or start with --weights FILE",
-          error.what(), alternatives.c_str(), variable.displayName().c_str());
+      PSRT_FAIL(BadInput,
+                "%s%s; this file contains the initial value of \"%s\"; restore the file, or pass "
+                "--weights FILE",
+                error.what(), alternatives.c_str(), variable.displayName().c_str());
     }
     const MappedFile &file = files.back();
     check(name, file);
@@ -94,7 +94,7 @@ private:
                   file.path().c_str());
     }
   }
-  /// Returns the paths where a file may be, in order: its compile-time name relative to the
+  /// Returns the paths to search for a file, in this order: its compile-time name relative to the
   /// program's folder; next to the program; its absolute path at compile time; its name relative to
   /// the current folder.
   std::vector<std::string> listPaths(const std::string &name) const {
@@ -146,8 +146,8 @@ bool isPart(const Variable &variable) {
          variable.file.shape.size() == variable.placement.shape.size();
 }
 
-/// Returns the element index in the file's tensor for a global index of a variable that is part of
-/// it. Example: rows [2, 4) of a [4, 3] tensor map index 0 to 6.
+/// Converts a global index of a variable to an index of the file's tensor, of which the variable is
+/// a part. Example: for rows [2, 4) of a [4, 3] tensor, index 0 becomes 6.
 int64_t indexInFile(const Variable &variable, int64_t global) {
   const Variable::File &file = variable.file;
   int64_t result = 0, stride = 1;
@@ -160,7 +160,7 @@ int64_t indexInFile(const Variable &variable, int64_t global) {
   return result;
 }
 
-/// Writes `count` elements to a variable, converted from the source's initial type.
+/// Writes `count` elements to a variable, converted from the initial dtype of `source`.
 void writeElements(const Variable &variable, char *to, const Variable &source, const char *from,
                    int64_t count) {
   if (source.initialDtype == variable.dtype)
@@ -169,8 +169,8 @@ void writeElements(const Variable &variable, char *to, const Variable &source, c
     convertFloats(from, source.initialDtype, to, variable.dtype, count);
 }
 
-/// Copies initial values from a file. `source` is the variable with the initial value: `variable`
-/// itself, or the variable that it copies.
+/// Copies initial values from a file. `source` is the variable that has the initial value:
+/// `variable`, or the variable of which it is a copy.
 void copyFromFile(const Variable &variable, const Variable &source, const Bytes &file,
                   const Mesh &mesh, EntryChecks &checks, Rank &rank) {
   int64_t size = dtypeSize(source.initialDtype), ownSize = dtypeSize(variable.dtype);
@@ -193,7 +193,7 @@ void copyFromFile(const Variable &variable, const Variable &source, const Bytes 
     checks.check(source, file.path, file.data + init.offset);
   PieceWriter writer(*rank.memory, variable.addresses.at(rank.stage), variable.localBytes());
   const char *data = file.data + init.offset;
-  // Within a part, contiguous elements span at most a row of the variable's last dim.
+  // In a part of a file's tensor, at most one row of the variable is contiguous.
   int64_t row = part && !variable.placement.shape.empty() ? variable.placement.shape.back() : whole;
   forEachRun(variable.placement, mesh, rank.coordinates,
              [&](int64_t local, int64_t global, int64_t count) {
@@ -209,10 +209,10 @@ void copyFromFile(const Variable &variable, const Variable &source, const Bytes 
   writer.finish();
 }
 
-/// Elements that take longer to draw than a thread takes to start.
+/// Minimum number of elements per thread: drawing fewer takes less time than starting a thread.
 constexpr int64_t kDrawnByThread = 1 << 14;
 
-/// Returns the drawn value of element `global`, or the splat value.
+/// Draws the value of element `global`, or returns the constant that all elements have.
 double getNumber(const Variable &source, uint64_t key, int64_t global) {
   if (source.hasValue)
     return source.value;
@@ -226,7 +226,7 @@ void initialize(const Variable &variable, const Variable &source, const Mesh &me
   int64_t size = dtypeSize(variable.dtype), sourceSize = dtypeSize(source.initialDtype);
   bool first = mesh.shardIndex(variable.placement.partial, rank.coordinates) == 0;
   if (!first)
-    return; // shards of a partial variable add up: the first has the value, the others stay zero
+    return; // partial over an axis: shard 0 gets the value, the other shards stay zero
   if (source.hasFile && !source.distribution)
     return copyFromFile(variable, source, files.open(source), mesh, files.checks, rank);
   if (!source.data.empty() &&
@@ -243,7 +243,7 @@ void initialize(const Variable &variable, const Variable &source, const Mesh &me
       return writeElements(variable, to, source, source.data.data() + global * sourceSize, count);
     inParallel(count, rank.threads, kDrawnByThread, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        char number[8]; // rounded as in the source variable
+        char number[8]; // rounded to the dtype of `source`, as a parameter is
         storeElement(number, source.dtype, getNumber(source, key, global + i));
         if (source.dtype == variable.dtype)
           std::memcpy(to + i * size, number, size);
@@ -263,7 +263,7 @@ void initialize(const Variable &variable, const Variable &source, const Mesh &me
 
 } // namespace
 
-/// Fails because a variable needs a given value: the program was compiled without weights.
+/// Fails for a variable without an initial value: the program was compiled with --weights none.
 static void requireGiven(const Program &program, const Variable &variable) {
   int64_t count = 0;
   for (const Variable &other : program.variables)

@@ -1,4 +1,4 @@
-// Draws initial values, element by element, of parameters that the model's file does not hold.
+// Draws the initial values of parameters that the model's file does not contain.
 #ifndef PSRT_SESSION_INITIALVALUE_H
 #define PSRT_SESSION_INITIALVALUE_H
 
@@ -8,8 +8,8 @@
 
 namespace psrt {
 
-/// Returns the key of a variable's initial values: Philox's key for step -1 and the op key
-/// FNV-1a-64(name), where the name is the variable's first.
+/// Returns the Philox key of a variable's initial values. The key depends on the seed, step -1, and
+/// the 64-bit FNV-1a hash of the variable's first name in place of the key of an op.
 inline uint64_t initialKey(uint64_t seed, std::string_view name) {
   uint64_t hash = 0xCBF29CE484222325u;
   for (char c : name)
@@ -17,9 +17,9 @@ inline uint64_t initialKey(uint64_t seed, std::string_view name) {
   return philoxKey(seed, int64_t(hash), -1);
 }
 
-/// Returns the initial value of global element `index`: normal (mean `first`, standard deviation
-/// `second`, by Box-Muller on words 2 index and 2 index + 1) or uniform in [first, second). The
-/// value does not depend on the layout.
+/// Returns the initial value of global element `index`, which does not depend on the sharding.
+/// Normal: mean `first` and standard deviation `second`, by Box-Muller on words 2 index and 2 index
+/// + 1. Else uniform in [first, second).
 inline float drawInitial(bool normal, uint64_t key, uint64_t index, double first, double second) {
   double u = philoxWord(key, 2 * index) * 0x1p-32;
   if (!normal)

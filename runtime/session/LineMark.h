@@ -1,4 +1,4 @@
-// Identifies the lines of a file that a run has written up to a checkpoint's step.
+// Identifies the lines that a run had written to a file when it saved a checkpoint.
 #ifndef PSRT_SESSION_LINEMARK_H
 #define PSRT_SESSION_LINEMARK_H
 
@@ -8,7 +8,7 @@
 
 namespace psrt {
 
-/// The first lines of a file, identified by their hash.
+/// The first `lines` lines of a file, with a hash of their bytes.
 struct LineMark {
   int64_t lines = 0;
   std::string sum; ///< FNV-1a of the bytes of the lines, 16 hex digits

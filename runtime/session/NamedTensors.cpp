@@ -1,4 +1,4 @@
-// Builds the registry of names; joins and splits parts of tensors.
+// Builds the map of names, and reads and writes tensors of several parts.
 #include "runtime/session/NamedTensors.h"
 #include <algorithm>
 #include <cstring>
@@ -40,8 +40,7 @@ NamedTensors::NamedTensors(const Program &program) {
     int of = program.variable(variable.of);
     bool gradient = variable.kind == VariableKind::Gradient;
     if (of >= 0 && isStateOf(variable, program.variables[of])) {
-      // The symbol consists of the parameter's symbol (perhaps one of several parts) and the name
-      // of the state.
+      // The symbol of the state is the symbol of the parameter (or of its part) and a suffix.
       const Variable &parameter = program.variables[of];
       std::string name = derive("optimizer" + variable.symbol.substr(parameter.symbol.size()) + ".",
                                 parameter.displayName());
@@ -55,7 +54,7 @@ NamedTensors::NamedTensors(const Program &program) {
     else if (variable.names.empty())
       add(program, int(i), {derive("", variable.symbol, "state.")}, Variable());
     else if (!byName.count(variable.symbol)) {
-      // A part of a model's tensor is readable by its symbol. Files contain it as part of the whole
+      // A part of a tensor is readable by its symbol. In files, it is only contained in the whole
       // tensor.
       add(program, int(i), {variable.symbol}, Variable());
       tensors.back().kind = std::nullopt;
@@ -71,8 +70,8 @@ std::string NamedTensors::derive(std::string prefix, const std::string &name,
   return prefix + name;
 }
 
-/// Adds a variable under its names. The file range of `view` tells which part of the whole tensor
-/// it is.
+/// Adds a variable under its names. The file range of `view` specifies which part of the tensor the
+/// variable holds.
 void NamedTensors::add(const Program &program, int index, std::vector<std::string> names,
                        const Variable &view) {
   const Variable &variable = program.variables[index];
@@ -118,11 +117,12 @@ const NamedTensor &NamedTensors::get(const std::string &name) const {
   std::string some;
   for (size_t i = 0; i < tensors.size() && i < 5; ++i)
     some += (i ? ", " : "") + tensors[i].name;
-  PSRT_FAIL(BadArgument, "the program has no variable \"%s\"; it has %zu variables: %s, ...",
-            name.c_str(), tensors.size(), some.c_str());
+  PSRT_FAIL(BadArgument, "the program has no tensor \"%s\"; it has %zu tensors: %s%s", name.c_str(),
+            tensors.size(), some.c_str(), tensors.size() > 5 ? ", ..." : "");
 }
 
-/// Calls copy(whole element, part element, count) for each row of a part of a tensor.
+/// Calls copy(index in the tensor, index in the part, count) for each row of a part. `shape` is the
+/// shape of the part.
 template <typename Copy>
 static void forEachPartRow(const NamedTensor &tensor, const std::vector<int64_t> &shape,
                            const std::vector<int64_t> &lower, Copy copy) {

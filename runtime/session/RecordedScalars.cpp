@@ -4,8 +4,8 @@
 
 namespace psrt {
 
-/// Returns the variable of a symbol and its further parts, which exist if several stages add to one
-/// value.
+/// Returns the variables whose values add up to a scalar. In a pipeline, each stage that adds to
+/// the scalar has its own variable (`addsTo`).
 static std::vector<const Variable *> partsOf(const Program &program, const std::string &symbol) {
   std::vector<const Variable *> result;
   for (const Variable &variable : program.variables)

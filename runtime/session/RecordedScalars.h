@@ -13,8 +13,8 @@ namespace psrt {
 
 struct Rank;
 
-/// The values that the ranks of this process hold of some scalars. Constructed once and recorded
-/// after each step. Must not outlive the ranks.
+/// The values of some scalars on the ranks of this process. Construct once, then call `start` after
+/// each step. Must not outlive the ranks.
 class RecordedScalars {
 public:
   RecordedScalars() = default;
@@ -27,7 +27,7 @@ public:
   void start();
   /// Waits for the values.
   void finish();
-  /// Returns the bytes of a rank's variable at the last start, or null if the variable is not
+  /// Returns the value of a rank's variable at the last `start`, or null if the variable is not
   /// recorded.
   const char *find(int rank, const RankTensor &variable) const;
 

@@ -1,4 +1,4 @@
-// Makes ranks, runs entries and moves whole tensors.
+// Makes ranks, runs entries, and gathers and scatters tensors.
 #include "runtime/session/Session.h"
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/core/Element.h"
@@ -9,8 +9,8 @@
 
 namespace psrt {
 
-/// Returns the compile line for a program with `ranks` ranks. The data axis (or else the first
-/// axis) absorbs the difference: mesh dp=2,tp=4 and 16 ranks give dp=4,tp=4.
+/// Returns the compile line for `ranks` ranks. Changes the size of the data axis, or else of the
+/// first axis. Example: mesh dp=2,tp=4 and 16 ranks give dp=4,tp=4.
 static std::string fittingLine(const Program &program, int ranks) {
   Mesh mesh = program.mesh;
   int64_t rest = 1, chosen = 0;
@@ -245,7 +245,8 @@ static void addInto(Dtype dtype, char *whole, const char *part, int64_t count) {
   }
 }
 
-/// Calls `body`, which all processes call. Shares a failure with the other processes of the job.
+/// Calls `body`, in which processes communicate. Reports a failure to the other processes of the
+/// job.
 template <typename Body> void Session::amongProcesses(Body &&body) {
   try {
     body();
@@ -267,7 +268,8 @@ void Session::gatherOwn(const RankTensor &tensor, char *whole, const RecordedSca
   gatherFrom(tensor, tensor.addresses.first(), partial, whole, recorded);
 }
 
-/// Gathers from the ranks of one pipeline coordinate. `add` adds to the contents of `whole`.
+/// Gathers from the ranks of one pipeline coordinate. If `add` is set, adds to the contents of
+/// `whole`.
 void Session::gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole,
                          const RecordedScalars *recorded) {
   checkUsable();
@@ -313,7 +315,7 @@ void Session::gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char
   }
 }
 
-/// Copies a tensor's elements on rank `index` to the first process.
+/// Copies the local elements of rank `index` to the first process.
 void Session::bringFrom(int index, const RankTensor &tensor, int64_t stage,
                         const RecordedScalars *recorded, std::vector<char> &received) {
   int64_t bytes = tensor.localBytes();

@@ -1,4 +1,4 @@
-// Defines an open program: its ranks, their memory, and the operations of a host on them.
+// Defines an open program: its ranks, their memory, and the host's operations on them.
 #ifndef PSRT_SESSION_SESSION_H
 #define PSRT_SESSION_SESSION_H
 
@@ -24,17 +24,17 @@ struct SessionOptions {
   int ranks = 0;   ///< 0: as in the mesh
   int threads = 0; ///< threads per rank; 0: cores / ranks
   uint64_t seed = 0;
-  bool mentionFlags = false; ///< whether errors name the executable's flags
+  bool mentionFlags = false; ///< whether errors mention flags of the executable
   bool checkMemory = false;  ///< check each instruction against the memory plan; slow
   bool watch = false;        ///< detect deadlocks among the ranks of this process, and end the run
   std::optional<Comm> comm;  ///< as in DeviceRequest
   Job *job =
       nullptr; ///< job in which this process is one rank; null: all ranks are in this process
-  /// Names of the model's tensors that are set after opening; their initial values are not read.
+  /// Names of tensors that the caller sets after opening. Their initial values are not read.
   std::set<std::string> given;
 };
 
-/// A rank's share of a session.
+/// One rank of a session.
 struct Rank {
   ~Rank();
   int index = 0;
@@ -48,7 +48,8 @@ struct Rank {
   std::vector<InputWriter> writers; ///< one per input of the program
 };
 
-/// Fails if the program is not compiled for `ranks` ranks, and prints the compile line that fits.
+/// Fails if the program is not compiled for `ranks` ranks. The message contains a compile line for
+/// this number.
 void checkRanks(const Program &program, int ranks);
 
 /// Copies `count` elements of a tensor, row-major from `first` on, to `to`.
@@ -68,10 +69,9 @@ public:
   int threadsPerRank() const { return threads; }
   /// Returns a rank, or null for a rank of another process.
   Rank *rank(int index) { return ranks[index].get(); }
-  /// Returns whether this process reads whole tensors and writes files. In a job, all processes
-  /// make the same calls.
+  /// Returns whether this process is rank 0's, which gathers tensors and writes files.
   bool isFirst() const { return !options.job || options.job->rank() == 0; }
-  /// Returns whether the other ranks are in other processes.
+  /// Returns whether this session is one process of a job.
   bool isOneOfMany() const { return options.job != nullptr; }
   /// Returns whether `here` is true in any process.
   bool isAny(bool here);
@@ -106,12 +106,12 @@ public:
 
   /// Binds an entry on all ranks in advance of its first run.
   void prepare(EntryKind entry, int64_t slot = 0, bool piecewise = false);
-  /// Runs an entry on all ranks: all of it, the part before its update, or only the update
-  /// (`extent`). `microBatch` is as in Executor::run.
+  /// Runs an entry, or the part of it that `extent` selects, on all ranks. `microBatch` is as in
+  /// Executor::run.
   void run(const EntryPoint &entry, int64_t slot = 0, bool piecewise = false,
            Extent extent = Extent::All, int64_t microBatch = -1);
   const EntryPoint &entry(EntryKind kind) const;
-  /// Returns the entry with a name that the host gives.
+  /// Returns the entry with this name. Fails with BadArgument if there is none.
   const EntryPoint &entry(const std::string &name) const;
 
   /// Writes the inputs of an entry for `microBatches` micro-batches: row r of micro-batch m is
@@ -132,27 +132,27 @@ public:
   /// instead.
   std::vector<const Input *> inputsOf(const EntryPoint &entry, bool cotangents = false) const;
 
-  /// Copies a whole tensor from the ranks to the first process: shards are joined, and partial
-  /// values are added in rank order. In other processes, `whole` may be null.
+  /// Gathers a tensor to `whole` in the first process: joins shards, and adds partial values in
+  /// rank order. In other processes, `whole` may be null.
   void gather(const RankTensor &tensor, char *whole);
-  /// Copies a whole tensor to every process.
+  /// Gathers a tensor to `whole` in every process.
   void gatherEverywhere(const RankTensor &tensor, char *whole);
-  /// Reads a variable as `gather` does; for an accumulator, adds what all stages accumulated.
+  /// Gathers a variable. For an accumulator, adds the values of all stages that accumulate into it.
   void readVariable(int variable, char *whole);
-  /// Sets a variable and its copies. Each rank reads its own elements by calls of `read`, possibly
-  /// from several threads at once. All writes of whole variables use this function. The first shard
-  /// of a partial variable gets the values, the others get zeros.
+  /// Sets a variable and its copies in other dtypes. Each rank gets its own elements by calls of
+  /// `read`, possibly from several threads at once. In a partial variable, shard 0 gets the values,
+  /// and the other shards get zeros.
   void setVariable(int variable, const ReadElements &read);
-  /// Sets a variable from a whole tensor.
+  /// Sets a variable from its row-major global elements.
   void writeVariable(int variable, const char *whole);
   /// Returns a scalar variable as a number, or NaN if the program has no such scalar.
   double readScalar(const std::string &symbol);
   /// Returns an object that records scalars after each step.
   RecordedScalars recordScalars(const std::vector<std::string> &symbols) const;
-  /// Returns a recorded scalar as `readScalar` does; waits for its value.
+  /// Waits for the value of a recorded scalar, and returns it as `readScalar` does.
   double readRecorded(RecordedScalars &recorded, const std::string &symbol);
-  /// Returns whether submitted work may still be running, so that the host can prepare the next
-  /// step.
+  /// Returns whether `run` may return before its work has finished, so that the host can prepare
+  /// the next step meanwhile.
   bool runsLater() const;
   void setScalar(const std::string &symbol, double value);
   /// Sets all variables of a kind to zero.
@@ -170,8 +170,8 @@ private:
   void checkUsable() const;
   [[noreturn]] void recover(const Status &status);
   template <typename Body> void amongProcesses(Body &&body);
-  /// Like `parallel`, for a body that only reads: BadInput of a rank is thrown after all ranks have
-  /// ended and does not wake ranks of other processes.
+  /// Calls `body` like `parallel`. If a rank fails with BadInput, the other ranks finish `body`
+  /// before the error is thrown, so `body` must not communicate.
   template <typename Body> void parallelReading(Body &&body) {
     std::mutex mutex;
     std::optional<Status> bad;
@@ -193,7 +193,8 @@ private:
   /// Returns the address of an input, or Absent if the rank's stage does not read the input.
   int64_t inputAt(const Rank &rank, const EntryPoint &entry, size_t input, int64_t microBatch,
                   int64_t slot) const;
-  /// `recorded`, if given, replaces the ranks' memory as the source of recorded scalars.
+  /// If `recorded` is set, takes the values of recorded scalars from there instead of from the
+  /// ranks' memory.
   void gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole,
                   const RecordedScalars *recorded = nullptr);
   void bringFrom(int index, const RankTensor &tensor, int64_t stage,
@@ -206,7 +207,7 @@ private:
   void makeRank(int index, bool dedicated);
   std::unique_ptr<Communication> makeAmongProcesses(Job &job);
   DeadlockMonitor::Look lookAtRanks() const;
-  /// Ends a run in which all ranks wait for each other.
+  /// Ends a run in which all ranks have waited for each other for `silence` seconds.
   void endDeadlock(double silence);
 
   ProgramSource source;
@@ -222,8 +223,8 @@ private:
   std::unique_ptr<DeadlockMonitor> deadlockMonitor;
 };
 
-/// Writes the initial values of one rank's variables (only the rank's own ranges), except given
-/// ones. `checks` is shared by the ranks of the process.
+/// Writes the initial values of one rank's shards of all variables, except those in
+/// `options.given`. `checks` is shared by the ranks of the process.
 void initializeVariables(const Program &program, const ProgramSource &source,
                          const SessionOptions &options, EntryChecks &checks, Rank &rank);
 

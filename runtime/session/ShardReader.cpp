@@ -1,4 +1,4 @@
-// Maps rows of a tensor to ranges of checkpoint files.
+// Finds the ranges of checkpoint files that contain the rows of a tensor.
 #include "runtime/session/ShardReader.h"
 #include "runtime/core/Element.h"
 #include "runtime/data/Safetensors.h"
@@ -8,13 +8,13 @@
 namespace psrt {
 
 std::string sumOfBytes(const char *data, size_t bytes) {
-  uint64_t sum = 0xCBF29CE484222325u; // FNV-1a over 8-byte words, the last bytes one by one
+  uint64_t sum = 0xCBF29CE484222325u; // FNV-1a over words of 8 bytes, then over the remaining bytes
   size_t words = bytes / 8;
   for (size_t i = 0; i < words; ++i) {
     uint64_t word;
     std::memcpy(&word, data + 8 * i, 8);
     sum = (sum ^ word) * 0x100000001B3u;
-    sum ^= sum >> 29; // multiplication only carries upwards
+    sum ^= sum >> 29; // a multiplication carries only towards higher bits
   }
   for (size_t i = 8 * words; i < bytes; ++i)
     sum = (sum ^ uint8_t(data[i])) * 0x100000001B3u;
@@ -119,8 +119,8 @@ void ShardReader::readRow(char *to, const std::vector<int64_t> &index, int64_t c
         tensor.name.c_str());
 }
 
-/// Returns the position of an index among those of the ranges, or -1. Example: index 9 in the
-/// ranges [0, 2), [8, 10) has position 3.
+/// Returns how many indices of the ranges precede `index`, or -1 if the ranges do not contain it.
+/// Example: index 9 in the ranges [0, 2), [8, 10) gives 3.
 static int64_t findIndex(const std::vector<IndexRange> &ranges, int64_t index) {
   int64_t before = 0;
   for (const IndexRange &range : ranges) {
@@ -131,7 +131,7 @@ static int64_t findIndex(const std::vector<IndexRange> &ranges, int64_t index) {
   return -1;
 }
 
-/// Reads the elements of the row that one shard holds. Returns their number.
+/// Reads those elements of a row that are in one shard. Returns their number.
 int64_t ShardReader::readRow(const SavedShard &shard, const std::vector<int64_t> &counts, char *to,
                              const std::vector<int64_t> &index, int64_t count) const {
   int64_t at = 0, found = 0, last = int64_t(index.size()) - 1;

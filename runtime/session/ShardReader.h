@@ -8,11 +8,11 @@
 
 namespace psrt {
 
-/// A file of a checkpoint. At its first use it is mapped and its bytes are compared with the
-/// index's hash.
+/// A tensor file of a checkpoint. The first use maps the file and compares its hash with the hash
+/// in the index.
 class ShardFile {
 public:
-  /// A shard that the index locates in the file.
+  /// A shard that the index expects in the file.
   struct Expected {
     std::string tensor;
     Dtype dtype;
@@ -35,7 +35,7 @@ private:
   std::vector<Expected> expected;
 };
 
-/// Returns a hash of bytes, as 16 hex digits.
+/// Returns a 64-bit hash of bytes, as 16 hex digits.
 std::string sumOfBytes(const char *data, size_t bytes);
 /// Returns the hash of a file's bytes.
 std::string sumOfFile(const MappedFile &file);
@@ -55,15 +55,15 @@ struct SavedTensor {
   std::vector<SavedShard> shards;
 };
 
-/// Reads a part of a saved tensor, converting floats to `dtype`. The tensor must outlive the
+/// Reads a part of a saved tensor, and converts floats to `dtype`. The tensor must outlive the
 /// reader.
 class ShardReader {
 public:
-  /// Selects the part of `shape` that begins at `lower` (empty: at 0).
+  /// Selects the part that begins at the indices `lower` (empty: 0) and has the shape `shape`.
   ShardReader(const SavedTensor &tensor, std::vector<int64_t> shape, std::vector<int64_t> lower,
               Dtype dtype);
-  /// Reads the elements [first, first + count) of the part, row-major. Opens the files that hold
-  /// them. Fails with BadInput if the shards lack an element.
+  /// Reads the elements [first, first + count) of the part, in row-major order. Opens the files
+  /// that contain them. Fails with BadInput if no shard contains an element.
   void read(char *to, int64_t first, int64_t count) const;
 
 private:
@@ -73,7 +73,7 @@ private:
                   const std::vector<int64_t> &index, int64_t count) const;
 
   const SavedTensor &tensor;
-  std::vector<int64_t> whole, shape, lower; ///< inner dims that every shard holds whole are merged
+  std::vector<int64_t> whole, shape, lower; ///< inner dims that no shard splits are merged into one
   Dtype dtype;
   std::vector<SavedShard> shards;
   std::vector<std::vector<int64_t>> counts; ///< shape of each shard

@@ -1,4 +1,4 @@
-// Computes the ranges that placements describe, and chooses the rank that writes each shard.
+// Computes the index ranges of each rank, and chooses the rank that writes each shard.
 #include "runtime/session/Shards.h"
 #include "runtime/core/MemoryPieces.h"
 #include <algorithm>
@@ -16,8 +16,8 @@ std::vector<int64_t> shapeOf(const IndexRanges &ranges) {
   return shape;
 }
 
-/// Returns the ranges that a rank holds of a variable. `lower` is the offset of the variable in the
-/// whole tensor (empty: 0).
+/// Returns the index ranges of a rank's shard. `lower` is the offset of the variable in the tensor
+/// (empty: 0).
 static IndexRanges findRanges(const Placement &placement, const Mesh &mesh,
                               const std::vector<int64_t> &coordinates,
                               const std::vector<int64_t> &lower) {
@@ -34,8 +34,8 @@ static IndexRanges findRanges(const Placement &placement, const Mesh &mesh,
   return result;
 }
 
-/// Returns groups of ranks that each hold the whole variable. Example: with mesh dp=2,tp=2 and a
-/// variable split over tp, the groups are {0, 1} and {2, 3}.
+/// Splits the ranks into groups such that each group holds the variable once. Example: with mesh
+/// dp=2,tp=2 and a variable split over tp, the groups are {0, 1} and {2, 3}.
 static std::vector<std::vector<int>> findReplicas(const Program &program,
                                                   const Variable &variable) {
   const Mesh &mesh = program.mesh;

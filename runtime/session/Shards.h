@@ -1,4 +1,5 @@
-// Plans which rank writes which part of each tensor to a checkpoint; each element is written once.
+// Plans which rank writes which part of each tensor to a checkpoint, so that each element is
+// written once.
 #ifndef PSRT_SESSION_SHARDS_H
 #define PSRT_SESSION_SHARDS_H
 
@@ -10,8 +11,8 @@ namespace psrt {
 struct IndexRange {
   int64_t begin = 0, end = 0;
 };
-/// Sorted index ranges of each dim. They select the elements whose indices are in a range of every
-/// dim.
+/// For each dim, sorted ranges of indices. An element is selected if each of its indices is in a
+/// range of its dim.
 using IndexRanges = std::vector<std::vector<IndexRange>>;
 /// Returns the number of selected indices of each dim.
 std::vector<int64_t> shapeOf(const IndexRanges &ranges);
@@ -22,17 +23,17 @@ struct Shard {
   int variable = 0;
   std::string key;    ///< name in the rank's file
   IndexRanges ranges; ///< relative to the whole tensor
-  /// Whether the variable is a sum over ranks: the sum is collected first, and the first rank
+  /// Whether the variable is a sum over ranks. The sum is then gathered first, and the first rank
   /// writes it.
   bool isCollected = false;
 };
 
-/// Returns the shards of each rank, the same in every process. Among ranks with equal data, the one
-/// with the fewest bytes so far writes.
+/// Returns the shards that each rank writes; every process gets the same result. Among ranks with
+/// equal data, the rank with the fewest bytes so far writes the shard.
 std::vector<std::vector<Shard>> planShards(const Program &program,
                                            const std::vector<const NamedTensor *> &tensors);
 
-/// Copies a rank's share of a variable, row-major and without padding.
+/// Copies a rank's shard of a variable, row-major and without padding.
 void copyShard(const Program &program, const Rank &rank, const Variable &variable, char *to);
 
 } // namespace psrt

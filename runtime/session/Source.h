@@ -6,11 +6,11 @@
 
 namespace psrt {
 
-/// Returns the program of an object loaded with dlopen (`handle`).
+/// Returns the program in a shared object. `handle` comes from dlopen.
 ProgramSource sourceOfObject(void *handle, const std::string &path);
 /// Returns the program linked into this executable; `json` is null if there is none.
 ProgramSource linkedSource();
-/// Returns the one-rank program that --check compares with; `json` is null if there is none.
+/// Returns the one-rank program for --check; `json` is null if there is none.
 ProgramSource linkedCheckSource();
 /// Returns the path of this executable.
 std::string executablePath();

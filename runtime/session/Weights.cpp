@@ -92,7 +92,7 @@ void checkExportOnly(const Program &program, const NamedTensors &tensors, const 
             parashard::describeNearest(only, names).c_str());
 }
 
-/// Reads a tensor to export; only the first process gets the values.
+/// Gathers a tensor to export; only the first process gets the values.
 static void readWeight(Session &session, const NamedTensor &tensor, const ExportOptions &options,
                        char *data) {
   readTensor(session, tensor, data);
@@ -142,13 +142,13 @@ void exportWeights(Session &session, const NamedTensors &tensors, const std::str
 
 //===--- scalars ----------------------------------------------------------===//
 
-/// Returns whether `symbol` is the scalar of a group: "lr.3" for the name "lr".
+/// Returns whether `symbol` is the scalar `name` of an optimizer group. Example: "lr.3" for "lr".
 static bool isGroupOf(const std::string &symbol, const std::string &name) {
   return symbol.starts_with(name + ".") &&
          symbol.find_first_not_of("0123456789", name.size() + 1) == std::string::npos;
 }
 
-/// Fails if the scalar cannot have the value.
+/// Fails if the value is outside of the scalar's range.
 static void checkScalar(const std::string &name, double value) {
   if (std::string expected = describeScalarRange(name, value); !expected.empty())
     PSRT_FAIL(BadArgument, "scalar \"%s\" cannot be %g; expected %s", name.c_str(), value,
@@ -181,7 +181,7 @@ static bool matchesGlob(const std::string &glob, const Variable &variable) {
 }
 
 void setRates(Session &session, const std::string &glob, double value) {
-  std::map<std::string, const Variable *> inside, outside; // by rate, one parameter each
+  std::map<std::string, const Variable *> inside, outside; // one parameter for each learning rate
   std::vector<std::string> trained;
   for (const Variable &variable : session.getProgram().variables)
     if (variable.kind == VariableKind::Parameter && !variable.frozen) {

@@ -476,7 +476,7 @@ def give_twice(key):
     (change_shard(lambda shard: shard["ranges"][0][0].__setitem__(1, 10**6)), ["\"ranges\" is array; expected ascending ranges"]),
     (change_shard(lambda shard: shard["ranges"][0][0].__setitem__(0, 1)), ["do not cover each element once"]),
     (change_tensor(dtype="f64"), ["transformer.wte.weight"]),
-    (change_tensor(dtype="i32"), ["it has i32 [96, 32], the program has f32 [96, 32]"]),
+    (change_tensor(dtype="i32"), ["the checkpoint has i32 [96, 32], the program has f32 [96, 32]"]),
     (change_tensor(dtype="f33"), ["\"dtype\" is \"f33\"; expected a dtype"]),
     (change_tensor(shape=[-1, 32]), ["\"shape\" has the element -1"]),
     (change_index(lambda index: index.update(step=1.5)), ["\"step\" is 1.5; expected an integer from 0 to"]),
@@ -517,7 +517,7 @@ def test_another_model_or_another_batch(saved, tmp_path):
     model = models.gpt2(width=64)
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "m.pt2"), "dp=1", "--micro-batches", "2")
     said = train(folder, program, "other", "--steps", 4, "--load", "saved", expect=1)
-    assert "from another model or optimizer" in said and said.count("it has f32") == 3 and "[96, 64]" in said
+    assert "from another model or optimizer" in said and said.count("the checkpoint has f32") == 3 and "[96, 64]" in said
     program = oracle.compile_model(tmp_path, folder / "model.pt2", "dp=1", "--micro-batches", "4", *ADAM)
     said = train(folder, program, "other", "--steps", 4, "--load", "saved", expect=2)
     assert "its steps read 8 samples and this program's steps 16" in said
