@@ -10,14 +10,14 @@
 
 namespace psrt {
 
-/// A connection that does not identify itself within this time is dropped. Processes of the job
-/// identify themselves immediately.
+/// Time after which a connection without a complete message is dropped. Processes of the job send
+/// their message immediately.
 static constexpr double kSeconds = 5;
-/// Largest number of unidentified connections. The oldest are dropped to make room.
+/// Maximum number of connections without a complete message. The oldest are dropped first.
 static constexpr size_t kMost = 256;
 
 void Acceptor::acceptAll(const Socket &listener) {
-  // Bounds the loop: a steady stream of new connections must not delay those already accepted.
+  // Bounds the loop: many new connections must not delay the connections already accepted.
   for (size_t count = 0; count < kMost; ++count) {
     Socket socket = acceptFrom(listener);
     if (!socket && (errno == EMFILE || errno == ENFILE) && !waiting.empty()) {

@@ -1,5 +1,5 @@
 // Accepts connections and reads the first message of each. All connections are polled together, so
-// a silent one delays nobody.
+// a connection without a message does not delay the others.
 #ifndef PSRT_BOOTSTRAP_ACCEPTOR_H
 #define PSRT_BOOTSTRAP_ACCEPTOR_H
 
@@ -19,13 +19,14 @@ struct Arrival {
 /// Accepts connections and identifies them by a first message of fixed size.
 class Acceptor {
 public:
-  /// `bytes` is the size of a message. With `greets`, each connection is first sent a challenge.
+  /// `bytes` is the size of a message. With `greets`, the acceptor first sends a challenge to each
+  /// connection.
   Acceptor(size_t bytes, bool greets) : bytes(bytes), greets(greets) {}
 
   /// Waits until a connection arrives or sends bytes, `wake` is readable, or the time is over.
-  /// Returns those with a complete message.
+  /// Returns the connections whose first message is complete.
   std::vector<Arrival> wait(const Socket &listener, int milliseconds, int wake = -1);
-  /// Drops all connections that have not identified themselves.
+  /// Drops all connections without a complete message.
   void clear() { waiting.clear(); }
 
 private:
@@ -50,8 +51,7 @@ struct Challenge {
   Nonce nonce{};
 };
 
-/// Prints a warning about a refused process. Each warning is printed once, and at most eight in
-/// all.
+/// Prints a warning about a refused process. Prints each text once, and at most eight texts.
 void warnRefused(const std::string &text);
 
 } // namespace psrt

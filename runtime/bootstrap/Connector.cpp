@@ -9,7 +9,7 @@
 
 namespace psrt {
 
-/// Time for an attempt; a packet lost at the start is resent after a second.
+/// Timeout of an attempt. TCP resends a lost first packet after one second.
 static constexpr double kSeconds = 2;
 
 /// Sets the number of bytes after which poll() reports a connection as readable.

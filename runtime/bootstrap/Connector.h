@@ -1,4 +1,5 @@
-// Connects to several addresses at once, so that one without an answer does not delay the others.
+// Connects to several addresses at once, so that an address without an answer does not delay the
+// others.
 #ifndef PSRT_BOOTSTRAP_CONNECTOR_H
 #define PSRT_BOOTSTRAP_CONNECTOR_H
 
@@ -22,14 +23,15 @@ public:
     Socket socket;
   };
 
-  /// A candidate has answered when it has sent `bytes` bytes or closed the connection.
+  /// A candidate counts as answering when it has sent `bytes` bytes or has closed the connection.
   explicit Connector(size_t bytes) : bytes(int(bytes)) {}
 
   /// Starts connecting to the candidates that have no attempt in progress.
   void start(const std::vector<Candidate> &candidates);
-  /// Returns the next candidate that answers, or nullopt if none does until the deadline.
+  /// Waits for the next candidate that answers. Returns nullopt if none answers before the
+  /// deadline.
   std::optional<Answer> next(Deadline until);
-  /// Describes why addresses do not answer: "Connection refused" if all have the same reason, else
+  /// Describes the errors of the addresses: "Connection refused" if all have the same error, else
   /// "10.0.0.1: Connection timed out, 127.0.0.1: Connection refused".
   std::string describeErrors() const;
 

@@ -13,7 +13,8 @@ static void draw(void *data, size_t bytes) {
     PSRT_FAIL(Failed, "cannot get random bytes from the system: %s", std::strerror(errno));
 }
 
-/// Joins parts, each after its length, so that ("ab", "c") and ("a", "bc") differ.
+/// Concatenates parts, each preceded by its length, so that ("ab", "c") and ("a", "bc") give
+/// different texts.
 static std::string join(std::string_view purpose, std::initializer_list<std::string_view> parts) {
   std::string text = "parashard " + std::string(purpose);
   for (std::string_view part : parts) {

@@ -1,5 +1,5 @@
-// Defines the key of a job. Its processes prove to each other that they know the key without
-// sending it.
+// Defines the key of a job. Processes prove to each other that they know the key, without sending
+// it.
 #ifndef PSRT_BOOTSTRAP_JOBKEY_H
 #define PSRT_BOOTSTRAP_JOBKEY_H
 
@@ -14,15 +14,15 @@ struct JobKey {
   Digest bytes{};
 };
 
-/// A random number for one exchange, so that a proof cannot be replayed.
+/// A random number for one handshake, so that a recorded proof cannot be replayed.
 using Nonce = std::array<uint8_t, 16>;
 
-/// Derives the key of a job from a secret (may be empty) and the job's identity.
+/// Derives the key of a job from a secret (may be empty) and the job's name.
 JobKey makeJobKey(const std::string &secret, const std::string &identity);
 JobKey drawJobKey();
 Nonce drawNonce();
 
-/// Proves knowledge of the key: returns an HMAC over a purpose and its parts.
+/// Returns an HMAC over `purpose` and `parts`, which proves that the sender knows the key.
 Digest sign(const JobKey &key, std::string_view purpose,
             std::initializer_list<std::string_view> parts);
 

@@ -10,8 +10,8 @@
 namespace psrt {
 namespace {
 
-/// The variables of each launcher: number of processes and this process's rank. mpirun's come
-/// first, as a job script may also set torch's.
+/// The variables of each launcher: number of processes, and rank of this process. mpirun comes
+/// first, since a job script may set torchrun's variables too.
 constexpr struct {
   ProcessIdentity::Launcher launcher;
   const char *size, *rank;
@@ -20,8 +20,8 @@ constexpr struct {
                   {ProcessIdentity::Torchrun, "WORLD_SIZE", "RANK"},
                   {ProcessIdentity::Slurm, "SLURM_NTASKS", "SLURM_PROCID"}};
 
-/// Returns whether this is a Slurm batch script, where SLURM_NTASKS counts the tasks that srun may
-/// start.
+/// Returns whether this process was started by a Slurm batch script without srun. SLURM_NTASKS is
+/// then not the number of processes.
 bool isBatchScript() { return std::getenv("SLURM_JOB_ID") && !std::getenv("SLURM_STEP_ID"); }
 
 std::string variable(const char *name) {
@@ -42,15 +42,14 @@ std::optional<int64_t> number(const char *name) {
   return value;
 }
 
-/// Fails on an invalid number of processes or rank, which is a mistake of a job script. Ranks are
-/// ints.
+/// Fails if a rank or a number of processes is less than `least` or does not fit an int.
 void checkNumber(const char *name, int64_t value, int64_t least) {
   if (value < least || value > INT32_MAX)
     PSRT_FAIL(BadArgument, "%s is %lld; expected %lld to %d, as torchrun or mpirun sets it", name,
               (long long)value, (long long)least, INT32_MAX);
 }
 
-/// Sets the job's id and key. Without a secret, anyone who knows the launcher's name of the job can
+/// Sets the id and the key of the job. Without PSRT_JOB_SECRET, anyone who knows `identity` can
 /// compute the key.
 void nameJob(RendezvousAddress &result, const std::string &identity) {
   result.job = hashText(identity);
@@ -98,7 +97,8 @@ RendezvousAddress meetAtFirstNode(const ProcessIdentity &identity) {
   result.hosts = {firstSlurmHost(nodes)};
   std::string id = variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID");
   nameJob(result, id + "|" + nodes + "|" + std::to_string(identity.size));
-  result.firstPort = uint16_t(20000 + hashText(id) % 12000); // below the ephemeral ports
+  result.firstPort =
+      uint16_t(20000 + hashText(id) % 12000); // below Linux's ephemeral ports, which begin at 32768
   result.ports = 32;
   return result;
 }

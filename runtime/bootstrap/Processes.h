@@ -1,5 +1,5 @@
-// Identifies this process among those started by a launcher (mpirun, srun, torchrun), and finds
-// their rendezvous.
+// Finds the rank of this process, the number of processes, and their rendezvous from the variables
+// of a launcher (mpirun, srun, torchrun).
 #ifndef PSRT_BOOTSTRAP_PROCESSES_H
 #define PSRT_BOOTSTRAP_PROCESSES_H
 
@@ -10,22 +10,23 @@
 
 namespace psrt {
 
-/// This process in its job, from the environment. Without a launcher: rank 0 of 1.
+/// The rank of this process in its job. Without a launcher: rank 0 of 1.
 struct ProcessIdentity {
   enum Launcher { None, Mpi, Torchrun, Slurm };
   Launcher launcher = None;
   int64_t rank = 0, size = 1;
   bool rankKnown = true; ///< false if the launcher does not set the rank
-  std::string variable;  ///< variable with the number of processes
+  std::string variable;  ///< environment variable with the number of processes
 };
 
 /// Returns the identity of this process from the launcher's variables.
 ProcessIdentity findProcessIdentity();
 
-/// The rendezvous of a job without MPI. Rank 0 listens at the first free port and the other ranks
-/// try all ports; or rank 0 listens at any port and writes its address to a file.
+/// The rendezvous of a job without MPI. Either rank 0 listens at the first free port of a range and
+/// the other ranks try all its ports, or rank 0 listens at any port and writes its address to a
+/// file.
 struct RendezvousAddress {
-  std::string file;               ///< path of the file; if set, nothing else is used
+  std::string file;               ///< path of the file; if set, the other fields are not used
   std::vector<std::string> hosts; ///< names or addresses of rank 0's host
   uint16_t firstPort = 0;
   int ports = 1;
@@ -34,8 +35,8 @@ struct RendezvousAddress {
   bool local = false; ///< whether all processes are on one host
 };
 
-/// Returns the rendezvous from PSRT_RENDEZVOUS_FILE, else from MASTER_ADDR and MASTER_PORT, else
-/// from Slurm's node list. Fails if none is set.
+/// Returns the rendezvous of PSRT_RENDEZVOUS_FILE, else of MASTER_ADDR and MASTER_PORT, else of
+/// Slurm's node list. Fails if none of them is set.
 RendezvousAddress findRendezvousAddress(const ProcessIdentity &identity);
 
 /// Returns the first host of a Slurm node list: "gpu07" for "gpu[07-09,12],login".
@@ -44,7 +45,7 @@ std::string firstSlurmHost(const std::string &list);
 /// Returns the FNV-1a hash of a text.
 uint64_t hashText(const std::string &text);
 
-/// Returns the seconds that a rank may be silent: PSRT_TIMEOUT, or 60.
+/// Returns the timeout of heartbeats and rendezvous in seconds: PSRT_TIMEOUT, or 60.
 double silenceAllowed();
 
 } // namespace psrt

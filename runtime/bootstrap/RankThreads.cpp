@@ -1,4 +1,4 @@
-// Starts, parks and fails rank threads.
+// Starts and stops rank threads, and records their first failure.
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/core/SignalShield.h"
 #include <system_error>

@@ -1,5 +1,5 @@
-// Runs the ranks of this process as threads: parked between calls and called together. A single
-// rank runs on the caller's thread.
+// Runs the ranks of this process as threads, which sleep between calls. A single rank runs on the
+// caller's thread.
 #ifndef PSRT_BOOTSTRAP_RANKTHREADS_H
 #define PSRT_BOOTSTRAP_RANKTHREADS_H
 
@@ -15,20 +15,21 @@ namespace psrt {
 /// The rank threads of this process.
 class RankThreads {
 public:
-  /// Starts the threads; ranks are numbered from `first`. Fails if the system refuses a thread.
-  /// `onFailure` runs on the thread of a failed rank and wakes the other ranks from their waits.
+  /// Starts the threads; ranks are numbered from `first`. Fails if a thread cannot be started.
+  /// `onFailure` is called on the thread of a failed rank, and must end the waits of the other
+  /// ranks.
   RankThreads(int ranks, std::function<void()> onFailure, int first = 0);
   ~RankThreads();
   RankThreads(const RankThreads &) = delete;
   RankThreads &operator=(const RankThreads &) = delete;
 
   int size() const { return ranks; }
-  /// Returns the number of ranks that have not returned from the body of `run`.
+  /// Returns the number of ranks that are still running the body of `run`.
   int countRunning() const { return running.load(); }
   /// Ends the running call of `run` with this status. Thread-safe.
   void fail(Status status);
-  /// Calls body(rank) on every rank and waits for all. Throws the first error with its rank filled
-  /// in.
+  /// Calls body(rank) on every rank, and waits for all ranks. Throws the first error, with the rank
+  /// that failed.
   template <typename Body> void run(Body &&body) {
     start([](void *context,
              int rank) { (*static_cast<std::remove_reference_t<Body> *>(context))(rank); },

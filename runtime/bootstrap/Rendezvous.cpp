@@ -48,7 +48,7 @@ struct Header {
 };
 
 constexpr size_t kMostText = 1024;
-/// How long a process with other flags waits if it is the only one of its rank.
+/// How long rank 0 waits for further processes before it accepts those with other flags.
 constexpr double kAsideSeconds = 2;
 
 bool sendMessage(const Socket &socket, const JobKey &key, const Nonce &nonce, Header::Kind kind,
@@ -59,7 +59,8 @@ bool sendMessage(const Socket &socket, const JobKey &key, const Nonce &nonce, He
          sendAll(socket, message.data(), message.size(), deadline);
 }
 
-/// Returns a hash of the running system. Containers of one host may or may not share its name.
+/// Returns a hash of the boot id and the host name. Containers on one host may have different host
+/// names.
 uint64_t hostNumber() {
   char name[256] = "";
   gethostname(name, sizeof(name) - 1);
@@ -68,7 +69,7 @@ uint64_t hostNumber() {
   return hashText(boot + "|" + name);
 }
 
-/// Returns whether the other end of a silent connection has closed it.
+/// Returns whether the other end has closed the connection.
 bool isGone(const Socket &socket) {
   char byte;
   ssize_t n = recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -119,7 +120,7 @@ public:
   }
 
 private:
-  /// Judges a new process and welcomes, sets aside or refuses it.
+  /// Accepts a new process (Welcome), sets it aside (OtherFlags), or refuses it.
   void admit(Arrival &arrival) {
     Hello hello;
     std::memcpy(&hello, arrival.message.data(), sizeof(hello));
@@ -131,7 +132,8 @@ private:
     bool sent = sendMessage(arrival.socket, key, hello.nonce, kind, text, secondsFromNow(0.2));
     if (!sent || kind != Header::OtherFlags || rendezvous.sockets[info.rank] || isThere(info.rank))
       return;
-    // Extends the wait once per rank, so that repeated attempts cannot extend it forever.
+    // Only the first attempt of a rank extends the wait, so that repeated attempts cannot extend it
+    // forever.
     if (!wasAside[info.rank])
       asideUntil = secondsFromNow(kAsideSeconds);
     wasAside[info.rank] = true;
@@ -143,8 +145,8 @@ private:
     if (!sendMessage(member.socket, key, member.nonce, Header::Welcome, "", secondsFromNow(0.2)))
       return;
     missing -= !rendezvous.sockets[rank];
-    // A process of this host may have connected to any of its addresses, which other hosts may not
-    // reach.
+    // The address by which a process of this host has connected may be unreachable from other
+    // hosts. Therefore record loopback, which addressOf replaces.
     std::string address = isOwnHost(member.socket) ? "127.0.0.1" : peerAddress(member.socket);
     std::snprintf(member.info.address, sizeof(member.info.address), "%s", address.c_str());
     rendezvous.infos[rank] = member.info;
@@ -154,8 +156,9 @@ private:
 
   bool isThere(int rank) const { return aside[rank].socket && !isGone(aside[rank].socket); }
 
-  /// Returns whether the missing ranks are exactly the processes set aside. Processes of another
-  /// job that reached the wrong rank 0 do not count, as this job's own processes arrive in time.
+  /// Returns whether a process that was set aside is connected for each missing rank. The wait
+  /// until `asideUntil` lets processes of this job arrive first, so that processes of another job
+  /// are not taken instead.
   bool isCompleteWithAside() const {
     if (missing == 0 || std::chrono::steady_clock::now() < asideUntil)
       return false;
@@ -165,8 +168,8 @@ private:
     return true;
   }
 
-  /// Returns the answer to `hello` and sets `why` for a refusal. Processes of other jobs that
-  /// search the same ports receive the answer to continue, without a warning.
+  /// Returns the reply to `hello`, and sets `why` for Refused. A process of another job, which
+  /// searches the same ports, gets OtherJob, and no warning is printed.
   Header::Kind judge(const Hello &hello, const Nonce &challenge, const std::string &address,
                      std::string &why) {
     const ProcessInfo &mine = rendezvous.infos[0], &info = hello.info;
@@ -222,7 +225,7 @@ private:
   const JobKey &key;
   Acceptor acceptor;
   Rendezvous rendezvous;
-  std::vector<Nonce> nonces; ///< nonce to sign for each rank
+  std::vector<Nonce> nonces; ///< by rank: nonce that rank 0 signs in messages to this rank
   std::vector<Member> aside; ///< processes with other flags, by rank
   std::vector<bool> wasAside;
   Deadline asideUntil;
@@ -237,8 +240,8 @@ public:
   Spoke(Socket socket, const ProcessInfo &info, const JobKey &key)
       : socket(std::move(socket)), info(info), key(key) {}
 
-  /// Returns whether the other end is rank 0 of this job. Otherwise `hint` may be set to the likely
-  /// cause.
+  /// Performs the handshake. Returns whether the other end is rank 0 of this job. If not, may set
+  /// `hint` to the likely cause.
   bool greet(const std::string &address, std::string &hint) {
     Challenge challenge;
     if (!receiveAll(socket, &challenge, sizeof(challenge), secondsFromNow(2)) ||
@@ -258,7 +261,7 @@ public:
       if (!receive(kind, text, kMostText, secondsFromNow(2 * kAsideSeconds)))
         return false;
     }
-    // A reply without the key is unsigned and may come from anyone.
+    // An unsigned reply may come from anyone, so it only gives a hint.
     if (!isSigned && kind == Header::WrongKey)
       hint = format("a process at %s has this job's name but another secret (PSRT_JOB_SECRET)",
                     address.c_str());
@@ -267,7 +270,7 @@ public:
     return isSigned && kind == Header::Welcome;
   }
 
-  /// Receives the infos of all processes from rank 0. `where` is for messages.
+  /// Receives the infos of all processes from rank 0. Messages contain `where`.
   std::vector<ProcessInfo> receiveInfos(Deadline deadline, const std::string &where) {
     Header::Kind kind;
     std::string message;
@@ -303,7 +306,7 @@ private:
   const ProcessInfo &info;
   const JobKey &key;
   const Nonce nonce = drawNonce();
-  bool isSigned = false; ///< whether the last message proved that its sender knows the key
+  bool isSigned = false; ///< whether the sender of the last message knows the key
 };
 
 } // namespace
@@ -345,7 +348,7 @@ std::string findBadProcessInfo(const std::vector<ProcessInfo> &infos, const Proc
 }
 
 std::string Rendezvous::addressOf(int rank) const {
-  // A rank that rank 0 sees on loopback is on rank 0's host, which other hosts reach by `hub`.
+  // A rank with a loopback address is on rank 0's host, whose address is `hub` for this rank.
   std::string address = infos[rank].address;
   return isLoopback(address) ? hub : address;
 }
@@ -367,7 +370,7 @@ static std::optional<Rendezvous> tryToJoin(Connector::Answer answer, const Proce
     return std::nullopt;
   Rendezvous rendezvous;
   rendezvous.hub = candidate.address;
-  // Rank 0 waits for the remaining ranks and reports if they do not connect.
+  // 2 s more than rank 0 waits: rank 0 then reports which ranks are missing.
   rendezvous.infos = spoke.receiveInfos(secondsFromNow(seconds + 2), where);
   rendezvous.sockets.push_back(std::move(spoke.socket));
   return rendezvous;

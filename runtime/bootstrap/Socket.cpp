@@ -68,7 +68,7 @@ Socket listenOn(int family, const sockaddr *address, socklen_t length) {
   int disabled = 0, enabled = 1;
   if (!socket)
     return Socket();
-  // Without this option, a job that just ended at this port could block it for a minute.
+  // Without this option, the port of a job that has just ended would stay blocked for a minute.
   setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &enabled, sizeof(enabled));
   if (family == AF_INET6)
     setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &disabled, sizeof(disabled));
@@ -118,9 +118,9 @@ Socket acceptFrom(const Socket &listener) {
   return socket;
 }
 
-/// Returns whether a connection is connected to itself. This happens if nobody listens at the port
-/// and the system chooses it as the connection's own port; the connection would block later
-/// listeners.
+/// Returns whether a connection is connected to itself. This happens if no process listens at the
+/// port and the system chooses the same port for the own end. Such a connection would prevent rank
+/// 0 from listening at the port.
 static bool isOwnEnd(const Socket &socket) {
   AnyAddress own, other;
   return getsockname(socket.get(), own.get(), &own.length) == 0 &&

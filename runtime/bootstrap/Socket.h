@@ -1,4 +1,4 @@
-// Provides TCP connections with deadlines.
+// Opens TCP connections, and sends and receives with deadlines.
 #ifndef PSRT_BOOTSTRAP_SOCKET_H
 #define PSRT_BOOTSTRAP_SOCKET_H
 
@@ -57,7 +57,7 @@ std::vector<std::string> resolve(const std::string &host);
 /// Returns the numeric address of the other end.
 std::string peerAddress(const Socket &socket);
 bool isLoopback(const std::string &address);
-/// Returns whether the other end is on this host, that is, both ends have the same address.
+/// Returns whether the other end is on this host: both ends have the same address.
 bool isOwnHost(const Socket &socket);
 /// Returns the numeric addresses of this host, loopback last.
 std::vector<std::string> ownAddresses();
