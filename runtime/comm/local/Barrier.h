@@ -1,4 +1,4 @@
-// Implements barriers of in-process ranks; a failed rank wakes the waiting threads.
+// Implements barriers among ranks that are threads. After a failure of a rank, waits throw Aborted.
 #ifndef PSRT_COMM_LOCAL_BARRIER_H
 #define PSRT_COMM_LOCAL_BARRIER_H
 
@@ -20,7 +20,7 @@ struct WaitState {
   std::atomic<int> waiting{0}; ///< number of threads that sleep until another rank arrives
 };
 
-/// Counts the current thread as waiting while it lives.
+/// Counts the current thread as waiting during the object's lifetime.
 class CountedWait {
 public:
   explicit CountedWait(WaitState &state) : state(state) { ++state.waiting; }
@@ -44,7 +44,7 @@ public:
   void arrive();
   /// Wakes the waiting threads; `aborted` must be set before.
   void wake();
-  /// Forgets the arrivals; no thread may be inside.
+  /// Resets the number of arrived members. No thread may be in `arrive`.
   void reset() { arrived = 0; }
 
 private:

@@ -1,4 +1,4 @@
-// Implements reductions in ascending shard order, and copies of parts.
+// Implements reductions in ascending member order, and copies of parts.
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"

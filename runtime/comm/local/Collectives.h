@@ -6,13 +6,14 @@
 
 namespace psrt {
 
-/// Combines elements [lo, hi) of all `ins[s]` in ascending s (16-bit floats in f32) and writes them
-/// to every `outs[t]`. Each element is read from all ins before it is written, so an out may alias
-/// an in.
+/// Reduces elements [lo, hi) of all `ins[s]`, in ascending s, and writes the result to every
+/// `outs[t]`. 16-bit floats are reduced in f32. Each element is read from all inputs before it is
+/// written, so an output may alias an input.
 void reduceRange(CollectiveOp::Reduction reduction, Dtype dtype, const void *const *ins,
                  int inCount, void *const *outs, int outCount, int64_t lo, int64_t hi);
 
-/// Fails on a collective that no backend supports; `comm` names the requested backend.
+/// Fails on a collective that no backend supports. `comm` is the name of the backend for the
+/// message.
 void checkCollective(const CollectiveOp &op, const char *comm);
 
 /// Copies one part of a row-major tensor of `shape` into another tensor. The source is split into
@@ -57,7 +58,7 @@ template <typename Copy> void PartCopy::forEachRow(Copy &&copy) const {
   }
 }
 
-/// Copies this member's shard of a whole tensor, padded with zeros.
+/// Copies the shard of `member` from a full tensor, padded with zeros.
 void sliceShard(const CollectiveOp &op, int member, const char *in, char *out);
 
 /// Returns the member that sends to `member` in a permute. Fails if the targets are not a

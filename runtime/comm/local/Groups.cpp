@@ -1,4 +1,4 @@
-// Finds groups and queues by their members.
+// Creates groups and queues at their first use.
 #include "runtime/comm/local/Groups.h"
 #include "runtime/core/Status.h"
 

@@ -1,5 +1,5 @@
-// Manages groups with barriers, queues, and the asynchronous work of each rank, for ranks that are
-// threads of one process. Backends define the work itself.
+// Manages groups, queues and asynchronous work of ranks that are threads of one process. Backends
+// define the communication itself.
 #ifndef PSRT_COMM_LOCAL_GROUPS_H
 #define PSRT_COMM_LOCAL_GROUPS_H
 
@@ -11,18 +11,18 @@
 
 namespace psrt {
 
-/// The ranks that differ only on one list of axes.
+/// A group: ranks that differ only on the given axes.
 struct Group {
   Group(int members, bool dedicated, WaitState &state)
       : barrier(members, dedicated, state), slots(members), owned(members) {}
   Barrier barrier;
-  std::vector<void *const *> slots; ///< buffers that each member published
-  std::vector<void *> owned;        ///< backend data of each member
+  std::vector<void *const *> slots; ///< by member: the buffers of its current collective
+  std::vector<void *> owned;        ///< by member: data of the backend
 };
 
-/// Fails if a sent message is not the expected one.
+/// Fails if value, micro-batch or size of a sent message differ from the receiver's.
 void checkMessage(const Bound &sent, const Bound &awaited);
-/// Fails if the members of a reduction have different tensors.
+/// Fails if the members of a reduction have tensors of different dtypes or sizes.
 void checkReductions(const std::vector<Arrival *> &parts);
 
 /// The groups and queues of a communication.
@@ -30,9 +30,9 @@ class Groups {
 public:
   Groups(const Mesh &mesh, bool dedicated);
 
-  /// Wakes every rank that waits, now or later, with Aborted.
+  /// Makes all current and later waits throw Aborted.
   void abort();
-  /// Makes the groups usable again; no rank may be inside.
+  /// Makes the groups usable after `abort`. No rank may be in a wait.
   void reset();
 
   Group *getGroup(int rank, const std::vector<int> &axes);
@@ -58,8 +58,8 @@ private:
   std::deque<Waiter> waiters; ///< one per rank
 };
 
-/// One rank's part of a communication among pipeline coordinates. Their programs differ, so no rank
-/// may block when it starts one.
+/// One rank's part of an asynchronous communication. Starting it does not block: ranks of different
+/// pipeline coordinates run different programs and may start it at different times.
 struct AsyncCollective {
   virtual ~AsyncCollective() = default;
   LocalRendezvous *queue = nullptr;
@@ -69,16 +69,17 @@ struct AsyncCollective {
   mutable Arrival arrival;
 };
 
-/// The asynchronous work that one rank has started and not yet waited for.
+/// The asynchronous work that one rank has started but not waited for yet.
 class AsyncCollectives {
 public:
   explicit AsyncCollectives(Groups &groups) : groups(groups), waiter(groups.addWaiter()) {}
-  /// Sets the members and the queue of a part.
+  /// Sets the queue, action and index of a part.
   void prepare(AsyncCollective &part, const std::vector<int> &members, int index, int64_t token,
                const std::string &queue, LocalRendezvous::Action action);
   void reserve(size_t count) { started.reserve(count); }
   void start(const AsyncCollective &part, const Bound &bound);
-  /// Waits for the work of a token, or for all work, and calls over(part) for each part.
+  /// Waits for the work of a token, or for all work (nullopt). Calls over(part) for each finished
+  /// part.
   template <typename Over> void wait(std::optional<int64_t> token, Over &&over) {
     if (resets != groups.resets.load())
       return;

@@ -1,6 +1,6 @@
-// Implements communication among ranks that are threads of one process. Members publish their
-// buffers, meet, and copy or reduce directly from each other's memory. Start from this backend to
-// write a new one.
+// Implements communication among ranks that are threads of one process. Members publish pointers to
+// their buffers, wait at a barrier, and then read directly from each other's memory. Start from
+// this backend to write a new one.
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/comm/local/Groups.h"
 #include "runtime/core/Status.h"
@@ -10,7 +10,7 @@
 namespace psrt {
 namespace {
 
-/// A rank's end of the communication.
+/// The communication of one rank.
 class LocalRank : public RankComm {
 public:
   LocalRank(Groups &groups, int rank) : groups(groups), rank(rank), started(groups) {}
@@ -55,7 +55,7 @@ private:
   Groups groups;
 };
 
-/// One collective as one rank sees it.
+/// A collective, bound for one rank.
 struct Member {
   CollectiveOp op;
   Group *group = nullptr;
@@ -78,8 +78,8 @@ bool overlap(const void *a, int64_t aBytes, const void *b, int64_t bBytes) {
   return x < y + bBytes && y < x + aBytes;
 }
 
-/// Returns the operand, copied to scratch if the result would overwrite data that other members
-/// still read.
+/// Returns the operand. First copies it to scratch if the result overlaps it, since other members
+/// still read the operand.
 const void *stageOperand(const Bound &bound, const Member &member, int64_t outBytes) {
   const void *in = bound.buffers[0];
   if (!overlap(in, member.bytes, bound.buffers[1], outBytes))

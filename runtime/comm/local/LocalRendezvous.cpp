@@ -1,4 +1,4 @@
-// Implements the queues of waiting members, and how they are woken.
+// Implements waits, and queues of arrivals.
 #include "runtime/comm/local/LocalRendezvous.h"
 #include "runtime/core/Status.h"
 #include <algorithm>

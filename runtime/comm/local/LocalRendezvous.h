@@ -11,7 +11,7 @@
 
 namespace psrt {
 
-/// Wakes a rank's thread when other threads have done its work.
+/// Lets a rank's thread wait until another thread has performed its communication.
 class Waiter {
 public:
   explicit Waiter(WaitState &state) : state(state) {}
@@ -24,33 +24,32 @@ private:
   std::atomic<uint32_t> rings{0};
 };
 
-/// One member's part in a rendezvous. Each start reuses the object, after the previous rendezvous
-/// is over.
+/// One member's part in a rendezvous. The object is reused after the rendezvous is over.
 struct Arrival {
   const Bound *bound = nullptr; ///< the started instruction
   Waiter *waiter = nullptr;     ///< waiter of the rank
   std::atomic<bool> over{true};
-  Arrival *next = nullptr; ///< next in the member's line
+  Arrival *next = nullptr; ///< next arrival of this member
 };
 
-/// A queue among members: the n-th starts of all members belong to one rendezvous.
+/// A queue among members. The n-th arrivals of all members form one rendezvous.
 class LocalRendezvous {
 public:
   /// Performs the communication of all members, given in member order.
   using Action = void (*)(const std::vector<Arrival *> &);
   explicit LocalRendezvous(int members) : lines(members) { present.reserve(members); }
 
-  /// Adds an arrival. The last member to arrive runs the action and wakes all members.
+  /// Adds an arrival. The last member to arrive runs the action, and then wakes all members.
   void attend(int member, Arrival &arrival, Action action);
-  /// Forgets the arrivals; no thread may be inside.
+  /// Drops all arrivals. No thread may be in `attend` or in a wait.
   void reset();
 
 private:
   struct Line {
     Arrival *first = nullptr, *last = nullptr;
   };
-  std::mutex mutex; ///< guards the lines; held during an action, so that the meetings of a queue
-                    ///< stay in order
+  std::mutex mutex; ///< guards `lines`; held during an action, so that the rendezvous of a
+                    ///< queue stay in order
   std::vector<Line> lines;
   std::vector<Arrival *> present;
 };

@@ -62,9 +62,9 @@ void AsyncQueue::serve() {
       changed.wait(lock);
 }
 
-template <typename Over> void AsyncQueue::help(Over over) {
+template <typename IsDone> void AsyncQueue::runUntil(IsDone isDone) {
   std::unique_lock<std::mutex> lock(mutex);
-  while (!failure && !over())
+  while (!failure && !isDone())
     if (!runNext(lock))
       changed.wait(lock);
   if (failure)
@@ -72,7 +72,7 @@ template <typename Over> void AsyncQueue::help(Over over) {
 }
 
 void AsyncQueue::wait(int64_t token) {
-  help([&] {
+  runUntil([&] {
     return std::none_of(queue.begin(), queue.end(),
                         [&](const AsyncCollective &started) { return started.token == token; });
   });
@@ -84,7 +84,7 @@ std::vector<AsyncTimes> AsyncQueue::takeTimes() {
 }
 
 void AsyncQueue::drain() {
-  help([&] { return queue.empty(); });
+  runUntil([&] { return queue.empty(); });
 }
 
 } // namespace psrt

@@ -1,5 +1,5 @@
-// Runs the asynchronous operations of one queue in order, on the queue's own thread or on a waiting
-// thread.
+// Runs the asynchronous operations of one queue in order, on the queue's own thread or on a thread
+// that waits for them.
 #ifndef PSRT_COMM_PROCESS_ASYNCQUEUE_H
 #define PSRT_COMM_PROCESS_ASYNCQUEUE_H
 
@@ -17,14 +17,14 @@ public:
   ~AsyncQueue();
   AsyncQueue(const AsyncQueue &) = delete;
 
-  /// Starts an operation. Every rank starts the same operations in the same order. Throws an
-  /// earlier failure. `bound` labels recorded times.
+  /// Appends an operation to the queue. All ranks must start the same operations in the same order.
+  /// Throws the failure of an earlier operation, if any. `bound` labels the recorded times.
   void start(ProcessOp &op, int64_t token, const Bound &bound);
-  /// Waits for all operations of the token. Throws their failure.
+  /// Waits for all operations with the token. Throws if an operation has failed.
   void wait(int64_t token);
-  /// Waits for all operations. Throws their failure.
+  /// Waits for all operations. Throws if an operation has failed.
   void drain();
-  /// Record times, as in RankComm.
+  /// Record and return times, as in RankComm.
   void startTrace() { isTraced = true; }
   std::vector<AsyncTimes> takeTimes();
 
@@ -34,7 +34,8 @@ private:
     int64_t token;
     const Bound *bound;
   };
-  template <typename Over> void help(Over over);
+  /// Runs queued operations on this thread, or waits for the queue's thread, until isDone().
+  template <typename IsDone> void runUntil(IsDone isDone);
   bool runNext(std::unique_lock<std::mutex> &lock);
   void serve();
 

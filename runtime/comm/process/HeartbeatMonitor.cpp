@@ -72,7 +72,8 @@ void HeartbeatMonitor::serve() {
     poll(entries.data(), entries.size(), int(std::min(beatSeconds, silence / 8) * 500));
     if (entries[0].revents)
       return;
-    if (secondsSince(looked) > std::min(2.0, silence / 2)) // this process itself was stopped
+    if (secondsSince(looked) >
+        std::min(2.0, silence / 2)) // this process was suspended, not its peers
       for (Link &link : links)
         link.heard = Clock::now();
     looked = Clock::now();
@@ -134,7 +135,8 @@ bool HeartbeatMonitor::takeMessage(Link &link) {
   return true;
 }
 
-/// Reports silent ranks, and ends this process if it does not end by itself after a failure.
+/// Reports ranks without heartbeats. After a failure, calls the last resort if this process has not
+/// ended.
 void HeartbeatMonitor::look() {
   for (Link &link : links)
     if (!link.left && secondsSince(link.heard) > silence)
@@ -169,8 +171,8 @@ void HeartbeatMonitor::judge(JobFailure found) {
   changed.notify_all();
 }
 
-/// Sends a message; the mutex must be held. A connection that accepts no more data is detected by
-/// its silence.
+/// Sends a message; the caller holds the mutex. If the connection accepts no more data, the message
+/// is lost, and the missing heartbeats show the failure.
 void HeartbeatMonitor::send(Link &link, uint32_t kind, const JobFailure &failure) {
   Header header{kind, failure.rank, uint32_t(failure.code), failure.reported,
                 uint32_t(std::min<size_t>(failure.text.size(), mostText))};
@@ -220,7 +222,7 @@ void HeartbeatMonitor::abandon() {
 }
 
 void HeartbeatMonitor::failLost(int peer, const std::string &activity, const std::string &reason) {
-  // Rank 0 knows which rank ended first: this peer may have ended because of another rank.
+  // This peer may have ended because another rank had failed, which rank 0 knows.
   {
     std::unique_lock<std::mutex> lock(mutex);
     changed.wait_for(lock, std::chrono::duration<double>(graceSeconds / 2),

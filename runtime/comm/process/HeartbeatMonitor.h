@@ -1,5 +1,4 @@
-// Monitors the processes of a job: a lost, silent or failed rank is reported to all ranks within
-// moments.
+// Monitors the processes of a job, and reports a lost, hung or failed rank to all ranks.
 #ifndef PSRT_COMM_PROCESS_HEARTBEATMONITOR_H
 #define PSRT_COMM_PROCESS_HEARTBEATMONITOR_H
 
@@ -14,7 +13,7 @@
 
 namespace psrt {
 
-/// Why the job ends: the first failure that rank 0 learns of.
+/// The failure that ends a job: the first one that reaches rank 0.
 struct JobFailure {
   int rank = 0; ///< the failed rank
   StatusCode code = StatusCode::Failed;
@@ -22,9 +21,9 @@ struct JobFailure {
   bool reported = false;
 };
 
-/// A thread that sends heartbeats over the rendezvous connections twice per second and listens.
-/// Rank 0 decides: a rank is lost if its connection ends without a farewell, and counts as hung if
-/// it is silent for longer than the allowed time.
+/// A thread that sends and receives heartbeats over the rendezvous connections, twice per second.
+/// Rank 0 decides: a rank is lost if its connection ends without a farewell message, and hung if no
+/// heartbeat arrives for `silence` seconds.
 class HeartbeatMonitor {
 public:
   HeartbeatMonitor(Rendezvous rendezvous, int rank, double silence);
@@ -34,25 +33,28 @@ public:
   int getRank() const { return rank; }
   double getSilence() const { return silence; }
 
-  /// Throws if the job has ended. `activity` is what this rank was doing, for the message.
+  /// Throws if the job has failed. The message contains `activity`, the current operation of this
+  /// rank.
   void check(const std::string &activity) {
     if (judged.load(std::memory_order_relaxed))
       fail(activity);
   }
-  /// Marks this rank as failed before it reports why. Its other waits end with Aborted.
+  /// Marks this rank as failed, before it reports the reason. Its other threads that wait get
+  /// Aborted.
   void abandon();
   /// Returns a descriptor that becomes readable when the job or this rank has failed.
   int wakeDescriptor() const { return wake[0]; }
   std::optional<JobFailure> getJobFailure();
-  /// Reports a failure to all ranks, unless another one was reported before. Returns the failure
-  /// reported first, after at most two seconds.
+  /// Reports a failure to all ranks. If another failure was reported earlier, returns that one
+  /// instead. Takes at most two seconds.
   JobFailure report(JobFailure jobFailure);
-  /// Fails after a connection to `peer` broke: throws with rank 0's reason, or else with `reason`.
+  /// Fails because the connection to `peer` broke. Throws the failure that rank 0 reports, or else
+  /// `reason`.
   [[noreturn]] void failLost(int peer, const std::string &activity, const std::string &reason);
-  /// Sets a function that the monitor's thread calls two seconds after a failure if this process is
-  /// stuck elsewhere.
+  /// Sets a function that the monitor's thread calls if this process is still running two seconds
+  /// after a failure.
   void setLastResort(std::function<void(const Status &)> function);
-  /// Says farewell: connections that end afterwards are not failures.
+  /// Sends farewell messages. Connections that end afterwards are not failures.
   void leave();
 
 private:

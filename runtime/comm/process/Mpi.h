@@ -11,11 +11,11 @@ namespace psrt {
 /// The loaded MPI library.
 class Mpi {
 public:
-  /// Loads libpsrt_comm_mpi.so and starts MPI. Fails with the missing part.
+  /// Loads libpsrt_comm_mpi.so and starts MPI. Fails if the library or MPI cannot be loaded.
   Mpi();
   int getRank() const { return rank; }
   int getSize() const { return size; }
-  /// Returns whether two threads may communicate at once.
+  /// Returns whether several threads may call MPI (one at a time).
   bool hasThreads() const { return threads != 0; }
   std::string library() const { return calls->library(); }
   void share(void *data, size_t bytes) { check(calls->share(data, bytes), "sharing an address"); }

@@ -1,4 +1,4 @@
-// Implements the library that calls MPI; the only file that includes MPI's header.
+// Implements libpsrt_comm_mpi.so. No other file includes MPI's header.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include "runtime/comm/process/MpiCalls.h"
@@ -10,7 +10,7 @@
 
 namespace {
 
-/// Pending requests by channel. Channels keep the exchanges of different threads apart.
+/// Pending requests by channel. Each thread has its own channel.
 std::deque<std::vector<MPI_Request>> channels;
 MPI_Comm comm = MPI_COMM_NULL;
 bool initializedHere = false;

@@ -1,5 +1,6 @@
 /* Declares the MPI calls of the runtime. The calls are in a separate library, libpsrt_comm_mpi.so,
-   which is loaded only if the user selects MPI. Programs thus also run on machines without MPI. */
+   which is loaded only if the user selects MPI. Programs therefore also run on machines without
+   MPI. */
 #ifndef PSRT_COMM_PROCESS_MPICALLS_H
 #define PSRT_COMM_PROCESS_MPICALLS_H
 

@@ -8,15 +8,16 @@
 #include <thread>
 #include <unistd.h>
 
-/// The runtime folder that ps-compile linked the program with; absent in other programs.
+/// The runtime folder that ps-compile linked the program with. Undefined in programs that
+/// ps-compile has not linked.
 extern "C" __attribute__((weak)) const char psrt_runtime_folder[];
 
 namespace psrt {
 
 constexpr const char *kLibrary = "libpsrt_comm_mpi.so";
 
-/// Returns whether only this user and root can have written the file. Example: a program in a
-/// downloads folder must not load a library that someone else placed there.
+/// Returns whether only this user and root can write the file. Example: a program in a shared
+/// folder must not load a library that another user placed there.
 static bool isTrusted(const std::string &path) {
   struct stat info{};
   if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
@@ -81,7 +82,7 @@ public:
         return;
       if (idle > spins || idle % 1024 == 0)
         patience.check(exchange.transfers.front().peer);
-      // Sleep instead of yielding: a busy neighbour would keep a yielded core for a whole time
+      // Sleep instead of yielding: another process could keep a yielded core for a whole time
       // slice.
       if (idle > spins)
         std::this_thread::sleep_for(std::chrono::microseconds(channel > 0 ? 100 : 20));
@@ -89,7 +90,7 @@ public:
   }
 
 private:
-  /// Fails on an error, which may be caused by a dead rank that rank 0 knows.
+  /// Fails if `code` is an error. Reports the rank that has died, if rank 0 has detected one.
   void check(int code, const Exchange &exchange, const std::string &activity) {
     if (code)
       monitor.failLost(exchange.transfers.front().peer, activity, mpi->get().error());
@@ -101,7 +102,7 @@ private:
   int64_t spins;
 };
 
-/// Opens channels, which are MPI tags, so nothing needs to be connected.
+/// Opens channels. A channel is an MPI tag, so it needs no connection.
 class MpiTransports : public Transports {
 public:
   MpiTransports(HeartbeatMonitor &monitor, std::shared_ptr<Mpi> mpi, bool dedicated)

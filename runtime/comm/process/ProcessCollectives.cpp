@@ -1,5 +1,5 @@
-// Implements each kind of collective: who sends which part to whom, and how received parts are
-// combined.
+// Implements each kind of collective: which parts are sent to which member, and how received parts
+// are combined.
 #include "runtime/comm/process/ProcessCollectives.h"
 #include "runtime/comm/local/Collectives.h"
 #include <algorithm>
@@ -27,9 +27,9 @@ struct Piece {
   int64_t first, count;
 };
 
-/// Sums the buffers of all members. With two members or little data, each member receives
-/// everything and adds it up (all-gather). Otherwise each member sums one share and sends the
-/// result to all (reduce-scatter, then all-gather).
+/// Reduces the buffers of all members. With two members or little data, each member receives all
+/// buffers and reduces them. Otherwise each member reduces one share and sends the result to all
+/// members (reduce-scatter, then all-gather).
 class AllReduce : public ProcessCollective {
 public:
   explicit AllReduce(Member given) : ProcessCollective(std::move(given)) {
@@ -96,7 +96,8 @@ private:
             size_t(piece.count * element())};
   }
 
-  /// Returns the pieces that member `i` sums; the buffers of all pairs are treated as one sequence.
+  /// Returns the pieces that member `i` reduces. The buffers of all pairs are treated as one
+  /// sequence, which is split evenly.
   std::vector<Piece> pieces(int i) const {
     std::vector<Piece> result;
     int64_t lo = i * share, hi = std::min(total, lo + share), start = 0;
@@ -118,7 +119,7 @@ private:
   Exchange first, second;
 };
 
-/// Operand [outer, members, row], result [outer, row].
+/// Reduces an operand [outer, members, row] to a result [outer, row].
 class ReduceScatter : public ProcessCollective {
 public:
   explicit ReduceScatter(Member given) : ProcessCollective(std::move(given)) {
@@ -169,7 +170,7 @@ private:
   Exchange exchange;
 };
 
-/// Operand [outer, row], result [outer, members, row].
+/// Gathers operands [outer, row] into a result [outer, members, row].
 class AllGather : public ProcessCollective {
 public:
   explicit AllGather(Member given) : ProcessCollective(std::move(given)) {
@@ -208,7 +209,8 @@ private:
   Exchange exchange;
 };
 
-/// Sends part i along `split` to member i, which concatenates the parts along `concat` by sender.
+/// Sends part i along `split` to member i, which concatenates the received parts along `concat`, in
+/// order of the senders.
 class AllToAll : public ProcessCollective {
 public:
   explicit AllToAll(Member given)

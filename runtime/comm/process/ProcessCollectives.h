@@ -1,4 +1,4 @@
-// Implements collectives among processes: exchanges of parts, and the same ordered arithmetic as
+// Implements collectives among processes: exchanges of data, and reductions in the same order as in
 // comm/local.
 #ifndef PSRT_COMM_PROCESS_PROCESSCOLLECTIVES_H
 #define PSRT_COMM_PROCESS_PROCESSCOLLECTIVES_H
@@ -12,8 +12,8 @@ namespace psrt {
 class ProcessOp {
 public:
   virtual ~ProcessOp() = default;
-  /// Returns the needed bytes of scratch memory. The memory is set before the operation runs and
-  /// may be shared with other operations.
+  /// Returns the size of the scratch memory that `run` needs. The caller sets it before `run`;
+  /// other operations may share it.
   virtual size_t scratchBytes() const { return 0; }
   virtual void setScratch(char *scratch) {}
   virtual void run(Transport &transport) = 0;
@@ -22,7 +22,7 @@ public:
 /// Sends or receives a message's tensor.
 class ProcessMessage : public ProcessOp {
 public:
-  /// `activity` is for messages to the user.
+  /// Errors contain `activity`.
   ProcessMessage(const MessageOp &op, int peer, void *buffer, std::string activity);
   void run(Transport &transport) override { transport.run(exchange, activity); }
 
@@ -31,7 +31,7 @@ private:
   std::string activity;
 };
 
-/// One collective of one rank. Its result is bitwise equal to that of comm local.
+/// One collective of one rank. Its result is bitwise equal to that of comm/local.
 class ProcessCollective : public ProcessOp {
 public:
   /// Data that all kinds need.

@@ -42,7 +42,7 @@ struct Sequence {
   }
 };
 
-/// The operations of a queue, and the state of those in progress.
+/// The operations of a queue, and the queue that runs them.
 struct ProcessQueue {
   explicit ProcessQueue(Transport &transport) : asyncQueue(transport) {}
   Sequence sequence;
@@ -174,7 +174,7 @@ private:
   std::map<std::string, ProcessQueue> queues;
 };
 
-/// Waits for all ranks: all send to rank 0, which then sends to all.
+/// Barrier: all ranks send to rank 0, which then sends to all ranks.
 void meet(Transport &transport, int rank, int size) {
   char byte = 0;
   std::vector<char> bytes(size);
@@ -201,7 +201,7 @@ public:
   std::unique_ptr<RankComm> makeRank(int rank) override {
     return std::make_unique<ProcessRank>(mesh, transport, channels, rank, comm);
   }
-  /// Fails this rank; the job then reports the reason to the other ranks.
+  /// Marks this rank as failed. The job reports the reason to the other ranks.
   void abort() override { monitor.abandon(); }
   void reset() override {}
 

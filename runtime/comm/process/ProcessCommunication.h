@@ -1,4 +1,4 @@
-// Implements communication among ranks in separate processes: the collectives over any transport.
+// Implements communication among ranks in separate processes, over any transport.
 #ifndef PSRT_COMM_PROCESS_PROCESSCOMMUNICATION_H
 #define PSRT_COMM_PROCESS_PROCESSCOMMUNICATION_H
 
@@ -12,14 +12,14 @@ namespace psrt {
 using QueueChannels = std::map<std::string, std::unique_ptr<Transport>>;
 
 /// Makes the communication; `transport` and `monitor` must outlive it. Asynchronous operations use
-/// their queue's channel. A collective whose queue has no channel runs synchronously. `comm` names
-/// the backend in messages.
+/// the channel of their queue. A collective whose queue has no channel runs synchronously. `comm`
+/// is the name of the backend for messages.
 std::unique_ptr<Communication> makeProcessCommunication(const Mesh &mesh, Transport &transport,
                                                         QueueChannels channels,
                                                         HeartbeatMonitor &monitor,
                                                         const char *comm);
 
-/// Waits until all ranks have called it.
+/// Barrier: waits until all ranks have called this function.
 void meetAll(Transport &transport, int rank, int size);
 
 } // namespace psrt

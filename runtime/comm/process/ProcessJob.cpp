@@ -26,7 +26,8 @@ ProcessJob::ProcessJob(const ProcessIdentity &identity, Comm comm, const std::st
 
 ProcessJob::~ProcessJob() = default;
 
-/// Returns the number of cores that this process has to itself.
+/// Returns the number of cores for this process: its share of the cores of its host. Sets
+/// `dedicated` if each process with the same cores gets at least one core.
 static int shareOfCores(const std::vector<ProcessInfo> &infos, const ProcessInfo &mine,
                         bool &dedicated) {
   int sharers = 0;
@@ -43,15 +44,15 @@ void ProcessJob::startMonitor(Rendezvous rendezvous) {
 
 namespace {
 
-/// Ends this process with a message if it is not destroyed in time. A call of MPI that waits for a
-/// missing process cannot be interrupted otherwise.
-class MeetingTimer {
+/// Prints a message and ends the process, unless the timer is destroyed before its timeout. A call
+/// of MPI that waits for a missing process cannot be interrupted otherwise.
+class ConnectTimer {
 public:
-  explicit MeetingTimer(double seconds) : thread([this, seconds] { wait(seconds); }) {}
-  ~MeetingTimer() {
+  explicit ConnectTimer(double seconds) : thread([this, seconds] { wait(seconds); }) {}
+  ~ConnectTimer() {
     {
       std::lock_guard<std::mutex> lock(mutex);
-      isMet = true;
+      isConnected = true;
     }
     wake.notify_all();
     thread.join();
@@ -60,7 +61,7 @@ public:
 private:
   void wait(double seconds) {
     std::unique_lock<std::mutex> lock(mutex);
-    if (wake.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return isMet; }))
+    if (wake.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return isConnected; }))
       return;
     std::fprintf(stderr,
                  "error: MPI did not connect the processes within %g s (PSRT_TIMEOUT): one of them "
@@ -71,14 +72,14 @@ private:
 
   std::mutex mutex;
   std::condition_variable wake;
-  bool isMet = false;
+  bool isConnected = false;
   std::thread thread; ///< last, as it uses the members above
 };
 
 } // namespace
 
 void ProcessJob::joinMpi(const ProcessIdentity &identity) {
-  std::optional<MeetingTimer> deadline(silenceAllowed());
+  std::optional<ConnectTimer> deadline(silenceAllowed());
   mpi = std::make_shared<Mpi>();
   if (mpi->getSize() != identity.size)
     PSRT_FAIL(BadArgument,
@@ -136,7 +137,7 @@ static std::vector<Candidate> candidatesOf(const RendezvousAddress &address) {
   return result;
 }
 
-/// Returns "host0 (10.0.0.1) port 29500". The addresses help to find a wrong host name.
+/// Returns "host0 (10.0.0.1) port 29500". The addresses show what the host name resolves to.
 static std::string describe(const RendezvousAddress &meeting,
                             const std::vector<Candidate> &candidates) {
   std::string addresses;
@@ -154,9 +155,9 @@ static Rendezvous meetAtPorts(const RendezvousAddress &meeting, const ProcessInf
                         describe(meeting, candidates));
 }
 
-/// Meets by a file: rank 0 writes its address to the file, and the other ranks read it until they
-/// find rank 0.
-static Rendezvous meetByFile(const std::string &path, ProcessInfo &info, JobKey &key) {
+/// Runs the rendezvous through a file: rank 0 writes its address to the file, and the other ranks
+/// poll the file.
+static Rendezvous rendezvousByFile(const std::string &path, ProcessInfo &info, JobKey &key) {
   if (info.rank > 0) {
     auto look = [&path](ProcessInfo &mine, JobKey &itsKey) {
       std::optional<RendezvousInfo> posted = readRendezvousFile(path);
@@ -186,7 +187,7 @@ void ProcessJob::joinTcp(const ProcessIdentity &identity) {
     PSRT_FAIL(Failed, "cannot listen for other ranks: %s", std::strerror(errno));
   info.port = portOf(listener);
   Rendezvous rendezvous = meeting.file.empty() ? meetAtPorts(meeting, info)
-                                               : meetByFile(meeting.file, info, meeting.key);
+                                               : rendezvousByFile(meeting.file, info, meeting.key);
   std::vector<MeshPeer> peers;
   for (const ProcessInfo &other : rendezvous.infos)
     peers.push_back({{rendezvous.addressOf(other.rank), other.port}, other.nonce});
@@ -204,7 +205,7 @@ void ProcessJob::openRanks() {
   ranks = transports->open(0, peers);
 }
 
-/// Sends `own` from each rank to rank 0, which receives into `spans` (by rank).
+/// Gathers `own` of each rank on rank 0, which receives into `spans` (by rank).
 static void sendToFirst(Transport &transport, int rank, Span own, const std::vector<Span> &spans) {
   Exchange exchange;
   for (int from = 1; rank == 0 && from < int(spans.size()); ++from)
@@ -254,7 +255,7 @@ void ProcessJob::leave() {
 
 bool ProcessJob::fail(const Status &status) {
   JobFailure jobFailure = monitor->report({info.rank, status.code, status.message, true});
-  // Every rank reports a lost rank, but only one rank reports an error in the data.
+  // Every rank prints that a rank is lost, but only the failed rank prints bad input or arguments.
   return status.code == StatusCode::Failed || jobFailure.rank == info.rank;
 }
 

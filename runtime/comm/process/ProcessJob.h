@@ -10,11 +10,12 @@ namespace psrt {
 
 class Mpi;
 
-/// A job of processes: joined once, used by a session, then left or failed.
+/// A job of processes. The constructor joins the job; `leave` or `fail` ends it.
 class ProcessJob : public Job {
 public:
   /// Connects to the other processes by MPI or sockets (`comm`: Mpi or Tcp). Fails if they do not
-  /// connect. `command` is the program with its flags; it distinguishes two jobs at the same port.
+  /// connect. `command` is the program with its flags, by which rank 0 recognizes processes of
+  /// another job at the same port.
   ProcessJob(const ProcessIdentity &identity, Comm comm, const std::string &command);
   ~ProcessJob() override;
 
@@ -28,13 +29,12 @@ public:
 
   void stopListening() override { transports->stopListening(); }
 
-  /// Leaves a job without failures; waits for all ranks.
+  /// Waits for all ranks, then leaves the job. Must not be called after a failure.
   void leave();
-  /// Reports to all ranks why this rank ends. Returns whether this process reports the error to the
-  /// user.
+  /// Reports to all ranks why this rank ends. Returns whether this process must print the error.
   bool fail(const Status &status);
-  /// Sets a function that is called two seconds after the job has failed if this process is stuck
-  /// elsewhere.
+  /// Sets a function that is called if this process is still running two seconds after the job has
+  /// failed.
   void setLastResort(std::function<void(const Status &)> function) {
     monitor->setLastResort(std::move(function));
   }

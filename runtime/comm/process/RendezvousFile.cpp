@@ -90,7 +90,7 @@ std::optional<RendezvousInfo> readRendezvousFile(const std::string &path) {
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     return std::nullopt;
-  /// A rendezvous file is never this long; another file of a user may have any size.
+  /// Rendezvous files are shorter. The path may name another file of any size.
   constexpr size_t most = 4096;
   std::string text(most, '\0');
   struct stat info{};
@@ -113,7 +113,7 @@ std::optional<RendezvousInfo> readRendezvousFile(const std::string &path) {
   }
 }
 
-/// Returns whether a rank 0 listens at the info's address, so that its job is meeting now.
+/// Returns whether a rank 0 listens at the address, so that its job is still connecting.
 static bool isAnswered(const RendezvousInfo &info) {
   Connector connector(sizeof(Challenge));
   connector.start(info.candidates());

@@ -1,4 +1,5 @@
-// Describes where rank 0 listens, for the other processes of a job: shared through MPI or a file.
+// Describes where rank 0 listens. Rank 0 shares the description with the other processes through
+// MPI or a file.
 #ifndef PSRT_COMM_PROCESS_RENDEZVOUSFILE_H
 #define PSRT_COMM_PROCESS_RENDEZVOUSFILE_H
 
@@ -10,7 +11,7 @@ namespace psrt {
 
 /// The address of rank 0 and the job's secret. Sent as raw bytes.
 struct RendezvousInfo {
-  uint64_t job = 0; ///< random, so unique to the job
+  uint64_t job = 0; ///< random id of the job
   JobKey secret;    ///< drawn by rank 0
   uint16_t port = 0;
   char addresses[14][46] = {}; ///< numeric addresses of rank 0's host; unused ones are empty
@@ -22,19 +23,19 @@ struct RendezvousInfo {
   std::string describe() const;
 };
 
-/// Returns the info of a listening rank 0, with a new job id and secret.
+/// Returns the addresses of this process, which is rank 0, with a new job id and secret.
 RendezvousInfo makeRendezvousInfo(const Socket &listener);
 
-/// Reads a rendezvous file. Returns nullopt if it does not exist. Throws BadArgument if it is
-/// another kind of file, which must not be replaced, or if another user may have written it.
+/// Reads a rendezvous file. Returns nullopt if the file does not exist. Throws BadArgument if it is
+/// another kind of file, or if it belongs to another user.
 std::optional<RendezvousInfo> readRendezvousFile(const std::string &path);
 
-/// A rendezvous file that exists while processes look for it. Only this user may read it, as it
-/// contains the job's secret. The file of an earlier job is replaced.
+/// A rendezvous file, which exists until all processes have connected. Only this user may read the
+/// file, as it contains the job's secret. The file of an earlier job is replaced.
 class RendezvousFile {
 public:
-  /// Writes the file. Throws BadArgument if `path` is another kind of file or belongs to a job that
-  /// is meeting now; BadInput if it cannot be written.
+  /// Writes the file. Throws BadArgument if `path` is another kind of file, or the rendezvous file
+  /// of a job that is still connecting. Throws BadInput if the file cannot be written.
   RendezvousFile(const std::string &path, const RendezvousInfo &info);
   /// Removes the file, unless another job has replaced it.
   ~RendezvousFile();

@@ -1,4 +1,4 @@
-// Exchanges data over sockets; every rank is connected with every other.
+// Exchanges data over sockets. A channel has one connection per peer.
 #include "runtime/bootstrap/Acceptor.h"
 #include "runtime/comm/process/Transport.h"
 #include <cerrno>
@@ -27,8 +27,8 @@ namespace {
 
 constexpr uint64_t meshMagic = 0x32687365'6d737370; // "pssmesh2"
 
-/// The first message on a connection. The receiver's nonce makes the proof unique to the job, so
-/// that a recorded proof cannot be replayed.
+/// The first message on a connection. The proof covers the receiver's nonce, so that a recorded
+/// proof cannot be replayed.
 struct MeshHello {
   uint64_t magic;
   int32_t from, to, channel, unused;
@@ -48,7 +48,7 @@ struct Cursor {
       ++span, at = 0;
     return span == spans.size();
   }
-  /// Fills in the next pieces for the system call. Returns their number.
+  /// Sets the next pieces of memory for readv or writev. Returns their number.
   int fill(const std::vector<Span> &spans, iovec (&pieces)[16]) const {
     int count = 0;
     size_t skip = at;
@@ -152,8 +152,8 @@ private:
   std::vector<pollfd> entries;
 };
 
-/// Connects ranks, one channel at a time. Each rank connects to lower ranks and accepts higher
-/// ranks.
+/// Connects ranks, one channel at a time. Each rank connects to lower ranks and accepts connections
+/// of higher ranks.
 class TcpTransports : public Transports {
 public:
   TcpTransports(HeartbeatMonitor &monitor, Socket listener, std::vector<MeshPeer> known,

@@ -14,8 +14,8 @@ struct Span {
   size_t bytes;
 };
 
-/// A set of simultaneous transfers of one process. For each pair of ranks, one rank's `out` spans
-/// match the other rank's `in` spans one by one.
+/// A set of simultaneous transfers of one rank. For each pair of ranks, the `out` spans of one
+/// match the `in` spans of the other, one by one.
 struct Exchange {
   struct Transfer {
     int peer;
@@ -36,17 +36,17 @@ struct Exchange {
 class Transport {
 public:
   virtual ~Transport() = default;
-  /// Performs an exchange. Throws if the job has ended, naming `activity`.
+  /// Performs an exchange. Throws if the job has failed; the message contains `activity`.
   virtual void run(const Exchange &exchange, const std::string &activity) = 0;
 };
 
-/// Fails a wait that lasts too long although every rank is alive.
+/// Fails if a wait takes too long, although all ranks send heartbeats.
 class Patience {
 public:
   Patience(HeartbeatMonitor &monitor, const std::string &activity)
       : monitor(monitor), activity(activity), until(secondsFromNow(10 * monitor.getSilence())) {}
-  /// Throws if the job has ended, or if this rank has waited for `peer` for ten times the allowed
-  /// silence.
+  /// Throws if the job has failed, or if this rank has waited for `peer` for ten times
+  /// PSRT_TIMEOUT.
   void check(int peer);
 
 private:
@@ -55,16 +55,17 @@ private:
   Deadline until;
 };
 
-/// Opens the channels of a job. All ranks agree on their numbers: 0 is the ranks' own channel,
-/// followed by one per queue.
+/// Opens the channels of a job: channel 0 for synchronous communication, followed by one channel
+/// per queue.
 class Transports {
 public:
   virtual ~Transports() = default;
-  /// Opens a channel to `peers`. Every rank opens the same numbers in the same order.
+  /// Opens a channel to `peers`. Every rank must open the same channels in the same order.
   virtual std::unique_ptr<Transport> open(int channel, const std::vector<int> &peers) = 0;
-  /// Announces that no further channel will be opened.
+  /// Closes the listening socket. Afterwards `open` must not be called.
   virtual void stopListening() {}
-  /// Returns whether channels other than 0 can be used, each by its own thread.
+  /// Returns whether several threads may communicate, each on its own channel. If not, only channel
+  /// 0 can be used.
   virtual bool hasThreads() const = 0;
 };
 
@@ -74,8 +75,8 @@ struct MeshPeer {
   Nonce nonce;
 };
 
-/// Makes transports over sockets. They connect when a channel is opened and prove that both ends
-/// know `key`. `peers` is by rank.
+/// Makes transports over sockets. Opening a channel connects the ranks, which prove that they know
+/// `key`. `peers` is indexed by rank.
 std::unique_ptr<Transports> makeTcpTransports(HeartbeatMonitor &monitor, Socket listener,
                                               std::vector<MeshPeer> peers, const JobKey &key,
                                               const ProcessInfo &info, bool dedicated);
