@@ -43,7 +43,7 @@ InputWriter::InputWriter(const Input &input, const Mesh &mesh,
     rows = {0};
     inner = row.localCount();
   }
-  // A run stays within one range of inner elements, so it is also contiguous in the buffer.
+  // A run must not cross a multiple of `inner`, so that it is also contiguous in the buffer.
   forEachRun(row, mesh, coordinates, [&](int64_t local, int64_t global, int64_t count) {
     while (count > 0) {
       int64_t n = std::min(count, inner - local % inner);
@@ -108,8 +108,8 @@ void InputWriter::fillIgnored(char *data, int64_t row) {
 void InputWriter::writeRow(const SampleSource &source, char *data, int64_t row, int64_t sample) {
   if (sample < 0 && input->role == InputRole::Labels && input->hasIgnore)
     return fillIgnored(data, row);
-  sample = std::max<int64_t>(
-      sample, 0); // pads with a real sample: zeros may give NaN when divided by their norm
+  // An ignored row gets a real sample: a normalization of zeros may give NaN.
+  sample = std::max<int64_t>(sample, 0);
   int64_t size = dtypeSize(input->dtype);
   const char *values = source.read(*input, sample, scratch.data());
   for (const Run &run : runs) {

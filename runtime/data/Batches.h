@@ -1,4 +1,4 @@
-// Chooses the sample of each row of a step, and copies a rank's part of the sample to its memory.
+// Chooses the sample of each row of a step, and copies a rank's part of each sample to its memory.
 #ifndef PSRT_DATA_BATCHES_H
 #define PSRT_DATA_BATCHES_H
 
@@ -8,9 +8,9 @@
 
 namespace psrt {
 
-/// The order of samples: with M micro-batches of B rows, step s, micro-batch m, row b reads
-/// position s M B + m B + b. A pass over the data has whole steps. Positions past the end give -1
-/// (rows to ignore); if rows cannot be ignored, the remaining samples are skipped.
+/// The order of samples. With M micro-batches of B rows, row b of micro-batch m of step s reads
+/// position s M B + m B + b. An epoch consists of whole steps. If the last step has too few
+/// samples, it is padded with rows to ignore (-1), or skipped if rows cannot be ignored.
 struct SampleOrder {
   int64_t samples = 0, microBatches = 1, rows = 1;
   bool shuffle = false, canIgnore = false;
@@ -21,18 +21,17 @@ struct SampleOrder {
   int64_t sample(int64_t step, int64_t microBatch, int64_t row) const;
 };
 
-/// Returns the rows of a micro-batch (the global size of the batch dim), or 1 if no input has a
-/// batch dim.
+/// Returns the number of rows of a micro-batch (over all ranks), or 1 if no input has a batch dim.
 int64_t batchRows(const std::vector<const Input *> &inputs);
 
-/// Copies one rank's part of an input. Constructed once per rank and input; copying allocates
-/// nothing.
+/// Copies one rank's part of an input. Construct once per rank and input: `write` does not
+/// allocate.
 class InputWriter {
 public:
   InputWriter(const Input &input, const Mesh &mesh, const std::vector<int64_t> &coordinates);
   const Input &getInput() const { return *input; }
-  /// Fills the input's buffer at an address: row r from sample samples(r). Fails on values outside
-  /// of the input's limit.
+  /// Fills the input's buffer at an address. Row r gets the sample samples(r); -1 is a row to
+  /// ignore. Fails on a value outside of [0, limit), if the input has a limit.
   template <typename Samples>
   void write(const SampleSource &source, RankMemory &memory, int64_t address, Samples samples) {
     char *data = memory.stage(address, bytes);
@@ -54,10 +53,10 @@ private:
 
   const Input *input;
   std::vector<int64_t> rows; ///< global row per local row
-  std::vector<Run> runs;     ///< runs within one row
+  std::vector<Run> runs;     ///< contiguous elements of one row
   int64_t inner = 1;         ///< local elements after the batch dim
   int64_t bytes = 0;         ///< bytes of the buffer
-  bool hasPadding = false;   ///< whether the buffer has bytes that no row writes
+  bool hasPadding = false;   ///< whether the buffer has padding, which no row writes
   std::vector<char> scratch;
 };
 

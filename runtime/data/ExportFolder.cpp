@@ -38,7 +38,7 @@ ExportFolder::~ExportFolder() {
     close(descriptor);
 }
 
-/// Returns whether no living OutputFile holds the file, as writers lock their files.
+/// Returns whether no process is writing the file: an OutputFile locks its file.
 static bool isUnlocked(const fs::path &file) {
   int descriptor = open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   bool result = descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) == 0;

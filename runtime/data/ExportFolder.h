@@ -1,4 +1,4 @@
-// Manages the folder of an export: one writer at a time, and removal of killed writers' files.
+// Locks the folder of an export, and removes temporary files of killed exports.
 #ifndef PSRT_DATA_EXPORTFOLDER_H
 #define PSRT_DATA_EXPORTFOLDER_H
 
@@ -9,19 +9,19 @@ namespace psrt {
 inline constexpr const char *kWholeWeights = "model.safetensors";
 inline constexpr const char *kWeightIndex = "model.safetensors.index.json";
 
-/// Returns whether an export uses a name: "model-00001-of-00002.safetensors".
+/// Returns whether a file name is one that exports use, such as "model-00001-of-00002.safetensors".
 bool isExportName(const std::string &name);
 
-/// Holds a folder for one export by flock of the folder, if its file system supports flock. The
-/// kernel releases the lock when the process dies.
+/// Locks a folder with flock during one export, if the file system supports flock. The kernel
+/// releases the lock when the process dies.
 class ExportFolder {
 public:
-  /// Waits up to a minute for another export, then continues without the lock.
+  /// Waits up to a minute for another export to end. Continues without the lock afterwards.
   explicit ExportFolder(const std::string &path);
   ~ExportFolder();
   ExportFolder(const ExportFolder &) = delete;
-  /// Removes temporary files of killed exports. Does nothing without the lock. Files that a living
-  /// process of another export writes are locked and stay.
+  /// Removes temporary files of killed exports. Does nothing without the lock. Keeps files that a
+  /// running process is still writing, which are locked.
   void removeLeftovers() const;
 
 private:

@@ -29,7 +29,7 @@ struct Holder {
   std::string space; ///< PID namespace
   long long pid = 0;
   std::string start; ///< start time of the process, in clock ticks since boot
-  std::string since; ///< time when it took the lock, UTC
+  std::string since; ///< time at which the process took the lock, UTC
 };
 
 std::string readWord(const std::string &path) {
@@ -79,7 +79,8 @@ std::string toText(const Holder &holder) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Returns nullopt if the file is not yet written or is not a lock file.
+/// Parses the contents of a lock file. Returns nullopt if they are incomplete or not those of a
+/// lock file.
 std::optional<Holder> parseHolder(const std::string &text) {
   Json json = Json::parse(text, nullptr, false);
   Holder holder;
@@ -117,7 +118,7 @@ Flock tryFlock(int descriptor) {
   return errno == EWOULDBLOCK || errno == EINTR ? Flock::Held : Flock::Unsupported;
 }
 
-/// Returns whether a path still names the open file.
+/// Returns whether the path still refers to the open file `descriptor`.
 bool isSameFile(const std::string &path, int descriptor) {
   struct stat named, opened;
   return lstat(path.c_str(), &named) == 0 && fstat(descriptor, &opened) == 0 &&
@@ -148,14 +149,15 @@ FolderLock::~FolderLock() {
 }
 
 void FolderLock::acquire() {
-  constexpr int kMostAttempts = 1000; // each waits briefly if another process is faster
+  constexpr int kMostAttempts = 1000; // an attempt waits briefly if another process is faster
   for (int attempt = 0; attempt < kMostAttempts; ++attempt)
     if (tryAcquire())
       return;
   refuse("");
 }
 
-/// Makes one attempt. Returns false if another process changed the file meanwhile.
+/// Makes one attempt to take the lock. Returns false if another process has changed the file
+/// meanwhile.
 bool FolderLock::tryAcquire() {
   if (create())
     return true;
@@ -176,7 +178,7 @@ bool FolderLock::tryAcquire() {
   }
 }
 
-/// Creates the lock file and holds it. Returns false if it exists.
+/// Creates and locks the lock file. Returns false if the file exists.
 bool FolderLock::create() {
   int created = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (created < 0 && errno == EEXIST)
@@ -207,8 +209,8 @@ void FolderLock::holdIt(int created) {
   descriptor = created;
 }
 
-/// Removes the open lock file `found` if its holder is dead; fails if the holder is alive. Returns
-/// false if another process changed the file meanwhile.
+/// Removes the open lock file `found` if its holder is dead. Fails if the holder is alive. Returns
+/// false if another process has changed the file meanwhile.
 bool FolderLock::removeStale(int found) {
   struct stat info;
   if (fstat(found, &info) == 0 && !S_ISREG(info.st_mode)) {
@@ -225,7 +227,7 @@ bool FolderLock::removeStale(int found) {
   if (flocked == Flock::Held)
     refuse(text);
   Holder self = describeThisProcess();
-  // Within one kernel, flock is reliable if the file system supports it.
+  // Within one kernel, flock is reliable. Across hosts, only the file's time is.
   bool isOfThisKernel = holder && holder->boot == self.boot;
   bool isKnown = isOfThisKernel && (flocked == Flock::Taken || holder->space == self.space);
   if (isKnown && flocked == Flock::Unsupported && isAlive(*holder))
@@ -240,9 +242,9 @@ bool FolderLock::removeStale(int found) {
   return true;
 }
 
-/// Returns whether the lock file of another host is no longer renewed.
+/// Returns whether the holder, on another host, no longer updates the time of the lock file.
 bool FolderLock::isSilent() {
-  auto look = [&] { // reopens the file, so that a shared file system asks its server
+  auto look = [&] { // reopen the file, so that NFS asks its server for the time
     struct stat info{};
     int again = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (again >= 0) {

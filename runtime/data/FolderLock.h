@@ -1,4 +1,4 @@
-// Makes sure that only one run at a time saves to a folder.
+// Implements the lock of the folder of --save: only one run at a time saves to a folder.
 #ifndef PSRT_DATA_FOLDERLOCK_H
 #define PSRT_DATA_FOLDERLOCK_H
 
@@ -11,33 +11,32 @@
 
 namespace psrt {
 
-/// How often a holder renews its lock, and how long another host watches for a renewal.
+/// How often the holder renews its lock, and how long another host waits for a renewal.
 struct LockTimes {
   std::chrono::milliseconds beat{2000}, watch{7000};
 };
 
-/// Thrown if another run holds the folder. The message begins with `--save`, the flag that every
-/// locked folder comes from.
+/// Thrown if another run holds the lock. The message begins with `--save`.
 class FolderInUse : public Error {
 public:
   using Error::Error;
 };
 
-/// Holds a folder by its file `.lock`, which is locked by flock and records the holder's host,
-/// process and start time. The kernel releases flock when a process dies; the lock file is then
-/// stale and the next run replaces it immediately. flock may not work across hosts that share a
-/// file system. The holder therefore renews the file's time continuously, and another host treats
-/// the lock as stale only if it is not renewed for a while.
+/// Locks a folder. The file `.lock` in the folder is locked by flock, and records the holder's
+/// host, process and start time. If the holder dies, the kernel releases the flock, and the next
+/// run replaces the file. flock may not work across hosts that share a file system. The holder
+/// therefore updates the file's time every `beat`. Another host replaces the file if its time does
+/// not change for `watch`.
 class FolderLock {
 public:
-  /// Creates the folder if it does not exist. Throws FolderInUse (BadArgument), naming the holder,
-  /// if another run holds the folder, and fails with BadInput if the folder is not writable.
+  /// Creates the folder if it does not exist. If another run holds the lock, throws FolderInUse
+  /// (BadArgument) with the holder. Fails with BadInput if the folder is not writable.
   explicit FolderLock(const std::string &folder, LockTimes times = {});
-  /// Removes the lock file, and the folder if the lock created it and it is empty.
+  /// Removes the lock file. Also removes the folder if this object has created it and it is empty.
   ~FolderLock();
   FolderLock(const FolderLock &) = delete;
-  /// Throws FolderInUse if another run has taken the folder since, because this process was
-  /// stopped for long or someone removed the lock file. Takes the lock again if nobody holds it.
+  /// Throws FolderInUse if another run has taken the lock in the meantime: this process was
+  /// suspended for too long, or someone removed the lock file. Takes the lock again if it is free.
   void check();
   /// Returns the contents of a folder's lock file, or "" if there is none.
   static std::string readRecord(const std::string &folder);

@@ -12,7 +12,7 @@
 namespace psrt {
 
 MappedFile::MappedFile(const std::string &path) : name(path) {
-  // O_NONBLOCK avoids waiting for the writer of a pipe.
+  // With O_NONBLOCK, opening a FIFO without a writer does not block.
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat info;
   if (file < 0 || fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {

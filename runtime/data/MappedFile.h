@@ -1,4 +1,4 @@
-// Maps a file for reading; bytes are read from disk at their first access.
+// Maps a file for reading. The system reads a page from disk when it is first accessed.
 #ifndef PSRT_DATA_MAPPEDFILE_H
 #define PSRT_DATA_MAPPEDFILE_H
 

@@ -13,8 +13,8 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr uint32_t kEndOfDirectory = 0x06054b50, kEndOfDirectory64 = 0x06064b50,
                    kLocator64 = 0x07064b50, kDirectoryHeader = 0x02014b50,
                    kLocalHeader = 0x04034b50;
-/// Arrays of up to 1 GiB are compared with their CRC-32, which takes about a second. Larger ones
-/// are not, as they would have to be read at the start.
+/// Maximum size of an array whose CRC-32 is checked. The check reads the whole array when the file
+/// is opened: about one second for 1 GiB.
 constexpr uint64_t kMostChecked = uint64_t(1) << 30;
 constexpr size_t kEndBytes = 22, kLocatorBytes = 20, kHeaderBytes = 46, kLocalBytes = 30;
 

@@ -12,10 +12,11 @@ namespace psrt {
 /// A mapped file whose arrays are read in place.
 class NumpyFile {
 public:
-  /// Opens a file. Fails with BadInput on truncated, foreign or compressed files, and on arrays in
-  /// Fortran order, in another byte order or of unsupported dtypes.
+  /// Opens a file. Fails with BadInput if it is truncated, compressed or not a NumPy file, or if an
+  /// array is in Fortran order, big-endian, or of an unsupported dtype.
   explicit NumpyFile(const std::string &path);
-  /// Returns the arrays by their archive names; the array of a .npy file has an empty name.
+  /// Returns the arrays with their names in the archive. The array of a .npy file has an empty
+  /// name.
   const std::vector<HostTensor> &arrays() const { return table; }
 
 private:

@@ -17,8 +17,8 @@ namespace psrt {
   PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
 }
 
-/// Returns the file that a path names, following links, even dangling ones. Fails unless it is a
-/// regular file or missing: a rename would replace a device by a file.
+/// Follows symbolic links, also dangling ones, and returns the path of the file. Fails if the file
+/// exists but is not regular, since a rename would replace a device by a file.
 static std::string findTarget(const std::string &path) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -60,10 +60,10 @@ static bool isInPlace(const std::string &path) {
   return !S_ISREG(info.st_mode) || isOwnStream(path);
 }
 
-/// Opens a device or FIFO for writing, or duplicates the descriptor of stdout or stderr: a second
-/// opening of their file would have an offset of its own, and both would overwrite each other.
-/// Fails for a FIFO without a reader, as a signal that asks the run to stop could not end the wait
-/// for a reader.
+/// Opens a device or FIFO for writing, or duplicates the descriptor of stdout or stderr. Two
+/// separately opened descriptors of one file have separate offsets and would overwrite each other's
+/// data. Fails for a FIFO without a reader. Opening such a FIFO blocks, and SIGTERM could not
+/// interrupt the call.
 static int openInPlace(const std::string &path) {
   if (int stream = findOwnStream(path); stream >= 0)
     return fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -76,8 +76,8 @@ static int openInPlace(const std::string &path) {
   return descriptor;
 }
 
-/// Fails while another OutputFile is published and open at `target`: a rename would lose what that
-/// file still appends.
+/// Fails while another run has a published file open at `target`. Renaming over it would lose the
+/// data that the other run still appends.
 static void checkFree(const std::string &target) {
   int descriptor = open(target.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (descriptor < 0)

@@ -1,4 +1,4 @@
-// Writes files that readers see either complete or not at all.
+// Writes files that appear under their name only when they are complete.
 #ifndef PSRT_DATA_OUTPUTFILE_H
 #define PSRT_DATA_OUTPUTFILE_H
 
@@ -7,34 +7,35 @@
 
 namespace psrt {
 
-/// A file with a temporary name next to `path`. `commit` renames it to `path`; without a commit it
-/// is removed. An unfinished file is locked (flock) to show that it is not a leftover. Links are
-/// followed. All functions fail with BadInput if the file cannot be written, and with BadArgument
-/// if something other than a regular file is at `path`.
+/// A file with a temporary name next to `path`. `commit` renames it to `path`; the destructor
+/// removes an uncommitted file. The temporary file is locked (flock), so that other processes know
+/// that its writer is alive. Symbolic links are followed. All functions fail with BadInput if the
+/// file cannot be written, and with BadArgument if `path` is not a regular file.
 class OutputFile {
 public:
   enum class Takes {
     RegularFiles,
-    /// Devices, pipes and the file of stdout or stderr are written in place.
+    /// `path` may also be a device, a pipe, or the file of stdout or stderr, which are written in
+    /// place.
     Devices
   };
   explicit OutputFile(const std::string &path, Takes takes = Takes::RegularFiles);
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;
   void write(const void *data, size_t bytes);
-  /// Writes everything to disk under the temporary name, so that `commit` needs no more space.
+  /// Writes all data to disk under the temporary name, so that `commit` needs no further space.
   void finish();
-  /// Finishes the file and gives it its name.
+  /// Calls `finish`, then renames the file to `path`.
   void commit();
-  /// Removes the file at the path before other files of a set are committed, so that readers see no
-  /// file until this one is committed.
+  /// Removes the existing file at `path`. Example: the old index of a set of files, before the new
+  /// files are committed.
   void retract();
-  /// Gives the file its name and keeps it open and locked; later writes are appended. Fails with
-  /// BadArgument if another run has a published file open at the path.
+  /// Renames the file to `path`, and keeps it open and locked for further writes. Fails with
+  /// BadArgument if another run has published a file at `path` and is still writing it.
   void publish();
-  /// Makes written data visible to readers.
+  /// Flushes the buffer, so that readers see all written data.
   void flush();
-  /// Syncs written data to disk.
+  /// Syncs written data to disk (fsync).
   void sync();
 
 private:
@@ -46,10 +47,11 @@ private:
   bool committed = false;
 };
 
-/// Fails early if an OutputFile cannot be created at `path`.
+/// Fails if an OutputFile cannot be created at `path`. Called before a run, to report the error
+/// early.
 void checkReplaceable(const std::string &path);
-/// Fails early if an OutputFile cannot be created at `path`, which may also be a device or a pipe,
-/// or if another run still writes a published file there.
+/// As `checkReplaceable`, but `path` may be a device or a pipe. Also fails if another run is still
+/// writing a published file at `path`.
 void checkWritable(const std::string &path);
 /// Returns whether stdout or stderr goes to the regular file at `path`.
 bool isOwnStream(const std::string &path);

@@ -29,7 +29,7 @@ static int64_t byteSize(Dtype dtype, const std::vector<int64_t> &shape) {
   return countElements(shape) * dtypeSize(dtype);
 }
 
-/// Returns a hint for a common mistake: a zip archive written by torch.save.
+/// Returns a hint if the file is a zip archive, as written by torch.save; else "".
 static const char *hintAt(const MappedFile &file) {
   bool isZip = file.size() > 4 && std::memcmp(file.data(), "PK\3\4", 4) == 0;
   return isZip ? "; it is an archive written by torch.save; save the tensors with "
@@ -38,7 +38,6 @@ static const char *hintAt(const MappedFile &file) {
 }
 
 /// Fails unless the tensors cover the data without gaps or overlaps, as the format requires.
-/// Anything else is a damaged file.
 static void checkCover(const std::string &path,
                        const std::map<std::string, SafetensorsFile::Tensor> &table,
                        const char *base, int64_t bytes) {
@@ -78,7 +77,7 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
   checkCover(path, table, base, available);
 }
 
-/// Keeps only strings, the only metadata values that the format allows; others are ignored.
+/// Reads the metadata. Ignores values that are not strings, which the format does not allow.
 void SafetensorsFile::readMetadata(const Json &json) {
   for (const auto &[key, value] : json.items())
     if (value.is_string())

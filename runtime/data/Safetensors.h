@@ -24,13 +24,13 @@ public:
     const char *data;
     int64_t bytes;
   };
-  /// Opens a file. Fails with BadInput on a truncated or foreign file.
+  /// Opens a file. Fails with BadInput if it is truncated, or not a safetensors file.
   explicit SafetensorsFile(const std::string &path);
   const std::map<std::string, Tensor> &tensors() const { return table; }
   /// Returns a tensor by name, or null.
   const Tensor *find(const std::string &name) const;
   const std::string &path() const { return file.path(); }
-  /// Returns a text of the metadata by key, or "".
+  /// Returns a value of the metadata, or "" if the key is missing.
   std::string metadata(const std::string &key) const;
   /// Returns the first byte of the file.
   const char *begin() const { return file.data(); }
@@ -44,21 +44,21 @@ private:
   std::map<std::string, std::string> texts; ///< metadata
 };
 
-/// Writes a file under a temporary name and renames it once complete, so that readers see all or
-/// nothing.
+/// Writes a file under a temporary name, and renames the file when it is complete.
 class SafetensorsWriter {
 public:
   /// Fills a buffer with a tensor's row-major elements.
   using Fill = std::function<void(char *data)>;
   /// Adds a tensor; `fill` is called when the file is written.
   void add(std::string name, Dtype dtype, std::vector<int64_t> shape, Fill fill);
-  /// Adds a text to the file's metadata.
+  /// Adds a key to the file's metadata.
   void describe(const std::string &key, const std::string &text) { texts[key] = text; }
-  /// Writes the file. Fails with BadInput if it cannot be written. An empty path calls all fill
-  /// functions without writing, for a process that helps another process to write.
+  /// Writes the file. Fails with BadInput if it cannot be written. With an empty path, only calls
+  /// all fill functions: in a job, every process takes part in gathering tensors, but only the
+  /// first one writes them.
   void write(const std::string &path) const;
-  /// Writes the file under its temporary name; the caller commits it. Returns null for an empty
-  /// path.
+  /// Writes the file under a temporary name, and returns it for the caller to commit. Returns null
+  /// for an empty path.
   std::unique_ptr<OutputFile> stage(const std::string &path) const;
   size_t count() const { return entries.size(); }
   /// Returns the offset in the file of each tensor's bytes.

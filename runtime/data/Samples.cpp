@@ -61,7 +61,8 @@ void storeValue(char *at, Dtype dtype, double value) {
   }
 }
 
-/// Provides the values of --fill for their inputs, and another source for all other inputs.
+/// Returns the constants of --fill for the inputs that it names, and reads all other inputs from
+/// another source.
 class FilledSource : public SampleSource {
 public:
   FilledSource(std::unique_ptr<SampleSource> rest,
@@ -101,7 +102,7 @@ private:
 
 //===--- tensors by name --------------------------------------------------===//
 
-/// Samples from named tensors, along the batch dim of each input.
+/// Reads samples from named tensors, along the batch dim of each input.
 class TensorSource : public SampleSource {
 public:
   TensorSource(std::vector<const Input *> inputs, std::vector<HostTensor> tensors,
@@ -182,7 +183,7 @@ private:
     counted = input.name;
   }
 
-  std::shared_ptr<void> file; ///< the file that backs the tensors
+  std::shared_ptr<void> file; ///< the file that owns the memory of the tensors
   std::string origin;
   std::vector<HostTensor> tensors;
   int64_t count = -1;
@@ -190,7 +191,7 @@ private:
   std::vector<std::string> unreadNames;
 };
 
-/// Concatenates sources. Inputs without a batch dim come from the first source.
+/// Concatenates sources. Reads inputs without a batch dim from the first source.
 class JoinedSource : public SampleSource {
 public:
   explicit JoinedSource(std::vector<std::unique_ptr<SampleSource>> newParts)
@@ -227,7 +228,8 @@ private:
 
 //===--- token windows ----------------------------------------------------===//
 
-/// Cuts the tokens of flat files into windows; with `next`, labels are shifted by one token.
+/// Cuts the tokens of files into consecutive windows. With `next`, labels are the tokens shifted by
+/// one position.
 class TokenSource : public SampleSource {
 public:
   TokenSource(std::vector<MappedFile> newFiles, int width, int64_t window, bool next)
@@ -301,8 +303,9 @@ std::vector<const Input *> inputsOf(const Program &program, const DataOptions &o
   return result;
 }
 
-/// Returns whether labels are the next tokens: as the program says unless the user overrides it.
-/// Fails on a contradiction, which would train on the wrong token.
+/// Returns whether labels are the next tokens, according to the program, or to `--labels` if the
+/// program does not specify the rule. Fails if both specify different rules, since the model would
+/// train on the wrong tokens.
 bool labelsAreNext(const Program &program, const DataOptions &options) {
   LabelRule labels = options.labels.value_or(program.labels);
   if (labels == LabelRule::Given)
@@ -362,7 +365,7 @@ std::unique_ptr<SampleSource> openTokens(const Program &program, const DataOptio
 
 } // namespace
 
-/// The format of a data file, by the ending of its name.
+/// The format of a data file, given by the extension of its name.
 enum class DataFormat : uint8_t { Safetensors, Npz, Npy, Tokens };
 
 template <> struct EnumNames<DataFormat> {
@@ -372,7 +375,7 @@ template <> struct EnumNames<DataFormat> {
                                                    {DataFormat::Tokens, ".bin"}};
 };
 
-/// Returns the format of a file. Fails on an unknown ending.
+/// Returns the format of a file. Fails on an unknown extension.
 static DataFormat findFormat(const std::string &path) {
   for (const EnumName<DataFormat> &format : EnumNames<DataFormat>::table)
     if (path.ends_with(format.name))
@@ -383,7 +386,7 @@ static DataFormat findFormat(const std::string &path) {
             path.c_str());
 }
 
-/// Returns the common format of the files. Fails on files of several formats and on missing files.
+/// Returns the format of the files. Fails if formats differ or a file is missing.
 static std::optional<DataFormat> checkFormats(const std::vector<std::string> &paths) {
   std::optional<DataFormat> common;
   for (const std::string &path : paths) {
@@ -399,7 +402,7 @@ static std::optional<DataFormat> checkFormats(const std::vector<std::string> &pa
   return common;
 }
 
-/// Names the array of a .npy file after the only input.
+/// Gives the array of a .npy file the name of the only input.
 static void nameArray(HostTensor &array, const std::vector<const Input *> &inputs,
                       const std::string &path) {
   std::string names;
@@ -413,7 +416,7 @@ static void nameArray(HostTensor &array, const std::vector<const Input *> &input
   array.name = inputs.front()->name;
 }
 
-/// Opens a file, appends its tensors to `tensors`, and returns the file, which backs them.
+/// Opens a file and appends its tensors to `tensors`. Returns the file, which owns their memory.
 static std::shared_ptr<void> openFile(const std::string &path,
                                       const std::vector<const Input *> &inputs,
                                       std::vector<HostTensor> &tensors) {
@@ -470,7 +473,7 @@ static void checkFill(const Input &input, double value) {
               input.name.c_str(), value, dtypeName(input.dtype), least, largest);
 }
 
-/// Checks that every filled input is an input of the model.
+/// Checks that every input of --fill is an input of the model, and that its value fits.
 static void checkFills(const Program &program, const DataOptions &options) {
   for (const auto &[name, value] : options.fills) {
     std::string names;

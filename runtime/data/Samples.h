@@ -1,5 +1,5 @@
-// Defines sources of samples: flat token files cut into windows, safetensors and NumPy files, and
-// tensors in memory.
+// Defines sources of samples: windows of token files, safetensors and NumPy files, and tensors in
+// memory.
 #ifndef PSRT_DATA_SAMPLES_H
 #define PSRT_DATA_SAMPLES_H
 
@@ -13,13 +13,13 @@ class SampleSource {
 public:
   virtual ~SampleSource() = default;
   virtual int64_t samples() const = 0;
-  /// Returns one sample of an input: its row-major elements without the batch dim, in the input's
-  /// dtype. The result is in place or in `scratch`, which has room for it. An input without a batch
-  /// dim is returned whole for any sample.
+  /// Returns one sample of an input: row-major elements without the batch dim, in the input's
+  /// dtype. The result points into the source's data or to `scratch`, which must have room for a
+  /// sample. An input without a batch dim has the same elements for every sample.
   virtual const char *read(const Input &input, int64_t sample, char *scratch) const = 0;
   /// Returns the location of an element for messages: "text.bin, byte offset 123".
   virtual std::string where(const Input &input, int64_t sample, int64_t element) const = 0;
-  /// Returns the names of tensors that no input reads.
+  /// Returns the names of tensors of the source that no input reads.
   virtual std::vector<std::string> unread() const { return {}; }
 };
 
@@ -35,16 +35,16 @@ template <> struct EnumNames<TokenType> {
 /// The data flags of a run.
 struct DataOptions {
   std::vector<std::string> files;
-  std::optional<TokenType> type;   ///< nullopt: from the limit of the tokens (uint16)
+  std::optional<TokenType> type;   ///< nullopt: uint8 if all limits are at most 256, else uint16
   std::optional<LabelRule> labels; ///< next or same; nullopt: as in the program
   std::vector<std::pair<std::string, double>> fills; ///< inputs with a constant value
 };
 
-/// Expands patterns such as "part-*.npz" to files. A pattern without a match stays as it is.
+/// Expands patterns such as "part-*.npz" to files. A pattern without a match is returned unchanged.
 std::vector<std::string> expandPatterns(const std::vector<std::string> &patterns);
 
-/// Opens `--data`: .safetensors, .npz or .npy files, or .bin token files. Several files are read
-/// one after the other; a pattern may match several.
+/// Opens the files of `--data`: .safetensors, .npz or .npy files, or .bin token files. Several
+/// files are concatenated, in order. Expands patterns.
 std::unique_ptr<SampleSource> openData(const Program &program, const DataOptions &options);
 
 /// A whole tensor in the caller's memory, with samples along the batch dim.
@@ -55,7 +55,8 @@ struct HostTensor {
   const char *data;
 };
 
-/// Makes a source of tensors in memory. Checks names, dtypes and shapes against the inputs.
+/// Makes a source of tensors in memory. Checks names, dtypes and shapes against the inputs. Errors
+/// begin with `origin`.
 std::unique_ptr<SampleSource> makeMemorySource(std::vector<const Input *> inputs,
                                                std::vector<HostTensor> tensors,
                                                const std::string &origin);

@@ -1,5 +1,5 @@
-// Computes a keyed permutation index by index, so that every layout and every resumed run reads the
-// same order.
+// Computes a random permutation one index at a time. The order of samples is the same for every
+// mesh and after a resume.
 #ifndef PSRT_DATA_SHUFFLE_H
 #define PSRT_DATA_SHUFFLE_H
 
@@ -7,9 +7,10 @@
 
 namespace psrt {
 
-/// Returns the position of `index` in a permutation of [0, count) keyed by (seed, epoch). The
-/// permutation is a 6-round Feistel network over the next even number of bits, applied repeatedly
-/// until the result is below `count` (cycle walking; Black and Rogaway, 2002).
+/// Returns element `index` of a permutation of [0, count), which depends on `seed` and `epoch`. The
+/// permutation is a 6-round Feistel network over the smallest even number of bits that represents
+/// count - 1. It is repeated until the result is below `count` (cycle walking; Black and Rogaway,
+/// 2002).
 int64_t shuffledIndex(int64_t index, int64_t count, uint64_t seed, int64_t epoch);
 
 } // namespace psrt

@@ -18,7 +18,7 @@ namespace psrt {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-/// Metadata key of the index and of each file that identifies the export that wrote them.
+/// Metadata key of the index and of each file. Its value identifies the export that wrote them.
 static const char *const kExport = "parashard_export";
 
 bool isWeightFolder(const std::string &path) {
@@ -42,7 +42,7 @@ void WeightFiles::add(const std::string &path) {
                 path.c_str(), name.c_str());
 }
 
-/// Returns a value that changes if another index replaces this one.
+/// Returns a value that changes when an export replaces the index.
 static auto identify(const fs::path &index) {
   struct stat info{};
   if (stat(index.c_str(), &info) != 0)
@@ -80,7 +80,7 @@ void WeightFiles::addFolder(const std::string &path) {
               path.c_str());
 }
 
-/// Adds the files that an index names.
+/// Opens the files that an index names.
 void WeightFiles::addIndexed(const std::string &index, const Json &json) {
   std::set<std::string> names;
   FileFields fields(json, index);
@@ -103,13 +103,15 @@ void WeightFiles::addIndexed(const std::string &index, const Json &json) {
       return fs::path(other.path()).filename() == file && other.tensors().count(tensor);
     };
     if (!std::any_of(files.begin(), files.end(), isThere))
-      PSRT_FAIL(BadInput, "\"%s\" lists \"%s\" in the file \"%s\", which does not have it",
-                index.c_str(), tensor.c_str(), file.c_str());
+      PSRT_FAIL(
+          BadInput,
+          "\"%s\" says that tensor \"%s\" is in the file \"%s\", but the file does not contain it",
+          index.c_str(), tensor.c_str(), file.c_str());
   }
 }
 
-/// Fails if the index and the files come from different exports. Files of other programs have no id
-/// and are not checked.
+/// Fails if the index and the files come from different exports. Files that other programs have
+/// written have no id, and are not checked.
 void WeightFiles::checkOneExport(const std::string &folder, std::string number) const {
   for (const SafetensorsFile &file : files) {
     std::string other = file.metadata(kExport);
@@ -181,8 +183,7 @@ std::vector<std::string> listExportedFiles(const std::string &folder) {
   return {result.begin(), result.end()};
 }
 
-/// Removes files of an earlier export, which would otherwise be read instead of, or together with,
-/// the new files.
+/// Removes files of an earlier export. Readers would take them for a part of the new export.
 static void removeOthers(const std::string &path, const std::set<std::string> &written) {
   std::vector<fs::path> stale;
   for (const fs::directory_entry &entry : fs::directory_iterator(path)) {
@@ -207,8 +208,8 @@ static std::unique_ptr<OutputFile> stageIndex(const std::string &path, const Jso
   return file;
 }
 
-/// Renames all files to their final names. The index makes several files a set: the old index is
-/// removed before the first file changes, and the new one is committed last.
+/// Renames all files to their final names. Removes the old index before the first rename, and
+/// commits the new index last.
 static void commitAll(const StagedFiles &staged) {
   if (staged.size() > 1)
     staged.back()->retract();

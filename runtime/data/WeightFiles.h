@@ -8,12 +8,12 @@
 
 namespace psrt {
 
-/// The mapped tensors of a file or a folder.
+/// The tensors of a weight file or of a folder of weight files, mapped to memory.
 class WeightFiles {
 public:
   /// Opens a .safetensors file, or a folder with `model.safetensors` or
-  /// `model.safetensors.index.json`. Fails with BadInput on anything else, on files of two exports,
-  /// and on a folder that is being exported to.
+  /// `model.safetensors.index.json`. Fails with BadInput on other paths, if the files come from two
+  /// exports, or if an export to the folder is running.
   explicit WeightFiles(const std::string &path);
   const std::string &path() const { return given; }
   /// Returns all files that are read: the tensor files, and the index of a folder.
@@ -42,24 +42,24 @@ struct WeightToWrite {
   SafetensorsWriter::Fill fill;
 };
 
-/// Distributes weights over files, in order. A file has at most `maxFileBytes` unless a single
-/// weight is larger.
+/// Distributes weights over files, in order. A file has at most `maxFileBytes`, unless it has a
+/// single weight that is larger.
 std::vector<std::vector<const WeightToWrite *>>
 cutIntoFiles(const std::vector<WeightToWrite> &weights, int64_t maxFileBytes);
 
-/// Returns whether `path` denotes a folder, that is, does not end in ".safetensors".
+/// Returns whether `path` is to be a folder of weights: it does not end in ".safetensors".
 bool isWeightFolder(const std::string &path);
 
-/// Writes `model.safetensors` or, if it would exceed `maxFileBytes`, several
-/// `model-00001-of-0000N.safetensors` and then their index. Other files of an earlier export are
-/// removed. An earlier index is removed before the first file changes, so readers find either one
-/// whole export or an error. Temporary files of killed exports are removed. An empty path only
-/// calls the fill functions, as in SafetensorsWriter.
+/// Writes `model.safetensors`, or several `model-00001-of-0000N.safetensors` and an index if one
+/// file would exceed `maxFileBytes`. Removes other files of an earlier export, and temporary files
+/// of killed exports. Removes an earlier index before the first file changes and writes the new
+/// index last, so that readers find either one complete export or an error. With an empty path,
+/// only calls the fill functions, as in SafetensorsWriter.
 void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite> &weights,
                        int64_t maxFileBytes);
 
-/// Returns the files of a folder that an export replaces or removes, and the fixed names that it
-/// writes.
+/// Returns the files of a folder that an export would replace or remove, and the names that every
+/// export may write.
 std::vector<std::string> listExportedFiles(const std::string &folder);
 
 /// Creates the folder if it does not exist. Fails with BadInput if no file can be written in it.

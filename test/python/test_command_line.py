@@ -386,7 +386,7 @@ def test_folder_of_weights_loads_in_transformers(tmp_path, exports):
     shutil.copytree(tmp_path / "weights", tmp_path / "wrong")
     (tmp_path / "wrong/model.safetensors.index.json").write_text(json.dumps(wrong))
     status, said = run([program, "--weights", "wrong", "--export-weights", "x.safetensors"], tmp_path)
-    assert status == 1 and f'"transformer.wte.weight" in the file "{files[-1]}", which does not have it' in said, said
+    assert status == 1 and f'tensor "transformer.wte.weight" is in the file "{files[-1]}", but the file does not contain it' in said, said
     state = model.module.state_dict()
     assert set(index["weight_map"]) == set(state) - {"lm_head.weight"}  # tied: the first name only
     loaded = GPT2LMHeadModel.from_pretrained(tmp_path / "weights").state_dict()
