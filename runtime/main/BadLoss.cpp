@@ -1,4 +1,4 @@
-// Explains a loss that is nan or infinite: names the bad input and the ranks that produced it.
+// Explains a loss that is nan or infinite: finds the bad input, weight or rank.
 #include "runtime/core/Element.h"
 #include "runtime/main/Parts.h"
 #include <algorithm>
@@ -8,8 +8,8 @@
 namespace psrt {
 namespace {
 
-/// Returns the ranks whose share of the step's loss is nan or infinite, for example "0, 3". Returns
-/// "" if no rank or every rank has a bad share.
+/// Returns the ranks whose part of the loss is nan or infinite, for example "0, 3". Returns "" if
+/// all ranks or none have a bad part.
 std::string findBadRanks(Session &session, const RecordedScalars &scalars) {
   const Program &program = session.getProgram();
   int index = program.variable("loss.sum");

@@ -9,15 +9,16 @@ namespace psrt {
 namespace {
 
 constexpr double lossTolerance = 1e-5, gradientTolerance = 1e-3, updateTolerance = 5e-3;
-/// A gradient element is rounding noise (for example an attention's key bias) if two conditions
-/// hold: it is smaller than `noise` times the largest gradient element, and mesh and one rank
-/// differ by more than `agreement` of its size. An optimizer that divides by the gradient's size
-/// turns such noise into a full-size update, so the updates of these elements are not compared.
+/// A gradient element is rounding noise if it is smaller than `noise` times the largest gradient
+/// element, and differs between mesh and one rank by more than `agreement` of its size. Example:
+/// the gradient of an attention's key bias. An optimizer that divides by the gradient's size, such
+/// as Adam, turns noise into full updates. Therefore the updates of these elements are not
+/// compared.
 constexpr double noise = 1e-6, agreement = 0.05;
 
 using Values = std::vector<float>;
 
-/// The largest relative difference so far and the name of its tensor.
+/// The largest relative difference so far, and the name of the tensor that has it.
 struct Worst {
   double value = 0;
   std::string name = "none";
@@ -73,7 +74,7 @@ double norm(const Values &values) {
   return std::sqrt(sum);
 }
 
-/// Returns |a - b| / |b|, or 0 if both are 0.
+/// Returns |a - b| / |b| in the 2-norm, or 0 if a equals b.
 double relative(const Values &a, const Values &b) {
   double difference = 0;
   if (a.size() != b.size())
@@ -100,7 +101,8 @@ double largestOf(const std::map<std::string, Values> &gradients) {
   return largest;
 }
 
-/// The updates of the elements whose gradient is not rounding noise, and the number of the others.
+/// The updates of a parameter, without the elements whose gradient is rounding noise. `noisy`
+/// counts these elements.
 struct Updates {
   Values mesh, one;
   int64_t noisy = 0;

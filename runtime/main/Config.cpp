@@ -14,13 +14,13 @@ using Json = nlohmann::ordered_json;
   throw CLI::ValidationError("--config", "\"" + path + "\": " + message);
 }
 
-/// Returns the value's text for a message. An array or object may be arbitrarily deep, so only its
-/// type is named.
+/// Returns a value as text for a message. For an array or object, which may be deeply nested,
+/// returns only its type.
 std::string describe(const Json &value) {
   return value.is_structured() ? value.type_name() : value.dump();
 }
 
-/// Returns the text of a value as a command line spells it.
+/// Converts a value to the text of a command-line argument.
 std::string toText(const std::string &path, const std::string &key, const Json &value) {
   if (value.is_string() && value.get<std::string>().empty())
     refuse(path, "\"" + key + "\" is empty; omit it, or give a value");

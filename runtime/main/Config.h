@@ -6,9 +6,8 @@
 
 namespace psrt {
 
-/// Returns the arguments that the JSON object of flags in `path` adds to a command line already
-/// parsed by `table`. A flag of the file is skipped if the command line gives the same flag or one
-/// that excludes it. Throws CLI::ParseError.
+/// Converts the JSON object of flags in `path` to command-line arguments. `table` has parsed the
+/// command line. Skips flags that the command line gives or excludes. Throws CLI::ParseError.
 std::vector<std::string> readConfig(const std::string &path, const FlagTable &table);
 
 } // namespace psrt

@@ -1,4 +1,4 @@
-// Runs @evaluate over a data set.
+// Runs the entry `evaluate` over a data set.
 #include "runtime/main/Evaluation.h"
 #include "runtime/data/Safetensors.h"
 #include "runtime/main/Parts.h"
@@ -51,7 +51,7 @@ void noteUnreadTensors(const Session &session, const SampleSource &source, const
                  parashard::escapeControls(text).c_str());
 }
 
-/// Names of the outputs of @evaluate that make up the loss. Further parts have a suffix:
+/// Names of the outputs from which the loss is computed. Further parts of the loss have a suffix:
 /// "loss.sum.1".
 static const std::string kLossSum = "loss.sum", kLossCount = "loss.count", kLossPlus = "loss.plus",
                          kLossLeast = "loss.least";
@@ -73,9 +73,8 @@ static bool isOfLoss(const Output &output) {
   });
 }
 
-/// Returns whether the entry computes a loss.
-///
-/// Without a loss, padding rows change nothing: their outputs are dropped.
+/// Returns whether the entry computes a loss. Without a loss, padding rows are harmless, since
+/// their outputs are dropped.
 static bool hasLoss(const EntryPoint &entry) {
   return std::any_of(entry.outputs.begin(), entry.outputs.end(), [](const Output &output) {
     return suffixOf(output.name, kLossSum).has_value();
@@ -112,14 +111,14 @@ template <typename SampleOf> Evaluator::Sums Evaluator::runBatch(SampleOf sample
   return sums;
 }
 
-/// Returns the sums of the `count` samples from `first` on, where no row can be ignored and `count`
-/// is less than the rows of a batch. The batch repeats the samples, so its sums contain theirs
-/// several times, plus those of a shorter remainder, which is computed recursively. Example with 5
-/// samples and 8 rows, S being the wanted sum and B a batch:
+/// Returns the sums over the `count` samples from `first` on. Used if rows cannot be ignored and
+/// `count` is less than the rows of a batch. The batch repeats the samples. Its sums are a multiple
+/// of the wanted sums plus the sums over a shorter range, which are computed recursively. Example
+/// with 5 samples and 8 rows, where S is a wanted sum and B the sum of a batch:
 ///   S(0..4) = B(0,1,2,3,4,0,1,2) - S(0..2)
 ///   S(0..2) = (B(0,1,2,0,1,2,0,1) - S(0..1)) / 2
 ///   S(0..1) = B(0,1,0,1,0,1,0,1) / 4
-/// With `step`, the outputs of the first batch are collected as those of `step`.
+/// If `step` is set, collects the outputs of the first batch as the outputs of this step.
 Evaluator::Sums Evaluator::addUpRest(int64_t first, int64_t count, std::optional<int64_t> step) {
   Sums sums = runBatch([&](int64_t row) { return first + row % count; });
   if (step)
@@ -160,7 +159,7 @@ double Evaluator::run() {
   double loss = 0;
   for (size_t i = 0; i < total.size(); i += 2)
     loss += total[i + 1] != 0 ? total[i] / total[i + 1] : 0;
-  return std::isnan(loss) ? NAN : loss; // drops the sign of a NaN, which would be printed
+  return std::isnan(loss) ? NAN : loss; // a negative NaN would be printed as -nan
 }
 
 void Evaluator::checkLoss(double loss) const {
@@ -182,14 +181,14 @@ void Evaluator::checkLoss(double loss) const {
                           : (": " + input + " is nan or infinite; fix the data").c_str());
 }
 
-/// Returns whether an output describes a whole batch while the run has several batches or a partial
-/// one.
+/// Returns whether an output has one value per batch, and the data is not exactly one batch.
 bool Evaluator::isOfBatch(const Output &output) const {
   bool isWhole = output.placement.shape.empty() || output.batchDim == Output::kWholeBatch;
   return isWhole && samples() != order.rows;
 }
 
-/// Returns whether an output is written only once although one of its dims may be the sample dim.
+/// Returns whether a dim of an output that does not depend on the batch has the size of a batch.
+/// The output is then written once, which a note explains.
 bool Evaluator::mayBeOfSamples(const Output &output) const {
   const std::vector<int64_t> &shape = output.placement.shape;
   return output.batchDim == Output::kNoBatch && order.rows > 1 && samples() != order.rows &&
@@ -236,8 +235,8 @@ void Evaluator::collectOutputs(const std::vector<std::string> &names) {
                  once.c_str(), (long long)order.rows);
 }
 
-/// The layout of an output as consecutive blocks. In each block, the samples of a batch are
-/// contiguous. Example: shape [2, 8, 3] with batch dim 1 has 2 blocks of 8 * 3 elements.
+/// The layout of an output as consecutive blocks, one for each index of the dims before the batch
+/// dim. Example: shape [2, 8, 3] with batch dim 1 has 2 blocks of 8 * 3 elements.
 struct Blocks {
   int64_t count = 1; ///< number of blocks per batch
   int64_t bytes = 0; ///< bytes per block
@@ -278,7 +277,7 @@ void Evaluator::writeOutputs(const std::string &path) {
     std::vector<int64_t> shape = item.output->placement.shape;
     Blocks blocks(*item.output);
     int64_t stride = int64_t(item.data.size()) / blocks.count, bytes = stride;
-    if (hasSamples(*item.output)) { // drops the rows that only padded a batch
+    if (hasSamples(*item.output)) { // drop padding rows
       bytes = blocks.bytes / order.rows * samples();
       shape[item.output->batchDim] = shape[item.output->batchDim] / order.rows * samples();
     }
@@ -314,8 +313,8 @@ std::optional<double> Evaluator::readOutput(const std::string &name) {
   return std::nullopt;
 }
 
-/// Returns whether the program was compiled with --inference. A scalar output may then be any
-/// number, so it is not checked as a loss.
+/// Returns whether the program was compiled with --inference. A scalar output of such a program
+/// need not be a loss, so it is not checked.
 static bool onlyEvaluates(const Program &program) {
   return !program.entry(EntryKind::Step) && !program.entry(EntryKind::Update);
 }

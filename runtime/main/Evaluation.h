@@ -1,4 +1,4 @@
-// Evaluates the model: runs @evaluate over data and computes its loss and outputs.
+// Evaluates the model: runs the entry `evaluate` over data, and computes the loss and the outputs.
 #ifndef PSRT_MAIN_EVALUATION_H
 #define PSRT_MAIN_EVALUATION_H
 
@@ -10,17 +10,20 @@
 
 namespace psrt {
 
-/// Returns the order in which an entry's micro-batches read a source. Fails if the source has fewer
-/// samples than one step, unless labels can be ignored or `mayFillUp` allows padding rows.
+/// Returns the order in which the micro-batches of an entry read a source. Fails if the source has
+/// fewer samples than a step, unless the step may be padded: labels can be ignored, or `mayFillUp`
+/// is set.
 SampleOrder makeOrder(const Session &session, EntryKind entry, const SampleSource &source,
                       int64_t microBatches, bool mayFillUp = false);
-/// Prints a note on stderr with the number of samples skipped at the end of `data`, if any.
+/// Prints a note on stderr if samples at the end of a data set are skipped. `data` is the name of
+/// the data set in the note.
 void noteSkippedSamples(const Session &session, const SampleOrder &order, const char *data);
 
-/// Prints a note on stderr with the tensors of `data` that the model does not read.
+/// Prints a note on stderr with the tensors of a data set that the model does not read.
 void noteUnreadTensors(const Session &session, const SampleSource &source, const char *data);
 
-/// Runs @evaluate over data, computes the loss and collects outputs along the batch dim.
+/// Runs the entry `evaluate` over data, computes the loss, and concatenates outputs along the batch
+/// dim.
 class Evaluator {
 public:
   Evaluator(Session &session, const SampleSource &source, int64_t maxSteps);
@@ -34,9 +37,9 @@ public:
   /// Returns the number of samples that a run reads.
   int64_t samples() const { return std::min(order.samples, steps * order.rows); }
 
-  /// Chooses the outputs that `run` collects. Without names, all outputs are collected except parts
-  /// of the loss and, for several batches, outputs that describe a whole batch; a note names the
-  /// latter. Fails if `names` contains an output of a whole batch.
+  /// Chooses the outputs that `run` collects. Without names, these are all outputs except sums and
+  /// counts of the loss. Outputs with one value per batch are skipped with a note, unless the data
+  /// is exactly one batch; in `names`, they are an error.
   void collectOutputs(const std::vector<std::string> &names);
   void writeOutputs(const std::string &path);
 
@@ -45,7 +48,7 @@ private:
     const Output *output;
     std::vector<char> data;
   };
-  /// Sums and counts of the parts of the loss, alternating.
+  /// The sums and counts of the parts of the loss: sum, count, sum, count, ...
   using Sums = std::vector<double>;
   /// Runs one batch whose row r reads sample `sampleOf(r)`.
   template <typename SampleOf> Sums runBatch(SampleOf sampleOf);
@@ -62,8 +65,8 @@ private:
   SampleOrder order;
   int64_t steps = 0;
   int64_t badStep = -1; ///< the first batch of the last run with a non-finite sum
-  /// A part of the loss. Its count is `max(counts + plus, least)`, where counts is summed over
-  /// batches.
+  /// A part of the loss. It is divided by `max(counts + plus, least)`, where `counts` is the sum of
+  /// its counts over all batches.
   struct Part {
     std::string suffix; ///< suffix of its output names
     double plus = 0, least = -std::numeric_limits<double>::infinity();

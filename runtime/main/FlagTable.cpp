@@ -26,8 +26,8 @@ FlagTable::FlagTable(const char *overview) : app(overview) {
   app.set_help_flag("--help,-h", "print this help and exit");
 }
 
-/// Accepts the whole numbers of a range. CLI11's own ranges print hundreds of digits, and it reads
-/// `010` as 8.
+/// Accepts the whole numbers of a range. CLI11's own range prints hundreds of digits in its error,
+/// and reads `010` as 8.
 CLI::Validator FlagTable::makeValidator(NumberRange range) {
   auto check = [=](std::string &text) -> std::string {
     uint64_t value = 0;

@@ -1,5 +1,4 @@
-// Declares the table of a program's flags: one entry per flag holds all that the program knows of
-// it.
+// Declares the table of a program's flags, with one entry per flag.
 #ifndef PSRT_MAIN_FLAGTABLE_H
 #define PSRT_MAIN_FLAGTABLE_H
 
@@ -13,25 +12,25 @@
 
 namespace psrt {
 
-/// A flag that must not be given beside another one.
+/// A flag that must not be given together with this one.
 struct FlagConflict {
   const char *other;
-  const char *reason; ///< follows the name of the flag in the error
+  const char *reason; ///< the error is "--FLAG REASON"
 };
 
-/// Describes one flag. Parsing, `--help`, run files, errors, the comparison of ranks, and the page
-/// docs/program-flags.md follow from this description.
+/// Describes one flag. Parsing, `--help`, run files, errors, the comparison of ranks, and
+/// docs/program-flags.md all use this description.
 struct FlagInfo {
   const char *name;  ///< without dashes
   const char *value; ///< placeholder of the value in messages and documents; empty for a switch
   const char *help;
-  std::vector<const char *> needs = {}; ///< one of these flags must be given too
-  /// A flag that sets the same thing. A run file's value is ignored if the command line gives the
-  /// other flag.
+  std::vector<const char *> needs = {}; ///< at least one of these flags must be given too
+  /// Another flag for the same setting. Only one of them may be given. If the command line gives
+  /// one, the other one is ignored in a run file.
   const char *excludes = nullptr;
   std::vector<FlagConflict> conflicts = {};
   bool takesCommas = false; ///< a list: a,b gives two values
-  bool isOfProcess = false; ///< the ranks of a job may have different values
+  bool isOfProcess = false; ///< may differ between the ranks of a job
   bool isInRunFile = true;  ///< a run file (--config) may set the flag
 };
 
@@ -41,15 +40,15 @@ struct NumberRange {
   uint64_t most = INT64_MAX;
 };
 
-/// Owns the flags of a command line. Each flag writes into a variable of the caller; the variable's
-/// value before parsing is the default. All functions that fail throw CLI::ParseError.
+/// Parses a command line. Each flag writes into a variable of the caller, whose value before
+/// parsing is the default. Functions that fail throw CLI::ParseError.
 class FlagTable {
 public:
   struct Entry {
     FlagInfo info;
     CLI::Option *option = nullptr;
     const char *group = "";
-    std::vector<std::string> choices; ///< the known names; empty: not a choice
+    std::vector<std::string> choices; ///< the valid values; empty: any value
     bool isSwitch() const { return !*info.value; }
     /// Returns whether the flag is given, and is not a switch that is turned off (--eval=false).
     bool isSet() const { return option->count() > 0 && (!isSwitch() || option->as<bool>()); }
@@ -61,7 +60,7 @@ public:
   FlagTable(const FlagTable &) = delete;
   FlagTable &operator=(const FlagTable &) = delete;
 
-  /// Begins a group of `--help`; the flags added next belong to it.
+  /// Begins a group of flags in `--help`. Flags that are added next belong to it.
   void addGroup(const char *name) { group = name; }
 
   void add(FlagInfo info, bool &target);
@@ -69,12 +68,12 @@ public:
   void add(FlagInfo info, std::vector<std::string> &target);
   /// Calls `parse` for each value of a flag that may be given several times.
   void add(FlagInfo info, std::function<void(const std::string &)> parse);
-  /// Adds a number. Values are decimal even with leading zeros.
+  /// Adds a number. Leading zeros do not make a value octal.
   template <typename Number> void add(FlagInfo info, Number &target, NumberRange range) {
     finish(std::move(info), app.add_option(dashed(info), target, info.help))
         .option->transform(makeValidator(range));
   }
-  /// Adds a flag that takes the name of a value. `choices` are the values; empty: all of the enum.
+  /// Adds a flag whose value is the name of an enum value, out of `choices` (empty: all).
   template <typename Enum, typename Target>
   void addChoice(FlagInfo info, Target &target, std::vector<Enum> choices = {}) {
     std::vector<std::string> names;
@@ -86,14 +85,14 @@ public:
 
   /// Parses arguments and writes the targets. Throws CLI::Success after `--help`.
   void parse(const std::vector<std::string> &arguments);
-  /// Fails if a given flag needs another one, or conflicts with it. Call it after `parse`, with the
-  /// flags of a run file.
+  /// Fails if a given flag needs another flag that is not given, or conflicts with a given one.
+  /// Call this after the flags of a run file are parsed too.
   void checkGiven() const;
 
   const std::vector<Entry> &getEntries() const { return entries; }
-  /// Returns the entry of a name without dashes, or null.
+  /// Returns the entry of a flag, or null. `name` has no dashes.
   const Entry *find(const std::string &name) const;
-  /// Returns whether the command line gives the flag, or the flag that excludes it.
+  /// Returns whether the command line gives this flag, or the other flag for the same setting.
   bool isGiven(const Entry &entry) const;
   /// Returns the given flags that must be the same on every rank, sorted: "--steps 10".
   std::vector<std::string> listGiven() const;

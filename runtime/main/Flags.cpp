@@ -38,7 +38,7 @@ ScalarSetting parseSetting(const std::string &text) {
   return {glob, name, value};
 }
 
-/// Adds a setting. Fails if the same scalar is set twice, as one of the values would be lost.
+/// Adds a setting. Fails if the same scalar is set twice.
 void addSetting(std::vector<ScalarSetting> &settings, const std::string &text) {
   ScalarSetting setting = parseSetting(text);
   for (const ScalarSetting &other : settings)
@@ -53,7 +53,7 @@ constexpr const char *kOverview =
     "       --data text.bin --steps 100               train on tokens\n"
     "       --data x.safetensors --epochs 3 --export-weights out.safetensors";
 
-/// Why --eval refuses a flag.
+/// The conflict of a training flag with --eval.
 constexpr FlagConflict kTrains = {"eval",
                                   "is for training, and --eval only evaluates; remove one of them"};
 
@@ -267,7 +267,7 @@ static void refuseEmpty(const std::vector<std::string> &arguments) {
 
 std::optional<int> parseFlags(int argc, char **argv, int64_t rank, Flags &flags) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  Flags given; // of the command line alone
+  Flags given; // the flags of the command line, without the run file
   FlagTable commandLine(kOverview), whole(kOverview);
   addFlags(commandLine, given);
   addFlags(whole, flags);

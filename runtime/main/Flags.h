@@ -11,7 +11,7 @@
 
 namespace psrt {
 
-/// `--set`: sets a scalar by name, or with a glob the learning rate of the matching parameters.
+/// One `--set`. Sets a scalar, or, with a glob, the learning rate of the matching parameters.
 struct ScalarSetting {
   std::string glob, name;
   double value = 0;
@@ -54,12 +54,11 @@ struct Flags {
 
 class FlagTable;
 
-/// Adds all flags of a program to a table; they write into `flags`, which must outlive the table.
+/// Adds all flags of a program to a table. They write into `flags`, which must outlive the table.
 void addFlags(FlagTable &table, Flags &flags);
 
-/// Parses the command line. Returns an exit status if the program is done: after --help or a
-/// printed error. `rank` is the rank of this process: only rank 0 prints the help, and a negative
-/// rank prints nothing.
+/// Parses the command line. Returns an exit status after --help or an error, else nullopt. `rank`
+/// is the rank of this process: only rank 0 prints the help, and a negative rank prints nothing.
 std::optional<int> parseFlags(int argc, char **argv, int64_t rank, Flags &flags);
 
 } // namespace psrt

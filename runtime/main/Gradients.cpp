@@ -1,5 +1,5 @@
-// Reads gradients between backward and update: gathers them, adds their parts, and divides by the
-// step's count and the loss scale.
+// Reads gradients between backward and update: gathers them, and divides by the count of the step
+// and the loss scale.
 #include "runtime/core/Element.h"
 #include "runtime/data/Safetensors.h"
 #include "runtime/main/Parts.h"
@@ -18,7 +18,7 @@ StepGradients readLossBeforeUpdate(Session &session) {
   return result;
 }
 
-/// Divides the `bytes` of T at `data` by `count`. A count of 0 gives zeros.
+/// Divides an array of T, with a size of `bytes`, by `count`. A count of 0 gives zeros.
 template <typename T> static void divide(char *data, int64_t bytes, double count) {
   for (int64_t at = 0; at < bytes; at += sizeof(T)) {
     T x;

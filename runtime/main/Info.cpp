@@ -35,14 +35,14 @@ std::string placementText(const Program &program, const Placement &placement) {
                                    : result + " partial " + axesText(program, placement.partial);
 }
 
-/// Returns " of pipeline coordinate 1", or "" if there is only one coordinate.
+/// Returns " of pipeline coordinate 1", or "" without a pipeline.
 std::string ofStage(const Program &program, int64_t stage) {
   return program.mesh.pipelineSize() == 1
              ? ""
              : format(" of pipeline coordinate %lld", (long long)stage);
 }
 
-/// Prints the variables in device memory or in host memory, summed by kind.
+/// Prints the number and size of the variables in device memory or in host memory, by kind.
 void printKinds(const Program &program, int64_t stage, bool inHost) {
   std::map<std::string, std::pair<int64_t, int64_t>> kinds; // count, local bytes
   for (const Variable &variable : program.variables) {
@@ -58,7 +58,7 @@ void printKinds(const Program &program, int64_t stage, bool inHost) {
                 describeBytes(double(sizes.second)).c_str());
 }
 
-/// Returns the bytes of host memory that hold a rank's offloaded values.
+/// Returns the bytes of host memory for a rank's offloaded activations.
 int64_t findStashedBytes(const Program &program, int64_t stage) {
   int64_t begin = INT64_MAX, end = 0;
   for (const EntryPoint &entry : program.entries)
@@ -174,7 +174,7 @@ const char *labelsText(LabelRule labels) {
   return "unknown from the graph (token files need --labels)";
 }
 
-/// Returns the source of the initial values: the files that they are read from, the program, or
+/// Returns where initial weights come from: files, the program itself, random numbers, or
 /// --weights.
 std::string weightsText(const Program &program) {
   std::string result;

@@ -1,4 +1,4 @@
-// Writes text files line by line, each line visible at once.
+// Writes text files line by line, and flushes each line.
 #include "runtime/main/LineFile.h"
 #include "runtime/core/Status.h"
 #include "runtime/data/MappedFile.h"
@@ -18,7 +18,7 @@ void LineFile::open() {
     MappedFile earlier(path);
     kept = keep({earlier.data(), earlier.size()});
   }
-  // The earlier file stays until the new file has the lines to keep.
+  // The existing file is replaced when the new file contains the lines to keep.
   file.emplace(path, OutputFile::Takes::Devices);
   add(kept);
   file->publish();
@@ -29,7 +29,7 @@ void LineFile::add(std::string_view text) {
   counter.add(text);
 }
 
-/// Calls `body` unless an earlier write failed, and keeps its error.
+/// Calls `body`, unless an earlier write failed. Stores the error of `body`.
 template <typename Body> void LineFile::keepFailure(Body &&body) {
   if (path.empty() || !failure.empty())
     return;
@@ -72,7 +72,8 @@ std::optional<LineMark> LineFile::mark() const {
 
 //===--- lines of an earlier run ------------------------------------------===//
 
-/// Calls `body(line, isWhole)` for each line without its newline. The last line may lack a newline.
+/// Calls `body(line, isWhole)` for each line, without its newline. `isWhole` is false for a last
+/// line without a newline.
 template <typename Body> static void forEachLine(std::string_view text, Body &&body) {
   while (!text.empty()) {
     size_t end = text.find('\n');

@@ -1,4 +1,4 @@
-// Writes text files line by line, resuming the file of an earlier run.
+// Writes text files line by line, and continues the file of an earlier run.
 #ifndef PSRT_MAIN_LINEFILE_H
 #define PSRT_MAIN_LINEFILE_H
 
@@ -11,26 +11,26 @@
 
 namespace psrt {
 
-/// A text file that is flushed after each line, so that it can be followed. The file is created
-/// with its first line: a run that fails earlier, or writes nothing, leaves an existing file alone.
-/// If a write fails, the error is kept and nothing more is written, so that the run can still save.
+/// A text file that is flushed after each line, for tail -f. The first line creates the file, so a
+/// run that fails before keeps an existing file. After a failed write, the error is stored and
+/// nothing more is written, so that the run can still save a checkpoint.
 class LineFile {
 public:
-  /// Returns the lines of an earlier run that stay, given the text of the existing file.
+  /// Given the text of the existing file, returns the lines of an earlier run to keep.
   using Keep = std::function<std::string(std::string_view text)>;
   /// Writes nothing if `path` is empty. Without `keep`, all lines of an earlier run are dropped.
   explicit LineFile(std::string path, Keep keep = {});
   /// Creates the file with the lines that stay, if this run has not written to it yet.
   void begin();
   void write(const std::string &line);
-  /// Ends the run: creates an empty file if none exists.
+  /// Call at the end of the run: creates an empty file if no line was written.
   void finish();
   /// Syncs all lines to disk, unless a write failed.
   void sync();
   /// Returns why the file cannot be written, or "" if it can.
   const std::string &getFailure() const { return failure; }
-  /// Returns the number of lines in the file and their checksum. Returns nullopt if this run has
-  /// written no line, and for a device or a pipe.
+  /// Returns the number of lines in the file and their hash. Returns nullopt if this run has not
+  /// written a line, and for a device or a pipe.
   std::optional<LineMark> mark() const;
 
 private:
@@ -41,20 +41,20 @@ private:
   std::string path;
   Keep keep;
   std::optional<OutputFile> file;
-  bool isKept = false; ///< a regular file, which a later run can resume
+  bool isKept = false; ///< whether the file is regular, so that a later run can continue it
   LineCounter counter;
   std::string failure;
 };
 
-/// Returns the lines of a log (one JSON object per line) before `step`. Drops a last line that was
-/// cut short. Also drops the last kept line if an earlier run wrote it only because it ended there:
-/// the number of completed steps is not a multiple of `every`, and nothing was evaluated. Example:
-/// with every = 3, the steps 3, 6 and 8 give 3 and 6.
+/// Returns the lines of a log (one JSON object per line) whose step is less than `step`. Drops an
+/// incomplete last line. Also drops the last of these lines if an earlier run wrote it only because
+/// the run ended there: the number of completed steps is not a multiple of `every`, and nothing was
+/// evaluated. Example: with every = 3, steps 3, 6 and 8 give 3 and 6.
 std::string keepLogLines(std::string_view text, int64_t step, int64_t every);
 
-/// Returns the lines of a file of losses up to `step`; the file has one loss per line. `mark`
-/// describes the lines when the checkpoint was saved. A file that does not begin with those lines
-/// is assumed to begin at step 0. A shorter file is kept whole.
+/// Returns the lines of the steps before `step` from a file with one loss per line. `mark`
+/// describes the lines that the file had when the checkpoint was saved. If the file does not begin
+/// with these lines, its first line is taken for step 0.
 std::string keepLossLines(std::string_view text, int64_t step, const std::optional<LineMark> &mark);
 
 } // namespace psrt

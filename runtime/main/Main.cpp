@@ -1,5 +1,5 @@
-// Defines main of a compiled program. Exit status: 0 success, 1 model or data, 2 command line, 3 a
-// rank failed.
+// Defines main of a compiled program. Exit status: 0 success; 1 error in model or data; 2 error in
+// the command line; 3 failure of a rank.
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/core/NewFile.h"
 #include "runtime/data/FolderLock.h"
@@ -18,9 +18,9 @@
 
 namespace psrt {
 
-/// Returns the communication backend: the flag's, or the one that fits the launcher.
+/// Returns the communication backend: that of --comm, or the one for the launcher.
 static Comm chooseComm(const Flags &flags, const ProcessIdentity &identity) {
-  if (flags.comm && flags.comm != Comm::Nccl) // nccl needs another backend to connect processes
+  if (flags.comm && flags.comm != Comm::Nccl) // nccl connects processes through mpi or tcp
     return *flags.comm;
   bool pmi = std::getenv("PMI_RANK") || std::getenv("PMIX_RANK");
   switch (identity.launcher) {
@@ -73,7 +73,8 @@ static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessIden
   return std::make_unique<ProcessJob>(identity, comm, command);
 }
 
-/// Handles SIGBUS: data and weights are mapped files, and a truncated file loses its last pages.
+/// Handles SIGBUS. Data and weights are mapped files; reading a page beyond the end of a truncated
+/// file causes this signal.
 static void reportLostPages(int) {
   static std::atomic_flag isReported = ATOMIC_FLAG_INIT; // several threads may read the same file
   while (isReported.test_and_set())
@@ -85,8 +86,7 @@ static void reportLostPages(int) {
   _exit(int(StatusCode::BadInput));
 }
 
-/// Compares the files of a job's processes. Fails if they read different files, or if they do not
-/// share the folder of --save.
+/// Fails if the processes of a job read different files, or do not share the folder of --save.
 static void compareFiles(Session &session, const Flags &flags, const WeightFiles *weights,
                          const std::string &checkpoint) {
   checkSameInputs(session, flags, weights, checkpoint);
@@ -104,8 +104,8 @@ static std::string findCheckpoint(const Flags &flags, bool isFirst) {
     PSRT_FAIL(BadArgument, "--load latest is the last checkpoint of --save; give --save FOLDER");
   if (hasCheckpoint(flags.save))
     return flags.save;
-  // A kill after the first checkpoint, or a copy, can leave checkpoints without the pointer
-  // "latest".
+  // A run that is killed during its first save, or an incomplete copy, can leave checkpoints
+  // without the pointer "latest".
   std::string newest = findNewestCheckpoint(flags.save);
   if (!newest.empty() && isFirst)
     std::fprintf(stderr,
@@ -128,7 +128,7 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   checkTokenFlags(flags);
   std::optional<WeightFiles> weights;
   std::optional<Checkpoint> checkpoint;
-  std::optional<FolderLock> lock; // held before `latest` is read, so that no other run writes it
+  std::optional<FolderLock> lock; // taken before `latest` is read, so that no other run replaces it
   bool isFirst = !job || job->rank() == 0;
   if (!flags.save.empty() && !flags.check && isFirst)
     nameFlag("--save", [&] { lock.emplace(flags.save); });
@@ -137,7 +137,7 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   if (std::string folder = findCheckpoint(flags, isFirst); !folder.empty())
     options.given = checkpoint.emplace(folder).names();
   std::string loaded = checkpoint ? checkpoint->getPath() : "";
-  if (job) // before connections are opened, whose number depends on the program
+  if (job) // before connections are opened, since their number depends on the program
     checkSameCommand(*job, source, flags, loaded);
   Session session(source, options);
   if (job)
@@ -227,8 +227,8 @@ static int run(const Flags &flags, const ProcessIdentity &identity) {
     if (!job)
       return runProgram(source, flags, nullptr);
   } catch (...) {
-    // The job is not joined, so other ranks may not fail alike: hosts may differ in flags or
-    // environment.
+    // This process has not joined the job, so every process prints its own error: flags or
+    // environment may differ between hosts.
     Status status = currentStatus();
     if (!first)
       status.message = format("rank %lld: ", (long long)identity.rank) + status.message;

@@ -12,8 +12,8 @@ namespace psrt {
 
 namespace fs = std::filesystem;
 
-/// Fails unless the weights go to a .safetensors file or to a folder. A name like "out.pt" is a
-/// mistake.
+/// Fails unless the path is a .safetensors file or a folder. Example: "out.pt" is refused, since it
+/// would become a folder.
 static void checkWeightsName(const std::string &path) {
   std::error_code error;
   if (!isWeightFolder(path) || fs::is_directory(path, error))
@@ -36,8 +36,8 @@ static void checkWeightsName(const std::string &path) {
 
 namespace {
 
-/// The files of a run: first all files that are read, then the outputs. No output may be another
-/// file of the run.
+/// Records the files that the run reads, then those that it writes. Fails if an output path equals
+/// another path of the run.
 class OutputCheck {
 public:
   OutputCheck(const Session &session, const Flags &flags) : session(session), flags(flags) {}
@@ -55,7 +55,7 @@ private:
   std::vector<std::string> weightFolders; ///< folders that --export-weights writes
 };
 
-/// Adds the model and its weight files, in every folder where they may be found.
+/// Adds the model and its weight files, in every folder where the runtime searches for them.
 void OutputCheck::addModel() {
   const Program &program = session.getProgram();
   std::vector<std::string> names{program.model};
@@ -88,9 +88,9 @@ void OutputCheck::addReads(const std::vector<std::string> &loaded) {
       claims.add(path, "is written by --save");
 }
 
-/// Fails if `path` is already another file of the run.
+/// Fails if the run already reads or writes `path`.
 void OutputCheck::claim(const char *flag, const std::string &path) {
-  if (isOwnStream(path)) // output lines are appended to the file of stdout or stderr
+  if (isOwnStream(path)) // the file of stdout or stderr may also be an output, which is appended
     return;
   if (const std::string *use = claims.find(path))
     PSRT_FAIL(BadArgument, "\"%s\" cannot be written by %s: it %s; give another file", path.c_str(),
@@ -126,7 +126,7 @@ void nameFlag(const char *flag, const std::function<void()> &check) {
   try {
     check();
   } catch (const FolderInUse &) {
-    throw; // names its flag already
+    throw; // its message already begins with --save
   } catch (const Error &error) {
     Status status = error.status;
     status.message = std::string(flag) + ": " + status.message;
@@ -148,7 +148,8 @@ void checkOutputPaths(const Session &session, const Flags &flags,
     if (keepsAverages(session.getProgram()))
       check.checkWeights(averagesPath(flags.exportWeights));
   }
-  // Line files may also be devices or pipes; the other outputs are files that appear whole.
+  // Files to which the run appends lines may be devices or pipes. The other outputs are renamed
+  // when they are complete.
   check.checkFile("--losses", flags.losses, checkWritable);
   check.checkFile("--log", flags.log, checkWritable);
   check.checkFile("--trace", flags.trace, checkWritable);

@@ -1,4 +1,4 @@
-// Measures the peak matmul rate of the ranks, the reference for model-flops utilization.
+// Measures the peak matmul rate of the ranks, the reference for model flops utilization (MFU).
 #include "runtime/main/Parts.h"
 #include "runtime/main/Progress.h"
 #include <cstdlib>
@@ -18,8 +18,8 @@ Instruction makeMatmul(int64_t size) {
   return result;
 }
 
-/// Returns a row-major square f32 matmul. Devices keep data per instruction, so the instruction is
-/// static.
+/// Returns an n x n x n f32 matmul, n = `size`. The instruction is static, since devices store data
+/// by the address of an instruction.
 const Instruction &matmulInstruction(int64_t size) {
   static const std::map<int64_t, Instruction> matmuls = {
       {256, makeMatmul(256)}, {512, makeMatmul(512)}, {2048, makeMatmul(2048)}};

@@ -13,8 +13,8 @@ double steadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Returns whether standard output is a terminal that a person watches. mpirun gives its processes
-/// a terminal of its own and writes their output to a file, so a launched process does not count.
+/// Returns whether to draw a bar on standard output. A process of mpirun has a terminal that mpirun
+/// created, so a terminal does not count there.
 static bool isTerminal() {
   const char *kind = std::getenv("TERM");
   bool isDumb = !kind || !*kind || std::string(kind) == "dumb";
@@ -45,8 +45,8 @@ void Progress::update(int64_t done, double loss) {
   if (quiet || !shown)
     return;
   double now = steadySeconds();
-  // A terminal is redrawn at most ten times per second. Plain output has about twenty lines per
-  // run, plus a line every 10 s.
+  // Redraws a bar at most ten times per second. Plain output has about twenty lines per run, and at
+  // least one line every 10 s.
   bool mark = done == total || done == begin + 1 || done % std::max<int64_t>(1, total / 20) == 0;
   if (hasBar ? now - last < 0.1 && done != total : !mark && now - last < 10)
     return;
@@ -81,7 +81,7 @@ void Progress::line(const std::string &text) {
     write((barShown ? "\r\033[K" : "") + text + "\n");
 }
 
-/// Writes text; after a failed write, nothing more is shown.
+/// Writes text. After a failed write, prints nothing more.
 void Progress::write(const std::string &text) { shown = shown && writeStandardOutput(text); }
 
 } // namespace psrt

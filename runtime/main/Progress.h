@@ -11,8 +11,8 @@ namespace psrt {
 /// Returns the seconds of the steady clock.
 double steadySeconds();
 
-/// How progress is shown. Auto: a bar on a terminal that is not shared by the processes of a
-/// launcher, else lines.
+/// How progress is shown. Auto: a bar if standard output is a terminal and no launcher started this
+/// process, else lines.
 enum class ProgressStyle : uint8_t { Auto, Bar, Lines, None };
 
 template <> struct EnumNames<ProgressStyle> {
@@ -26,14 +26,13 @@ template <> struct EnumNames<ProgressStyle> {
 /// The progress display of one run.
 class Progress {
 public:
-  /// `begin` is the number of steps done before this run. `shown` is false in a process that prints
-  /// nothing.
+  /// `begin` is the number of steps done before this run. With `shown` = false, nothing is printed.
   Progress(int64_t total, int64_t begin, int64_t samplesPerStep, ProgressStyle style,
            bool shown = true);
   ~Progress();
   /// Shows the progress after `done` steps.
   void update(int64_t done, double loss);
-  /// Excludes time that is not spent in steps (an evaluation) from the rates.
+  /// Excludes time that is not spent in steps, such as an evaluation, from samples per second.
   void exclude(double seconds);
   /// Prints a line above the bar.
   void line(const std::string &text);

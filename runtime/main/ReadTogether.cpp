@@ -1,4 +1,4 @@
-// Shares an error of reading data, which one process finds, with all processes of a job.
+// Reports an error that one process finds in its data to all processes of a job.
 #include "runtime/main/Parts.h"
 #include <algorithm>
 

@@ -9,7 +9,8 @@
 namespace psrt {
 namespace {
 
-/// The program and the flags of a process. As text: one line for the file, then one line per part.
+/// The program and the flags of a process. The text form has one line for `file`, then one line per
+/// part.
 struct Command {
   std::string file;               ///< path of the program; may differ between hosts
   std::vector<std::string> parts; ///< the program's hash, then the flags
@@ -39,7 +40,7 @@ std::string findMissing(const Command &command, const Command &other) {
   return "nothing";
 }
 
-/// Fails if the command `other` of `rank` differs from the command of rank 0.
+/// Fails if `other`, the command of `rank`, differs from `first`, the command of rank 0.
 void compare(const Command &first, const Command &other, size_t rank) {
   if (first.parts.at(0) != (other.parts.empty() ? "" : other.parts[0]))
     PSRT_FAIL(BadArgument,
@@ -74,12 +75,13 @@ std::string describeCommand(const ProgramSource &source, const Flags &flags) {
 void checkSameCommand(Job &job, const ProgramSource &source, const Flags &flags,
                       const std::string &checkpoint) {
   Command command = describe(source, flags, executablePath());
-  if (!checkpoint.empty()) // with --load latest, another run may have saved a checkpoint in between
+  if (!checkpoint
+           .empty()) // with --load latest, another run may save a checkpoint while the ranks start
     command.parts.push_back("--load latest (\"" + checkpoint + "\")");
   std::vector<std::string> texts = job.collect(print(command));
   for (size_t rank = 1; rank < texts.size(); ++rank)
     compare(parse(texts[0]), parse(texts[rank]), rank);
-  job.meet(); // no rank continues before rank 0 has compared
+  job.meet(); // all ranks wait for the comparison on rank 0
 }
 
 } // namespace psrt

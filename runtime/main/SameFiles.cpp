@@ -14,8 +14,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Returns the size of a file and a hash of parts of it: both ends and `blocks` blocks in between.
-/// Hashing all data would take minutes, and two versions of a file differ in most blocks.
+/// Returns the size of a file and hashes of parts of it: both ends, and `blocks` blocks in between.
+/// Hashing the whole file could take minutes. Different versions of a file usually differ in most
+/// blocks.
 Json describeFile(const std::string &path, size_t blocks) {
   constexpr size_t kEnd = 65536, kBlock = 4096;
   try {
@@ -32,7 +33,7 @@ Json describeFile(const std::string &path, size_t blocks) {
       add(file.size() / blocks * i, kBlock);
     return {{"bytes", file.size()}, {"sum", sumOfBytes(sums.data(), sums.size())}};
   } catch (const Error &) {
-    return {}; // reading the file later reports the error
+    return {}; // the error is reported when the run opens the file
   }
 }
 
@@ -44,7 +45,7 @@ Json describeInputs(const Flags &flags, const WeightFiles *weights, const std::s
   if (weights)
     for (const SafetensorsFile &file : weights->getFiles())
       paths.push_back(file.path());
-  if (!checkpoint.empty()) // the index has a hash of each checkpoint file
+  if (!checkpoint.empty()) // the index contains a hash of each file of the checkpoint
     paths.push_back(checkpoint + "/" + kCheckpointIndex);
   size_t blocks = std::min<size_t>(64, 1024 / std::max<size_t>(1, paths.size()));
   Json result = Json::array();
@@ -63,7 +64,7 @@ const char *const kAdvice =
     "all processes must read the same files; copy them to every host, or use a folder that all "
     "hosts share";
 
-/// Fails if the lists of paths differ, as a pattern may match other files on another host.
+/// Fails if the lists of paths differ. Example: a pattern matches different files on two hosts.
 void compareNames(const Json &first, const Json &other, size_t rank) {
   for (size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
     auto nameAt = [i](const Json &files) {
@@ -84,12 +85,12 @@ void compareFiles(const Json &first, const Json &other, size_t rank) {
     PSRT_FAIL(BadInput,
               "\"%s\" differs between rank %zu and rank 0: rank %zu has %s, rank 0 has %s; %s",
               first[i][0].get<std::string>().c_str(), rank, rank, there.c_str(),
-              mine == there ? "as many bytes with other values" : mine.c_str(), kAdvice);
+              mine == there ? "the same number of bytes with other values" : mine.c_str(), kAdvice);
   }
 }
 
-/// Returns whether the lock file of a folder contains `text`. Waits up to 5 s, as other hosts may
-/// see a new file later.
+/// Returns whether the lock file of a folder contains `text`. Waits up to 5 s: on a shared file
+/// system, other hosts may see a new file later.
 bool findsLock(const std::string &folder, const std::string &text) {
   auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (FolderLock::readRecord(folder) != text) {
@@ -107,7 +108,7 @@ void checkSameInputs(Session &session, const Flags &flags, const WeightFiles *we
   if (!session.isOneOfMany())
     return;
   Json here = describeInputs(flags, weights, checkpoint);
-  auto replace = Json::error_handler_t::replace; // replaces bytes of a path that are not UTF-8
+  auto replace = Json::error_handler_t::replace; // a path may contain bytes that are not UTF-8
   std::vector<std::string> texts = session.collect(here.dump(-1, ' ', false, replace));
   for (size_t rank = 1; rank < texts.size(); ++rank)
     compareFiles(Json::parse(texts[0]), Json::parse(texts[rank]), rank);

@@ -8,7 +8,7 @@
 
 namespace psrt {
 
-/// Returns the arguments that a form takes.
+/// Returns the names of the arguments of a form.
 static const std::set<std::string> &getKeys(ScheduleForm form) {
   static const std::map<ScheduleForm, std::set<std::string>> keys = {
       {ScheduleForm::Constant, {"warmup"}},

@@ -9,7 +9,7 @@
 
 namespace psrt {
 
-/// The form of a schedule, which is the word before the parenthesis.
+/// The kind of a schedule: the word before the parenthesis.
 enum class ScheduleForm : uint8_t { Constant, Linear, Cosine, Step };
 
 template <> struct EnumNames<ScheduleForm> {
@@ -20,11 +20,12 @@ template <> struct EnumNames<ScheduleForm> {
                                                      {ScheduleForm::Step, "step"}};
 };
 
-/// A schedule: the factor of the base learning rate at each step (from 0). With a warm-up of W
-/// steps, the factor is (s + 1) / W for s < W.
+/// A learning-rate schedule: for each step s = 0, 1, ..., a factor of the base learning rate. With
+/// a warm-up of W steps, the factor is (s + 1) / W for s < W.
 class Schedule {
 public:
-  /// `total` is the number of steps where the text gives none. Fails on an unknown form.
+  /// `text` is the value of --lr-schedule. `total` is the default of its argument `steps`. Fails if
+  /// `text` is invalid.
   Schedule(const std::string &text, int64_t total);
   double factor(int64_t step) const;
 

@@ -17,8 +17,8 @@ std::atomic<int> interrupts{0}; ///< number of SIGTERM and SIGINT received
 /// Writes a line to stderr; safe in a signal handler.
 void say(std::string_view line) { (void)!write(STDERR_FILENO, line.data(), line.size()); }
 
-/// Ends the process by the signal's default action. If that has no effect (process 1 of a
-/// container), ends with the status that a shell reports for the signal.
+/// Ends the process by the default action of the signal. The signal has no effect on process 1 of a
+/// container, which exits with 128 + number.
 void endAtOnce(int number) {
   say("error: stopped by a second signal; nothing more is saved\n");
   std::signal(number, SIG_DFL);
@@ -50,7 +50,7 @@ void startSignalThread() {
       while (true)
         pause();
     }).detach();
-  } catch (const std::system_error &) { // signals then wait for the end of a step
+  } catch (const std::system_error &) { // without the thread, a signal is handled after the step
   }
 }
 

@@ -1,20 +1,20 @@
-// Handles signals that stop a run: the first finishes the step in progress, a second one stops at
-// once.
+// Handles signals that stop a run. After the first signal, the run finishes the current step and
+// saves. A second signal ends the process at once.
 #ifndef PSRT_MAIN_SIGNALS_H
 #define PSRT_MAIN_SIGNALS_H
 
 namespace psrt {
 
 /// Starts a thread that receives the signals of the process. Compute threads block signals
-/// (`SignalShield`), and a step may be long.
+/// (`SignalShield`), so without this thread a signal would be handled only between two steps.
 void startSignalThread();
 
-/// Makes SIGTERM, SIGINT, SIGHUP and SIGUSR1 ask the run to stop. A second SIGTERM or SIGINT ends
-/// the process by that signal, even if the process hangs. Signals that the process was started to
-/// ignore (nohup) stay ignored. `prints` tells whether the first signal prints a line on stderr.
+/// Installs handlers: SIGTERM, SIGINT, SIGHUP and SIGUSR1 request a stop. A second SIGTERM or
+/// SIGINT ends the process by this signal, even if the process hangs. Signals that are ignored at
+/// the start (nohup) stay ignored. With `prints`, the first signal prints a note on stderr.
 void listenForStop(bool prints);
 
-/// Returns whether one of these signals was received.
+/// Returns whether a signal has requested a stop.
 bool isStopRequested();
 
 } // namespace psrt

@@ -1,5 +1,5 @@
-// Handles errors of standard output: a closed pipe does not end a run, any other failed write is an
-// error.
+// Handles failed writes to standard output. After a closed pipe, the run continues without output.
+// Any other failure makes the exit status nonzero.
 #ifndef PSRT_MAIN_STANDARDOUTPUT_H
 #define PSRT_MAIN_STANDARDOUTPUT_H
 
@@ -7,16 +7,16 @@
 
 namespace psrt {
 
-/// Opens /dev/null for each standard descriptor that is closed, so that no file of the run takes
-/// its number. Makes writes to closed pipes and beyond file-size limits fail instead of killing the
-/// process.
+/// Opens /dev/null for each closed standard descriptor, so that a later file does not get its
+/// number. Ignores SIGPIPE and SIGXFSZ, so that a write to a closed pipe or beyond a file-size
+/// limit fails instead of killing the process.
 void prepareStandardOutput();
 
 /// Writes text and flushes. On failure, prints a message on stderr and returns false.
 bool writeStandardOutput(const std::string &text);
 
-/// Returns the exit status of a program that would end with `status`. If some output could not be
-/// written, prints an error and turns 0 into 1. A closed pipe is not an error.
+/// Returns the exit status of a program: `status`, or 1 if `status` is 0 and output could not be
+/// written. Prints an error in this case. A closed pipe is not an error.
 int finishStandardOutput(int status);
 
 } // namespace psrt

@@ -9,7 +9,7 @@ namespace psrt {
 /// Prefix of the accumulators of further scalar outputs.
 static const std::string kOutputPrefix = "output.";
 
-/// Returns the log key of an output: its name, or "output.NAME" if the log uses that name itself.
+/// Returns the log key of an output: its name, or "output.NAME" if the name is a key of the log.
 static std::string keyOf(const std::string &output) {
   static const std::set<std::string> own{"step",         "done",      "loss",          "skipped",
                                          "lr",           "grad_norm", "loss_scale",    "step_ms",
@@ -18,8 +18,8 @@ static std::string keyOf(const std::string &output) {
   return own.count(output) || output.rfind("lr.", 0) == 0 ? kOutputPrefix + output : output;
 }
 
-/// Returns the tokens per sample: the length of the first input whose values index a table, or 0 if
-/// no input does.
+/// Returns the number of tokens per sample: the length of the first input that indexes an embedding
+/// table, or 0 if there is none.
 static int64_t tokensOf(const Session &session, const EntryPoint &entry) {
   for (const Input *input : session.inputsOf(entry))
     if (input->placement.shape.size() == 2 && input->batchDim == 0 &&
@@ -49,7 +49,7 @@ StepLog::StepLog(Session &session, const std::string &path, int64_t every, int64
     peak = measurePeak(session);
 }
 
-/// Formats a number for JSON, which has no nan: "null" if not finite.
+/// Formats a number for JSON: "null" if it is nan or infinite.
 static std::string number(double value) {
   return std::isfinite(value) ? format("%.9g", value) : "null";
 }

@@ -14,7 +14,7 @@ struct StepRecord {
   double start = 0;                   ///< seconds of the steady clock
   RecordedScalars *scalars = nullptr; ///< values after the step
   double loss = 0;
-  bool skipped = false;                      ///< no weight was updated
+  bool skipped = false;                      ///< whether the update was skipped
   double seconds = 0;                        ///< duration of the step, without evaluation
   double rateFactor = 1;                     ///< learning-rate factor of the schedule
   double evalLoss = NAN, averagesLoss = NAN; ///< losses of the evaluation after the step
@@ -24,17 +24,18 @@ struct StepRecord {
 class StepLog {
 public:
   /// Writes nothing if `path` is empty. Writes a line every `every` steps, for each evaluation, and
-  /// for the last step. Keeps the lines of an earlier run before the session's step. `samples` is
-  /// per step. Measures the peak rate of the ranks, so all processes must
-  /// construct a log with a path together.
+  /// for the last step. Keeps the lines of an earlier run for steps before the session's step.
+  /// `samples` is the number of samples per step. With a path, measures the peak rate of the ranks,
+  /// so all processes must call this together.
   StepLog(Session &session, const std::string &path, int64_t every, int64_t samples,
           int64_t microBatches);
-  /// Returns the symbols of the scalars that the log prints.
+  /// Returns the symbols of the scalars that the log contains.
   std::vector<std::string> getSymbols() const;
-  /// Takes the record of a step, and writes its line if one is due. All processes of a job call it.
+  /// Takes the record of a step, and writes its line if one is due. All processes of a job make
+  /// this call.
   void write(StepRecord &record);
-  /// Ends a run: writes the line of the last step if it is missing. Creates an empty file if none
-  /// exists.
+  /// Call at the end of the run: writes the line of the last step if it is missing. Creates an
+  /// empty file if no line was written.
   void finish();
   /// Syncs all lines to disk.
   void sync() { file.sync(); }
@@ -56,7 +57,8 @@ private:
   int64_t samples, microBatches, tokens = 0; ///< tokens per step; 0: the inputs are not tokens
   double peak = 0;
   std::vector<std::pair<std::string, double>> rates;
-  /// Further float scalars of the model: name and symbol of their sum over micro-batches.
+  /// Further float scalar outputs of the model: name, and symbol of the accumulator over
+  /// micro-batches.
   std::vector<std::pair<std::string, std::string>> scalars;
 };
 

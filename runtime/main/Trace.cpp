@@ -12,7 +12,7 @@ struct Description {
   std::string category, arguments;
 };
 
-/// Describes an instruction in a trace, apart from its name, by its type.
+/// Returns category and arguments of an instruction, by its type.
 struct Describe {
   const Program &program;
   Description operator()(const KernelOp &op) const {
@@ -80,8 +80,8 @@ static const std::string &queueOf(const Instruction &instruction) {
 }
 
 namespace {
-/// The trace of one rank as JSON objects, each preceded by a comma and a newline. Instructions run
-/// on thread 0; asynchronous work has one thread per queue.
+/// The trace of one rank as JSON objects, each preceded by a comma and a newline. Instructions are
+/// events of thread 0. Asynchronous work of each queue is on a thread of its own.
 class RankTrace {
 public:
   RankTrace(const Program &program, const Rank &rank) : program(program), rank(rank) {
@@ -116,8 +116,8 @@ private:
                    describeLocation(event, !d.arguments.empty()).c_str());
   }
 
-  /// Returns the arguments that locate an event: step, entry, phase, stage and source. Asynchronous
-  /// work gets no phase, as its phase has already ended.
+  /// Returns the arguments that locate an event: step, entry, phase, stage and source line.
+  /// Asynchronous work has no phase, since it may run after its phase has ended.
   static std::string describeLocation(const TraceEvent &event, bool follows) {
     const ProgramEntry &entry = *event.entry;
     std::string result = format("%s\"step\": %lld, \"in\": %s", follows ? ", " : "",

@@ -21,15 +21,15 @@
 namespace psrt {
 namespace {
 
-/// Returns whether the run resumed from the folder that it saves to.
+/// Returns whether the run resumed from the folder of --save.
 bool isLoadedFromSave(const Flags &flags) {
   std::error_code error;
   return (flags.load == "latest" && hasCheckpoint(flags.save)) ||
          std::filesystem::equivalent(flags.load, flags.save, error);
 }
 
-/// Returns the function that selects the losses of an earlier run to keep. A run from step 0 keeps
-/// none.
+/// Returns the function that selects which losses of an earlier run to keep. A run that starts at
+/// step 0 keeps none.
 LineFile::Keep keepLosses(const Session &session, const RunState &state) {
   if (session.step == 0)
     return {};
@@ -82,8 +82,8 @@ public:
       each = session.recordScalars(symbols);
   }
 
-  /// Trains until the last step, a stop request or bad data, and saves. Returns the data error that
-  /// ended the run, or nullopt.
+  /// Trains until the last step, a stop request or bad data. Then saves. Returns the error about
+  /// the data that ended the run, or nullopt.
   std::optional<Status> run() {
     bool stopped = false;
     if (session.step >= total)
@@ -94,7 +94,8 @@ public:
       if (stopped = session.isAny(mustStop()); stopped)
         break;
       begin();
-      // The device continues while the host reads the result of the previous step.
+      // On an asynchronous device, the current step runs while the host reads the results of the
+      // previous one.
       int64_t done = session.step + 1;
       finish(session.runsLater() && !needsResults(done) ? 1 : 0);
       session.step = done;
@@ -116,9 +117,8 @@ public:
   }
 
 private:
-  /// Calls `body`, which reads data. If the data is bad, the weights are still those of the last
-  /// step, so the run saves and ends. Before the first step there is nothing to save, and the error
-  /// is thrown.
+  /// Calls `body`, which reads data. After bad data, the weights are still valid, so the run saves
+  /// and ends. Before the first step, throws the error, since there is nothing to save.
   void withoutBadData(const std::function<void()> &body) {
     try {
       body();
@@ -130,18 +130,18 @@ private:
     }
   }
 
-  /// Returns why lines could not be written in the first process, or "".
+  /// Returns why the first process could not write --losses or --log, or "".
   const std::string &getFailure() const {
     return losses.getFailure().empty() ? log.getFailure() : losses.getFailure();
   }
 
-  /// Returns whether this process wants the run to save and end: a signal, a failed write or bad
-  /// data.
+  /// Returns whether this process has a reason to save and end the run: a signal, a failed write,
+  /// or bad data.
   bool mustStop() const {
     return isStopRequested() || !getFailure().empty() || badData.has_value();
   }
 
-  /// Returns whether the host needs the state after `done` steps, to save or evaluate.
+  /// Returns whether the run saves or evaluates after `done` steps.
   bool needsResults(int64_t done) const {
     return done == total || (flags.saveEvery > 0 && done % flags.saveEvery == 0) ||
            isEvaluated(done);
@@ -151,7 +151,7 @@ private:
     return evaluator && (done == total || (flags.evalEvery > 0 && done % flags.evalEvery == 0));
   }
 
-  /// Writes the samples of a step into the inputs.
+  /// Copies the samples of a step to the inputs.
   void readSamples(int64_t step) {
     readAt = steadySeconds();
     session.writeInputs(entry, source, session.getProgram().microBatches,
@@ -171,7 +171,7 @@ private:
     record.scalars->start();
   }
 
-  /// Finishes and reports the steps in flight except the last `left`.
+  /// Waits for the steps in flight, except the last `left`, and reports them.
   void finish(size_t left) {
     for (; open.size() > left; open.pop_front()) {
       StepRecord &record = open.front();
@@ -216,8 +216,8 @@ private:
     log.write(record);
   }
 
-  /// Checks the loss scale, if any. Returns whether gradients were not finite, so that the step was
-  /// skipped and the scale halved. Fails if the scale is too small to help.
+  /// Checks the loss scale, if there is one. Returns true if gradients were not finite, so that the
+  /// step was skipped and the scale was halved. Fails if the scale cannot be reduced further.
   bool checkLossScale(StepRecord &record) {
     double before = std::exchange(lossScale, session.readRecorded(*record.scalars, "loss_scale"));
     if (!(lossScale < before))
@@ -234,7 +234,7 @@ private:
 
   void save() {
     savedAt = session.step;
-    losses.sync(); // a checkpoint must never be ahead of the log
+    losses.sync(); // a checkpoint must not contain more steps than the files of lines
     log.sync();
     RunPosition position{session.step,  session.getSeed(),
                          flags.shuffle, order.microBatches * order.rows,
@@ -246,8 +246,8 @@ private:
       progress.line("saved " + saved);
   }
 
-  /// Evaluates the weights and, if the program keeps them, their averages. Returns both losses; NaN
-  /// without averages.
+  /// Evaluates the weights, and their averages if the program has them. Returns both losses; the
+  /// second is NaN without averages.
   std::pair<double, double> evaluate() {
     evaluatedAt = session.step;
     double loss = evaluateOne("eval loss");
@@ -256,7 +256,7 @@ private:
     AveragesInPlace inPlace(session);
     double averages = NAN;
     withoutBadData([&] { averages = evaluateOne("eval loss of the averages"); });
-    inPlace.restore(); // restored first even if the run ends and saves its weights
+    inPlace.restore(); // before the run saves its weights, also after bad data
     return {loss, averages};
   }
 
@@ -281,14 +281,14 @@ private:
   Progress progress;
   LineFile losses;
   StepLog log;
-  std::deque<StepRecord> open; ///< steps that were started and are not reported yet
-  RecordedScalars recorded[2]; ///< scalars of the steps in flight, alternating
+  std::deque<StepRecord> open; ///< steps in flight: started, but not reported yet
+  RecordedScalars recorded[2]; ///< scalars of the steps in flight, used alternately
   double readAt = 0;           ///< when reading the samples of the next step began
   double lastEnd = 0;          ///< when the last reported step ended
   int64_t evaluatedAt = -1, savedAt = -1;
   std::optional<Status> badData; ///< the error that ends the run
   int64_t startedAt = session.step;
-  /// A loaded weight that is nan or infinite and explains a bad first loss; empty: none.
+  /// Name of a loaded weight that is nan or infinite, to explain a bad first loss; empty: none.
   std::string badWeight =
       flags.load.empty() && flags.weights.empty() ? "" : findBadWeight(session, tensors);
   double lossScale = session.readScalar("loss_scale"); ///< NaN: no loss scale
@@ -308,8 +308,8 @@ void checkCanTrain(const Program &program) {
             "psrt_open");
 }
 
-/// Trains on the data of --data. Returns the error that ended the run with valid weights (bad data,
-/// or a checkpoint that could not be saved), or nullopt.
+/// Trains on the data of --data. Returns nullopt, or an error after which the weights are still
+/// valid: bad data, or a checkpoint that could not be saved.
 std::optional<Status> trainOnData(Session &session, const NamedTensors &tensors, const Flags &flags,
                                   const RunState &state) {
   checkCanTrain(session.getProgram());
@@ -335,8 +335,8 @@ ExportOptions exportOptions(const Flags &flags, bool averages) {
   return {flags.maxFileBytes, averages, flags.exportOnly, trained};
 }
 
-/// Reserves disk space for the weights that the run writes at its end, which would be lost if the
-/// disk were full by then.
+/// Reserves disk space for the weights that the run writes at its end, so that they can be written
+/// even if the disk is full by then.
 ReservedSpace reserveWeights(Session &session, const NamedTensors &tensors, const Flags &flags) {
   if (flags.exportWeights.empty() || !session.isFirst())
     return {};
@@ -350,14 +350,14 @@ ReservedSpace reserveWeights(Session &session, const NamedTensors &tensors, cons
   return space;
 }
 
-/// Writes weights and reports the written file.
+/// Writes weights to `path`, and reports the written file.
 void writeWeights(Session &session, const NamedTensors &tensors, const Flags &flags,
                   const std::string &path, bool averages) {
   exportWeights(session, tensors, path, exportOptions(flags, averages));
   reportWritten(session, flags, path);
 }
 
-/// Writes the weights and, if the program keeps them, their averages.
+/// Writes the weights, and their averages if the program has them.
 void writeAllWeights(Session &session, const NamedTensors &tensors, const Flags &flags) {
   writeWeights(session, tensors, flags, flags.exportWeights, /*averages=*/false);
   if (hasAverages(session))
@@ -374,7 +374,7 @@ void applySettings(Session &session, const Flags &flags) {
       setRates(session, setting.glob, setting.value);
 }
 
-/// Returns the number of samples that a step reads, or 0 if the program does not train by itself.
+/// Returns the number of samples that a step reads, or 0 if the program has no training step.
 static int64_t countStepSamples(const Session &session) {
   const Program &program = session.getProgram();
   const EntryPoint *step = program.entry(EntryKind::Step);
