@@ -50,9 +50,8 @@ void readTogether(Session &session, const std::function<void()> &read);
 
 /// State of a run that is not part of the session.
 struct RunState {
-  FolderLock *lock = nullptr; ///< lock of the folder of --save; null except on rank 0
-  std::optional<LineMark>
-      losses; ///< the lines that --losses had when the loaded checkpoint was saved
+  FolderLock *lock = nullptr;      ///< lock of the folder of --save; null except on rank 0
+  std::optional<LineMark> losses;  ///< lines of --losses when the loaded checkpoint was saved
   std::vector<std::string> loaded; ///< the files of --weights or --load
   std::string checkpoint;          ///< path of the loaded checkpoint; empty: none
   std::string run;                 ///< unique name of the run, stored in all its checkpoints

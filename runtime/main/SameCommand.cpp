@@ -75,8 +75,7 @@ std::string describeCommand(const ProgramSource &source, const Flags &flags) {
 void checkSameCommand(Job &job, const ProgramSource &source, const Flags &flags,
                       const std::string &checkpoint) {
   Command command = describe(source, flags, executablePath());
-  if (!checkpoint
-           .empty()) // with --load latest, another run may save a checkpoint while the ranks start
+  if (!checkpoint.empty()) // another run may save a checkpoint while the ranks start
     command.parts.push_back("--load latest (\"" + checkpoint + "\")");
   std::vector<std::string> texts = job.collect(print(command));
   for (size_t rank = 1; rank < texts.size(); ++rank)
