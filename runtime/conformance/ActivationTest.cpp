@@ -36,7 +36,7 @@ struct GeluProblem {
     double slope = (gelu(at[i] + step) - gelu(at[i] - step)) / (2 * step);
     return grad ? inputs[i] * slope : gelu(inputs[i]);
   }
-  /// Runs the matmul. Returns the notes printed meanwhile.
+  /// Runs the matmul. Returns the notes that it prints.
   std::string run() {
     draw();
     MatmulOp op;
@@ -73,7 +73,7 @@ struct GeluProblem {
 } // namespace
 
 /// Uses cuBLASLt's epilogue. If cuBLASLt lacks the epilogue, has another GELU or does not support
-/// the rows, our kernel computes the activation and a note is printed.
+/// the row length, a fallback kernel computes the activation, and a note is printed.
 TEST(Matmul, HasAGeluOrItsDerivative) {
   if (testTarget() == "cpu")
     GTEST_SKIP() << "matmuls on the CPU have no activation";
@@ -92,8 +92,7 @@ TEST(Matmul, HasAGeluOrItsDerivative) {
                              : fake == "0"   ? "cuBLASLt does not offer it"
                              : fake == "erf" ? "with the fallback kernels"
                                              : nullptr;
-          if (testTarget() !=
-              "cuda:replay") // the epilogues of a real GPU's library are not known here
+          if (testTarget() != "cuda:replay") // a real cuBLASLt may or may not have the epilogues
             continue;
           if (note)
             EXPECT_NE(notes.find(note), std::string::npos) << notes;

@@ -1,4 +1,4 @@
-// Tests the choice of matmul algorithms on the fakes: the fastest measured one is used and stored
+// Tests the choice of matmul algorithms on the fakes: the fastest one is measured, used, and stored
 // in a file.
 #include "runtime/device/cuda/Algorithms.h"
 #include "runtime/conformance/DeviceFixture.h"
@@ -41,7 +41,8 @@ protected:
     set("PSRT_FAKE_ALGORITHMS", "20000,-,300,12000");
   }
   void TearDown() override {
-    while (!environment.empty()) // restores a variable that was set twice to its first value
+    // Last one first, so that a variable that was set twice gets its first value.
+    while (!environment.empty())
       environment.pop_back();
     if (!folder.empty())
       std::filesystem::remove_all(folder);
@@ -98,7 +99,7 @@ protected:
 
 } // namespace
 
-/// Returns the file without the bits of its algorithms, as the fastest algorithm may vary.
+/// Removes the bits of the algorithms from the file's text, since the fastest algorithm may vary.
 static std::string withoutBits(const std::string &text) {
   return std::regex_replace(text, std::regex("\"[0-9a-f]{100,}\""), "BITS");
 }
@@ -160,7 +161,7 @@ TEST_F(AlgorithmChoice, ATruncatedFileIsReplacedWithANote) {
   }
 }
 
-/// A user's file that was given by mistake.
+/// The path may name another file of the user by mistake.
 TEST_F(AlgorithmChoice, AnotherKindOfFileIsNotOverwritten) {
   for (const std::string &text : {std::string("[1]"), std::string("{}"), std::string("\xff\xfe"),
                                   std::string("for dinner\n"), std::string(R"({"a": 2})")}) {
@@ -239,7 +240,7 @@ TEST_F(AlgorithmChoice, ProcessesAddToOneFile) {
   for (int i = 0; i < 20; ++i)
     add(first, "a" + std::to_string(i), 100 + i);
   other.join();
-  EXPECT_EQ(add(first, "b7", 1), 207); // the other's, though this one has not read it at start
+  EXPECT_EQ(add(first, "b7", 1), 207); // the choice of `second`, stored after `first` was opened
   Algorithms third(gpu, kMatmulAlgorithms);
   third.open(1);
   for (int i = 0; i < 20; ++i) {

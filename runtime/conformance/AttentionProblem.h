@@ -19,15 +19,15 @@ struct AttentionCase {
   float dropout;
 };
 
-/// The buffers and the reference results of one case. The layout is [B, T, H, D], so heads are
-/// strided.
+/// The buffers and the reference results of one case. Tensors have the layout [B, T, H, D].
 struct Problem {
   AttentionCase c;
   AttentionOp op;
   std::vector<float> q, k, v, dout, out, lse, dq, dk, dv, floatMask;
   std::vector<uint8_t> boolMask, padding;
   std::vector<double> wantOut, wantLse, wantDq, wantDk, wantDv;
-  /// Error bound of each result: number of rounded terms that it sums, times their size.
+  /// Error bound of each result element in units of the rounding error: the sum of the absolute
+  /// values of its rounded terms.
   std::vector<double> roundedOut, roundedDq, roundedDk, roundedDv;
 
   explicit Problem(const AttentionCase &c, Dtype dtype = Dtype::F32) : c(c) {
@@ -50,7 +50,8 @@ struct Problem {
     floatMask = roundTo(randomValues(c.t * c.s, 5), dtype);
     for (float &x : floatMask)
       x = x > 1.2f ? -INFINITY : x;
-    if (c.floatMask) { // rows that see nothing, rows with only low scores, and partly hidden rows
+    if (c.floatMask) { // rows with all keys masked, rows with only low scores, and partly masked
+                       // rows
       std::fill_n(floatMask.begin(), c.s, -INFINITY);
       float lowest = dtype == Dtype::F32    ? std::numeric_limits<float>::lowest()
                      : dtype == Dtype::BF16 ? -0x1.fep127f
@@ -63,7 +64,7 @@ struct Problem {
       boolMask.push_back(x < 0.8f);
     for (float x : randomValues(c.b * c.s, 8))
       padding.push_back(x < 0.8f);
-    if (c.boolMask) // a row that sees nothing
+    if (c.boolMask) // a row with all keys masked
       std::fill_n(boolMask.begin(), c.s, 0);
     compute();
   }
@@ -175,11 +176,11 @@ struct Problem {
   }
 };
 
-/// Returns half of the last bit of a number of size 1.
+/// Returns the rounding error of a number of size 1: half of its last bit.
 inline double roundingOf(Dtype dtype) { return dtype == Dtype::BF16 ? 0x1p-8 : 0x1p-11; }
 
-/// Returns the largest error relative to its bound: `rounding` times `rounded`, plus the error of
-/// f32 sums.
+/// Returns the largest ratio of an error to its bound. The bound is `rounding` times `rounded`,
+/// plus the error of f32 sums.
 inline double worstRounded(double rounding, const std::vector<float> &found,
                            const std::vector<double> &want, const std::vector<double> &rounded) {
   double result = 0;

@@ -41,7 +41,7 @@ TEST_P(Attention, OfNarrowFloatsIsOffByItsRoundings) {
     }
 }
 
-/// With a scale of 0 all 64 probabilities are 1/64, so sums of whole numbers are exact over the
+/// With a scale of 0, all 64 probabilities are 1/64. Sums of whole numbers are then exact over
 /// blocks of rows and over the heads of a group.
 TEST(Attention, GradientsOfNarrowFloatsAreRoundedOnce) {
   for (Dtype dtype : {Dtype::BF16, Dtype::F16}) {

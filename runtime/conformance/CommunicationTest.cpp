@@ -1,7 +1,7 @@
-// The conformance suite of communication backends: every collective on every backend over every
-// list of axes. A single process tests comm local with six ranks as threads. Six processes (started
-// by mpirun, or with torchrun's variables) test the backend of their launcher, one rank each.
-// $PSRT_TEST_TARGET selects the device of the ranks.
+// The conformance suite of communication backends: runs every collective over every list of axes. A
+// single process tests `local` with six ranks as threads. Six processes, started by mpirun or with
+// torchrun's variables, test `mpi` or `tcp` with one rank each. $PSRT_TEST_TARGET selects the
+// device.
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/conformance/DeviceFixture.h"
@@ -24,7 +24,7 @@ protected:
   /// The ranks of this process.
   std::vector<int> here = job ? std::vector<int>{job->rank()} : std::vector<int>{0, 1, 2, 3, 4, 5};
 
-  /// Names of the queues in which every rank meets every other rank.
+  /// Makes the communication. `names` are its queues, each among all ranks.
   std::unique_ptr<Communication> makeCommunication(std::vector<std::string> names = {""}) const {
     if (!job) {
       auto result = device->makeCommunication(mesh, false);
@@ -40,7 +40,7 @@ protected:
     return job->makeCommunication(mesh, queues);
   }
 
-  /// One rank: first its device, as in a session.
+  /// One rank. As in a session, the device is destroyed last.
   struct TestRank {
     std::unique_ptr<RankDevice> device;
     std::unique_ptr<RankComm> comm;
@@ -50,7 +50,7 @@ protected:
     std::vector<Instruction> code;
     for (const auto &op : ops)
       code.push_back({op, {}, ""});
-    device.reset(); // errors of the old device end with it
+    device.reset(); // an error of the old device must not remain
     device = makeTestDevice(testTarget(), mesh, int(here.size()), code);
   }
   /// Returns whether each rank has its own GPU; otherwise all ranks share one.
@@ -62,7 +62,7 @@ protected:
     return result;
   }
 
-  /// Runs one collective on all ranks; buffers[r] are rank r's (each of `elements` floats).
+  /// Runs one collective on all ranks. buffers[r] are the buffers of rank r.
   void run(const CollectiveOp &op, std::vector<std::vector<std::vector<float>>> &buffers) {
     makeDevice({op});
     auto communication = makeCommunication();
@@ -102,7 +102,7 @@ protected:
     });
   }
 
-  /// Sets the buffers of every rank; in[i] = 100 rank + i.
+  /// Returns the buffers of every rank: `in` floats with in[i] = 100 rank + i, and `out` floats.
   std::vector<std::vector<std::vector<float>>> makeBuffers(int64_t in, int64_t out) {
     std::vector<std::vector<std::vector<float>>> result(mesh.size());
     for (int r = 0; r < mesh.size(); ++r) {
@@ -191,7 +191,7 @@ TEST_F(Conformance, MaximumAndMinimum) {
 }
 
 TEST_F(Conformance, BucketOfSeveralBuffers) {
-  // The second bucket is split among its members within buffers and at their ends.
+  // In the second bucket, the shares of the members begin within buffers and at their ends.
   for (std::vector<int64_t> counts : {std::vector<int64_t>{3, 5}, {7000, 1, 900, 5000}}) {
     CollectiveOp op;
     op.axes = {1};
@@ -310,7 +310,7 @@ TEST_F(Conformance, AsynchronousWorkIsDoneAtItsWait) {
         ASSERT_EQ(outs[i], std::vector<float>(count, sum));
         std::fill(outs[i].begin(), outs[i].end(), -1.0f);
       }
-      comm->barrier(); // buffers that other ranks still read are rewritten
+      comm->barrier(); // the next round writes buffers that other ranks may still read
       memory.bring();
     }
     bound[0].run(bound[0]);
@@ -373,8 +373,8 @@ TEST_F(Conformance, AFailingRankWakesAllOthersAtOnce) {
   threads.run([&](int r) { ranks[r].comm->barrier(); });
 }
 
-/// Uses a device with a fake driver that drops one wait of a stream for an event. Every dropped
-/// wait must be detected through accesses that are no longer ordered.
+/// Runs a fake driver that drops one wait of a stream for an event, for each wait in turn. The
+/// driver must detect accesses that are no longer ordered.
 TEST_F(Conformance, EveryWaitOfAStreamIsNeeded) {
   if (testTarget() == "cpu" || haveOwnGpus())
     GTEST_SKIP() << "no streams, or no waits between them";
@@ -394,7 +394,8 @@ TEST_F(Conformance, EveryWaitOfAStreamIsNeeded) {
   unsetenv("PSRT_FAKE_DROP");
 }
 
-/// The same for asynchronous work: waits of its stream for the rank's stream and back.
+/// The same for asynchronous work: its stream waits for the rank's stream, and the rank's stream
+/// waits for it.
 TEST_F(Conformance, EveryWaitOfAStreamForAsynchronousWorkIsNeeded) {
   if (testTarget() == "cpu")
     GTEST_SKIP() << "no streams";
@@ -416,8 +417,8 @@ TEST_F(Conformance, EveryWaitOfAStreamForAsynchronousWorkIsNeeded) {
     }
   }
   unsetenv("PSRT_FAKE_DROP");
-  // If a queue's stream was just created, the host has already seen all earlier work finish and a
-  // start needs no wait. The numbering of such waits depends on the ranks' threads.
+  // At the first use of a queue's stream, all earlier work has finished, so a start needs no wait.
+  // Which waits these are depends on the timing of the ranks' threads.
   if (haveOwnGpus())
     EXPECT_GE(noticed, 1);
   else
@@ -439,12 +440,12 @@ TEST_F(Conformance, MovesBytesToTheFirstAndFromIt) {
 }
 
 namespace {
-/// Three stages of two ranks each; `program` is called on every rank.
+/// Three stages of two ranks each.
 class Pipelines : public Conformance {
 protected:
   Pipelines() { mesh = {{{"pp", AxisKind::Pipeline, 3}, {"dp", AxisKind::Data, 2}}}; }
 
-  /// The script of a rank: instructions are made, bound and run in order.
+  /// Makes, binds and runs the instructions of a rank, in order.
   struct Script {
     explicit Script(TestRank &rank) : rank(rank) {}
     TestRank &rank;
@@ -514,8 +515,7 @@ protected:
           bound.run(bound);
       ranks.at(r).comm->drain();
       script.bringBack();
-      ranks.at(r)
-          .comm->barrier(); // data that other ranks may still write must stay alive until here
+      ranks.at(r).comm->barrier(); // other ranks may write the data of this rank until here
     });
   }
 };

@@ -12,7 +12,7 @@ struct Case {
   WindowShape windows;
 };
 
-/// Images with two space dims.
+/// Returns the windows of images with two space dims.
 WindowShape plane(std::array<int64_t, 2> in, std::array<int64_t, 2> out,
                   std::array<int64_t, 2> kernel, int64_t stride, int64_t low,
                   int64_t dilation = 1) {
@@ -22,7 +22,7 @@ WindowShape plane(std::array<int64_t, 2> in, std::array<int64_t, 2> out,
   return s;
 }
 
-/// The sizes of x, w and y.
+/// Returns the sizes of x, w and y.
 std::array<int64_t, 3> getSizes(const Case &c) {
   return {c.batch * c.groups * c.in * volume(c.windows.in),
           c.groups * c.in * c.out * volume(c.windows.kernel),
@@ -110,7 +110,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{2, 1, 5, 7, plane({11, 12}, {7, 8}, {3, 3}, 1, 0, 2)},
         Case{4, 1, 3, 8, plane({16, 16}, {4, 4}, {4, 4}, 4, 0)},
         Case{1, 1, 4, 4, plane({2, 2}, {4, 4}, {1, 1}, 1, 1)},
-        // The last window ends more than a stride before the end, which no library supports.
+        // After the last window, more than a stride of the input is left, which no library
+        // supports.
         Case{2, 1, 3, 2, plane({12, 12}, {4, 4}, {2, 2}, 2, 0)},
         Case{3, 1, 4, 6,
              WindowShape{{1, 1, 20}, {1, 1, 9}, {1, 1, 5}, {1, 1, 2}, {0, 0, 1}, {1, 1, 1}}},

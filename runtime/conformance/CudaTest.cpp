@@ -1,5 +1,4 @@
-// Tests the CUDA device on the fake driver: its memory, a whole program, and its errors where it
-// cannot run.
+// Tests the CUDA device on the fake driver: memory, a whole program, and errors.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/conformance/Environment.h"
 #include "runtime/conformance/TinyProgram.h"
@@ -105,7 +104,7 @@ TEST_F(Cuda, AProgramComputesWhatItDoesOnTheCpu) {
   }
 }
 
-/// Each operation is delayed by up to 20 ms, so a wait of the host would be noticed.
+/// The fake driver delays each operation by up to 20 ms, so that a wait of the host is detected.
 TEST_F(Cuda, AStepOnlyEnqueues) {
   Environment environment("PSRT_FAKE_DELAY", "20000");
   std::string table = makeTable("cuda:replay"), image = readImage();
@@ -178,7 +177,7 @@ TEST_F(Cuda, AReadSeesTheValueAtItsStart) {
   EXPECT_EQ(second, 8);
 }
 
-/// Commits two values ahead, each followed by a read. Returns the values of the reads.
+/// Calls commitAhead for two values, each followed by a read. Returns the values of the reads.
 static std::vector<int32_t> bringAhead(const char *dropped) {
   Environment delay("PSRT_FAKE_DELAY", "2000"), drop("PSRT_FAKE_DROP", dropped);
   DeviceFixture fixture(1, "cuda:replay");
@@ -196,7 +195,8 @@ static std::vector<int32_t> bringAhead(const char *dropped) {
   return found;
 }
 
-/// The stream must wait for a copied value, and the next copy until the value has been used.
+/// The stream must wait for the copy of a value, and the next copy must wait until the value has
+/// been read.
 TEST_F(Cuda, CommitsAheadAreInOrder) {
   EXPECT_EQ(bringAhead("0"), (std::vector{5, 6}));
   for (const char *wait : {"1", "2", "3"})

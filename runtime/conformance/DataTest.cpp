@@ -137,13 +137,13 @@ TEST(Floats, EveryHalfAndBfloat16RoundTrips) {
 
 TEST(Floats, RoundToTheNearestTiesToEven) {
   EXPECT_EQ(roundedBits(1, Dtype::F16), 0x3c00);
-  EXPECT_EQ(roundedBits(1 + 0x1p-11, Dtype::F16), 0x3c00);     // between 1 and the next
-  EXPECT_EQ(roundedBits(1 + 3 * 0x1p-11, Dtype::F16), 0x3c02); // between the next two
+  EXPECT_EQ(roundedBits(1 + 0x1p-11, Dtype::F16), 0x3c00); // a tie between 1 and the next number
+  EXPECT_EQ(roundedBits(1 + 3 * 0x1p-11, Dtype::F16), 0x3c02); // a tie between the next two numbers
   EXPECT_EQ(roundedBits(65519, Dtype::F16), 0x7bff);           // the largest
   EXPECT_EQ(roundedBits(65520, Dtype::F16), 0x7c00);           // infinite
   EXPECT_EQ(roundedBits(-0x1p-24, Dtype::F16), 0x8001);        // the smallest
   EXPECT_EQ(roundedBits(0x1p-25, Dtype::F16), 0);              // half of it
-  EXPECT_EQ(roundedBits(0x1.fffp-15, Dtype::F16), 0x0400);     // up to the smallest normal
+  EXPECT_EQ(roundedBits(0x1.fffp-15, Dtype::F16), 0x0400);     // up to the smallest normal number
   EXPECT_EQ(roundedBits(1 + 0x1p-8, Dtype::BF16), 0x3f80);
   EXPECT_EQ(roundedBits(1 + 3 * 0x1p-8, Dtype::BF16), 0x3f82);
   EXPECT_EQ(roundedBits(-INFINITY, Dtype::BF16), 0xff80);
@@ -254,8 +254,8 @@ TEST(Program, AMatmulOf8BitsHasScales) {
             "");
 }
 
-/// Returns a program of two functions that start an all_reduce with token 0, surrounded by other
-/// instructions.
+/// Returns a program of two functions. Each starts an all_reduce with token 0, between the
+/// instructions `before` and `after`.
 static Program parseStarts(const std::string &before, const std::string &after) {
   std::string function =
       R"({"name": "f", "bases": 1, "code": [)" + before +

@@ -10,7 +10,8 @@
 
 namespace psrt {
 
-/// Test memory that an instruction uses: a vector or a number. Null or empty means absent.
+/// A buffer of an instruction: a vector or a number of the test. Null or empty: the buffer is
+/// absent.
 struct TestBuffer {
   void *data = nullptr;
   size_t bytes = 0;
@@ -21,7 +22,7 @@ struct TestBuffer {
   TestBuffer(int64_t *number) : data(number), bytes(number ? sizeof(*number) : 0) {}
 };
 
-/// Provides test buffers to an instruction: directly, or by copies to and from device memory.
+/// Provides test buffers to an instruction: directly, or through copies in device memory.
 class TestMemory {
 public:
   TestMemory(RankDevice &rank, const std::vector<TestBuffer> &given) : buffers(given) {
@@ -37,7 +38,7 @@ public:
     }
     bring();
   }
-  /// Copies the test's buffers to the memory.
+  /// Copy the test's buffers to the memory and back.
   void bring() {
     for (size_t i = 0; i < buffers.size(); ++i)
       if (addresses[i] >= 0 && buffers[i].data)
@@ -62,8 +63,8 @@ inline std::string testTarget() {
   return target ? target : "cpu";
 }
 
-/// Makes a device for `ranks` ranks of this process, and a program in which every pipeline
-/// coordinate has only these instructions.
+/// Makes a device for `ranks` ranks of this process. Its program consists of these instructions on
+/// every pipeline coordinate.
 inline std::unique_ptr<Device> makeTestDevice(const std::string &target, const Mesh &mesh = {},
                                               int ranks = 1,
                                               const std::vector<Instruction> &code = {}) {
@@ -92,7 +93,8 @@ public:
     Instruction instruction;
     instruction.op = op;
     instruction.buffers.resize(buffers.size());
-    // A fresh rank for each instruction, as prepared data is kept by the instruction's address.
+    // Makes a new rank for each instruction: a rank stores prepared data by the address of the
+    // instruction, which the next one may reuse.
     rank = device->makeRank(threads, false, 0);
     int64_t scalars[] = {42, step, 0};
     TestMemory memory(*rank, buffers);
@@ -125,8 +127,8 @@ inline std::vector<float> randomValues(int64_t count, int seed) {
   return result;
 }
 
-/// Returns whole numbers from -8 to 8. They are exact in every dtype, and matmuls that sum a few
-/// thousand products are exact in f32.
+/// Returns whole numbers from -8 to 8. They are exact in every dtype, and sums of a few thousand of
+/// their multiples are exact in f32.
 inline std::vector<float> randomIntegers(int64_t count, int seed) {
   std::mt19937 generator(seed);
   std::vector<float> result(count);
@@ -135,7 +137,7 @@ inline std::vector<float> randomIntegers(int64_t count, int seed) {
   return result;
 }
 
-/// Returns numbers as the bytes of a float dtype, rounded.
+/// Rounds numbers to a float dtype and returns their bytes.
 inline std::vector<char> encode(const std::vector<float> &values, Dtype dtype) {
   std::vector<char> result(values.size() * dtypeSize(dtype));
   convertFloats(reinterpret_cast<const char *>(values.data()), Dtype::F32, result.data(), dtype,

@@ -137,9 +137,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Matmul,
                                          MatmulCase{1, 130, 140, 3000, true, true, false, false},
                                          MatmulCase{1, 1, 1, 1, false, false, false, false}));
 
-/// Checks the bias gradient of each operand next to a matmul. cuBLASLt's epilogue computes it or,
-/// where it lacks the epilogue, a matmul with ones. With whole numbers the sums are exact. The bias
-/// gradient is set, while the matmul accumulates.
+/// Checks the bias gradient of one operand of a matmul. cuBLASLt's epilogue computes the bias
+/// gradient, or a matmul with ones if the epilogue is missing. With whole numbers, the sums are
+/// exact. The bias gradient is set, also if the matmul accumulates.
 static void checkBiasGradient(const MatmulCase &c, Dtype dtype, int summed) {
   std::vector<float> lhs = randomIntegers(c.m * c.k, 1), rhs = randomIntegers(c.k * c.n, 2),
                      before = randomIntegers(c.m * c.n, 3), want = before;
@@ -179,7 +179,7 @@ TEST(Matmul, ComputesABiasGradient) {
   }
 }
 
-/// The pieces, and so the last bits, may depend on the number of threads, but on nothing else.
+/// The pieces, and so the last bits of a result, may only depend on the number of threads.
 TEST(Matmul, GivesTheSameBitsAgain) {
   constexpr int64_t m = 1700, n = 420, k = 96;
   std::vector<float> lhs = randomValues(m * k, 1), rhs = randomValues(k * n, 2), one(m * n),
@@ -242,7 +242,7 @@ TEST(Embedding, GathersRowsOfNarrowFloats) {
   }
 }
 
-/// Many positions of few rows: with rounding after each addition, sums would stop growing.
+/// Many indices refer to few rows: with rounding after each addition, the sums would stop growing.
 TEST(Embedding, GradientOfNarrowFloatsIsRoundedOnce) {
   constexpr int64_t count = 3000, width = 19, rows = 6, padding = 4, first = 100;
   std::vector<float> grad = randomIntegers(count * width, 1),

@@ -7,7 +7,7 @@
 
 namespace psrt {
 
-/// Sets a variable and restores its old value at the end.
+/// Sets an environment variable. The destructor restores its old value.
 class Environment {
 public:
   Environment(const char *name, const std::string &value) : name(name) {

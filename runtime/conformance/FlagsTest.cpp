@@ -1,4 +1,4 @@
-// Tests the table of flags, and that docs/program-flags.md is made from it. To rewrite the page:
+// Tests the table of flags, and that docs/program-flags.md is up to date. To rewrite the page:
 // psrt-flags-test --write
 #include "runtime/main/Flags.h"
 #include "runtime/main/Config.h"
@@ -30,7 +30,7 @@ struct Parsed {
 
 std::string errorOf(const std::vector<std::string> &arguments) { return Parsed().parse(arguments); }
 
-/// Escapes what Markdown's tables and HTML would read as markup.
+/// Escapes characters that are markup in Markdown tables and HTML.
 std::string escape(const std::string &text) {
   std::string result;
   for (char c : text)
@@ -38,7 +38,7 @@ std::string escape(const std::string &text) {
   return result;
 }
 
-/// Returns the rules of a flag that its help does not state.
+/// Returns the rules of a flag for the last column of the page.
 std::string describeRules(const FlagTable::Entry &entry) {
   std::vector<std::string> rules, needed;
   for (const char *name : entry.info.needs)

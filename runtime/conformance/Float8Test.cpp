@@ -16,7 +16,7 @@ float decode(uint8_t bits, Dtype dtype) {
   return bits & 0x80 ? -number : number;
 }
 
-/// Returns numbers around 1, so that sums of few are exact in f32.
+/// Returns numbers around 1, so that sums of a few of them are exact in f32.
 std::vector<uint8_t> randomBytes(int64_t count, Dtype dtype, int seed) {
   int middle = dtype == Dtype::F8E4M3 ? 7 << 3 : 15 << 2;
   std::mt19937 generator(seed);

@@ -1,4 +1,4 @@
-// Tests that the kinds of a program's table are enums after the parser, and the parser's errors.
+// Tests that the parser converts names in a program's table to enums, and its errors.
 #include "runtime/core/Backend.h"
 #include "runtime/core/Program.h"
 #include "runtime/data/Samples.h"
@@ -129,7 +129,7 @@ TEST(Kinds, AnUnknownNameListsTheKnownOnes) {
       << message;
 }
 
-/// Checks that each name stands for one value, and each value has one name.
+/// Checks that each name has one value, and each value has one name.
 template <typename Enum> static void checkNames() {
   for (const EnumName<Enum> &row : EnumNames<Enum>::table) {
     EXPECT_STREQ(nameOf(row.value), row.name);

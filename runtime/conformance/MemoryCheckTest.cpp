@@ -1,5 +1,4 @@
-// Tests the hand-written program under --check-memory, with a right memory plan and with wrong
-// ones.
+// Tests --check-memory on the hand-written program, with a correct memory plan and with wrong ones.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/conformance/TinyProgram.h"
 #include "runtime/session/Session.h"

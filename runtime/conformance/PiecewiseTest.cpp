@@ -1,5 +1,5 @@
-// Tests a program without a loss, run piece by piece: two forwards pending in two slots, their
-// backwards, and an update.
+// Tests a program without a loss, whose sections are called separately: two forwards in two slots,
+// then their backwards, and an update.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/session/NamedTensors.h"
 #include "runtime/session/Session.h"

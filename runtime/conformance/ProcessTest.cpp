@@ -58,8 +58,8 @@ TEST(Processes, EachLauncherGivesTheRank) {
   }
 }
 
-/// The side that closes first keeps its end of a connection for a minute, and the next job may
-/// start earlier.
+/// The side that closes a connection first keeps the port in TIME_WAIT for a minute. The next job
+/// must be able to use the port earlier.
 TEST(Processes, APortIsFreeOnceItsJobHasEnded) {
   uint16_t port;
   {
@@ -82,17 +82,17 @@ TEST(Processes, APortIsFreeOnceItsJobHasEnded) {
 TEST(Processes, TorchrunsAgentHoldsTheMastersPort) {
   Environment plain{
       {"WORLD_SIZE", "2"}, {"RANK", "1"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}};
-  RendezvousAddress meeting = findRendezvousAddress(findProcessIdentity());
-  EXPECT_EQ(meeting.firstPort, 29500);
-  EXPECT_EQ(meeting.ports, 1);
-  EXPECT_TRUE(meeting.local);
+  RendezvousAddress found = findRendezvousAddress(findProcessIdentity());
+  EXPECT_EQ(found.firstPort, 29500);
+  EXPECT_EQ(found.ports, 1);
+  EXPECT_TRUE(found.local);
   setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
   setenv("TORCHELASTIC_RUN_ID", "one", 1);
-  meeting = findRendezvousAddress(findProcessIdentity());
-  EXPECT_EQ(meeting.firstPort, 29501);
-  EXPECT_EQ(meeting.ports, 32);
+  found = findRendezvousAddress(findProcessIdentity());
+  EXPECT_EQ(found.firstPort, 29501);
+  EXPECT_EQ(found.ports, 32);
   setenv("TORCHELASTIC_RUN_ID", "two", 1);
-  EXPECT_NE(findRendezvousAddress(findProcessIdentity()).job, meeting.job);
+  EXPECT_NE(findRendezvousAddress(findProcessIdentity()).job, found.job);
 }
 
 TEST(Processes, SlurmsListNamesTheFirstHost) {
@@ -105,10 +105,10 @@ TEST(Processes, SlurmsListNamesTheFirstHost) {
                    {"SLURM_JOB_ID", "7"},
                    {"SLURM_STEP_ID", "0"},
                    {"SLURM_STEP_NODELIST", "n[1-2]"}};
-  RendezvousAddress meeting = findRendezvousAddress(findProcessIdentity());
-  EXPECT_EQ(meeting.hosts[0], "n1");
-  EXPECT_GE(meeting.firstPort, 20000);
-  EXPECT_LT(meeting.firstPort, 32000);
+  RendezvousAddress found = findRendezvousAddress(findProcessIdentity());
+  EXPECT_EQ(found.hosts[0], "n1");
+  EXPECT_GE(found.firstPort, 20000);
+  EXPECT_LT(found.firstPort, 32000);
 }
 
 TEST(Processes, MissingVariablesAreNamed) {
@@ -127,29 +127,28 @@ TEST(Rendezvous, AJobRefusesRanksOfOtherJobsAndStrangers) {
   std::vector<Candidate> both = {{"127.0.0.1", portOf(one)}, {"127.0.0.1", portOf(two)}};
   Socket stranger = connectTo("127.0.0.1", portOf(one), secondsFromNow(1));
   ASSERT_TRUE(sendAll(stranger, "GET / HTTP/1.0\r\n\r\n", 18, secondsFromNow(1)));
-  std::vector<Rendezvous> meetings(4);
+  std::vector<Rendezvous> found(4);
   std::vector<std::thread> threads;
   for (int job = 0; job < 2; ++job) {
     threads.emplace_back([&, job] {
-      meetings[2 * job] = hostRendezvous(job ? two : one, makeProcessInfo(0, 2, 100 + job), {}, 10);
+      found[2 * job] = hostRendezvous(job ? two : one, makeProcessInfo(0, 2, 100 + job), {}, 10);
     });
     threads.emplace_back([&, job] {
-      meetings[2 * job + 1] =
-          joinRendezvous(both, makeProcessInfo(1, 2, 100 + job), {}, 10, "here");
+      found[2 * job + 1] = joinRendezvous(both, makeProcessInfo(1, 2, 100 + job), {}, 10, "here");
     });
   }
   for (std::thread &thread : threads)
     thread.join();
   for (int job = 0; job < 2; ++job)
-    for (const Rendezvous *rendezvous : {&meetings[2 * job], &meetings[2 * job + 1]}) {
+    for (const Rendezvous *rendezvous : {&found[2 * job], &found[2 * job + 1]}) {
       ASSERT_EQ(rendezvous->infos.size(), 2u);
       EXPECT_EQ(rendezvous->infos[1].job, uint64_t(100 + job));
       EXPECT_EQ(rendezvous->infos[0].host, rendezvous->infos[1].host);
     }
 }
 
-/// A host with two networks: a rank on rank 0's host connected to one of its addresses. Other ranks
-/// reach it at the address where they reach rank 0.
+/// A rank on rank 0's host may have connected through any address of the host. Other ranks must use
+/// the address at which they reach rank 0.
 TEST(Rendezvous, RanksOnTheHostOfRank0HaveItsAddress) {
   std::string address = ownAddresses()[0];
   if (isLoopback(address))
@@ -169,7 +168,8 @@ TEST(Rendezvous, RanksOnTheHostOfRank0HaveItsAddress) {
   EXPECT_EQ(neighbour.addressOf(2), address);
 }
 
-/// Listeners of other programs at the ports of rank 0, silent or not, do not delay the rendezvous.
+/// Other programs that listen at rank 0's range of ports do not delay the rendezvous, even if they
+/// never answer.
 TEST(Rendezvous, SilentListenersCostNoTime) {
   std::vector<Socket> listeners;
   std::vector<Candidate> where;
@@ -213,7 +213,7 @@ std::string hex(const Digest &digest) {
 }
 
 /// A job of `size` ranks at a port of this host. A thread runs the rendezvous of rank 0.
-struct Meeting {
+struct TestJob {
   Socket listener = listenAt(0, true);
   std::vector<Candidate> where = {{"127.0.0.1", portOf(listener)}};
   JobKey key = makeJobKey("a secret of the job", "a job");
@@ -221,7 +221,7 @@ struct Meeting {
   std::string failure;
   std::thread thread;
 
-  Meeting(int size, double seconds)
+  TestJob(int size, double seconds)
       : thread([this, size, seconds] {
           failure = messageOf([&] {
             rendezvous = hostRendezvous(listener, makeProcessInfo(0, size, 7), key, seconds);
@@ -297,12 +297,12 @@ TEST(Acceptor, SilentConnectionsCostNoTime) {
 
 TEST(Rendezvous, AFalseRankIsRefusedByName) {
   testing::internal::CaptureStderr();
-  Meeting meeting(2, 10);
-  std::string refused = meeting.join(1, 2, makeJobKey("another secret", "a job"), 0.3);
+  TestJob testJob(2, 10);
+  std::string refused = testJob.join(1, 2, makeJobKey("another secret", "a job"), 0.3);
   EXPECT_NE(refused.find("another secret (PSRT_JOB_SECRET)"), std::string::npos) << refused;
-  EXPECT_EQ(meeting.join(1, 2, meeting.key, 10), "");
-  meeting.thread.join();
-  EXPECT_EQ(meeting.failure, "");
+  EXPECT_EQ(testJob.join(1, 2, testJob.key, 10), "");
+  testJob.thread.join();
+  EXPECT_EQ(testJob.failure, "");
   std::string output = testing::internal::GetCapturedStderr();
   EXPECT_NE(output.find("a process at 127.0.0.1 claims to be rank 1 but does not know this job's"),
             std::string::npos)
@@ -311,26 +311,26 @@ TEST(Rendezvous, AFalseRankIsRefusedByName) {
 
 TEST(Rendezvous, TheSecondOfTwoProcessesOfOneRankIsRefused) {
   testing::internal::CaptureStderr();
-  Meeting meeting(3, 10);
-  Rendezvous meetings[2];
-  std::thread first([&] { meeting.join(1, 3, meeting.key, 10, &meetings[0]); });
+  TestJob testJob(3, 10);
+  Rendezvous joined[2];
+  std::thread first([&] { testJob.join(1, 3, testJob.key, 10, &joined[0]); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  std::string refused = meeting.join(1, 3, meeting.key, 10);
+  std::string refused = testJob.join(1, 3, testJob.key, 10);
   EXPECT_NE(refused.find("two processes claim rank 1: the second, from 127.0.0.1, was refused"),
             std::string::npos)
       << refused;
-  EXPECT_EQ(meeting.join(2, 3, meeting.key, 10, &meetings[1]), "");
+  EXPECT_EQ(testJob.join(2, 3, testJob.key, 10, &joined[1]), "");
   first.join();
-  meeting.thread.join();
-  EXPECT_EQ(meeting.failure, "");
-  EXPECT_EQ(meetings[0].infos.size(), 3u);
+  testJob.thread.join();
+  EXPECT_EQ(testJob.failure, "");
+  EXPECT_EQ(joined[0].infos.size(), 3u);
   std::string output = testing::internal::GetCapturedStderr();
   EXPECT_NE(output.find("warning: two processes claim rank 1"), std::string::npos) << output;
 }
 
 /// Two jobs at one port: the ranks with other flags connect first.
 TEST(Rendezvous, RanksWithOtherFlagsAreSetAside) {
-  Meeting meeting(3, 10);
+  TestJob testJob(3, 10);
   std::string refused[3];
   std::vector<std::thread> threads;
   auto join = [&](int rank, uint64_t command, double seconds) {
@@ -338,7 +338,7 @@ TEST(Rendezvous, RanksWithOtherFlagsAreSetAside) {
       ProcessInfo info = makeProcessInfo(rank, 3, 7);
       info.command = command;
       std::string message =
-          messageOf([&] { joinRendezvous(meeting.where, info, meeting.key, seconds, "there"); });
+          messageOf([&] { joinRendezvous(testJob.where, info, testJob.key, seconds, "there"); });
       if (command)
         refused[rank] = message;
     });
@@ -350,19 +350,19 @@ TEST(Rendezvous, RanksWithOtherFlagsAreSetAside) {
   join(2, 0, 10);
   for (std::thread &thread : threads)
     thread.join();
-  meeting.thread.join();
-  EXPECT_EQ(meeting.failure, "");
+  testJob.thread.join();
+  EXPECT_EQ(testJob.failure, "");
   for (int rank : {1, 2}) {
-    EXPECT_EQ(meeting.rendezvous.infos[rank].command, 0u);
+    EXPECT_EQ(testJob.rendezvous.infos[rank].command, 0u);
     EXPECT_NE(refused[rank].find("has other flags or another program"), std::string::npos)
         << refused[rank];
   }
 }
 
 TEST(Rendezvous, ArrivedRanksLearnWhichAreMissing) {
-  Meeting meeting(3, 0.5);
-  std::string message = meeting.join(2, 3, meeting.key, 10);
-  meeting.thread.join();
+  TestJob testJob(3, 0.5);
+  std::string message = testJob.join(2, 3, testJob.key, 10);
+  testJob.thread.join();
   EXPECT_NE(message.find("1 of 3 processes did not connect to rank 0"), std::string::npos)
       << message;
   EXPECT_NE(message.find("rank 1"), std::string::npos) << message;

@@ -9,7 +9,7 @@
 
 using namespace psrt;
 
-/// Counts allocations of this process, to show that a step makes none.
+/// Counts the allocations of this process, to check that a step makes none.
 static std::atomic<int64_t> allocations{0};
 void *operator new(size_t bytes) {
   ++allocations;
@@ -31,7 +31,7 @@ ProgramSource sourceFor(int ranks) {
   return {table.data(), table.size(), psrt_program_kernels, "."};
 }
 
-/// 16 rows (two micro-batches) per step.
+/// The data of a step: 16 rows, in two micro-batches.
 struct Data {
   std::vector<float> x = randomValues(16 * tinyWidth, 1), y = randomValues(16, 2);
   std::unique_ptr<SampleSource> source(std::vector<const Input *> inputs, int64_t rows = 16) {
@@ -159,7 +159,7 @@ TEST(Program, InputsOfAStepWithUnequalSamplesAreRefused) {
   }
 }
 
-/// Runs a step on rank 0, and on rank 1 if `other` returns true, with the options of a program.
+/// Runs a step on rank 0, and also on rank 1 if `other`, which rank 1 calls first, returns true.
 static void runStep(const std::function<bool()> &other) {
   Environment timeout("PSRT_TIMEOUT", "1");
   SessionOptions options;

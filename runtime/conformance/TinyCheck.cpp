@@ -7,7 +7,8 @@ extern const uint64_t psrt_check_program_json_size = sizeof(psrt_check_program_j
 extern const psrt::Kernel psrt_check_program_kernels[];
 }
 
-/// The same kernels, found at load time, as they do not depend on the mesh.
+/// The kernels of the other program, which do not depend on the mesh. Their addresses are only
+/// known at load time.
 static void call(int kernel, void *const *buffers, const int64_t *scalars, int64_t lo, int64_t hi) {
   psrt_program_kernels[kernel](buffers, scalars, lo, hi);
 }

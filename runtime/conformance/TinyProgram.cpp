@@ -1,5 +1,5 @@
-// The kernels of the hand-written program and the three symbols of a compiled object (for a mesh of
-// 2 ranks).
+// Defines the kernels of the hand-written program, and the symbols of a compiled object for 2
+// ranks.
 #include "runtime/conformance/TinyProgram.h"
 
 namespace {

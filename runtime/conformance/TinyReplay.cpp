@@ -2,7 +2,7 @@
 // ranks with PSRT_TINY_ROWS rows per micro-batch.
 #include "runtime/conformance/TinyProgram.cpp"
 
-/// A launch of one block of one thread: six buffers, then the scalars.
+/// Runs a launch of one block of one thread. The parameters are six buffers and the scalars.
 static void launch(psrt::Kernel kernel, void **parameters, int64_t rows) {
   void *buffers[6];
   for (int i = 0; i < 6; ++i)
