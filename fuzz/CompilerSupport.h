@@ -1,4 +1,4 @@
-// Provides a context with all dialects and passes, for compiling many inputs.
+// Provides a context with all dialects and passes. Many inputs share the context.
 #ifndef PARASHARD_FUZZ_COMPILERSUPPORT_H
 #define PARASHARD_FUZZ_COMPILERSUPPORT_H
 

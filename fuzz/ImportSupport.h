@@ -1,4 +1,4 @@
-// Provides a context for importing many inputs.
+// Provides a context, which many inputs share.
 #ifndef PARASHARD_FUZZ_IMPORTSUPPORT_H
 #define PARASHARD_FUZZ_IMPORTSUPPORT_H
 

@@ -14,7 +14,7 @@ struct Span {
 
 bool isWord(char c) { return std::isalnum((unsigned char)c) || c == '-' || c == '.' || c == '+'; }
 
-/// Returns all values and keys. Unclosed containers end with the text.
+/// Returns all values and keys. An unclosed object or array ends at the end of the text.
 std::vector<Span> findValues(const std::string &text) {
   std::vector<Span> values;
   std::vector<size_t> open;
@@ -75,7 +75,8 @@ const char *const kOdd[] = {"0",
 
 size_t pick(Random &random, size_t count) { return random() % count; }
 
-/// Removes a value with its key and one comma: the comma before, or the comma after a first value.
+/// Removes a value with its key and one comma: the comma before the value, or after the first
+/// value.
 void drop(std::string &text, const std::vector<Span> &values, size_t index) {
   Span span = values[index];
   if (index > 0 && values[index - 1].isKey)

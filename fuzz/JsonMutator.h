@@ -15,8 +15,8 @@ namespace fuzz {
 
 using Random = std::minstd_rand;
 
-/// Makes one change to a JSON text, which may already be malformed. A value is replaced by another
-/// value of the text or by an unusual literal, removed, duplicated, wrapped, or changed inside.
+/// Changes one value of a JSON text, which may already be malformed: replaces it by another value
+/// of the text or by an unusual literal, or removes, duplicates, wraps or modifies it.
 std::string mutateJson(std::string text, Random &random);
 
 /// Applies libFuzzer's mutation of bytes.

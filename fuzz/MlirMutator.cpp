@@ -126,7 +126,8 @@ void changeName(std::string &text, const std::vector<Token> &tokens, Random &ran
   text.replace(token.begin, token.end - token.begin, by);
 }
 
-/// Returns all bracketed groups, each with the token before it, e.g. `tensor<4xf32>` or `= [1, 2]`.
+/// Returns all bracketed groups, each with the token before its bracket. Examples: `tensor<4xf32>`
+/// and `= [1, 2]`.
 std::vector<Token> findGroups(const std::string &text, const std::vector<Token> &tokens) {
   std::vector<Token> groups;
   std::vector<size_t> open;
@@ -175,7 +176,7 @@ void changeLine(std::string &text, Random &random) {
   if (lines.size() < 2)
     return;
   size_t from = random() % lines.size(), to = random() % lines.size();
-  if (random() % 2) // most lines are only valid near their position
+  if (random() % 2) // move by one line: most lines are only valid near their position
     to = std::min(from + 1, lines.size() - 1);
   switch (random() % 4) {
   case 0:

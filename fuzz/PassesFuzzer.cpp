@@ -1,5 +1,5 @@
 // Fuzzes pass pipelines on modules of each level. The first line of an input is "// passes:
-// PIPELINE", as in the dumps of ps-compile, but names the passes of the next level.
+// PIPELINE", with the passes that lower the module to the next level.
 #include "fuzz/CompilerSupport.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"

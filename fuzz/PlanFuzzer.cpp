@@ -3,7 +3,8 @@
 #include "fuzz/Scratch.h"
 #include "tools/ps-compile/FlagTable.h"
 
-/// Plan flags of each kind. Options of llvm::cl cannot be unregistered, so the table lives on.
+/// A plan flag of each type. The table is never destroyed, since llvm::cl cannot unregister
+/// options.
 struct PlanFlags {
   std::string mesh, policy, average;
   int64_t chunks = 1, zero = 0;

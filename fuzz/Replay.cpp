@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 extern "C" __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
                                                                 size_t maxSize, unsigned seed);
 
-/// Replaces libFuzzer's mutation, on which custom mutators are based: changes, inserts or removes a
+/// Replaces the function of libFuzzer that custom mutators call: changes, inserts or removes a
 /// byte.
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize) {
   static std::minstd_rand random;
@@ -42,17 +42,17 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize) {
 }
 
 namespace {
-/// Limit on memory. Inputs have a few kB, so a reader that allocates more trusts a size given in
-/// its input.
+/// Memory limit. Inputs have a few kB, so only a reader that trusts a size in its input exceeds the
+/// limit.
 constexpr rlim_t kMostMemory = rlim_t(2) << 30;
-/// A mutation that takes more seconds is a finding.
+/// Time limit of a mutation; exceeding it is a failure.
 constexpr unsigned kMostSeconds = 30;
 /// Factor by which a mutation may enlarge an input.
 constexpr size_t kMostGrowth = 2;
 
 Bytes current; ///< the input being run
 
-/// Saves the input that crashed as `crash-PID` in the working folder.
+/// Saves the current input, which has crashed the target, as `crash-PID` in the working folder.
 void keepInput(int signal) {
   char name[32];
   std::snprintf(name, sizeof(name), "crash-%d", int(getpid()));
@@ -90,7 +90,8 @@ size_t mutate(Bytes &input, unsigned seed) {
   return size;
 }
 
-/// Runs the mutations with numbers `seed` to `seed + runs - 1`. Each depends only on its number.
+/// Runs the mutations with numbers `seed` to `seed + runs - 1`. A mutation depends only on its
+/// number.
 void runMutations(const std::vector<std::string> &paths, unsigned seed, unsigned runs) {
   for (int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM})
     std::signal(signal, keepInput);

@@ -21,7 +21,7 @@ struct Folder {
     path = (hasMemory ? "/dev/shm" : std::filesystem::temp_directory_path().string()) +
            "/parashard-fuzz-" + std::to_string(getpid()) + "/inside";
     std::filesystem::create_directories(path);
-    // A file that input can find by leaving the folder.
+    // A file outside of the folder, which an input can name with "../outside".
     std::fclose(std::fopen((path + "/../outside").c_str(), "wb"));
   }
   ~Folder() {
@@ -52,7 +52,7 @@ StayInside::~StayInside() { isWatching = false; }
 
 } // namespace fuzz
 
-//===--- replacements of open(), which our readers and libraries call ----===//
+//===--- replacements of open(), which readers and libraries call --------===//
 
 static int watchedOpen(const char *path, int flags, int mode) {
   if (isWatching) {

@@ -35,7 +35,7 @@ static void append(std::string &bytes, uint64_t value, unsigned width) {
     bytes.push_back(char(value >> 8 * i));
 }
 
-/// Returns the CRC-32, which readers check.
+/// Returns the CRC-32 of a file's content, which readers of archives check.
 static uint32_t computeCrc(const std::string &content) {
   uint32_t crc = ~0u;
   for (unsigned char byte : content) {

@@ -1,4 +1,4 @@
-// Mutates .safetensors files: the header as JSON, with a corrected length, or any bytes.
+// Mutates .safetensors files: either the header as JSON, with a correct length, or any bytes.
 #ifndef PARASHARD_FUZZ_TENSORFILEMUTATOR_H
 #define PARASHARD_FUZZ_TENSORFILEMUTATOR_H
 

@@ -8,9 +8,9 @@ namespace {
 
 struct Field {
   unsigned number = 0, type = 0;
-  uint64_t value = 0;        ///< value if type 0
-  std::string bytes;         ///< content if type 1, 2 or 5, unless it is a message
-  std::vector<Field> fields; ///< fields if type 2 and its bytes are a message
+  uint64_t value = 0;        ///< value of wire type 0 (varint)
+  std::string bytes;         ///< bytes of wire types 1, 2 and 5, unless they are a message
+  std::vector<Field> fields; ///< fields of wire type 2, if its bytes are a message
   bool isMessage = false;
 };
 using Fields = std::vector<Field>;

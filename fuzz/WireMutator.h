@@ -6,8 +6,9 @@
 
 namespace fuzz {
 
-/// Makes one change to a message: a field at any depth is removed, duplicated, moved, replaced by
-/// another field with its number, or changed inside. Other inputs are mutated as bytes.
+/// Changes one field of a message, at any depth: removes, duplicates, moves or modifies the field,
+/// or replaces it by another field with the same number. Mutates inputs that are not a message as
+/// bytes.
 std::string mutateMessage(const std::string &message, Random &random);
 
 } // namespace fuzz

@@ -32,7 +32,7 @@ class Images(torch.nn.Module):
 
 
 class Pair(torch.nn.Module):
-    """Two layers, the least that a pipeline needs."""
+    """A model of two layers, the minimum for a pipeline."""
 
     def __init__(self):
         super().__init__()
