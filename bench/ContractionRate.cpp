@@ -23,7 +23,7 @@
 
 namespace {
 
-/// Disables oneDNN's OpenMP threads, because each of our threads computes alone.
+/// Limits oneDNN to one OpenMP thread, because each thread of this program calls oneDNN separately.
 void useOneThread() {
   if (void *set = dlsym(RTLD_DEFAULT, "omp_set_num_threads"))
     reinterpret_cast<void (*)(int)>(set)(1);

@@ -1,6 +1,6 @@
 // Prints the time in milliseconds of a message of BYTES between two pipeline coordinates: half of a
-// round trip. If the program is started without a launcher, the ranks are threads of this process.
-// Under mpirun or torchrun, they are two processes.
+// round trip. Without a launcher, the ranks are threads of this process. Under mpirun or torchrun,
+// the ranks are two processes.
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/comm/process/ProcessJob.h"
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 using namespace psrt;
 
-/// One rank's sends and receives, bound once.
+/// The sends and receives of one rank, bound once.
 class Player {
 public:
   Player(RankComm &comm, int rank, int64_t bytes) : data(bytes), pointer(data.data()) {

@@ -3,8 +3,8 @@
 
     bench/activation_memory.py [--hidden 6144] [--heads 64] [--seq 2048] [--batch 4] [--tp 8] [--precision fp32]
 
-Compiles a GPT-2 of this shape (that of GPT-22B) without weights, with two and with three layers. The difference is what the third layer adds to
-the forward values that backward uses, on one rank. The formulas count 2 bytes per value and 1 per mask element; with fp32, values count twice.
+Compiles a GPT-2 of this shape (that of GPT-22B) without weights, with two and with three layers. The difference is the size of the activations that
+one layer saves for backward, on one rank. The formulas count 2 bytes per value (4 with fp32) and 1 byte per mask element.
 """
 import argparse
 import collections
@@ -36,7 +36,7 @@ def export(folder, layers, arguments):
 
 
 def compile_stage(model, flags, arguments):
-    """Returns the text of the runs of a micro-batch."""
+    """Returns the IR of @stage0.micro_batch."""
     out = model.with_suffix(".mlir")
     subprocess.run(
         [train_step.BIN / "ps-compile", model, "-o", out, "--stop-after", "partitioned", "--mesh", f"tp={arguments.tp}", "--batch", str(arguments.batch),
@@ -54,7 +54,7 @@ def size_of(tensor):
 
 
 def kept(stage):
-    """Returns the bytes, by dtype, of results of forward runs that later runs use for backward."""
+    """Returns the bytes, by dtype, of the results of forward runs that backward runs use."""
     sizes, backward = {}, set()
     for line in stage.splitlines():
         run = re.match(r"\s*(?:(%[\w:, %]+?) = )?rank\.run @\S*?\.(\w+)", line)

@@ -3,7 +3,7 @@
 
     bench/compile_time.py [--rounds 9] [--layers 6,48] [flags of ps-compile...]
 
-Runs alternate. Prints the median wall-clock and processor seconds of each, and the median of the rounds' ratios.
+Runs of the two models alternate. Prints the median wall-clock and CPU seconds of each model, and the median of the ratios of each round.
 """
 import argparse
 import os

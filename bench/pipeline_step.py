@@ -5,12 +5,12 @@
 
 Runs the 14M GPT of bench/train_step.py on pp=2 with 8 micro-batches of one sample and 1 thread per rank, for two cuts and two
 schedules. The prediction is made before the measured runs:
-- A traced run of the same program gives the median times of each stage's phases, with both ranks busy, and of the update.
-- A round trip of a message between two processes gives the hop.
+- A traced run of the same program gives the median times of the phases of each stage, while both ranks compute, and of the update.
+- A round trip of a message between two processes gives the time of a hop.
 - The simulator (`ps-timeline --schedule`) combines these times.
 
-Measures our program with ranks as threads and as processes (`mpirun`), and PyTorch with two processes (gloo), cut before the
-same layer and with its own schedule of that name. Runs alternate; figures are medians.
+Measures our program with ranks as threads and as processes (`mpirun`), and PyTorch with two processes (gloo). PyTorch's model is
+cut before the same layer and uses PyTorch's schedule of the same name. Runs alternate; figures are medians.
 """
 import argparse
 import json

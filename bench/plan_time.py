@@ -3,8 +3,8 @@
 
     bench/plan_time.py [--rounds 7] [--layers 96]
 
-Compiles a GPT with 96 tiny layers on pp=16 with two chunks and 128 micro-batches; compile time grows with the number of
-layers, not with their width. Then compiles the GPT for 8192 data-parallel ranks instead of 2, with one sample each, in
+Compiles a GPT with 96 tiny layers on pp=16 with two chunks and 128 micro-batches. Compile time depends on the number of
+layers, not on their width. Then compiles the GPT for 8192 data-parallel ranks instead of 2, with one sample each, in
 alternating runs. Prints medians, and whether the modules differ only in the sizes of the mesh and of the global batch.
 """
 import argparse

@@ -3,9 +3,9 @@
 
     bench/recompute_budget.py [--rounds 2] [--steps 2] [--picture docs/recompute-budget.svg]
 
-Runs the 14M GPT of bench/train_step.py on one rank x 2 threads. The budgets are evenly spaced between the least possible memory and the memory
-without recomputation. Each round runs `none` before every five budgets, for a few steps. A point is the median of the ratios to the preceding run
-of `none`. Prints a table of planned memory, predicted and measured time, and draws a picture.
+Runs the 14M GPT of bench/train_step.py on one rank x 2 threads. The budgets are evenly spaced between the minimum memory and the memory without
+recomputation. Each round runs `none` before every five budgets, for a few steps. A point is the median of the ratios to the preceding run of
+`none`. Prints a table of planned memory, predicted and measured time, and draws a picture.
 """
 import argparse
 import itertools

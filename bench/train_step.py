@@ -7,7 +7,7 @@ The model has 6 layers, width 384, 6 heads, 256 tokens, batch 8, vocabulary 8192
 medians:
 - Our program on one rank x 2 threads, and on dp=2 and tp=2 x 1 thread.
 - PyTorch on 2 threads, and with DDP (gloo) on 2 processes.
-- The rate that oneDNN reaches on the model's shapes, and which fractions of it the step's matmuls and the whole step reach.
+- The rate of oneDNN on the model's shapes, and the rates of the step's matmuls and of the whole step as fractions of it.
 - The compile time.
 
 With bf16, PyTorch runs under autocast, and our float32 step is printed for comparison.
@@ -168,7 +168,7 @@ def traced_rate(folder, program):
 
 
 def start_time(folder, program):
-    """Returns the seconds from the process's start to the end of its first step, without the step itself."""
+    """Returns the startup time in seconds: from the start of the process to the end of its first step, minus the time of the step."""
     log = folder / "start.jsonl"
     start = time.perf_counter()
     subprocess.run(
