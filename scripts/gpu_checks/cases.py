@@ -65,7 +65,7 @@ SPARE_TOKENS = 50304 - 50257  # rows that pad GPT-2's vocabulary of 50257 to a m
 
 @dataclasses.dataclass
 class Way:
-    """Another program for the model of a bench, compiled with `flags`. `is_odd`: with GPT-2's vocabulary of 50257."""
+    """A further program for the model of a bench, compiled with `flags`. `is_odd`: with GPT-2's unpadded vocabulary of 50257."""
 
     bench: str
     flags: tuple

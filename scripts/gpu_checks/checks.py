@@ -1,4 +1,4 @@
-"""Runs checks: prints one line for each, and rewrites the file of results after each."""
+"""Runs checks. After each check, prints one line and rewrites the file of results."""
 import json
 import statistics
 import subprocess
@@ -92,7 +92,7 @@ class Checks:
 
 
 def worst_difference(found, wanted):
-    """Returns the largest relative difference of two lists of losses. A loss is 0 if all labels of a step are ignored."""
+    """Returns the largest relative difference of two lists of losses. Differences from a loss of 0 (all labels ignored) are divided by 1e-6."""
     if None in found or len(found) != len(wanted):
         return float("inf")
     return max(abs(a - b) / max(abs(b), 1e-6) for a, b in zip(found, wanted))

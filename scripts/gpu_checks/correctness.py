@@ -11,7 +11,7 @@ from .tensors import read_tensors
 
 
 def conformance(checks):
-    """The runtime's own tests on this driver: every library call, copies, communication among ranks on one GPU."""
+    """The runtime's unit tests on this driver: every library call, copies, communication among ranks on one GPU."""
     path = f"{checks.folder}:{checks.environment.get('LD_LIBRARY_PATH', '')}"
     for test in TESTS:
         def check():
@@ -28,7 +28,7 @@ def conformance(checks):
 
 
 def worst_case(found, wanted):
-    """Returns [(error / allowed error, name)] of the tensors, largest first. Compares the elements that `wanted` has of each tensor."""
+    """Returns [(error / allowed error, name)] of the tensors, largest first. Only compares the elements that `wanted` contains."""
     errors = []
     for name, about in wanted.items():
         values = found.get(name)

@@ -7,13 +7,15 @@ import statistics
 from .machine import Watch
 from .speed import TOKENS, draw_tokens, find_rates, time_steps
 
-BANDWIDTH_PART, IDLE_PART, MEMORY_PART = 0.85, 0.01, 0.02  # least and largest allowed values
+BANDWIDTH_PART = 0.85  # minimum bandwidth of a kernel, as a fraction of a copy's
+IDLE_PART = 0.01  # maximum fraction of a step in which the GPU is idle
+MEMORY_PART = 0.02  # maximum difference between used and planned memory, as a fraction of the plan
 LEAST_BYTES = 32 << 20  # smallest launch whose bandwidth is checked: too large for caches, and long compared with its timing events
 STEPS = 8
 
 
 def read_trace(path, skipped=3):
-    """Returns the launches after the first `skipped` steps: {step: [event]}."""
+    """Returns the events of the steps from `skipped` on: {step: [event]}."""
     steps = collections.defaultdict(list)
     for event in json.loads(path.read_text())["traceEvents"]:
         if event["ph"] == "X" and event["args"]["step"] >= skipped:
@@ -73,23 +75,23 @@ def kernels(checks):
 # ---- memory --------------------------------------------------------------------------------------------------------
 
 
-def read_planned(checks, name):
-    """Returns the bytes that a rank needs besides its planned memory, as printed by --info."""
+def read_besides(checks, name):
+    """Returns the bytes that a rank needs in addition to its planned memory, as printed by --info."""
     said = checks.call(name, "--info").stdout
     number, unit = re.search(r"a rank needs another ([\d.]+) (B|[KMGT]B)", said).groups()
     return float(number) * 1e3 ** ["B", "KB", "MB", "GB", "TB"].index(unit)
 
 
 def use(checks, name, data, *flags):
-    """Returns the bytes of a run: (planned, needed besides, in use according to the driver). A first run measures the matmul algorithms."""
+    """Returns the bytes of a run: (planned, needed in addition, in use according to the driver). A first run measures the matmul algorithms."""
     checks.train(name, data, 1, *flags)
     with Watch() as watch:
         lines, _ = checks.train(name, data, 6, *flags)
-    return lines[-1]["memory"], read_planned(checks, name), watch.used()
+    return lines[-1]["memory"], read_besides(checks, name), watch.used()
 
 
 def memory(checks):
-    """The memory in use according to the driver, compared with the plan. A small model shows the driver's and libraries' own share."""
+    """The memory in use according to the driver, compared with the plan. A small model shows the memory of driver and libraries."""
     small = "gpt-bf16"
     apart = {}
 

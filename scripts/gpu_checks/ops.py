@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 
-PLACES = 512  # largest number of elements of a tensor that are compared
+MOST_COMPARED = 512  # maximum number of elements that are compared per tensor
 CASES = {}  # name -> (function, shapes of its operands)
 
 
@@ -51,7 +51,7 @@ case("turned", lambda x, y: x.permute(2, 0, 1).reshape(64, -1) * y, (30, 40, 64)
 
 
 class Large(torch.nn.Module):
-    """The loss is the sum of all cases, each the mean of its squares."""
+    """A model whose loss is the sum of the mean squares of all cases."""
 
     def __init__(self, cases):
         super().__init__()
@@ -70,9 +70,9 @@ class Large(torch.nn.Module):
 
 
 def keep(exact, allowed, by="norm"):
-    """Returns the expected values of at most PLACES evenly spaced elements of a tensor, with the allowed error."""
+    """Returns the expected values of at most MOST_COMPARED evenly spaced elements of a tensor, with the allowed error."""
     flat = exact.detach().flatten()
-    places = torch.linspace(0, flat.numel() - 1, min(PLACES, flat.numel())).long().unique()
+    places = torch.linspace(0, flat.numel() - 1, min(MOST_COMPARED, flat.numel())).long().unique()
     return {"count": flat.numel(), "places": places.tolist(), "values": flat[places].tolist(), "allowed": float(allowed), "by": by}
 
 

@@ -128,10 +128,10 @@ def find_rates():
     """Returns the rates of bf16 matmuls and of copies (bytes read plus written). Random numbers give the matmul a realistic power draw."""
     size, numbers = (8192, 1 << 28) if DEVICE == "cuda" else (128, 1 << 12)
     a, b = (torch.randn(size, size, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
-    products = 2 * size**3 / seconds_of(lambda: a @ b, 20)
+    matmuls = 2 * size**3 / seconds_of(lambda: a @ b, 20)
     source, target = (torch.randn(numbers, device=DEVICE) for _ in range(2))
     copies = 2 * 4 * numbers / seconds_of(lambda: target.copy_(source), 20)
-    return {"matmul_flops": products, "copy_bytes": copies, "torch": torch.__version__}
+    return {"matmul_flops": matmuls, "copy_bytes": copies, "torch": torch.__version__}
 
 
 def say(**what):

@@ -120,7 +120,7 @@ def prepare_benches(preparation):
 
 
 def prepare_faults(preparation, oracle):
-    """Compiles programs that cannot run (for a later architecture; larger than any GPU's memory), and one whose rank fails by PSRT_TEST_FAIL."""
+    """Compiles programs that cannot run: for a later architecture, and too large for any GPU; and one that fails by PSRT_TEST_FAIL."""
     archive = preparation.folder / "fault.pt2"
     if preparation.wants("failing"):
         oracle.zoo("mlp").export(archive)
@@ -148,7 +148,7 @@ def copy_tests(preparation):
 
 
 def pack(folder):
-    """Packs all files into one archive, and removes them. A large window compresses well, because programs share most of their bytes."""
+    """Packs all files into one archive, and removes them. A large window helps, because programs share most of their bytes."""
     files = sorted(path for path in folder.iterdir() if path.is_file())
     window = [{"id": lzma.FILTER_LZMA2, "preset": 3, "dict_size": 1 << 26}]
     with lzma.open(folder / cases.ARCHIVE, "wb", filters=window) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
@@ -167,7 +167,7 @@ def count_tree():
 
 def prepare(folder, target, only):
     if folder.is_dir() and {path.name for path in folder.iterdir()} - {cases.ARCHIVE}:
-        raise OSError(f"{folder} has files of somebody else; name another folder")
+        raise OSError(f"{folder} has files that `prepare` has not written; choose another folder")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:

@@ -1,4 +1,4 @@
-"""Stages that measure steps: in turns with torch.compile, and of programs compiled with different flags."""
+"""Stages that measure steps: in comparison with torch.compile, and of programs compiled with different flags."""
 import array
 import json
 import os
@@ -17,8 +17,9 @@ PEER = pathlib.Path(__file__).with_name("peer.py")
 PAIRS = 3
 WARM_UP = 5  # first steps, which are not measured
 TOKENS = ("--data-type", "uint16")
-FASTER, MATMUL_PART = 1.0, 0.55  # least allowed values
-LOSSES_ALIKE = 2e-2  # largest allowed relative difference of losses between programs that round differently
+FASTER = 1.0  # minimum speed relative to torch.compile
+MATMUL_PART = 0.55  # minimum flops per second, as a fraction of the matmul rate
+LOSSES_ALIKE = 2e-2  # maximum relative difference of losses between programs that round differently
 
 
 class Peer:
@@ -125,7 +126,7 @@ def make_bench(name):
         if found:
             checks.attempt("part of the matmul rate", part)
 
-    bench.__doc__ = f"A step of {name} in bf16, in turns with torch.compile; the share of the matmul rate that it reaches."
+    bench.__doc__ = f"A step of {name} in bf16: time compared with torch.compile, and flops per second compared with the matmul rate."
     return bench
 
 
@@ -136,7 +137,7 @@ STAGES = {f"bench-{name}": make_bench(name) for name in BENCHES}
 
 
 def ways(checks):
-    """The gain of padding a vocabulary of 50257 to 50272 rows, of GELUs in matmul epilogues, and of fp8 matmuls."""
+    """The speedup by padding a vocabulary of 50257 to 50272 rows, by GELUs in matmul epilogues, and by fp8 matmuls."""
     def compare_ways(first, second, is_asked):
         data, times, losses = draw_tokens(checks, checks.benches[WAYS[first].bench]), [], []
         for _ in range(PAIRS):
@@ -155,7 +156,7 @@ def ways(checks):
 
 
 def attention(checks):
-    """Steps with attention by the faster library, by cuDNN, by cuDNN's nondeterministic engines, and by the fallback kernels."""
+    """Steps whose attention is computed by the faster implementation, cuDNN, cuDNN's nondeterministic engines, or the fallback kernels."""
     if "gpt2-124m" not in checks.benches:
         return
     always = {"PSRT_ALGORITHM_TIMING": "0"}

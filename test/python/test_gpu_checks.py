@@ -75,7 +75,7 @@ def test_what_is_wrong_fails(prepared):
     (["run", "FOLDER", "--within", "-5"], "expected seconds above 0"),
     (["run", "FOLDER", "--results", "/nowhere/r.json"], "there is no such folder"), (["run", "FOLDER", "bench-gpt2-1.5b"], "nothing was checked"),
     (["prepare", "-o", "NEW", "--target", "cuda:replay", "--only", "nothing"], "names no program"),
-    (["prepare", "-o", "NEW", "--target", "cuda:sm_75", "--only", "mlp-fp32"], "ended with"), (["prepare", "-o", "USED"], "files of somebody else"),
+    (["prepare", "-o", "NEW", "--target", "cuda:sm_75", "--only", "mlp-fp32"], "ended with"), (["prepare", "-o", "USED"], "choose another folder"),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else "")  # fmt: skip
 def test_what_is_asked_wrongly(prepared, tmp_path, words, said):
     (tmp_path / "used").mkdir()
