@@ -267,8 +267,8 @@ Value buildIndex(TensorBuilder &n, Value x, ArrayRef<Value> indices) {
   if (indices.size() == 1)
     if (Value rows = indexRows(n, x, indices[0]))
       return rows;
-  (void)n.fail(
-      "indexes by tensors that are neither constant progressions nor rows of a table of floats");
+  (void)n.fail("has index tensors that are not supported; expected constants in arithmetic "
+               "progression, or one index tensor for dim 0 of a float tensor with 2 dims");
   return x;
 }
 
@@ -319,7 +319,8 @@ Value buildIndexWrite(TensorBuilder &n, Value x, ArrayRef<Value> indices, Value 
   if (constants)
     dims = getWalkedOnce(n, x, *constants, shape);
   if (!dims) {
-    (void)n.fail("writes at indices that are not constant progressions, which is not supported");
+    (void)n.fail("writes at indices that are not constants in arithmetic progression, which is not "
+                 "supported");
     return x;
   }
   for (auto [dim, index] : llvm::enumerate(*constants)) {
@@ -341,7 +342,8 @@ Value buildSelect(TensorBuilder &n, Value x, Value index, int64_t dim) {
       return rows;
   std::optional<ps::Tensor> constant = evaluateOnHost(index);
   if (!constant) {
-    (void)n.fail("is only supported with a constant index, or on rows of a table of floats");
+    (void)n.fail(
+        "is only supported with a constant index, or along dim 0 of a float tensor with 2 dims");
     return x;
   }
   if (!isInside(*constant, getShape(x)[dim])) {
@@ -380,7 +382,7 @@ Value buildRunningSum(TensorBuilder &n, Value x, int64_t dim, const RunningSum &
     return x;
   }
   if (getElement(x).isInteger(1)) {
-    (void)n.fail("is a running sum of bools");
+    (void)n.fail("is a cumulative sum of bools, which is not supported; convert them to integers");
     return x;
   }
   // If all rows are equal, such as positions without a mask, only one row is summed.

@@ -32,8 +32,9 @@ Value combineAlongDim(
   if (!checkResize(n, in, out) || n.failed())
     return x;
   if (in > kMostWeights / out) {
-    (void)n.fail("interpolates " + Twine(in) + " elements of a dim at " + Twine(out) +
-                 " positions, which is not supported; their product is at most 2^22");
+    (void)n.fail(
+        "interpolates " + Twine(in) + " elements of a dim at " + Twine(out) +
+        " positions, which is not supported; the product of both numbers must be at most 2^22");
     return x;
   }
   std::vector<double> weights(out * in);

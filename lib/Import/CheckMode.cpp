@@ -45,7 +45,7 @@ void warnOfEvalMode(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream(text) << llvm::format("%g", getIdleDropout(first));
   first->emitWarning("the model was exported in eval mode: it trains with dropout off (p = ")
-      << text << " here, " << count << " in all); "
+      << text << " here, " << count << (count == 1 ? " dropout" : " dropouts") << " in total); "
       << "call model.train() before the export to train with dropout";
 }
 

@@ -100,7 +100,7 @@ private:
     placement.kind = turns ? PlacementKind::V : PlacementKind::Loop;
     for (auto [stage, rank] : ranks)
       if (stage >= placement.getNumStages() || placement.getRank(stage) != rank)
-        return fail("stage " + Twine(stage) + " is on rank " + Twine(rank) +
+        return fail("stage " + Twine(stage) + " is on pipeline coordinate " + Twine(rank) +
                     ", which fits neither placement (loop or v): the trace has lost events; trace "
                     "fewer steps");
     return Error::success();

@@ -1,7 +1,7 @@
 // RUN: ps-opt %s -split-input-file -verify-diagnostics -ps-check-mode
 
 func.func @off(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-warning@+1 {{the model was exported in eval mode: it trains with dropout off (p = 0.25 here, 2 in all)}}
+  // expected-warning@+1 {{the model was exported in eval mode: it trains with dropout off (p = 0.25 here, 2 dropouts in total)}}
   %0 = ps.dropout %x p 0.25 {training = false} : tensor<4xf32>
   %1 = ps.dropout %0 p 0.5 {training = false} : tensor<4xf32>
   return %1 : tensor<4xf32>

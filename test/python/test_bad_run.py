@@ -419,7 +419,7 @@ def test_export_in_eval_mode_warns_once(tmp_path, p, mode, warns):
     if warns:
         checked = subprocess.run([*command, "--check"], cwd=tmp_path, capture_output=True, text=True)
         assert checked.stderr.count("warning") == 1, checked.stderr
-        assert "eval mode" in done.stderr and "dropout off (p = 0.25 here, 2 in all)" in done.stderr
+        assert "eval mode" in done.stderr and "dropout off (p = 0.25 here, 2 dropouts in total)" in done.stderr
 
 
 def test_training_without_a_loss_by_itself(tmp_path, exports):

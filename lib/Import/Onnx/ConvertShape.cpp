@@ -185,15 +185,16 @@ SmallVector<Value> takeParts(OnnxNode &n, Value x, int64_t dim, ArrayRef<int64_t
   int64_t at = 0;
   for (int64_t size : sizes) {
     if (size < 0 || size > getShape(x)[dim] - at) {
-      (void)n.fail("splits a dim of size " + Twine(getShape(x)[dim]) + " into too large parts");
+      (void)n.fail("splits a dim of size " + Twine(getShape(x)[dim]) +
+                   " into parts that are too large");
       return parts;
     }
     parts.push_back(n.slice(x, dim, at, at + size));
     at += size;
   }
   if (at != getShape(x)[dim])
-    (void)n.fail("splits a dim of size " + Twine(getShape(x)[dim]) + " into parts of " + Twine(at) +
-                 " in all");
+    (void)n.fail("splits a dim of size " + Twine(getShape(x)[dim]) + " into parts with " +
+                 Twine(at) + " elements in total");
   return parts;
 }
 

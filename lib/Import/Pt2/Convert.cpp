@@ -265,8 +265,8 @@ LogicalResult NodeConverter::set(unsigned result, Value value) {
   if (failed())
     return failure();
   if (getShape(value) != expected.getShape())
-    return fail("gave a result of type " + debugString(value.getType()) + " where the export has " +
-                debugString(expected) +
+    return fail("has a result of type " + debugString(value.getType()) +
+                ", but the export records " + debugString(expected) +
                 "; if the graph comes from run_decompositions, PyTorch may have recorded a wrong "
                 "shape (torch 2.9 does for losses with reduction=\"none\"): export with "
                 "parashard.export, or do not decompose the graph");

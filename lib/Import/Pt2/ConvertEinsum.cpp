@@ -17,7 +17,7 @@ LogicalResult convertEinsum(NodeConverter &n) {
   if (!isa<FloatType>(element))
     return n.fail("has integer operands, which is not supported");
   if (operands.empty() || llvm::is_contained(operands, Value()))
-    return n.fail("has no operands, or an absent one");
+    return n.fail("has no operands, or a missing operand");
   for (Value &operand : operands)
     operand = n.convert(operand, element);
   Value value = buildEinsum(n, equation, operands);

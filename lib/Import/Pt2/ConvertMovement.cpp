@@ -106,7 +106,7 @@ SmallVector<Value> getParts(NodeConverter &n) {
   Type element = n.getResultType().getElementType();
   for (Value value : n.tensors("tensors")) {
     if (!value)
-      (void)n.fail("has an absent operand");
+      (void)n.fail("has a missing operand");
     else if (getType(value).getNumElements() || getRank(value) != 1)
       parts.push_back(n.convert(value, element));
   }
