@@ -42,21 +42,21 @@ struct CompileOptions {
   std::string placement = "loop";      ///< placement of stages that the schedule needs: loop or v
   int64_t microBatches = 1;
   int64_t zero = 0; ///< ZeRO stage, 0 to 3
-  std::string alignDims =
-      "auto"; ///< auto, off, or N: pad dims of the weights of matmuls to multiples of N
-  std::string recompute =
-      "none"; ///< none, selective, full[+communication], modules=GLOB,... or budget=BYTES
-  std::string offload =
-      "none"; ///< tensors kept in host memory: none, or optimizer,activations[=all]
-  std::string precision =
-      "fp32"; ///< fp32, bf16, fp16, half or fp8, then options (`parsePrecision`)
+  /// Padding of the dims of matmul weights: auto, off, or N (to multiples of N).
+  std::string alignDims = "auto";
+  /// Recomputation: none, selective, full[+communication], modules=GLOB,... or budget=BYTES.
+  std::string recompute = "none";
+  /// Tensors kept in host memory: none, or optimizer,activations[=all].
+  std::string offload = "none";
+  /// fp32, bf16, fp16, half or fp8, then options (`parsePrecision`).
+  std::string precision = "fp32";
   std::string gradientReduction = "fp32"; ///< fp32 or bf16: type in which gradients are reduced
   std::string
       lossAverage; ///< step or micro-batch; empty: step if the loss is a sum or a mean over samples
 
   std::string matmulEpilogues = "off"; ///< on or off: fuse GELUs into matmul epilogues
-  std::string overlap =
-      "auto"; ///< overlap of collectives with matmuls: auto, off, or a number of chunks
+  /// Overlap of collectives with matmuls: auto, off, or a number of chunks.
+  std::string overlap = "auto";
 
   // The update.
   std::vector<std::string> optimizers; ///< "[GLOB=|ndim<2=]adamw(lr=1e-3,...)"; first match wins

@@ -21,17 +21,19 @@ struct PrecisionSpec {
   };
   /// How fp8 operands are scaled.
   struct Float8 {
-    bool delayed =
-        true; ///< the scale follows from the amax of earlier steps; else from the tensor's own amax
+    /// True: the scale follows from the amax of earlier steps. False: from the tensor's own amax.
+    bool delayed = true;
     int64_t history = 16; ///< number of steps whose amax is kept
     int64_t margin = 0;   ///< headroom: the scale is larger by a factor of 2^margin
-    bool failsOnMisfit =
-        false; ///< fail if a layer has dims that are not multiples of 16; else it stays in bf16
-    std::vector<std::string> include,
-        exclude; ///< globs of op names or module paths; empty `include`: all
+    /// True: fail if a layer has dims that are not multiples of 16. False: the layer stays in bf16.
+    bool failsOnMisfit = false;
+    /// Globs of op names or module paths: linear layers to quantize (if empty: all), and
+    /// exceptions.
+    std::vector<std::string> include, exclude;
   };
   Kind kind = Kind::Fp32;
-  /// Globs of op names or module paths: ops with class fp32 or compute, whatever their own class.
+  /// Globs of op names or module paths: ops that have the class fp32 or compute instead of their
+  /// own.
   std::vector<std::string> keepFp32, compute;
   Float8 float8;
 

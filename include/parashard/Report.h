@@ -10,8 +10,8 @@ namespace parashard::report {
 struct ReportOptions {
   std::string path; ///< path of the page
   std::string line; ///< the command line
-  driver::CompileOptions
-      compile;          ///< gives the model's file, and the schedule if the module has none yet
+  /// The options of the compile: the model's file, and the schedule if the module has none yet.
+  driver::CompileOptions compile;
   std::string measured; ///< path of a trace (`--trace`) of the program; empty: none
 };
 

@@ -51,8 +51,8 @@ private:
   mlir::Value combine(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
 
   llvm::SmallVector<Kind> kinds;
-  llvm::SmallVector<unsigned>
-      numCounted; ///< number of counted sums of each part; 0 if the count is itself a sum
+  /// Number of counted sums of each part; 0 if the count is itself a sum.
+  llvm::SmallVector<unsigned> numCounted;
   mlir::RankedTensorType type;
   ps::VariableOp loss, sum, count, microBatches;
   /// Variables of the counted sums of each mean.

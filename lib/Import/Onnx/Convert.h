@@ -51,8 +51,8 @@ public:
   /// Returns the elements of an input that only depends on constants. Fails for other inputs.
   std::optional<ps::Tensor> constantInput(unsigned i);
   llvm::SmallVector<int64_t> integersInput(unsigned i);
-  std::optional<double>
-  numberInput(unsigned i); ///< the element of a constant input with equal elements
+  /// Returns the element of a constant input with equal elements, or nullopt.
+  std::optional<double> numberInput(unsigned i);
 
   // Attributes. Each access records the attribute as read. An attribute of another kind fails the
   // node.

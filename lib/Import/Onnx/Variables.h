@@ -12,12 +12,12 @@ namespace parashard::import {
 struct MissingParameter {
   std::string name;
   std::string shared; ///< initializer that the parameter's module reads instead; empty: none
-  bool isMerged =
-      false; ///< the exporter merged the parameter with `shared`, because their values are equal
-  /// The parameter belongs to a batch norm that the exporter fused into the weight before it.
+  /// True if the exporter merged the parameter with `shared`, because their values are equal.
+  bool isMerged = false;
+  /// True for parameters of a batch norm that the exporter fused into the weight before it.
   bool isFused = false;
-  bool isOfParent =
-      false; ///< `shared` is a child's parameter, such as `X.decoder.bias` for `X.bias`
+  /// True if `shared` is a parameter of a child module, such as `X.decoder.bias` for `X.bias`.
+  bool isOfParent = false;
 };
 
 /// Returns the missing parameters, with the initializers that their modules read instead.

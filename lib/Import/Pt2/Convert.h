@@ -44,8 +44,8 @@ public:
   llvm::SmallVector<mlir::Value> tensors(llvm::StringRef name); ///< null for each None
   int64_t integer(llvm::StringRef name);
   int64_t integer(llvm::StringRef name, int64_t fallback);
-  llvm::SmallVector<int64_t>
-  integers(llvm::StringRef name); ///< a single int is a list of one; None is an empty list
+  /// Returns a list of ints. A single int is a list of one; None is an empty list.
+  llvm::SmallVector<int64_t> integers(llvm::StringRef name);
   double number(llvm::StringRef name, double fallback);
   bool boolean(llvm::StringRef name, bool fallback);
   std::string string(llvm::StringRef name);

@@ -68,8 +68,8 @@ struct Argument {
 struct Node {
   std::string target; ///< such as "aten.add.Tensor", "higher_order.wrap_with_autocast"
   std::vector<Argument> inputs;
-  std::vector<std::string>
-      outputs; ///< names of tensor results, with flattened lists; "" for a missing result
+  /// Names of tensor results, with flattened lists; "" for a missing result.
+  std::vector<std::string> outputs;
   bool hasResults = false; ///< true if the node has results of any type
   SourceLocation source;
 

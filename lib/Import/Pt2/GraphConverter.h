@@ -65,8 +65,8 @@ private:
   llvm::StringMap<mlir::Value> values;
   Views views;
   llvm::StringMap<unsigned> writes; ///< number of writes to the memory of each root
-  llvm::StringMap<unsigned>
-      seen; ///< for each value: `writes` of its root when it was last computed
+  /// For each value: `writes` of its root when it was last computed.
+  llvm::StringMap<unsigned> seen;
   llvm::StringSet<> failedValues;
 };
 
