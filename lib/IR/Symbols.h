@@ -14,10 +14,12 @@ inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
 /// Example: `mask.sum().clamp(min=1)` has least = 1.
 inline constexpr llvm::StringLiteral kLossPlusSymbol = "loss.plus";
 inline constexpr llvm::StringLiteral kLossLeastSymbol = "loss.least";
+/// Accumulators of the sums that a count is a function of (`loss.counted`, `loss.counted.1`, ...).
 inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";
 /// Variables of loss scaling: the scale, and the number of consecutive steps with finite gradients.
 inline constexpr llvm::StringLiteral kLossScaleSymbol = "loss_scale";
 inline constexpr llvm::StringLiteral kFiniteStepsSymbol = "loss_scale.finite_steps";
+/// The accumulated number of micro-batches, if `@count` needs it.
 inline constexpr llvm::StringLiteral kMicroBatchesSymbol = "loss.micro_batches";
 
 /// Splits a list at each `;` outside parentheses. Trims the parts and drops empty ones. Example:

@@ -182,7 +182,7 @@ struct BatchNormResult {
 BatchNormResult buildBatchNorm(TensorBuilder &n, const BatchNorm &norm);
 
 //===----------------------------------------------------------------------===//
-// Windows over space (BuildWindows.cpp)
+// Windows over spatial dims (BuildWindows.cpp)
 //===----------------------------------------------------------------------===//
 
 /// Windows over the spatial dims of a tensor [N, C, spatial...]. Each list has one entry per

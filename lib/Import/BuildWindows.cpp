@@ -25,7 +25,7 @@ bool checkList(TensorBuilder &n, ArrayRef<int64_t> list, StringRef name, size_t 
                int64_t least) {
   if (list.size() != space)
     (void)n.fail("has " + Twine(list.size()) + " numbers as " + name + " for " + Twine(space) +
-                 " space dims");
+                 " spatial dims");
   for (int64_t number : list)
     if (number < least || number > kMostPositions)
       (void)n.fail("has " + Twine(number) + " in its " + name + "; expected at least " +
@@ -145,7 +145,7 @@ static bool checkPool(TensorBuilder &n, const SpaceWindows &windows, Value x) {
   for (unsigned d = 0; d < getSpace(windows); ++d) {
     int64_t end = getBegin(windows, d, 0) + (windows.kernel[d] - 1) * windows.dilation[d];
     if (end < 0 || getBegin(windows, d, windows.out[d] - 1) >= getShape(x)[d + 2])
-      (void)n.fail("has a window with only padding along space dim " + Twine(d) + " of " +
+      (void)n.fail("has a window with only padding along spatial dim " + Twine(d) + " of " +
                    debugString(x.getType()));
   }
   return !n.failed();

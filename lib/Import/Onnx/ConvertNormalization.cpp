@@ -73,7 +73,7 @@ LogicalResult convertInstanceNormalization(OnnxNode &n) {
   Value x = n.input(0), weight = n.input(1), bias = n.input(2);
   if (n.failed() || getRank(x) < 3)
     return n.fail("has the operand type " + debugString(x.getType()) +
-                  "; expected batch, channels and space");
+                  "; expected batch, channels and spatial dims");
   Value y = buildGroupNorm(n, x, getShape(x)[1], n.number("epsilon", 1e-5));
   y = applyToChannels(n, y, weight, bias);
   return n.failed() ? failure() : n.set(y);

@@ -52,7 +52,7 @@ WindowAttributes readWindows(OnnxNode &n, Value x, ArrayRef<int64_t> kernel) {
   WindowAttributes attributes;
   if (getRank(x) < 3) {
     (void)n.fail("has windows over " + debugString(x.getType()) +
-                 "; expected batch, channels and space");
+                 "; expected batch, channels and spatial dims");
     return attributes;
   }
   llvm::append_range(attributes.in, getShape(x).drop_front(2));
@@ -178,7 +178,8 @@ SmallVector<int64_t> placeTransposed(OnnxNode &n, WindowAttributes &attributes) 
                                                     : requested[d]
                                 : full - attributes.low[d] - attributes.high[d]);
     if (sizes.back() < 1 || sizes.back() > kMostPositions)
-      (void)n.fail("has a result of size " + Twine(sizes.back()) + " along space dim " + Twine(d));
+      (void)n.fail("has a result of size " + Twine(sizes.back()) + " along spatial dim " +
+                   Twine(d));
     else if (isRequested)
       attributes.splitPadding(d, std::max<int64_t>(0, full - sizes.back()));
   }
@@ -234,7 +235,7 @@ LogicalResult convertAveragePool(OnnxNode &n) {
 /// Returns one window over all spatial dims.
 std::optional<SpaceWindows> coverSpace(OnnxNode &n, Value x) {
   if (!n.failed() && getRank(x) < 3)
-    (void)n.fail("has " + debugString(x.getType()) + "; expected batch, channels and space");
+    (void)n.fail("has " + debugString(x.getType()) + "; expected batch, channels and spatial dims");
   if (n.failed())
     return std::nullopt;
   return tileSpace(x, SmallVector<int64_t>(getRank(x) - 2, 1));
