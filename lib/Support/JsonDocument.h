@@ -35,7 +35,7 @@ public:
   /// Returns the members of an object in order, or an empty list for other kinds.
   std::vector<std::pair<std::string, JsonValue>> getMembers() const;
 
-  /// Return the member with this key, of an object.
+  /// Return the member of an object with this key.
   std::optional<JsonValue> get(llvm::StringRef key) const;
   std::optional<bool> getBoolean(llvm::StringRef key) const;
   std::optional<int64_t> getInteger(llvm::StringRef key) const;

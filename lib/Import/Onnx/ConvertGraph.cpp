@@ -244,7 +244,8 @@ LogicalResult OnnxGraphConverter::convertBranch(OnnxNode &choice, const onnx::Gr
   return success();
 }
 
-/// Fails if a call has an attribute, or more inputs or outputs, than its function declares.
+/// Fails if a call has an attribute that its function does not declare, or more inputs or outputs
+/// than the function.
 static LogicalResult checkCall(const onnx::NodeProto &node, const onnx::FunctionProto &function,
                                Location loc) {
   auto declares = [&](const std::string &name) {
