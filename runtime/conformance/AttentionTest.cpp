@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, Attention, testing::ValuesIn(attentionForms),
                          [](const auto &info) { return info.param.name; });
 
 TEST(Attention, FactorsOfTheRandomCounterGiveTheGlobalNumbers) {
-  // With half of the heads on a rank, local elements have the counters of the whole op.
+  // A rank has half of the heads. Its random numbers must be those of the unsharded op.
   AttentionCase whole{"", 2, 4, 4, 12, 12, 8, true, 0, false, false, false, 0.4f}, half = whole;
   half.h = half.g = 2;
   Problem all(whole), part(half);

@@ -17,8 +17,9 @@ void checkAxes(const std::vector<int> &axes, const Mesh &mesh);
 void checkFactors(const Placement &placement, const Mesh &mesh);
 /// Checks that numbers of elements do not overflow and that dims and targets exist.
 void checkCollective(const CollectiveOp &op, const Mesh &mesh);
-/// Checks communication between pipeline coordinates: a message must go to another coordinate, and
-/// a collective must include `coordinate`, that of the program. Functions may have neither (-1).
+/// Checks communication between pipeline coordinates in the program of `coordinate`: the peer of a
+/// message must be another coordinate, and a collective must include `coordinate`. A function (-1)
+/// must have neither.
 void checkMeeting(const Instruction &instruction, int64_t coordinate);
 /// Checks the grid of a kernel, and that the indices of written arguments are valid.
 void checkKernel(const KernelOp &op, size_t arguments);

@@ -8,7 +8,7 @@ namespace psrt {
 namespace {
 
 /// The communication that an instruction starts or runs.
-struct Waited {
+struct CommunicationInfo {
   std::vector<int> peers;
   std::string name;
   int64_t token; ///< -1: synchronous
@@ -21,14 +21,14 @@ std::string joined(const std::vector<std::string> &words) {
   return text;
 }
 
-std::optional<Waited> findCommunication(const Mesh &mesh, int rank,
-                                        const Instruction &instruction) {
+std::optional<CommunicationInfo> findCommunication(const Mesh &mesh, int rank,
+                                                   const Instruction &instruction) {
   if (const auto *op = std::get_if<MessageOp>(&instruction.op))
-    return Waited{mesh.acrossPipeline(rank, {op->peer}),
-                  format("%s of value %lld of micro-batch %lld in queue \"%s\"",
-                         op->receives ? "receive" : "send", (long long)op->value,
-                         (long long)op->microBatch, op->queue.c_str()),
-                  op->token};
+    return CommunicationInfo{mesh.acrossPipeline(rank, {op->peer}),
+                             format("%s of value %lld of micro-batch %lld in queue \"%s\"",
+                                    op->receives ? "receive" : "send", (long long)op->value,
+                                    (long long)op->microBatch, op->queue.c_str()),
+                             op->token};
   const auto *op = std::get_if<CollectiveOp>(&instruction.op);
   if (!op || op->kind == CollectiveOp::ShardSlice)
     return std::nullopt;
@@ -38,7 +38,8 @@ std::optional<Waited> findCommunication(const Mesh &mesh, int rank,
   for (int axis : op->axes)
     axes.push_back(mesh.axes[axis].name);
   std::string over = op->overPipeline.empty() ? joined(axes) : "pipeline stages";
-  return Waited{std::move(members), std::string(op->name()) + " over " + over, op->token};
+  return CommunicationInfo{std::move(members), std::string(op->name()) + " over " + over,
+                           op->token};
 }
 
 /// Returns "for rank 1", or "for ranks 1, 2, 3 and 5 more".
@@ -50,8 +51,8 @@ std::string nameRanks(const std::vector<int> &ranks) {
   return ranks.size() <= shown ? text : text + format(" and %zu more", ranks.size() - shown);
 }
 
-std::string describe(const Waited &waited, const std::string &location) {
-  std::string text = nameRanks(waited.peers) + " in " + waited.name;
+std::string describe(const CommunicationInfo &info, const std::string &location) {
+  std::string text = nameRanks(info.peers) + " in " + info.name;
   return location.empty() ? text : text + " (at " + location + ")";
 }
 
@@ -62,16 +63,16 @@ std::string describeWait(const Program &program, int rank, const Bound *current,
   const Mesh &mesh = program.mesh;
   const auto *wait = current ? std::get_if<WaitOp>(&current->instruction->op) : nullptr;
   if (current && !wait) {
-    std::optional<Waited> waited = findCommunication(mesh, rank, *current->instruction);
-    return waited ? describe(*waited, current->instruction->location)
-                  : "in " + instructionName(program, *current->instruction);
+    std::optional<CommunicationInfo> info = findCommunication(mesh, rank, *current->instruction);
+    return info ? describe(*info, current->instruction->location)
+                : "in " + instructionName(program, *current->instruction);
   }
   for (const Bound &bound : code) {
     if (current && &bound >= current)
       break;
-    std::optional<Waited> waited = findCommunication(mesh, rank, *bound.instruction);
-    if (waited && waited->token >= 0 && (!wait || waited->token == wait->token))
-      return describe(*waited, bound.instruction->location);
+    std::optional<CommunicationInfo> info = findCommunication(mesh, rank, *bound.instruction);
+    if (info && info->token >= 0 && (!wait || info->token == wait->token))
+      return describe(*info, bound.instruction->location);
   }
   return "for its asynchronous work";
 }

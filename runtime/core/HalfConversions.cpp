@@ -5,8 +5,9 @@
 
 namespace {
 
-/// Rounds to f32 such that rounding again to 16 bits equals rounding once: an inexact result gets
-/// an odd last bit. Example: 1 + 2^-11 + 2^-40 becomes 1 + 2^-11 + 2^-23.
+/// Rounds to f32 with an odd last bit if the result is inexact. A second rounding to 16 bits then
+/// gives the same result as a single rounding. Example: 1 + 2^-11 + 2^-40 becomes 1 + 2^-11 +
+/// 2^-23.
 float roundToOdd(double value) {
   float nearest = float(value);
   if (double(nearest) == value || value != value)

@@ -79,8 +79,8 @@ std::string toText(const Holder &holder) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Parses the contents of a lock file. Returns nullopt if they are incomplete or not those of a
-/// lock file.
+/// Parses the contents of a lock file. Returns nullopt if the file is incomplete or another kind of
+/// file.
 std::optional<Holder> parseHolder(const std::string &text) {
   Json json = Json::parse(text, nullptr, false);
   Holder holder;

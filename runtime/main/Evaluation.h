@@ -27,8 +27,8 @@ void noteUnreadTensors(const Session &session, const SampleSource &source, const
 class Evaluator {
 public:
   Evaluator(Session &session, const SampleSource &source, int64_t maxSteps);
-  /// Returns the loss: the sum of its parts, each a sum over all batches divided by its count.
-  /// Returns NaN if nothing counts.
+  /// Returns the loss: the sum of its parts, where each part is a sum over all batches divided by
+  /// its count. Returns NaN if the first count is 0.
   double run();
   /// Returns whether the model has a loss.
   bool computesLoss() const { return !parts.empty(); }

@@ -22,7 +22,7 @@ void printMemoryCheck(Session &session) {
   for (int r = 0; r < mesh.size(); ++r)
     if (const Rank *rank = session.rank(r))
       here += describe(mesh, *rank) + "\n";
-  std::set<std::string> lines; // one per pipeline coordinate, whose ranks are alike
+  std::set<std::string> lines; // ranks with the same pipeline coordinate have equal lines
   for (const std::string &text : session.collect(here)) {
     std::istringstream stream(text);
     for (std::string line; std::getline(stream, line);)

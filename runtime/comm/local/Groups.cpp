@@ -84,7 +84,7 @@ void AsyncCollectives::prepare(AsyncCollective &part, const std::vector<int> &me
 
 void AsyncCollectives::start(const AsyncCollective &part, const Bound &bound) {
   if (int now = groups.resets.load(); now != resets) {
-    started.clear(); // drops what a failure left over
+    started.clear(); // drops work that a failure has interrupted
     resets = now;
   }
   started.push_back(&part);
