@@ -221,9 +221,9 @@ TEST(Program, AMatmulMayHaveAnActivation) {
 
 TEST(Program, AMatmulMayHaveABiasGradient) {
   Instruction found = parseOne(matmulOf(R"("dtype": "f32", "sums": [2, 64], "summed": "rhs")"));
-  EXPECT_TRUE(found.buffers[MatmulOp::Sums].present());
+  EXPECT_TRUE(found.buffers[MatmulOp::BiasGrad].present());
   EXPECT_FALSE(found.buffers[MatmulOp::Bias].present());
-  EXPECT_EQ(std::get<MatmulOp>(found.op).countSums(), 3);
+  EXPECT_EQ(std::get<MatmulOp>(found.op).countBiasGrad(), 3);
   auto messageOf = [](const std::string &fields) {
     return errorOf([&] { parseOne(matmulOf(R"("dtype": "f32", "sums": [2, 64], )" + fields)); });
   };

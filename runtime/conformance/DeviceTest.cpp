@@ -149,7 +149,7 @@ static void checkBiasGradient(const MatmulCase &c, Dtype dtype, int summed) {
   op.lhs = {0, 0, c.lhsTransposed ? 1 : c.k, c.lhsTransposed ? c.m : 1};
   op.rhs = {0, 0, c.rhsTransposed ? 1 : c.n, c.rhsTransposed ? c.k : 1};
   op.out = {0, 0, c.n, 1};
-  std::vector<float> wantGradient(op.countSums()), gradient(op.countSums(), 7);
+  std::vector<float> wantGradient(op.countBiasGrad()), gradient(op.countBiasGrad(), 7);
   auto at = [&](int64_t i, int64_t j, int64_t k) {
     return std::pair(lhs[i * op.lhs[2] + k * op.lhs[3]], rhs[k * op.rhs[2] + j * op.rhs[3]]);
   };
@@ -157,7 +157,7 @@ static void checkBiasGradient(const MatmulCase &c, Dtype dtype, int summed) {
     for (int64_t i = 0; i < c.m; ++i)
       for (int64_t j = 0; j < c.n; ++j)
         want[i * c.n + j] += at(i, j, k).first * at(i, j, k).second;
-    for (int64_t i = 0; i < op.countSums(); ++i)
+    for (int64_t i = 0; i < op.countBiasGrad(); ++i)
       wantGradient[i] += summed == MatmulOp::Lhs ? at(i, 0, k).first : at(0, i, k).second;
   }
   std::vector<char> left = encode(lhs, dtype), right = encode(rhs, dtype);

@@ -33,8 +33,9 @@ struct Bound {
 };
 
 /// Returns whether a matmul also computes a bias gradient.
-inline bool hasSums(const Bound &bound) {
-  return bound.instruction->buffers.size() > MatmulOp::Sums && bound.buffers[MatmulOp::Sums];
+inline bool hasBiasGrad(const Bound &bound) {
+  return bound.instruction->buffers.size() > MatmulOp::BiasGrad &&
+         bound.buffers[MatmulOp::BiasGrad];
 }
 
 /// Returns the buffer with the input of the GELU: `gelu` writes it, `gelu_grad` reads it. Returns

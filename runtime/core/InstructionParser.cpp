@@ -59,10 +59,10 @@ void parseFloat8(const Json &object, const Instruction &instruction, MatmulOp &o
     PSRT_FAIL(BadInput,
               "a matmul of %s with%s scales; f8e4m3 and f8e5m2 need two, other types have none",
               dtypeName(op.dtype), is8 ? "out two" : "");
-  if (is8 && (!hasOutDtype || has(MatmulOp::Sums)))
+  if (is8 && (!hasOutDtype || has(MatmulOp::BiasGrad)))
     PSRT_FAIL(BadInput, "a matmul of %s yields %s%s; expected only f32, bf16 or f16",
               dtypeName(op.dtype), dtypeName(op.outDtype),
-              has(MatmulOp::Sums) ? " and a bias gradient" : "");
+              has(MatmulOp::BiasGrad) ? " and a bias gradient" : "");
 }
 
 /// Parses which operand the bias gradient sums. A matmul with a bias gradient has neither a batch
@@ -79,10 +79,10 @@ void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &o
 void parseActivation(const Json &object, const Instruction &instruction, MatmulOp &op) {
   op.activation = parseName<MatmulOp::Activation>(object.at("activation"), "a matmul");
   bool isGrad = op.activation == MatmulOp::Activation::GeluGrad;
-  const char *conflict = instruction.buffers[MatmulOp::Sums].present() ? "a bias gradient"
-                         : op.accumulate >= 0                          ? "a ref"
-                         : op.batch[0] != 1 || op.batch[1] != 1        ? "a batch"
-                         : isFloat8(op.dtype)                          ? "scales"
+  const char *conflict = instruction.buffers[MatmulOp::BiasGrad].present() ? "a bias gradient"
+                         : op.accumulate >= 0                              ? "a ref"
+                         : op.batch[0] != 1 || op.batch[1] != 1            ? "a batch"
+                         : isFloat8(op.dtype)                              ? "scales"
                          : isGrad && instruction.buffers[MatmulOp::Bias].present() ? "a bias"
                                                                                    : nullptr;
   if (conflict)
@@ -111,7 +111,7 @@ void parseMatmul(const Json &object, const Mesh &, Instruction &result) {
   addBuffers(result, object, {"lhs", "rhs", "out"});
   addOptionalBuffers(result, object, {"bias", "sums", "lhs_scale", "rhs_scale", "aux"});
   parseFloat8(object, result, op);
-  if (result.buffers[MatmulOp::Sums].present())
+  if (result.buffers[MatmulOp::BiasGrad].present())
     parseSummed(object, result, op);
   if (!get(object, "activation").is_null())
     parseActivation(object, result, op);

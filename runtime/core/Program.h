@@ -44,25 +44,25 @@ struct KernelOp {
   bool saysWrites = false;
   std::vector<int> writes; ///< written arguments, if `saysWrites`
 };
-/// Computes out = lhs rhs (+ bias) (+ out), with lhs m x k, rhs k x n and out m x n. `sums` gets a
-/// bias gradient: the sum of lhs or rhs over k, with m or n elements. Sums of 16-bit operands are
-/// computed in f32 and rounded once. `aux` holds the input of the activation and has the strides of
+/// Computes out = lhs rhs (+ bias) (+ out), with lhs m x k, rhs k x n and out m x n. The buffer
+/// BiasGrad gets the sum of lhs or rhs over k, with m or n elements. 16-bit operands are summed in
+/// f32, and the sum is rounded once. `aux` holds the input of the activation and has the strides of
 /// out. All strides are in elements.
 struct MatmulOp {
-  enum Buffer { Lhs, Rhs, Out, Bias, Sums, LhsScale, RhsScale, Aux, Buffers };
+  enum Buffer { Lhs, Rhs, Out, Bias, BiasGrad, LhsScale, RhsScale, Aux, Buffers };
   /// An activation fused into the matmul. Gelu: out = gelu(lhs rhs (+ bias)) by the tanh formula;
   /// its input is stored to aux if present. GeluGrad: out = lhs rhs times the derivative of gelu at
   /// aux.
   enum class Activation { None, Gelu, GeluGrad };
-  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs; of out, bias and sums
+  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs; of the others
   std::optional<Dtype> otherRhsDtype; ///< dtype of rhs if it differs: fp8 operands only
   std::array<int64_t, 2> batch{1, 1};
   int64_t m = 0, n = 0, k = 0;
   std::array<int64_t, 4> lhs{}, rhs{}, out{}; ///< batch0, batch1, row, column
   int accumulate = -1; ///< index of the ref whose `first` flag selects set or add; -1: set
-  int summed = Lhs;    ///< the operand that `sums` adds up: Lhs or Rhs
+  int summed = Lhs;    ///< the operand whose sum is the bias gradient: Lhs or Rhs
   Activation activation = Activation::None;
-  int64_t countSums() const { return summed == Lhs ? m : n; }
+  int64_t countBiasGrad() const { return summed == Lhs ? m : n; }
   Dtype rhsDtype() const { return otherRhsDtype.value_or(dtype); }
 };
 /// The operands over which a bias gradient can sum.

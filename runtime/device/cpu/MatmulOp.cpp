@@ -267,13 +267,13 @@ struct PreparedSums : Prepared {
 
 /// Computes elements [lo, hi) of a bias gradient: sums of an operand over the contracted dim. The
 /// loops are slow, as only GPU programs that run on a CPU need them.
-void runSums(void *context, int, int64_t lo, int64_t hi) {
+void runBiasGrad(void *context, int, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const MatmulOp &op = std::get<MatmulOp>(bound.instruction->op);
   bool isLhs = op.summed == MatmulOp::Lhs;
   int64_t step = isLhs ? op.lhs[2] : op.rhs[3], inner = isLhs ? op.lhs[3] : op.rhs[2];
   auto *from = static_cast<const char *>(bound.buffers[op.summed]);
-  auto *to = static_cast<char *>(bound.buffers[MatmulOp::Sums]);
+  auto *to = static_cast<char *>(bound.buffers[MatmulOp::BiasGrad]);
   for (int64_t i = lo; i < hi; ++i) {
     double sum = 0;
     for (int64_t k = 0; k < op.k; ++k)
@@ -289,7 +289,7 @@ void runWithSums(const Bound &bound) {
   matmul.prepared = p.prepared;
   matmul.run(matmul);
   const MatmulOp &op = std::get<MatmulOp>(bound.instruction->op);
-  CpuRank::of(bound).pool.run(runSums, const_cast<Bound *>(&bound), op.countSums(), 16);
+  CpuRank::of(bound).pool.run(runBiasGrad, const_cast<Bound *>(&bound), op.countBiasGrad(), 16);
 }
 
 } // namespace
@@ -299,7 +299,7 @@ void bindMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
     PSRT_FAIL(BadInput, "a matmul with an activation is not supported on the cpu; compile without "
                         "--matmul-epilogues");
   bindBlasMatmul(rank, op, bound);
-  if (!hasSums(bound))
+  if (!hasBiasGrad(bound))
     return;
   auto prepared = std::make_unique<PreparedSums>();
   prepared->run = bound.run;

@@ -13,7 +13,7 @@ struct Writes {
            std::find(op.writes.begin(), op.writes.end(), int(index)) != op.writes.end();
   }
   bool operator()(const MatmulOp &op) const {
-    return index == MatmulOp::Out || index == MatmulOp::Sums ||
+    return index == MatmulOp::Out || index == MatmulOp::BiasGrad ||
            (index == MatmulOp::Aux && op.activation == MatmulOp::Activation::Gelu);
   }
   bool operator()(const LibraryOp auto &op) const { return op.writes(index); }
@@ -36,8 +36,8 @@ bool writesBuffer(const Instruction &instruction, size_t index) {
 static int64_t spanOf(const MatmulOp &op, size_t index) {
   if (index == MatmulOp::Bias)
     return op.n * dtypeSize(op.outDtype);
-  if (index == MatmulOp::Sums)
-    return op.countSums() * dtypeSize(op.outDtype);
+  if (index == MatmulOp::BiasGrad)
+    return op.countBiasGrad() * dtypeSize(op.outDtype);
   if (index == MatmulOp::LhsScale || index == MatmulOp::RhsScale)
     return dtypeSize(Dtype::F32);
   bool isOut = index == MatmulOp::Out || index == MatmulOp::Aux;

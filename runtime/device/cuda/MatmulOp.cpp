@@ -32,7 +32,7 @@ struct PreparedMatmul : Prepared {
 
 /// Returns the address of the bias or of the bias gradient, or null if there is neither.
 void *findVector(const Bound &bound) {
-  return bound.buffers[hasSums(bound) ? MatmulOp::Sums : MatmulOp::Bias];
+  return bound.buffers[hasBiasGrad(bound) ? MatmulOp::BiasGrad : MatmulOp::Bias];
 }
 
 void runOnes(CudaRank &rank, const PreparedMatmul &p, const Bound &bound) {
@@ -43,7 +43,7 @@ void runOnes(CudaRank &rank, const PreparedMatmul &p, const Bound &bound) {
   bool isLhs = p.op.summed == MatmulOp::Lhs;
   p.biasGrad->matmul.run(
       rank.getStream()->get(),
-      {.lhs = all[!isLhs], .rhs = all[isLhs], .out = bound.buffers[MatmulOp::Sums]},
+      {.lhs = all[!isLhs], .rhs = all[isLhs], .out = bound.buffers[MatmulOp::BiasGrad]},
       /*accumulate=*/false);
 }
 
@@ -200,7 +200,7 @@ void bindBiasGrad(CudaRank &rank, const MatmulOp &op, PreparedMatmul &p, const M
 void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
   if (isFloat8(op.dtype))
     return bindFloat8Matmul(rank, op, bound);
-  bool hasBias = bound.buffers[MatmulOp::Bias] != nullptr, hasBiasGrad = hasSums(bound);
+  bool hasBias = bound.buffers[MatmulOp::Bias] != nullptr, hasBiasGrad = psrt::hasBiasGrad(bound);
   bool isEmpty = op.batch[0] * op.batch[1] * op.m * op.n * op.k == 0;
   bool fillsFirst = hasBias && op.dtype == Dtype::F64;
   bool activates = op.activation != MatmulOp::Activation::None;
