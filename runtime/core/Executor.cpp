@@ -31,11 +31,22 @@ int64_t Executor::resolve(const BufferRef &buffer, const ProgramEntry &entry,
 
 /// Returns the ref that decides whether an instruction adds or sets, or -1.
 static int accumulatedRef(const Instruction &instruction) {
-  if (const auto *matmul = std::get_if<MatmulOp>(&instruction.op))
-    return matmul->accumulate;
-  if (const auto *embedding = std::get_if<EmbeddingOp>(&instruction.op))
-    return embedding->accumulate;
-  return -1;
+  auto getRef = [](const auto &op) {
+    if constexpr (requires { op.accumulate; })
+      return op.accumulate;
+    return -1;
+  };
+  return std::visit(getRef, instruction.op);
+}
+
+/// Returns the index of an instruction's key in the run's keys, or -1.
+static int keyIndex(const Instruction &instruction) {
+  auto getIndex = [](const auto &op) {
+    if constexpr (requires { op.key; })
+      return op.key;
+    return -1;
+  };
+  return std::visit(getIndex, instruction.op);
 }
 
 void Executor::bindOne(Bound &bound, const ProgramEntry &entry, bool piecewise) {
@@ -45,9 +56,8 @@ void Executor::bindOne(Bound &bound, const ProgramEntry &entry, bool piecewise) 
     PSRT_FAIL(BadInput, "%s accumulates into ref %d of %zu", entry.label.c_str(), ref,
               entry.first.size());
   bound.accumulate = ref >= 0 && (piecewise || !entry.first[ref]);
-  if (const auto *attention = std::get_if<AttentionOp>(&instruction.op);
-      attention && attention->key >= 0)
-    bound.key = entry.keys.at(attention->key);
+  if (int key = keyIndex(instruction); key >= 0)
+    bound.key = entry.keys.at(key);
   if (const auto *index = std::get_if<ShardIndexOp>(&instruction.op))
     bound.key = program.mesh.shardIndex(index->axes, coordinates);
   if (const auto *kernel = std::get_if<KernelOp>(&instruction.op)) {

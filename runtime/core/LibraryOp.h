@@ -16,6 +16,8 @@ using NamedSizes = std::vector<std::pair<const char *, int64_t>>;
 /// An op that a device computes with a function of its own: the device's overload of `bindCall`.
 /// `name` is the name of the instruction. `kCategory` is the category of its events in traces, and
 /// `sizes` are their arguments. `writes` returns whether the op writes the buffer with this index.
+/// A member `int accumulate` is the ref whose `first` flag decides between set and add, and `int
+/// key` is the index of the op's random key; -1 for none.
 template <typename Op>
 concept LibraryOp = requires(const Op &op, size_t buffer) {
   { Op::kCategory } -> std::convertible_to<const char *>;
