@@ -12,7 +12,8 @@ namespace parashard::sharding {
 #include "lib/Sharding/Passes.h.inc"
 
 namespace {
-/// A variable as an op reads it, and the variable's dim for each dim of the value.
+/// A variable that an op reads, possibly transposed: `dims[i]` is the variable's dim for dim i of
+/// the value.
 struct Weight {
   ps::VariableOp variable;
   SmallVector<int64_t> dims;
@@ -68,7 +69,7 @@ struct AlignDimsPass : impl::AlignDimsPassBase<AlignDimsPass> {
   }
 
 private:
-  /// Returns the size of a dim's shard on one rank, with the splits so far.
+  /// Returns the size of a dim on one rank under the variable's current sharding.
   int64_t getShardSize(ps::VariableOp variable, unsigned dim,
                        const sharding::MeshShape &mesh) const {
     ArrayRef<int64_t> sizes = variable.getTensorType().getShape();
@@ -76,7 +77,8 @@ private:
                                   mesh);
   }
 
-  /// Returns true if a dim should be padded, and can be: it must have a single factor.
+  /// Returns true if a dim has a single factor, needs padding, and needs at most `mostWaste`
+  /// percent.
   bool isCandidate(ps::VariableOp variable, unsigned dim, const sharding::MeshShape &mesh) const {
     ArrayRef<int64_t> sizes = variable.getTensorType().getShape();
     if (sharding::getSplits(variable.getSharding(), sizes, mesh)[dim].size() != 1)
@@ -86,9 +88,9 @@ private:
     return added > 0 && added * 100 <= size * mostWaste;
   }
 
-  /// Chooses a dim to pad for each parameter that a matmul reads. If several dims qualify, the
-  /// largest one is chosen, since an axis splits one dim of a tensor. Example: dim 0 of a
-  /// 50257x770 parameter, with multiple 16 and most-waste 2.
+  /// Chooses a dim to pad for each parameter that a matmul reads. If several dims qualify, chooses
+  /// the largest one, since an axis splits one dim of a tensor. Example with multiple 16 and
+  /// most-waste 2: dim 0 of a 50257x770 parameter, padded to 50272.
   llvm::MapVector<ps::VariableOp, unsigned> chooseDims(const sharding::MeshShape &mesh) {
     SymbolTable symbols(getOperation());
     llvm::MapVector<ps::VariableOp, unsigned> chosen;
@@ -112,7 +114,7 @@ private:
 
   /// Adds the axis of kind `multiple` to the mesh.
   StringAttr addAxis(ps::MeshOp mesh) {
-    // Axis names of users have no dots.
+    // Axis names in `--mesh` have no dots, so this name is unique.
     auto name = StringAttr::get(&getContext(), "pad." + std::to_string(multiple));
     SmallVector<Attribute> axes(mesh.getAxes().begin(), mesh.getAxes().end());
     axes.push_back(ps::AxisAttr::get(&getContext(), name, multiple, ps::AxisKind::Multiple));

@@ -1,4 +1,4 @@
-// Reads the sharding plan from the marks of a module and prints it.
+// Reads the shardings of a module and prints them as a table.
 #include "lib/Sharding/Explain.h"
 #include "lib/Sharding/Reasons.h"
 #include "shared/PrintableText.h"
@@ -37,7 +37,8 @@ public:
   }
 
 private:
-  /// Returns the model's name of a variable, or the symbol for a part of a variable that was split.
+  /// Returns the name of a variable in the model. Returns the symbol if the variable is a part of a
+  /// split variable.
   static std::string getName(VariableOp variable) {
     StringRef name = variable.getDisplayName(), symbol = variable.getSymName();
     return symbol.starts_with(name) ? symbol.str() : name.str();

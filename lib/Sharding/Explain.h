@@ -10,7 +10,7 @@
 namespace parashard::sharding {
 
 struct ExplainedParameter {
-  std::string name;           ///< the model's name
+  std::string name;           ///< name in the model
   std::vector<int64_t> shape; ///< shape of the whole tensor
   std::string dtype;          ///< such as f32
   std::vector<int64_t> local; ///< shape of the shard on each rank
@@ -37,7 +37,8 @@ std::string formatBytes(int64_t bytes);
 /// Prints rows with equal numbers of cells as an aligned table.
 void printTable(llvm::ArrayRef<std::vector<std::string>> rows, llvm::raw_ostream &os);
 
-/// Returns the recorded text of the plan, or derives it from the marks if none is recorded.
+/// Returns the text that `ps-explain-shardings{record}` stored, or builds the text from the
+/// shardings of the module if none is stored.
 std::string getExplanation(mlir::ModuleOp module);
 
 } // namespace parashard::sharding

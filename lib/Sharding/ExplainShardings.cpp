@@ -1,4 +1,4 @@
-// ps-explain-shardings: prints the plan, or stores its text in the module.
+// ps-explain-shardings: prints the sharding of each parameter, or stores this text in the module.
 #include "lib/Sharding/Explain.h"
 #include "lib/Sharding/Passes.h"
 #include "lib/Sharding/Reasons.h"

@@ -15,14 +15,14 @@ using namespace parashard::support;
 
 namespace parashard::sharding {
 
-static bool isDecidable(const ShardingNode &node) {
+static bool isParameter(const ShardingNode &node) {
   return node.variable && VariableOp(node.variable).getKind() == VariableKind::Parameter;
 }
 
 std::vector<Seed> seedReplicated(const ShardingGraph &graph) {
   std::vector<Seed> seeds;
   for (auto [i, node] : llvm::enumerate(graph.nodes)) {
-    if (!isDecidable(node))
+    if (!isParameter(node))
       continue;
     TensorSplits splits;
     for (int64_t size : node.shape)
@@ -69,7 +69,7 @@ private:
     std::vector<std::string> without;
     const ShardingNode *missing = nullptr;
     for (auto [i, node] : llvm::enumerate(graph.nodes)) {
-      if (!isDecidable(node) || !matchesVariable(glob, VariableOp(node.variable)))
+      if (!isParameter(node) || !matchesVariable(glob, VariableOp(node.variable)))
         continue;
       if (llvm::any_of(seeds, [&](const Seed &seed) { return seed.variable == i; })) {
         any = true;
@@ -101,7 +101,7 @@ private:
   std::string listParameters() const {
     llvm::SetVector<StringRef> names; // parts of a split parameter share one name
     for (const ShardingNode &node : graph.nodes)
-      if (isDecidable(node))
+      if (isParameter(node))
         names.insert(VariableOp(node.variable).getDisplayName());
     constexpr size_t kShown = 5;
     std::string list = llvm::join(names.getArrayRef().take_front(kShown), ", ");

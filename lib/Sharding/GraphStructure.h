@@ -11,8 +11,8 @@ class GraphStructure {
 public:
   explicit GraphStructure(const ShardingGraph &graph);
 
-  /// Returns the ops of the forward that depend on an input, in program order. Returns those of
-  /// `@evaluate` if there is no forward.
+  /// Returns the ops of the forward that depend on an input, in program order. If there is no
+  /// forward, returns the ops of `@evaluate`.
   llvm::ArrayRef<unsigned> getForward() const { return forward; }
   bool isForward(unsigned edge) const { return inForward[edge]; }
   /// Returns true for ops of the forward and of `@evaluate`.
@@ -27,7 +27,8 @@ public:
   int getWeightOperand(unsigned edge) const;
   bool isContraction(unsigned edge) const { return getWeightOperand(edge) >= 0; }
 
-  /// Returns true for ops that do not mix elements along a split dim.
+  /// Returns true for elementwise and movement ops, whose results have the splits of their
+  /// operands.
   static bool isPassed(const ShardingEdge &edge);
 
 private:
@@ -42,7 +43,7 @@ private:
 
 /// Returns whether no dim is split.
 bool areWhole(const TensorSplits &splits);
-/// Returns factors for a rule without any splits.
+/// Returns the factors of a rule, none of them split.
 llvm::SmallVector<Split> makeWholeFactors(const ps::ShardingRule &rule);
 
 } // namespace parashard::sharding

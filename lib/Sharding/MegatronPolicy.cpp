@@ -104,8 +104,8 @@ private:
     }
   }
 
-  /// Splits a pair, given its second contraction: the dim that it sums over is a result dim of the
-  /// first contraction.
+  /// Splits the pair whose second contraction is `number`. The second contraction sums over a
+  /// result dim of the first one.
   void splitPair(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     unsigned weight = structure.getWeightOperand(number), activation = 1 - weight;

@@ -15,8 +15,8 @@ struct MeshAxis {
   ps::AxisKind kind = ps::AxisKind::Data;
 };
 
-/// Parses `NAME[:KIND]=N,...`. One N may be `*`, which is then `ranks` divided by the other sizes.
-/// A `ranks` of 0 accepts any number. Errors report what was found and what to write instead.
+/// Parses `NAME[:KIND]=N,...`. One N may be `*`: `ranks` divided by the other sizes. If `ranks` is
+/// 0, the mesh may have any number of devices, and no N may be `*`.
 llvm::Expected<std::vector<MeshAxis>> parseMesh(llvm::StringRef text, int64_t ranks);
 
 } // namespace parashard::sharding

@@ -52,7 +52,7 @@ static bool isReplicated(ArrayRef<ShardingAttr> shardings, const MeshShape &mesh
 }
 
 namespace {
-/// One run of the algorithm's three steps.
+/// Runs the three steps of computeOpSharding for one op.
 class Solver {
 public:
   Solver(const ShardingRule &rule, ArrayRef<ShardingAttr> held, ArrayRef<ShardingAttr> marked,

@@ -13,7 +13,7 @@ struct OpSharding {
   /// Sharding that each operand must be resharded to before the op (null: not a tensor).
   llvm::SmallVector<ps::ShardingAttr> operands;
   /// Shardings of the op's own results: partial over the axes of split reduction factors and of
-  /// partial operands. The partitioner then reshards the results to their marks.
+  /// partial operands. The partitioner then reshards each result to its `ps.shardings`.
   llvm::SmallVector<ps::ShardingAttr> results;
 };
 
@@ -22,17 +22,18 @@ struct OpSharding {
 ///
 /// 1. If all operands of a linear group, and no other operands, are partial by sum over an axis,
 ///    the op runs on the partial operands, and its results are partial.
-/// 2. A factor that no result has is split over the axes that all operands with that factor agree
+/// 2. A factor without a result dim is split over the axes that all operands with this factor agree
 ///    on. Split reduction factors make the results partial.
-/// 3. A factor that a result has is split as in the mark of the first result with that factor.
+/// 3. A factor with a result dim is split as in the wanted sharding of the first result that has
+///    the factor.
 ///
 /// The op then needs operands with exactly these splits: no other splits, and no partial axes
-/// except those of step 1. Example: for x [{dp}, {tp}] times w [{tp}, {}] and the mark [{dp}, {}],
-/// step 2 splits the summed factor over tp, and step 3 the rows over dp. The result is [{dp}, {}],
-/// partial over tp.
+/// except those of step 1. Example: for x [{dp}, {tp}] times w [{tp}, {}] and the wanted sharding
+/// [{dp}, {}], step 2 splits the summed factor over tp, and step 3 the rows over dp. The result is
+/// [{dp}, {}], partial over tp.
 ///
-/// `operands` are the present shardings of the operands, and `results` the marks of the results;
-/// null means replicated. The returned shardings are simplified.
+/// `operands` are the present shardings of the operands. `results` are the wanted shardings of the
+/// results (`ps.shardings`). Null means replicated. The returned shardings are simplified.
 OpSharding computeOpSharding(const ps::ShardingRule &rule,
                              llvm::ArrayRef<ps::ShardingAttr> operands,
                              llvm::ArrayRef<ps::ShardingAttr> results, const MeshShape &mesh);
@@ -41,7 +42,8 @@ OpSharding computeOpSharding(const ps::ShardingRule &rule,
 /// for operands that are not tensors.
 OpSharding computeOpSharding(mlir::Operation *op, llvm::ArrayRef<ps::ShardingAttr> operands,
                              llvm::ArrayRef<ps::ShardingAttr> results, const MeshShape &mesh);
-/// Computes the same from the marks of `op`, which must have a sharding rule.
+/// Computes the same from the shardings of the operands and results of `op`, which must have a
+/// sharding rule.
 OpSharding computeOpSharding(mlir::Operation *op, const MeshShape &mesh);
 
 /// Returns true if no operand or result is split or partial: every rank runs the unchanged op.
@@ -49,8 +51,9 @@ bool isReplicated(mlir::Operation *op, const MeshShape &mesh);
 
 /// Returns the dim sizes of a tensor of the rule.
 llvm::SmallVector<int64_t> getShape(const ps::ShardingRule &rule, const ps::TensorFactors &tensor);
-/// Returns the split that one tensor has of each factor of the rule; whole if the tensor lacks the
-/// factor.
+/// Returns the split of each factor of the rule that follows from the splits of one tensor. Factors
+/// that the tensor lacks are whole. Appends axes that do not fit the boundaries of factors to
+/// `dropped`.
 llvm::SmallVector<Split>
 projectToFactors(const ps::ShardingRule &rule, const ps::TensorFactors &tensor,
                  const TensorSplits &splits, const MeshShape &mesh,

@@ -12,8 +12,8 @@ namespace {
 /// once per micro-batch, so its bytes count less.
 constexpr double kAccumulatedShare = 0.25;
 
-/// Decides for one axis and reduction kind. `kept` starts with all values that could be partial,
-/// and only shrinks.
+/// Chooses the values that stay partial over one axis, for one reduction kind. `kept` starts with
+/// all values that could be partial, and only shrinks.
 class AxisChooser {
 public:
   AxisChooser(ShardingGraph &graph, StringAttr axis, ReductionKind kind, ArrayRef<OpSharding> raw)
@@ -71,8 +71,8 @@ private:
     return llvm::is_contained(node.laterAxes, axis);
   }
 
-  /// Returns true if the node is split over the axis. A split offered later does not count: it is
-  /// only the target of a reduce-scatter.
+  /// Returns true if the node is split over the axis. Ignores splits that were offered later, which
+  /// are only targets of reduce-scatters.
   bool isSplit(unsigned node) const {
     return !isOfferedLater(graph.nodes[node]) && isSplitOnAnyDim(node);
   }
@@ -91,7 +91,7 @@ private:
 
   bool isKept(int node) const { return node >= 0 && kept[node]; }
 
-  /// Returns true if the node would be gathered next to partial operands.
+  /// Returns true if an op on partial operands would gather this operand.
   bool wouldBeGathered(int node) const { return node >= 0 && isSplitOnAnyDim(node); }
 
   /// Returns the linear group that consists of exactly the kept operands, or null.
@@ -120,10 +120,10 @@ private:
       kept[node] = raw && !reduced[node] && !isSplit(node);
   }
 
-  /// Computes the partial values in program order, if all values but `reduced` stay partial.
+  /// Computes `kept` in program order, as if all values outside `reduced` stayed partial.
   void computeKept() {
     kept.reset();
-    // -1: one accumulated value is not partial
+    // Per variable: 1 if all accumulated values are partial, -1 if one is not.
     SmallVector<int> accumulations(graph.nodes.size(), 0);
     for (auto [i, edge] : llvm::enumerate(graph.edges)) {
       switch (edge.kind) {
@@ -193,8 +193,8 @@ private:
     return bytes;
   }
 
-  /// Returns the cost of reducing a value after its use `number`. The cost is shared by the
-  /// operands that would be reduced together there.
+  /// Returns the bytes to reduce if a value is reduced after its use `number`. All kept operands of
+  /// this use share these bytes equally.
   double getShare(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     if (edge.kind == ShardingEdge::Kind::Accumulate)

@@ -77,10 +77,11 @@ def VerifyPlannedPass : Pass<"ps-verify-planned", "::mlir::ModuleOp"> {
 }
 
 def ExplainShardingsPass : Pass<"ps-explain-shardings", "::mlir::ModuleOp"> {
-  let summary = "prints why each parameter is sharded as it is, and every collective of a step";
+  let summary = "prints the sharding of each parameter and the reason";
   let description = [{
-    With `record`, stores the text in the module instead (`ps.explanation`), and stores the location of each parameter's
-    first use on the parameter (`ps.used_at`). Later levels need this, since they have no sharding marks.
+    With `record`, stores the text in the module instead (`ps.explanation`), and stores the location of each
+    parameter's first use on the parameter (`ps.used_at`). Later levels need both, since their ops have no
+    `ps.shardings`.
   }];
   let options = [Option<"record", "record", "bool", "false", "store the text in the module instead of printing it">];
 }

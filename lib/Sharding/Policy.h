@@ -67,13 +67,13 @@ struct Policy {
 
 /// Returns the policy that `--sharding-policy` names, or null for another name.
 const Policy *findPolicy(llvm::StringRef name);
-/// Returns what `--sharding-policy` takes, for help and errors: "a, b, c or FILE.json".
+/// Lists the values of `--sharding-policy`, for help and errors: "a, b, c or FILE.json".
 std::string listPolicies();
 
 /// Reads seeds from a JSON text {"GLOB": {"DIM": ["axis", ...]}}. Globs match variables' names in
 /// order, and the first match of a variable wins. A glob with wildcards skips variables that lack
-/// one of its dims; `notes` lists these variables. Errors name `path`: a glob without matches, an
-/// unknown axis or dim, an axis used twice, a key given twice.
+/// one of its dims; `notes` lists these variables. Fails for a glob without matches, an unknown
+/// axis or dim, an axis used twice, or a key given twice; the message names `path`.
 llvm::Expected<std::vector<Seed>> seedFromFile(const ShardingGraph &graph, llvm::StringRef text,
                                                llvm::StringRef path,
                                                std::vector<std::string> &notes);

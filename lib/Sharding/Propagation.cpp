@@ -16,8 +16,8 @@ struct Tensor {
   SmallVector<Split> factors;
 };
 
-/// Returns the split in terms of factors with the sizes of `other`'s factors; empty if that is not
-/// possible. Example: `64 {dp}` read as (4 x 16) is `(4 {dp} x 16)` if dp divides 4.
+/// Returns the split with the factor sizes of `other`, or an empty split if this is not possible.
+/// Example: `64 {dp}` read as (4 x 16) is `(4 {dp} x 16)` if dp divides 4.
 Split readAs(const Split &split, const Split &other, const MeshShape &mesh) {
   SmallVector<int64_t> sizes;
   for (const SubFactor &factor : other)
@@ -74,7 +74,7 @@ private:
     queues[graph.edges[number].priority].push_back(number);
   }
 
-  bool isDataAxis(StringAttr axis) const {
+  bool isBatchLikeAxis(StringAttr axis) const {
     AxisKind kind = graph.mesh.getKind(axis);
     return kind == AxisKind::Data || kind == AxisKind::Context || kind == AxisKind::Expert;
   }
@@ -95,14 +95,14 @@ private:
     return any;
   }
 
-  /// The split of a factor, and the bytes of the tensors that carry it. mergeFactors returns, for
-  /// each factor, the split carried by the most bytes. Example: splits {tp} (8 MB) and {dp} (2 MB)
-  /// of the same factor give {tp}.
+  /// The split of a factor, and the bytes of the tensors that carry this split.
   struct Offer {
     Split split;
     int64_t bytes = 0;
   };
 
+  /// Returns, for each factor, the split carried by the most bytes. Example: splits {tp} (8 MB) and
+  /// {dp} (2 MB) of the same factor give {tp}.
   SmallVector<Offer> mergeFactors(const ShardingEdge &edge, ArrayRef<Tensor> tensors) {
     SmallVector<SmallVector<Offer, 1>> offers(edge.rule->factors.size());
     for (const Tensor &tensor : tensors) {
@@ -155,7 +155,8 @@ private:
         notify(tensor.node, number);
   }
 
-  /// Gives a tensor the offered splits of its factors, those with the most bytes first.
+  /// Adds the offered splits to the factors of a tensor, in descending order of bytes. Returns true
+  /// if a dim has changed.
   bool take(const ShardingEdge &edge, Tensor &tensor, ArrayRef<Offer> offers,
             ArrayRef<unsigned> order) {
     ShardingNode &node = graph.nodes[tensor.node];
@@ -177,7 +178,7 @@ private:
                                           return false;
                                         return llvm::is_contained(used, axis) ||
                                                ((edge.modelAxesOnly || !node.takesDataAxes) &&
-                                                isDataAxis(axis));
+                                                isBatchLikeAxis(axis));
                                       }),
                               graph.mesh);
       if (isWhole(wanted) || wanted == current)
@@ -189,8 +190,8 @@ private:
     return !changed.empty() && rebuildDims(edge, tensor, changed);
   }
 
-  /// Joins the factors of the changed dims. A dim stays unchanged if one of its axes is on no
-  /// factor.
+  /// Joins the factors of the changed dims. Leaves a dim unchanged if the joined split would lose
+  /// an axis that splits the dim now.
   bool rebuildDims(const ShardingEdge &edge, const Tensor &tensor, ArrayRef<unsigned> changed) {
     ShardingNode &node = graph.nodes[tensor.node];
     bool any = false;
@@ -291,7 +292,7 @@ void propagateZeroSplits(ShardingGraph &graph) {
   }
 }
 
-/// Returns true if every op that uses the node needs its present sharding.
+/// Returns true if every op that uses the node needs the node's present sharding.
 static bool usersAgree(const ShardingGraph &graph, unsigned number) {
   const ShardingNode &node = graph.nodes[number];
   for (unsigned use : node.edges) {

@@ -6,21 +6,22 @@
 
 namespace parashard::sharding {
 
-/// Splits the dims of every node that is not fixed according to its neighbors (Shardy's factor
-/// propagation). The splits of each edge's tensors are projected to the rule's factors, merged, and
-/// projected back. Splits only grow, so the work is linear in edges times axes. Edges of priority 0
-/// reach their fixed point before those of priority 1. If tensors disagree, the split carried by
-/// the most bytes is offered to tensors without a split. No split is ever removed.
+/// Propagates splits to every node that is not fixed. The splits come from the node's neighbors
+/// (Shardy's factor propagation). The splits of each edge's tensors are projected to the rule's
+/// factors, merged, and projected back. Splits only grow, so the work is linear in edges times
+/// axes. Edges of priority 0 reach their fixed point before those of priority 1. If tensors
+/// disagree, the split carried by the most bytes is offered to tensors without a split. No split is
+/// ever removed.
 void propagateSplits(ShardingGraph &graph);
 
-/// Applies the later seeds (`ShardingNode::later`), on axes that do not split a node yet, and
-/// propagates them. Records the new axes of each node in `laterAxes`. Runs after `propagateSplits`;
-/// does nothing without later seeds.
+/// Adds the splits that the policy offers (`ShardingNode::later`) on axes that do not split the
+/// node yet, and propagates them. Records the new axes of each node in `laterAxes`. Runs after
+/// `propagateSplits`.
 void propagateLaterSplits(ShardingGraph &graph);
 
-/// Propagates the splits of `splitForZero`, which runs before. In the update, partial sums have
-/// priority over these splits: a value that can stay partial over an axis is not split over it. The
-/// sum is reduce-scattered where the fewest bytes move, such as after a conversion to 16 bits.
+/// Propagates the splits that `splitForZero` has added. In the update, partial sums have priority
+/// over these splits: a value that can stay partial over an axis is not split over it. The sum is
+/// reduce-scattered where the fewest bytes move, such as after a conversion to 16 bits.
 void propagateZeroSplits(ShardingGraph &graph);
 
 /// Replicates constants whose users need different splits: slicing is free, while gathering is not.

@@ -72,7 +72,7 @@ std::string describeCause(const ShardingGraph &graph, unsigned number) {
     if (owner != graph.variables.end())
       return followsVariable(graph.nodes[owner->second]);
   }
-  // Each node's cause leads back to the node that its splits came from, until an op or a seed.
+  // Walks back from each node to the node that its splits came from, until an op or a seed.
   for (unsigned steps = 0; steps < 8; ++steps) {
     const ShardingNode &node = graph.nodes[number];
     if (node.cause < 0)

@@ -217,9 +217,10 @@ public:
   }
 
 private:
-  /// Splits off the major `size` elements of `factor`, which keeps the minor ones.
+  /// Removes the major `size` indices from `factor` and returns them as a factor. Example: taking 4
+  /// from `64 {dp}` with dp=2 returns `4 {dp}` and leaves `16`.
   SubFactor takeMajor(SubFactor &factor, int64_t size) {
-    // the padding follows the whole factor
+    // padding comes after the whole factor
     if (llvm::is_contained(factor.axes, mesh.getMultiple())) {
       dropped.push_back(mesh.getMultiple());
       llvm::erase(factor.axes, mesh.getMultiple());
@@ -244,7 +245,8 @@ private:
     return {size, {}};
   }
 
-  /// Handles boundaries that do not nest: nothing from here on can be split.
+  /// Drops the axes of `part` and of the remaining factors, since no boundary of theirs fits
+  /// `size`.
   Split giveUp(const Split &part, int64_t size) {
     llvm::append_range(dropped, getAxes(part));
     for (const SubFactor &factor : rest)

@@ -32,19 +32,20 @@ public:
   /// Returns the number of shards over `axes`.
   int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// Returns the number of elements in each shard of `size` elements over `axes`, including
-  /// padding. Example: 7 elements over 2 shards have 4 each.
+  /// padding. Example: 4 for 7 elements over 2 shards.
   int64_t getShardSize(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// Returns true if no shard of `size` elements over `axes` is padded.
   bool isEven(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const {
     return getShardSize(size, axes) * getShards(axes) == size;
   }
-  /// Returns `axes` without the one of kind multiple, as collectives name them.
+  /// Returns `axes` without the axis of kind multiple. Collectives run over these axes.
   llvm::SmallVector<mlir::StringAttr> getDeviceAxes(llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// Returns the axis of kind multiple; null if there is none.
   mlir::StringAttr getMultiple() const {
     return multiple ? multiple.getName() : mlir::StringAttr();
   }
-  /// Returns the position in the mesh, which is the order of partial axes; -1 for an unknown axis.
+  /// Returns the position of an axis in the mesh, or -1 for an unknown axis. Partial axes are
+  /// sorted by this position.
   int find(mlir::StringAttr axis) const;
   /// Returns the axes with any of `kinds` and more than one device, in mesh order.
   llvm::SmallVector<mlir::StringAttr> getAxes(llvm::ArrayRef<ps::AxisKind> kinds) const;
@@ -84,14 +85,14 @@ using TensorSplits = llvm::SmallVector<Split, 4>;
 Split wholeSplit(int64_t size);
 /// Returns the split of a range with one factor over `axes`.
 Split makeSplit(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes);
-/// Returns all axes, major to minor.
+/// Returns the axes of all factors, from major to minor.
 llvm::SmallVector<mlir::StringAttr> getAxes(const Split &split);
 bool isWhole(const Split &split);
 /// Returns the number of elements in each shard: the product over all factors.
 int64_t getLocalSize(const Split &split, const MeshShape &mesh);
 
-/// Returns the canonical form among equal splits. Axes of one device are dropped (one of kind
-/// multiple only if it adds no padding). Adjacent factors that are split evenly together are
+/// Returns the canonical form among equal splits. Axes of one device are dropped, and so is an axis
+/// of kind multiple that adds no padding. Adjacent factors that are split evenly together are
 /// merged. Example: `(6 {"tp"} x 64)` becomes `(384 {"tp"})` if tp divides 6.
 Split simplify(const Split &split, const MeshShape &mesh);
 /// Joins ranges, major to minor, into one range, and returns its simplified split. Example: `4
@@ -106,7 +107,8 @@ llvm::SmallVector<Split> cut(const Split &split, llvm::ArrayRef<int64_t> sizes,
 /// Returns the split without the axes that `remove` selects.
 Split without(const Split &split, llvm::function_ref<bool(mlir::StringAttr)> remove);
 
-/// Convert between splits and attributes. A factor of an attribute with size 0 takes `size`.
+/// Convert between splits and attributes. In an attribute, a factor of size 0 covers the whole dim
+/// of `size` elements.
 Split getSplit(ps::DimAttr dim, int64_t size);
 ps::DimAttr getDimAttr(const Split &split, const MeshShape &mesh);
 /// Returns the splits of all dims, each simplified. A null sharding is replicated.
