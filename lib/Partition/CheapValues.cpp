@@ -1,4 +1,4 @@
-// Finds the values that follow from constants and inputs, and their cost in flops.
+// Finds the values that are computed from constants and inputs, and their cost in flops.
 #include "lib/Partition/CheapValues.h"
 #include "lib/IR/Cloneable.h"
 #include "lib/IR/Collectives.h"
@@ -11,7 +11,7 @@ using namespace parashard::ps;
 
 namespace parashard::partition {
 
-/// Floating-point operations that a processor does in the time in which a link sends one byte.
+/// Flops that a device computes in the time in which a link sends one byte.
 static constexpr int64_t kFlopsPerByte = 1000;
 
 static bool isForward(Operation *op) {
@@ -19,7 +19,7 @@ static bool isForward(Operation *op) {
   return phase && (phase.getValue() == Phase::Forward || phase.getValue() == Phase::Evaluate);
 }
 
-/// Returns false for reads of variables that a training step changes.
+/// Returns false for reads of variables other than constants and buffers.
 static bool isOfConstants(Operation *op) {
   auto read = dyn_cast<ReadOp>(op);
   if (!read)

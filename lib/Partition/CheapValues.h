@@ -6,15 +6,16 @@
 
 namespace parashard::partition {
 
-/// Finds values that follow from constants and the function's inputs (masks, positions, rotary
-/// tables) and cost less to recompute than to send. The limit is 1000 floating-point operations per
-/// byte: a processor does about that many in the time in which a link moves one byte.
+/// Finds values that are computed from constants and the function's inputs (masks, positions,
+/// rotary tables) and cost less to recompute than to send. The limit is 1000 flops per byte: a
+/// device computes about 1000 flops in the time in which a link moves one byte.
 class CheapValues {
 public:
   explicit CheapValues(mlir::func::FuncOp function);
 
   bool isCheap(mlir::Value value) const;
-  /// Returns the ops that compute a cheap value, in order, without those that every segment clones.
+  /// Returns the ops that compute a cheap value, in order, without the ops that every segment
+  /// clones.
   llvm::SmallVector<mlir::Operation *> getCone(mlir::Value value) const;
 
 private:

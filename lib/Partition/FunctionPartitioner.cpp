@@ -1,5 +1,5 @@
-// Partitions a function op by op: reshards the operands, builds the local op, and reshards its
-// results to their marked shardings.
+// Partitions a function op by op: reshards the operands, builds the local op, and reshards the
+// results to their `ps.shardings`.
 #include "lib/Partition/FunctionPartitioner.h"
 #include "dialects/rank/Rank.h"
 #include "lib/IR/Stages.h"
@@ -170,7 +170,8 @@ private:
     setSharding(local, sharding);
   }
 
-  /// Binds a result to the op's local value, resharded to the marked sharding of the result.
+  /// Reshards the op's local value to the `ps.shardings` of the result, and records it for the
+  /// users of the result.
   void bind(Value result, Value raw, ShardingAttr rawSharding, ShardingAttr marked) {
     auto type = cast<RankedTensorType>(result.getType());
     markPadding(raw, type, rawSharding);
@@ -256,7 +257,7 @@ private:
                                                ? partitionable.partition(*builder, locals, types)
                                                : partitionByCloning(op, *builder, locals, types);
     if (failed(values))
-      return op->emitOpError("cannot be partitioned with the shardings it is marked with");
+      return op->emitOpError("cannot be partitioned with its shardings");
     for (auto [i, value] : llvm::enumerate(*values))
       bind(op->getResult(i), value, sharding.results[i], marks[i]);
     return success();
@@ -279,14 +280,14 @@ private:
                getLocalType(variable.getTensorType(), seen, meshOp).getNumElements();
   }
 
-  /// Returns true if a gradient is converted to a narrower type before ranks combine it.
+  /// Returns true if a gradient is converted to a narrower type before the ranks reduce it.
   static bool isNarrowed(ReadOp read) {
     Value value = read.getResult();
     auto convert = value.hasOneUse() ? dyn_cast<ConvertOp>(*value.user_begin()) : ConvertOp();
     return convert && getByteSize(convert.getType()) < getByteSize(value.getType());
   }
 
-  /// Partitions a read. In `@update`, a value that is partial over data axes is combined at the
+  /// Partitions a read. In `@update`, a value that is partial over data axes is reduced at the
   /// read, or after its conversion to a narrower type.
   LogicalResult partitionRead(ReadOp read) {
     auto variable = getVariable(read, read.getVariableAttr());
@@ -352,8 +353,8 @@ private:
 
   //===--- clean-up ---===//
 
-  /// Moves each resharding to the first run that uses it; so far it has the marks of the first op
-  /// in program order that uses it.
+  /// Gives each resharding the phase and segment of its first user in execution order. Until now,
+  /// it has those of its first user in program order.
   void moveReshardsToUsers() {
     for (Operation *op : llvm::reverse(reshardOps)) {
       Operation *first = nullptr;

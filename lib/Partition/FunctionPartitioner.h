@@ -6,14 +6,14 @@
 
 namespace parashard::partition {
 
-/// Replaces `function` (one block) by its local form. Looks variables up in `symbols`. Fails with
-/// an error at the op that cannot be partitioned.
+/// Replaces `function`, which must have a single block, by its local form. Looks variables up in
+/// `symbols`. Fails with an error at the op that cannot be partitioned.
 mlir::LogicalResult partitionFunction(mlir::func::FuncOp function, ps::MeshOp mesh,
                                       mlir::SymbolTable &symbols);
 
 /// Returns the position of an op's segment and phase in execution order: forward (or evaluate) by
 /// ascending segment, then backward by descending segment, input gradients before weight gradients.
-/// Returns nullopt for ops without marks.
+/// Returns nullopt for ops without a phase or a segment.
 std::optional<int64_t> getRunOrder(mlir::Operation *op);
 
 } // namespace parashard::partition

@@ -29,7 +29,7 @@ void LocalBuilder::setReshardCause(const Twine &newSubject, const Twine &newReas
 }
 
 void LocalBuilder::notifyOperationInserted(Operation *inserted, InsertPoint) {
-  // A clone already has all marks; setting them one by one would create a dictionary for each.
+  // A clone already has all attributes; setting them one by one would create a dictionary for each.
   if (inserted->getDiscardableAttrDictionary() != op->getDiscardableAttrDictionary())
     copyMarks(op, inserted);
   inserted->removeAttr(kShardingsMark);

@@ -7,8 +7,8 @@
 
 namespace parashard::partition {
 
-/// Builds the local ops of one global op after another. Every created op takes the marks of the
-/// global op.
+/// Builds the local ops of one global op after another. Every created op gets the discardable
+/// attributes of the global op.
 class LocalBuilder : public ps::PartitionBuilder, mlir::OpBuilder::Listener {
 public:
   LocalBuilder(const sharding::MeshShape &mesh, mlir::Block *block);

@@ -131,8 +131,9 @@ private:
           combine(accumulate.getLoc(), accumulate.getKind(), known->second.value, value);
   }
 
-  /// Accumulates a total into its variable, once per run, at its end. The first run of a step sets
-  /// a sum, later runs add to it. A maximum or minimum needs no first run: `@update` has reset it.
+  /// Accumulates a total into its variable, once at the end of each run. The first run of a step
+  /// sets a sum, later runs add to it. A maximum or minimum needs no first run: `@update` has reset
+  /// it.
   void keep(Value ref, const Total &total) {
     Location loc = total.value.getLoc();
     if (total.kind == ReductionKind::Sum)
@@ -212,7 +213,7 @@ rank::RunOp Outliner::buildRun(Location loc, const Run &run, func::FuncOp callee
   return op;
 }
 
-/// Builds an op that stands between runs, and before it the reads and movement ops that it uses.
+/// Builds an op that stands between runs, after the reads and movement ops that this op uses.
 static void buildBetween(OpBuilder &b, Operation *op, IRMapping &values) {
   for (Value operand : op->getOperands())
     if (!values.contains(operand))
@@ -312,7 +313,7 @@ StageContent takeAll(func::FuncOp function, const Pieces &pieces, int64_t stage)
 std::vector<StageContent> divide(func::FuncOp function, const Pieces &pieces,
                                  const Stages &stages) {
   std::vector<StageContent> contents(stages.getCount());
-  std::vector<llvm::SetVector<Value>> used(stages.getCount()); // values from elsewhere
+  std::vector<llvm::SetVector<Value>> used(stages.getCount()); // values, by stage
   DenseMap<Value, int64_t> homes;
   auto getStage = [&](const Piece &piece) {
     return stages.getStage(pieces.runs[piece.run].segment.value_or(0));
@@ -321,7 +322,7 @@ std::vector<StageContent> divide(func::FuncOp function, const Pieces &pieces,
     int64_t stage = getStage(piece);
     contents[stage].pieces.push_back(piece);
     if (piece.between)
-      continue; // it belongs to the stage of its run
+      continue; // belongs to the stage of the run after it
     for (Value result : pieces.runs[piece.run].results)
       homes[result] = stage;
     used[stage].insert_range(pieces.runs[piece.run].inputs);

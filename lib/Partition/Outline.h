@@ -10,7 +10,7 @@
 
 namespace parashard::partition {
 
-/// The pieces, arguments and results of a function that one stage function takes over.
+/// The pieces, arguments and results of a function that belong to one stage function.
 struct StageContent {
   int64_t stage = 0;
   llvm::SmallVector<Piece> pieces;
@@ -41,8 +41,7 @@ private:
   /// Returns a name for a new class. Prefers the class name of the segment's first run, if that
   /// name is free. Else returns the run's name, with a number appended if the name is taken.
   std::string chooseName(const Run &run);
-  /// Creates the stage function, with the attributes of the arguments and results that it takes
-  /// over.
+  /// Creates the stage function without a body. Copies the attributes of its arguments and results.
   mlir::func::FuncOp createStage(mlir::func::FuncOp function, llvm::StringRef entry,
                                  const StageContent &content);
   mlir::func::FuncOp buildStage(mlir::func::FuncOp function, llvm::StringRef entry,

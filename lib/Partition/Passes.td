@@ -9,14 +9,14 @@ def PartitionPass : Pass<"ps-partition", "::mlir::ModuleOp"> {
   let summary = "rewrites every function to local types with explicit collectives";
   let description = [{
     Turns level 2 into level 3. `docs/levels.md`, "How an op runs", defines how each op runs: its
-    operands are resharded to what the op needs, its results to their marked shardings. Each
-    resharding of a value is built once. A module without a mesh only changes its level.
+    operands are resharded to the shardings that the op needs, its results to their `ps.shardings`.
+    Each resharding of a value is built once. Without a mesh, the pass only sets the module's level.
   }];
 }
 
 def SimplifyCollectivesPass : Pass<"ps-simplify-collectives", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "merges, cancels and cheapens collectives";
+  let summary = "cancels and merges collectives, and reduces their bytes";
   let description = [{
     Applies these rewrites within one run:
     - equal collectives are merged;
@@ -34,19 +34,19 @@ def ExplainCollectivesPass : Pass<"ps-explain-collectives", "::mlir::ModuleOp"> 
   let description = [{
     Counts the collectives in the functions, including those inside a partitioned op (a softmax over
     a split dim). `ps-partition` has recorded the cause on each collective. With `record`, the pass
-    prints nothing. Instead it appends the table to the module's plan in words (`ps.explanation`),
+    prints nothing. Instead, the pass appends the table to the text of the plan (`ps.explanation`),
     stores the source location of each collective as data (`ps.collectives`), and removes the causes
     from the ops.
   }];
   let options = [Option<"record", "record", "bool", "false",
-                        "append the table to the module's plan instead of printing it">];
+                        "append the table to `ps.explanation` instead of printing it">];
 }
 
 def SplitStagesPass : Pass<"ps-split-stages", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "copies cheap values into each pipeline stage and splits @update by coordinate";
   let description = [{
-    Some values follow from constants and inputs and cost less to compute than to send: masks,
+    Some values are computed from constants and inputs and cost less to compute than to send: masks,
     positions, rotary tables. Each stage that uses such a value recomputes it, in a new segment
     before the stage.
 
@@ -91,11 +91,11 @@ def VerifyPartitionedPass : Pass<"ps-verify-partitioned", "::mlir::ModuleOp"> {
     - (partitioned_c8) a value that a stage function receives is a result of exactly one other stage
       function, with the same type.
     - (partitioned_c9) every member of a reduction over pipeline coordinates (`ps.coordinates`, else
-      all) starts it. The n-th reduction with the same members has the same kind, type and reduced
-      value (`ps.reduced`) on each member.
+      all) starts the reduction. The n-th reduction with the same members has the same kind, type
+      and reduced value (`ps.reduced`) on each member.
     - (partitioned_c10) all stage functions of an entry reach their ends when each op waits for its
       operands and each reduction for its members: there is no deadlock.
-    - (partitioned_c11) the marks of stages are consistent with one another and with the mesh.
+    - (partitioned_c11) the attributes of stages are consistent with each other and with the mesh.
     - (partitioned_c12) runs call class functions.
     - (partitioned_c13) an op of a stage function uses no value of a later phase (forward,
       backward_input, backward_weight), and only `micro_batch` has a backward.

@@ -11,11 +11,11 @@ namespace parashard::partition {
 /// Returns true if an attribute holds a sharding that is split or partial over `axis`.
 bool splitsOver(mlir::Attribute attribute, mlir::StringAttr axis);
 
-/// Returns the first op with such an attribute, or null.
+/// Returns the first op with an attribute that `splitsOver` accepts, or null.
 mlir::Operation *findSplitOver(mlir::ModuleOp module, mlir::StringAttr axis);
 
-/// Returns true if `op` names `axis` and is a collective of one tensor, or depends on the rank's
-/// position in the group of a collective.
+/// Returns true if `op` has `axis` in its attribute `axes`, and is a collective or depends on the
+/// position of the rank along its axes (`ps.shard_index`, `ps.shard_slice`).
 bool goesOver(mlir::Operation *op, mlir::StringAttr axis);
 
 /// Returns true if `op` is an all_reduce over `axis` alone, in an entry with one function per
@@ -25,7 +25,8 @@ bool isReductionOfCoordinates(mlir::Operation *op, mlir::StringAttr axis);
 /// Returns the pipeline coordinates that take part in such a reduction.
 llvm::SmallVector<int64_t> getReducingCoordinates(mlir::Operation *op);
 
-/// Checks that runs call class functions, whose marks later passes read. Errors begin with `label`.
+/// Checks that runs call class functions, whose attributes later passes read. Errors begin with
+/// `label`.
 mlir::LogicalResult verifyCallees(mlir::ModuleOp module, llvm::StringRef label);
 
 /// Returns the entry of a stage function: `micro_batch` for @stage0.micro_batch.

@@ -20,7 +20,7 @@ struct Factor {
   Axes target; ///< axes that split the factor in the end
 };
 
-/// Returns the products of the minor factors at every border of a split, the dim's size included.
+/// Returns the size of the minor part at each border between factors, and the size of the dim.
 /// Example: factors [2, 3, 4] have the borders {4, 12, 24}.
 std::set<int64_t> getBorders(const Split &split) {
   std::set<int64_t> borders;
@@ -110,8 +110,8 @@ public:
 private:
   //===--- the expanded tensor ---===//
 
-  /// Splits every dim into factors. A dim whose two factorings do not nest is gathered under its
-  /// current factors and split again later (`unmatched`).
+  /// Splits every dim into factors. If the factors of source and target do not nest, the dim is
+  /// `unmatched`: it is gathered over all its axes, and then split by the factors of the target.
   void readDims() {
     for (auto [dim, pair] : llvm::enumerate(llvm::zip(fromSplits, toSplits))) {
       const auto &[a, b] = pair;
@@ -154,7 +154,8 @@ private:
 
   //===--- axes that can be added to and removed from a factor ---===//
 
-  /// Returns true if the shards over `major` and then `minor` nest in those over `major` alone.
+  /// Returns true if sharding over `major` and then `minor` only subdivides the shards over
+  /// `major`. Counterexample: size 5 over 2 gives shards of 3, over 2 x 2 shards of 2.
   bool nests(int64_t size, ArrayRef<StringAttr> major, ArrayRef<StringAttr> minor) const {
     if (major.empty())
       return true;
@@ -163,7 +164,8 @@ private:
     return mesh.getShardSize(size, major) == mesh.getShardSize(size, all) * shards(minor);
   }
 
-  /// Returns how many axes of a factor can stay: a common prefix of both lists in which both nest.
+  /// Returns the length of the common prefix of the current and the target axes of a factor.
+  /// Returns 0 if the remaining axes of one of them do not nest in the shards of this prefix.
   unsigned getStaying(const Factor &p) const {
     unsigned n = 0;
     while (n < p.axes.size() && n < p.target.size() && p.axes[n] == p.target[n])
@@ -179,8 +181,8 @@ private:
     return ArrayRef<StringAttr>(p.target).drop_front(p.axes.size());
   }
 
-  /// Returns the first missing axes for which `take` holds, if the rest can still be added after
-  /// them.
+  /// Returns the longest prefix of the missing axes for which `take` holds. Returns no axes if the
+  /// other missing axes could not be added after this prefix.
   SmallVector<StringAttr> getNext(unsigned dim, llvm::function_ref<bool(StringAttr)> take) const {
     const Factor &factor = factors[dim];
     if (!isReady(factor))
@@ -310,8 +312,8 @@ private:
     }
   }
 
-  /// Gives dims that were gathered whole, because their factorings do not nest, the target's
-  /// factors.
+  /// Replaces the factors of each unmatched dim, which is gathered by now, with the factors of the
+  /// target.
   void refactorUnmatchedDims() {
     for (auto [first, count, dim] : llvm::reverse(unmatched)) {
       factors.erase(factors.begin() + first, factors.begin() + first + count);
@@ -333,7 +335,7 @@ private:
   }
 
   /// Turns a value that all ranks share into a partial sum over them. A shared value already is a
-  /// valid partial maximum.
+  /// valid partial maximum or minimum.
   void keepFirst() {
     Axes axes;
     for (PartialAttr p : added)

@@ -1,5 +1,5 @@
 // Plans how a tensor changes from one sharding to another: a short list of collectives and local
-// moves.
+// ops.
 #ifndef PARASHARD_LIB_PARTITION_RESHARD_H
 #define PARASHARD_LIB_PARTITION_RESHARD_H
 
@@ -18,7 +18,7 @@ struct ReshardStep {
     ShardSlice,    ///< takes this rank's shard over `axes` along `dim`
     Slice,         ///< removes padding at the end of `dim`
     Pad,           ///< adds padding at the end of `dim`
-    KeepFirst      ///< zeros all ranks but the first over `axes` (the value becomes a partial sum)
+    KeepFirst ///< sets the value to zero on all ranks over `axes` except the first: a partial sum
   };
   Kind kind;
   llvm::SmallVector<int64_t> shape;
@@ -30,8 +30,8 @@ struct ReshardStep {
 
 /// Returns the steps from `from` to `to` (null: replicated) for a tensor of global shape `shape`.
 /// The order is: slices over unused axes, reduce-scatters, all-reduces, all-to-alls, all-gathers,
-/// the remaining slices. Returns no steps if both shardings mean the same.
-/// Example on axes tp=2, dp=2: from dim 0 split by tp to dim 1 split by tp is one all-to-all.
+/// the remaining slices. Returns no steps if both shardings mean the same. Example: moving tp from
+/// dim 0 to dim 1 ([{tp}, {}] to [{}, {tp}]) takes one all-to-all.
 llvm::SmallVector<ReshardStep> planReshard(llvm::ArrayRef<int64_t> shape, ps::ShardingAttr from,
                                            ps::ShardingAttr to, const sharding::MeshShape &mesh);
 

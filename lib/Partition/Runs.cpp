@@ -88,7 +88,7 @@ public:
   }
 
 private:
-  bool buildsAgain(Operation *producer, unsigned run) const {
+  bool isRebuilt(Operation *producer, unsigned run) const {
     if (!producer)
       return false;
     if (cloneable.contains(producer))
@@ -105,7 +105,7 @@ private:
       if (all.contains(op))
         return;
       for (Value operand : op->getOperands())
-        if (buildsAgain(operand.getDefiningOp(), index))
+        if (isRebuilt(operand.getDefiningOp(), index))
           add(operand.getDefiningOp());
       all.insert(op);
     };
@@ -214,7 +214,7 @@ static LogicalResult checkOrder(const std::vector<Run> &runs) {
       Operation *producer = input.getDefiningOp();
       if (producer && all.contains(producer) && !made.contains(input))
         return producer->emitOpError(
-            "is used by a run before the one of its own segment and phase; "
+            "is used by a run that comes before the run of its segment and phase; "
             "assign segments in dataflow order");
     }
     made.insert(run.results.begin(), run.results.end());
@@ -230,8 +230,8 @@ static bool isReadByRun(Operation *op, std::optional<int64_t> run) {
   });
 }
 
-/// Returns true if `op` gathers a value that is only read, for one run. Such a gather stands before
-/// the run so that it can start earlier.
+/// Returns true if `op` is the all-gather of a variable and only one run uses the result. Such an
+/// all-gather stands before the run, so that it can start earlier.
 static bool isGatherForOneRun(Operation *op, const DenseSet<Operation *> &cloneable) {
   auto gather = dyn_cast<AllGatherOp>(op);
   Operation *read = gather ? gather.getOperand().getDefiningOp() : nullptr;
@@ -243,7 +243,7 @@ FailureOr<Pieces> cutIntoSegments(func::FuncOp function) {
   Block &block = function.getBody().front();
   DenseSet<Operation *> cloneable = findCloneableOps(function);
   std::map<int64_t, Run> byOrder;
-  std::map<int64_t, SmallVector<Operation *>> gathers; // before runs
+  std::map<int64_t, SmallVector<Operation *>> gathers; // all-gathers before runs
   for (Operation &op : block.without_terminator()) {
     if (cloneable.contains(&op))
       continue;
@@ -318,7 +318,7 @@ private:
     pointer(value.getType().getAsOpaquePointer());
   }
 
-  /// Returns true for marks that do not change the meaning of an op.
+  /// Returns true for attributes that do not change the meaning of an op.
   static bool isIgnored(StringRef name) {
     return name == kSegmentMark || name == kOriginMark || name == kKeyMark || name == kPhaseMark ||
            name == "variable";

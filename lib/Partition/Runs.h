@@ -7,7 +7,8 @@
 
 namespace parashard::partition {
 
-/// One (segment, phase), or one parameter's part of the update. Becomes one `rank.run`.
+/// The ops of one segment in one phase, or one parameter's part of the update. Becomes one
+/// `rank.run`.
 struct Run {
   ps::Phase phase = ps::Phase::Forward;
   std::optional<int64_t> segment;
@@ -46,11 +47,11 @@ Pieces cutCount(mlir::func::FuncOp function);
 mlir::FailureOr<Pieces> cutUpdate(mlir::func::FuncOp function);
 
 /// Fills inputs, variables, keys and results of runs whose `ops` are set, and adds to each run the
-/// ops that it clones. Ops in no run stand between runs.
+/// ops that it clones. Ops that belong to no run stand between runs.
 void completeRuns(mlir::func::FuncOp function, std::vector<Run> &runs,
                   const llvm::DenseSet<mlir::Operation *> &cloneable);
 
-/// Returns the run as a list of words. Runs with equal lists are equal up to variables, keys and
+/// Encodes a run as a list of words. Runs with equal lists are equal up to variables, keys and
 /// locations.
 llvm::SmallVector<const void *> getSignature(const Run &run);
 

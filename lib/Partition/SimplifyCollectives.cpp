@@ -1,4 +1,4 @@
-// Implements ps-simplify-collectives: merges, cancels and cheapens collectives.
+// Implements ps-simplify-collectives: cancels and merges collectives, and reduces their bytes.
 #include "dialects/ps/Float8.h"
 #include "lib/IR/Collectives.h"
 #include "lib/Partition/Passes.h"
@@ -12,7 +12,7 @@ namespace parashard::partition {
 #include "lib/Partition/Passes.h.inc"
 
 namespace {
-/// Copies the marks of the replaced op to its replacement.
+/// Copies the discardable attributes of the replaced op to its replacement.
 template <typename Op> Op marked(Operation *from, Op op) {
   copyMarks(from, op);
   return op;

@@ -27,7 +27,7 @@ public:
       : function(function), stages(stages), cheap(function), cloneable(findCloneableOps(function)) {
   }
 
-  /// Returns the copies for each stage.
+  /// Creates the copies and returns them by stage.
   std::vector<SmallVector<Operation *>> run() {
     copies.resize(stages.getCount());
     values.resize(stages.getCount());
@@ -64,7 +64,7 @@ private:
       if (known.contains(op->getResult(0)))
         continue;
       OpBuilder builder(op->getContext());
-      builder.setInsertionPointAfter(op); // after its operands, copies too
+      builder.setInsertionPointAfter(op); // copies of its operands stand before it
       Operation *copy = builder.clone(*op, known);
       copy->removeAttr(kOriginMark);
       copies[stage].push_back(copy);

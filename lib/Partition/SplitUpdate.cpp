@@ -34,8 +34,8 @@ StageVariables::Adder StageVariables::getAdder(Operation *op) const {
           phase && phase.getValue() == Phase::BackwardWeight};
 }
 
-/// Records the uses of a function's variables. Ops that every segment clones count as used where
-/// their users are.
+/// Records the uses of a function's variables. An op that every segment clones counts as used in
+/// the stages of its users.
 void StageVariables::recordUses(func::FuncOp function) {
   DenseSet<Operation *> cloneable = findCloneableOps(function);
   DenseMap<Operation *, std::set<int64_t>> usedIn;
@@ -54,7 +54,7 @@ void StageVariables::recordUses(func::FuncOp function) {
       continue;
     StringAttr symbol = variable.getAttr();
     users[getRoot(symbol)].insert(here.begin(), here.end());
-    // A known count is written, not added.
+    // A write to an accumulator (of a known count) is also an addition.
     bool isAccumulator = isa<WriteOp>(op) &&
                          symbols.lookup<VariableOp>(symbol).getKind() == VariableKind::Accumulator;
     if (isa<AccumulateOp>(op) || isAccumulator)
@@ -213,8 +213,9 @@ private:
     for (Value operand : op->getOperands()) {
       StringAttr other = getOrigin(operand).parameter;
       if (other && parameter && other != parameter)
-        return op->emitOpError() << "combines parameters " << parameter << " and " << other
-                                 << " in the update; over the stages of a pipeline only sums can";
+        return op->emitOpError()
+               << "combines parameters " << parameter << " and " << other
+               << " in the update; only sums may combine parameters of several pipeline stages";
       parameter = other ? other : parameter;
     }
     origins[op].parameter = parameter;

@@ -18,10 +18,10 @@ public:
   /// The other stage would miss the update, because several micro-batches are in flight at once.
   mlir::LogicalResult verifyState();
 
-  /// Creates one accumulator per stage for each variable that several stages add to. Creates
-  /// another one for sums that are added with the weight gradients, which may run later. Thus each
-  /// accumulator is added to in the order of the micro-batches. The first accumulator keeps the
-  /// symbol.
+  /// Creates one accumulator per stage for each variable that several stages add to. The weight
+  /// gradients of a stage may run later than its other ops, so sums that they add to get another
+  /// accumulator. Thus each accumulator is added to in the order of the micro-batches. The first
+  /// accumulator keeps the symbol.
   void separateAccumulators();
 
   const ir::Stages &getStages() const { return stages; }

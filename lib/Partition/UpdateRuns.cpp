@@ -53,9 +53,8 @@ public:
   }
 
 private:
-  /// One level of the update. Collectives between runs that do not depend on one another have the
-  /// same level. Then come the ops that parameters share, and the conversions of gradients for the
-  /// collectives of the next level.
+  /// One level of the update, in execution order: collectives that do not depend on each other, the
+  /// ops that parameters share, and the conversions of gradients for collectives of the next level.
   struct Level {
     SmallVector<Operation *> between;
     Run shared;

@@ -178,7 +178,7 @@ private:
     return text;
   }
 
-  /// Checks that all members issue the n-th reduction with the same members alike.
+  /// Checks that all members issue the same op as their n-th reduction with these members.
   LogicalResult verifyReduction(const Members &members, const Reduction &reduction) {
     AllReduceOp first = reduction.begin()->second;
     for (int64_t member : members) {
@@ -201,7 +201,8 @@ private:
 
   //===--- deadlock -------------------------------------------------------===//
 
-  /// Returns true if all that a stage function's next op waits for is available.
+  /// Returns true if the next op of a stage function can run: its received values are sent, and all
+  /// members of its reduction have reached the reduction.
   bool isReady(Operation *op) {
     for (Value operand : op->getOperands()) {
       auto argument = dyn_cast<BlockArgument>(operand);
@@ -215,18 +216,18 @@ private:
     auto reduction = joined.find(op);
     return reduction == joined.end() || llvm::all_of(*reduction->second, [&](auto &member) {
              AllReduceOp other = member.second;
-             return next.at(other->getParentOp()) == other.getOperation() || isOver(other);
+             return next.at(other->getParentOp()) == other.getOperation() || hasRun(other);
            });
   }
 
-  bool isOver(Operation *op) {
+  bool hasRun(Operation *op) {
     Operation *at = next.at(op->getParentOp());
     return !at || op->isBeforeInBlock(at);
   }
   bool isSent(Sent value) {
     Operation *end = value.function.getBody().front().getTerminator();
     Operation *producer = end->getOperand(value.result).getDefiningOp();
-    return !producer || isOver(producer);
+    return !producer || hasRun(producer);
   }
 
   LogicalResult runToEnds() {

@@ -6,9 +6,9 @@
 
 namespace parashard::partition {
 
-/// Checks the stage functions of each entry (constraints partitioned_c7 to c10). Each stage or
-/// coordinate has one; every received value is sent; members of a reduction issue it alike; all
-/// functions reach their ends.
+/// Checks the stage functions of each entry (constraints partitioned_c7 to c10). Each stage (or
+/// coordinate) has one function. Every received value is sent. All members of a reduction issue the
+/// same op. All functions reach their ends.
 mlir::LogicalResult verifyStages(mlir::ModuleOp module);
 
 } // namespace parashard::partition

@@ -15,7 +15,7 @@ module attributes {ps.stage_cuts = array<i64: 1>, ps.num_chunks = 1 : i64, ps.pl
   func.func @update() {
     %t = ps.read @t {ps.phase = #ps.phase<update>} : tensor<f32>
     %v = ps.read @v {ps.phase = #ps.phase<update>} : tensor<f32>
-    // expected-error@+1 {{combines parameters "t" and "v" in the update; over the stages of a pipeline only sums can}}
+    // expected-error@+1 {{combines parameters "t" and "v" in the update; only sums may combine parameters of several pipeline stages}}
     %0 = ps.mul %t, %v {ps.phase = #ps.phase<update>} : tensor<f32>
     ps.write @t, %0 {ps.phase = #ps.phase<update>} : tensor<f32>
     return
