@@ -98,7 +98,7 @@ private:
     return true;
   }
 
-  /// Records the bytes that backward saves of a value, and the cuts that the value crosses.
+  /// Records the bytes of a value that are saved for backward, and the cuts that the value crosses.
   void addUses(Value value) {
     std::optional<int64_t> home = getSegment(value.getDefiningOp());
     if (!home || !isa<RankedTensorType>(value.getType()))
@@ -127,9 +127,9 @@ private:
   DenseSet<Operation *> cloneable;
   CheapValues cheap;
   std::vector<Layer> layers;
-  std::vector<int64_t> crossings; ///< differences, by layer
+  std::vector<int64_t> crossings; ///< per layer: change of the bytes that cross a cut after it
   llvm::DenseSet<std::pair<int64_t, Attribute>> counted;
-  llvm::DenseMap<int64_t, bool> namedByReader; ///< whether from a reader
+  llvm::DenseMap<int64_t, bool> namedByReader; ///< by layer: true if the named op reads parameters
 };
 } // namespace
 
@@ -143,7 +143,7 @@ std::vector<StageCost> addUpStages(ArrayRef<Layer> layers, const Stages &stages)
     cost.backwardInput += layer.backwardInputFlops;
     cost.backwardWeight += layer.backwardWeightFlops;
     cost.savedBytes += layer.activationBytes;
-    cost.cutBytes = layer.boundaryBytes; // the last layer's bytes remain
+    cost.cutBytes = layer.boundaryBytes; // of the stage's last layer
   }
   costs.back().cutBytes = 0;
   return costs;

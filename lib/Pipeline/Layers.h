@@ -29,8 +29,8 @@ std::vector<Layer> findLayers(mlir::func::FuncOp function);
 /// Sums the costs of each stage's layers.
 std::vector<ir::StageCost> addUpStages(llvm::ArrayRef<Layer> layers, const ir::Stages &stages);
 
-/// Returns the function that stages are cut from: `@micro_batch`, else `@evaluate`. Returns null if
-/// the module has neither.
+/// Returns the function whose segments are divided into stages: `@micro_batch`, else `@evaluate`.
+/// Returns null if the module has neither.
 mlir::func::FuncOp getCutFunction(mlir::ModuleOp module);
 
 } // namespace parashard::pipeline

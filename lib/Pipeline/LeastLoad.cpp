@@ -10,11 +10,11 @@ using namespace llvm;
 namespace parashard::pipeline {
 namespace {
 
-/// The weight that all ranks together can take, for models in which most layers are equal blocks. A
-/// rank without any of the other layers takes a multiple of a block's weight. A rank with some of
-/// them takes a multiple plus their sum.
-/// Example: blocks of weight 4 and one head of weight 3 on 2 ranks. With a load of at most 7, the
-/// rank with the head takes 4 + 3 and the other rank takes 4, so the capacity is 11.
+/// Bounds the weight that all ranks together can take under a limit of the load. Most layers are
+/// assumed to be equal blocks. A rank takes a multiple of the block's weight, plus the weights of
+/// any irregular layers on this rank. Example: blocks of weight 4 and one head of weight 3 on 2
+/// ranks. With a load of at most 7, the rank with the head takes 4 + 3 and the other rank takes 4,
+/// so the capacity is 11.
 class Capacity {
 public:
   Capacity(ArrayRef<int64_t> weights, int64_t ranks) : ranks(ranks), block(findBlock(weights)) {
@@ -64,10 +64,10 @@ private:
 
   int64_t ranks, block;
   int64_t irregular = 0;          ///< layers whose weight is not a multiple of a block
-  std::set<int64_t> remainders{}; ///< of sums of such layers; beyond mostRemainders, any
+  std::set<int64_t> remainders{}; ///< of sums of such layers, modulo the block's weight
 };
 
-/// Returns the smallest load with which all ranks together can take all layers.
+/// Returns the smallest limit of the load under which all ranks together can take all layers.
 int64_t getLoadOfCapacity(ArrayRef<int64_t> weights, int64_t ranks) {
   Capacity capacity(weights, ranks);
   int64_t total = std::accumulate(weights.begin(), weights.end(), int64_t(0));

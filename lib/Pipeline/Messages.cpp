@@ -121,8 +121,8 @@ private:
         }
   }
 
-  /// Sets the times of a queue's messages. Messages arrive in the sender's order: each one is there
-  /// no later than the next.
+  /// Sets the times of a queue's messages. Messages arrive in the sender's order: no message
+  /// arrives after its successor.
   void setTimes(ArrayRef<size_t> members) {
     int64_t used = std::numeric_limits<int64_t>::max(), released = 0;
     for (size_t i : llvm::reverse(members)) {

@@ -25,8 +25,9 @@ public:
     mlir::Type type;
   };
   const Produced &getProduced(int64_t value) const { return produced.at(value); }
-  /// Returns the numbers of the values that a task on a stage sends, and of those that it receives.
+  /// Returns the numbers of the values that a task on a stage sends.
   llvm::SmallVector<int64_t> getProducedBy(int64_t stage, const schedules::Task &task) const;
+  /// Returns the numbers of the values that a task on a stage receives.
   llvm::SmallVector<int64_t> getNeededBy(int64_t stage, const schedules::Task &task) const;
 
 private:
@@ -54,8 +55,8 @@ struct Message {
 
 /// Returns all messages of a schedule, in the order of their queues. `replay` is a simulation of
 /// the schedule with arbitrary task times. The receive of a message is posted one task before its
-/// use. The sender waits for a message when, by the simulated clock, the receiver has posted it.
-/// Thus every wait is for an earlier event, and no deadlock arises.
+/// use. The sender waits for a send as soon as the receiver has posted the receive by the simulated
+/// clock. Thus every wait is for an earlier event, and no deadlock arises.
 std::vector<Message> planMessages(const StageValues &values,
                                   const schedules::PipelineSchedule &table,
                                   const schedules::Replay &replay);

@@ -6,11 +6,12 @@
 
 namespace parashard::pipeline {
 
-/// Marks the variables that only the update uses, and inserts fetches before the update's runs, at
-/// least `pieceBytes` bytes at once. Returns false if there are no such variables.
+/// Sets `ps.host` on the variables that only the update uses, and inserts fetches before the runs
+/// of the update. Each fetch has at least min(`pieceBytes`, an eighth of the offloaded bytes)
+/// bytes, except the last one. Returns false if there are no such variables.
 bool offloadVariables(mlir::ModuleOp module, int64_t pieceBytes);
 
-/// Rates of one rank that determine times.
+/// Rates of one rank, from which times are estimated.
 struct OffloadRates {
   double flops = 0;       ///< f32 contraction flops per second
   double narrowFlops = 0; ///< the same for 16-bit types

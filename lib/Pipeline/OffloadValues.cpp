@@ -12,8 +12,8 @@ namespace parashard::pipeline {
 namespace {
 //===--- times ------------------------------------------------------------===//
 
-/// Estimates the seconds of class functions: contractions by their cost interface, plus writing the
-/// results of each op or fused group.
+/// Estimates the time of class functions in seconds: the flops of contractions, plus the bytes of
+/// the results of ops and fused groups, which are written to memory.
 class RunTimes {
 public:
   RunTimes(const SymbolTable &symbols, const OffloadRates &rates)
@@ -54,7 +54,7 @@ private:
 
 //===--- one program ------------------------------------------------------===//
 
-/// The values that are copied together: no op uses them between the same two ops.
+/// Values that are copied together, since all of them are unused between the same two ops.
 struct Group {
   SmallVector<Value> values;
   int64_t bytes = 0;
@@ -103,7 +103,7 @@ private:
     return phase ? std::optional(phase.getValue()) : std::nullopt;
   }
 
-  /// Returns the index at which an op is over; for a started op, the index of its wait.
+  /// Returns the index of an op, or the index of the wait for a started op.
   int64_t getEnd(Operation *op) const {
     int64_t end = numbers.lookup(op);
     if (op->getNumResults() > 0 && isa<rank::TokenType>(op->getResults().back().getType()))
@@ -125,8 +125,9 @@ private:
     }
   }
 
-  /// Returns the ops between which a value can be away. The value is received or produced by
-  /// forward, and a backward run uses it again after other runs. Returns nullopt if there are none.
+  /// Returns the ops between which a value can be in host memory. The value is received or produced
+  /// by forward, and a backward run uses it again after other runs. Returns nullopt if there are
+  /// none.
   std::optional<Between> findBetween(OpResult value) const {
     Operation *producer = value.getOwner();
     if (!isa<rank::RecvOp>(producer) && getPhase(producer) != Phase::Forward)
@@ -184,7 +185,8 @@ private:
                               rank::TokenType::get(builder.getContext()), group.values);
   }
 
-  /// Replaces uses by ops with index `from` or later by the values that come back.
+  /// Copies a group back, starting before the op `before`. Ops with index `from` or later use these
+  /// copies.
   void unstash(Group &group, Operation *before, int64_t from) {
     builder.setInsertionPoint(before);
     ResultRange held = group.stash.getResults();

@@ -22,7 +22,7 @@ bool isUpdate(rank::RunOp run, const SymbolTable &symbols) {
 
 //===--- offloaded variables ----------------------------------------------===//
 
-/// Finds the variables that, in each program, exactly one run of the update uses and no other op.
+/// Finds the variables that, in each program, only one run of the update uses.
 class VariableFinder {
 public:
   VariableFinder(ModuleOp module, const SymbolTable &symbols) : module(module), symbols(symbols) {}
@@ -57,7 +57,8 @@ private:
     }
   }
 
-  /// Returns true for kinds that the update owns. A scalar is not worth a copy.
+  /// Returns true for parameters, optimizer state and averages, except scalars, which are too small
+  /// to be worth a copy.
   static bool isOfUpdate(VariableOp variable) {
     VariableKind kind = variable.getKind();
     return (kind == VariableKind::Parameter || kind == VariableKind::Optimizer ||
@@ -82,8 +83,8 @@ struct Piece {
   rank::OffloadOp offload;
 };
 
-/// The part of a program that the host calls at once, with the update's runs that use variables in
-/// host memory.
+/// A part of a program that the host calls separately, with the runs of its update that use
+/// variables in host memory.
 struct Section {
   Operation *before = nullptr; ///< last op before the update; null: the program's begin
   Operation *end = nullptr;    ///< next section; null: the program's end

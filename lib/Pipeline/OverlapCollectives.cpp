@@ -25,7 +25,7 @@ bool gathersVariables(rank::StartOp start) {
 }
 
 /// Returns the gathers of each section, grouped by the run that follows them. The host calls
-/// sections separately, so that no gather serves a run of another section.
+/// sections separately, so a gather never serves a run of another section.
 SmallVector<SmallVector<Gathers>> findGathers(rank::ProgramOp program) {
   SmallVector<SmallVector<Gathers>> sections(1);
   SmallVector<rank::StartOp> pending;

@@ -22,8 +22,8 @@ def PartitionPipelinePass : Pass<"ps-partition-pipeline", "::mlir::ModuleOp"> {
   let summary = "assigns segments to the stages of the mesh's pipeline axis";
   let description = [{
     A stage is a contiguous list of segments. The number of stages is the size of the pipeline axis
-    times `chunks`. The resulting cuts become marks of the module (`ps.stage_cuts`, `ps.num_chunks`,
-    `ps.placement`). A module with one stage stays unchanged.
+    times `chunks`. The resulting cuts become attributes of the module (`ps.stage_cuts`,
+    `ps.num_chunks`, `ps.placement`). A module with one stage stays unchanged.
 
     `method` selects the cuts:
     - `uniform` (segments), `parameters` (elements) or `flops` (forward and backward) minimize the
@@ -42,11 +42,11 @@ def PartitionPipelinePass : Pass<"ps-partition-pipeline", "::mlir::ModuleOp"> {
 def ExplainPipelinePass : Pass<"ps-explain-pipeline", "::mlir::ModuleOp"> {
   let summary = "prints the layers of a pipeline: stage, parameters, flops, bytes";
   let description = [{
-    Prints nothing for a module with one stage. With `record`, appends the table to the module's
-    plan in words (`ps.explanation`) instead of printing it.
+    Prints nothing for a module with one stage. With `record`, appends the table to the text of the
+    plan (`ps.explanation`) instead of printing it.
   }];
   let options = [Option<"record", "record", "bool", "false",
-                        "append the table to the module's plan instead of printing it">];
+                        "append the table to `ps.explanation` instead of printing it">];
 }
 
 def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
@@ -58,15 +58,15 @@ def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
     the update. Evaluation becomes `@evaluate.pp0`, ....
 
     Values that cross coordinates are received one task before their use and sent after the task
-    that produces them. The sender waits for a message at the time, by the schedule's simulated
-    clock, at which the receiver has posted it.
+    that produces them. The sender waits for a send as soon as the receiver has posted the receive
+    by the schedule's simulated clock.
 
     Collectives of the update start in buckets, and their waits stand before their uses. Collectives
     of gradients start among the runs of the last micro-batch: each bucket starts after the last run
     that adds to one of its gradients.
 
     A program whose cotangents come from outside becomes the sections forward, backward and update.
-    There all collectives start in the update.
+    In such a program, all collectives start in the update.
   }];
   let options = [
     Option<"microBatches", "micro-batches", "int64_t", "1", "micro-batches per step">,
@@ -121,7 +121,7 @@ def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
     Option<"host", "host", "int64_t", "5000000000",
            "bytes per second between device and host, in each direction">,
     Option<"pieceBytes", "piece-bytes", "int64_t", "32 << 20",
-           "bytes fetched at once, at most an eighth of all">,
+           "minimum bytes of a fetch; capped at an eighth of the offloaded bytes">,
   ];
 }
 
@@ -140,8 +140,8 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
     - (scheduled_c8) there is no deadlock: all programs reach their ends. A wait blocks, and an
       operation completes only when it is at the head of its queue on every member. The error names
       who waits for whom.
-    - (scheduled_c9) every member of a reduction over pipeline coordinates starts it, with the same
-      reduced value and equal types.
+    - (scheduled_c9) every member of a reduction over pipeline coordinates starts the reduction,
+      with the same reduced value and equal types.
     - (scheduled_c10) segments add to a variable in the order of the micro-batches.
     - (scheduled_c11) only `rank.fetch`, and runs that have the fetched copy as an operand, use a
       variable in host memory.
@@ -155,7 +155,7 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
     - (scheduled_c16) a collective of a program or a class function uses the pipeline axis only
       through `over_pp`. Ranks of another coordinate never join any other collective.
     - (scheduled_c17) an entry has one program for each pipeline coordinate.
-    - (scheduled_c18) the marks of stages are consistent with one another and with the mesh.
+    - (scheduled_c18) the attributes of stages are consistent with each other and with the mesh.
     - (scheduled_c19) runs call class functions.
   }];
 }

@@ -36,7 +36,8 @@ Value ProgramBuilder::getMicroBatch(Location loc, int64_t microBatch) {
   return known;
 }
 
-/// Copies the marks of an argument or a result, except those that the op has as attributes.
+/// Copies the attributes of an argument or a result, except its name, sharding and global type,
+/// which the op already has.
 static void copyMarks(DictionaryAttr marks, Operation *op) {
   for (NamedAttribute mark : marks ? marks.getValue() : ArrayRef<NamedAttribute>())
     if (mark.getName() != kNameMark && mark.getName() != kShardingMark &&
@@ -62,7 +63,8 @@ rank::InputOp ProgramBuilder::getInput(func::FuncOp stage, unsigned i, int64_t m
   return input;
 }
 
-/// Binds an argument of a stage function: the micro-batch number, or the input of that name.
+/// Maps an argument of a stage function to the index of the micro-batch, or to the input of its
+/// name.
 void ProgramBuilder::bind(func::FuncOp stage, unsigned i, int64_t microBatch, IRMapping &values) {
   BlockArgument arg = stage.getArgument(i);
   if (values.contains(arg))
@@ -154,7 +156,7 @@ void ProgramBuilder::addToBucket(Operation *collective, int64_t mostBytes) {
   bool isChained = bucketOf.contains(collective->getOperand(0).getDefiningOp());
   for (Bucket &bucket : llvm::reverse(buckets)) {
     if (isChained || isOverPipeline(collective))
-      break; // each coordinate has different neighbors
+      break; // bucket neighbors differ between coordinates
     if (!fitTogether(bucket.collectives.front(), collective))
       continue;
     if (bucket.start || bucket.bytes + bytes > mostBytes)

@@ -20,8 +20,8 @@ public:
   void addSection(llvm::StringRef entry);
   /// Appends a whole stage function for one micro-batch; its results become outputs.
   void addMicroBatch(mlir::func::FuncOp stage, int64_t microBatch);
-  /// Appends only the inputs and runs for which `take` holds. `values` carries values from part to
-  /// part.
+  /// Appends only the ops for which `take` holds, and the inputs that they use. `values` maps
+  /// values of `stage` to values of the program, and is passed from part to part.
   void addPart(mlir::func::FuncOp stage, int64_t microBatch, mlir::IRMapping &values,
                llvm::function_ref<bool(mlir::Operation *)> take);
   /// Appends the results of a stage function as outputs.
@@ -42,7 +42,8 @@ private:
   struct Bucket {
     llvm::SmallVector<mlir::Operation *> collectives;
     int64_t bytes = 0;
-    mlir::Operation *after = nullptr; ///< for an early bucket: the last run that it needs
+    mlir::Operation *after =
+        nullptr; ///< for an early bucket: the last run that adds to its variables
     rank::StartOp start;
     bool waited = false;
   };

@@ -23,8 +23,8 @@ StringRef getEntry(func::FuncOp stage) { return stage.getName().split('.').secon
 /// Builds the programs of one entry on all pipeline coordinates.
 class PipelineScheduler {
 public:
-  /// Takes `functions` in order of stages. `table` gives the order of tasks, `replay` their times
-  /// on a common clock.
+  /// Takes `functions` in order of stages. `table` gives the order of tasks. `replay` is its
+  /// simulation: the begin and end of each task.
   PipelineScheduler(ArrayRef<func::FuncOp> functions, const schedules::PipelineSchedule &table,
                     const schedules::Replay &replay)
       : functions(functions), table(table), values(functions),
@@ -145,27 +145,27 @@ private:
 
   void warnOfUnevenLoss() {
     getOperation().emitWarning()
-        << "the loss, or a term of it, is not an average over samples: it has a mean over counted "
-           "elements (labels that are not ignored) inside another function, or a root, a norm or a "
-           "variance over the batch (as in batch norms); a step combines it from "
+        << "the loss depends on how the batch is split: a term is not a sum or a mean over samples "
+           "(such as a norm or a variance over the batch, or a function of a mean over counted "
+           "labels); a step of "
         << int64_t(microBatches)
-        << " micro-batches (sums and counts are added, all other terms are averaged), which "
-           "differs from the loss of the whole batch; use --loss-average micro-batch if this is "
-           "intended, or --micro-batches 1 to avoid it";
+        << " micro-batches adds sums and counts and averages all other terms, which differs from "
+           "the loss of the whole batch; use --loss-average micro-batch if this is intended, or "
+           "--micro-batches 1 to avoid the difference";
   }
 
   void warnOfBatchNumber(Location where) {
     emitWarning(where)
-        << "the model computes with the number of samples here, which is the number of one of "
+        << "the model computes with the number of samples here: each of the "
         << int64_t(microBatches)
-        << " micro-batches and not of the whole batch; use --loss-average micro-batch if this is "
-           "intended, or --micro-batches 1 to avoid it";
+        << " micro-batches has fewer samples than the whole batch; use --loss-average micro-batch "
+           "if this is intended, or --micro-batches 1 to avoid the difference";
   }
 
   void warnOfAmbiguousMean(Location where) {
     emitWarning(where)
-        << "the loss multiplies or divides a sum over samples by a constant here, which is taken "
-           "for a mean over samples: a step averages it over its "
+        << "the loss multiplies or divides a sum over samples by a constant here; this term is "
+           "treated as a mean over samples, so a step averages the term over its "
         << int64_t(microBatches)
         << " micro-batches; use --loss-average micro-batch if this is intended; if the constant is "
            "not the number of samples, change the number of samples per micro-batch (--batch, or "
@@ -223,7 +223,7 @@ private:
     PipelineScheduler scheduler(entries["micro_batch"], *table, *replay);
     for (int64_t pp = 0; pp < stages.placement.ranks; ++pp) {
       ProgramBuilder program(getOperation(), "pp" + std::to_string(pp), pp, "step", bucketBytes);
-      if (func::FuncOp count = find("count", pp)) // known before a step's first micro-batch
+      if (func::FuncOp count = find("count", pp)) // counts of all micro-batches come first
         for (int64_t m = 0; m < microBatches; ++m)
           program.addMicroBatch(count, m);
       scheduler.build(program, pp);

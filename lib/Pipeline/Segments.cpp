@@ -156,7 +156,7 @@ private:
       if (known && !cloneable.contains(op))
         early.insert(op);
     }
-    if (ofVariables.empty()) // a function of its inputs alone
+    if (ofVariables.empty()) // a function without variables
       early.clear();
     return early;
   }
@@ -232,7 +232,8 @@ private:
     return wanted;
   }
 
-  /// Returns the forward op that an origin mark names, by the mark or by index in the list.
+  /// Returns the forward op that the `ps.origin` of a backward op refers to: the forward op with
+  /// this `ps.origin`, or with this index if forward ops have none.
   Operation *getOrigin(Operation *op) {
     auto origin = op->getAttrOfType<IntegerAttr>(kOriginMark);
     if (!origin)
@@ -261,9 +262,9 @@ private:
     return std::min(segment, latest);
   }
 
-  /// Returns true for a sum of cotangents that all come from later segments. The sum is computed
-  /// there, so that one value crosses instead of several.
-  bool isSumOfLaterOnes(Operation *op, int64_t segment) const {
+  /// Returns true for a sum of cotangents that all come from later segments. The sum is computed in
+  /// the earliest of these segments, so that one value crosses instead of several.
+  bool isSumOfLaterCotangents(Operation *op, int64_t segment) const {
     return isa<AddOp>(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
              return get(operand, true).value_or(segment) > segment;
            });
@@ -280,11 +281,12 @@ private:
       for (Value operand : op->getOperands())
         latest = std::min(latest, get(operand, true).value_or(last));
       int64_t segment = getOriginSegment(op, latest);
-      segments[op] = isSumOfLaterOnes(op, segment) ? latest : segment;
+      segments[op] = isSumOfLaterCotangents(op, segment) ? latest : segment;
     }
   }
 
-  /// Marks ops that every segment clones with the first segment that uses them.
+  /// Assigns ops that every segment clones to the first segment (in execution order) that uses
+  /// them.
   void assignCloneables(bool ofBackward) {
     for (Operation *op : llvm::reverse(ofBackward ? backward : forward)) {
       if (!cloneable.contains(op))
@@ -321,7 +323,7 @@ private:
   DenseMap<Operation *, int64_t> segments;
   DenseMap<int64_t, Operation *> forwardByOrigin;
   DenseSet<Operation *> stateOps;
-  llvm::StringMap<int64_t> numbers; ///< of blocks, by path
+  llvm::StringMap<int64_t> numbers; ///< segments of blocks, by module path
 };
 } // namespace
 

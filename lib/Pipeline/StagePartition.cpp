@@ -106,8 +106,8 @@ BytesToGo findBytesToGo(const Round &round, const CutRules &rules, int64_t mostL
   return toGo;
 }
 
-/// Returns the lexicographically first cuts with the fewest bytes, given by `toGo`, for a round
-/// alone whose ranks take from the front.
+/// Returns the lexicographically first cuts with the fewest bytes (`toGo`), for a single round
+/// whose ranks take layers from the front.
 SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
                                       const BytesToGo &toGo) {
   SmallVector<int64_t> cuts;
@@ -644,7 +644,8 @@ Error checkPlacement(const Placement &placement, int64_t layers) {
   return Error::success();
 }
 
-/// Checks that numbers and their sum are at least 0. `of` describes the subject of number i.
+/// Checks that all numbers are at least 0 and that their sum does not overflow. `of(i)` names the
+/// owner of number i.
 Error checkNumbers(ArrayRef<int64_t> numbers, StringRef noun,
                    function_ref<std::string(size_t)> of) {
   int64_t sum = 0;

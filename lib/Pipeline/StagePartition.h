@@ -14,8 +14,8 @@ namespace parashard::pipeline {
 using schedules::Placement;
 using schedules::PlacementKind;
 
-/// Layers (segments) in the model's order, and the pipeline that they are assigned to. The caller
-/// owns the lists.
+/// Layers (segments) in the model's order, and the pipeline to which the layers are assigned. The
+/// caller owns the lists.
 struct PartitionProblem {
   llvm::ArrayRef<int64_t>
       weights;                   ///< per layer, at least 0; such as 1, its parameters or its flops
@@ -25,7 +25,7 @@ struct PartitionProblem {
   int64_t mostStates = int64_t(1) << 28;
 };
 
-/// Stages as runs of layers, with at least one layer each.
+/// Stages of consecutive layers, with at least one layer per stage.
 struct StagePartition {
   /// The first layer of each stage except stage 0.
   llvm::SmallVector<int64_t> cuts;
@@ -36,7 +36,7 @@ struct StagePartition {
 /// Returns the partition with the smallest largest load. Ties are resolved in this order:
 /// - the fewest bytes;
 /// - the most even cuts. An even cut before stage s has s / stages of the total weight before it.
-///   The distance of a cut is that from its even position, in weight; the largest distance is
+///   The distance of a cut from its even position is measured in weight; the largest distance is
 ///   minimized;
 /// - the lexicographically first list of cuts.
 ///
@@ -48,7 +48,7 @@ struct StagePartition {
 /// of equal blocks with a different first and last layer need few states for any number of chunks.
 ///
 /// Fails for counts below 1, more stages than layers, negative weights or bytes, lists whose
-/// lengths do not match, sums over 2^63 - 2, and a search that gives up.
+/// lengths do not match, sums above 2^63 - 2, and a search that gives up.
 llvm::Expected<StagePartition> findPartition(const PartitionProblem &problem);
 
 /// Returns the cuts before the modules `names`, one per stage of `placement` except stage 0.

@@ -68,7 +68,8 @@ private:
     int64_t from, to, number;
     auto operator<=>(const Position &) const = default;
   };
-  using Reduction = std::tuple<std::string, std::vector<int64_t>, int64_t>; ///< and number
+  using Reduction =
+      std::tuple<std::string, std::vector<int64_t>, int64_t>; ///< queue, members, index
 
   LogicalResult collect(int64_t coordinate, Operation *op) {
     Entry *entry = nullptr;
@@ -83,8 +84,8 @@ private:
       entry = &messages[position];
       entry->members = {position.from, position.to};
     } else if (auto start = dyn_cast<rank::StartOp>(op)) {
-      // Ranks of one coordinate run the same program, so that no member of a collective over axes
-      // is missing. Its queue may still be blocked.
+      // Ranks of one coordinate run the same program, so every member of a collective over axes
+      // starts it. The collective's queue may still be blocked.
       std::vector<int64_t> members = start.getOverPp().value_or(ArrayRef(coordinate)).vec();
       int64_t number = reductionCounts[{coordinate, start.getQueue().str(), members}]++;
       entry = &reductions[{start.getQueue().str(), members, number}];

@@ -15,7 +15,8 @@ bool mayWrite(mlir::Operation *op, mlir::FlatSymbolRefAttr variable);
 /// Checks the programs of one entry, one per pipeline coordinate. Checks that sends and receives
 /// match in order, value and type, and that the members of a reduction start equal operations.
 /// Checks that there is no deadlock: an operation only completes when it is at the head of its
-/// queue on every member. Errors name the two ops that do not match, or who waits for whom.
+/// queue on every member. Errors name the two ops that do not match, or the coordinates that wait
+/// for each other.
 mlir::LogicalResult verifyCommunication(llvm::ArrayRef<rank::ProgramOp> programs);
 
 } // namespace parashard::pipeline
