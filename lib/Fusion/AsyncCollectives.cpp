@@ -42,7 +42,7 @@ Operation *fusion::findFirstUser(Value value) {
 // Matmuls
 //===----------------------------------------------------------------------===//
 
-/// Returns the dim of [batch0, batch1, row] that is split: the slowest one with a size above 1.
+/// Returns the dim of [batch0, batch1, row] that is split: the outermost one with a size above 1.
 static unsigned getCutDim(const MatmulForm &form) {
   return form.batch[0] > 1 ? 0 : form.batch[1] > 1 ? 1 : 2;
 }
@@ -51,8 +51,8 @@ static int64_t getSize(const MatmulForm &form, unsigned dim) {
   return dim < 2 ? form.batch[dim] : form.m;
 }
 
-/// Returns true if the entries of the split dim follow one another in a buffer of `elements`, each
-/// in one contiguous range.
+/// Returns true if the slices along the split dim follow each other in a buffer of `elements`
+/// elements, each in one contiguous range.
 static bool isSlowest(const MatmulForm &form, const std::array<int64_t, 4> &strides,
                       int64_t columns, int64_t elements) {
   unsigned dim = getCutDim(form);

@@ -9,8 +9,8 @@ namespace parashard::fusion {
 
 /// Returns true if the op communicates between ranks, so that it can be asynchronous.
 bool movesData(mlir::Operation *op);
-/// Returns true if `value` is in memory for every grouping of ops into kernels, because no op of a
-/// kernel computes the value.
+/// Returns true if `value` is in memory however ps-fuse groups ops, because no kernel computes the
+/// value.
 bool isInMemory(mlir::Value value);
 /// Returns the wait of a collective; null if it is synchronous.
 ps::WaitOp getWait(mlir::Operation *collective);
@@ -30,9 +30,9 @@ struct ChunkedMatmul {
 /// first user of its result. Excludes matmuls that read the buffer in another order than the
 /// collective sends it.
 std::optional<ChunkedMatmul> findChunkedMatmul(mlir::Operation *collective);
-/// Returns the same for a collective that is marked to be split.
+/// Returns the same for a collective with `ps.chunks` and a wait; nullopt for other collectives.
 std::optional<ChunkedMatmul> getChunkedMatmul(mlir::Operation *collective);
-/// Returns the marked collective that a matmul is split with, or null.
+/// Returns the collective with `ps.chunks` that a matmul is split with, or null.
 mlir::Operation *getChunkedCollective(ps::ContractOp contract);
 /// Returns the number in kChunksMark, at least 1.
 int64_t getChunkCount(mlir::Operation *collective);

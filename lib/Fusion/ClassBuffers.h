@@ -16,8 +16,8 @@ struct HostPart {
 };
 /// Returns nullopt if nothing is offloaded on this coordinate.
 std::optional<HostPart> getHostPart(mlir::ModuleOp module, int64_t pp);
-/// Gives `op` a mark with one number per pipeline coordinate: a list, or a single number if there
-/// is one coordinate.
+/// Sets the attribute `mark` of `op` to one number per pipeline coordinate: a list, or a single
+/// number if there is one coordinate.
 void setByCoordinate(mlir::Operation *op, llvm::StringRef mark, llvm::ArrayRef<int64_t> values);
 
 /// The base buffers of a class function, in order: its tensor and ref arguments, its results,
@@ -41,7 +41,7 @@ public:
   /// variable first in a step.
   int getFirstSlot(unsigned ref) const { return 3 + keys + ref; }
 
-  /// Returns the base of a value that an op produces; the scratch base if it has no other.
+  /// Returns the base of a value that an op produces. Values without another base are in scratch.
   unsigned getBase(mlir::Value made) const;
   /// Returns the index of the ref that `made` is accumulated into by its producer, or -1.
   int getAccumulated(mlir::Value made) const;

@@ -17,7 +17,7 @@ static bool isIn(Operation *op, ps::Phase phase) { return ir::getPhase(op) == ph
 
 /// Returns true if only gradients use the sum, and a matmul of the same segment in the phase
 /// backward_weight can compute it.
-static bool canWait(ps::ReduceOp reduce, bool activations) {
+static bool canDefer(ps::ReduceOp reduce, bool activations) {
   if (!isIn(reduce, ps::Phase::BackwardInput) || reduce->use_empty() ||
       !llvm::all_of(reduce->getUsers(),
                     [](Operation *user) { return isa<ps::AccumulateOp>(user); }))
@@ -52,7 +52,7 @@ struct DeferSumsPass : fusion::impl::DeferSumsPassBase<DeferSumsPass> {
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal() && function.getBody().hasOneBlock())
         for (auto reduce : function.getBody().front().getOps<ps::ReduceOp>())
-          if (canWait(reduce, activations))
+          if (canDefer(reduce, activations))
             defer(reduce);
   }
 };

@@ -82,15 +82,15 @@ static Value sumOperand(ps::ContractOp op) {
 }
 
 /// Broadcasts the bias to the shape of the result.
-static Value spreadBias(ps::ContractOp op) {
+static Value broadcastBias(ps::ContractOp op) {
   OpBuilder b(op);
   auto type = cast<RankedTensorType>(op.getType());
   int64_t rank = type.getRank(), dims = cast<RankedTensorType>(op.getBias().getType()).getRank();
   auto last = llvm::to_vector(llvm::seq(rank - dims, rank));
-  auto spread =
+  auto broadcast =
       ps::BroadcastOp::create(b, op.getLoc(), type, op.getBias(), b.getDenseI64ArrayAttr(last));
-  ps::copyMarks(op, spread);
-  return spread;
+  ps::copyMarks(op, broadcast);
+  return broadcast;
 }
 
 /// Replaces a contraction over no elements by 0, or by the bias.
@@ -98,7 +98,7 @@ static void replaceContraction(ps::ContractOp op) {
   if (op.getSummed() && !isEmpty(op->getOperand(*op.getSummed())))
     op.getSecond().replaceAllUsesWith(sumOperand(op));
   if (op.getBias() && !isEmpty(op.getResult()))
-    op.getResult().replaceAllUsesWith(spreadBias(op));
+    op.getResult().replaceAllUsesWith(broadcastBias(op));
   for (Value result : op->getResults())
     if (!result.use_empty())
       replace(op, result, makeSplat(result, 0));

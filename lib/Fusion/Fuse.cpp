@@ -1,4 +1,5 @@
-// Implements ps-fuse: prepares class functions, forms groups, and marks the memory that they need.
+// Implements ps-fuse: prepares class functions, groups ops into kernels, and records the memory
+// that kernels need.
 #include "FoldEmpty.h"
 #include "FuseActivation.h"
 #include "FuseBias.h"
@@ -29,7 +30,8 @@ static bool isSameVariable(ps::ReadOp read, ps::WriteOp write) {
   return read.getRef() == write.getRef() && read.getVariableAttr() == write.getVariableAttr();
 }
 
-/// Returns the value of the written variable at entry, from an existing or a new read.
+/// Returns the old value of the variable: an earlier read in the block, or a new read before the
+/// write.
 static Value readBefore(ps::WriteOp write) {
   for (auto read : write->getBlock()->getOps<ps::ReadOp>())
     if (isSameVariable(read, write) && read->isBeforeInBlock(write))
@@ -61,10 +63,10 @@ static void selectInsteadOfCondition(ps::WriteOp write) {
     return op->getResult(0);
   };
   Value old = readBefore(write);
-  Value spread = condition;
+  Value broadcast = condition;
   if (type.getRank() != 0)
-    spread = mark(ps::BroadcastOp::create(b, loc, bools, condition, b.getDenseI64ArrayAttr({})));
-  Value chosen = mark(ps::SelectOp::create(b, loc, type, spread, value, old));
+    broadcast = mark(ps::BroadcastOp::create(b, loc, bools, condition, b.getDenseI64ArrayAttr({})));
+  Value chosen = mark(ps::SelectOp::create(b, loc, type, broadcast, value, old));
   write.getValueMutable().assign(chosen);
   write.getConditionMutable().clear();
 }
@@ -93,8 +95,9 @@ static void splitReduction(ps::ReduceOp reduce) {
   reduce.erase();
 }
 
-/// Returns the number of parts, of at least `least` elements, that the last dims `sizes` are split
-/// into. A part has a whole number of rows of one of the dims, so that indices stay valid.
+/// Returns the number of parts, at most `most`, into which the last dims `sizes` are split. Each
+/// part has at least `least` elements, and is a whole number of slices along one of the dims, so
+/// that the reshape has valid strides.
 static int64_t chooseParts(ArrayRef<int64_t> sizes, int64_t most, int64_t least) {
   int64_t parts = 1, whole = 1;
   for (int64_t size : sizes)
@@ -112,9 +115,9 @@ static int64_t chooseParts(ArrayRef<int64_t> sizes, int64_t most, int64_t least)
 }
 
 /// Splits a long reduction with few results in two: one reduction over the elements of each part,
-/// then one over the parts. A single reduction would use only one block of threads of a device per
-/// result. Example: the sum of tensor<1048576xf32> with 64 parts sums tensor<64x16384xf32> over dim
-/// 1, then tensor<64xf32>.
+/// then one over the parts. A single reduction would use only one thread block per result. Example:
+/// the sum of tensor<1048576xf32> with 64 parts sums tensor<64x16384xf32> over dim 1, then
+/// tensor<64xf32>.
 static void cutReduction(ps::ReduceOp reduce, int64_t mostChunks) {
   constexpr int64_t kFewResults = 64, kLong = 1 << 15, kLeast = 1 << 11;
   auto type = cast<RankedTensorType>(reduce.getOperand().getType());
@@ -234,8 +237,8 @@ static bool readsInPlace(ps::FusedOp fused, unsigned input, unsigned result) {
   return llvm::all_of(space.getOutputs(), [&](const Output &output) { return same(output.value); });
 }
 
-/// Marks a write whose value may be computed directly in the variable's buffer: all readers of the
-/// old value run before, or read the same position in the same kernel.
+/// Sets `ps.in_place` on a write whose value may be computed directly in the variable's buffer: all
+/// readers of the old value run before, or read the same position in the same kernel.
 static void markInPlace(ps::WriteOp write) {
   auto fused = write.getValue().getDefiningOp<ps::FusedOp>();
   if (!fused || !write.getValue().hasOneUse())
@@ -315,7 +318,7 @@ struct FusePass : fusion::impl::FusePassBase<FusePass> {
     if (activations && !hasActivations())
       ps::warnFlag(getOperation().getLoc(), "matmul-epilogues on")
           << " changes nothing: no matmul result is the input of a tanh-GELU "
-             "(8-bit matmuls, and matmuls followed by a sum over ranks, do not count)";
+             "(fp8 matmuls, and matmuls followed by an all-reduce, are not supported)";
   }
 
   bool hasActivations() {

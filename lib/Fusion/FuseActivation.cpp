@@ -49,10 +49,10 @@ static void eraseReshapes(Value value) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Uses of the sums that are the input of a GELU.
+/// Uses of a matmul's result that is the input of a GELU.
 struct Uses {
   bool areKept = false;          ///< saved for backward, or used by it
-  bool areUsedOtherwise = false; ///< other ops compute with the sums
+  bool areUsedOtherwise = false; ///< other ops compute with the result
 };
 } // namespace
 

@@ -11,8 +11,9 @@ namespace parashard::fusion {
 ps::ContractOp findMatmul(ps::GeluGradOp grad);
 
 /// Fuses GELUs into the contractions that compute their inputs, and GELU derivatives into the
-/// contractions that compute the cotangents. Values change: both use sums that are not rounded.
-/// Runs after fuseBiases. A derivative is only fused if the GELU's input is in memory.
+/// contractions that compute the cotangents. This changes values: GELUs and derivatives use matmul
+/// results before rounding. Runs after fuseBiases. A derivative is only fused if the GELU's input
+/// is in memory.
 void fuseActivations(mlir::Block &block);
 
 } // namespace parashard::fusion

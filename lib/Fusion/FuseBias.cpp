@@ -34,10 +34,10 @@ static bool hasBiasedMatmuls(ps::ContractOp contract) {
 }
 
 /// Returns the contraction that can perform the addition `add` of `bias`; null if there is none.
-/// `spread` is the broadcast bias. Excludes a bias of one number, because its dim may be the rows
-/// of the matmul instead of the columns.
-static ps::ContractOp findMatmul(ps::AddOp add, Value spread, Value bias) {
-  Value other = add.getLhs() == spread ? add.getRhs() : add.getLhs();
+/// `broadcast` is the broadcast bias. Excludes a bias of one number, because its dim may be the
+/// rows of the matmul instead of the columns.
+static ps::ContractOp findMatmul(ps::AddOp add, Value broadcast, Value bias) {
+  Value other = add.getLhs() == broadcast ? add.getRhs() : add.getLhs();
   auto contract = other.getDefiningOp<ps::ContractOp>();
   if (!contract || contract.getBias() || contract.getSums() || !other.hasOneUse() ||
       !hasBiasedMatmuls(contract))
@@ -59,9 +59,9 @@ static Value makeBias(OpBuilder &b, ps::ContractOp contract, Value bias) {
   return convert.getResult();
 }
 
-static bool tryToFuse(ps::AddOp add, Value spread) {
-  Value bias = findBias(spread);
-  ps::ContractOp contract = bias ? findMatmul(add, spread, bias) : ps::ContractOp();
+static bool tryToFuse(ps::AddOp add, Value broadcast) {
+  Value bias = findBias(broadcast);
+  ps::ContractOp contract = bias ? findMatmul(add, broadcast, bias) : ps::ContractOp();
   if (!contract)
     return false;
   OpBuilder b(add); // after both operands

@@ -6,9 +6,9 @@
 
 namespace parashard::fusion {
 
-/// Fuses added biases into the contractions that have no other use. The sum is then rounded once,
-/// with the bias, instead of twice. Values must not depend on fusion or recomputation, so the
-/// fusion ignores all uses of the biased sum.
+/// Fuses a bias addition into the contraction if the addition is the only use of its result. The
+/// result is then rounded once, with the bias, instead of twice. Values must not depend on other
+/// fusion or on recomputation, so the decision ignores the uses of the biased result.
 void fuseBiases(mlir::Block &block);
 
 } // namespace parashard::fusion

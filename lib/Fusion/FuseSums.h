@@ -8,13 +8,13 @@ namespace parashard::fusion {
 
 /// Returns the uses of the summed operand by contractions that can compute the result of `reduce`.
 /// Returns none if a kernel computes the operand: the kernel then also sums it. `activations`:
-/// matmuls will multiply by GELU derivatives.
+/// fuseActivations will fuse GELU derivatives into matmuls.
 llvm::SmallVector<mlir::OpOperand *> findMatmulsWithSum(ps::ReduceOp reduce,
                                                         bool activations = false);
 
-/// Fuses sums over the contracted dims of an operand into contractions that read the operand: a
-/// bias gradient joins the weight gradient. Fuses a sum only if a kernel would otherwise read the
-/// operand for this sum alone.
+/// Fuses sums over the contracted dims of an operand into contractions that read the operand: the
+/// matmul of a weight gradient also computes the bias gradient. Fuses a sum only if a kernel would
+/// otherwise read the operand for this sum alone.
 void fuseSums(mlir::Block &block);
 
 } // namespace parashard::fusion

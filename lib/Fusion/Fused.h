@@ -8,8 +8,8 @@
 namespace parashard::fusion {
 
 /// One kernel of a fused op: the outputs that it writes. Most fused ops have one piece with all
-/// results. A concatenation has one per operand, a pad one for its inside (`zeroFirst`: the rest is
-/// zero).
+/// results. A concatenation has one piece per operand. A pad has one piece for its operand; with
+/// `zeroFirst`, the kernel first sets the whole result to zero.
 struct Piece {
   llvm::SmallVector<OutputRequest, 4> outputs;
   llvm::SmallVector<unsigned, 4> results; ///< index of the fused op's result, by output
@@ -25,7 +25,8 @@ llvm::SmallVector<mlir::Operation *> getBodyOps(ps::FusedOp op);
 /// reductions do, unless one chunk produces a result row alone.
 bool needsPartials(const IterationSpace &space, mlir::Value output, bool accumulates);
 
-/// Returns the bytes of the partial rows of all column reductions of the group, each aligned to 64.
+/// Returns the bytes of the partial rows of one column reduction with this element type, aligned to
+/// 64.
 int64_t getPartialBytes(const IterationSpace &space, mlir::Type element);
 
 /// Returns the option `most-chunks` of ps-fuse that `op` was fused with (`ps.most_chunks`), or 0.

@@ -8,7 +8,8 @@ using namespace parashard::fusion;
 using ps::LoweringKind;
 using Members = llvm::SetVector<Operation *>;
 
-/// With more ops, a kernel spills more than it saves.
+/// Maximum number of ops of one kernel. Larger kernels spill registers, which costs more than
+/// fusion saves.
 static constexpr unsigned kMaxOps = 96;
 /// Maximum number of buffers of one kernel.
 static constexpr unsigned kMaxBuffers = 32;
@@ -23,25 +24,25 @@ static bool isSource(Operation *op) { return isa<ps::ConstantOp, ps::IotaOp>(op)
 Groups::Groups(Block &block) : block(block) {}
 
 bool Groups::isReadThrough(Operation *op) const {
-  return (isView(op) || isSource(op)) && !isMaterialised(op);
+  return (isView(op) || isSource(op)) && !isMaterialized(op);
 }
 
 //===----------------------------------------------------------------------===//
 // Values that need their own buffers
 //===----------------------------------------------------------------------===//
 
-/// Makes `value` a dense buffer: copies views, except plain reshapes of dense buffers.
+/// Makes `value` a dense buffer: copies views, except reshapes of dense buffers.
 void Groups::requireDense(Value value) {
   Operation *op = value.getDefiningOp();
-  if (!op || !(isView(op) || isSource(op)) || isMaterialised(op))
+  if (!op || !(isView(op) || isSource(op)) || isMaterialized(op))
     return;
   if (isa<ps::ReshapeOp>(op))
     return requireDense(op->getOperand(0));
-  materialised.insert(op);
+  materialized.insert(op);
 }
 
 void Groups::prepareLibraryOperands(Operation *op) {
-  auto stop = [&](Operation *view) { return isMaterialised(view); };
+  auto stop = [&](Operation *view) { return isMaterialized(view); };
   auto viewOf = [&](Value value) {
     auto view = getView(value, stop);
     if (view && (!view->base.getDefiningOp() || !isReadThrough(view->base.getDefiningOp())))
@@ -86,7 +87,7 @@ void Groups::prepareLibraryOperands(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 /// Returns the members and the ops that they read through, in program order.
-Groups::Ops Groups::close(const Members &members) const {
+Groups::Ops Groups::addReadThroughOps(const Members &members) const {
   llvm::DenseSet<Operation *> seen;
   SmallVector<Operation *> work(members.begin(), members.end()), all;
   while (!work.empty()) {
@@ -137,7 +138,7 @@ bool Groups::fits(const Members &members, std::string &reason) const {
     reason = "a concat or pad inside a group";
     return false;
   }
-  Ops all = close(members);
+  Ops all = addReadThroughOps(members);
   for (const Piece &piece : *pieces) {
     IterationSpace space;
     if (failed(space.analyze(all, piece.outputs))) {
@@ -161,7 +162,7 @@ LogicalResult Groups::formAlone(Operation *op) {
     if (!nearest)
       return op->emitError() << "'" << op->getName() << "' does not form a kernel: " << reason;
     requireDense(nearest->getResult(0));
-    if (!isMaterialised(nearest))
+    if (!isMaterialized(nearest))
       reshaped.insert(nearest);
   }
   groupOf[op] = groups.size();
@@ -230,7 +231,8 @@ bool Groups::tryMerge(int a, int b) {
   if (both.size() > kMaxOps || makesCycle(both))
     return false;
   std::string reason;
-  if (!fits(both, reason) || getInputs(close(both)).size() + getOutputs(both).size() > kMaxBuffers)
+  if (!fits(both, reason) ||
+      getInputs(addReadThroughOps(both)).size() + getOutputs(both).size() > kMaxBuffers)
     return false;
   for (Operation *op : groups[a])
     groupOf[op] = b;
@@ -241,7 +243,7 @@ bool Groups::tryMerge(int a, int b) {
 
 SmallVector<int> Groups::getProducers(int group) const {
   llvm::SetVector<int> producers;
-  for (Operation *op : close(groups[group]))
+  for (Operation *op : addReadThroughOps(groups[group]))
     for (Value operand : op->getOperands())
       if (auto at = groupOf.find(operand.getDefiningOp());
           at != groupOf.end() && at->second != group)
@@ -249,11 +251,11 @@ SmallVector<int> Groups::getProducers(int group) const {
   return llvm::to_vector(llvm::reverse(producers));
 }
 
-/// Merges groups that read the same tensors in the same space, so that they are read once.
+/// Merges groups that share a large input and an iteration space, so that the input is read once.
 void Groups::mergeSiblings() {
   auto inputsOf = [&](int group) {
     llvm::DenseSet<Value> inputs;
-    for (Operation *op : close(groups[group]))
+    for (Operation *op : addReadThroughOps(groups[group]))
       for (Value operand : op->getOperands()) {
         auto type = dyn_cast<RankedTensorType>(operand.getType());
         bool inside = operand.getDefiningOp() && (groups[group].contains(operand.getDefiningOp()) ||
@@ -282,7 +284,7 @@ LogicalResult Groups::formRemaining() {
     for (Operation &op : block) {
       bool moves = isView(&op) || isSource(&op);
       if (!isFusable(&op) || op.use_empty() || groupOf.contains(&op) ||
-          (moves && !materialised.contains(&op)))
+          (moves && !materialized.contains(&op)))
         continue;
       if (failed(formAlone(&op)))
         return failure();
@@ -297,7 +299,7 @@ LogicalResult Groups::formRemaining() {
 void Groups::prepareAllLibraryOperands() {
   size_t before;
   do {
-    before = materialised.size();
+    before = materialized.size();
     for (Operation &op : block) {
       LoweringKind kind = getKind(&op);
       bool fusable = kind == LoweringKind::Elementwise || kind == LoweringKind::Row ||
@@ -305,7 +307,7 @@ void Groups::prepareAllLibraryOperands() {
       if (!fusable && !isa<ps::FusedOp>(op))
         prepareLibraryOperands(&op);
     }
-  } while (materialised.size() > before);
+  } while (materialized.size() > before);
 }
 
 LogicalResult Groups::form() {
@@ -332,7 +334,7 @@ void Groups::buildOne(const Members &members) {
   SmallVector<Value> outputs = getOutputs(members);
   if (outputs.empty())
     return;
-  Ops ops = close(members);
+  Ops ops = addReadThroughOps(members);
   llvm::SetVector<Value> inputs = getInputs(ops);
   Operation *last = outputs.back().getDefiningOp();
   for (Operation *op : members)

@@ -23,10 +23,9 @@ public:
 private:
   using Ops = llvm::SmallVector<mlir::Operation *>;
 
-  /// Returns true for views that are not read through: copied into a buffer, or plain reshapes of
-  /// one.
-  bool isMaterialised(mlir::Operation *op) const {
-    return materialised.contains(op) || reshaped.contains(op);
+  /// Returns true for views with a buffer: copied views, and reshapes of dense buffers.
+  bool isMaterialized(mlir::Operation *op) const {
+    return materialized.contains(op) || reshaped.contains(op);
   }
   /// Returns true for views and constants that are read through.
   bool isReadThrough(mlir::Operation *op) const;
@@ -35,7 +34,7 @@ private:
   void prepareAllLibraryOperands();
   mlir::LogicalResult formAlone(mlir::Operation *op);
   mlir::LogicalResult formRemaining();
-  Ops close(const llvm::SetVector<mlir::Operation *> &members) const;
+  Ops addReadThroughOps(const llvm::SetVector<mlir::Operation *> &members) const;
   bool isUsedOutside(mlir::Value value, const llvm::SetVector<mlir::Operation *> &members) const;
   llvm::SmallVector<mlir::Value>
   getOutputs(const llvm::SetVector<mlir::Operation *> &members) const;
@@ -49,7 +48,7 @@ private:
   void buildOne(const llvm::SetVector<mlir::Operation *> &members);
 
   mlir::Block &block;
-  llvm::DenseSet<mlir::Operation *> materialised;
+  llvm::DenseSet<mlir::Operation *> materialized;
   llvm::DenseSet<mlir::Operation *> reshaped; ///< reshapes of dense buffers, sharing their bytes
   std::vector<llvm::SetVector<mlir::Operation *>> groups;
   llvm::DenseMap<mlir::Operation *, int> groupOf;

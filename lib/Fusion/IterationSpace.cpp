@@ -211,7 +211,7 @@ bool IterationSpace::addOutput(const OutputRequest &request) {
   for (auto [i, scale] : llvm::enumerate(request.scales))
     output.buffer.index[i].scale = scale;
   SmallVector<int64_t> strides = denseStrides(request.bufferType.getShape());
-  output.buffer.strides.assign(strides.begin(), strides.end()); // by dim; computeStrides: by leaf
+  output.buffer.strides.assign(strides.begin(), strides.end()); // by dim
   outputs.push_back(output);
   return pull(request.value, index, outputs.back().value);
 }
@@ -455,8 +455,8 @@ static bool isContiguous(const Access &buffer, ArrayRef<size_t> dims, ArrayRef<i
   return buffer.offset == 0;
 }
 
-/// Checks that sums over rows read a value that varies along all loops: a sum adds up every
-/// iteration.
+/// Checks that column reductions read a value that varies along all loops, since a reduction adds
+/// up every iteration.
 bool IterationSpace::checkColumnSums() {
   for (auto [op, layout] : layouts)
     if (layout == ReductionLayout::Column && resolveAll(spaces[op]).size() != leaves.size())
@@ -464,9 +464,9 @@ bool IterationSpace::checkColumnSums() {
   return true;
 }
 
-/// Returns the rows per partial of a reduction over `rows`. On a device, the number of chunks (up
-/// to `mostChunks`) gives work to all threads, each with `width` columns.
-/// Example: 4096 rows without a device form chunks of 128 rows.
+/// Returns the number of rows of each chunk of a reduction over `rows` rows. On a GPU, there are up
+/// to `mostChunks` chunks, enough to give work to all threads with `width` columns each. Example:
+/// 4096 rows without a device form chunks of 128 rows.
 static int64_t chooseChunkRows(int64_t rows, int64_t columns, int64_t width, int64_t mostChunks) {
   constexpr int64_t kRows = 128, kLeastRows = 8, kThreads = 1 << 17;
   if (mostChunks == 0)
@@ -485,7 +485,7 @@ bool IterationSpace::checkOutputs() {
   int64_t reducedRows = 1;
   for (size_t i = 0; i + 1 < groups.size(); ++i)
     (keptLeaves.contains(groups[i].front()) ? keptRows : reducedRows) *= sizes[i];
-  // A thread that works on whole rows has more columns of each row.
+  // In kernels with row ops, each thread has more columns.
   chunkRows = keptRows == 1
                   ? chooseChunkRows(reducedRows, getColumns(), hasRowOp ? 16 : 4, mostChunks)
                   : reducedRows;

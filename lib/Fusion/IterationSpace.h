@@ -82,8 +82,9 @@ public:
   /// Returns the ops of the group that compute (neither movement nor constants), in order.
   llvm::ArrayRef<mlir::Operation *> getComputeOps() const { return compute; }
   bool hasColumnReduction() const { return columnReduction; }
-  /// Returns the rows of one chunk of a column reduction, and the number of chunks per result.
+  /// Returns the number of rows of one chunk of a column reduction.
   int64_t getChunkRows() const { return chunkRows; }
+  /// Returns the number of chunks of rows for each result of a column reduction.
   int64_t getChunksPerResult() const { return chunksPerResult; }
   int64_t getChunks() const { return chunksPerResult * keptRows; }
 
@@ -115,7 +116,7 @@ private:
   llvm::DenseSet<mlir::Operation *> members;
   llvm::SmallVector<mlir::Operation *> compute;
   llvm::DenseMap<mlir::Value, Index> computed;
-  llvm::DenseMap<mlir::Operation *, Index> spaces; ///< operand 0's index of Row ops
+  llvm::DenseMap<mlir::Operation *, Index> spaces; ///< index of operand 0 of Row ops
   llvm::DenseMap<mlir::OpOperand *, Access> accesses;
   llvm::DenseMap<mlir::Value, Access> results;
   llvm::DenseMap<mlir::Operation *, ReductionLayout> layouts;
@@ -130,7 +131,8 @@ private:
   std::string reason;
 };
 
-/// Returns true for ops that only map elements, and cost nothing if read through.
+/// Returns true for ops that only rearrange or select elements, so that kernels can read through
+/// them.
 bool isView(mlir::Operation *op);
 /// Returns true for ops that a group may hold: Elementwise, Row, Movement.
 bool isFusable(mlir::Operation *op);

@@ -5,8 +5,7 @@
 namespace parashard::fusion {
 
 MachineFigures findMachine(std::string_view target) {
-  // A GPU of an NVLink machine on a 16-lane PCIe bus: half of the peak rates, which large matmuls
-  // reach.
+  // A GPU with NVLink on a 16-lane PCIe bus, at half of its peak rates, which large matmuls reach.
   if (target.starts_with("cuda"))
     return {60e12, 400e12, 2e12, 200e9, 10e-6, 512, 0.9, 25e9};
   // Two cores per rank; messages over loopback or a fast network.

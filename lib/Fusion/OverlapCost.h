@@ -33,10 +33,11 @@ struct OverlapCase {
   double independent = 0; ///< seconds of other ops that overlap with the collective
 };
 
-/// Returns the seconds of both in `count` chunks, less the seconds of the collective that other ops
-/// hide. The first matmul chunk and the last transfer run alone; each of the count - 1 steps
-/// between overlaps a matmul chunk with a transfer. Example without latency and other losses: a
-/// matmul of 8 s and a transfer of 8 s take 16 s in 1 chunk, 12 s in 2 chunks and 9 s in 8 chunks.
+/// Returns the seconds of the matmul and the collective in `count` chunks, minus the seconds of the
+/// collective that other ops hide. The first matmul chunk and the last transfer run alone; each of
+/// the count - 1 steps between overlaps a matmul chunk with a transfer. Example without latency and
+/// other losses: a matmul of 8 s and a transfer of 8 s take 16 s in 1 chunk, 12 s in 2 chunks and 9
+/// s in 8 chunks.
 double getOverlapTime(const MachineFigures &machine, const OverlapCase &overlap, int64_t count);
 /// Returns the fastest number of chunks, a divisor of `size`. Returns 1 if splitting gains less
 /// than one percent.

@@ -15,7 +15,8 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
     - `biases`: a bias that is added to a `ps.contract` becomes its operand. The matmul adds the
       bias before it rounds.
     - `sums`: a bias gradient becomes a second result of the matmul that computes the weight
-      gradient, if it is the sum of an operand of that matmul and no kernel computes that operand.
+      gradient, if the bias gradient is the sum of an operand of that matmul and no kernel computes
+      this operand.
     - `float8`: matmuls of dequantized tensors read the 8-bit numbers.
     - `activations`: a matmul whose result goes to a tanh-GELU computes the GELU. A matmul whose
       result is multiplied by the derivative of a tanh-GELU does this multiplication. These matmuls
@@ -24,16 +25,16 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"mostChunks", "most-chunks", "int64_t", /*default=*/"0",
-           "maximum number of chunks of a sum over rows, or of a long sum over columns; "
-           "0: sums over rows have chunks of 128 rows">,
+           "maximum number of chunks into which a reduction is split; "
+           "0: reductions over rows use chunks of 128 rows">,
     Option<"biases", "biases", "bool", /*default=*/"false",
-           "matmuls add biases, for targets whose matmuls can">,
+           "fuse bias additions into matmuls, for targets that support this">,
     Option<"activations", "activations", "bool", /*default=*/"false",
-           "matmuls compute GELUs and multiply by GELU derivatives, for targets whose matmuls can">,
+           "fuse GELUs and their derivatives into matmuls, for targets that support this">,
     Option<"sums", "sums", "bool", /*default=*/"false",
-           "matmuls compute bias gradients, for targets whose matmuls can">,
+           "fuse bias gradients into matmuls, for targets that support this">,
     Option<"float8", "float8", "bool", /*default=*/"false",
-           "matmuls multiply 8-bit floats, for targets whose matmuls can">,
+           "use fp8 matmuls, for targets that support them">,
   ];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }
@@ -51,7 +52,7 @@ def DeferSumsPass : Pass<"ps-defer-sums", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"activations", "activations", "bool", /*default=*/"false",
-           "matmuls will multiply by GELU derivatives">,
+           "assume that ps-fuse{activations} will fuse GELU derivatives into matmuls">,
   ];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }
@@ -61,10 +62,10 @@ def StartCollectivesPass : Pass<"ps-start-collectives", "::mlir::ModuleOp"> {
   let description = [{
     Starts a collective at its position and waits for it (`ps.wait`) before the first op that uses
     its result, if some op computes in between. Matmuls that the collective does not depend on, and
-    that do not depend on it, such as those of weight gradients, move in between. They move until
-    they take as long as the collective, by the cost interface and the rates of the target.
+    that do not depend on it, such as those of weight gradients, move in between, until their time
+    covers the collective, by the cost interface and the rates of the target.
 
-    Some contractions are split into chunks along their slowest dim together with a collective
+    Some contractions are split into chunks along their outermost dim together with a collective
     (`ps.chunks`), if both take less time in chunks: a contraction that computes the operand of an
     `all_reduce` or `reduce_scatter`, or that is the first user of the result of an `all_gather`.
     Chunk i + 1 is multiplied while chunk i is in transit. No value changes.

@@ -20,7 +20,7 @@ using namespace parashard::fusion;
 
 namespace {
 
-/// Returns true for ops without instructions, which only name a value's memory.
+/// Returns true for ops that run no code: views, variable accesses, constants and terminators.
 bool isFree(Operation *op) {
   return isView(op) || isa<ps::ReadOp, ps::WriteOp, ps::AccumulateOp>(op) ||
          op->hasTrait<OpTrait::ConstantLike>() || op->hasTrait<OpTrait::IsTerminator>();
@@ -120,7 +120,8 @@ private:
     return time;
   }
 
-  /// Moves independent matmuls between a collective and its first use until they hide it.
+  /// Moves independent matmuls between a collective and its first use until their time covers the
+  /// collective.
   void fill(Operation *collective) {
     Operation *user = getFirstUser(collective);
     if (isFixed || !user || !isWorthStarting())
@@ -151,8 +152,8 @@ private:
     for (Operation *user : op->getUsers()) {
       if (position->isBeforeInBlock(user) || llvm::is_contained(group, user))
         continue;
-      bool isMark = isView(user) || isa<ps::AccumulateOp>(user);
-      if (user == position || !isMark || !collectFollowers(user, position, group))
+      bool isFollower = isView(user) || isa<ps::AccumulateOp>(user);
+      if (user == position || !isFollower || !collectFollowers(user, position, group))
         return false;
     }
     return true;
@@ -182,8 +183,8 @@ private:
     return true;
   }
 
-  /// Moves `op` before `user`. Fails if `op` depends on the collective that `user` waits for, since
-  /// `op` would then be the first user.
+  /// Moves `op` before `user`. Returns false if `op` uses the collective that `user` waits for,
+  /// since `op` would then be the first user.
   bool moveBefore(Operation *op, Operation *user) const {
     SmallVector<Operation *> group;
     if (!collectViews(op, user, group) || usesAwaited(group, user))
@@ -220,7 +221,8 @@ private:
   bool hasWorkBetween(Operation *collective) const {
     return isWorthStarting() && getTimeBetween(collective) > 0;
   }
-  /// Returns true if starting early hides something, or is forced.
+  /// Returns true if a collective that starts early can overlap with computation, or if early
+  /// starts are forced.
   bool isWorthStarting() const { return forced > 0 || machine.overlap > 0; }
 
   void start(Operation *collective) {

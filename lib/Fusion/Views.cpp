@@ -50,7 +50,7 @@ static std::optional<SmallVector<int64_t, 4>> reshapeStrides(const StridedView &
   return strides;
 }
 
-std::optional<StridedView> fusion::getView(Value value, IsMaterialised stop) {
+std::optional<StridedView> fusion::getView(Value value, IsMaterialized stop) {
   auto shape = cast<RankedTensorType>(value.getType()).getShape();
   Operation *op = value.getDefiningOp();
   if (!op || (stop && stop(op)) ||
@@ -159,8 +159,8 @@ std::optional<MatmulForm> fusion::getMatmul(ps::ContractOp op, const StridedView
   };
   Role::Label m = get(left, 0), n = get(right, 0), k = get(inner, 0);
   MatmulForm form;
-  // The result's columns must be dense. They come from the left operand if the right operand's
-  // labels are not dense.
+  // The result's columns must be dense. If the label of the right operand is not innermost in the
+  // result, the operands are swapped.
   form.swapped = n.out != 1 && m.out == 1 && m.size > 1;
   if (form.swapped)
     std::swap(m, n);
@@ -180,7 +180,8 @@ std::optional<MatmulForm> fusion::getMatmul(ps::ContractOp op, const StridedView
   form.m = m.size;
   form.n = n.size;
   form.k = k.size;
-  // A dim of size 1 may have any stride; the chosen one makes the matrix plain.
+  // A dim of size 1 may have any stride. The chosen stride makes the matrix row-major or
+  // column-major.
   auto plain = [](int64_t rows, int64_t rowStride, int64_t columns, int64_t columnStride) {
     if (columns == 1 && rowStride != 1)
       columnStride = 1;

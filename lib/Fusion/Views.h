@@ -9,7 +9,7 @@
 
 namespace parashard::fusion {
 
-/// The elements `offset` + sum of index x stride of the dense tensor `base`.
+/// A strided view: element (i, j, ...) is base[offset + i * strides[0] + j * strides[1] + ...].
 struct StridedView {
   mlir::Value base;
   int64_t offset = 0;
@@ -24,11 +24,11 @@ inline int64_t countElements(mlir::Value value) {
 }
 
 /// Returns true for a view op whose result has its own buffer (ps-fuse copies it).
-using IsMaterialised = llvm::function_ref<bool(mlir::Operation *)>;
+using IsMaterialized = llvm::function_ref<bool(mlir::Operation *)>;
 
 /// Returns `value` as a view of its buffer; nullopt if the result of a reshape has no strides in
 /// the buffer.
-std::optional<StridedView> getView(mlir::Value value, IsMaterialised stop = nullptr);
+std::optional<StridedView> getView(mlir::Value value, IsMaterialized stop = nullptr);
 
 /// A contraction as one batched matmul (docs/program-format.md, "matmul").
 struct MatmulForm {
