@@ -110,13 +110,13 @@ private:
   size_t getSection(int64_t number) const {
     return llvm::upper_bound(sectionBegins, number) - sectionBegins.begin() - 1;
   }
-  /// Returns the time at which the host reads the outputs of a section.
+  /// Returns the index of the op before which the host reads the outputs of a section.
   int64_t getSectionEnd(size_t section) const {
     return section + 1 < sectionBegins.size() ? sectionBegins[section + 1]
                                               : int64_t(numbers.size());
   }
 
-  /// Returns the index at which an op is over; for a started op, the index of its wait.
+  /// Returns the index of an op, or the index of the wait for a started op.
   int64_t getEnd(Operation *op) {
     int64_t end = numbers.lookup(op);
     if (op->getNumResults() > 0 && isa<rank::TokenType>(op->getResults().back().getType()))

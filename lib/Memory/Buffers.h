@@ -8,25 +8,26 @@
 
 namespace parashard::memory {
 
-/// A result of an op. With result -1: the workspace of an op of a class function, or the scratch of
-/// a run of a program.
+/// The buffer of a result of an op. If `result` is -1: the workspace of an op of a class function,
+/// or the scratch of a run of a program.
 struct Buffer {
   mlir::Operation *op = nullptr;
   int result = -1;
   Lifetime lifetime; ///< in indices of ops in the block
 };
 
-/// Returns the address or offset of a buffer: an element of a list with one entry per result, or a
-/// single mark. Returns nullopt before ps-plan-memory.
+/// Returns the address or offset of a buffer. The attribute `markOfResults` is a list with one
+/// entry per result. If the result is -1, the attribute `markOfOp` is the address. Returns nullopt
+/// before ps-plan-memory.
 std::optional<int64_t> getAddress(const Buffer &buffer, llvm::StringRef markOfResults,
                                   llvm::StringRef markOfOp);
 
 /// Returns the buffers in the scratch of a class function.
 std::vector<Buffer> findScratchBuffers(mlir::func::FuncOp function);
 
-/// The buffers of one program. `kept` are values that one section computes for a later section; the
-/// host calls sections separately, so that each slot has its own copy. `host` are values in host
-/// memory.
+/// The buffers of one program. `kept` are values that one section computes for a later section.
+/// Each slot has its own copy of them, since the host may call the first section several times
+/// before the later one. `host` are values in host memory.
 struct ProgramBuffers {
   std::vector<Buffer> shared, kept, host;
 };

@@ -7,7 +7,7 @@ using namespace parashard;
 using namespace parashard::memory;
 
 namespace {
-/// A sum over the first segments.
+/// The sum of one choice for each of the first segments.
 struct Sum {
   int64_t bytes = 0, cost = 0;
   int before = -1, pick = 0; ///< index of the previous sum, and the choice added to it
@@ -25,7 +25,7 @@ std::vector<Sum> dropWorse(std::vector<Sum> sums) {
   return best;
 }
 
-/// Keeps the first sum, and the last of each of `most` intervals.
+/// Keeps the first sum, and the last sum of each of `most` equal intervals of bytes.
 std::vector<Sum> thin(std::vector<Sum> sums, size_t most) {
   if (sums.size() <= most)
     return sums;

@@ -18,7 +18,7 @@ def RecomputePass : Pass<"ps-recompute", "::mlir::ModuleOp"> {
       since its backward follows at once.
     - `full+communication`: like `full`, and communication between ranks runs again too.
     - `selective`: ops other than contractions, if their operands are kept anyway. Results with one
-      number per row (such as a norm's) stay.
+      number per row (such as the statistics of a norm) are kept.
     - `modules=GLOB,...`: ops of these modules, and of modules inside them.
     - `budget=BYTES`: the ops that add the least time while no rank's arena exceeds the budget. The
       passes in `then` bring a copy of the module to level `placed`, where the memory of a choice is
@@ -29,7 +29,7 @@ def RecomputePass : Pass<"ps-recompute", "::mlir::ModuleOp"> {
   let options = [Option<"mode", "mode", "std::string", "\"none\"",
                         "none, selective, full[+communication], modules=GLOB,... or budget=BYTES">,
                  Option<"then", "then", "std::string", "\"\"",
-                        "with a budget: the passes from here to level placed">];
+                        "with a budget: the passes from here to level placed, to measure memory">];
   let dependentDialects = ["::parashard::rank::RankDialect"];
 }
 
@@ -50,8 +50,8 @@ def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
     that its programs name. With a pipeline, `ps.address` and `ps.arena_bytes` are lists by
     coordinate, with -1 for a variable that a coordinate does not hold.
 
-    Variables in host memory (`ps.host`), followed by stashed values, have addresses after the
-    arena: from `ps.host_base` on, `ps.host_bytes` in total.
+    Variables in host memory (`ps.host`), followed by stashed values, have addresses from
+    `ps.host_base` to `ps.host_base` + `ps.host_bytes`. This host range begins after the arena.
   }];
   let options = [Option<"slots", "slots", "int64_t", "16",
                         "copies of the values that a section keeps for a later section">];
@@ -68,11 +68,11 @@ def VerifyPlacedPass : Pass<"ps-verify-placed", "::mlir::ModuleOp"> {
     - `placed_c3`: every value of a program, and the scratch of each run, is after the variables, at
       a multiple of 64 bytes. It overlaps no buffer in use at the same time.
     - `placed_c4`: values that a program keeps for a later section are in the first of its slots;
-      all slots are in the arena, after the values that the program does not keep.
+      all slots are in the arena, after the other values of the program.
     - `placed_c5`: variables that a pipeline coordinate's programs name are in its arena.
     - `placed_c6`: no arena exceeds the budget of the module (`ps.memory_budget`).
     - `placed_c7`: every variable in host memory, and every value while it is stashed, has an
-      address in the part for host memory, which begins after the arena, and overlaps no other one.
+      address in the host range, which begins after the arena, and overlaps no other one.
   }];
 }
 

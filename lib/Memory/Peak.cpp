@@ -94,7 +94,7 @@ private:
     }
   }
 
-  /// Takes over the program's peak if it is the largest so far.
+  /// Records the peak of a program if it is the largest so far.
   void read(rank::ProgramOp program) {
     ProgramBuffers buffers = findProgramBuffers(program, symbols);
     std::vector<Operation *> ops;

@@ -26,8 +26,11 @@ static void setOffsets(Operation *op, StringRef mark, ArrayRef<int64_t> values) 
   op->setAttr(mark, DenseI64ArrayAttr::get(op->getContext(), values));
 }
 
-/// Places buffers from address `base` on, as lists of addresses by op. Returns the bytes used.
+/// One address per result of an op; -1 for a result without a buffer.
 using Addresses = llvm::MapVector<Operation *, SmallVector<int64_t>>;
+
+/// Places buffers from address `base` on. Adds the addresses of results to `addresses`, and sets
+/// the attribute `markOfOp` for workspaces and scratch. Returns the bytes used.
 static int64_t placeBuffers(ArrayRef<Buffer> buffers, int64_t base, StringRef markOfOp,
                             Addresses &addresses) {
   std::vector<Lifetime> lifetimes;
@@ -107,8 +110,8 @@ static DenseMap<Attribute, SmallVector<rank::RunOp, 1>> findWriters(rank::Progra
   return writers;
 }
 
-/// Checks that no run writes a variable while a program still uses a value read from it; the value
-/// shares the variable's memory.
+/// Checks that no run writes a variable while a program still uses a value read from the variable,
+/// since both share their memory.
 static LogicalResult checkReads(rank::ProgramOp program, SymbolTable &symbols) {
   DenseMap<Attribute, SmallVector<rank::RunOp, 1>> writers = findWriters(program, symbols);
   for (auto read : program.getBody().front().getOps<ps::ReadOp>()) {
@@ -200,7 +203,8 @@ static bool usesHostMemory(ModuleOp module) {
          });
 }
 
-/// Places variables, then values, of host memory after the arenas, at a distance of a page or more.
+/// Places first the variables and then the stashed values of host memory, at least one page after
+/// the arena of each coordinate.
 static void placeInHost(ModuleOp module, SymbolTable &symbols, ArrayRef<int64_t> arenas) {
   constexpr int64_t kPage = 4096;
   if (!usesHostMemory(module))

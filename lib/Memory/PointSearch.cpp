@@ -5,34 +5,35 @@
 using namespace parashard;
 using namespace parashard::memory;
 
-static constexpr int64_t kLittle = 1000; ///< parts of the budget; one part does not matter
+static constexpr int64_t kNegligible = 1000; ///< differences below 1/1000 of the budget are ignored
 static constexpr size_t kMostMeasured = 12;
 
 PointSearch::PointSearch(std::vector<int64_t> bytes, int64_t budget, int64_t lastTakes)
-    : bytes(std::move(bytes)), budget(budget), over(this->bytes.size() - 1) {
-  taken[over] = lastTakes;
+    : bytes(std::move(bytes)), budget(budget), firstTooLarge(this->bytes.size() - 1) {
+  measured[firstTooLarge] = lastTakes;
 }
 
 std::optional<size_t> PointSearch::getNext() const {
-  if (!taken.count(0))
+  if (!measured.count(0))
     return 0;
-  if (!holds || over - *holds <= 1 || bytes[over] - bytes[*holds] < budget / kLittle ||
-      taken.size() > kMostMeasured)
+  if (!lastFitting || firstTooLarge - *lastFitting <= 1 ||
+      bytes[firstTooLarge] - bytes[*lastFitting] < budget / kNegligible ||
+      measured.size() > kMostMeasured)
     return std::nullopt;
-  bool isFilled =
-      budget - taken.at(*holds) <
-      budget / kLittle; // memory may now peak elsewhere, so it need not grow with the kept bytes
-  size_t turn = isFilled ? 1 : taken.size() % 3;
-  size_t next = turn == 1   ? (*holds + over) / 2
-                : turn == 2 ? find(bytes[over] - (taken.at(over) - budget))
+  bool isFilled = budget - measured.at(*lastFitting) <
+                  budget / kNegligible; // the peak may now be at another op
+  size_t turn = isFilled ? 1 : measured.size() % 3;
+  size_t next = turn == 1   ? (*lastFitting + firstTooLarge) / 2
+                : turn == 2 ? find(bytes[firstTooLarge] - (measured.at(firstTooLarge) - budget))
                             : interpolate();
-  return std::clamp(next, *holds + 1, over - 1);
+  return std::clamp(next, *lastFitting + 1, firstTooLarge - 1);
 }
 
 size_t PointSearch::interpolate() const {
-  int64_t few = taken.at(*holds), many = taken.at(over);
+  int64_t few = measured.at(*lastFitting), many = measured.at(firstTooLarge);
   double part = double(budget - few) / double(many - few);
-  return find(int64_t(double(bytes[over] - bytes[*holds]) * part) + bytes[*holds]);
+  return find(int64_t(double(bytes[firstTooLarge] - bytes[*lastFitting]) * part) +
+              bytes[*lastFitting]);
 }
 
 /// Returns the last point with at most `wanted` bytes; 0 if there is none.
@@ -42,9 +43,9 @@ size_t PointSearch::find(int64_t wanted) const {
 }
 
 void PointSearch::record(size_t point, int64_t takes) {
-  taken[point] = takes;
+  measured[point] = takes;
   if (takes <= budget)
-    holds = std::max(holds.value_or(0), point);
+    lastFitting = std::max(lastFitting.value_or(0), point);
   else
-    over = std::min(over, point);
+    firstTooLarge = std::min(firstTooLarge, point);
 }

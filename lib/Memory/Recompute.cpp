@@ -108,8 +108,8 @@ private:
     return rerun;
   }
 
-  /// Returns true for values such as a norm's, with one number per row. Keeping the value is
-  /// cheaper than keeping the row from which it is computed.
+  /// Returns true for values with one number per row, such as the statistics of a norm. Keeping
+  /// such a value is cheaper than keeping the row from which it is computed.
   static bool isSmall(Value value) {
     auto type = cast<RankedTensorType>(value.getType());
     Operation *op = value.getDefiningOp();
@@ -189,7 +189,7 @@ private:
     if (!then.empty())
       return success();
     return refuseFlag(getOperation(), "recompute budget")
-           << " measures the memory of a choice; set "
+           << " needs a way to measure memory; set "
               "option `then` to the passes up to level placed, as "
               "ps-compile --dump-dir shows them";
   }

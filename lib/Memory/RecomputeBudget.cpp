@@ -115,7 +115,7 @@ std::vector<MemoryPeak> measure(ModuleOp module, const Choices &choices, StringR
 ///
 /// The search first measures the module without recomputation. If that exceeds the budget, it
 /// measures points of the frontier. If none fits, it adds newly waiting segments and repeats.
-/// Finally it lets all ops run again.
+/// Finally, it tries to run all ops again.
 class CoordinateSearch {
 public:
   struct Segment {

@@ -15,9 +15,9 @@ struct MemoryBudget {
 };
 
 /// Selects the forward ops of a module at level 2 that backward recomputes. Among the selections
-/// within the budget that the search visits, takes the one with the least added time by the cost
-/// interface. Fails if the least memory exceeds the budget; the error names that memory and its
-/// largest holders.
+/// within the budget that the search visits, takes the one with the least added time (getTime).
+/// Fails if no visited selection fits the budget; the error states the least memory found and its
+/// largest buffers.
 mlir::LogicalResult recomputeUnderBudget(mlir::ModuleOp module, const MemoryBudget &budget);
 
 } // namespace parashard::memory

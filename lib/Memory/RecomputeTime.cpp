@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::memory;
 
-/// Current processors do 5 to 20 float32 operations per byte from memory (the ridge of the
-/// roofline; Williams et al., 2009). Fused ops keep most of their bytes in a cache.
+/// Current processors compute 5 to 20 f32 flops per byte from memory (the ridge of the roofline;
+/// Williams et al., 2009). Fused ops keep most of their bytes in a cache.
 static constexpr int64_t kFlopsPerByte = 8;
 
 int64_t memory::getTime(Operation *op, ps::MeshOp mesh) {
@@ -31,7 +31,7 @@ std::string memory::describeRecompute(func::FuncOp function) {
         some.insert(*segment);
     }
   }
-  return llvm::formatv("{0} of {1} layers recompute ops, which adds {2:f1} % to a "
-                       "micro-batch by the cost interface",
+  return llvm::formatv("{0} of {1} layers recompute activations; estimated cost: {2:f1} % "
+                       "more time per micro-batch",
                        some.size(), all.size(), 100.0 * again / std::max<int64_t>(first, 1));
 }

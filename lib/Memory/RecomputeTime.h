@@ -8,9 +8,7 @@
 
 namespace parashard::memory {
 
-/// Returns the time of an op on one rank by its cost interface. The unit is the time of one
-/// floating-point operation. The time is the number of the op's operations, plus the time in which
-/// its results are written to memory.
+/// Estimates the time of an op on one rank, in flops: the flops of the op, plus 8 per byte written.
 int64_t getTime(mlir::Operation *op, ps::MeshOp mesh);
 
 /// Describes in words how many segments of `function` run ops again, and the added time.

@@ -185,13 +185,13 @@ private:
       found = keepBest();
       for (const SegmentChoice &choice : std::vector<SegmentChoice>(found))
         if (tries < kMostTries && visited.insert(choice.runs).second) {
-          visitNeighbours(choice, 2);
+          visitNeighbors(choice, 2);
           isNew = true;
         }
     }
   }
 
-  void visitNeighbours(const SegmentChoice &choice, int steps) {
+  void visitNeighbors(const SegmentChoice &choice, int steps) {
     for (int op : runnable) {
       if (++tries > kMostTries)
         return;
@@ -204,12 +204,12 @@ private:
       if (next.runs == choice.runs)
         continue;
       if (steps > 1)
-        visitNeighbours(next, steps - 1);
+        visitNeighbors(next, steps - 1);
       found.push_back(std::move(next));
     }
   }
 
-  /// Lets an op run again, with the ops before it as far back as values that backward uses.
+  /// Adds an op to `may`, and the ops that compute its operands, back to values that backward uses.
   void runWithSources(int op, std::vector<char> &may) const {
     may[op] = 1;
     for (int value : graph.ops[op].operands)

@@ -56,7 +56,7 @@ LogicalResult checkApart(StringRef label, std::vector<Placed> placed) {
   llvm::stable_sort(
       placed, [](const Placed &a, const Placed &b) { return a.lifetime.begin < b.lifetime.begin; });
   std::map<int64_t, const Placed *> used;  // by first byte, which is unique
-  using End = std::pair<int64_t, int64_t>; // of the lifetime, and its first byte
+  using End = std::pair<int64_t, int64_t>; // of the lifetime; first byte of the buffer
   std::priority_queue<End, std::vector<End>, std::greater<End>> ends;
   for (const Placed &next : placed) {
     if (next.range.begin == next.range.end)
@@ -163,8 +163,8 @@ FailureOr<int64_t> verifyVariables(ModuleOp module, int64_t pp, bool inHost, Ran
   return end;
 }
 
-/// Checks that the host's part of the addresses begins after the arena (empty if there is none) and
-/// holds variables, then stashed values.
+/// Checks that the host range begins after the arena and contains first the variables, then the
+/// stashed values. A module without a host range must have neither.
 LogicalResult verifyHostPart(ModuleOp module, SymbolTable &symbols, int64_t pp, int64_t arena) {
   std::optional<HostPart> host = getHostPart(module, pp);
   if (host && host->base < arena)

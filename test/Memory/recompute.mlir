@@ -11,7 +11,7 @@
 // RUN: ps-opt %s --pass-pipeline="builtin.module(ps-recompute{mode=budget=3000 %{then}},ps-verify-planned)" | FileCheck %s --check-prefix=LESS
 // RUN: not ps-opt %s --pass-pipeline="builtin.module(ps-recompute{mode=budget=10 %{then}})" 2>&1 | FileCheck %s --check-prefix=LEAST
 
-// THEN: --recompute budget measures the memory of a choice; set option `then` to the passes up to level placed
+// THEN: --recompute budget needs a way to measure memory; set option `then` to the passes up to level placed
 // Twin: if memory suffices, nothing is recomputed.
 // ROOM: ps.memory_budget = 1000000{{.*}}"budget=1MB: 0 of 2 layers
 // ROOM-NOT: ps.recomputed
