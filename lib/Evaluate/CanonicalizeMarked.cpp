@@ -1,4 +1,4 @@
-// Implements ps-canonicalize, which keeps the marks of ops.
+// Implements ps-canonicalize, which copies the discardable attributes of replaced ops to new ops.
 #include "dialects/ps/MarkListener.h"
 #include "lib/Evaluate/Passes.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"

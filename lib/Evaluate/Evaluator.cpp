@@ -111,7 +111,7 @@ LogicalResult Evaluator::runAccumulate(AccumulateOp op, Frame &frame) {
 //===----------------------------------------------------------------------===//
 
 /// Fills the padding of an op's results with unspecified values. Results whose padding the op
-/// defines do not have the mark `ps.global`.
+/// defines have no `ps.global`.
 void Evaluator::fillPadding(Operation *op, MutableArrayRef<PerRank> results) const {
   auto globals = op->getAttrOfType<ArrayAttr>(kGlobalMark);
   if (!sharded || !globals)
@@ -368,7 +368,8 @@ static StringRef getName(func::FuncOp function, unsigned argument) {
   return name ? name.getValue() : "";
 }
 
-/// Returns the global type of an argument or result: from its mark (level 3 on), else its own type.
+/// Returns the global type of an argument or result: its `ps.global` (level 3 on), else its own
+/// type.
 static RankedTensorType getWholeType(DictionaryAttr marks, Type type) {
   auto global = marks ? marks.getAs<TypeAttr>(kGlobalMark) : TypeAttr();
   return cast<RankedTensorType>(global ? global.getValue() : type);

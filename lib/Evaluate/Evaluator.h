@@ -27,15 +27,15 @@ public:
   mlir::FailureOr<ps::Tensor> getWhole(ps::VariableOp variable);
   void setWhole(ps::VariableOp variable, const ps::Tensor &value);
   /// Returns every unsharded variable by symbol. Accumulators of single stages are added to the
-  /// variable that they belong to.
+  /// variable in their `ps.adds_to`.
   mlir::FailureOr<NamedTensors> getAll();
 
-  /// Runs a function (levels 0 to 3; the stage functions from level 3 on) on unsharded inputs by
-  /// name. Returns unsharded results by name.
+  /// Runs an entry on unsharded inputs by name: a function (levels 0 to 2), its stage functions
+  /// (level 3) or its programs (level 4). Returns unsharded results by name.
   mlir::FailureOr<NamedTensors> call(llvm::StringRef entry, const NamedTensors &inputs,
                                      int64_t microBatch);
   /// Runs one training step: `microBatches` micro-batches, then the update. `inputs` hold the rows
-  /// of all micro-batches along dim 0. Returns the outputs of the step's program.
+  /// of all micro-batches along dim 0. Returns the outputs of the last micro-batch.
   mlir::FailureOr<NamedTensors> step(const NamedTensors &inputs, int64_t microBatches);
   /// Sets the step number that keys random ops.
   void setStep(int64_t step) { context.step = step; }
@@ -117,8 +117,7 @@ private:
   mlir::LogicalResult runRecv(rank::RecvOp op, Frame &frame);
   mlir::LogicalResult runInput(rank::InputOp op, Frame &frame);
   mlir::LogicalResult runOutput(rank::OutputOp op, Frame &frame);
-  /// Runs the programs of one entry, one per coordinate. Before level `scheduled` there are
-  /// functions instead.
+  /// Runs the programs of one entry, one per coordinate.
   mlir::FailureOr<NamedTensors> callPrograms(llvm::ArrayRef<rank::ProgramOp> programs,
                                              const NamedTensors &inputs, int64_t count);
   void addEffect(Frame &frame, Effect effect);

@@ -9,15 +9,16 @@
 
 namespace parashard::evaluate {
 
-/// Rendezvous of pipeline coordinates in queues, as in the runtime. In a queue with the same
-/// members, the n-th starts of all coordinates belong to one rendezvous. A rendezvous completes
-/// once it is the oldest of its queue on every member. Each member contributes the values of its
-/// ranks; ranks with equal coordinates on all other axes are peers.
+/// Rendezvous of pipeline coordinates in queues, as in the runtime. The n-th ops that coordinates
+/// start in a queue with the same members belong to one rendezvous. A rendezvous completes when it
+/// is the oldest one of its queue on every member. Each member contributes the values of its ranks;
+/// ranks with equal coordinates on all other axes are peers.
 class Exchange {
 public:
   using Number = size_t;
 
-  /// Starts the part of `op` on `coordinate`. Fails if `coordinate` is not a member.
+  /// Starts `op` on `coordinate`, as this member's part of a rendezvous. Fails if `coordinate` is
+  /// not a member.
   mlir::FailureOr<Number> start(mlir::Operation *op, llvm::StringRef queue,
                                 llvm::ArrayRef<int64_t> members, int64_t coordinate,
                                 std::vector<PerRank> values);

@@ -109,7 +109,8 @@ int64_t Layout::getGlobalIndex(int64_t rank, ArrayRef<int64_t> shape, ShardingAt
   return index;
 }
 
-/// Returns whether `rank` holds the value of a partial tensor (shard 0 of each partial axis).
+/// Returns true if `rank` gets the value when a tensor becomes partial: shard 0 of each axis with a
+/// partial sum. For a maximum or minimum, all shards get the value.
 static bool holdsPartial(const Layout &layout, int64_t rank, ShardingAttr sharding) {
   return llvm::all_of(sharding.getPartial(), [&](PartialAttr partial) {
     return partial.getKind() != ReductionKind::Sum ||

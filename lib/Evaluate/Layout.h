@@ -10,8 +10,8 @@ namespace parashard::evaluate {
 /// One tensor per rank.
 using PerRank = std::vector<ps::Tensor>;
 
-/// The ranks of one pipeline coordinate. Ranks number the coordinates on the other axes in
-/// row-major order, the last axis varying fastest. No tensor is sharded over the pipeline axis.
+/// The ranks of one pipeline coordinate. Ranks are numbered in row-major order of their coordinates
+/// on the other axes: the last axis varies fastest. No tensor is sharded over the pipeline axis.
 class Layout {
 public:
   /// A null `mesh` gives one rank.

@@ -1,4 +1,4 @@
-// Defines the passes that fold by evaluation and print sharding rules.
+// Declares the passes that canonicalize and print sharding rules.
 #ifndef PARASHARD_LIB_EVALUATE_PASSES_TD
 #define PARASHARD_LIB_EVALUATE_PASSES_TD
 
@@ -14,7 +14,7 @@ def PrintShardingRulesPass : Pass<"ps-print-sharding-rules"> {
 }
 
 def CanonicalizeMarkedPass : Pass<"ps-canonicalize"> {
-  let summary = "canonicalizes and keeps the marks of ops";
+  let summary = "canonicalizes, and copies discardable attributes to new ops";
   let description = [{
     Applies the folders and patterns of `canonicalize` with a `MarkListener`: new ops take the
     phase, segment and shardings of the ops that they replace. For level 1 and later.

@@ -69,7 +69,7 @@ void Evaluator::finishStart(rank::StartOp op, Exchange::Number rendezvous, Frame
   }
 }
 
-/// Defines the results of the awaited op once it is complete. Returns whether it is.
+/// Returns whether the awaited op is complete. If so, defines the results of the op.
 FailureOr<bool> Evaluator::finishWait(rank::WaitOp op, Frame &frame) {
   auto started = frame.started.find(op.getToken());
   if (started == frame.started.end()) // a copy between memories completes at its start
@@ -166,7 +166,7 @@ FailureOr<bool> Evaluator::advance(Cursor &cursor) {
   return moved;
 }
 
-/// Reports what a coordinate waits for forever.
+/// Reports the op or the value that a coordinate waits for forever.
 LogicalResult Evaluator::reportWaiting(Cursor &cursor) {
   Operation *op = &*cursor.next, *awaited = op;
   auto wait = dyn_cast<rank::WaitOp>(op);

@@ -65,7 +65,7 @@ static llvm::Expected<Entry> readEntry(llvm::StringRef path, llvm::StringRef nam
       entry.getArray("data_offsets").value_or(JsonValue()).getElements();
   Type type = getType(entry.getString("dtype").value_or(""), context);
   if (!shape || offsets.size() != 2 || !type)
-    return bad(path, "entry '" + name + "' has no known dtype, shape and data_offsets");
+    return bad(path, "entry '" + name + "' needs a supported dtype, a shape and two data_offsets");
   SmallVector<int64_t> sizes;
   int64_t expected = std::max(1u, type.getIntOrFloatBitWidth() / 8);
   bool overflows = false;
