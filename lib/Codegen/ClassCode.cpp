@@ -80,7 +80,7 @@ json::Value ClassCode::buffer(Value value, int64_t extra) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// Records on the op the kernels that run it, for tools that inspect the program.
+/// Records the names of an op's kernels on the op, for tools that inspect the program.
 static void recordKernels(ps::FusedOp op, ArrayRef<KernelCall> calls) {
   SmallVector<StringRef> names;
   for (const KernelCall &call : calls)
@@ -221,7 +221,8 @@ void ClassCode::writeChunks(const ChunkedMatmul &matmul, Operation *collective) 
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Answers an op's questions about values with the buffers of its function.
+/// Gives an op the buffers and strides of its values in a class function, and collects the fields
+/// of its instruction.
 class InstructionBuilder : public ps::CallBuilder {
 public:
   using Address = llvm::function_ref<json::Value(Value)>;

@@ -9,15 +9,14 @@
 
 namespace parashard::codegen {
 
-/// Returns the name of an element type in the table, such as "f32".
+/// Returns the name of an element type in the program's table, such as "f32".
 llvm::StringRef getDtypeName(mlir::Type element);
 /// Sets "dtype" to an op's operand type, and "out_dtype" to its result type if they differ.
 void describeTypes(llvm::json::Object &object, mlir::Value operand, mlir::Value result);
 /// Returns a location for the model's author: "transformer.h.0 (model.py:12)"; empty if unknown.
 std::string describeLocation(mlir::Location loc);
 
-/// Sets the fields of a collective that class functions and programs share ("op", "axes", "dtype",
-/// ..., without buffers, queue and counts).
+/// Sets "op", "axes" and "dtype" of a collective of a class function or a program.
 void describeCollective(llvm::json::Object &object, llvm::StringRef name, mlir::ArrayAttr axes,
                         mlir::Type element);
 /// Sets "size", the size of a dim of `shape`, and "outer" and "inner", the numbers of elements of
@@ -30,7 +29,7 @@ public:
   ClassCode(mlir::func::FuncOp function, KernelSet &kernels)
       : function(function), buffers(function), kernels(kernels) {}
 
-  /// Returns the function's object of the table; nullopt after a diagnostic.
+  /// Returns the function as a JSON object; nullopt after a diagnostic.
   std::optional<llvm::json::Object> write();
 
 private:
@@ -52,8 +51,8 @@ private:
   void addWait(mlir::Operation *collective, int64_t number);
   mlir::LogicalResult writeWait(ps::WaitOp op);
   void writeCopies();
-  /// Returns the buffers in scratch and their lifetimes, in instructions. `ends` holds the number
-  /// of instructions up to each op.
+  /// Returns the buffers in scratch, with lifetimes as indices of instructions. `ends[i]` is the
+  /// number of instructions of the ops up to op i.
   llvm::json::Array describeScratch(llvm::ArrayRef<int64_t> ends);
 
   mlir::func::FuncOp function;

@@ -104,7 +104,7 @@ LogicalResult ClassCode::writeCollective(Operation *op) {
                              << (matmul
                                      ? "the dim to split has size " + std::to_string(matmul->size)
                                      : std::string("there is no matmul to split with"))
-                             << "; run ps-start-collectives, or remove the mark";
+                             << "; run ps-start-collectives, or remove the attribute";
   if (getWait(op)) {
     tokens[op] = tokenCount;
     tokenCount += count;

@@ -89,7 +89,7 @@ LogicalResult ProgramEmitter::add(ModuleOp module, StringRef prefix, StringRef k
   KernelSet kernels(cuda ? *device : *object, kernelPrefix, getKernelFactory());
   std::string text;
   llvm::raw_string_ostream os(text);
-  os.SetBufferSize(1 << 16); // unbuffered by default; JSON is written by the character
+  os.SetBufferSize(1 << 16); // unbuffered by default, but JSON is written in small pieces
   if (failed(ProgramTable(module, kernels).write(options, payload, os)))
     return failure();
   os.flush();
@@ -129,8 +129,8 @@ void ProgramEmitter::remarkNeeds(const ProgramLibraries &libraries) {
     bundled.push_back(llvm::sys::path::filename(path).str());
   InFlightDiagnostic remark = object->emitRemark();
   remark << "the libraries are in " << getLibraryFolderName(options.output)
-         << ", which moves with the program: " << llvm::join(bundled, ", ");
-  remark.attachNote() << "a machine that runs it needs a CPU with the instructions of "
+         << ", which must stay beside the program: " << llvm::join(bundled, ", ");
+  remark.attachNote() << "a machine that runs the program needs a CPU with the instructions of "
                       << cpu->getName() << ", " << llvm::join(libraries.needed, ", ");
 }
 

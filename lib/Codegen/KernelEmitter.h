@@ -33,7 +33,7 @@ struct KernelCall {
 /// Describes the class function around a fused op, as far as the emitter needs it.
 struct FusedContext {
   llvm::SmallVector<int> scalarSlots; ///< slot in `scalars` by input; -1 for a buffer
-  llvm::SmallVector<int> firstSlots;  ///< slot of the `first` flag by result; -1 if stored
+  llvm::SmallVector<int> firstSlots;  ///< slot of the `first` flag by result; -1 if not accumulated
   bool aligned = true;                ///< every buffer is aligned to 64 bytes
 };
 
@@ -132,16 +132,16 @@ protected:
   /// Visits `total` sums of `chunks` numbers each, and sets the rows and grain or grid of `call`.
   virtual void forSums(int64_t total, int64_t chunks, KernelCall &call,
                        llvm::function_ref<void()> visit);
-  /// Returns the sum of all chunks for the current columns, within `visit` of forSums. The values
-  /// of one chunk are `total` numbers apart from those of the next.
+  /// Returns the sum of all chunks for the current columns, within `visit` of forSums. Consecutive
+  /// chunks are `total` elements apart.
   virtual mlir::Value addUpChunks(const Partial &partial, mlir::Value from, int64_t chunks,
                                   int64_t total);
   /// Adds the current columns to a column reduction.
   virtual void addPartial(Partial &partial, unsigned step);
   /// Returns the condition under which the current columns are stored; null: always.
   virtual mlir::Value getStoreCondition() { return {}; }
-  /// Called before values with one element per row are stored, in case that threads still read
-  /// them.
+  /// Runs before values with one element per row are stored, since threads may still read the old
+  /// values.
   virtual void beginRowOutputs() {}
   /// Returns the alignment in bytes of the address of the current columns, if they are contiguous.
   virtual unsigned getAlignment(mlir::Type element) const;
@@ -162,7 +162,8 @@ protected:
   mlir::Value evaluateRowValue(mlir::Value value);
   mlir::Value bufferOf(mlir::Value source);
   mlir::Value iota(const fusion::Access &access, mlir::Type element);
-  /// Runs `fn` in the row's scope: before the current column loop.
+  /// Runs `fn` with the insertion point before the current column loop, for code that a row needs
+  /// once.
   mlir::Value inRowScope(llvm::function_ref<mlir::Value()> fn);
   /// Returns the element type of a column.
   mlir::Type probeElement(const Column &column);

@@ -59,7 +59,7 @@ Value codegen::combine(OpBuilder &b, Location loc, ps::ReductionKind kind, Value
     return isMax ? Value(arith::OrIOp::create(b, loc, x, y))
                  : Value(arith::AndIOp::create(b, loc, x, y));
   Value better;
-  if (isFloat) { // keeps NaN: of x by the second comparison; y is taken if no comparison holds
+  if (isFloat) { // keeps NaN: x by the second comparison, y because neither comparison holds
     Value isPast = arith::CmpFOp::create(
         b, loc, isMax ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT, x, y);
     Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, x, x);

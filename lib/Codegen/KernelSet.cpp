@@ -9,7 +9,7 @@ using namespace parashard::codegen;
 using namespace parashard::fusion;
 
 /// Returns a text that determines the code of the kernels: ops, attributes, types and numbers of
-/// values. Omits names, marks and locations.
+/// values. Omits names, locations, and attributes with the prefix `ps.` except random keys.
 static std::string describe(ps::FusedOp op, const FusedContext &context) {
   std::string text;
   llvm::raw_string_ostream os(text);

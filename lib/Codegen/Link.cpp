@@ -146,8 +146,8 @@ llvm::Expected<ProgramLibraries> linkProgram(StringRef object, StringRef output,
   if (options.isPortable)
     driver->addForLinker(
         {"--disable-new-dtags", "-rpath", "$ORIGIN/" + getLibraryFolderName(output)});
-  // The linker opens its output by name. In a private folder, no other user can place a link under
-  // that name.
+  // The linker opens its output by name. In a private folder, no other user can place a symbolic
+  // link under that name.
   llvm::Expected<PrivateFolder> scratch = PrivateFolder::create();
   if (!scratch)
     return scratch.takeError();

@@ -18,9 +18,8 @@ struct LinkOptions {
 };
 
 /// Links `object` with the runtime to an executable, or alone to a shared library when `output`
-/// ends in .so. LinkDriver finds the command. The program carries `payload`. The output appears
-/// whole or not at all. Returns the libraries of a portable program, or an empty list for other
-/// programs.
+/// ends in .so. LinkDriver finds the command. Appends `payload` to the program. Writes the output
+/// atomically. Returns the libraries of a portable program, or an empty list for other programs.
 llvm::Expected<ProgramLibraries> linkProgram(llvm::StringRef object, llvm::StringRef output,
                                              const Payload &payload,
                                              const LinkOptions &options = {});

@@ -49,7 +49,7 @@ llvm::Expected<LinkDriver> LinkDriver::find() {
 void LinkDriver::addForLinker(std::initializer_list<std::string> flags) {
   for (const std::string &flag : flags) {
     if (kind != Kind::Linker)
-      add("-Xlinker"); // unlike -Wl, it takes names with commas
+      add("-Xlinker"); // unlike -Wl, accepts names with commas
     add(flag);
   }
 }
@@ -112,7 +112,8 @@ llvm::Error LinkDriver::useLld(PrivateFolder &folder) {
     return llvm::Error::success();
   std::string link = folder.name("ld.lld");
   if (std::error_code code = llvm::sys::fs::create_link(kLinkerName, link))
-    return llvm::createStringError(code, "cannot make a link in the temporary folder '%s': %s",
+    return llvm::createStringError(code,
+                                   "cannot create a symbolic link in the temporary folder '%s': %s",
                                    folder.getPath().str().c_str(), code.message().c_str());
   for (std::string argument :
        {std::string("-fuse-ld=lld"), std::string("-B"), folder.getPath().str()})

@@ -25,7 +25,7 @@ public:
   llvm::Error beginExecutable();
   /// Call after the objects of an executable: adds the C++ and C libraries.
   void endExecutable();
-  /// Makes a compiler use the lld that CMake found, by a link in `folder`.
+  /// Makes a compiler use the lld that CMake found, through a symbolic link in `folder`.
   llvm::Error useLld(support::PrivateFolder &folder);
 
   const std::vector<std::string> &getArguments() const { return arguments; }

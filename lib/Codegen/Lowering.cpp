@@ -99,7 +99,7 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
 }
 
-/// Returns true for functions of one f64 that CallMathOfDoubles calls.
+/// Returns true for the f64 functions of libm that CallMathOfDoubles calls.
 static bool isMathOfDoubles(const llvm::Function &function) {
   static constexpr StringRef kNames[] = {"exp", "log",  "tanh", "erf",   "sin",
                                          "cos", "atan", "pow",  "log1p", "expm1"};
@@ -119,7 +119,7 @@ static bool callsLibrary(const llvm::Function &function) {
   return llvm::is_contained(kCalls, function.getIntrinsicID());
 }
 
-/// Checks that kernels call no other functions.
+/// Checks that kernels call no functions except f64 math functions.
 static LogicalResult checkCalls(ModuleOp kernels, const llvm::Module &module) {
   for (const llvm::Function &function : module)
     if (function.isDeclaration() && !function.use_empty() && callsLibrary(function))

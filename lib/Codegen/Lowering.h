@@ -13,8 +13,8 @@ namespace parashard::codegen {
 /// Returns null after a diagnostic.
 std::unique_ptr<llvm::Module> translateKernels(mlir::ModuleOp kernels, llvm::LLVMContext &context,
                                                llvm::TargetMachine &machine);
-/// Optimizes the code. Fails with a diagnostic if the result calls functions other than memcpy and
-/// memset.
+/// Optimizes the code. Fails with a diagnostic if the result calls functions other than memcpy,
+/// memset and f64 math functions.
 mlir::LogicalResult optimizeKernels(mlir::ModuleOp kernels, llvm::Module &module,
                                     llvm::TargetMachine &machine);
 mlir::LogicalResult writeCode(mlir::ModuleOp kernels, llvm::Module &module,

@@ -58,7 +58,7 @@ codegen::describeByCoordinate(ModuleOp module,
   return list;
 }
 
-/// Returns the role of an input, from its mark or else from its name.
+/// Returns the role of an input, from its attributes or else from its name.
 static std::string getRole(rank::InputOp input) {
   if (input->hasAttr(kCotangentMark))
     return "cotangent";
@@ -135,7 +135,8 @@ static int64_t getMicroBatch(rank::RunOp run) {
   return getConstant(run.getMicroBatch());
 }
 
-/// Returns true for a count that is written, because it is known, instead of added to.
+/// Returns true for an accumulator that a stage writes instead of adding to it, since the count is
+/// known.
 static bool isKnownCount(BlockArgument argument, func::FuncOp callee) {
   auto phase = callee->getAttrOfType<ps::PhaseAttr>(kPhaseMark);
   return phase && phase.getValue() != ps::Phase::Update &&
@@ -287,7 +288,7 @@ struct ProgramTable::Entry {
   int64_t updateFrom = -1; ///< after the last run or message outside the update
 };
 
-/// Writes the addresses of the values that each slot keeps.
+/// Writes the number of slots, the address of the first slot, and the bytes of each slot.
 static void writeSlots(rank::ProgramOp program, json::Object &object) {
   auto copy = [&](StringRef mark, StringRef field) {
     if (auto value = program->getAttrOfType<IntegerAttr>(mark))

@@ -31,7 +31,7 @@ void CpuKernel::beginFunction(StringRef functionName) {
   scalarsArgument = entry->getArgument(1);
   lo = entry->getArgument(2);
   hi = entry->getArgument(3);
-  // Allocations and constants go before the mark, other code after it.
+  // Allocations and constants go before this op, other code after it.
   entryMark = constant(0).getDefiningOp();
 }
 
@@ -55,7 +55,7 @@ void CpuKernel::emitRows() {
   call.grain = space.hasColumnReduction() ? space.getChunkRows() : chooseGrain(space.getColumns());
 }
 
-/// Returns the number of rows of `columns` columns per unit of work of a thread.
+/// Returns the number of rows, with `columns` columns each, that a thread takes at once.
 int64_t CpuKernel::chooseGrain(int64_t columns) const {
   constexpr int64_t kTargetBytes = 96 * 1024;
   int64_t columnBytes = 0;
@@ -143,7 +143,7 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
   unsigned unroll =
       std::min<int64_t>(kPartialSums / this->width, (columnCount + width - 1) / width);
   unsigned cycle = kPartialSums / width;
-  // Columns beyond the first 64 use the same partial sums again; few columns need fewer.
+  // Column i is added to partial sum i mod 64. Fewer columns need fewer partial sums.
   if (columnCount > kPartialSums)
     unroll = cycle;
   SmallVector<Value> sums(unroll);

@@ -23,7 +23,7 @@ private:
   void emitRows() override;
   mlir::Value chunkNumber() override;
   void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body) override;
-  /// Like forColumns. With a nonzero `runLength`, emits `endRun` after that number of iterations.
+  /// Like forColumns. If `runLength` is not 0, emits `endRun` after every `runLength` iterations.
   void forColumnsInRuns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body,
                         int64_t runLength, llvm::function_ref<void()> endRun);
   void forElements(int64_t total, int64_t block, KernelCall &call,

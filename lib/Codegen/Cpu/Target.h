@@ -21,7 +21,8 @@ public:
   /// Returns LLVM's name of the CPU, such as "x86-64-v3".
   llvm::StringRef getName() const { return cpu; }
   /// Lowers `kernels` (func, scf, arith, math, vector, llvm) in place and writes an object file.
-  /// Fails with a diagnostic if the code calls functions other than memcpy and memset.
+  /// Fails with a diagnostic if the code calls functions other than memcpy, memset and f64 math
+  /// functions.
   mlir::LogicalResult writeObject(mlir::ModuleOp kernels, llvm::StringRef path) const;
 
 private:
@@ -30,7 +31,7 @@ private:
   unsigned lanes = 4;
 };
 
-/// Adds `symbol` with these bytes to the module, and `symbol_size` if `withSize`.
+/// Adds a global `symbol` with these bytes to the module, and a global `symbol_size` if `withSize`.
 void addBytes(mlir::ModuleOp module, llvm::StringRef symbol, llvm::StringRef bytes, bool withSize);
 /// Adds the table of kernel addresses. `isEmpty`: the kernels are in another image, and the table
 /// holds nulls.

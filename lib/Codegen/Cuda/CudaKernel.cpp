@@ -120,7 +120,7 @@ void CudaKernel::beginFunction(StringRef functionName) {
                     ? thread
                     : arith::RemUIOp::create(b, loc, thread, constant(layout.threads));
   rowCondition = columnCondition = {};
-  // Pointers and constants go before the mark, other code after it.
+  // Pointers and constants go before this op, other code after it.
   entryMark = constant(0).getDefiningOp();
 }
 
@@ -319,8 +319,8 @@ void CudaKernel::forElements(int64_t total, int64_t, KernelCall &call,
 /// Threads per block of a second kernel, and numbers that a thread loads before it adds the first.
 static constexpr int64_t kSumThreads = 512, kSumUnroll = 8;
 
-/// Emits the second kernel, whose threads cover columns and pieces of sums, whatever the layout of
-/// the first kernel is.
+/// Emits the second kernel, whose threads cover columns and pieces of sums. Its layout does not
+/// depend on that of the first kernel.
 KernelCall CudaKernel::emitPartialSum(const Partial &partial, int64_t workspace) {
   ThreadLayout ofRows = layout;
   layout = {kSumThreads, kSumThreads, 1, 1, 1};
@@ -329,8 +329,9 @@ KernelCall CudaKernel::emitPartialSum(const Partial &partial, int64_t workspace)
   return result;
 }
 
-/// Visits one column per thread. Blocks have columns of a warp or more. Each sum is split into
-/// pieces that different threads add: a single thread would load one number after another.
+/// Visits one column per thread. Each block covers at least as many columns as a warp has threads.
+/// Each sum is split into pieces that different threads add: a single thread would load one number
+/// after another.
 void CudaKernel::forSums(int64_t total, int64_t chunks, KernelCall &call,
                          llvm::function_ref<void()> visit) {
   sumPieces = 1;

@@ -10,7 +10,8 @@
 
 namespace parashard::codegen {
 
-/// A GPU architecture, or `replay`.
+/// A GPU architecture, or `replay`: kernels for a CPU that executes the threads of a GPU
+/// (runtime/device/cuda/Replay.h).
 class CudaTarget {
 public:
   /// Creates the target. `architecture` is sm_80 or later, or replay.
