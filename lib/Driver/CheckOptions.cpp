@@ -64,11 +64,11 @@ static llvm::Error checkZero(const CompileOptions &options, llvm::ArrayRef<MeshA
                            " takes 0 (off), 1 (shard optimizer state), 2 (and gradients) or 3 (and "
                            "parameters), not '" +
                                llvm::Twine(options.zero) + "'");
-  bool hasCopies = llvm::any_of(mesh, [](const MeshAxis &axis) {
+  bool hasDataAxis = llvm::any_of(mesh, [](const MeshAxis &axis) {
     return axis.size > 1 && axis.kind != ps::AxisKind::Tensor &&
            axis.kind != ps::AxisKind::Pipeline;
   });
-  if (options.zero == 0 || hasCopies)
+  if (options.zero == 0 || hasDataAxis)
     return llvm::Error::success();
   return createFlagError("zero " + llvm::Twine(options.zero),
                          " shards state over data axes, but the mesh " + options.mesh +

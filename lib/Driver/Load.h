@@ -7,10 +7,11 @@
 
 namespace parashard::driver {
 
-/// Returns the options of the importers among those of a compile.
+/// Returns the options of a compile that importers use.
 import::ImportOptions getImportOptions(const CompileOptions &options);
 
-/// Imports a .pt2 or .onnx file, as its name ends. See `importPt2` for errors and `notes`.
+/// Imports a .pt2 or .onnx file. The ending of the name selects the importer. See `importPt2` for
+/// errors and `notes`.
 mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context, llvm::StringRef path,
                                               const import::ImportOptions &options,
                                               std::vector<std::string> &notes);

@@ -100,7 +100,8 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
           // Small cotangents vanish in f16.
           .enable("scale-loss", scalesLoss(o))
           .enable("inference", o.inference),
-      // Folds parts of backward that depend only on constants. Keeps the marks.
+      // Folds parts of backward that depend only on constants. Copies discardable attributes to new
+      // ops.
       PassText("ps-canonicalize"),
   };
   llvm::append_range(passes, rest);
@@ -173,8 +174,8 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
           .option("placement", o.placement),
       // After the stages are chosen, since a recomputed chain stays within its segment.
       makeRecompute(o),
-      // Records the explanation now: later levels do not have the marks that it reads. The next
-      // level adds the collectives.
+      // Records the explanation now, since later levels do not have the shardings of values. The
+      // next level adds the collectives.
       PassText("ps-explain-shardings").option("record", "true"),
       PassText("ps-explain-pipeline").option("record", "true"),
       PassText("ps-verify-planned"),
@@ -209,7 +210,7 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
     passes.push_back(PassText("ps-defer-sums").enable("activations", activates));
   // All further passes work once per class of equal segments.
   llvm::append_range(passes, std::vector<std::string>{PassText("ps-outline-segments"), fuse});
-  // After fusion, since kernels do not move afterwards.
+  // After fusion, when the kernels that can overlap with collectives are known.
   if (o.overlap != "off")
     passes.push_back(PassText("ps-start-collectives")
                          .option("target", llvm::StringRef(o.target).split(':').first)
@@ -222,7 +223,7 @@ std::vector<std::string> scheduledPasses(const CompileOptions &o) {
   std::vector<std::string> passes = {PassText("ps-schedule")
                                          .option("micro-batches", o.microBatches)
                                          .option("schedule", o.schedule),
-                                     // After scheduling fixed the order of all runs.
+                                     // After scheduling, which fixes the order of all runs.
                                      PassText("ps-overlap-collectives")};
   // After scheduling, since runs show which values only the update uses; before memory planning.
   if (!o.offload.empty() && o.offload != "none" && !o.inference) {

@@ -13,8 +13,8 @@ struct PlannedStep {
   std::string schedule;
   int64_t microBatches = 1;
   std::vector<ir::StageCost> costs; ///< one per stage
-  /// Simulated run. One unit of time is that of 10^9 floating-point operations of a rank. Assumes
-  /// that all ranks are equally fast and that messages take no time.
+  /// Simulated times. One unit is the time in which a rank computes 10^9 flops. Assumes that all
+  /// ranks are equally fast and that messages take no time.
   schedules::Replay run;
 
   /// Returns a text such as "1f1b, 2 stages on 2 pipeline coordinates, 4 micro-batches".

@@ -66,10 +66,11 @@ schedules::TimelineOptions PlannedStep::getTimeline() const {
   return timeline;
 }
 
-/// Prints the reductions over pipeline coordinates, once per step: gradients of tied parameters,
-/// losses, norms. Known from level `scheduled` on.
-static void explainSums(ModuleOp module, llvm::raw_ostream &os) {
-  std::vector<std::vector<std::string>> rows = {{"bytes", "of", "on pipeline coordinates"}};
+/// Prints the reductions over pipeline coordinates that each step runs once: gradients of tied
+/// parameters, losses, norms. Prints nothing before level `scheduled`, which creates these
+/// reductions.
+static void explainPipelineReductions(ModuleOp module, llvm::raw_ostream &os) {
+  std::vector<std::vector<std::string>> rows = {{"bytes", "value", "pipeline coordinates"}};
   SmallVector<StringRef> known;
   module.walk([&](rank::StartOp start) {
     auto name = start->getAttrOfType<StringAttr>(kReducedMark);
@@ -115,7 +116,7 @@ std::string explainSchedule(ModuleOp module, const CompileOptions &options) {
                     arena ? sharding::formatBytes(*arena) : "-"});
   }
   sharding::printTable(rows, os);
-  explainSums(module, os);
+  explainPipelineReductions(module, os);
   return text;
 }
 

@@ -70,8 +70,8 @@ static void reportFailure(ps::Level level, ArrayRef<std::string> passes, MLIRCon
                << llvm::join(passes, ",") << ")' " << walk.failurePath << "\n";
 }
 
-/// Records whether an error is about the model or a flag. The user then changes that, and does not
-/// need the command that repeats the pass.
+/// Records whether an error is about the model or a flag. After such an error, the user changes the
+/// model or the flag, and does not need the command that repeats the pass.
 class Refusals : public ScopedDiagnosticHandler {
 public:
   explicit Refusals(MLIRContext *context)
@@ -83,8 +83,8 @@ public:
   bool any = false;
 };
 
-/// Returns whether a level's passes create ops. The other levels only add marks and programs, which
-/// the level's own ps-verify pass checks.
+/// Returns whether a level's passes create ops. The other levels only add attributes and programs,
+/// which the level's own ps-verify pass checks.
 static bool rewritesOps(ps::Level level) {
   return level != ps::Level::Planned && level != ps::Level::Scheduled;
 }

@@ -1,6 +1,6 @@
-// Checks that a loss is an average over samples for the batch of a whole step, too. Some models are
-// one only for the micro-batch of this compile: `h[:4]` has all samples of a micro-batch of 4, and
-// half of the samples of a step of two.
+// Checks that a loss is an average over samples also for the batch of a whole step. Some losses are
+// such an average only for the micro-batch of this compile. Example: `h[:4]` selects all samples of
+// a micro-batch of 4, but half of the samples of a step with two micro-batches.
 #include "dialects/ps/Marks.h"
 #include "lib/Driver/Load.h"
 #include "mlir/IR/Diagnostics.h"
