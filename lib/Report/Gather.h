@@ -68,14 +68,16 @@ struct RunCount {
 /// The class functions and their runs.
 class Work {
 public:
-  /// `microBatches` per step is used if the module has no schedule yet.
+  /// Collects the class functions of a module and their runs. `microBatches` is the number per
+  /// step, used if the module has no schedule yet.
   Work(mlir::ModuleOp module, int64_t microBatches);
 
   int64_t getMicroBatches() const { return microBatches; }
   /// Returns the cost of a step on one rank.
   const Cost &getStep() const { return step; }
-  /// Return the numbers of calls of generated kernels and of library functions in a step.
+  /// Returns the number of calls of generated kernels in a step.
   int64_t getKernelCalls() const { return kernelCalls; }
+  /// Returns the number of calls of library functions in a step.
   int64_t getLibraryCalls() const { return libraryCalls; }
 
   /// Lists the class functions with their runs, costs and contents.

@@ -1,4 +1,4 @@
-// Gathers a rank's memory: its use over a step, and the largest holders at the peak.
+// Gathers a rank's memory: the bytes in use over a step, and the largest buffers at the peak.
 #include "Gather.h"
 #include "lib/Memory/Peak.h"
 

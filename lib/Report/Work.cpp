@@ -29,7 +29,7 @@ json::Object Cost::toJson() const {
   return json::Object{{"contraction", contraction}, {"other", other}, {"bytes", bytes}};
 }
 
-/// Returns true for ops that take no time and only name a value's memory.
+/// Returns true for ops without a kernel: views, constants, terminators, and variable accesses.
 static bool isFree(Operation *op) {
   return fusion::isView(op) || op->hasTrait<OpTrait::ConstantLike>() ||
          op->hasTrait<OpTrait::IsTerminator>() ||
@@ -118,8 +118,8 @@ static void describeBody(ps::FusedOp fused, json::Object &item) {
   item["kernels"] = std::move(names);
 }
 
-/// Returns the kind of an op. kernel: generated; library: a call; collective: moves data between
-/// ranks; local: a rank's own part of a value.
+/// Returns the kind of an op. kernel: a generated kernel; library: a library call; collective:
+/// communication between ranks; local: other ops on a rank's own values, such as slices.
 static StringRef getKind(Operation *op) {
   if (isa<ps::FusedOp>(op))
     return "kernel";
@@ -254,8 +254,9 @@ static std::string listModules(func::FuncOp function) {
   return paths.size() > most ? text + ", ..." : text;
 }
 
-/// Returns the name of a segment: its block. For ops between blocks, returns their modules if no
-/// other segment shares the class, or else the class name.
+/// Returns the name of a segment: the module path of its layer, such as "transformer.h.0". For ops
+/// between layers, returns their modules if no other segment shares the class, or else the class
+/// name.
 std::string Work::getSegmentName(RunCount run) {
   std::optional<StringRef> path = ir::getModulePath(run.loc);
   if (StringRef block = path ? ir::getBlockOfPath(*path) : StringRef(); !block.empty())

@@ -1,5 +1,5 @@
-// Draws the page: its head, and each section of the data with the renderer of its id. A new section needs an
-// entry here and one in lib/Report/Report.cpp.
+// Draws the page: the head, and each section of the data with the renderer that has the section's id. A new section
+// needs an entry here and one in lib/Report/Report.cpp.
 
 /** Section id -> [description; renderer]. */
 const RENDERERS = {

@@ -1,12 +1,12 @@
-// One renderer per section: turns its data into an element.
+// Defines one renderer per section, which turns the section's data into an element.
 
 const chip = text => make("span", { class: "chip" }, text);
 const code = text => make("span", { class: "mono" }, text);
 
-/** A chip with the number of equal items, if above one. */
+/** Returns a chip with the number of equal items, if this number is above one. */
 const timesChip = count => (count > 1 ? chip(`× ${formatInteger(count)}`) : null);
 
-/** The text with the names of mesh axes in color. Axes are in quotes, or the items of a list. */
+/** Returns the text with the names of mesh axes in color. Axes are in quotes, or are the items of a list. */
 function colourAxes(text, mesh, isList) {
   const colours = new Map(mesh.map((axis, i) => [axis.name, `axis-${i % 6}`]));
   const parts = isList ? text.split(/(, )/) : text.split(/("[^"]*")/);
@@ -18,7 +18,7 @@ function colourAxes(text, mesh, isList) {
 
 // ---- pipeline ------------------------------------------------------------------------------------------------------
 
-/** A picture in its own shadow tree: its style stays local, and its tooltips work. */
+/** Puts a picture into a shadow tree of its own, so that its style stays local and its tooltips work. */
 function makePicture(markup, label) {
   const frame = make("div", { class: "frame picture", role: "img", "aria-label": label, tabindex: "0" });
   const picture = new DOMParser().parseFromString(markup, "image/svg+xml").documentElement;
@@ -63,7 +63,7 @@ function renderPipeline({ schedule, stages, coordinates, plan, measured }) {
 
 // ---- memory --------------------------------------------------------------------------------------------------------
 
-/** Bytes in use over a step as an area, with the variables at the bottom. */
+/** Draws the bytes in use over a step as an area, with the variables at the bottom. */
 function drawInUse(row) {
   const width = 1000, height = 120, count = row.in_use.length;
   const y = bytes => (height * (1 - bytes / row.arena_bytes)).toFixed(1);
@@ -118,7 +118,7 @@ function renderParameters(rows, report) {
 
 // ---- collectives ---------------------------------------------------------------------------------------------------
 
-/** All locations of one collective; locations that differ only by layer share a line that unfolds. */
+/** Lists all locations of one collective. Locations that differ only by layer share a line that unfolds. */
 function makeLocations(row) {
   const groups = groupBy(row.places, location => JSON.stringify([foldIndices(location.at), location.bytes]));
   const say = text => code(text || "unknown");
@@ -163,7 +163,7 @@ const flopsOf = cost => (cost ? cost.contraction + cost.other : 0);
 const phaseFlops = row => sum(PHASES, ([phase]) => flopsOf(row[phase]));
 const rangeOf = rows => (rows.length > 1 ? `${rows[0].segment}–${rows[rows.length - 1].segment}` : String(rows[0].segment));
 
-/** One column per segment, with its phases stacked. */
+/** Draws one column per segment, with its phases stacked. */
 function makeChart(segments) {
   const most = Math.max(1, ...segments.map(phaseFlops));
   const column = row => make("div", { title: `${row.name}: ${formatFlops(phaseFlops(row))} flops` }, [...PHASES].reverse().map(([phase]) => {
@@ -210,12 +210,12 @@ function renderFlops({ segments, rest }) {
 
 // ---- kernels -------------------------------------------------------------------------------------------------------
 
-/** Ops with counts: "add, mul × 3". */
+/** Lists ops with counts: "add, mul × 3". */
 function listOps(ops) {
   return groupBy(ops, op => op).map(group => (group.length > 1 ? `${group[0]} × ${group.length}` : group[0])).join(", ");
 }
 
-/** The first location, with the others folded. */
+/** Shows the first location, with the others folded. */
 function showLocations(locations) {
   const known = locations.filter(Boolean);
   if (known.length < 2) return known[0] || "";

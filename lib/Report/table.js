@@ -18,7 +18,7 @@ function make(tag, attributes, ...children) {
 
 const formatInteger = number => Math.round(number).toLocaleString("en-US");
 
-/** Three digits and one of `units`, each `base` times the previous one. */
+/** Formats a number with three digits and one of `units`, each `base` times the previous one. */
 function scale(number, base, units) {
   let unit = 0;
   while (Math.abs(number) >= base && unit + 1 < units.length) {
@@ -53,7 +53,7 @@ const sum = (members, value) => members.reduce((total, member) => total + value(
 
 const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
 
-/** A cell of `column`; the first column is the row's header. Narrow screens show its content next to the title. */
+/** Makes a cell of `column`. The first column is the header of the row. Narrow screens show the content next to the title. */
 function makeCell(column, isFirst, content) {
   const cell = make(isFirst ? "th" : "td", { class: column.kind, scope: isFirst ? "row" : null, "data-label": column.title });
   const inner = make("div", {}, content);
@@ -61,7 +61,7 @@ function makeCell(column, isFirst, content) {
   return cell;
 }
 
-/** A table with one row per item. Columns: {title, kind, show(row)}. */
+/** Makes a table with one row per item. Columns: {title, kind, show(row)}. */
 function makePlainTable(label, columns, rows) {
   const head = make("tr", {}, columns.map(column => make("th", { scope: "col", class: column.kind }, column.title)));
   const body = rows.map(row => make("tr", {}, columns.map((column, i) => makeCell(column, i === 0, column.show(row)))));
