@@ -1,4 +1,4 @@
-// Declares the table of ps-compile's flags: one entry per flag holds all that the tool knows of it.
+// Declares the table of ps-compile's flags, with one entry per flag.
 #ifndef PARASHARD_TOOLS_PS_COMPILE_FLAGTABLE_H
 #define PARASHARD_TOOLS_PS_COMPILE_FLAGTABLE_H
 
@@ -22,8 +22,8 @@ struct FlagInfo {
   llvm::StringRef name;
   llvm::StringRef value; ///< placeholder of the value in `--help`; empty for a switch
   llvm::StringRef help;
-  /// Level whose passes use the flag. A module at this level or later has already applied it. Not
-  /// set for flags about files and reports.
+  /// Level whose passes use the flag. In a module at this level or later, these passes have already
+  /// run. Not set for flags about files and reports.
   std::optional<ps::Level> level = std::nullopt;
   bool inPlan = false;      ///< plan files may hold the flag
   bool trains = false;      ///< affects only training: no effect with `--inference`
@@ -56,7 +56,7 @@ public:
 
   /// Returns the groups, for llvm::cl::HideUnrelatedOptions.
   llvm::SmallVector<const llvm::cl::OptionCategory *> getGroups() const;
-  /// Writes the parsed values into the targets. Fails with the flag, the value and the choices.
+  /// Writes the parsed values into the targets. Errors name the flag, the value and the choices.
   llvm::Error assign();
 
   bool isGiven(llvm::StringRef name) const;

@@ -559,8 +559,8 @@ llvm::json::Object describePlan(const FlagTable &table, const CompileOptions &co
   return plan;
 }
 
-/// Lists the given flags with the level that uses each. A module at this level or later has
-/// already applied the flag.
+/// Lists the given flags with the level that uses each. In a module at this level or later, the
+/// passes that use the flag have already run.
 std::vector<GivenFlag> listGiven(const FlagTable &table) {
   std::vector<GivenFlag> given;
   for (const FlagInfo *flag :

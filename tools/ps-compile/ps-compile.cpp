@@ -129,8 +129,8 @@ LogicalResult report(ModuleOp module, const CommandLine &line) {
                      {line.output.report, line.output.line, line.compile, line.output.measured});
 }
 
-/// Shortens source locations to names of files: no path of this machine goes to others. Names of
-/// modules stay, which may look like paths (ONNX).
+/// Replaces paths in source locations by file names, so that a portable program contains no paths
+/// of this machine. Does not change module names, although those of ONNX may look like paths.
 void hideFolders(ModuleOp module, StringRef model) {
   AttrTypeReplacer replacer;
   replacer.addReplacement([model](StringAttr text) -> Attribute {
@@ -195,7 +195,7 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
 }
 
 /// Prints an error about the command line. Returns the exit status.
-int refuse(llvm::Error error) {
+int printUsageError(llvm::Error error) {
   llvm::errs() << "ps-compile: error: " << llvm::toString(std::move(error)) << "\n";
   return BadCommandLine;
 }
@@ -229,14 +229,14 @@ int main(int argc, char **argv) {
   if (!module)
     return faults.getStatus();
   if (llvm::Error error = checkLevel(*module, *line))
-    return refuse(std::move(error));
+    return printUsageError(std::move(error));
   if (llvm::Error error = checkOutputFiles(*line, listWeightFiles(*module)))
-    return refuse(std::move(error));
+    return printUsageError(std::move(error));
   if (failed(compile(context, *module, *line)))
     return faults.getStatus();
   if (!line->output.planFile.empty())
     if (llvm::Error error = writePlanFile(line->output.planFile, line->output.plan))
-      return refuse(std::move(error));
+      return printUsageError(std::move(error));
   if (!line->walk.failurePath.empty())
     llvm::sys::fs::remove(line->walk.failurePath); // left by an earlier failed compile
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;

@@ -31,8 +31,8 @@ double getDifference(const ps::Tensor &found, const ps::Tensor &expected, int64_
   return std::isfinite(difference) ? difference : std::numeric_limits<double>::infinity();
 }
 
-/// Returns the largest difference of two tensors of one type, as a share of the largest magnitude
-/// in `expected`.
+/// Returns the largest difference of two tensors of one type, relative to the largest magnitude in
+/// `expected`.
 double getShare(const ps::Tensor &found, const ps::Tensor &expected) {
   constexpr double kLeastScale = 1e-3;
   double scale = kLeastScale, largest = 0;

@@ -9,7 +9,7 @@ namespace parashard {
 /// Two sets of tensors that agree.
 struct Agreement {
   size_t tensors = 0;
-  double largest = 0; ///< largest difference, as a share of the tensor's largest element
+  double largest = 0; ///< largest difference, relative to the tensor's largest element
   std::string tensor; ///< tensor with that difference; empty if all elements are equal
 };
 

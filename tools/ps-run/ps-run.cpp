@@ -62,10 +62,12 @@ struct Flags {
   cl::opt<std::string> compare{
       "compare", cl::desc("compare results and variables with FILE; exit with 1 if they differ"),
       cl::value_desc("FILE.safetensors"), cl::cat(category)};
-  cl::opt<double> tolerance{"tolerance",
-                            cl::desc("difference that --compare allows, as a share of a tensor's "
-                                     "largest element, or of 0.001 if all are smaller (default 0)"),
-                            cl::value_desc("T"), cl::init(0), cl::cat(category)};
+  cl::opt<double> tolerance{
+      "tolerance",
+      cl::desc("largest difference that --compare allows, relative to a tensor's "
+               "largest absolute element, or to 0.001 if all are smaller "
+               "(default 0)"),
+      cl::value_desc("T"), cl::init(0), cl::cat(category)};
 };
 
 /// Emits an error about the model or its inputs, without a location.
@@ -78,13 +80,13 @@ LogicalResult badFlag(MLIRContext &context, const llvm::Twine &flag, const llvm:
   return ps::refuseFlag(UnknownLoc::get(&context), flag) << message;
 }
 
-int refuse(const llvm::Twine &message) {
+int printUsageError(const llvm::Twine &message) {
   llvm::errs() << "ps-run: error: " << escapeControls(message.str(), "\n  ") << "\n";
   return BadCommandLine;
 }
 
-/// Initializes variables from the tensors of their names, and removes those tensors from `inputs`.
-/// Then applies `--set`.
+/// Initializes variables from the tensors of `inputs` with their names, and removes these tensors
+/// from `inputs`. Then applies `--set`.
 LogicalResult setVariables(MLIRContext &context, Evaluator &evaluator, NamedTensors &inputs,
                            const Flags &flags) {
   for (auto it = inputs.begin(); it != inputs.end();) {
@@ -170,7 +172,7 @@ void printSmall(const NamedTensors &results) {
   }
 }
 
-/// Reads a .safetensors file. An error has no location, since it is about a file.
+/// Reads a .safetensors file. Errors have no location, since they are about a file.
 FailureOr<NamedTensors> readTensors(MLIRContext &context, llvm::StringRef path) {
   llvm::Expected<NamedTensors> read = readSafetensors(path, context);
   if (!read)
@@ -244,22 +246,23 @@ int main(int argc, char **argv) {
   if (!parashard::parseTool(argc, argv, kOverview))
     return BadCommandLine;
   if (flags.file.empty())
-    return refuse("no module given: ps-run FILE.mlir [--entry ...] (see --help)");
+    return printUsageError("no module given: ps-run FILE.mlir [--entry ...] (see --help)");
   if (llvm::Error error = checkModelFile(flags.file))
-    return refuse(llvm::toString(std::move(error)));
+    return printUsageError(llvm::toString(std::move(error)));
   if (!flags.outputs.empty()) {
     llvm::Expected<std::string> output = findOutputFile(flags.outputs);
     if (!output)
-      return refuse(llvm::toString(output.takeError()));
+      return printUsageError(llvm::toString(output.takeError()));
     flags.outputs = *output;
   }
   if (flags.steps < 1 || flags.microBatches < 1)
-    return refuse(
+    return printUsageError(
         llvm::toString(ps::createFlagError("steps", " and --micro-batches must be at least 1")));
   if (!(flags.tolerance >= 0))
-    return refuse(llvm::toString(ps::createFlagError("tolerance", " must not be negative")));
+    return printUsageError(
+        llvm::toString(ps::createFlagError("tolerance", " must not be negative")));
   if (flags.tolerance.getNumOccurrences() && flags.compare.empty())
-    return refuse(llvm::toString(ps::createFlagError("tolerance", " needs --compare")));
+    return printUsageError(llvm::toString(ps::createFlagError("tolerance", " needs --compare")));
   DialectRegistry registry;
   registry.insert<ps::PSDialect, rank::RankDialect, func::FuncDialect, arith::ArithDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
