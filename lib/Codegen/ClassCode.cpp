@@ -274,7 +274,7 @@ void ClassCode::writeCopies() {
   }
 }
 
-/// Fails for computations on unsigned bytes: CPU code only moves and converts them.
+/// Fails for computations on unsigned bytes, which compiled code only moves and converts.
 static LogicalResult checkTypes(Operation *op) {
   auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
   bool computes = lowering && lowering.getLoweringKind() != ps::LoweringKind::Movement;
@@ -283,8 +283,8 @@ static LogicalResult checkTypes(Operation *op) {
     if (!computes || isConverted || !element.isUnsignedInteger())
       return success();
     return op->emitOpError() << "has the element type " << element
-                             << ", which is not supported on the CPU; convert it to float32 in the "
-                                "model";
+                             << ", which programs can only move and convert; convert the tensor to "
+                                "float32 in the model";
   };
   for (Type type : op->getOperandTypes())
     if (failed(check(type, isa<ps::ConvertOp>(op))))

@@ -96,7 +96,7 @@ void ClassCode::addCollective(Operation *op, int64_t number, int64_t count) {
 LogicalResult ClassCode::writeCollective(Operation *op) {
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
   if (!axes || op->getNumResults() != 1)
-    return op->emitError() << "'" << op->getName() << "' has no code for the CPU";
+    return op->emitError() << "'" << op->getName() << "' is not supported in a compiled program";
   int64_t count = getChunkCount(op);
   std::optional<ChunkedMatmul> matmul = getChunkedMatmul(op);
   if (count > 1 && (!matmul || matmul->size % count != 0))

@@ -9,8 +9,8 @@
 
 namespace parashard::codegen {
 
-/// Sums of more than twice this number of terms in one accumulator are split into runs of this
-/// length, so that small terms are not lost in a large sum.
+/// A sum of more than twice this number of terms per accumulator is split into parts of this
+/// length. Without the split, small terms would be lost in a large sum.
 inline constexpr int64_t kSumRunLength = 1024;
 
 /// The call of a kernel. A CPU calls it on [0, grain), [grain, 2 grain) ... of `rows`; a GPU

@@ -105,8 +105,8 @@ void LinkDriver::endExecutable() {
       add(argument);
 }
 
-/// Clang accepts the path of a linker, but GCC accepts only its name. Both compilers search the
-/// folders of -B first.
+/// Names the folder of lld by -B, since GCC accepts only the name of a linker, not its path. Both
+/// compilers search the folders of -B first.
 llvm::Error LinkDriver::useLld(PrivateFolder &folder) {
   if (kind == Kind::Linker || !hasFile(kLinkerName))
     return llvm::Error::success();

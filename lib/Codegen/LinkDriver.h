@@ -13,17 +13,19 @@ namespace parashard::codegen {
 /// C compiler lacks libstdc++, and a linker lacks all of them.
 class LinkDriver {
 public:
-  /// Finds $PARASHARD_LINKER, else the first on the path of clang++-22, clang++, c++, g++, cc, gcc,
-  /// clang-22, clang, ld.lld-22, ld.lld and ld, else the lld that the build found.
+  /// Uses $PARASHARD_LINKER if it is set. Else uses the first program on the path among clang++-22,
+  /// clang++, c++, g++, cc, gcc, clang-22, clang, ld.lld-22, ld.lld and ld. Else uses the lld that
+  /// the build found.
   static llvm::Expected<LinkDriver> find();
 
   /// Adds a file, or a flag that compilers and linkers spell alike (-shared, -lm, -o).
   void add(std::string argument) { arguments.push_back(std::move(argument)); }
   /// Adds a flag of the linker: ("-u", "main") becomes -Xlinker -u -Xlinker main for a compiler.
   void addForLinker(std::initializer_list<std::string> flags);
-  /// Call before the objects of an executable. Fails if a linker finds no start files.
+  /// Adds start files if the command is a linker. Must precede the objects of an executable. Fails
+  /// if there are no start files.
   llvm::Error beginExecutable();
-  /// Call after the objects of an executable: adds the C++ and C libraries.
+  /// Adds the C++ and C libraries. Must follow the objects of an executable.
   void endExecutable();
   /// Makes a compiler use the lld that CMake found, through a symbolic link in `folder`.
   llvm::Error useLld(support::PrivateFolder &folder);

@@ -14,7 +14,7 @@ using PerRank = std::vector<ps::Tensor>;
 /// on the other axes: the last axis varies fastest. No tensor is sharded over the pipeline axis.
 class Layout {
 public:
-  /// A null `mesh` gives one rank.
+  /// Creates the layout of `mesh`, or of one rank if `mesh` is null.
   explicit Layout(ps::MeshOp mesh);
 
   int64_t getRankCount() const { return rankCount; }

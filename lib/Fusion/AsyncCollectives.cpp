@@ -104,8 +104,8 @@ static std::optional<ChunkedMatmul> findProducer(Operation *collective) {
   return matmul;
 }
 
-/// Returns the matmul that is the first to use the result of an all_gather, if it uses the whole
-/// result in order.
+/// Returns the matmul that is the first to use the result of an all_gather, if the matmul uses the
+/// whole result in order.
 static std::optional<ChunkedMatmul> findUser(ps::AllGatherOp collective) {
   auto contract = dyn_cast_or_null<ps::ContractOp>(findFirstUser(collective.getResult()));
   std::optional<MatmulForm> form =

@@ -44,8 +44,8 @@ struct MatmulChunk {
 };
 MatmulChunk getChunk(const ChunkedMatmul &matmul, int64_t number, int64_t count);
 
-/// Returns the op after which `user` has finished using its operands: `user`, its wait, or the op
-/// that it is split with.
+/// Returns the op after which `user` has finished using its operands: `user`, the wait of `user`,
+/// or the op that `user` is split with.
 mlir::Operation *getEndOfUse(mlir::Operation *user);
 
 /// Returns the first op that uses `value`, looking through views and waits, or null.

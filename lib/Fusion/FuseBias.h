@@ -6,7 +6,7 @@
 
 namespace parashard::fusion {
 
-/// Fuses a bias addition into the contraction if the addition is the only use of its result. The
+/// Fuses a bias addition into a contraction if the contraction's result has no other use. The
 /// result is then rounded once, with the bias, instead of twice. Values must not depend on other
 /// fusion or on recomputation, so the decision ignores the uses of the biased result.
 void fuseBiases(mlir::Block &block);

@@ -21,8 +21,8 @@ struct Piece {
 mlir::FailureOr<llvm::SmallVector<Piece, 1>> getPieces(mlir::ValueRange outputs);
 llvm::SmallVector<mlir::Operation *> getBodyOps(ps::FusedOp op);
 
-/// Returns true if a fused op's result reaches memory through partial rows in the workspace. Column
-/// reductions do, unless one chunk produces a result row alone.
+/// Returns true if a fused op's result reaches memory through partial rows in the workspace: a
+/// column reduction that accumulates, has several chunks per result, or has a 16-bit float type.
 bool needsPartials(const IterationSpace &space, mlir::Value output, bool accumulates);
 
 /// Returns the bytes of the partial rows of one column reduction with this element type, aligned to

@@ -1,4 +1,4 @@
-// Decides whether splitting a matmul and its collective into chunks pays off, so that they overlap.
+// Decides whether to split a matmul and its collective into chunks that overlap.
 #ifndef PARASHARD_LIB_FUSION_OVERLAPCOST_H
 #define PARASHARD_LIB_FUSION_OVERLAPCOST_H
 

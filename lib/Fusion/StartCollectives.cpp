@@ -169,7 +169,7 @@ private:
     return true;
   }
 
-  /// Collects `op` and the views after `position` that it reads through. Returns false if it
+  /// Collects `op` and the views after `position` that it reads through. Returns false if `op`
   /// depends on other ops there, or on the op at `position`.
   bool collectViews(Operation *op, Operation *position, SmallVectorImpl<Operation *> &group) const {
     for (Value operand : op->getOperands()) {

@@ -20,8 +20,9 @@ std::optional<size_t> PointSearch::getNext() const {
       bytes[firstTooLarge] - bytes[*lastFitting] < budget / kNegligible ||
       measured.size() > kMostMeasured)
     return std::nullopt;
-  bool isFilled = budget - measured.at(*lastFitting) <
-                  budget / kNegligible; // the peak may now be at another op
+  // This close to the budget, memory may no longer grow with the kept bytes, since the peak may be
+  // at another op.
+  bool isFilled = budget - measured.at(*lastFitting) < budget / kNegligible;
   size_t turn = isFilled ? 1 : measured.size() % 3;
   size_t next = turn == 1   ? (*lastFitting + firstTooLarge) / 2
                 : turn == 2 ? find(bytes[firstTooLarge] - (measured.at(firstTooLarge) - budget))

@@ -19,7 +19,7 @@ struct SegmentGraph {
     auto operator<=>(const Op &) const = default;
   };
   struct Value {
-    int64_t bytes = 0;   ///< to keep the value; 0 if it exists anyway
+    int64_t bytes = 0;   ///< bytes to keep; 0 if the value exists anyway
     int producer = -1;   ///< index of an op; -1: from outside
     bool isUsed = false; ///< by backward
     auto operator<=>(const Value &) const = default;
@@ -37,7 +37,7 @@ struct SegmentChoice {
   std::vector<char> runs; ///< by op
 };
 
-/// Returns the choice in which those ops of `may` run again whose results are needed.
+/// Returns the choice in which the ops of `may` run again if their results are needed.
 SegmentChoice evaluateChoice(const SegmentGraph &graph, const std::vector<char> &may);
 
 /// Returns the Pareto front of choices in bytes and cost. The choice with the fewest bytes is

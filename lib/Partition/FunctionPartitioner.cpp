@@ -154,7 +154,7 @@ private:
   }
 
   /// Records the global type and sharding of a value with padding. The padding's content is
-  /// unspecified: the evaluator fills it with NaN to expose ops that forget to mask it.
+  /// unspecified: the evaluator fills it with NaN, to expose ops that do not mask padding.
   void markPadding(Value local, RankedTensorType global, ShardingAttr sharding) {
     auto result = dyn_cast<OpResult>(local);
     if (!result || !isa<EvaluateOpInterface>(result.getOwner()) || getSharding(local) ||

@@ -147,8 +147,8 @@ Value LocalBuilder::getGlobalIndices(RankedTensorType global, ShardingAttr shard
       index = make<MulOp>(index, constant(type, double(stride)));
     sum = sum ? make<AddOp>(sum, index) : index;
   }
-  // With one factor, the indices of padding lie past the end of the dim. With several factors they
-  // would name another element.
+  // With one factor, the indices of padding lie past the end of the dim. With several factors,
+  // these indices would name another element.
   Value valid = split.size() > 1 ? getValid(split) : Value();
   if (!valid)
     return sum;

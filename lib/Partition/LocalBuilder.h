@@ -35,8 +35,8 @@ public:
                             ps::ShardingAttr sharding, unsigned dim, double identity) override;
   void setZeroPadded(mlir::Value local, unsigned dim) override { zeroPadded.insert({local, dim}); }
 
-  /// Returns true if some padded dim of the value is known to hold zeros in its padding, so that
-  /// `selectPadding` can skip it.
+  /// Returns true if the op that produces the value is known to set the padding along some dim to
+  /// zero.
   bool isZeroPadded(mlir::Value local) const;
   /// Returns true if a tensor with this sharding has padding.
   bool hasPadding(mlir::RankedTensorType global, mlir::RankedTensorType local,

@@ -132,8 +132,8 @@ private:
   }
 
   /// Accumulates a total into its variable, once at the end of each run. The first run of a step
-  /// sets a sum, later runs add to it. A maximum or minimum needs no first run: `@update` has reset
-  /// it.
+  /// sets a sum, later runs add to it. A maximum or minimum needs no first run, since `@update` has
+  /// reset the variable.
   void keep(Value ref, const Total &total) {
     Location loc = total.value.getLoc();
     if (total.kind == ReductionKind::Sum)

@@ -19,7 +19,7 @@ mlir::Operation *findSplitOver(mlir::ModuleOp module, mlir::StringAttr axis);
 bool goesOver(mlir::Operation *op, mlir::StringAttr axis);
 
 /// Returns true if `op` is an all_reduce over `axis` alone, in an entry with one function per
-/// coordinate: one op of each coordinate's stage function takes part in it.
+/// coordinate: one op of each coordinate's stage function takes part in the reduction.
 bool isReductionOfCoordinates(mlir::Operation *op, mlir::StringAttr axis);
 
 /// Returns the pipeline coordinates that take part in such a reduction.

@@ -165,7 +165,7 @@ private:
   }
 
   /// Returns the length of the common prefix of the current and the target axes of a factor.
-  /// Returns 0 if the remaining axes of one of them do not nest in the shards of this prefix.
+  /// Returns 0 if the remaining axes of either list do not nest in the shards of this prefix.
   unsigned getStaying(const Factor &p) const {
     unsigned n = 0;
     while (n < p.axes.size() && n < p.target.size() && p.axes[n] == p.target[n])

@@ -223,7 +223,7 @@ private:
   }
 
   /// Returns true for an addition of values of different parameters, or of such a sum and a
-  /// parameter, and for an all_reduce of such a sum over other axes.
+  /// parameter. Also returns true for an all_reduce of such a sum over other axes.
   bool isPartOfSum(Operation *op) {
     if (auto reduce = dyn_cast<AllReduceOp>(op))
       return reduce.getKind() == ReductionKind::Sum && getOrigin(reduce.getOperand()).isSum;
@@ -253,16 +253,16 @@ private:
     return builder.clone(*op, values)->getResult(0);
   }
 
-  /// Marks a new op as part of the update.
+  /// Gives a new op the phase `update`.
   template <typename Op> Op mark(Op op) {
     op->setAttr(kPhaseMark, PhaseAttr::get(op->getContext(), Phase::Update));
     return op;
   }
 
-  /// Builds the sum over all stages. Each stage's part is computed on its coordinate, gathered, and
-  /// added in the order of the stages, so that the bits do not depend on the placement of stages.
-  /// Example with 2 stages on 2 coordinates: coordinate 0 contributes [a, 0], coordinate 1 [0, b];
-  /// an all_reduce yields [a, b] on both, and a local sum yields a + b.
+  /// Builds the sum over all stages. Each coordinate computes the parts of its stages. The parts
+  /// are gathered and added in the order of stages, so the bits do not depend on the placement of
+  /// stages. Example with 2 stages on 2 coordinates: coordinate 0 contributes [a, 0], coordinate 1
+  /// [0, b]; an all_reduce yields [a, b] on both, and a local sum yields a + b.
   Value combineSum(Value sum) {
     Value &known = combined[sum];
     if (known)

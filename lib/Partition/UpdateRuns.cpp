@@ -89,8 +89,8 @@ private:
     return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op);
   }
 
-  /// Returns true for collectives that stand between runs: those on a value that is read, or on a
-  /// converted one, and all collectives over the pipeline axis.
+  /// Returns true for collectives that stand between runs: collectives on read or converted values,
+  /// and all collectives over the pipeline axis.
   bool isBetween(Operation *op) const {
     Operation *producer = isCollective(op) ? op->getOperand(0).getDefiningOp() : nullptr;
     return producer && (isa<ReadOp>(producer) || between.contains(producer) ||

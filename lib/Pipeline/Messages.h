@@ -42,8 +42,8 @@ struct Message {
   int64_t from, to; ///< coordinates
   bool isForward;   ///< produced by a forward
   mlir::Type type;
-  /// Task indices in the sender's row. The send starts after task `sent`. The sender waits for it
-  /// before task `released` (the row's length: after all tasks).
+  /// Task indices in the sender's row. The send starts after task `sent`. The sender waits for the
+  /// send before task `released` (the row's length: after all tasks).
   int64_t sent = 0, released = 0;
   /// Task indices in the receiver's row. The receive starts before task `posted` and is awaited
   /// before task `used`.

@@ -32,8 +32,8 @@ public:
   std::pair<mlir::Value, mlir::Value> addReceive(mlir::Location loc, const Message &message);
   void addWait(mlir::Location loc, mlir::Value token);
   /// Appends the update. Collectives start in buckets, and their waits stand before their uses. A
-  /// collective on a variable that the micro-batches add to starts among the runs of the last
-  /// micro-batch, as soon as no later run adds to the variable. Such early starts need a program
+  /// collective on a variable that the micro-batches add to starts early: among the runs of the
+  /// last micro-batch, after the last run that adds to the variable. Early starts need a program
   /// without sections.
   void addUpdate(mlir::func::FuncOp stage);
 

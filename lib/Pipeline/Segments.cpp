@@ -17,8 +17,8 @@ Repetition findRepetition(ArrayRef<unsigned> classes, int64_t minUnit) {
   Repetition best;
   int64_t n = classes.size();
   for (int64_t unit = minUnit; 2 * unit <= n; ++unit) {
-    int64_t run =
-        0; // number of positions just before i whose class equals the class `unit` positions later
+    // Number of consecutive positions before i with the same class as `unit` positions later.
+    int64_t run = 0;
     for (int64_t i = 0; i + unit <= n; ++i) {
       bool equal = i + unit < n && classes[i] == classes[i + unit];
       if (equal) {
@@ -79,8 +79,8 @@ private:
   }
 
   /// Finds ops that only process a function's state (decay of running statistics, counters), and
-  /// writes. Such ops stand anywhere in the list; they run in the segment where their values meet
-  /// other ops.
+  /// writes. Such ops can stand anywhere in the list. They get the segment of the ops that use
+  /// their values.
   void findStateOps() {
     for (Operation *op : forward) {
       auto producers =
@@ -137,8 +137,8 @@ private:
     }
   }
 
-  /// Finds ops that depend only on inputs and constants (masks, positions). They do not begin a
-  /// layer, wherever the model computes them.
+  /// Finds ops that depend only on inputs and constants (masks, positions). Such ops never begin a
+  /// layer, wherever they stand in the model.
   DenseSet<Operation *> findEarlyOps() const {
     DenseSet<Operation *> early;
     DenseSet<Operation *> ofVariables; ///< cloneable ops that read
@@ -162,8 +162,8 @@ private:
   }
 
   /// Numbers segments by module path, in order of first appearance. Each stretch between blocks
-  /// gets its own number. Early ops belong to the first stretch; if the first op is in a block,
-  /// they form a segment before it.
+  /// gets its own number. Early ops belong to the first stretch. If the first other op is in a
+  /// block, the early ops form a segment before this block.
   DenseMap<Operation *, int64_t> numberByPath() {
     DenseMap<Operation *, int64_t> wanted;
     DenseSet<Operation *> early = findEarlyOps();

@@ -3,8 +3,8 @@
 // A round is one chunk of every rank: consecutive layers, of which each rank in turn takes one or
 // more. A round takes layers from the front or, in every second round of a V, from the back. For
 // given bounds of the rounds, the search walks over the ranks. A state of the walk is the number of
-// layers taken of each round. A rank's load is the weight taken after the rank minus the weight
-// taken before it.
+// layers taken of each round. The load of a rank is the weight of all layers taken after the rank's
+// turn, minus the weight taken before.
 //
 // Example with a loop of 2 ranks and 2 chunks: stages 0 and 1 form round 0, stages 2 and 3 form
 // round 1. Rank 0 takes stages 0 and 2.

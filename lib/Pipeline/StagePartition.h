@@ -56,9 +56,9 @@ llvm::Expected<StagePartition> findPartition(const PartitionProblem &problem);
 /// path. A name is the path of a layer, or of a module that holds consecutive layers; the cut is
 /// before the first of them.
 ///
-/// Fails if the number of names is not stages - 1, if a name matches no layer (the error lists the
-/// nearest names), non-consecutive layers or the first layer, if a layer is named twice, and if
-/// names are out of order.
+/// Fails if the number of names is not stages - 1. Fails for a name that matches no layer (the
+/// error lists the nearest names), layers that are not consecutive, or the first layer. Fails if a
+/// layer is named twice, or if names are out of order.
 llvm::Expected<llvm::SmallVector<int64_t>> findCutsAtNames(llvm::ArrayRef<std::string> layers,
                                                            llvm::ArrayRef<std::string> names,
                                                            const Placement &placement);

@@ -8,7 +8,7 @@ namespace parashard::sharding {
 
 /// How an op runs on the mesh.
 struct OpSharding {
-  /// Split of each factor of the rule. Empty if nothing is split, whatever the rule.
+  /// Split of each factor of the rule. Empty if nothing is split.
   llvm::SmallVector<Split> factors;
   /// Sharding that each operand must be resharded to before the op (null: not a tensor).
   llvm::SmallVector<ps::ShardingAttr> operands;
@@ -38,12 +38,12 @@ OpSharding computeOpSharding(const ps::ShardingRule &rule,
                              llvm::ArrayRef<ps::ShardingAttr> operands,
                              llvm::ArrayRef<ps::ShardingAttr> results, const MeshShape &mesh);
 
-/// Computes the same with the rule of `op`. The rule is not built if nothing is split. Returns null
-/// for operands that are not tensors.
+/// Computes the sharding of `op` with the op's own rule, which is not built if nothing is split.
+/// The shardings of operands that are not tensors are null.
 OpSharding computeOpSharding(mlir::Operation *op, llvm::ArrayRef<ps::ShardingAttr> operands,
                              llvm::ArrayRef<ps::ShardingAttr> results, const MeshShape &mesh);
-/// Computes the same from the shardings of the operands and results of `op`, which must have a
-/// sharding rule.
+/// Computes the sharding of `op` from the shardings of its operands and results in the IR. The op
+/// must have a sharding rule.
 OpSharding computeOpSharding(mlir::Operation *op, const MeshShape &mesh);
 
 /// Returns true if no operand or result is split or partial: every rank runs the unchanged op.

@@ -7,8 +7,8 @@ namespace parashard::sharding {
 static constexpr Policy kPolicies[] = {
     {"megatron", /*readsOps=*/true, seedMegatron},
     {"megatron+sp", /*readsOps=*/true, seedMegatron, seedSequence,
-     "no attention has split heads and a row parallel contraction after it; sequences are not "
-     "split, as with megatron"},
+     "no attention has split heads and is followed by a row parallel contraction, so sequences are "
+     "not split (as with megatron)"},
     {"replicated", /*readsOps=*/false, seedReplicated},
     {"tables", /*readsOps=*/true, seedTables, /*seedLater=*/nullptr,
      "no embedding table is read at an input; no parameter is split"},

@@ -54,7 +54,7 @@ std::vector<Seed> seedTables(const ShardingGraph &graph);
 /// A policy with a name.
 struct Policy {
   llvm::StringRef name;
-  /// Whether the seeds depend on ops. If not, the graph has the variables alone.
+  /// Whether the seeds depend on ops. If not, `seed` gets a graph of the variables only.
   bool readsOps;
   std::vector<Seed> (*seed)(const ShardingGraph &graph);
   /// Seeds in addition to those of `seed`; null: none.

@@ -9,7 +9,7 @@ namespace parashard::sharding {
 /// Propagates splits to every node that is not fixed. The splits come from the node's neighbors
 /// (Shardy's factor propagation). The splits of each edge's tensors are projected to the rule's
 /// factors, merged, and projected back. Splits only grow, so the work is linear in edges times
-/// axes. Edges of priority 0 reach their fixed point before those of priority 1. If tensors
+/// axes. Edges of priority 0 reach their fixed point before edges of priority 1. If tensors
 /// disagree, the split carried by the most bytes is offered to tensors without a split. No split is
 /// ever removed.
 void propagateSplits(ShardingGraph &graph);

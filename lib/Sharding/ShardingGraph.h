@@ -65,7 +65,7 @@ struct ShardingGraph {
   llvm::DenseMap<mlir::StringAttr, unsigned> variables;
 
   /// Builds the graph of all functions and variables of a module with a mesh. Nodes that already
-  /// have a sharding mark are fixed.
+  /// have a sharding are fixed.
   static ShardingGraph build(mlir::ModuleOp module, ps::MeshOp mesh);
   /// Builds a graph of the variables only, for policies that need nothing else.
   static ShardingGraph buildVariables(mlir::ModuleOp module, ps::MeshOp mesh);

@@ -209,7 +209,7 @@ public:
     return part.empty() ? wholeSplit(size) : part;
   }
 
-  /// Returns the axes of the remaining factors, and those that could not be cut.
+  /// Returns the axes of the remaining factors, and the axes that could not be cut.
   SmallVector<StringAttr> getDropped() {
     for (const SubFactor &factor : rest)
       llvm::append_range(dropped, factor.axes);

@@ -12,7 +12,7 @@ public:
   MeshShape() = default;
   explicit MeshShape(ps::MeshOp mesh);
 
-  /// Returns the symbol of the mesh, as shardings use it.
+  /// Returns the symbol of the mesh, for use in shardings.
   mlir::FlatSymbolRefAttr getSymbol() const { return symbol; }
   mlir::MLIRContext *getContext() const { return symbol.getContext(); }
   bool has(mlir::StringAttr axis) const { return find(axis) >= 0; }
@@ -107,9 +107,10 @@ llvm::SmallVector<Split> cut(const Split &split, llvm::ArrayRef<int64_t> sizes,
 /// Returns the split without the axes that `remove` selects.
 Split without(const Split &split, llvm::function_ref<bool(mlir::StringAttr)> remove);
 
-/// Convert between splits and attributes. In an attribute, a factor of size 0 covers the whole dim
-/// of `size` elements.
+/// Converts the attribute of a dim with `size` elements to a split. In the attribute, a factor of
+/// size 0 covers the whole dim.
 Split getSplit(ps::DimAttr dim, int64_t size);
+/// Converts the split of a dim to an attribute.
 ps::DimAttr getDimAttr(const Split &split, const MeshShape &mesh);
 /// Returns the splits of all dims, each simplified. A null sharding is replicated.
 TensorSplits getSplits(ps::ShardingAttr sharding, llvm::ArrayRef<int64_t> shape,

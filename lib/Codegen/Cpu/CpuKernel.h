@@ -8,7 +8,7 @@ namespace parashard::codegen {
 
 class CpuKernel : public KernelEmitter {
 public:
-  /// `width`: f32 lanes of the target's vectors.
+  /// Creates the emitter. `width` is the number of f32 lanes of the target's vectors.
   CpuKernel(ps::FusedOp op, const fusion::Piece &piece, const fusion::IterationSpace &space,
             const FusedContext &context, mlir::ModuleOp module, llvm::StringRef name,
             unsigned width)
@@ -23,7 +23,8 @@ private:
   void emitRows() override;
   mlir::Value chunkNumber() override;
   void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body) override;
-  /// Like forColumns. If `runLength` is not 0, emits `endRun` after every `runLength` iterations.
+  /// Visits all columns, as forColumns does. If `runLength` is not 0, emits `endRun` after every
+  /// `runLength` iterations.
   void forColumnsInRuns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body,
                         int64_t runLength, llvm::function_ref<void()> endRun);
   void forElements(int64_t total, int64_t block, KernelCall &call,

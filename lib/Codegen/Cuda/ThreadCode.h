@@ -12,7 +12,7 @@ inline constexpr unsigned kWarpThreads = 32;
 
 class ThreadCode {
 public:
-  /// `replays`: generates code for runtime/device/cuda/Replay.h, else for PTX.
+  /// Generates code for runtime/device/cuda/Replay.h if `replays` is set, else for PTX.
   explicit ThreadCode(bool replays) : replays(replays) {}
 
   /// Begins a kernel of `block` threads at the end of `module`; sets the insertion point before its
