@@ -19,8 +19,8 @@ void reportFailedWrites();
 /// Makes `--version` print the versions of Parashard and LLVM.
 void setVersion();
 
-/// Hides the options that are registered so far from `--help`: those of LLVM's libraries. They
-/// still work, and `--help-hidden` shows them.
+/// Hides the options that are registered so far from `--help`: those of LLVM's libraries. These
+/// options still work, and `--help-hidden` shows them.
 void hideLibraryOptions();
 
 /// Parses the command line of a tool into its `llvm::cl` options. Returns false after a message on

@@ -9,12 +9,12 @@
 
 namespace parashard::codegen {
 
-/// A sum of more than twice this number of terms per accumulator is split into parts of this
-/// length. Without the split, small terms would be lost in a large sum.
+/// A sum of more than twice this number of terms per accumulator is split into runs of this length.
+/// Without the split, small terms would be lost in a large sum.
 inline constexpr int64_t kSumRunLength = 1024;
 
-/// The call of a kernel. A CPU calls it on [0, grain), [grain, 2 grain) ... of `rows`; a GPU
-/// launches `grid` blocks of `block` threads.
+/// The call of a kernel. A CPU calls the kernel on the row ranges [0, grain), [grain, 2 grain), ...
+/// of `rows`; a GPU launches `grid` blocks of `block` threads.
 struct KernelCall {
   enum class Argument { Input, Output, Workspace };
   struct Buffer {

@@ -172,7 +172,8 @@ void KernelEmitter::emitRowOps() {
       continue;
     if (isa<ps::ReduceOp>(rowOp) && space.getLayout(rowOp) == ReductionLayout::Column)
       continue;
-    // Operands of a row op, which reads them several times, are kept unless they are cheap.
+    // A row op reads its operands several times, so they are kept unless they are cheap to
+    // recompute.
     for (OpOperand &operand : rowOp->getOpOperands()) {
       Value source = space.getAccess(operand).source;
       Operation *def = source.getDefiningOp();

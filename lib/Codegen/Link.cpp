@@ -63,7 +63,7 @@ llvm::Error run(const std::vector<std::string> &arguments, StringRef log) {
 }
 
 /// Adds a note to the error if the disk is full. A linker maps its output into memory, so on a full
-/// disk it ends with a bus error and a long dump.
+/// disk the linker ends with a bus error and a long dump.
 llvm::Error explainFullDisk(llvm::Error error, StringRef output) {
   constexpr uint64_t kLittle = 16 << 20;
   StringRef folder = llvm::sys::path::parent_path(output);

@@ -9,8 +9,8 @@
 
 namespace parashard::codegen {
 
-/// The tensors of model files that a program carries, each once (docs/program-format.md, "Weights
-/// within").
+/// The tensors of model files that are copied into a program, each once (docs/program-format.md,
+/// "Weights within").
 class Payload {
 public:
   /// Adds a tensor and returns its position, in bytes from the payload's begin.

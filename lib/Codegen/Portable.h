@@ -13,9 +13,9 @@ namespace parashard::codegen {
 /// "gpt.libs" for "out/gpt".
 std::string getLibraryFolderName(llvm::StringRef program);
 
-/// The libraries of a program, by where this machine loads them from.
+/// The libraries of a portable program: copied beside the program, or required on every machine.
 struct ProgramLibraries {
-  std::vector<std::string> bundled; ///< paths: oneDNN and what it needs
+  std::vector<std::string> bundled; ///< paths: oneDNN, its dependencies, MPI support
   /// Libraries that every machine must have, with the newest version that is used. Example:
   /// "libc.so.6 (GLIBC_2.36)".
   std::vector<std::string> needed;

@@ -23,9 +23,9 @@ describeByCoordinate(mlir::ModuleOp module,
                      llvm::function_ref<std::optional<int64_t>(int64_t coordinate)> get);
 
 /// Writes "variables", with addresses and initial values, and "files", the files that hold initial
-/// values (path, bytes, hash). Adds weights that the program carries to `payload`. `adders` maps
-/// each accumulator to the pipeline coordinate that adds to it. Fails after a diagnostic (a file
-/// that cannot be read).
+/// values (path, bytes, hash). Adds weights that are copied into the program to `payload`. `adders`
+/// maps each accumulator to the pipeline coordinate that adds to it. Fails after a diagnostic (a
+/// file that cannot be read).
 mlir::LogicalResult writeVariables(mlir::ModuleOp module, WeightsMode mode,
                                    const llvm::StringMap<int64_t> &adders, Payload &payload,
                                    llvm::json::OStream &json);

@@ -34,8 +34,8 @@ static StringRef getVerifiers(ps::Level level) {
   llvm_unreachable("all levels are listed");
 }
 
-/// Parses and verifies a dumped module. A user may have changed it, and passes of later levels rely
-/// on the guarantees of its level.
+/// Parses and verifies a dumped module. A user may have edited the dump, and later passes rely on
+/// the guarantees of the dump's level.
 static OwningOpRef<ModuleOp> loadDump(StringRef path, MLIRContext *context) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, context);
   if (!module || failed(checkText(*module)))

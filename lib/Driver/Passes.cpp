@@ -25,7 +25,7 @@ public:
   PassText &option(llvm::StringRef key, int64_t value) {
     return option(key, std::to_string(value));
   }
-  /// Adds a flag if it is on.
+  /// Adds a boolean option if it is on.
   PassText &enable(llvm::StringRef key, bool on) { return option(key, on ? "true" : ""); }
 
   /// Adds an option whose value is a pass pipeline.
@@ -252,7 +252,8 @@ std::vector<std::string> getPasses(ps::Level level, const CompileOptions &o) {
   case ps::Level::Scheduled:
     return scheduledPasses(o);
   case ps::Level::Placed:
-    // All micro-batches of a step may be pending at once if the host drives them (C API).
+    // If the host calls forward and backward separately (C API), all micro-batches of a step may be
+    // pending at once.
     return {PassText("ps-plan-memory").option("slots", std::max<int64_t>(16, o.microBatches)),
             PassText("ps-verify-placed")};
   case ps::Level::Imported:

@@ -114,8 +114,8 @@ static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOpt
   return success();
 }
 
-/// Writes DIR/N-LEVEL.mlir. Its first line lists the passes that created it from the previous
-/// level.
+/// Writes DIR/N-LEVEL.mlir. The first line lists the passes that created this level from the
+/// previous one.
 static LogicalResult dump(ModuleOp module, const CompileOptions &options, StringRef dir) {
   if (std::error_code code = llvm::sys::fs::create_directories(dir))
     return module->emitError() << "cannot create the folder " << dir << ": " << code.message();

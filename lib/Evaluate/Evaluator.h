@@ -13,7 +13,8 @@ namespace parashard::evaluate {
 
 /// Runs functions and programs in lock-step: each op runs on all ranks before the next op. Before
 /// level 3 there is one rank with unsharded tensors. From level 3 on, each rank holds its shards.
-/// Pipeline coordinates take turns: each runs until it needs a value that another has not produced.
+/// Pipeline coordinates take turns: each one runs until it needs a value that another one has not
+/// produced yet.
 class Evaluator {
 public:
   static mlir::FailureOr<Evaluator> create(mlir::ModuleOp module, uint64_t seed);
@@ -79,7 +80,7 @@ private:
   Store &store() { return coordinates[current].store; }
   /// Runs all cursors to their ends, in turns. Fails on a deadlock.
   mlir::LogicalResult runTogether(llvm::MutableArrayRef<Cursor> cursors);
-  /// Runs a cursor until it has to wait. Returns whether it made progress.
+  /// Runs a cursor until it has to wait. Returns whether the cursor has advanced.
   mlir::FailureOr<bool> advance(Cursor &cursor);
   mlir::FailureOr<bool> isReady(mlir::Operation &op, Cursor &cursor);
   mlir::LogicalResult startRendezvous(mlir::Operation *op, mlir::Value token, llvm::StringRef queue,

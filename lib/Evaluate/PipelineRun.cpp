@@ -224,7 +224,7 @@ LogicalResult Evaluator::runTogether(MutableArrayRef<Cursor> cursors) {
 //===----------------------------------------------------------------------===//
 
 /// Returns whether a class function accumulates into the variable of a ref, and whether it writes
-/// it.
+/// the variable.
 static std::pair<bool, bool> findEffects(Value ref) {
   bool adds = false, writes = false;
   for (OpOperand &use : ref.getUses()) {

@@ -33,7 +33,7 @@ public:
 private:
   struct Node {
     int64_t size;
-    FactorList parts; ///< empty: a leaf; one: equal to it; more: split into them
+    FactorList parts; ///< empty: a leaf; one: an equal factor; more: a split
   };
   void split(unsigned leaf, int64_t minor);
   llvm::SmallVector<Node, 16> nodes;

@@ -147,7 +147,7 @@ static void cutReduction(ps::ReduceOp reduce, int64_t mostChunks) {
   reduce.erase();
 }
 
-/// Returns true if the op that produces `value` can add it to a variable's buffer itself.
+/// Returns true if the op that produces `value` can itself add the value to a variable's buffer.
 static bool canAccumulate(Value value) {
   if (auto fused = value.getDefiningOp<ps::FusedOp>()) // a pad zeroes its result first
     if (isa_and_nonnull<ps::PadOp>(

@@ -51,7 +51,7 @@ static void eraseReshapes(Value value) {
 namespace {
 /// Uses of a matmul's result that is the input of a GELU.
 struct Uses {
-  bool areKept = false;          ///< saved for backward, or used by it
+  bool areKept = false;          ///< saved for backward, or used in backward
   bool areUsedOtherwise = false; ///< other ops compute with the result
 };
 } // namespace

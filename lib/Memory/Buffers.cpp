@@ -128,7 +128,7 @@ private:
   int64_t getLastUse(Value value) {
     int64_t last = getEnd(value.getDefiningOp());
     for (Operation *user : value.getUsers()) {
-      if (isa<rank::OutputOp>(user)) // the host reads it at the end of the section
+      if (isa<rank::OutputOp>(user)) // the host reads outputs at the end of the section
         last = std::max(last, getSectionEnd(getSection(numbers.lookup(user))));
       else
         last = std::max(last, isView(user) ? getLastUse(user->getResult(0)) : getEnd(user));

@@ -26,12 +26,13 @@ std::optional<int64_t> getAddress(const Buffer &buffer, llvm::StringRef markOfRe
 std::vector<Buffer> findScratchBuffers(mlir::func::FuncOp function);
 
 /// The buffers of one program. `kept` are values that one section computes for a later section.
-/// Each slot has its own copy of them, since the host may call the first section several times
-/// before the later one. `host` are values in host memory.
+/// Each slot has its own copy of these values, since the host may call the first section several
+/// times before the later one. `host` are values in host memory.
 struct ProgramBuffers {
   std::vector<Buffer> shared, kept, host;
 };
-/// Finds the buffers of a program. The class functions that it runs must have `ps.scratch_bytes`.
+/// Finds the buffers of a program. The class functions that the program runs must have
+/// `ps.scratch_bytes`.
 ProgramBuffers findProgramBuffers(rank::ProgramOp program, mlir::SymbolTable &symbols);
 
 } // namespace parashard::memory

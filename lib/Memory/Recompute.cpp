@@ -73,7 +73,7 @@ private:
             }));
   }
 
-  /// Returns true for ops other than contractions: they cost about as much as reading their
+  /// Returns true for ops other than contractions. Such an op costs about as much as reading its
   /// operands.
   static bool isCheap(Operation *op) {
     auto lowering = dyn_cast<LoweringOpInterface>(op);
@@ -92,7 +92,7 @@ private:
     for (Operation *op : segment.forward) {
       if (!mayRun(op))
         continue;
-      // In selective mode, an op must only use values that exist anyway, so that it stays cheap.
+      // In selective mode, an op may only use values that exist anyway, so no other op runs for it.
       bool fromKept = llvm::all_of(op->getOperands(), [&](Value operand) {
         Operation *producer = operand.getDefiningOp();
         return !producer || !own.contains(producer) || rerun.ops.contains(producer) ||

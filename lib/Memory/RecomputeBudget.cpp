@@ -113,9 +113,9 @@ std::vector<MemoryPeak> measure(ModuleOp module, const Choices &choices, StringR
 
 /// The segments of one pipeline coordinate, and the search for their choices.
 ///
-/// The search first measures the module without recomputation. If that exceeds the budget, it
-/// measures points of the frontier. If none fits, it adds newly waiting segments and repeats.
-/// Finally, it tries to run all ops again.
+/// The search first measures the module without recomputation. If this exceeds the budget, the
+/// search measures points of the frontier. If no point fits, the search adds the segments that wait
+/// at the new peak, and repeats. Finally, it tries to run all ops again.
 class CoordinateSearch {
 public:
   struct Segment {

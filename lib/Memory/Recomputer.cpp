@@ -45,8 +45,8 @@ bool Recomputer::canRunAgain(Operation *op, bool repeatsCommunication) const {
 }
 
 /// Returns true if running the op again needs additional communication between ranks: its result is
-/// reduced or resharded, or an operand is resharded only for it. Slicing a replicated value moves
-/// no data.
+/// reduced or resharded, or an operand is resharded only for this op. Slicing a replicated value
+/// moves no data.
 bool Recomputer::moves(Operation *op) const {
   if (!isa<ShardingOpInterface>(op) || isReplicated(op, mesh))
     return false;
@@ -79,7 +79,7 @@ bool Recomputer::isMovedAgain(Value value, ShardingAttr needed,
          });
 }
 
-/// Parameters are cloneable too: each run gathers them for itself.
+/// Returns true also for parameters, which each run gathers for itself.
 bool Recomputer::isBuiltAnywhere(Value value) const {
   Operation *producer = value.getDefiningOp();
   return producer && cloneable.contains(producer);

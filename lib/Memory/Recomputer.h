@@ -31,8 +31,8 @@ public:
   /// not kept for long.
   bool isLast(int64_t segment) const { return segment + 1 == int64_t(segments.size()); }
 
-  /// Returns true if the op can run again. It must be pure and must not read variables that change.
-  /// It must not move data between ranks unless `repeatsCommunication` is set.
+  /// Returns true if the op can run again: it is pure and does not read variables that change. An
+  /// op that moves data between ranks can run again only if `repeatsCommunication` is set.
   bool canRunAgain(mlir::Operation *op, bool repeatsCommunication = false) const;
   /// Returns true if the segment's backward uses the value.
   static bool isKept(mlir::Value value, int64_t segment);

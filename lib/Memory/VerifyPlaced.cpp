@@ -136,8 +136,8 @@ LogicalResult verifyProgram(rank::ProgramOp program, SymbolTable &symbols, Range
   return verifyBuffers(buffers.kept, "placed_c4", kAddressesMark, kScratchAddressMark, *slot);
 }
 
-/// Returns the end of a coordinate's variables in device or host memory. Fails unless they are in
-/// `room` and do not overlap.
+/// Returns the end of a coordinate's variables in device or host memory. Fails unless the variables
+/// are in `room` and do not overlap.
 FailureOr<int64_t> verifyVariables(ModuleOp module, int64_t pp, bool inHost, Range room) {
   StringRef label = inHost ? "placed_c7" : "placed_c1";
   std::vector<Placed> placed;

@@ -156,7 +156,7 @@ Value LocalBuilder::getGlobalIndices(RankedTensorType global, ShardingAttr shard
   return make<SelectOp>(type, valid, sum, constant(type, double(global.getDimSize(dim))));
 }
 
-/// Returns true for variables and arguments: their padding holds zeros.
+/// Returns true for variables and arguments, whose padding is zero.
 static bool hasZeroPadding(Value value) {
   return isa<BlockArgument>(value) || value.getDefiningOp<ReadOp>();
 }

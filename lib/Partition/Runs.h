@@ -47,7 +47,7 @@ Pieces cutCount(mlir::func::FuncOp function);
 mlir::FailureOr<Pieces> cutUpdate(mlir::func::FuncOp function);
 
 /// Fills inputs, variables, keys and results of runs whose `ops` are set, and adds to each run the
-/// ops that it clones. Ops that belong to no run stand between runs.
+/// ops that the run clones. Ops that belong to no run stand between runs.
 void completeRuns(mlir::func::FuncOp function, std::vector<Run> &runs,
                   const llvm::DenseSet<mlir::Operation *> &cloneable);
 

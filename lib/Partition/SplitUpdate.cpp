@@ -319,7 +319,7 @@ private:
       sum = sum ? Value(mark(AddOp::create(builder, term.getLoc(), sum, term))) : term;
       built.insert(sum.getDefiningOp());
     }
-    sum = sum ? sum : end; // zero: no stage of this coordinate adds to it
+    sum = sum ? sum : end; // zero: no stage of this coordinate adds to the variable
     if (members.size() > 1)
       sum = reduce(sum, members, variable.getValue());
     built.insert(sum.getDefiningOp());

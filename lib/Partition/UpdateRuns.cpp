@@ -140,7 +140,7 @@ private:
     }
   }
 
-  /// Assigns each op to the only parameter that needs it, or to none.
+  /// Assigns each op to the only parameter that needs the op, or to none.
   void findOwners() {
     for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
       if (cloneable.contains(&op))

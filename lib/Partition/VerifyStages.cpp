@@ -242,8 +242,8 @@ private:
     for (auto &[number, function] : functions)
       if (Operation *at = next[function])
         return at->emitOpError("(partitioned_c10) deadlock: ")
-               << describe(number) << " waits here forever: the values or reductions of other "
-               << "stages that it needs wait for one of its later ops";
+               << describe(number) << " waits here forever: the values or reductions that it "
+               << "needs from other stages depend on one of its later ops";
     return success();
   }
 

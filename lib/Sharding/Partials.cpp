@@ -22,7 +22,7 @@ public:
         cost(graph.nodes.size()) {
     for (auto [i, edge] : llvm::enumerate(graph.edges)) {
       if (edge.kind == ShardingEdge::Kind::Read && !isInUpdate(edge.op))
-        reduced.set(edge.operands[0]); // reduced once where it is accumulated, not at each read
+        reduced.set(edge.operands[0]); // reduced once, at the accumulation, not at each read
       if (edge.kind != ShardingEdge::Kind::Op)
         continue;
       for (auto [result, sharding] : llvm::zip(edge.results, raw[i].results))

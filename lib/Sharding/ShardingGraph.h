@@ -29,7 +29,7 @@ struct ShardingNode {
   /// parameters and the variables that belong to them, unless a seed uses such an axis.
   bool takesDataAxes = true;
   /// A constant, an iota or a broadcast scalar. Every rank can compute any part of such a value, so
-  /// it takes the splits of its users and gives none.
+  /// the node takes the splits of its users and gives none.
   bool constant = false;
   /// Returned from its function, and therefore never partial.
   bool returned = false;

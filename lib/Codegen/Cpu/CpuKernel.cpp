@@ -189,7 +189,7 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
 // Kept values
 //===----------------------------------------------------------------------===//
 
-/// Returns true if recomputing a value costs less than storing and loading it: a few plain
+/// Returns true if recomputing a value costs less than storing and loading it: a few cheap
 /// operations.
 static bool isCheap(Value value, Block *block, int &budget) {
   Operation *def = value.getDefiningOp();

@@ -55,7 +55,7 @@ ThreadLayout codegen::chooseTiles(int64_t columns, unsigned width) {
   return best;
 }
 
-/// Returns true if columns are independent and each output has all of them.
+/// Returns true if columns are independent and each output has all columns.
 bool CudaKernel::canSplitRows() const {
   if (space.isFlat() || space.hasRowOps())
     return false;
@@ -148,7 +148,7 @@ Value CudaKernel::getStoreCondition() {
   return both(rowCondition, isFirst);
 }
 
-/// Waits until all threads of the group have read the values that one of them now overwrites.
+/// Waits until all threads of the group have read the values that one thread overwrites next.
 void CudaKernel::beginRowOutputs() {
   if (layout.threads > 1)
     code.barrier(b, loc);

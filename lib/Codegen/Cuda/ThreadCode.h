@@ -1,4 +1,4 @@
-// Generates the thread operations of a kernel: indices, barriers, and exchange of values. They are
+// Generates the thread operations of a kernel: indices, barriers, and exchange of values. These are
 // GPU instructions or, for replay on a CPU, calls of the replay runtime.
 #ifndef PARASHARD_LIB_CODEGEN_CUDA_THREADCODE_H
 #define PARASHARD_LIB_CODEGEN_CUDA_THREADCODE_H
