@@ -1,4 +1,4 @@
-// Declares the passes that canonicalize and print sharding rules.
+// Declares the passes that canonicalize by evaluation and print sharding rules.
 #ifndef PARASHARD_LIB_EVALUATE_PASSES_TD
 #define PARASHARD_LIB_EVALUATE_PASSES_TD
 
@@ -8,8 +8,8 @@ def PrintShardingRulesPass : Pass<"ps-print-sharding-rules"> {
   let summary = "prints the sharding rule of each op as a remark";
   let description = [{
     Prints `#ps.rule<([i, k], [k, j]) -> ([i, j]), i = 8, k = 384 reduction(sum), j = 1152>`,
-    followed by the groups of operands in which the op is linear. Used by tests, and to find out why
-    a sharding does not propagate through an op.
+    followed by the groups of operands in which the op is linear. Shows why a sharding does not
+    propagate through an op.
   }];
 }
 

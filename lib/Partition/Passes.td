@@ -8,23 +8,23 @@ def PartitionPass : Pass<"ps-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "rewrites every function to local types with explicit collectives";
   let description = [{
-    Turns level 2 into level 3. `docs/levels.md`, "How an op runs", defines how each op runs: its
-    operands are resharded to the shardings that the op needs, its results to their `ps.shardings`.
-    Each resharding of a value is built once. Without a mesh, the pass only sets the module's level.
+    Lowers level 2 to level 3. The operands of each op are resharded as the op needs, and its
+    results to their `ps.shardings` (docs/levels/op-sharding.md). Each reshard of a value is built
+    once. A module without a mesh only changes its level.
   }];
 }
 
 def SimplifyCollectivesPass : Pass<"ps-simplify-collectives", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "cancels and merges collectives, and reduces their bytes";
+  let summary = "merges and removes collectives, and reduces their bytes";
   let description = [{
-    Applies these rewrites within one run:
+    Applies these rewrites within the ops of one segment and phase:
     - equal collectives are merged;
-    - `all_gather` of a `shard_slice` cancels;
+    - an `all_gather` of a `shard_slice`, or the reverse, is removed;
     - `all_reduce` whose only use is a `shard_slice` becomes `reduce_scatter`;
     - the sum of two `all_reduce`s becomes one `all_reduce` of the sum;
-    - gradients are rounded before `all_reduce` or `reduce_scatter` where `--gradient-reduction`
-      asks for a narrower type;
+    - gradients are rounded before `all_reduce` or `reduce_scatter`, if `--gradient-reduction`
+      requests a narrower type;
     - fp8 tensors with one scale are gathered in fp8 and dequantized afterwards.
   }];
 }
@@ -34,27 +34,26 @@ def ExplainCollectivesPass : Pass<"ps-explain-collectives", "::mlir::ModuleOp"> 
   let description = [{
     Counts the collectives in the functions, including those inside a partitioned op (a softmax over
     a split dim). `ps-partition` has recorded the cause on each collective. With `record`, the pass
-    prints nothing. Instead, the pass appends the table to the text of the plan (`ps.explanation`),
-    stores the source location of each collective as data (`ps.collectives`), and removes the causes
-    from the ops.
+    prints nothing. Instead the pass appends the table to the text of the plan (`ps.explanation`),
+    stores the collectives on the module (`ps.collectives`), and removes the causes from the ops.
   }];
   let options = [Option<"record", "record", "bool", "false",
-                        "append the table to `ps.explanation` instead of printing it">];
+                        "store the table in the module instead of printing it">];
 }
 
 def SplitStagesPass : Pass<"ps-split-stages", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "copies cheap values into each pipeline stage and splits @update by coordinate";
   let description = [{
-    Some values are computed from constants and inputs and cost less to compute than to send: masks,
-    positions, rotary tables. Each stage that uses such a value recomputes it, in a new segment
-    before the stage.
+    Some values depend only on constants and inputs, and cost less to compute than to send: masks,
+    positions, rotary tables. Each stage that uses such a value computes its own copy, in a new
+    segment before the stage.
 
     `@update` becomes one function per pipeline coordinate: `@update.pp0`, `@update.pp1`, ... Each
-    one updates the parameters that the coordinate holds. Sums over parameters (the global norm) are
-    reduced over the coordinates, and each parameter counts once. A variable that several stages add
-    to (a tied parameter's gradient, the loss) gets one accumulator per stage; their sum goes to the
-    coordinates that read it.
+    function updates the parameters that the coordinate holds. Sums over parameters (the global
+    norm) are reduced over the coordinates, and count each parameter once. A variable that several
+    stages add to (a tied parameter's gradient, the loss) gets one accumulator per stage. An
+    all-reduce gives the sum of these accumulators to the coordinates that read the variable.
 
     A module with one stage stays unchanged.
   }];
@@ -62,15 +61,15 @@ def SplitStagesPass : Pass<"ps-split-stages", "::mlir::ModuleOp"> {
 
 def OutlineSegmentsPass : Pass<"ps-outline-segments", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "outlines segments into class functions, and stages into functions of runs";
+  let summary = "outlines segments into class functions, and stages into functions that call them";
   let description = [{
-    Every (segment, phase) of `@micro_batch` and `@evaluate`, and every parameter's part of
-    `@update`, becomes a run of a class function. Runs that are equal up to variables, keys and
-    locations share one class.
+    The ops of each (segment, phase) of `@micro_batch` and `@evaluate`, and the ops of each
+    parameter in `@update`, become a class function and a `rank.run` of it. Segments whose ops are
+    equal except for variables, keys and locations share one class function per phase.
 
     The functions become `@stage0.micro_batch`, `@stage0.evaluate`, `@stage0.update`, and likewise
     for the other stages of a pipeline. A value that crosses stages is a result of one stage
-    function and an argument of others. Both sides carry the same number (`ps.value`).
+    function and an argument of others. The result and the arguments have the same `ps.value`.
   }];
 }
 
@@ -78,8 +77,9 @@ def VerifyPartitionedPass : Pass<"ps-verify-partitioned", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "verifies the constraints of level 3";
   let description = [{
-    - (partitioned_c1) a class function carries its phase and the number of results that it saves.
-    - (partitioned_c2) a class function names no variable.
+    - (partitioned_c1) a class function has attributes for its phase and the number of results that
+      it saves.
+    - (partitioned_c2) a class function does not name variables; its variables are arguments.
     - (partitioned_c3) a stage function holds only runs, reads, movement ops, and collectives.
     - (partitioned_c4) collectives name axes of the mesh.
     - (partitioned_c5) no tensor is split or partial over the pipeline axis.
@@ -93,11 +93,11 @@ def VerifyPartitionedPass : Pass<"ps-verify-partitioned", "::mlir::ModuleOp"> {
     - (partitioned_c9) every member of a reduction over pipeline coordinates (`ps.coordinates`, else
       all) starts the reduction. The n-th reduction with the same members has the same kind, type
       and reduced value (`ps.reduced`) on each member.
-    - (partitioned_c10) all stage functions of an entry reach their ends when each op waits for its
-      operands and each reduction for its members: there is no deadlock.
+    - (partitioned_c10) there is no deadlock: all stage functions of an entry reach their ends, if
+      each op waits for its operands and each reduction waits for its members.
     - (partitioned_c11) the attributes of stages are consistent with each other and with the mesh.
     - (partitioned_c12) runs call class functions.
-    - (partitioned_c13) an op of a stage function uses no value of a later phase (forward,
+    - (partitioned_c13) an op of a stage function does not use a value of a later phase (forward,
       backward_input, backward_weight), and only `micro_batch` has a backward.
   }];
 }

@@ -9,11 +9,11 @@ def FindSegmentsPass : Pass<"ps-find-segments", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "assigns a segment to every op of @micro_batch and @evaluate";
   let description = [{
-    A segment is one instance of a repeated block, or the ops between two blocks. Blocks come from
-    the module paths in locations (`transformer.h.3.attn` belongs to `transformer.h.3`). Without
-    such paths, the op list is searched for a sequence of ops that repeats. A backward op has the
-    segment of its forward op. Forward values flow to equal or later segments, backward values to
-    equal or earlier ones.
+    A segment is one instance of a repeated block, or the ops between two blocks. Blocks are found
+    from the module paths in locations (`transformer.h.3.attn` belongs to `transformer.h.3`).
+    Without such paths, the pass searches the op list for a repeating sequence of ops. A backward op
+    has the segment of its forward op. Forward values flow to equal or later segments, backward
+    values to equal or earlier ones.
   }];
 }
 
@@ -22,20 +22,20 @@ def PartitionPipelinePass : Pass<"ps-partition-pipeline", "::mlir::ModuleOp"> {
   let summary = "assigns segments to the stages of the mesh's pipeline axis";
   let description = [{
     A stage is a contiguous list of segments. The number of stages is the size of the pipeline axis
-    times `chunks`. The resulting cuts become attributes of the module (`ps.stage_cuts`,
+    times `chunks`. The pass records the cuts in attributes of the module (`ps.stage_cuts`,
     `ps.num_chunks`, `ps.placement`). A module with one stage stays unchanged.
 
     `method` selects the cuts:
-    - `uniform` (segments), `parameters` (elements) or `flops` (forward and backward) minimize the
-      largest weight of a coordinate over all of its stages. Among equal solutions, the one that
-      sends the fewest bytes wins.
-    - A list of module paths begins a stage at each of these modules.
+    - `uniform`, `parameters` and `flops` give each segment a weight: 1, its number of parameter
+      elements, or the flops of its forward and backward. The pass minimizes the largest sum of
+      weights of a coordinate. Among equal solutions, the one that sends the fewest bytes wins.
+    - A list of module paths: a stage begins at each of these modules.
   }];
   let options = [
     Option<"method", "method", "std::string", "\"uniform\"", "uniform, parameters, flops, or NAME,NAME,...">,
-    Option<"chunks", "chunks", "int64_t", "1", "stages per pipeline coordinate">,
+    Option<"chunks", "chunks", "int64_t", "1", "model chunks (virtual stages) per pipeline rank">,
     Option<"placement", "placement", "std::string", "\"loop\"",
-           "stage s on coordinate s mod size (loop), or in alternating direction (v)">,
+           "loop: stage s is on coordinate s mod size; v: the direction alternates">,
   ];
 }
 
@@ -46,32 +46,33 @@ def ExplainPipelinePass : Pass<"ps-explain-pipeline", "::mlir::ModuleOp"> {
     plan (`ps.explanation`) instead of printing it.
   }];
   let options = [Option<"record", "record", "bool", "false",
-                        "append the table to `ps.explanation` instead of printing it">];
+                        "store the table in the module instead of printing it">];
 }
 
 def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "builds one program per pipeline coordinate from a schedule of micro-batches";
   let description = [{
-    Turns level 3 into level 4. Each pipeline coordinate gets a `rank.program @pp0`, ... with the
-    forward and backward of its stages for each micro-batch, in the order of the schedule, and then
-    the update. Evaluation becomes `@evaluate.pp0`, ....
+    Lowers level 3 to level 4. Pipeline coordinate 0 gets the program `rank.program @pp0`, and so
+    on. A program runs the forward and backward of its stages for each micro-batch, in the order of
+    the schedule, and then the update. Evaluation becomes `@evaluate.pp0` and so on.
 
-    Values that cross coordinates are received one task before their use and sent after the task
-    that produces them. The sender waits for a send as soon as the receiver has posted the receive
-    by the schedule's simulated clock.
+    The receive of a value from another coordinate starts one task before its use. The send starts
+    after the task that produces the value. The sender waits for the send when the receive has
+    started, by the times of the simulated schedule.
 
-    Collectives of the update start in buckets, and their waits stand before their uses. Collectives
-    of gradients start among the runs of the last micro-batch: each bucket starts after the last run
-    that adds to one of its gradients.
+    Collectives of the update are merged into buckets. A bucket of gradients starts during the last
+    micro-batch, after the last run that adds to one of its gradients. The waits are placed before
+    the first uses.
 
-    A program whose cotangents come from outside becomes the sections forward, backward and update.
-    In such a program, all collectives start in the update.
+    If the host passes the cotangents (`--loss none`), the program has the sections forward,
+    backward and update. All its collectives of gradients then start in the update.
   }];
   let options = [
     Option<"microBatches", "micro-batches", "int64_t", "1", "micro-batches per step">,
     Option<"schedule", "schedule", "std::string", "\"\"",
-           "the name of a schedule (lib/Schedules), or FILE.json with one; empty: chosen by chunks">,
+           "name of a schedule (lib/Schedules) or FILE.json; empty: 1f1b, or interleaved with "
+           "several chunks">,
     Option<"bucketBytes", "bucket-bytes", "int64_t", "25 << 20", "maximum bytes per bucket">,
   ];
 }
@@ -80,9 +81,9 @@ def OverlapCollectivesPass : Pass<"ps-overlap-collectives", "::mlir::ModuleOp"> 
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "starts the gathers of parameters one layer ahead";
   let description = [{
-    Moves the gathers of variables for a run before the previous run that has gathers, so that
-    communication overlaps with that run. At most the full parameters of two runs exist at once. A
-    gather never moves across an op that may write its variable, nor into another section.
+    Moves the start of the gathers for a run before the previous run that has gathers, so that
+    communication overlaps with that run. At most the gathered parameters of two runs exist at once.
+    A gather never moves across an op that may write its variable, or into another section.
   }];
 }
 
@@ -90,21 +91,20 @@ def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "offloads optimizer state and saved activations to host memory";
   let description = [{
-    `what=optimizer` offloads optimizer state, averages, and weights that ops outside the update
-    read only through a copy in another type. Such a variable gets `ps.host`. `rank.fetch` copies it
-    to the device before each run of the update that uses it, and `rank.offload` copies it back.
+    `what=optimizer` offloads optimizer state, averages, and f32 weights of which forward and
+    backward read only a copy in another type. Such a variable gets `ps.host`. `rank.fetch` copies
+    it to the device before each run of the update that uses it, and `rank.offload` copies it back.
     Runs are grouped into pieces of at least `piece-bytes` bytes, or an eighth of all offloaded
     bytes if that is less. The first piece is fetched where the update begins. Before the runs of
-    piece i, the fetch of piece i + 1 starts, and the copy of piece i - 2 back to the host is
-    awaited. Thus at most three pieces are on the device. Variables that several runs share, and
-    scalars, stay on the device.
+    piece i, the program starts the fetch of piece i + 1, and waits until piece i - 2 has been
+    copied back. At most three pieces are therefore on the device. Variables that several runs
+    share, and scalars, stay on the device.
 
-    `what=activations` offloads values that a forward run produces or that are received, and that a
-    backward run uses. If no op uses a value between some op and the backward run, one `rank.stash`
-    after that op copies the value to the host, and one `rank.unstash` before the backward run
-    copies it back. Only values whose copies are fully hidden are offloaded: by the cost interface
-    and the rates below, copies in each direction run one after another while runs compute. Of
-    these, only values that lower the peak of live bytes are offloaded.
+    `what=activations` offloads results of forward runs and received values that a backward run
+    uses. A `rank.stash` after the last earlier use copies the value to the host. A `rank.unstash`
+    before the backward run copies the value back. A value is offloaded only if both hold: its
+    copies are fully hidden, and offloading lowers the peak of live bytes. The estimate of hidden
+    copies uses the cost interface and the rates below. In each direction, one copy runs at a time.
 
     `what=activations=all` considers only the peak. Each copy overlaps with one run before or after
     it, even if the copy takes longer.
@@ -121,7 +121,7 @@ def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
     Option<"host", "host", "int64_t", "5000000000",
            "bytes per second between device and host, in each direction">,
     Option<"pieceBytes", "piece-bytes", "int64_t", "32 << 20",
-           "minimum bytes of a fetch; capped at an eighth of the offloaded bytes">,
+           "minimum bytes per fetch; at most an eighth of the offloaded bytes">,
   ];
 }
 
@@ -129,22 +129,22 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "verifies the constraints of level 4";
   let description = [{
-    - (scheduled_c1) every started operation of a queue is waited for.
+    - (scheduled_c1) every start has a wait.
     - (scheduled_c2) results of a started collective are used after its wait.
-    - (scheduled_c3) operations of a queue are waited for in the order in which they were started.
+    - (scheduled_c3) the waits of a queue are in the order of its starts.
     - (scheduled_c4) no stage function remains.
-    - (scheduled_c5) an input of a micro-batch is read by exactly one op.
+    - (scheduled_c5) a program has one `rank.input` for each input of a micro-batch that it reads.
     - (scheduled_c6) between a start and its wait, no op may write a variable that the start reads.
     - (scheduled_c7) in a queue between two pipeline coordinates, sends and receives match in order,
       value and type.
     - (scheduled_c8) there is no deadlock: all programs reach their ends. A wait blocks, and an
-      operation completes only when it is at the head of its queue on every member. The error names
-      who waits for whom.
+      operation completes only when it is at the head of its queue on every member. The error lists
+      which coordinate waits for which.
     - (scheduled_c9) every member of a reduction over pipeline coordinates starts the reduction,
-      with the same reduced value and equal types.
+      with equal `ps.reduced` and equal types.
     - (scheduled_c10) segments add to a variable in the order of the micro-batches.
-    - (scheduled_c11) only `rank.fetch`, and runs that have the fetched copy as an operand, use a
-      variable in host memory.
+    - (scheduled_c11) `ps.read`, `ps.write` and runs do not access a variable in host memory; runs
+      access a fetched copy (`staged`) instead.
     - (scheduled_c12) runs use a fetched variable after the wait for its fetch and before its
       `rank.offload`.
     - (scheduled_c13) a fetched variable is offloaded once, and fetched again only after the wait
@@ -154,7 +154,8 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
     - (scheduled_c15) no tensor is split or partial over the pipeline axis.
     - (scheduled_c16) a collective of a program or a class function uses the pipeline axis only
       through `over_pp`. Ranks of another coordinate never join any other collective.
-    - (scheduled_c17) an entry has one program for each pipeline coordinate.
+    - (scheduled_c17) each entry function (`step`, `evaluate`, ...) has one program per pipeline
+      coordinate.
     - (scheduled_c18) the attributes of stages are consistent with each other and with the mesh.
     - (scheduled_c19) runs call class functions.
   }];

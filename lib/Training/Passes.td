@@ -5,58 +5,57 @@
 include "mlir/Pass/PassBase.td"
 
 def AddLossPass : Pass<"ps-add-loss", "::mlir::ModuleOp"> {
-  let summary = "adds a loss and an input `labels` to a model without a loss output";
+  let summary = "adds a loss and an input `labels` to a model that does not return a loss";
   let description = [{
-    Adds `loss` as the last output. The kinds of losses are:
+    Adds `loss` as the last output. Its kind is one of:
 
-    * `cross_entropy`: the last dim of the output holds the classes, and the labels have the other dims. Label -100 is
-      ignored. The loss is the mean over all other labels.
-    * `causal_lm`: like `cross_entropy`, for an output [batch, length, classes]. Position t is compared with label
-      t + 1, so `labels` are the input tokens without a shift.
-    * `mse`: the mean of the squared differences between the output and `labels`.
+    * `cross_entropy`: the classes are the last dim of the output, and the labels have the dims before it. Label -100
+      is ignored. The loss is the mean over the other labels.
+    * `causal_lm`: like `cross_entropy`, for an output [batch, length, classes]. The output at
+      position t is compared with label t + 1, so the labels are the tokens themselves.
+    * `mse`: the mean of the squared differences over all elements.
   }];
   let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [
     Option<"kind", "kind", "std::string", "\"\"", "cross_entropy, causal_lm or mse">,
     Option<"output", "output", "std::string", "\"\"",
-      "number or name of the output from which the loss is computed; empty: output 0 if its type fits, "
-      "else the only output that fits">,
+      "number or name of the output from which the loss is computed; empty: output 0 if its "
+      "shape fits, else the only output that fits">,
   ];
 }
 
 def AutodiffPass : Pass<"ps-autodiff", "::mlir::ModuleOp"> {
   let summary = "replaces forward by micro_batch (forward and backward), evaluate and update";
   let description = [{
-    Visits the ops of `@forward` in reverse, and adds the derivative of every op on a path from a trained parameter to
-    the loss.
-    See docs/levels.md, level 1.
+    Walks `@forward` in reverse, and builds the derivative of every op on a path from a trained
+    parameter to the loss. See docs/levels.md, level 1.
   }];
   let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [
     Option<"loss", "loss", "std::string", "\"\"",
       "number or name of the loss output; none: cotangents are arguments; empty: output 0 if it is a "
-      "floating-point scalar, else the only floating-point scalar">,
+      "floating-point scalar, else the only such output">,
     Option<"differentiate", "differentiate", "std::string", "\"\"",
-      "outputs to differentiate with loss=none, separated by ';'; empty: all floating-point outputs">,
+      "outputs that get cotangents with loss=none, separated by ';'; empty: all floating-point outputs">,
     Option<"freeze", "freeze", "std::string", "\"\"", "globs of parameters that are not trained, separated by ';'">,
     Option<"lossAverage", "loss-average", "std::string", "\"\"",
-      "step or micro-batch; empty: step if the loss is a sum or a mean over samples">,
+      "step or micro-batch; empty: step if the loss is made of sums and means over samples">,
     Option<"batchDims", "batch-dims", "std::string", "\"\"",
-      "INPUT=D, INPUT=none or none, separated by ';'; default: dim 0 of each input">,
+      "INPUT=D, INPUT=none or none (no input has a batch dim), separated by ';'; default: dim 0 of each input">,
     Option<"evalMode", "eval-mode", "bool", "false", "train the model in eval mode, as after model.eval()">,
     Option<"scaleLoss", "scale-loss", "bool", "false",
-      "dynamic loss scaling: multiply the initial cotangent by a scale that ps-optimizer adapts; without a "
-      "loss, multiply all cotangents by this scale">,
-    Option<"inference", "inference", "bool", "false", "build only @evaluate; the model needs no loss">,
+      "dynamic loss scaling: multiply the initial cotangent (with loss=none, all cotangents) by a "
+      "scale that ps-optimizer adapts">,
+    Option<"inference", "inference", "bool", "false", "build evaluate only; the model needs no loss">,
   ];
 }
 
 def OptimizerPass : Pass<"ps-optimizer", "::mlir::ModuleOp"> {
   let summary = "adds the optimizer step of every trained parameter to update";
   let description = [{
-    With loss scaling (`@loss_scale`), gradients are divided by the scale. A step with a gradient that is not finite
+    If the loss is scaled (`@loss_scale`), gradients are divided by the scale. A step with a gradient that is not finite
     is skipped: neither parameters nor their state change, and the scale is halved. The scale is doubled after 2000
-    consecutive finite steps, as in torch.amp.GradScaler.
+    finite steps in a row. torch.amp.GradScaler works the same way.
   }];
   let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [
@@ -68,10 +67,10 @@ def OptimizerPass : Pass<"ps-optimizer", "::mlir::ModuleOp"> {
 }
 
 def CountFlopsPass : Pass<"ps-count-flops", "::mlir::ModuleOp"> {
-  let summary = "sets ps.flops: the number of floating-point operations of a micro-batch";
+  let summary = "counts the floating-point operations of a micro-batch (ps.flops on the module)";
   let description = [{
-    Counts contractions, convolutions and attentions of the whole model, before sharding and recomputation. Model
-    FLOPs utilization (MFU) is computed from this count. Without `@micro_batch`, counts the operations of `@evaluate`.
+    Counts contractions, convolutions and attentions of the whole model, before sharding and recomputation. The count is
+    the basis of model FLOPs utilization (MFU). Without a `@micro_batch`, the operations of `@evaluate` are counted.
   }];
 }
 
