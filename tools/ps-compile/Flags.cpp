@@ -66,18 +66,19 @@ void addModelFlags(FlagTable &t, Flags &f, CompileOptions &c) {
          Training},
         c.batchDims);
   t.add({"mode", "MODE",
-         "train the model as exported (train), or as after model.eval(), without dropout (eval)",
+         "train: train the model as exported; eval: train it as after model.eval(), without "
+         "dropout",
          Training},
         f.mode, {"train", "eval"});
   t.add({"loss-output", "OUTPUT",
-         "the output that is the loss, by number or name; with --loss KIND: the output from which "
-         "the loss is computed",
+         "output that is the loss, by number or name; with --loss KIND: output from which the loss "
+         "is computed",
          Training},
         c.lossOutput);
   t.add({"loss", "KIND",
-         "loss of a model that returns none: cross_entropy (classes in the last dim), causal_lm "
-         "(labels shifted by one) or mse, against a new input `labels`; or none: the C API passes "
-         "cotangents",
+         "loss to add to a model that does not return one, against a new input `labels`: "
+         "cross_entropy (classes in the last dim), causal_lm (labels shifted by one) or mse; "
+         "--loss none: train without a loss, the C API passes cotangents",
          Training},
         c.loss, {"cross_entropy", "causal_lm", "mse", "none"});
   t.add({.name = "differentiate",
@@ -88,7 +89,7 @@ void addModelFlags(FlagTable &t, Flags &f, CompileOptions &c) {
         c.differentiate);
   t.add({.name = "freeze",
          .value = "GLOB",
-         .help = "GLOB of parameters to freeze (exclude from training)",
+         .help = "parameters to freeze (exclude from training); repeatable",
          .level = Training,
          .trains = true},
         c.freeze);
@@ -166,7 +167,8 @@ void addStepFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({.name = "loss-average",
          .value = "UNIT",
          .help = "step: the loss of the whole batch of a step; micro-batch: the mean of the losses "
-                 "of the micro-batches (default: step where the form of the loss allows it)",
+                 "of the micro-batches (default: step if the loss is made of sums and means over "
+                 "samples, else micro-batch)",
          .level = Training,
          .inPlan = true,
          .trains = true},
@@ -181,7 +183,7 @@ void addStepFlags(FlagTable &t, Flags &f, CompileOptions &c) {
         c.splitMethod);
   t.add({.name = "num-chunks",
          .value = "N",
-         .help = "stages per pipeline coordinate (rank of the pipeline axis)",
+         .help = "model chunks (virtual stages) per pipeline rank",
          .level = Planned,
          .inPlan = true},
         c.numChunks, {1});
@@ -204,9 +206,9 @@ void addStepFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({.name = "offload",
          .value = "none|optimizer|activations[=all],...",
          .help = "keep tensors in host memory while unused. optimizer: tensors that only the "
-                 "update uses (optimizer state, EMA, master weights); activations: those whose "
-                 "copies are fully hidden by computation; activations=all: every activation that "
-                 "lowers the peak",
+                 "update uses (optimizer state, EMA, master weights); activations: saved "
+                 "activations whose copies are fully hidden by computation; activations=all: all "
+                 "saved activations that lower the peak",
          .level = Scheduled,
          .inPlan = true,
          .trains = true},
@@ -217,7 +219,7 @@ void addSpeedFlags(FlagTable &t, CompileOptions &c) {
   using enum ps::Level;
   t.add({.name = "overlap",
          .value = "N",
-         .help = "overlap tensor-parallel collectives with matmuls: auto (on GPUs, where overlap "
+         .help = "overlap tensor-parallel collectives with matmuls: auto (on GPUs, if overlap "
                  "saves time), off, or N (start all collectives early, each in N chunks)",
          .level = Partitioned,
          .inPlan = true},
@@ -225,16 +227,18 @@ void addSpeedFlags(FlagTable &t, CompileOptions &c) {
   t.add({.name = "matmul-epilogues",
          .value = "on|off",
          .help = "off, or on: fuse tanh-GELU and its gradient into matmul epilogues (GPU only; "
-                 "saves memory traffic, changes the last bits)",
+                 "saves memory traffic, changes rounding)",
          .level = Partitioned,
          .inPlan = true},
         c.matmulEpilogues);
   t.add({.name = "precision",
          .value = "TYPE[,keep-fp32=GLOB]",
-         .help = "compute type of contractions: fp32, bf16, fp16, half (weights too), or fp8 (bf16 "
-                 "with linear layers in 8 bits); for ops or modules: keep-fp32=GLOB, "
-                 "compute=GLOB; for fp8: scaling=delayed|current, history=STEPS, margin=BITS, "
-                 "include=GLOB, exclude=GLOB, misfit=bf16|error",
+         .help =
+             "compute type of contractions: fp32, bf16, fp16, half (weights too), or fp8 (bf16 "
+             "with linear layers in 8 bits); for ops or modules: keep-fp32=GLOB, "
+             "compute=GLOB; for fp8: scaling=delayed|current, history=STEPS, margin=BITS, "
+             "include=GLOB, exclude=GLOB, misfit=bf16|error (layers whose dims are not multiples "
+             "of 16: keep in bf16, or fail)",
          .level = Planned,
          .inPlan = true},
         c.precision);
@@ -291,7 +295,8 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({"inference", "", "compile a program that only evaluates; the model needs no loss",
          ps::Level::Training},
         c.inference);
-  t.add({"check", "", "include the one-rank program too, for ./OUT --check"}, f.check);
+  t.add({"check", "", "add a one-rank program to OUT, with which ./OUT --check compares a step"},
+        f.check);
 
   t.addGroup("Reports");
   t.add({"explain", "", "print the plan: shardings with reasons, collectives with bytes"},
@@ -360,12 +365,13 @@ bool checkPortable(const FlagTable &table, const Flags &f, const CommandLine &li
     return badFlag(
         "portable",
         " writes an executable, and '" + f.output +
-            "' would be a library, which libpsrt of the other machine opens; remove --portable "
-            "or give another name");
+            "' names a library (*.so), which cannot be portable; remove --portable or name an "
+            "executable");
   if (line.walk.stopAfter < ps::Level::Native)
-    return badFlag("portable",
-                   " is about the program, which --stop-after and --no-codegen do not write; "
-                   "remove one of them");
+    return badFlag(
+        "portable",
+        " is about the program, but --stop-after and --no-codegen do not write a program; "
+        "remove one of these flags");
   if (table.isGiven("weights") && line.compile.weights == "reference")
     return badFlag("portable",
                    " excludes --weights reference: the model's file stays on this machine; "
