@@ -39,8 +39,8 @@ SmallVector<StringAttr> StartOp::getAxisNames() {
   return axes ? llvm::to_vector(axes.getAsRange<StringAttr>()) : SmallVector<StringAttr>();
 }
 
-/// Verifies the dims of a reduce_scatter or all_gather: along its dim, the whole tensor has the
-/// elements of a part times the number of shards.
+/// Verifies the dims of a reduce_scatter or all_gather. Along its dim, the size of the full tensor
+/// is the size of a shard times the number of shards.
 static LogicalResult verifyDims(StartOp op) {
   ps::MeshOp mesh = ps::getMesh(op);
   ArrayRef<int64_t> dims = op.getDims().value_or(ArrayRef<int64_t>());
@@ -51,7 +51,7 @@ static LogicalResult verifyDims(StartOp op) {
     auto to = cast<RankedTensorType>(op.getResults()[i].getType());
     RankedTensorType whole = isGather ? to : from, part = isGather ? from : to;
     if (dim < 0 || dim >= part.getRank())
-      return op.emitOpError("(start_c5) has dim ") << dim << " of " << part;
+      return op.emitOpError("(start_c5) dim ") << dim << " is out of range for " << part;
     SmallVector<int64_t> expected(part.getShape());
     expected[dim] *= shards;
     if (mesh && part.clone(expected) != whole)

@@ -10,10 +10,10 @@ def Rank_Dialect : Dialect {
   let cppNamespace = "::parashard::rank";
   let summary = "Programs of pipeline coordinates: runs of class functions, and communication";
   let description = [{
-    A `rank.program` is the ordered list of actions of every rank with one pipeline coordinate:
-    running class functions, starting communication, and waiting for it. Coordinates on other mesh
-    axes are run-time integers, so all these ranks share the program. Stage functions of level 3
-    already contain `rank.run`; the other ops exist from level 4 on.
+    A `rank.program` lists the actions of all ranks with one pipeline coordinate, in order: runs of
+    class functions, starts of communication, and waits. The coordinates on other mesh axes are
+    known at run time only, so all these ranks share the program. Stage functions of level 3 already
+    contain `rank.run`; the other ops exist from level 4 on.
   }];
   let useDefaultTypePrinterParser = 1;
   let dependentDialects = ["::parashard::ps::PSDialect", "::mlir::func::FuncDialect",

@@ -1,7 +1,7 @@
 // Defines the ops of the dialect `rank`. Included by Rank.td.
 
 def Rank_ProgramOp : Rank_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock]> {
-  let summary = "the actions of the ranks of one pipeline coordinate when the host calls an entry";
+  let summary = "the program that the ranks of one pipeline coordinate run when the host calls an entry";
   let description = [{
     The host calls the entry `entry`: `step` (all micro-batches and the update) or `evaluate`.
     `rank.section` divides a program into several entries that the host calls one by one.
@@ -26,8 +26,8 @@ def Rank_ProgramOp : Rank_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
 def Rank_SectionOp : Rank_Op<"section", [HasParent<"ProgramOp">]> {
   let summary = "begins a separate entry, which ends at the next section";
   let description = [{
-    If the graph contains no loss, the host passes the cotangents and calls forward, backward and
-    update separately. Values used by later sections stay in a numbered slot.
+    With `--loss none`, the host passes the cotangents, and calls forward, backward and update
+    separately. Values that later sections use are kept in a numbered slot.
 
     Lifespan: created by `ps-schedule` (level 4); used by code generation.
     ```mlir
@@ -43,8 +43,8 @@ def Rank_SectionOp : Rank_Op<"section", [HasParent<"ProgramOp">]> {
 def Rank_InputOp : Rank_Op<"input", [Pure, HasParent<"ProgramOp">]> {
   let summary = "this rank's part of a program input for one micro-batch";
   let description = [{
-    `sharding` and `global` tell which part of which tensor the input is; absent: the whole tensor.
-    An input that is a cotangent from the host keeps the argument's `ps.cotangent`.
+    The result is the rank's shard of a tensor of type `global` under `sharding`. Without both, the
+    result is the whole tensor. A cotangent that the host passes has the attribute `ps.cotangent`.
 
     Lifespan: created by `ps-schedule` (level 4); used by code generation.
     ```mlir
@@ -131,11 +131,10 @@ def Rank_RunOp : Rank_Op<"run", [AttrSizedOperandSegments, DeclareOpInterfaceMet
 def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
   let summary = "starts one collective on a bucket of tensors";
   let description = [{
-    The results are defined after `rank.wait` of the token. `all_reduce` and `reduce_scatter`
-    combine by `kind`. `reduce_scatter` and `all_gather` act along `dims` (one per operand). The
-    members of the collective are the ranks whose coordinates differ only along `axes`, or only in
-    the pipeline coordinates `over_pp`. All members start the collectives of one queue in the same
-    order.
+    The results are defined after `rank.wait` of the token. `all_reduce` and `reduce_scatter` reduce
+    by `kind`. `reduce_scatter` and `all_gather` act along `dims` (one per operand). The members of
+    the collective are the ranks whose coordinates differ only along `axes`, or only in the pipeline
+    coordinates `over_pp`. All members start the collectives of one queue in the same order.
 
     Lifespan: created by `ps-schedule` (level 4); used by code generation.
 
@@ -145,9 +144,8 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
     - (start_c3) there are either distinct axes of the mesh, or `over_pp`: ascending coordinates of
       the pipeline axis, including the program's own coordinate.
     - (start_c4) `dims` has one entry per operand for reduce_scatter and all_gather.
-    - (start_c5) along its dim, an operand of reduce_scatter has the elements of its result times
-      the number of shards. A result of all_gather has the elements of its operand times that
-      number.
+    - (start_c5) along its dim, an operand of reduce_scatter is as large as all shards of its result
+      together. For all_gather, a result is as large as all shards of its operand together.
 
     ```mlir
     ps.variable gradient @a.grad of @a : tensor<4xf32>
@@ -180,9 +178,9 @@ def Rank_SendOp : Rank_Op<"send", [HasParent<"ProgramOp">]> {
   let summary = "starts sending a tensor to another pipeline coordinate";
   let description = [{
     Sends to the rank with the pipeline coordinate `pp` and the sender's coordinates on all other
-    axes. The operand may be reused after `rank.wait` of the token. Each queue is one-directional
-    between two coordinates, and both use it in the same order. `message` identifies the value that
-    is sent, and its micro-batch.
+    axes. The operand may be reused after `rank.wait` of the token. Each queue has one sending and
+    one receiving coordinate, and its sends and receives are in the same order. `message` identifies
+    the value that is sent, and its micro-batch.
 
     Lifespan: created by `ps-schedule` (level 4); used by memory planning.
 
@@ -238,8 +236,8 @@ def Rank_FetchOp : Rank_Op<"fetch", [HasParent<"ProgramOp">]> {
   let summary = "starts copying variables from host memory to device memory";
   let description = [{
     Each result is a buffer in device memory that runs use instead of the variable (`staged`), until
-    `rank.offload` copies it back. The buffer holds the variable's value after `rank.wait` of the
-    token.
+    `rank.offload` copies the buffer back. The buffer holds the variable's value after `rank.wait`
+    of the token.
 
     Lifespan: created by `ps-offload` (level 4); used by code generation.
 
@@ -273,8 +271,8 @@ def Rank_FetchOp : Rank_Op<"fetch", [HasParent<"ProgramOp">]> {
 def Rank_OffloadOp : Rank_Op<"offload", [HasParent<"ProgramOp">]> {
   let summary = "starts copying variables back to host memory";
   let description = [{
-    Copies each variable back to the host memory that `rank.fetch` read. After `rank.wait` of the
-    token, the copies are complete and the device buffers are free.
+    Copies each buffer back to the host memory of the variable that `rank.fetch` copied. After
+    `rank.wait` of the token, the copies are complete and the device buffers are free.
 
     Lifespan: created by `ps-offload` (level 4); used by code generation.
 
@@ -301,7 +299,7 @@ def Rank_OffloadOp : Rank_Op<"offload", [HasParent<"ProgramOp">]> {
 def Rank_StashOp : Rank_Op<"stash", [HasParent<"ProgramOp">]> {
   let summary = "starts copying values from device memory to host memory";
   let description = [{
-    Each result is the operand's value in host memory, which only `rank.unstash` may use. The
+    Each result is the copy of an operand in host memory, which only `rank.unstash` may use. The
     operands' buffers are free after `rank.wait` of the token.
 
     Lifespan: created by `ps-offload` (level 4); used by code generation.
@@ -329,8 +327,8 @@ def Rank_StashOp : Rank_Op<"stash", [HasParent<"ProgramOp">]> {
 def Rank_UnstashOp : Rank_Op<"unstash", [HasParent<"ProgramOp">]> {
   let summary = "starts copying values back from host memory to device memory";
   let description = [{
-    Each result is the stashed value, and may be used after `rank.wait` of the token. Its host
-    memory is then free.
+    Each result is a copy of the stashed value in device memory, and may be used after `rank.wait`
+    of the token. The host memory is then free.
 
     Lifespan: created by `ps-offload` (level 4); used by code generation.
 
@@ -355,9 +353,8 @@ def Rank_UnstashOp : Rank_Op<"unstash", [HasParent<"ProgramOp">]> {
 }
 
 def Rank_WaitOp : Rank_Op<"wait", [HasParent<"ProgramOp">]> {
-  let summary = "blocks the program until the operation of the token is complete";
+  let summary = "blocks the program until the started operation of the token is complete";
   let description = [{
-
     Lifespan: created with the op of the token (level 4); used by code generation.
 
     - (wait_c1) at most one `rank.wait` uses a token.

@@ -51,7 +51,7 @@ LogicalResult OffloadOp::verify() {
   return success();
 }
 
-/// Returns whether there are operands, and each has a result of the same type.
+/// Returns whether the op has operands, and one result of the same type for each operand.
 static bool haveEqualTypes(OperandRange operands, ResultRange results) {
   return !operands.empty() && TypeRange(operands) == TypeRange(results);
 }

@@ -171,7 +171,7 @@ rank.program @start_c5 pp = 0 entry "step" {
 ps.mesh @mesh <"dp" = 2 : data>
 rank.program @start_c5_dim pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
-  // expected-error@+1 {{(start_c5) has dim 1 of 'tensor<2xf32>'}}
+  // expected-error@+1 {{(start_c5) dim 1 is out of range for 'tensor<2xf32>'}}
   %r, %t = rank.start "reduce_scatter" (%x) kind sum axes ["dp"] dims [1] queue "dp" : (tensor<4xf32>) -> tensor<2xf32>
 }
 
