@@ -86,7 +86,7 @@ struct AttentionFactors {
   unsigned batch, group, rest, query, key, feature, valueFeature;
   bool splitHeads; ///< whether a group has more than one query head
 
-  /// `positional`: the keys that a query sees depend on its position.
+  /// `positional`: whether the keys that a query sees depend on the query's position.
   AttentionFactors(ShardingRule &rule, RankedTensorType q, RankedTensorType k, RankedTensorType v,
                    bool positional) {
     batch = rule.addFactor(q.getDimSize(0));
@@ -150,7 +150,8 @@ ShardingRule AttentionGradOp::getShardingRule() {
   return rule;
 }
 
-/// Sets the random numbers that the local op draws: its part of the global [B, H, T, S].
+/// Sets the offset and factors of dropout: the position of the local probabilities in the global
+/// [B, H, T, S].
 template <typename Op>
 static void assignRandomNumbers(Op op, PartitionBuilder &builder, RankedTensorType queryType,
                                 int64_t keys, ShardingAttr query) {
@@ -239,7 +240,8 @@ AttentionGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRan
 LoweringKind AttentionOp::getLoweringKind() { return LoweringKind::Library; }
 LoweringKind AttentionGradOp::getLoweringKind() { return LoweringKind::Library; }
 
-/// Returns the cost of `contractions` matmuls of [T, S, D] per head, half of it with a causal mask.
+/// Returns the cost of `contractions` matmuls of [T, S, D] per head; half the flops with a causal
+/// mask.
 static OpCost attentionCost(TypeRange operands, TypeRange results, Type query, Type key,
                             int64_t contractions, bool causal) {
   auto q = cast<RankedTensorType>(query), k = cast<RankedTensorType>(key);
@@ -257,8 +259,8 @@ OpCost AttentionGradOp::getCost(TypeRange operands, TypeRange results) {
   return attentionCost(operands, results, operands[1], operands[2], 5, getCausal());
 }
 
-/// A float mask counts as differentiable, so that training a mask gives an error instead of a
-/// missing gradient.
+/// Returns true for a float mask too, so that training a mask gives an error instead of a missing
+/// gradient.
 bool AttentionOp::isDifferentiable(unsigned operand) {
   return isa<FloatType>(getElementTypeOrSelf(getOperand(operand).getType()));
 }

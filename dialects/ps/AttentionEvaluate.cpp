@@ -6,8 +6,8 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-/// Lowest score of a visible key; lower finite scores are raised to it. A query that sees only such
-/// keys weighs them equally, as f32 arithmetic would.
+/// Lowest score of a visible key: lower finite scores are raised to this value. A query whose
+/// visible keys all have such scores gives them equal weights, as in f32 arithmetic.
 static constexpr double kLowestScore = -1e38;
 
 namespace {
@@ -120,9 +120,9 @@ FailureOr<llvm::SmallVector<Tensor>> AttentionOp::evaluate(llvm::ArrayRef<Tensor
   return llvm::SmallVector<Tensor>{std::move(out), std::move(lse)};
 }
 
-/// Beyond this magnitude, a log-sum-exp in f32 is too coarse to normalize to 1e-4. Probabilities
-/// computed from it are divided by their own sum. Example: a finite mask of very low values gives
-/// such rows.
+/// Limit of |log-sum-exp|. Above this limit, the spacing of f32 is too coarse to normalize
+/// probabilities to 1e-4, so they are divided by their own sum. Example: rows that a mask of very
+/// low finite values hides.
 static constexpr double kLargeLse = 1024;
 
 /// Computes, with P = exp(score - lse): dv = P^T g; dP = g v^T (with the same dropout); dS = P (dP

@@ -33,13 +33,13 @@ class PS_TensorOp<string mnemonic, list<Trait> traits = []>
         DeclareOpInterfaceMethods<PS_ShardingOpInterface>,
         DeclareOpInterfaceMethods<PS_EvaluateOpInterface>], traits)>;
 
-// How an op is lowered to code. Each op's C++ source defines `getLoweringKind`.
+// The ways to lower an op to code. The C++ source of each op defines `getLoweringKind`.
 def PS_Elementwise : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitElement"]>;
 def PS_Row : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitRow"]>;
 def PS_Movement : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind"]>;
 def PS_Library : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitCall"]>;
-// A matmul also calls a library function. Its instruction depends on views of its operands, and it
-// may be split into chunks, so lib/Codegen writes the instruction.
+// A matmul also calls a library function. Its instruction depends on views of its operands and on
+// chunks, so lib/Codegen writes the instruction.
 def PS_Matmul : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind"]>;
 
 def PS_Differentiable : DeclareOpInterfaceMethods<PS_DifferentiableOpInterface>;

@@ -36,11 +36,11 @@ static LogicalResult verifyDim(Operation *op, Value value, int64_t dim, StringRe
   int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
   if (dim >= 0 && dim < rank)
     return success();
-  return op->emitOpError() << "has dim " << dim << " of a tensor with " << rank << " dims ("
-                           << label << ")";
+  return op->emitOpError() << "dim " << dim << " is out of range for a tensor with " << rank
+                           << " dims (" << label << ")";
 }
 
-/// Verifies that `whole` has the shape of `part`, with `dim` `shards` times as long.
+/// Verifies that `whole` has the shape of `part`, except that its `dim` is `shards` times as large.
 static LogicalResult verifyShards(Operation *op, Value whole, Value part, int64_t dim,
                                   int64_t shards, StringRef label) {
   auto wholeType = cast<RankedTensorType>(whole.getType());
@@ -80,7 +80,7 @@ LogicalResult AllToAllOp::verify() {
   auto type = cast<RankedTensorType>(getOperand().getType());
   if (*shards > 0 && type.getDimSize(getSplit()) % *shards)
     return emitOpError() << "splits dim " << getSplit() << " of " << type << " over " << *shards
-                         << " shards, which do not divide it (all_to_all_c1)";
+                         << " shards, which do not divide the dim (all_to_all_c1)";
   if (*shards < 0)
     return success();
   SmallVector<int64_t> expected(type.getShape());
@@ -123,7 +123,8 @@ LogicalResult ShardSliceOp::verify() {
   if (type.clone(expected) == result && expected[getDim()] * *shards >= type.getDimSize(getDim()))
     return success();
   return emitOpError() << "gives " << *shards << " shards of " << result << " along dim "
-                       << getDim() << " of " << type << ", which do not cover it (shard_slice_c2)";
+                       << getDim() << " of " << type
+                       << ", which do not cover the dim (shard_slice_c2)";
 }
 
 LogicalResult WaitOp::verify() {

@@ -1,4 +1,4 @@
-// Defines collectives within a step, on local tensors (level 3 on).
+// Defines collectives within a step, on local tensors (from level 3 on).
 include "dialects/ps/Base.td"
 
 class PS_CollectiveOp<string mnemonic, list<Trait> traits = []>
@@ -9,7 +9,8 @@ class PS_CollectiveOp<string mnemonic, list<Trait> traits = []>
 def PS_AllReduceOp : PS_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> {
   let summary = "reduces a tensor over mesh axes; every member gets the result";
   let description = [{
-    Sums add the members' tensors in ascending member order, in f32.
+    The members are the ranks whose coordinates differ only along `axes`, in the order of
+    `ps.shard_index`. A sum adds the members' tensors in this order, in f32.
 
     Lifespan: created by `ps-partition` (level 3); used by code generation.
     ```mlir
@@ -68,8 +69,8 @@ def PS_AllToAllOp : PS_CollectiveOp<"all_to_all"> {
 def PS_PermuteOp : PS_CollectiveOp<"permute", [SameOperandsAndResultType]> {
   let summary = "sends the tensor of member i over `axes` to member targets[i]";
   let description = [{
-    Lifespan: no pass creates it; a module of level 3 written by hand may contain it. Used by code
-    generation.
+    Lifespan: no pass creates this op; a module of level 3 written by hand may contain it. Used by
+    code generation.
 
     - (permute_c1) `targets` is a permutation of the members.
     ```mlir
@@ -114,9 +115,9 @@ def PS_ShardSliceOp : PS_CollectiveOp<"shard_slice"> {
 def PS_WaitOp : PS_CollectiveOp<"wait", [SameOperandsAndResultType]> {
   let summary = "waits for a collective that runs asynchronously";
   let description = [{
-    A collective whose result goes to a `ps.wait` starts at its own position. The ops between the
-    collective and the wait run meanwhile. The collective's operand stays unchanged until the wait.
-    A collective without a wait is complete at its own position.
+    A collective whose result goes to a `ps.wait` is started at its own position, and runs while the
+    ops between the collective and the wait run. The collective's operand stays unchanged until the
+    wait. A collective without a wait is complete at its own position.
 
     Lifespan: created by `ps-start-collectives` (level 3) in class functions; used by memory
     planning and code generation.

@@ -44,7 +44,8 @@ static RankedTensorType shrink(Type type) {
   return RankedTensorType::get(SmallVector<int64_t>(tensor.getRank(), 1), tensor.getElementType());
 }
 
-/// Evaluates `op` on tensors of one element, and resizes the result.
+/// Folds `op` on splats: evaluates the op on tensors with one element, and returns a splat of the
+/// result's type.
 static OpFoldResult foldSplats(Operation *op, ArrayRef<Attribute> operands) {
   OperationState state(op->getLoc(), op->getName());
   SmallVector<Tensor> values;
@@ -119,7 +120,7 @@ OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
 LoweringKind ConstantOp::getLoweringKind() { return LoweringKind::Movement; }
 
-/// A splat is the same on every shard; other constants may be sharded along every dim.
+/// Returns one parallel factor per dim: constants may be sharded along every dim.
 ShardingRule ConstantOp::getShardingRule() {
   return ShardingRule::elementwise(cast<RankedTensorType>(getType()).getShape(), 0, 1);
 }
@@ -174,7 +175,7 @@ FailureOr<llvm::SmallVector<Value>> ConstantOp::partition(PartitionBuilder &buil
 LogicalResult IotaOp::verify() {
   int64_t rank = cast<RankedTensorType>(getType()).getRank();
   if (getDim() >= uint64_t(rank))
-    return emitOpError() << "has dim " << getDim() << " of a tensor with " << rank
+    return emitOpError() << "dim " << getDim() << " is out of range for a tensor with " << rank
                          << " dims (iota_c1)";
   return success();
 }
@@ -194,7 +195,7 @@ FailureOr<llvm::SmallVector<Tensor>> IotaOp::evaluate(llvm::ArrayRef<Tensor>,
   return llvm::SmallVector<Tensor>{std::move(result)};
 }
 
-/// The code generator passes the index along `dim` as the only scalar.
+/// Returns the index along `dim`, which the code generator passes as the only scalar.
 Value IotaOp::emitElement(ElementBuilder &builder, ValueRange scalars) { return scalars.front(); }
 
 FailureOr<llvm::SmallVector<Value>> IotaOp::partition(PartitionBuilder &builder, ValueRange,

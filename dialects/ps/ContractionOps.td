@@ -11,11 +11,11 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
     contracted. A label in one operand and the result is free. Sums are accumulated in f32 (f64 for
     f64).
 
-    `ps-fuse` adds the following epilogues for devices whose matmuls support them:
+    The following epilogues are added by `ps-fuse` for devices whose matmuls support them:
     - `bias`: added to the sums before they are rounded.
     - `sums of i`: the second result holds the sums of operand `i` over the contracted labels,
-      accumulated in f32 and rounded once. The matmul of the weight gradient thus also computes the
-      bias gradient.
+      accumulated in f32 and rounded once. With this epilogue, the matmul of a weight gradient also
+      computes the bias gradient.
     - `scales`: the scales of 8-bit operands. The sums are multiplied by both scales.
     - `gelu`: the result is the tanh GELU of the sums (with bias) before rounding. An optional
       second result holds the sums themselves.
@@ -33,9 +33,9 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
       the result.
     - (contract_c4) element types agree. The result of 16-bit operands may be f32. Operands of 8-bit
       floats may have either format; their result is bf16, f16 or f32.
-    - (contract_c5) a bias has the result's element type and the sizes of its last dims. One operand
-      has the labels of these dims and no other free label of a size above 1; the other operand has
-      none of these labels.
+    - (contract_c5) a bias has the element type of the result, and the sizes of the result's last
+      dims. One operand has the labels of these dims, and no other free label of a size above 1. The
+      other operand has none of these labels.
     - (contract_c6) `sums of` names operand 0 or 1. The sums have the free labels of this operand,
       in the order of the result, and the result's element type. Batch labels and a bias are not
       allowed.
@@ -70,8 +70,8 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
     // Copies operands and labels of `like`, and adds `bias`, which may be null.
     OpBuilder<(ins "::parashard::ps::ContractOp":$like, "::mlir::Value":$bias)>];
   let extraClassDeclaration = [{
-    /// Returns whether a bias may have the shape of the last `dims` dims of the result. One operand
-    /// must contribute exactly these dims; dims of size 1 are ignored.
+    /// Returns whether a bias with the shape of the last `dims` dims of the result is possible. One
+    /// operand must contribute exactly these dims; dims of size 1 are ignored.
     bool isBiasable(int64_t dims);
     /// Returns whether both operands are 8-bit floats, which have scales.
     bool isOfFloat8();

@@ -105,19 +105,19 @@ LogicalResult Relation::verify(Operation *op) const {
   if (failed(verifyWindows(op, windows, {x, w, y}, "convolution_c1")))
     return failure();
   if (getSize(x, 0) != getSize(y, 0))
-    return op->emitOpError("has batch size ") << getSize(x, 0) << " on one side and "
-                                              << getSize(y, 0) << " on the other (convolution_c2)";
+    return op->emitOpError("batch size of x is ")
+           << getSize(x, 0) << ", but that of y is " << getSize(y, 0) << " (convolution_c2)";
   if (getSize(w, 0) != getSize(y, 1) || getSize(x, 1) % getSize(w, 1) != 0 ||
       getSize(y, 1) % getGroups() != 0)
-    return op->emitOpError("has a kernel ")
-           << w << " between " << getSize(x, 1) << " and " << getSize(y, 1)
-           << " channels, which cannot be divided into groups (convolution_c2)";
+    return op->emitOpError("kernel ")
+           << w << " does not fit " << getSize(x, 1) << " channels of x and " << getSize(y, 1)
+           << " channels of y, with any number of groups (convolution_c2)";
   for (unsigned d = 0; d < windows.getRank(); ++d) {
     int64_t begin = (windows.out[d] - 1) * windows.strides[d] - windows.low[d];
     if (begin >= windows.in[d] + windows.low[d])
       return op->emitOpError("last window along space dim ")
-             << d << " begins at " << begin << ", past the end " << windows.in[d] << " + "
-             << windows.low[d] << " (convolution_c3)";
+             << d << " begins at element " << begin << ", past the size " << windows.in[d]
+             << " + low " << windows.low[d] << " (convolution_c3)";
   }
   Type left = getElementTypeOrSelf(op->getOperand(0)),
        right = getElementTypeOrSelf(op->getOperand(1));
@@ -148,7 +148,7 @@ template <typename Fn> void Relation::forEachProduct(Fn visit) const {
                     (n * groups * out + o) * positions + p);
 }
 
-/// Sums the products of each element of the result, in double.
+/// Accumulates each element of the result in double.
 template <typename Fn>
 static llvm::SmallVector<Tensor> sumProducts(const Relation &relation, Type type, Fn product) {
   Tensor result(cast<RankedTensorType>(type));

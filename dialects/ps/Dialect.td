@@ -15,8 +15,8 @@ def PS_Dialect : Dialect {
   let description = [{
     `ps` describes a training program on static tensors: a mesh, a set of named variables, and
     functions that read, write and accumulate into the variables. Levels 0 (imported) to 3
-    (partitioned) use this dialect. Function bodies are pure SSA; effects on variables take place
-    when the function returns.
+    (partitioned) use this dialect. Reads of variables see the values at the call of the function;
+    writes take effect when the function returns.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
@@ -125,8 +125,8 @@ def PS_Float8FormatAttr : EnumAttr<PS_Dialect, PS_Float8Format, "float8_format">
 def PS_FactorAttr : PS_Attr<"Factor", "factor"> {
   let summary = "one factor of a dim: its size, and the mesh axes that shard it";
   let description = [{
-    A factor of `size` elements (0 if the factor is the whole dim), sharded over the product of
-    `axes`, major to minor. Printed only inside a sharding.
+    A factor of `size` elements (0 if the factor is the whole dim), sharded over all `axes`
+    together, major to minor. Printed only inside a sharding.
   }];
   let parameters = (ins "int64_t":$size, ArrayRefParameter<"::mlir::StringAttr">:$axes);
   let hasCustomAssemblyFormat = 1;
@@ -135,8 +135,8 @@ def PS_FactorAttr : PS_Attr<"Factor", "factor"> {
 def PS_DimAttr : PS_Attr<"Dim", "dim"> {
   let summary = "the factors of one tensor dim, major to minor";
   let description = [{
-    Kept in a normal form: adjacent factors without axes are merged, and a dim of only one factor
-    stores size 0. An unsharded dim is one factor of size 0 without axes, printed `{}`.
+    The list of factors has a normal form: adjacent factors without axes are merged, and the only
+    factor of a dim has size 0. An unsharded dim is one factor of size 0 without axes, printed `{}`.
   }];
   let parameters = (ins ArrayRefParameter<"::parashard::ps::FactorAttr">:$factors);
   let skipDefaultBuilders = 1;
@@ -165,11 +165,12 @@ def PS_ShardingAttr : PS_Attr<"Sharding", "sharding"> {
     sharding ::= #ps.sharding<@mesh, [dim, ...] (, partial = {"axis": sum|max|min, ...})?>
     dim      ::= axes | (factor x factor ...)        factor ::= INT axes?        axes ::= {"axis", ...}
     ```
-    `(3 x 384 {"tp"})` reads a dim of 1152 row-major as 3 x 384 and shards the second factor. A
-    factor of size n over k shards gives each shard c = ceil(n / k) elements. Shard r holds the
-    elements [min(r c, n), min((r + 1) c, n)), and the rest of the shard is padding. Example: n = 10
-    over k = 4 shards gives c = 3, and shard 3 holds element 9 and two elements of padding. If an
-    axis of kind `multiple` is among the axes, c is rounded up to a multiple of its size.
+    `(3 x 384 {"tp"})` splits a dim of 1152, in row-major order, into the factors 3 and 384, and
+    shards the second factor. A factor of size n over k shards gives each shard c = ceil(n / k)
+    elements. Shard r holds the elements [min(r c, n), min((r + 1) c, n)), and the rest of the shard
+    is padding. Example: n = 10 over k = 4 shards gives c = 3, and shard 3 holds element 9 and two
+    elements of padding. If an axis of kind `multiple` is among the axes, c is rounded up to a
+    multiple of its size.
   }];
   let parameters = (ins
     "::mlir::FlatSymbolRefAttr":$mesh,
@@ -178,16 +179,15 @@ def PS_ShardingAttr : PS_Attr<"Sharding", "sharding"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Returns the sharding that is replicated on every axis: `rank` whole dims and nothing
-    /// partial.
+    /// Returns the sharding that is replicated on every axis: `rank` whole dims, not partial.
     static ShardingAttr getReplicated(::mlir::FlatSymbolRefAttr mesh, int64_t rank);
-    /// Returns whether no dim is sharded and nothing is partial.
+    /// Returns whether no dim is sharded, and the sharding is not partial.
     bool isReplicated() const;
     /// Returns all axes that shard dim `dim`, major to minor over its factors.
     ::llvm::SmallVector<::mlir::StringAttr> getDimAxes(unsigned dim) const;
-    /// Returns the same dims with nothing partial.
+    /// Returns the same dims without partial axes.
     ShardingAttr withoutPartial() const;
-    /// Returns the same dims with this `partial`.
+    /// Returns the same dims with these partial axes.
     ShardingAttr withPartial(::llvm::ArrayRef<PartialAttr> partial) const;
   }];
 }
@@ -197,7 +197,8 @@ def PS_FileAttr : PS_Attr<"File", "file", [TypedAttrInterface]> {
   let description = [{
     Either `#ps.file<"model.pt2:data/weights/weight_0">`, the raw bytes of an archive entry, or
     `#ps.file<"x.safetensors:name">`. With `slice = [lo:hi, ...]`, one range per dim, the variable
-    holds only this part of the file's tensor. `shape` is then the shape of the file's tensor.
+    holds only this slice of the tensor in the file. `shape` is then the shape of the tensor in the
+    file.
   }];
   let parameters = (ins
     "::mlir::StringAttr":$location,
@@ -238,7 +239,7 @@ def PS_AxisAttr : PS_Attr<"Axis", "axis"> {
                         "::parashard::ps::AxisKind":$kind);
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
-    /// Returns the devices along the axis: its size, or 1 for kind `multiple`.
+    /// Returns the number of devices along the axis: its size, or 1 for kind `multiple`.
     int64_t getDevices() const { return getKind() == AxisKind::Multiple ? 1 : getSize(); }
   }];
 }

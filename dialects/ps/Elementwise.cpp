@@ -159,7 +159,7 @@ double parashard::ps::evaluateGeluSlope(GeluKind kind, double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kSqrt2OverPi * (1 + 3 * kCubic * x * x);
 }
 
-/// Emits (1 + erf(x / sqrt 2)) / 2, or (1 + tanh(...)) / 2.
+/// Emits the factor of x in the GELU: (1 + erf(x / sqrt 2)) / 2, or (1 + tanh(...)) / 2.
 static Value emitGate(ElementBuilder &e, GeluKind kind, Value x) {
   Value half = e.constant(x, 0.5);
   if (kind == GeluKind::Erf)
@@ -170,7 +170,8 @@ static Value emitGate(ElementBuilder &e, GeluKind kind, Value x) {
   return e.fma(half, e.unary<math::TanhOp>(inner), half);
 }
 
-/// Emits the derivative of the GELU at x. With p the gate, 1 - t^2 = 4 p (1 - p).
+/// Emits the derivative of the GELU at x. With p = (1 + t) / 2 for t = tanh(...), the derivative of
+/// tanh is 1 - t^2 = 4 p (1 - p).
 static Value emitSlope(ElementBuilder &e, GeluKind kind, Value x) {
   Value gate = emitGate(e, kind, x), square = e.mul(x, x);
   if (kind == GeluKind::Erf) {

@@ -340,7 +340,8 @@ OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
 // convert
 //===----------------------------------------------------------------------===//
 
-/// Conversions between floats pass on partial sums, apart from rounding.
+/// Returns a rule that is linear for conversions between floats: partial sums are equal up to
+/// rounding.
 ShardingRule ConvertOp::getShardingRule() {
   bool floats = isa<FloatType>(getElementTypeOrSelf(getOperand().getType())) &&
                 isa<FloatType>(getElementTypeOrSelf(getType()));
@@ -402,7 +403,7 @@ Results ConvertOp::evaluate(Operands operands, const EvaluateContext &) {
       *this, [&](int64_t i) { return x.isFloat() ? range.truncate(x.get(i)) : x.getInt(i); });
 }
 
-/// Returns whether an element widens with zeros: bools and ui8.
+/// Returns whether integers of this type are zero-extended: bools and ui8.
 static bool isUnsignedElement(Type element) {
   return element.isInteger(1) || element.isUnsignedInteger();
 }
@@ -485,7 +486,7 @@ OpFoldResult StopGradientOp::fold(FoldAdaptor) {
 // by_mode
 //===----------------------------------------------------------------------===//
 
-/// Partial sums of the chosen operand pass through.
+/// Returns a rule that is linear in the operand of the current mode.
 ShardingRule ByModeOp::getShardingRule() {
   return elementwiseRule(*this, {{getTraining() ? 0u : 1u}});
 }

@@ -96,8 +96,7 @@ def PS_DivOp : PS_BinaryOp<"div"> {
   let summary = "quotient; integers round toward zero";
   let description = [{
     An integer divided by 0 gives 0. The least integer divided by -1 gives itself (wraps around). A
-    kernel cannot raise an error, so these results are defined, equally for the evaluator and every
-    device.
+    kernel cannot raise an error, so the evaluator and every device give these results.
 
     Lifespan: created by the importers, and by passes up to level 3; used by code generation.
     ```mlir
@@ -178,10 +177,10 @@ def PS_StopGradientOp : PS_TensorOp<"stop_gradient", [SameOperandsAndResultType,
   let summary = "returns the operand, with a derivative of zero";
   let description = [{
     Represents `detach()` and `torch.no_grad()` on a value that depends on trained parameters.
-    Passes of level 0 keep the op, so that no pattern matches through it.
+    Passes before `ps-autodiff` keep the op, so that no pattern matches across it.
 
-    Lifespan: created by the importers. `ps-autodiff` builds no backward through it. On ops with a
-    phase (level 1 on) the backward exists already, so the op folds to its operand.
+    Lifespan: created by the importers. `ps-autodiff` does not build a backward for the op.
+    Afterwards (on ops with a phase), the op folds to its operand.
     ```mlir
     %target = ps.stop_gradient %a : tensor<4x8xf32>
     ```
@@ -199,8 +198,8 @@ def PS_ByModeOp : PS_TensorOp<"by_mode", [SameOperandsAndResultType, PS_Elementw
     evaluation.
 
     Lifespan: created by the importers. `ps-autodiff` clears `training` in `@evaluate`. The op folds
-    to `in_evaluation` if `training` is false, and to `in_training` on ops with a phase (level 1
-    on).
+    to `in_evaluation` if `training` is false. Otherwise it folds to `in_training` after
+    `ps-autodiff` (on ops with a phase).
     ```mlir
     %m = ps.by_mode %batch, %running : tensor<8xf32>
     ```

@@ -51,7 +51,7 @@ ShardingRule EmbeddingGradOp::getShardingRule() {
 LoweringKind EmbeddingOp::getLoweringKind() { return LoweringKind::Library; }
 LoweringKind EmbeddingGradOp::getLoweringKind() { return LoweringKind::Library; }
 
-/// Reads and writes only the rows that are looked up, not the whole table.
+/// Counts only the rows that are looked up, not the whole table.
 OpCost EmbeddingOp::getCost(TypeRange operands, TypeRange results) {
   OpCost cost;
   cost.bytesRead = getByteSize(operands[1]) + getByteSize(results[0]);

@@ -4,9 +4,9 @@ include "dialects/ps/Base.td"
 def PS_EmbeddingOp : PS_TensorOp<"embedding", [PS_Library, PS_DifferentiableIn, PS_Partition, PS_Cost]> {
   let summary = "looks up table rows: result[..., :] = table[indices[...], :]";
   let description = [{
-    An index outside the table gives zeros, since a shard of the vocabulary holds only part of it.
-    Indices are checked against the whole table when data is read. The row `padding_index` gets no
-    gradient.
+    An index outside the table gives zeros, because a rank may hold only a shard of the table. The
+    runtime checks indices against the whole table when it reads data. The row `padding_index` gets
+    no gradient.
 
     Lifespan: created by the importers (level 0); used by code generation.
 

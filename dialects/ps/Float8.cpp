@@ -13,8 +13,8 @@ using Results = FailureOr<llvm::SmallVector<Tensor>>;
 namespace {
 constexpr int kBias = 127, kFractionBits = 23; // of f32
 
-/// The parameters of an 8-bit format. The bits of a nonnegative number are its rank among all
-/// nonnegative numbers, in ascending order; the sign bit is separate.
+/// The parameters of an 8-bit format. Without the sign bit, the bits of a number are its index in
+/// the ascending list of nonnegative numbers. Example: in e4m3, bits 0, 1, 2 are 0, 2^-9, 2^-8.
 struct Format {
   float largest;
   int mantissa, smallestExponent; ///< mantissa bits; exponent of the smallest normal number
@@ -119,8 +119,9 @@ Value emitScale(ElementBuilder &e, const Format &format, Value amax, int64_t mar
   return code.getPower(e.select(isKnown, field, code.number(kBias)));
 }
 
-/// Emits x / scale as `count` times a power of two. The bits are count + (power << mantissa), since
-/// the numbers of each power follow those of the power below.
+/// Emits the bits of x / scale, rounded to `count` times its ulp, a power of two. The bits are
+/// count + (index of the power << mantissa), since the numbers of a power follow those of the next
+/// smaller power.
 Value emitQuantize(ElementBuilder &e, const Format &format, Value x, Value scale) {
   BitCode code(e, x);
   Value scaled = code.clamp(e.mul(x, code.getInverse(code.getField(scale))), format.largest);
@@ -140,7 +141,7 @@ Value emitNumber(ElementBuilder &e, const Format &format, Value byte) {
   Value word = code.fromByte(byte), size = code.both(word, 0x7f);
   int shift = kFractionBits - format.mantissa;
   Value fields = code.up(size, shift);
-  // Their exponents have another bias.
+  // The 8-bit format and f32 have different exponent biases.
   int64_t bias = int64_t(kBias + format.smallestExponent - 1) << kFractionBits;
   Value normal = e.add(fields, code.number(bias));
   Value smallest = e.constant(code.toReal(size), std::ldexp(1.0, format.getSmallestUlp()));
@@ -154,8 +155,8 @@ Value emitNumber(ElementBuilder &e, const Format &format, Value byte) {
 
 LogicalResult verifyTypes(Operation *op, Value wide, Value scale, StringRef constraint) {
   if (Type element = getElementTypeOrSelf(wide.getType()); element.getIntOrFloatBitWidth() > 32)
-    return op->emitOpError("converts between ")
-           << element << " and 8 bits, expected 32 or 16 bits (" << constraint << ")";
+    return op->emitOpError("has element type ")
+           << element << ", expected a float of 32 or 16 bits (" << constraint << ")";
   if (Type type = getElementTypeOrSelf(scale.getType()); !type.isF32())
     return op->emitOpError("has scale type ") << type << ", expected f32 (" << constraint << ")";
   return success();

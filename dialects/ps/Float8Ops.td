@@ -52,7 +52,7 @@ def PS_DequantizeOp : PS_TensorOp<"dequantize", [PS_Elementwise, SameOperandsAnd
   let description = [{
     Returns the value that an 8-bit float represents. Since `scale` is a power of two, the result is
     exact in every type with at least 3 mantissa bits and enough exponent range, such as bf16. A
-    matmul of two dequantized tensors thus equals the scaled matmul of the 8-bit tensors.
+    matmul of two dequantized tensors therefore equals the scaled matmul of the 8-bit tensors.
 
     Lifespan: created by `ps-precision` (level 2) before each fp8 contraction.
     `ps-fuse{float8=true}` replaces the op by 8-bit matmul operands.

@@ -1,4 +1,4 @@
-// Defines the interfaces through which passes learn about ops.
+// Defines the op interfaces that passes use.
 #ifndef PARASHARD_DIALECTS_PS_INTERFACES_TD
 #define PARASHARD_DIALECTS_PS_INTERFACES_TD
 
@@ -95,8 +95,9 @@ def PS_LoweringOpInterface : OpInterface<"LoweringOpInterface"> {
 def PS_PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
   let cppNamespace = "::parashard::ps";
   let description = [{
-    The types that `ps-precision` gives to the op's floats. An op without this interface computes in the widest
-    type of its operands. Ops declare it with `PS_Precision`.
+    Gives the types that `ps-precision` assigns to the op's float operands and results. An op
+    without this interface computes in the widest type of its operands. Ops implement the interface
+    with `PS_Precision`.
   }];
   let methods = [
     StaticInterfaceMethod<"Returns the class, and how many operands and results it applies to.",

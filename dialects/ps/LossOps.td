@@ -4,10 +4,10 @@ include "dialects/ps/Base.td"
 def PS_CrossEntropyOp : PS_TensorOp<"cross_entropy", [AllTypesMatch<["loss", "lse"]>, PS_Row, PS_DifferentiableIn, PS_Partition, PS_Cost, PS_Precision<"Fp32", 1, 0>]> {
   let summary = "computes -log softmax(logits)[label] per row, 0 for ignored labels; and the log-sum-exp";
   let description = [{
-    The shapes are `logits` [..., V] and `labels` [...], with values in [0, V) or `ignore_index`.
-    Both results have the labels' shape. The mean of the loss is a `ps.reduce` of the loss and of
-    the count of labels that are not ignored. With `smoothing` s, the loss is (1 - s) nll + s mean
-    over V of (lse - logit).
+    The shapes are `logits` [..., V] and `labels` [...]. A label is in [0, V), or equal to
+    `ignore_index`. Both results have the labels' shape. A mean loss is built of other ops: the sum
+    of the losses, divided by the number of labels that are not ignored. With `smoothing` s, the
+    loss is (1 - s) nll + s mean over V of (lse - logit).
 
     Lifespan: created by the importers, or by `ps-add-loss` (level 1); used by code generation.
 

@@ -1,4 +1,4 @@
-// Declares the listener that keeps the marks of ops through rewrites.
+// Declares the listener that copies discardable attributes ("marks") to new ops in rewrites.
 #ifndef PARASHARD_DIALECTS_PS_MARKLISTENER_H
 #define PARASHARD_DIALECTS_PS_MARKLISTENER_H
 
@@ -7,8 +7,9 @@
 
 namespace parashard::ps {
 
-/// Copies marks from a replaced op to the ops that replace it: phase, segment and origin, and the
-/// shardings of values with equal types. Every rewrite after level 1 uses this listener.
+/// Copies discardable attributes from a replaced op to the ops that replace it: phase, segment,
+/// origin, and the shardings of results with equal types. Every rewrite after level 1 uses this
+/// listener.
 class MarkListener : public mlir::RewriterBase::Listener {
 public:
   void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint previous) override;

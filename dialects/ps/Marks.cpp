@@ -1,4 +1,4 @@
-// Implements marks on ops, and queries of shardings, meshes and local types.
+// Implements discardable attributes ("marks"), and queries of shardings, meshes and local types.
 #include "dialects/ps/MarkListener.h"
 #include "dialects/ps/Ps.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -79,7 +79,7 @@ RankedTensorType parashard::ps::getLocalType(RankedTensorType global, ShardingAt
 // MarkListener
 //===----------------------------------------------------------------------===//
 
-/// Gives each unsharded result of `to` the sharding of a result of `from` with the same type.
+/// Gives each result of `to` without a sharding that of a result of `from` with the same type.
 static void copyShardings(Operation *from, Operation *to) {
   if (!from->hasAttr(kShardingsMark))
     return;

@@ -1,4 +1,5 @@
-// Declares the names of the marks, and the table that describes them.
+// Declares the names of the discardable attributes of the IR ("marks"), and the table that
+// describes them.
 #ifndef PARASHARD_DIALECTS_PS_MARKS_H
 #define PARASHARD_DIALECTS_PS_MARKS_H
 
@@ -16,10 +17,10 @@ using namespace marks;
 
 enum class MarkCheck {
   Number, ///< an i64 from 0 to 2^40
-  Other,  ///< checked by the pass that reads the mark, if at all
+  Other,  ///< no common check; a pass that reads the mark may check its value
 };
 
-/// Describes one mark; the texts are those of Marks.def.
+/// One line of Marks.def.
 struct MarkInfo {
   llvm::StringLiteral name;
   MarkCheck check;
@@ -28,7 +29,7 @@ struct MarkInfo {
 
 /// Returns the descriptions of all marks, in the order of Marks.def.
 llvm::ArrayRef<MarkInfo> getMarks();
-/// Returns the description of a mark, or null for another attribute.
+/// Returns the description of the mark with this name, or null for other attributes.
 const MarkInfo *findMark(llvm::StringRef name);
 
 } // namespace parashard::ps

@@ -4,8 +4,9 @@ include "dialects/ps/Base.td"
 def PS_LayerNormOp : PS_TensorOp<"layer_norm", [PS_Row, PS_Differentiable, PS_Partition, PS_Cost, PS_Precision<"Fp32", 1, 1>]> {
   let summary = "computes (x - mean) * rstd along the last dim, and rstd";
   let description = [{
-    Has no weight and bias, which are a `ps.mul` and a `ps.add`. rstd = 1 / sqrt(variance + epsilon)
-    with the biased variance. `rstd` lacks the last dim and is f32 (f64 for f64).
+    The weight and the bias of a layer norm are a separate `ps.mul` and `ps.add`. rstd = 1 /
+    sqrt(variance + epsilon) with the biased variance. `rstd` lacks the last dim and is f32 (f64 for
+    f64).
 
     Lifespan: created by the importers (level 0); used by code generation.
 

@@ -89,8 +89,8 @@ Value ElementBuilder::mul(Value x, Value y) {
 Value ElementBuilder::div(Value x, Value y) {
   if (isFloat(x))
     return arith::DivFOp::create(b, loc, x, y);
-  // The processor traps on a divisor of 0, which masked lanes may hold too, and on the least
-  // integer divided by -1. Both divide by 1 instead.
+  // The processor traps on a divisor of 0, also in masked lanes, and on the least integer divided
+  // by -1. In both cases, divide by 1 instead.
   Value one = constant(x, 1), zero = constant(x, 0);
   Value isZero = compare(Predicate::Eq, y, zero);
   Value isMinusOne = compare(Predicate::Eq, y, constant(x, -1));
@@ -196,7 +196,7 @@ FailureOr<SmallVector<Value>> parashard::ps::partitionByCloning(Operation *op,
                                                                 ValueRange locals,
                                                                 TypeRange localResults) {
   SmallVector<Value> operands(locals);
-  auto isSplit = [&](unsigned i) { // otherwise nothing is padded, and the rule is not needed
+  auto isSplit = [&](unsigned i) { // without a split dim, no padding exists and no rule is needed
     ShardingAttr sharding = builder.getOperandSharding(i);
     return sharding && !sharding.isReplicated();
   };

@@ -72,7 +72,7 @@ public:
     return Op::create(*this, loc, std::forward<Args>(args)...);
   }
 
-  /// Marks created ops `backward_weight` instead of `backward_input` during its lifetime.
+  /// Gives ops that are created during its lifetime the phase `backward_weight`.
   class WeightScope {
   public:
     explicit WeightScope(BackwardBuilder &b) : builder(b), before(b.phase) {

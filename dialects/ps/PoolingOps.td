@@ -5,8 +5,8 @@ include "dialects/ps/Base.td"
 def PS_MaxPoolOp : PS_TensorOp<"max_pool", [PS_Library, PS_Differentiable]> {
   let summary = "y[n, c, p] = max over k in the window of x[n, c, p stride + k dilation - low]";
   let description = [{
-    The shape is x [N, C, space...]. Elements outside x are ignored; a NaN in the window is its
-    maximum. The type of y determines the number of windows.
+    The shape is x [N, C, space...]. Elements outside x are ignored. The maximum of a window with a
+    NaN is NaN. The type of y determines the number of windows.
 
     Lifespan: created by the importers (level 0); used by code generation.
 

@@ -22,7 +22,7 @@
 
 namespace parashard::ps {
 
-/// Copies the phase, segment and origin marks of `from` to `to`, but not the shardings.
+/// Copies the attributes for phase, segment and origin from `from` to `to`, but not the shardings.
 void copyMarks(mlir::Operation *from, mlir::Operation *to);
 /// Returns the sharding of a value (its op's `ps.shardings` or its argument's `ps.sharding`), or
 /// null.

@@ -4,15 +4,16 @@ include "dialects/ps/Base.td"
 def PS_DropoutOp : PS_TensorOp<"dropout", [AllTypesMatch<["operand", "result"]>, AttrSizedOperandSegments, PS_Random, PS_Elementwise, PS_Differentiable, PS_Partition]> {
   let summary = "zeroes elements with probability p, divides the others by 1 - p";
   let description = [{
-    The random number of an element is Philox4x32-10 with the key (run seed, `ps.key`, step) and the
-    counter micro-batch x (global elements of the op) + global element index. The backward applies
-    the same dropout to the cotangent. With `training = false` the op is the identity.
+    The random number of an element is Philox4x32-10 with the key (run seed, `ps.key`, step). The
+    counter is micro-batch x (number of global elements of the op) + (global index of the element).
+    The backward applies the same dropout to the cotangent. With `training = false` the op is the
+    identity.
 
-    At level 3, `random` gives the key and the micro-batch. `factor_sizes` arranges the local
-    elements as a row-major array. The global index of an element is `offset` + the sum of its index
-    along each factor x the factor's stride in `factor_strides`. Example: the right half of a 2 x 4
-    tensor has `offset` 2, `factor_sizes` [2, 2] and `factor_strides` [4, 1]. `global_size` is the
-    op's number of global elements.
+    From level 3 on, the operands after `random` are the key and the micro-batch. `factor_sizes`
+    arranges the local elements as a row-major array. The global index of an element is `offset` +
+    the sum of its index along each factor x the factor's stride in `factor_strides`. Example: the
+    right half of a 2 x 4 tensor has `offset` 2, `factor_sizes` [2, 2] and `factor_strides` [4, 1].
+    `global_size` is the op's number of global elements.
 
     Lifespan: created by the importers (level 0) and by `ps-autodiff` (level 1); used by code
     generation.

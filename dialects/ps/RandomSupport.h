@@ -6,7 +6,7 @@
 
 namespace parashard::ps {
 
-/// Maps local elements to global element numbers.
+/// Maps the local elements of a random op to their row-major indices in the global tensor.
 struct ElementNumbers {
   int64_t globalSize = 0;
   int64_t offset = 0;

@@ -161,8 +161,8 @@ OpFoldResult ReduceOp::fold(FoldAdaptor adaptor) {
       .resizeSplat(type);
 }
 
-/// Reduces the last dim. The code generator transforms other reductions into this form, or sums
-/// columns.
+/// Emits the reduction of the last dim. The code generator transforms other reductions into this
+/// form, or into sums of columns.
 LogicalResult ReduceOp::emitRow(RowBuilder &row) {
   Type element = getElementTypeOrSelf(getOperand().getType());
   Value total = row.reduce(getKind(), loadWide(row, 0));
@@ -170,7 +170,7 @@ LogicalResult ReduceOp::emitRow(RowBuilder &row) {
   return success();
 }
 
-/// Splits the cotangent of a maximum or minimum evenly among the elements equal to it.
+/// Splits the cotangent of a maximum or minimum evenly among the elements that equal the extremum.
 static Value shareAmongExtrema(ReduceOp op, BackwardBuilder &builder, Value spread,
                                ArrayRef<int64_t> kept) {
   auto type = getTensorType(op.getOperand());

@@ -8,8 +8,8 @@
 
 namespace parashard::ps {
 
-/// Names the cause of an error, which decides the exit status of the tools and the files that they
-/// leave (docs/errors.md). Errors carry their kind as data; their text plays no role.
+/// The kind of an error. The kind determines the exit status of the tools and the files that they
+/// write (docs/errors.md). Errors carry their kind as data: no code depends on their text.
 enum class Fault {
   Compiler,   ///< any error without another kind
   Model,      ///< the model: created by `refuse`
@@ -37,9 +37,9 @@ private:
 /// Example: ("mesh", ": axis dp is given twice") gives "--mesh: axis dp is given twice".
 llvm::Error createFlagError(const llvm::Twine &flag, const llvm::Twine &message);
 
-/// Begins an error about the model, at its source location. The message tells the user what to
-/// change, so nobody needs to reproduce the failing pass. For any other error of a pass, the tools
-/// write the input of the pass next to the output, for a compiler engineer.
+/// Begins an error about the model, at the source location of `op`. The message tells the user what
+/// to change. For errors of other kinds, ps-compile writes the input of the failing level next to
+/// the output, for a compiler engineer.
 mlir::InFlightDiagnostic refuse(mlir::Operation *op);
 
 /// Begins an error about a flag with the text "--FLAG". `flag` may include its value.

@@ -15,8 +15,9 @@ static void copyElement(Tensor &to, int64_t i, const Tensor &from, int64_t j) {
     to.setInt(i, from.getInt(j));
 }
 
-/// Returns the factors (size / unit) x unit of a dim whose part borders are multiples of `unit`.
-/// Only the minor factor `minor` of size `unit` may be sharded.
+/// Returns the factors (size / unit) x unit of a dim that is sliced or concatenated at
+/// multiples of `unit`. The major factor must not be sharded. `minor` is the id of the minor
+/// factor. Example: size 1152 and unit 384 give 3 x 384.
 static DimFactors addBorderFactors(ShardingRule &rule, int64_t size, unsigned minor, int64_t unit,
                                    StringRef reason) {
   if (size == unit)
@@ -50,7 +51,8 @@ LogicalResult SliceOp::verify() {
     int64_t start = getStarts()[d], limit = getLimits()[d], stride = getStrides()[d];
     if (start < 0 || start > limit || limit > size || stride < 1)
       return emitOpError() << "slices [" << start << ", " << limit << ") with stride " << stride
-                           << " from dim " << d << " of size " << size << " (slice_c1)";
+                           << " from dim " << d << " of size " << size
+                           << "; expected 0 <= start <= limit <= size and stride >= 1 (slice_c1)";
     shape.push_back(llvm::divideCeil(limit - start, stride));
   }
   if (type.clone(shape) != getType())
@@ -59,8 +61,9 @@ LogicalResult SliceOp::verify() {
   return success();
 }
 
-/// A dim that is kept whole keeps its factor. Otherwise the largest common divisor u of size and
-/// borders gives a minor factor. Example: 1152 = 3 x 384 sliced at 384 may be sharded over the 384.
+/// Returns one factor for each dim that is not sliced. For a sliced dim, only the minor factor
+/// gcd(start, limit, size) may be sharded. Example: [384, 768) of 1152 may be sharded within each
+/// 384.
 ShardingRule SliceOp::getShardingRule() {
   ShardingRule rule;
   TensorFactors operand, result;
@@ -122,7 +125,7 @@ FailureOr<llvm::SmallVector<Value>> SliceOp::partition(PartitionBuilder &builder
   for (int64_t d = 0; d < global.getRank(); ++d) {
     if (local.getDimSize(d) == global.getDimSize(d))
       continue;
-    // The minor factor of u elements has c local elements. Borders are multiples of u.
+    // A rank holds `localUnit` of the `unit` elements of the minor factor.
     int64_t resultSize = getTensorType(getResult()).getDimSize(d);
     int64_t unit = std::gcd(std::gcd(starts[d], limits[d]), global.getDimSize(d));
     if (resultSize == global.getDimSize(d))
@@ -271,7 +274,7 @@ LogicalResult ConcatOp::verify() {
   RankedTensorType result = getTensorType(getResult());
   int64_t sum = 0;
   if (getDim() >= uint64_t(result.getRank()))
-    return emitOpError() << "concatenates along dim " << getDim() << " of " << result
+    return emitOpError() << "dim " << getDim() << " is out of range for " << result
                          << " (concat_c1)";
   for (Value operand : getOperands()) {
     RankedTensorType type = getTensorType(operand);
@@ -284,12 +287,12 @@ LogicalResult ConcatOp::verify() {
     sum += type.getDimSize(getDim());
   }
   if (sum != result.getDimSize(getDim()))
-    return emitOpError() << "operands have " << sum << " elements along dim " << getDim()
-                         << " of the result " << result << " (concat_c1)";
+    return emitOpError() << "sizes of the operands along dim " << getDim() << " add up to " << sum
+                         << ", but the result is " << result << " (concat_c1)";
   return success();
 }
 
-/// Returns the greatest common divisor of the parts of a concat.
+/// Returns the greatest common divisor of the operand sizes along the concatenated dim.
 static int64_t getConcatUnit(ConcatOp op) {
   int64_t unit = 0;
   for (Value operand : op.getOperands())

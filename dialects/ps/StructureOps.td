@@ -2,10 +2,11 @@
 include "dialects/ps/Base.td"
 
 def PS_FusedOp : PS_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock]> {
-  let summary = "groups ops into one kernel over one row space";
+  let summary = "groups ops into one kernel over one iteration space";
   let description = [{
-    The block holds Elementwise, Row and Movement ops. Their values have the row space `rows x
-    columns` or broadcast into it. Grouping does not change the value of any op.
+    The block contains Elementwise, Row and Movement ops. Their values have the shape of one
+    iteration space (rows x columns), or are broadcast to it. Grouping does not change the value of
+    any op.
 
     Lifespan: created by `ps-fuse` at level 3; used by code generation.
 
@@ -29,7 +30,7 @@ def PS_FusedOp : PS_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock]> {
 def PS_YieldOp : PS_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["FusedOp"]>]> {
   let summary = "returns the results of a region";
   let description = [{
-    Lifespan: that of the `ps.fused` around it.
+    Lifespan: that of the enclosing `ps.fused`.
     ```mlir
     %1 = ps.fused (%0) : (tensor<4x8xf32>) -> tensor<4x8xf32> {
     ^bb0(%a: tensor<4x8xf32>):

@@ -6,7 +6,7 @@ def PS_MeshOp : PS_Op<"mesh", [Symbol]> {
   let description = [{
     Lists the axes; the last varies fastest. At most one axis is of kind `pipeline`.
 
-    Lifespan: created by `ps-set-mesh` (level 2) or the user; stays to the end.
+    Lifespan: created by `ps-set-mesh` (level 2) or the user; kept until code generation.
 
     Constraints:
     - (mesh_c1) axis names are unique.
@@ -21,9 +21,9 @@ def PS_MeshOp : PS_Op<"mesh", [Symbol]> {
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Returns the devices along an axis, or 0 if the mesh has no such axis.
+    /// Returns the number of devices along an axis, or 0 if the mesh has no such axis.
     int64_t getAxisSize(::llvm::StringRef axis);
-    /// Returns the product of the axes' devices.
+    /// Returns the number of devices of the mesh.
     int64_t getDeviceCount();
     /// Returns the names of the axes of a kind, in mesh order.
     ::llvm::SmallVector<::mlir::StringAttr> getAxesOfKind(AxisKind kind);
@@ -40,7 +40,7 @@ def PS_VariableOp : PS_Op<"variable", [Symbol, DeclareOpInterfaceMethods<SymbolU
   let description = [{
     A parameter, buffer, constant, gradient, optimizer state, copy, average, accumulator or scalar.
     - `names`: the names in the model, several if tied. Messages and files use the first name.
-    - `of`: the variable that this variable belongs to.
+    - `of`: the variable that this variable belongs to, such as the parameter of a gradient.
     - `init`: the initial value, as `#ps.file`, `#ps.distribution` or a constant.
     - `frozen`: a parameter without a gradient.
     - `transient`: not saved in weight files (a non-persistent buffer).
@@ -82,7 +82,7 @@ class PS_VariableAccess<string mnemonic, list<Trait> traits>
 }
 
 def PS_ReadOp : PS_VariableAccess<"read", [Pure]> {
-  let summary = "reads the value of a variable at the entry of the function";
+  let summary = "reads the value that a variable has when the function is called";
   let description = [{
     The op names the variable by its symbol. At level 3, class functions read a `!ps.ref` argument
     instead, which the caller binds to a variable.
@@ -127,8 +127,8 @@ def PS_AccumulateOp : PS_VariableAccess<"accumulate", [MemoryEffects<[MemWrite]>
   let summary = "adds to a variable when the function returns; the first accumulation of a step overwrites the variable";
   let description = [{
     `by max` or `by min` keeps the larger or smaller of the variable and the value. Such a variable
-    starts with its initial value, or the value that `@update` wrote. At level 3, class functions
-    use a read, a `ps.max` and a write instead.
+    starts a step with its initial value, or with the value that `@update` wrote in the last step.
+    At level 3, class functions use a read, a `ps.max` and a write instead.
 
     Lifespan: created by `ps-autodiff` and `ps-precision` (levels 1 and 2); used by code generation.
     ```mlir

@@ -1,4 +1,4 @@
-// Verifies the types and marks of a whole module.
+// Verifies the types and discardable attributes of a module.
 #include "dialects/ps/VerifyModule.h"
 #include "dialects/ps/Ps.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t kMostElements = int64_t(1) << 40;
 constexpr int64_t kMostDevices = int64_t(1) << 20;
-/// Limit for numbers of segments, stages and values: far above any real module, far below overflow.
+/// Limit of integer attributes: far above any real number of segments or stages, without overflow
+/// in later arithmetic.
 constexpr int64_t kMostNumber = int64_t(1) << 40;
 
 LogicalResult checkMarks(Operation *op, DictionaryAttr marks) {
@@ -22,14 +23,14 @@ LogicalResult checkMarks(Operation *op, DictionaryAttr marks) {
     auto number = dyn_cast<IntegerAttr>(mark.getValue());
     if (!number || !number.getType().isInteger(64) || number.getInt() < 0 ||
         number.getInt() > kMostNumber)
-      return op->emitOpError("(module_c2) has the mark ")
+      return op->emitOpError("(module_c2) has the attribute ")
              << mark.getName() << " = " << mark.getValue() << ", expected an i64 in [0, 2^40]";
   }
   return success();
 }
 
-/// Returns false for unranked tensors and for sizes that overflow later arithmetic. Types other
-/// than tensors are possible.
+/// Returns false for unranked or dynamic tensors, and for tensors that are too large. Returns true
+/// for types other than tensors.
 bool isSupported(Type type) {
   if (auto ref = dyn_cast<RefType>(type))
     type = ref.getTensorType();

@@ -275,14 +275,14 @@ func.func private @module_c1_dynamic(tensor<?xf32>)
 // -----
 
 func.func @module_c2(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error@+1 {{(module_c2) has the mark "ps.origin" = 9223372036854775807 : i64, expected an i64 in [0, 2^40]}}
+  // expected-error@+1 {{(module_c2) has the attribute "ps.origin" = 9223372036854775807 : i64, expected an i64 in [0, 2^40]}}
   %0 = ps.neg %x {ps.origin = 9223372036854775807 : i64} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
 // -----
 
-// expected-error@+1 {{(module_c2) has the mark "ps.value" = "0", expected an i64 in [0, 2^40]}}
+// expected-error@+1 {{(module_c2) has the attribute "ps.value" = "0", expected an i64 in [0, 2^40]}}
 func.func @module_c2_argument(%x: tensor<4xf32> {ps.value = "0"}) attributes {ps.stage = 0 : i64} {
   return
 }

@@ -2,7 +2,7 @@
 // The numbered constraints of constants, reductions, collectives and fused ops.
 
 func.func @iota_c1() {
-  // expected-error @below {{has dim 1 of a tensor with 1 dims (iota_c1)}}
+  // expected-error @below {{dim 1 is out of range for a tensor with 1 dims (iota_c1)}}
   %0 = ps.iota dim 1 : tensor<4xi64>
   return
 }
@@ -63,7 +63,7 @@ func.func @all_gather_c1(%a: tensor<4xf32>) {
 
 ps.mesh @mesh <"tp" = 2 : tensor>
 func.func @all_to_all_c1(%a: tensor<3x4xf32>) {
-  // expected-error @below {{splits dim 0 of 'tensor<3x4xf32>' over 2 shards, which do not divide it (all_to_all_c1)}}
+  // expected-error @below {{splits dim 0 of 'tensor<3x4xf32>' over 2 shards, which do not divide the dim (all_to_all_c1)}}
   %0 = ps.all_to_all %a over ["tp"] split 0 concat 1 : tensor<3x4xf32> -> tensor<1x8xf32>
   return
 }
@@ -98,7 +98,7 @@ func.func @permute_c1_count(%a: tensor<4xf32>) {
 // -----
 
 func.func @shard_slice_c1(%a: tensor<4xf32>) {
-  // expected-error @below {{has dim 1 of a tensor with 1 dims (shard_slice_c1)}}
+  // expected-error @below {{dim 1 is out of range for a tensor with 1 dims (shard_slice_c1)}}
   %0 = ps.shard_slice %a over ["tp"] dim 1 : tensor<4xf32> -> tensor<2xf32>
   return
 }
@@ -107,7 +107,7 @@ func.func @shard_slice_c1(%a: tensor<4xf32>) {
 
 ps.mesh @mesh <"tp" = 2 : tensor>
 func.func @shard_slice_c2(%a: tensor<4xf32>) {
-  // expected-error @below {{gives 2 shards of 'tensor<1xf32>' along dim 0 of 'tensor<4xf32>', which do not cover it (shard_slice_c2)}}
+  // expected-error @below {{gives 2 shards of 'tensor<1xf32>' along dim 0 of 'tensor<4xf32>', which do not cover the dim (shard_slice_c2)}}
   %0 = ps.shard_slice %a over ["tp"] dim 0 : tensor<4xf32> -> tensor<1xf32>
   return
 }

@@ -66,7 +66,7 @@ func.func @convolution_c1_largest(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf32>) 
 // -----
 
 func.func @convolution_c2_batch(%x: tensor<2x4x8xf32>, %y: tensor<3x6x8xf32>) {
-  // expected-error @below {{has batch size 2 on one side and 3 on the other (convolution_c2)}}
+  // expected-error @below {{batch size of x is 2, but that of y is 3 (convolution_c2)}}
   %w = ps.convolution_kernel %x, %y by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<3x6x8xf32>) -> tensor<6x4x3xf32>
   return
 }
@@ -74,7 +74,7 @@ func.func @convolution_c2_batch(%x: tensor<2x4x8xf32>, %y: tensor<3x6x8xf32>) {
 // -----
 
 func.func @convolution_c2_groups(%x: tensor<2x4x8xf32>, %w: tensor<6x3x3xf32>) {
-  // expected-error @below {{has a kernel 'tensor<6x3x3xf32>' between 4 and 6 channels, which cannot be divided into groups (convolution_c2)}}
+  // expected-error @below {{kernel 'tensor<6x3x3xf32>' does not fit 4 channels of x and 6 channels of y, with any number of groups (convolution_c2)}}
   %y = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<6x3x3xf32>) -> tensor<2x6x8xf32>
   return
 }
@@ -82,7 +82,7 @@ func.func @convolution_c2_groups(%x: tensor<2x4x8xf32>, %w: tensor<6x3x3xf32>) {
 // -----
 
 func.func @convolution_c2_channels(%y: tensor<2x5x8xf32>, %w: tensor<6x4x3xf32>) {
-  // expected-error @below {{between 4 and 5 channels, which cannot be divided into groups (convolution_c2)}}
+  // expected-error @below {{does not fit 4 channels of x and 5 channels of y, with any number of groups (convolution_c2)}}
   %x = ps.convolution_input %y, %w by [1] low [1] dilation [1] : (tensor<2x5x8xf32>, tensor<6x4x3xf32>) -> tensor<2x4x8xf32>
   return
 }
@@ -90,7 +90,7 @@ func.func @convolution_c2_channels(%y: tensor<2x5x8xf32>, %w: tensor<6x4x3xf32>)
 // -----
 
 func.func @convolution_c3(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf32>) {
-  // expected-error @below {{last window along space dim 0 begins at 9, past the end 8 + 1 (convolution_c3)}}
+  // expected-error @below {{last window along space dim 0 begins at element 9, past the size 8 + low 1 (convolution_c3)}}
   %y = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<6x4x3xf32>) -> tensor<2x6x11xf32>
   return
 }

@@ -10,7 +10,7 @@ func.func @float8_scale_c1(%a: tensor<bf16>) {
 // -----
 
 func.func @quantize_c1(%x: tensor<4xf64>, %u: tensor<4xf32>) {
-  // expected-error @below {{converts between 'f64' and 8 bits, expected 32 or 16 bits (quantize_c1)}}
+  // expected-error @below {{has element type 'f64', expected a float of 32 or 16 bits (quantize_c1)}}
   %q = ps.quantize %x, %u : tensor<4xf64>, tensor<4xf32> -> tensor<4xf8E5M2>
   return
 }
@@ -26,7 +26,7 @@ func.func @quantize_c1_scale(%x: tensor<4xbf16>, %u: tensor<4xbf16>) {
 // -----
 
 func.func @dequantize_c1(%q: tensor<4xf8E4M3FN>, %u: tensor<4xf32>) {
-  // expected-error @below {{converts between 'f64' and 8 bits, expected 32 or 16 bits (dequantize_c1)}}
+  // expected-error @below {{has element type 'f64', expected a float of 32 or 16 bits (dequantize_c1)}}
   %x = ps.dequantize %q, %u : tensor<4xf8E4M3FN>, tensor<4xf32> -> tensor<4xf64>
   return
 }

@@ -60,7 +60,7 @@ func.func @broadcast_c2(%a: tensor<1xf32>) {
 // -----
 
 func.func @slice_c1(%a: tensor<6xf32>) {
-  // expected-error @below {{slices [2, 7) with stride 1 from dim 0 of size 6 (slice_c1)}}
+  // expected-error @below {{slices [2, 7) with stride 1 from dim 0 of size 6; expected 0 <= start <= limit <= size and stride >= 1 (slice_c1)}}
   %0 = ps.slice %a [2] to [7] by [1] : tensor<6xf32> -> tensor<5xf32>
   return
 }
@@ -108,7 +108,7 @@ func.func @concat_c1(%a: tensor<2x6xf32>, %b: tensor<2x5xf32>) {
 // -----
 
 func.func @concat_c1_sum(%a: tensor<2x6xf32>) {
-  // expected-error @below {{operands have 4 elements along dim 0 of the result 'tensor<5x6xf32>' (concat_c1)}}
+  // expected-error @below {{sizes of the operands along dim 0 add up to 4, but the result is 'tensor<5x6xf32>' (concat_c1)}}
   %0 = ps.concat %a, %a dim 0 : (tensor<2x6xf32>, tensor<2x6xf32>) -> tensor<5x6xf32>
   return
 }
