@@ -661,46 +661,48 @@ def test_bytes_are_not_read_as_another_type(tmp_path):
 
 LIST = ROOT / "docs/pytorch-ops.md"
 LIMITS = """\
-# The ops of PyTorch that are imported
+# Supported PyTorch ops
 
 `python test/python/test_import_ops.py` writes this page from the importer's tables
-(`lib/Import/Pt2`). A name without an overload stands for all of its overloads. In-place ops are
-imported as their functional variants. An op that is not listed is an error of the import, which
-lists all such ops with their source lines.
+(`lib/Import/Pt2`). A name without an overload means all overloads. In-place ops are imported as
+their functional variants. If a model has other ops, the import ends with an error that lists them
+with their source lines.
 
-Values and gradients equal PyTorch's, also where branches meet. Some ops have limits:
+Values and gradients equal PyTorch's, also at points where a function is not differentiable. Some
+ops have limits:
 
-* **Gather and index.** `gather` takes one index for each position along the other dims. `index` and
-  `index_select` take constant progressions, or rows of a table. Negative indices count from the
-  end, but negative values of a model input are errors. Rows beyond a table are NaN, as are elements
-  that `gather` reads at a computed index out of range (0 in tensors of integers).
+* **Gather and index.** `gather` takes one index per position along the other dims. `index` and
+  `index_select` take constant arithmetic progressions, or rows of a table. Negative indices count
+  from the end, but negative values of a model input are errors. A row index out of range gives NaN,
+  and so does a computed index of `gather` out of range (0 in integer tensors).
 * **In-place writes** through views other than slices, permutations and reshapes are errors:
   `diagonal`, `einsum`, `unfold`.
 * **Functions of f32.** `sin`, `cos` and `tan` are NaN from 2^48 on. `pow` is exact to about 1e-6.
-  `erfc` is not imported: `1 - erf(x)` loses its digits where erfc is small.
-* **Orders.** `flip`, `roll` and `index_select` by a constant allow an order of at most 16
-  progressions.
+  `erfc` is not supported: `1 - erf(x)` loses its digits where erfc is small.
+* **Permutations.** The constant indices of `flip`, `roll` and `index_select` may consist of at most
+  16 arithmetic progressions.
 * **Stopped gradients.** `detach` and `no_grad` are not supported with in-place writes to a value
-  that takes a gradient. PyTorch's `run_decompositions` drops no_grad regions. `torch.export` never
-  records `.data`, nor a no_grad region inside an autocast region. `parashard.export` keeps all
-  no_grad regions, and refuses to set `.data`.
+  that requires a gradient. PyTorch's `run_decompositions` drops no_grad regions. `torch.export`
+  never records `.data`, nor a no_grad region inside an autocast region. `parashard.export` keeps
+  all no_grad regions, and reports an assignment to `.data` as an error.
 * **Custom backwards and hooks.** `torch.export` also drops the backward of a
   `torch.autograd.Function`, and the hooks of tensors, parameters and modules. An archive of
-  `torch.export.save` has no trace of them. `parashard.export` refuses hooks of tensors and
-  parameters. It refuses a Function whose backward is not the derivative of its forward, if a
-  gradient flows through it. It reports that backward hooks of modules are not exported.
+  `torch.export.save` does not show them. `parashard.export` reports hooks of tensors and parameters
+  as an error. The same holds for a Function with a gradient whose backward is not the derivative of
+  its forward. A note reports that backward hooks of modules are not exported.
 * **First maximum.** `max.dim`, `min.dim`, `argmax` and `argmin` give the first index.
 * **Order of equal elements.** Sorts are stable, also those that PyTorch does not promise to be.
   `topk`, `kthvalue` and `median` therefore take the first of equal elements, and the gradient goes
   there; which one PyTorch takes is not specified. `topk` is always sorted.
 * **Restricted arguments.** `linalg_norm`: vectors, and the Frobenius norm. `fmod`, `remainder`,
-  `floor_divide`: integers. `round`: without decimals. `instance_norm`: each input alone, without
-  running statistics.
-* **Pooling.** `max_pool*` and `adaptive_max_pool*` give values, not indices. Adaptive ones support
-  sizes that divide. Space dims are never split; a batch is.
+  `floor_divide`: integers. `round`: without decimals. `instance_norm`: only with the statistics of
+  the input, without running statistics.
+* **Pooling.** `max_pool*` and `adaptive_max_pool*` give values, not indices. Adaptive pools need
+  output sizes that divide the input sizes. Space dims are never split over ranks; the batch dim may
+  be.
 * **Interpolation** along one or three dims is supported as exported, not decomposed. Linear
-  interpolation, and adaptive averages into sizes that do not divide, are matmuls with a matrix of
-  weights. An infinite element then makes its row and its column NaN, unlike in PyTorch.
+  interpolation, and adaptive average pooling to sizes that do not divide, are matmuls with a weight
+  matrix. Unlike in PyTorch, an infinite element then makes its whole row and column NaN.
 
 | family | ops |
 |---|---|

@@ -615,39 +615,40 @@ def test_unsupported_ops_are_listed_at_once(tmp_path):
 
 LIST = ROOT / "docs/onnx-ops.md"
 HEAD = """\
-# The ops of ONNX that are imported
+# Supported ONNX ops
 
 `python test/python/test_onnx_ops.py` writes this page from the importer's tables
-(`lib/Import/Onnx`). It lists ops of ONNX's own domain, opsets 13 to 25. Functions that the file
-defines are inlined. An op that is not listed is an error of the import, which lists all such ops
-with their source lines.
+(`lib/Import/Onnx`). It lists ops of the domain `ai.onnx`, opsets 13 to 25. Functions that the file
+defines are inlined. If a model has other ops, the import ends with an error that lists them with
+their source lines.
 
-The format has no stop-gradients and no writes of buffers. PyTorch's exporter drops `detach()`,
-`torch.no_grad()` and buffers that the forward pass writes (running averages), and the file does not
-show it. A model that has them trains with other gradients. Export it with `torch.export` instead.
+The ONNX format cannot represent stopped gradients and writes of buffers. PyTorch's exporter drops
+`detach()`, `torch.no_grad()` and writes of buffers (running averages), and the file does not show
+this. A model that uses them trains with other gradients, so export it with `torch.export` instead.
 
 Some ops have limits:
 
-* Shapes, axes, split sizes, pads, repeats and ranges must be known once the inputs' dims are.
-* `Gather` takes rows of a table of floats, or constant indices (at most 16 progressions).
-  `GatherElements` takes one index for each position along the other dims. `GatherND` takes constant
-  progressions, elements of a constant, or rows of a table. Negative values of a model input are
-  errors as indices.
+* Shapes, axes, split sizes, pads, repeats and ranges must follow from the dims of the inputs.
+* `Gather` takes rows of a table of floats, or constant indices (at most 16 arithmetic
+  progressions). `GatherElements` takes one index per position along the other dims. `GatherND`
+  takes constant progressions, elements of a constant, or rows of a table. Indices from a model
+  input must not be negative.
 * `Mod`: integers. `Pow` of integers: to 1, 2 or 3. `Pad`: with a constant.
   `NegativeLogLikelihoodLoss`: of a `LogSoftmax`.
 * `TopK` is always sorted. Of equal elements, those with the lowest indices come first.
 * `MaxPool` gives values, not indices. `BatchNormalization` uses running statistics, or those of the
-  batch without giving new running ones.
+  batch without updating the running statistics.
 * `Resize`: nearest and linear, without antialiasing. `Einsum`: floats. `ScatterElements` and
-  `ScatterND`: at constant progressions. Space dims are never split; a batch is.
+  `ScatterND`: at constant progressions. Space dims are never split over ranks; the batch dim may
+  be.
 * `Attention`: without past keys and values, and without a soft cap. `LayerNormalization`: with
   statistics in float32.
-* `If`: by a condition that is known at import; the chosen branch replaces it. `Loop` and `Scan` are
-  not supported.
+* `If`: with a condition that is known at import; the chosen branch replaces the op. `Loop` and
+  `Scan` are not supported.
 * Sequences must have a known length.
 
-An attribute or an input of a node that the importer does not read is an error that names it, unless
-it does not change the result.
+If the importer does not use an attribute or an input of a node, the import ends with an error that
+names it, unless the attribute or input does not affect the result.
 
 | family | ops |
 |---|---|
