@@ -67,8 +67,8 @@ def StartCollectivesPass : Pass<"ps-start-collectives", "::mlir::ModuleOp"> {
 
     A collective and one contraction are split into chunks along their outermost dim (`ps.chunks`),
     if both together take less time in chunks. The contraction computes the operand of an
-    `all_reduce` or `reduce_scatter`, or is the first user of the result of an `all_gather`. The next chunk
-    is multiplied while one chunk is in transit. No value changes.
+    `all_reduce` or `reduce_scatter`, or is the first user of the result of an `all_gather`. One
+    chunk is multiplied while another chunk is in transit. No value changes.
 
     Ops of functions that write variables do not move. On CPUs, where the compute cores also
     communicate, nothing changes unless `chunks` is set.
