@@ -29,12 +29,13 @@ def SeedShardingsPass : Pass<"ps-seed-shardings", "::mlir::ModuleOp"> {
       graph.
     * `megatron+sp`: like `megatron`. In addition, values that the tensor axes would not split are
       split along the sequence (`ps.later_shardings` on ops).
+    * `tables`: splits the rows of embedding tables, and no other parameter.
     * `FILE.json`: the splits in {"GLOB": {"DIM": ["axis", ...]}}; globs match variable names.
 
     Inputs are split along their batch dim (`ps.batch_dim`, or dim 0) over all data and expert axes.
   }];
   let options = [
-    Option<"policy", "policy", "std::string", "\"replicated\"", "replicated, megatron, megatron+sp or FILE.json">,
+    Option<"policy", "policy", "std::string", "\"replicated\"", "replicated, megatron, megatron+sp, tables or FILE.json">,
   ];
 }
 
