@@ -31,8 +31,8 @@ public:
   /// the same root. An unused parameter is stored on the first coordinate, other unused variables
   /// on all.
   llvm::SmallVector<int64_t> getHolders(mlir::StringAttr symbol) const;
-  /// Returns the first stage that uses the variable or another one with the same root; 0 if there
-  /// is no such stage.
+  /// Returns the first stage that uses the variable or another one with the same root; 0 if no
+  /// stage does.
   int64_t getFirstStage(mlir::StringAttr symbol) const;
   /// Returns the (coordinate, accumulator) pairs whose sum is the step's total of `symbol`, in
   /// order of stages.

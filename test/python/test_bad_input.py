@@ -415,7 +415,7 @@ def test_globs_that_match_nothing_name_the_nearest(tmp_path, exports, flags, wor
     [
         (("--optimizer", "sgd(lr=1)", "--optimizer", "*bias=adamw(lr=1)"), ["warning", "*bias=adamw(lr=1)", "updates no parameter"]),
         (("--freeze", "*bias", "--optimizer", "*bias=adamw(lr=1)", "--optimizer", "sgd(lr=1)"), ["updates no parameter", "frozen"]),
-        (("--init", "*bias=zeros"), ["warning", "*bias=zeros", "changes nothing", "--weights none"]),
+        (("--init", "*bias=zeros"), ["warning", "*bias=zeros", "has no effect", "--weights none"]),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )

@@ -574,7 +574,7 @@ def test_length_of_sequences_is_chosen_when_compiling(tmp_path):
     assert oracle.read_losses(tmp_path / "l.txt") == pytest.approx([module(ids[:, :5]).item()], rel=1e-5)
     refuse(["./m", "--data", "8.safetensors", "--steps", 1], tmp_path, 1, '"ids"', "[4, 8]", "[4, 5]")
     readme = (pathlib.Path(__file__).parents[2] / "docs/models.md").read_text()
-    assert "The length of the sequences is fixed" in readme and "`ps-compile --dim INPUT.1=N`" in readme
+    assert "The sequence length is fixed at the export" in readme and "`ps-compile --dim INPUT.1=N`" in readme
 
 
 @pytest.mark.parametrize("mesh, whose", [("dp=2", ""), ("pp=2", " of pipeline coordinate [01]")])
