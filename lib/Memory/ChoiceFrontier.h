@@ -1,4 +1,4 @@
-// Combines the recomputation choices of a rank's segments, for every total of kept bytes.
+// Combines the recomputation choices of a rank's segments, for every total of saved bytes.
 #ifndef PARASHARD_LIB_MEMORY_CHOICEFRONTIER_H
 #define PARASHARD_LIB_MEMORY_CHOICEFRONTIER_H
 

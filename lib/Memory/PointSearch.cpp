@@ -20,7 +20,7 @@ std::optional<size_t> PointSearch::getNext() const {
       bytes[firstTooLarge] - bytes[*lastFitting] < budget / kNegligible ||
       measured.size() > kMostMeasured)
     return std::nullopt;
-  // This close to the budget, memory may no longer grow with the kept bytes, since the peak may be
+  // This close to the budget, memory may no longer grow with the saved bytes, since the peak may be
   // at another op.
   bool isFilled = budget - measured.at(*lastFitting) < budget / kNegligible;
   size_t turn = isFilled ? 1 : measured.size() % 3;

@@ -9,23 +9,24 @@
 
 namespace parashard::memory {
 
-/// Searches points: choices of recomputed ops for all segments (FrontierPoint), sorted by the bytes
-/// that they keep. The caller measures the memory of a point. Memory usually grows with the kept
-/// bytes, but not always.
+/// Searches a list of recomputation choices (points). Each point is one choice of recomputed ops
+/// for all segments (FrontierPoint). The list is sorted by saved bytes. The caller measures the
+/// memory of a point. Memory usually grows with the saved bytes, but not always.
 class PointSearch {
 public:
-  /// Takes the kept bytes of each point. `lastTakes` is the measured memory of the last point, and
-  /// must exceed `budget`.
+  /// `bytes` lists the saved bytes of each point. `lastTakes` is the measured memory of the last
+  /// point, and must exceed `budget`.
   PointSearch(std::vector<int64_t> bytes, int64_t budget, int64_t lastTakes);
 
-  /// Returns the next point to measure. Point 0 comes first. Later points are between the last
-  /// point that fits the budget and the first one that is too large. Three guesses alternate:
+  /// Returns the next point to measure. Point 0 comes first. Later points are between the largest
+  /// point that fits the budget and the smallest point that exceeds it. Three guesses alternate:
   ///
-  /// 1. From the point that is too large, one byte less kept is one byte less memory.
-  /// 2. A line through both points meets the budget.
-  /// 3. The middle.
+  /// 1. Start from the point that exceeds the budget, and assume that each saved byte is one byte
+  ///    of memory.
+  /// 2. Interpolate linearly between the two points.
+  /// 3. Bisect.
   ///
-  /// Returns nullopt when the two points are neighbors, when their kept bytes differ by less than
+  /// Returns nullopt when the two points are neighbors, when their saved bytes differ by less than
   /// 0.1 % of the budget, and after 12 measurements. Example: points 0 10 20 30 with budget 18.
   /// Point 3 needs 35 and point 0 needs 5. Guess 1 is point 1, since 30 - (35 - 18) = 13 bytes.
   std::optional<size_t> getNext() const;

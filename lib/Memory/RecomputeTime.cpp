@@ -10,7 +10,7 @@ using namespace parashard;
 using namespace parashard::memory;
 
 /// Current processors compute 5 to 20 f32 flops per byte from memory (the ridge of the roofline;
-/// Williams et al., 2009). Fused ops keep most of their bytes in a cache.
+/// Williams et al., 2009). Fused ops read less from memory, so the constant is at the low end.
 static constexpr int64_t kFlopsPerByte = 8;
 
 int64_t memory::getTime(Operation *op, ps::MeshOp mesh) {

@@ -8,10 +8,11 @@
 
 namespace parashard::memory {
 
-/// Estimates the time of an op on one rank, in flops: the flops of the op, plus 8 per byte written.
+/// Returns the cost of an op on one rank, in flop equivalents: its flops, plus 8 per byte written.
 int64_t getTime(mlir::Operation *op, ps::MeshOp mesh);
 
-/// Describes in words how many segments of `function` run ops again, and the added time.
+/// Returns a sentence with the number of segments of `function` that recompute ops, and the added
+/// time.
 std::string describeRecompute(mlir::func::FuncOp function);
 
 } // namespace parashard::memory

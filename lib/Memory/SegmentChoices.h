@@ -32,7 +32,7 @@ struct SegmentGraph {
 /// The ops that run again. A value that backward or such an op uses is then either produced by one
 /// of these ops, or kept.
 struct SegmentChoice {
-  int64_t bytes = 0;      ///< kept bytes
+  int64_t bytes = 0;      ///< saved bytes
   int64_t cost = 0;       ///< cost of the ops that run again
   std::vector<char> runs; ///< by op
 };
