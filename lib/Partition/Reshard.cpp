@@ -20,8 +20,7 @@ struct Factor {
   Axes target; ///< axes that split the factor in the end
 };
 
-/// Returns the size of the minor part at each border between factors, and the size of the dim.
-/// Example: factors [2, 3, 4] have the borders {4, 12, 24}.
+/// Returns the products of the trailing factor sizes. Example: factors [2, 3, 4] give {4, 12, 24}.
 std::set<int64_t> getBorders(const Split &split) {
   std::set<int64_t> borders;
   int64_t product = 1;
@@ -195,7 +194,7 @@ private:
     return axes;
   }
 
-  bool isFree(StringAttr axis) const {
+  bool isUnusedAxis(StringAttr axis) const {
     auto isAxis = [&](PartialAttr p) { return p.getAxis() == axis; };
     return llvm::none_of(partial, isAxis) && llvm::none_of(kept, isAxis) &&
            llvm::none_of(factors,
@@ -216,7 +215,7 @@ private:
 
   void sliceFreeAxes() {
     for (unsigned dim = 0; dim < factors.size(); ++dim) {
-      auto axes = getNext(dim, [&](StringAttr axis) { return isFree(axis); });
+      auto axes = getNext(dim, [&](StringAttr axis) { return isUnusedAxis(axis); });
       if (!axes.empty())
         sliceOver(dim, axes);
     }

@@ -14,8 +14,8 @@ namespace parashard::partition {
 #include "lib/Partition/Passes.h.inc"
 
 namespace {
-/// Returns true for functions that have segments. @update has none, and every coordinate runs all
-/// of @count.
+/// Returns true for functions that are split into stages. @update has no segments. @count is not
+/// split, because every coordinate runs all of it.
 bool hasStages(func::FuncOp function) {
   return function.getName() != "update" && function.getName() != "count" && !function.isExternal();
 }
@@ -80,8 +80,8 @@ private:
   std::vector<IRMapping> values; ///< copies of values, by stage
 };
 
-/// Adds a segment before each stage that has copies, in every function. Example: cuts [4, 8] with
-/// copies for stage 1 only become [4, 9]; segment 4 holds the copies.
+/// Adds a segment before each stage that has copies, in every function. Example: if only stage 1
+/// has copies, the cuts [4, 8] become [4, 9], and segment 4 holds the copies.
 void addFirstSegments(ModuleOp module, MutableArrayRef<func::FuncOp> functions,
                       ArrayRef<std::vector<SmallVector<Operation *>>> copies) {
   Stages stages = getStages(module);
