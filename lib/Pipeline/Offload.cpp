@@ -39,13 +39,12 @@ private:
       return;
     if (onlyHidden)
       warnFlag(getOperation().getLoc(), "offload activations")
-          << " changes nothing: no saved value both lowers the peak of live "
-             "bytes and has copies that computation hides; use --offload activations=all to "
-             "lower the peak regardless of time";
+          << " changes nothing: offloading saved activations would not lower the peak memory "
+             "without slowing the step; use --offload activations=all to lower the peak "
+             "regardless of time";
     else
       warnFlag(getOperation().getLoc(), "offload activations=all")
-          << " changes nothing: no value that forward saves for backward "
-             "lowers the peak of live bytes";
+          << " changes nothing: offloading saved activations would not lower the peak memory";
   }
 
   void offloadOptimizer() {

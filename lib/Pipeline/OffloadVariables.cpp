@@ -86,7 +86,7 @@ struct Piece {
 /// A part of a program that the host calls separately, with the runs of its update that use
 /// variables in host memory.
 struct Section {
-  Operation *before = nullptr; ///< last op before the update; null: the program's begin
+  Operation *before = nullptr; ///< last op before the update; null: the start of the program
   Operation *end = nullptr;    ///< next section; null: the program's end
   SmallVector<rank::RunOp> runs;
 };

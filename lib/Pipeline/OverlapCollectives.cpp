@@ -1,4 +1,5 @@
-// Implements ps-overlap-collectives: gathers parameters while the preceding run computes.
+// Implements ps-overlap-collectives: prefetches the all-gathers of parameters, so that they overlap
+// with the preceding run.
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/VerifyCommunication.h"
 
@@ -10,13 +11,13 @@ namespace parashard::pipeline {
 #include "lib/Pipeline/Passes.h.inc"
 
 namespace {
-/// The gathers of variables before one run, and the run that uses them.
-struct Gathers {
+/// The all-gathers of variables before one run, and the run that uses them.
+struct AllGathers {
   SmallVector<rank::StartOp> starts;
   rank::RunOp user;
 };
 
-bool gathersVariables(rank::StartOp start) {
+bool allGathersVariables(rank::StartOp start) {
   return start.getCollective() == "all_gather" &&
          llvm::all_of(start.getOperands(), [](Value operand) {
            auto read = operand.getDefiningOp<ReadOp>();
@@ -24,15 +25,15 @@ bool gathersVariables(rank::StartOp start) {
          });
 }
 
-/// Returns the gathers of each section, grouped by the run that follows them. The host calls
-/// sections separately, so a gather never serves a run of another section.
-SmallVector<SmallVector<Gathers>> findGathers(rank::ProgramOp program) {
-  SmallVector<SmallVector<Gathers>> sections(1);
+/// Returns the all-gathers of each section, grouped by the run that follows them. The host calls
+/// sections separately, so an all-gather never serves a run of another section.
+SmallVector<SmallVector<AllGathers>> findAllGathers(rank::ProgramOp program) {
+  SmallVector<SmallVector<AllGathers>> sections(1);
   SmallVector<rank::StartOp> pending;
   for (Operation &op : program.getBody().front()) {
     if (isa<rank::SectionOp>(op))
       sections.emplace_back();
-    else if (auto start = dyn_cast<rank::StartOp>(op); start && gathersVariables(start))
+    else if (auto start = dyn_cast<rank::StartOp>(op); start && allGathersVariables(start))
       pending.push_back(start);
     else if (auto run = dyn_cast<rank::RunOp>(op); run && !pending.empty())
       sections.back().push_back({std::exchange(pending, {}), run});
@@ -40,8 +41,8 @@ SmallVector<SmallVector<Gathers>> findGathers(rank::ProgramOp program) {
   return sections;
 }
 
-/// Returns the first insertion point from `position` up to `start` after which no op writes a
-/// variable that `start` reads.
+/// Returns the earliest point at or after `position` such that no op between this point and `start`
+/// writes a variable that `start` reads.
 Operation *findInsertionPoint(Operation *position, rank::StartOp start) {
   for (Operation *op = position; op != start; op = op->getNextNode())
     for (Value operand : start.getOperands())
@@ -50,8 +51,8 @@ Operation *findInsertionPoint(Operation *position, rank::StartOp start) {
   return position;
 }
 
-/// Moves the gathers of a run before the run `before`.
-void startBefore(rank::RunOp before, Gathers &gathers) {
+/// Moves the all-gathers in `gathers` in front of the run `before`.
+void startBefore(rank::RunOp before, AllGathers &gathers) {
   Operation *position = before;
   for (rank::StartOp start : gathers.starts) {
     position = findInsertionPoint(position, start); // keeps the order of the queue
@@ -74,7 +75,7 @@ void startBefore(rank::RunOp before, Gathers &gathers) {
 struct OverlapCollectivesPass : impl::OverlapCollectivesPassBase<OverlapCollectivesPass> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<rank::ProgramOp>())
-      for (SmallVector<Gathers> &section : findGathers(program))
+      for (SmallVector<AllGathers> &section : findAllGathers(program))
         for (size_t i = 1; i < section.size(); ++i)
           startBefore(section[i - 1].user, section[i]);
   }

@@ -24,7 +24,7 @@ StringRef getEntry(func::FuncOp stage) { return stage.getName().split('.').secon
 class PipelineScheduler {
 public:
   /// Takes `functions` in order of stages. `table` gives the order of tasks. `replay` is its
-  /// simulation: the begin and end of each task.
+  /// simulation: the start and end of each task.
   PipelineScheduler(ArrayRef<func::FuncOp> functions, const schedules::PipelineSchedule &table,
                     const schedules::Replay &replay)
       : functions(functions), table(table), values(functions),
@@ -145,21 +145,19 @@ private:
 
   void warnOfUnevenLoss() {
     getOperation().emitWarning()
-        << "the loss depends on how the batch is split: a term is not a sum or a mean over samples "
-           "(such as a norm or a variance over the batch, or a function of a mean over counted "
-           "labels); a step of "
-        << int64_t(microBatches)
-        << " micro-batches adds sums and counts and averages all other terms, which differs from "
-           "the loss of the whole batch; use --loss-average micro-batch if this is intended, or "
-           "--micro-batches 1 to avoid the difference";
+        << "the loss of " << int64_t(microBatches)
+        << " micro-batches differs from the loss of the whole batch, because one term (a norm or "
+           "a variance over the batch, a function of a mean over counted labels, ...) is not a sum "
+           "or a mean over samples; use --micro-batches 1, or accept the difference with "
+           "--loss-average micro-batch";
   }
 
   void warnOfBatchNumber(Location where) {
     emitWarning(where)
-        << "the model computes with the number of samples here: each of the "
+        << "the model uses the batch size here, so the loss depends on the number of micro-batches "
+           "("
         << int64_t(microBatches)
-        << " micro-batches has fewer samples than the whole batch; use --loss-average micro-batch "
-           "if this is intended, or --micro-batches 1 to avoid the difference";
+        << "); use --micro-batches 1, or accept the difference with --loss-average micro-batch";
   }
 
   void warnOfAmbiguousMean(Location where) {

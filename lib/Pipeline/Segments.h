@@ -14,7 +14,7 @@ namespace parashard::pipeline {
 /// earlier ones. Returns the number of segments.
 int64_t assignSegments(mlir::func::FuncOp function);
 
-/// The longest stretch of a list in which a sequence of ops repeats: begin of the stretch, length
+/// The longest stretch of a list in which a sequence of ops repeats: start of the stretch, length
 /// of the sequence, and number of its instances. Example: classes 9 1 2 3 4 1 2 3 4 8 give {first
 /// 1, unit 4, count 2}.
 struct Repetition {

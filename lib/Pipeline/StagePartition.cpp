@@ -584,7 +584,7 @@ private:
     return largest;
   }
 
-  /// Returns, for each layer, the distance between a cut before it and the even begin of `stage`,
+  /// Returns, for each layer, the distance between a cut before it and the even start of `stage`,
   /// in weight times the number of stages.
   SmallVector<__int128> getDistances(int64_t stage) const {
     int64_t total = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));

@@ -314,7 +314,7 @@ def test_a_loss_that_is_no_average_over_samples_is_said_so(tmp_path, name):
     assert (oracle.read_losses(tmp_path / "losses.txt") == [pytest.approx(whole, rel=1e-5)]) == (not is_uneven)
 
 
-NUMBER = "computes with the number of samples here"
+NUMBER = "the model uses the batch size here"
 CONSTANT = "divides a sum over samples by a constant here"
 WHOLE = "but not for the whole batch of a step"
 OF_THE_NUMBER = {
