@@ -78,9 +78,9 @@ PipelineSchedule make1F1B(const ScheduleSize &size) {
   return makeAlternating(size, [&](int64_t rank) { return size.ranks - 1 - rank; });
 }
 
-/// Generates 1F1B with twice the forwards ahead (Zhuang et al., On Optimizing the Communication of
-/// Model Parallelism, 2023): activations and gradients travel while a rank computes. A rank holds
-/// twice the activations of 1F1B.
+/// Generates 1F1B with twice as many warm-up forwards (Zhuang et al., On Optimizing the
+/// Communication of Model Parallelism, 2023): activations and gradients travel while a rank
+/// computes. A rank holds twice the activations of 1F1B.
 PipelineSchedule makeEager1F1B(const ScheduleSize &size) {
   return makeAlternating(size, [&](int64_t rank) { return 2 * (size.ranks - 1 - rank); });
 }
@@ -123,9 +123,11 @@ PipelineSchedule makeZeroBubbleH1(const ScheduleSize &size) {
 
 /// Simulates the pipeline with tasks of equal time, and lists the tasks of each rank in the order
 /// in which they run. Of several ready tasks, a rank runs forwards first, then input gradients,
-/// then weight gradients, and later chunks before earlier ones. A rank holds at most chunks x ranks
-/// micro-batches, which is the memory of the first rank under 1F1B. Chunk 0 has a lower limit, so
-/// that the other chunk can also run.
+/// then weight gradients, and later chunks before earlier ones.
+///
+/// A rank holds at most chunks x ranks micro-batches of one chunk. This is the activation memory of
+/// the first rank under 1F1B: `ranks` micro-batches of `chunks` chunks. Chunk 0 has a lower limit,
+/// so that the other chunk can also run.
 class ReadyList {
 public:
   ReadyList(const ScheduleSize &size, const Placement &placement)
@@ -224,8 +226,8 @@ constexpr int64_t kAnyChunks = 1 << 10;
 constexpr Schedule kSchedules[] = {
     {"gpipe", "all forwards, then all backwards", PlacementKind::Loop, 1, 1, makeGPipe},
     {"1f1b", "alternating forwards and backwards", PlacementKind::Loop, 1, 1, make1F1B},
-    {"1f1b-eager", "1f1b with twice the forwards ahead, which hides messages", PlacementKind::Loop,
-     1, 1, makeEager1F1B},
+    {"1f1b-eager", "1f1b with twice as many warm-up forwards, which hides messages",
+     PlacementKind::Loop, 1, 1, makeEager1F1B},
     {"interleaved", "1f1b with several chunks of the model per rank", PlacementKind::Loop, 2,
      kAnyChunks, makeInterleaved},
     {"zb-h1", "1f1b with weight gradients in the bubbles", PlacementKind::Loop, 1, 1,
@@ -336,8 +338,8 @@ private:
     return Error::success();
   }
 
-  /// Records that a task has run. Fails if an earlier micro-batch of the same kind has not run, or
-  /// if the task that computes its input has not run.
+  /// Records that a task has run. Fails if the same task of an earlier micro-batch has not run,
+  /// or if the task that computes the input of `task` has not run.
   Error advance(const Task &task, int64_t &done, bool isReady, const Twine &needs) const {
     std::string text = describeTask(task);
     if (task.microBatch < done)

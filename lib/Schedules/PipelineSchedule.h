@@ -53,7 +53,7 @@ struct ScheduleSize {
 inline constexpr int64_t kMostMicroBatches = 16384;
 
 /// The generator of a built-in schedule. `name` is a value of `--schedule`. To add a schedule, add
-/// a function that returns a PipelineSchedule (PipelineSchedule.cpp).
+/// a function that returns a PipelineSchedule and a row to kSchedules (PipelineSchedule.cpp).
 struct Schedule {
   const char *name;
   const char *summary;
@@ -89,8 +89,8 @@ llvm::StringRef chooseSchedule(const Placement &placement);
 llvm::Expected<PlacementKind> findPlacement(llvm::StringRef schedule);
 
 /// Returns the schedule for a placement. `schedule` is a name (empty: the default schedule) or
-/// FILE.json. With one stage, returns 1f1b for any `schedule`. Fails like findPlacement, and for a
-/// file with another placement or number of micro-batches.
+/// FILE.json. With one stage, returns 1f1b for any `schedule`. Fails like findPlacement, and if
+/// the schedule is for another placement or number of micro-batches.
 llvm::Expected<PipelineSchedule>
 findPipelineSchedule(llvm::StringRef schedule, const Placement &placement, int64_t microBatches);
 

@@ -47,8 +47,8 @@ private:
     bool travels = table.placement.getRank(from) != table.placement.getRank(to);
     return end && travels ? *end + times.hop : end;
   }
-  /// Returns the stage whose forward or backward a task waits for, with the end times of these
-  /// tasks. The stage is -1 if the task does not wait for another stage.
+  /// Returns the list of end times in which to look (forwardEnds or backwardEnds), and the stage
+  /// that must run first. The stage is -1 if the task does not wait for another stage.
   std::pair<const Ends *, int64_t> getNeed(int64_t stage, const Task &task) const {
     if (task.work == Work::Forward)
       return {&forwardEnds, stage - 1};

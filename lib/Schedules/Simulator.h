@@ -18,19 +18,19 @@ struct PipelineTimes {
   double hop = 0; ///< time of a message between two ranks; messages within a rank take no time
 };
 
-/// Begin and end of a task.
+/// Start and end of a task.
 struct Span {
   Task task;
   double begin, end;
 };
 
-/// Begin and end of each task of one step, simulated or measured.
+/// Start and end of each task of one step, simulated or measured.
 struct Replay {
   std::vector<std::vector<Span>> rows; ///< the tasks of each rank, in order
-  double makespan = 0;                 ///< from the first task's begin to the last task's end
-  double bubble = 0;                   ///< fraction of the ranks' time that is idle
+  double makespan = 0; ///< from the start of the first task to the end of the last task
+  double bubble = 0;   ///< fraction of the ranks' time that is idle
   /// Maximum number of live micro-batches of each rank. A micro-batch is live on a stage from the
-  /// begin of its forward to the end of its last backward task.
+  /// start of its forward to the end of its last backward task.
   std::vector<int64_t> peakLive;
 };
 

@@ -74,7 +74,7 @@ private:
         continue;
       const AwayTime &away = problem.away[at];
       double begin = std::min(needed, begins[away.to]) - getDuration(away);
-      // The last step that begins at or before `begin`.
+      // The last step that starts at or before `begin`.
       int64_t fetch = problem.onlyHidden ? std::upper_bound(begins.begin(), begins.end(), begin) -
                                                begins.begin() - 1
                                          : findWorkBefore(away.to);
@@ -114,7 +114,7 @@ private:
   }
 
   const StashProblem &problem;
-  std::vector<double> begins; ///< begin of each step, then the end of the last step
+  std::vector<double> begins; ///< start of each step, then the end of the last step
   std::vector<std::optional<StashPosition>> positions;
 };
 } // namespace

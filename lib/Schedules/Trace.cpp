@@ -62,7 +62,7 @@ private:
       return;
     if (std::optional<int64_t> coordinate = arguments.getInteger("pp")) {
       // Ranks of one pipeline coordinate run the same tasks. The first rank represents all of them.
-      auto [known, isNew] = shown.try_emplace(*coordinate, *rank);
+      auto [known, isNew] = representative.try_emplace(*coordinate, *rank);
       if (isNew || known->second == *rank)
         coordinates[*rank] = *coordinate;
     }
@@ -93,7 +93,7 @@ private:
     if (ranks.size() < 2)
       return fail("the trace is not of a pipeline");
     Placement &placement = result.placement;
-    placement.ranks = int64_t(shown.size());
+    placement.ranks = int64_t(representative.size());
     placement.chunks = int64_t(ranks.size()) / std::max<int64_t>(1, placement.ranks);
     bool turns = placement.chunks > 1 && ranks.count(placement.ranks) &&
                  ranks[placement.ranks] == placement.ranks - 1;
@@ -165,8 +165,9 @@ private:
   }
 
   MeasuredPipeline result;
-  std::map<int64_t, int64_t> shown, coordinates; ///< rank of each coordinate, and the reverse
-  std::map<int64_t, std::vector<Event>> events;  ///< by coordinate, in order
+  std::map<int64_t, int64_t> representative;    ///< the rank that represents each coordinate
+  std::map<int64_t, int64_t> coordinates;       ///< the coordinate of each such rank
+  std::map<int64_t, std::vector<Event>> events; ///< by coordinate, in order
   std::set<int64_t> steps;
   std::set<int64_t> splitStages; ///< stages with separate weight gradients
   /// Time of each stage and phase, by step and micro-batch.

@@ -9,7 +9,7 @@ namespace parashard::schedules {
 /// One measured step; times are in milliseconds.
 struct MeasuredStep {
   int64_t number = 0;
-  Replay run;        ///< from the first task's begin; one rank per pipeline coordinate
+  Replay run;        ///< from the start of the first task; one rank per pipeline coordinate
   double update = 0; ///< the longest update time of a rank
 };
 
@@ -22,7 +22,8 @@ struct MeasuredPipeline {
   std::vector<StageTimes> stages;
   double update = 0; ///< median update time over the same steps
 
-  /// Returns the step with the median makespan, without the first of several steps.
+  /// Returns the step with the median makespan. Ignores the first step (warm-up) if there are
+  /// several.
   const MeasuredStep &getTypicalStep() const;
 };
 
