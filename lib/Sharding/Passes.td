@@ -53,7 +53,8 @@ def AlignDimsPass : Pass<"ps-align-dims", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"multiple", "multiple", "int64_t", "16", "required divisor of the size per rank; 1: no padding">,
-    Option<"mostWaste", "most-waste", "int64_t", "2", "largest allowed padding, in percent">,
+    Option<"mostWaste", "most-waste", "int64_t", "2",
+           "largest allowed growth of a dim by padding, in percent">,
   ];
 }
 

@@ -10,7 +10,7 @@ namespace parashard::sharding {
 
 namespace {
 /// A tensor of the current edge: its node and the splits of its factors.
-struct Tensor {
+struct EdgeTensor {
   unsigned node;
   const TensorFactors *dims;
   SmallVector<Split> factors;
@@ -80,7 +80,7 @@ private:
   }
 
   /// Collects the tensors of an edge. Returns false if none of them is split.
-  bool collect(const ShardingEdge &edge, SmallVectorImpl<Tensor> &tensors) {
+  bool collect(const ShardingEdge &edge, SmallVectorImpl<EdgeTensor> &tensors) {
     bool any = false;
     auto add = [&](ArrayRef<int> nodes, ArrayRef<TensorFactors> dims) {
       for (auto [node, factors] : llvm::zip(nodes, dims)) {
@@ -103,9 +103,9 @@ private:
 
   /// Returns, for each factor, the split carried by the most bytes. Example: splits {tp} (8 MB) and
   /// {dp} (2 MB) of the same factor give {tp}.
-  SmallVector<Offer> mergeFactors(const ShardingEdge &edge, ArrayRef<Tensor> tensors) {
+  SmallVector<Offer> mergeFactors(const ShardingEdge &edge, ArrayRef<EdgeTensor> tensors) {
     SmallVector<SmallVector<Offer, 1>> offers(edge.rule->factors.size());
-    for (const Tensor &tensor : tensors) {
+    for (const EdgeTensor &tensor : tensors) {
       if (graph.nodes[tensor.node].constant)
         continue;
       for (auto [i, split] : llvm::enumerate(tensor.factors)) {
@@ -136,10 +136,10 @@ private:
 
   void step(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
-    SmallVector<Tensor> tensors;
+    SmallVector<EdgeTensor> tensors;
     if (!collect(edge, tensors))
       return;
-    for (Tensor &tensor : tensors)
+    for (EdgeTensor &tensor : tensors)
       tensor.factors =
           projectToFactors(*edge.rule, *tensor.dims, graph.nodes[tensor.node].splits, graph.mesh);
     SmallVector<Offer> offers = mergeFactors(edge, tensors);
@@ -150,14 +150,14 @@ private:
     llvm::sort(order, [&](unsigned a, unsigned b) {
       return std::tuple(-offers[a].bytes, a) < std::tuple(-offers[b].bytes, b);
     });
-    for (Tensor &tensor : tensors)
+    for (EdgeTensor &tensor : tensors)
       if (!graph.nodes[tensor.node].fixed && take(edge, tensor, offers, order))
         notify(tensor.node, number);
   }
 
   /// Adds the offered splits to the factors of a tensor, in descending order of bytes. Returns true
   /// if a dim has changed.
-  bool take(const ShardingEdge &edge, Tensor &tensor, ArrayRef<Offer> offers,
+  bool take(const ShardingEdge &edge, EdgeTensor &tensor, ArrayRef<Offer> offers,
             ArrayRef<unsigned> order) {
     ShardingNode &node = graph.nodes[tensor.node];
     SmallVector<StringAttr> used;
@@ -192,7 +192,7 @@ private:
 
   /// Joins the factors of the changed dims. Leaves a dim unchanged if the joined split would lose
   /// an axis that splits the dim now.
-  bool rebuildDims(const ShardingEdge &edge, const Tensor &tensor, ArrayRef<unsigned> changed) {
+  bool rebuildDims(const ShardingEdge &edge, const EdgeTensor &tensor, ArrayRef<unsigned> changed) {
     ShardingNode &node = graph.nodes[tensor.node];
     bool any = false;
     for (auto [dim, factors] : llvm::enumerate(*tensor.dims)) {

@@ -19,9 +19,9 @@ void propagateSplits(ShardingGraph &graph);
 /// `propagateSplits`.
 void propagateLaterSplits(ShardingGraph &graph);
 
-/// Propagates the splits that `splitForZero` has added. In the update, partial sums have priority
-/// over these splits: a value that can stay partial over an axis is not split over it. The sum is
-/// reduce-scattered where the fewest bytes move, such as after a conversion to 16 bits.
+/// Propagates the splits that `splitForZero` has added. Records the axes that this adds to results
+/// in the update in `laterAxes`. For these axes, `choosePartials` may choose a partial sum instead
+/// of the split.
 void propagateZeroSplits(ShardingGraph &graph);
 
 /// Replicates constants whose users need different splits: slicing is free, while gathering is not.

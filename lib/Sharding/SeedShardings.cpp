@@ -113,10 +113,10 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
     if (hasBatch && type.getDimSize(dim) % mesh.getShards(axes) != 0)
       return ps::refuseFlag(function, "mesh")
              << ": input \"" << name << "\" has a batch of " << type.getDimSize(dim) << " (dim "
-             << dim << "), which " << mesh.getShards(axes)
-             << " data shards do not divide; export or bind a batch that is a multiple of "
-             << mesh.getShards(axes) << ", or write --batch-dim " << name
-             << "=none if that dim is not the batch";
+             << dim << "), which is not divisible by " << mesh.getShards(axes)
+             << " data shards; set --batch to a multiple of " << mesh.getShards(axes)
+             << ", export the model with such a batch, or pass --batch-dim " << name
+             << "=none if dim " << dim << " is not the batch dim";
     if (hasBatch)
       splits[dim] = sharding::makeSplit(type.getDimSize(dim), axes);
     ps::setSharding(argument, sharding::getShardingAttr(splits, {}, mesh));

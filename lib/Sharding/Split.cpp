@@ -220,7 +220,7 @@ private:
   /// Removes the major `size` indices from `factor` and returns them as a factor. Example: taking 4
   /// from `64 {dp}` with dp=2 returns `4 {dp}` and leaves `16`.
   SubFactor takeMajor(SubFactor &factor, int64_t size) {
-    // padding comes after the whole factor
+    // Padding is at the end of the whole factor, so a part cannot keep the padding axis.
     if (llvm::is_contained(factor.axes, mesh.getMultiple())) {
       dropped.push_back(mesh.getMultiple());
       llvm::erase(factor.axes, mesh.getMultiple());

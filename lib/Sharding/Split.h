@@ -16,8 +16,8 @@ public:
   mlir::FlatSymbolRefAttr getSymbol() const { return symbol; }
   mlir::MLIRContext *getContext() const { return symbol.getContext(); }
   bool has(mlir::StringAttr axis) const { return find(axis) >= 0; }
-  /// Returns the number of devices along an axis; 1 for an unknown axis and for one of kind
-  /// multiple.
+  /// Returns the number of devices along an axis; 1 for an unknown axis, and for the padding
+  /// pseudo-axis (kind `multiple`, see Dialect.td).
   int64_t getSize(mlir::StringAttr axis) const;
   ps::AxisKind getKind(mlir::StringAttr axis) const;
   /// Returns true if tensors may be split over an axis. False for the pipeline axis: its
@@ -67,8 +67,7 @@ private:
 };
 
 /// One factor of an index range: `size` indices, split over `axes` from major to minor. Example: a
-/// range of 384 indices read as (6 x 64) has a factor of size 6, each index of which covers 64
-/// indices of the range.
+/// range of 384 indices = (6 x 64) has the factors 6 (major, stride 64) and 64 (minor, stride 1).
 struct SubFactor {
   int64_t size = 1;
   llvm::SmallVector<mlir::StringAttr, 2> axes;
@@ -76,12 +75,12 @@ struct SubFactor {
 };
 
 /// The split of an index range: its factors from major to minor, whose sizes multiply to the size
-/// of the range. Shards of each factor are as in `#ps.sharding` (`MeshShape::getShardSize`).
+/// of the range. The shards of a factor have the size `MeshShape::getShardSize`.
 using Split = llvm::SmallVector<SubFactor, 2>;
 /// One split per dim of a tensor.
 using TensorSplits = llvm::SmallVector<Split, 4>;
 
-/// Returns the split of a range of `size` elements that is not split.
+/// Returns the trivial split: one factor of `size` elements without axes.
 Split wholeSplit(int64_t size);
 /// Returns the split of a range with one factor over `axes`.
 Split makeSplit(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes);

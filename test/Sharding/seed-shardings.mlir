@@ -38,7 +38,7 @@
 // FUSED-DAG: @h.0.attn.c_attn.bias {{.*}}[(3 x 48 {"tp"})]
 
 // RUN: not ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=3 --ps-seed-shardings 2>&1 | FileCheck %s --check-prefix=BATCH
-// BATCH: error: --mesh: input "ids" has a batch of 4 (dim 0), which 3 data shards do not divide
+// BATCH: error: --mesh: input "ids" has a batch of 4 (dim 0), which is not divisible by 3 data shards
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff="batch-dims=ids=1;labels=none" --ps-set-mesh=mesh=dp=2 --ps-seed-shardings | FileCheck %s --check-prefix=DIMS
 // DIMS: ps.batch_dim = 1 : i64, ps.name = "ids", ps.sharding = #ps.sharding<@mesh, [{}, {"dp"}]>{{.*}}ps.batch_dim = -1 : i64, ps.name = "labels", ps.sharding = #ps.sharding<@mesh, [{}, {}]>
 // RUN: not ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=2 --ps-seed-shardings=policy=best 2>&1 | FileCheck %s --check-prefix=POLICY
