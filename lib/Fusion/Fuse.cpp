@@ -73,7 +73,7 @@ static void selectInsteadOfCondition(ps::WriteOp write) {
 
 /// Splits a reduction over the last dims and other dims into one over the last dims, then one over
 /// the other dims.
-static void splitReduction(ps::ReduceOp reduce) {
+static void splitByDims(ps::ReduceOp reduce) {
   auto type = cast<RankedTensorType>(reduce.getOperand().getType());
   SmallVector<int64_t> trailing, remaining;
   int64_t first = type.getRank();
@@ -96,8 +96,8 @@ static void splitReduction(ps::ReduceOp reduce) {
 }
 
 /// Returns the number of parts, at most `most`, into which the last dims `sizes` are split. Each
-/// part has at least `least` elements, and is a whole number of slices along one of the dims, so
-/// that the reshape has valid strides.
+/// part has at least `least` elements. The parts divide the leading dims evenly, so that the
+/// reshape is a view. Example: sizes [8, 4096], most 64 and least 2048 give 16.
 static int64_t chooseParts(ArrayRef<int64_t> sizes, int64_t most, int64_t least) {
   int64_t parts = 1, whole = 1;
   for (int64_t size : sizes)
@@ -118,7 +118,7 @@ static int64_t chooseParts(ArrayRef<int64_t> sizes, int64_t most, int64_t least)
 /// then one over the parts. A single reduction would use only one thread block per result. Example:
 /// the sum of tensor<1048576xf32> with 64 parts sums tensor<64x16384xf32> over dim 1, then
 /// tensor<64xf32>.
-static void cutReduction(ps::ReduceOp reduce, int64_t mostChunks) {
+static void splitLongReduction(ps::ReduceOp reduce, int64_t mostChunks) {
   constexpr int64_t kFewResults = 64, kLong = 1 << 15, kLeast = 1 << 11;
   auto type = cast<RankedTensorType>(reduce.getOperand().getType());
   auto result = cast<RankedTensorType>(reduce.getType());
@@ -275,10 +275,10 @@ static LogicalResult fuse(func::FuncOp function, const FuseOptions &options) {
   if (failed(foldEmpty(block)))
     return failure();
   for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
-    splitReduction(reduce);
+    splitByDims(reduce);
   if (options.mostChunks > 0)
     for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
-      cutReduction(reduce, options.mostChunks);
+      splitLongReduction(reduce, options.mostChunks);
   if (options.float8)
     fuseFloat8(block);
   for (auto contract : llvm::make_early_inc_range(block.getOps<ps::ContractOp>()))

@@ -174,7 +174,8 @@ LogicalResult Groups::formAlone(Operation *op) {
 // Merging
 //===----------------------------------------------------------------------===//
 
-/// Returns true if a path leaves the members and comes back.
+/// Returns true if a def-use path leaves the group and reenters it, so that the fused op would
+/// depend on itself.
 bool Groups::makesCycle(const Members &members) const {
   llvm::DenseSet<Operation *> seen;
   SmallVector<Operation *> work;

@@ -9,8 +9,8 @@
 namespace parashard::fusion {
 
 /// Groups the ops of one block. Views and constants belong to no group: each group that reads
-/// through them has its own copy. Views that cannot be read through are copied into buffers by
-/// groups of their own.
+/// through them has its own copy. If an op cannot read through a view (the strides do not fit), a
+/// separate group copies the view into a buffer.
 class Groups {
 public:
   explicit Groups(mlir::Block &block);

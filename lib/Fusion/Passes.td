@@ -24,8 +24,8 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"mostChunks", "most-chunks", "int64_t", /*default=*/"0",
-           "maximum number of chunks into which a reduction is split; 0: a reduction over rows "
-           "has chunks of 128 rows">,
+           "maximum number of chunks into which a reduction is split; 0: no maximum; "
+           "chunks have 128 rows">,
     Option<"biases", "biases", "bool", /*default=*/"false",
            "fuse bias additions into matmuls, for targets that support this">,
     Option<"activations", "activations", "bool", /*default=*/"false",

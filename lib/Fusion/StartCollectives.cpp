@@ -21,7 +21,7 @@ using namespace parashard::fusion;
 namespace {
 
 /// Returns true for ops that run no code: views, variable accesses, constants and terminators.
-bool isFree(Operation *op) {
+bool hasNoKernel(Operation *op) {
   return isView(op) || isa<ps::ReadOp, ps::WriteOp, ps::AccumulateOp>(op) ||
          op->hasTrait<OpTrait::ConstantLike>() || op->hasTrait<OpTrait::IsTerminator>();
 }
@@ -36,7 +36,7 @@ public:
   OpTimes(const MachineFigures &machine, ps::MeshOp mesh) : machine(machine), mesh(mesh) {}
 
   double getTime(Operation *op) const {
-    if (isFree(op) || movesData(op))
+    if (hasNoKernel(op) || movesData(op))
       return 0;
     double bytes = 0;
     for (Type type : op->getOperandTypes())

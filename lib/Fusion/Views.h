@@ -1,5 +1,5 @@
-// Computes strided views of dense buffers through chains of movement ops, and the matmul form of
-// contractions on views.
+// Computes strided views of dense buffers through chains of movement ops and ps.wait, and the
+// matmul form of contractions on views.
 #ifndef PARASHARD_LIB_FUSION_VIEWS_H
 #define PARASHARD_LIB_FUSION_VIEWS_H
 
