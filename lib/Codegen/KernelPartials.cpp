@@ -1,5 +1,5 @@
-// Emits the second kernel of a sum over rows, which adds the partial rows of the chunks in a fixed
-// order.
+// Emits the second kernel of a reduction over rows. The first kernel writes one partial result per
+// chunk; the second kernel combines them in a fixed order.
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

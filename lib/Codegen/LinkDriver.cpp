@@ -93,8 +93,8 @@ llvm::Error LinkDriver::beginExecutable() {
 }
 
 void LinkDriver::endExecutable() {
-  // Names the file libstdc++.so.6, which every system has. libstdc++.so comes only with a C++
-  // compiler.
+  // Links libstdc++.so.6 by file name, because libstdc++.so exists only where a C++ compiler is
+  // installed.
   if (kind != Kind::CxxCompiler)
     add("-l:libstdc++.so.6");
   for (const char *library : {"-lpthread", "-ldl", "-lm"})
@@ -105,8 +105,8 @@ void LinkDriver::endExecutable() {
       add(argument);
 }
 
-/// Names the folder of lld by -B, since GCC accepts only the name of a linker, not its path. Both
-/// compilers search the folders of -B first.
+/// Names the folder of lld by -B, since GCC accepts only the name of a linker, not its path. GCC
+/// and Clang search the folders of -B first.
 llvm::Error LinkDriver::useLld(PrivateFolder &folder) {
   if (kind == Kind::Linker || !hasFile(kLinkerName))
     return llvm::Error::success();

@@ -10,10 +10,10 @@
 namespace parashard::codegen {
 
 /// The tensors of model files that are copied into a program, each once (docs/program-format.md,
-/// "Weights within").
+/// "Weights inside the program").
 class Payload {
 public:
-  /// Adds a tensor and returns its position, in bytes from the payload's begin.
+  /// Adds a tensor and returns its byte range within the payload.
   llvm::Expected<import::FileRange> add(llvm::StringRef location);
   bool empty() const { return tensors.empty(); }
   /// Writes the payload after a program of `before` bytes.
