@@ -70,9 +70,10 @@ static llvm::Error checkZero(const CompileOptions &options, llvm::ArrayRef<MeshA
   });
   if (options.zero == 0 || hasDataAxis)
     return llvm::Error::success();
-  return createFlagError("zero " + llvm::Twine(options.zero),
-                         " shards state over data axes, but the mesh " + options.mesh +
-                             " has no data axis above 1; add one such as dp=2, or remove --zero");
+  return createFlagError(
+      "zero " + llvm::Twine(options.zero),
+      " shards state over data axes, but the mesh " + options.mesh +
+          " has no data axis of size 2 or more; add one such as dp=2, or remove --zero");
 }
 
 static llvm::Error checkRecompute(llvm::StringRef mode) {

@@ -88,7 +88,7 @@ static void explainPipelineReductions(ModuleOp module, llvm::raw_ostream &os) {
   });
   if (rows.size() == 1)
     return;
-  os << "\nreduced over stages, once per step\n";
+  os << "\nreduced over pipeline coordinates, once per step\n";
   sharding::printTable(rows, os);
 }
 
@@ -100,7 +100,8 @@ std::string explainSchedule(ModuleOp module, const CompileOptions &options) {
     return "";
   const schedules::Placement &placement = (*step)->stages.placement;
   const schedules::Replay &run = (*step)->run;
-  std::string text = llvm::formatv("\nschedule: {0}; bubble {1:f1} %, by flops alone\n",
+  std::string text = llvm::formatv("\nschedule: {0}; bubble {1:f1} % (estimated from "
+                                   "flops, without communication)\n",
                                    (*step)->describe(), 100 * run.bubble);
   llvm::raw_string_ostream os(text);
   std::vector<std::vector<std::string>> rows = {

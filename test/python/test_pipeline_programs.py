@@ -81,7 +81,7 @@ def test_a_mask_makes_no_layer(tmp_path):
     rows = re.findall(r"^  (transformer\.\S+) +(\d) +\d ", said.split("pipeline: ")[1], re.M)
     assert [name for name, _ in rows] == ["transformer.wte", *(f"transformer.h.{i}" for i in range(4)), "transformer.ln_f"]
     assert [stage for _, stage in rows] == list("012345")
-    assert re.search(r"transformer.wte.weight.grad +0, 5$", said.split("reduced over stages, once per step")[1], re.M)
+    assert re.search(r"transformer.wte.weight.grad +0, 5$", said.split("reduced over pipeline coordinates, once per step")[1], re.M)
 
 
 def bits(result):
