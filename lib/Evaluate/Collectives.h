@@ -10,8 +10,8 @@ namespace parashard::evaluate {
 /// in f32 and rounded once.
 ps::Tensor reduceGroup(const PerRank &operands, llvm::ArrayRef<int64_t> group,
                        ps::ReductionKind kind);
-/// Evaluate one collective on all ranks. Sums are added in ascending order of shards, and rounded
-/// to f32 (f64 for f64 tensors) after each addition.
+/// Evaluate one collective on all ranks. Terms are added in ascending shard order. Each partial sum
+/// is rounded to f32 (f64 for f64 tensors).
 PerRank allReduce(const Layout &layout, const PerRank &operands, ps::ReductionKind kind,
                   mlir::ArrayAttr axes);
 PerRank reduceScatter(const Layout &layout, const PerRank &operands, ps::ReductionKind kind,

@@ -160,7 +160,7 @@ Tensor Layout::gather(const PerRank &shards, RankedTensorType type, ShardingAttr
   if (!sharding)
     return shards.front();
   Tensor whole(type);
-  // A rank contributes once per element and partial shard. Replicas on other axes are skipped.
+  // For each element and partial shard, only the first rank contributes; its replicas are skipped.
   std::vector<llvm::SmallDenseSet<int64_t, 4>> seen(whole.size());
   SmallVector<StringAttr> partialAxes;
   for (PartialAttr partial : sharding.getPartial())

@@ -83,8 +83,8 @@ static llvm::Expected<Entry> readEntry(llvm::StringRef path, llvm::StringRef nam
   return Entry{RankedTensorType::get(sizes, type), data.slice(begin, end)};
 }
 
-/// Reads all entries of the header. Entries must not overlap, so that tensors take no more memory
-/// than the file.
+/// Reads all entries of the header. Fails if the entries together are larger than the file, so that
+/// overlapping entries cannot use more memory than the file.
 static llvm::Expected<NamedTensors> readEntries(llvm::StringRef path, JsonValue header,
                                                 llvm::StringRef data, MLIRContext &context) {
   NamedTensors tensors;

@@ -27,7 +27,8 @@ static void printInScript(const json::Value &data, llvm::raw_ostream &os) {
 void printPage(const json::Value &data, llvm::StringRef title, llvm::raw_ostream &os) {
   llvm::StringRef name = llvm::sys::path::filename(title);
   std::string text = json::isUTF8(name) ? name.str() : json::fixUTF8(name);
-  // In the order of page.html. The inserted text is not searched again.
+  // The parts are listed in the order of their markers in page.html. Inserted text is never
+  // searched for markers.
   std::pair<llvm::StringRef, std::function<void()>> parts[] = {
       {"@TITLE@", [&] { llvm::printHTMLEscaped(text, os); }},
       {"@STYLE@", [&] { os << kPageCss; }},

@@ -1,4 +1,4 @@
-// Gathers the work of a step: class functions, their contents, and the flops of segments.
+// Collects the costs of a step for the report: class functions, their ops, and flops per segment.
 #include "Gather.h"
 #include "lib/Fusion/Fused.h"
 #include "lib/IR/Collectives.h"
@@ -30,7 +30,7 @@ json::Object Cost::toJson() const {
 }
 
 /// Returns true for ops without a kernel: views, constants, terminators, and variable accesses.
-static bool isFree(Operation *op) {
+static bool hasNoKernel(Operation *op) {
   return fusion::isView(op) || op->hasTrait<OpTrait::ConstantLike>() ||
          op->hasTrait<OpTrait::IsTerminator>() ||
          isa<ps::ReadOp, ps::WriteOp, ps::AccumulateOp>(op);
@@ -65,7 +65,7 @@ static Cost getCost(Operation *op) {
   Cost cost = getOwnCost(op);
   if (auto fused = dyn_cast<ps::FusedOp>(op))
     for (Operation *inner : fusion::getBodyOps(fused))
-      if (!isFree(inner)) {
+      if (!hasNoKernel(inner)) {
         Cost own = getOwnCost(inner);
         cost.contraction += own.contraction;
         cost.other += own.other;
@@ -98,9 +98,9 @@ static void describeBody(ps::FusedOp fused, json::Object &item) {
   json::Array ops, locations;
   SmallVector<std::string> texts;
   SmallVector<Operation *> body = fusion::getBodyOps(fused);
-  bool onlyMoves = llvm::all_of(body, isFree);
+  bool onlyMoves = llvm::all_of(body, hasNoKernel);
   for (Operation *inner : body) {
-    if (isFree(inner) && !onlyMoves)
+    if (hasNoKernel(inner) && !onlyMoves)
       continue;
     ops.push_back(inner->getName().stripDialect());
     std::string location = sharding::describeLocation(inner->getLoc());
@@ -175,7 +175,8 @@ static int64_t countMicroBatches(ModuleOp module, int64_t given) {
 
 Work::Work(ModuleOp module, int64_t given)
     : module(module), symbols(module), microBatches(countMicroBatches(module, given)) {
-  // At level 3, stage functions run each segment once per micro-batch; a program lists every run.
+  // At level 3, a stage function stands for all micro-batches. From level 4 on, a program lists the
+  // runs of every micro-batch.
   for (auto stage : module.getOps<func::FuncOp>())
     if (stage->hasAttr(kStageMark)) {
       bool repeats =
@@ -188,7 +189,7 @@ Work::Work(ModuleOp module, int64_t given)
     auto [known, isNew] = costs.try_emplace(run.callee);
     int64_t kernels = 0, calls = 0;
     for (Operation &op : run.callee.getBody().front()) {
-      if (isFree(&op))
+      if (hasNoKernel(&op))
         continue;
       if (isNew)
         known->second.add(getCost(&op));
@@ -222,7 +223,7 @@ json::Array Work::listClasses() {
       continue;
     json::Array items;
     for (Operation &inner : function.getBody().front())
-      if (!isFree(&inner))
+      if (!hasNoKernel(&inner))
         items.push_back(describeItem(&inner));
     json::Object object = costs[function].toJson();
     auto name = function->getAttrOfType<StringAttr>(kClassMark);
@@ -246,7 +247,7 @@ static std::string listModules(func::FuncOp function) {
   SmallVector<StringRef> paths;
   function.walk([&](Operation *op) {
     std::optional<StringRef> path = ir::getModulePath(op->getLoc());
-    if (path && !path->empty() && !isFree(op) && !llvm::is_contained(paths, *path))
+    if (path && !path->empty() && !hasNoKernel(op) && !llvm::is_contained(paths, *path))
       paths.push_back(*path);
   });
   constexpr size_t most = 3;
