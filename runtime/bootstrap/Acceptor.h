@@ -44,7 +44,7 @@ private:
   std::deque<Newcomer> waiting; ///< oldest first
 };
 
-/// The first bytes that a greeting listener sends on a connection.
+/// The message that an Acceptor with `greets` sends first on each connection.
 struct Challenge {
   static constexpr uint64_t kMagic = 0x32747261'74737370; // "psstart2"
   uint64_t magic = kMagic;

@@ -48,7 +48,8 @@ struct Header {
 };
 
 constexpr size_t kMostText = 1024;
-/// How long rank 0 waits for further processes before it accepts those with other flags.
+/// Rank 0 waits this long for processes with its own flags. Then rank 0 also admits processes with
+/// other flags, if they complete the job.
 constexpr double kAsideSeconds = 2;
 
 bool sendMessage(const Socket &socket, const JobKey &key, const Nonce &nonce, Header::Kind kind,
@@ -284,7 +285,8 @@ public:
       PSRT_FAIL(Failed, "rank 0 did not send the list of processes (%s)", where.c_str());
     std::memcpy(infos.data(), message.data(), bytes);
     if (std::string bad = findBadProcessInfo(infos, info); !bad.empty())
-      PSRT_FAIL(Failed, "rank 0 sent %s (%s)", bad.c_str(), where.c_str());
+      PSRT_FAIL(Failed, "rank 0 sent %s (%s); run the same program on all ranks", bad.c_str(),
+                where.c_str());
     return infos;
   }
 
@@ -337,12 +339,12 @@ std::string findBadProcessInfo(const std::vector<ProcessInfo> &infos, const Proc
   for (int rank = 0; rank < int(infos.size()); ++rank) {
     const ProcessInfo &info = infos[rank];
     if (info.rank != rank || info.size != mine.size || info.job != mine.job)
-      return format("the info of rank %d of %d instead of rank %d of %d", info.rank, info.size,
+      return format("an entry of rank %d of %d instead of rank %d of %d", info.rank, info.size,
                     rank, mine.size);
     if (!std::memchr(info.address, 0, sizeof(info.address)) || !isAddress(info.address))
-      return format("an info of rank %d with an invalid address", rank);
+      return format("an invalid address for rank %d", rank);
     if ((info.port == 0) != (mine.port == 0))
-      return format("an info of rank %d with port %d", rank, int(info.port));
+      return format("the invalid port %d for rank %d", int(info.port), rank);
   }
   return "";
 }
@@ -370,7 +372,8 @@ static std::optional<Rendezvous> tryToJoin(Connector::Answer answer, const Proce
     return std::nullopt;
   Rendezvous rendezvous;
   rendezvous.hub = candidate.address;
-  // 2 s more than rank 0 waits: rank 0 then reports which ranks are missing.
+  // Waits 2 s longer than rank 0, so that rank 0's error, which names the missing ranks, arrives
+  // first.
   rendezvous.infos = spoke.receiveInfos(secondsFromNow(seconds + 2), where);
   rendezvous.sockets.push_back(std::move(spoke.socket));
   return rendezvous;

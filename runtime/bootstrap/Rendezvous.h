@@ -12,17 +12,17 @@ namespace psrt {
 /// The address and cores of a process. Sent as raw bytes.
 struct ProcessInfo {
   int32_t rank = 0, size = 0;
-  uint64_t job = 0;   ///< identifies the job; not secret
-  uint64_t host = 0;  ///< id of the host
-  uint64_t cores = 0; ///< id of the set of cores that the process may run on
-  uint64_t command =
-      0; ///< hash of the program and its flags; differs in a job only by a mistake of the user
+  uint64_t job = 0;     ///< identifies the job; not secret
+  uint64_t host = 0;    ///< id of the host
+  uint64_t cores = 0;   ///< id of the set of cores that the process may run on
+  uint64_t command = 0; ///< hash of the program and its flags; must be equal on all ranks of a job
   int32_t coreCount = 1;
   uint16_t port = 0;     ///< listening port; 0: not listening
   char address[50] = ""; ///< as seen by rank 0; loopback if the process is on rank 0's host
   Nonce nonce{};         ///< nonce that connecting processes sign
 };
-static_assert(sizeof(ProcessInfo) == 112, "it is sent without padding");
+static_assert(sizeof(ProcessInfo) == 112,
+              "ProcessInfo is sent as raw bytes and must have no padding");
 
 /// Returns the info of this process with host, cores and nonce filled in.
 ProcessInfo makeProcessInfo(int rank, int size, uint64_t job);
@@ -52,7 +52,8 @@ Rendezvous hostRendezvous(const Socket &listener, const ProcessInfo &info, const
 using Search = std::function<std::vector<Candidate>(ProcessInfo &info, JobKey &key)>;
 
 /// Runs on the other ranks: connects to all candidates at once, repeatedly, until one proves that
-/// it is rank 0 of this job. Messages contain `where`, the place where rank 0 was expected.
+/// it is rank 0 of this job. Error messages contain `where`, the address at which rank 0 was
+/// expected.
 Rendezvous joinRendezvous(const Search &search, ProcessInfo &info, JobKey &key, double seconds,
                           const std::string &where);
 Rendezvous joinRendezvous(const std::vector<Candidate> &candidates, const ProcessInfo &info,

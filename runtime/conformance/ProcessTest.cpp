@@ -380,11 +380,11 @@ TEST(Rendezvous, ReceivedInfosAreChecked) {
     EXPECT_NE(findBadProcessInfo(bad, mine).find(words), std::string::npos)
         << findBadProcessInfo(bad, mine);
   };
-  check([](ProcessInfo &info) { info.rank = 1; }, "the info of rank 1 of 2 instead of rank 0");
+  check([](ProcessInfo &info) { info.rank = 1; }, "an entry of rank 1 of 2 instead of rank 0");
   check([](ProcessInfo &info) { info.size = 1 << 30; }, "of rank 0 of 1073741824");
-  check([](ProcessInfo &info) { info.port = 9; }, "with port 9");
+  check([](ProcessInfo &info) { info.port = 9; }, "the invalid port 9 for rank 0");
   check([](ProcessInfo &info) { std::memset(info.address, '1', sizeof(info.address)); },
-        "with an invalid address");
+        "an invalid address for rank 0");
   check([](ProcessInfo &info) { std::strcpy(info.address, "evil.example"); },
-        "with an invalid address");
+        "an invalid address for rank 0");
 }

@@ -18,7 +18,8 @@ public:
   AsyncQueue(const AsyncQueue &) = delete;
 
   /// Appends an operation to the queue. All ranks must start the same operations in the same order.
-  /// Throws the failure of an earlier operation, if any. `bound` labels the recorded times.
+  /// Throws the failure of an earlier operation, if any. The recorded times refer to the
+  /// instruction `bound`.
   void start(ProcessOp &op, int64_t token, const Bound &bound);
   /// Waits for all operations with the token. Throws if an operation has failed.
   void wait(int64_t token);

@@ -16,8 +16,8 @@ namespace psrt {
 
 constexpr const char *kLibrary = "libpsrt_comm_mpi.so";
 
-/// Returns whether only this user and root can write the file. Example: a program in a shared
-/// folder must not load a library that another user placed there.
+/// Returns whether only root, this user and this user's group can write the file. Example: a
+/// program in a shared folder must not load a library that another user placed there.
 static bool isTrusted(const std::string &path) {
   struct stat info{};
   if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
@@ -48,8 +48,8 @@ Mpi::Mpi() {
   void *handle = dlopen(findLibrary().c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!handle)
     PSRT_FAIL(BadArgument,
-              "--comm mpi cannot load MPI: %s; install it (Debian: libopenmpi3 openmpi-bin), set "
-              "PSRT_COMM_MPI to its path, or use --comm tcp",
+              "--comm mpi cannot load MPI: %s; install MPI (Debian: libopenmpi3 openmpi-bin), set "
+              "PSRT_COMM_MPI to the path of libpsrt_comm_mpi.so, or use --comm tcp",
               dlerror());
   calls = static_cast<const psrt_mpi_calls *>(dlsym(handle, "psrt_mpi"));
   if (!calls || calls->size != sizeof(psrt_mpi_calls))
@@ -90,7 +90,7 @@ public:
   }
 
 private:
-  /// Fails if `code` is an error. Reports the rank that has died, if rank 0 has detected one.
+  /// Fails if `code` is an error. If rank 0 has detected a dead rank, the error names this rank.
   void check(int code, const Exchange &exchange, const std::string &activity) {
     if (code)
       monitor.failLost(exchange.transfers.front().peer, activity, mpi->get().error());
