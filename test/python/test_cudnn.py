@@ -171,8 +171,8 @@ def test_tf32_is_for_who_asks(compiled, without):
 
 
 @pytest.mark.parametrize("fault,words", [
-    ("wrong", ["convolution value, f32, x 8x", "element 1 is"]),
-    ("refuses", ["convolution kernel gradient, f32", "no engine"]),
+    ("wrong", ["convolution forward, f32, x 8x", "element 1 is"]),
+    ("refuses", ["convolution weight gradient, f32", "no engine"]),
     ("fails", ["convolution input gradient, f32", "CUDNN_STATUS_EXECUTION_FAILED", "as PSRT_FAKE_CUDNN requests"]),
     ("unstartable", ["convolutions run on slower fallback kernels", "CUDNN_STATUS_NOT_INITIALIZED"]),
 ])  # fmt: skip

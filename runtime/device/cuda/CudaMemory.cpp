@@ -9,7 +9,7 @@ namespace psrt::cuda {
 /// Limit on pinned memory in bytes. Beyond this limit, writes wait for a buffer instead of
 /// allocating another.
 static constexpr size_t kMostPinned = size_t(64) << 20;
-/// Instructions may read slightly past their buffers, as on the host (Arena::end).
+/// Kernels may read slightly past the end of their buffers, as on the host (Arena::end).
 static constexpr size_t kGuardBytes = 4096;
 
 CudaMemory::CudaMemory(StreamRef given, MemorySizes sizes)

@@ -1,4 +1,5 @@
-// Defines one rank's memory on a GPU: one allocation, which copies in the rank's stream access.
+// Defines the GPU memory of one rank: one allocation. Copies to and from it run on the rank's
+// stream.
 #ifndef PSRT_DEVICE_CUDA_CUDAMEMORY_H
 #define PSRT_DEVICE_CUDA_CUDAMEMORY_H
 

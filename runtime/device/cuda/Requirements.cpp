@@ -77,8 +77,8 @@ static void checkHostMemory(const Program &program, const std::vector<int> &rank
     needed += program.hasHostPart(coordinate) ? program.hostBytes[coordinate] : 0;
   }
   if (needed > 0 && available >= 0 && needed > available)
-    refuse("the host has %s of memory available, but offloading %zu rank%s needs %s; compile "
-           "for more ranks on other hosts, with --zero, or without --offload",
+    refuse("the host has %s of memory available, but the offloaded tensors of %zu rank%s need %s; "
+           "compile for more ranks on other hosts, with --zero, or without --offload",
            sizeText(available).c_str(), ranks.size(), ranks.size() == 1 ? "" : "s",
            sizeText(needed).c_str());
 }

@@ -18,9 +18,9 @@ std::vector<int64_t> takeDims(const std::array<int64_t, 3> &dims, const WindowSh
 }
 
 /// Returns the padding after a dim that results in exactly `out` windows; negative if the windows
-/// end before the image does. Among several such paddings, prefers the padding before the dim, as
-/// more engines support symmetric padding. Example: in 8, kernel 3, stride 2, low 1 and out 4 need
-/// a padding of 0 or 1; returns 1.
+/// end before the image does. Among several such values, returns the one nearest to `low`, because
+/// more cuDNN engines support symmetric padding. Example: in 8, kernel 3, stride 2, low 1 and out 4
+/// need a padding of 0 or 1; returns 1.
 int64_t getHighPadding(const WindowShape &s, int dim) {
   int64_t least = (s.out[dim] - 1) * s.strides[dim] + (s.kernel[dim] - 1) * s.dilation[dim] + 1 -
                   s.in[dim] - s.low[dim];
@@ -140,7 +140,7 @@ CudnnGraph makeConvolutionGraph(const CudnnTarget &target, const ConvolutionOp &
 
 std::string describeConvolution(const ConvolutionOp &op) {
   const WindowShape &s = op.windows;
-  constexpr const char *kNames[] = {"input gradient", "kernel gradient", "value"};
+  constexpr const char *kNames[] = {"input gradient", "weight gradient", "forward"};
   std::string types = dtypeName(op.dtype);
   if (op.outDtype != op.dtype)
     types += std::string(" to ") + dtypeName(op.outDtype);

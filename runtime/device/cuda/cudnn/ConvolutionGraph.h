@@ -19,8 +19,8 @@ CudnnGraph makeConvolutionGraph(const CudnnTarget &target, const ConvolutionOp &
 /// output channels), channels, and two or three spatial dims.
 std::vector<int64_t> getConvolutionSizes(const ConvolutionOp &op, int tensor);
 
-/// Returns a unique description, also used in messages, e.g. "convolution value, bf16, x 8x3x32x32,
-/// ...".
+/// Returns a unique description, also used in messages. Example: "convolution forward, bf16,
+/// x 8x3x32x32, ...".
 std::string describeConvolution(const ConvolutionOp &op);
 
 } // namespace psrt::cuda
