@@ -90,7 +90,9 @@ void OutputCheck::addReads(const std::vector<std::string> &loaded) {
 
 /// Fails if the run already reads or writes `path`.
 void OutputCheck::claim(const char *flag, const std::string &path) {
-  if (isOwnStream(path)) // the file of stdout or stderr may also be an output, which is appended
+  // An output flag may name the file to which stdout or stderr is redirected; lines are appended to
+  // this file.
+  if (isOwnStream(path))
     return;
   if (const std::string *use = claims.find(path))
     PSRT_FAIL(BadArgument, "\"%s\" cannot be written by %s: it %s; give another file", path.c_str(),

@@ -71,14 +71,14 @@ void checkOutputPaths(const Session &session, const Flags &flags,
 
 /// Returns path and size of a written file or weight folder: `"w.safetensors" (1.30 MB)`.
 std::string describeWritten(const std::string &path);
-/// Prints "wrote PATH (SIZE)" in the first process, unless --quiet is given.
+/// Prints "wrote PATH (SIZE)" on rank 0, unless --quiet is given.
 void reportWritten(const Session &session, const Flags &flags, const std::string &path);
 
 /// Prints the result of --check-memory: planned and measured bytes of each pipeline coordinate.
 void printMemoryCheck(Session &session);
 
 /// Measures the f32 matmul rate of all ranks together, in flops per second. All ranks run matmuls
-/// at the same time. Only the first process gets the result.
+/// at the same time. Only rank 0 gets the result.
 double measurePeak(Session &session);
 
 /// Returns the location of the first nan or infinite input element of `samples`, or "" if all are

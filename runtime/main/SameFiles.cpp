@@ -21,9 +21,9 @@ Json describeFile(const std::string &path, size_t blocks) {
   constexpr size_t kEnd = 65536, kBlock = 4096;
   try {
     MappedFile file(path);
-    std::string sums;
+    std::string blockHashes;
     auto add = [&](size_t at, size_t bytes) {
-      sums += sumOfBytes(file.data() + at, std::min(bytes, file.size() - at));
+      blockHashes += sumOfBytes(file.data() + at, std::min(bytes, file.size() - at));
     };
     if (file.size() > 0)
       add(0, kEnd);
@@ -31,7 +31,7 @@ Json describeFile(const std::string &path, size_t blocks) {
       add(file.size() - kEnd, kEnd);
     for (size_t i = 0; file.size() > 2 * kEnd && i < blocks; ++i)
       add(file.size() / blocks * i, kBlock);
-    return {{"bytes", file.size()}, {"sum", sumOfBytes(sums.data(), sums.size())}};
+    return {{"bytes", file.size()}, {"sum", sumOfBytes(blockHashes.data(), blockHashes.size())}};
   } catch (const Error &) {
     return {}; // the error is reported when the run opens the file
   }

@@ -130,7 +130,7 @@ private:
     }
   }
 
-  /// Returns why the first process could not write --losses or --log, or "".
+  /// Returns why rank 0 could not write --losses or --log, or "".
   const std::string &getFailure() const {
     return losses.getFailure().empty() ? log.getFailure() : losses.getFailure();
   }

@@ -113,8 +113,8 @@ private:
   std::string finish(const RunPosition &position, const Json &files) const;
   /// Calls `body`. Removes the partial folder if `body` fails.
   template <typename Body> void cleanly(Body &&body) const;
-  /// Calls `body` in the first process, through `cleanly`. If `body` fails, throws SaveFailed in
-  /// every process.
+  /// Calls `body` on rank 0, through `cleanly`. If `body` fails, throws SaveFailed in every
+  /// process.
   template <typename Body> void inFirst(Body &&body);
 
   Session &session;

@@ -28,7 +28,7 @@ struct SaveOptions {
   std::string folder;
   int64_t keep = 0; ///< number of newest checkpoints to keep; 0: all
   int64_t maxFileBytes = 0;
-  FolderLock *lock = nullptr; ///< lock of the folder, in the first process
+  FolderLock *lock = nullptr; ///< lock of the folder, on rank 0
   std::string loaded;         ///< the checkpoint that the run resumed from; always kept
 };
 
@@ -43,7 +43,7 @@ public:
 /// `folder/latest`, which always names a complete checkpoint. All processes make the same call, and
 /// each writes the shards of its ranks. Throws SaveFailed if the checkpoint cannot be written or if
 /// an update has made a weight nan or infinite; existing checkpoints are kept. Returns the path and
-/// size as text in the first process, "" elsewhere.
+/// size as text on rank 0, "" elsewhere.
 std::string saveCheckpoint(Session &session, const NamedTensors &tensors,
                            const RunPosition &position, const SaveOptions &options);
 

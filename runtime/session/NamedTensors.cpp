@@ -54,8 +54,8 @@ NamedTensors::NamedTensors(const Program &program) {
     else if (variable.names.empty())
       add(program, int(i), {derive("", variable.symbol, "state.")}, Variable());
     else if (!byName.count(variable.symbol)) {
-      // A part of a tensor is readable by its symbol. In files, it is only contained in the whole
-      // tensor.
+      // A part of a tensor is readable by its symbol. Files contain only the whole tensor, not its
+      // parts.
       add(program, int(i), {variable.symbol}, Variable());
       tensors.back().kind = std::nullopt;
       tensors.back().isOfModel = false;

@@ -37,9 +37,9 @@ struct NamedTensor {
 class NamedTensors {
 public:
   explicit NamedTensors(const Program &program);
-  /// Finds a tensor by name: a name of the model, else a symbol, "grad.NAME" or "ema.NAME". If the
-  /// model has a tensor of such a name, the name means that tensor. The gradient is then
-  /// "grad.self.NAME", and the loss scale "state.loss_scale".
+  /// Finds a tensor by its name in the model, by symbol, or as "grad.NAME" or "ema.NAME". Model
+  /// names win: if the model has a tensor "grad.w", the gradient of w is "grad.self.w". If the
+  /// model has a tensor "loss_scale", the loss scale is "state.loss_scale".
   const NamedTensor *find(const std::string &name) const;
   /// Returns the average of a parameter, or null.
   const NamedTensor *findAverage(const NamedTensor &of) const;
@@ -64,7 +64,7 @@ bool isStateOf(const Variable &variable, const Variable &parameter);
 /// Returns a description such as "f32 [4, 8]".
 std::string describeTensor(Dtype dtype, const std::vector<int64_t> &shape);
 
-/// Gathers a tensor from its parts, in the first process.
+/// Reads a tensor from its parts. Fills `whole` on rank 0.
 void readTensor(Session &session, const NamedTensor &tensor, char *whole);
 /// Sets all parts of a tensor from its row-major elements.
 void writeTensor(Session &session, const NamedTensor &tensor, const char *whole);

@@ -315,7 +315,7 @@ void Session::gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char
   }
 }
 
-/// Copies the local elements of rank `index` to the first process.
+/// Copies the local elements of rank `index` to the process of rank 0.
 void Session::bringFrom(int index, const RankTensor &tensor, int64_t stage,
                         const RecordedScalars *recorded, std::vector<char> &received) {
   int64_t bytes = tensor.localBytes();

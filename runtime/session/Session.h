@@ -75,9 +75,9 @@ public:
   bool isOneOfMany() const { return options.job != nullptr; }
   /// Returns whether `here` is true in any process.
   bool isAny(bool here);
-  /// Returns the text of each rank, by rank, in the first process; empty in the other processes.
+  /// Returns the text of each rank, by rank, on rank 0; empty in the other processes.
   std::vector<std::string> collect(const std::string &text);
-  /// Returns the first process's text in every process.
+  /// Returns the text of rank 0's process in every process.
   std::string share(const std::string &text);
   int64_t step = 0; ///< number of the next step
 
@@ -132,8 +132,8 @@ public:
   /// instead.
   std::vector<const Input *> inputsOf(const EntryPoint &entry, bool cotangents = false) const;
 
-  /// Gathers a tensor to `whole` in the first process: joins shards, and adds partial values in
-  /// rank order. In other processes, `whole` may be null.
+  /// Gathers a tensor to `whole` on rank 0: joins shards, and adds partial values in rank order.
+  /// In other processes, `whole` may be null.
   void gather(const RankTensor &tensor, char *whole);
   /// Gathers a tensor to `whole` in every process.
   void gatherEverywhere(const RankTensor &tensor, char *whole);

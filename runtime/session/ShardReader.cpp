@@ -8,17 +8,18 @@
 namespace psrt {
 
 std::string sumOfBytes(const char *data, size_t bytes) {
-  uint64_t sum = 0xCBF29CE484222325u; // FNV-1a over words of 8 bytes, then over the remaining bytes
+  uint64_t hash =
+      0xCBF29CE484222325u; // FNV-1a over words of 8 bytes, then over the remaining bytes
   size_t words = bytes / 8;
   for (size_t i = 0; i < words; ++i) {
     uint64_t word;
     std::memcpy(&word, data + 8 * i, 8);
-    sum = (sum ^ word) * 0x100000001B3u;
-    sum ^= sum >> 29; // a multiplication carries only towards higher bits
+    hash = (hash ^ word) * 0x100000001B3u;
+    hash ^= hash >> 29; // a multiplication carries only towards higher bits
   }
   for (size_t i = 8 * words; i < bytes; ++i)
-    sum = (sum ^ uint8_t(data[i])) * 0x100000001B3u;
-  return format("%016llx", (unsigned long long)sum);
+    hash = (hash ^ uint8_t(data[i])) * 0x100000001B3u;
+  return format("%016llx", (unsigned long long)hash);
 }
 
 std::string sumOfFile(const MappedFile &file) {
@@ -49,11 +50,12 @@ void ShardFile::checkShards() const {
     bool isThere = !shard.bytes || (found != starts.end() && found->second->bytes == shard.bytes &&
                                     found->second->dtype == shard.dtype);
     if (!isThere)
-      PSRT_FAIL(BadInput,
-                "\"%s\" does not have %lld bytes of %s at %lld, where the index has a shard of "
-                "\"%s\"; load another checkpoint",
-                path.c_str(), (long long)shard.bytes, dtypeName(shard.dtype),
-                (long long)shard.offset, shard.tensor.c_str());
+      PSRT_FAIL(
+          BadInput,
+          "\"%s\" does not match the checkpoint index: a shard of \"%s\" (%lld bytes of %s) is "
+          "expected at offset %lld; load another checkpoint",
+          path.c_str(), shard.tensor.c_str(), (long long)shard.bytes, dtypeName(shard.dtype),
+          (long long)shard.offset);
   }
 }
 

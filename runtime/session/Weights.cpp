@@ -92,7 +92,7 @@ void checkExportOnly(const Program &program, const NamedTensors &tensors, const 
             parashard::describeNearest(only, names).c_str());
 }
 
-/// Gathers a tensor to export; only the first process gets the values.
+/// Reads a tensor to export. Only rank 0 gets the values.
 static void readWeight(Session &session, const NamedTensor &tensor, const ExportOptions &options,
                        char *data) {
   readTensor(session, tensor, data);
