@@ -71,10 +71,10 @@ private:
   std::map<int64_t, std::vector<MemoryRange>> open; ///< ranges of asynchronous work by token
   /// Largest ends of one part of the addresses.
   struct Ends {
-    int64_t planned = 0, measured = 0; ///< relative to the part's begin
+    int64_t planned = 0, measured = 0; ///< relative to the start of the part
   };
   Ends device, host;
-  /// Returns the ends of the part that contains an address, and the part's begin.
+  /// Returns the ends of the part that contains an address, and the start of the part.
   std::pair<Ends &, int64_t> partOf(int64_t address);
 };
 

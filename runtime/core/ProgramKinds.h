@@ -1,4 +1,4 @@
-// Defines the enums of a program's table, with their names in the table.
+// Defines the enums of the program table (docs/program-format.md), with their names in its JSON.
 #ifndef PSRT_CORE_PROGRAMKINDS_H
 #define PSRT_CORE_PROGRAMKINDS_H
 

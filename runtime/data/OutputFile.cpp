@@ -130,8 +130,8 @@ void OutputFile::flush() {
 
 void OutputFile::sync() {
   flush();
-  bool isPlain = fsync(fileno(file)) == 0 || errno == EINVAL || errno == EROFS;
-  if (!isPlain) // devices and pipes cannot be synced
+  bool isSynced = fsync(fileno(file)) == 0 || errno == EINVAL || errno == EROFS;
+  if (!isSynced) // devices and pipes cannot be synced
     fail();
 }
 

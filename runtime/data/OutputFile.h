@@ -15,8 +15,8 @@ class OutputFile {
 public:
   enum class Takes {
     RegularFiles,
-    /// `path` may also be a device, a pipe, or the file of stdout or stderr, which are written in
-    /// place.
+    /// `path` may also be a device, a pipe, or the file to which stdout or stderr is redirected.
+    /// Such outputs are written in place.
     Devices
   };
   explicit OutputFile(const std::string &path, Takes takes = Takes::RegularFiles);

@@ -12,7 +12,7 @@ namespace psrt::fake {
 
 struct Device;
 
-/// Not thread-safe; guarded by the machine's lock.
+/// Not thread-safe; callers hold the lock of the fake Machine.
 class Memory {
 public:
   enum class Kind { Device, Pinned };

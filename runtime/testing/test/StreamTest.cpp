@@ -1,4 +1,5 @@
-// Tests the order of streams, events and copies, and which calls do not wait.
+// Tests in which order streams, events and copies run, which calls block, and how the fake driver
+// reports errors.
 #include "runtime/testing/test/FakeFixture.h"
 #include <atomic>
 #include <chrono>
