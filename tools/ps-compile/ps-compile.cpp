@@ -69,7 +69,7 @@ private:
 /// Lowers a copy of the model for one rank to level `placed`. Returns null after a diagnostic.
 OwningOpRef<ModuleOp> placeOnOneRank(ModuleOp imported, const CommandLine &line) {
   OwningOpRef<ModuleOp> module = imported.clone();
-  // The N-rank program prints the same warnings.
+  // Compiling the N-rank program prints the same warnings.
   ScopedDiagnosticHandler errorsOnly(module->getContext(), [](Diagnostic &diagnostic) {
     return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
   });
@@ -130,7 +130,7 @@ LogicalResult report(ModuleOp module, const CommandLine &line) {
 }
 
 /// Replaces paths in source locations by file names, so that a portable program contains no paths
-/// of this machine. Does not change module names, although those of ONNX may look like paths.
+/// of this machine. Keeps the names of the model's modules; ONNX module names may look like paths.
 void hideFolders(ModuleOp module, StringRef model) {
   AttrTypeReplacer replacer;
   replacer.addReplacement([model](StringAttr text) -> Attribute {
