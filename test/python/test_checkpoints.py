@@ -471,7 +471,7 @@ def give_twice(key):
     (lambda step: (step / "index.json").rename(step / "checkpoint.json"), ["saved by an earlier version"]),
     (remove_the_sum, ["index.json\" has no \"sum\""]),
     (change_shard(lambda shard: shard.update(offset=10**9)), ["\"offset\" is 1000000000; expected an integer from 0 to"]),
-    (change_shard(lambda shard: shard.update(offset=0)), ["rank-00000.safetensors\" does not match the checkpoint index", "(12288 bytes of f32) is expected at offset 0"]),
+    (change_shard(lambda shard: shard.update(offset=0)), ["rank-00000.safetensors\" does not match the", "(12288 bytes of f32) is expected at offset 0;"]),
     (change_shard(lambda shard: shard.update(file="other")), ["\"file\" is \"other\"; expected one of \"files\""]),
     (change_shard(lambda shard: shard["ranges"][0][0].__setitem__(1, 10**6)), ["\"ranges\" is array; expected ascending ranges"]),
     (change_shard(lambda shard: shard["ranges"][0][0].__setitem__(0, 1)), ["do not cover each element once"]),
