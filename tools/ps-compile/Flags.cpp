@@ -56,13 +56,13 @@ void addModelFlags(FlagTable &t, Flags &f, CompileOptions &c) {
          "size of a dynamic dim: input_ids.1=512, or s72=512 by its symbol; repeatable", Imported},
         c.dims);
   t.add({"batch", "N",
-         "samples per micro-batch, over all data ranks together: the size of the batch dim of "
-         "every input",
+         "samples per micro-batch, summed over the data-parallel ranks (Megatron: micro-batch-size "
+         "x dp); equals the size of the batch dim of every input",
          Imported},
         c.batch, {1, kMostElements});
   t.add({"batch-dim", "INPUT=D",
-         "batch dim of an input: INPUT=D, or INPUT=none for an input without one (default 0); none "
-         "alone: no input has a batch dim",
+         "batch dim of an input: INPUT=D (default 0); INPUT=none: this input has no batch dim; "
+         "none: no input has a batch dim",
          Training},
         c.batchDims);
   t.add({"mode", "MODE",
@@ -76,8 +76,9 @@ void addModelFlags(FlagTable &t, Flags &f, CompileOptions &c) {
          Training},
         c.lossOutput);
   t.add({"loss", "KIND",
-         "loss to add to a model that does not return one, against a new input `labels`: "
-         "cross_entropy (classes in the last dim), causal_lm (labels shifted by one) or mse; "
+         "add a loss to a model that returns none; the loss compares an output with a new input "
+         "`labels`: cross_entropy (classes in the last dim), causal_lm (labels shifted by one) or "
+         "mse; "
          "--loss none: train without a loss, the C API passes cotangents",
          Training},
         c.loss, {"cross_entropy", "causal_lm", "mse", "none"});
@@ -107,12 +108,13 @@ void addModelFlags(FlagTable &t, Flags &f, CompileOptions &c) {
 void addLayoutFlags(FlagTable &t, CompileOptions &c) {
   using enum ps::Level;
   static const std::string policyHelp =
-      "shardings of the weights: " + sharding::listPolicies() + " (+sp: sequence parallel)";
+      "shardings of the weights: " + sharding::listPolicies() +
+      " (+sp: sequence parallel; tables: split only the rows of embedding tables)";
   t.addGroup("Plan");
   t.add({.name = "mesh",
          .value = "AXIS=N,...",
-         .help = "device mesh: NAME[:KIND]=N,... with the last axis varying fastest; dp=* takes "
-                 "the size that --ranks leaves",
+         .help = "device mesh: NAME[:KIND]=N,... with the last axis varying fastest; dp=*: "
+                 "--ranks divided by the sizes of the other axes",
          .level = Planned,
          .inPlan = true},
         c.mesh);
@@ -138,8 +140,8 @@ void addLayoutFlags(FlagTable &t, CompileOptions &c) {
         c.zero, {0, 3});
   t.add({.name = "align-dims",
          .value = "N",
-         .help = "pad dims of weights and of matmul results: auto (on GPUs, to multiples of 16 if "
-                 "that adds at most 2%), off, or N (to multiples of N)",
+         .help = "pad dims of weights and of matmul results: auto (on GPUs: to multiples of 16, if "
+                 "a dim grows by at most 2%), off, or N (to multiples of N)",
          .level = Planned,
          .inPlan = true},
         c.alignDims);
@@ -166,9 +168,9 @@ void addStepFlags(FlagTable &t, Flags &f, CompileOptions &c) {
         f.globalBatch, {1});
   t.add({.name = "loss-average",
          .value = "UNIT",
-         .help = "step: the loss of the whole batch of a step; micro-batch: the mean of the losses "
-                 "of the micro-batches (default: step if the loss is made of sums and means over "
-                 "samples, else micro-batch)",
+         .help = "how the losses of micro-batches are averaged. step: equal to the loss of the "
+                 "whole batch; micro-batch: the mean over micro-batches (default: step if the loss "
+                 "is made of sums and means over samples, else micro-batch)",
          .level = Training,
          .inPlan = true,
          .trains = true},
@@ -234,11 +236,10 @@ void addSpeedFlags(FlagTable &t, CompileOptions &c) {
   t.add({.name = "precision",
          .value = "TYPE[,keep-fp32=GLOB]",
          .help =
-             "compute type of contractions: fp32, bf16, fp16, half (weights too), or fp8 (bf16 "
-             "with linear layers in 8 bits); for ops or modules: keep-fp32=GLOB, "
-             "compute=GLOB; for fp8: scaling=delayed|current, history=STEPS, margin=BITS, "
-             "include=GLOB, exclude=GLOB, misfit=bf16|error (layers whose dims are not multiples "
-             "of 16: keep in bf16, or fail)",
+             "compute type: fp32, bf16, fp16, half (weights, gradients and optimizer state in "
+             "bf16), or fp8 (bf16 with linear layers in fp8); options follow after commas: "
+             "keep-fp32=GLOB, compute=GLOB; for fp8: scaling, history, margin, include, exclude, "
+             "misfit (docs/precision.md)",
          .level = Planned,
          .inPlan = true},
         c.precision);
@@ -284,8 +285,8 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.addGroup("Target");
   t.add({"target", "TARGET", "cpu[:native|:x86-64-v4|...] or cuda:sm_90"}, f.targetName);
   t.add({"memory-limit", "BYTES",
-         "fail if a rank needs more memory than this: 80GB, 500MiB (a GPU's driver and libraries "
-         "need more)"},
+         "fail if the arena of a rank is larger: 80GB, 500MiB (does not include the memory of the "
+         "CUDA driver and libraries)"},
         f.memoryLimit);
   t.add(
       {"portable", "",
@@ -295,7 +296,9 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({"inference", "", "compile a program that only evaluates; the model needs no loss",
          ps::Level::Training},
         c.inference);
-  t.add({"check", "", "add a one-rank program to OUT, with which ./OUT --check compares a step"},
+  t.add({"check", "",
+         "enable ./OUT --check, which compares a training step with a one-rank program (stored in "
+         "OUT)"},
         f.check);
 
   t.addGroup("Reports");

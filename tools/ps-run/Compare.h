@@ -14,8 +14,8 @@ struct Agreement {
 };
 
 /// Compares tensors by name. Every tensor must be in both sets, with the same type. Elements may
-/// differ by `tolerance` times the largest magnitude in the tensor of `expected`, or times 0.001 if
-/// all are smaller: a gradient that is zero by its formula has elements that are rounding errors.
+/// differ by `tolerance` times max(0.001, the largest magnitude in the tensor of `expected`).
+/// Reason for 0.001: a gradient that is zero by its formula has elements that are rounding errors.
 /// NaN and infinity agree only with themselves. The error names the tensor that differs most.
 llvm::Expected<Agreement> compareTensors(const evaluate::NamedTensors &found,
                                          const evaluate::NamedTensors &expected, double tolerance);

@@ -28,7 +28,7 @@ EXAMPLE
 
 --inputs holds the rows of all micro-batches along dim 0, and initial values of variables by name.
 --outputs holds the results by name, and the unsharded value of every variable by symbol.
---compare takes the --outputs of another run, such as that of the same model at level training:
+--compare reads a file that another run wrote with --outputs. Example: a run at level training:
   ps-run 1-training.mlir --entry step --inputs batch.safetensors --outputs whole.safetensors
   ps-run 3-partitioned.mlir --entry step --inputs batch.safetensors --compare whole.safetensors \
     --tolerance 1e-5
@@ -46,10 +46,11 @@ struct Flags {
                          cl::value_desc("N"), cl::init(0), cl::cat(category)};
   cl::opt<int64_t> microBatches{"micro-batches", cl::desc("micro-batches per step"),
                                 cl::value_desc("N"), cl::init(1), cl::cat(category)};
-  cl::opt<int64_t> steps{"steps",
-                         cl::desc("steps to run; inputs with N times the rows are split over the "
-                                  "steps"),
-                         cl::value_desc("N"), cl::init(1), cl::cat(category)};
+  cl::opt<int64_t> steps{
+      "steps",
+      cl::desc("steps to run; dim 0 of each input is split evenly over the steps "
+               "(not divisible: each step gets the whole input)"),
+      cl::value_desc("N"), cl::init(1), cl::cat(category)};
   cl::opt<uint64_t> seed{"seed", cl::desc("seed of random numbers and initial values"),
                          cl::value_desc("N"), cl::init(0), cl::cat(category)};
   cl::list<std::string> set{"set",
@@ -64,9 +65,8 @@ struct Flags {
       cl::value_desc("FILE.safetensors"), cl::cat(category)};
   cl::opt<double> tolerance{
       "tolerance",
-      cl::desc("largest difference that --compare allows, relative to a tensor's "
-               "largest absolute element, or to 0.001 if all are smaller "
-               "(default 0)"),
+      cl::desc("largest difference that --compare allows, relative to "
+               "max(0.001, the largest absolute element of the tensor) (default 0)"),
       cl::value_desc("T"), cl::init(0), cl::cat(category)};
 };
 

@@ -24,7 +24,7 @@ constexpr StringLiteral kOverview =
 EXAMPLES
   ./program --data tokens.bin --steps 5 --trace trace.json
   ps-timeline trace.json                                        print stages, bubble and activations held
-  ps-timeline trace.json -o step.svg                            draw the typical step
+  ps-timeline trace.json -o step.svg                            draw the median step
   ps-timeline trace.json --schedule zb-h1 --hop 0.3             simulate another schedule with the measured times
 
 Exit status: 0 success, 1 error in the trace, 2 error in the command line.
@@ -33,9 +33,10 @@ Exit status: 0 success, 1 error in the trace, 2 error in the command line.
 struct Options {
   cl::OptionCategory category{"ps-timeline"};
   cl::opt<std::string> trace{cl::Positional, cl::desc("TRACE.json"), cl::cat(category)};
-  cl::opt<std::string> output{"o", cl::desc("draw the typical (median) step, or the one of --step"),
+  cl::opt<std::string> output{"o",
+                              cl::desc("draw the median step, or the step that --step selects"),
                               cl::value_desc("FILE.svg"), cl::cat(category)};
-  cl::opt<int64_t> step{"step", cl::desc("show this step instead of the typical step"),
+  cl::opt<int64_t> step{"step", cl::desc("show this step instead of the median step"),
                         cl::value_desc("N"), cl::init(-1), cl::cat(category)};
   cl::opt<std::string> schedule{
       "schedule",
