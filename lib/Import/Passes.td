@@ -47,7 +47,7 @@ def RecognizeLabelsPass : ImportPass<"ps-recognize-labels"> {
     token from which its logits are computed. If both are equal, the module gets `ps.labels =
     "next"`: the data must shift the labels. If the label's index is one higher, the module gets
     "same": the model shifts the labels, as Hugging Face models do. Inputs that are labels get
-    `ps.role` and `ps.ignore`. Labels, and inputs that index a table, get `ps.limit`.
+    `ps.role` and `ps.ignore`. Labels and inputs of embeddings get `ps.limit`.
   }];
 }
 

@@ -56,7 +56,7 @@ def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
     [`ps.host_base`, `ps.host_base` + `ps.host_bytes`), which follow the arena.
   }];
   let options = [Option<"slots", "slots", "int64_t", "16",
-                        "number of slots: calls whose values can be kept at once">];
+                        "number of forward calls whose saved values can be kept at once (slots)">];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }
 

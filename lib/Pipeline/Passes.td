@@ -79,11 +79,12 @@ def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
 
 def OverlapCollectivesPass : Pass<"ps-overlap-collectives", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "starts the gathers of parameters one layer ahead";
+  let summary = "prefetches the all-gathers of parameters by one layer";
   let description = [{
-    Moves the start of the gathers for a run before the previous run that has gathers, so that
-    communication overlaps with that run. At most the gathered parameters of two runs exist at once.
-    A gather never moves across an op that may write its variable, or into another section.
+    Moves the start of a run's all-gathers in front of the preceding run that uses all-gathers, so
+    that communication overlaps with the preceding run. At most the gathered parameters of two runs
+    exist at once. An all-gather never moves across an op that may write its variable, or into
+    another section.
   }];
 }
 
