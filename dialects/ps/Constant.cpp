@@ -1,4 +1,4 @@
-// Implements constants, index sequences and constant folding.
+// Implements constants, iotas and constant folding.
 #include "dialects/ps/FoldSupport.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

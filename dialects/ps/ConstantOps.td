@@ -1,4 +1,4 @@
-// Defines constants and index sequences.
+// Defines constants and iotas.
 include "dialects/ps/Base.td"
 
 def PS_ConstantOp : PS_TensorOp<"constant", [ConstantLike, AllTypesMatch<["value", "result"]>, PS_Movement, PS_Partition]> {

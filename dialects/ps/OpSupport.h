@@ -54,7 +54,8 @@ inline mlir::RankedTensorType getTensorType(mlir::Value value) {
 /// Returns the bytes of a static tensor type. i1 takes one byte per element.
 int64_t getByteSize(mlir::Type type);
 
-/// Returns whether the value depends on one variable only: a read, possibly converted or moved.
+/// Returns whether the value is a read of one variable, possibly followed by conversions and views
+/// (transpose, reshape, slice).
 bool isVariableValue(mlir::Value value);
 
 /// Builds the backward of one forward op. Each created op gets `ps.phase` and `ps.origin`.
@@ -110,8 +111,8 @@ public:
   virtual ~PartitionBuilder() = default;
   virtual mlir::Location getLoc() const = 0;
 
-  /// Return the shardings of the op being partitioned. The sharding of operand i is that of
-  /// `locals[i]`.
+  /// Return the shardings of the op being partitioned. Operand i is the local value `locals[i]`
+  /// that `partition` receives.
   virtual ShardingAttr getOperandSharding(unsigned i) const = 0;
   virtual ShardingAttr getResultSharding(unsigned i) const = 0;
   /// Return the global types.
@@ -172,8 +173,8 @@ struct RandomPosition {
   llvm::ArrayRef<int64_t> factorStrides;
 };
 
-/// Builds the computation of one element. Operands and results are scalars, or vectors of one
-/// width, of the op's element types. Floating-point ops get no fast-math flags.
+/// Builds the computation of one element. Operands and results have the op's element types. All are
+/// scalars, or all are vectors of the same length. Floating-point ops get no fast-math flags.
 class ElementBuilder {
 public:
   ElementBuilder(mlir::OpBuilder &b, mlir::Location loc) : b(b), loc(loc) {}

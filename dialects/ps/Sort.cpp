@@ -16,7 +16,8 @@ static LogicalResult verifySort(Operation *op, RankedTensorType type, RankedTens
   return success();
 }
 
-/// Returns the rule of an op on tensors of one shape, which are not split along `dim`.
+/// Returns the sharding rule of an op whose operands and results have the same shape. The rule does
+/// not allow a split of `dim`.
 static ShardingRule makeRule(RankedTensorType type, int64_t dim, unsigned operands,
                              unsigned results) {
   ShardingRule rule = ShardingRule::elementwise(type.getShape(), operands, results);
@@ -51,7 +52,7 @@ ShardingRule SortOp::getShardingRule() {
   return makeRule(getTensorType(getOperand()), getDim(), /*operands=*/1, /*results=*/2);
 }
 
-/// Counts one comparison per element and merge of a merge sort.
+/// Counts one comparison per element and level of a merge sort: n log2(n).
 OpCost SortOp::getCost(TypeRange operands, TypeRange results) {
   OpCost cost = elementwiseCost(operands, results);
   auto type = cast<RankedTensorType>(operands.front());

@@ -100,8 +100,8 @@ int64_t MeshOp::getShardSize(int64_t size, ArrayRef<StringAttr> axes) {
 // VariableOp
 //===----------------------------------------------------------------------===//
 
-/// Parses `init ATTRIBUTE`. The attribute parser consumes a type that follows, so `type` returns
-/// it.
+/// Parses `init ATTRIBUTE`. The attribute parser also consumes a type that follows the attribute.
+/// Returns this type in `type`.
 static ParseResult parseInitial(OpAsmParser &parser, Attribute &init, Type &type) {
   if (parser.parseAttribute(init))
     return failure();
@@ -298,7 +298,8 @@ static RankedTensorType getAccessType(VariableOp variable, Operation *op) {
   return mesh ? getLocalType(type, sharding, mesh) : type;
 }
 
-/// Verifies an access without its variable; verifyVariable checks the variable.
+/// Verifies the parts of an access that do not need the symbol table. verifyVariable checks the
+/// rest.
 template <typename Op> static LogicalResult verifyAccess(Op op, Type tensor) {
   if (bool(op.getRef()) == bool(op.getVariableAttr()))
     return op.emitOpError("needs either a variable's symbol or a ref (read_c1)");
