@@ -279,7 +279,8 @@ FailureOr<llvm::SmallVector<Value>> AttentionOp::differentiate(BackwardBuilder &
     if (builder.needs(i))
       return refuse(*this)
                  << "'" << getOperationName()
-                 << "' has no derivative by its mask; add the mask to the scores outside the op",
+                 << "' does not support a gradient with respect to its mask; add the mask to the "
+                    "scores outside the op",
              failure();
   auto grad = builder.make<AttentionGradOp>(
       getQuery().getType(), getKey().getType(), getValue().getType(), cotangents[0], getQuery(),

@@ -288,7 +288,7 @@ template <typename T> static bool holds(Predicate predicate, T x, T y) {
   case Predicate::Ge:
     return x >= y;
   }
-  llvm_unreachable("a predicate");
+  llvm_unreachable("unknown predicate");
 }
 
 ShardingRule CompareOp::getShardingRule() { return elementwiseRule(*this); }

@@ -122,7 +122,7 @@ static arith::CmpFPredicate floatPredicate(Predicate predicate) {
   case Predicate::Ge:
     return arith::CmpFPredicate::OGE;
   }
-  llvm_unreachable("a predicate");
+  llvm_unreachable("unknown predicate");
 }
 
 static arith::CmpIPredicate intPredicate(Predicate predicate, bool isUnsigned) {
@@ -140,7 +140,7 @@ static arith::CmpIPredicate intPredicate(Predicate predicate, bool isUnsigned) {
   case Predicate::Ge:
     return isUnsigned ? arith::CmpIPredicate::uge : arith::CmpIPredicate::sge;
   }
-  llvm_unreachable("a predicate");
+  llvm_unreachable("unknown predicate");
 }
 
 Value ElementBuilder::compare(Predicate predicate, Value x, Value y) {

@@ -39,8 +39,8 @@ SmallVector<StringAttr> StartOp::getAxisNames() {
   return axes ? llvm::to_vector(axes.getAsRange<StringAttr>()) : SmallVector<StringAttr>();
 }
 
-/// Verifies the dims of a reduce_scatter or all_gather. Along its dim, the size of the full tensor
-/// is the size of a shard times the number of shards.
+/// Verifies the dims of a reduce_scatter or all_gather. For each operand, along the operand's entry
+/// in `dims`: size of the full tensor = size of a shard x number of shards.
 static LogicalResult verifyDims(StartOp op) {
   ps::MeshOp mesh = ps::getMesh(op);
   ArrayRef<int64_t> dims = op.getDims().value_or(ArrayRef<int64_t>());
@@ -99,8 +99,8 @@ template <typename Op> static LogicalResult verifyPeer(Op op, StringRef label) {
   if (peer >= 0 && peer < getPipelineSize(op) && peer != own)
     return success();
   return op.emitOpError("(") << label << ") the peer is pipeline coordinate " << peer
-                             << "; expected one below " << getPipelineSize(op)
-                             << " other than the program's own " << own;
+                             << "; expected 0 to " << getPipelineSize(op) - 1 << ", but not " << own
+                             << " (the program itself)";
 }
 
 LogicalResult SendOp::verify() { return verifyPeer(*this, "send_c1"); }

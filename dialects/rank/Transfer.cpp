@@ -36,7 +36,7 @@ LogicalResult FetchOp::verify() {
     if (!expected)
       return emitOpError("(fetch_c2) ") << symbol << " is not a variable";
     if (result.getType() != expected)
-      return emitOpError("(fetch_c2) has ")
+      return emitOpError("(fetch_c2) has a result of type ")
              << result.getType() << " for variable " << symbol << ", expected " << expected;
   }
   return success();

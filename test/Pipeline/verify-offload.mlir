@@ -100,7 +100,7 @@ rank.program @run_c5 pp = 0 entry "step" {
 
 ps.variable parameter @a : tensor<4xf32>
 rank.program @fetch_c2 pp = 0 entry "step" {
-  // expected-error@+1 {{(fetch_c2) has '!ps.ref<tensor<5xf32>>' for variable @a, expected '!ps.ref<tensor<4xf32>>'}}
+  // expected-error@+1 {{(fetch_c2) has a result of type '!ps.ref<tensor<5xf32>>' for variable @a, expected '!ps.ref<tensor<4xf32>>'}}
   %s, %t = rank.fetch [@a] : !ps.ref<tensor<5xf32>>
 }
 

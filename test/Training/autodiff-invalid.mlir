@@ -30,7 +30,7 @@ module {
   ps.variable parameter @mask : tensor<1x1x4x4xf32>
   func.func @forward(%q: tensor<1x1x4x2xf32>) -> tensor<f32> {
     %m = ps.read @mask : tensor<1x1x4x4xf32>
-    // expected-error @below {{has no derivative by its mask; add the mask to the scores outside the op}}
+    // expected-error @below {{does not support a gradient with respect to its mask; add the mask to the scores outside the op}}
     %o, %l = ps.attention %q, %q, %q mask %m scale 1.0 : (tensor<1x1x4x2xf32>, tensor<1x1x4x2xf32>, tensor<1x1x4x2xf32>, tensor<1x1x4x4xf32>) -> (tensor<1x1x4x2xf32>, tensor<1x1x4xf32>)
     %s = ps.reduce sum %o dims [0, 1, 2, 3] : tensor<1x1x4x2xf32> -> tensor<f32>
     return %s : tensor<f32>

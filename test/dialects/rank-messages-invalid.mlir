@@ -3,7 +3,7 @@
 ps.mesh @mesh <"pp" = 2 : pipeline>
 rank.program @pp0 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
-  // expected-error@+1 {{(send_c1) the peer is pipeline coordinate 0; expected one below 2 other than the program's own 0}}
+  // expected-error@+1 {{(send_c1) the peer is pipeline coordinate 0; expected 0 to 1, but not 0 (the program itself)}}
   %t = rank.send %x to pp 0 queue "act.0-0" message (value = 0, micro_batch = 0) : tensor<4xf32>
   rank.wait %t
 }
@@ -12,7 +12,7 @@ rank.program @pp0 pp = 0 entry "step" {
 
 ps.mesh @mesh <"pp" = 2 : pipeline>
 rank.program @pp0 pp = 0 entry "step" {
-  // expected-error@+1 {{(recv_c1) the peer is pipeline coordinate 2; expected one below 2}}
+  // expected-error@+1 {{(recv_c1) the peer is pipeline coordinate 2; expected 0 to 1, but not 0 (the program itself)}}
   %x, %t = rank.recv from pp 2 queue "act.2-0" message (value = 0, micro_batch = 0) : tensor<4xf32>
   rank.wait %t
 }

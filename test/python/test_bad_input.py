@@ -343,7 +343,7 @@ def write_model(folder, body, variables="", samples=4, type="tensor<f32>"):
         ({"body": CONSTANT}, ("--inference", "--mesh", "pp=2"), ["results are constants"]),
         ({"body": "%r = ps.neg %x : tensor<4x2xf32>", "type": "tensor<4x2xf32>"}, (), ["has no floating-point scalar output"]),
         ({"body": SUM, "samples": 8}, (), ['input "x" has 4 samples and input "y" has 8']),
-        ({"body": ATTENTION, "variables": MASK}, (), ["model.mlir:7:14: error: 'ps.attention' has no derivative by its mask"]),
+        ({"body": ATTENTION, "variables": MASK}, (), ["model.mlir:7:14: error: 'ps.attention' does not support a gradient with respect to its mask"]),
         ({"body": SUM_OF_MASK, "variables": NO_VALUES}, (), ["parameter 'mask' has no values in the model's file"]),
         ({"body": SUM_OF_MASK, "variables": MASK}, ("--optimizer", "ndim<2=sgd(lr=1)"), ["'mask' matches no --optimizer"]),
     ],
