@@ -1,4 +1,4 @@
-// Finds the constants and reads of a function, and the ops that only move or convert them.
+// Finds the ops that every segment clones: constants, reads, and conversions and views of them.
 #include "lib/IR/Cloneable.h"
 
 using namespace mlir;
@@ -13,7 +13,7 @@ static DenseSet<Attribute> findWritten(func::FuncOp function) {
   return written;
 }
 
-/// Returns true for constants, index sequences, conversions, and ops that only move elements.
+/// Returns true for constants, iotas, shard indices, conversions and movement ops.
 static bool isCheapToClone(Operation *op) {
   if (op->hasTrait<OpTrait::ConstantLike>() ||
       isa<IotaOp, ConvertOp, ShardIndexOp, ShardSliceOp>(op))
@@ -31,8 +31,8 @@ DenseSet<Operation *> findCloneableOps(func::FuncOp function) {
       return producer && cloneable.contains(producer);
     });
     auto read = dyn_cast<ReadOp>(op);
-    bool isFree = read ? !written.contains(read.getVariableAttr()) : isCheapToClone(&op);
-    if (fromCloneables && isFree && op.getNumRegions() == 0)
+    bool isCheap = read ? !written.contains(read.getVariableAttr()) : isCheapToClone(&op);
+    if (fromCloneables && isCheap && op.getNumRegions() == 0)
       cloneable.insert(&op);
   }
   return cloneable;

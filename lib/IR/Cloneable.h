@@ -7,8 +7,8 @@
 
 namespace parashard::ir {
 
-/// Returns the ops of `function` that every segment clones: constants, index sequences, reads of
-/// variables that the function does not write, and ops that only move or convert those values.
+/// Returns the ops of `function` that every segment clones: constants, iotas, shard indices,
+/// reads of variables that the function does not write, and conversions and views of such values.
 llvm::DenseSet<mlir::Operation *> findCloneableOps(mlir::func::FuncOp function);
 
 } // namespace parashard::ir

@@ -1,4 +1,4 @@
-// Declares collectives and the explanations that the partitioner attaches to them.
+// Declares the records that explain each collective of a step (`ps.cause`, `ps.collectives`).
 #ifndef PARASHARD_LIB_IR_COLLECTIVES_H
 #define PARASHARD_LIB_IR_COLLECTIVES_H
 

@@ -1,4 +1,4 @@
-// Creates and looks up variables, phases and ops for the training passes.
+// Creates and looks up variables, phases and ops.
 #include "Symbols.h"
 #include "dialects/ps/Refusal.h"
 

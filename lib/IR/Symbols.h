@@ -1,4 +1,5 @@
-// Declares helpers with which the training passes create and look up variables, phases and ops.
+// Declares helpers that create and look up variables, phases and ops, and the names of loss
+// variables.
 #ifndef PARASHARD_LIB_IR_SYMBOLS_H
 #define PARASHARD_LIB_IR_SYMBOLS_H
 
@@ -10,11 +11,13 @@ namespace parashard::ir {
 inline constexpr llvm::StringLiteral kLossSymbol = "loss";
 inline constexpr llvm::StringLiteral kLossSumSymbol = "loss.sum";
 inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
-/// Names of results of `@evaluate`: the constants of a count max(sum + plus, least) (`CountForm`).
-/// Example: `mask.sum().clamp(min=1)` has least = 1.
+/// Result names of `@evaluate`. If a count has the form max(sum + plus, least) (`CountForm`), the
+/// results are the constants `plus` and `least`. Example: `mask.sum().clamp(min=1)` has least = 1.
 inline constexpr llvm::StringLiteral kLossPlusSymbol = "loss.plus";
 inline constexpr llvm::StringLiteral kLossLeastSymbol = "loss.least";
-/// Accumulators of the sums that a count is a function of (`loss.counted`, `loss.counted.1`, ...).
+/// Accumulators that `@count` fills (`loss.counted`, `loss.counted.1`, ...): the counts of further
+/// parts of the loss, and the inputs of a count's formula. Example: mask.sum() in
+/// mask.sum().clamp(min=1).
 inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";
 /// Variables of loss scaling: the scale, and the number of consecutive steps with finite gradients.
 inline constexpr llvm::StringLiteral kLossScaleSymbol = "loss_scale";
@@ -59,9 +62,10 @@ ps::AccumulateOp makeAccumulate(mlir::OpBuilder &builder, mlir::Location loc,
                                 ps::VariableOp variable, mlir::Value value,
                                 ps::ReductionKind kind = ps::ReductionKind::Sum);
 
-/// Create a splat constant. Convert a value to an element type, if its own type differs.
+/// Creates a splat constant.
 mlir::Value makeConstant(mlir::OpBuilder &builder, mlir::Location loc, mlir::RankedTensorType type,
                          double value);
+/// Converts `value` to the element type `element`. Returns `value` if no conversion is needed.
 mlir::Value makeConvert(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
                         mlir::Type element);
 
