@@ -9,7 +9,8 @@ using namespace parashard::ps;
 
 namespace parashard::import {
 
-/// Checks that an op belongs to the dialect `ps`, has a location, and has no phase.
+/// Checks that an op belongs to the dialect `ps` (or is func.return), is not a collective, has a
+/// location, and has no phase.
 static LogicalResult verifyOp(Operation *op) {
   if (!isa<func::ReturnOp>(op) && !isa_and_nonnull<PSDialect>(op->getDialect()))
     return op->emitOpError("(imported_c2) is not an op of the dialect ps");

@@ -1,4 +1,4 @@
-// Converts ops that create tensors from numbers: constants, ranges, triangles.
+// Converts Constant, ConstantOfShape, Range, EyeLike and Trilu.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -100,7 +100,8 @@ LogicalResult convertTrilu(OnnxNode &n) {
   Value x = n.input(0);
   SmallVector<int64_t> diagonal = n.has(1) ? n.integersInput(1) : SmallVector<int64_t>{0};
   if (n.failed() || diagonal.size() != 1)
-    return n.fail("has no single diagonal");
+    return n.fail("has a diagonal `k` with " + Twine(diagonal.size()) +
+                  " elements; expected a scalar constant");
   if (getRank(x) < 2)
     return n.fail("has an operand with " + Twine(getRank(x)) + " dims; expected at least 2");
   return n.set(buildTriangle(n, x, diagonal[0],
@@ -114,8 +115,11 @@ LogicalResult convertEyeLike(OnnxNode &n) {
   Type element = getElement(x);
   if (n.hasAttribute("dtype"))
     element = getOnnxElementType(n.integer("dtype", 0), n.b.getContext());
-  if (!element || getRank(x) != 2)
-    return n.fail("has a dtype that is not supported, or an input that is not a matrix");
+  if (!element)
+    return n.fail("has the dtype " + getOnnxDtypeName(n.integer("dtype", 0)) +
+                  ", which is not supported");
+  if (getRank(x) != 2)
+    return n.fail("has an input with " + Twine(getRank(x)) + " dims; expected 2");
   RankedTensorType indexType = n.typeLike(x, n.i64());
   Value row = n.make<ps::IotaOp>(indexType, 0), column = n.make<ps::IotaOp>(indexType, 1);
   if (int64_t diagonal = n.integer("k", 0))

@@ -1,4 +1,5 @@
-// Converts activations without a `ps` op. They are composed of other ops. Branches that are not
+// Converts activations and other unary functions that have no `ps` op of their own (elu, mish,
+// sign, exp2, ...), and rounding. Each function is composed of existing ops. Branches that are not
 // selected stay finite, since infinite values would make gradients NaN. At the boundary of two
 // branches, the gradient is the same as in PyTorch.
 #include "lib/Import/Pt2/Dims.h"
@@ -171,7 +172,7 @@ template <typename Op> LogicalResult convertRounding(NodeConverter &n) {
     return failure();
   if (n.integer("decimals", 0) != 0)
     return n.fail(
-        "rounds to decimals, which is not supported; scale the operand before and after rounding");
+        "rounds to decimals, which is not supported; use round(x * 10**d) / 10**d instead");
   return n.set(isFloat(x) ? n.make<Op>(x) : x);
 }
 
