@@ -124,7 +124,7 @@ LogicalResult Float8::quantizeBackward(func::FuncOp function, FunctionState &sta
     };
     StringRef kinds[] = {getKind(0), getKind(1)};
     if ((kinds[0] == ".gradient") == (kinds[1] == ".gradient"))
-      continue; // not a gradient of the matmul itself
+      continue; // both operands or neither operand is an output gradient
     for (unsigned i : {0u, 1u}) {
       bool isGradient = kinds[i] == ".gradient";
       Float8Format format = isGradient ? Float8Format::E5M2 : Float8Format::E4M3;

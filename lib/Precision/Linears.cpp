@@ -18,7 +18,7 @@ VariableOp getReadVariable(Value value) {
 }
 
 namespace {
-/// Divisor of all dims that fp8 matmuls of GPUs require.
+/// On GPUs, fp8 matmuls need dims that are multiples of this number.
 constexpr int64_t kMultiple = 16;
 
 bool isWeight(VariableOp variable) {

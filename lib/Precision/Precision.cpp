@@ -250,8 +250,8 @@ private:
     });
     if (spec.scalesLoss() && hasGradients && !module.lookupSymbol(kLossScaleSymbol))
       return refuseFlag(module, "precision fp16")
-             << ": the loss of this module is not scaled, so "
-                "small gradients would underflow; compile from the model itself";
+             << ": the module was dumped without loss scaling, so small gradients would underflow; "
+                "compile the .pt2 or .onnx file with --precision fp16";
     CopyMaker copies(module);
     for (auto function : module.getOps<func::FuncOp>()) {
       if (function == update)

@@ -1,4 +1,5 @@
-// Declares how the values of a function get their types from the precision classes of its ops.
+// Declares TypeAssigner, which chooses the types of a function's values by the precision classes of
+// its ops.
 #ifndef PARASHARD_LIB_PRECISION_TYPEASSIGNER_H
 #define PARASHARD_LIB_PRECISION_TYPEASSIGNER_H
 
@@ -15,8 +16,8 @@ mlir::Operation *getOrigin(mlir::Value value);
 /// and results do not change.
 class TypeAssigner {
 public:
-  /// `narrow` is the 16-bit type. With `all` (precision `half`), gradients of weights have the
-  /// 16-bit type, too.
+  /// `narrow` is the 16-bit type. With `all` (--precision half: weights in bf16), weight
+  /// gradients also have the 16-bit type.
   TypeAssigner(mlir::func::FuncOp function, const OpClasses &classes, mlir::FloatType narrow,
                bool all);
   void run();
