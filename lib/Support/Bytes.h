@@ -8,7 +8,7 @@
 namespace parashard::support {
 
 /// Parses a byte count of at least 1, such as `500000`, `1.5GB` (10^9) or `12GiB` (2^30). The units
-/// are KB to TB and KiB to TiB.
+/// are B, KB to TB and KiB to TiB.
 llvm::Expected<int64_t> parseBytes(llvm::StringRef text);
 
 } // namespace parashard::support

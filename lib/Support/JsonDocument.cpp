@@ -49,6 +49,9 @@ public:
     return json::isUTF8(text) && scanValue(0) && (skipSpace(), at == text.size());
   }
 
+  /// Returns the offset of the byte at which the scan ended.
+  size_t getOffset() const { return at; }
+
   std::string error;
   JsonDocument document;
 
@@ -197,7 +200,8 @@ Expected<JsonDocument> JsonDocument::parse(StringRef text) {
   Expected<json::Value> value = json::parse(text);
   if (!value)
     return value.takeError();
-  return createStringError("has an unsupported form");
+  return createStringError("is valid JSON, but cannot be read from byte " +
+                           Twine(scanner.getOffset()) + " on; please report this as a bug");
 }
 
 //===----------------------------------------------------------------------===//

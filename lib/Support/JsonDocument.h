@@ -55,7 +55,7 @@ private:
 
 /// A parsed document. Parsing takes time and memory proportional to the size of the text. By
 /// contrast, `llvm::json::Value` takes 4 KB per small object and copies arrays when they grow.
-/// `llvm::json::parse` is only used for single numbers and strings.
+/// `llvm::json::parse` is used for single numbers and strings, and to describe a syntax error.
 class JsonDocument {
 public:
   /// Parses `text`, which must outlive the document. Syntax errors are those of
