@@ -111,11 +111,13 @@ LogicalResult LossBuilder::checkNames() {
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
     if (auto name = forward.getArgAttrOfType<StringAttr>(i, kNameMark); name && name == "labels")
       return refuseFlag(forward, "loss " + kind)
-             << ": the model has an input \"labels\" already; omit the flag";
+             << ": the model already has an input \"labels\"; omit --loss if the model returns a "
+                "loss, else rename the input";
   for (unsigned i = 0; i < forward.getNumResults(); ++i)
     if (getName(i) == kLossSymbol)
-      return refuseFlag(forward, "loss " + kind)
-             << ": the model has an output \"loss\" already; omit the flag";
+      return refuseFlag(forward, "loss " + kind) << ": the model already has an output \"loss\"; "
+                                                    "omit --loss if this output is the loss, "
+                                                    "else rename the output";
   return success();
 }
 

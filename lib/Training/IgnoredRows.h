@@ -8,9 +8,10 @@
 
 namespace parashard::training {
 
-/// Propagates constants from labels that all equal the ignored label (`ps.ignore`). Only splats are
-/// tracked: values whose elements are all one number for every choice of the other inputs and
-/// variables. An op that is linear in zero operands returns zero, if its other operands are finite.
+/// Propagates constants from labels that all equal the ignored label (`ps.ignore`). Tracks only
+/// splats: values whose elements all equal the same constant, whatever the other inputs and
+/// variables are. If an op is linear in a group of operands that are all 0, its result is 0. This
+/// assumes that the other operands are finite.
 class IgnoredRows {
 public:
   explicit IgnoredRows(mlir::Block &block);
