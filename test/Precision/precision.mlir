@@ -11,7 +11,7 @@
 // RUN: not ps-opt %s "--ps-precision=precision=bf16,keep-fp32=net.liner" 2>&1 | FileCheck %s --check-prefix=NEAR
 // RUN: not ps-opt %s "--ps-precision=precision=fp9" 2>&1 | FileCheck %s --check-prefix=BAD
 
-// SCALE: --precision fp16: the loss of this module is not scaled
+// SCALE: error: --precision fp16: the module was dumped without loss scaling
 // NEAR: --precision keep-fp32=net.liner matches no op and no module of the model; the nearest names are 'net.linear'
 // BAD: --precision takes fp32, bf16, fp16, half or fp8
 // Twin: in fp32, nothing changes.
