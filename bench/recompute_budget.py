@@ -34,7 +34,7 @@ def compile_mode(folder, archive, mode, expect=0):
 
 def read_plan(said):
     """Returns (MiB per rank, predicted time of a step relative to one without recomputation)."""
-    added = re.search(r"^recompute .* adds ([\d.]+) %", said, re.M)
+    added = re.search(r"^recompute .* ([\d.]+) % more time", said, re.M)
     return float(re.search(r"^memory of a rank: ([\d.]+) MiB", said, re.M)[1]), 1 + float(added[1]) / 100 if added else 1.0
 
 
