@@ -23,7 +23,7 @@ public:
   /// Adds a flag of the linker: ("-u", "main") becomes -Xlinker -u -Xlinker main for a compiler.
   void addForLinker(std::initializer_list<std::string> flags);
   /// Adds start files if the command is a linker. Must precede the objects of an executable. Fails
-  /// if there are no start files.
+  /// if the machine has no start files.
   llvm::Error beginExecutable();
   /// Adds the C++ and C libraries. Must follow the objects of an executable.
   void endExecutable();

@@ -41,6 +41,17 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
 } // namespace
 
 namespace {
+/// An op, and the function of libm that computes it in f64.
+struct LibmFunction {
+  StringRef op, name;
+};
+constexpr LibmFunction kDoubleFunctions[] = {
+    {math::ExpOp::getOperationName(), "exp"},     {math::LogOp::getOperationName(), "log"},
+    {math::TanhOp::getOperationName(), "tanh"},   {math::ErfOp::getOperationName(), "erf"},
+    {math::SinOp::getOperationName(), "sin"},     {math::CosOp::getOperationName(), "cos"},
+    {math::AtanOp::getOperationName(), "atan"},   {math::PowFOp::getOperationName(), "pow"},
+    {math::Log1pOp::getOperationName(), "log1p"}, {math::ExpM1Op::getOperationName(), "expm1"}};
+
 /// Calls libm, lane by lane, for f64 functions: f64 serves exact comparisons, not speed.
 struct CallMathOfDoubles : PassWrapper<CallMathOfDoubles, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CallMathOfDoubles)
@@ -51,8 +62,9 @@ struct CallMathOfDoubles : PassWrapper<CallMathOfDoubles, OperationPass<ModuleOp
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
-      if (isa<math::ExpOp, math::LogOp, math::TanhOp, math::ErfOp, math::SinOp, math::CosOp,
-              math::AtanOp, math::PowFOp, math::Log1pOp, math::ExpM1Op>(op) &&
+      StringRef name = op->getName().getStringRef();
+      auto isCalled = [&](const LibmFunction &function) { return function.op == name; };
+      if (llvm::any_of(kDoubleFunctions, isCalled) &&
           getElementTypeOrSelf(op->getResult(0).getType()).isF64())
         ops.push_back(op);
     });
@@ -101,9 +113,8 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
 
 /// Returns true for the f64 functions of libm that CallMathOfDoubles calls.
 static bool isMathOfDoubles(const llvm::Function &function) {
-  static constexpr StringRef kNames[] = {"exp", "log",  "tanh", "erf",   "sin",
-                                         "cos", "atan", "pow",  "log1p", "expm1"};
-  return llvm::is_contained(kNames, function.getName()) && function.getReturnType()->isDoubleTy();
+  auto isIt = [&](const LibmFunction &known) { return known.name == function.getName(); };
+  return llvm::any_of(kDoubleFunctions, isIt) && function.getReturnType()->isDoubleTy();
 }
 
 /// Returns true for intrinsics that the back end would turn into libm calls, one per lane.

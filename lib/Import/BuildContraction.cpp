@@ -18,7 +18,7 @@ Value contract(TensorBuilder &n, const Operand &lhs, const Operand &rhs, ArrayRe
 }
 
 /// Returns the operand of a reshape that merges leading dims into dim 0 of `x`, and keeps the last
-/// `kept` dims. Returns `x` if there is no such reshape.
+/// `kept` dims. Returns `x` if no such reshape produces it.
 Value unmerge(Value x, int64_t kept) {
   auto reshape = x.getDefiningOp<ps::ReshapeOp>();
   if (!reshape || getRank(x) != kept + 1)

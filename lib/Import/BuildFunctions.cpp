@@ -1,6 +1,7 @@
 // Builds trigonometric and hyperbolic functions from other elementwise ops. Near 0 and at the ends
 // of their domains, values and gradients lose no digits: each is accurate to a few ulps.
 #include "lib/Import/BuildOps.h"
+#include "lib/Import/Math.h"
 
 using namespace mlir;
 
@@ -12,33 +13,22 @@ constexpr double kLog2 = 0.69314718055994530942;
 /// Above this x, x^2 + 1 and x^2 - 1 equal x^2 in f64.
 constexpr double kLarge = 1e8;
 
-/// Arithmetic on values of one type.
-struct Math {
-  TensorBuilder &n;
+/// Returns y where x >= 0, and -y elsewhere. With y = x, the gradient at 0 is that of x.
+Value flip(Math &m, Value x, Value y) {
+  return m.select(m.is(x, ps::Predicate::Lt, 0), m.neg(y), y);
+}
 
-  Value splat(Value like, double value) { return n.splat(getType(like), value); }
-  Value add(Value x, Value y) { return n.make<ps::AddOp>(x, y); }
-  Value add(Value x, double y) { return add(x, splat(x, y)); }
-  Value sub(Value x, Value y) { return n.make<ps::SubOp>(x, y); }
-  Value mul(Value x, Value y) { return n.make<ps::MulOp>(x, y); }
-  Value mul(Value x, double y) { return mul(x, splat(x, y)); }
-  Value div(Value x, Value y) { return n.make<ps::DivOp>(x, y); }
-  Value neg(Value x) { return n.make<ps::NegOp>(x); }
-  Value sqrt(Value x) { return n.make<ps::SqrtOp>(x); }
-  Value isBelow(Value x, double y) { return n.compare(ps::Predicate::Lt, x, splat(x, y)); }
-  Value isAbove(Value x, double y) { return n.compare(ps::Predicate::Gt, x, splat(x, y)); }
-  Value select(Value condition, Value x, Value y) { return n.make<ps::SelectOp>(condition, x, y); }
-  /// Returns y where x >= 0, and -y elsewhere. With y = x, the gradient at 0 is that of x.
-  Value flip(Value x, Value y) { return select(isBelow(x, 0), neg(y), y); }
-  /// Returns sqrt(1 - x) and sqrt(1 + x). Their product does not cancel near 1 and -1.
-  std::pair<Value, Value> roots(Value x) { return {sqrt(sub(splat(x, 1), x)), sqrt(add(x, 1))}; }
-  /// Returns log(2 x) where x is large, and `build(x)` elsewhere. The branch not taken gets 2.
-  template <typename Fn> Value logIfLarge(Value x, Fn build) {
-    Value isLarge = isAbove(x, kLarge), two = splat(x, 2);
-    Value log = n.make<ps::LogOp>(select(isLarge, x, two));
-    return select(isLarge, add(log, kLog2), build(select(isLarge, two, x)));
-  }
-};
+/// Returns sqrt(1 - x) and sqrt(1 + x). Their product does not cancel near 1 and -1.
+std::pair<Value, Value> buildRoots(Math &m, Value x) {
+  return {m.sqrt(m.sub(m.splat(x, 1), x)), m.sqrt(m.add(x, 1))};
+}
+
+/// Returns log(2 x) where x is large, and `build(x)` elsewhere. The branch not taken gets 2.
+template <typename Fn> Value logIfLarge(Math &m, Value x, Fn build) {
+  Value isLarge = m.is(x, ps::Predicate::Gt, kLarge), two = m.splat(x, 2);
+  Value log = m.n.make<ps::LogOp>(m.select(isLarge, x, two));
+  return m.select(isLarge, m.add(log, kLog2), build(m.select(isLarge, two, x)));
+}
 
 } // namespace
 
@@ -48,12 +38,12 @@ Value buildTan(TensorBuilder &n, Value x) {
 
 Value buildSinh(TensorBuilder &n, Value x) {
   Math m{n};
-  Value size = m.flip(x, x), power = n.make<ps::ExpOp>(m.mul(size, 0.5));
+  Value size = flip(m, x, x), power = n.make<ps::ExpOp>(m.mul(size, 0.5));
   // 1 - exp(-2 |x|). Without the bound, the gradient of a large x is infinity times 0.
-  Value isOne = m.isAbove(size, 20), zero = m.splat(x, 0);
+  Value isOne = m.is(size, ps::Predicate::Gt, 20), zero = m.splat(x, 0);
   Value rest = n.make<ps::Expm1Op>(m.mul(m.select(isOne, zero, size), -2));
   Value factor = m.select(isOne, m.splat(x, 1), m.neg(rest));
-  return m.flip(x, m.mul(m.mul(m.mul(power, 0.5), factor), power));
+  return flip(m, x, m.mul(m.mul(m.mul(power, 0.5), factor), power));
 }
 
 Value buildCosh(TensorBuilder &n, Value x) {
@@ -64,16 +54,16 @@ Value buildCosh(TensorBuilder &n, Value x) {
 
 Value buildAsinh(TensorBuilder &n, Value x) {
   Math m{n};
-  return m.flip(x, m.logIfLarge(m.flip(x, x), [&](Value size) {
-    Value square = m.mul(size, size);
-    Value quotient = m.div(square, m.add(m.sqrt(m.add(square, 1)), 1));
-    return n.make<ps::Log1pOp>(m.add(size, quotient));
-  }));
+  return flip(m, x, logIfLarge(m, flip(m, x, x), [&](Value size) {
+                Value square = m.mul(size, size);
+                Value quotient = m.div(square, m.add(m.sqrt(m.add(square, 1)), 1));
+                return n.make<ps::Log1pOp>(m.add(size, quotient));
+              }));
 }
 
 Value buildAcosh(TensorBuilder &n, Value x) {
   Math m{n};
-  return m.logIfLarge(x, [&](Value bounded) {
+  return logIfLarge(m, x, [&](Value bounded) {
     Value rest = m.add(bounded, -1);
     Value root = m.mul(m.sqrt(rest), m.sqrt(m.add(rest, 2)));
     return n.make<ps::Log1pOp>(m.add(rest, root));
@@ -88,16 +78,16 @@ Value buildAtanh(TensorBuilder &n, Value x) {
 
 Value buildAsin(TensorBuilder &n, Value x) {
   Math m{n};
-  auto [below, above] = m.roots(x);
+  auto [below, above] = buildRoots(m, x);
   Value half = n.make<ps::AtanOp>(m.div(x, m.add(m.mul(below, above), 1)));
   return m.mul(half, 2);
 }
 
 Value buildAcos(TensorBuilder &n, Value x) {
   Math m{n};
-  auto [below, above] = m.roots(m.flip(x, x));
+  auto [below, above] = buildRoots(m, flip(m, x, x));
   Value angle = m.mul(n.make<ps::AtanOp>(m.div(below, above)), 2);
-  return m.select(m.isBelow(x, 0), m.sub(m.splat(x, kPi), angle), angle);
+  return m.select(m.is(x, ps::Predicate::Lt, 0), m.sub(m.splat(x, kPi), angle), angle);
 }
 
 Value buildLogAddExp(TensorBuilder &n, Value lhs, Value rhs) {
@@ -110,7 +100,7 @@ Value buildLogAddExp(TensorBuilder &n, Value lhs, Value rhs) {
   Value isNan = n.compare(ps::Predicate::Ne, difference, difference);
   Value isInfinite = n.make<ps::AndOp>(isEqual, isNan);
   difference = m.select(isInfinite, m.splat(difference, 0), difference);
-  return m.add(large, n.make<ps::SoftplusOp>(difference));
+  return m.add(large, m.softplus(difference));
 }
 
 } // namespace parashard::import

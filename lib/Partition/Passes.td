@@ -93,8 +93,8 @@ def VerifyPartitionedPass : Pass<"ps-verify-partitioned", "::mlir::ModuleOp"> {
     - (partitioned_c9) every member of a reduction over pipeline coordinates (`ps.coordinates`, else
       all) starts the reduction. The n-th reduction with the same members has the same kind, type
       and reduced value (`ps.reduced`) on each member.
-    - (partitioned_c10) there is no deadlock: all stage functions of an entry reach their ends, if
-      each op waits for its operands and each reduction waits for its members.
+    - (partitioned_c10) the stage functions of an entry cannot deadlock: all of them reach their
+      ends, if each op waits for its operands and each reduction waits for its members.
     - (partitioned_c11) the attributes of stages are consistent with each other and with the mesh.
     - (partitioned_c12) runs call class functions.
     - (partitioned_c13) an op of a stage function does not use a value of a later phase (forward,

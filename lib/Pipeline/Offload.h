@@ -8,7 +8,7 @@ namespace parashard::pipeline {
 
 /// Sets `ps.host` on the variables that only the update uses, and inserts fetches before the runs
 /// of the update. Each fetch has at least min(`pieceBytes`, an eighth of the offloaded bytes)
-/// bytes, except the last one. Returns false if there are no such variables.
+/// bytes, except the last one. Returns false if the update alone uses no variable.
 bool offloadVariables(mlir::ModuleOp module, int64_t pieceBytes);
 
 /// Rates of one rank, from which times are estimated.

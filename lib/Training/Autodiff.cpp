@@ -521,9 +521,9 @@ FailureOr<VariableOp> TrainingBuilder::getLossScale(float initial) {
     if (!first && isTrained(FlatSymbolRefAttr::get(variable.getSymNameAttr())))
       first = variable;
   if (!first)
-    return refuse(forward) << "the model has no trainable parameter, so there are no gradients to "
-                              "scale; unfreeze one, or "
-                              "compile with --precision fp32 or bf16";
+    return refuse(forward) << "the model has no trainable parameter, so loss scaling has "
+                              "no effect; unfreeze a parameter, or compile with --precision fp32 "
+                              "or bf16";
   auto scalar = RankedTensorType::get({}, Float32Type::get(module.getContext()));
   auto scale = variables.add(VariableKind::Optimizer, kLossScaleSymbol, scalar, first,
                              DenseElementsAttr::get(scalar, initial));

@@ -374,7 +374,7 @@ TEST_F(Conformance, AFailingRankWakesAllOthersAtOnce) {
 }
 
 /// Runs a fake driver that drops one wait of a stream for an event, for each wait in turn. The
-/// driver must detect accesses that are no longer ordered.
+/// driver must detect the accesses that the dropped wait ordered.
 TEST_F(Conformance, EveryWaitOfAStreamIsNeeded) {
   if (testTarget() == "cpu" || haveOwnGpus())
     GTEST_SKIP() << "no streams, or no waits between them";

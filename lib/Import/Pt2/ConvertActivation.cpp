@@ -2,6 +2,7 @@
 // sign, exp2, ...), and rounding. Each function is composed of existing ops. Branches that are not
 // selected stay finite, since infinite values would make gradients NaN. At the boundary of two
 // branches, the gradient is the same as in PyTorch.
+#include "lib/Import/Math.h"
 #include "lib/Import/Pt2/Dims.h"
 
 using namespace mlir;
@@ -11,26 +12,6 @@ namespace {
 
 constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
-
-/// Builds elementwise ops on values of one type.
-struct Math {
-  NodeConverter &n;
-
-  Value splat(Value like, double value) { return n.splat(getType(like), value); }
-  Value add(Value x, double y) { return y == 0 ? x : n.make<ps::AddOp>(x, splat(x, y)); }
-  Value mul(Value x, double y) { return y == 1 ? x : n.make<ps::MulOp>(x, splat(x, y)); }
-  Value mul(Value x, Value y) { return n.make<ps::MulOp>(x, y); }
-  Value is(Value x, ps::Predicate predicate, double y) {
-    return n.compare(predicate, x, splat(x, y));
-  }
-  Value select(Value condition, Value x, Value y) { return n.make<ps::SelectOp>(condition, x, y); }
-  /// Clamps x to [least, most]. The gradient is 0 at the bounds and outside of them.
-  Value bound(Value x, double least, double most) {
-    Value above = select(is(x, ps::Predicate::Le, least), splat(x, least), x);
-    return select(is(x, ps::Predicate::Ge, most), splat(x, most), above);
-  }
-  Value softplus(Value x) { return n.make<ps::SoftplusOp>(x); }
-};
 
 /// Returns the operand, converted to f32 for 16-bit floats, so that only the result is rounded.
 Value getInput(NodeConverter &n) {

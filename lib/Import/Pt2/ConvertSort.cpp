@@ -62,7 +62,7 @@ LogicalResult convertKthValue(NodeConverter &n) {
     return failure();
   int64_t size = getRank(x) == 0 ? 1 : getShape(x)[*dim];
   if (k < 1 || k > size)
-    return n.fail("takes element " + Twine(k) + " of " + Twine(size));
+    return n.fail("takes element " + Twine(k) + " of a dim with " + Twine(size));
   return setPosition(n, buildSort(n, x, *dim, /*descending=*/false), *dim, k - 1);
 }
 

@@ -32,7 +32,7 @@ struct Driver {
 
 using DriverRef = std::shared_ptr<const Driver>;
 
-/// Loads and initializes the driver; it is never unloaded. Fails if there is no driver or no GPU,
+/// Loads and initializes the driver; it is never unloaded. Fails without a driver or a GPU,
 /// or if the driver is too old. The error says what to do.
 DriverRef loadDriver();
 

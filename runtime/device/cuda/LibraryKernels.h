@@ -16,7 +16,7 @@ public:
   explicit LibraryKernels(GpuRef gpu) : gpu(std::move(gpu)) {}
   /// Returns a kernel; loads its PTX on first use. Kernels are loaded one by one, because the
   /// driver would take seconds to compile all of them. The fake driver loads the replay image
-  /// instead. Fails if there is no kernel of this name.
+  /// instead. Fails if the runtime has no kernel of this name.
   CUfunction find(const std::string &kernel) const;
   /// Enqueues launches. `accesses` are reported to the fake driver for each launch.
   void launch(const Stream &stream, const Launches &launches,

@@ -14,7 +14,7 @@ public:
   ~Module();
   Module(const Module &) = delete;
   Module &operator=(const Module &) = delete;
-  /// Returns a kernel. Fails if there is no kernel of this name.
+  /// Returns a kernel. Fails if the module has no kernel of this name.
   CUfunction find(const std::string &kernel) const;
 
 private:
