@@ -8,6 +8,7 @@
 #include "lib/IR/Stages.h"
 #include "lib/Pipeline/Layers.h"
 #include "lib/Support/Bytes.h"
+#include "mlir/Pass/Pass.h"
 #include "shared/Globs.h"
 #include "shared/NearestNames.h"
 

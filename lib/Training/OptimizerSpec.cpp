@@ -2,6 +2,7 @@
 #include "OptimizerSpec.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include <cmath>
 
 using namespace parashard;
 using namespace parashard::training;
