@@ -216,7 +216,8 @@ static void collectUsers(Value value, SmallVectorImpl<OpOperand *> &uses) {
 }
 
 /// Returns true if `fused` reads its input number `input` only at the position at which it writes
-/// result `result`.
+/// result `result`, and writes each position once. (If several threads write a scalar, one of them
+/// may write it before another has read it.)
 static bool readsInPlace(ps::FusedOp fused, unsigned input, unsigned result) {
   Block &body = fused.getBody().front();
   auto pieces = getPieces(body.getTerminator()->getOperands());
@@ -226,6 +227,9 @@ static bool readsInPlace(ps::FusedOp fused, unsigned input, unsigned result) {
   if (failed(space.analyze(getBodyOps(fused), pieces->front().outputs)))
     return false;
   const Access &out = space.getOutputs()[result].buffer;
+  for (auto [size, stride] : llvm::zip_equal(space.getSizes(), out.strides))
+    if (size > 1 && stride == 0)
+      return false;
   auto same = [&](const Access &in) {
     return in.source != body.getArgument(input) ||
            (in.offset == out.offset && in.strides == out.strides);

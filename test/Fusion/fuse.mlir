@@ -194,8 +194,23 @@ func.func @update_in_place(%g: tensor<8xf32>, %ok: tensor<i1>, %w: !ps.ref<tenso
   return
 }
 
-// An update that reads other indexes than it writes needs the old value for the whole kernel.
+// A counter is updated in a kernel that computes a whole tensor from it. All threads read the old
+// counter, so the kernel must not overwrite it.
+// CHECK-LABEL: func.func @counter_beside_a_tensor
+// CHECK: ps.fused
+// CHECK-NOT: ps.in_place
 // CHECK-LABEL: func.func @update_of_a_transposed
+func.func @counter_beside_a_tensor(%g: tensor<8x16xf32>, %n: !ps.ref<tensor<f32>>) -> tensor<8x16xf32> attributes {ps.class = "c"} {
+  %old = ps.read %n : !ps.ref<tensor<f32>>
+  %one = ps.constant dense<1.0> : tensor<f32>
+  %new = ps.add %old, %one : tensor<f32>
+  ps.write %n, %new : !ps.ref<tensor<f32>>
+  %all = ps.broadcast %new dims [] : tensor<f32> -> tensor<8x16xf32>
+  %y = ps.div %g, %all : tensor<8x16xf32>
+  return %y : tensor<8x16xf32>
+}
+
+// An update that reads other indexes than it writes needs the old value for the whole kernel.
 // CHECK-NOT: ps.in_place
 func.func @update_of_a_transposed(%w: !ps.ref<tensor<8x8xf32>>) attributes {ps.class = "c"} {
   %v = ps.read %w : !ps.ref<tensor<8x8xf32>>
