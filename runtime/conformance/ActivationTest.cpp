@@ -61,10 +61,18 @@ struct GeluProblem {
   void check(const std::vector<float> &out, const std::vector<float> &other) const {
     double rounding = dtype == Dtype::F32 ? 1e-6 : dtype == Dtype::F16 ? 0x1p-10 : 0x1p-7;
     double allowed = dtype == Dtype::F32 ? 1e-5 : rounding / 2;
+    if (usesNvidia()) {
+      // cuBLASLt rounds the sum before it adds the bias; its derivative in f32 is off by 3e-5.
+      constexpr double largestSum = 16;
+      if (dtype == Dtype::F32)
+        rounding = 4e-5;
+      else
+        allowed += bias ? rounding / 2 * largestSum : 0;
+    }
     for (int64_t i = 0; i < m * n; ++i) {
       ASSERT_NEAR(out[i], want(i), allowed + 2 * rounding * std::fabs(want(i))) << inputs[i];
       if (aux && !grad) {
-        ASSERT_NEAR(other[i], inputs[i], 1e-5 + rounding * std::fabs(inputs[i]));
+        ASSERT_NEAR(other[i], inputs[i], allowed + rounding * std::fabs(inputs[i]));
       }
     }
   }

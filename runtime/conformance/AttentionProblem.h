@@ -176,9 +176,6 @@ struct Problem {
   }
 };
 
-/// Returns the rounding error of a number of size 1: half of its last bit.
-inline double roundingOf(Dtype dtype) { return dtype == Dtype::BF16 ? 0x1p-8 : 0x1p-11; }
-
 /// Returns the largest ratio of an error to its bound. The bound is `rounding` times `rounded`,
 /// plus the error of f32 sums.
 inline double worstRounded(double rounding, const std::vector<float> &found,

@@ -26,18 +26,21 @@ TEST_P(Attention, EqualsPlainLoops) {
 }
 
 TEST_P(Attention, OfNarrowFloatsIsOffByItsRoundings) {
+  // cuDNN is less exact with masks of numbers: on an H100, a value was off by 2.6 of these bounds.
+  const double allowed = usesNvidia() && GetParam().floatMask ? 4 : 1;
   for (Dtype dtype : {Dtype::BF16, Dtype::F16})
     for (Dtype maskDtype : {dtype, Dtype::F32}) {
+      SCOPED_TRACE(testing::Message() << dtypeName(dtype) << ", mask " << dtypeName(maskDtype));
       Problem problem(GetParam(), dtype);
       if (problem.c.floatMask)
         problem.op.maskDtype = maskDtype;
       problem.run(3);
-      EXPECT_LT(worstRounded(0x1p-24, problem.lse, problem.wantLse, problem.wantLse), 1);
+      EXPECT_LT(worstRounded(0x1p-24, problem.lse, problem.wantLse, problem.wantLse), allowed);
       double rounding = roundingOf(dtype);
-      EXPECT_LT(worstRounded(rounding, problem.out, problem.wantOut, problem.roundedOut), 1);
-      EXPECT_LT(worstRounded(rounding, problem.dq, problem.wantDq, problem.roundedDq), 1);
-      EXPECT_LT(worstRounded(rounding, problem.dk, problem.wantDk, problem.roundedDk), 1);
-      EXPECT_LT(worstRounded(rounding, problem.dv, problem.wantDv, problem.roundedDv), 1);
+      EXPECT_LT(worstRounded(rounding, problem.out, problem.wantOut, problem.roundedOut), allowed);
+      EXPECT_LT(worstRounded(rounding, problem.dq, problem.wantDq, problem.roundedDq), allowed);
+      EXPECT_LT(worstRounded(rounding, problem.dk, problem.wantDk, problem.roundedDk), allowed);
+      EXPECT_LT(worstRounded(rounding, problem.dv, problem.wantDv, problem.roundedDv), allowed);
     }
 }
 
@@ -51,7 +54,12 @@ TEST(Attention, GradientsOfNarrowFloatsAreRoundedOnce) {
     problem.compute();
     problem.run(2);
     std::vector<float> want(problem.wantDv.begin(), problem.wantDv.end());
-    EXPECT_EQ(problem.dv, roundTo(want, dtype)) << dtypeName(dtype);
+    if (usesNvidia()) { // cuDNN rounds the gradient of each of the three heads of a group
+      double largest = *std::max_element(want.begin(), want.end());
+      EXPECT_LE(worst(problem.dv, problem.wantDv), (3 + 1) * roundingOf(dtype) * largest);
+    } else {
+      EXPECT_EQ(problem.dv, roundTo(want, dtype)) << dtypeName(dtype);
+    }
     EXPECT_EQ(problem.dk, std::vector<float>(problem.dk.size()));
   }
 }

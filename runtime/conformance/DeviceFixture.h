@@ -63,6 +63,10 @@ inline std::string testTarget() {
   return target ? target : "cpu";
 }
 
+/// Returns whether the tests run on a GPU with NVIDIA's libraries, which round more often than the
+/// CPU and the fake libraries do.
+inline bool usesNvidia() { return testTarget() != "cpu" && testTarget() != "cuda:replay"; }
+
 /// Makes a device for `ranks` ranks of this process. Its program consists of these instructions on
 /// every pipeline coordinate.
 inline std::unique_ptr<Device> makeTestDevice(const std::string &target, const Mesh &mesh = {},
@@ -156,6 +160,9 @@ inline std::vector<float> decode(const std::vector<char> &bytes, Dtype dtype) {
 inline std::vector<float> roundTo(const std::vector<float> &values, Dtype dtype) {
   return decode(encode(values, dtype), dtype);
 }
+
+/// Returns the rounding error of a number of size 1: half of its last bit.
+inline double roundingOf(Dtype dtype) { return dtype == Dtype::BF16 ? 0x1p-8 : 0x1p-11; }
 
 } // namespace psrt
 

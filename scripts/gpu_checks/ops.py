@@ -40,7 +40,7 @@ case("convolution_strided", lambda x, w: F.conv2d(x, w, stride=2, padding=3), (2
 case("convolution_depth", lambda x, w: F.conv2d(x, w, padding=1, groups=64), (2, 64, 15, 15), (64, 1, 3, 3))
 case("convolution_transposed", lambda x, w: F.conv_transpose2d(x, w, stride=2), (2, 32, 14, 14), (32, 16, 2, 2))
 case("max_pool", lambda x: F.max_pool2d(x, 3, 2, 1), (4, 16, 33, 33))
-case("sort", lambda x: x.sort(1).values + x.sort(0, descending=True).values, (300, 1000))
+case("sort", lambda x: x.sort(dim=1, stable=True).values + x.sort(dim=0, descending=True, stable=True).values, (300, 1000))
 case("topk", lambda x: x.topk(8).values, (64, 5000))
 case("avg_pool", lambda x: F.avg_pool2d(x, 2), (4, 16, 33, 33))
 case("batch_norm", lambda x, w, b: F.gelu(F.batch_norm(x, None, None, w, b, training=True)), (8, 32, 14, 14), (32,), (32,))
