@@ -24,8 +24,8 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"mostChunks", "most-chunks", "int64_t", /*default=*/"0",
-           "maximum number of chunks into which a reduction is split; 0: no maximum; "
-           "chunks have 128 rows">,
+           "maximum number of chunks into which a reduction over rows is split; 0: chunks of 128 "
+           "rows, without a maximum">,
     Option<"biases", "biases", "bool", /*default=*/"false",
            "fuse bias additions into matmuls, for targets that support this">,
     Option<"activations", "activations", "bool", /*default=*/"false",
@@ -39,7 +39,7 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
 }
 
 def DeferSumsPass : Pass<"ps-defer-sums", "::mlir::ModuleOp"> {
-  let summary = "moves bias gradients to the matmuls that read the same cotangents";
+  let summary = "moves bias gradients to the phase of the weight-gradient matmuls";
   let description = [{
     Runs before `ps-outline-segments`, for targets whose matmuls compute bias gradients
     (`ps-fuse{sums=true}`). By default, a bias gradient has the phase `backward_input`, since the
@@ -78,7 +78,7 @@ def StartCollectivesPass : Pass<"ps-start-collectives", "::mlir::ModuleOp"> {
            "target whose rates are used: begins with cpu or cuda">,
     Option<"chunks", "chunks", "int64_t", /*default=*/"0",
            "start all collectives early, and split them into this number of chunks if possible "
-           "(1: never split); 0: decide by cost">,
+           "(1: never split); 0: the cost model chooses the number">,
   ];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }

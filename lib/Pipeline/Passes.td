@@ -118,9 +118,10 @@ def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
     Option<"flops", "flops", "int64_t", "100000000000", "f32 contraction flops per second">,
     Option<"narrowFlops", "narrow-flops", "int64_t", "100000000000",
            "contraction flops per second in 16-bit types">,
-    Option<"memory", "memory", "int64_t", "10000000000", "bytes per second of device memory">,
+    Option<"memory", "memory", "int64_t", "10000000000",
+           "bandwidth of device memory, in bytes per second">,
     Option<"host", "host", "int64_t", "5000000000",
-           "bytes per second between device and host, in each direction">,
+           "bandwidth between device and host in each direction, in bytes per second">,
     Option<"pieceBytes", "piece-bytes", "int64_t", "32 << 20",
            "minimum bytes per fetch; at most an eighth of the offloaded bytes">,
   ];
@@ -134,7 +135,7 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
     - (scheduled_c2) results of a started collective are used after its wait.
     - (scheduled_c3) the waits of a queue are in the order of its starts.
     - (scheduled_c4) no stage function remains.
-    - (scheduled_c5) a program has one `rank.input` for each input of a micro-batch that it reads.
+    - (scheduled_c5) a program reads each input of each micro-batch with one `rank.input`.
     - (scheduled_c6) between a start and its wait, no op may write a variable that the start reads.
     - (scheduled_c7) in a queue between two pipeline coordinates, sends and receives match in order,
       value and type.

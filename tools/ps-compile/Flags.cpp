@@ -56,8 +56,8 @@ void addModelFlags(FlagTable &t, Flags &f, CompileOptions &c) {
          "size of a dynamic dim: input_ids.1=512, or s72=512 by its symbol; repeatable", Imported},
         c.dims);
   t.add({"batch", "N",
-         "samples per micro-batch, summed over the data-parallel ranks (Megatron: micro-batch-size "
-         "x dp); equals the size of the batch dim of every input",
+         "samples per micro-batch over all data-parallel ranks (Megatron: micro-batch-size x dp); "
+         "sets a dynamic batch dim; a static batch dim must have this size",
          Imported},
         c.batch, {1, kMostElements});
   t.add({"batch-dim", "INPUT=D",
@@ -120,7 +120,7 @@ void addLayoutFlags(FlagTable &t, CompileOptions &c) {
         c.mesh);
   t.add({.name = "ranks",
          .value = "N",
-         .help = "number of ranks; gives the size of the axis * in --mesh dp=*,tp=2",
+         .help = "number of ranks; needed only for an axis of size *, as in --mesh dp=*,tp=2",
          .level = Planned,
          .inPlan = true},
         c.ranks, {1});
@@ -167,7 +167,7 @@ void addStepFlags(FlagTable &t, Flags &f, CompileOptions &c) {
          .trains = true},
         f.globalBatch, {1});
   t.add({.name = "loss-average",
-         .value = "UNIT",
+         .value = "step|micro-batch",
          .help = "how the losses of micro-batches are averaged. step: equal to the loss of the "
                  "whole batch; micro-batch: the mean over micro-batches (default: step if the loss "
                  "is made of sums and means over samples, else micro-batch)",
@@ -198,9 +198,10 @@ void addStepFlags(FlagTable &t, Flags &f, CompileOptions &c) {
         c.schedule);
   t.add({.name = "recompute",
          .value = "MODE",
-         .help = "activation checkpointing: none, selective, full[+communication], "
-                 "modules=GLOB,... or budget=BYTES (least time within this memory per rank: 12GB, "
-                 "500MiB)",
+         .help =
+             "activation checkpointing: none, selective, full[+communication], "
+             "modules=GLOB,... or budget=BYTES (the fastest choice found that needs at most this "
+             "memory per rank: 12GB, 500MiB)",
          .level = Planned,
          .inPlan = true,
          .trains = true},
@@ -239,7 +240,8 @@ void addSpeedFlags(FlagTable &t, CompileOptions &c) {
              "compute type: fp32, bf16, fp16, half (weights, gradients and optimizer state in "
              "bf16), or fp8 (bf16 with linear layers in fp8); options follow after commas: "
              "keep-fp32=GLOB, compute=GLOB; for fp8: scaling, history, margin, include, exclude, "
-             "misfit (docs/precision.md)",
+             "misfit=error|bf16 (layers with dims that are not multiples of 16; "
+             "docs/precision.md)",
          .level = Planned,
          .inPlan = true},
         c.precision);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char *kOverview = R"(runs a Parashard module, op by op, on N ranks in this process
 
-The evaluator is slow and exact. It is the reference that compiled programs are tested against.
+ps-run is the reference evaluator: slow and exact. Compiled programs are tested against its results.
 
 EXAMPLE
   ps-run 3-partitioned.mlir --entry step --micro-batches 2 --inputs batch.safetensors --outputs after.safetensors
@@ -42,14 +42,14 @@ struct Flags {
   cl::opt<std::string> entry{"entry",
                              cl::desc("function to run: forward, micro_batch, evaluate or step"),
                              cl::value_desc("ENTRY"), cl::init("forward"), cl::cat(category)};
-  cl::opt<int64_t> ranks{"ranks", cl::desc("expected number of ranks of the module's mesh"),
+  cl::opt<int64_t> ranks{"ranks", cl::desc("fail unless the mesh of the module has N ranks"),
                          cl::value_desc("N"), cl::init(0), cl::cat(category)};
   cl::opt<int64_t> microBatches{"micro-batches", cl::desc("micro-batches per step"),
                                 cl::value_desc("N"), cl::init(1), cl::cat(category)};
   cl::opt<int64_t> steps{
       "steps",
-      cl::desc("steps to run; dim 0 of each input is split evenly over the steps "
-               "(not divisible: each step gets the whole input)"),
+      cl::desc("steps to run; dim 0 of each input is split evenly over the steps; an input whose "
+               "dim 0 is not divisible by N is given whole to each step"),
       cl::value_desc("N"), cl::init(1), cl::cat(category)};
   cl::opt<uint64_t> seed{"seed", cl::desc("seed of random numbers and initial values"),
                          cl::value_desc("N"), cl::init(0), cl::cat(category)};
