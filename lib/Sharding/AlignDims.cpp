@@ -89,8 +89,8 @@ private:
   }
 
   /// Chooses a dim to pad for each parameter that a matmul reads. If several dims qualify, chooses
-  /// the largest one, since an axis splits one dim of a tensor. Example with multiple 16 and
-  /// most-waste 2: dim 0 of a 50257x770 parameter, padded to 50272.
+  /// the largest one. The padding is represented by a mesh axis, which a tensor can use only once.
+  /// Example with multiple 16 and most-waste 2: dim 0 of a 50257x770 parameter, padded to 50272.
   llvm::MapVector<ps::VariableOp, unsigned> chooseDims(const sharding::MeshShape &mesh) {
     SymbolTable symbols(getOperation());
     llvm::MapVector<ps::VariableOp, unsigned> chosen;
@@ -112,7 +112,8 @@ private:
       entry->second = dim;
   }
 
-  /// Adds the axis of kind `multiple` to the mesh.
+  /// Adds an axis of kind `multiple` to the mesh. The axis has one device; a dim on this axis is
+  /// padded to a multiple of the size of the axis.
   StringAttr addAxis(ps::MeshOp mesh) {
     // Axis names in `--mesh` have no dots, so this name is unique.
     auto name = StringAttr::get(&getContext(), "pad." + std::to_string(multiple));
@@ -131,7 +132,7 @@ private:
     std::string reason = sharding::getReason(variable).str();
     sharding::setReason(variable, (reason.empty() ? "" : reason + "; ") + "dim " + Twine(dim) +
                                       " padded to " + Twine(getShardSize(variable, dim, mesh)) +
-                                      " elements, a multiple of " + Twine(multiple) +
+                                      " elements per rank, a multiple of " + Twine(multiple) +
                                       " (--align-dims)");
   }
 };

@@ -7,7 +7,7 @@
 // The larger odd dim is padded, although the matmul reads it through a conversion and a transpose.
 // Parameters that no matmul reads are unchanged.
 // CHECK-LABEL: ps.mesh @mesh <"tp" = 2 : tensor, "pad.8" = 8 : multiple>
-// CHECK: @table {ps.reason = "dim 0 padded to 32 elements, a multiple of 8 (--align-dims)", ps.sharding = #ps.sharding<@mesh, [{"pad.8"}, {}]>}
+// CHECK: @table {ps.reason = "dim 0 padded to 32 elements per rank, a multiple of 8 (--align-dims)", ps.sharding = #ps.sharding<@mesh, [{"pad.8"}, {}]>}
 // CHECK: @bias : tensor<30xf32>
 // CHECK: @other : tensor<30x8xf32>
 ps.variable parameter @table : tensor<30x7xf32>
@@ -27,8 +27,8 @@ func.func @logits(%x: tensor<4x7xbf16> {ps.name = "x"}) -> (tensor<4x30xbf16>, t
 // Padding applies after the split over tp: 30 elements give shards of 15, padded to 16. The results
 // of the matmul and of later ops on the shards follow.
 // CHECK-LABEL: ps.mesh @mesh
-// CHECK: @up {{.*}}column parallel{{.*}}; dim 0 padded to 16 elements{{.*}}[{"tp", "pad.8"}, {}]
-// CHECK: @down {{.*}}row parallel{{.*}}; dim 1 padded to 16 elements{{.*}}[{}, {"tp", "pad.8"}]
+// CHECK: @up {{.*}}column parallel{{.*}}; dim 0 padded to 16 elements per rank{{.*}}[{"tp", "pad.8"}, {}]
+// CHECK: @down {{.*}}row parallel{{.*}}; dim 1 padded to 16 elements per rank{{.*}}[{}, {"tp", "pad.8"}]
 ps.variable parameter @up : tensor<30x8xf32>
 ps.variable parameter @down : tensor<8x30xf32>
 func.func @pair(%x: tensor<4x8xf32> {ps.name = "x"}) -> tensor<4x8xf32> {

@@ -87,7 +87,7 @@ def test_explain_and_info_say_what_is_padded(odd):
     folder, archive = odd
     tool = tools_folder() / "ps-compile"
     said = oracle.run([tool, archive, "-o", "explained", "--align-dims", "16", "--explain"], folder)
-    assert "padded to 2016 elements, a multiple of 16 (--align-dims)" in said
+    assert "padded to 2016 elements per rank, a multiple of 16 (--align-dims)" in said
     assert "[2001 padded to 2016, 32]" in oracle.run([folder / "explained", "--info"], folder)
 
 
