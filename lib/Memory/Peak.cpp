@@ -188,11 +188,11 @@ std::string memory::explainMemory(ModuleOp module) {
   for (const MemoryPeak &peak : peaks) {
     std::string whose =
         peaks.size() > 1 ? llvm::formatv(" of pipeline coordinate {0}", peak.coordinate).str() : "";
-    os << llvm::formatv("\nmemory of a rank{0}: {1}; at most {2} in use at once, in {3}\n", whose,
+    os << llvm::formatv("\nmemory per rank{0}: {1}; at most {2} in use at once, in {3}\n", whose,
                         sharding::formatBytes(peak.arenaBytes),
                         sharding::formatBytes(peak.liveBytes), escapeControls(peak.instant));
     if (peak.hostBytes > 0)
-      os << "host memory of a rank: " << sharding::formatBytes(peak.hostBytes)
+      os << "host memory per rank: " << sharding::formatBytes(peak.hostBytes)
          << " for offloaded variables and values\n";
     std::vector<std::vector<std::string>> rows = {{"bytes", "count", "kind", "what", "first at"}};
     for (const MemoryHolder &holder : llvm::ArrayRef(peak.holders).take_front(most))

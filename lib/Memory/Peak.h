@@ -9,7 +9,7 @@
 
 namespace parashard::memory {
 
-/// Buffers of one kind that one op of one class produces.
+/// One variable, or all buffers of one result (or of the scratch) of a class function.
 struct MemoryHolder {
   std::string kind;  ///< parameter, gradient, ...; value, scratch
   std::string name;  ///< name of a variable, or of the producer of a value
@@ -28,7 +28,8 @@ struct MemoryPeak {
   std::string instant;               ///< the op that runs at the peak
   std::vector<MemoryHolder> holders; ///< largest first
   std::vector<int64_t> inUse;        ///< bytes by op of the program with the peak
-  /// By segment: micro-batches with a forward value that waits for its use at the peak.
+  /// By segment: the number of micro-batches whose forward values are live at the peak. Does not
+  /// count the run at the peak.
   std::map<int64_t, int64_t> waiting;
 };
 

@@ -26,12 +26,13 @@ public:
   /// 2. Interpolate linearly between the two points.
   /// 3. Bisect.
   ///
-  /// Returns nullopt when the two points are neighbors, when their saved bytes differ by less than
-  /// 0.1 % of the budget, and after 12 measurements. Example: points 0 10 20 30 with budget 18.
-  /// Point 3 needs 35 and point 0 needs 5. Guess 1 is point 1, since 30 - (35 - 18) = 13 bytes.
+  /// Returns nullopt in four cases: point 0 exceeds the budget, the two points are neighbors, their
+  /// saved bytes differ by less than 0.1 % of the budget, or 12 measurements are recorded. Example:
+  /// points 0 10 20 30 with budget 18. Point 3 needs 35 and point 0 needs 5. Guess 1 is point 1,
+  /// since 30 - (35 - 18) = 13 bytes.
   std::optional<size_t> getNext() const;
   void record(size_t point, int64_t takes);
-  /// Returns the last point that was measured to fit the budget.
+  /// Returns the largest point whose measured memory fits the budget.
   std::optional<size_t> getBest() const { return lastFitting; }
 
 private:

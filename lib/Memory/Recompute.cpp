@@ -190,9 +190,8 @@ private:
     if (!then.empty())
       return success();
     return refuseFlag(getOperation(), "recompute budget")
-           << " needs a way to measure memory; set "
-              "option `then` to the passes up to level placed, as "
-              "ps-compile --dump-dir shows them";
+           << " measures memory by running later passes; set option `then` to the passes up to "
+              "level placed, which ps-compile --dump-dir writes";
   }
 
   /// Checks that each glob matches some module.

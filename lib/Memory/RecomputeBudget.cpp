@@ -61,7 +61,8 @@ private:
                : 0;
   }
 
-  /// Returns true for a value that is kept in any case, for the backward of another segment.
+  /// Returns true if the backward of another segment uses the value. Such a value is saved in any
+  /// case, whatever this segment recomputes.
   static bool isUsedElsewhere(Value value) {
     std::optional<int64_t> home = ir::getSegment(value.getDefiningOp());
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -114,8 +115,9 @@ std::vector<MemoryPeak> measure(ModuleOp module, const Choices &choices, StringR
 /// The segments of one pipeline coordinate, and the search for their choices.
 ///
 /// The search first measures the module without recomputation. If this exceeds the budget, the
-/// search measures points of the frontier. If no point fits, the search adds the segments that wait
-/// at the new peak, and repeats. Finally, it tries to run all ops again.
+/// search measures points of the frontier. If no point fits, the search also recomputes segments
+/// whose forward values are live at the new peak, and repeats. Finally, the search recomputes all
+/// ops.
 class CoordinateSearch {
 public:
   struct Segment {
@@ -164,9 +166,9 @@ public:
 
 private:
   enum class State {
-    None,   ///< nothing runs again
-    Search, ///< the choices of a point of the frontier run again
-    All,    ///< all ops that can run again do so
+    None,   ///< nothing is recomputed
+    Search, ///< the choices of one point of the frontier are recomputed
+    All,    ///< all ops that can be recomputed are
     Done,
     Failed,
   };
@@ -185,8 +187,8 @@ private:
     }
   }
 
-  /// Raises the weights of segments of which more micro-batches wait at this peak. Returns true if
-  /// some weight increased.
+  /// Raises the weight of each segment to the number of micro-batches whose forward values are live
+  /// at this peak, if this number is larger. Returns true if some weight increased.
   bool addWeights(const MemoryPeak &peak) {
     bool isNew = false;
     for (Segment &segment : segments)
@@ -198,8 +200,9 @@ private:
     return isNew;
   }
 
-  /// Gives a weight of 1 to segments that do not wait at the peak: recomputing them may still save
-  /// memory, since their values do not all exist at once. Returns true if some weight changed.
+  /// Gives a weight of 1 to segments without forward values that were live at a measured peak.
+  /// Recomputing these segments may still save memory at other ops. Returns true if some weight
+  /// changed.
   bool addLeastWeights() {
     bool isNew = false;
     for (Segment &segment : segments) {
@@ -310,12 +313,11 @@ private:
     error << ": a rank";
     if (coordinates.size() > 1)
       error << " of pipeline coordinate " << least.coordinate;
-    error
-        << " needs at least " << least.arenaBytes << " bytes ("
-        << sharding::formatBytes(least.arenaBytes)
-        << ") even if all ops but communication run again (full+communication may need less); the "
-           "largest holders in "
-        << least.instant << " are";
+    error << " needs at least " << least.arenaBytes << " bytes ("
+          << sharding::formatBytes(least.arenaBytes)
+          << ") even if everything except communication is recomputed (full+communication may need "
+             "less); the largest buffers in "
+          << least.instant << " are";
     for (auto [i, holder] : llvm::enumerate(llvm::ArrayRef(least.holders).take_front(most)))
       error << (i ? ", " : " ") << holder.kind << " " << holder.name << " ("
             << sharding::formatBytes(holder.bytes) << ")";

@@ -1,4 +1,4 @@
-// Chooses which ops run again so that a rank's memory stays within a budget.
+// Chooses which ops are recomputed so that a rank's memory stays within a budget.
 #ifndef PARASHARD_LIB_MEMORY_RECOMPUTEBUDGET_H
 #define PARASHARD_LIB_MEMORY_RECOMPUTEBUDGET_H
 
@@ -9,8 +9,8 @@ namespace parashard::memory {
 struct MemoryBudget {
   int64_t bytes = 0; ///< maximum size of each rank's arena
   std::string text;  ///< as the user wrote it
-  /// The passes that bring the module from here to level `placed`, as a textual pipeline. They run
-  /// on a copy to measure the memory of a choice.
+  /// The passes from level 2 to level `placed`, as a textual pipeline. The search runs these passes
+  /// on a copy of the module to measure the memory of a choice.
   std::string then;
 };
 

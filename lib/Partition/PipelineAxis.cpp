@@ -66,8 +66,9 @@ SmallVector<int64_t> getReducingCoordinates(Operation *op) {
 static LogicalResult refuseCollective(Operation *op, StringAttr axis, StringRef label) {
   return op->emitOpError("(") << label << ") uses axis " << axis
                               << " of kind pipeline, whose coordinates run different programs: "
-                                 "ranks of another coordinate never join it; only an all_reduce "
-                                 "over this axis alone is valid, in `update` or `count`";
+                                 "ranks of other coordinates never join this collective; only "
+                                 "an all_reduce over this axis alone is valid, in `update` or "
+                                 "`count`";
 }
 
 LogicalResult verifyCallees(ModuleOp module, StringRef label) {

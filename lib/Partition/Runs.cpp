@@ -34,8 +34,8 @@ FlatSymbolRefAttr getVariable(Operation *op) {
 // Inputs, variables, keys, results
 //===----------------------------------------------------------------------===//
 
-/// Returns true if an op only changes the shape of its operand. A run that uses such an op of
-/// another run rebuilds it from the operand.
+/// Returns true if an op is a view: the op only changes the shape of its operand. If a run uses a
+/// view of another run, the run builds its own copy of the view from the operand.
 static bool isView(Operation *op) { return isa<ReshapeOp, BroadcastOp>(op); }
 
 namespace {
@@ -58,7 +58,8 @@ public:
       collectUses(run);
   }
 
-  /// Records a value that a run produces and `user` uses (null: an op between runs).
+  /// Records that `user` (null: an op between runs) uses a value. Does nothing if no run produces
+  /// the value.
   void recordResult(Value value, Run *user) {
     Operation *producer = value.getDefiningOp();
     auto home = producer ? homes.find(producer) : homes.end();
@@ -97,7 +98,7 @@ private:
     return home != homes.end() && home->second != run && isView(producer);
   }
 
-  /// Inserts before each op of the run the ops that the run clones for it.
+  /// For each op of the run, inserts the cloned ops that this op needs before it.
   void gather(Run &run, unsigned index) {
     SmallVector<Operation *> own = std::move(run.ops);
     llvm::SetVector<Operation *> all;
@@ -160,8 +161,8 @@ void completeRuns(func::FuncOp function, std::vector<Run> &runs,
 // Segments
 //===----------------------------------------------------------------------===//
 
-/// Returns the name of a run: the list that its block belongs to, or else the module of its first
-/// op. Example: ops of `h.3` give `h`.
+/// Returns the name of a run: the name of the ModuleList that contains its layer, or else of the
+/// module of its first op. Example: ops of `h.3` give `h`.
 static std::string nameRun(ArrayRef<Operation *> ops) {
   std::string name;
   for (Operation *op : ops) {
@@ -184,8 +185,8 @@ static Run &getRun(Operation *op, std::map<int64_t, Run> &runs) {
   return run;
 }
 
-/// Adds the cloneable ops that function results need to the last forward run. If all results are
-/// constants and no run exists, creates a run at the first such op.
+/// Adds cloneable ops to the last forward run if the function returns their results. If all results
+/// are constants and no run exists, creates a run at the first such op.
 static void addReturnedCloneables(Block &block, const DenseSet<Operation *> &cloneable,
                                   std::map<int64_t, Run> &runs) {
   Run *last = nullptr;
@@ -214,16 +215,17 @@ static LogicalResult checkOrder(const std::vector<Run> &runs) {
       Operation *producer = input.getDefiningOp();
       if (producer && all.contains(producer) && !made.contains(input))
         return producer->emitOpError(
-            "is used by a run that comes before the run of its segment and phase; "
-            "assign segments in dataflow order");
+            "is used by an earlier run than the run that computes the op; number segments in "
+            "dataflow order");
     }
     made.insert(run.results.begin(), run.results.end());
   }
   return success();
 }
 
-/// Returns true if only `run` reads the results of `op`. Readers of a view of a result count too:
-/// other runs rebuild the view. Example: gather -> broadcast -> add in another stage returns false.
+/// Returns true if only `run` reads the results of `op`. Also checks the users of views of a
+/// result, because each run that uses a view reads the result to build the view. Example: gather ->
+/// broadcast -> add in another stage returns false.
 static bool isReadByRun(Operation *op, std::optional<int64_t> run) {
   return llvm::all_of(op->getUsers(), [&](Operation *user) {
     return getRunOrder(user) == run && (!isView(user) || isReadByRun(user, run));

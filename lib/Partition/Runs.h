@@ -23,8 +23,9 @@ struct Run {
   int64_t saved = 0;
 };
 
-/// One piece of a function in execution order: a run, or an op between runs. In `@micro_batch` and
-/// `@evaluate`, an op between runs stands before `run`, which uses its result.
+/// One piece of a function in execution order: a run, or an op between runs. For the op `between`
+/// of `@micro_batch` or `@evaluate`, `run` is the index of the next run, which uses the result of
+/// the op.
 struct Piece {
   mlir::Operation *between = nullptr;
   unsigned run = 0;
@@ -36,14 +37,17 @@ struct Pieces {
   llvm::SmallVector<Piece> order;
 };
 
-/// Cuts `@micro_batch` or `@evaluate` into runs, in order; gathers of parameters stand before the
-/// run that uses them. Fails at an op without a segment, and if a run uses a value that a later run
-/// produces.
+/// Cuts `@micro_batch` or `@evaluate` into runs, in order. The all-gathers of parameters are placed
+/// before the run that uses their results. Fails at an op without a segment, and if a run uses a
+/// value that a later run produces.
 mlir::FailureOr<Pieces> cutIntoSegments(mlir::func::FuncOp function);
 /// Makes all of `@count` one run without a segment.
 Pieces cutCount(mlir::func::FuncOp function);
-/// Cuts `@update` into runs, in this order: collectives on values that are read, then the ops that
-/// all parameters share, then each parameter's part.
+/// Cuts `@update` into runs and collectives between runs, in several waves. Each wave has
+/// collectives, then the ops that all parameters share, then the conversions of gradients for the
+/// collectives of the next wave. After the last wave comes each parameter's part. Example:
+/// all-reduces of gradients; the norm for clipping; the all-reduce of the norm over the pipeline;
+/// the clip factor; each parameter's update.
 mlir::FailureOr<Pieces> cutUpdate(mlir::func::FuncOp function);
 
 /// Fills inputs, variables, keys and results of runs whose `ops` are set, and adds to each run the

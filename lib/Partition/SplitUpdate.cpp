@@ -43,7 +43,7 @@ void StageVariables::recordUses(func::FuncOp function) {
     std::set<int64_t> &here = usedIn[&op];
     std::optional<int64_t> segment = getSegment(&op);
     if (op.hasTrait<OpTrait::IsTerminator>())
-      here.insert(stages.getCount() - 1); // built by the last forward run
+      here.insert(stages.getCount() - 1); // the last stage returns the results
     else if (!cloneable.contains(&op) && segment)
       here.insert(stages.getStage(*segment));
     for (Operation *user : op.getUsers())
@@ -54,7 +54,8 @@ void StageVariables::recordUses(func::FuncOp function) {
       continue;
     StringAttr symbol = variable.getAttr();
     users[getRoot(symbol)].insert(here.begin(), here.end());
-    // A write to an accumulator (of a known count) is also an addition.
+    // `@micro_batch` may write an accumulator: the count that `@count` has computed, or the count 1
+    // of a loss that is a sum. Such a write is also an addition.
     bool isAccumulator = isa<WriteOp>(op) &&
                          symbols.lookup<VariableOp>(symbol).getKind() == VariableKind::Accumulator;
     if (isa<AccumulateOp>(op) || isAccumulator)
@@ -111,8 +112,9 @@ LogicalResult StageVariables::verifyState() {
     InFlightDiagnostic error =
         refuse(write) << "'" << write->getName() << "' updates " << symbol << ", but stages "
                       << list
-                      << " of the pipeline use it; state belongs to one stage: choose cuts that "
-                         "keep its users together (--split-method NAME,...)";
+                      << " of the pipeline use it; state belongs to one stage: cut the model so "
+                         "that all users of "
+                      << symbol << " are in one stage (--split-method NAME,...)";
     error.attachNote(symbols.lookup(symbol)->getLoc()) << "declared here";
     return error;
   }
@@ -302,7 +304,7 @@ private:
   }
 
   void combine(ReadOp read, ArrayRef<int64_t> members) {
-    SmallVector<Operation *> chain{read}; // reductions over other axes belong to the read
+    SmallVector<Operation *> chain{read}; // with the reductions over other axes
     while (chain.back()->hasOneUse() && isCollective(*chain.back()->user_begin()))
       chain.push_back(*chain.back()->user_begin());
     Value end = chain.back()->getResult(0);

@@ -19,17 +19,17 @@ public:
   mlir::LogicalResult verifyState();
 
   /// Creates one accumulator per stage for each variable that several stages add to. The weight
-  /// gradients of a stage may run later than its other ops, so sums that they add to get another
-  /// accumulator. Thus each accumulator is added to in the order of the micro-batches. The first
+  /// gradients of a stage may run later than the other ops of the stage, so they have their own
+  /// accumulators. Each accumulator is then updated in the order of the micro-batches. The first
   /// accumulator keeps the symbol.
   void separateAccumulators();
 
   const ir::Stages &getStages() const { return stages; }
   /// Returns the parameter (or other variable) at the end of a variable's chain of owners.
   mlir::StringAttr getRoot(mlir::StringAttr symbol) const;
-  /// Returns the coordinates that store a variable: those whose stages use it or a variable with
-  /// the same root. An unused parameter is stored on the first coordinate, other unused variables
-  /// on all.
+  /// Returns the coordinates that store a variable: those whose stages use the variable, or another
+  /// variable with the same root. An unused parameter is stored on the first coordinate, other
+  /// unused variables on all.
   llvm::SmallVector<int64_t> getHolders(mlir::StringAttr symbol) const;
   /// Returns the first stage that uses the variable or another one with the same root; 0 if no
   /// stage does.

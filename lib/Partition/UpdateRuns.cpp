@@ -101,8 +101,10 @@ private:
     return pipeline && llvm::is_contained(op->getAttrOfType<ArrayAttr>("axes"), pipeline);
   }
 
-  /// Makes runs produce the operands of collectives that are not plain reads: converted gradients,
-  /// and all values that the pipeline's coordinates add up, even if one coordinate adds only zeros.
+  /// Removes from `cloneable` the ops that runs must compute, because a collective reads their
+  /// results. There are two kinds: conversions of gradients, and producers of values that are
+  /// reduced over the pipeline, even if one coordinate contributes only zeros. A `ps.read` stays
+  /// cloneable.
   void keepReduced() {
     for (auto convert : function.getOps<ConvertOp>())
       if (convert.getOperand().getDefiningOp<ReadOp>() && !convert.use_empty() &&
@@ -117,8 +119,8 @@ private:
   }
 
   /// Finds the collectives between runs, and the level of each op. A collective on a run's result
-  /// is one level above the run. Collectives over the pipeline keep their order, which all
-  /// coordinates share.
+  /// belongs to the level after that of the run. Collectives over the pipeline keep their order,
+  /// which all coordinates share.
   void findBetween() {
     int64_t last = 0;
     for (Operation &op : function.getBody().front().without_terminator()) {

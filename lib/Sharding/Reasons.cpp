@@ -90,7 +90,7 @@ std::string describeCause(const ShardingGraph &graph, unsigned number) {
       return followsVariable(graph.nodes[other]);
     number = other;
   }
-  return isReplicated(graph.nodes[number]) ? "replicated: no split was propagated here" : "seed";
+  return isReplicated(graph.nodes[number]) ? "replicated: propagation found no split" : "seed";
 }
 
 } // namespace parashard::sharding

@@ -11,13 +11,13 @@
 // RUN: ps-opt %s --pass-pipeline="builtin.module(ps-recompute{mode=budget=3000 %{then}},ps-verify-planned)" | FileCheck %s --check-prefix=LESS
 // RUN: not ps-opt %s --pass-pipeline="builtin.module(ps-recompute{mode=budget=10 %{then}})" 2>&1 | FileCheck %s --check-prefix=LEAST
 
-// THEN: --recompute budget needs a way to measure memory; set option `then` to the passes up to level placed
+// THEN: --recompute budget measures memory by running later passes; set option `then` to the passes up to level placed
 // Twin: if memory suffices, nothing is recomputed.
 // ROOM: ps.memory_budget = 1000000{{.*}}"budget=1MB: 0 of 2 layers
 // ROOM-NOT: ps.recomputed
 // LESS: ps.memory_budget = 3000{{.*}}"budget=3000: 1 of 2 layers
 // LESS: ps.sin %{{.*}}backward_input{{.*}}ps.recomputed
-// LEAST: --recompute budget=10: a rank needs at least {{[0-9]+}} bytes {{.*}} the largest holders in {{.*}} are parameter w (128 B), {{.*}}; increase the budget, or reduce memory:
+// LEAST: --recompute budget=10: a rank needs at least {{[0-9]+}} bytes {{.*}} the largest buffers in {{.*}} are parameter w (128 B), {{.*}}; increase the budget, or reduce memory:
 // NEAR: --recompute modules=net.acts matches no module of the model; the nearest names are 'net.act'
 // BAD: --recompute most is not valid; use none, selective, full, full+communication, modules=GLOB,... or budget=BYTES
 // Twin: without a mode, nothing is recomputed.

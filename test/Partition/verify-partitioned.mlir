@@ -57,7 +57,7 @@ ps.variable parameter @w {ps.sharding = #ps.sharding<@mesh, [{"pp"}]>} : tensor<
 // An all-gather over the pipeline axis that only one coordinate runs.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 func.func @partitioned_c6(%x: tensor<4xf32>) -> tensor<8xf32> attributes {ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 0 : i64} {
-  // expected-error@+1 {{(partitioned_c6) uses axis "pp" of kind pipeline, whose coordinates run different programs: ranks of another coordinate never join it}}
+  // expected-error@+1 {{(partitioned_c6) uses axis "pp" of kind pipeline, whose coordinates run different programs: ranks of other coordinates never join this collective}}
   %0 = ps.all_gather %x over ["pp"] dim 0 : tensor<4xf32> -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }

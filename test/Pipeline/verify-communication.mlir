@@ -267,7 +267,7 @@ ps.mesh @mesh <"pp" = 2 : pipeline>
 ps.variable parameter @w : tensor<4xf32>
 rank.program @pp0 pp = 0 entry "step" {
   %w = ps.read @w : tensor<4xf32>
-  // expected-error@+1 {{(scheduled_c16) uses axis "pp" of kind pipeline, whose coordinates run different programs: ranks of another coordinate never join it}}
+  // expected-error@+1 {{(scheduled_c16) uses axis "pp" of kind pipeline, whose coordinates run different programs: ranks of other coordinates never join this collective}}
   %r, %t = rank.start "all_gather" (%w) axes ["pp"] dims [0] queue "pp" : (tensor<4xf32>) -> tensor<8xf32>
   rank.wait %t
 }

@@ -6,7 +6,7 @@
 // CHECK-NEXT: name type sharding per rank why
 // CHECK-NEXT: fc.weight 16x8xf32 [{"tp"}, {}] 256 B megatron: column parallel, first of a pair, the second at fc2 (model.py:7)
 // CHECK-NEXT: out.weight 8x16xf32 [{}, {"tp"}] 256 B megatron: row parallel, second of a pair
-// CHECK-NEXT: out.bias 8xf32 [{}] 32 B replicated: no split was propagated here
+// CHECK-NEXT: out.bias 8xf32 [{}] 32 B replicated: propagation found no split
 // CHECK:      collectives
 // CHECK-NEXT: count bytes collective axes when what why first at
 // CHECK-NEXT: 1 64 B all_reduce tp forward result of ps.contract a summed dim is split fc2 (model.py:7)

@@ -588,7 +588,7 @@ def test_memory_limit(tmp_path, exports, mesh, whose):
         return said
 
     said = refused("10KB", "--explain")
-    assert "memory of a rank" in said, "the plan is printed first"
+    assert "memory per rank" in said, "the plan is printed first"
     (needed,) = re.findall(rf"error: --memory-limit 10000: a rank{whose} needs (\d+) bytes \(\d+ KiB\); add --zero", said)
     assert "a rank" in refused(int(needed) - 1)
     assert "'much' is not a number of bytes" in refused("much")

@@ -102,7 +102,7 @@ def test_little_more_than_what_is_in_use(tmp_path, make, flags, most):
 
 def test_the_largest_holders_are_named(tmp_path, exports):
     said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt", exports), "-o", "program", "--explain"], tmp_path)
-    table = said.split("memory of a rank: ")[1]
+    table = said.split("memory per rank: ")[1]
     assert re.match(r"[\d.]+ [KM]iB; at most [\d.]+ [KM]iB in use at once, in \w+", table)
     rows = table.splitlines()[2:12]
     assert len(rows) == 10 and any(re.search(r"parameter +blocks.0.up.weight +blocks.0.up \(models.py:\d+\)", row) for row in rows), table

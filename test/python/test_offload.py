@@ -164,7 +164,7 @@ def test_info_and_explain_tell_both(made, exports):
     assert table["host_bytes"] > 0
     explained = subprocess.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "--no-codegen", "--explain", "--offload", "optimizer"],
                                capture_output=True, text=True, check=True, cwd=folder).stdout  # fmt: skip
-    assert "host memory of a rank: " in explained
+    assert "host memory per rank: " in explained
 
 
 # ---- beside other features -----------------------------------------------------------------------------------------

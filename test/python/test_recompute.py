@@ -181,7 +181,7 @@ def bounds(folder, archive, *flags):
     """Bytes of a rank where all is kept, and the least, which is what an impossible budget says."""
     most = exact_arena(compile_placed(folder, archive, *flags)[0])
     said = oracle.run([tools_folder() / "ps-compile", archive, "-o", "program", "--recompute", "budget=1000", *flags], folder, expect=2)
-    assert "--recompute budget=1000: a rank" in said and "the largest holders in" in said and "--zero" in said
+    assert "--recompute budget=1000: a rank" in said and "the largest buffers in" in said and "--zero" in said
     return most, int(re.search(r"needs at least (\d+) bytes", said)[1])
 
 
