@@ -268,9 +268,8 @@ bool AttentionOp::isDifferentiable(unsigned operand) {
 FailureOr<llvm::SmallVector<Value>> AttentionOp::differentiate(BackwardBuilder &builder,
                                                                ValueRange cotangents) {
   if (cotangents[1])
-    return refuse(*this)
-               << "'" << getOperationName()
-               << "' has no derivative through its log-sum-exp; use only its result 0 in the loss",
+    return refuse(*this) << "the loss uses the log-sum-exp of '" << getOperationName()
+                         << "', which has no derivative; use only the attention output in the loss",
            failure();
   llvm::SmallVector<Value> answer(getNumOperands());
   if (!cotangents[0])

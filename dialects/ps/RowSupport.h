@@ -1,5 +1,5 @@
-// Declares helpers of ops that work along the last dim: host rows, row code, and rows sharded over
-// ranks.
+// Declares helpers of ops that work along the last dim, such as softmax: code that computes rows,
+// and rows that are sharded over ranks.
 #ifndef PARASHARD_DIALECTS_PS_ROWSUPPORT_H
 #define PARASHARD_DIALECTS_PS_ROWSUPPORT_H
 
@@ -22,10 +22,13 @@ mlir::Type getComputeType(mlir::Type elementOrShaped);
 ShardingRule makeRowRule(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<bool> operandHasColumns,
                          llvm::ArrayRef<bool> resultHasColumns);
 
-/// Widen a 16-bit float to f32, and round a value to `element`. Values are scalars or vectors.
+/// Extends a float to its compute type (`getComputeType`). The value is a scalar or a vector.
 mlir::Value widen(ElementBuilder &e, mlir::Value value);
+/// Converts a float to `element`, which may be narrower or wider. The value is a scalar or a
+/// vector.
 mlir::Value narrow(ElementBuilder &e, mlir::Value value, mlir::Type element);
-/// Loads an operand as a column function in the compute type.
+/// Returns a function that loads the current column of the operand and converts it to the compute
+/// type.
 RowBuilder::Column loadWide(RowBuilder &row, unsigned operand);
 
 /// Builds an op whose last dim is sharded over mesh axes, from primitive ops on local tensors.

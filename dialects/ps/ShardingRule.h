@@ -1,4 +1,4 @@
-// Declares sharding rules: the factors of an op's dims, as the sharding passes see the op.
+// Declares sharding rules: the loop factors that index the dims of an op's operands and results.
 #ifndef PARASHARD_DIALECTS_PS_SHARDINGRULE_H
 #define PARASHARD_DIALECTS_PS_SHARDINGRULE_H
 
@@ -12,7 +12,7 @@ namespace parashard::ps {
 /// One factor of an op's iteration space.
 struct RuleFactor {
   enum class Kind {
-    Parallel,  ///< sharding it shards every tensor that has it; results are complete
+    Parallel,  ///< sharded in every tensor that has the factor; results are complete
     Reduction, ///< only in operands; sharding it leaves the results partial by `reduction`
     Whole      ///< must not be sharded; `reason` is the explanation that `--explain` prints
   };
@@ -20,8 +20,8 @@ struct RuleFactor {
   Kind kind = Kind::Parallel;
   ReductionKind reduction = ReductionKind::Sum;
   std::string reason;
-  /// Whether elements along a parallel factor depend on each other. If such a factor is sharded,
-  /// the op's own partition exchanges the necessary data (the columns of a softmax).
+  /// Whether elements along a parallel factor depend on each other, as the columns of a softmax do.
+  /// If such a factor is sharded, the op's own partition exchanges the necessary data.
   bool isCoupled = false;
 };
 

@@ -150,7 +150,8 @@ LogicalResult ClassCode::writeContract(ps::ContractOp op) {
   if (lhs && rhs)
     form = getMatmul(op, *lhs, *rhs);
   if (!form)
-    return op.emitOpError("does not form a matmul on its operands' strides; run ps-fuse first");
+    return op.emitOpError("cannot be expressed as a strided batch matmul; run ps-fuse first, which "
+                          "copies such operands");
   if (op.getBias() && countElements(op.getBias()) != form->n)
     return op.emitOpError("has a bias of ")
            << countElements(op.getBias()) << " elements, but its matmul has " << form->n

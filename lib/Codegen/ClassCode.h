@@ -41,7 +41,7 @@ private:
   mlir::LogicalResult writeFused(ps::FusedOp op);
   mlir::LogicalResult writeContract(ps::ContractOp op);
   void writeMatmul(ps::ContractOp op, const fusion::MatmulChunk &chunk);
-  /// Writes the chunks of a matmul and of the collective that it is split with.
+  /// Writes a matmul in chunks, interleaved with the chunks of its collective.
   void writeChunks(const fusion::ChunkedMatmul &matmul, mlir::Operation *collective);
   /// Writes the instruction that a library op describes.
   mlir::LogicalResult writeCall(ps::LoweringOpInterface op);

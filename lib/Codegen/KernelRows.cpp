@@ -9,7 +9,7 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// Columns per "row" of a flat kernel.
+/// Number of elements that one row of a flat (elementwise) kernel covers.
 static constexpr int64_t kFlatBlock = 1024;
 
 //===----------------------------------------------------------------------===//
@@ -59,7 +59,9 @@ Value codegen::combine(OpBuilder &b, Location loc, ps::ReductionKind kind, Value
     return isMax ? Value(arith::OrIOp::create(b, loc, x, y))
                  : Value(arith::AndIOp::create(b, loc, x, y));
   Value better;
-  if (isFloat) { // keeps NaN: x by the second comparison, y because neither comparison holds
+  if (isFloat) {
+    // Propagates NaN. If x is NaN, `isNan` selects x. If only y is NaN, both comparisons are false
+    // and y is selected.
     Value isPast = arith::CmpFOp::create(
         b, loc, isMax ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT, x, y);
     Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, x, x);

@@ -86,7 +86,7 @@ const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, const FusedContext
       continue;
     IterationSpace space;
     if (failed(space.analyze(getBodyOps(op), piece.outputs, getMostChunks(op)))) {
-      op.emitOpError("does not form a kernel: ") << space.getReason();
+      op.emitOpError("cannot be compiled to one kernel: ") << space.getReason();
       return nullptr;
     }
     if (piece.zeroFirst)

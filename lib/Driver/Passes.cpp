@@ -59,7 +59,7 @@ bool scalesLoss(const CompileOptions &o) {
 std::vector<std::string> trainingPasses(const CompileOptions &o) {
   bool adds = !o.loss.empty() && o.loss != "none";
   std::vector<std::string> passes = {PassText("ps-verify-imported")};
-  // Before folding, which removes inactive dropout.
+  // Runs before folding, which removes inactive dropout.
   if (!o.evalMode && !o.inference)
     passes.push_back(PassText("ps-check-mode"));
   // Gives values to parameters of a meta-device export. Runs before fused weights are split, so
@@ -67,7 +67,7 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
   passes.push_back(PassText("ps-set-initial-values")
                        .option("init", llvm::join(o.init, ";"))
                        .enable("given", o.weights == "none"));
-  // Before any pass that looks for the loss.
+  // Runs before any pass that looks for the loss.
   if (adds)
     passes.push_back(PassText("ps-add-loss").option("kind", o.loss).option("output", o.lossOutput));
   std::vector<std::string> rest = {
@@ -183,7 +183,7 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
 }
 
 std::vector<std::string> partitionedPasses(const CompileOptions &o) {
-  // Each chunk of a sum over rows takes only a few warps of a GPU, so a GPU needs many chunks.
+  // A chunk of a reduction over rows occupies only a few warps, so a GPU needs many chunks.
   constexpr int64_t kChunksOfGpu = 1024;
   PassText fuse("ps-fuse");
   bool isGpu = llvm::StringRef(o.target).starts_with("cuda");
@@ -200,17 +200,17 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
       PassText("ps-simplify-collectives"),
       // Explains the collectives after they are final and before equal segments are merged.
       PassText("ps-explain-collectives").option("record", "true"),
-      // Before segments become runs, and after the collectives are explained once for all
-      // coordinates.
+      // Runs before ps-outline-segments. Runs after ps-explain-collectives, so that the explanation
+      // lists each collective once, and not once per coordinate.
       PassText("ps-split-stages"),
   };
   // Moves bias gradients to the phase of the weight-gradient matmuls that can compute them. Runs
-  // before phases are split.
+  // before ps-outline-segments, which creates one function per phase.
   if (isGpu)
     passes.push_back(PassText("ps-defer-sums").enable("activations", activates));
   // All further passes work once per class of equal segments.
   llvm::append_range(passes, std::vector<std::string>{PassText("ps-outline-segments"), fuse});
-  // After fusion, when the kernels that can overlap with collectives are known.
+  // Runs after fusion, when the kernels that can overlap with collectives are known.
   if (o.overlap != "off")
     passes.push_back(PassText("ps-start-collectives")
                          .option("target", llvm::StringRef(o.target).split(':').first)

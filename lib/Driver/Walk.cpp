@@ -57,7 +57,7 @@ static OwningOpRef<ModuleOp> repeatUpTo(ps::Level level, MLIRContext *context,
   return module;
 }
 
-/// Prints the ps-opt command that repeats a failure, and writes the input of the level.
+/// Prints the ps-opt command that reproduces a failure, and writes the input of the level.
 static void reportFailure(ps::Level level, ArrayRef<std::string> passes, MLIRContext *context,
                           const CompileOptions &options, const WalkOptions &walk) {
   if (walk.failurePath.empty() || !walk.reload)
@@ -66,12 +66,12 @@ static void reportFailure(ps::Level level, ArrayRef<std::string> passes, MLIRCon
   if (!input || failed(writeModule(*input, walk.failurePath)))
     return;
   llvm::errs() << "note: pass " << passes.back()
-               << " failed; repeat it with\n  ps-opt --pass-pipeline='builtin.module("
+               << " failed; reproduce the failure with\n  ps-opt --pass-pipeline='builtin.module("
                << llvm::join(passes, ",") << ")' " << walk.failurePath << "\n";
 }
 
 /// Records whether an error is about the model or a flag. After such an error, the user changes the
-/// model or the flag, and does not need the command that repeats the pass.
+/// model or the flag, and does not need the command that reproduces the failure.
 class Refusals : public ScopedDiagnosticHandler {
 public:
   explicit Refusals(MLIRContext *context)
@@ -83,9 +83,9 @@ public:
   bool any = false;
 };
 
-/// Returns whether a level's passes create ops. The other levels only add attributes and programs,
-/// which the level's own ps-verify pass checks.
-static bool rewritesOps(ps::Level level) {
+/// Returns whether MLIR's verifier runs after a level. After the other levels, only the level's own
+/// ps-verify pass checks the module.
+static bool needsVerifier(ps::Level level) {
   return level != ps::Level::Planned && level != ps::Level::Scheduled;
 }
 
@@ -99,7 +99,7 @@ static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOpt
     if (failed(parsePassPipeline(pass, pm)))
       return module.emitError() << "cannot create pass " << pass;
     pm.enableVerifier(false);
-    bool isVerified = i + 1 == passes.size() && rewritesOps(level);
+    bool isVerified = i + 1 == passes.size() && needsVerifier(level);
     if (walk.onPass)
       walk.onPass(StringRef(pass).split('{').first);
     Refusals refusals(module.getContext());

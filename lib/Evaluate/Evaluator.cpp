@@ -60,9 +60,7 @@ LogicalResult Evaluator::runRead(ReadOp op, Frame &frame) {
   std::string symbol = getSymbol(op.getVariable(), op.getRef(), frame);
   if (!store().contains(symbol))
     return op.emitOpError() << "reads '" << symbol << "', which is not a variable";
-  PerRank value = store().get(symbol);
-  // At levels 1 and 2 of a sharded plan, tensors are unsharded, so no reduction is needed here.
-  frame.values[op.getResult()] = std::move(value);
+  frame.values[op.getResult()] = store().get(symbol);
   return success();
 }
 

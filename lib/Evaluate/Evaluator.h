@@ -27,8 +27,8 @@ public:
   /// their coordinates. Otherwise fails if the copies of two coordinates differ in any bit.
   mlir::FailureOr<ps::Tensor> getWhole(ps::VariableOp variable);
   void setWhole(ps::VariableOp variable, const ps::Tensor &value);
-  /// Returns every unsharded variable by symbol. Accumulators of single stages are added to the
-  /// variable in their `ps.adds_to`.
+  /// Returns every unsharded variable by symbol. The accumulator of a single stage is added to the
+  /// variable that its `ps.adds_to` names.
   mlir::FailureOr<NamedTensors> getAll();
 
   /// Runs an entry on unsharded inputs by name: a function (levels 0 to 2), its stage functions
@@ -55,7 +55,8 @@ private:
     std::vector<Effect> effects;
     bool immediate = false; ///< for programs and stage functions: effects apply immediately
     NamedTensors outputs;
-    /// Rendezvous of coordinates, by token or by the op's result.
+    /// The number of each started rendezvous of coordinates. The key is the token (level 4), or the
+    /// result of the op (level 3).
     llvm::DenseMap<mlir::Value, Exchange::Number> started;
     llvm::DenseSet<mlir::Value> pending; ///< tokens without a wait so far
   };

@@ -1,4 +1,5 @@
-// Implements ps-defer-sums: moves bias gradients to the matmuls that read the same cotangents.
+// Implements ps-defer-sums: moves bias gradients to the phase of the weight-gradient matmuls that
+// read the same cotangents.
 #include "FuseSums.h"
 #include "lib/IR/Symbols.h"
 #include "mlir/Pass/Pass.h"

@@ -192,7 +192,7 @@ static LogicalResult markWorkspace(ps::FusedOp fused, int64_t mostChunks) {
   for (const Piece &piece : *pieces) {
     IterationSpace space;
     if (failed(space.analyze(getBodyOps(fused), piece.outputs, mostChunks)))
-      return fused.emitOpError("does not form a kernel: ") << space.getReason();
+      return fused.emitOpError("cannot be compiled to one kernel: ") << space.getReason();
     for (auto [i, output] : llvm::enumerate(space.getOutputs()))
       if (needsPartials(space, output.value.source, accumulates(fused.getResult(piece.results[i]))))
         bytes += getPartialBytes(space, getElementTypeOrSelf(output.value.source.getType()));

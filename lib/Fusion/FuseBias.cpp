@@ -6,8 +6,8 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::fusion;
 
-/// Returns the value that `value` broadcasts over its leading dims, before any conversion; else
-/// null.
+/// Returns the tensor that `value` broadcasts over leading dims, or null. Looks through a
+/// conversion of the broadcast.
 static Value findBias(Value value) {
   if (auto convert = value.getDefiningOp<ps::ConvertOp>())
     value = convert.getOperand();
@@ -22,8 +22,8 @@ static Value findBias(Value value) {
   return broadcast.getOperand();
 }
 
-/// Returns true if matmuls of these types add biases: the sum is computed in a wider type, or in
-/// the result type. Matmuls of 8-bit floats with f32 results would need 16-bit biases.
+/// Returns true if matmuls of these types have a bias epilogue. Matmuls of 8-bit floats with f32
+/// results are excluded, because their biases would have to be 16-bit.
 static bool hasBiasedMatmuls(ps::ContractOp contract) {
   Type element = contract.getType().getElementType();
   bool isNarrow = element.isF16() || element.isBF16();

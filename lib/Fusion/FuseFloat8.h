@@ -6,10 +6,10 @@
 
 namespace parashard::fusion {
 
-/// Gives contractions with two dequantized operands the 8-bit numbers and their scales. Scales are
-/// powers of two, so sums differ only in the order of their additions. Contractions with dims that
-/// are not multiples of 16 stay as they are. So do contractions of two `e5m2` operands, which no
-/// device multiplies in 8 bits.
+/// Replaces the two dequantized operands of a contraction by the 8-bit tensors and their scales.
+/// Scales are powers of two, so the result differs from the unfused matmul only in the order of
+/// additions. Two kinds of contractions are not fused: those with dims that are not multiples of
+/// 16, and those of two `e5m2` operands, because no device supports them.
 void fuseFloat8(mlir::Block &block);
 
 } // namespace parashard::fusion

@@ -160,7 +160,8 @@ LogicalResult Groups::formAlone(Operation *op) {
       if (Operation *def = operand.getDefiningOp(); def && isReadThrough(def) && isView(def))
         nearest = def;
     if (!nearest)
-      return op->emitError() << "'" << op->getName() << "' does not form a kernel: " << reason;
+      return op->emitError() << "'" << op->getName()
+                             << "' cannot be compiled to one kernel: " << reason;
     requireDense(nearest->getResult(0));
     if (!isMaterialized(nearest))
       reshaped.insert(nearest);

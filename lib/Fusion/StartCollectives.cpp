@@ -264,7 +264,9 @@ struct StartCollectivesPass : fusion::impl::StartCollectivesPassBase<StartCollec
   using StartCollectivesPassBase::StartCollectivesPassBase;
   void runOnOperation() override {
     if (chunks < 0) {
-      getOperation().emitError() << "chunks=" << chunks << "; expected 0 (decide by cost) or more";
+      getOperation().emitError() << "chunks=" << chunks
+                                 << "; expected a positive number of chunks, or 0 (the cost model "
+                                    "chooses the number)";
       return signalPassFailure();
     }
     MachineFigures machine = findMachine(target);

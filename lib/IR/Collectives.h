@@ -16,7 +16,7 @@ bool isCollective(mlir::Operation *op);
 /// `why` is "a summed dim is split".
 void setCause(mlir::Operation *collective, const llvm::Twine &what, const llvm::Twine &why);
 
-/// A collective that occurs in several source locations for the same reason.
+/// A collective, with all source locations that have this collective for the same reason.
 struct ExplainedCollective {
   std::string kind;                ///< all_reduce, reduce_scatter, all_gather, all_to_all, permute
   std::string axes;                ///< dp, tp

@@ -1,5 +1,5 @@
-// Declares helpers that create and look up variables, phases and ops, and the names of loss
-// variables.
+// Declares the names of loss variables, and helpers that create variables and ops, set phases and
+// split lists.
 #ifndef PARASHARD_LIB_IR_SYMBOLS_H
 #define PARASHARD_LIB_IR_SYMBOLS_H
 
@@ -11,8 +11,8 @@ namespace parashard::ir {
 inline constexpr llvm::StringLiteral kLossSymbol = "loss";
 inline constexpr llvm::StringLiteral kLossSumSymbol = "loss.sum";
 inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
-/// Result names of `@evaluate`. If a count has the form max(sum + plus, least) (`CountForm`), the
-/// results are the constants `plus` and `least`. Example: `mask.sum().clamp(min=1)` has least = 1.
+/// Names of two results of `@evaluate`: the constants of a count of the form max(sum + plus, least)
+/// (`CountForm`). Example: `mask.sum().clamp(min=1)` has least = 1.
 inline constexpr llvm::StringLiteral kLossPlusSymbol = "loss.plus";
 inline constexpr llvm::StringLiteral kLossLeastSymbol = "loss.least";
 /// Accumulators that `@count` fills (`loss.counted`, `loss.counted.1`, ...): the counts of further

@@ -6,7 +6,7 @@
 
 namespace parashard::pipeline {
 
-/// Returns the type of the part of a value that one rank holds (level 2).
+/// Returns the local (per-rank) type of a value in a module of level 2.
 mlir::Type getLocalType(mlir::Value value, ps::MeshOp mesh);
 
 /// Returns the cost of an op on the types of one rank; zero if the op has no cost interface.

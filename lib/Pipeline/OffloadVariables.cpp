@@ -83,8 +83,8 @@ struct Piece {
   rank::OffloadOp offload;
 };
 
-/// A part of a program that the host calls separately, with the runs of its update that use
-/// variables in host memory.
+/// A section of a program, which the host calls separately (`rank.section`). `runs` are the update
+/// runs of the section that use variables in host memory.
 struct Section {
   Operation *before = nullptr; ///< last op before the update; null: the start of the program
   Operation *end = nullptr;    ///< next section; null: the program's end

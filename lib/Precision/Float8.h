@@ -46,8 +46,8 @@ private:
   mlir::LogicalResult quantizeBackward(mlir::func::FuncOp function, FunctionState &state,
                                        const llvm::DenseMap<int64_t, Linear> &byOrigin);
   /// Replaces operand `i` of a contraction by its quantized and dequantized value. `name` is the
-  /// NAME of the scale's variables. With `isRecorded` and delayed scaling, `amax.now` becomes the
-  /// maximum of itself and this amax. Fails if a variable cannot be added.
+  /// NAME of the scale's variables. With `isRecorded` and delayed scaling, also writes `amax.now` =
+  /// max(`amax.now`, the amax of this value). Fails if a variable cannot be added.
   mlir::LogicalResult quantize(FunctionState &state, mlir::Operation *op, unsigned i,
                                ps::Float8Format format, const std::string &name, bool isRecorded);
   mlir::FloatType getElement(ps::Float8Format format);

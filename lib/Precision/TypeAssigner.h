@@ -16,8 +16,8 @@ mlir::Operation *getOrigin(mlir::Value value);
 /// and results do not change.
 class TypeAssigner {
 public:
-  /// `narrow` is the 16-bit type. With `all` (--precision half: weights in bf16), weight
-  /// gradients also have the 16-bit type.
+  /// `narrow` is the 16-bit type. `all` is true with `--precision half`: parameters have the 16-bit
+  /// type, so weight gradients have it too.
   TypeAssigner(mlir::func::FuncOp function, const OpClasses &classes, mlir::FloatType narrow,
                bool all);
   void run();
@@ -51,7 +51,7 @@ private:
   llvm::DenseSet<mlir::Value> active;
   /// Results of `Compute` ops, and reshapes and transposes of them.
   llvm::DenseSet<mlir::Value> computed;
-  /// Existing conversions, by value, type and whether they are for backward ops.
+  /// Existing conversions, by value, type, and whether they widen the value for a backward op.
   llvm::DenseMap<std::tuple<mlir::Value, mlir::Type, unsigned>, mlir::Value> converted;
 };
 

@@ -18,8 +18,8 @@ namespace json = llvm::json;
 namespace parashard::report {
 namespace {
 
-/// Returns a copy of the module with known collectives and classes: runs the plan up to level
-/// partitioned.
+/// Returns a copy of the planned module, lowered to level `partitioned`. The copy has the
+/// collectives and the class functions.
 OwningOpRef<ModuleOp> partitionCopy(ModuleOp module) {
   OwningOpRef<ModuleOp> copy = module.clone();
   WalkOptions walk;
@@ -45,7 +45,7 @@ llvm::Expected<std::optional<json::Object>> gatherPipeline(ModuleOp module,
     return ps::createFlagError("measured \"" + options.measured + "\"", ": " + message);
   };
   if (!*step)
-    return fail("this plan has no pipeline step");
+    return fail("the plan has no pipelined training step to compare with");
   auto measured = report::readMeasured(options.measured, **step);
   if (!measured)
     return fail(llvm::toString(measured.takeError()));

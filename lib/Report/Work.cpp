@@ -160,7 +160,8 @@ static ps::Phase getPhase(func::FuncOp function) {
   return phase ? phase.getValue() : ps::Phase::Forward;
 }
 
-/// Returns the number of micro-batches whose inputs a step's program reads.
+/// Returns the number of micro-batches whose inputs a step's program reads. Before level 4, returns
+/// `given`.
 static int64_t countMicroBatches(ModuleOp module, int64_t given) {
   std::optional<int64_t> count;
   for (auto program : module.getOps<rank::ProgramOp>()) {

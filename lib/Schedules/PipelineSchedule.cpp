@@ -23,10 +23,10 @@ Error fail(const Twine &message) { return createStringError(inconvertibleErrorCo
 //===----------------------------------------------------------------------===//
 
 /// Returns the end of the round of micro-batches that begins with `first`. A rank runs one chunk
-/// for all micro-batches of a round, then its next chunk. A round has `ranks` micro-batches, so
-/// that the first one has passed the other ranks when the next chunk needs it. The last round also
-/// takes the remaining micro-batches: a round of fewer than `ranks` would leave the next chunk
-/// idle.
+/// for all micro-batches of a round, then its next chunk. A round has `ranks` micro-batches: while
+/// a rank runs one chunk for all of them, the first micro-batch passes all other ranks, and is
+/// ready for the next chunk. The last round also takes the remaining micro-batches, because a round
+/// of fewer than `ranks` micro-batches would leave the rank idle before the next chunk.
 /// Example: 2 ranks and 5 micro-batches give the rounds 0-1 and 2-4.
 int64_t getEndOfRound(const ScheduleSize &size, int64_t first) {
   bool isLast = size.microBatches - first < 2 * size.ranks;
@@ -122,12 +122,12 @@ PipelineSchedule makeZeroBubbleH1(const ScheduleSize &size) {
 }
 
 /// Simulates the pipeline with tasks of equal time, and lists the tasks of each rank in the order
-/// in which they run. Of several ready tasks, a rank runs forwards first, then input gradients,
-/// then weight gradients, and later chunks before earlier ones.
+/// in which they run. If several tasks are ready, a rank runs forwards first, then input gradients,
+/// then weight gradients. Among tasks of one kind, later chunks run first.
 ///
-/// A rank holds at most chunks x ranks micro-batches of one chunk. This is the activation memory of
-/// the first rank under 1F1B: `ranks` micro-batches of `chunks` chunks. Chunk 0 has a lower limit,
-/// so that the other chunk can also run.
+/// A rank holds the activations of at most chunks x ranks pairs (micro-batch, chunk). This is the
+/// activation memory of the first rank under 1F1B. Example: 4 ranks with 2 chunks each hold at most
+/// 8 pairs. Chunk 0 has a lower limit, so that the other chunk can also run.
 class ReadyList {
 public:
   ReadyList(const ScheduleSize &size, const Placement &placement)

@@ -87,8 +87,7 @@ private:
     }
   }
 
-  /// Keeps values on the device whose offload does not lower the peak, those with the shortest
-  /// interval first.
+  /// Undoes offloads that do not lower the peak, shortest intervals first.
   void keepUseless() {
     std::vector<int64_t> live = problem.liveBytes;
     auto add = [&](size_t at, int64_t bytes) {

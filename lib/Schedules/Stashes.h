@@ -16,7 +16,7 @@ struct AwayTime {
   int64_t bytes = 0;
 };
 
-/// When the copies of the values of an `AwayTime` run, as indices of steps.
+/// The steps (as indices) at which the two copies of an `AwayTime` run.
 struct StashPosition {
   int64_t gone = 0;  ///< the copy to the host has ended: device memory is free
   int64_t fetch = 0; ///< the copy back begins
@@ -28,7 +28,7 @@ struct StashProblem {
   std::vector<int64_t> liveBytes; ///< live bytes by step if no value is offloaded
   double bytesPerSecond = 1;      ///< copy rate in each direction
   /// True: only values whose copies are fully hidden by the steps between the two uses are
-  /// offloaded. False: each copy overlaps with one step that takes time, even if the copy takes
+  /// offloaded. False: each copy overlaps with one step of nonzero time, even if the copy takes
   /// longer than the step.
   bool onlyHidden = true;
 };

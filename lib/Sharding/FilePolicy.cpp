@@ -1,4 +1,4 @@
-// Implements the policies that need no search: everything replicated, and a user's JSON file.
+// Implements two policies: everything replicated, and shardings from a user's JSON file.
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/Parameters.h"
 #include "lib/Sharding/Policy.h"
@@ -46,7 +46,7 @@ public:
       return fail("expected an object {\"GLOB\": {\"DIM\": [\"axis\", ...]}}");
     std::vector<Seed> seeds;
     Members globs = json->getRoot().getMembers();
-    // In the order of the text, since the first matching glob wins.
+    // Reads the globs in file order, since the first matching glob wins.
     for (const auto &[glob, value] : globs)
       if (llvm::Error error = readGlob(glob, value, seeds))
         return std::move(error);
@@ -88,7 +88,7 @@ private:
     }
     if (any && !without.empty())
       notes.push_back(("sharding policy " + path + ": \"" + glob + "\" skips " +
-                       llvm::Twine(without.size()) + " parameters without one of its dims (" +
+                       llvm::Twine(without.size()) + " parameters that lack one of the dims (" +
                        listKeys(dims) + "): " + joinSome(without))
                           .str());
     if (!any && missing) // all matching parameters lack a dim
@@ -185,7 +185,7 @@ private:
                     describeAllowed());
       if (llvm::is_contained(used, axis))
         return fail("axis \"" + *text + "\" is used twice for " + variable +
-                    "; an axis can split one dim of a tensor");
+                    "; an axis can split at most one dim of a tensor");
       used.push_back(axis);
       axes.push_back(axis);
     }

@@ -1,4 +1,4 @@
-// Records why a variable or an input has its sharding, as text that stays in the program.
+// Records why a variable has its sharding, as an attribute that later levels keep (`ps.reason`).
 #ifndef PARASHARD_LIB_SHARDING_REASONS_H
 #define PARASHARD_LIB_SHARDING_REASONS_H
 

@@ -136,7 +136,7 @@ void PrivateFolder::removeOnSignal() {
         sigaction(signal, &action, nullptr);
     }
   });
-  char *copy = strdup(path.c_str()); // freed by the code that takes it out of its slot
+  char *copy = strdup(path.c_str()); // freed by the code that empties the slot
   for (size_t i = 0; slot < 0 && i < std::size(signalFolders); ++i) {
     char *expected = nullptr;
     if (signalFolders[i].compare_exchange_strong(expected, copy))

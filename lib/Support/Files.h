@@ -23,7 +23,7 @@ llvm::Error writeAtomically(llvm::StringRef path,
 
 /// A private subfolder of the system's temporary folder: no other user can read or write it. The
 /// destructor removes the folder and the files that `name` returned. A SIGINT, SIGTERM or SIGHUP
-/// removes the folder with all of its files.
+/// removes the folder with all of its files, for at most 8 folders at a time.
 class PrivateFolder {
 public:
   static llvm::Expected<PrivateFolder> create();

@@ -89,8 +89,8 @@ LogicalResult Backward::differentiate(Operation *op) {
   auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
   if (!differentiable)
     return refuse(op) << "'" << op->getName()
-                      << "' has no derivative, but the gradient of a trained parameter "
-                         "needs it; freeze the parameter, or remove the op from the path between "
+                      << "' has no derivative, but a trained parameter gets its gradient through "
+                         "this op; freeze the parameter, or remove the op from the path between "
                          "parameter and loss";
   BackwardBuilder builder = makeBuilder(op, needed);
   builder.setInsertionPoint(block.getTerminator());

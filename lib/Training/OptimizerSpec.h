@@ -16,8 +16,8 @@ struct OptimizerSpec {
 
   std::string text; ///< as the user wrote it, for messages
   std::string glob; ///< pattern of parameter names; empty: any name
-  /// Comparison of a parameter's number of dims with `rank`: < <= > >= or ==; empty: any rank.
-  /// Example: `ndim<2` gives "<" and 2.
+  /// Operator that compares a parameter's number of dims with `rank`: "<", "<=", ">", ">=" or "==".
+  /// Empty: any number of dims. Example: `ndim<2` gives "<" and 2.
   std::string rankPredicate;
   int64_t rank = 0;
 

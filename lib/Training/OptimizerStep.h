@@ -52,7 +52,8 @@ struct GroupScalars {
   /// averages.
   mlir::Value averaged;
 };
-/// Computes the scalars from the learning rate and the number of earlier steps.
+/// Computes the scalars from the learning rate and the number of earlier steps that were not
+/// skipped.
 GroupScalars makeGroupScalars(Arithmetic &math, const OptimizerSpec &spec, mlir::Value lr,
                               mlir::Value count);
 

@@ -14,14 +14,14 @@
 
 // NaN agrees with NaN alone.
 // RUN: not ps-run %s --entry nan --compare %t.safetensors --tolerance 1e9 2>&1 | FileCheck %s --check-prefix=NAN
-// NAN: y has a NaN or infinity that the other run has not
+// NAN: y has a NaN or infinity that differs between the two runs
 // RUN: ps-run %s --entry nan --outputs %t.nan.safetensors --compare %t.nan.safetensors --tolerance 0 | FileCheck %s --check-prefix=EQUAL
 
 // Every name and type must be the same.
 // RUN: not ps-run %s --entry less --compare %t.safetensors 2>&1 | FileCheck %s --check-prefix=LESS
 // LESS: the module has no result or variable n
 // RUN: not ps-run %s --entry more --compare %t.safetensors 2>&1 | FileCheck %s --check-prefix=MORE
-// MORE: z is not in the file
+// MORE: the file has no tensor z
 // RUN: not ps-run %s --entry shape --compare %t.safetensors 2>&1 | FileCheck %s --check-prefix=SHAPE
 // SHAPE: y has type tensor<1xf32>, but in the file tensor<2xf32>
 

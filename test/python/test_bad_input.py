@@ -305,7 +305,7 @@ def test_an_error_of_a_flag_is_no_failing_pass(tmp_path, exports):
     policy.write_text('{"layers.0.weight": {"0": ["pp"]}}')
     flags = ("--mesh", "pp=2", "--micro-batches", 2, "--sharding-policy", policy)
     said = refuse_compile(tmp_path, oracle.export("mlp", exports), *flags, status=2, words=[f"{policy}: ", 'axis "pp" is of kind pipeline'])
-    assert said.startswith("error: --sharding-policy ") and "repeat it with" not in said
+    assert said.startswith("error: --sharding-policy ") and "reproduce the failure with" not in said
     assert not (tmp_path / "out.failed.mlir").exists()
 
 
@@ -351,7 +351,7 @@ def write_model(folder, body, variables="", samples=4, type="tensor<f32>"):
 def test_an_error_of_the_model_is_no_failing_pass(tmp_path, model, flags, words):
     """The user changes the model: nothing is left to repeat."""
     said = refuse_compile(tmp_path, write_model(tmp_path, **model), *flags, status=1, words=words)
-    assert "repeat it with" not in said and not (tmp_path / "out.failed.mlir").exists()
+    assert "reproduce the failure with" not in said and not (tmp_path / "out.failed.mlir").exists()
 
 
 def test_a_failing_pass_can_be_repeated(tmp_path):
@@ -359,7 +359,7 @@ def test_a_failing_pass_can_be_repeated(tmp_path):
     model = write_model(tmp_path, SUM + "\n    %z = arith.negf %r : tensor<f32>")
     command = [tools_folder() / "ps-compile", model, "-o", tmp_path / "out"]
     done = subprocess.run([str(c) for c in command], cwd=tmp_path, capture_output=True, text=True)
-    repeat = done.stderr.split("repeat it with\n")[1].strip()
+    repeat = done.stderr.split("reproduce the failure with\n")[1].strip()
     assert repeat.endswith("out.failed.mlir") and "ps.level = #ps.level<imported>" in (tmp_path / "out.failed.mlir").read_text()
     again = subprocess.run(f"{tools_folder()}/{repeat}", shell=True, cwd=tmp_path, capture_output=True, text=True)
     assert again.returncode != 0 and "is not an op of the dialect ps" in again.stderr

@@ -244,7 +244,7 @@ def test_what_was_measured_is_shown_beside_the_plan(pipelined):
     ("pp=2", ["--micro-batches", "6"], "trace.json",
      "the trace is of another program: 4 stages on 2 pipeline coordinates, V placement, 6 micro-batches per step; the plan has 2"),
     ("pp=2", ["--micro-batches", "6", "--num-chunks", "2", "--schedule", "TABLE"], "trace.json", "are not in the order of this schedule"),
-    ("dp=2", [], "trace.json", "this plan has no pipeline step"),
+    ("dp=2", [], "trace.json", "the plan has no pipelined training step"),
     ("pp=2", [], "none.json", "none.json"),
     ("pp=2", [], "plan.html", "plan.html"),
 ])  # fmt: skip

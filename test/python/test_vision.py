@@ -136,4 +136,4 @@ def test_places_of_a_pool_are_no_value(tmp_path):
 
     archive = models.Model("places", Places(), {"x": torch.rand(2, 3, 4, 4)}).export(tmp_path / "model.pt2")
     said = oracle.run([tools_folder() / "ps-translate", "--import-pt2", archive, "--check"], tmp_path, expect=1)
-    assert "only meant for a backward pass" in said
+    assert "only the backward of its op may use" in said

@@ -66,7 +66,8 @@ private:
   DiagnosticEngine &engine;
 };
 
-/// Lowers a copy of the model for one rank to level `placed`. Returns null after a diagnostic.
+/// Plans a copy of the model for one rank, and lowers it to level `placed`. Returns null after a
+/// diagnostic.
 OwningOpRef<ModuleOp> placeOnOneRank(ModuleOp imported, const CommandLine &line) {
   OwningOpRef<ModuleOp> module = imported.clone();
   // Compiling the N-rank program prints the same warnings.
@@ -121,7 +122,7 @@ llvm::Error checkLevel(ModuleOp module, const CommandLine &line) {
                                  " names an earlier level");
 }
 
-/// Writes the report. Runs after code generation, which names the kernels.
+/// Writes the report. After code generation, the report also has the names of the kernels.
 LogicalResult report(ModuleOp module, const CommandLine &line) {
   if (line.output.report.empty())
     return success();
@@ -221,7 +222,8 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   registerEverything(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.printOpOnDiagnostic(false); // the op may be the whole module; failurePath gets a copy
+  // The op may be the whole module, which a failing pass writes to failurePath.
+  context.printOpOnDiagnostic(false);
   Diagnostics diagnostics(context);
   FaultRecorder faults(context);
   line->walk.reload = [&] { return loadModel(context, line->compile); };

@@ -31,8 +31,8 @@ double getDifference(const ps::Tensor &found, const ps::Tensor &expected, int64_
   return std::isfinite(difference) ? difference : std::numeric_limits<double>::infinity();
 }
 
-/// Returns the largest difference of two tensors of one type, relative to the largest magnitude in
-/// `expected`.
+/// Returns the largest difference of two tensors of one type, relative to max(0.001, the largest
+/// finite magnitude in `expected`).
 double getShare(const ps::Tensor &found, const ps::Tensor &expected) {
   constexpr double kLeastScale = 1e-3;
   double scale = kLeastScale, largest = 0;
@@ -50,7 +50,7 @@ llvm::Expected<Agreement> compareTensors(const NamedTensors &found, const NamedT
                                          double tolerance) {
   for (const auto &[name, tensor] : found)
     if (!expected.contains(name))
-      return fail("{0} is not in the file", name);
+      return fail("the file has no tensor {0}", name);
   Agreement agreement;
   for (const auto &[name, tensor] : expected) {
     auto it = found.find(name);
@@ -67,7 +67,7 @@ llvm::Expected<Agreement> compareTensors(const NamedTensors &found, const NamedT
     }
   }
   if (std::isinf(agreement.largest))
-    return fail("{0} has a NaN or infinity that the other run has not", agreement.tensor);
+    return fail("{0} has a NaN or infinity that differs between the two runs", agreement.tensor);
   if (agreement.largest > tolerance)
     return fail("{0} differs by {1:e1} of its largest element; --tolerance allows {2:e1}",
                 agreement.tensor, agreement.largest, tolerance);

@@ -9,7 +9,8 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// Partial sums of a row reduction: one per column mod 64, for every vector width.
+/// Number of partial sums of a row reduction. Column i is added to sum i mod 64. The number does
+/// not depend on the vector width, so results have the same bits on all CPUs.
 static constexpr unsigned kPartialSums = 64;
 
 //===----------------------------------------------------------------------===//
@@ -186,7 +187,7 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
 }
 
 //===----------------------------------------------------------------------===//
-// Kept values
+// Values that a row kernel stores for several passes over a row
 //===----------------------------------------------------------------------===//
 
 /// Returns true if recomputing a value costs less than storing and loading it: a few cheap

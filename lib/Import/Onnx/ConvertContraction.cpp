@@ -46,8 +46,8 @@ LogicalResult convertEinsum(OnnxNode &n) {
     return n.fail("has no operands");
   for (Value operand : operands)
     if (!isFloat(operand) || getElement(operand) != getElement(operands[0]))
-      return n.fail("has the operand type " + debugString(operand.getType()) +
-                    ", which is not supported; expected floats of one type");
+      return n.fail("has an operand of type " + debugString(operand.getType()) +
+                    "; all operands must have the same floating-point type");
   Value value = buildEinsum(n, n.string("equation", ""), operands);
   return n.failed() ? failure() : n.set(value);
 }

@@ -10,11 +10,11 @@ namespace {
 LogicalResult convertTopK(OnnxNode &n) {
   Value x = n.input(0);
   SmallVector<int64_t> count = n.integersInput(1);
-  n.haveNoEffect({"sorted"}); // the elements are always in order
+  n.haveNoEffect({"sorted"}); // the result is always sorted
   if (n.failed())
     return failure();
   if (count.size() != 1)
-    return n.fail("needs a single number of elements");
+    return n.fail("needs K with exactly one element");
   int64_t axis = n.axis(-1, getRank(x));
   if (n.failed())
     return failure();

@@ -137,16 +137,17 @@ bool GraphConverter::definesResult(StringRef name) const {
 
 LogicalResult GraphConverter::convert(const Node &node) {
   Location loc = getLocation(node.source, b.getContext());
-  // A missing value was reported when its node failed, unless it is a result that no converter
+  // A failed node has already reported its error. Reports only values that no node or no converter
   // defines.
   if (readsUndefined(node)) {
     forEachTensor(node, [&](StringRef name) {
       if (!lookup(name) && !failedValues.contains(name))
-        emitError(loc) << "'" << node.target << "' reads '" << name << "', "
+        emitError(loc) << "'" << node.target << "' in " << describeLocation(node.source)
+                       << " reads '" << name << "', "
                        << (definesResult(name)
-                               ? "a result that is only meant for a backward pass"
-                               : "which no earlier node defines; export the model again")
-                       << ", in " << describeLocation(node.source);
+                               ? "an auxiliary result that only the backward of its op may use; "
+                                 "remove this use from the model"
+                               : "which no earlier node defines; export the model again");
     });
     return failure();
   }
@@ -256,14 +257,15 @@ LogicalResult GraphConverter::refresh(StringRef name, Location reader) {
     return emitError(reader)
            << "'" << name << "' of '" << view->node->target
            << "' may share memory with a tensor that was written in place later; "
-              "only PyTorch knows at run time; write a new tensor, or add .clone()";
+              "whether they share memory is known only at run time; write to a new tensor, or add "
+              ".clone()";
   if (failed(refresh(view->base, reader)))
     return failure();
   if (Value old = lookup(name); view->isDetached() && old && dependsOnTrained(old))
     return emitError(reader)
            << "the detach() '" << name
            << "' is written in place with a value that requires grad, and its base is written "
-              "later, which is not supported; add .clone() to the detach()";
+              "later; writing both in place is not supported; add .clone() to the detach()";
   if (view->node->isInPlace()) {
     define(name, lookup(view->base));
   } else {
@@ -287,7 +289,7 @@ LogicalResult GraphConverter::write(StringRef name, Value value, Location loc) {
       return emitError(loc)
              << "writes in place to '" << name << "' of '" << view->node->target
              << "', which may or may not share memory with '" << view->base
-             << "'; only PyTorch knows at run time; write a new tensor, or add .clone()";
+             << "'; this is known only at run time; write to a new tensor, or add .clone()";
     if (view->isDetached()) {
       if (failed(checkUntrackedWrite(view->base, "through detach()", loc)))
         return failure();

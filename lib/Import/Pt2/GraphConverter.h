@@ -41,18 +41,18 @@ public:
 private:
   mlir::LogicalResult convert(const Node &node);
   mlir::LogicalResult inlineGraph(const Node &node, mlir::Location loc);
-  /// Fails if an in-place write that autograd does not record (no_grad, detach) replaces a value
-  /// that requires grad. The value is `name`, or a tensor that `name` is a view of. PyTorch would
-  /// pass the gradient of the new value to the old value.
+  /// Fails if an in-place write that autograd does not record (no_grad, detach) overwrites a value
+  /// that requires grad. The overwritten value is that of `name`, or of a tensor that `name` is a
+  /// view of. PyTorch would pass the gradient of the new value to the overwritten value.
   mlir::LogicalResult checkUntrackedWrite(llvm::StringRef name, const llvm::Twine &how,
                                           mlir::Location loc);
   /// Recomputes the view `name` if its base was written after the view was computed.
   mlir::LogicalResult refresh(llvm::StringRef name, mlir::Location reader);
   mlir::LogicalResult refreshOperands(const Node &node, mlir::Location loc);
   void markFresh(const Node &node);
-  /// Calls `markBatchNumber` if the node sums over the batch a value that does not depend on an
-  /// input, since this sum is proportional to the batch size. Example: the sum of a parameter that
-  /// is expanded to all samples.
+  /// Calls `markBatchNumber` if the node sums a value over the batch dim, and the value does not
+  /// depend on an input. Such a sum is proportional to the batch size. Example: the sum of a
+  /// parameter that is expanded to all samples.
   void markSumOfBatch(const Node &node, mlir::Location loc);
   bool readsUndefined(const Node &node) const;
   /// Returns true if a node of the graph has a result with this name.
@@ -65,7 +65,8 @@ private:
   llvm::StringMap<mlir::Value> values;
   Views views;
   llvm::StringMap<unsigned> writes; ///< number of writes to the memory of each root
-  /// For each value: `writes` of its root when it was last computed.
+  /// For each value: the number of writes to its root at the time when the value was last computed.
+  /// The root is the tensor that owns the memory.
   llvm::StringMap<unsigned> seen;
   llvm::StringSet<> failedValues;
 };
