@@ -44,7 +44,7 @@ private:
   std::deque<Newcomer> waiting; ///< oldest first
 };
 
-/// The message that an Acceptor with `greets` sends first on each connection.
+/// The challenge that an Acceptor sends first on each connection, if `greets` is set.
 struct Challenge {
   static constexpr uint64_t kMagic = 0x32747261'74737370; // "psstart2"
   uint64_t magic = kMagic;

@@ -16,8 +16,8 @@ namespace psrt {
 class RankThreads {
 public:
   /// Starts the threads; ranks are numbered from `first`. Fails if a thread cannot be started.
-  /// `onFailure` is called on the thread of a failed rank, and must end the waits of the other
-  /// ranks.
+  /// `onFailure` is called on the thread of a failed rank. It must wake all ranks that wait for
+  /// other ranks, so that their waits throw Aborted.
   RankThreads(int ranks, std::function<void()> onFailure, int first = 0);
   ~RankThreads();
   RankThreads(const RankThreads &) = delete;

@@ -185,7 +185,9 @@ private:
     }
     if (info.size != mine.size || info.rank <= 0 || info.rank >= mine.size) {
       why =
-          format("it is rank %d of %d, but the job has %d ranks", info.rank, info.size, mine.size);
+          format("the process is rank %d of %d, but the job has %d ranks; start all processes with "
+                 "the same number of ranks",
+                 info.rank, info.size, mine.size);
     } else if (info.command != mine.command) {
       other = address;
       return Header::OtherFlags;

@@ -97,7 +97,7 @@ TEST(Matmul, HasAGeluOrItsDerivative) {
           std::string notes = problem.run();
           bool fits = n % 8 == 0 || (!problem.aux && !problem.grad);
           const char *note = !fits           ? "not a multiple of 8 elements"
-                             : fake == "0"   ? "cuBLASLt does not offer it"
+                             : fake == "0"   ? "cuBLASLt offers no algorithm"
                              : fake == "erf" ? "with the fallback kernels"
                                              : nullptr;
           if (testTarget() != "cuda:replay") // a real cuBLASLt may or may not have the epilogues

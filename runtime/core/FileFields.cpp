@@ -35,7 +35,8 @@ FileFields::FileFields(const Json &object, const std::string &path, std::string 
     : object(object), path(path), where(std::move(where)) {
   if (!object.is_object())
     PSRT_FAIL(BadInput, "\"%s\": %s is %s; expected an object", path.c_str(),
-              this->where.empty() ? "it" : this->where.c_str(), object.type_name());
+              this->where.empty() ? "the top-level value" : this->where.c_str(),
+              object.type_name());
 }
 
 std::string FileFields::nameOf(const std::string &key) const {

@@ -35,7 +35,8 @@ struct BufferRef {
 };
 
 /// Runs a generated kernel on rows [0, rows). On the CPU, each call computes `grain` rows. On a
-/// GPU, one launch has `grid` blocks of `block` threads. Buffers: the arguments.
+/// GPU, one launch has `grid` blocks of `block` threads. The buffers of the instruction are the
+/// arguments of the kernel.
 struct KernelOp {
   int kernel = 0;
   int64_t rows = 0, grain = 1;
@@ -54,7 +55,8 @@ struct MatmulOp {
   /// its input is stored to aux if present. GeluGrad: out = lhs rhs times the derivative of gelu at
   /// aux.
   enum class Activation { None, Gelu, GeluGrad };
-  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs; of the others
+  Dtype dtype = Dtype::F32;           ///< dtype of lhs and rhs
+  Dtype outDtype = Dtype::F32;        ///< dtype of the other buffers, except for scales
   std::optional<Dtype> otherRhsDtype; ///< dtype of rhs if it differs: fp8 operands only
   std::array<int64_t, 2> batch{1, 1};
   int64_t m = 0, n = 0, k = 0;
@@ -65,7 +67,7 @@ struct MatmulOp {
   int64_t countBiasGrad() const { return summed == Lhs ? m : n; }
   Dtype rhsDtype() const { return otherRhsDtype.value_or(dtype); }
 };
-/// The operands over which a bias gradient can sum.
+/// The operands whose sum over k can be the bias gradient.
 template <> struct EnumNames<MatmulOp::Buffer> {
   static constexpr const char *what = "summed operand";
   static constexpr EnumName<MatmulOp::Buffer> table[] = {{MatmulOp::Lhs, "lhs"},
@@ -115,7 +117,7 @@ struct EmbeddingOp {
   bool writes(size_t buffer) const { return buffer == Out; }
 };
 /// The geometry of windows over 1 to 3 space dims; unused outer dims have size 1. Tap k of window p
-/// reads input position p stride + k dilation - low.
+/// reads input position p stride + k dilation - low, where `low` is the padding before the input.
 struct WindowShape {
   std::array<int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1};
   std::array<int64_t, 3> strides{1, 1, 1}, low{}, dilation{1, 1, 1};
@@ -230,15 +232,16 @@ template <> struct EnumNames<CollectiveOp::Reduction> {
 inline const char *CollectiveOp::name() const { return nameOf(kind); }
 
 /// Starts a send to, or a receive from, the rank with pipeline coordinate `peer` and this rank's
-/// coordinates on all other axes. Buffers: the message.
+/// coordinates on all other axes. The buffer is the message.
 struct MessageOp {
   bool receives = false;
   int64_t peer = 0, bytes = 0, token = 0;
   std::string queue;
-  int64_t value = 0, microBatch = 0; ///< identify the value that crosses stages
+  int64_t value = 0, microBatch = 0; ///< identify the message
 };
 
-/// Starts a copy to or from the host's part of the addresses. Buffers: ins, then outs.
+/// Starts a copy between the device's memory and host memory. Buffers: the sources, then the
+/// destinations.
 struct TransferOp {
   bool toHost = false;
   int64_t token = 0;
@@ -266,8 +269,8 @@ struct BufferLifetime {
   int64_t address = 0, bytes = 0, begin = 0, end = 0;
 };
 
-/// A class function: straight-line code. Each run passes `bases` addresses, `refs` first flags and
-/// `keys` random keys.
+/// A class function: straight-line code. Each run passes `bases` addresses, one flag `first` for
+/// each of `refs` refs, and `keys` random keys.
 struct Function {
   std::string name;
   int bases = 0, refs = 0, keys = 0;
@@ -386,13 +389,13 @@ struct Input {
 struct Program {
   std::string version, llvm, model, compileLine, explain;
   LabelRule labels = LabelRule::Given;
-  std::vector<LossAverage> lossAverages; ///< of the loss, then of the terms that are added to it
+  std::vector<LossAverage> lossAverages; ///< one per part of the loss: the first, then added terms
   Target target;
   Mesh mesh;
   std::vector<std::string> kernelNames;
   std::vector<int64_t> arenaBytes; ///< per rank, by pipeline coordinate
-  /// Host memory by pipeline coordinate: first address (after the arena) and size. 0 bytes or no
-  /// element: none.
+  /// Host memory by pipeline coordinate: first address (after the arena) and size. Size 0, or an
+  /// empty list: no host memory.
   std::vector<int64_t> hostBase, hostBytes;
   std::vector<Variable> variables;
   std::vector<WeightFile> files;
@@ -409,7 +412,9 @@ struct Program {
   bool ignoresRowsIn(EntryKind entry) const {
     return std::find(ignoresRows.begin(), ignoresRows.end(), entry) != ignoresRows.end();
   }
-  double flopsPerStep = 0; ///< of matmuls and attention, for the whole model
+  /// Flops of matmuls, convolutions and attention in one step, for the whole model before sharding.
+  /// In a program that only evaluates: in one batch.
+  double flopsPerStep = 0;
 
   /// Returns the entry, or null if the program has none.
   const EntryPoint *entry(EntryKind kind) const;

@@ -10,8 +10,7 @@ std::string describeScalarRange(const std::string &name, double value) {
   bool isRate = name == "lr" || name.rfind("lr.", 0) == 0;
   if (std::abs(value) <= FLT_MAX && !(isRate && value < 0))
     return "";
-  return format("a %s, at most %g", isRate ? "number of at least 0" : "finite number",
-                double(FLT_MAX));
+  return format("a number from %g to %g", isRate ? 0. : -double(FLT_MAX), double(FLT_MAX));
 }
 
 } // namespace psrt

@@ -227,7 +227,7 @@ bool FolderLock::removeStale(int found) {
   if (flocked == Flock::Held)
     refuse(text);
   Holder self = describeThisProcess();
-  // Within one kernel, flock is reliable. Across hosts, only the file's time is.
+  // Within one kernel, flock is reliable. Across hosts, only the modification time of the file is.
   bool isOfThisKernel = holder && holder->boot == self.boot;
   bool isKnown = isOfThisKernel && (flocked == Flock::Taken || holder->space == self.space);
   if (isKnown && flocked == Flock::Unsupported && isAlive(*holder))

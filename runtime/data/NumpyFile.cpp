@@ -123,7 +123,7 @@ size_t NumpyFile::readEntry(size_t at) {
          "\" compressed, but arrays are read in place; write it with numpy.savez, not "
          "savez_compressed");
   if (read(header, 4) != kLocalHeader || stored != size)
-    fail("has no data of \"" + name + "\" at the offset in its directory");
+    fail("is damaged: its directory points to no data for the array \"" + name + "\"");
   size_t begin = header + kLocalBytes + read(header + 26, 2) + read(header + 28, 2);
   if (begin > file.size() || size > file.size() - begin)
     fail("is truncated in its array \"" + name + "\"");
@@ -154,7 +154,7 @@ void NumpyFile::addArray(const std::string &name, std::string_view bytes) {
   if (descr.empty() || order.empty() || !shape)
     fail(whose + " has no readable header");
   if (!order.starts_with("False") && shape->size() > 1)
-    fail(whose + " is in Fortran order; write numpy.ascontiguousarray of it");
+    fail(whose + " is in Fortran order; save numpy.ascontiguousarray(array) instead");
   const Dtype *dtype = nullptr;
   std::string type(descr.substr(0, descr.find(',')));
   for (const auto &known : kDtypes)

@@ -111,9 +111,11 @@ SafetensorsFile::Tensor SafetensorsFile::readEntry(const std::string &name,
   tensor.bytes = lies ? range[1] - range[0] : 0;
   std::optional<int64_t> count = tryCountElements(tensor.shape);
   if (!lies)
-    PSRT_FAIL(BadInput,
-              "\"%s\" is truncated or damaged: tensor \"%s\" has bytes %lld to %lld of %lld", file,
-              name.c_str(), (long long)range[0], (long long)range[1], (long long)available);
+    PSRT_FAIL(
+        BadInput,
+        "\"%s\" is truncated or damaged: tensor \"%s\" claims bytes %lld to %lld, but the file "
+        "has %lld bytes of data",
+        file, name.c_str(), (long long)range[0], (long long)range[1], (long long)available);
   if (!count || tensor.bytes != *count * dtypeSize(tensor.dtype))
     PSRT_FAIL(BadInput,
               "\"%s\" is damaged: tensor \"%s\" has %lld bytes, which does not match its "

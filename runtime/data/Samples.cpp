@@ -175,8 +175,8 @@ private:
     int64_t rows = tensor.shape[input.batchDim];
     if (count >= 0 && rows != count)
       PSRT_FAIL(BadInput,
-                "%s: tensor \"%s\" has %lld samples, but tensor \"%s\" has %lld; give both the "
-                "same number",
+                "%s: tensor \"%s\" has %lld samples, but tensor \"%s\" has %lld; all tensors "
+                "must have the same number of samples",
                 origin.c_str(), input.name.c_str(), (long long)rows, counted.c_str(),
                 (long long)count);
     count = rows;
@@ -247,9 +247,10 @@ public:
     }
     count = std::max<int64_t>(0, (tokens - (next ? 1 : 0)) / window);
     if (count == 0)
-      PSRT_FAIL(BadInput, "\"%s\"%s has %lld tokens, but one sample takes %lld",
-                files.front().path().c_str(), files.size() > 1 ? " and the other files" : "",
-                (long long)tokens, (long long)(window + (next ? 1 : 0)));
+      PSRT_FAIL(BadInput, "the data has %lld tokens (\"%s\"%s), but one sample needs %lld",
+                (long long)tokens, files.front().path().c_str(),
+                files.size() > 1 ? " and the other files" : "",
+                (long long)(window + (next ? 1 : 0)));
   }
   int64_t samples() const override { return count; }
 
@@ -315,8 +316,8 @@ bool labelsAreNext(const Program &program, const DataOptions &options) {
         "x[t+1]) or --labels same (the model shifts the labels)");
   if (program.labels != LabelRule::Given && program.labels != labels)
     PSRT_FAIL(BadArgument,
-              "--labels %s contradicts the model: its graph %s, so it would train on the wrong "
-              "token; omit --labels (the default is %s)",
+              "--labels %s contradicts the model: its graph %s, so the model would train on the "
+              "wrong token; omit --labels (the default is %s)",
               nameOf(labels),
               program.labels == LabelRule::Same
                   ? "shifts the labels by one"

@@ -13,8 +13,8 @@ double steadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Returns whether to draw a bar on standard output. A process of mpirun has a terminal that mpirun
-/// created, so a terminal does not count there.
+/// Returns whether to draw a bar on standard output. Under mpirun, the standard output of a process
+/// is a pseudo terminal even if mpirun's output is a file, so no bar is drawn.
 static bool isTerminal() {
   const char *kind = std::getenv("TERM");
   bool isDumb = !kind || !*kind || std::string(kind) == "dumb";

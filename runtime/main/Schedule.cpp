@@ -32,7 +32,8 @@ void Schedule::parseArguments(const std::string &text) {
     size_t equals = item.find('='), start = item.find_first_not_of(' ');
     std::string key = equals == std::string::npos ? item : item.substr(start, equals - start);
     if (!getKeys(form).count(key))
-      PSRT_FAIL(BadArgument, "--lr-schedule %s has no argument \"%s\"", name, item.c_str());
+      PSRT_FAIL(BadArgument, "--lr-schedule %s has no argument \"%s\"; expected %s", name,
+                item.c_str(), joinNames({getKeys(form).begin(), getKeys(form).end()}).c_str());
     if (arguments.count(key))
       PSRT_FAIL(BadArgument, "--lr-schedule %s has \"%s\" twice; give it once", name, key.c_str());
     const char *number = equals == std::string::npos ? "" : item.c_str() + equals + 1;
@@ -57,7 +58,8 @@ Schedule::Schedule(const std::string &text, int64_t total) : form(parseForm(text
               nameOf(form), get("steps", 0), get("warmup", 0));
   if (get("min", 0) > 1)
     PSRT_FAIL(BadArgument,
-              "--lr-schedule %s: min=%g must be at most 1: the rate ends at min times its base",
+              "--lr-schedule %s: min=%g must be at most 1, since min is the final learning rate as "
+              "a fraction of lr",
               nameOf(form), get("min", 0));
 }
 

@@ -24,8 +24,8 @@ template <> struct EnumNames<ScheduleForm> {
 /// a warm-up of W steps, the factor is (s + 1) / W for s < W.
 class Schedule {
 public:
-  /// `text` is the value of --lr-schedule. `total` is the default of its argument `steps`. Fails if
-  /// `text` is invalid.
+  /// `text` is the value of --lr-schedule. `total` is the default of the argument `steps` in
+  /// `text`. Fails if `text` is invalid.
   Schedule(const std::string &text, int64_t total);
   double factor(int64_t step) const;
 

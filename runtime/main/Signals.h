@@ -1,5 +1,5 @@
-// Handles signals that stop a run. After the first signal, the run finishes the current step and
-// saves. A second SIGTERM or SIGINT ends the process at once.
+// Handles signals that stop a run. After the first signal, the run finishes the current step, and
+// saves if `--save` is given. A second SIGTERM or SIGINT ends the process at once.
 #ifndef PSRT_MAIN_SIGNALS_H
 #define PSRT_MAIN_SIGNALS_H
 

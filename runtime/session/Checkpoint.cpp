@@ -415,8 +415,9 @@ void Checkpoint::readPosition(const FileFields &fields) {
     position.run = fields.text("run");
   int64_t samples = 0;
   if (__builtin_mul_overflow(position.step, position.stepSamples, &samples))
-    fields.refuse("step", format("a step with a countable number of samples at %lld per step",
-                                 (long long)position.stepSamples));
+    fields.refuse("step",
+                  format("a step whose number of samples fits 64 bits, at %lld samples per step",
+                         (long long)position.stepSamples));
   auto named = parseCheckpointName(fs::path(path).filename().string());
   if (named && named->first != position.step)
     fields.refuse("step", format("%lld, as in the name of its folder", (long long)named->first));

@@ -38,7 +38,8 @@ static std::string fittingLine(const Program &program, int ranks) {
 void checkRanks(const Program &program, int ranks) {
   int size = int(program.mesh.size());
   if (ranks < 0)
-    PSRT_FAIL(BadArgument, "the number of ranks is %d; expected at least 1 (0: as compiled)",
+    PSRT_FAIL(BadArgument,
+              "the number of ranks is %d; expected 1 or more, or 0 for the number in the mesh",
               ranks);
   if (ranks > 0 && ranks != size)
     PSRT_FAIL(BadArgument,
@@ -104,7 +105,7 @@ void Session::endDeadlock(double silence) {
 }
 
 std::unique_ptr<Communication> Session::makeAmongProcesses(Job &job) {
-  std::vector<Queue> queues; // of the host's communication
+  std::vector<Queue> queues; // those over which the host, not the device, communicates
   if (!device->hasOwnCommunication())
     queues = findQueues(program, job.rank());
   return device->makeProcessCommunication(job.makeCommunication(program.mesh, queues));

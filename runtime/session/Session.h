@@ -52,7 +52,7 @@ struct Rank {
 /// this number.
 void checkRanks(const Program &program, int ranks);
 
-/// Copies `count` elements of a tensor, row-major from `first` on, to `to`.
+/// Copies the elements [first, first + count) of a tensor, in row-major order, to `to`.
 using ReadElements = std::function<void(char *to, int64_t first, int64_t count)>;
 
 /// An open program.
@@ -69,7 +69,8 @@ public:
   int threadsPerRank() const { return threads; }
   /// Returns a rank, or null for a rank of another process.
   Rank *rank(int index) { return ranks[index].get(); }
-  /// Returns whether this process is rank 0's, which gathers tensors and writes files.
+  /// Returns whether this process runs rank 0. The process of rank 0 gathers tensors and writes
+  /// files.
   bool isFirst() const { return !options.job || options.job->rank() == 0; }
   /// Returns whether this session is one process of a job.
   bool isOneOfMany() const { return options.job != nullptr; }

@@ -290,10 +290,10 @@ def test_bad_flag_of_the_program(tmp_path, program, flags, words):
         (("--steps", "12345678901234567890123"), ["--steps", "must be at most 9223372036854775807"]),
         (("--seed", "12345678901234567890123"), ["--seed", "must be at most 18446744073709551615"]),
         (("--seed", "-1"), ["--seed", "-1", "must be at least 0"]),
-        (("--set", "lr=-1"), ["--set", "lr=-1", "at least 0"]),
-        (("--set", "lr=nan"), ["--set", "lr=nan", "at least 0"]),
-        (("--set", "lr=1e39"), ["--set", "lr=1e39", "at most 3.40282e+38"]),
-        (("--set", "*bias=lr=-1"), ["--set", "*bias=lr=-1", "at least 0"]),
+        (("--set", "lr=-1"), ["--set", "lr=-1", "from 0 to"]),
+        (("--set", "lr=nan"), ["--set", "lr=nan", "from 0 to"]),
+        (("--set", "lr=1e39"), ["--set", "lr=1e39", "from 0 to 3.40282e+38"]),
+        (("--set", "*bias=lr=-1"), ["--set", "*bias=lr=-1", "from 0 to"]),
     ],
 )
 def test_number_out_of_range(tmp_path, program, flags, words):

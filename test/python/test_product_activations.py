@@ -69,7 +69,7 @@ def test_a_rounding_apart(tmp_path, exports, monkeypatch, precision, tolerance):
     """From the training with kernels, whose GELUs are of rounded sums; and so is that where cuBLASLt has no GELU, or another."""
     archive, flags = oracle.export("gpt2", exports), ("--precision", precision)
     without = train(tmp_path / "without", archive, *flags, "--target", "cuda:replay")
-    for fake, note in {"1": None, "0": "cuBLASLt does not offer it", "erf": "with the fallback kernels"}.items():
+    for fake, note in {"1": None, "0": "cuBLASLt offers no algorithm with this epilogue", "erf": "with the fallback kernels"}.items():
         monkeypatch.setenv("PSRT_FAKE_GELU", fake)
         found = train(tmp_path / fake, archive, *flags, *ON)
         assert found.losses == pytest.approx(without.losses, rel=tolerance)

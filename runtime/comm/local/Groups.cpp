@@ -22,7 +22,9 @@ void checkReductions(const std::vector<Arrival *> &parts) {
   for (const Arrival *part : parts)
     if (const auto &other = std::get<CollectiveOp>(part->bound->instruction->op);
         other.counts != op.counts || other.dtype != op.dtype)
-      PSRT_FAIL(BadInput, "the members of a reduction in queue \"%s\" have different tensors",
+      PSRT_FAIL(BadInput,
+                "the members of a reduction in queue \"%s\" have tensors of different dtypes or "
+                "sizes; compile the model again",
                 op.queue.c_str());
 }
 

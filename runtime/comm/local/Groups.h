@@ -17,7 +17,7 @@ struct Group {
       : barrier(members, dedicated, state), slots(members), owned(members) {}
   Barrier barrier;
   std::vector<void *const *> slots; ///< by member: the buffers of its current collective
-  std::vector<void *> owned;        ///< by member: data of the backend
+  std::vector<void *> owned; ///< by member: pointer that the backend stores, and does not free
 };
 
 /// Fails if value, micro-batch or size of a sent message differ from the receiver's.
@@ -58,8 +58,8 @@ private:
   std::deque<Waiter> waiters; ///< one per rank
 };
 
-/// One rank's part of an asynchronous communication. Starting it does not block: ranks of different
-/// pipeline coordinates run different programs and may start it at different times.
+/// One rank's part of an asynchronous communication. The start does not block, because ranks of
+/// different pipeline coordinates may reach their starts at different times.
 struct AsyncCollective {
   virtual ~AsyncCollective() = default;
   LocalRendezvous *queue = nullptr;

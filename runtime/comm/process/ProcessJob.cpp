@@ -137,7 +137,7 @@ static std::vector<Candidate> candidatesOf(const RendezvousAddress &address) {
   return result;
 }
 
-/// Returns "host0 (10.0.0.1) port 29500". The addresses show what the host name resolves to.
+/// Returns "host0 (10.0.0.1) port 29500". The addresses are those to which the host name resolves.
 static std::string describe(const RendezvousAddress &meeting,
                             const std::vector<Candidate> &candidates) {
   std::string addresses;
@@ -205,7 +205,7 @@ void ProcessJob::openRanks() {
   ranks = transports->open(0, peers);
 }
 
-/// Gathers `own` of each rank on rank 0, which receives into `spans` (by rank).
+/// Sends `own` to rank 0, which receives the bytes of rank r into spans[r].
 static void sendToFirst(Transport &transport, int rank, Span own, const std::vector<Span> &spans) {
   Exchange exchange;
   for (int from = 1; rank == 0 && from < int(spans.size()); ++from)

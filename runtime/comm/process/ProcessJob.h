@@ -14,8 +14,8 @@ class Mpi;
 class ProcessJob : public Job {
 public:
   /// Connects to the other processes by MPI or sockets (`comm`: Mpi or Tcp). Fails if they do not
-  /// connect. `command` is the program with its flags, by which rank 0 recognizes processes of
-  /// another job at the same port.
+  /// connect. `command` is the program with its flags. Rank 0 uses `command` to recognize processes
+  /// of another job at the same port.
   ProcessJob(const ProcessIdentity &identity, Comm comm, const std::string &command);
   ~ProcessJob() override;
 

@@ -190,8 +190,8 @@ private:
     hello.proof = hello.sign(key, known[peer].nonce);
     if (!socket || !sendAll(socket, &hello, sizeof(hello), secondsFromNow(monitor.getSilence())))
       monitor.failLost(peer, activity,
-                       format("rank %d cannot connect to it at %s port %d: %s", info.rank,
-                              candidate.address.c_str(), int(candidate.port),
+                       format("rank %d cannot connect to rank %d at %s port %d: %s", info.rank,
+                              peer, candidate.address.c_str(), int(candidate.port),
                               std::strerror(errno)));
     return socket;
   }

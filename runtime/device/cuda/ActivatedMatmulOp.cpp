@@ -74,7 +74,7 @@ Trial makeTrial(const MatmulOp &op, bool hasBias, bool hasAux) {
     Trial::Tensor &tensor = set(buffer, Trial::Tensor::dense(op.outDtype, {op.m, op.n}));
     tensor.isResult = isResult;
     tensor.absolute = absolute;
-    tensor.roundings = 2; // the kernel's operand is also rounded
+    tensor.roundings = 2; // of the matmul result, and of the GELU
     tensor.scale = 4;
   };
   setLikeOut(MatmulOp::Out, true);
@@ -150,14 +150,14 @@ bool tryEpilogue(CudaRank &rank, const Bound &bound, PreparedActivation &p, int6
   bool hasAux = findAux(bound);
   if (hasAux && (p.op.n % auxRow != 0 || alignment < auxAlignment))
     return trials.isTrusted(gpu, p.name, [] {
-      return format(
-          "rows are not a multiple of %lld elements, or a matrix is not aligned to %lld bytes",
-          (long long)auxRow, (long long)auxAlignment);
+      return format("the row length is not a multiple of %lld elements, or a matrix is not aligned "
+                    "to %lld bytes",
+                    (long long)auxRow, (long long)auxAlignment);
     });
   p.matmul.emplace(rank.getBlas(), p.op, MatmulBatch(), getEpilogue(p.op, bound), alignment);
   return trials.isTrusted(gpu, p.matmul->getKind(), [&] {
     return p.matmul->isOffered() ? compare(rank, p.op, *p.matmul, bound, alignment)
-                                 : std::string("cuBLASLt does not offer it");
+                                 : std::string("cuBLASLt offers no algorithm with this epilogue");
   });
 }
 

@@ -1,4 +1,4 @@
-// Loads images; the driver compiles PTX here.
+// Loads images. When an image is loaded, the driver compiles its PTX.
 #include "runtime/device/cuda/Module.h"
 #include "runtime/core/Status.h"
 #include <cstring>

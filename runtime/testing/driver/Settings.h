@@ -1,5 +1,5 @@
-// Defines the fake driver's settings, which each cuInit reads from the environment while no context
-// is in use.
+// Defines the fake driver's settings. cuInit reads them from the environment, unless a context is
+// in use.
 #ifndef PSRT_TESTING_DRIVER_SETTINGS_H
 #define PSRT_TESTING_DRIVER_SETTINGS_H
 
@@ -15,11 +15,12 @@ struct Settings {
   int version = 13000;                  ///< $PSRT_FAKE_VERSION: driver version, e.g. 12040 for 12.4
   bool refusesGraphs = false;           ///< $PSRT_FAKE_GRAPHS=0: instantiating graphs fails
   uint64_t drop = 0;                    ///< $PSRT_FAKE_DROP: number of the wait to omit, from 1
-  unsigned delay = 0; ///< $PSRT_FAKE_DELAY: maximal delay before each operation, in microseconds
+  unsigned delay = 0; ///< $PSRT_FAKE_DELAY: maximum random delay per operation, in microseconds
   unsigned kernelTime = 0; ///< $PSRT_FAKE_KERNEL_TIME: extra time of each kernel, in microseconds
-  bool strict = false;     ///< $PSRT_FAKE_STRICT=1: kernels without announced accesses are errors
-  bool oneHost = false;    ///< $PSRT_FAKE_HOSTS=one: host threads share one clock
-  std::string log;         ///< $PSRT_FAKE_LOG: log file with one line per operation
+  /// $PSRT_FAKE_STRICT=1: a kernel is an error if the runtime has not reported its accesses.
+  bool strict = false;
+  bool oneHost = false; ///< $PSRT_FAKE_HOSTS=one: host threads share one clock
+  std::string log;      ///< $PSRT_FAKE_LOG: log file with one line per operation
 };
 
 Settings readSettings();

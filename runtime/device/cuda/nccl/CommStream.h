@@ -18,7 +18,8 @@ public:
   const cuda::Stream &getStream() const { return *stream; }
   bool isSeparate() const { return ownsStream; }
 
-  /// Requests scratch for one operation at a time; must be called before reserve().
+  /// Requests `bytes` of scratch. All operations share the scratch, because they run one after
+  /// another. Must be called before reserve().
   void needScratch(int64_t bytes) { scratchBytes = std::max(scratchBytes, bytes); }
   void reserve();
   cuda::CUdeviceptr getScratch() const { return scratches.back().get(); }
@@ -39,7 +40,8 @@ private:
   cuda::StreamRef stream;
   bool ownsStream;
   int64_t scratchBytes = 0;
-  std::deque<cuda::DeviceMemory> scratches; ///< by size; captured graphs use the older ones
+  /// In order of size. The last one is current; captured graphs use the earlier ones.
+  std::deque<cuda::DeviceMemory> scratches;
   std::vector<std::string> texts;
   std::unique_ptr<cuda::DeviceMemory> numbers; ///< the numbers 1, 2, 3, ...
   cuda::PinnedMemory position;                 ///< number of the last completed operation, plus 1
