@@ -29,7 +29,7 @@ void SeedBuilder::splitSources(unsigned node, const TensorSplits &splits, SeedPl
   SmallVector<Split> factors =
       projectToFactors(*edge.rule, edge.rule->results[result], splits, mesh, &dropped);
   int weight = structure.getWeightOperand(producer);
-  bool passes = structure.isPassed(edge) || (!structure.dependsOnInput(node)) || weight >= 0;
+  bool passes = GraphStructure::isPassed(edge) || !structure.dependsOnInput(node) || weight >= 0;
   if (!dropped.empty() || !passes || splitsWholeFactor(*edge.rule, factors)) {
     plan.failed = true;
     return;

@@ -25,7 +25,7 @@ llvm::Expected<int64_t> parseBytes(llvm::StringRef text) {
     return int64_t(bytes);
   return llvm::createStringError(
       llvm::inconvertibleErrorCode(),
-      "'" + text + "' is not a number of bytes" + (isNumber && bytes == 0 ? " above 0" : "") +
+      "'" + text + "' is not a number of bytes" + (isNumber && value == 0 ? " above 0" : "") +
           "; give one such as 12GB, 500MiB or 1000000");
 }
 

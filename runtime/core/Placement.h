@@ -102,13 +102,14 @@ void forEachRun(const Placement &placement, const Mesh &mesh,
     localStride[d] = localStride[d + 1] * placement.local[d + 1];
   }
   // Trailing dims that are not split extend the runs of the dim before them.
-  size_t last = rank - 1;
-  while (last > 0 && placement.local[last] == placement.shape[last] && [&] {
-    for (int64_t i = 0; i < placement.local[last]; ++i)
-      if (index[last][i] != i)
+  auto isWhole = [&](size_t dim) {
+    for (int64_t i = 0; i < placement.local[dim]; ++i)
+      if (index[dim][i] != i)
         return false;
-    return true;
-  }())
+    return placement.local[dim] == placement.shape[dim];
+  };
+  size_t last = rank - 1;
+  while (last > 0 && isWhole(last))
     --last;
   int64_t stride = localStride[last];
   std::vector<int64_t> at(last, 0);

@@ -7,7 +7,7 @@
 namespace psrt {
 
 /// Prefix of the accumulators of further scalar outputs.
-static const std::string kOutputPrefix = "output.";
+static constexpr std::string_view kOutputPrefix = "output.";
 
 /// Returns the log key of an output: its name, or "output.NAME" if the name is a key of the log.
 static std::string keyOf(const std::string &output) {
@@ -15,7 +15,8 @@ static std::string keyOf(const std::string &output) {
                                          "lr",           "grad_norm", "loss_scale",    "step_ms",
                                          "samples_s",    "tokens_s",  "flops_s",       "flops_use",
                                          "peak_flops_s", "eval_loss", "eval_loss_ema", "memory"};
-  return own.count(output) || output.rfind("lr.", 0) == 0 ? kOutputPrefix + output : output;
+  bool isTaken = own.contains(output) || output.starts_with("lr.");
+  return isTaken ? std::string(kOutputPrefix) + output : output;
 }
 
 /// Returns the number of tokens per sample: the length of the first input that indexes an embedding
@@ -40,10 +41,10 @@ StepLog::StepLog(Session &session, const std::string &path, int64_t every, int64
       tokens(samples * tokensOf(session, session.entry(EntryKind::Step))) {
   for (const Variable &variable : session.getProgram().variables) {
     const std::string &symbol = variable.symbol;
-    if (variable.kind == VariableKind::Scalar && (symbol == "lr" || symbol.rfind("lr.", 0) == 0))
-      rates.push_back({symbol, session.readScalar(symbol)});
-    if (variable.kind == VariableKind::Accumulator && symbol.rfind(kOutputPrefix, 0) == 0)
-      scalars.push_back({keyOf(symbol.substr(kOutputPrefix.size())), symbol});
+    if (variable.kind == VariableKind::Scalar && (symbol == "lr" || symbol.starts_with("lr.")))
+      rates.emplace_back(symbol, session.readScalar(symbol));
+    if (variable.kind == VariableKind::Accumulator && symbol.starts_with(kOutputPrefix))
+      scalars.emplace_back(keyOf(symbol.substr(kOutputPrefix.size())), symbol);
   }
   if (wanted)
     peak = measurePeak(session);
