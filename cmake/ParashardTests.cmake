@@ -1,5 +1,5 @@
-# Defines how unit tests are made: GoogleTest executables that ctest runs. Tests, fakes, benchmarks and replays of fuzz
-# corpora are no part of the default target: `--target tests` builds them.
+# Defines how unit tests are built: GoogleTest executables that ctest runs. The default target does not build tests, fakes,
+# benchmarks and replays of fuzz corpora: `--target tests` builds them.
 if(PARASHARD_ENABLE_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)

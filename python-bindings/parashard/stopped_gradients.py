@@ -112,7 +112,7 @@ def trained_tensors_stay_trained():
 
 
 def _of_detach(node):
-    """Whether a value is a detach(), or a view of one: what is written there is written to what was detached too."""
+    """Returns whether a value is a detach() or a view of one. A write to such a value also changes the tensor that was detached."""
     while isinstance(node, torch.fx.Node) and node.op == "call_function":
         if node.target == torch.ops.aten.detach.default:
             return True
@@ -149,7 +149,7 @@ def refuse_untracked_writes(program):
 
 
 def detach_no_grad_regions(program):
-    """Puts an `aten.detach` behind every float that a no_grad region of an exported program returns.
+    """Inserts an `aten.detach` after every float that a no_grad region of an exported program returns.
 
     `run_decompositions` inlines the regions and keeps the detach. Without it, a gradient would flow through
     `with torch.no_grad(): w = weight / weight.norm()`.

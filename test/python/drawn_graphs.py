@@ -73,7 +73,7 @@ class Drawing:
         return Graph(self.nodes, outputs or [len(self.nodes) - 1])
 
     def pick(self):
-        """A value: most often the last, so that ops stand behind each other."""
+        """Returns a value: most often the last, so that ops form chains."""
         computed = [i for i, node in enumerate(self.nodes) if node.text] or [0]
         return computed[-1] if self.random.random() < 0.7 else self.random.choice(computed)
 
@@ -355,7 +355,7 @@ def reduce(d, value, shape):
 
 @maker(4)
 def reduce_and_move(d, value, shape):
-    """A reduction right before movements of its result, or (in the gradient) right behind them: x[:, 0, None].expand(...).mean(1)."""
+    """A reduction right before movements of its result, or (in the gradient) right after them: x[:, 0, None].expand(...).mean(1)."""
     if not shape or len(shape) > 4:
         return None
     if d.random.random() < 0.5:

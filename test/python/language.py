@@ -15,7 +15,7 @@ SHORTEST = 3
 
 @dataclasses.dataclass
 class Padded(Model):
-    """A model that is told which tokens are real: those of `attention_mask`, which end or begin with the sample.
+    """A model whose `attention_mask` marks the real tokens of each sample: a prefix, or a suffix with `left`.
 
     `aligned`: labels stand beside the tokens, and count where these are real; else they are another sequence.
     """
@@ -88,7 +88,7 @@ def bart(dropout=0.0, attention="sdpa"):
 
 
 def neox(dropout=0.0, attention="sdpa"):
-    """One weight of queries, keys and values, head by head; a quarter of each head is rotated; padded behind."""
+    """One weight of queries, keys and values, head by head; a quarter of each head is rotated; padded at the end."""
     from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 
     torch.manual_seed(0)
@@ -101,7 +101,7 @@ def neox(dropout=0.0, attention="sdpa"):
 
 
 def opt(dropout=0.0, attention="sdpa"):
-    """Positions are counted over the real tokens. Padded in front: the first queries of a sample see no key."""
+    """Positions are counted over the real tokens. Padded at the beginning: the first queries of a sample see no key."""
     from transformers import OPTConfig, OPTForCausalLM
 
     torch.manual_seed(0)

@@ -192,7 +192,7 @@ class Classifier(nn.Module):
 
 
 class Regressor(nn.Module):
-    """A perceptron with a mean squared error: a loss that is no mean with a count."""
+    """A perceptron with a mean squared error: a loss that is not a mean with a count."""
 
     def __init__(self, features, hidden):
         super().__init__()

@@ -1,7 +1,7 @@
 """Compares graphs drawn at random (drawn_graphs.py) with PyTorch in f64: forward and gradients.
 
 Many graphs are one module, whose loss is the sum of theirs: one compile, one run. The loss of a graph is the sum of each
-output times a parameter of its shape, so that the gradient of that parameter is the output itself.
+output multiplied by a parameter of its shape, so that the gradient of that parameter is the output itself.
 
     python test/python/random_graphs.py --seed 1 --graphs 50000 --reduce     # as the test does, but more of them
 """

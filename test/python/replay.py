@@ -1,4 +1,4 @@
-"""Programs for CUDA without a GPU: kernels as code of this machine, a driver, a cuBLASLt and a cuDNN that stand in for NVIDIA's.
+"""Programs for CUDA without a GPU: kernels as code of this machine, and a fake driver, cuBLASLt and cuDNN.
 
 The fake driver runs streams as threads, and fails where two accesses to the same memory are not ordered by streams and events.
 """

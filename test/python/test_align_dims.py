@@ -50,7 +50,7 @@ def test_gpus_get_an_aligned_vocabulary(odd):
 
 
 def test_the_loss_stays_one_op_and_its_gradient_is_not_masked_again(odd):
-    """What is padded of a row is as good as minus infinity; its gradient is zero by itself, and so is what products make of it."""
+    """Padded elements of a row act as minus infinity. Their gradients are zero without a mask, and so are matmuls of these gradients."""
     folder, archive = odd
     for flags in [(), ("--precision", "bf16")]:
         _, text = products(folder, archive, "--align-dims", "16", *flags)

@@ -87,7 +87,7 @@ def test_averages_equal_pytorch(tmp_path, name, mesh, micro_batches):
     ("dp=2", (), torch.bfloat16),
 ])  # fmt: skip
 def test_averages_are_evaluated_in_any_precision(tmp_path, mesh, flags, dtype):
-    """Copies in other types too; and training goes on as without evaluations."""
+    """Copies in other types too; training continues as without evaluations."""
     model = models.mlp()
     model.module.to(dtype)
     model.inputs = {n: v.to(dtype) if v.is_floating_point() else v for n, v in model.inputs.items()}

@@ -299,7 +299,7 @@ def test_policy_glob_passes_over_what_has_no_such_dim(tmp_path, exports):
     assert "layers.0.bias" in done.stderr and '"1"' in done.stderr and "layers.0.weight" not in done.stderr
 
 
-def test_an_error_of_a_flag_is_no_failing_pass(tmp_path, exports):
+def test_an_error_of_a_flag_is_not_a_failing_pass(tmp_path, exports):
     """The message begins with the flag, the exit status is 2, and nothing is left to repeat."""
     policy = tmp_path / "policy.json"
     policy.write_text('{"layers.0.weight": {"0": ["pp"]}}')
@@ -348,7 +348,7 @@ def write_model(folder, body, variables="", samples=4, type="tensor<f32>"):
         ({"body": SUM_OF_MASK, "variables": MASK}, ("--optimizer", "ndim<2=sgd(lr=1)"), ["'mask' matches no --optimizer"]),
     ],
 )
-def test_an_error_of_the_model_is_no_failing_pass(tmp_path, model, flags, words):
+def test_an_error_of_the_model_is_not_a_failing_pass(tmp_path, model, flags, words):
     """The user changes the model: nothing is left to repeat."""
     said = refuse_compile(tmp_path, write_model(tmp_path, **model), *flags, status=1, words=words)
     assert "reproduce the failure with" not in said and not (tmp_path / "out.failed.mlir").exists()
@@ -650,7 +650,7 @@ def special_file(folder, kind):
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link to a fifo"])
-def test_output_that_is_no_regular_file(tmp_path, exports, program, kind):
+def test_output_that_is_not_a_regular_file(tmp_path, exports, program, kind):
     """A device or a pipe is refused, and stays what it is."""
     path = special_file(tmp_path, kind)
     archive, tools = oracle.export("mlp", exports), tools_folder()

@@ -517,7 +517,7 @@ def test_weights_that_the_last_update_made_infinite_are_not_saved(tmp_path, expo
     oracle.run([*line, "--steps", 3, "--save", "saved", "--load", "latest", "--keep", 1], tmp_path)
 
 
-def test_loaded_weights_that_are_no_numbers_are_named(tmp_path, exports):
+def test_loaded_weights_that_are_not_numbers_are_named(tmp_path, exports):
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=2", *PLAIN)
     save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
     state = {n: v.clone() for n, v in models.mlp().module.state_dict().items()}
@@ -636,7 +636,7 @@ def test_data_that_becomes_shorter(tmp_path, program):
     assert process.returncode == 1 and said.count("was truncated during the run") == 1, said
 
 
-def test_lines_of_another_run_that_goes_on(tmp_path, program):
+def test_lines_of_another_run_that_continues(tmp_path, program):
     (tmp_path / "link").symlink_to("log.jsonl")
     process = start_long_run(program, tmp_path, "--losses", "losses")
     try:

@@ -1,4 +1,4 @@
-"""--save and --load: a run that was stopped goes on as if it had not been, under its own plan or another."""
+"""--save and --load: a stopped run resumes with the results of an unbroken run, under its own plan or another."""
 import json
 import os
 import random
@@ -64,7 +64,7 @@ def differing(a, b):
 
 
 @pytest.mark.parametrize("plan", ["whole", "dp", "all"])
-def test_a_run_goes_on_with_the_same_bits(programs, plan):
+def test_a_run_resumes_with_the_same_bits(programs, plan):
     folder, made = programs
     losses, weights = train(folder, made[plan], f"{plan}-unbroken", "--steps", STEPS)
     state = f"{plan}-state"
@@ -157,7 +157,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(programs, repeat=12):
     last = 0
     for _ in range(repeat):
         running = subprocess.Popen(line, cwd=folder, stderr=subprocess.PIPE, text=True)
-        wait_for(lambda: saved_step(state) > last)  # it went on
+        wait_for(lambda: saved_step(state) > last)  # it has resumed
         time.sleep(0.1 * generator.random())
         running.kill()
         assert "error" not in running.communicate()[1]
@@ -175,7 +175,7 @@ def test_a_kill_of_any_process_leaves_a_whole_checkpoint(programs, repeat=4):
     last = 0
     for turn in range(repeat):
         ranks = processes.start_by_hand(line, folder, 2)
-        wait_for(lambda: saved_step(state) > last)  # it went on
+        wait_for(lambda: saved_step(state) > last)  # it has resumed
         time.sleep(0.05 * generator.random())
         ranks[turn % 2].kill()
         for rank in ranks:
@@ -255,19 +255,19 @@ def test_latest_without_a_pointer_is_the_one_saved_last(programs):
     assert "index.json" in save_in(programs, "no-pointer", "--steps", 4, "--load", "latest", expect=1), "none is whole"
 
 
-# ---- lines go on ------------------------------------------------------------------------------------------------------
+# ---- lines continue ------------------------------------------------------------------------------------------------------
 
 
 def read_lines(folder):
     return [json.loads(line)["step"] for line in (folder / "go-on.jsonl").read_text().splitlines()], oracle.read_losses(folder / "go-on.txt")
 
 
-def test_log_and_losses_go_on(programs):
+def test_log_and_losses_continue(programs):
     """Lines of repeated steps are replaced, those before stay; nothing is touched where nothing is trained or an input is wrong."""
     folder, made = programs
     line = [made["whole"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--quiet", "--log", "go-on.jsonl", "--losses", "go-on.txt"]
     saving = [*line, "--save", "go-on", "--load", "latest", "--save-every", "2"]
-    (folder / "go-on.txt").write_text("9\n" * 20)  # of another run, which nothing goes on from
+    (folder / "go-on.txt").write_text("9\n" * 20)  # of another run, which no run resumes
     oracle.run([*line, "--steps", 8], folder)
     steps, unbroken = read_lines(folder)
     assert steps == list(range(8)) and len(unbroken) == 8
@@ -290,7 +290,7 @@ def test_log_and_losses_go_on(programs):
     assert not list(folder.glob("*.tmp"))
 
 
-def test_a_log_with_few_lines_goes_on(programs):
+def test_a_log_with_few_lines_continues(programs):
     """The resumed log equals that of an unbroken run: the line of a run's last step goes if the next run does not write it."""
     folder, made = programs
     line = [made["whole"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--quiet", "--log", "few.jsonl", "--log-every", 3]
@@ -334,7 +334,7 @@ def contents_of(folder):
     return (folder / "go-on.jsonl").read_bytes(), (folder / "go-on.txt").read_bytes()
 
 
-def test_losses_that_begin_at_a_later_step_go_on(programs):
+def test_losses_that_begin_at_a_later_step_continue(programs):
     """The checkpoint remembers which lines belong to it."""
     folder, made = programs
     line = [made["whole"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--quiet", "--save", "later", "--load", "latest"]
@@ -615,7 +615,7 @@ class Gain(torch.nn.Module):
 
 
 @pytest.mark.parametrize("flags", [(), ("--mesh", "dp=2", "--zero", "1")])
-def test_a_parameter_without_dims_goes_on_too(tmp_path, flags):
+def test_a_parameter_without_dims_resumes_too(tmp_path, flags):
     """The count of steps, which has no dims either, is not taken for the state of such a parameter."""
     torch.manual_seed(0)
     x = torch.randn(4, 8)
@@ -674,7 +674,7 @@ class NamesOfState(torch.nn.Module):
 
 
 def test_names_that_the_state_of_training_has(tmp_path):
-    """A resumed run goes on with the optimizer's count of steps, and with the scale of the loss."""
+    """A resumed run has the optimizer's count of steps and the scale of the loss."""
     torch.manual_seed(0)
     models.Model("names", NamesOfState(), {"x": torch.randn(8, 6)}).export(tmp_path / "m.pt2")
     save_file({"x": torch.randn(64, 6)}, tmp_path / "data.safetensors")
@@ -692,7 +692,7 @@ def test_names_that_the_state_of_training_has(tmp_path):
 
 
 def test_names_that_gradients_and_averages_have(tmp_path):
-    """The model's tensors keep them in every file, and a run goes on from what it has saved."""
+    """The model's tensors keep them in every file, and a run resumes from its checkpoint."""
     module = NamesOfTheRuntime()
     model = models.Model("names", module, {"x": torch.randn(8, 6)})
     data = {"x": torch.randn(32, 6)}

@@ -107,7 +107,7 @@ def test_a_file_that_is_only_called_onnx(trained):
         assert "model.onnx" in said and "not an ONNX model" in said and "torch.onnx.export" in said
 
 
-# ---- going on from a level ------------------------------------------------------------------------------------------
+# ---- resuming from a level ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

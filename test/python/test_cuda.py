@@ -1,4 +1,4 @@
-"""Training on a GPU equals PyTorch, without a GPU: the whole of the CUDA runtime on a driver that stands in for NVIDIA's.
+"""Training on a GPU equals PyTorch, without a GPU: the whole CUDA runtime on a fake driver.
 
 Kernels are the bodies that PTX is made of, as code of this machine. The driver's streams are threads; it fails where two accesses to the
 same memory are not ordered by streams and events.
@@ -117,7 +117,7 @@ STUB = pathlib.Path(os.environ.get("CUDA_PATH", "/usr/local/cuda")) / "lib64/stu
 
 
 @pytest.mark.skipif(not STUB.exists(), reason=f"there is no {STUB} of a CUDA toolkit")
-def test_the_stub_of_a_toolkit_is_no_driver(compiled):
+def test_the_stub_of_a_toolkit_is_not_a_driver(compiled):
     line = [compiled / "program", "--data", "data.safetensors", "--steps", "1"]
     done = subprocess.run(line, cwd=compiled, capture_output=True, text=True, timeout=60, env={**os.environ, "PSRT_CUDA_DRIVER": str(STUB)})
     assert done.returncode == 3, done.stderr
@@ -162,7 +162,7 @@ def runs(tmp_path_factory, exports):
 
 
 def losses_of(runs, program, *flags):
-    (runs / "losses").unlink(missing_ok=True)  # a resumed run would go on in it
+    (runs / "losses").unlink(missing_ok=True)  # a resumed run would append to it
     oracle.run([runs / program, "--data", "data.safetensors", "--quiet", "--losses", "losses", *flags], runs)
     return (runs / "losses").read_text().split()
 
@@ -227,7 +227,7 @@ def flags_of(precision):
 
 @pytest.mark.parametrize("precision,tolerance", [("fp32", 1e-6), ("bf16", 2e-3)])
 def test_matmuls_add_biases(tmp_path, exports, precision, tolerance):
-    """The same training as with kernels that add them, but for one rounding of 16-bit sums."""
+    """The same training as with kernels that add them, except for one rounding of 16-bit sums."""
     flags = flags_of(precision)
     levels = split_fused(tmp_path, oracle.export("gpt2", exports), flags, "biases")
     losses = [train_level(tmp_path / str(number), level, precision).losses for number, level in enumerate(levels)]

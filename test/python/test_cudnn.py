@@ -1,7 +1,7 @@
 """Convolutions and attention by cuDNN's graph API, on a fake that computes what the descriptors say and refuses what the library would.
 
-Each problem is compared with the runtime's own kernels before it is used; where the library is absent, refuses or computes
-something else, those kernels do it.
+Each problem is compared with the fallback kernels before it is used. The fallback kernels run where the library is absent,
+refuses or computes something else.
 """
 import importlib.util
 import json
@@ -66,8 +66,8 @@ def test_sixteen_bits_equal_the_cpu(tmp_path, exports, precision):
     ("gpt_dropout", "dp=1", ("--precision", "half")),
 ], ids=lambda value: value if isinstance(value, str) else "-".join(value))  # fmt: skip
 def test_attention(tmp_path, exports, monkeypatch, name, mesh, flags, version):
-    """Causal, grouped queries, padding, two lengths, windows, dropout, said to cuDNN as one operation and as all that it is made of: losses
-    are those of the runtime's own kernels, but for roundings."""
+    """Causal, grouped queries, padding, two lengths, windows, dropout; described to cuDNN as one operation and as a graph of operations:
+    losses are those of the fallback kernels, except for roundings."""
     monkeypatch.setenv("PSRT_FAKE_CUDNN_VERSION", version)
     micro_batches, found = 4 if "pp" in mesh else 1, []
     batches = oracle.draw_batches(oracle.zoo(name), micro_batches)
@@ -143,7 +143,7 @@ def run(compiled, **environment):
 
 @pytest.fixture(scope="module")
 def without(compiled):
-    """Losses by the runtime's own kernels."""
+    """Returns the losses of the fallback kernels."""
     status, said, losses, log = run(compiled, **replay.environment(PSRT_CUDNN="off"))
     assert (status, said) == (0, "") and EXECUTED not in log
     return losses
@@ -230,7 +230,7 @@ def test_our_attention_takes_over(transformer, environment, words):
 
 
 def test_gradients_over_some_lengths_need_a_later_one(transformer):
-    """cuDNN 9.10 gives the value alone, where keys are no multiple of 128."""
+    """cuDNN 9.10 only computes the value where the number of keys is not a multiple of 128."""
     folder, without = transformer
     status, said, losses, log = run(folder, PSRT_FAKE_CUDNN_VERSION="91002")
     assert status == 0 and EXECUTED in log and "attention value" not in said
@@ -281,14 +281,14 @@ def test_cudnn_is_taken_where_it_is_faster(compiled, without, measured):
 
 
 def test_without_times_it_is_cudnn(transformer, measured):
-    """Wherever it is right; what is remembered is not read."""
+    """Wherever its results are right; remembered times are not read."""
     folder, without = transformer
     run(folder, **measured, **SLOW_CUDNN)
     status, said, losses, _ = run(folder, **{**measured, "PSRT_ALGORITHM_TIMING": "0"})
     assert (status, said, losses) == (0, "", run(folder)[2]) and losses != without
 
 
-def test_what_is_wrong_is_not_measured(transformer, measured):
+def test_a_wrong_cudnn_is_not_measured(transformer, measured):
     folder, without = transformer
     status, said, losses, _ = run(folder, **measured, PSRT_FAKE_CUDNN="wrong")
     assert status == 0 and losses == without and "with the fallback kernels" in said

@@ -452,7 +452,7 @@ class Reverse(torch.autograd.Function):
 
 
 class Swish(torch.autograd.Function):
-    """With the derivative of its forward, which is no loss."""
+    """With the derivative of its forward, which is not a loss."""
 
     @staticmethod
     def forward(ctx, x):
@@ -574,7 +574,7 @@ class Frozen(torch.nn.Module):
 
 
 def test_modes_of_parts(tmp_path):
-    """What is in evaluation mode in a model that trains stays so, and all modes are afterwards what they were."""
+    """A module in evaluation mode inside a training model stays in evaluation mode; the export restores all modes."""
     model, x = Frozen(), torch.randn(8, 6)
     done = export(model, {"x": x}, tmp_path / "m.pt2")
     assert "in evaluation mode, and exported so: frozen" in done.notes

@@ -92,7 +92,7 @@ def test_hung_rank(job, ended, victim):
 
 
 def test_rank_that_pauses_is_waited_for(job):
-    """Shorter than the time allowed: the job goes on."""
+    """Shorter than the time allowed: the job continues."""
     folder, _ = job
     processes = start_training(job, PSRT_TIMEOUT="20")
     processes[1].send_signal(signal.SIGSTOP)
@@ -199,7 +199,7 @@ def test_sigterm_under_mpirun(job, ended, whom):
     else:
         os.kill(pids[2], signal.SIGTERM)
     status, said = finish(running)
-    # Told to end, mpirun waits that long whatever its ranks do, and its own status says that it was told.
+    # After SIGTERM, mpirun waits that long whatever its ranks do, and its own status reports the signal.
     ended(within=3 + 5 if whom == "mpirun" else 5)
     assert status == 0 or whom == "mpirun", said
     check_stopped_well(folder, "stopped.safetensors")

@@ -136,7 +136,7 @@ def saved_scales(tmp_path, archive, batches, mesh, micro_batches, flags, steps=3
 
 
 def test_histories_are_those_of_pytorch_in_every_layout(tmp_path, references):
-    """What is remembered is the largest of the whole tensor and of all micro-batches, wherever its parts are."""
+    """Histories hold the largest magnitude of the whole tensor over all micro-batches, wherever its parts are."""
     archive, batches, _, _, _ = references("llama", True, 2)
     model, scales = oracle.zoo("llama"), float8.Scales()
     part = oracle.rows_of_step(batches, 0, STEPS // 3)
@@ -177,7 +177,7 @@ MATMULS = re.compile(r"matmul (\d+)x(\d+)x(\d+)( of 8 bits)?")
 
 @pytest.fixture
 def fake(monkeypatch, tmp_path):
-    """Programs for a GPU run on the driver that stands in for one, and log what they enqueue."""
+    """Programs for a GPU run on the fake driver, and log what they enqueue."""
     for name, value in {**replay.environment(), "PSRT_FAKE_LOG": str(tmp_path / "log")}.items():
         monkeypatch.setenv(name, value)
 
@@ -231,7 +231,7 @@ def test_what_backward_keeps_is_of_8_bits(tmp_path, exports):
 
 
 def test_scales_are_saved_and_left_out(tmp_path):
-    """A resumed run goes on with the same bits; another precision starts without scales and says so; weight files have none."""
+    """A resumed run has the same bits; another precision starts without scales and says so; weight files have none."""
     model = models.llama()
     archive = model.export(tmp_path / "model.pt2")
     save_file(oracle.draw_batches(model, 1, 4), tmp_path / "data.safetensors")

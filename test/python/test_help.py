@@ -1,6 +1,6 @@
 """The --help of each tool and of a compiled program is the text in test/help: a change of a flag or its help shows in review.
 
-To write the files anew: python test/python/test_help.py
+To rewrite the files: python test/python/test_help.py
 """
 import pathlib
 import re

@@ -8,7 +8,7 @@ from conftest import tools_folder
 
 INF, NAN, IGNORED, CLASSES = float("inf"), float("nan"), -100, 7
 
-# Rows of logits that are ignored. Where softmax is no number PyTorch's gradient is NaN too; ours is zero.
+# Rows of logits that are ignored. Where softmax is not a number PyTorch's gradient is NaN too; ours is zero.
 ROWS = {
     "finite": [0.5, -1.0, 2.0, 0.0, 1.0, -0.5, 3.0],
     "masked classes": [0.5, -INF, 2.0, -INF, 1.0, -0.5, -INF],

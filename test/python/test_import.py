@@ -194,7 +194,7 @@ def test_batch_is_that_of_all_inputs(tmp_path):
     assert found[:2] == ["8", "8"] and "--dim x.0=N changes it" in said and "--dim y.0=N changes it" in said
     said, _ = shapes()
     assert "(x.0) is not bound and keeps its size at export, 8; --batch N changes it" in said
-    # A dim given by itself is no batch of another size.
+    # A dim given by itself does not change the batch size.
     said = run_tool("ps-compile", tmp_path / "apart.pt2", "-o", tmp_path / "x", "--batch", "4", "--dim", "y.0=8", status=2)
     assert "--batch 4: dim" in said and "is given as 8 by --dim" in said and "--batch-dim y=none" in said
     said = run_tool("ps-compile", tmp_path / "apart.pt2", "-o", tmp_path / "x", "--dim", "y.0=4", status=2)

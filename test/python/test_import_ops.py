@@ -19,7 +19,7 @@ from refusals import damage
 from safetensors.torch import load_file, save_file
 
 CASES = {}  # name -> (function, operands)
-REFERENCES = {}  # what a case is compared with, where PyTorch's own kernel has a constant rounded to float32
+REFERENCES = {}  # what a case is compared with, where PyTorch's kernel has a constant rounded to float32
 # Decomposed these are other functions at their edges, in PyTorch too: a square root with an infinite slope at 0, a
 # branch not taken that overflows, a logarithm's slope where the kernel's own is 0, the slopes of equal operands.
 AS_EXPORTED_ONLY = {"std_dim", "celu", "bce_certain", "xlogy_of_zeros", "logaddexp_equal"}

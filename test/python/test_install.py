@@ -23,7 +23,7 @@ def test_programs_look_for_libraries_where_the_system_looks(program):
 
 
 def test_libraries_that_programs_need_are_documented(program):
-    """But for those of every system with C."""
+    """Except for those of every system with C."""
     said = subprocess.run(["readelf", "-d", program], capture_output=True, text=True, check=True).stdout
     needed = {name for name in re.findall(r"NEEDED.*\[(.*)\]", said) if not re.match(r"lib(c|m|gcc_s)\.so|ld-linux", name)}
     readme = (ROOT / "docs/install.md").read_text()

@@ -351,7 +351,7 @@ def test_conversions_of_halves(tmp_path, target):
     """Rounded once, by processors with instructions for it and by those that call functions; libraries hold these."""
     calls = [joined.Call(name, CASES[name]) for name in HALVES]
     values = joined.inputs(calls)
-    for call in calls:  # halfway between two f16 but for a 2^-40, beyond the largest, subnormal, infinite
+    for call in calls:  # 2^-40 above the midpoint of two f16, the midpoint, beyond the largest, subnormal, infinite
         given = values[f"{call.name}.a"]
         given[:9] = torch.tensor([1 + 2**-11 + 2**-40, 1 + 2**-11, 65519.9, 65520, 1e30, 6e-8, -3e-6, float("inf"), float("nan")],
                                  dtype=torch.float64)

@@ -1,6 +1,6 @@
 """docs/levels.md is true: its examples are what the tools print today, and it has every attribute, pass and constraint.
 
-To write them anew: python test/python/test_level_examples.py
+To rewrite them: python test/python/test_level_examples.py
 
 A comment `<!-- example: NAME -->` in the page stands before each example. Lines that an example omits are marked by a
 line `...`, attributes that it omits by `...` among the others.
@@ -142,7 +142,7 @@ def make_levels(folder):
 
 
 def fill_page(levels):
-    """The page, with every example made anew."""
+    """Returns the page with every example regenerated."""
 
     def make(match):
         start, name = match.groups()
@@ -162,7 +162,7 @@ def levels(tmp_path_factory):
 def test_examples_are_what_the_tools_print(levels):
     text = PAGE.read_text()
     assert sorted(name for _, name in EXAMPLE.findall(text)) == sorted([*EXCERPTS, "imported before"])
-    assert text == fill_page(levels), f"docs/levels.md is stale; write its examples anew by\n  {REFRESH}"
+    assert text == fill_page(levels), f"docs/levels.md is stale; rewrite its examples with\n  {REFRESH}"
 
 
 def read_sections():

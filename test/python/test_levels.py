@@ -30,7 +30,7 @@ def body(text):
 
 
 @pytest.mark.parametrize("level", range(len(LEVELS) - 1))
-def test_ps_compile_goes_on_from_each_level(dumps, tmp_path, level):
+def test_ps_compile_resumes_from_each_level(dumps, tmp_path, level):
     folder, flags = dumps
     after = LEVELS[level + 1]
     out = tmp_path / "next.mlir"

@@ -237,7 +237,7 @@ class Nested(torch.nn.Module):
         return F.cross_entropy(self.layer(x), labels).exp()
 
 
-def test_a_mean_that_is_no_term_is_averaged_over_micro_batches(tmp_path):
+def test_a_mean_that_is_not_a_term_is_averaged_over_micro_batches(tmp_path):
     """As the sum of PyTorch's losses of the micro-batches divided by their number; a warning says that the whole batch has another."""
     torch.manual_seed(0)
     x, labels = torch.randn(16, 12), torch.randint(0, 10, (16,))
@@ -267,7 +267,7 @@ def test_a_mean_that_is_no_term_is_averaged_over_micro_batches(tmp_path):
 
 
 class OfMean(torch.nn.Module):
-    """A function of the mean square, which over a batch is no average over samples unless it multiplies."""
+    """A function of the mean square, which over a batch is not an average over samples unless it multiplies."""
 
     def __init__(self, function):
         super().__init__()
@@ -299,7 +299,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_loss_that_is_no_average_over_samples_is_said_so(tmp_path, name):
+def test_a_loss_that_is_not_an_average_over_samples_is_reported(tmp_path, name):
     """And only that: where there is no warning, two micro-batches have PyTorch's loss of the whole batch."""
     torch.manual_seed(0)
     function, is_uneven = FUNCTIONS[name]
@@ -444,7 +444,7 @@ def of_weights(network, found, y):
 
 
 def of_weights_and_one(network, found, y):
-    """What is added to the count is there once, however few samples there are."""
+    """The constant 1 is added to the count once, however few samples there are."""
     weights = y[:, 0].abs()
     return ((found - y).square().mean(-1) * weights).sum() / (weights.sum() + 1)
 
@@ -462,7 +462,7 @@ def contrast(network, found, y):
                                          (of_weights_and_one, 1)],
                          ids=["mean", "sum", "weights", "penalty", "contrast", "plus one"])  # fmt: skip
 def test_evaluation_is_over_all_samples(tmp_path, mesh, loss, parts):
-    """The last batch is computed from whole ones. `parts`: what a loss of n samples is divided by n and multiplied by; 0: it is no sum of theirs."""
+    """The last batch is computed from whole ones. `parts`: a loss of n samples is multiplied by parts / n; 0: the loss is not a sum over samples."""
     model = Regression(loss)
     torch.export.save(torch.export.export(model, (torch.randn(8, 4), torch.randn(8, 3))), tmp_path / "model.pt2")
     program = oracle.compile_model(tmp_path, tmp_path / "model.pt2", mesh, "--optimizer", "sgd(lr=0)")

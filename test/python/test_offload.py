@@ -49,7 +49,7 @@ def made(tmp_path_factory):
 
 def train(folder, program, *flags):
     """Losses, weights (and averages), and what was said."""
-    (folder / "losses.txt").unlink(missing_ok=True)  # a resumed run would go on in it
+    (folder / "losses.txt").unlink(missing_ok=True)  # a resumed run would append to it
     said = oracle.run([program, "--data", "data.safetensors", "--seed", "5", "--quiet", "--losses", "losses.txt", "--export-weights",
                        "weights.safetensors", *flags], folder)  # fmt: skip
     weights = load_file(folder / "weights.safetensors")
@@ -219,7 +219,7 @@ def test_nothing_to_offload(tmp_path, exports, flags, words):
 
 @pytest.mark.parametrize("what,words", [("state", "takes none"), ("activations,", "takes none"), ("optimizer,optimizer", "twice"),
                                         ("activations,activations=all", "twice")])
-def test_what_is_no_choice(tmp_path, exports, what, words):
+def test_unknown_choices_are_refused(tmp_path, exports, what, words):
     done = subprocess.run([tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", "program", "--offload", what],
                           cwd=tmp_path, capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 2 and "--offload" in done.stderr and words in done.stderr

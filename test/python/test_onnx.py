@@ -247,7 +247,7 @@ def test_batch_norms_that_train_in_the_form_of_evaluation_warn(tmp_path, exports
     assert "running statistics" not in said
 
 
-def test_running_statistics_of_other_exporters_are_no_parameters(tmp_path):
+def test_running_statistics_of_other_exporters_are_not_parameters(tmp_path):
     """No metadata says what an initializer is; those of a batch norm of the batch itself need no warning."""
     vector = lambda: torch.rand(3) + 0.5  # noqa: E731
     nodes = [helper.make_node("BatchNormalization", ["x", "scale", "bias", "mean", "variance"], ["y"]),

@@ -181,7 +181,7 @@ def test_compiled_equals_pytorch(tmp_path, mesh):
     assert wrong == []
 
 
-def test_factors_are_no_parameters(tmp_path):
+def test_factors_are_not_parameters(tmp_path):
     """Without torch's metadata every floating initializer with dims may be one; those of a Resize are not."""
     torch.manual_seed(0)
     weight, x = torch.randn(3), torch.randn(2, 3, 4)

@@ -413,7 +413,7 @@ def test_sizes_that_the_file_declares_otherwise(tmp_path):
     assert "'y' as float32 [3, 4], and the graph computes 'tensor<5x4xf32>'" in run([*check, "batch=5"], tmp_path)
 
 
-def test_neutral_attributes_are_no_error(tmp_path):
+def test_neutral_attributes_are_not_errors(tmp_path):
     """Those without an effect on what is imported, and neutral values, that exporters write down."""
     nodes = [
         helper.make_node("LayerNormalization", ["x", "s"], ["a"], stash_type=1), helper.make_node("Cast", ["a"], ["b"], to=TensorProto.FLOAT, saturate=0),

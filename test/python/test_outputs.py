@@ -1,4 +1,4 @@
-"""`--eval --outputs`: what a model returns for each sample, wherever its batch is; what is one of a batch is said to be left out."""
+"""`--eval --outputs`: what a model returns for each sample, wherever its batch is; outputs with one value per batch are reported as omitted."""
 import subprocess
 
 import oracle

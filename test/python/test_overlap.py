@@ -88,7 +88,7 @@ def test_bits_are_those_without(tmp_path, layout):
 
 
 def is_beside(events):
-    """Whether a product stands between a start and the first wait behind it."""
+    """Returns whether a matmul stands between a start and the first wait after it."""
     started = False
     for event in events:
         if event["name"] in ("all_reduce", "reduce_scatter", "all_gather"):

@@ -119,7 +119,7 @@ def test_one_tensor_crosses_each_boundary(tmp_path, name):
 
 
 def test_ranks_cost_nothing(tmp_path):
-    """Thousands of replicas: the same programs, but for the mesh's size and the shapes."""
+    """Thousands of replicas: the same programs, except for the mesh's size and the shapes."""
     archive = models.gpt2(batch=8192).export(tmp_path / "model.pt2")
     texts = []
     for ranks in (2, 8192):
@@ -227,8 +227,8 @@ def test_pictures_that_cannot_be_are_refused(tmp_path, exports, flags, words):
     assert not list(tmp_path.glob("*.svg"))
 
 
-def test_dumps_of_pipelines_go_on(tmp_path):
-    """What a dump has decided holds, whatever the flags' defaults are; what is compiled from it is the same."""
+def test_compiles_resume_from_dumps_of_pipelines(tmp_path):
+    """The decisions in a dump hold, whatever the flags' defaults are; the program compiled from the dump is the same."""
     archive, data = prepare(tmp_path, DEEP["gpt2"](), 4)
     compile_plan(tmp_path, archive, ("pp=2", "zb-v", 2, "uniform"), 4)
     for level in ("2-planned", "4-scheduled", "5-placed"):

@@ -56,7 +56,7 @@ def test_megatron_has_two_all_reduces_a_layer_each_way(tmp_path, name):
 
 
 @pytest.mark.parametrize("name, mesh", [("gpt", "tp=2"), ("gpt2", "tp=2"), ("llama", "tp=2"), ("gpt2", "dp=2,tp=2")])
-def test_sequence_parallelism_gathers_and_scatters_twice_a_layer_each_way(tmp_path, name, mesh):
+def test_sequence_parallelism_gathers_and_scatters_twice_per_layer_each_way(tmp_path, name, mesh):
     """Korthikanti et al., 2022, figure 5; weight gradients gather again what forward did not keep (their section 4.2.2)."""
     assert added_by_a_layer(tmp_path, name, "megatron+sp", mesh) == {
         ("forward", "all_gather"): 2, ("forward", "reduce_scatter"): 2,
@@ -67,7 +67,7 @@ def test_sequence_parallelism_gathers_and_scatters_twice_a_layer_each_way(tmp_pa
 
 @pytest.mark.parametrize("policy, kind", [("megatron", "all_reduce"), ("megatron+sp", "reduce_scatter")])
 def test_queries_keys_and_values_are_summed_before_a_residual(tmp_path, exports, policy, kind):
-    """A BERT's layers take the residual itself: its cotangent is no partial sum, and would split theirs into three."""
+    """A BERT's layers take the residual itself: its cotangent is not a partial sum, and would split theirs into three."""
     oracle.compile_model(tmp_path, oracle.export("bert", exports), "tp=2", "--sharding-policy", policy, "--dump-dir", tmp_path / "dump")
     counts = collectives_of((tmp_path / "dump/3-partitioned.mlir").read_text())
     assert counts["backward_input", kind] == 2 * 2 + 1  # of two layers, and of the head

@@ -111,7 +111,7 @@ def test_gathered_copies_are_not_kept(tmp_path):
 
 
 def test_is_repeatable_and_alike_in_every_schedule(tmp_path):
-    """The same bits again, with what is computed again, and under every schedule of the same stages."""
+    """A second run, recomputation and every schedule of the same stages give the same bits."""
     model = oracle.zoo("gpt2_deep")
     archive, batches = model.export(tmp_path / "model.pt2"), oracle.draw_batches(model, 4, 4)
     runs = []
@@ -199,7 +199,7 @@ def test_copies_follow_their_weights(tmp_path):
 
 @pytest.mark.parametrize("saved, loaded", [("fp16", "fp32"), ("fp32", "fp16"), ("bf16", "fp32"), ("fp16", "bf16"), ("bf16", "half"), ("half", "fp32")])
 def test_checkpoints_go_from_one_precision_to_another(tmp_path, saved, loaded):
-    """Weights and state come home to the bit, but for `half`, which says that it rounds; what a plan has not starts afresh."""
+    """Weights and state return to the same bits, except for `half`, which reports that it rounds; what a plan has not starts afresh."""
     model = models.gpt2()
     archive = model.export(tmp_path / "model.pt2")
     save_file(oracle.draw_batches(model, 1, 4), tmp_path / "data.safetensors")

@@ -147,7 +147,7 @@ def test_processes_meet_by_a_file(tmp_path, compiled, left):
 
 
 @pytest.mark.parametrize("text", ["mine", '{"mine": 1}', json.dumps({**LEFT, "parashard_rendezvous": 3}), "[]", ""], ids=str)
-def test_file_that_is_no_meeting_stays(tmp_path, program, text):
+def test_file_that_is_not_a_rendezvous_file_stays(tmp_path, program, text):
     file = tmp_path / "mine.txt"
     file.write_text(text)
     first, second = [finish(process) for process in start_by_file([program, "--data", data_for(tmp_path)], tmp_path, file, range(2))]
@@ -423,7 +423,7 @@ def test_environment_that_is_not_whole(tmp_path, program, environment, words):
     assert not (tmp_path / "losses.txt").exists()
 
 
-def test_flags_that_a_rank_refuses_are_told(tmp_path, program):
+def test_flags_that_a_rank_refuses_are_reported(tmp_path, program):
     """Rank 0 may have been given others."""
     environment = {**BASE, "RANK": "1", "WORLD_SIZE": "2", **AT_MASTER}
     status, printed = finish(start([program, "--data", data_for(tmp_path), "--bogus"], tmp_path, environment))
@@ -467,7 +467,7 @@ def test_mpi_beside_the_program_is_loaded_if_only_the_user_can_write_it(tmp_path
     assert status == 2 and (str(beside) in said) == is_loaded, said
 
 
-def test_bad_data_is_told_once(tmp_path, program):
+def test_bad_data_is_reported_once(tmp_path, program):
     """Only one rank reads the row with the token; every process ends."""
     tokens = torch.zeros(4, 16, dtype=torch.int64)
     tokens[3, 5] = 96

@@ -33,7 +33,7 @@ def test_two_runs_have_the_same_bits(tmp_path, exports, mesh, name):
 
 @pytest.mark.parametrize("mesh,micro_batches,batch", [("dp=2", 1, 4), ("tp=2", 1, 4), ("dp=1", 4, 1)])
 def test_dropout_is_the_same_on_every_layout(tmp_path, mesh, micro_batches, batch):
-    """With dropout 0.1 the losses of 4 samples a step equal those of one rank, however they are laid out."""
+    """With dropout 0.1 the losses of 4 samples per step equal those of one rank, however they are laid out."""
     whole, parts = models.gpt_dropout(batch=4), models.gpt_dropout(batch=batch)
     batches = dict(oracle.draw_batches(whole, 1))
     losses = []

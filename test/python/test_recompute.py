@@ -1,4 +1,4 @@
-"""`--recompute`: forward values are computed again instead of kept: the same bits, and less memory."""
+"""`--recompute`: forward values are recomputed instead of kept: the same bits, and less memory."""
 import re
 
 import lanes
@@ -146,7 +146,7 @@ def test_communication_is_not_repeated(tmp_path, exports, policy):
     ("modules=blocks.*.attentoin", ["matches no module", "'blocks.0.attention'"]),
     ("budget=12G", ["--recompute budget: '12G' is not a number of bytes; give one such as 12GB"]),
 ])  # fmt: skip
-def test_what_is_wrong_is_said(tmp_path, exports, mode, words):
+def test_bad_modes_are_reported(tmp_path, exports, mode, words):
     said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt", exports), "-o", "program", "--recompute", mode], tmp_path, expect=2)
     for word in words:
         assert word in said, said
@@ -207,7 +207,7 @@ def test_a_budget_is_held_with_the_same_bits(tmp_path, exports, name, mesh, micr
 
 @pytest.mark.parametrize("make", [lambda: models.gpt(layers=6), lambda: models.llama(layers=6)], ids=["gpt", "llama"])
 def test_more_memory_costs_less_time(tmp_path, make):
-    """Never more than `full` and `selective` where they hold the budget; all of the budget is used but for a little."""
+    """Never more than `full` and `selective` where they hold the budget; nearly all of the budget is used."""
     archive = make().export(tmp_path / "model.pt2")
     most, least = bounds(tmp_path, archive)
     points = [compile_placed(tmp_path, archive, "--recompute", f"budget={least + (most - least) * i // 6}") for i in range(7)]
@@ -229,7 +229,7 @@ def test_enough_memory_changes_nothing(tmp_path, exports):
     assert "ps.memory_budget = 1610612736" in text and added(said) == 0
 
 
-def test_a_plan_that_is_changed_behind_its_budget_is_refused(tmp_path, exports):
+def test_a_plan_that_exceeds_its_budget_after_a_change_is_refused(tmp_path, exports):
     """More micro-batches in flight than the plan was made for."""
     archive = oracle.export("gpt2_deep", exports)
     most, _ = bounds(tmp_path, archive, "--mesh", "pp=2", "--micro-batches", 2)

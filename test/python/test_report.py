@@ -87,7 +87,7 @@ def bytes_of(line):
 
 
 def moved(text):
-    """(when, kind, axes) -> [count, bytes] of the collectives of level 3: those of class functions, once a run, and between."""
+    """Returns {(when, kind, axes): [count, bytes]} of the collectives of level 3: those of class functions, once per run, and between."""
     functions = functions_of(text)
     totals = collections.defaultdict(lambda: [0, 0])
 
@@ -228,7 +228,7 @@ def test_a_pipeline_is_shown_with_its_stages(pipelined):
     assert {"F", "I later", "W"} <= set(names) and "measured" not in pipeline
 
 
-def test_what_was_measured_is_shown_beside_the_plan(pipelined):
+def test_measured_times_are_shown_beside_the_plan(pipelined):
     folder, data = pipelined
     plan = section(data, "pipeline")["plan"]
     compile_page(folder, "dump/5-placed.mlir", "--no-codegen", "--measured", "trace.json")

@@ -266,7 +266,7 @@ class CrossAttention(nn.Module):
 
 
 class Scaled(nn.Module):
-    """Values joined with the same values times their mean: a value a row that two loops use."""
+    """Values joined with the same values times their mean: one value per row that two loops use."""
 
     def __init__(self, kind):
         super().__init__()

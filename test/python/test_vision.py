@@ -128,7 +128,7 @@ def test_nearest_elements_of_infinite_ones(tmp_path):
         torch.testing.assert_close(found[tuple(y.shape)], y, rtol=0, atol=0)
 
 
-def test_places_of_a_pool_are_no_value(tmp_path):
+def test_indices_of_a_pool_are_not_a_value(tmp_path):
     class Places(torch.nn.Module):
         def forward(self, x):
             y, places = torch.nn.functional.max_pool2d(x, 2, return_indices=True)

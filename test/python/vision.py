@@ -6,7 +6,7 @@ from models import Model
 
 
 def convolution(inside, outside, size=3, stride=1, **options):
-    """Without a bias, which the batch norm behind it would take away; and that batch norm."""
+    """A convolution and a batch norm. The convolution has no bias: the batch norm would cancel it."""
     layer = nn.Conv2d(inside, outside, size, stride, padding=size // 2, bias=False, **options)
     return nn.Sequential(layer, nn.BatchNorm2d(outside))
 
