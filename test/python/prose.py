@@ -1,6 +1,6 @@
 """Checks of the project's English: constructions that a reader has to decode, and how paragraphs are wrapped.
 
-The functions take text, so that they serve documents and comments alike.
+The functions take text: documents and sources of C++, TableGen and MLIR.
 """
 import re
 
@@ -9,8 +9,9 @@ UNIT = "rank|step|second|stage|micro-batch|coordinate|layer|dim|row|line|run|pas
 # (expression, what to write instead). Matching ignores case; a match may span lines.
 PATTERNS = [
     (r"(?<!there )\b(is|are|was|were) no (?!longer\b|more\b|less\b|fewer\b)", 'write "is not a", or name what it is'),
+    (r"\bno part of\b", "not in, not part of"),
     (r"\blea?[vf]\w*( \w+){0,4} away\b", "omit, remove"),
-    (r"(^|[.:;] )what (is|are|was|were)\b[^.:?|]*\b(is|are|was|were)\b", "name the subject: the loss, the buffer, ..."),
+    (r"(^|[.:;] )what (is|are|was|were)\b[^.:?|\n]*\b(is|are|was|were)\b", "name the subject: the loss, the buffer, ..."),
     (r"\b(go|goes|going|went|gone) on\b", "resumes, continues"),
     (r"\btimetables?\b", "schedule"),
     (r"\bstand-ins?\b|\bst(and[s]?|ood) in for\b", "fake"),
@@ -50,28 +51,48 @@ def strip_code(text):
 
 def find_constructions(text):
     """(line, what was found, what to write instead) for each match of a pattern in prose without code."""
+    text = "\n".join(" ".join(line.split()) for line in text.splitlines())
     # A sentence may span lines, a paragraph or a list item ends it.
-    joined = re.sub(r"(?<=\S)\n(?=[ \t]*[^\s|#*\-\d])", " ", text)
-    lines = [number for number, line in enumerate(text.splitlines(keepends=True), 1) for _ in line]
+    joined = re.sub(r"(?<=\S)\n(?=[^\s|#*\-\d])", " ", text)
     return sorted(
-        (lines[match.start()], " ".join(match[0].split()), advice)
-        for expression, advice in COMPILED
-        for match in expression.finditer(joined)
+        (text.count("\n", 0, match.start()) + 1, match[0].strip(), advice) for expression, advice in COMPILED for match in expression.finditer(joined)
     )
 
 
+# A string, a character or a comment: a `//` in a string begins no comment.
+TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+
 def strip_sources(text):
-    """The comments of C++, TableGen or MLIR without code spans; lines keep their numbers."""
-    lines = [re.search(r"(?<![:\"'])//+[</!]*(.*)", line) for line in text.splitlines()]
-    comments = [match[1] if match and not re.search(r"\b(RUN|CHECK[A-Z-]*):", match[1]) else "" for match in lines]
-    return re.sub(r"`[^`\n]*`", "X", "\n".join(comments))
+    """Returns the comments of C++, TableGen or MLIR without marks and code spans; lines keep their numbers.
+
+    Example: the lines `int a; /// It goes`, `/* on. */` give `It goes`, `on.`.
+    """
+    comments, end = [], 0
+    for match in TOKEN.finditer(text):
+        if match[0][:2] not in ("//", "/*") or re.match(r"//.*\b(RUN|CHECK[A-Z-]*):", match[0]):
+            continue
+        is_block = match[0].startswith("/*")
+        body = re.sub(r"^[ \t]*\*+", "", match[0][2:-2], flags=re.MULTILINE) if is_block else match[0].lstrip("/!<")
+        comments += ["\n" * text.count("\n", end, match.start()), " ", body]
+        end = match.end()
+    return strip_spans("".join(comments))
+
+
+def strip_spans(comments):
+    """Returns comments without code spans and indentation."""
+    return "\n".join(line.strip() for line in re.sub(r"`[^`\n]*`", "X", comments).split("\n"))
+
+
+def find_in_comments(comments):
+    """Runs find_constructions, except for the patterns that only documents avoid."""
+    return [one for one in find_constructions(comments) if one[2] not in OF_DOCUMENTS]
 
 
 def find_constructions_of_comments(text):
     """The same as find_constructions, of a source: (line, what was found, what to write instead)."""
-    found = [one for one in find_constructions(strip_sources(text)) if one[2] not in OF_DOCUMENTS]
     starts = [(text.count("\n", 0, match.start(1)) + 1, match[1], "begin with a verb") for match in NO_VERB.finditer(text)]
-    return sorted(found + starts)
+    return sorted(find_in_comments(strip_sources(text)) + starts)
 
 
 def find_long_lines(text):

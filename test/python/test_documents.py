@@ -82,7 +82,7 @@ def test_prose_is_wrapped(file):
     assert not found, "\n".join(found)
 
 
-SOURCES = (".h", ".cpp", ".c", ".td", ".mlir")
+SOURCES = (".h", ".cpp", ".c", ".td", ".mlir", ".js", ".css")
 
 
 def test_comments_are_plain():
@@ -95,6 +95,8 @@ BAD = """It is no op, and goes
 on behind the product.
 
 * One entry a dim. What is kept is small. `is no code`
+* It comes
+  behind.
 """
 
 
@@ -102,20 +104,36 @@ def test_constructions_are_found():
     """Also over the end of a line; not in code, nor where the words are part of plain English."""
     found = prose.find_constructions(prose.strip_code(BAD))
     assert [(line, text) for line, text, _ in found] == [
-        (1, "goes on"), (1, "is no"), (2, "behind"), (2, "product"), (4, ". What is kept is"), (4, "entry a dim")]  # fmt: skip
+        (1, "goes on"), (1, "is no"), (2, "behind"), (2, "product"), (4, ". What is kept is"), (4, "entry a dim"),
+        (6, "behind")]  # fmt: skip
     assert not prose.find_constructions("There is no deadlock. It is no longer used.\n\n1. A dot product per rank.")
 
 
 BAD_SOURCE = """/// What is here.
 int a; // it is no number
 /// Returns the product. `is no code` ///< goes
+
+// What is kept is the loss.
+char b[] = "// is no comment";
+/// It is
+/// no number.
+int c;  // It goes
+        // on.
+int d = '"'; /* It is told. */ /* It goes */
+/**
+ * It stands
+ * in for another.
+ */
+// CHECK: is told
 """
 
 
 def test_constructions_of_comments_are_found():
-    """A product may be one of numbers; code spans do not count."""
+    """Also over the end of a line, and in block comments. A product may be one of numbers; code spans do not count."""
     found = prose.find_constructions_of_comments(BAD_SOURCE)
-    assert [(line, text) for line, text, _ in found] == [(1, "What"), (2, "is no")]
+    assert [(line, text) for line, text, _ in found] == [
+        (1, "What"), (2, "is no"), (5, "What is kept is"), (7, "is no"), (9, "goes on"), (11, "is told"),
+        (13, "stands in for")]  # fmt: skip
 
 
 def test_wrapping_is_checked():
