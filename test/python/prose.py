@@ -1,7 +1,8 @@
 """Checks of the project's English: constructions that a reader has to decode, and how paragraphs are wrapped.
 
-The functions take text: documents and sources of C++, TableGen and MLIR.
+The functions take text: documents, sources of C++, MLIR and Python, and scripts.
 """
+import ast
 import re
 
 UNIT = "rank|step|second|stage|micro-batch|coordinate|layer|dim|row|line|run|pass|element|process|parameter|variable|window"
@@ -93,6 +94,41 @@ def find_constructions_of_comments(text):
     """The same as find_constructions, of a source: (line, what was found, what to write instead)."""
     starts = [(text.count("\n", 0, match.start(1)) + 1, match[1], "begin with a verb") for match in NO_VERB.finditer(text)]
     return sorted(find_in_comments(strip_sources(text)) + starts)
+
+
+# The tokens of Python that hold or hide comments. The module tokenize would double the time of the check.
+PYTHON_TOKEN = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*', re.DOTALL)
+
+
+def list_definitions(node):
+    """Yields a module, and its classes and functions at any depth, except for those inside an `if` or a loop."""
+    yield node
+    for one in node.body:
+        if isinstance(one, (ast.ClassDef, ast.FunctionDef)):
+            yield from list_definitions(one)
+
+
+def find_constructions_of_python(text):
+    """The same as find_constructions, of Python: docstrings, comments, and names of tests with blanks for underscores."""
+    lines = text.splitlines()
+    docstrings, comments, names = [""] * len(lines), [""] * len(lines), [""] * len(lines)
+    for node in list_definitions(ast.parse(text)):
+        if ast.get_docstring(node, clean=False):
+            span = slice(node.body[0].lineno - 1, node.body[0].end_lineno)
+            docstrings[span] = [line.strip(' "') for line in lines[span]]
+        if not isinstance(node, ast.Module) and node.name.startswith("test_"):
+            names[node.lineno - 1] = node.name.removeprefix("test_").replace("_", " ")
+    for match in PYTHON_TOKEN.finditer(text):
+        if match[0].startswith("#"):
+            comments[text.count("\n", 0, match.start())] = match[0].lstrip("#! ")
+    kinds = ("\n".join(kind) for kind in (docstrings, comments, names))
+    return sorted(one for kind in kinds for one in find_in_comments(strip_spans(kind)))
+
+
+def find_constructions_of_scripts(text):
+    """The same as find_constructions, of the comments of shell scripts, CMake, YAML and TOML, which begin with `#`."""
+    matches = [re.search(r"(?:^|\s)#+!?(.*)", line) for line in text.splitlines()]
+    return find_in_comments(strip_spans("\n".join(match[1] if match else "" for match in matches)))
 
 
 def find_long_lines(text):

@@ -1,4 +1,4 @@
-"""Documents and comments name files that exist, documents are plain English, and the README stays short."""
+"""Documents and comments name files that exist and are plain English, and the README stays short."""
 import os
 import pathlib
 import re
@@ -83,12 +83,44 @@ def test_prose_is_wrapped(file):
 
 
 SOURCES = (".h", ".cpp", ".c", ".td", ".mlir", ".js", ".css")
+SCRIPTS = (".cmake", ".cmake.in", "CMakeLists.txt", ".yml", ".toml", ".clang-tidy", ".clang-format", "requirements.txt")
 
 
-def test_comments_are_plain():
-    found = [f"{file}:{line}: '{text}': {advice}" for file in list_files() if file.endswith(SOURCES) and not file.startswith("fuzz/corpus")
-             for line, text, advice in prose.find_constructions_of_comments((ROOT / file).read_text())]  # fmt: skip
+def find_finder(file):
+    """Returns the function of prose.py that reads a source or a script, or None."""
+    if file.endswith(SOURCES):
+        return prose.find_constructions_of_comments
+    if file.endswith(".py"):
+        return prose.find_constructions_of_python
+    if file.endswith(SCRIPTS):
+        return prose.find_constructions_of_scripts
+    if "." in pathlib.PurePath(file).name:
+        return None
+    with open(ROOT / file, "rb") as opened:
+        first = opened.readline()
+    if not first.startswith(b"#!"):
+        return None
+    return prose.find_constructions_of_python if b"python" in first else prose.find_constructions_of_scripts
+
+
+FINDERS = {file: find_finder(file) for file in list_files() if not file.startswith("fuzz/corpus") and not (ROOT / file).is_symlink()}
+
+
+@pytest.mark.parametrize("kind", ["comments", "python", "scripts"])
+def test_comments_are_plain(kind):
+    """Also docstrings and names of tests."""
+    finder = getattr(prose, f"find_constructions_of_{kind}")
+    files = [file for file, one in FINDERS.items() if one is finder]
+    found = [f"{file}:{line}: '{text}': {advice}" for file in files for line, text, advice in finder((ROOT / file).read_text())]
     assert not found, "\n".join(found)
+    assert len(files) > 50, "the check has found the files"
+
+
+@pytest.mark.parametrize("file", ["mkdocs.yml", *(file for file in list_files() if file.startswith("test/help/"))])
+def test_printed_text_is_plain(file):
+    """The text of --help, and the title and descriptions of the site."""
+    found = prose.find_constructions((ROOT / file).read_text())
+    assert not found, "\n".join(f"{file}:{line}: '{text}': {advice}" for line, text, advice in found)
 
 
 BAD = """It is no op, and goes
@@ -134,6 +166,32 @@ def test_constructions_of_comments_are_found():
     assert [(line, text) for line, text, _ in found] == [
         (1, "What"), (2, "is no"), (5, "What is kept is"), (7, "is no"), (9, "goes on"), (11, "is told"),
         (13, "stands in for")]  # fmt: skip
+
+
+BAD_PYTHON = '''"""It is
+no number."""
+A = "# is no comment"  # It goes
+# on.
+class B:
+    """It is `is no code`."""
+    def test_what_is_here_is_no_number(self):
+        """One entry
+        per rank, then behind."""
+        return """
+# is told"""
+'''
+
+
+def test_constructions_of_python_are_found():
+    """In docstrings, comments, and names of tests; not in strings."""
+    found = prose.find_constructions_of_python(BAD_PYTHON)
+    assert [(line, text) for line, text, _ in found] == [
+        (1, "is no"), (3, "goes on"), (7, "is no"), (7, "what is here is"), (9, "behind")]  # fmt: skip
+
+
+def test_constructions_of_scripts_are_found():
+    found = prose.find_constructions_of_scripts("#!/bin/sh\n# It is\n# no part of that.\necho a#goes on ${#behind} # is told\n")
+    assert [(line, text) for line, text, _ in found] == [(2, "is no"), (3, "no part of"), (4, "is told")]
 
 
 def test_wrapping_is_checked():
