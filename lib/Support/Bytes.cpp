@@ -23,10 +23,10 @@ llvm::Expected<int64_t> parseBytes(llvm::StringRef text) {
   double bytes = value * getUnit(text.drop_front(number.size()));
   if (isNumber && bytes >= 1 && bytes < 9e18)
     return int64_t(bytes);
-  return llvm::createStringError(
-      llvm::inconvertibleErrorCode(),
-      "'" + text + "' is not a number of bytes" + (isNumber && value == 0 ? " above 0" : "") +
-          "; give one such as 12GB, 500MiB or 1000000");
+  return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                 "'" + text + "' is not a number of bytes" +
+                                     (isNumber && value == 0 ? " above 0" : "") +
+                                     "; give one such as 12GB, 500MiB or 1000000");
 }
 
 } // namespace parashard::support
