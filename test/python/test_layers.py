@@ -1,4 +1,5 @@
 """Folders stand in layers: a folder includes those that come before it here, and none that comes after."""
+import os
 import pathlib
 import re
 import subprocess
@@ -43,6 +44,8 @@ RUNTIME = [
     {"runtime/conformance", "runtime/testing"},
     {"bench", "fuzz"},
 ]
+# In quotes or angle brackets, with spaces wherever the preprocessor allows them.
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.M)
 # Test doubles and fixtures beside the code that they test.
 TESTS = re.compile(r"/test/")
 
@@ -54,18 +57,30 @@ def room_of(path):
 
 
 def list_sources():
-    return subprocess.run(["git", "ls-files", "*.h", "*.cpp"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    return subprocess.run(["git", "ls-files", "*.h", "*.cpp", "*.c"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+
+
+def find_includes(file, text, known):
+    """The tree's own headers that the text of a file includes, by paths from the root."""
+    for bracket, target in INCLUDE.findall(text):
+        beside = [os.path.normpath(pathlib.PurePath(file).parent / target)] if bracket == '"' else []
+        for path in (target, f"include/{target}", *beside):
+            if path in known:
+                yield path
 
 
 def list_includes():
-    """(file, what it includes) of the tree's own headers, by paths from its root."""
+    """(file, what it includes) of all sources."""
     files = list_sources()
     known = set(files)
-    for file in files:
-        for target in re.findall(r'^#include "([^"]+)"', (ROOT / file).read_text(), re.M):
-            for path in (target, f"include/{target}", str(pathlib.PurePath(file).parent / target)):
-                if path in known:
-                    yield file, path
+    return [(file, path) for file in files for path in find_includes(file, (ROOT / file).read_text(), known)]
+
+
+def test_every_form_of_an_include_is_found():
+    known = {"a/A.h", "b/B.h", "include/parashard/C.h"}
+    text = '#include "b/B.h"\n#include <b/B.h>\n  #  include "b/B.h"\n#include"../b/B.h"\n# include <parashard/C.h>\n'
+    assert list(find_includes("a/A.cpp", text, known)) == ["b/B.h"] * 4 + ["include/parashard/C.h"]
+    assert list(find_includes("a/A.cpp", '#include "A.h"\n#include <A.h>\n// #include "b/B.h"\n#include <vector>\n', known)) == ["a/A.h"]
 
 
 @pytest.mark.parametrize("layers", [COMPILER, RUNTIME], ids=["compiler", "runtime"])
@@ -94,7 +109,7 @@ def test_the_runtime_knows_no_compiler():
 
 
 def test_a_library_has_the_namespace_of_its_folder():
-    """Example: lib/Sharding and include/parashard/Sharding.h open `parashard::sharding`, or namespaces in it."""
+    """Example: lib/Fusion and include/parashard/Fusion.h open `parashard::fusion`, or namespaces in it."""
     public = {"Levels", "Version"}  # belong to no library
     wrong, libraries = [], set()
     for file in list_sources():
