@@ -1,4 +1,5 @@
 """Documents and comments name files that exist and are plain English, and the README stays short."""
+import ast
 import os
 import pathlib
 import re
@@ -10,52 +11,121 @@ from conftest import ROOT
 
 pytestmark = pytest.mark.quick
 
-PATH = re.compile(
-    r"(?<![\w/.<{$-])((?:docs|lib|dialects|runtime|include|test|tools|fuzz|bench|examples|scripts|python-bindings|cmake)/[\w./-]*\w)"
-)
-LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")
+FOLDERS = "docs|lib|dialects|runtime|include|test|tools|fuzz|bench|examples|scripts|python-bindings|cmake|\\.ci|\\.github"
+PATH = re.compile(rf"(?<![\w/.<{{$-])((?:{FOLDERS})/[\w./-]*\w)")
+# A link of Markdown: its path and its anchor. Addresses of the web have a colon.
+LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)")
 # What is generated or installed.
 MADE = ("docs/reference", "lib/cmake", "lib/libpsrt", "lib/parashard")
-COMMENTS = {".cpp": "//", ".h": "//", ".td": "//", ".py": "#", ".cmake": "#", ".txt": "#", "": "#"}
+# A string of Python, or a comment.
+STRING_OR_COMMENT = re.compile(r"""(\'\'\'|\"\"\")(?:\\.|.)*?\1|(["'])(?:\\.|[^\\\n])*?\2|\#([^\n]*)""", re.S)
+SLASHES = (".cpp", ".h", ".c", ".def", ".td", ".js")
+HASHES = (".cmake", ".txt", ".toml", ".yml", ".yaml")
 
 
 def list_files():
     return subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
 
 
-def read_prose(file):
-    """The text of a document, the comments of a source; None of other files."""
-    path = ROOT / file
-    if file.startswith(("fuzz/corpus", "CHANGELOG")) or path.is_symlink():
-        return None
-    if path.suffix == ".md":
-        return path.read_text()
-    if path.suffix not in COMMENTS or (path.suffix == "" and not file.startswith("scripts/")):
-        return None
-    mark = COMMENTS[path.suffix]
-    return "\n".join(line.split(mark, 1)[1] for line in path.read_text().splitlines() if mark in line)
+def find_docstrings(node):
+    """The docstrings of a module, its classes and functions, also of nested ones."""
+    for child in node.body:
+        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from find_docstrings(child)
+    if text := ast.get_docstring(node):
+        yield text
 
 
-def test_cited_files_exist():
-    files = list_files()
-    known = {*files, *(str(folder) for file in files for folder in pathlib.PurePath(file).parents)}
-    stems = {str(pathlib.PurePath(file).with_suffix("")) for file in files}
-    documents = {pathlib.PurePath(file).name for file in files}
+def after(mark, text):
+    return [line.split(mark, 1)[1] for line in text.splitlines() if mark in line]
+
+
+def read_prose(file, text):
+    """The text of a document or a workflow, the comments and docstrings of a source; None of other files."""
+    suffix = pathlib.PurePath(file).suffix
+    if suffix == ".md" or file.startswith(".github/"):
+        return text
+    if suffix in SLASHES:
+        parts = [*after("//", text), *re.findall(r"/\*(.*?)\*/", text, re.S)]
+    elif suffix == ".py" or text.startswith("#!/usr/bin/env python3\n"):
+        parts = [match[3] for match in STRING_OR_COMMENT.finditer(text) if match[3]] + [*find_docstrings(ast.parse(text))]
+    elif suffix in HASHES or text.startswith("#!"):
+        parts = after("#", text)
+    else:
+        return None
+    return "\n".join(parts)
+
+
+def strip_fences(text):
+    return re.sub(r"^( *)```.*?^ *```", "", text, flags=re.S | re.M)
+
+
+def find_anchors(text):
+    """The anchors that GitHub gives to the headings of a document. Example: "## Level 0: `imported`" has level-0-imported."""
+    anchors = []
+    for heading in re.findall(r"^#{1,6} +(.*?)[ #]*$", strip_fences(text), re.M):
+        words = re.sub(r"\]\([^)]*\)", "]", heading).lower()
+        anchor = re.sub(r"[^\w -]", "", words).replace(" ", "-")
+        anchors.append(f"{anchor}-{anchors.count(anchor)}" if anchor in anchors else anchor)
+    return set(anchors)
+
+
+def find_missing(texts, known):
+    """(what a text cites that does not exist, the number of citations), where `texts` has the text of each file to check."""
+    stems = {os.path.splitext(file)[0] for file in known}
+    documents = {pathlib.PurePath(file).name for file in known}
     missing, seen = [], 0
-    for file in files:
-        text = read_prose(file)
-        if text is None:
+    for file, text in texts.items():
+        prose = read_prose(file, text)
+        if prose is None:
             continue
-        links = LINK.findall(re.sub(r"```.*?```", "", text, flags=re.S)) if file.endswith(".md") else []
-        cited = [os.path.normpath(pathlib.PurePath(file).parent / link) for link in links]
-        cited += [path.rstrip(".") for path in PATH.findall(text)]
+        cited = [path.rstrip(".") for path in PATH.findall(prose)]
+        for link, anchor in LINK.findall(strip_fences(text)) if file.endswith(".md") else []:
+            target = os.path.normpath(pathlib.PurePath(file).parent / link) if link else file
+            cited.append(target)
+            if anchor and target.endswith(".md") and anchor not in find_anchors(texts.get(target, "")):
+                missing.append(f"{file} cites #{anchor} of {target}")
         seen += len(cited)
         missing += [f"{file} cites {path}" for path in cited
                     if path not in known and path not in stems and not path.startswith(MADE)
                     and not re.search(r"[A-Z]{4}|FOLDER|do-thing", path)]  # fmt: skip
-        missing += [f"{file} cites {name}" for name in re.findall(r"\b\w[\w-]*\.md\b", text) if name not in documents]
+        missing += [f"{file} cites {name}" for name in re.findall(r"\b\w[\w-]*\.md\b", prose) if name not in documents]
+    return missing, seen
+
+
+def read_texts(files):
+    """The text of each file, except for files of data and of past releases."""
+    own = [file for file in files if not file.startswith(("fuzz/corpus", "CHANGELOG")) and not (ROOT / file).is_symlink()]
+    return {file: data.decode() for file in own if b"\0" not in (data := (ROOT / file).read_bytes())}
+
+
+def test_cited_files_exist():
+    files = list_files()
+    missing, seen = find_missing(read_texts(files), {*files, *(str(folder) for file in files for folder in pathlib.PurePath(file).parents)})
     assert not missing, "\n".join(missing)
     assert seen > 100, "the check has found the citations"
+
+
+@pytest.mark.parametrize(
+    "file,text,cited",
+    [
+        ("a.md", "See [b](lib/a.h) and [c](scripts).", "scripts"),
+        ("a.md", "# Level 0: `x`\n[here](#level-0-x), [there](b.md#level-0-x)", "#level-0-x of b.md"),
+        ("a.md", "```sh\n# Code\n```\n[here](#code)", "#code of a.md"),
+        ("b.md", "# Two\n# Two\n[here](#two-1), [there](#two-2)", "#two-2 of b.md"),
+        ("a.cpp", "int a; // lib/a.h, lib/none.h", "lib/none.h"),
+        ("a.h", "/* In lib/a.h\n * and lib/none.h. */", "lib/none.h"),
+        ("a.py", "a = 'lib/other.h'  # lib/none.h", "lib/none.h"),
+        ("a.py", "class A:\n    def f():\n        '''As in\n        lib/none.h'''", "lib/none.h"),
+        ("a", "#!/usr/bin/env python3\n'''Reads lib/none.h.'''", "lib/none.h"),
+        ("a", "#!/bin/sh\necho lib/other.h # lib/none.h", "lib/none.h"),
+        (".github/workflows/a.yml", "run: scripts/none --quick", "scripts/none"),
+        (".github/workflows/a.yml", "run: .ci/none", ".ci/none"),
+    ],
+)
+def test_missing_files_are_found(file, text, cited):
+    missing, _ = find_missing({"b.md": "# Other", file: text}, {"a.md", "b.md", "lib/a.h"})
+    assert missing == [f"{file} cites {cited}"]
 
 
 def test_readme_is_short():
