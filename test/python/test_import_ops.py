@@ -663,7 +663,7 @@ LIST = ROOT / "docs/pytorch-ops.md"
 LIMITS = """\
 # Supported PyTorch ops
 
-`python test/python/test_import_ops.py` writes this page from the importer's tables
+`build/venv/bin/python test/python/test_import_ops.py` writes this page from the importer's tables
 (`lib/Import/Pt2`). A name without an overload means all overloads. In-place ops are imported as
 their functional variants. If a model has other ops, the import ends with an error that lists them
 with their source lines.

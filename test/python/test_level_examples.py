@@ -1,6 +1,6 @@
 """docs/levels.md is true: its examples are what the tools print today, and it has every attribute, pass and constraint.
 
-To rewrite them: python test/python/test_level_examples.py
+To rewrite them: build/venv/bin/python test/python/test_level_examples.py
 
 A comment `<!-- example: NAME -->` in the page stands before each example. Lines that an example omits are marked by a
 line `...`, attributes that it omits by `...` among the others.
@@ -20,7 +20,7 @@ from test_levels import split_passes
 LEVELS = ["imported", "training", "planned", "partitioned", "scheduled", "placed"]
 PAGE = ROOT / "docs/levels.md"
 EXAMPLE = re.compile(r"(<!-- example: ([\w ]+) -->\n)```\w+\n.*?```\n", re.DOTALL)
-REFRESH = "python test/python/test_level_examples.py"
+REFRESH = "build/venv/bin/python test/python/test_level_examples.py"
 
 
 class Linear(torch.nn.Module):

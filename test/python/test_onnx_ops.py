@@ -620,7 +620,7 @@ LIST = ROOT / "docs/onnx-ops.md"
 HEAD = """\
 # Supported ONNX ops
 
-`python test/python/test_onnx_ops.py` writes this page from the importer's tables
+`build/venv/bin/python test/python/test_onnx_ops.py` writes this page from the importer's tables
 (`lib/Import/Onnx`). It lists ops of the domain `ai.onnx`, opsets 13 to 25. Functions that the file
 defines are inlined. If a model has other ops, the import ends with an error that lists them with
 their source lines.

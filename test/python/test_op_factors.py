@@ -1,7 +1,7 @@
 """Every op with each of its factors split: level 3 on N ranks equals the op on one, and the compiled program equals it.
 
 The cases follow from the sharding rules that the ops give (`ps-print-sharding-rules`); the table of op x factor stands
-in docs/op-factors.md, and is written by `python test/python/test_op_factors.py`.
+in docs/op-factors.md, and is written by `build/venv/bin/python test/python/test_op_factors.py`.
 """
 import dataclasses
 import functools
@@ -196,9 +196,9 @@ def computing_ops():
 def table():
     """Markdown: op, factor, its size in the test, what splitting it does."""
     lines = ["# Which factors of which op may be split", "",
-             "`python test/python/test_op_factors.py` writes this page from the sharding rules of the ops.",
-             f"The test runs each line that is not `whole` on {' and '.join(map(str, SHARDS))} ranks: in the evaluator against one",
-             "rank, and compiled against the evaluator.", "",
+             "`build/venv/bin/python test/python/test_op_factors.py` writes this page from the sharding rules of",
+             f"the ops. The test runs each line that is not `whole` on {' and '.join(map(str, SHARDS))} ranks: in the evaluator",
+             "against one rank, and compiled against the evaluator.", "",
              "| op | factor | size | split |", "|---|---|---|---|"]
     for name, rule in rules().items():
         for factor in rule.factors.values():
