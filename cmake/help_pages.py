@@ -1,6 +1,8 @@
 """Writes the manual page and the completions (bash, zsh) of a tool from what its --help prints.
 
     help_pages.py TOOL VERSION FOLDER       FOLDER becomes a tree as in share/: man/man1, bash-completion, zsh
+
+test/python/test_help.py writes docs/ps-compile-flags.md with write_markdown.
 """
 import pathlib
 import re
@@ -59,6 +61,19 @@ def write_manual(tool, version, page):
         lines += [".TP", f"\\fB{roff(option.spelling)}\\fR", roff(option.description)]
     lines += [".SH SEE ALSO", roff("The documentation in share/doc of the folder that Parashard is installed in.")]
     return "\n".join(lines) + "\n"
+
+
+def write_markdown(page):
+    """The options as Markdown: a table for each section."""
+    lines, section = [], None
+    for option in page.options:
+        if option.section != section:
+            section = option.section
+            lines += ["", f"## {section}", "", "| flag | what it does |", "|---|---|"]
+        spelling = " ".join(part for part in (option.name, option.value) if part).replace("|", r"\|")
+        description = re.sub(r"([|*])", r"\\\1", option.description.replace("<", "&lt;"))
+        lines.append(f"| `{spelling}` | {description} |")
+    return "\n".join(lines[1:]) + "\n"
 
 
 def write_bash(tool, page):

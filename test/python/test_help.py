@@ -1,16 +1,31 @@
 """The --help of each tool and of a compiled program is the text in test/help: a change of a flag or its help shows in review.
 
-To rewrite the files: python test/python/test_help.py
+docs/ps-compile-flags.md is made from test/help/ps-compile.txt.
+To rewrite the files: build/venv/bin/python test/python/test_help.py
 """
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 import pytest
 from conftest import ROOT, tools_folder
 
+sys.path.insert(0, str(ROOT / "cmake"))
+import help_pages
+
 FOLDER = ROOT / "test/help"
+REFRESH = "rewrite the files with: build/venv/bin/python test/python/test_help.py"
+PAGE = ROOT / "docs/ps-compile-flags.md"
+ABOUT = """\
+# Flags of ps-compile
+
+`ps-compile --help` prints these flags. A plan file (`--plan`) may set those of the section Plan.
+`build/venv/bin/python test/python/test_help.py` makes this page from `tools/ps-compile/Flags.cpp`.
+[program-flags.md](program-flags.md) has the flags of a compiled program.
+
+"""
 TOOLS = ["ps-compile", "ps-run", "ps-translate", "ps-timeline"]
 
 
@@ -28,12 +43,23 @@ def compile_program(folder):
 @pytest.mark.quick
 @pytest.mark.parametrize("tool", TOOLS)
 def test_help_of_tools(tool):
-    assert read_help(tools_folder() / tool) == (FOLDER / f"{tool}.txt").read_text(), "rewrite the files with: python test/python/test_help.py"
+    assert read_help(tools_folder() / tool) == (FOLDER / f"{tool}.txt").read_text(), REFRESH
 
 
 @pytest.mark.quick
 def test_help_of_a_program(tmp_path):
-    assert read_help(compile_program(tmp_path)) == (FOLDER / "program.txt").read_text(), "rewrite the files with: python test/python/test_help.py"
+    assert read_help(compile_program(tmp_path)) == (FOLDER / "program.txt").read_text(), REFRESH
+
+
+def make_page():
+    return ABOUT + help_pages.write_markdown(help_pages.Help((FOLDER / "ps-compile.txt").read_text()))
+
+
+@pytest.mark.quick
+def test_the_page_has_every_flag():
+    assert PAGE.read_text() == make_page(), REFRESH
+    flags = re.findall(r"^  (--?[a-zA-Z][\w-]*)", (FOLDER / "ps-compile.txt").read_text(), re.M)
+    assert len(flags) > 40 and flags == re.findall(r"^\| `(--?[\w-]+)", PAGE.read_text(), re.M)
 
 
 @pytest.mark.quick
@@ -51,6 +77,7 @@ def write_files():
     FOLDER.mkdir(exist_ok=True)
     for tool in TOOLS:
         (FOLDER / f"{tool}.txt").write_text(read_help(tools_folder() / tool))
+    PAGE.write_text(make_page())
     with tempfile.TemporaryDirectory() as folder:
         (FOLDER / "program.txt").write_text(read_help(compile_program(pathlib.Path(folder))))
 
