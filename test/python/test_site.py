@@ -3,13 +3,20 @@ import re
 
 from conftest import ROOT
 
+PAGES = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+
 
 def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1]
     listed = re.findall(r"- (\S+\.md)$", navigation, re.M)
     assert len(listed) == len(set(listed))
-    missing = {path.name for path in (ROOT / "docs").glob("*.md")} - set(listed)
+    missing = PAGES - set(listed)
     assert not missing, "pages that mkdocs.yml does not list"
+
+
+def test_every_page_is_in_the_table_of_contents():
+    listed = re.findall(r"^\| \[(\S+\.md)\]\(\1\) \|", (ROOT / "docs/README.md").read_text(), re.M)
+    assert len(listed) == len(set(listed)) and set(listed) == PAGES - {"README.md"}
 
 
 def test_every_phase_is_in_the_reference():
