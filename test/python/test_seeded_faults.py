@@ -1,6 +1,7 @@
 """The seeded faults of test/faults: each still applies, is small, and says where a test should find it."""
 import re
 import subprocess
+import sys
 
 import pytest
 from conftest import ROOT
@@ -28,3 +29,11 @@ def test_a_fault_applies_and_is_small(path):
     _, look = re.match(r"([A-Z][^\n]+\.)\nLook: ([^\n]+)\n", text).groups()
     for name in look.split():
         assert not name.endswith(".py") or (ROOT / "test/python" / name).exists(), name
+
+
+@pytest.mark.parametrize("numbers", ["99", "6", "06,", ""])
+def test_an_unknown_number_is_refused(tmp_path, numbers):
+    """Before the clone is made and built."""
+    done = subprocess.run([sys.executable, FOLDER / "try", "--only", numbers, "--tree", tmp_path / "tree"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "the numbers are 01, 02, " in done.stderr
+    assert repr(numbers.split(",")[-1]) in done.stderr and not (tmp_path / "tree").exists()
