@@ -78,8 +78,8 @@ def on_page_markdown(markdown, page, **_):
 
 
 def separate(markdown):
-    """Rewrites what GitHub takes and Python-Markdown does not: it wants an empty line before tables and lists, and
-    four columns before what belongs to an item of a list.
+    """Rewrites what GitHub takes and Python-Markdown does not: it wants an empty line before tables and lists,
+    four columns before what belongs to an item of a list, and no backslash before a | of code in a table.
     """
     lines, fenced, in_list = [], False, False
     for line in markdown.splitlines():
@@ -91,6 +91,8 @@ def separate(markdown):
             for block in (r"\|", r"([-*]|\d+\.) "):
                 if re.match(block, line) and before.strip() and not re.match(block + r"|\s", before):
                     lines.append("")
+            if line.startswith("|"):
+                line = re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), line)
             if in_list and not is_item:
                 line = re.sub(r"^ {2,3}(?=\S)", "    ", line)
         lines.append(line)
