@@ -214,10 +214,16 @@ static FailureOr<Tensor> takeMicroBatch(Operation *op, StringRef name, const Ten
   if (all.getType().getShape() == type.getShape())
     return all;
   if (all.getRank() != type.getRank() || type.getRank() == 0 ||
-      all.getShape().drop_front() != type.getShape().drop_front() ||
-      all.getShape()[0] < (microBatch + 1) * type.getShape()[0])
+      all.getShape().drop_front() != type.getShape().drop_front())
     return op->emitError() << "input '" << name << "' has type " << all.getType()
-                           << ", but micro-batch " << microBatch << " needs rows of " << type;
+                           << ", but a micro-batch has type " << type
+                           << "; only dim 0 may be larger, with the rows of all micro-batches";
+  int64_t first = microBatch * type.getShape()[0], end = first + type.getShape()[0];
+  if (all.getShape()[0] < end)
+    return op->emitError() << "input '" << name << "' has type " << all.getType()
+                           << ", but micro-batch " << microBatch << " reads rows " << first
+                           << " to " << end - 1 << "; give at least " << end
+                           << " rows along dim 0, or use fewer micro-batches";
   Tensor rows(type);
   for (int64_t i = 0, offset = microBatch * rows.size(); i < rows.size(); ++i) {
     if (rows.isFloat())

@@ -8,9 +8,9 @@
 // Twin: without the tolerance, with a smaller one, and by an integer, they differ.
 // RUN: not ps-run %s --entry near --compare %t.safetensors 2>&1 | FileCheck %s --check-prefix=FAR
 // RUN: not ps-run %s --entry near --compare %t.safetensors --tolerance 1e-3 2>&1 | FileCheck %s --check-prefix=FAR
-// FAR: error: {{.*}}.safetensors: y differs by 6.2e-03 of its largest element; --tolerance allows
+// FAR: error: {{.*}}.safetensors: y differs by 6.2e-03 relative to max(0.001, its largest absolute element); --tolerance allows
 // RUN: not ps-run %s --entry count --compare %t.safetensors --tolerance 1e-2 2>&1 | FileCheck %s --check-prefix=COUNT
-// COUNT: n differs by 1.0e+00 of its largest element
+// COUNT: n differs by 1.0e+00 relative to max(0.001, its largest absolute element)
 
 // NaN agrees with NaN alone.
 // RUN: not ps-run %s --entry nan --compare %t.safetensors --tolerance 1e9 2>&1 | FileCheck %s --check-prefix=NAN

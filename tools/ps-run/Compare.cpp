@@ -20,7 +20,8 @@ std::string print(mlir::Type type) {
   return text;
 }
 
-/// Returns the difference of two elements; infinity if only one of them is finite.
+/// Returns the absolute difference of two elements. Returns 0 for equal infinities and for two
+/// NaNs. Otherwise returns infinity if an element is not finite.
 double getDifference(const ps::Tensor &found, const ps::Tensor &expected, int64_t i) {
   if (!expected.isFloat())
     return std::abs(double(found.getInt(i)) - double(expected.getInt(i)));
@@ -69,7 +70,8 @@ llvm::Expected<Agreement> compareTensors(const NamedTensors &found, const NamedT
   if (std::isinf(agreement.largest))
     return fail("{0} has a NaN or infinity that differs between the two runs", agreement.tensor);
   if (agreement.largest > tolerance)
-    return fail("{0} differs by {1:e1} of its largest element; --tolerance allows {2:e1}",
+    return fail("{0} differs by {1:e1} relative to max(0.001, its largest absolute element); "
+                "--tolerance allows {2:e1}",
                 agreement.tensor, agreement.largest, tolerance);
   return agreement;
 }
