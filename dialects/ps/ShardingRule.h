@@ -12,7 +12,8 @@ namespace parashard::ps {
 /// One factor of an op's iteration space.
 struct RuleFactor {
   enum class Kind {
-    Parallel,  ///< sharded in every tensor that has the factor; results are complete
+    /// If sharded, the factor is sharded in every tensor that has it. The results stay complete.
+    Parallel,
     Reduction, ///< only in operands; sharding it leaves the results partial by `reduction`
     Whole      ///< must not be sharded; `reason` is the explanation that `--explain` prints
   };

@@ -172,7 +172,8 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
           .option("method", o.splitMethod)
           .option("chunks", o.numChunks)
           .option("placement", o.placement),
-      // After the stages are chosen, since a recomputed chain stays within its segment.
+      // After the segments, since a chain of clones stays within its segment. After the stages,
+      // since a memory budget applies to each pipeline rank.
       makeRecompute(o),
       // Records the explanation now, since later levels do not have the shardings of values. The
       // next level adds the collectives.

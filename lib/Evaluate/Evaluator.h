@@ -27,8 +27,8 @@ public:
   /// their coordinates. Otherwise fails if the copies of two coordinates differ in any bit.
   mlir::FailureOr<ps::Tensor> getWhole(ps::VariableOp variable);
   void setWhole(ps::VariableOp variable, const ps::Tensor &value);
-  /// Returns every unsharded variable by symbol. The accumulator of a single stage is added to the
-  /// variable that its `ps.adds_to` names.
+  /// Returns the unsharded value of every variable, by symbol. The accumulator of a single stage is
+  /// added to the variable that its `ps.adds_to` names.
   mlir::FailureOr<NamedTensors> getAll();
 
   /// Runs an entry on unsharded inputs by name: a function (levels 0 to 2), its stage functions

@@ -34,8 +34,8 @@ static bool hasBiasedMatmuls(ps::ContractOp contract) {
 }
 
 /// Returns the contraction that can perform the addition `add` of `bias`; null if there is none.
-/// `broadcast` is the broadcast bias. Excludes a bias of one number, because its dim may be the
-/// rows of the matmul instead of the columns.
+/// `broadcast` is the broadcast bias. Excludes a bias with one element, because its shape does
+/// not show whether the bias is added along the rows or the columns of the matmul.
 static ps::ContractOp findMatmul(ps::AddOp add, Value broadcast, Value bias) {
   Value other = add.getLhs() == broadcast ? add.getRhs() : add.getLhs();
   auto contract = other.getDefiningOp<ps::ContractOp>();

@@ -6,8 +6,9 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::fusion;
 
-/// Returns true if devices support such a matmul: the contracted size, and the size that each
-/// operand contributes to the result, are multiples of 16, with at most one batch dim.
+/// Returns true if the contraction can run as a matmul of 8-bit floats. The sizes m, n and k of the
+/// matmul must be multiples of 16. The contraction must have at most one batch dim, no bias, no
+/// bias gradient, and at most one `e5m2` operand.
 static bool isMultiplied(ps::ContractOp contract, const ps::Quantized &lhs,
                          const ps::Quantized &rhs) {
   constexpr int64_t kMultiple = 16;

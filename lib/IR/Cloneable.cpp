@@ -1,4 +1,4 @@
-// Finds the ops that every segment clones: constants, reads, and conversions and views of them.
+// Finds the ops that each segment clones if it uses their results, such as constants and reads.
 #include "lib/IR/Cloneable.h"
 
 using namespace mlir;

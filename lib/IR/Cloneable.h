@@ -7,8 +7,10 @@
 
 namespace parashard::ir {
 
-/// Returns the ops of `function` that every segment clones: constants, iotas, shard indices,
-/// reads of variables that the function does not write, and conversions and views of such values.
+/// Returns the cloneable ops of `function`. A segment that uses the result of a cloneable op clones
+/// the op, instead of receiving the result from another segment. Cloneable are constants, iotas,
+/// shard indices, reads of variables that the function does not write, and conversions and movement
+/// ops (such as slices) on results of cloneable ops.
 llvm::DenseSet<mlir::Operation *> findCloneableOps(mlir::func::FuncOp function);
 
 } // namespace parashard::ir

@@ -1,4 +1,4 @@
-// Sums the bytes in use over the ops of a program.
+// Computes the bytes in use at each op of a program, and finds the peak.
 #include "lib/Memory/Peak.h"
 #include "RecomputeTime.h"
 #include "dialects/ps/Refusal.h"

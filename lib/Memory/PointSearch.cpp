@@ -20,8 +20,8 @@ std::optional<size_t> PointSearch::getNext() const {
       bytes[firstTooLarge] - bytes[*lastFitting] < budget / kNegligible ||
       measured.size() > kMostMeasured)
     return std::nullopt;
-  // If the rest of the budget is negligible, memory may no longer grow with the saved bytes,
-  // because the peak may be at another op.
+  // If the best fitting point uses almost the whole budget, bisects only: the peak may be at
+  // another op, so memory may not grow with the saved bytes.
   bool isFilled = budget - measured.at(*lastFitting) < budget / kNegligible;
   size_t turn = isFilled ? 1 : measured.size() % 3;
   size_t next = turn == 1   ? (*lastFitting + firstTooLarge) / 2

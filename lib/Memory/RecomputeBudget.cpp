@@ -114,10 +114,13 @@ std::vector<MemoryPeak> measure(ModuleOp module, const Choices &choices, StringR
 
 /// The segments of one pipeline coordinate, and the search for their choices.
 ///
-/// The search first measures the module without recomputation. If this exceeds the budget, the
-/// search measures points of the frontier. If no point fits, the search also recomputes segments
-/// whose forward values are live at the new peak, and repeats. Finally, the search recomputes all
-/// ops.
+/// 1. The search measures the module without recomputation. If the memory exceeds the budget, the
+///    search takes the segments whose forward values are live at the peak.
+/// 2. The search measures points of the frontier of these segments (`findFrontier`).
+/// 3. If no point fits, the search adds the segments whose forward values are live at the last
+///    measured peak, or raises their weights. If no weight increases, the search adds all other
+///    segments. Then the search repeats step 2.
+/// 4. If no segment is left to add, the search recomputes all ops.
 class CoordinateSearch {
 public:
   struct Segment {
@@ -168,7 +171,7 @@ private:
   enum class State {
     None,   ///< nothing is recomputed
     Search, ///< the choices of one point of the frontier are recomputed
-    All,    ///< all ops that can be recomputed are
+    All,    ///< all recomputable ops are recomputed
     Done,
     Failed,
   };
@@ -200,9 +203,9 @@ private:
     return isNew;
   }
 
-  /// Gives a weight of 1 to segments without forward values that were live at a measured peak.
-  /// Recomputing these segments may still save memory at other ops. Returns true if some weight
-  /// changed.
+  /// Raises each weight of 0 to 1. The forward values of such a segment were live at none of the
+  /// peaks passed to `addWeights`. Recomputing the segment may still save memory at other ops.
+  /// Returns true if some weight changed.
   bool addLeastWeights() {
     bool isNew = false;
     for (Segment &segment : segments) {

@@ -14,12 +14,11 @@ public:
   explicit CheapValues(mlir::func::FuncOp function);
 
   bool isCheap(mlir::Value value) const;
-  /// Returns the ops that compute a cheap value, in order, without the ops that every segment
-  /// clones.
+  /// Returns the ops that compute a cheap value, in order, without cloneable ops.
   llvm::SmallVector<mlir::Operation *> getCone(mlir::Value value) const;
 
 private:
-  llvm::DenseSet<mlir::Operation *> cloneable;  ///< ops that every segment clones
+  llvm::DenseSet<mlir::Operation *> cloneable;  ///< from findCloneableOps
   llvm::DenseSet<mlir::Operation *> fromInputs; ///< forward ops on constants and inputs
 };
 

@@ -14,7 +14,7 @@ struct Run {
   std::optional<int64_t> segment;
   std::string name; ///< base of the class name (`h` for blocks of the list `h`)
 
-  /// Ops in execution order, including copies of the ops that every run clones.
+  /// Ops in execution order, including clones of the cloneable ops that the run uses.
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::SmallVector<mlir::Value> inputs;        ///< values from outside, by first use
   llvm::SmallVector<mlir::Attribute> variables; ///< symbols, by first use
@@ -23,11 +23,11 @@ struct Run {
   int64_t saved = 0;
 };
 
-/// One piece of a function in execution order: a run, or an op between runs. For the op `between`
-/// of `@micro_batch` or `@evaluate`, `run` is the index of the next run, which uses the result of
-/// the op.
+/// One piece of a function in execution order: a run, or an op between runs.
 struct Piece {
-  mlir::Operation *between = nullptr;
+  mlir::Operation *between = nullptr; ///< null for a run
+  /// The index of the run. For an op of `@micro_batch` or `@evaluate`: the index of the next run,
+  /// which uses the op's result. Not used for an op of `@update`.
   unsigned run = 0;
 };
 

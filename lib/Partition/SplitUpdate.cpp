@@ -34,8 +34,8 @@ StageVariables::Adder StageVariables::getAdder(Operation *op) const {
           phase && phase.getValue() == Phase::BackwardWeight};
 }
 
-/// Records the uses of a function's variables. An op that every segment clones counts as used in
-/// the stages of its users.
+/// Records the uses of a function's variables. A cloneable op counts as used in the stages of its
+/// users, because their segments clone the op.
 void StageVariables::recordUses(func::FuncOp function) {
   DenseSet<Operation *> cloneable = findCloneableOps(function);
   DenseMap<Operation *, std::set<int64_t>> usedIn;
@@ -55,7 +55,7 @@ void StageVariables::recordUses(func::FuncOp function) {
     StringAttr symbol = variable.getAttr();
     users[getRoot(symbol)].insert(here.begin(), here.end());
     // `@micro_batch` may write an accumulator: the count that `@count` has computed, or the count 1
-    // of a loss that is a sum. Such a write is also an addition.
+    // of a loss that is a sum. The stage of such a write counts as one that adds.
     bool isAccumulator = isa<WriteOp>(op) &&
                          symbols.lookup<VariableOp>(symbol).getKind() == VariableKind::Accumulator;
     if (isa<AccumulateOp>(op) || isAccumulator)

@@ -25,11 +25,12 @@ public:
   void separateAccumulators();
 
   const ir::Stages &getStages() const { return stages; }
-  /// Returns the parameter (or other variable) at the end of a variable's chain of owners.
+  /// Follows the attribute `of` from a variable, and returns the last variable. Stops at a variable
+  /// with `ps.shared`. Example: `@"x.adamw.mean"` gives `@x`.
   mlir::StringAttr getRoot(mlir::StringAttr symbol) const;
   /// Returns the coordinates that store a variable: those whose stages use the variable, or another
-  /// variable with the same root. An unused parameter is stored on the first coordinate, other
-  /// unused variables on all.
+  /// variable with the same root. An unused parameter is stored on the first coordinate. Other
+  /// unused variables, and variables whose root has `ps.shared`, are stored on all coordinates.
   llvm::SmallVector<int64_t> getHolders(mlir::StringAttr symbol) const;
   /// Returns the first stage that uses the variable or another one with the same root; 0 if no
   /// stage does.

@@ -70,7 +70,7 @@ private:
     pieces.runs.push_back(std::move(run));
   }
 
-  /// Returns the variable at the end of a variable's chain of owners.
+  /// Follows the attribute `of` from a variable, and returns the last variable.
   Attribute getRoot(FlatSymbolRefAttr symbol) {
     while (auto variable = symbols.lookup<VariableOp>(symbol.getValue())) {
       if (!variable.getOfAttr())
@@ -103,8 +103,8 @@ private:
 
   /// Removes from `cloneable` the ops that runs must compute, because a collective reads their
   /// results. There are two kinds: conversions of gradients, and producers of values that are
-  /// reduced over the pipeline, even if one coordinate contributes only zeros. A `ps.read` stays
-  /// cloneable.
+  /// reduced over the pipeline. Such a producer depends only on constants if a coordinate
+  /// contributes only zeros. A `ps.read` stays cloneable.
   void keepReduced() {
     for (auto convert : function.getOps<ConvertOp>())
       if (convert.getOperand().getDefiningOp<ReadOp>() && !convert.use_empty() &&

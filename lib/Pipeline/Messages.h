@@ -55,8 +55,9 @@ struct Message {
 
 /// Returns all messages of a schedule, in the order of their queues. `replay` is a simulation of
 /// the schedule with arbitrary task times. The receive of a message is posted one task before its
-/// use. The sender waits for a send as soon as the receiver has posted the receive by the simulated
-/// clock. Thus every wait is for an earlier event, and no deadlock arises.
+/// use. The sender waits for a send before its first later task that, in the simulation, begins
+/// when the receive is posted or after. The waits of a queue stay in order. Thus every wait is for
+/// an earlier event, and no deadlock arises.
 std::vector<Message> planMessages(const StageValues &values,
                                   const schedules::PipelineSchedule &table,
                                   const schedules::Replay &replay);

@@ -285,8 +285,7 @@ private:
     }
   }
 
-  /// Assigns ops that every segment clones to the first segment (in execution order) that uses
-  /// them.
+  /// Assigns each cloneable op to the first segment (in execution order) that uses its result.
   void assignCloneables(bool ofBackward) {
     for (Operation *op : llvm::reverse(ofBackward ? backward : forward)) {
       if (!cloneable.contains(op))

@@ -85,9 +85,10 @@ PipelineSchedule makeEager1F1B(const ScheduleSize &size) {
   return makeAlternating(size, [&](int64_t rank) { return 2 * (size.ranks - 1 - rank); });
 }
 
-/// Generates interleaved 1F1B. Before its first backward, a rank runs the forwards of a whole round
-/// for all chunks except the last. It also runs 2 more forwards for each rank after it in the
-/// pipeline: one per hop forward, one per hop back.
+/// Generates interleaved 1F1B. As warm-up, a rank runs the forwards of a whole round for all chunks
+/// except the last. The rank also runs 2 more forwards for each rank after it in the pipeline: one
+/// per hop forward, one per hop back. Then one forward and one backward alternate.
+/// Example: 2 micro-batches, rank 1 of 2 with 2 chunks: F0 F1 F0.1 B0.1 F1.1 B1.1 B0 B1.
 PipelineSchedule makeInterleaved(const ScheduleSize &size) {
   int64_t rounds = std::max<int64_t>(1, size.microBatches / size.ranks);
   int64_t longest = size.microBatches - (rounds - 1) * size.ranks;

@@ -52,8 +52,9 @@ struct ScheduleSize {
 /// program lists each micro-batch. At this maximum, a small model takes seconds and 2 GB.
 inline constexpr int64_t kMostMicroBatches = 16384;
 
-/// The generator of a built-in schedule. `name` is a value of `--schedule`. To add a schedule, add
-/// a function that returns a PipelineSchedule and a row to kSchedules (PipelineSchedule.cpp).
+/// The generator of a built-in schedule. `name` is a value of `--schedule`. To add a schedule,
+/// write a function that returns a PipelineSchedule. Then add a row with this function to
+/// kSchedules (PipelineSchedule.cpp).
 struct Schedule {
   const char *name;
   const char *summary;

@@ -34,8 +34,10 @@ struct StashProblem {
 };
 
 /// Returns for each entry of `away` when its copies run, or nullopt if its values stay on the
-/// device. Values stay if steps would wait for their copies, or if the peak of live bytes would not
-/// decrease. Copies of one direction run one after another.
+/// device. Values stay if offloading them would not lower the peak of live bytes, or if the
+/// interval is too short for the copies. With `onlyHidden`, values also stay if steps would wait
+/// for their copies. Copies of one direction run one after another.
+///
 /// Example: 8 bytes are unused between steps 0 and 5, a copy takes 1 s and each step takes 1 s. The
 /// memory is free from step 2 on, and the copy back begins at step 4: {gone 2, fetch 4}.
 std::vector<std::optional<StashPosition>> chooseStashes(const StashProblem &problem);

@@ -112,8 +112,9 @@ private:
       entry->second = dim;
   }
 
-  /// Adds an axis of kind `multiple` to the mesh. The axis has one device; a dim on this axis is
-  /// padded to a multiple of the size of the axis.
+  /// Adds an axis of kind `multiple` to the mesh. The axis adds no devices: a dim on this axis is
+  /// not split, but padded to a multiple of the axis size. Example: axis `pad.16` has size 16, and
+  /// pads 50257 elements to 50272.
   StringAttr addAxis(ps::MeshOp mesh) {
     // Axis names in `--mesh` have no dots, so this name is unique.
     auto name = StringAttr::get(&getContext(), "pad." + std::to_string(multiple));

@@ -434,7 +434,8 @@ struct Program {
 };
 
 /// The symbols of a compiled object and the path of its file (empty: no file). Relative paths of
-/// weight files are relative to the folder of this file, which may also contain weights.
+/// weight files are relative to the folder of this file. The file itself may also contain weights
+/// (`--weights copy`).
 struct ProgramSource {
   const char *json = nullptr;
   uint64_t size = 0;

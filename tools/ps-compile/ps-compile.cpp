@@ -222,7 +222,8 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   registerEverything(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  // The op may be the whole module, which a failing pass writes to failurePath.
+  // Diagnostics do not print the op, because it may be the whole module. After a compiler error,
+  // the input of the failing level is in failurePath.
   context.printOpOnDiagnostic(false);
   Diagnostics diagnostics(context);
   FaultRecorder faults(context);

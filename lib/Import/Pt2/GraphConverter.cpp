@@ -137,8 +137,8 @@ bool GraphConverter::definesResult(StringRef name) const {
 
 LogicalResult GraphConverter::convert(const Node &node) {
   Location loc = getLocation(node.source, b.getContext());
-  // A failed node has already reported its error. Reports only values that no node or no converter
-  // defines.
+  // A failed node has already reported its error. Reports two kinds of values: those that
+  // no node has as a result, and results that the converter of their node does not define.
   if (readsUndefined(node)) {
     forEachTensor(node, [&](StringRef name) {
       if (!lookup(name) && !failedValues.contains(name))

@@ -17,7 +17,7 @@ struct Group {
       : barrier(members, dedicated, state), slots(members), owned(members) {}
   Barrier barrier;
   std::vector<void *const *> slots; ///< by member: the buffers of its current collective
-  std::vector<void *> owned; ///< by member: pointer that the backend stores, and does not free
+  std::vector<void *> owned; ///< by member: a pointer for the backend, which Group does not free
 };
 
 /// Fails if value, micro-batch or size of a sent message differ from the receiver's.

@@ -118,7 +118,7 @@ TEST_F(OrderTest, ranges_that_overlap_by_a_byte_conflict) {
   expectConflict("memset", "memset");
 }
 
-TEST_F(OrderTest, a_host_that_waited_orders_what_it_enqueues_then) {
+TEST_F(OrderTest, work_enqueued_after_a_host_wait_is_ordered_after_the_awaited_work) {
   CUstream first = newStream(), second = newStream();
   CUdeviceptr x = allocate<int>(1);
   CUevent event = newEvent();
