@@ -1,5 +1,5 @@
-// Declares helpers of ops that work along the last dim, such as softmax: code that computes rows,
-// and rows that are sharded over ranks.
+// Declares helpers for ops that work along the last dim, such as softmax. Some help to generate
+// code for a row. `RowPartition` partitions ops whose rows are sharded over ranks.
 #ifndef PARASHARD_DIALECTS_PS_ROWSUPPORT_H
 #define PARASHARD_DIALECTS_PS_ROWSUPPORT_H
 
@@ -17,8 +17,9 @@ struct RowSpace {
 /// Returns the type in which rows are computed: f64 for f64, else f32.
 mlir::Type getComputeType(mlir::Type elementOrShaped);
 
-/// Returns a rule with one parallel factor per dim of `shape`. The factor of the columns is
-/// coupled. Tensors without columns lack the last dim.
+/// Returns a rule with one parallel factor per dim of `shape`. The factor of the columns is coupled
+/// (`isCoupled`): the elements of a row depend on each other. Tensors without columns lack the last
+/// dim.
 ShardingRule makeRowRule(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<bool> operandHasColumns,
                          llvm::ArrayRef<bool> resultHasColumns);
 

@@ -83,8 +83,8 @@ public:
   bool any = false;
 };
 
-/// Returns whether MLIR's verifier runs after a level. After the other levels, only the level's own
-/// ps-verify pass checks the module.
+/// Returns true if MLIR's verifier runs after the level. If false, only the level's own ps-verify
+/// pass checks the module.
 static bool needsVerifier(ps::Level level) {
   return level != ps::Level::Planned && level != ps::Level::Scheduled;
 }

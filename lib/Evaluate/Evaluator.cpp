@@ -181,7 +181,8 @@ LogicalResult Evaluator::runClass(rank::RunOp op, Frame &frame) {
   return success();
 }
 
-LogicalResult Evaluator::runStart(rank::StartOp op, Frame &frame) { // runs at the wait
+/// Only joins the rendezvous; the wait computes the results.
+LogicalResult Evaluator::runStart(rank::StartOp op, Frame &frame) {
   if (failed(checkMembers(op)))
     return failure();
   ArrayRef<int64_t> members = op.getOverPp().value_or(ArrayRef(current));
@@ -297,7 +298,8 @@ LogicalResult Evaluator::runOp(Operation &op, Frame &frame) {
       .Case([&](AccumulateOp o) { return runAccumulate(o, frame); })
       .Case([&](FusedOp o) { return runFused(o, frame); })
       .Case([&](rank::RunOp o) { return runClass(o, frame); })
-      .Case([&](WaitOp o) { // runs at the start
+      .Case([&](WaitOp o) {
+        // The collective was computed at its own position, so the wait only forwards its result.
         PerRank value = frame.values.lookup(o.getOperand());
         frame.values[o.getResult()] = std::move(value);
         return success();

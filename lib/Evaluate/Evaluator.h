@@ -11,10 +11,10 @@
 
 namespace parashard::evaluate {
 
-/// Runs functions and programs in lock-step: each op runs on all ranks before the next op. Before
-/// level 3 there is one rank with unsharded tensors. From level 3 on, each rank holds its shards.
-/// Pipeline coordinates take turns: each one runs until it needs a value that another one has not
-/// produced yet.
+/// Runs functions and programs. The ranks of one pipeline coordinate run in lock-step: each op runs
+/// on all of them before the next op. Coordinates take turns: each one runs until it needs a value
+/// that another one has not produced yet. Before level 3 there is one rank with unsharded tensors.
+/// From level 3 on, each rank holds its shards.
 class Evaluator {
 public:
   static mlir::FailureOr<Evaluator> create(mlir::ModuleOp module, uint64_t seed);

@@ -8,8 +8,8 @@ namespace parashard::fusion {
 
 /// Replaces the two dequantized operands of a contraction by the 8-bit tensors and their scales.
 /// Scales are powers of two, so the result differs from the unfused matmul only in the order of
-/// additions. Four kinds of contractions are not fused:
-/// - m, n or k of the matmul is not a multiple of 16,
+/// additions. A contraction is not fused if it has:
+/// - an m, n or k that is not a positive multiple of 16,
 /// - several batch dims,
 /// - two `e5m2` operands, which no device supports,
 /// - a bias or a bias gradient.

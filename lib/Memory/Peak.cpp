@@ -34,7 +34,7 @@ Operation *findProducer(const Buffer &buffer, SymbolTable &symbols) {
   return producer ? producer : buffer.op;
 }
 
-/// Returns "backward_input of blocks.5 (blocks.backward_input), micro-batch 3".
+/// Returns "blocks.backward_input of blocks.5 (model.py:40), micro-batch 3".
 std::string describeInstant(Operation *op) {
   auto run = dyn_cast<rank::RunOp>(op);
   if (!run)

@@ -28,8 +28,8 @@ struct MemoryPeak {
   std::string instant;               ///< the op that runs at the peak
   std::vector<MemoryHolder> holders; ///< largest first
   std::vector<int64_t> inUse;        ///< bytes by op of the program with the peak
-  /// By segment: the number of micro-batches whose forward values are live at the peak. Does not
-  /// count the run at the peak.
+  /// By segment: the number of micro-batches whose forward values are live at the peak. Omits the
+  /// segment and micro-batch of the run at the peak.
   std::map<int64_t, int64_t> waiting;
 };
 

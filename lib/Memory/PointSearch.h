@@ -26,10 +26,12 @@ public:
   /// 2. Interpolate linearly between the two points.
   /// 3. Bisect.
   ///
+  /// Example of guess 1: four points save 0, 10, 20 and 30 bytes; the budget is 18. Point 0 was
+  /// measured at 5, point 3 at 35. Wanted are 30 - (35 - 18) = 13 saved bytes, so the guess is
+  /// point 1.
+  ///
   /// Returns nullopt in four cases: point 0 exceeds the budget, the two points are neighbors, their
-  /// saved bytes differ by less than 0.1 % of the budget, or 12 measurements are recorded. Example:
-  /// points 0 10 20 30 with budget 18. Point 3 needs 35 and point 0 needs 5. Guess 1 is point 1,
-  /// since 30 - (35 - 18) = 13 bytes.
+  /// saved bytes differ by less than 0.1 % of the budget, or 12 measurements are recorded.
   std::optional<size_t> getNext() const;
   void record(size_t point, int64_t takes);
   /// Returns the largest point whose measured memory fits the budget.

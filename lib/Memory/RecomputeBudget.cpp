@@ -115,7 +115,8 @@ std::vector<MemoryPeak> measure(ModuleOp module, const Choices &choices, StringR
 /// The segments of one pipeline coordinate, and the search for their choices.
 ///
 /// 1. The search measures the module without recomputation. If the memory exceeds the budget, the
-///    search takes the segments whose forward values are live at the peak.
+///    search takes the segments whose forward values are live at the peak. The weight of a segment
+///    is the number of micro-batches whose values are live.
 /// 2. The search measures points of the frontier of these segments (`findFrontier`).
 /// 3. If no point fits, the search adds the segments whose forward values are live at the last
 ///    measured peak, or raises their weights. If no weight increases, the search adds all other
@@ -170,7 +171,7 @@ public:
 private:
   enum class State {
     None,   ///< nothing is recomputed
-    Search, ///< the choices of one point of the frontier are recomputed
+    Search, ///< the ops that one point of the frontier chooses are recomputed
     All,    ///< all recomputable ops are recomputed
     Done,
     Failed,
@@ -203,9 +204,10 @@ private:
     return isNew;
   }
 
-  /// Raises each weight of 0 to 1. The forward values of such a segment were live at none of the
-  /// peaks passed to `addWeights`. Recomputing the segment may still save memory at other ops.
-  /// Returns true if some weight changed.
+  /// Raises each weight of 0 to 1. At each peak passed to `addWeights`, either none of the forward
+  /// values of such a segment were live, or only those of the micro-batch whose run of this segment
+  /// was at the peak. Recomputing the segment may still save memory at other ops. Returns true if
+  /// some weight changed.
   bool addLeastWeights() {
     bool isNew = false;
     for (Segment &segment : segments) {

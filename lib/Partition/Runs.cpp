@@ -224,8 +224,8 @@ static LogicalResult checkOrder(const std::vector<Run> &runs) {
 }
 
 /// Returns true if only `run` reads the results of `op`. Also checks the users of views of a
-/// result, because each run that uses a view reads the result to build the view. Example: gather ->
-/// broadcast -> add in another stage returns false.
+/// result, because each run that uses a view reads the result to build the view. Example: for
+/// gather -> broadcast -> add, returns false if the add is in another run.
 static bool isReadByRun(Operation *op, std::optional<int64_t> run) {
   return llvm::all_of(op->getUsers(), [&](Operation *user) {
     return getRunOrder(user) == run && (!isView(user) || isReadByRun(user, run));

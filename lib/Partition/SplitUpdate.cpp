@@ -225,7 +225,8 @@ private:
   }
 
   /// Returns true for an addition of values of different parameters, or of such a sum and a
-  /// parameter. Also returns true for an all_reduce of such a sum over other axes.
+  /// parameter. Also returns true for an all_reduce (sum) of such a sum. At this point, such an op
+  /// is over axes other than the pipeline axis.
   bool isPartOfSum(Operation *op) {
     if (auto reduce = dyn_cast<AllReduceOp>(op))
       return reduce.getKind() == ReductionKind::Sum && getOrigin(reduce.getOperand()).isSum;
@@ -321,7 +322,8 @@ private:
       sum = sum ? Value(mark(AddOp::create(builder, term.getLoc(), sum, term))) : term;
       built.insert(sum.getDefiningOp());
     }
-    sum = sum ? sum : end; // zero: no stage of this coordinate adds to the variable
+    // If null, no stage of this coordinate adds to the variable, so the read yields zero.
+    sum = sum ? sum : end;
     if (members.size() > 1)
       sum = reduce(sum, members, variable.getValue());
     built.insert(sum.getDefiningOp());
@@ -354,8 +356,9 @@ private:
   DenseMap<Value, Value> combined;
 };
 
-/// Reduces each variable over the coordinates that read or add to it, unless a single coordinate
-/// does both with one accumulator.
+/// Reduces each accumulated variable that some coordinate reads, over the coordinates that read or
+/// add to it. Skips a variable with one accumulator and one reading coordinate; both are then on
+/// the same coordinate.
 void combineAccumulators(ModuleOp module, MutableArrayRef<CoordinateUpdate> updates,
                          const StageVariables &variables) {
   for (auto variable : module.getOps<VariableOp>()) {

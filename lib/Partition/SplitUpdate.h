@@ -18,10 +18,10 @@ public:
   /// The other stage would miss the update, because several micro-batches are in flight at once.
   mlir::LogicalResult verifyState();
 
-  /// Creates one accumulator per stage for each variable that several stages add to. The weight
-  /// gradients of a stage may run later than the other ops of the stage, so they have their own
-  /// accumulators. Each accumulator is then updated in the order of the micro-batches. The first
-  /// accumulator keeps the symbol.
+  /// If a variable has several adders, creates one accumulator per adder. An adder is a stage with
+  /// its phase: `backward_weight`, or any other. The phases are separate because the weight
+  /// gradients of a stage may run later than its other ops. Each accumulator is thus updated in the
+  /// order of the micro-batches. The first accumulator keeps the symbol.
   void separateAccumulators();
 
   const ir::Stages &getStages() const { return stages; }

@@ -1,4 +1,5 @@
-// Cuts @update into the part that all parameters share, and each parameter's own part.
+// Cuts @update into waves of collectives, shared ops and conversions of gradients, followed by each
+// parameter's own part.
 #include "lib/IR/Cloneable.h"
 #include "lib/IR/Stages.h"
 #include "lib/Partition/Runs.h"
@@ -53,8 +54,8 @@ public:
   }
 
 private:
-  /// One level of the update, in execution order: collectives that do not depend on each other, the
-  /// ops that parameters share, and the conversions of gradients for collectives of the next level.
+  /// One wave of the update, in execution order: collectives that do not depend on each other, the
+  /// ops that parameters share, and the conversions of gradients for collectives of the next wave.
   struct Level {
     SmallVector<Operation *> between;
     Run shared;
@@ -103,8 +104,9 @@ private:
 
   /// Removes from `cloneable` the ops that runs must compute, because a collective reads their
   /// results. There are two kinds: conversions of gradients, and producers of values that are
-  /// reduced over the pipeline. Such a producer depends only on constants if a coordinate
-  /// contributes only zeros. A `ps.read` stays cloneable.
+  /// reduced over the pipeline. A producer of the second kind is cloneable if a coordinate
+  /// contributes only zeros, because the producer then depends only on constants. A `ps.read` stays
+  /// cloneable.
   void keepReduced() {
     for (auto convert : function.getOps<ConvertOp>())
       if (convert.getOperand().getDefiningOp<ReadOp>() && !convert.use_empty() &&
@@ -118,8 +120,8 @@ private:
         cloneable.erase(producer);
   }
 
-  /// Finds the collectives between runs, and the level of each op. A collective on a run's result
-  /// belongs to the level after that of the run. Collectives over the pipeline keep their order,
+  /// Finds the collectives between runs, and the wave of each op. A collective on a run's result
+  /// belongs to the wave after that of the run. Collectives over the pipeline keep their order,
   /// which all coordinates share.
   void findBetween() {
     int64_t last = 0;

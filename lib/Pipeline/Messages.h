@@ -53,11 +53,14 @@ struct Message {
   std::string getQueue() const;
 };
 
-/// Returns all messages of a schedule, in the order of their queues. `replay` is a simulation of
-/// the schedule with arbitrary task times. The receive of a message is posted one task before its
-/// use. The sender waits for a send before its first later task that, in the simulation, begins
-/// when the receive is posted or after. The waits of a queue stay in order. Thus every wait is for
-/// an earlier event, and no deadlock arises.
+/// Returns all messages of a schedule: by sending coordinate, then in the order of its tasks. The
+/// messages of one queue are therefore in the order of the queue. `replay` is a simulation of the
+/// schedule with arbitrary task times.
+///
+/// The receive of a message is posted one task before its use. The simulation gives the time at
+/// which the receive is posted. The sender waits for the send before its first later task that
+/// begins at or after this time. The waits of a queue stay in order. Thus every wait is for an
+/// earlier event, and no deadlock arises.
 std::vector<Message> planMessages(const StageValues &values,
                                   const schedules::PipelineSchedule &table,
                                   const schedules::Replay &replay);

@@ -80,7 +80,8 @@ PipelineSchedule make1F1B(const ScheduleSize &size) {
 
 /// Generates 1F1B with twice as many warm-up forwards (Zhuang et al., On Optimizing the
 /// Communication of Model Parallelism, 2023): activations and gradients travel while a rank
-/// computes. A rank holds twice the activations of 1F1B.
+/// computes. Rank r of R holds the activations of up to 2 (R - 1 - r) + 1 micro-batches instead of
+/// R - r. Example with R = 4: rank 0 holds 7 instead of 4, rank 3 holds 1 in both schedules.
 PipelineSchedule makeEager1F1B(const ScheduleSize &size) {
   return makeAlternating(size, [&](int64_t rank) { return 2 * (size.ranks - 1 - rank); });
 }
@@ -101,8 +102,10 @@ PipelineSchedule makeInterleaved(const ScheduleSize &size) {
 // Separate weight gradients: zb-h1, zb-v
 //===----------------------------------------------------------------------===//
 
-/// Generates 1F1B with weight gradients in the bubbles. Rank r defers r weight gradients to its
-/// cooldown phase, in which the rank would otherwise wait for gradients of later ranks.
+/// Generates 1F1B with weight gradients in the bubbles. Rank r runs each weight gradient r input
+/// gradients later than 1F1B does. The last r weight gradients thus fill the end of the step, where
+/// rank r would be idle while ranks 0 to r - 1 finish.
+/// Example: 3 micro-batches, rank 1 of ranks 0 and 1: F0 I0 F1 I1 W0 F2 I2 W1 W2.
 PipelineSchedule makeZeroBubbleH1(const ScheduleSize &size) {
   PipelineSchedule table = make1F1B(size);
   for (auto [rank, row] : enumerate(table.rows)) {

@@ -1,4 +1,5 @@
-// Represents pipeline schedules as data: the tasks of each rank, in order.
+// Represents pipeline schedules as data: the tasks of each rank, in order. A rank here is a
+// pipeline coordinate, as in Placement.h.
 #ifndef PARASHARD_LIB_SCHEDULES_PIPELINESCHEDULE_H
 #define PARASHARD_LIB_SCHEDULES_PIPELINESCHEDULE_H
 
@@ -85,8 +86,8 @@ llvm::Expected<PipelineSchedule> readPipelineSchedule(llvm::StringRef json, llvm
 /// Returns the default schedule: 1f1b for one chunk, zb-v for the V placement, else interleaved.
 llvm::StringRef chooseSchedule(const Placement &placement);
 
-/// Returns the placement of stages that a schedule needs. `schedule` is a name or FILE.json. Fails
-/// for an unknown name, and for a file that cannot be read or is not valid.
+/// Returns the placement of stages that a schedule needs. `schedule` is a name (empty: Loop) or
+/// FILE.json. Fails for an unknown name, and for a file that cannot be read or is not valid.
 llvm::Expected<PlacementKind> findPlacement(llvm::StringRef schedule);
 
 /// Returns the schedule for a placement. `schedule` is a name (empty: the default schedule) or

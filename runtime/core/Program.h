@@ -61,8 +61,10 @@ struct MatmulOp {
   std::array<int64_t, 2> batch{1, 1};
   int64_t m = 0, n = 0, k = 0;
   std::array<int64_t, 4> lhs{}, rhs{}, out{}; ///< batch0, batch1, row, column
-  int accumulate = -1; ///< index of the ref whose `first` flag selects set or add; -1: set
-  int summed = Lhs;    ///< the operand whose sum is the bias gradient: Lhs or Rhs
+  /// Index of the variable reference (`Function::refs`) that the result is added to. Its flag
+  /// `ProgramEntry::first` selects set or add. -1: set.
+  int accumulate = -1;
+  int summed = Lhs; ///< the operand whose sum is the bias gradient: Lhs or Rhs
   Activation activation = Activation::None;
   int64_t countBiasGrad() const { return summed == Lhs ? m : n; }
   Dtype rhsDtype() const { return otherRhsDtype.value_or(dtype); }
@@ -104,7 +106,8 @@ struct AttentionOp {
   }
 };
 /// Gathers rows of a table by index; if `grad`, adds rows of the cotangent to the rows of the
-/// table's gradient. Buffers: table (or cotangent), indices, out, first row (i64 scalar).
+/// table's gradient. Buffers: table (or cotangent), indices, out, and the global index of the first
+/// row of this rank's shard of the table (i64 scalar, or absent).
 struct EmbeddingOp {
   enum { Table, Indices, Out, FirstRow, Buffers };
   bool grad = false;
@@ -211,7 +214,8 @@ struct CollectiveOp {
   std::vector<int> targets;
   int64_t token = -1;       ///< asynchronous: a wait for this token ends it; -1: synchronous
   const char *name() const; ///< as the instruction: "all_reduce"
-  /// Returns the bytes of one rank's operand (all buffers of a bucket).
+  /// Returns the bytes of one rank's operand (all buffers of a bucket). For shard_slice, returns
+  /// the bytes of the result.
   int64_t bytes(const Mesh &mesh) const;
   /// Returns the participating ranks, in the order in which reductions add their values.
   std::vector<int> members(const Mesh &mesh, int rank) const;
@@ -263,8 +267,8 @@ struct Instruction {
   std::string location;
 };
 
-/// A buffer and its lifetime: from instruction `begin` to instruction `end`, both inclusive. -1:
-/// live before the first instruction.
+/// A buffer and its lifetime: from instruction `begin` to instruction `end`, both inclusive.
+/// `begin` -1: live before the first instruction.
 struct BufferLifetime {
   int64_t address = 0, bytes = 0, begin = 0, end = 0;
 };

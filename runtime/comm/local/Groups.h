@@ -11,7 +11,7 @@
 
 namespace psrt {
 
-/// A group: ranks that differ only on the given axes.
+/// A group: the ranks that differ only on the axes passed to `Groups::getGroup`.
 struct Group {
   Group(int members, bool dedicated, WaitState &state)
       : barrier(members, dedicated, state), slots(members), owned(members) {}
