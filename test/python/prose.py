@@ -64,8 +64,8 @@ def find_constructions(text):
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
-def strip_sources(text):
-    """Returns the comments of C++, TableGen or MLIR without marks and code spans; lines keep their numbers.
+def read_sources(text):
+    """Returns the comments of C++, TableGen or MLIR without marks; lines keep their numbers.
 
     Example: the lines `int a; /// It goes`, `/* on. */` give `It goes`, `on.`.
     """
@@ -77,7 +77,7 @@ def strip_sources(text):
         body = re.sub(r"^[ \t]*\*+", "", match[0][2:-2], flags=re.MULTILINE) if is_block else match[0].lstrip("/!<")
         comments += ["\n" * text.count("\n", end, match.start()), " ", body]
         end = match.end()
-    return strip_spans("".join(comments))
+    return "".join(comments)
 
 
 def strip_spans(comments):
@@ -86,14 +86,14 @@ def strip_spans(comments):
 
 
 def find_in_comments(comments):
-    """Runs find_constructions, except for the patterns that only documents avoid."""
-    return [one for one in find_constructions(comments) if one[2] not in OF_DOCUMENTS]
+    """Runs find_constructions on comments without their code spans, except for the patterns that only documents avoid."""
+    return [one for one in find_constructions(strip_spans(comments)) if one[2] not in OF_DOCUMENTS]
 
 
-def find_constructions_of_comments(text):
+def find_constructions_of_sources(text):
     """The same as find_constructions, of a source: (line, what was found, what to write instead)."""
     starts = [(text.count("\n", 0, match.start(1)) + 1, match[1], "begin with a verb") for match in NO_VERB.finditer(text)]
-    return sorted(find_in_comments(strip_sources(text)) + starts)
+    return sorted(find_in_comments(read_sources(text)) + starts)
 
 
 # The tokens of Python that hold or hide comments. The module tokenize would double the time of the check.
@@ -108,8 +108,8 @@ def list_definitions(node):
             yield from list_definitions(one)
 
 
-def find_constructions_of_python(text):
-    """The same as find_constructions, of Python: docstrings, comments, and names of tests with blanks for underscores."""
+def read_python(text):
+    """Returns the docstrings, the comments, and the names of tests with blanks for underscores; lines keep their numbers."""
     lines = text.splitlines()
     docstrings, comments, names = [""] * len(lines), [""] * len(lines), [""] * len(lines)
     for node in list_definitions(ast.parse(text)):
@@ -121,14 +121,23 @@ def find_constructions_of_python(text):
     for match in PYTHON_TOKEN.finditer(text):
         if match[0].startswith("#"):
             comments[text.count("\n", 0, match.start())] = match[0].lstrip("#! ")
-    kinds = ("\n".join(kind) for kind in (docstrings, comments, names))
-    return sorted(one for kind in kinds for one in find_in_comments(strip_spans(kind)))
+    return ["\n".join(kind) for kind in (docstrings, comments, names)]
+
+
+def find_constructions_of_python(text):
+    """The same as find_constructions, of Python."""
+    return sorted(one for kind in read_python(text) for one in find_in_comments(kind))
+
+
+def read_scripts(text):
+    """Returns the comments of shell scripts, CMake, YAML and TOML, which begin with `#`; lines keep their numbers."""
+    matches = [re.search(r"(?:^|\s)#+!?(.*)", line) for line in text.splitlines()]
+    return "\n".join(match[1] if match else "" for match in matches)
 
 
 def find_constructions_of_scripts(text):
-    """The same as find_constructions, of the comments of shell scripts, CMake, YAML and TOML, which begin with `#`."""
-    matches = [re.search(r"(?:^|\s)#+!?(.*)", line) for line in text.splitlines()]
-    return find_in_comments(strip_spans("\n".join(match[1] if match else "" for match in matches)))
+    """The same as find_constructions, of scripts."""
+    return find_in_comments(read_scripts(text))
 
 
 def find_long_lines(text):

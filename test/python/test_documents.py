@@ -1,5 +1,4 @@
 """Documents and comments name files that exist and are plain English, and the README stays short."""
-import ast
 import os
 import pathlib
 import re
@@ -17,43 +16,33 @@ PATH = re.compile(rf"(?<![\w/.<{{$-])((?:{FOLDERS})/[\w./-]*\w)")
 LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)")
 # What is generated or installed.
 MADE = ("docs/reference", "lib/cmake", "lib/libpsrt", "lib/parashard")
-# A string of Python, or a comment.
-STRING_OR_COMMENT = re.compile(r"""(\'\'\'|\"\"\")(?:\\.|.)*?\1|(["'])(?:\\.|[^\\\n])*?\2|\#([^\n]*)""", re.S)
-SLASHES = (".cpp", ".h", ".c", ".def", ".td", ".js")
-HASHES = (".cmake", ".txt", ".toml", ".yml", ".yaml")
+SOURCES = (".h", ".cpp", ".c", ".def", ".td", ".mlir", ".js", ".css")
+SCRIPTS = (".cmake", ".cmake.in", "CMakeLists.txt", ".yml", ".toml", ".clang-tidy", ".clang-format", "requirements.txt")
 
 
 def list_files():
-    return subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    return subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
 
 
-def find_docstrings(node):
-    """The docstrings of a module, its classes and functions, also of nested ones."""
-    for child in node.body:
-        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from find_docstrings(child)
-    if text := ast.get_docstring(node):
-        yield text
-
-
-def after(mark, text):
-    return [line.split(mark, 1)[1] for line in text.splitlines() if mark in line]
+def find_kind(file, text):
+    """Returns how prose.py reads the comments of a file: "sources", "python" or "scripts"; None of other files."""
+    first = text.split("\n", 1)[0]
+    if file.endswith(SOURCES):
+        return "sources"
+    if file.endswith(".py") or (first.startswith("#!") and "python" in first):
+        return "python"
+    return "scripts" if file.endswith(SCRIPTS) or first.startswith("#!") else None
 
 
 def read_prose(file, text):
     """The text of a document or a workflow, the comments and docstrings of a source; None of other files."""
-    suffix = pathlib.PurePath(file).suffix
-    if suffix == ".md" or file.startswith(".github/"):
+    if file.endswith(".md") or file.startswith(".github/"):
         return text
-    if suffix in SLASHES:
-        parts = [*after("//", text), *re.findall(r"/\*(.*?)\*/", text, re.S)]
-    elif suffix == ".py" or text.startswith("#!/usr/bin/env python3\n"):
-        parts = [match[3] for match in STRING_OR_COMMENT.finditer(text) if match[3]] + [*find_docstrings(ast.parse(text))]
-    elif suffix in HASHES or text.startswith("#!"):
-        parts = after("#", text)
-    else:
-        return None
-    return "\n".join(parts)
+    kind = find_kind(file, text)
+    if kind == "python":
+        docstrings, comments, _ = prose.read_python(text)
+        return f"{docstrings}\n{comments}"
+    return kind and getattr(prose, f"read_{kind}")(text)
 
 
 def strip_fences(text):
@@ -152,36 +141,12 @@ def test_prose_is_wrapped(file):
     assert not found, "\n".join(found)
 
 
-SOURCES = (".h", ".cpp", ".c", ".td", ".mlir", ".js", ".css")
-SCRIPTS = (".cmake", ".cmake.in", "CMakeLists.txt", ".yml", ".toml", ".clang-tidy", ".clang-format", "requirements.txt")
-
-
-def find_finder(file):
-    """Returns the function of prose.py that reads a source or a script, or None."""
-    if file.endswith(SOURCES):
-        return prose.find_constructions_of_comments
-    if file.endswith(".py"):
-        return prose.find_constructions_of_python
-    if file.endswith(SCRIPTS):
-        return prose.find_constructions_of_scripts
-    if "." in pathlib.PurePath(file).name:
-        return None
-    with open(ROOT / file, "rb") as opened:
-        first = opened.readline()
-    if not first.startswith(b"#!"):
-        return None
-    return prose.find_constructions_of_python if b"python" in first else prose.find_constructions_of_scripts
-
-
-FINDERS = {file: find_finder(file) for file in list_files() if not file.startswith("fuzz/corpus") and not (ROOT / file).is_symlink()}
-
-
-@pytest.mark.parametrize("kind", ["comments", "python", "scripts"])
+@pytest.mark.parametrize("kind", ["sources", "python", "scripts"])
 def test_comments_are_plain(kind):
     """Also docstrings and names of tests."""
-    finder = getattr(prose, f"find_constructions_of_{kind}")
-    files = [file for file, one in FINDERS.items() if one is finder]
-    found = [f"{file}:{line}: '{text}': {advice}" for file in files for line, text, advice in finder((ROOT / file).read_text())]
+    find = getattr(prose, f"find_constructions_of_{kind}")
+    files = {file: text for file, text in read_texts(list_files()).items() if find_kind(file, text) == kind}
+    found = [f"{file}:{line}: '{words}': {advice}" for file, text in files.items() for line, words, advice in find(text)]
     assert not found, "\n".join(found)
     assert len(files) > 50, "the check has found the files"
 
@@ -232,7 +197,7 @@ int d = '"'; /* It is told. */ /* It goes */
 
 def test_constructions_of_comments_are_found():
     """Also over the end of a line, and in block comments. A product may be one of numbers; code spans do not count."""
-    found = prose.find_constructions_of_comments(BAD_SOURCE)
+    found = prose.find_constructions_of_sources(BAD_SOURCE)
     assert [(line, text) for line, text, _ in found] == [
         (1, "What"), (2, "is no"), (5, "What is kept is"), (7, "is no"), (9, "goes on"), (11, "is told"),
         (13, "stands in for")]  # fmt: skip
