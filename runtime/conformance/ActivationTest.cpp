@@ -61,18 +61,16 @@ struct GeluProblem {
   void check(const std::vector<float> &out, const std::vector<float> &other) const {
     double rounding = dtype == Dtype::F32 ? 1e-6 : dtype == Dtype::F16 ? 0x1p-10 : 0x1p-7;
     double allowed = dtype == Dtype::F32 ? 1e-5 : rounding / 2;
-    if (usesNvidia()) {
-      // cuBLASLt rounds the sum before it adds the bias; its derivative in f32 is off by 3e-5.
-      constexpr double largestSum = 16;
-      if (dtype == Dtype::F32)
-        rounding = 4e-5;
-      else
-        allowed += bias ? rounding / 2 * largestSum : 0;
-    }
+    if (usesNvidia() && grad && dtype == Dtype::F32)
+      rounding = 4e-5; // cuBLASLt's derivative is off by 3e-5
     for (int64_t i = 0; i < m * n; ++i) {
-      ASSERT_NEAR(out[i], want(i), allowed + 2 * rounding * std::fabs(want(i))) << inputs[i];
+      // cuBLASLt rounds a 16-bit sum before it adds the bias. The slope of the GELU is below 1.2.
+      bool isRoundedTwice = usesNvidia() && bias && dtype != Dtype::F32;
+      double early = isRoundedTwice ? 1.2 * rounding / 2 * std::fabs(inputs[i] - added[i % n]) : 0;
+      ASSERT_NEAR(out[i], want(i), allowed + early + 2 * rounding * std::fabs(want(i)))
+          << inputs[i];
       if (aux && !grad) {
-        ASSERT_NEAR(other[i], inputs[i], allowed + rounding * std::fabs(inputs[i]));
+        ASSERT_NEAR(other[i], inputs[i], 1e-5 + early + rounding * std::fabs(inputs[i]));
       }
     }
   }

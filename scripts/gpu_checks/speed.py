@@ -27,7 +27,7 @@ class Peer:
 
     def __init__(self, checks, spec):
         self.checks, self.said, self.errors = checks, b"", checks.folder / "peer.txt"
-        with self.errors.open("w") as errors:
+        with self.errors.open("w") as errors:  # -P: else kernels.py of this folder would hide a package that transformers imports
             self.process = subprocess.Popen([sys.executable, "-P", PEER, json.dumps(spec)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
 
     def __enter__(self):
