@@ -23,28 +23,28 @@ public:
     keepReduced();
     findBetween();
     findOwners();
-    std::vector<Level> byLevel;
+    std::vector<Wave> waves;
     llvm::MapVector<Attribute, Run> parameters;
     for (Operation &op : function.getBody().front().without_terminator()) {
       if (cloneable.contains(&op))
         continue;
-      int64_t level = levels.lookup(&op);
-      if (level >= int64_t(byLevel.size()))
-        byLevel.resize(level + 1);
+      int64_t wave = waveOf.lookup(&op);
+      if (wave >= int64_t(waves.size()))
+        waves.resize(wave + 1);
       if (between.contains(&op))
-        byLevel[level].between.push_back(&op);
+        waves[wave].between.push_back(&op);
       else if (narrowed.contains(&op))
-        byLevel[level].narrowed[owners.lookup(&op)].ops.push_back(&op);
+        waves[wave].narrowed[owners.lookup(&op)].ops.push_back(&op);
       else if (Attribute owner = owners.lookup(&op))
         parameters[owner].ops.push_back(&op);
       else
-        byLevel[level].shared.ops.push_back(&op);
+        waves[wave].shared.ops.push_back(&op);
     }
-    for (Level &level : byLevel) {
-      for (Operation *op : level.between)
+    for (Wave &wave : waves) {
+      for (Operation *op : wave.between)
         pieces.order.push_back({op});
-      add(level.shared, "scalars");
-      for (auto &[owner, run] : level.narrowed)
+      add(wave.shared, "scalars");
+      for (auto &[owner, run] : wave.narrowed)
         add(run, "gradient");
     }
     for (auto &[owner, run] : parameters)
@@ -56,7 +56,7 @@ public:
 private:
   /// One wave of the update, in execution order: collectives that do not depend on each other, the
   /// ops that parameters share, and the conversions of gradients for collectives of the next wave.
-  struct Level {
+  struct Wave {
     SmallVector<Operation *> between;
     Run shared;
     llvm::MapVector<Attribute, Run> narrowed;
@@ -128,19 +128,19 @@ private:
     for (Operation &op : function.getBody().front().without_terminator()) {
       if (cloneable.contains(&op))
         continue;
-      int64_t level = 0;
+      int64_t wave = 0;
       for (Value operand : op.getOperands())
         if (Operation *producer = operand.getDefiningOp();
             producer && !cloneable.contains(producer))
-          level = std::max(level, levels.lookup(producer));
+          wave = std::max(wave, waveOf.lookup(producer));
       if (isBetween(&op)) {
         between.insert(&op);
         Operation *producer = op.getOperand(0).getDefiningOp();
-        level += !isa<ReadOp>(producer) && !between.contains(producer);
+        wave += !isa<ReadOp>(producer) && !between.contains(producer);
         if (isOverPipeline(&op))
-          last = level = std::max(level, last);
+          last = wave = std::max(wave, last);
       }
-      levels[&op] = level;
+      waveOf[&op] = wave;
     }
   }
 
@@ -180,7 +180,7 @@ private:
   DenseSet<Operation *> cloneable;
   DenseSet<Operation *> between;
   DenseSet<Operation *> narrowed; ///< conversions of gradients for collectives
-  DenseMap<Operation *, int64_t> levels;
+  DenseMap<Operation *, int64_t> waveOf;
   DenseMap<Operation *, Attribute> owners;
 };
 } // namespace

@@ -267,10 +267,12 @@ Expected<PipelineSchedule> makePipelineSchedule(StringRef name, const ScheduleSi
     return fail("a pipeline needs at least 1 rank and 1 micro-batch, got " + Twine(size.ranks) +
                 " and " + Twine(size.microBatches));
   if (size.chunks < schedule->leastChunks || size.chunks > schedule->mostChunks)
-    return fail("the schedule '" + name + "' needs " +
-                (schedule->mostChunks > schedule->leastChunks ? "at least " : "") +
-                Twine(schedule->leastChunks) + (schedule->leastChunks == 1 ? " chunk" : " chunks") +
-                " per rank, got " + Twine(size.chunks));
+    return fail("the schedule '" + name + "' needs " + Twine(schedule->leastChunks) +
+                (schedule->mostChunks > schedule->leastChunks
+                     ? " to " + std::to_string(schedule->mostChunks)
+                     : "") +
+                (schedule->leastChunks == 1 ? " chunk" : " chunks") + " per rank, got " +
+                Twine(size.chunks));
   PipelineSchedule table = schedule->make(size);
   table.name = name.str();
   table.placement = {schedule->placement, size.ranks, size.chunks};

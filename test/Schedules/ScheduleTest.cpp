@@ -100,7 +100,7 @@ TEST(Schedules, RejectUnsupportedSizes) {
   };
   EXPECT_EQ(getError("1f1b", {4, 2, 8}), "the schedule '1f1b' needs 1 chunk per rank, got 2");
   EXPECT_EQ(getError("interleaved", {4, 1, 8}),
-            "the schedule 'interleaved' needs at least 2 chunks per rank, got 1");
+            "the schedule 'interleaved' needs 2 to 1024 chunks per rank, got 1");
   EXPECT_EQ(getError("gpip", {4, 1, 8}).substr(0, 55),
             "unknown schedule 'gpip'; the nearest names are 'gpipe',");
   EXPECT_EQ(getError("gpipe", {4, 1, 0}),

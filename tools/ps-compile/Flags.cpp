@@ -34,7 +34,7 @@ EXAMPLE
   ps-compile gpt.pt2 -o gpt --mesh dp=2,tp=2 --optimizer "adamw(lr=3e-4,weight_decay=0.1)" --explain
   ./gpt --ranks 4 --data tokens.bin --steps 1000 --export-weights trained.safetensors
 
-Exit status: 0 success, 1 error in the model, 2 error in the command line.)help";
+Exit status: 0 success, 1 error in the model or failure of the compiler, 2 error in the command line.)help";
 
 /// Values of the flags that are not compile options: files, reports and where to stop.
 struct Flags {
@@ -317,7 +317,8 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
         f.timeline);
   t.add({"no-codegen", "", "only plan; do not write a program"}, f.noCodegen);
   t.add({"stop-after", "LEVEL",
-         "stop after a level and write it to OUT.mlir: imported, training, planned, partitioned, "
+         "stop after a level and write its module to the file of -o: imported, training, planned, "
+         "partitioned, "
          "scheduled or placed (native, the last level, is the program)"},
         f.stopAfter);
   t.add({"dump-dir", "DIR", "write each level to DIR: 2-planned.mlir, 6-native.ptx"}, f.dumpDir);
