@@ -62,14 +62,16 @@ protected:
     return result;
   }
 
-  /// Runs one collective on all ranks. buffers[r] are the buffers of rank r.
+  /// Runs one collective on all ranks. buffers[r] are the buffers of rank r. If `aborts` is set,
+  /// the first rank aborts the communication just before it calls the collective.
   void run(const CollectiveOp &op, std::vector<std::vector<std::vector<float>>> &buffers) {
     makeDevice({op});
     auto communication = makeCommunication();
     std::map<int, TestRank> ranks;
     for (int r : here)
       ranks[r];
-    RankThreads threads(int(here.size()), [&] { communication->abort(); }, here[0]);
+    RankThreads threads(
+        int(here.size()), [&] { communication->abort(); }, here[0]);
     threads.run([&](int r) { ranks.at(r) = makeRank(*communication, r); });
     threads.run([&](int r) {
       Instruction instruction;
@@ -93,6 +95,8 @@ protected:
       wait.instruction = &waiting;
       ASSERT_TRUE(op.token < 0 || ranks.at(r).bind(wait));
       ranks.at(r).comm->reserve();
+      if (aborts && r == here[0])
+        communication->abort();
       for (int repeat = 0; repeat < (inPlace ? 1 : 20); ++repeat) {
         bound.run(bound);
         if (op.token >= 0)
@@ -117,6 +121,7 @@ protected:
 
   const std::vector<std::vector<int>> axisLists = {{0}, {1}, {0, 1}, {1, 0}};
   bool inPlace = false;
+  bool aborts = false;
   std::unique_ptr<Device> device;
 };
 
@@ -140,6 +145,25 @@ TEST_F(Conformance, AllReduce) {
             ASSERT_EQ(buffers[r][1][i], sum);
           }
       }
+}
+
+/// The first rank runs on the thread of the caller, which goes on after an error.
+TEST_F(Conformance, ANewCommunicationWorksAfterAnAbort) {
+  if (job)
+    GTEST_SKIP() << "aborting ends the job";
+  CollectiveOp op;
+  op.axes = {0, 1};
+  op.counts = {7};
+  auto buffers = makeBuffers(7, 7);
+  aborts = true;
+  try {
+    run(op, buffers);
+  } catch (const Error &) { // of NCCL; otherwise the aborted ranks end without an error
+  }
+  aborts = false;
+  run(op, buffers);
+  for (int r : here)
+    EXPECT_EQ(buffers[r][1][6], 1536.0f); // 100 * (0 + ... + 5) + 6 * 6
 }
 
 TEST_F(Conformance, SumsAddShardsInAscendingOrder) {
@@ -276,7 +300,8 @@ TEST_F(Conformance, AsynchronousWorkIsDoneAtItsWait) {
   };
   makeDevice({sumOver(0, 0), sumOver(1, -1)});
   auto communication = makeCommunication();
-  RankThreads threads(int(here.size()), [&] { communication->abort(); }, here[0]);
+  RankThreads threads(
+      int(here.size()), [&] { communication->abort(); }, here[0]);
   threads.run([&](int r) {
     TestRank rank = makeRank(*communication, r);
     RankComm *comm = rank.comm.get();
@@ -504,12 +529,15 @@ protected:
     std::map<int, TestRank> ranks;
     for (int r : here)
       ranks[r];
-    RankThreads threads(int(here.size()), [&] { communication->abort(); }, here[0]);
+    RankThreads threads(
+        int(here.size()), [&] { communication->abort(); }, here[0]);
     threads.run([&](int r) {
       ranks.at(r) = makeRank(*communication, r);
       Script script(ranks.at(r));
       write(script, r);
       ranks.at(r).comm->reserve();
+      if (aborts && r == here[0])
+        communication->abort();
       for (int repeat = 0; repeat < 50; ++repeat)
         for (const Bound &bound : script.bounds)
           bound.run(bound);

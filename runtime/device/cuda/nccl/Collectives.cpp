@@ -108,9 +108,16 @@ private:
     o.group->getLibrary().check(result, o.group->get(), "to start a collective");
   }
   const Nccl &nccl() const { return o.group->getLibrary(); }
-  /// Starts a group of calls that form one operation; end() closes the group.
-  void begin() const { call(nccl().groupStart()); }
-  void end() const {
+  /// Runs `calls`, which form one operation. Also ends NCCL's group if a call fails: in an open
+  /// group, no later operation of this thread would start.
+  template <typename Calls> void inGroup(Calls calls) const {
+    call(nccl().groupStart());
+    try {
+      calls();
+    } catch (...) {
+      nccl().groupEnd();
+      throw;
+    }
     call(nccl().groupEnd());
     o.group->settle("to start a collective");
   }
@@ -167,11 +174,11 @@ private:
   }
 
   void allReduce() const {
-    begin();
-    for (size_t i = 0, pairs = o.op.counts.size(); i < pairs; ++i)
-      call(nccl().allReduce(buffer(i), buffer(pairs + i), size_t(o.op.counts[i]),
-                            typeOf(o.op.dtype), reductionOf(o.op), o.group->get(), stream.get()));
-    end();
+    inGroup([&] {
+      for (size_t i = 0, pairs = o.op.counts.size(); i < pairs; ++i)
+        call(nccl().allReduce(buffer(i), buffer(pairs + i), size_t(o.op.counts[i]),
+                              typeOf(o.op.dtype), reductionOf(o.op), o.group->get(), stream.get()));
+    });
   }
 
   void reduceScatter() const {
@@ -183,31 +190,32 @@ private:
       pack(slice, in, scratch(), bytes);
       in = scratch();
     }
-    begin();
-    call(nccl().reduceScatter(in, buffer(1), size_t(count), typeOf(o.op.dtype), reductionOf(o.op),
-                              o.group->get(), stream.get()));
-    end();
+    inGroup([&] {
+      call(nccl().reduceScatter(in, buffer(1), size_t(count), typeOf(o.op.dtype), reductionOf(o.op),
+                                o.group->get(), stream.get()));
+    });
   }
 
   void allGather() const {
     bool isDirect = o.op.outer == 1 && !overlaps(o.bytes * o.count);
     char *out = isDirect ? buffer(1) : scratch();
-    begin();
-    call(nccl().allGather(buffer(0), out, size_t(o.bytes), ncclInt8, o.group->get(), stream.get()));
-    end();
+    inGroup([&] {
+      call(nccl().allGather(buffer(0), out, size_t(o.bytes), ncclInt8, o.group->get(),
+                            stream.get()));
+    });
     if (!isDirect)
       unpack(o.op, scratch(), o.bytes, buffer(1));
   }
 
   void exchange(const char *from, char *to, int64_t bytes) const {
-    begin();
-    for (int member = 0; member < o.count; ++member) {
-      call(nccl().send(from + member * bytes, size_t(bytes), ncclInt8, member, o.group->get(),
-                       stream.get()));
-      call(nccl().recv(to + member * bytes, size_t(bytes), ncclInt8, member, o.group->get(),
-                       stream.get()));
-    }
-    end();
+    inGroup([&] {
+      for (int member = 0; member < o.count; ++member) {
+        call(nccl().send(from + member * bytes, size_t(bytes), ncclInt8, member, o.group->get(),
+                         stream.get()));
+        call(nccl().recv(to + member * bytes, size_t(bytes), ncclInt8, member, o.group->get(),
+                         stream.get()));
+      }
+    });
   }
 
   void allToAll() const {
@@ -227,20 +235,21 @@ private:
       copy(scratch(), in, o.bytes);
       in = scratch();
     }
-    begin();
-    call(nccl().send(in, size_t(o.bytes), ncclInt8, o.op.targets[size_t(o.index)], o.group->get(),
-                     stream.get()));
-    call(nccl().recv(buffer(1), size_t(o.bytes), ncclInt8, o.source, o.group->get(), stream.get()));
-    end();
+    inGroup([&] {
+      call(nccl().send(in, size_t(o.bytes), ncclInt8, o.op.targets[size_t(o.index)], o.group->get(),
+                       stream.get()));
+      call(nccl().recv(buffer(1), size_t(o.bytes), ncclInt8, o.source, o.group->get(),
+                       stream.get()));
+    });
   }
 
   void message() const {
-    begin();
-    call(o.message->receives ? nccl().recv(buffer(0), size_t(o.bytes), ncclInt8, o.peer,
-                                           o.group->get(), stream.get())
-                             : nccl().send(buffer(0), size_t(o.bytes), ncclInt8, o.peer,
-                                           o.group->get(), stream.get()));
-    end();
+    inGroup([&] {
+      call(o.message->receives ? nccl().recv(buffer(0), size_t(o.bytes), ncclInt8, o.peer,
+                                             o.group->get(), stream.get())
+                               : nccl().send(buffer(0), size_t(o.bytes), ncclInt8, o.peer,
+                                             o.group->get(), stream.get()));
+    });
   }
 
   const NcclOp &o;
