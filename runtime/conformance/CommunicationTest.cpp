@@ -70,8 +70,7 @@ protected:
     std::map<int, TestRank> ranks;
     for (int r : here)
       ranks[r];
-    RankThreads threads(
-        int(here.size()), [&] { communication->abort(); }, here[0]);
+    RankThreads threads(int(here.size()), [&] { communication->abort(); }, here[0]);
     threads.run([&](int r) { ranks.at(r) = makeRank(*communication, r); });
     threads.run([&](int r) {
       Instruction instruction;
@@ -300,8 +299,7 @@ TEST_F(Conformance, AsynchronousWorkIsDoneAtItsWait) {
   };
   makeDevice({sumOver(0, 0), sumOver(1, -1)});
   auto communication = makeCommunication();
-  RankThreads threads(
-      int(here.size()), [&] { communication->abort(); }, here[0]);
+  RankThreads threads(int(here.size()), [&] { communication->abort(); }, here[0]);
   threads.run([&](int r) {
     TestRank rank = makeRank(*communication, r);
     RankComm *comm = rank.comm.get();
@@ -529,8 +527,7 @@ protected:
     std::map<int, TestRank> ranks;
     for (int r : here)
       ranks[r];
-    RankThreads threads(
-        int(here.size()), [&] { communication->abort(); }, here[0]);
+    RankThreads threads(int(here.size()), [&] { communication->abort(); }, here[0]);
     threads.run([&](int r) {
       ranks.at(r) = makeRank(*communication, r);
       Script script(ranks.at(r));
