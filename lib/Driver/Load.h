@@ -7,11 +7,10 @@
 
 namespace parashard::driver {
 
-/// Returns the options of a compile that importers use.
+/// Returns the options of a compile that concern the import.
 import::ImportOptions getImportOptions(const CompileOptions &options);
 
-/// Imports a .pt2 or .onnx file. The ending of the name selects the importer. See `importPt2` for
-/// errors and `notes`.
+/// Imports an .onnx file, or else a .pt2 file. See `importPt2` for errors and `notes`.
 mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context, llvm::StringRef path,
                                               const import::ImportOptions &options,
                                               std::vector<std::string> &notes);

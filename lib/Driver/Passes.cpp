@@ -39,7 +39,7 @@ public:
   }
 
 private:
-  /// Puts a value with blanks, commas or brackets in double quotes, as pipeline syntax requires.
+  /// Quotes a value unless it has only letters, digits and `-_./`, as pipeline syntax requires.
   static std::string quote(llvm::StringRef value) {
     bool plain = llvm::all_of(value, [](char c) { return llvm::isAlnum(c) || strchr("-_./", c); });
     return plain ? value.str() : ("\"" + value + "\"").str();
@@ -63,7 +63,7 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
   if (!o.evalMode && !o.inference)
     passes.push_back(PassText("ps-check-mode"));
   // Gives values to parameters of a meta-device export. Runs before fused weights are split, so
-  // that each part inherits them.
+  // that each part inherits the values.
   passes.push_back(PassText("ps-set-initial-values")
                        .option("init", llvm::join(o.init, ";"))
                        .enable("given", o.weights == "none"));
@@ -100,8 +100,8 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
           // Small cotangents vanish in f16.
           .enable("scale-loss", scalesLoss(o))
           .enable("inference", o.inference),
-      // Folds parts of backward that depend only on constants. Copies discardable attributes to new
-      // ops.
+      // Folds parts of backward that depend only on constants. Unlike `canonicalize`, copies phases
+      // and other marks to new ops.
       PassText("ps-canonicalize"),
   };
   llvm::append_range(passes, rest);
@@ -172,8 +172,8 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
           .option("method", o.splitMethod)
           .option("chunks", o.numChunks)
           .option("placement", o.placement),
-      // After the segments, since a chain of clones stays within its segment. After the stages,
-      // since a memory budget applies to each pipeline rank.
+      // After the segments, since a chain of recomputed ops stays within its segment. After the
+      // stages, since a memory budget applies to each pipeline coordinate.
       makeRecompute(o),
       // Records the explanation now, since later levels do not have the shardings of values. The
       // next level adds the collectives.
@@ -209,7 +209,7 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
   // before ps-outline-segments, which creates one function per phase.
   if (isGpu)
     passes.push_back(PassText("ps-defer-sums").enable("activations", activates));
-  // All further passes work once per class of equal segments.
+  // The following passes process each class of equal segments once.
   llvm::append_range(passes, std::vector<std::string>{PassText("ps-outline-segments"), fuse});
   // Runs after fusion, when the kernels that can overlap with collectives are known.
   if (o.overlap != "off")
@@ -254,7 +254,7 @@ std::vector<std::string> getPasses(ps::Level level, const CompileOptions &o) {
     return scheduledPasses(o);
   case ps::Level::Placed:
     // If the host calls forward and backward separately (C API), all micro-batches of a step may be
-    // pending at once.
+    // pending at the same time.
     return {PassText("ps-plan-memory").option("slots", std::max<int64_t>(16, o.microBatches)),
             PassText("ps-verify-placed")};
   case ps::Level::Imported:

@@ -26,8 +26,8 @@ struct PlannedStep {
 };
 
 /// Returns the schedule of a module at level `planned` or later: from the module if it has one,
-/// else from the options. Returns nullopt without a pipeline or a training step. Fails if the
-/// schedule is invalid.
+/// else from the options. Returns nullopt without a pipeline, a training step or recorded stage
+/// costs. Fails if the schedule is invalid or deadlocks.
 llvm::Expected<std::optional<PlannedStep>> planStep(mlir::ModuleOp module,
                                                     const CompileOptions &options);
 

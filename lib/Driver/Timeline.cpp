@@ -12,7 +12,7 @@ using namespace parashard::support;
 
 namespace parashard::driver {
 
-/// Returns whether the module contains a training step.
+/// Returns true if the module contains a training step.
 static bool hasStep(ModuleOp module) {
   for (auto program : module.getOps<rank::ProgramOp>())
     if (program.getEntry() == "step")
@@ -67,8 +67,8 @@ schedules::TimelineOptions PlannedStep::getTimeline() const {
 }
 
 /// Prints the reductions over pipeline coordinates that each step runs once: gradients of tied
-/// parameters, losses, norms. Prints nothing before level `scheduled`, which creates these
-/// reductions.
+/// parameters, losses, norms. Prints nothing before level `scheduled`, where the programs contain
+/// these reductions as `rank.start`.
 static void explainPipelineReductions(ModuleOp module, llvm::raw_ostream &os) {
   std::vector<std::vector<std::string>> rows = {{"bytes", "value", "pipeline coordinates"}};
   SmallVector<StringRef> known;

@@ -43,8 +43,8 @@ static LogicalResult writeModule(ModuleOp module, StringRef path, const Twine &c
   return module->emitError() << llvm::toString(std::move(error));
 }
 
-/// Recreates the module as it was before `level`, since a compile keeps no copy. Returns null on
-/// failure.
+/// Recreates the module as it was before `level`, since a compile does not keep a copy. Returns
+/// null on failure.
 static OwningOpRef<ModuleOp> repeatUpTo(ps::Level level, MLIRContext *context,
                                         const CompileOptions &options, const WalkOptions &walk) {
   // The first run has already printed the diagnostics of these levels.
@@ -57,7 +57,7 @@ static OwningOpRef<ModuleOp> repeatUpTo(ps::Level level, MLIRContext *context,
   return module;
 }
 
-/// Prints the ps-opt command that reproduces a failure, and writes the input of the level.
+/// Writes the input of the level, and prints the ps-opt command that reproduces a failure.
 static void reportFailure(ps::Level level, ArrayRef<std::string> passes, MLIRContext *context,
                           const CompileOptions &options, const WalkOptions &walk) {
   if (walk.failurePath.empty() || !walk.reload)
@@ -70,8 +70,8 @@ static void reportFailure(ps::Level level, ArrayRef<std::string> passes, MLIRCon
                << llvm::join(passes, ",") << ")' " << walk.failurePath << "\n";
 }
 
-/// Records whether an error is about the model or a flag. After such an error, the user changes the
-/// model or the flag, and does not need the command that reproduces the failure.
+/// Records whether an error is about the model or a flag. After such an error, the user does not
+/// need the command that reproduces the failure.
 class Refusals : public ScopedDiagnosticHandler {
 public:
   explicit Refusals(MLIRContext *context)
@@ -115,7 +115,7 @@ static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOpt
 }
 
 /// Writes DIR/N-LEVEL.mlir. The first line lists the passes that created this level from the
-/// previous one.
+/// previous one, if any.
 static LogicalResult dump(ModuleOp module, const CompileOptions &options, StringRef dir) {
   if (std::error_code code = llvm::sys::fs::create_directories(dir))
     return module->emitError() << "cannot create the folder " << dir << ": " << code.message();

@@ -11,7 +11,8 @@ using namespace parashard::import;
 
 namespace parashard::driver {
 
-/// Returns true if `module` has a warning about its average over micro-batches, or needs none.
+/// Returns true if the check is not needed, or if `module` already has a warning about its average
+/// over micro-batches.
 static bool isSettled(ModuleOp module, const CompileOptions &options) {
   return getLevel(module) < ps::Level::Training || options.microBatches <= 1 || options.inference ||
          options.loss == "none" || !options.lossAverage.empty() ||

@@ -1,4 +1,4 @@
-// Finds the ops that each segment clones if it uses their results, such as constants and reads.
+// Finds cloneable ops, such as constants and reads.
 #include "lib/IR/Cloneable.h"
 
 using namespace mlir;
@@ -6,14 +6,14 @@ using namespace parashard::ps;
 
 namespace parashard::ir {
 
-/// Returns the symbols that a function overwrites (not those that it only accumulates into).
+/// Returns the variables that a function writes (accumulations do not count).
 static DenseSet<Attribute> findWritten(func::FuncOp function) {
   DenseSet<Attribute> written;
   function.walk([&](WriteOp write) { written.insert(write.getVariableAttr()); });
   return written;
 }
 
-/// Returns true for constants, iotas, shard indices, conversions and movement ops.
+/// Returns true for constants, iotas, shard indices, shard slices, conversions and movement ops.
 static bool isCheapToClone(Operation *op) {
   if (op->hasTrait<OpTrait::ConstantLike>() ||
       isa<IotaOp, ConvertOp, ShardIndexOp, ShardSliceOp>(op))

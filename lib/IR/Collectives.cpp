@@ -1,4 +1,4 @@
-// Stores descriptions of collectives as an attribute of a module, and reads this attribute.
+// Stores descriptions of collectives as an attribute of a module, and reads them back.
 #include "lib/IR/Collectives.h"
 
 using namespace mlir;

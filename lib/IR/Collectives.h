@@ -10,16 +10,16 @@
 
 namespace parashard::ir {
 
-/// Returns true if an op is a collective.
+/// Returns true for `ps.all_reduce`, `reduce_scatter`, `all_gather`, `all_to_all` and `permute`.
 bool isCollective(mlir::Operation *op);
 /// Records why a collective exists (`ps.cause`). Example: `what` is "result of ps.contract", and
 /// `why` is "a summed dim is split".
 void setCause(mlir::Operation *collective, const llvm::Twine &what, const llvm::Twine &why);
 
-/// A collective, with all source locations that have this collective for the same reason.
+/// A collective, with all source locations that have an equal collective for the same reason.
 struct ExplainedCollective {
   std::string kind;                ///< all_reduce, reduce_scatter, all_gather, all_to_all, permute
-  std::string axes;                ///< dp, tp
+  std::string axes;                ///< "dp, tp"
   std::string when;                ///< forward, backward, update, evaluate, count
   std::string what, why;           ///< as in `setCause`
   std::vector<std::string> places; ///< source locations in the model
@@ -31,8 +31,7 @@ struct ExplainedCollective {
   }
 };
 
-/// Stores the collectives of a step as an attribute of the module (`ps.collectives`), for later
-/// levels.
+/// Stores the collectives of a step on the module (`ps.collectives`), for later levels.
 void recordCollectives(mlir::ModuleOp module, llvm::ArrayRef<ExplainedCollective> collectives);
 /// Returns the recorded collectives, or nullopt if none were recorded.
 std::optional<std::vector<ExplainedCollective>> getCollectives(mlir::ModuleOp module);

@@ -9,13 +9,13 @@ namespace parashard::ir {
 /// Returns the parameters in module order.
 llvm::SmallVector<ps::VariableOp> getParameters(mlir::ModuleOp module);
 
-/// Returns whether a glob (shared/Globs.h) matches the symbol or a name of a variable.
+/// Returns true if a glob (shared/Globs.h) matches the symbol or a name of a variable.
 bool matchesVariable(llvm::StringRef glob, ps::VariableOp variable);
 
-/// Returns whether a glob matches any parameter.
+/// Returns true if a glob matches any parameter.
 bool matchesParameter(llvm::StringRef glob, mlir::ModuleOp module);
 
-/// Returns "; the nearest names are ..." with the parameters nearest to a glob without a match.
+/// Returns "; the nearest names are 'a', 'b' and 'c'" for a glob that does not match a parameter.
 std::string describeNearestParameters(llvm::StringRef glob, mlir::ModuleOp module);
 
 } // namespace parashard::ir

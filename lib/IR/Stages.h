@@ -1,5 +1,4 @@
-// Declares pipeline stages: the segments of each stage, and the pipeline coordinate that runs the
-// stage.
+// Declares the pipeline stages of a module and their costs.
 #ifndef PARASHARD_LIB_IR_STAGES_H
 #define PARASHARD_LIB_IR_STAGES_H
 
@@ -32,9 +31,9 @@ int64_t getPipelineSize(mlir::ModuleOp module);
 /// Returns the stages that `ps-partition-pipeline` recorded (`ps.stage_cuts`, `ps.num_chunks`,
 /// `ps.placement`), or one stage if none are recorded.
 Stages getStages(mlir::ModuleOp module);
-/// Verifies that the attributes of `getStages` agree with each other and with the mesh. Example: 2
-/// coordinates with 2 chunks have 4 stages, and need 3 ascending cuts. Error messages contain
-/// `label`.
+/// Verifies that the attributes of `getStages`, if any, agree with each other and with the mesh.
+/// Example: 2 coordinates with 2 chunks have 4 stages, and need 3 ascending cuts. Error messages
+/// contain `label`.
 mlir::LogicalResult verifyStageMarks(mlir::ModuleOp module, llvm::StringRef label);
 void setStages(mlir::ModuleOp module, const Stages &stages);
 
@@ -49,10 +48,10 @@ struct StageCost {
 std::vector<StageCost> getStageCosts(mlir::ModuleOp module);
 void setStageCosts(mlir::ModuleOp module, llvm::ArrayRef<StageCost> costs);
 
-/// Returns whether an op computes gradients of inputs or weights.
+/// Returns true if the phase of an op is `backward_input` or `backward_weight`.
 bool isBackward(mlir::Operation *op);
 
-/// Returns the segment of an op, if the op has one.
+/// Returns the segment of an op (`ps.segment`), or nullopt.
 std::optional<int64_t> getSegment(mlir::Operation *op);
 
 } // namespace parashard::ir

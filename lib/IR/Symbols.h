@@ -1,5 +1,4 @@
-// Declares the names of loss variables, and helpers that create variables and ops, set phases and
-// split lists.
+// Declares the symbols of loss variables, and helpers that create variables and ops.
 #ifndef PARASHARD_LIB_IR_SYMBOLS_H
 #define PARASHARD_LIB_IR_SYMBOLS_H
 
@@ -11,12 +10,12 @@ namespace parashard::ir {
 inline constexpr llvm::StringLiteral kLossSymbol = "loss";
 inline constexpr llvm::StringLiteral kLossSumSymbol = "loss.sum";
 inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
-/// Names of two results of `@evaluate`: the constants of a count of the form max(sum + plus, least)
+/// Names of two results of `@evaluate`, for a count of the form max(sum + plus, least)
 /// (`CountForm`). Example: `mask.sum().clamp(min=1)` has least = 1.
 inline constexpr llvm::StringLiteral kLossPlusSymbol = "loss.plus";
 inline constexpr llvm::StringLiteral kLossLeastSymbol = "loss.least";
 /// Accumulators that `@count` fills (`loss.counted`, `loss.counted.1`, ...): the counts of further
-/// parts of the loss, and the inputs of a count's formula. Example: mask.sum() in
+/// parts of the loss, and the sums in the formula of a count. Example: mask.sum() in
 /// mask.sum().clamp(min=1).
 inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";
 /// Variables of loss scaling: the scale, and the number of consecutive steps with finite gradients.
@@ -49,12 +48,12 @@ private:
   mlir::Operation *last = nullptr; ///< the last variable
 };
 
-/// Sets the phase of an op.
+/// Sets the phase of an op (`ps.phase`).
 void setPhase(mlir::Operation *op, ps::Phase phase);
-/// Returns the phase of an op, if the op has one.
+/// Returns the phase of an op, or nullopt.
 std::optional<ps::Phase> getPhase(mlir::Operation *op);
 
-/// Create `ps.read @variable`, `ps.write @variable, %value` and `ps.accumulate @variable, %value`.
+/// Creates `ps.read @variable`, `ps.write @variable, %value` or `ps.accumulate @variable, %value`.
 mlir::Value makeRead(mlir::OpBuilder &builder, mlir::Location loc, ps::VariableOp variable);
 void makeWrite(mlir::OpBuilder &builder, mlir::Location loc, ps::VariableOp variable,
                mlir::Value value, mlir::Value condition = {});

@@ -22,19 +22,17 @@ Error fail(const Twine &message) { return createStringError(inconvertibleErrorCo
 // Alternating forwards and backwards: gpipe, 1f1b, interleaved
 //===----------------------------------------------------------------------===//
 
-/// Returns the end of the round of micro-batches that begins with `first`. A rank runs one chunk
-/// for all micro-batches of a round, then its next chunk. A round has `ranks` micro-batches: while
-/// a rank runs one chunk for all of them, the first micro-batch passes all other ranks, and is
-/// ready for the next chunk. The last round also takes the remaining micro-batches, because a round
-/// of fewer than `ranks` micro-batches would leave the rank idle before the next chunk.
+/// Returns the end (exclusive) of the round of micro-batches that begins with `first`. A rank runs
+/// one chunk for all micro-batches of a round, then its next chunk. A round of fewer than `ranks`
+/// micro-batches would leave the rank idle between chunks, so the last round takes the remainder.
 /// Example: 2 ranks and 5 micro-batches give the rounds 0-1 and 2-4.
 int64_t getEndOfRound(const ScheduleSize &size, int64_t first) {
   bool isLast = size.microBatches - first < 2 * size.ranks;
   return isLast ? size.microBatches : first + size.ranks;
 }
 
-/// Returns the forwards (or backwards) of all micro-batches and chunks of a rank. In each round,
-/// the rank runs its chunks one after another; backwards start with the last chunk.
+/// Returns the forwards (or backwards) of a rank in order. In each round, the rank runs its chunks
+/// one after another; backwards start with the last chunk.
 std::vector<Task> orderByRounds(const ScheduleSize &size, Work work) {
   std::vector<Task> tasks;
   for (int64_t first = 0, end; first < size.microBatches; first = end) {
@@ -78,18 +76,18 @@ PipelineSchedule make1F1B(const ScheduleSize &size) {
   return makeAlternating(size, [&](int64_t rank) { return size.ranks - 1 - rank; });
 }
 
-/// Generates 1F1B with twice as many warm-up forwards (Zhuang et al., On Optimizing the
-/// Communication of Model Parallelism, 2023): activations and gradients travel while a rank
-/// computes. Rank r of R holds the activations of up to 2 (R - 1 - r) + 1 micro-batches instead of
-/// R - r. Example with R = 4: rank 0 holds 7 instead of 4, rank 3 holds 1 in both schedules.
+/// Generates 1F1B with twice as many warm-up forwards, so that messages travel while a rank
+/// computes (Zhuang et al., On Optimizing the Communication of Model Parallelism, 2023). Rank r of
+/// R holds the activations of up to 2 (R - 1 - r) + 1 micro-batches instead of R - r. Example with
+/// R = 4: rank 0 holds 7 instead of 4, rank 3 holds 1 in both schedules.
 PipelineSchedule makeEager1F1B(const ScheduleSize &size) {
   return makeAlternating(size, [&](int64_t rank) { return 2 * (size.ranks - 1 - rank); });
 }
 
-/// Generates interleaved 1F1B. As warm-up, a rank runs the forwards of a whole round for all chunks
-/// except the last. The rank also runs 2 more forwards for each rank after it in the pipeline: one
-/// per hop forward, one per hop back. Then one forward and one backward alternate.
-/// Example: 2 micro-batches, rank 1 of 2 with 2 chunks: F0 F1 F0.1 B0.1 F1.1 B1.1 B0 B1.
+/// Generates interleaved 1F1B. As warm-up, a rank runs as many forwards as the longest round has
+/// for all chunks except the last. The rank also runs 2 more for each later rank: one per hop
+/// forward, one per hop back.
+/// Example: 2 micro-batches, 2 chunks, rank 1 of ranks 0 and 1: F0 F1 F0.1 B0.1 F1.1 B1.1 B0 B1.
 PipelineSchedule makeInterleaved(const ScheduleSize &size) {
   int64_t rounds = std::max<int64_t>(1, size.microBatches / size.ranks);
   int64_t longest = size.microBatches - (rounds - 1) * size.ranks;
@@ -102,9 +100,9 @@ PipelineSchedule makeInterleaved(const ScheduleSize &size) {
 // Separate weight gradients: zb-h1, zb-v
 //===----------------------------------------------------------------------===//
 
-/// Generates 1F1B with weight gradients in the bubbles. Rank r runs each weight gradient r input
-/// gradients later than 1F1B does. The last r weight gradients thus fill the end of the step, where
-/// rank r would be idle while ranks 0 to r - 1 finish.
+/// Generates 1F1B with weight gradients in the bubbles. Rank r delays each weight gradient by r
+/// input gradients, compared to 1F1B. The last r weight gradients thus fill the end of the step,
+/// where rank r would be idle while ranks 0 to r - 1 finish.
 /// Example: 3 micro-batches, rank 1 of ranks 0 and 1: F0 I0 F1 I1 W0 F2 I2 W1 W2.
 PipelineSchedule makeZeroBubbleH1(const ScheduleSize &size) {
   PipelineSchedule table = make1F1B(size);
@@ -126,12 +124,12 @@ PipelineSchedule makeZeroBubbleH1(const ScheduleSize &size) {
 }
 
 /// Simulates the pipeline with tasks of equal time, and lists the tasks of each rank in the order
-/// in which they run. If several tasks are ready, a rank runs forwards first, then input gradients,
-/// then weight gradients. Among tasks of one kind, later chunks run first.
+/// in which they run. Among the tasks that are ready, a rank prefers forwards, then input
+/// gradients, then weight gradients. Among tasks of one kind, the rank prefers later chunks.
 ///
-/// A rank holds the activations of at most chunks x ranks pairs (micro-batch, chunk). This is the
-/// activation memory of the first rank under 1F1B. Example: 4 ranks with 2 chunks each hold at most
-/// 8 pairs. Chunk 0 has a lower limit, so that the other chunk can also run.
+/// A rank holds the activations of at most chunks x ranks pairs (micro-batch, chunk), as much
+/// memory as the first rank under 1F1B. Example: 4 ranks with 2 chunks each hold at most 8 pairs.
+/// Chunk 0 has a lower limit, so that chunk 1 can also run.
 class ReadyList {
 public:
   ReadyList(const ScheduleSize &size, const Placement &placement)
@@ -156,7 +154,7 @@ public:
   }
 
 private:
-  /// For each kind of task: the end times of micro-batches 0, 1, ... of a stage.
+  /// End times of micro-batches 0, 1, ... on one stage, for each kind of task.
   struct Stage {
     std::vector<int64_t> forwards, backwards, weights;
 
@@ -344,8 +342,9 @@ private:
     return Error::success();
   }
 
-  /// Records that a task has run. Fails if the same task of an earlier micro-batch has not run,
-  /// or if the task that computes the input of `task` has not run.
+  /// Counts `task` in `done`, the number of micro-batches for which this kind of task has run.
+  /// Fails if the task occurs twice or skips a micro-batch. Also fails if its input is not computed
+  /// yet (`isReady` is false); `needs` names this input in the message.
   Error advance(const Task &task, int64_t &done, bool isReady, const Twine &needs) const {
     std::string text = describeTask(task);
     if (task.microBatch < done)
@@ -503,7 +502,7 @@ Expected<PlacementKind> findPlacement(StringRef schedule) {
   for (const Schedule &known : getSchedules())
     if (schedule == known.name)
       return known.placement;
-  return makePipelineSchedule(schedule, {1, 1, 1}).takeError(); // the error lists the names
+  return makePipelineSchedule(schedule, {1, 1, 1}).takeError(); // names the nearest schedules
 }
 
 /// Returns "2 ranks x 3 chunks (loop), 8 micro-batches".

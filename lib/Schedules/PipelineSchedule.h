@@ -29,14 +29,14 @@ struct Task {
   }
 };
 
-/// A pipeline schedule: the tasks of every rank, in order. The order also determines the
-/// communication. A forward waits for the forward of the previous stage, a backward for the
-/// backward of the next stage. Results are sent as soon as they are available.
+/// A pipeline schedule. The order of the tasks also determines the communication: a forward waits
+/// for the forward of the previous stage, a backward for the backward of the next stage. Results
+/// are sent as soon as they are available.
 struct PipelineSchedule {
   std::string name;
   Placement placement;
   int64_t microBatches = 0;
-  std::vector<std::vector<Task>> rows; ///< the tasks of each rank
+  std::vector<std::vector<Task>> rows; ///< the tasks of each rank, in order
 
   /// Returns true if weight gradients are separate tasks.
   bool splitsBackward() const;
@@ -49,13 +49,12 @@ struct ScheduleSize {
   int64_t microBatches;
 };
 
-/// Maximum number of micro-batches per step. Compile time and memory grow with the number, since a
-/// program lists each micro-batch. At this maximum, a small model takes seconds and 2 GB.
+/// Maximum number of micro-batches per step. A program lists each micro-batch, so compile time and
+/// memory grow with the number. At this maximum, a small model takes seconds and 2 GB.
 inline constexpr int64_t kMostMicroBatches = 16384;
 
-/// The generator of a built-in schedule. `name` is a value of `--schedule`. To add a schedule,
-/// write a function that returns a PipelineSchedule. Then add a row with this function to
-/// kSchedules (PipelineSchedule.cpp).
+/// The generator of a built-in schedule. `name` is a value of `--schedule`. To add a schedule, add
+/// a row with a new `make` function to kSchedules (PipelineSchedule.cpp).
 struct Schedule {
   const char *name;
   const char *summary;
@@ -67,20 +66,22 @@ llvm::ArrayRef<Schedule> getSchedules();
 /// Returns the names of all schedules for help and errors: "gpipe, 1f1b, ...".
 std::string listSchedules();
 
-/// Generates the schedule with this name. Fails for an unknown name, and for a size that the
-/// schedule does not support.
+/// Generates the built-in schedule with this name. Fails for an unknown name, and for a size that
+/// the schedule does not support.
 llvm::Expected<PipelineSchedule> makePipelineSchedule(llvm::StringRef schedule,
                                                       const ScheduleSize &size);
 
-/// Fails unless every stage runs each micro-batch exactly once: forward, then backward, then weight
-/// gradient, each in the order of the micro-batches. This order gives running statistics and
-/// accumulated gradients the same bits under every schedule. Deadlocks are found by `replay`.
+/// Fails unless each rank runs every micro-batch exactly once on each of its chunks: forward, then
+/// backward, then weight gradient, each in the order of the micro-batches. This order gives running
+/// statistics and accumulated gradients the same bits under every schedule. Does not find
+/// deadlocks; `replay` does.
 llvm::Error checkPipelineSchedule(const PipelineSchedule &table);
 
 /// Reads and checks a schedule that a user wrote: `{"placement": "loop" | "v", "chunks": N, "rows":
-/// [["F0", "F1", "B0", ...], ...]}`. An entry is a letter (F: forward, B: backward, I: input
-/// gradients, W: weight gradients) and a micro-batch. A chunk other than 0 follows after a dot.
-/// Example: "I3.1" is the input gradient of micro-batch 3 on chunk 1.
+/// [["F0", "F1", "B0", ...], ...]}`, with one row per rank. The defaults are "loop" and 1. A task
+/// is a letter (F: forward, B: backward, I: input gradients, W: weight gradients) and a
+/// micro-batch. A chunk other than 0 follows after a dot. Example: "I3.1" is the input gradient of
+/// micro-batch 3 on chunk 1.
 llvm::Expected<PipelineSchedule> readPipelineSchedule(llvm::StringRef json, llvm::StringRef name);
 
 /// Returns the default schedule: 1f1b for one chunk, zb-v for the V placement, else interleaved.
@@ -91,12 +92,12 @@ llvm::StringRef chooseSchedule(const Placement &placement);
 llvm::Expected<PlacementKind> findPlacement(llvm::StringRef schedule);
 
 /// Returns the schedule for a placement. `schedule` is a name (empty: the default schedule) or
-/// FILE.json. With one stage, returns 1f1b for any `schedule`. Fails like findPlacement, and if
-/// the schedule is for another placement or number of micro-batches.
+/// FILE.json. With one stage, returns 1f1b for any `schedule`. Fails like `findPlacement`, and if
+/// the schedule does not fit the placement or the number of micro-batches.
 llvm::Expected<PipelineSchedule>
 findPipelineSchedule(llvm::StringRef schedule, const Placement &placement, int64_t microBatches);
 
-/// Returns "F3", or "F3.1" for chunk 1.
+/// Returns the task as in a schedule file: "F3", or "F3.1" for chunk 1.
 std::string describeTask(const Task &task);
 
 } // namespace parashard::schedules

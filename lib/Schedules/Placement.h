@@ -12,8 +12,7 @@ enum class PlacementKind {
 };
 
 /// Assigns the `ranks * chunks` stages of a pipeline to its ranks, `chunks` stages per rank. A rank
-/// here is a coordinate on the pipeline axis; the other axes of the mesh do not matter. Stages,
-/// ranks and chunks count from 0.
+/// here is a coordinate on the pipeline axis. Stages, ranks and chunks count from 0.
 /// Example of a V with 2 ranks and 2 chunks: stages 0 1 2 3 are on ranks 0 1 1 0.
 struct Placement {
   PlacementKind kind = PlacementKind::Loop;

@@ -1,4 +1,4 @@
-// Simulates a schedule: runs the next tasks of each rank until no task can run.
+// Simulates a schedule: runs the next task of each rank until no task can run.
 #include "lib/Schedules/Simulator.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
@@ -41,14 +41,14 @@ private:
     return stage * table.microBatches + microBatch;
   }
   /// Returns the time at which the result of stage `from` for micro-batch `m` arrives at stage
-  /// `to`. Returns nullopt if the result is not computed yet.
+  /// `to`, or nullopt if the result is not computed yet.
   std::optional<double> getArrival(const Ends &ends, int64_t from, int64_t to, int64_t m) const {
     std::optional<double> end = ends[getIndex(from, m)];
     bool travels = table.placement.getRank(from) != table.placement.getRank(to);
     return end && travels ? *end + times.hop : end;
   }
-  /// Returns the list of end times in which to look (forwardEnds or backwardEnds), and the stage
-  /// that must run first. The stage is -1 if the task does not wait for another stage.
+  /// Returns the end times (`forwardEnds` or `backwardEnds`) and the stage of the result that
+  /// `task` waits for. The stage is -1 if the task does not wait for another stage.
   std::pair<const Ends *, int64_t> getNeed(int64_t stage, const Task &task) const {
     if (task.work == Work::Forward)
       return {&forwardEnds, stage - 1};
@@ -71,8 +71,8 @@ private:
     return 0;
   }
 
-  /// Runs the next task of a rank. Returns false if there is none, or if its inputs have not
-  /// arrived.
+  /// Runs the next task of a rank. Returns false if no task is left, or if the input of the next
+  /// task has not arrived.
   bool runNext(int64_t rank) {
     std::vector<Span> &spans = result.rows[rank];
     if (spans.size() == table.rows[rank].size())

@@ -29,24 +29,24 @@ struct Replay {
   std::vector<std::vector<Span>> rows; ///< the tasks of each rank, in order
   double makespan = 0; ///< from the start of the first task to the end of the last task
   double bubble = 0;   ///< fraction of the ranks' time that is idle
-  /// Maximum number of live micro-batches of each rank. A micro-batch is live on a stage from the
-  /// start of its forward to the end of its last backward task.
+  /// Maximum number of live micro-batches of each rank, summed over its chunks. A micro-batch is
+  /// live on a chunk from the start of its forward to the end of its last backward task.
   std::vector<int64_t> peakLive;
 };
 
-/// Returns the live activations of a rank over time, as pairs (time, total after this time). A live
-/// micro-batch of chunk c counts `sizes[c]`, or 1 if `sizes` is empty.
+/// Returns the live activations of a rank as pairs (time, total from this time on), one per change.
+/// A live micro-batch of chunk c counts `sizes[c]`, or 1 if `sizes` is empty.
 std::vector<std::pair<double, double>> traceHeld(llvm::ArrayRef<Span> row,
                                                  llvm::ArrayRef<int64_t> sizes = {});
 /// Returns the peak of `traceHeld`.
 double getPeakHeld(llvm::ArrayRef<Span> row, llvm::ArrayRef<int64_t> sizes = {});
 
-/// Computes the makespan, bubble and live micro-batches from `replay.rows`.
+/// Computes the other fields of `replay` from `replay.rows`, whose times start at 0.
 void measureReplay(Replay &replay);
 
 /// Simulates a step: each rank runs its tasks in order, each task as soon as its inputs have
-/// arrived. Fails if the schedule is not valid or deadlocks. The error names the tasks that wait
-/// for each other.
+/// arrived. Fails if the schedule is not valid or deadlocks, or if `times` is for another number of
+/// stages. The error for a deadlock names the task at which each rank waits.
 llvm::Expected<Replay> replay(const PipelineSchedule &table, const PipelineTimes &times);
 
 } // namespace parashard::schedules

@@ -28,14 +28,15 @@ private:
   int64_t findStep(double time, int64_t step) const {
     return std::lower_bound(begins.begin() + step, begins.end(), time) - begins.begin();
   }
-  /// Returns s + 1, where s is the first step after `step` with a duration above 0.
+  /// Returns s + 1, where s is the first step after `step` with a duration above 0. Returns the
+  /// number of steps if there is no such step.
   int64_t findAfterWork(int64_t step) const {
     for (++step; step < int64_t(problem.seconds.size()); ++step)
       if (problem.seconds[step] > 0)
         return step + 1;
     return step;
   }
-  /// Returns the last step before `step` with a duration above 0.
+  /// Returns the last step before `step` with a duration above 0, or 0 if there is no such step.
   int64_t findWorkBefore(int64_t step) const {
     for (--step; step > 0; --step)
       if (problem.seconds[step] > 0)
@@ -67,6 +68,7 @@ private:
   }
 
   /// Schedules the copies back as late as possible: each before its use and before the next copy.
+  /// Undoes an offload if its copy back would begin before the copy to the host has ended.
   void scheduleFetches() {
     double needed = begins.back();
     for (size_t at : sortBy([](auto &a, auto &b) { return a.to > b.to; })) {

@@ -27,19 +27,19 @@ struct StashProblem {
   std::vector<double> seconds;    ///< by step
   std::vector<int64_t> liveBytes; ///< live bytes by step if no value is offloaded
   double bytesPerSecond = 1;      ///< copy rate in each direction
-  /// True: only values whose copies are fully hidden by the steps between the two uses are
-  /// offloaded. False: each copy overlaps with one step of nonzero time, even if the copy takes
-  /// longer than the step.
+  /// True: offload only values whose copies are fully hidden by the steps between the two uses.
+  /// False: each copy overlaps with one step of nonzero time, even if the copy takes longer than
+  /// the step.
   bool onlyHidden = true;
 };
 
 /// Returns for each entry of `away` when its copies run, or nullopt if its values stay on the
 /// device. Values stay if offloading them would not lower the peak of live bytes, or if the
-/// interval is too short for the copies. With `onlyHidden`, values also stay if steps would wait
-/// for their copies. Copies of one direction run one after another.
+/// interval is too short. With `onlyHidden`, values also stay if a step would wait for a copy.
+/// Copies of one direction run one after another.
 ///
-/// Example: 8 bytes are unused between steps 0 and 5, a copy takes 1 s and each step takes 1 s. The
-/// memory is free from step 2 on, and the copy back begins at step 4: {gone 2, fetch 4}.
+/// Example: 8 bytes are unused between steps 0 and 5. Each step and each copy takes 1 s. The memory
+/// is free from step 2 on, and the copy back begins at step 4: {gone 2, fetch 4}.
 std::vector<std::optional<StashPosition>> chooseStashes(const StashProblem &problem);
 
 } // namespace parashard::schedules

@@ -14,10 +14,9 @@ struct TimelineOptions {
   std::vector<std::vector<int64_t>> liveBytes;
 };
 
-/// Writes an SVG picture. Ranks are rows. Each task is a box in the color of its phase. The box
-/// shows the number of the micro-batch if there is room. Idle time is blank. Curves below the rows
-/// show the live activations of each rank over time. The picture is self-contained, and follows the
-/// reader's light or dark scheme.
+/// Writes an SVG picture. Each rank is a row, and each task a box in the color of its phase, with
+/// the number of its micro-batch if there is room. Curves below the rows show the live activations
+/// of each rank over time. The picture follows the reader's light or dark scheme.
 void writeTimeline(const Replay &replay, const TimelineOptions &options, llvm::raw_ostream &os);
 
 } // namespace parashard::schedules

@@ -1,4 +1,4 @@
-// Assigns the traced events of instructions to the tasks of a pipeline schedule.
+// Converts the traced instructions of a program to the tasks of a pipeline schedule.
 #include "lib/Schedules/Trace.h"
 #include "lib/Support/JsonDocument.h"
 #include "llvm/ADT/STLExtras.h"
@@ -136,7 +136,8 @@ private:
     result.steps.push_back(std::move(step));
   }
 
-  /// Appends an event, or extends the last span if both have the same stage and micro-batch.
+  /// Appends a task for `event`. Extends the last task instead if `event` and the event before
+  /// (`last`, may be null) are both forward or both backward of the same stage and micro-batch.
   void addToRow(std::vector<Span> &row, const Event &event, const Event *last) {
     Work work = event.phase == "forward"           ? Work::Forward
                 : event.phase == "backward_weight" ? Work::BackwardWeight
@@ -165,12 +166,12 @@ private:
   }
 
   MeasuredPipeline result;
-  std::map<int64_t, int64_t> representative;    ///< the rank that represents each coordinate
-  std::map<int64_t, int64_t> coordinates;       ///< the coordinate of each such rank
+  std::map<int64_t, int64_t> representative;    ///< one rank, by coordinate
+  std::map<int64_t, int64_t> coordinates;       ///< by representative rank
   std::map<int64_t, std::vector<Event>> events; ///< by coordinate, in order
   std::set<int64_t> steps;
   std::set<int64_t> splitStages; ///< stages with separate weight gradients
-  /// Time of each stage and phase, by step and micro-batch.
+  /// Time by (stage, phase), then by (step, micro-batch).
   std::map<std::pair<int64_t, std::string>, std::map<std::pair<int64_t, int64_t>, double>>
       durations;
 };

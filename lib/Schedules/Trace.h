@@ -1,4 +1,4 @@
-// Reads the trace of a compiled program's pipeline: the measured times of its steps.
+// Reads the trace of a program with a pipeline: the measured times of its steps.
 #ifndef PARASHARD_LIB_SCHEDULES_TRACE_H
 #define PARASHARD_LIB_SCHEDULES_TRACE_H
 
@@ -9,7 +9,7 @@ namespace parashard::schedules {
 /// One measured step; times are in milliseconds.
 struct MeasuredStep {
   int64_t number = 0;
-  Replay run;        ///< from the start of the first task; one rank per pipeline coordinate
+  Replay run;        ///< times since the start of the first task; a rank is a coordinate
   double update = 0; ///< the longest update time of a rank
 };
 
@@ -17,18 +17,18 @@ struct MeasuredPipeline {
   Placement placement;
   int64_t microBatches = 0;
   std::vector<MeasuredStep> steps;
-  /// Times of each stage: medians over micro-batches and steps. The first step (warm-up) is
-  /// excluded unless it is the only one.
+  /// Median times of each stage, over micro-batches and steps. Excludes the first step (warm-up) if
+  /// there are several.
   std::vector<StageTimes> stages;
   double update = 0; ///< median update time over the same steps
 
-  /// Returns the step with the median makespan. Ignores the first step (warm-up) if there are
+  /// Returns the step with the median makespan. Excludes the first step (warm-up) if there are
   /// several.
   const MeasuredStep &getTypicalStep() const;
 };
 
-/// Reads a file that `--trace FILE.json` wrote. Fails if the text is not such a trace, or if the
-/// program has no pipeline.
+/// Reads a file that `--trace FILE.json` wrote. Fails if the text is not a trace, if the program
+/// has no pipeline, or if events are missing.
 llvm::Expected<MeasuredPipeline> readTrace(llvm::StringRef json);
 
 } // namespace parashard::schedules

@@ -24,7 +24,7 @@ static llvm::Error fail(llvm::StringRef path, std::error_code code) {
                                  code.message().c_str());
 }
 
-/// Returns an unpredictable name in the folder of `target`, with at most 255 bytes.
+/// Returns an unpredictable path in the folder of `target`. The file name has at most 255 bytes.
 static std::string drawTemporaryName(llvm::StringRef target) {
   constexpr size_t kMaxLength = 230;
   std::random_device random;
@@ -136,7 +136,7 @@ void PrivateFolder::removeOnSignal() {
         sigaction(signal, &action, nullptr);
     }
   });
-  char *copy = strdup(path.c_str()); // freed by the code that empties the slot
+  char *copy = strdup(path.c_str()); // freed by the destructor
   for (size_t i = 0; slot < 0 && i < std::size(signalFolders); ++i) {
     char *expected = nullptr;
     if (signalFolders[i].compare_exchange_strong(expected, copy))

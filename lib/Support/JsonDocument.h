@@ -35,7 +35,7 @@ public:
   /// Returns the members of an object in order, or an empty list for other kinds.
   std::vector<std::pair<std::string, JsonValue>> getMembers() const;
 
-  /// Return the member of an object with this key.
+  /// Returns the member of an object with this key.
   std::optional<JsonValue> get(llvm::StringRef key) const;
   std::optional<bool> getBoolean(llvm::StringRef key) const;
   std::optional<int64_t> getInteger(llvm::StringRef key) const;
@@ -55,12 +55,11 @@ private:
 
 /// A parsed document. Parsing takes time and memory proportional to the size of the text. By
 /// contrast, `llvm::json::Value` takes 4 KB per small object and copies arrays when they grow.
-/// `llvm::json::parse` is used for single numbers and strings, and to describe a syntax error.
 class JsonDocument {
 public:
   /// Parses `text`, which must outlive the document. Syntax errors are those of
   /// `llvm::json::parse`. Also fails on nesting deeper than 512 brackets, a repeated key in an
-  /// object, an integer beyond 64 bits, a number beyond a double, and a byte order mark.
+  /// object, an integer beyond 64 bits, a float beyond a double, and a byte order mark.
   static llvm::Expected<JsonDocument> parse(llvm::StringRef text);
   JsonValue getRoot() const { return {this, 0}; }
 
