@@ -1,4 +1,4 @@
-// Finds the values that are computed from constants and inputs, and their cost in flops.
+// Finds the values that cost less to recompute than to send.
 #include "lib/Partition/CheapValues.h"
 #include "lib/IR/Cloneable.h"
 #include "lib/IR/Collectives.h"
@@ -19,7 +19,7 @@ static bool isForward(Operation *op) {
   return phase && (phase.getValue() == Phase::Forward || phase.getValue() == Phase::Evaluate);
 }
 
-/// Returns false for reads of variables other than constants and buffers.
+/// Returns false for reads of variables that are neither constants nor buffers.
 static bool isOfConstants(Operation *op) {
   auto read = dyn_cast<ReadOp>(op);
   if (!read)

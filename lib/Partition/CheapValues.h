@@ -6,9 +6,9 @@
 
 namespace parashard::partition {
 
-/// Finds values that are computed from constants and the function's inputs (masks, positions,
-/// rotary tables) and cost less to recompute than to send. The limit is 1000 flops per byte: a
-/// device computes about 1000 flops in the time in which a link moves one byte.
+/// Finds values that are computed only from constants, buffers and the function's inputs (masks,
+/// positions, rotary tables) and cost at most 1000 flops per byte. Recomputing such a value takes
+/// less time than sending the value to another device.
 class CheapValues {
 public:
   explicit CheapValues(mlir::func::FuncOp function);

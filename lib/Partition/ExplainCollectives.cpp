@@ -26,8 +26,8 @@ std::string joinAxes(ArrayAttr axes) {
   return text;
 }
 
-/// Returns the part of a step that runs an op: its phase, or the name of @evaluate or @count. Ops
-/// before the micro-batches have no phase and count as forward.
+/// Returns the part of a step that runs an op: "evaluate", "count", or a phase without the suffix
+/// of backward phases. Ops without a phase count as forward.
 std::string getWhen(Operation *op) {
   auto function = op->getParentOfType<func::FuncOp>();
   if (function && (function.getName() == "evaluate" || function.getName() == "count"))

@@ -41,7 +41,7 @@ namespace {
 struct Held {
   Value local;
   ShardingAttr sharding; ///< null for values that are not tensors
-  /// Sharding that ops see, for a parameter that each run gathers for itself; else null.
+  /// For a parameter that each run gathers for itself: the sharding that ops see. Else null.
   ShardingAttr gathered;
 
   ShardingAttr getSeen() const { return gathered ? gathered : sharding; }
@@ -126,8 +126,10 @@ private:
 
   //===--- values ---===//
 
-  /// Returns `value` with sharding `wanted`. Builds each resharding of a value once; backward
-  /// builds its own, so that gathered values are not kept from forward to backward.
+  /// Returns `value` with sharding `wanted` (null: its own sharding). Reuses earlier reshardings,
+  /// with two exceptions. Backward does not reuse those of forward, unless `value` is partial, so
+  /// that gathered values need not be saved for backward. Each run gathers a `Held::gathered`
+  /// parameter for itself.
   Value getAs(Value value, ShardingAttr wanted) {
     const Held &source = held[value];
     if (!wanted || wanted == source.sharding)
@@ -153,8 +155,8 @@ private:
     return block->empty() ? nullptr : &block->back();
   }
 
-  /// Records the global type and sharding of a value with padding. The padding's content is
-  /// unspecified: the evaluator fills it with NaN, to expose ops that do not mask padding.
+  /// Records the global type and sharding of a value whose padding is unspecified. The evaluator
+  /// fills this padding with NaN, to expose ops that do not mask padding.
   void markPadding(Value local, RankedTensorType global, ShardingAttr sharding) {
     auto result = dyn_cast<OpResult>(local);
     if (!result || !isa<EvaluateOpInterface>(result.getOwner()) || getSharding(local) ||
@@ -170,8 +172,8 @@ private:
     setSharding(local, sharding);
   }
 
-  /// Reshards the op's local value to the `ps.shardings` of the result, and records it for the
-  /// users of the result.
+  /// Reshards the local value `raw` of `result` to the sharding `marked` (null: `rawSharding`, but
+  /// not partial). Records the local value for the users of `result`.
   void bind(Value result, Value raw, ShardingAttr rawSharding, ShardingAttr marked) {
     auto type = cast<RankedTensorType>(result.getType());
     markPadding(raw, type, rawSharding);
@@ -270,8 +272,8 @@ private:
     return variable;
   }
 
-  /// Returns true for a parameter, or its 16-bit copy, that each run gathers for itself and then
-  /// drops (ZeRO-3).
+  /// Returns true for a parameter, or its copy, that each run gathers for itself and then drops
+  /// (ZeRO-3).
   bool isGathered(VariableOp variable, ShardingAttr has, ShardingAttr seen) const {
     bool isWeight =
         variable.getKind() == VariableKind::Parameter || variable.getKind() == VariableKind::Copy;
@@ -280,7 +282,8 @@ private:
                getLocalType(variable.getTensorType(), seen, meshOp).getNumElements();
   }
 
-  /// Returns true if a gradient is converted to a narrower type before the ranks reduce it.
+  /// Returns true if the only user of a read converts the value to a narrower type. Example: a
+  /// gradient that ranks reduce in bf16.
   static bool isNarrowed(ReadOp read) {
     Value value = read.getResult();
     auto convert = value.hasOneUse() ? dyn_cast<ConvertOp>(*value.user_begin()) : ConvertOp();
@@ -353,8 +356,8 @@ private:
 
   //===--- clean-up ---===//
 
-  /// Gives each resharding the phase and segment of its first user in execution order. Until now,
-  /// it has those of its first user in program order.
+  /// Gives each resharding the phase and segment of its first user in execution order, instead of
+  /// its first user in program order.
   void moveReshardsToUsers() {
     for (Operation *op : llvm::reverse(reshardOps)) {
       Operation *first = nullptr;

@@ -29,7 +29,7 @@ void LocalBuilder::setReshardCause(const Twine &newSubject, const Twine &newReas
 }
 
 void LocalBuilder::notifyOperationInserted(Operation *inserted, InsertPoint) {
-  // A clone already has all attributes; setting them one by one would create a dictionary for each.
+  // A clone already has the marks.
   if (inserted->getDiscardableAttrDictionary() != op->getDiscardableAttrDictionary())
     copyMarks(op, inserted);
   inserted->removeAttr(kShardingsMark);
@@ -147,8 +147,8 @@ Value LocalBuilder::getGlobalIndices(RankedTensorType global, ShardingAttr shard
       index = make<MulOp>(index, constant(type, double(stride)));
     sum = sum ? make<AddOp>(sum, index) : index;
   }
-  // With one factor, the indices of padding lie past the end of the dim. With several factors,
-  // these indices would name another element.
+  // With one factor, the index of padding lies past the end of the dim. With several factors, the
+  // index would be that of another element, so replace it by the size of the dim.
   Value valid = split.size() > 1 ? getValid(split) : Value();
   if (!valid)
     return sum;
@@ -173,7 +173,7 @@ Value LocalBuilder::selectPadding(Value local, RankedTensorType global, Sharding
   return make<SelectOp>(type, everywhere, local, constant(type, identity));
 }
 
-/// Returns the dim of a contraction's operand that has a label; -1 if no dim has it.
+/// Returns the dim of a contraction's operand that has a label, or -1.
 static int64_t findLabel(ArrayRef<int64_t> labels, int64_t label) {
   const int64_t *found = llvm::find(labels, label);
   return found == labels.end() ? -1 : found - labels.begin();

@@ -7,15 +7,16 @@
 
 namespace parashard::partition {
 
-/// Builds the local ops of one global op after another. Every created op gets the discardable
-/// attributes of the global op.
+/// Builds the local ops of one global op after another. Every created op gets the phase, segment
+/// and origin of the global op.
 class LocalBuilder : public ps::PartitionBuilder, mlir::OpBuilder::Listener {
 public:
   LocalBuilder(const sharding::MeshShape &mesh, mlir::Block *block);
 
   /// Starts building local ops for `op`, which runs with `sharding` (null: no sharding rule).
   void serve(mlir::Operation *op, const sharding::OpSharding *sharding);
-  /// Sets the cause recorded on the collectives that follow, until the next call of `serve`.
+  /// Sets the cause that `ps.cause` records on the following collectives, until the next `serve`.
+  /// The default is "inside OP", "its shards are combined".
   void setReshardCause(const llvm::Twine &newSubject, const llvm::Twine &newReason);
 
   mlir::Location getLoc() const override { return op->getLoc(); }
@@ -35,8 +36,7 @@ public:
                             ps::ShardingAttr sharding, unsigned dim, double identity) override;
   void setZeroPadded(mlir::Value local, unsigned dim) override { zeroPadded.insert({local, dim}); }
 
-  /// Returns true if the op that produces the value is known to set the padding along some dim to
-  /// zero.
+  /// Returns true if the op that produces the value is known to zero the padding of some dim.
   bool isZeroPadded(mlir::Value local) const;
   /// Returns true if a tensor with this sharding has padding.
   bool hasPadding(mlir::RankedTensorType global, mlir::RankedTensorType local,
@@ -51,14 +51,14 @@ private:
   mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> shape,
                         llvm::ArrayRef<int64_t> dims);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
-  /// Returns, for each local element of a split dim, its index within factor `n`, as tensor<Nxi64>.
+  /// Returns the index within factor `n` of each local element of a split dim, as tensor<Nxi64>.
   mlir::Value getFactorIndices(const sharding::Split &split, unsigned n);
   /// Returns which local elements of a dim are valid (not padding), as tensor<Nxi1>. Returns null
   /// if all elements are valid.
   mlir::Value getValid(const sharding::Split &split);
 
   /// Returns true if the padding along `dim` is known to be zero, from `setZeroPadded` or from the
-  /// op that produces the value.
+  /// producer of the value.
   bool isZeroPadded(mlir::Value local, unsigned dim) const;
 
   const sharding::MeshShape &mesh;

@@ -131,9 +131,9 @@ private:
           combine(accumulate.getLoc(), accumulate.getKind(), known->second.value, value);
   }
 
-  /// Accumulates a total into its variable, once at the end of each run. The first run of a step
-  /// sets a sum, later runs add to it. A maximum or minimum needs no first run, since `@update` has
-  /// reset the variable.
+  /// Accumulates a total into its variable at the end of the run. For a sum, `ps.accumulate` sets
+  /// the variable in the first run of a step, and adds in later runs. A maximum or minimum is
+  /// combined with the old value, since `@update` has reset the variable.
   void keep(Value ref, const Total &total) {
     Location loc = total.value.getLoc();
     if (total.kind == ReductionKind::Sum)
@@ -185,7 +185,7 @@ func::FuncOp Outliner::getClass(const Run &run) {
 // Stage functions
 //===----------------------------------------------------------------------===//
 
-/// Returns the queues of the collectives in a class function, in order.
+/// Returns the queues of the collectives in a class function, in order; null if there are none.
 static ArrayAttr getQueues(OpBuilder &b, func::FuncOp function) {
   SmallVector<Attribute> queues;
   for (Operation &op : function.getBody().front())
@@ -213,7 +213,7 @@ rank::RunOp Outliner::buildRun(Location loc, const Run &run, func::FuncOp callee
   return op;
 }
 
-/// Builds an op that stands between runs, after the reads and movement ops that this op uses.
+/// Builds an op between runs. First builds the reads and movement ops that compute its operands.
 static void buildBetween(OpBuilder &b, Operation *op, IRMapping &values) {
   for (Value operand : op->getOperands())
     if (!values.contains(operand))
@@ -329,7 +329,7 @@ std::vector<StageContent> divide(func::FuncOp function, const Pieces &pieces,
   }
   for (auto [i, value] :
        llvm::enumerate(function.getBody().front().getTerminator()->getOperands())) {
-    auto home = homes.find(value); // the last stage returns arguments
+    auto home = homes.find(value); // arguments have no home: the last stage returns them
     int64_t stage = home == homes.end() ? stages.getCount() - 1 : home->second;
     contents[stage].results.push_back(i);
     used[stage].insert(value);

@@ -12,36 +12,37 @@ namespace parashard::partition {
 
 /// The pieces, arguments and results of a function that belong to one stage function.
 struct StageContent {
-  int64_t stage = 0;
+  int64_t stage = 0; ///< for `update` and `count`: the pipeline coordinate
   llvm::SmallVector<Piece> pieces;
-  llvm::SmallVector<unsigned> arguments, results; ///< indices of the original function
+  llvm::SmallVector<unsigned> arguments, results; ///< indices in the original function
   /// Values received from and sent to other stages, each with the number that both sides use.
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> received, sent;
 };
 
 /// Returns the content of a stage function that holds all of `function`.
 StageContent takeAll(mlir::func::FuncOp function, const Pieces &pieces, int64_t stage);
-/// Distributes the runs over the stages. A value that one stage produces and others use is sent.
+/// Distributes the runs over the stages. A value that other stages use is sent by its own stage.
 std::vector<StageContent> divide(mlir::func::FuncOp function, const Pieces &pieces,
                                  const ir::Stages &stages);
 
-/// Outlines the functions of one module; all of them share the class functions.
+/// Outlines the functions of one module. All functions share the class functions.
 class Outliner {
 public:
   explicit Outliner(mlir::ModuleOp module) : symbols(module), builder(module.getContext()) {}
 
-  /// Replaces `function` by `@stageN.ENTRY` for each of `contents`, with one run op per run.
+  /// Replaces `function` by one function `@stageN.ENTRY` for each of `contents`. Each run becomes a
+  /// `rank.run`.
   void outline(mlir::func::FuncOp function, llvm::StringRef entry, const std::vector<Run> &runs,
                llvm::ArrayRef<StageContent> contents);
 
 private:
-  /// Returns the class function of a run: an existing equal one, or a new one.
+  /// Returns the class function of a run. Builds the function if no equal run has one.
   mlir::func::FuncOp getClass(const Run &run);
   mlir::func::FuncOp buildClass(const Run &run);
-  /// Returns a name for a new class. Prefers the class name of the segment's first run, if that
-  /// name is free. Else returns the run's name, with a number appended if the name is taken.
+  /// Returns a name for a new class: the class name of the segment's first run, if that name is
+  /// free, else the run's name. Appends a number if the run's name is taken, too.
   std::string chooseName(const Run &run);
-  /// Creates the stage function without a body. Copies the attributes of its arguments and results.
+  /// Creates a stage function without a body, with the attributes of its arguments and results.
   mlir::func::FuncOp createStage(mlir::func::FuncOp function, llvm::StringRef entry,
                                  const StageContent &content);
   mlir::func::FuncOp buildStage(mlir::func::FuncOp function, llvm::StringRef entry,
@@ -55,7 +56,7 @@ private:
   mlir::OpBuilder builder;
   std::map<llvm::SmallVector<const void *>, mlir::func::FuncOp> classes;
   llvm::StringMap<unsigned> taken;             ///< counters for name clashes, by name and phase
-  std::map<int64_t, std::string> segmentNames; ///< class of a segment's first run
+  std::map<int64_t, std::string> segmentNames; ///< class of each segment's first run
 };
 
 } // namespace parashard::partition

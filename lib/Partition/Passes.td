@@ -9,8 +9,8 @@ def PartitionPass : Pass<"ps-partition", "::mlir::ModuleOp"> {
   let summary = "rewrites every function to local types with explicit collectives";
   let description = [{
     Lowers level 2 to level 3. The operands of each op are resharded as the op needs, and its
-    results to their `ps.shardings` (docs/levels/op-sharding.md). Each reshard of a value is built
-    once. A module without a mesh only changes its level.
+    results to their `ps.shardings` (docs/levels/op-sharding.md). Users of a value share reshards,
+    but backward builds its own. A module without a mesh only changes its level.
   }];
 }
 
@@ -18,11 +18,11 @@ def SimplifyCollectivesPass : Pass<"ps-simplify-collectives", "::mlir::ModuleOp"
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "merges and removes collectives, and reduces their bytes";
   let description = [{
-    Applies these rewrites within the ops of one segment and phase:
-    - equal collectives are merged;
+    Applies these rewrites:
+    - equal collectives of one segment and phase are merged;
     - an `all_gather` of a `shard_slice`, or the reverse, is removed;
     - `all_reduce` whose only use is a `shard_slice` becomes `reduce_scatter`;
-    - the sum of two `all_reduce`s becomes one `all_reduce` of the sum;
+    - the sum of two `all_reduce`s of one segment and phase becomes one `all_reduce` of the sum;
     - gradients are rounded before `all_reduce` or `reduce_scatter`, if `--gradient-reduction`
       requests a narrower type;
     - fp8 tensors with one scale are gathered in fp8 and dequantized afterwards.
@@ -46,14 +46,15 @@ def SplitStagesPass : Pass<"ps-split-stages", "::mlir::ModuleOp"> {
   let summary = "copies cheap values into each pipeline stage and splits @update by coordinate";
   let description = [{
     Some values depend only on constants and inputs, and cost less to compute than to send: masks,
-    positions, rotary tables. Each stage that uses such a value computes its own copy, in a new
-    segment before the stage.
+    positions, rotary tables. Each later stage that uses such a value computes its own copy, in a
+    new first segment of the stage.
 
     `@update` becomes one function per pipeline coordinate: `@update.pp0`, `@update.pp1`, ... Each
     function updates the parameters that the coordinate holds. Sums over parameters (the global
     norm) are reduced over the coordinates, and count each parameter once. A variable that several
-    stages add to (a tied parameter's gradient, the loss) gets one accumulator per stage. An
-    all-reduce gives the sum of these accumulators to the coordinates that read the variable.
+    stages add to (a tied parameter's gradient, the loss) gets one accumulator per stage, and
+    another one for the weight gradients of the stage. An all-reduce gives the sum of these
+    accumulators to the coordinates that read the variable.
 
     A module with one stage stays unchanged.
   }];
@@ -64,8 +65,9 @@ def OutlineSegmentsPass : Pass<"ps-outline-segments", "::mlir::ModuleOp"> {
   let summary = "outlines segments into class functions, and stages into functions that call them";
   let description = [{
     The ops of each (segment, phase) of `@micro_batch` and `@evaluate`, and the ops of each
-    parameter in `@update`, become a class function and a `rank.run` of it. Segments whose ops are
-    equal except for variables, keys and locations share one class function per phase.
+    parameter in `@update`, become a class function and a `rank.run` that calls the function.
+    Segments whose ops are equal except for variables, keys and locations share one class function
+    per phase.
 
     The functions become `@stage0.micro_batch`, `@stage0.evaluate`, `@stage0.update`, and likewise
     for the other stages of a pipeline. A value that crosses stages is a result of one stage
@@ -80,7 +82,8 @@ def VerifyPartitionedPass : Pass<"ps-verify-partitioned", "::mlir::ModuleOp"> {
     - (partitioned_c1) a class function has attributes for its phase and the number of results that
       it saves.
     - (partitioned_c2) a class function does not name variables; its variables are arguments.
-    - (partitioned_c3) a stage function holds only runs, reads, movement ops, and collectives.
+    - (partitioned_c3) a stage function contains only runs, reads, conversions, movement ops, shard
+      indices, shard slices, and collectives.
     - (partitioned_c4) collectives name axes of the mesh.
     - (partitioned_c5) no tensor is split or partial over the pipeline axis.
     - (partitioned_c6) over the pipeline axis, only an `all_reduce` over that axis alone is valid,

@@ -11,28 +11,28 @@ namespace parashard::partition {
 /// Returns true if an attribute holds a sharding that is split or partial over `axis`.
 bool splitsOver(mlir::Attribute attribute, mlir::StringAttr axis);
 
-/// Returns the first op with an attribute that `splitsOver` accepts, or null.
+/// Returns the first op with an attribute for which `splitsOver` returns true, or null.
 mlir::Operation *findSplitOver(mlir::ModuleOp module, mlir::StringAttr axis);
 
-/// Returns true if `op` has `axis` in its attribute `axes`, and is a collective or depends on the
-/// position of the rank along its axes (`ps.shard_index`, `ps.shard_slice`).
+/// Returns true if `op` has `axis` in its attribute `axes`, and is a collective, a `rank.start`, a
+/// `ps.shard_index` or a `ps.shard_slice`.
 bool goesOver(mlir::Operation *op, mlir::StringAttr axis);
 
-/// Returns true if `op` is an all_reduce over `axis` alone, in an entry with one function per
-/// coordinate: one op of each coordinate's stage function takes part in the reduction.
+/// Returns true if `op` is an all_reduce over `axis` alone in a stage function of `update` or
+/// `count`. Such an op reduces a value over coordinates: each member's function has a matching op.
 bool isReductionOfCoordinates(mlir::Operation *op, mlir::StringAttr axis);
 
-/// Returns the pipeline coordinates that take part in such a reduction.
+/// Returns the pipeline coordinates that take part in such an all_reduce: `ps.coordinates`, or all.
 llvm::SmallVector<int64_t> getReducingCoordinates(mlir::Operation *op);
 
-/// Checks that runs call class functions, whose attributes later passes read. Errors begin with
+/// Checks that runs call class functions, whose attributes later passes read. Errors contain
 /// `label`.
 mlir::LogicalResult verifyCallees(mlir::ModuleOp module, llvm::StringRef label);
 
 /// Returns the entry of a stage function: `micro_batch` for @stage0.micro_batch.
 llvm::StringRef getEntry(mlir::func::FuncOp stage);
-/// Returns true if an entry has one stage function per pipeline coordinate; other entries have one
-/// per stage.
+/// Returns true if an entry has one stage function per pipeline coordinate (`update`, `count`).
+/// Other entries have one per stage.
 bool isByCoordinate(llvm::StringRef entry);
 
 /// Labels of the constraints that `verifyPipelineAxis` reports.
@@ -41,7 +41,7 @@ struct PipelineAxisLabels {
 };
 
 /// Checks that no tensor is split over the pipeline axis, and that only reductions of coordinates
-/// use that axis. A rank of another coordinate would never join any other collective.
+/// (`isReductionOfCoordinates`) use the axis. Other coordinates would never join other collectives.
 mlir::LogicalResult verifyPipelineAxis(mlir::ModuleOp module, PipelineAxisLabels labels);
 
 } // namespace parashard::partition

@@ -13,7 +13,7 @@ namespace {
 using Axes = SmallVector<StringAttr, 2>;
 using Kind = ReshardStep::Kind;
 
-/// One factor of a dim: one dim of the expanded local tensor.
+/// One factor of a dim. Each factor is one dim of the expanded local tensor.
 struct Factor {
   int64_t size;
   Axes axes;   ///< axes that split the factor now
@@ -31,8 +31,8 @@ std::set<int64_t> getBorders(const Split &split) {
   return borders;
 }
 
-/// Returns the sizes of the common factors of two splits, major to minor; empty if the borders do
-/// not nest. Example: [2, 12] and [6, 4] give [2, 3, 4].
+/// Returns the sizes of the common factors of two splits, major to minor. Returns no sizes if a
+/// border does not divide the next larger one. Example: [2, 12] and [6, 4] give [2, 3, 4].
 SmallVector<int64_t> getCommonSizes(const Split &a, const Split &b) {
   std::set<int64_t> borders = getBorders(a);
   std::set<int64_t> ofB = getBorders(b);
@@ -51,8 +51,8 @@ SmallVector<int64_t> getCommonSizes(const Split &a, const Split &b) {
   return SmallVector<int64_t>(llvm::reverse(sizes));
 }
 
-/// Cuts a split into factors of the given sizes and returns the axes of each; nullopt if an axis
-/// does not fit.
+/// Cuts a split into factors of the given sizes, and returns the axes of each. Returns nullopt if
+/// the axes do not fit these factors.
 std::optional<SmallVector<Axes>> cutInto(const Split &split, ArrayRef<int64_t> sizes,
                                          const MeshShape &mesh) {
   SmallVector<StringAttr> dropped;
@@ -109,8 +109,8 @@ public:
 private:
   //===--- the expanded tensor ---===//
 
-  /// Splits every dim into factors. If the factors of source and target do not nest, the dim is
-  /// `unmatched`: it is gathered over all its axes, and then split by the factors of the target.
+  /// Splits every dim into factors. A dim is `unmatched` if the factors of source and target do not
+  /// nest: it is gathered over all its axes, and then split by the factors of the target.
   void readDims() {
     for (auto [dim, pair] : llvm::enumerate(llvm::zip(fromSplits, toSplits))) {
       const auto &[a, b] = pair;
@@ -181,7 +181,7 @@ private:
   }
 
   /// Returns the longest prefix of the missing axes for which `take` holds. Returns no axes if the
-  /// other missing axes could not be added after this prefix.
+  /// factor still has axes to remove, or if the other missing axes would not nest in this prefix.
   SmallVector<StringAttr> getNext(unsigned dim, llvm::function_ref<bool(StringAttr)> take) const {
     const Factor &factor = factors[dim];
     if (!isReady(factor))
@@ -311,8 +311,7 @@ private:
     }
   }
 
-  /// Replaces the factors of each unmatched dim, which is gathered by now, with the factors of the
-  /// target.
+  /// Replaces the factors of each unmatched dim (gathered by now) by the factors of the target.
   void refactorUnmatchedDims() {
     for (auto [first, count, dim] : llvm::reverse(unmatched)) {
       factors.erase(factors.begin() + first, factors.begin() + first + count);
@@ -333,8 +332,8 @@ private:
     }
   }
 
-  /// Turns a value that all ranks share into a partial sum over them. A shared value already is a
-  /// valid partial maximum or minimum.
+  /// Turns a replicated value into a partial sum over the added axes. A replicated value already is
+  /// a valid partial maximum or minimum.
   void keepFirst() {
     Axes axes;
     for (PartialAttr p : added)

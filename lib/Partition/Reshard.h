@@ -1,5 +1,4 @@
-// Plans how a tensor changes from one sharding to another: a short list of collectives and local
-// ops.
+// Plans how a tensor changes from one sharding to another: as a list of collectives and local ops.
 #ifndef PARASHARD_LIB_PARTITION_RESHARD_H
 #define PARASHARD_LIB_PARTITION_RESHARD_H
 
@@ -30,12 +29,12 @@ struct ReshardStep {
 
 /// Returns the steps from `from` to `to` (null: replicated) for a tensor of global shape `shape`.
 /// The order is: slices over unused axes, reduce-scatters, all-reduces, all-to-alls, all-gathers,
-/// the remaining slices. Returns no steps if both shardings mean the same. Example: moving tp from
-/// dim 0 to dim 1 ([{tp}, {}] to [{}, {tp}]) takes one all-to-all.
+/// the remaining slices, `KeepFirst`. Returns no steps if the shardings are equivalent. Example:
+/// moving tp from dim 0 to dim 1 ([{tp}, {}] to [{}, {tp}]) takes one all-to-all.
 llvm::SmallVector<ReshardStep> planReshard(llvm::ArrayRef<int64_t> shape, ps::ShardingAttr from,
                                            ps::ShardingAttr to, const sharding::MeshShape &mesh);
 
-/// Builds the steps; the result has the local type of `to`.
+/// Builds the steps. The result has the local type of the target sharding.
 mlir::Value buildReshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
                          llvm::ArrayRef<ReshardStep> steps);
 

@@ -34,8 +34,8 @@ FlatSymbolRefAttr getVariable(Operation *op) {
 // Inputs, variables, keys, results
 //===----------------------------------------------------------------------===//
 
-/// Returns true if an op is a view: the op only changes the shape of its operand. If a run uses a
-/// view of another run, the run builds its own copy of the view from the operand.
+/// Returns true if an op only changes the shape of its operand. If a run uses a view of another
+/// run, the run builds its own copy of the view from the operand.
 static bool isView(Operation *op) { return isa<ReshapeOp, BroadcastOp>(op); }
 
 namespace {
@@ -58,8 +58,8 @@ public:
       collectUses(run);
   }
 
-  /// Records that `user` (null: an op between runs) uses a value. Does nothing if no run produces
-  /// the value.
+  /// Records that `user` (null: an op between runs) uses a value. Ignores values that no run
+  /// produces.
   void recordResult(Value value, Run *user) {
     Operation *producer = value.getDefiningOp();
     auto home = producer ? homes.find(producer) : homes.end();
@@ -70,8 +70,8 @@ public:
     kept |= isForward;
   }
 
-  /// Sets the results of runs, in execution order: first those used in the same phase, then those
-  /// saved for backward.
+  /// Sets the results of runs. Results used in the same phase (or between runs) precede results
+  /// that only later phases use (`saved`).
   void setResults() {
     for (Run &run : runs) {
       SmallVector<Value> saved;
@@ -98,7 +98,7 @@ private:
     return home != homes.end() && home->second != run && isView(producer);
   }
 
-  /// For each op of the run, inserts the cloned ops that this op needs before it.
+  /// Inserts the ops that the run clones, each before its first user.
   void gather(Run &run, unsigned index) {
     SmallVector<Operation *> own = std::move(run.ops);
     llvm::SetVector<Operation *> all;
@@ -139,7 +139,7 @@ private:
   std::vector<Run> &runs;
   const DenseSet<Operation *> &cloneable;
   Homes homes;
-  DenseMap<Value, bool> boundary;
+  DenseMap<Value, bool> boundary; ///< values used outside their run; true: in the same phase
 };
 } // namespace
 
@@ -161,8 +161,8 @@ void completeRuns(func::FuncOp function, std::vector<Run> &runs,
 // Segments
 //===----------------------------------------------------------------------===//
 
-/// Returns the name of a run: the name of the ModuleList that contains its layer, or else of the
-/// module of its first op. Example: ops of `h.3` give `h`.
+/// Returns the name of a run: the name of the ModuleList that contains its layer. Otherwise returns
+/// the name of the module of its first op, or "segment". Example: ops of `h.3` give `h`.
 static std::string nameRun(ArrayRef<Operation *> ops) {
   std::string name;
   for (Operation *op : ops) {
@@ -185,8 +185,8 @@ static Run &getRun(Operation *op, std::map<int64_t, Run> &runs) {
   return run;
 }
 
-/// Adds cloneable ops to the last forward run if the function returns their results. If all results
-/// are constants and no run exists, creates a run at the first such op.
+/// Adds cloneable ops to the last forward run if the function returns their results. If there is no
+/// forward run, creates a run at the first such op.
 static void addReturnedCloneables(Block &block, const DenseSet<Operation *> &cloneable,
                                   std::map<int64_t, Run> &runs) {
   Run *last = nullptr;
@@ -232,8 +232,8 @@ static bool isReadByRun(Operation *op, std::optional<int64_t> run) {
   });
 }
 
-/// Returns true if `op` is the all-gather of a variable and only one run uses the result. Such an
-/// all-gather stands before the run, so that it can start earlier.
+/// Returns true if `op` is the all-gather of a variable and only one run uses the result. The
+/// all-gather then stands before the run, so that it can start earlier.
 static bool isGatherForOneRun(Operation *op, const DenseSet<Operation *> &cloneable) {
   auto gather = dyn_cast<AllGatherOp>(op);
   Operation *read = gather ? gather.getOperand().getDefiningOp() : nullptr;
@@ -320,7 +320,8 @@ private:
     pointer(value.getType().getAsOpaquePointer());
   }
 
-  /// Returns true for attributes that do not change the meaning of an op.
+  /// Returns true for attributes in which equal runs may differ, and for the phase, which is
+  /// encoded once per run.
   static bool isIgnored(StringRef name) {
     return name == kSegmentMark || name == kOriginMark || name == kKeyMark || name == kPhaseMark ||
            name == "variable";

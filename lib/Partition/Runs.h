@@ -7,19 +7,19 @@
 
 namespace parashard::partition {
 
-/// The ops of one segment in one phase, or one parameter's part of the update. Becomes one
-/// `rank.run`.
+/// Ops that become one `rank.run`: the ops of one segment in one phase, all of `@count`, or a part
+/// of `@update`, such as the update of one parameter.
 struct Run {
   ps::Phase phase = ps::Phase::Forward;
-  std::optional<int64_t> segment;
-  std::string name; ///< base of the class name (`h` for blocks of the list `h`)
+  std::optional<int64_t> segment; ///< nullopt in `@update` and `@count`
+  std::string name;               ///< base of the class name (`h` for blocks of the list `h`)
 
   /// Ops in execution order, including clones of the cloneable ops that the run uses.
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::SmallVector<mlir::Value> inputs;        ///< values from outside, by first use
   llvm::SmallVector<mlir::Attribute> variables; ///< symbols, by first use
   llvm::SmallVector<int64_t> keys;              ///< keys of random ops, by first use
-  llvm::SmallVector<mlir::Value> results;       ///< the last `saved` are for backward only
+  llvm::SmallVector<mlir::Value> results;       ///< the last `saved` are for later phases only
   int64_t saved = 0;
 };
 
@@ -37,26 +37,26 @@ struct Pieces {
   llvm::SmallVector<Piece> order;
 };
 
-/// Cuts `@micro_batch` or `@evaluate` into runs, in order. The all-gathers of parameters are placed
-/// before the run that uses their results. Fails at an op without a segment, and if a run uses a
-/// value that a later run produces.
+/// Cuts `@micro_batch` or `@evaluate` into runs, in order. An all-gather of a variable that only
+/// one run uses is placed before that run. Fails at an op without a phase or a segment, and if a
+/// run uses a value that a later run produces.
 mlir::FailureOr<Pieces> cutIntoSegments(mlir::func::FuncOp function);
 /// Makes all of `@count` one run without a segment.
 Pieces cutCount(mlir::func::FuncOp function);
 /// Cuts `@update` into runs and collectives between runs, in several waves. Each wave has
 /// collectives, then the ops that all parameters share, then the conversions of gradients for the
-/// collectives of the next wave. After the last wave comes each parameter's part. Example:
+/// collectives of the next wave. After the last wave comes the update of each parameter. Example:
 /// all-reduces of gradients; the norm for clipping; the all-reduce of the norm over the pipeline;
-/// the clip factor; each parameter's update.
+/// the clip factor; the update of each parameter.
 mlir::FailureOr<Pieces> cutUpdate(mlir::func::FuncOp function);
 
 /// Fills inputs, variables, keys and results of runs whose `ops` are set, and adds to each run the
-/// ops that the run clones. Ops that belong to no run stand between runs.
+/// ops that the run clones. Other ops that are not cloneable stand between runs.
 void completeRuns(mlir::func::FuncOp function, std::vector<Run> &runs,
                   const llvm::DenseSet<mlir::Operation *> &cloneable);
 
-/// Encodes a run as a list of words. Runs with equal lists are equal up to variables, keys and
-/// locations.
+/// Encodes a run as a list of words. Runs with equal lists differ at most in variables, keys and
+/// locations, and share a class function.
 llvm::SmallVector<const void *> getSignature(const Run &run);
 
 /// Returns the variable that a read, a write or an accumulation names; null for other ops.

@@ -12,7 +12,7 @@ namespace parashard::partition {
 #include "lib/Partition/Passes.h.inc"
 
 namespace {
-/// Copies the discardable attributes of the replaced op to its replacement.
+/// Copies the phase, segment and origin of the replaced op to its replacement.
 template <typename Op> Op marked(Operation *from, Op op) {
   copyMarks(from, op);
   return op;
@@ -104,8 +104,8 @@ struct SumOnce : OpRewritePattern<AddOp> {
   }
 };
 
-/// Rounds terms before the sum over ranks if the sum is rounded to a narrower type and back before
-/// it is accumulated. `--gradient-reduction` requests narrow sums by these two conversions.
+/// Rounds the terms of a sum over ranks instead of the sum, if the sum is converted to a narrower
+/// type and back before it is accumulated. `--gradient-reduction` adds these two conversions.
 struct SumNarrowTerms : OpRewritePattern<AccumulateOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AccumulateOp accumulate, PatternRewriter &rewriter) const override {
@@ -127,8 +127,8 @@ struct SumNarrowTerms : OpRewritePattern<AccumulateOp> {
   }
 };
 
-/// Gathers a dequantized tensor that has a single scale in its quantized form, and dequantizes it
-/// afterwards: one byte per element moves.
+/// Gathers a tensor before its dequantization instead of after it, so that one byte per element
+/// moves. Applies to tensors with a single scale.
 struct GatherQuantized : OpRewritePattern<AllGatherOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AllGatherOp gather, PatternRewriter &rewriter) const override {
@@ -151,12 +151,12 @@ struct GatherQuantized : OpRewritePattern<AllGatherOp> {
   }
 };
 
-/// Returns true for the root ops of the patterns.
+/// Returns true for the ops that `mergeEqual` merges. A function without such ops is skipped.
 bool isSimplified(Operation &op) {
   return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, ShardSliceOp>(op);
 }
 
-/// Replaces equal collectives of one run by the first of them.
+/// Replaces equal collectives and shard slices of one run by the first of them.
 void mergeEqual(func::FuncOp function) {
   DenseMap<std::pair<Value, Attribute>, SmallVector<Operation *, 1>> known;
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {

@@ -14,20 +14,20 @@ namespace parashard::partition {
 #include "lib/Partition/Passes.h.inc"
 
 namespace {
-/// Returns true for functions that are split into stages. @update has no segments. @count is not
-/// split, because every coordinate runs all of it.
+/// Returns true for functions that are split into stages. `@update` has no segments, and every
+/// coordinate runs all of `@count`.
 bool hasStages(func::FuncOp function) {
   return function.getName() != "update" && function.getName() != "count" && !function.isExternal();
 }
 
-/// Copies cheap values into the stages that use them.
+/// Copies cheap values into the later stages that use them.
 class CheapCloner {
 public:
   CheapCloner(func::FuncOp function, const Stages &stages)
       : function(function), stages(stages), cheap(function), cloneable(findCloneableOps(function)) {
   }
 
-  /// Creates the copies and returns them by stage.
+  /// Creates the copies, and returns them by stage.
   std::vector<SmallVector<Operation *>> run() {
     copies.resize(stages.getCount());
     values.resize(stages.getCount());
@@ -64,7 +64,7 @@ private:
       if (known.contains(op->getResult(0)))
         continue;
       OpBuilder builder(op->getContext());
-      builder.setInsertionPointAfter(op); // copies of its operands stand before it
+      builder.setInsertionPointAfter(op); // after `op`, and so after the copies of its operands
       Operation *copy = builder.clone(*op, known);
       copy->removeAttr(kOriginMark);
       copies[stage].push_back(copy);
@@ -80,7 +80,7 @@ private:
   std::vector<IRMapping> values; ///< copies of values, by stage
 };
 
-/// Adds a segment before each stage that has copies, in every function. Example: if only stage 1
+/// Adds a first segment to each stage that has copies, in every function. Example: if only stage 1
 /// has copies, the cuts [4, 8] become [4, 9], and segment 4 holds the copies.
 void addFirstSegments(ModuleOp module, MutableArrayRef<func::FuncOp> functions,
                       ArrayRef<std::vector<SmallVector<Operation *>>> copies) {

@@ -55,7 +55,7 @@ void StageVariables::recordUses(func::FuncOp function) {
     StringAttr symbol = variable.getAttr();
     users[getRoot(symbol)].insert(here.begin(), here.end());
     // `@micro_batch` may write an accumulator: the count that `@count` has computed, or the count 1
-    // of a loss that is a sum. The stage of such a write counts as one that adds.
+    // of a loss that is a sum. The stage of such a write is an adder.
     bool isAccumulator = isa<WriteOp>(op) &&
                          symbols.lookup<VariableOp>(symbol).getKind() == VariableKind::Accumulator;
     if (isa<AccumulateOp>(op) || isAccumulator)
@@ -225,8 +225,8 @@ private:
   }
 
   /// Returns true for an addition of values of different parameters, or of such a sum and a
-  /// parameter. Also returns true for an all_reduce (sum) of such a sum. At this point, such an op
-  /// is over axes other than the pipeline axis.
+  /// parameter. Also returns true for an all_reduce (sum) of such a sum, which at this point is
+  /// over axes other than the pipeline axis.
   bool isPartOfSum(Operation *op) {
     if (auto reduce = dyn_cast<AllReduceOp>(op))
       return reduce.getKind() == ReductionKind::Sum && getOrigin(reduce.getOperand()).isSum;
@@ -262,10 +262,10 @@ private:
     return op;
   }
 
-  /// Builds the sum over all stages. Each coordinate computes the parts of its stages. The parts
-  /// are gathered and added in the order of stages, so the bits do not depend on the placement of
-  /// stages. Example with 2 stages on 2 coordinates: coordinate 0 contributes [a, 0], coordinate 1
-  /// [0, b]; an all_reduce yields [a, b] on both, and a local sum yields a + b.
+  /// Builds the sum over all stages. The parts of all stages are gathered and added in the order of
+  /// stages, so the bits do not depend on the placement of stages. Example with 2 stages on 2
+  /// coordinates: coordinate 0 contributes [a, 0], coordinate 1 [0, b]. An all_reduce yields [a, b]
+  /// on both, and a local sum yields a + b.
   Value combineSum(Value sum) {
     Value &known = combined[sum];
     if (known)

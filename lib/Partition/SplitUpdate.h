@@ -14,29 +14,29 @@ class StageVariables {
 public:
   StageVariables(mlir::ModuleOp module, llvm::ArrayRef<mlir::func::FuncOp> functions);
 
-  /// Fails if state that one stage writes (running statistics, a counter) is used in another stage.
-  /// The other stage would miss the update, because several micro-batches are in flight at once.
+  /// Fails if another stage uses state (running statistics, a counter) that one stage writes. The
+  /// other stage would miss updates, because several micro-batches are in flight at once.
   mlir::LogicalResult verifyState();
 
-  /// If a variable has several adders, creates one accumulator per adder. An adder is a stage with
-  /// its phase: `backward_weight`, or any other. The phases are separate because the weight
-  /// gradients of a stage may run later than its other ops. Each accumulator is thus updated in the
-  /// order of the micro-batches. The first accumulator keeps the symbol.
+  /// Creates one accumulator per adder, if a variable has several. An adder is a stage with its
+  /// phase: `backward_weight`, or any other, because weight gradients may run later than the other
+  /// ops of the stage. Each accumulator is thus updated in the order of the micro-batches. The
+  /// accumulator of the first adder keeps the symbol.
   void separateAccumulators();
 
   const ir::Stages &getStages() const { return stages; }
-  /// Follows the attribute `of` from a variable, and returns the last variable. Stops at a variable
-  /// with `ps.shared`. Example: `@"x.adamw.mean"` gives `@x`.
+  /// Returns the last variable on the chain of `of` attributes. Stops at a variable with
+  /// `ps.shared`. Example: `@"x.adamw.mean"` gives `@x`.
   mlir::StringAttr getRoot(mlir::StringAttr symbol) const;
   /// Returns the coordinates that store a variable: those whose stages use the variable, or another
-  /// variable with the same root. An unused parameter is stored on the first coordinate. Other
-  /// unused variables, and variables whose root has `ps.shared`, are stored on all coordinates.
+  /// one with the same root. An unused parameter is stored on coordinate 0. Other unused variables,
+  /// and those whose root has `ps.shared`, are stored on all coordinates.
   llvm::SmallVector<int64_t> getHolders(mlir::StringAttr symbol) const;
-  /// Returns the first stage that uses the variable or another one with the same root; 0 if no
-  /// stage does.
+  /// Returns the first stage that uses the variable, or another one with the same root; 0 if none
+  /// does.
   int64_t getFirstStage(mlir::StringAttr symbol) const;
   /// Returns the (coordinate, accumulator) pairs whose sum is the step's total of `symbol`, in
-  /// order of stages.
+  /// order of stages. Returns an empty list for a variable without adders.
   llvm::ArrayRef<std::pair<int64_t, mlir::StringAttr>>
   getAccumulators(mlir::StringAttr symbol) const;
 
@@ -48,11 +48,11 @@ private:
   llvm::SmallVector<mlir::func::FuncOp> functions;
   ir::Stages stages;
   llvm::DenseMap<mlir::StringAttr, std::set<int64_t>> users;    ///< stages, by root
-  llvm::MapVector<mlir::StringAttr, mlir::Operation *> writers; ///< first write of each variable
+  llvm::MapVector<mlir::StringAttr, mlir::Operation *> writers; ///< one write of each variable
   /// A stage, and whether the addition belongs to the weight gradients.
   using Adder = std::pair<int64_t, bool>;
   Adder getAdder(mlir::Operation *op) const;
-  llvm::MapVector<mlir::StringAttr, std::set<Adder>> adders; ///< stages that add, by variable
+  llvm::MapVector<mlir::StringAttr, std::set<Adder>> adders; ///< by variable
   llvm::DenseMap<mlir::StringAttr, llvm::SmallVector<std::pair<int64_t, mlir::StringAttr>>>
       accumulators;
 };
@@ -60,8 +60,8 @@ private:
 /// Replaces `@update` by one function per pipeline coordinate: `@update.pp0`, `@update.pp1`, ...
 /// Each function updates the parameters that its coordinate holds. Two kinds of values are reduced
 /// over coordinates: a variable that several stages add to, and a sum over parameters (the global
-/// norm). In such a sum, each parameter counts once. Fails if an op other than a sum combines
-/// parameters of several coordinates.
+/// norm). In such a sum, each parameter counts once. Fails if an op that is not a sum combines
+/// several parameters. Does nothing without `@update`.
 mlir::LogicalResult splitUpdate(mlir::ModuleOp module, const StageVariables &variables);
 
 } // namespace parashard::partition

@@ -71,7 +71,7 @@ private:
     pieces.runs.push_back(std::move(run));
   }
 
-  /// Follows the attribute `of` from a variable, and returns the last variable.
+  /// Returns the last variable on the chain of `of` attributes.
   Attribute getRoot(FlatSymbolRefAttr symbol) {
     while (auto variable = symbols.lookup<VariableOp>(symbol.getValue())) {
       if (!variable.getOfAttr())
@@ -90,8 +90,8 @@ private:
     return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op);
   }
 
-  /// Returns true for collectives that stand between runs: collectives on read or converted values,
-  /// and all collectives over the pipeline axis.
+  /// Returns true for collectives that stand between runs: all over the pipeline axis, and those on
+  /// a read, on a narrowed gradient or on another collective between runs.
   bool isBetween(Operation *op) const {
     Operation *producer = isCollective(op) ? op->getOperand(0).getDefiningOp() : nullptr;
     return producer && (isa<ReadOp>(producer) || between.contains(producer) ||
@@ -102,11 +102,10 @@ private:
     return pipeline && llvm::is_contained(op->getAttrOfType<ArrayAttr>("axes"), pipeline);
   }
 
-  /// Removes from `cloneable` the ops that runs must compute, because a collective reads their
-  /// results. There are two kinds: conversions of gradients, and producers of values that are
-  /// reduced over the pipeline. A producer of the second kind is cloneable if a coordinate
-  /// contributes only zeros, because the producer then depends only on constants. A `ps.read` stays
-  /// cloneable.
+  /// Removes from `cloneable` the ops whose results a collective between runs reads, because runs
+  /// must compute these results. There are two kinds: conversions of gradients, and producers of
+  /// values that are reduced over the pipeline. The latter are cloneable if the coordinate
+  /// contributes only zeros (constants). A `ps.read` stays cloneable.
   void keepReduced() {
     for (auto convert : function.getOps<ConvertOp>())
       if (convert.getOperand().getDefiningOp<ReadOp>() && !convert.use_empty() &&
@@ -120,9 +119,9 @@ private:
         cloneable.erase(producer);
   }
 
-  /// Finds the collectives between runs, and the wave of each op. A collective on a run's result
-  /// belongs to the wave after that of the run. Collectives over the pipeline keep their order,
-  /// which all coordinates share.
+  /// Finds the collectives between runs, and the wave of each op. A collective on the result of a
+  /// run belongs to the wave after that run. Collectives over the pipeline axis keep their order,
+  /// since all coordinates must agree on it.
   void findBetween() {
     int64_t last = 0;
     for (Operation &op : function.getBody().front().without_terminator()) {
@@ -144,7 +143,7 @@ private:
     }
   }
 
-  /// Assigns each op to the only parameter that needs the op, or to none.
+  /// Finds the parameter whose update each op belongs to. Shared ops and collectives have none.
   void findOwners() {
     for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
       if (cloneable.contains(&op))

@@ -15,8 +15,7 @@ namespace parashard::partition {
 #include "lib/Partition/Passes.h.inc"
 
 namespace {
-/// Returns true for collectives, and for ops whose result depends on the rank without
-/// communication.
+/// Returns true for ops with the attribute `axes`.
 bool namesAxes(Operation *op) { return isCollective(op) || isa<ShardIndexOp, ShardSliceOp>(op); }
 
 LogicalResult verifyClass(func::FuncOp function) {
@@ -47,7 +46,7 @@ LogicalResult verifyStage(func::FuncOp function) {
   return success();
 }
 
-/// Checks that the axes of a collective belong to the module's mesh.
+/// Checks that the axes of an op belong to the module's mesh.
 LogicalResult verifyAxes(Operation *op, MeshOp mesh) {
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
   for (auto axis : axes.getAsRange<StringAttr>())

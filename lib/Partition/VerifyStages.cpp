@@ -107,8 +107,8 @@ private:
 
   //===--- phases ---------------------------------------------------------===//
 
-  /// Returns the part of a micro-batch that runs an op: 0 for forward, 1 for input gradients, 2 for
-  /// weight gradients. A schedule may run these parts at different times.
+  /// Returns the part of a micro-batch that an op belongs to: 1 for input gradients, 2 for weight
+  /// gradients, else 0. A schedule may run these parts at different times.
   static int getPart(Operation *op) {
     auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
     if (phase && phase.getValue() == Phase::BackwardInput)
