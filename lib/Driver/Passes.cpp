@@ -184,7 +184,7 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
 }
 
 std::vector<std::string> partitionedPasses(const CompileOptions &o) {
-  // A chunk of a reduction over rows occupies only a few warps, so a GPU needs many chunks.
+  // Most chunks of a reduction over rows. A chunk occupies few warps, so a GPU needs many chunks.
   constexpr int64_t kChunksOfGpu = 1024;
   PassText fuse("ps-fuse");
   bool isGpu = llvm::StringRef(o.target).starts_with("cuda");

@@ -11,8 +11,8 @@ using namespace parashard::import;
 
 namespace parashard::driver {
 
-/// Returns true if the check is not needed, or if `module` already has a warning about its average
-/// over micro-batches.
+/// Returns true if the check is not needed, or if a mark of `module` makes `ps-schedule` warn
+/// anyway.
 static bool isSettled(ModuleOp module, const CompileOptions &options) {
   return getLevel(module) < ps::Level::Training || options.microBatches <= 1 || options.inference ||
          options.loss == "none" || !options.lossAverage.empty() ||

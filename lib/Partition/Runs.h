@@ -43,11 +43,10 @@ struct Pieces {
 mlir::FailureOr<Pieces> cutIntoSegments(mlir::func::FuncOp function);
 /// Makes all of `@count` one run without a segment.
 Pieces cutCount(mlir::func::FuncOp function);
-/// Cuts `@update` into runs and collectives between runs, in several waves. Each wave has
-/// collectives, then the ops that all parameters share, then the conversions of gradients for the
-/// collectives of the next wave. After the last wave comes the update of each parameter. Example:
-/// all-reduces of gradients; the norm for clipping; the all-reduce of the norm over the pipeline;
-/// the clip factor; the update of each parameter.
+/// Cuts `@update` into runs and collectives between runs. A wave has collectives, the ops that
+/// parameters share, and the conversions of gradients for the next wave. The update of each
+/// parameter follows the last wave. Example: all-reduces of gradients, norm for clipping;
+/// all-reduce of the norm over the pipeline, clip factor; update of each parameter.
 mlir::FailureOr<Pieces> cutUpdate(mlir::func::FuncOp function);
 
 /// Fills inputs, variables, keys and results of runs whose `ops` are set, and adds to each run the

@@ -57,11 +57,10 @@ private:
       accumulators;
 };
 
-/// Replaces `@update` by one function per pipeline coordinate: `@update.pp0`, `@update.pp1`, ...
-/// Each function updates the parameters that its coordinate holds. Two kinds of values are reduced
-/// over coordinates: a variable that several stages add to, and a sum over parameters (the global
-/// norm). In such a sum, each parameter counts once. Fails if an op that is not a sum combines
-/// several parameters. Does nothing without `@update`.
+/// Replaces `@update`, if any, by one function per pipeline coordinate (`@update.pp0`, ...), which
+/// updates the parameters that the coordinate holds. Two kinds of values are reduced over
+/// coordinates: variables that several stages add to, and sums over parameters (the global norm).
+/// Such sums count each parameter once. Fails if an op that is not a sum combines parameters.
 mlir::LogicalResult splitUpdate(mlir::ModuleOp module, const StageVariables &variables);
 
 } // namespace parashard::partition
