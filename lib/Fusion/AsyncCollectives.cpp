@@ -51,8 +51,8 @@ static int64_t getSize(const MatmulForm &form, unsigned dim) {
   return dim < 2 ? form.batch[dim] : form.m;
 }
 
-/// Returns true if the slices along the split dim follow each other in a buffer of `elements`
-/// elements, each in one contiguous range.
+/// Returns true if the slices along the split dim fill a buffer of `elements` elements one after
+/// another, each in its own range.
 static bool isSlowest(const MatmulForm &form, const std::array<int64_t, 4> &strides,
                       int64_t columns, int64_t elements) {
   unsigned dim = getCutDim(form);
@@ -68,8 +68,8 @@ static int64_t countOuter(Operation *collective, int64_t dim) {
   return std::accumulate(shape.begin(), shape.begin() + dim, int64_t(1), std::multiplies<>());
 }
 
-/// Determines how a matmul is split with a reduce_scatter: by the dims before the scattered dim,
-/// else by the rows of each shard.
+/// Determines how a matmul is split with a reduce_scatter: by the rows of each shard if the rows
+/// are scattered, else by the dims before the scattered dim.
 static void findScatterSplit(ps::ReduceScatterOp scatter, ChunkedMatmul &matmul) {
   int64_t outer = countOuter(scatter, scatter.getDim()), total = countElements(scatter.getResult());
   const MatmulForm &form = matmul.form;
@@ -84,8 +84,8 @@ static std::optional<MatmulForm> getForm(ps::ContractOp contract) {
   return lhs && rhs ? getMatmul(contract, *lhs, *rhs) : std::nullopt;
 }
 
-/// Returns the matmul that computes the operand of an all_reduce or reduce_scatter, if the operand
-/// has no other use.
+/// Returns the matmul that computes the operand of an all_reduce or reduce_scatter, if it has no
+/// other use.
 static std::optional<ChunkedMatmul> findProducer(Operation *collective) {
   Value value = collective->getOperand(0);
   for (; isa_and_nonnull<ps::ReshapeOp>(value.getDefiningOp());

@@ -9,8 +9,8 @@ namespace parashard::fusion {
 
 /// Returns true if the op communicates between ranks, so that it can be asynchronous.
 bool movesData(mlir::Operation *op);
-/// Returns true if `value` is in memory however ps-fuse groups ops, because no kernel computes the
-/// value.
+/// Returns true if `value` is in memory for any grouping of ps-fuse: an argument, a variable, or
+/// the result of a collective or library op.
 bool isInMemory(mlir::Value value);
 /// Returns the wait of a collective; null if it is synchronous.
 ps::WaitOp getWait(mlir::Operation *collective);
@@ -20,21 +20,22 @@ struct ChunkedMatmul {
   ps::ContractOp contract;
   MatmulForm form;
   bool follows = false; ///< uses the collective's result; else computes its operand
-  int64_t size = 1;     ///< size of the split dim: a multiple of the number of chunks
+  int64_t size = 1;     ///< elements of the split dim; the number of chunks divides it
   /// Above 1: the number of members to which a reduce_scatter sends shards of rows. Each chunk then
-  /// has some rows of every shard, and the chunks are stored one after another.
+  /// has some rows of every shard, and chunks are stored one after another.
   int64_t shards = 1;
 };
 
-/// Returns the matmul that can be split with a collective: the producer of its operand, or the
-/// first user of its result. Excludes matmuls that read the buffer in another order than the
-/// collective sends it.
+/// Returns the matmul that can be split with a collective: the producer of its operand (all_reduce,
+/// reduce_scatter), or the first user of its result (all_gather). Returns nullopt if there is none,
+/// or if the matmul uses the buffer in another order than the collective.
 std::optional<ChunkedMatmul> findChunkedMatmul(mlir::Operation *collective);
-/// Returns the same for a collective with `ps.chunks` and a wait; nullopt for other collectives.
+/// Returns the matmul that a collective with `ps.chunks` and a wait is split with; nullopt for
+/// other collectives.
 std::optional<ChunkedMatmul> getChunkedMatmul(mlir::Operation *collective);
 /// Returns the collective with `ps.chunks` that a matmul is split with, or null.
 mlir::Operation *getChunkedCollective(ps::ContractOp contract);
-/// Returns the number in kChunksMark, at least 1.
+/// Returns the number of chunks of a collective (`ps.chunks`); 1 if it is not split.
 int64_t getChunkCount(mlir::Operation *collective);
 
 /// One of `count` equal chunks of a matmul.
@@ -44,8 +45,8 @@ struct MatmulChunk {
 };
 MatmulChunk getChunk(const ChunkedMatmul &matmul, int64_t number, int64_t count);
 
-/// Returns the op after which `user` has finished using its operands: `user`, the wait of `user`,
-/// or the op that `user` is split with.
+/// Returns the op after which `user` has finished reading its operands: `user`, its wait, or the op
+/// that `user` is split with.
 mlir::Operation *getEndOfUse(mlir::Operation *user);
 
 /// Returns the first op that uses `value`, looking through views and waits, or null.

@@ -64,7 +64,8 @@ ClassBuffers::ClassBuffers(func::FuncOp function) : function(function) {
   }
 }
 
-/// Returns the number for a coordinate, from a single number or a list; nullopt for -1.
+/// Returns the number for coordinate `pp` from a list (negative: nullopt), or a single number for
+/// coordinate 0.
 static std::optional<int64_t> getByCoordinate(Operation *op, StringRef mark, int64_t pp) {
   if (auto single = op->getAttrOfType<IntegerAttr>(mark))
     return pp == 0 && single.getValue().isSignedIntN(64) ? std::optional(single.getInt())

@@ -10,14 +10,14 @@ namespace parashard::fusion {
 std::optional<int64_t> getVariableAddress(ps::VariableOp variable, int64_t pp);
 /// Returns the bytes of a pipeline coordinate's arena; nullopt before ps-plan-memory.
 std::optional<int64_t> getArenaBytes(mlir::ModuleOp module, int64_t pp);
-/// Addresses of host memory on a pipeline coordinate.
+/// A range of host memory on a pipeline coordinate.
 struct HostPart {
   int64_t base = 0, bytes = 0;
 };
-/// Returns nullopt if nothing is offloaded on this coordinate.
+/// Returns the host memory for offloaded values of a pipeline coordinate; nullopt if there is none.
 std::optional<HostPart> getHostPart(mlir::ModuleOp module, int64_t pp);
-/// Sets the attribute `mark` of `op` to one number per pipeline coordinate: a list, or a single
-/// number if there is one coordinate.
+/// Sets the attribute `mark` of `op` to one number per pipeline coordinate. For one coordinate, the
+/// attribute is a single number instead of a list.
 void setByCoordinate(mlir::Operation *op, llvm::StringRef mark, llvm::ArrayRef<int64_t> values);
 
 /// The base buffers of a class function, in order: its tensor and ref arguments, its results,
@@ -37,11 +37,11 @@ public:
   /// Returns the slot of an i64 argument (a key or the micro-batch) in the kernels' scalars.
   int getScalarSlot(mlir::Value argument) const { return slots.lookup(argument); }
   unsigned getKeyCount() const { return keys; }
-  /// Returns the slot of the `first` flag of a ref: true in the run that accumulates into the
-  /// variable first in a step.
+  /// Returns the slot of the `first` flag of a ref. The flag is true in the run of a step that is
+  /// the first to accumulate into the variable.
   int getFirstSlot(unsigned ref) const { return 3 + keys + ref; }
 
-  /// Returns the base of a value that an op produces. Values without another base are in scratch.
+  /// Returns the base of a value that an op produces: scratch, unless the value has another base.
   unsigned getBase(mlir::Value made) const;
   /// Returns the index of the ref that `made` is accumulated into by its producer, or -1.
   int getAccumulated(mlir::Value made) const;
@@ -62,7 +62,7 @@ private:
 
 /// Returns the value that owns the buffer of `value`, looking through views.
 mlir::Value getRoot(mlir::Value value);
-/// Returns true for ops that produce values, that is, not for views and reads.
+/// Returns true for ops with results, except views and reads.
 bool producesValue(mlir::Operation *op);
 
 } // namespace parashard::fusion

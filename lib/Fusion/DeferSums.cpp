@@ -16,8 +16,8 @@ using namespace parashard::fusion;
 
 static bool isIn(Operation *op, ps::Phase phase) { return ir::getPhase(op) == phase; }
 
-/// Returns true if only gradients use the sum, and a matmul of the same segment in the phase
-/// backward_weight can compute it.
+/// Returns true if the sum is only accumulated, and a matmul of the same segment in the phase
+/// `backward_weight` can compute it.
 static bool canDefer(ps::ReduceOp reduce, bool activations) {
   if (!isIn(reduce, ps::Phase::BackwardInput) || reduce->use_empty() ||
       !llvm::all_of(reduce->getUsers(),

@@ -1,5 +1,4 @@
-// Represents the factors of an iteration space: sizes that can be split and unified to match
-// reshapes.
+// Represents the factors of an iteration space. Factors are split and unified to match reshapes.
 #ifndef PARASHARD_LIB_FUSION_FACTORS_H
 #define PARASHARD_LIB_FUSION_FACTORS_H
 
@@ -20,10 +19,10 @@ public:
   FactorList make(int64_t size);
   /// Returns the leaves that a list represents after all unifications and splits so far.
   FactorList resolve(llvm::ArrayRef<unsigned> list) const;
-  /// Makes two lists have the same leaves. Returns false if their sizes have no common refinement.
-  /// Example: [6, 4] and [2, 12] become [2, 3, 4].
+  /// Makes two lists have the same leaves. Returns false if this is not possible, as for [4, 3] and
+  /// [3, 4]. Example: [6, 4] and [2, 12] become [2, 3, 4].
   bool unify(llvm::ArrayRef<unsigned> a, llvm::ArrayRef<unsigned> b);
-  /// Splits a list into consecutive parts of the given sizes (splitting leaves). Returns false if
+  /// Splits a list (and its leaves) into consecutive parts of the given sizes. Returns false if
   /// this is not possible.
   bool cut(llvm::ArrayRef<unsigned> list, llvm::ArrayRef<int64_t> sizes,
            llvm::SmallVectorImpl<FactorList> &parts);

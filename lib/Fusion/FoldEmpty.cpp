@@ -45,7 +45,7 @@ static DenseElementsAttr makeSplat(Value result, double number) {
   return element.toAttr().resizeSplat(type);
 }
 
-/// Replaces the op's results by their values; all tensor operands are empty.
+/// Replaces the results of an op whose operands are all empty tensors by their values.
 static void replaceByEvaluation(Operation *op) {
   SmallVector<ps::Tensor> operands;
   for (Value operand : op->getOperands())
@@ -104,8 +104,8 @@ static void replaceContraction(ps::ContractOp op) {
       replace(op, result, makeSplat(result, 0));
 }
 
-/// Returns true if attention has no pair of a query and a key: some operand is empty, but the head
-/// dim is not.
+/// Returns true if an attention with an empty operand has no pair of a query and a key: the head
+/// dim is not the empty one. Returns false for other ops.
 static bool hasNoPairs(Operation *op) {
   constexpr unsigned kHeadDim = 3;
   Value keys;
@@ -116,8 +116,8 @@ static bool hasNoPairs(Operation *op) {
   return keys && cast<RankedTensorType>(keys.getType()).getDimSize(kHeadDim) > 0;
 }
 
-/// Replaces attention without keys by zeros, and the loss over no classes by 0, since only ignored
-/// labels are possible. The log-sum-exp of nothing is -inf.
+/// Replaces attention without keys by zeros, and a cross-entropy over no classes by 0, since all
+/// its labels are ignored. The log-sum-exp of nothing is -inf.
 static void replaceSoftmax(Operation *op) {
   bool isForward = isa<ps::AttentionOp, ps::CrossEntropyOp>(op);
   for (OpResult result : op->getResults()) {

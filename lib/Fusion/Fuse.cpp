@@ -114,10 +114,9 @@ static int64_t chooseParts(ArrayRef<int64_t> sizes, int64_t most, int64_t least)
   return parts;
 }
 
-/// Splits a long reduction with few results in two: one reduction over the elements of each part,
-/// then one over the parts. A single reduction would use only one thread block per result. Example:
-/// the sum of tensor<1048576xf32> with 64 parts sums tensor<64x16384xf32> over dim 1, then
-/// tensor<64xf32>.
+/// Splits a long reduction with few results in two, because it would use only one thread block per
+/// result: one reduction over the elements of each part, then one over the parts. Example: the sum
+/// of tensor<1048576xf32> with 64 parts sums tensor<64x16384xf32> over dim 1, then tensor<64xf32>.
 static void splitLongReduction(ps::ReduceOp reduce, int64_t mostChunks) {
   constexpr int64_t kFewResults = 64, kLong = 1 << 15, kLeast = 1 << 11;
   auto type = cast<RankedTensorType>(reduce.getOperand().getType());
@@ -205,7 +204,7 @@ static LogicalResult markWorkspace(ps::FusedOp fused, int64_t mostChunks) {
   return success();
 }
 
-/// Collects all ops that read `value`, looking through views.
+/// Collects the uses of `value` and of its views by other ops than views.
 static void collectUsers(Value value, SmallVectorImpl<OpOperand *> &uses) {
   for (OpOperand &use : value.getUses()) {
     if (isView(use.getOwner()))
@@ -215,9 +214,9 @@ static void collectUsers(Value value, SmallVectorImpl<OpOperand *> &uses) {
   }
 }
 
-/// Returns true if `fused` reads its input number `input` only at the position at which it writes
-/// result `result`, and writes each position once. (If several threads write a scalar, one of them
-/// may write it before another has read it.)
+/// Returns true if `fused` reads each element of its input number `input` only where it writes the
+/// same element of result `result`, and writes each element once. (If several threads wrote a
+/// scalar, one of them could write it before another has read it.)
 static bool readsInPlace(ps::FusedOp fused, unsigned input, unsigned result) {
   Block &body = fused.getBody().front();
   auto pieces = getPieces(body.getTerminator()->getOperands());
@@ -241,8 +240,8 @@ static bool readsInPlace(ps::FusedOp fused, unsigned input, unsigned result) {
   return llvm::all_of(space.getOutputs(), [&](const Output &output) { return same(output.value); });
 }
 
-/// Sets `ps.in_place` on a write whose value may be computed directly in the variable's buffer: all
-/// readers of the old value run before, or read the same position in the same kernel.
+/// Sets `ps.in_place` on a write whose value can be computed directly in the variable's buffer: all
+/// readers of the old value run before, or read the same element in the same kernel.
 static void markInPlace(ps::WriteOp write) {
   auto fused = write.getValue().getDefiningOp<ps::FusedOp>();
   if (!fused || !write.getValue().hasOneUse())

@@ -14,8 +14,8 @@ static Value skipReshapes(Value value) {
   return value;
 }
 
-/// Returns true if a matmul can have an activation and has none yet. The types must be those of
-/// biased matmuls, and the matmul must not be batched.
+/// Returns true if a matmul can have an activation and has none yet. The matmul must have one type
+/// (f32, f16 or bf16), no batch dims, no bias gradient and no empty operand.
 static bool mayActivate(ps::ContractOp contract) {
   Type element = contract.getType().getElementType();
   size_t free = contract.getFreeLabels(0).size() + contract.getFreeLabels(1).size();

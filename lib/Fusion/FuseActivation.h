@@ -10,10 +10,10 @@ namespace parashard::fusion {
 /// the only user; else null.
 ps::ContractOp findMatmul(ps::GeluGradOp grad);
 
-/// Fuses GELUs into the contractions that compute their inputs, and GELU derivatives into the
-/// contractions that compute the cotangents. This changes values: GELUs and derivatives use matmul
-/// results before rounding. Runs after fuseBiases. A derivative is only fused if the GELU's input
-/// is in memory.
+/// Fuses tanh-GELUs into the contractions that compute their inputs, and their derivatives into the
+/// contractions that compute the cotangents. This changes values: the epilogues use matmul results
+/// before rounding. Runs after fuseBiases. A derivative is only fused if the GELU's input is in
+/// memory.
 void fuseActivations(mlir::Block &block);
 
 } // namespace parashard::fusion

@@ -6,9 +6,7 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::fusion;
 
-/// Returns true if the contraction can run as a matmul of 8-bit floats. The sizes m, n and k of the
-/// matmul must be multiples of 16. The contraction must have at most one batch dim, no bias, no
-/// bias gradient, and at most one `e5m2` operand.
+/// Returns true if none of the exceptions in `fuseFloat8` applies to the contraction.
 static bool isMultiplied(ps::ContractOp contract, const ps::Quantized &lhs,
                          const ps::Quantized &rhs) {
   constexpr int64_t kMultiple = 16;

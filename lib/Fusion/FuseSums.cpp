@@ -51,7 +51,7 @@ static bool mayComputeBiasGradient(ps::ContractOp contract, ps::ReduceOp reduce)
          !(user && movesData(user));
 }
 
-/// Returns the one of the two ops at whose position the fused matmul fits: after the matmul's
+/// Returns the op, of the two, at whose position the fused matmul fits: after the matmul's
 /// operands, and before the users of both results. Returns null if neither fits.
 static Operation *findPosition(ps::ContractOp contract, ps::ReduceOp reduce) {
   if (contract->isBeforeInBlock(reduce))

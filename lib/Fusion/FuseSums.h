@@ -7,8 +7,8 @@
 namespace parashard::fusion {
 
 /// Returns the uses of the summed operand by contractions that can compute the result of `reduce`.
-/// Returns none if a kernel computes the operand: the kernel then also sums it. `activations`:
-/// fuseActivations will fuse GELU derivatives into matmuls.
+/// Returns none if a kernel computes the operand, because the same kernel then sums it.
+/// `activations`: fuseActivations will fuse GELU derivatives into matmuls.
 llvm::SmallVector<mlir::OpOperand *> findMatmulsWithSum(ps::ReduceOp reduce,
                                                         bool activations = false);
 

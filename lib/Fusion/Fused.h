@@ -8,8 +8,8 @@
 namespace parashard::fusion {
 
 /// One kernel of a fused op: the outputs that it writes. Most fused ops have one piece with all
-/// results. A concatenation has one piece per operand. A pad has one piece for its operand; with
-/// `zeroFirst`, the kernel first sets the whole result to zero.
+/// results. A concatenation has one piece per non-empty operand. A pad has one piece with
+/// `zeroFirst`: its kernel first sets the whole result to zero.
 struct Piece {
   llvm::SmallVector<OutputRequest, 4> outputs;
   llvm::SmallVector<unsigned, 4> results; ///< index of the fused op's result, by output
@@ -25,11 +25,11 @@ llvm::SmallVector<mlir::Operation *> getBodyOps(ps::FusedOp op);
 /// column reduction that accumulates, has several chunks per result, or has a 16-bit float type.
 bool needsPartials(const IterationSpace &space, mlir::Value output, bool accumulates);
 
-/// Returns the bytes of the partial rows of one column reduction with this element type, aligned to
-/// 64.
+/// Returns the bytes of the partial rows of one column reduction with this element type, rounded up
+/// to a multiple of 64. Narrow elements take 32 bits each.
 int64_t getPartialBytes(const IterationSpace &space, mlir::Type element);
 
-/// Returns the option `most-chunks` of ps-fuse that `op` was fused with (`ps.most_chunks`), or 0.
+/// Returns the option `most-chunks` with which ps-fuse created `op` (`ps.most_chunks`), or 0.
 int64_t getMostChunks(ps::FusedOp op);
 
 } // namespace parashard::fusion

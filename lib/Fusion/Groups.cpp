@@ -31,7 +31,7 @@ bool Groups::isReadThrough(Operation *op) const {
 // Values that need their own buffers
 //===----------------------------------------------------------------------===//
 
-/// Makes `value` a dense buffer: copies views, except reshapes of dense buffers.
+/// Makes `value` a dense buffer: copies a view or constant. For a reshape, makes its operand dense.
 void Groups::requireDense(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !(isView(op) || isSource(op)) || isMaterialized(op))
@@ -124,8 +124,7 @@ SmallVector<Value> Groups::getOutputs(const Members &members) const {
   return outputs;
 }
 
-/// Returns true if the members form one kernel. A materialized view counts as an op of the fused
-/// body.
+/// Returns true if the members can form one fused op, or are dead code.
 bool Groups::fits(const Members &members, std::string &reason) const {
   SmallVector<Value> outputs = getOutputs(members);
   if (outputs.empty())

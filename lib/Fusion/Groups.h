@@ -15,7 +15,8 @@ class Groups {
 public:
   explicit Groups(mlir::Block &block);
 
-  /// Forms the groups: first each op alone, then producers with consumers, then siblings.
+  /// Forms the groups: starts with one op each, then merges producers into consumers, then
+  /// siblings.
   mlir::LogicalResult form();
   /// Replaces every group by a ps.fused op.
   void build();

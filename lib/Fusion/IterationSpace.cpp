@@ -1,7 +1,6 @@
 // Computes the iteration space of a group of ops: unifies factors through ops, and pulls indices
-// through movement ops.
-// Example: y = reshape(tanh(x)) with x of shape [6, 4] and y of shape [24] gives one flat dim of
-// 24.
+// through movement ops. Example: y = reshape(tanh(x)) with x of shape [6, 4] and y of shape [24]
+// gives one flat dim of 24.
 #include "IterationSpace.h"
 #include "FoldEmpty.h"
 
@@ -455,8 +454,8 @@ static bool isContiguous(const Access &buffer, ArrayRef<size_t> dims, ArrayRef<i
   return buffer.offset == 0;
 }
 
-/// Checks that column reductions read a value that varies along all loops, since a reduction adds
-/// up every iteration.
+/// Checks that the operand of each column reduction varies along all loops, because a column
+/// reduction adds up every iteration.
 bool IterationSpace::checkColumnSums() {
   for (auto [op, layout] : layouts)
     if (layout == ReductionLayout::Column && resolveAll(spaces[op]).size() != leaves.size())
@@ -464,9 +463,10 @@ bool IterationSpace::checkColumnSums() {
   return true;
 }
 
-/// Returns the number of rows of each chunk of a reduction over `rows` rows. On a GPU, there are up
-/// to `mostChunks` chunks, enough to give work to all threads with `width` columns each. Example:
-/// 4096 rows without a device form chunks of 128 rows.
+/// Returns the number of rows of each chunk of a reduction over `rows` rows: at most 128 if
+/// `mostChunks` is 0 (CPU). On a GPU, there are up to `mostChunks` chunks of at least 8 rows,
+/// enough to give work to all threads with `width` columns each. Example: 4096 rows on a CPU form
+/// 32 chunks.
 static int64_t chooseChunkRows(int64_t rows, int64_t columns, int64_t width, int64_t mostChunks) {
   constexpr int64_t kRows = 128, kLeastRows = 8, kThreads = 1 << 17;
   if (mostChunks == 0)
@@ -518,8 +518,8 @@ bool IterationSpace::checkOutputs() {
   return true;
 }
 
-/// Fails if the number of iterations overflows 64 bits. Small values can have a large common space:
-/// a value of 2^32 rows and a value of 2^32 columns.
+/// Fails if the number of iterations overflows 64 bits. Small values can have a large common space.
+/// Example: a value of 2^32 rows and a value of 2^32 columns.
 bool IterationSpace::isCountable() {
   int64_t count = 1;
   for (unsigned leaf : leaves)

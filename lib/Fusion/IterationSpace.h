@@ -1,4 +1,4 @@
-// Represents the iteration space of a group of ops (rows x columns), and the positions that each op
+// Represents the iteration space of a group of ops (rows x columns), and the elements that each op
 // reads and writes in it.
 #ifndef PARASHARD_LIB_FUSION_ITERATIONSPACE_H
 #define PARASHARD_LIB_FUSION_ITERATIONSPACE_H
@@ -47,7 +47,7 @@ struct OutputRequest {
 /// How a reduction maps to the space.
 enum class ReductionLayout {
   Row,   ///< over the columns: one value per row
-  Column ///< over rows: partial rows per chunk of rows, added in order by a second kernel
+  Column ///< over rows: one row per chunk of rows; a second kernel adds the chunks in order
 };
 
 /// The space shared by ops that form one kernel.
@@ -66,14 +66,14 @@ public:
   /// Returns true if the space is one dim that no op uses as a row, so that it can be split
   /// anywhere.
   bool isFlat() const { return flat; }
-  /// Returns true if an op uses whole rows, so that its result in one column depends on the others.
+  /// Returns true if an op uses whole rows: its result in one column depends on the others.
   bool hasRowOps() const { return hasRowOp; }
 
   const Access &getAccess(mlir::OpOperand &operand) const {
     return accesses.find(&operand)->second;
   }
   llvm::ArrayRef<Output> getOutputs() const { return outputs; }
-  /// Returns the position of a random op's result elements in row-major order.
+  /// Returns the row-major position of each element of a `ps.dropout`'s result.
   const Access &getResultAccess(mlir::Value result) const { return results.find(result)->second; }
   /// Returns true if a value computed in the group varies along the columns.
   bool hasColumns(mlir::Value computed) const;
@@ -131,10 +131,10 @@ private:
   std::string reason;
 };
 
-/// Returns true for ops that only rearrange or select elements, so that kernels can read through
-/// them.
+/// Returns true for waits, and for ops that only rearrange, select or repeat elements. Kernels can
+/// read through them.
 bool isView(mlir::Operation *op);
-/// Returns true for ops that a group may hold: Elementwise, Row, Movement.
+/// Returns true for the ops that kernels compute: Elementwise, Row, Movement.
 bool isFusable(mlir::Operation *op);
 
 } // namespace parashard::fusion

@@ -12,8 +12,8 @@ static StridedView getDense(Value value) {
   return *getView(value, [](Operation *) { return true; });
 }
 
-/// Returns true if the contraction is a matmul on dense copies of its operands. Views do not count:
-/// the viewed value may still be copied for another op.
+/// Returns true if the contraction is a matmul on dense copies of its operands. Ignores their
+/// views, because another op may need a dense copy.
 static bool isMatmul(ps::ContractOp contract) {
   return getMatmul(contract, getDense(contract.getLhs()), getDense(contract.getRhs())).has_value();
 }

@@ -6,10 +6,9 @@
 
 namespace parashard::fusion {
 
-/// Transposes the operands and the result of a contraction that has no matmul form, even on dense
-/// copies of its operands. The result has the form [batch, rows, inner] x [batch, columns, inner]
-/// -> [batch, rows, columns], or has columns before rows if the bias belongs to the rows. Other
-/// contractions stay as they are.
+/// Transposes the operands and the result of a contraction that has no matmul form even on dense
+/// operands. The new contraction is [batch, rows, inner] x [batch, columns, inner] -> [batch, rows,
+/// columns]. The columns come before the rows if the bias belongs to the rows.
 void orderContraction(ps::ContractOp contract);
 
 } // namespace parashard::fusion

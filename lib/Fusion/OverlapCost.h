@@ -16,7 +16,7 @@ struct MachineFigures {
   double latency = 0;     ///< additional seconds of each collective
   double halfRows = 0;    ///< rows at which a matmul has half the rate of a large one
   /// The share of a collective that does not slow down a concurrent matmul. 0 if the cores that
-  /// multiply also move and add the communicated data.
+  /// multiply also move and add the transferred data.
   double overlap = 0;
   /// Bytes per second between device and host, in each direction.
   double host = 0;
@@ -34,13 +34,13 @@ struct OverlapCase {
 };
 
 /// Returns the seconds of the matmul and the collective in `count` chunks, minus the seconds of the
-/// collective that other ops hide. The first matmul chunk and the last transfer run alone; each of
+/// collective that other ops hide. The first matmul chunk and the last transfer run alone. Each of
 /// the count - 1 steps between overlaps a matmul chunk with a transfer. Example without latency and
 /// other losses: a matmul of 8 s and a transfer of 8 s take 16 s in 1 chunk, 12 s in 2 chunks and 9
 /// s in 8 chunks.
 double getOverlapTime(const MachineFigures &machine, const OverlapCase &overlap, int64_t count);
-/// Returns the fastest number of chunks, a divisor of `size`. Returns 1 if splitting gains less
-/// than one percent.
+/// Returns the fastest number of chunks: a divisor of `size`, at most 16. Returns 1 if splitting
+/// gains less than one percent.
 int64_t chooseChunks(const MachineFigures &machine, const OverlapCase &overlap, int64_t size);
 
 } // namespace parashard::fusion

@@ -46,8 +46,7 @@ public:
     return std::max(bytes / machine.memory, getComputeTime(op));
   }
 
-  /// Returns the seconds of a collective without its latency: one rank's sent bytes in a ring
-  /// algorithm.
+  /// Returns the seconds in which one rank sends the bytes of a ring algorithm, without latency.
   /// Example: an all_reduce of 8 MB over 4 ranks sends 2 * 8 * 3 / 4 = 12 MB.
   double getTransferTime(Operation *collective) const {
     double members = double(countMembers(collective));
@@ -86,8 +85,7 @@ public:
       : block(function.getBody().front()), machine(machine), times(times), forced(forced) {}
 
   void run() {
-    // An op that writes a variable in place must stay after all readers of the variable, so no op
-    // moves.
+    // A write in place must stay after all readers of its variable, so no op moves.
     isFixed = !block.getOps<ps::WriteOp>().empty();
     SmallVector<Operation *> collectives;
     for (Operation &op : block)
@@ -121,7 +119,7 @@ private:
   }
 
   /// Moves independent matmuls between a collective and its first use until their time covers the
-  /// collective.
+  /// transfer.
   void fill(Operation *collective) {
     Operation *user = getFirstUser(collective);
     if (isFixed || !user || !isWorthStarting())
@@ -144,8 +142,8 @@ private:
     }
   }
 
-  /// Collects `op` and the views and accumulations of its result. Returns false if other ops before
-  /// `position` use the result.
+  /// Collects `op`, and the views and accumulations of its result. Returns false if another op at
+  /// or before `position` uses the result.
   bool collectFollowers(Operation *op, Operation *position,
                         SmallVectorImpl<Operation *> &group) const {
     group.push_back(op);
@@ -183,8 +181,9 @@ private:
     return true;
   }
 
-  /// Moves `op` before `user`. Returns false if `op` uses the collective that `user` waits for,
-  /// since `op` would then be the first user.
+  /// Moves `op` and the views that it reads before `user`. Returns false if `op` depends on `user`
+  /// or on another op after it. Also returns false if `op` would become the first user of the
+  /// collective that `user` waits for.
   bool moveBefore(Operation *op, Operation *user) const {
     SmallVector<Operation *> group;
     if (!collectViews(op, user, group) || usesAwaited(group, user))

@@ -21,8 +21,8 @@ bool StridedView::isDense() const {
 }
 
 /// Returns the strides of the same elements in another shape; nullopt if there are none. Example:
-/// strides [12, 1] of shape [4, 6] are a view with gaps; shape [2, 2, 6] has strides [24, 12, 1],
-/// shape [24] has none.
+/// shape [4, 6] with strides [12, 1] is a view with gaps. Shape [2, 2, 6] has strides [24, 12, 1],
+/// and shape [24] has none.
 static std::optional<SmallVector<int64_t, 4>> reshapeStrides(const StridedView &view,
                                                              ArrayRef<int64_t> shape) {
   // Runs of evenly spaced operand dims, each as (size, stride), without dims of size 1.

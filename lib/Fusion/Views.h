@@ -23,11 +23,10 @@ inline int64_t countElements(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType()).getNumElements();
 }
 
-/// Returns true for a view op whose result has its own buffer (ps-fuse copies it).
+/// Returns true for a view that ps-fuse copies into its own buffer.
 using IsMaterialized = llvm::function_ref<bool(mlir::Operation *)>;
 
-/// Returns `value` as a view of its buffer; nullopt if the result of a reshape has no strides in
-/// the buffer.
+/// Returns `value` as a view of its buffer; nullopt if a reshape has no strides in the buffer.
 std::optional<StridedView> getView(mlir::Value value, IsMaterialized stop = nullptr);
 
 /// A contraction as one batched matmul (docs/program-format.md, "matmul").

@@ -12,14 +12,15 @@ namespace parashard::sharding {
 #include "lib/Sharding/Passes.h.inc"
 
 namespace {
-/// A variable that an op reads, possibly transposed: `dims[i]` is the variable's dim for dim i of
-/// the value.
+/// A parameter that an op reads, possibly transposed: dim i of the value is dim `dims[i]` of
+/// `variable`.
 struct Weight {
   ps::VariableOp variable;
   SmallVector<int64_t> dims;
 };
 
 /// Returns the parameter that a value is read from, possibly converted or transposed; else nullopt.
+/// For a copy, returns its parameter.
 std::optional<Weight> findWeight(Value value, const SymbolTable &symbols) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type)
@@ -77,8 +78,7 @@ private:
                                   mesh);
   }
 
-  /// Returns true if a dim has a single factor, needs padding, and needs at most `mostWaste`
-  /// percent.
+  /// Returns true if a dim has a single factor, and needs padding of at most `mostWaste` percent.
   bool isCandidate(ps::VariableOp variable, unsigned dim, const sharding::MeshShape &mesh) const {
     ArrayRef<int64_t> sizes = variable.getTensorType().getShape();
     if (sharding::getSplits(variable.getSharding(), sizes, mesh)[dim].size() != 1)
@@ -88,9 +88,9 @@ private:
     return added > 0 && added * 100 <= size * mostWaste;
   }
 
-  /// Chooses a dim to pad for each parameter that a matmul reads. If several dims qualify, chooses
-  /// the largest one. The padding is represented by a mesh axis, which a tensor can use only once.
-  /// Example with multiple 16 and most-waste 2: dim 0 of a 50257x770 parameter, padded to 50272.
+  /// Chooses a dim to pad for each parameter that a matmul reads: the largest candidate. A tensor
+  /// can use the padding axis only once, so at most one dim is padded. Example with multiple 16 and
+  /// most-waste 2: dim 0 of a 50257x770 parameter, padded to 50272.
   llvm::MapVector<ps::VariableOp, unsigned> chooseDims(const sharding::MeshShape &mesh) {
     SymbolTable symbols(getOperation());
     llvm::MapVector<ps::VariableOp, unsigned> chosen;
@@ -112,9 +112,9 @@ private:
       entry->second = dim;
   }
 
-  /// Adds an axis of kind `multiple` to the mesh. The axis adds no devices: a dim on this axis is
-  /// not split, but padded to a multiple of the axis size. Example: axis `pad.16` has size 16, and
-  /// pads 50257 elements to 50272.
+  /// Adds an axis of kind `multiple` to the mesh. It adds no devices: a dim on this axis is not
+  /// split, but padded to a multiple of the axis size. Example: axis `pad.16` pads 50257 elements
+  /// to 50272.
   StringAttr addAxis(ps::MeshOp mesh) {
     // Axis names in `--mesh` have no dots, so this name is unique.
     auto name = StringAttr::get(&getContext(), "pad." + std::to_string(multiple));

@@ -94,7 +94,7 @@ static bool isOfForward(Operation *op) {
   return !phase || phase.getValue() == Phase::Forward;
 }
 
-/// Prints a table under its heading; prints nothing without rows.
+/// Prints a table under its heading. Prints nothing if `rows` holds only the header row.
 static void printSection(StringRef heading, ArrayRef<std::vector<std::string>> rows,
                          llvm::raw_ostream &os) {
   if (rows.size() == 1)
@@ -114,7 +114,7 @@ static void printAttentionForms(ModuleOp module, llvm::raw_ostream &os) {
   printSection("attention", rows, os);
 }
 
-/// Prints the values of the forward that the policy splits, and the reasons.
+/// Prints the values of the forward that the policy splits, with the reasons.
 static void printSplitValues(ModuleOp module, llvm::raw_ostream &os) {
   std::vector<std::vector<std::string>> rows = {{"at", "sharding", "why"}};
   module.walk([&](Operation *op) {

@@ -1,5 +1,5 @@
-// Explains the sharding of each parameter. lib/Partition/ExplainCollectives.cpp explains
-// collectives.
+// Explains the sharding of each parameter, attention forms and split activations. For collectives,
+// see lib/Partition/ExplainCollectives.cpp.
 #ifndef PARASHARD_LIB_SHARDING_EXPLAIN_H
 #define PARASHARD_LIB_SHARDING_EXPLAIN_H
 
@@ -21,24 +21,25 @@ struct ExplainedParameter {
 };
 
 struct ShardingExplanation {
-  std::string mesh;
+  std::string mesh; ///< such as `dp = 2 (data), tp = 4 (tensor)`
   std::vector<ExplainedParameter> parameters;
 };
 
-/// Reads the plan from a module at level 2.
+/// Returns the mesh and the sharding of each parameter. The module must have a mesh and shardings
+/// (level 2).
 ShardingExplanation explainShardings(mlir::ModuleOp module);
-/// Prints the plan as an aligned table.
+/// Prints the mesh, and the parameters as an aligned table.
 void print(const ShardingExplanation &explanation, llvm::raw_ostream &os);
 
 /// Formats a sharding without its mesh. Example: `[{"tp"}, {}]`.
 std::string describe(ps::ShardingAttr sharding);
 /// Formats a number of bytes. Examples: `1536 B`, `288 KiB`, `26 MiB`.
 std::string formatBytes(int64_t bytes);
-/// Prints rows with equal numbers of cells as an aligned table.
+/// Prints an aligned table. There must be at least one row, and all rows must have as many cells.
 void printTable(llvm::ArrayRef<std::vector<std::string>> rows, llvm::raw_ostream &os);
 
-/// Returns the text that `ps-explain-shardings{record}` stored, or builds the text from the
-/// shardings of the module if none is stored.
+/// Returns the text that `ps-explain-shardings{record}` stored. If none is stored, builds the text
+/// from the shardings of the module. Returns "" if the module has no mesh.
 std::string getExplanation(mlir::ModuleOp module);
 
 } // namespace parashard::sharding

@@ -116,8 +116,8 @@ private:
       return std::nullopt;
     return dim < 0 ? dim + rank : dim;
   }
-  /// Returns true if the tensor has the dims of all keys. readDims reports keys that are not
-  /// numbers.
+  /// Returns true if the tensor has the dims of all keys. Skips keys that are not numbers, which
+  /// `readDims` reports.
   static bool hasDims(const ShardingNode &node, const Members &dims) {
     int64_t dim;
     return llvm::all_of(dims, [&](auto &entry) {

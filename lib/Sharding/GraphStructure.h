@@ -1,4 +1,4 @@
-// Gives policies the structure of a graph: forward ops, producers of values, and weight operands.
+// Finds the forward ops, the producers of values and the weight operands in a graph, for policies.
 #ifndef PARASHARD_LIB_SHARDING_GRAPHSTRUCTURE_H
 #define PARASHARD_LIB_SHARDING_GRAPHSTRUCTURE_H
 
@@ -6,24 +6,26 @@
 
 namespace parashard::sharding {
 
-/// The structure of `graph`, which must outlive this object. Edges and nodes are given by index.
+/// The structure of `graph`, which must outlive this object. Edges and nodes are passed by index.
 class GraphStructure {
 public:
   explicit GraphStructure(const ShardingGraph &graph);
 
-  /// Returns the ops of the forward that depend on an input, in program order. If there is no
-  /// forward, returns the ops of `@evaluate`.
+  /// Returns the ops of the forward that depend on an input, in program order. If there are none,
+  /// returns those of `@evaluate`.
   llvm::ArrayRef<unsigned> getForward() const { return forward; }
   bool isForward(unsigned edge) const { return inForward[edge]; }
-  /// Returns true for ops of the forward and of `@evaluate`.
+  /// Returns true for ops of the forward and of `@evaluate` that depend on an input.
   bool isOfModel(unsigned edge) const { return ofModel[edge]; }
 
-  /// Returns the edge that computes a value; -1 for an argument or a variable.
+  /// Returns the op or read that computes a value; -1 if there is none, as for an argument or a
+  /// variable.
   int getProducer(unsigned node) const { return producer[node]; }
   bool dependsOnInput(unsigned node) const { return fromInput[node]; }
 
-  /// Returns the index of a contraction's weight: the operand that depends only on variables, while
-  /// the other depends on an input. Returns -1 if there is no such operand.
+  /// Returns the operand index of a contraction's weight: the one operand that does not depend on
+  /// an input. Returns -1 if the edge is not a contraction of two float tensors, or if both or
+  /// neither of its operands depend on an input.
   int getWeightOperand(unsigned edge) const;
   bool isContraction(unsigned edge) const { return getWeightOperand(edge) >= 0; }
 
@@ -41,9 +43,9 @@ private:
   std::vector<unsigned> forward;
 };
 
-/// Returns whether no dim is split.
+/// Returns true if no dim is split.
 bool areWhole(const TensorSplits &splits);
-/// Returns the factors of a rule, none of them split.
+/// Returns an unsplit `Split` for each factor of a rule.
 llvm::SmallVector<Split> makeWholeFactors(const ps::ShardingRule &rule);
 
 } // namespace parashard::sharding

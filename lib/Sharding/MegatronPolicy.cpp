@@ -27,9 +27,10 @@ public:
   }
 
 private:
-  /// Chooses the factor of attention's heads to split: the groups, unless splitting the heads of
-  /// each group leaves fewer heads on the busiest rank. Example: 2 groups of 8 heads over 4 ranks
-  /// are split by heads (4 per rank) instead of by groups (8 on two ranks).
+  /// Chooses the factor of the attention's heads that is split: the groups, or the heads of each
+  /// group if this leaves fewer heads on the busiest rank. Example: 2 groups of 8 heads over 4
+  /// ranks are split by heads (4 per rank) instead of by groups (8 on two ranks, none on the
+  /// others).
   unsigned chooseHeadFactor(const ShardingRule &rule) const {
     const DimFactors &heads = rule.operands[0][1];
     if (heads.size() < 2)
@@ -40,7 +41,7 @@ private:
     return byRest < byGroup ? heads[1] : heads[0];
   }
 
-  /// Warns once per head count, at the first attention with that count.
+  /// Warns once per number of heads, at the first attention with this number.
   void warnOfFewHeads() const {
     for (const auto &[heads, attentions] : fewHeads) {
       std::string divisors;
@@ -104,8 +105,8 @@ private:
     }
   }
 
-  /// Splits the pair whose second contraction is `number`. The second contraction sums over a
-  /// result dim of the first one.
+  /// Splits a pair of contractions whose second one is `number`. The second contraction sums over
+  /// the split factor, a result dim of the first contraction.
   void splitPair(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     unsigned weight = structure.getWeightOperand(number), activation = 1 - weight;
@@ -140,8 +141,8 @@ private:
     return true;
   }
 
-  /// Returns true if the results of the first contractions are used only by elementwise ops,
-  /// movements and contractions.
+  /// Returns true if the forward uses the visited activations only in elementwise ops, movements
+  /// and contractions.
   bool staysInside(const SeedPlan &plan) const {
     for (unsigned node : plan.visited)
       for (unsigned number : graph.nodes[node].edges) {
@@ -162,7 +163,7 @@ private:
       splitTable(number, "vocabulary parallel");
   }
 
-  /// Attentions with fewer heads than ranks, by number of heads.
+  /// Attentions whose split factor (heads or groups) is smaller than `shards`, by its size.
   std::map<int64_t, SmallVector<Operation *>> fewHeads;
 };
 } // namespace

@@ -15,8 +15,9 @@ struct MeshAxis {
   ps::AxisKind kind = ps::AxisKind::Data;
 };
 
-/// Parses `NAME[:KIND]=N,...`. One N may be `*`: `ranks` divided by the other sizes. If `ranks` is
-/// 0, the mesh may have any number of devices, and no N may be `*`.
+/// Parses `NAME[:KIND]=N,...`. One N may be `*`: `ranks` divided by the other sizes. Without `*`,
+/// the mesh must have `ranks` devices. If `ranks` is 0, any number of devices is allowed, and no
+/// `*`.
 llvm::Expected<std::vector<MeshAxis>> parseMesh(llvm::StringRef text, int64_t ranks);
 
 } // namespace parashard::sharding

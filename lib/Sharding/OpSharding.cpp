@@ -78,7 +78,7 @@ public:
   }
 
 private:
-  /// Returns the result of the three steps for an op without any split.
+  /// Returns the result of the three steps for replicated operands and results.
   OpSharding runReplicated() {
     for (const TensorFactors &tensor : rule.operands)
       solution.operands.push_back(mesh.getReplicated(tensor.size()));
@@ -95,7 +95,7 @@ private:
            });
   }
 
-  /// Returns the linear group whose operands, and no others, are partial over `axis`.
+  /// Returns the linear group of exactly the operands that are partial by sum over `axis`, or null.
   const SmallVector<unsigned, 2> *findGroup(StringAttr axis) const {
     for (const SmallVector<unsigned, 2> &group : rule.linear) {
       bool matches = true;
@@ -120,8 +120,8 @@ private:
     }
   }
 
-  /// Returns the split over the axes that both splits have, if both order these axes alike; else a
-  /// whole split.
+  /// Returns the split over the axes that both splits have. Returns a whole split if the two splits
+  /// place these axes differently.
   Split getCommon(const Split &a, const Split &b) const {
     if (a == b)
       return a;
@@ -216,7 +216,7 @@ static ShardingAttr getReplicated(Value value, const MeshShape &mesh) {
 OpSharding computeOpSharding(Operation *op, ArrayRef<ShardingAttr> operands,
                              ArrayRef<ShardingAttr> results, const MeshShape &mesh) {
   OpSharding sharding;
-  if (isReplicated(operands, mesh) && isReplicated(results, mesh)) { // for any rule
+  if (isReplicated(operands, mesh) && isReplicated(results, mesh)) { // the rule is not needed
     for (Value operand : op->getOperands())
       sharding.operands.push_back(getReplicated(operand, mesh));
     for (Value result : op->getResults())

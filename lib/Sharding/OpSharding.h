@@ -1,4 +1,4 @@
-// Computes how an op's factors are split. Propagation and the partitioner share this function.
+// Computes how an op's factors are split. Propagation and the partitioner share this computation.
 #ifndef PARASHARD_LIB_SHARDING_OPSHARDING_H
 #define PARASHARD_LIB_SHARDING_OPSHARDING_H
 
@@ -8,38 +8,39 @@ namespace parashard::sharding {
 
 /// How an op runs on the mesh.
 struct OpSharding {
-  /// Split of each factor of the rule. Empty if nothing is split.
+  /// Split of each factor of the rule. May be empty if nothing is split.
   llvm::SmallVector<Split> factors;
   /// Sharding that each operand must be resharded to before the op (null: not a tensor).
   llvm::SmallVector<ps::ShardingAttr> operands;
-  /// Shardings of the op's own results: partial over the axes of split reduction factors and of
-  /// partial operands. The partitioner then reshards each result to its `ps.shardings`.
+  /// Shardings of the results that the op computes: partial over the axes of split reduction
+  /// factors and of partial operands. The partitioner reshards each result to its `ps.shardings`
+  /// afterwards.
   llvm::SmallVector<ps::ShardingAttr> results;
 };
 
-/// Computes how an op runs (docs/levels.md, "How an op runs"). The algorithm is deterministic, and
-/// does not compare costs. Each mesh axis is used at most once, by the first step that takes it:
+/// Computes how an op runs (docs/levels.md, "How an op runs"). The choice does not depend on costs.
+/// Each mesh axis is used at most once, by the first step that takes it:
 ///
-/// 1. If all operands of a linear group, and no other operands, are partial by sum over an axis,
-///    the op runs on the partial operands, and its results are partial.
+/// 1. If exactly the operands of one linear group are partial by sum over an axis, the op runs on
+///    the partial operands, and its results are partial.
 /// 2. A factor without a result dim is split over the axes that all operands with this factor agree
 ///    on. Split reduction factors make the results partial.
 /// 3. A factor with a result dim is split as in the wanted sharding of the first result that has
 ///    the factor.
 ///
-/// The op then needs operands with exactly these splits: no other splits, and no partial axes
-/// except those of step 1. Example: for x [{dp}, {tp}] times w [{tp}, {}] and the wanted sharding
-/// [{dp}, {}], step 2 splits the summed factor over tp, and step 3 the rows over dp. The result is
-/// [{dp}, {}], partial over tp.
+/// Factors of kind `Whole` are not split. Every operand must then have exactly these splits, and no
+/// partial axes except those of step 1. Example: for x [{dp}, {tp}] times w [{tp}, {}] and the
+/// wanted sharding [{dp}, {}], step 2 splits the summed factor over tp, and step 3 the rows over
+/// dp. The result is [{dp}, {}], partial over tp.
 ///
-/// `operands` are the present shardings of the operands. `results` are the wanted shardings of the
+/// `operands` are the present shardings of the operands, and `results` the wanted shardings of the
 /// results (`ps.shardings`). Null means replicated. The returned shardings are simplified.
 OpSharding computeOpSharding(const ps::ShardingRule &rule,
                              llvm::ArrayRef<ps::ShardingAttr> operands,
                              llvm::ArrayRef<ps::ShardingAttr> results, const MeshShape &mesh);
 
-/// Computes the sharding of `op` with the op's own rule, which is not built if nothing is split.
-/// The shardings of operands that are not tensors are null.
+/// Computes the sharding of `op` with its own rule, which is not built if nothing is split. The
+/// shardings of operands that are not tensors are null.
 OpSharding computeOpSharding(mlir::Operation *op, llvm::ArrayRef<ps::ShardingAttr> operands,
                              llvm::ArrayRef<ps::ShardingAttr> results, const MeshShape &mesh);
 /// Computes the sharding of `op` from the shardings of its operands and results in the IR. The op
@@ -52,8 +53,8 @@ bool isReplicated(mlir::Operation *op, const MeshShape &mesh);
 /// Returns the dim sizes of a tensor of the rule.
 llvm::SmallVector<int64_t> getShape(const ps::ShardingRule &rule, const ps::TensorFactors &tensor);
 /// Returns the split of each factor of the rule that follows from the splits of one tensor. Factors
-/// that the tensor lacks are whole. Appends axes that do not fit the boundaries of factors to
-/// `dropped`.
+/// that the tensor lacks are whole. Appends the axes that do not fit the boundaries of factors to
+/// `dropped`, unless it is null.
 llvm::SmallVector<Split>
 projectToFactors(const ps::ShardingRule &rule, const ps::TensorFactors &tensor,
                  const TensorSplits &splits, const MeshShape &mesh,

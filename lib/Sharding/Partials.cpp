@@ -8,12 +8,13 @@ using namespace parashard::ps;
 namespace parashard::sharding {
 
 namespace {
-/// Weight of the bytes of an accumulated gradient. A gradient is reduced once per step but computed
-/// once per micro-batch, so its bytes count less.
+/// Weight of the bytes of an accumulated gradient. A gradient is computed once per micro-batch, but
+/// reduced only once per step.
 constexpr double kAccumulatedShare = 0.25;
 
-/// Chooses the values that stay partial over one axis, for one reduction kind. `kept` starts with
-/// all values that could be partial, and only shrinks.
+/// Chooses the values that stay partial over one axis, for one reduction kind. Repeats two steps:
+/// computes `kept` (the values that would stay partial), and adds values to `reduced`. `reduced`
+/// only grows, so the loop ends.
 class AxisChooser {
 public:
   AxisChooser(ShardingGraph &graph, StringAttr axis, ReductionKind kind, ArrayRef<OpSharding> raw)
@@ -72,7 +73,7 @@ private:
   }
 
   /// Returns true if the node is split over the axis. Ignores splits that were offered later, which
-  /// are only targets of reduce-scatters.
+  /// only become reduce-scatters.
   bool isSplit(unsigned node) const {
     return !isOfferedLater(graph.nodes[node]) && isSplitOnAnyDim(node);
   }
@@ -94,7 +95,8 @@ private:
   /// Returns true if an op on partial operands would gather this operand.
   bool wouldBeGathered(int node) const { return node >= 0 && isSplitOnAnyDim(node); }
 
-  /// Returns the linear group that consists of exactly the kept operands, or null.
+  /// Returns the linear group of exactly the kept operands. Returns null if there is none, or if
+  /// another operand would be gathered.
   const SmallVector<unsigned, 2> *getGroup(unsigned number) const {
     const ShardingEdge &edge = graph.edges[number];
     if (!passes[number])
@@ -193,8 +195,8 @@ private:
     return bytes;
   }
 
-  /// Returns the bytes to reduce if a value is reduced after its use `number`. All kept operands of
-  /// this use share these bytes equally.
+  /// Returns the bytes to reduce if a value is reduced after its use `number`. If the use is an op,
+  /// its kept operands share the cost of its results equally.
   double getShare(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     if (edge.kind == ShardingEdge::Kind::Accumulate)
@@ -210,9 +212,8 @@ private:
     return total / std::max<size_t>(operands.size(), 1);
   }
 
-  /// Walks the program backward. Reduces a value if that moves at most as many bytes as reducing
-  /// after its uses. Example: a 4 MB partial sum used only by a linear op with a 1 MB result stays
-  /// partial.
+  /// Walks the program backward. Reduces a kept value if its uses are not cheaper to reduce.
+  /// Example: a 4 MB partial sum used only by a linear op with a 1 MB result stays partial.
   bool reduceWhereCheaper() {
     bool changed = false;
     for (int number = graph.edges.size() - 1; number >= 0; --number) {
@@ -259,7 +260,8 @@ private:
 void choosePartials(ShardingGraph &graph) {
   if (llvm::all_of(graph.mesh.getAxes(), [](AxisAttr axis) { return axis.getDevices() == 1; }))
     return;
-  // Shardings of op results if every operand has been reduced: the sources of partial sums.
+  // Shardings of op results while no value is kept partial yet. They show which ops compute partial
+  // results.
   std::vector<OpSharding> raw(graph.edges.size());
   for (auto [i, edge] : llvm::enumerate(graph.edges)) {
     if (edge.kind != ShardingEdge::Kind::Op)

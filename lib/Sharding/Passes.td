@@ -30,7 +30,7 @@ def SeedShardingsPass : Pass<"ps-seed-shardings", "::mlir::ModuleOp"> {
     * `megatron+sp`: like `megatron`. In addition, values that the tensor axes would not split are
       split along the sequence (`ps.later_shardings` on ops).
     * `tables`: splits the rows of embedding tables, and no other parameter.
-    * `FILE.json`: the splits in {"GLOB": {"DIM": ["axis", ...]}}; globs match variable names.
+    * `FILE.json`: the splits in {"GLOB": {"DIM": ["axis", ...]}}; globs match names of parameters.
 
     Inputs are split along their batch dim (`ps.batch_dim`, or dim 0) over all data and expert axes.
   }];
@@ -61,16 +61,18 @@ def AlignDimsPass : Pass<"ps-align-dims", "::mlir::ModuleOp"> {
 def PropagateShardingsPass : Pass<"ps-propagate-shardings", "::mlir::ModuleOp"> {
   let summary = "propagates shardings from the seeds to all values and variables";
   let description = [{
-    Propagates factor splits along ops and variables, in both directions, to a fixed point. Partial
-    sums are then reduced at the position that moves the fewest bytes. See docs/levels.md.
+    Propagates factor splits along ops and variables, in both directions, to a fixed point. See
+    docs/levels.md.
 
     After the first fixed point, the pass adds the splits of `ps.later_shardings` to results of ops,
     on axes that do not split them yet, and propagates again. A value that can be partial over such
     an axis stays partial, and its sum is reduce-scattered.
 
-    `zero` is the ZeRO stage (0 to 3). Finally, the pass splits optimizer state (from stage 1 on),
-    gradients (from 2 on) and parameters (from 3 on) over the data axes on which they are
-    replicated, and propagates these splits too.
+    `zero` is the ZeRO stage (0 to 3). The pass then splits optimizer state (from stage 1 on),
+    gradients (from 2 on) and parameters (from 3 on) over the data, expert and context axes on which
+    they are replicated, and propagates these splits too.
+
+    Finally, the pass chooses which values stay partial, so that reductions move the fewest bytes.
   }];
   let options = [Option<"zero", "zero", "int64_t", "0", "ZeRO stage, 0 to 3">];
 }

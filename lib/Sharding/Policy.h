@@ -1,4 +1,4 @@
-// Declares policies, which choose the shardings of parameters before propagation completes them.
+// Declares the policies that choose the shardings of parameters before propagation.
 #ifndef PARASHARD_LIB_SHARDING_POLICY_H
 #define PARASHARD_LIB_SHARDING_POLICY_H
 
@@ -16,8 +16,8 @@ struct Seed {
   std::string reason;
 };
 
-/// Splits offered to a value after the other seeds have been propagated, on axes that do not split
-/// the value yet; and the reason.
+/// Splits that are offered to a value after the other seeds have been propagated, and the reason.
+/// They apply on axes that do not split the value yet.
 struct LaterSeed {
   unsigned value; ///< node of the graph
   TensorSplits splits;
@@ -27,8 +27,7 @@ struct LaterSeed {
 /// Replicates every parameter.
 std::vector<Seed> seedReplicated(const ShardingGraph &graph);
 
-/// Splits column and row parallel pairs over the tensor axes (Shoeybi et al., Megatron-LM, 2019).
-/// Pairs are found from the graph:
+/// Splits column- and row-parallel pairs over the tensor axes (Shoeybi et al., Megatron-LM, 2019):
 ///
 /// - Attention: the contractions that compute query, key and value are split by heads. The
 ///   contraction that reads the result is split along the same factor.
@@ -40,40 +39,41 @@ std::vector<Seed> seedReplicated(const ShardingGraph &graph);
 /// Parameters that match nothing get no seed.
 std::vector<Seed> seedMegatron(const ShardingGraph &graph);
 
-/// Splits the sequence over the tensor axes, in addition to `variables`, the seeds of
+/// Offers to split the sequence over the tensor axes, in addition to `variables`, the seeds of
 /// `seedMegatron` (Korthikanti et al., Reducing Activation Recomputation in Large Transformer
-/// Models, 2022). The results of the row parallel contractions that read attentions are split along
-/// the attention's queries. Norms, dropouts, residuals and embeddings follow by propagation, since
-/// the tensor axes do not split them otherwise. Returns no seeds if no attention has split heads.
+/// Models, 2022). The row-parallel contraction that reads an attention gets a seed along the
+/// attention's queries. Norms, dropouts, residuals and embeddings follow by propagation. Returns no
+/// seeds if no such contraction exists.
 std::vector<LaterSeed> seedSequence(const ShardingGraph &graph, llvm::ArrayRef<Seed> variables);
 
 /// Splits the rows of embedding tables over the tensor axes, and nothing else: for models whose
-/// tables dominate, such as recommenders. A table is read at indices that depend on an input.
+/// tables dominate, such as recommenders. Only embeddings whose indices depend on an input count.
 std::vector<Seed> seedTables(const ShardingGraph &graph);
 
 /// A policy with a name.
 struct Policy {
   llvm::StringRef name;
-  /// Whether the seeds depend on ops. If not, `seed` gets a graph of the variables only.
+  /// True if the seeds depend on ops. If false, `seed` gets a graph of the variables only.
   bool readsOps;
   std::vector<Seed> (*seed)(const ShardingGraph &graph);
-  /// Seeds in addition to those of `seed`; null: none.
+  /// Returns later seeds, in addition to those of `seed`; null: none.
   std::vector<LaterSeed> (*seedLater)(const ShardingGraph &graph,
                                       llvm::ArrayRef<Seed> variables) = nullptr;
-  /// The remark for a mesh with tensor axes and no seeds (of `seedLater` if the policy has it);
-  /// empty: none.
+  /// Remark if the mesh has tensor axes, but `seedLater` (or `seed`, if there is no `seedLater`)
+  /// returns no seeds; empty: no remark.
   llvm::StringRef unmatched = {};
 };
 
-/// Returns the policy that `--sharding-policy` names, or null for another name.
+/// Returns the policy with this name, or null.
 const Policy *findPolicy(llvm::StringRef name);
 /// Lists the values of `--sharding-policy`, for help and errors: "a, b, c or FILE.json".
 std::string listPolicies();
 
-/// Reads seeds from a JSON text {"GLOB": {"DIM": ["axis", ...]}}. Globs match variables' names in
-/// order, and the first match of a variable wins. A glob with wildcards skips variables that lack
-/// one of its dims; `notes` lists these variables. Fails for a glob without matches, an unknown
-/// axis or dim, an axis used twice, or a key given twice; the message names `path`.
+/// Reads seeds from a JSON text {"GLOB": {"DIM": ["axis", ...]}}. Globs match the names of
+/// parameters, in file order; the first match of a parameter wins. A glob with wildcards skips
+/// parameters that lack one of its dims, and adds a note to `notes`. Fails for a glob without
+/// matches, an unknown or pipeline axis, an unknown dim, an axis used twice, or a key given twice.
+/// The message names `path`.
 llvm::Expected<std::vector<Seed>> seedFromFile(const ShardingGraph &graph, llvm::StringRef text,
                                                llvm::StringRef path,
                                                std::vector<std::string> &notes);

@@ -101,8 +101,8 @@ private:
     int64_t bytes = 0;
   };
 
-  /// Returns, for each factor, the split carried by the most bytes. Example: splits {tp} (8 MB) and
-  /// {dp} (2 MB) of the same factor give {tp}.
+  /// Returns, for each factor, the split carried by the most bytes. A split and its extension count
+  /// as one. Example: splits {tp} (8 MB) and {dp} (2 MB) of the same factor give {tp}.
   SmallVector<Offer> mergeFactors(const ShardingEdge &edge, ArrayRef<EdgeTensor> tensors) {
     SmallVector<SmallVector<Offer, 1>> offers(edge.rule->factors.size());
     for (const EdgeTensor &tensor : tensors) {
@@ -190,8 +190,8 @@ private:
     return !changed.empty() && rebuildDims(edge, tensor, changed);
   }
 
-  /// Joins the factors of the changed dims. Leaves a dim unchanged if the joined split would lose
-  /// an axis that splits the dim now.
+  /// Joins the factors of the changed dims. Skips a dim if the joined split would lose an axis that
+  /// splits the dim now. Returns true if a dim has changed.
   bool rebuildDims(const ShardingEdge &edge, const EdgeTensor &tensor, ArrayRef<unsigned> changed) {
     ShardingNode &node = graph.nodes[tensor.node];
     bool any = false;
@@ -235,7 +235,7 @@ static SmallVector<StringAttr> getAxes(const ShardingNode &node) {
 }
 
 /// Appends the axes of `added` to those of `split`, factor by factor. Returns `split` if the
-/// factors' boundaries do not match.
+/// boundaries of the factors do not match.
 static Split addAxes(const Split &split, const Split &added, const MeshShape &mesh) {
   Split read = readAs(split, added, mesh);
   if (isWhole(added) || read.empty())

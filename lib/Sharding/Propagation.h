@@ -6,12 +6,11 @@
 
 namespace parashard::sharding {
 
-/// Propagates splits to every node that is not fixed. The splits come from the node's neighbors
-/// (Shardy's factor propagation). The splits of each edge's tensors are projected to the rule's
-/// factors, merged, and projected back. Splits only grow, so the work is linear in edges times
-/// axes. Edges of priority 0 reach their fixed point before edges of priority 1. If tensors
-/// disagree, the split carried by the most bytes is offered to tensors without a split. No split is
-/// ever removed.
+/// Propagates splits between the tensors of each edge (Shardy's factor propagation), to all nodes
+/// that are not fixed. The splits of an edge's tensors are projected to the rule's factors, merged,
+/// and projected back. If tensors disagree, the split carried by the most bytes is offered to
+/// tensors without a split. Edges of priority 0 reach their fixed point before edges of priority 1.
+/// No split is ever removed, so the work is linear in edges times axes.
 void propagateSplits(ShardingGraph &graph);
 
 /// Adds the splits that the policy offers (`ShardingNode::later`) on axes that do not split the
@@ -19,18 +18,19 @@ void propagateSplits(ShardingGraph &graph);
 /// `propagateSplits`.
 void propagateLaterSplits(ShardingGraph &graph);
 
-/// Propagates the splits that `splitForZero` has added. Records the axes that this adds to results
-/// in the update in `laterAxes`. For these axes, `choosePartials` may choose a partial sum instead
-/// of the split.
+/// Propagates the splits that `splitForZero` has added. Records the axes that are new on values of
+/// the update in `laterAxes`, so that `choosePartials` may choose a partial sum instead of the
+/// split.
 void propagateZeroSplits(ShardingGraph &graph);
 
-/// Replicates constants whose users need different splits: slicing is free, while gathering is not.
+/// Replicates each split constant for which a user needs another sharding: slicing is free, while
+/// gathering is not.
 void replicateSharedConstants(ShardingGraph &graph);
 
-/// Chooses the values and accumulated variables that stay partial sums. Runs after all dims have
-/// been split. A value stays partial if all of its uses are linear in it, and if reducing later
-/// moves fewer bytes. On a tie, the producer reduces. Sets `partial` of the nodes that are not
-/// fixed.
+/// Chooses the values and accumulated variables that stay partial, and sets `partial` of these
+/// nodes. Runs after all dims have been split. A value stays partial if all of its uses are linear
+/// in it, and if reducing later moves fewer bytes. On a tie, the producer reduces. Fixed nodes do
+/// not change.
 void choosePartials(ShardingGraph &graph);
 
 } // namespace parashard::sharding

@@ -6,15 +6,15 @@
 
 namespace parashard::sharding {
 
-/// Sets `kUsedAtMark` on every parameter that a function reads.
+/// Records the location of the first use of each parameter (`kUsedAtMark`).
 void recordUses(mlir::ModuleOp module);
 
 /// Sets the reason of a variable's sharding (`ps.reason`).
 void setReason(ps::VariableOp variable, const llvm::Twine &reason);
 /// Returns the reason of a variable's sharding, or "" if there is none.
 llvm::StringRef getReason(ps::VariableOp variable);
-/// Describes the source of a node's splits: an op (with its source line), or the variable that the
-/// node follows.
+/// Describes the source of a node's splits: an op (with its source line), the variable that the
+/// node follows, or "seed". Returns "replicated: propagation found no split" if no dim is split.
 std::string describeCause(const ShardingGraph &graph, unsigned node);
 /// Formats a location for users. Example: `h.0.attn (model.py:12)`.
 std::string describeLocation(mlir::Location loc);

@@ -1,4 +1,4 @@
-// Builds the seeds of a policy: splits values, and finds the variables that they are computed from.
+// Builds the seeds of a policy: finds the variables from which a split value is computed.
 #ifndef PARASHARD_LIB_SHARDING_SEEDBUILDER_H
 #define PARASHARD_LIB_SHARDING_SEEDBUILDER_H
 
@@ -16,7 +16,7 @@ struct SeedPlan {
   bool failed = false;
 };
 
-/// The base of policies that split variables over the tensor axes. Edges and nodes are given by
+/// The base of policies that split variables over the tensor axes. Edges and nodes are passed by
 /// index.
 class SeedBuilder {
 protected:
@@ -24,16 +24,16 @@ protected:
   /// word of each reason.
   SeedBuilder(const ShardingGraph &graph, llvm::StringRef policy);
 
-  /// Splits the variables that a value is computed from so that the value is split as `splits`.
-  /// Fails if that would need communication.
+  /// Adds the splits to `plan` with which the variables of a value give the value the splits
+  /// `splits`. Sets `plan.failed` if the value would then need communication.
   void splitSources(unsigned node, const TensorSplits &splits, SeedPlan &plan);
-  /// Adds the seeds of a plan, except for variables that have a seed.
+  /// Adds the seeds of a plan, except for variables that already have a seed.
   void commit(const SeedPlan &plan, const llvm::Twine &reason);
-  /// Splits dim `dim` of the first operand of an edge, and the variables that this operand is
-  /// computed from.
+  /// Adds the seeds with which the first operand of an edge is split along dim `dim`. Adds none if
+  /// the operand would then need communication.
   void splitOperand(unsigned edge, unsigned dim, llvm::StringRef reason);
-  /// Splits the rows of the table that an embedding reads. Does nothing for other ops, and for
-  /// tables that depend on an input.
+  /// Splits the rows of the table of an embedding. Does nothing for other ops, and for tables that
+  /// depend on an input.
   void splitTable(unsigned edge, llvm::StringRef reason);
 
   /// Returns " at MODULE (FILE:LINE)", or "" for an op without a location.

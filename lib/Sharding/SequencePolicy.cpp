@@ -60,7 +60,7 @@ private:
     }
   }
 
-  /// Returns true if the policy split one of the variables that a weight is computed from.
+  /// Returns true if one of the variables that a weight is computed from has a seed.
   bool isSeeded(unsigned node) const {
     int producer = structure.getProducer(node);
     if (producer < 0)

@@ -56,8 +56,8 @@ private:
     graph.variables[variable.getSymNameAttr()] = node;
   }
 
-  /// Ties gradients, optimizer state, copies and averages to their parameter, so that they have the
-  /// same sharding.
+  /// Ties gradients, optimizer state, copies and averages to their parameter if the shapes are
+  /// equal.
   void tieToOwner(VariableOp variable) {
     if (!variable.getOfAttr())
       return;
@@ -126,8 +126,8 @@ private:
     return it == graph.variables.end() ? -1 : int(it->second);
   }
 
-  /// Returns true if a parameter that is split over data axes is gathered where `op` reads it: at
-  /// every read outside of the update.
+  /// Returns true if the read `op` gathers a parameter or copy that is split over data axes. Only
+  /// reads in the update do not.
   bool isGathered(Operation *op, int variable) {
     auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
     VariableKind kind = graph.nodes[variable].variable.getKind();
@@ -182,7 +182,7 @@ private:
 
   ModuleOp module;
   ShardingGraph graph;
-  /// Edges only carry splits, so a mesh of one device needs none.
+  /// Edges only carry splits, so a mesh whose axes have size 1 needs none.
   bool needsEdges = false;
 };
 } // namespace

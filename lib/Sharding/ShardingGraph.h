@@ -16,22 +16,24 @@ struct ShardingNode {
   int64_t bytes = 0; ///< bytes of the whole tensor
   TensorSplits splits;
   llvm::SmallVector<ps::PartialAttr, 2> partial;
-  /// Sharded before propagation (a seed). A fixed node gives splits, and takes none.
+  /// True if the node was sharded before propagation (a seed). A fixed node gives splits, and takes
+  /// none.
   bool fixed = false;
   /// Splits that a policy offers after the first fixed point; empty: none.
   TensorSplits later;
-  /// Axes that came from later seeds, or in the update from ZeRO's splits. A node that can be
-  /// partial over such an axis is partial instead of split.
+  /// Axes that came from later seeds, or in the update from ZeRO's splits. If `choosePartials`
+  /// keeps the node partial over such an axis, the axis no longer splits the node.
   llvm::SmallVector<mlir::StringAttr, 1> laterAxes;
   /// True if ZeRO split the node further.
   bool splitLater = false;
-  /// Whether data, context and expert axes may split the node. True for values; false for
-  /// parameters and the variables that belong to them, unless a seed uses such an axis.
+  /// True if propagation may split the node over data, context and expert axes. True for values and
+  /// false for variables, which only seeds and ZeRO split over these axes.
   bool takesDataAxes = true;
-  /// A constant, an iota or a broadcast scalar. Every rank can compute any part of such a value, so
-  /// the node takes the splits of its users and gives none.
+  /// True if all operands of the op are scalars, as for a constant, an iota or a broadcast scalar.
+  /// Every rank can compute any part of such a value, so the node takes the splits of its users and
+  /// gives none.
   bool constant = false;
-  /// Returned from its function, and therefore never partial.
+  /// True if the function returns the value, which is therefore never partial.
   bool returned = false;
   /// Edge that last changed the splits; -1: seeded, or never split.
   int cause = -1;
@@ -47,19 +49,20 @@ struct ShardingEdge {
   /// never null; a pointer because rules are large and edges are moved
   std::unique_ptr<const ps::ShardingRule> rule;
   llvm::SmallVector<int, 3> operands; ///< node indices; -1: not a tensor
-  llvm::SmallVector<int, 2> results;
-  /// True if data, context and expert axes do not propagate along the edge, since a parameter is
-  /// gathered at each read.
+  llvm::SmallVector<int, 2> results;  ///< as `operands`
+  /// True if data, context and expert axes do not propagate along the edge: for `Belongs`, and for
+  /// a `Read` at which the parameter is gathered.
   bool modelAxesOnly = false;
-  /// Priority 0 is propagated before 1: elementwise ops, movements and variables before
-  /// contractions.
+  /// Edges of priority 0 are propagated first. Ops with a reduction factor, such as contractions,
+  /// have priority 1.
   unsigned priority = 0;
 };
 
 struct ShardingGraph {
   MeshShape mesh;
   std::vector<ShardingNode> nodes;
-  /// Edges of functions that accumulate come first. Within a function, edges are in program order.
+  /// `Belongs` edges come first, then functions that accumulate, then other functions. Within a
+  /// function, edges are in program order. There are no edges if all axes have size 1.
   std::vector<ShardingEdge> edges;
   llvm::DenseMap<mlir::Value, unsigned> values;
   llvm::DenseMap<mlir::StringAttr, unsigned> variables;

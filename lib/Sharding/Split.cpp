@@ -122,7 +122,7 @@ static int64_t getSize(const Split &split) {
   return size;
 }
 
-/// Merges a major and a minor factor if the merged factor splits the range the same way.
+/// Merges `minor` into `major` if the merged factor has the same shards. Returns true if it does.
 static bool mergeInto(SubFactor &major, const SubFactor &minor, const MeshShape &mesh) {
   bool minorWhole = minor.axes.empty();
   bool evenBlocks = minorWhole && mesh.isEven(major.size, major.axes);
@@ -209,7 +209,7 @@ public:
     return part.empty() ? wholeSplit(size) : part;
   }
 
-  /// Returns the axes of the remaining factors, and the axes that could not be cut.
+  /// Returns the axes that could not be cut, and those of the remaining factors.
   SmallVector<StringAttr> getDropped() {
     for (const SubFactor &factor : rest)
       llvm::append_range(dropped, factor.axes);
@@ -245,8 +245,8 @@ private:
     return {size, {}};
   }
 
-  /// Drops the axes of `part` and of the remaining factors, since no boundary of theirs fits
-  /// `size`.
+  /// Drops the axes of `part` and of the remaining factors, since none of their boundaries fits
+  /// `size`. Returns a whole split.
   Split giveUp(const Split &part, int64_t size) {
     llvm::append_range(dropped, getAxes(part));
     for (const SubFactor &factor : rest)

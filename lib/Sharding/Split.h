@@ -1,4 +1,4 @@
-// Represents how an index range is split over mesh axes, and cuts and joins such splits.
+// Represents the splits of index ranges over mesh axes, and cuts and joins such splits.
 #ifndef PARASHARD_LIB_SHARDING_SPLIT_H
 #define PARASHARD_LIB_SHARDING_SPLIT_H
 
@@ -16,8 +16,8 @@ public:
   mlir::FlatSymbolRefAttr getSymbol() const { return symbol; }
   mlir::MLIRContext *getContext() const { return symbol.getContext(); }
   bool has(mlir::StringAttr axis) const { return find(axis) >= 0; }
-  /// Returns the number of devices along an axis; 1 for an unknown axis, and for the padding
-  /// pseudo-axis (kind `multiple`, see Dialect.td).
+  /// Returns the number of devices along an axis. Returns 1 for an unknown axis, and for the
+  /// padding axis (kind `multiple`, see Dialect.td).
   int64_t getSize(mlir::StringAttr axis) const;
   ps::AxisKind getKind(mlir::StringAttr axis) const;
   /// Returns true if tensors may be split over an axis. False for the pipeline axis: its
@@ -25,7 +25,7 @@ public:
   bool splitsTensors(mlir::StringAttr axis) const {
     return getKind(axis) != ps::AxisKind::Pipeline;
   }
-  /// Lists the names of the axes that `take` selects, as `"dp", "tp"`; empty if it selects none.
+  /// Lists the names of the axes that `take` selects, as `"dp", "tp"`; "" if there are none.
   std::string listAxes(llvm::function_ref<bool(ps::AxisAttr)> take) const;
   /// Lists the axes that a user may split tensors over.
   std::string listSplittingAxes() const;
@@ -38,9 +38,9 @@ public:
   bool isEven(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const {
     return getShardSize(size, axes) * getShards(axes) == size;
   }
-  /// Returns `axes` without the axis of kind multiple. Collectives run over these axes.
+  /// Returns `axes` without the axis of kind `multiple`. Collectives run over the returned axes.
   llvm::SmallVector<mlir::StringAttr> getDeviceAxes(llvm::ArrayRef<mlir::StringAttr> axes) const;
-  /// Returns the axis of kind multiple; null if there is none.
+  /// Returns the axis of kind `multiple`; null if there is none.
   mlir::StringAttr getMultiple() const {
     return multiple ? multiple.getName() : mlir::StringAttr();
   }
@@ -50,10 +50,9 @@ public:
   /// Returns the axes with any of `kinds` and more than one device, in mesh order.
   llvm::SmallVector<mlir::StringAttr> getAxes(llvm::ArrayRef<ps::AxisKind> kinds) const;
   llvm::ArrayRef<ps::AxisAttr> getAxes() const { return axes; }
-  /// Returns a dim that is not split. Most dims are not, so the attribute is cached.
+  /// Returns the attribute of a dim that is not split (cached).
   ps::DimAttr getWholeDim() const { return wholeDim; }
-  /// Returns a sharding without splits or partial axes. Most shardings are replicated, so the
-  /// attribute is cached per rank of tensors.
+  /// Returns a sharding without splits or partial axes, for tensors with `rank` dims (cached).
   ps::ShardingAttr getReplicated(int64_t rank) const;
   /// Returns true for null and for `getReplicated` of any rank.
   bool isReplicated(ps::ShardingAttr sharding) const;
@@ -75,7 +74,7 @@ struct SubFactor {
 };
 
 /// The split of an index range: its factors from major to minor, whose sizes multiply to the size
-/// of the range. The shards of a factor have the size `MeshShape::getShardSize`.
+/// of the range. A shard has `MeshShape::getShardSize` indices of each factor.
 using Split = llvm::SmallVector<SubFactor, 2>;
 /// One split per dim of a tensor.
 using TensorSplits = llvm::SmallVector<Split, 4>;
@@ -90,16 +89,16 @@ bool isWhole(const Split &split);
 /// Returns the number of elements in each shard: the product over all factors.
 int64_t getLocalSize(const Split &split, const MeshShape &mesh);
 
-/// Returns the canonical form among equal splits. Axes of one device are dropped, and so is an axis
-/// of kind multiple that adds no padding. Adjacent factors that are split evenly together are
-/// merged. Example: `(6 {"tp"} x 64)` becomes `(384 {"tp"})` if tp divides 6.
+/// Returns the canonical form among equal splits. Drops axes of one device, an axis of kind
+/// `multiple` that adds no padding, and whole factors of size 1. Merges adjacent factors that are
+/// split evenly together. Example: `(6 {"tp"} x 64)` becomes `(384 {"tp"})` if tp divides 6.
 Split simplify(const Split &split, const MeshShape &mesh);
 /// Joins ranges, major to minor, into one range, and returns its simplified split. Example: `4
 /// {dp}` and `16` give `64 {dp}` if dp divides 4.
 Split join(llvm::ArrayRef<Split> parts, const MeshShape &mesh);
 /// Cuts a range with the split `split` into ranges of `sizes`, major to minor, and returns their
-/// splits. Axes that do not fall on the boundaries (no equal split exists) are left out, and added
-/// to `dropped`. Example: `64 {dp}` cut into 4 and 16 with dp=2 gives `4 {dp}` and `16`.
+/// splits. Appends the axes that do not fit the boundaries to `dropped`, unless it is null.
+/// Example: `64 {dp}` cut into 4 and 16 with dp=2 gives `4 {dp}` and `16`.
 llvm::SmallVector<Split> cut(const Split &split, llvm::ArrayRef<int64_t> sizes,
                              const MeshShape &mesh,
                              llvm::SmallVectorImpl<mlir::StringAttr> *dropped = nullptr);

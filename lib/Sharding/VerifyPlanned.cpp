@@ -17,13 +17,14 @@ namespace {
 ///
 /// - (planned_c1) the module has a mesh, and all shardings refer to it.
 /// - (planned_c2) every tensor value and variable has a sharding with one entry per dim.
-/// - (planned_c3) axes are axes of the mesh; each is used once per tensor, partial axes included.
-/// - (planned_c4) the sizes of a dim's factors multiply to its size.
-/// - (planned_c5) a result is partial only over axes over which its op computes partial sums.
+/// - (planned_c3) axes are axes of the mesh; each is used at most once per tensor, partial axes
+///   included.
+/// - (planned_c4) the sizes of a dim's factors multiply to the size of the dim.
+/// - (planned_c5) a result is partial only over axes over which its op computes partial results.
 /// - (planned_c6) values that a function returns or writes are not partial.
-/// - (planned_c7) a value is partial over the same axes as the variable that it is accumulated
-///   into.
-/// - (planned_c8) if one op has a segment, all computing ops of its function have one.
+/// - (planned_c7) a value is partial over the same axes as the variable into which it is
+///   accumulated.
+/// - (planned_c8) if one op of a function has a segment, all ops with a sharding rule have one.
 /// - (planned_c9) no tensor is split or partial over the pipeline axis.
 class Verifier {
 public:

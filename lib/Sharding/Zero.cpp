@@ -33,8 +33,8 @@ static SmallVector<StringAttr> findFreeAxes(const ShardingNode &node, const Mesh
   return free;
 }
 
-/// Splits the outermost dim that divides evenly, so that shards are contiguous, or nearly so. If no
-/// dim divides evenly, splits the dim that needs the least padding.
+/// Splits the dim that needs the least padding, in steps of 0.1 percent. Among equal dims, splits
+/// the outermost one, so that shards are contiguous, or nearly so.
 static void splitOneDim(ShardingNode &node, ArrayRef<StringAttr> axes, const MeshShape &mesh) {
   int64_t best = -1, leastWaste = 0;
   for (auto [dim, split] : llvm::enumerate(node.splits)) {

@@ -6,11 +6,10 @@
 
 namespace parashard::sharding {
 
-/// Splits parameters, and the variables that belong to them, over the data, expert and context axes
-/// on which they are replicated (Rajbhandari et al., "ZeRO", 2020, arXiv 1910.02054). Stage 1
-/// splits optimizer state, stage 2 gradients as well, and stage 3 parameters, their copies and
-/// averages as well. Must run after the splits over model axes have been propagated.
-/// `propagateZeroSplits` propagates the new splits.
+/// Splits variables over the data, expert and context axes on which they are replicated
+/// (Rajbhandari et al., "ZeRO", 2020, arXiv 1910.02054). Stage 1 splits optimizer state, stage 2
+/// also gradients, and stage 3 also parameters, their copies and averages. Must run after the other
+/// splits have been propagated; `propagateZeroSplits` propagates the new ones.
 void splitForZero(ShardingGraph &graph, int64_t stage);
 
 } // namespace parashard::sharding
