@@ -26,8 +26,8 @@ template <typename Op, typename... Args>
 Value make(OpBuilder &builder, Operation *user, Args &&...args) {
   auto op = Op::create(builder, user->getLoc(), std::forward<Args>(args)...);
   copyMarks(user, op);
-  // Ops of both phases backward_input and backward_weight may use the result. The new op therefore
-  // has the phase backward_input, unless an operand has the phase backward_weight.
+  // Ops of the phases backward_input and backward_weight may both use the result. The new op is
+  // therefore in backward_input, unless an operand is in backward_weight.
   auto isInBackwardWeight = [](Value value) {
     Operation *producer = value.getDefiningOp();
     return producer && getPhase(producer) == Phase::BackwardWeight;
@@ -158,8 +158,7 @@ LogicalResult Float8::quantize(FunctionState &state, Operation *op, unsigned i, 
     if (!isWeight)
       state.quantized[{value, unsigned(format)}] = known;
   }
-  // Each use has its own dequantize, so that the value kept between forward and backward has 8
-  // bits.
+  // Each use has its own dequantize, so that forward saves the 8-bit value for backward.
   auto dequantize = DequantizeOp::create(builder, op->getLoc(), type, known.bits,
                                          broadcast(builder, op, known.scale, type));
   copyMarks(op, dequantize);

@@ -10,19 +10,19 @@
 namespace parashard::precision {
 
 /// Quantizes the operands of linear layers. Runs after `TypeAssigner`. With delayed scaling, each
-/// quantized tensor of training has three variables:
+/// quantized tensor of `@micro_batch` has three variables:
 ///
 /// - `fp8.NAME.scale`: the scale
-/// - `fp8.NAME.amax.history`: the largest |x| of each of the last `history` steps; the scale
-///   follows from their maximum
+/// - `fp8.NAME.amax.history`: the largest |x| of each of the last `history` steps; their maximum
+///   determines the scale
 /// - `fp8.NAME.amax.now`: the largest |x| of this step
 class Float8 {
 public:
   Float8(mlir::ModuleOp module, const PrecisionSpec::Float8 &options);
 
-  /// Quantizes both operands of each linear layer in `@micro_batch` and `@evaluate` whose dims are
-  /// multiples of 16. Reports layers with other dims: as an error with misfit=error, else as a
-  /// warning.
+  /// Quantizes both operands of each linear layer in `@micro_batch` and `@evaluate`, and of its
+  /// backward contractions. Layers whose dims are not multiples of 16 stay in bf16. Reports these
+  /// layers: as an error with misfit=error, else as a warning. Warns if no layer is quantized.
   mlir::LogicalResult run();
 
 private:
@@ -46,8 +46,8 @@ private:
   mlir::LogicalResult quantizeBackward(mlir::func::FuncOp function, FunctionState &state,
                                        const llvm::DenseMap<int64_t, Linear> &byOrigin);
   /// Replaces operand `i` of a contraction by its quantized and dequantized value. `name` is the
-  /// NAME of the scale's variables. With `isRecorded` and delayed scaling, also writes `amax.now` =
-  /// max(`amax.now`, the amax of this value). Fails if a variable cannot be added.
+  /// NAME of the scale's variables. With `isRecorded` and delayed scaling, also sets `amax.now` to
+  /// the maximum of itself and the amax of this value. Fails if a variable cannot be added.
   mlir::LogicalResult quantize(FunctionState &state, mlir::Operation *op, unsigned i,
                                ps::Float8Format format, const std::string &name, bool isRecorded);
   mlir::FloatType getElement(ps::Float8Format format);

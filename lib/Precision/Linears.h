@@ -6,7 +6,7 @@
 
 namespace parashard::precision {
 
-/// A linear layer: a contraction of the forward in which exactly one operand is a weight.
+/// A linear layer: a contraction of the forward or of `@evaluate` with exactly one weight operand.
 struct Linear {
   /// Name of the weight. Later contractions of the same weight have a suffix: "w", "w.1", "w.2".
   std::string name;
@@ -25,13 +25,13 @@ public:
   LinearFinder(mlir::ModuleOp module, const PrecisionSpec::Float8 &options)
       : module(module), options(options) {}
 
-  /// Returns the linear layer of `op`, or nullopt if `op` is not a bf16 contraction of the forward
-  /// with one weight, or if the user excludes it.
+  /// Returns the linear layer of `op`. Returns nullopt if `op` is not a bf16 contraction of the
+  /// forward or of `@evaluate` with one weight, or if `include` or `exclude` excludes it.
   std::optional<Linear> match(mlir::Operation *op) const;
-  /// Returns true if all dims are multiples of 16. Otherwise adds the layer to the report if
-  /// `isReported` is set.
+  /// Returns true if m, n and k of the matmul are multiples of 16. Otherwise adds the layer to the
+  /// report if `isReported` is set.
   bool fits(const Linear &linear, bool isReported);
-  /// Prints the report: as an error with misfit=error, else as a warning.
+  /// Prints the report, if any: as an error with misfit=error, else as a warning.
   mlir::LogicalResult reportMisfits();
 
 private:

@@ -16,7 +16,8 @@ bool matchesAny(mlir::Operation *op, llvm::ArrayRef<std::string> globs);
 class OpClasses {
 public:
   explicit OpClasses(const PrecisionSpec &spec) : spec(spec) {}
-  /// Returns the precision that the op declares. `keep-fp32` and `compute` override its class.
+  /// Returns the precision that the op declares. With `half`, the class `fp32` becomes `widest`.
+  /// `keep-fp32` and `compute` override the class.
   ps::OpPrecision lookup(mlir::Operation *op) const;
   /// Fails with a diagnostic if a glob matches no op of the module.
   mlir::LogicalResult checkGlobs(mlir::ModuleOp module) const;

@@ -20,7 +20,7 @@ namespace {
 Type getElement(VariableOp variable) { return variable.getTensorType().getElementType(); }
 
 /// Converts a constant initial value to `type`. Returns other initial values, such as files,
-/// unchanged, since they have no element type.
+/// unchanged.
 Attribute convertInitial(Attribute init, FloatType type) {
   auto numbers = dyn_cast_or_null<DenseFPElementsAttr>(init);
   if (!numbers)
@@ -33,8 +33,8 @@ Attribute convertInitial(Attribute init, FloatType type) {
   });
 }
 
-/// Changes parameters, their gradients, optimizer state and averages to `type`. Scalars that a
-/// group shares stay f32.
+/// Changes f32 parameters, gradients, optimizer state and averages to `type`. Scalars that all
+/// parameters of an optimizer share stay f32.
 void narrowVariables(ModuleOp module, FloatType type) {
   for (auto variable : module.getOps<VariableOp>()) {
     bool isOfParameter = llvm::is_contained({VariableKind::Parameter, VariableKind::Gradient,
@@ -96,8 +96,8 @@ void narrowReductions(func::FuncOp update, FloatType type) {
   }
 }
 
-/// Converts gradients to `type` and back before each accumulation. ZeRO stages 2 and 3 reduce
-/// gradients over ranks at this position.
+/// Converts gradients to `type` and back before each accumulation, where ZeRO stages 2 and 3 reduce
+/// gradients over ranks.
 void narrowAccumulations(func::FuncOp function, FloatType type) {
   OpBuilder builder(function.getContext());
   for (auto accumulate : function.getOps<AccumulateOp>()) {

@@ -1,5 +1,5 @@
-// Declares TypeAssigner, which chooses the types of a function's values by the precision classes of
-// its ops.
+// Declares `TypeAssigner`, which chooses the types of a function's values by the precision classes
+// of its ops.
 #ifndef PARASHARD_LIB_PRECISION_TYPEASSIGNER_H
 #define PARASHARD_LIB_PRECISION_TYPEASSIGNER_H
 
@@ -8,8 +8,8 @@
 
 namespace parashard::precision {
 
-/// Returns the op that computed a value. Looks through broadcast, reshape, transpose and slice.
-/// Returns null for function arguments.
+/// Returns the op that computed a value, looking through broadcast, reshape, transpose and slice;
+/// null for function arguments.
 mlir::Operation *getOrigin(mlir::Value value);
 
 /// Assigns types to the values of one function, and inserts conversions. The types of its arguments

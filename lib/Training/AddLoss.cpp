@@ -77,8 +77,8 @@ private:
   Value output;
 };
 
-/// Chooses the output named by --loss-output. Without the flag, chooses output 0 if its type fits,
-/// else the only output that fits.
+/// Chooses the output that --loss-output names or numbers. Without the flag, chooses output 0 if
+/// its type fits, else the only output that fits.
 LogicalResult LossBuilder::chooseOutput() {
   llvm::SmallVector<unsigned> fitting;
   std::optional<unsigned> chosen;
@@ -121,10 +121,10 @@ LogicalResult LossBuilder::checkNames() {
   return success();
 }
 
-/// Warns if the classes may be dim 1 of the output instead of the last dim, because both give
+/// Warns if dim 1 of the output may hold the classes instead of the last dim, because both give
 /// labels of the same shape. Example: an output of shape [2, 3, 3].
-/// torch.nn.functional.cross_entropy takes dim 1 for the classes. Language models have the classes
-/// in the last dim, and move or flatten this dim before the loss.
+/// torch.nn.functional.cross_entropy takes dim 1. Language models have the classes last, and move
+/// or flatten this dim before the loss.
 void LossBuilder::warnOfClasses() {
   auto shape = llvm::to_vector(getType(output).getShape()), others = shape;
   others.erase(others.begin() + 1);
@@ -146,7 +146,7 @@ Value LossBuilder::addLabels() {
   return forward.getArguments().back();
 }
 
-/// Builds the mean over the labels that are not ignored.
+/// Builds the mean cross-entropy over the labels that are not ignored.
 Value LossBuilder::buildCrossEntropy(Value labels) {
   if (kind == "causal_lm")
     labels = shift(labels);
@@ -159,7 +159,7 @@ Value LossBuilder::buildCrossEntropy(Value labels) {
   return DivOp::create(b, loc, sum.getType(), sum, count);
 }
 
-/// Builds the mean over all elements.
+/// Builds the mean of the squared differences over all elements.
 Value LossBuilder::buildSquares(Value labels) {
   RankedTensorType type = getType(output);
   Value difference = SubOp::create(b, loc, type, output, labels);

@@ -1,5 +1,5 @@
-// ps-autodiff: replaces @forward by @micro_batch (forward and backward), @evaluate, @update and, if
-// the loss needs one, @count.
+// ps-autodiff: replaces @forward by @micro_batch (forward and backward), @evaluate and @update.
+// Adds @count if the loss needs it. An inference program only has @evaluate.
 #include "Backward.h"
 #include "BatchSums.h"
 #include "OptimizerStep.h"
@@ -44,7 +44,8 @@ void erase(func::FuncOp function, llvm::function_ref<bool(Operation &)> which) {
       op.erase();
 }
 
-/// Turns off dropout, uses running statistics in batch norms, and erases all writes of variables.
+/// Turns off dropout, uses running statistics in batch norms, and erases all writes and
+/// accumulations.
 void switchToEvaluation(func::FuncOp function) {
   erase(function, [](Operation &op) { return isa<WriteOp, AccumulateOp>(op); });
   for (Operation &op : function.getBody().front().without_terminator()) {
@@ -386,7 +387,8 @@ bool TrainingBuilder::isTrained(SymbolRefAttr symbol) {
   return variable && variable.getKind() == VariableKind::Parameter && !variable.getFrozen();
 }
 
-/// Builds every entry of a training program: @count, @micro_batch, @evaluate and @update.
+/// Builds the entries of a training program: @count (if the loss needs it), @micro_batch, @evaluate
+/// and @update.
 LogicalResult TrainingBuilder::buildTraining() {
   if (stepLoss && stepLoss->needsCount())
     buildCount(); // before @micro_batch, which reads the counts that @count accumulates
@@ -418,8 +420,8 @@ static void eraseResults(func::FuncOp function) {
   (void)function.eraseResults(all);
 }
 
-/// Builds @count: the part of the forward that computes the counts of the step. Unused arguments
-/// are removed.
+/// Builds @count: the part of the forward that computes the counts of the step. Removes unused
+/// arguments.
 void TrainingBuilder::buildCount() {
   func::FuncOp function = cloneForward("count", Phase::Forward);
   Block &block = function.getBody().front();
@@ -490,9 +492,8 @@ LogicalResult TrainingBuilder::buildMicroBatch() {
   return success();
 }
 
-/// Returns an estimate of the number of elements that a scalar is the sum of: the size of the
-/// largest tensor that the scalar is computed from through scalars. Example: 4096 for
-/// sum(tensor<32x128xf32>) * 0.5.
+/// Estimates how many elements a scalar is the sum of: returns the size of the largest tensor from
+/// which it is computed through scalars. Example: 4096 for sum(tensor<32x128xf32>) * 0.5.
 static int64_t countAdded(Value scalar) {
   llvm::SetVector<Value> reached;
   reached.insert(scalar);
@@ -511,8 +512,8 @@ static int64_t countAdded(Value scalar) {
 /// The initial scale of torch.amp.GradScaler.
 static constexpr float kFirstLossScale = 65536;
 
-/// Returns the variable `@loss_scale`, and adds the variable on the first call. The variable is
-/// optimizer state that all parameters share. ps-optimizer writes it.
+/// Returns the variable `@loss_scale`, which the first call adds. It is optimizer state that all
+/// parameters share, and ps-optimizer writes it. Fails if no parameter is trained.
 FailureOr<VariableOp> TrainingBuilder::getLossScale(float initial) {
   if (auto known = variables.lookup(kLossScaleSymbol))
     return known;
@@ -545,9 +546,9 @@ FailureOr<Value> TrainingBuilder::scaleCotangent(BackwardBuilder &builder, Value
   return math.mul(cotangent, math.spread(read, cotangent));
 }
 
-/// Reads the loss scale. Its initial value is 2^16 for a mean. With `isSummed`, `total` is a sum
-/// that `@update` divides by the step's count. The initial scale is then divided by the number of
-/// summed elements, rounded up to a power of two. Example: 2^16 / 2^7 for a sum over 100 labels.
+/// Reads the loss scale. Its initial value is 2^16. With `isSummed`, `total` is a sum that
+/// `@update` divides by the step's count. 2^16 is then divided by the number of summed elements,
+/// rounded up to a power of two. Example: 2^16 / 2^7 for a sum over 100 labels.
 FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Value total,
                                                 bool isSummed) {
   auto type = cast<RankedTensorType>(total.getType());
@@ -562,8 +563,8 @@ FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Value 
   return read;
 }
 
-/// Accumulates the floating-point scalar outputs other than the loss over the micro-batches. If two
-/// outputs return the same value, only the first one is accumulated.
+/// Accumulates the floating-point scalar outputs other than the loss over the micro-batches. Does
+/// nothing without a loss. Of outputs that return the same value, only the first is accumulated.
 LogicalResult TrainingBuilder::accumulateOutputs(func::FuncOp function) {
   Operation *end = function.getBody().front().getTerminator();
   OpBuilder builder(end);
@@ -584,7 +585,7 @@ LogicalResult TrainingBuilder::accumulateOutputs(func::FuncOp function) {
 }
 
 /// Adds one `ps.accumulate` per contribution to a gradient. Example: a tied weight that is used in
-/// the embedding and in the head has two.
+/// the embedding and in the head has two contributions.
 LogicalResult TrainingBuilder::accumulateGradients(Backward &backward, OpBuilder &builder) {
   for (auto &[symbol, contributions] : backward.getGradients()) {
     auto variable = variables.lookup(symbol.getLeafReference());
@@ -631,8 +632,8 @@ static void markResults(func::FuncOp function) {
   }
 }
 
-/// Warns if the forward uses the value that it writes to a buffer. @evaluate uses this value, but
-/// the same model in eval mode may use the stored value of the buffer.
+/// Warns if the forward writes a value to a buffer and also uses it. @evaluate uses this value,
+/// too. The same model exported in eval mode may use the stored value of the buffer instead.
 void TrainingBuilder::warnAboutWrittenBuffers(func::FuncOp evaluate) {
   for (auto write : evaluate.getOps<WriteOp>()) {
     auto isOther = [](Operation *user) { return !isa<WriteOp>(user); };

@@ -14,9 +14,9 @@ static bool isFloat(Value value) {
   return type && isa<FloatType>(type.getElementType());
 }
 
-/// Returns true if the backward needs the cotangent of `operand` from its op. Also returns true for
-/// a floating-point op without a derivative, so that a missing derivative is an error and not a
-/// silent zero.
+/// Returns true if the op of `operand` passes a cotangent to it. Also returns true for a
+/// floating-point operand of an op without a derivative, so that `differentiate` reports an error
+/// instead of a silent zero.
 static bool passesCotangent(OpOperand &operand) {
   if (!isFloat(operand.get()))
     return false;
@@ -57,8 +57,8 @@ void Backward::seed(Value value, Value cotangent) {
     cotangents[value].push_back(cotangent);
 }
 
-/// Removes the cotangents of a value and returns their sum, or null without cotangents. Cotangents
-/// are added in the order of the forward ops that they come from. Example: the cotangents from
+/// Removes the cotangents of a value and returns their sum, or null if there are none. Adds
+/// cotangents in the order of the forward ops that they come from. Example: the cotangents from
 /// queries, keys and values (partial sums over the tensor axis) are added before the one from the
 /// residual.
 Value Backward::takeSum(Value value) {

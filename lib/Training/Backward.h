@@ -12,8 +12,8 @@ namespace parashard::training {
 /// before its terminator.
 class Backward {
 public:
-  /// Numbers the ops of the block (`ps.origin`). The block must only contain forward ops.
-  /// `isTrained` returns true for the symbol of a variable that requires a gradient.
+  /// Numbers the ops of the block (`ps.origin`), which must all be forward ops. `isTrained` returns
+  /// true for the symbol of a variable that requires a gradient.
   Backward(mlir::Block &block, llvm::function_ref<bool(mlir::SymbolRefAttr)> isTrained);
 
   /// Returns true if `value` has a derivative with respect to a trained variable.
@@ -21,7 +21,7 @@ public:
 
   /// Adds a cotangent of an active value; ignores inactive values.
   void seed(mlir::Value value, mlir::Value cotangent);
-  /// Returns a builder for backward ops of the op that produces `value`.
+  /// Returns a builder for the backward ops of the op that produces `value`.
   ps::BackwardBuilder makeBuilder(mlir::Value value);
 
   /// Builds the backward ops. Afterwards, `getGradients` returns the contributions to the gradient

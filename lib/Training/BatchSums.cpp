@@ -49,7 +49,7 @@ void BatchSums::setResults(Operation *op, State state) {
     states[result] = state;
 }
 
-/// Returns true for linear ops: the result for the sum of two batches is the sum of both results.
+/// Returns true for additive ops: the result for the sum of two batches is the sum of both results.
 static bool isAdditive(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getKind() == ReductionKind::Sum;
@@ -66,7 +66,7 @@ void BatchSums::visit(Operation *op) {
       everyOperand = false;
       continue;
     }
-    // A result with operands of different kinds, or of different batch sizes, has kind Other.
+    // If the operands have different kinds or batch sizes, the result has kind Other.
     bool agrees = !kind || (*kind == state.kind && samples == state.samples);
     kind = agrees ? state.kind : State::Kind::Other;
     samples = state.samples;
@@ -178,8 +178,8 @@ void BatchSums::visitRows(Operation *op, int64_t samples) {
       return;
     batch = own;
   }
-  // With an operand that has a different constant for each sample, the result is not the same
-  // function of each sample.
+  // If an operand has a different constant for each sample, the result is not the same function of
+  // each sample.
   if (!batch || !areSameForAllSamples(op, rule, *batch, samples))
     return;
   const RuleFactor &factor = rule.factors[batch->index];

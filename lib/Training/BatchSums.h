@@ -9,20 +9,20 @@
 namespace parashard::training {
 
 /// Follows the batch dim through the sharding rules of a block's ops, like propagation of data
-/// parallelism. The analysis needs no mesh, and the samples may be a factor of a dim. The batch dim
-/// of a function argument is dim 0, or `ps.batch_dim` (-1: none).
+/// parallelism, but without a mesh. The samples may be a factor of a dim. The batch dim of a
+/// function argument is dim 0, or `ps.batch_dim` (-1: none).
 class BatchSums {
 public:
   explicit BatchSums(mlir::Block &block);
 
-  /// Returns the number of samples if `value` is a sum over samples, else 0. Two batches together
-  /// then have the sum of both values. Also returns 0 for means, for values that depend on no
-  /// sample, and for a batch of one sample.
+  /// Returns the number of samples if `value` is a sum over samples: the values of two batches then
+  /// add up to the value of both batches together. Returns 0 for other values, such as means, and
+  /// for a batch of one sample.
   int64_t getSamples(mlir::Value value) const;
   /// Returns the dim of `value` whose outermost factor is the samples. Returns `kNoBatch` if the
-  /// value depends on no sample. Returns `kWholeBatch` if the value combines samples, or if the
-  /// samples are an inner factor of a dim. For a batch of one sample, returns the first dim of size
-  /// 1, or else dim 0.
+  /// value depends on no sample. Returns `kWholeBatch` if the value combines several samples, or if
+  /// the samples are an inner factor of a dim. If the value combines a batch of one sample, returns
+  /// the first dim of size 1, or else dim 0 (for a scalar, `kWholeBatch`).
   int64_t getBatchDim(mlir::Value value) const;
   /// Returns true if `value` depends on a batch of several samples and is not a sum over samples.
   bool isOtherThanSum(mlir::Value value) const;

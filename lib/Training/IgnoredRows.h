@@ -9,8 +9,8 @@
 namespace parashard::training {
 
 /// Propagates constants from labels that all equal the ignored label (`ps.ignore`). Tracks only
-/// splats: values whose elements all equal the same constant, whatever the other inputs and
-/// variables are. If an op is linear in a group of operands that are all 0, its result is 0. This
+/// splats: values whose elements all equal one constant, for any other inputs and variables. The
+/// result of an op that is linear in a group of operands is 0 if these operands are all 0. This
 /// assumes that the other operands are finite.
 class IgnoredRows {
 public:

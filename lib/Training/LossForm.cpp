@@ -13,7 +13,7 @@ using namespace parashard::training;
 using namespace parashard::ir;
 using namespace parashard::ps;
 
-/// Returns the value of a constant with one element.
+/// Returns the value of a constant with one element; nullopt for other values.
 static std::optional<double> getConstant(Value value) {
   auto op = value.getDefiningOp<ConstantOp>();
   if (!op)
@@ -42,7 +42,8 @@ static bool isFixed(ReadOp read) {
   }
 }
 
-/// Returns true for a sum over elements, possibly scaled by a constant, negated or converted.
+/// Returns true for a sum over elements, possibly scaled by a constant, negated, converted or
+/// reshaped, and for an addition of such sums.
 static bool isSum(Value value) {
   if (auto op = value.getDefiningOp<ReduceOp>())
     return op.getKind() == ReductionKind::Sum;
@@ -185,8 +186,8 @@ bool training::ignoresRows(llvm::ArrayRef<LossPart> parts) {
 //===----------------------------------------------------------------------===//
 
 /// Finds the sums that a scalar is computed from by elementwise ops. Returns false if the scalar is
-/// computed from the batch in another way. Example: for `mask.sum().clamp(min=1)`, the sum is
-/// `mask.sum()`.
+/// computed from the batch in another way. Example: finds `mask.sum()` for
+/// `mask.sum().clamp(min=1)`.
 static bool findCounted(Value value, llvm::SmallVectorImpl<Value> &sums) {
   if (!dependsOnBatch(value))
     return true;
@@ -442,8 +443,8 @@ public:
              {}}};
   }
 
-  /// Returns the location of a constant that was interpreted as a multiple of the number of
-  /// samples, but may have another meaning.
+  /// Returns the location of a constant that was taken for the divisor of a mean over samples, but
+  /// may have another meaning.
   std::optional<Location> getAmbiguous() const { return ambiguous; }
 
 private:
@@ -459,8 +460,8 @@ private:
     return parts;
   }
 
-  /// Applies a conversion or reshape to a count, once for all parts, so that equal counts stay one
-  /// value.
+  /// Applies a conversion or reshape to a count, once for all parts, so that equal counts remain
+  /// one value.
   Value convertCount(Operation *op, Value count) {
     Value &known = counts[{op, count}];
     if (!known)
@@ -547,8 +548,8 @@ private:
 
   /// Returns true if `value` is a sum over samples that no constant turns into a mean. Two kinds of
   /// constants give a mean: a divisor that is a multiple of the number of samples, and a factor of
-  /// 1 / (number of summed elements). Sets `ambiguous` unless a divisor is the number of samples
-  /// times the sizes of some reduced dims.
+  /// 1 / (number of summed elements). Sets `ambiguous` for such a constant, unless the divisors are
+  /// the number of samples times the sizes of some reduced dims.
   bool isSumOfSamples(Value value, const Scale &scale) {
     int64_t samples = getBatch().getSamples(value);
     if (samples == 0)

@@ -41,9 +41,9 @@ std::optional<CountForm> findCountForm(mlir::OpBuilder &builder, const LossPart 
 /// Splits a loss into parts. Looks through additions, conversions, and factors that do not depend
 /// on the batch. Means come first, then the sum, then the average:
 ///
-/// - A mean is a sum divided by a count that depends on the batch, such as a masked cross entropy.
-///   There is one part per count. If the whole loss is a sum divided by a constant, the loss is a
-///   mean, too.
+/// - A mean is a sum divided by a count that depends on the batch, such as a masked cross-entropy.
+///   There is one part per count. If the whole loss is a sum divided by a constant, the loss is
+///   also a mean.
 /// - The sum contains the terms that are sums over samples, and are not divided by the number of
 ///   samples.
 /// - The average contains all other terms.
@@ -56,8 +56,8 @@ llvm::SmallVector<LossPart> splitLoss(mlir::OpBuilder &builder, mlir::Value loss
                                       std::optional<mlir::Location> *ambiguous = nullptr);
 
 /// Returns true if the loss of a whole step may differ from the average of the losses of its
-/// micro-batches. Each of these cases is sufficient. With one sample per batch, only the first case
-/// is detected:
+/// micro-batches. Each of these cases is sufficient. With one sample per batch, the second case is
+/// not detected:
 ///
 /// - An average divides by a count that depends on the batch, such as the number of labels that are
 ///   not ignored.
@@ -73,7 +73,7 @@ bool areRowSums(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
 
 /// Returns true if a partial batch can be padded with samples whose labels are ignored. Each part
 /// must be a sum over samples to which such samples add 0, optionally divided by another such sum.
-/// The batch must not be written to a variable.
+/// No value that depends on the batch may be written to a variable.
 bool ignoresRows(llvm::ArrayRef<LossPart> parts);
 
 } // namespace parashard::training

@@ -232,8 +232,8 @@ void UpdateBuilder::warnUnused(const OptimizerSpec &spec) {
          "match an earlier optimizer";
 }
 
-/// Builds one group: its learning rate, its count of applied steps, its bias corrections, and the
-/// steps of its parameters.
+/// Builds one optimizer (group): its learning rate, its count of applied steps, its bias
+/// corrections, and the steps of its parameters.
 LogicalResult UpdateBuilder::buildGroup(unsigned group) {
   const OptimizerSpec &spec = specs[group];
   auto first =

@@ -10,7 +10,8 @@
 
 namespace parashard::training {
 
-/// One optimizer: `[GLOB=|ndim<2=]NAME(key=value,...)`, with the keys and defaults of torch.optim.
+/// One optimizer: `[GLOB=|ndim<2=]NAME[(key=value,...)]`, with the keys and defaults of
+/// torch.optim.
 struct OptimizerSpec {
   enum class Rule { SGD, Adam, AdamW };
 
@@ -32,7 +33,7 @@ struct OptimizerSpec {
   bool acceptsRank(int64_t rank) const;
 };
 
-/// Parses one spec. An error contains the column (from 1) and the expected text.
+/// Parses one spec. A syntax error names the column (from 1) and the expected text.
 llvm::Expected<OptimizerSpec> parseOptimizerSpec(llvm::StringRef text);
 
 } // namespace parashard::training

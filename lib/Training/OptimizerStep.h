@@ -36,12 +36,13 @@ public:
   mlir::Location loc;
 };
 
-/// Returns 1 - beta^t for a scalar t >= 1, accurate to a few ulps. Computes -expm1(t log beta),
-/// with a series near 0. In f32, 1 - pow(beta, t) would lose two to three of seven digits: the
-/// relative error is about 1.3e-5 for t = 1 and beta = 0.999.
+/// Returns 1 - beta^t for a scalar t = `step` >= 1, accurate to a few ulps. Computes -expm1(t log
+/// beta), with a series near 0. In f32, 1 - pow(beta, t) would lose two to three of seven digits:
+/// for t = 1 and beta = 0.999, the relative error is about 1.3e-5.
 mlir::Value makeBiasCorrection(Arithmetic &math, mlir::Value step, double beta);
 
-/// Scalars that all parameters of an optimizer share. t is the number of the step, from 1.
+/// Scalars that all parameters of an optimizer share. t is `count` + 1. Scalars that the optimizer
+/// does not need are null.
 struct GroupScalars {
   mlir::Value lr;          ///< tensor<f32>
   mlir::Value count;       ///< number of earlier steps that were not skipped, tensor<f32>

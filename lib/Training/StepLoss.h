@@ -9,10 +9,11 @@ namespace parashard::training {
 
 /// Builds the ops and variables of the loss in all entries of a program. Gradients and `@loss.sum`
 /// accumulate count * loss, and `@update` divides them by `@loss.count`. This count is the first
-/// mean's count over the whole step, or 1 without a mean. With several parts, `@count` first runs
-/// over all micro-batches. `@micro_batch` then multiplies each part after the first by a factor:
+/// mean's count over the whole step. Without a mean, it is 1, or the number of micro-batches if the
+/// whole loss is an average. With several parts, `@count` first runs over all micro-batches.
+/// `@micro_batch` then multiplies each part after the first by a factor:
 ///
-/// - mean: count / (the part's own count)
+/// - mean: count / (the part's own count), or 0 if the part's own count is 0
 /// - sum: count
 /// - average: count / number of micro-batches
 class StepLoss {
@@ -32,7 +33,8 @@ public:
   void accumulateCounts(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
   /// Accumulates the loss, in `@micro_batch`. Returns the value to differentiate.
   mlir::Value accumulate(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
-  /// Returns the sum and the count of each part with their names, in `@evaluate`.
+  /// Returns the named results of the loss in `@evaluate`: the sum and count of each part, and
+  /// `plus` and `least` of the count (see `CountForm`).
   llvm::SmallVector<std::pair<std::string, mlir::Value>>
   makeResults(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
   /// Writes `@loss` in `@update`: `@loss.sum` / `@loss.count`, or 0 if the count is 0.
@@ -44,8 +46,7 @@ private:
   /// Returns the count of a mean over the whole step, in `@micro_batch`.
   mlir::Value makeCount(mlir::OpBuilder &builder, const LossPart &mean, unsigned part);
   mlir::Value widen(mlir::OpBuilder &builder, mlir::Value value);
-  /// Returns the factor of a part, or null for a factor of 1. `count` is the step's count, or null
-  /// for 1.
+  /// Returns the factor of a part after the first; null: 1. `count` is the step's count; null: 1.
   mlir::Value makeFactor(mlir::OpBuilder &builder, const LossPart &term, unsigned part,
                          mlir::Value count);
   mlir::Value combine(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);

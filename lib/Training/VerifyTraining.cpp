@@ -10,8 +10,7 @@ using namespace parashard::ps;
 
 namespace parashard::training {
 
-/// Returns the phases that the ops of a function may have. Returns an empty list for a function
-/// that is not of level 1.
+/// Returns the phases that the ops of a function may have; empty if level 1 has no such function.
 static llvm::SmallVector<Phase> getPhasesOf(llvm::StringRef function) {
   if (function == "micro_batch")
     return {Phase::Forward, Phase::BackwardInput, Phase::BackwardWeight};
