@@ -61,7 +61,8 @@ json::Object ClassCode::begin(StringRef name, Operation *op) {
   return object;
 }
 
-/// Returns [base, byte offset] of the first element of a value, which may be a view.
+/// Returns [base, byte offset] of the first element of a value, which may be a view. Adds `extra`
+/// bytes.
 json::Value ClassCode::buffer(Value value, int64_t extra) {
   auto view = getView(value);
   Value root = view ? view->base : getRoot(value);
@@ -275,7 +276,7 @@ void ClassCode::writeCopies() {
   }
 }
 
-/// Fails for computations on unsigned bytes, which compiled code only moves and converts.
+/// Fails for computations on unsigned bytes, which programs can only move and convert.
 static LogicalResult checkTypes(Operation *op) {
   auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
   bool computes = lowering && lowering.getLoweringKind() != ps::LoweringKind::Movement;

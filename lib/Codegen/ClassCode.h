@@ -1,4 +1,4 @@
-// Writes a class function as instructions of docs/program-format.md.
+// Writes a class function as instructions (docs/program-format.md).
 #ifndef PARASHARD_LIB_CODEGEN_CLASSCODE_H
 #define PARASHARD_LIB_CODEGEN_CLASSCODE_H
 
@@ -13,14 +13,14 @@ namespace parashard::codegen {
 llvm::StringRef getDtypeName(mlir::Type element);
 /// Sets "dtype" to an op's operand type, and "out_dtype" to its result type if they differ.
 void describeTypes(llvm::json::Object &object, mlir::Value operand, mlir::Value result);
-/// Returns a location for the model's author: "transformer.h.0 (model.py:12)"; empty if unknown.
+/// Returns a location as text, such as "transformer.h.0 (model.py:12)"; empty if unknown.
 std::string describeLocation(mlir::Location loc);
 
-/// Sets "op", "axes" and "dtype" of a collective of a class function or a program.
+/// Sets "op", "axes" and "dtype" of a collective in a class function or a program.
 void describeCollective(llvm::json::Object &object, llvm::StringRef name, mlir::ArrayAttr axes,
                         mlir::Type element);
-/// Sets "size", the size of a dim of `shape`, and "outer" and "inner", the numbers of elements of
-/// the dims before and after it. Example: dim 1 of [2, 3, 4] gives outer 2, size 3, inner 4.
+/// Sets "size" to the size of a dim of `shape`, and "outer" and "inner" to the numbers of elements
+/// of the dims before and after it. Example: dim 1 of [2, 3, 4] gives outer 2, size 3, inner 4.
 void describeDim(llvm::json::Object &object, llvm::ArrayRef<int64_t> shape, int64_t dim);
 
 /// Writes the code of one class function.
@@ -41,7 +41,7 @@ private:
   mlir::LogicalResult writeFused(ps::FusedOp op);
   mlir::LogicalResult writeContract(ps::ContractOp op);
   void writeMatmul(ps::ContractOp op, const fusion::MatmulChunk &chunk);
-  /// Writes a matmul in chunks, interleaved with the chunks of its collective.
+  /// Writes a matmul in chunks. Writes the collective's chunk after each, or its wait before each.
   void writeChunks(const fusion::ChunkedMatmul &matmul, mlir::Operation *collective);
   /// Writes the instruction that a library op describes.
   mlir::LogicalResult writeCall(ps::LoweringOpInterface op);
@@ -51,8 +51,8 @@ private:
   void addWait(mlir::Operation *collective, int64_t number);
   mlir::LogicalResult writeWait(ps::WaitOp op);
   void writeCopies();
-  /// Returns the buffers in scratch, with lifetimes as indices of instructions. `ends[i]` is the
-  /// number of instructions of the ops up to op i.
+  /// Returns the buffers in scratch, with lifetimes as indices of instructions. The ops up to op i
+  /// have `ends[i]` instructions.
   llvm::json::Array describeScratch(llvm::ArrayRef<int64_t> ends);
 
   mlir::func::FuncOp function;

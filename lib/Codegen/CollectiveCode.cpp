@@ -51,7 +51,8 @@ void ClassCode::addCollective(Operation *op, int64_t number, int64_t count) {
   describeCollective(object, op->getName().stripDialect(), axes, type.getElementType());
   object["queue"] = joinAxes(axes);
   if (auto token = tokens.find(op); token != tokens.end()) {
-    // A separate queue: collectives that a program has started on the axes' queue may take long.
+    // Uses a separate queue, because collectives that a program has started on the axes' queue may
+    // take long.
     object["queue"] = joinAxes(axes) + ".run";
     object["wait"] = token->second + number;
   }

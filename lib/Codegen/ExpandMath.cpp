@@ -63,10 +63,10 @@ Value horner(MathBuilder &m, Value x, ArrayRef<double> coefficients) {
 
 /// Expands sin or cos of f32. Example: sin(5) with 5 = 3 (pi / 2) + 0.2876 is -cos(0.2876).
 ///
-/// The multiple k of pi / 2 is subtracted in f64, with pi / 2 in two parts. The rest is accurate to
-/// f32 for |x| < 2^48. Beyond that, adjacent f32 numbers are 2^25 apart, so that a sine has no
-/// meaning; the result is NaN. Taylor series to x^9 and x^10 are accurate to half an f32 ulp for
-/// |r| <= pi / 4.
+/// Subtracts the multiple k of pi / 2 in f64, with pi / 2 in two parts. The rest r is accurate to
+/// f32 for |x| < 2^48. For larger |x|, adjacent f32 numbers are at least 2^25 apart and a sine has
+/// no meaning, so the result is NaN. Taylor series to r^9 and r^10 are accurate to half an f32 ulp
+/// for |r| <= pi / 4.
 template <typename Op> struct ExpandCircular : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
 
@@ -106,7 +106,7 @@ template <typename Op> struct ExpandCircular : OpRewritePattern<Op> {
 ///
 /// Above tan(3 pi / 8), atan(a) = pi / 2 + atan(-1 / a). Above tan(pi / 8), atan(a) = pi / 4 +
 /// atan((a - 1) / (a + 1)). The polynomial for the rest is that of `atanf` of the Cephes library.
-/// The sum is accurate to 2.2 f32 ulps. MLIR's own expansion has relative errors of 4e-6.
+/// The sum is accurate to 2.2 f32 ulps.
 struct ExpandAtan : OpRewritePattern<math::AtanOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -10,7 +10,7 @@
 namespace parashard::codegen {
 
 /// A sum of more than twice this number of terms per accumulator is split into runs of this length.
-/// Without the split, small terms would be lost in a large sum.
+/// Otherwise, small terms would be lost in a large sum.
 inline constexpr int64_t kSumRunLength = 1024;
 
 /// The call of a kernel. A CPU calls the kernel on the row ranges [0, grain), [grain, 2 grain), ...
@@ -21,7 +21,7 @@ struct KernelCall {
     Argument kind;
     unsigned index; ///< input or result number
     int64_t offset; ///< bytes, Workspace only
-    bool writes;    ///< written, or else only read
+    bool writes;    ///< false: only read
   };
   std::string name; ///< empty: the call only sets output 0 to zero
   llvm::SmallVector<Buffer> buffers;
@@ -57,7 +57,7 @@ private:
   KernelEmitter &emitter;
 };
 
-/// Values that one column loop computes and later loops read again, unless they are cheap to
+/// A value that one column loop computes and later loops read again, unless it is cheap to
 /// recompute.
 struct Kept {
   ps::RowBuilder::Column column;
@@ -75,7 +75,7 @@ public:
   KernelEmitter(ps::FusedOp op, const fusion::Piece &piece, const fusion::IterationSpace &space,
                 const FusedContext &context, mlir::ModuleOp module, llvm::StringRef name);
   virtual ~KernelEmitter() = default;
-  /// Returns the calls that run the kernel, in order (a column reduction has a second kernel).
+  /// Returns the calls that run the kernel, in order (a column reduction may need a second kernel).
   /// Advances `workspace`, the bytes of workspace used so far.
   mlir::FailureOr<llvm::SmallVector<KernelCall>> emit(int64_t &workspace);
 
@@ -121,8 +121,8 @@ protected:
   virtual void emitRows() = 0;
   /// Returns the number of the current chunk of rows.
   virtual mlir::Value chunkNumber() = 0;
-  /// Visits all columns of the row: calls `body(step)` for every vector, with step = its number mod
-  /// `unroll`.
+  /// Visits all columns of the row: calls `body(step)` for every vector. On a CPU, step is the
+  /// vector's number mod `unroll`.
   virtual void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried,
                           Body body) = 0;
   /// Visits `total` consecutive elements, in blocks of `block` on a CPU, and sets the rows and
@@ -140,7 +140,7 @@ protected:
   virtual void addPartial(Partial &partial, unsigned step);
   /// Returns the condition under which the current columns are stored; null: always.
   virtual mlir::Value getStoreCondition() { return {}; }
-  /// Runs before values with one element per row are stored, since threads may still read the old
+  /// Runs before values with one element per row are stored, because threads may still read the old
   /// values.
   virtual void beginRowOutputs() {}
   /// Returns the alignment in bytes of the address of the current columns, if they are contiguous.
@@ -224,7 +224,8 @@ protected:
   llvm::SmallVector<int64_t> partialOffsets;
 };
 
-/// Returns the type of lanes in memory: i1 is stored as a byte.
+/// Returns the type of an element in memory: bools and 8-bit floats are bytes, integers have no
+/// sign.
 mlir::Type getStorageType(mlir::Type element);
 /// Combines x with y, on scalars or vectors.
 mlir::Value combine(mlir::OpBuilder &b, mlir::Location loc, ps::ReductionKind kind, mlir::Value x,

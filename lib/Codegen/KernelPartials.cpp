@@ -8,7 +8,7 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// Elements per call of the second kernel.
+/// Elements per row of the second kernel, on a CPU.
 static constexpr int64_t kBlock = 256;
 
 void KernelEmitter::forSums(int64_t total, int64_t, KernelCall &call,

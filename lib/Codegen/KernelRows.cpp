@@ -9,7 +9,7 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// Number of elements that one row of a flat (elementwise) kernel covers.
+/// Number of elements per row of a flat (elementwise) kernel, on a CPU.
 static constexpr int64_t kFlatBlock = 1024;
 
 //===----------------------------------------------------------------------===//

@@ -9,7 +9,7 @@ using namespace parashard::codegen;
 using namespace parashard::fusion;
 
 /// Returns a text that determines the code of the kernels: ops, attributes, types and numbers of
-/// values. Omits names, locations, and attributes with the prefix `ps.` except random keys.
+/// values. Omits names, locations, and discardable `ps.` attributes except random keys.
 static std::string describe(ps::FusedOp op, const FusedContext &context) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -49,7 +49,7 @@ static std::string makeName(StringRef prefix, unsigned number, ps::FusedOp op) {
   return name;
 }
 
-/// Returns the bytes that users read of an argument of a fused op's body.
+/// Returns the bytes that a fused op reads of an argument of its body.
 static int64_t countRead(BlockArgument argument) {
   int64_t whole = ps::getByteSize(argument.getType()), read = 0;
   for (Operation *user : argument.getUsers())

@@ -29,7 +29,7 @@ constexpr const char *kArchives[] = {"psrt_main",         "psrt",
 
 bool hasFile(StringRef path) { return !path.empty() && llvm::sys::fs::exists(path); }
 
-/// Adds the runtime's libraries in `folder`, and oneDNN.
+/// Adds the runtime's libraries in `folder`, and oneDNN for a CPU program.
 void addLibraries(LinkDriver &driver, StringRef folder, const LinkOptions &options) {
   // The runtime's references to devices are weak, and a weak reference does not pull a member out
   // of an archive.
@@ -62,8 +62,8 @@ llvm::Error run(const std::vector<std::string> &arguments, StringRef log) {
   return llvm::createStringError("linking failed: " + (text.empty() ? message : text));
 }
 
-/// Adds a note to the error if the disk is full. A linker maps its output into memory, so on a full
-/// disk the linker ends with a bus error and a long dump.
+/// Names the free space in the error if the disk is full. A linker maps its output into memory, so
+/// on a full disk the linker ends with a bus error and a long dump.
 llvm::Error explainFullDisk(llvm::Error error, StringRef output) {
   constexpr uint64_t kLittle = 16 << 20;
   StringRef folder = llvm::sys::path::parent_path(output);

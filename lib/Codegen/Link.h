@@ -17,9 +17,9 @@ struct LinkOptions {
   bool isPortable = false; ///< an executable with its libraries in a folder beside it
 };
 
-/// Links `object` with the runtime to an executable, or alone to a shared library when `output`
-/// ends in .so. LinkDriver finds the command. Appends `payload` to the program. Writes the output
-/// atomically. Returns the libraries of a portable program, or an empty list for other programs.
+/// Links `object` with the runtime to an executable or, if `output` ends in .so, to a shared
+/// library without the runtime. Appends `payload` to the program. Writes the output atomically.
+/// Returns the libraries of a portable program, or an empty list for other programs.
 llvm::Expected<ProgramLibraries> linkProgram(llvm::StringRef object, llvm::StringRef output,
                                              const Payload &payload,
                                              const LinkOptions &options = {});

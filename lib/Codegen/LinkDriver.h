@@ -10,7 +10,7 @@
 namespace parashard::codegen {
 
 /// Builds the command line of a link. A C++ compiler adds start files, libstdc++ and libc itself. A
-/// C compiler lacks libstdc++, and a linker lacks all of them.
+/// C compiler does not add libstdc++, and a linker adds none of them.
 class LinkDriver {
 public:
   /// Uses $PARASHARD_LINKER if it is set. Else uses the first program on the path among clang++-22,
@@ -27,7 +27,7 @@ public:
   llvm::Error beginExecutable();
   /// Adds the C++ and C libraries. Must follow the objects of an executable.
   void endExecutable();
-  /// Makes a compiler use the lld that CMake found, through a symbolic link in `folder`.
+  /// Makes a compiler use the lld that CMake found, if any, through a symbolic link in `folder`.
   llvm::Error useLld(support::PrivateFolder &folder);
 
   const std::vector<std::string> &getArguments() const { return arguments; }

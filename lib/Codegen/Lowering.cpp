@@ -117,7 +117,8 @@ static bool isMathOfDoubles(const llvm::Function &function) {
   return llvm::any_of(kDoubleFunctions, isIt) && function.getReturnType()->isDoubleTy();
 }
 
-/// Returns true for intrinsics that the back end would turn into libm calls, one per lane.
+/// Returns true for functions, except f64 math functions, and for intrinsics that the back end
+/// would turn into libm calls, one per lane.
 static bool callsLibrary(const llvm::Function &function) {
   if (!function.isIntrinsic())
     return !isMathOfDoubles(function);

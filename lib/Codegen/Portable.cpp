@@ -23,7 +23,7 @@ llvm::Error failPortable(const llvm::Twine &message) {
   return ps::createFlagError("portable", ": " + message);
 }
 
-/// Returns whether a library is part of the C or C++ library, which every Linux system has. Such
+/// Returns true if a library is part of the C or C++ library, which every Linux system has. These
 /// libraries are not bundled, because a process cannot use two versions of one of them.
 bool isOfSystem(StringRef name) {
   constexpr const char *kNames[] = {"libc.so.",       "libm.so.",     "libdl.so.",
@@ -94,7 +94,7 @@ std::string describe(const std::string &library,
   return texts.empty() ? library : library + " (" + llvm::join(texts, ", ") + ")";
 }
 
-/// Returns the libraries that the dynamic loader would load for a program, as ldd prints them. Each
+/// Returns the libraries that the dynamic loader would load for a program, as ldd prints them. A
 /// line is like "libz.so.1 => /lib/libz.so.1 (0x7f...)" or "libz.so.1 => not found". Does not start
 /// the program.
 llvm::Expected<std::string> listLoaded(StringRef program, PrivateFolder &scratch) {

@@ -21,8 +21,8 @@ struct ProgramLibraries {
   std::vector<std::string> needed;
 };
 
-/// Asks the dynamic loader which libraries the executable `linked` would load. `further` are
-/// libraries that the executable may load later. Does not run code of the executable.
+/// Asks the dynamic loader which libraries the executable `linked` would load, without running its
+/// code. `further` are libraries that the executable may load later.
 llvm::Expected<ProgramLibraries> findLibraries(llvm::StringRef linked,
                                                llvm::ArrayRef<std::string> further,
                                                support::PrivateFolder &scratch);

@@ -58,7 +58,8 @@ codegen::describeByCoordinate(ModuleOp module,
   return list;
 }
 
-/// Returns the role of an input, from its attributes or else from its name.
+/// Returns the role of an input ("cotangent", "labels", "data"), from its attributes or else its
+/// name.
 static std::string getRole(rank::InputOp input) {
   if (input->hasAttr(kCotangentMark))
     return "cotangent";
@@ -135,7 +136,7 @@ static int64_t getMicroBatch(rank::RunOp run) {
   return getConstant(run.getMicroBatch());
 }
 
-/// Returns true for an accumulator that a stage writes instead of adding to it, since the count is
+/// Returns true for an accumulator that a stage writes instead of adds to, because the count is
 /// known.
 static bool isKnownCount(BlockArgument argument, func::FuncOp callee) {
   auto phase = callee->getAttrOfType<ps::PhaseAttr>(kPhaseMark);
@@ -285,7 +286,7 @@ json::Object ProgramTable::writeStash(Operation *op, bool toHost) {
 struct ProgramTable::Entry {
   std::string name;
   json::Array code, outputs, buffers;
-  int64_t updateFrom = -1; ///< after the last run or message outside the update
+  int64_t updateFrom = -1; ///< instructions up to the last run or message outside the update
 };
 
 /// Writes the number of slots, the address of the first slot, and the bytes of each slot.
@@ -305,8 +306,8 @@ struct ProgramTable::CodePosition {
   int64_t at = 0;
 };
 
-/// Adds the buffers of a program with their lifetimes. `positions` has the position of each op and
-/// of the program's end. Functions list the scratch of runs.
+/// Adds the buffers of a program with their lifetimes, except the scratch of runs, which functions
+/// list. `positions` has the position of each op and of the program's end.
 void ProgramTable::addBuffers(rank::ProgramOp program, ArrayRef<CodePosition> positions,
                               std::vector<Entry> &entries) {
   ProgramBuffers buffers = findProgramBuffers(program, symbols);

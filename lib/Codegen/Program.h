@@ -13,19 +13,21 @@
 
 namespace parashard::codegen {
 
-/// Sets "shape", "local", "factors" and "partial" of a tensor with `sharding` (null: replicated).
+/// Sets "shape" and "local" of a tensor. Sets "factors" and "partial" unless `sharding` is null
+/// (replicated).
 void describePlacement(llvm::json::Object &object, mlir::RankedTensorType global,
                        ps::ShardingAttr sharding, ps::MeshOp mesh);
 
-/// Returns a number or, with a pipeline, a list of the results of `get` for each coordinate.
+/// Returns the result of `get` or, with a pipeline, a list of its results for all coordinates. The
+/// list has null where `get` returns nullopt.
 llvm::json::Value
 describeByCoordinate(mlir::ModuleOp module,
                      llvm::function_ref<std::optional<int64_t>(int64_t coordinate)> get);
 
 /// Writes "variables", with addresses and initial values, and "files", the files that hold initial
 /// values (path, bytes, hash). Adds weights that are copied into the program to `payload`. `adders`
-/// maps each accumulator to the pipeline coordinate that adds to it. Fails after a diagnostic (a
-/// file that cannot be read).
+/// maps each accumulator to the pipeline coordinate that adds to it. Fails with a diagnostic if a
+/// file cannot be read.
 mlir::LogicalResult writeVariables(mlir::ModuleOp module, WeightsMode mode,
                                    const llvm::StringMap<int64_t> &adders, Payload &payload,
                                    llvm::json::OStream &json);

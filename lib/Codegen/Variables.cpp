@@ -22,7 +22,7 @@ static json::Array toJson(ArrayRef<StringAttr> names) {
   return array;
 }
 
-/// Returns a factor's description, with `places` if shards have more elements than they need.
+/// Returns a factor's description, with `places` if shards are padded to a multiple (--align-dims).
 static json::Object describeFactor(ps::FactorAttr factor, int64_t size, ps::MeshOp mesh) {
   SmallVector<StringAttr> axes(factor.getAxes());
   int64_t elements = mesh.getShardSize(size, axes);
@@ -78,8 +78,8 @@ private:
 };
 } // namespace
 
-/// Describes an initial value from a file. For a value that is given later, only records the part
-/// of the model's tensor.
+/// Describes an initial value from a file. For a value that the host gives later, only records the
+/// part of the model's tensor.
 LogicalResult InitialValues::describeFile(json::Object &object, ps::VariableOp variable,
                                           ps::FileAttr file, bool isGiven) {
   StringRef location = file.getLocation().getValue();

@@ -9,7 +9,7 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// Number of partial sums of a row reduction. Column i is added to sum i mod 64. The number does
+/// Number of partial sums of a row reduction: column i is added to sum i mod 64. The number does
 /// not depend on the vector width, so results have the same bits on all CPUs.
 static constexpr unsigned kPartialSums = 64;
 
@@ -56,7 +56,8 @@ void CpuKernel::emitRows() {
   call.grain = space.hasColumnReduction() ? space.getChunkRows() : chooseGrain(space.getColumns());
 }
 
-/// Returns the number of rows, with `columns` columns each, that a thread takes at once.
+/// Returns the number of rows, with `columns` columns each, that a thread takes at once: about 96
+/// KiB.
 int64_t CpuKernel::chooseGrain(int64_t columns) const {
   constexpr int64_t kTargetBytes = 96 * 1024;
   int64_t columnBytes = 0;
@@ -144,7 +145,7 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
   unsigned unroll =
       std::min<int64_t>(kPartialSums / this->width, (columnCount + width - 1) / width);
   unsigned cycle = kPartialSums / width;
-  // Column i is added to partial sum i mod 64. Fewer columns need fewer partial sums.
+  // Fewer columns than partial sums need fewer accumulators.
   if (columnCount > kPartialSums)
     unroll = cycle;
   SmallVector<Value> sums(unroll);
@@ -190,8 +191,8 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
 // Values that a row kernel stores for several passes over a row
 //===----------------------------------------------------------------------===//
 
-/// Returns true if recomputing a value costs less than storing and loading it: a few cheap
-/// operations.
+/// Returns true if recomputing a value takes only a few cheap operations, less than storing and
+/// loading it.
 static bool isCheap(Value value, Block *block, int &budget) {
   Operation *def = value.getDefiningOp();
   if (!def || def->getBlock() != block ||

@@ -24,7 +24,7 @@ private:
   mlir::Value chunkNumber() override;
   void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body) override;
   /// Visits all columns, as forColumns does. If `runLength` is not 0, emits `endRun` after every
-  /// `runLength` iterations.
+  /// `runLength` iterations of the loop.
   void forColumnsInRuns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body,
                         int64_t runLength, llvm::function_ref<void()> endRun);
   void forElements(int64_t total, int64_t block, KernelCall &call,

@@ -16,7 +16,7 @@ public:
   /// Creates the target. `cpu` is a name that LLVM knows (x86-64-v4, znver5, ...), or native.
   static llvm::Expected<CpuTarget> create(llvm::StringRef cpu);
 
-  /// Returns the number of f32 lanes of the CPU's widest vectors.
+  /// Returns the number of f32 lanes per vector: 16 with AVX-512, 8 with AVX2, else 4.
   unsigned getLanes() const { return lanes; }
   /// Returns LLVM's name of the CPU, such as "x86-64-v3".
   llvm::StringRef getName() const { return cpu; }
@@ -31,10 +31,11 @@ private:
   unsigned lanes = 4;
 };
 
-/// Adds a global `symbol` with these bytes to the module, and a global `symbol_size` if `withSize`.
+/// Adds a global `symbol` with these bytes to the module, and their number as `symbol_size` if
+/// `withSize`.
 void addBytes(mlir::ModuleOp module, llvm::StringRef symbol, llvm::StringRef bytes, bool withSize);
-/// Adds the table of kernel addresses. `isEmpty`: the kernels are in another image, and the table
-/// holds nulls.
+/// Adds the table of kernel addresses. With `isEmpty`, the kernels are in another image, and the
+/// table holds nulls.
 void addKernelTable(mlir::ModuleOp module, llvm::StringRef symbol,
                     llvm::ArrayRef<std::string> kernels, bool isEmpty);
 

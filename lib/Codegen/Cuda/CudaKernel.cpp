@@ -10,9 +10,9 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// Maximum elements of a row per thread; more would spill.
+/// Maximum elements of a row per thread. More elements would spill.
 static constexpr int64_t kRowRegisters = 32;
-/// With fewer elements per thread, a reduction costs more than the work.
+/// Minimum elements of a row per thread. With fewer elements, a reduction costs more than the work.
 static constexpr int64_t kLeastElements = 8;
 static constexpr int64_t kMostThreads = 512;
 
@@ -70,8 +70,9 @@ CudaKernel::CudaKernel(ps::FusedOp op, const Piece &piece, const IterationSpace 
                           : chooseLayout(space.getRows(), space.getColumns(), chooseWidth());
 }
 
-/// Returns the columns per access: 16 bytes of the narrowest element along the columns, if all
-/// accesses allow it.
+/// Returns the columns per memory access: 8 if some element along the columns has at most 16 bits,
+/// else 4. Returns fewer (a power of two) where the row length, an offset or a stride is no
+/// multiple.
 unsigned CudaKernel::chooseWidth() const {
   if (!context.aligned)
     return 1;
@@ -197,7 +198,7 @@ void CudaKernel::emitRows() {
 }
 
 /// Emits a loop in which a group adds up the rows of a chunk. All groups of a block run the same
-/// number of iterations, so that they meet at barriers.
+/// number of iterations, because they share barriers.
 void CudaKernel::emitChunk() {
   Value chunk = chunkNumber();
   bool holds = layout.steps > 0;
@@ -319,8 +320,7 @@ void CudaKernel::forElements(int64_t total, int64_t, KernelCall &call,
 /// Threads per block of a second kernel, and numbers that a thread loads before it adds the first.
 static constexpr int64_t kSumThreads = 512, kSumUnroll = 8;
 
-/// Emits the second kernel, whose threads cover columns and pieces of sums. Its layout does not
-/// depend on that of the first kernel.
+/// Emits the second kernel, whose threads cover columns and pieces of sums, in its own layout.
 KernelCall CudaKernel::emitPartialSum(const Partial &partial, int64_t workspace) {
   ThreadLayout ofRows = layout;
   layout = {kSumThreads, kSumThreads, 1, 1, 1};
@@ -330,8 +330,8 @@ KernelCall CudaKernel::emitPartialSum(const Partial &partial, int64_t workspace)
 }
 
 /// Visits one column per thread. Each block covers at least as many columns as a warp has threads.
-/// Each sum is split into pieces that different threads add: a single thread would load one number
-/// after another.
+/// Different threads add the pieces of a sum, because a single thread would load one number after
+/// another.
 void CudaKernel::forSums(int64_t total, int64_t chunks, KernelCall &call,
                          llvm::function_ref<void()> visit) {
   sumPieces = 1;
@@ -409,7 +409,8 @@ Value CudaKernel::addUpPieces(ps::ReductionKind kind, Value value, Value piece) 
 // Reductions
 //===----------------------------------------------------------------------===//
 
-/// Returns the value of another thread of the warp, exchanged as 32-bit words.
+/// Returns the value of the warp's thread with this thread's index xor `mask`, sent as 32-bit
+/// words.
 Value CudaKernel::exchange(Value value, unsigned mask) {
   Type type = value.getType(), word = b.getI32Type();
   unsigned bits = type.getIntOrFloatBitWidth();

@@ -8,8 +8,9 @@
 namespace parashard::codegen {
 
 /// The mapping of a block's threads to rows and columns. A group of `threads` threads handles a
-/// row, or one of the row's `tiles` parts. Thread t of a group handles, in each step, the `width`
-/// columns from (step x threads + t) x `width` on.
+/// row, or one of the row's `tiles` parts. In each step, thread t of a group handles `width`
+/// columns, beginning with column (step x threads + t) x `width`. Example: with 256 threads, width
+/// 4 and 2 steps, thread 3 handles columns 12 to 15 and 1036 to 1039.
 struct ThreadLayout {
   int64_t block = 256;   ///< threads per block
   int64_t threads = 256; ///< threads per row: a power of two
@@ -19,7 +20,7 @@ struct ThreadLayout {
   int64_t rowsOfBlock() const { return block / threads; }
 };
 
-/// Returns the layout of a kernel over `columns`, in vectors of `width`.
+/// Returns the layout of a kernel that uses whole rows of `columns`, in vectors of `width`.
 ThreadLayout chooseLayout(int64_t rows, int64_t columns, unsigned width);
 /// Returns the layout of a kernel whose columns are independent.
 ThreadLayout chooseTiles(int64_t columns, unsigned width);

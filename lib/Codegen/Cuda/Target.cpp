@@ -1,5 +1,5 @@
-// Compiles to PTX with LLVM's back end: compilation needs no CUDA toolkit, and the driver compiles
-// the PTX to machine code.
+// Compiles to PTX with LLVM's back end, without a CUDA toolkit. The driver compiles the PTX to
+// machine code.
 #include "Target.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/Codegen/Cpu/Target.h"
