@@ -114,9 +114,10 @@ static int64_t chooseParts(ArrayRef<int64_t> sizes, int64_t most, int64_t least)
   return parts;
 }
 
-/// Splits a long reduction with few results in two, because it would use only one thread block per
-/// result: one reduction over the elements of each part, then one over the parts. Example: the sum
-/// of tensor<1048576xf32> with 64 parts sums tensor<64x16384xf32> over dim 1, then tensor<64xf32>.
+/// Splits a long reduction with few results in two: one reduction over the elements of each part,
+/// then one over the parts. A single reduction would use only one thread block per result. Example:
+/// the sum of tensor<1048576xf32> with 64 parts sums tensor<64x16384xf32> over dim 1, then
+/// tensor<64xf32>.
 static void splitLongReduction(ps::ReduceOp reduce, int64_t mostChunks) {
   constexpr int64_t kFewResults = 64, kLong = 1 << 15, kLeast = 1 << 11;
   auto type = cast<RankedTensorType>(reduce.getOperand().getType());
@@ -204,7 +205,7 @@ static LogicalResult markWorkspace(ps::FusedOp fused, int64_t mostChunks) {
   return success();
 }
 
-/// Collects the uses of `value` and of its views by other ops than views.
+/// Collects the uses of `value` and of its views, except uses by views.
 static void collectUsers(Value value, SmallVectorImpl<OpOperand *> &uses) {
   for (OpOperand &use : value.getUses()) {
     if (isView(use.getOwner()))

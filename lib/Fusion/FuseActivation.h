@@ -11,9 +11,9 @@ namespace parashard::fusion {
 ps::ContractOp findMatmul(ps::GeluGradOp grad);
 
 /// Fuses tanh-GELUs into the contractions that compute their inputs, and their derivatives into the
-/// contractions that compute the cotangents. This changes values: the epilogues use matmul results
-/// before rounding. Runs after fuseBiases. A derivative is only fused if the GELU's input is in
-/// memory.
+/// contractions that compute the cotangents. Values change, because the epilogues use matmul
+/// results before rounding. Runs after fuseBiases. A derivative is only fused if the GELU's input
+/// is in memory.
 void fuseActivations(mlir::Block &block);
 
 } // namespace parashard::fusion

@@ -51,8 +51,8 @@ static bool mayComputeBiasGradient(ps::ContractOp contract, ps::ReduceOp reduce)
          !(user && movesData(user));
 }
 
-/// Returns the op, of the two, at whose position the fused matmul fits: after the matmul's
-/// operands, and before the users of both results. Returns null if neither fits.
+/// Returns `contract` or `reduce`: the one at whose position the fused matmul fits, after the
+/// operands of the matmul and before the users of both results. Returns null if neither fits.
 static Operation *findPosition(ps::ContractOp contract, ps::ReduceOp reduce) {
   if (contract->isBeforeInBlock(reduce))
     return contract;

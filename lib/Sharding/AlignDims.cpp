@@ -112,7 +112,7 @@ private:
       entry->second = dim;
   }
 
-  /// Adds an axis of kind `multiple` to the mesh. It adds no devices: a dim on this axis is not
+  /// Adds an axis of kind `multiple` to the mesh, without adding devices. A dim on this axis is not
   /// split, but padded to a multiple of the axis size. Example: axis `pad.16` pads 50257 elements
   /// to 50272.
   StringAttr addAxis(ps::MeshOp mesh) {

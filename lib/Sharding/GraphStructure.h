@@ -45,7 +45,7 @@ private:
 
 /// Returns true if no dim is split.
 bool areWhole(const TensorSplits &splits);
-/// Returns an unsplit `Split` for each factor of a rule.
+/// Returns a whole split for each factor of a rule.
 llvm::SmallVector<Split> makeWholeFactors(const ps::ShardingRule &rule);
 
 } // namespace parashard::sharding

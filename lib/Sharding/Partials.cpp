@@ -260,8 +260,7 @@ private:
 void choosePartials(ShardingGraph &graph) {
   if (llvm::all_of(graph.mesh.getAxes(), [](AxisAttr axis) { return axis.getDevices() == 1; }))
     return;
-  // Shardings of op results while no value is kept partial yet. They show which ops compute partial
-  // results.
+  // Shardings of op results while no value is kept partial yet: the sources of partial values.
   std::vector<OpSharding> raw(graph.edges.size());
   for (auto [i, edge] : llvm::enumerate(graph.edges)) {
     if (edge.kind != ShardingEdge::Kind::Op)

@@ -16,8 +16,8 @@ struct Seed {
   std::string reason;
 };
 
-/// Splits that are offered to a value after the other seeds have been propagated, and the reason.
-/// They apply on axes that do not split the value yet.
+/// Splits that a policy offers to a value after the other seeds have been propagated, and the
+/// reason. The value takes the splits on axes that do not split it yet.
 struct LaterSeed {
   unsigned value; ///< node of the graph
   TensorSplits splits;

@@ -24,13 +24,13 @@ protected:
   /// word of each reason.
   SeedBuilder(const ShardingGraph &graph, llvm::StringRef policy);
 
-  /// Adds the splits to `plan` with which the variables of a value give the value the splits
-  /// `splits`. Sets `plan.failed` if the value would then need communication.
+  /// Splits a value as `splits`: adds the splits of the variables from which the value is computed
+  /// to `plan`. Sets `plan.failed` if the value would then need communication.
   void splitSources(unsigned node, const TensorSplits &splits, SeedPlan &plan);
   /// Adds the seeds of a plan, except for variables that already have a seed.
   void commit(const SeedPlan &plan, const llvm::Twine &reason);
-  /// Adds the seeds with which the first operand of an edge is split along dim `dim`. Adds none if
-  /// the operand would then need communication.
+  /// Splits the first operand of an edge along dim `dim`: adds seeds for the variables from which
+  /// the operand is computed. Adds none if the operand would then need communication.
   void splitOperand(unsigned edge, unsigned dim, llvm::StringRef reason);
   /// Splits the rows of the table of an embedding. Does nothing for other ops, and for tables that
   /// depend on an input.

@@ -122,7 +122,8 @@ static int64_t getSize(const Split &split) {
   return size;
 }
 
-/// Merges `minor` into `major` if the merged factor has the same shards. Returns true if it does.
+/// Merges `minor` into `major` if the merged factor has the same shards. Returns false if it has
+/// not.
 static bool mergeInto(SubFactor &major, const SubFactor &minor, const MeshShape &mesh) {
   bool minorWhole = minor.axes.empty();
   bool evenBlocks = minorWhole && mesh.isEven(major.size, major.axes);

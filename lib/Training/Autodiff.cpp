@@ -512,8 +512,8 @@ static int64_t countAdded(Value scalar) {
 /// The initial scale of torch.amp.GradScaler.
 static constexpr float kFirstLossScale = 65536;
 
-/// Returns the variable `@loss_scale`, which the first call adds. It is optimizer state that all
-/// parameters share, and ps-optimizer writes it. Fails if no parameter is trained.
+/// Returns the variable `@loss_scale`, which the first call adds. The variable is optimizer state
+/// that all parameters share, and ps-optimizer writes it. Fails if no parameter is trained.
 FailureOr<VariableOp> TrainingBuilder::getLossScale(float initial) {
   if (auto known = variables.lookup(kLossScaleSymbol))
     return known;
@@ -547,8 +547,8 @@ FailureOr<Value> TrainingBuilder::scaleCotangent(BackwardBuilder &builder, Value
 }
 
 /// Reads the loss scale. Its initial value is 2^16. With `isSummed`, `total` is a sum that
-/// `@update` divides by the step's count. 2^16 is then divided by the number of summed elements,
-/// rounded up to a power of two. Example: 2^16 / 2^7 for a sum over 100 labels.
+/// `@update` divides by the step's count. The initial value is then divided by the number of summed
+/// elements, rounded up to a power of two. Example: 2^16 / 2^7 for a sum over 100 labels.
 FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Value total,
                                                 bool isSummed) {
   auto type = cast<RankedTensorType>(total.getType());

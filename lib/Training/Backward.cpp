@@ -14,7 +14,7 @@ static bool isFloat(Value value) {
   return type && isa<FloatType>(type.getElementType());
 }
 
-/// Returns true if the op of `operand` passes a cotangent to it. Also returns true for a
+/// Returns true if the op of `operand` can pass a cotangent to `operand`. Also returns true for a
 /// floating-point operand of an op without a derivative, so that `differentiate` reports an error
 /// instead of a silent zero.
 static bool passesCotangent(OpOperand &operand) {

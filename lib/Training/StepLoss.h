@@ -8,8 +8,8 @@
 namespace parashard::training {
 
 /// Builds the ops and variables of the loss in all entries of a program. Gradients and `@loss.sum`
-/// accumulate count * loss, and `@update` divides them by `@loss.count`. This count is the first
-/// mean's count over the whole step. Without a mean, it is 1, or the number of micro-batches if the
+/// accumulate count * loss, and `@update` divides them by `@loss.count`. Count is the first mean's
+/// count over the whole step. Without a mean, count is 1, or the number of micro-batches if the
 /// whole loss is an average. With several parts, `@count` first runs over all micro-batches.
 /// `@micro_batch` then multiplies each part after the first by a factor:
 ///

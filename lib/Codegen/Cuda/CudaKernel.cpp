@@ -71,8 +71,8 @@ CudaKernel::CudaKernel(ps::FusedOp op, const Piece &piece, const IterationSpace 
 }
 
 /// Returns the columns per memory access: 8 if some element along the columns has at most 16 bits,
-/// else 4. Returns fewer (a power of two) where the row length, an offset or a stride is no
-/// multiple.
+/// else 4. Halves this number until it divides the row length, all offsets and all row strides.
+/// Returns 1 for unaligned buffers.
 unsigned CudaKernel::chooseWidth() const {
   if (!context.aligned)
     return 1;

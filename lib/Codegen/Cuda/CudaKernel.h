@@ -20,9 +20,10 @@ struct ThreadLayout {
   int64_t rowsOfBlock() const { return block / threads; }
 };
 
-/// Returns the layout of a kernel that uses whole rows of `columns`, in vectors of `width`.
+/// Returns the layout of a kernel whose rows are not cut into tiles, with vectors of `width`
+/// columns.
 ThreadLayout chooseLayout(int64_t rows, int64_t columns, unsigned width);
-/// Returns the layout of a kernel whose columns are independent.
+/// Returns the layout, with tiles, of a kernel whose columns are independent.
 ThreadLayout chooseTiles(int64_t columns, unsigned width);
 
 class CudaKernel : public KernelEmitter {
