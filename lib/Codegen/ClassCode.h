@@ -23,7 +23,6 @@ void describeCollective(llvm::json::Object &object, llvm::StringRef name, mlir::
 /// of the dims before and after it. Example: dim 1 of [2, 3, 4] gives outer 2, size 3, inner 4.
 void describeDim(llvm::json::Object &object, llvm::ArrayRef<int64_t> shape, int64_t dim);
 
-/// Writes the code of one class function.
 class ClassCode {
 public:
   ClassCode(mlir::func::FuncOp function, KernelSet &kernels)

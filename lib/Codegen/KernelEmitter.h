@@ -165,7 +165,6 @@ protected:
   /// Runs `fn` with the insertion point before the current column loop, for code that a row needs
   /// once.
   mlir::Value inRowScope(llvm::function_ref<mlir::Value()> fn);
-  /// Returns the element type of a column.
   mlir::Type probeElement(const Column &column);
   /// Returns the value to add at the current columns.
   mlir::Value evaluatePartial(Partial &partial);

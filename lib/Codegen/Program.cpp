@@ -129,7 +129,6 @@ static int64_t getConstant(Value value) {
   return value && matchPattern(value, m_Constant(&number)) ? number.getInt() : 0;
 }
 
-/// Returns the micro-batch of a run.
 static int64_t getMicroBatch(rank::RunOp run) {
   if (auto number = run->getAttrOfType<IntegerAttr>(kMicroBatchMark))
     return number.getInt();

@@ -29,7 +29,6 @@ public:
   unsigned getBaseCount() const { return scratch + 1; }
   unsigned getScratchBase() const { return scratch; }
   unsigned getResultBase(unsigned i) const { return firstResult + i; }
-  /// Returns the base of a tensor or ref argument.
   unsigned getArgumentBase(mlir::Value argument) const { return bases.lookup(argument); }
   /// Returns the index of a ref argument among the refs.
   unsigned getRefNumber(mlir::Value ref) const { return refNumbers.lookup(ref); }

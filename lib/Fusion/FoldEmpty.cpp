@@ -81,7 +81,6 @@ static Value sumOperand(ps::ContractOp op) {
   return ordered;
 }
 
-/// Broadcasts the bias to the shape of the result.
 static Value broadcastBias(ps::ContractOp op) {
   OpBuilder b(op);
   auto type = cast<RankedTensorType>(op.getType());

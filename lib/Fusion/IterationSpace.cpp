@@ -463,10 +463,9 @@ bool IterationSpace::checkColumnSums() {
   return true;
 }
 
-/// Returns the number of rows of each chunk of a reduction over `rows` rows: at most 128 if
-/// `mostChunks` is 0 (CPU). On a GPU, there are up to `mostChunks` chunks of at least 8 rows,
-/// enough to give work to all threads with `width` columns each. Example: 4096 rows on a CPU form
-/// 32 chunks.
+/// Returns the rows per chunk of a reduction over `rows` rows: at most 128 if `mostChunks` is 0
+/// (CPU). On a GPU, there are up to `mostChunks` chunks of at least 8 rows, enough to keep all
+/// threads busy with `width` columns each. Example: 4096 rows on a CPU form 32 chunks.
 static int64_t chooseChunkRows(int64_t rows, int64_t columns, int64_t width, int64_t mostChunks) {
   constexpr int64_t kRows = 128, kLeastRows = 8, kThreads = 1 << 17;
   if (mostChunks == 0)

@@ -77,7 +77,6 @@ public:
   const Access &getResultAccess(mlir::Value result) const { return results.find(result)->second; }
   /// Returns true if a value computed in the group varies along the columns.
   bool hasColumns(mlir::Value computed) const;
-  /// Returns the layout of a `ps.reduce` of the group.
   ReductionLayout getLayout(mlir::Operation *reduce) const { return layouts.find(reduce)->second; }
   /// Returns the ops of the group that compute (neither movement nor constants), in order.
   llvm::ArrayRef<mlir::Operation *> getComputeOps() const { return compute; }

@@ -18,7 +18,6 @@ struct StridedView {
   bool isDense() const;
 };
 
-/// Returns the number of elements of a tensor value.
 inline int64_t countElements(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType()).getNumElements();
 }

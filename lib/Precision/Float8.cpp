@@ -37,7 +37,6 @@ Value make(OpBuilder &builder, Operation *user, Args &&...args) {
   return op->getResult(0);
 }
 
-/// Broadcasts a scalar to the shape of a tensor.
 Value broadcast(OpBuilder &builder, Operation *user, Value scale, RankedTensorType type) {
   return make<BroadcastOp>(builder, user, type.clone(builder.getF32Type()), scale,
                            llvm::ArrayRef<int64_t>());

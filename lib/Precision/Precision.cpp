@@ -143,7 +143,6 @@ class CopyMaker {
 public:
   explicit CopyMaker(ModuleOp module) : module(module), variables(module) {}
 
-  /// Replaces the conversions of parameters in a function by reads of copies.
   LogicalResult replaceConversions(func::FuncOp function) {
     for (auto op : llvm::make_early_inc_range(function.getOps<ConvertOp>())) {
       auto read = op.getOperand().getDefiningOp<ReadOp>();

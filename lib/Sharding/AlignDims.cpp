@@ -88,9 +88,9 @@ private:
     return added > 0 && added * 100 <= size * mostWaste;
   }
 
-  /// Chooses a dim to pad for each parameter that a matmul reads: the largest candidate. A tensor
-  /// can use the padding axis only once, so at most one dim is padded. Example with multiple 16 and
-  /// most-waste 2: dim 0 of a 50257x770 parameter, padded to 50272.
+  /// Chooses the largest candidate dim of each parameter that a matmul reads. A tensor can use the
+  /// padding axis only once. Example with multiple 16 and most-waste 2: dim 0 of a 50257x770
+  /// parameter, padded to 50272.
   llvm::MapVector<ps::VariableOp, unsigned> chooseDims(const sharding::MeshShape &mesh) {
     SymbolTable symbols(getOperation());
     llvm::MapVector<ps::VariableOp, unsigned> chosen;

@@ -1,4 +1,4 @@
-// Finds the forward ops, the producers of values and the weight operands in a graph, for policies.
+// Finds forward ops, producers of values and weight operands, for policies.
 #ifndef PARASHARD_LIB_SHARDING_GRAPHSTRUCTURE_H
 #define PARASHARD_LIB_SHARDING_GRAPHSTRUCTURE_H
 
@@ -23,9 +23,9 @@ public:
   int getProducer(unsigned node) const { return producer[node]; }
   bool dependsOnInput(unsigned node) const { return fromInput[node]; }
 
-  /// Returns the operand index of a contraction's weight: the one operand that does not depend on
-  /// an input. Returns -1 if the edge is not a contraction of two float tensors, or if both or
-  /// neither of its operands depend on an input.
+  /// Returns the operand index of a contraction's weight: the only operand that does not depend on
+  /// an input. Returns -1 if there is none, or if the edge is not a contraction of two float
+  /// tensors.
   int getWeightOperand(unsigned edge) const;
   bool isContraction(unsigned edge) const { return getWeightOperand(edge) >= 0; }
 
@@ -43,7 +43,6 @@ private:
   std::vector<unsigned> forward;
 };
 
-/// Returns true if no dim is split.
 bool areWhole(const TensorSplits &splits);
 /// Returns a whole split for each factor of a rule.
 llvm::SmallVector<Split> makeWholeFactors(const ps::ShardingRule &rule);

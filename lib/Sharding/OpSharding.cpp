@@ -78,7 +78,6 @@ public:
   }
 
 private:
-  /// Returns the result of the three steps for replicated operands and results.
   OpSharding runReplicated() {
     for (const TensorFactors &tensor : rule.operands)
       solution.operands.push_back(mesh.getReplicated(tensor.size()));

@@ -12,9 +12,8 @@ namespace {
 /// reduced only once per step.
 constexpr double kAccumulatedShare = 0.25;
 
-/// Chooses the values that stay partial over one axis, for one reduction kind. Repeats two steps:
-/// computes `kept` (the values that would stay partial), and adds values to `reduced`. `reduced`
-/// only grows, so the loop ends.
+/// Chooses the values that stay partial over one axis, for one reduction kind. Alternately computes
+/// `kept` (the values that would stay partial) and adds values to `reduced`, which only grows.
 class AxisChooser {
 public:
   AxisChooser(ShardingGraph &graph, StringAttr axis, ReductionKind kind, ArrayRef<OpSharding> raw)

@@ -24,7 +24,6 @@ struct LaterSeed {
   std::string reason;
 };
 
-/// Replicates every parameter.
 std::vector<Seed> seedReplicated(const ShardingGraph &graph);
 
 /// Splits column- and row-parallel pairs over the tensor axes (Shoeybi et al., Megatron-LM, 2019):
@@ -50,7 +49,6 @@ std::vector<LaterSeed> seedSequence(const ShardingGraph &graph, llvm::ArrayRef<S
 /// tables dominate, such as recommenders. Only embeddings whose indices depend on an input count.
 std::vector<Seed> seedTables(const ShardingGraph &graph);
 
-/// A policy with a name.
 struct Policy {
   llvm::StringRef name;
   /// True if the seeds depend on ops. If false, `seed` gets a graph of the variables only.

@@ -9,7 +9,6 @@ using namespace parashard::ps;
 namespace parashard::sharding {
 
 namespace {
-/// A tensor of the current edge: its node and the splits of its factors.
 struct EdgeTensor {
   unsigned node;
   const TensorFactors *dims;

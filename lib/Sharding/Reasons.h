@@ -9,7 +9,6 @@ namespace parashard::sharding {
 /// Records the location of the first use of each parameter (`kUsedAtMark`).
 void recordUses(mlir::ModuleOp module);
 
-/// Sets the reason of a variable's sharding (`ps.reason`).
 void setReason(ps::VariableOp variable, const llvm::Twine &reason);
 /// Returns the reason of a variable's sharding, or "" if there is none.
 llvm::StringRef getReason(ps::VariableOp variable);

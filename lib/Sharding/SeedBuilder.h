@@ -1,4 +1,4 @@
-// Builds the seeds of a policy: finds the variables from which a split value is computed.
+// Finds the variables from which a split value is computed, and builds their seeds.
 #ifndef PARASHARD_LIB_SHARDING_SEEDBUILDER_H
 #define PARASHARD_LIB_SHARDING_SEEDBUILDER_H
 

@@ -12,7 +12,6 @@ public:
   MeshShape() = default;
   explicit MeshShape(ps::MeshOp mesh);
 
-  /// Returns the symbol of the mesh, for use in shardings.
   mlir::FlatSymbolRefAttr getSymbol() const { return symbol; }
   mlir::MLIRContext *getContext() const { return symbol.getContext(); }
   bool has(mlir::StringAttr axis) const { return find(axis) >= 0; }
@@ -29,7 +28,6 @@ public:
   std::string listAxes(llvm::function_ref<bool(ps::AxisAttr)> take) const;
   /// Lists the axes that a user may split tensors over.
   std::string listSplittingAxes() const;
-  /// Returns the number of shards over `axes`.
   int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// Returns the number of elements in each shard of `size` elements over `axes`, including
   /// padding. Example: 4 for 7 elements over 2 shards.
@@ -81,7 +79,6 @@ using TensorSplits = llvm::SmallVector<Split, 4>;
 
 /// Returns the trivial split: one factor of `size` elements without axes.
 Split wholeSplit(int64_t size);
-/// Returns the split of a range with one factor over `axes`.
 Split makeSplit(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes);
 /// Returns the axes of all factors, from major to minor.
 llvm::SmallVector<mlir::StringAttr> getAxes(const Split &split);
@@ -108,7 +105,6 @@ Split without(const Split &split, llvm::function_ref<bool(mlir::StringAttr)> rem
 /// Converts the attribute of a dim with `size` elements to a split. In the attribute, a factor of
 /// size 0 covers the whole dim.
 Split getSplit(ps::DimAttr dim, int64_t size);
-/// Converts the split of a dim to an attribute.
 ps::DimAttr getDimAttr(const Split &split, const MeshShape &mesh);
 /// Returns the splits of all dims, each simplified. A null sharding is replicated.
 TensorSplits getSplits(ps::ShardingAttr sharding, llvm::ArrayRef<int64_t> shape,

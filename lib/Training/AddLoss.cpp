@@ -12,7 +12,6 @@ namespace {
 
 constexpr int64_t kIgnored = -100; // torch's default ignore_index
 
-/// Adds the loss to one function.
 class LossBuilder {
 public:
   LossBuilder(func::FuncOp forward, StringRef kind, StringRef requested)
@@ -159,7 +158,6 @@ Value LossBuilder::buildCrossEntropy(Value labels) {
   return DivOp::create(b, loc, sum.getType(), sum, count);
 }
 
-/// Builds the mean of the squared differences over all elements.
 Value LossBuilder::buildSquares(Value labels) {
   RankedTensorType type = getType(output);
   Value difference = SubOp::create(b, loc, type, output, labels);

@@ -19,7 +19,6 @@ namespace parashard::training {
 
 namespace {
 
-/// One output of @forward: its index, name and type.
 struct Output {
   unsigned index;
   std::string name;
@@ -387,8 +386,6 @@ bool TrainingBuilder::isTrained(SymbolRefAttr symbol) {
   return variable && variable.getKind() == VariableKind::Parameter && !variable.getFrozen();
 }
 
-/// Builds the entries of a training program: @count (if the loss needs it), @micro_batch, @evaluate
-/// and @update.
 LogicalResult TrainingBuilder::buildTraining() {
   if (stepLoss && stepLoss->needsCount())
     buildCount(); // before @micro_batch, which reads the counts that @count accumulates
@@ -412,7 +409,6 @@ func::FuncOp TrainingBuilder::cloneForward(llvm::StringRef name, Phase phase) {
   return function;
 }
 
-/// Removes all results of a function.
 static void eraseResults(func::FuncOp function) {
   Operation *end = function.getBody().front().getTerminator();
   end->setOperands({});

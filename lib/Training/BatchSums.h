@@ -20,9 +20,9 @@ public:
   /// for a batch of one sample.
   int64_t getSamples(mlir::Value value) const;
   /// Returns the dim of `value` whose outermost factor is the samples. Returns `kNoBatch` if the
-  /// value depends on no sample. Returns `kWholeBatch` if the value combines several samples, or if
-  /// the samples are an inner factor of a dim. If the value combines a batch of one sample, returns
-  /// the first dim of size 1, or else dim 0 (for a scalar, `kWholeBatch`).
+  /// value depends on no sample, and `kWholeBatch` if it combines several samples or has them as an
+  /// inner factor. If the value combines a batch of one sample, returns the first dim of size 1,
+  /// else dim 0 (for a scalar, `kWholeBatch`).
   int64_t getBatchDim(mlir::Value value) const;
   /// Returns true if `value` depends on a batch of several samples and is not a sum over samples.
   bool isOtherThanSum(mlir::Value value) const;

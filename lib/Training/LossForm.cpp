@@ -397,7 +397,6 @@ struct Scale {
   llvm::SmallVector<std::pair<double, Location>> factors, divisors;
 };
 
-/// Splits a loss into parts.
 class Splitter {
 public:
   explicit Splitter(OpBuilder &builder) : builder(builder) {}

@@ -148,7 +148,6 @@ void UpdateBuilder::readLossScale() {
     lossScale = makeRead(builder, math.loc, variable);
 }
 
-/// Returns the sum of a tensor's elements.
 static Value addElements(Arithmetic &math, Value value) {
   auto dims =
       llvm::to_vector(llvm::seq<int64_t>(0, cast<RankedTensorType>(value.getType()).getRank()));
@@ -225,7 +224,6 @@ LogicalResult UpdateBuilder::clip() {
   return success();
 }
 
-/// Warns about an optimizer that updates no parameter.
 void UpdateBuilder::warnUnused(const OptimizerSpec &spec) {
   warnFlag(module, "optimizer \"" + spec.text + "\"")
       << " updates no parameter: all parameters that it matches are frozen, get no gradient, or "

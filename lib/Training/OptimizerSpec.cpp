@@ -23,7 +23,6 @@ bool OptimizerSpec::acceptsRank(int64_t other) const {
 
 namespace {
 
-/// Parses one optimizer spec from left to right.
 class Parser {
 public:
   explicit Parser(StringRef text) : text(text) { spec.text = text.str(); }

@@ -145,7 +145,6 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
   unsigned unroll =
       std::min<int64_t>(kPartialSums / this->width, (columnCount + width - 1) / width);
   unsigned cycle = kPartialSums / width;
-  // Fewer columns than partial sums need fewer accumulators.
   if (columnCount > kPartialSums)
     unroll = cycle;
   SmallVector<Value> sums(unroll);

@@ -10,7 +10,6 @@
 
 namespace parashard::codegen {
 
-/// A CPU to generate code for.
 class CpuTarget {
 public:
   /// Creates the target. `cpu` is a name that LLVM knows (x86-64-v4, znver5, ...), or native.
