@@ -26,8 +26,9 @@ std::optional<int64_t> memory::getAddress(const Buffer &buffer, StringRef markOf
 // Class functions
 //===----------------------------------------------------------------------===//
 
-/// Returns the index of the last op that uses the buffer of `value`; `end` for the function's
-/// return.
+/// Returns the index of the last op that uses the buffer of `value`; 0 if unused. Returns `end` if
+/// the function returns the value or writes it to a variable, because the function may copy these
+/// values at its end.
 static int64_t getLastUse(Value value, const llvm::DenseMap<Operation *, int64_t> &numbers,
                           int64_t end) {
   int64_t last = 0;
@@ -106,17 +107,18 @@ public:
   }
 
 private:
-  /// Returns the section of the op with that index.
+  /// Returns the section of the op with index `number`.
   size_t getSection(int64_t number) const {
     return llvm::upper_bound(sectionBegins, number) - sectionBegins.begin() - 1;
   }
-  /// Returns the index of the op before which the host reads the outputs of a section.
+  /// Returns the index of the op after a section. The host reads the section's outputs before this
+  /// op.
   int64_t getSectionEnd(size_t section) const {
     return section + 1 < sectionBegins.size() ? sectionBegins[section + 1]
                                               : int64_t(numbers.size());
   }
 
-  /// Returns the index of an op, or the index of the wait for a started op.
+  /// Returns the index of `op`; for an asynchronous op, the index of its wait.
   int64_t getEnd(Operation *op) {
     int64_t end = numbers.lookup(op);
     if (op->getNumResults() > 0 && isa<rank::TokenType>(op->getResults().back().getType()))
@@ -128,7 +130,7 @@ private:
   int64_t getLastUse(Value value) {
     int64_t last = getEnd(value.getDefiningOp());
     for (Operation *user : value.getUsers()) {
-      if (isa<rank::OutputOp>(user)) // the host reads outputs at the end of the section
+      if (isa<rank::OutputOp>(user)) // read by the host
         last = std::max(last, getSectionEnd(getSection(numbers.lookup(user))));
       else
         last = std::max(last, isView(user) ? getLastUse(user->getResult(0)) : getEnd(user));
@@ -147,7 +149,7 @@ private:
 
   void add(Operation *op, OpResult result, int64_t bytes) {
     int64_t now = numbers[op];
-    // Inputs exist before the section begins.
+    // The host writes inputs before the section begins.
     int64_t begin = isa<rank::InputOp>(op) ? sectionBegins[getSection(now)] : now;
     std::vector<Buffer> &region = isa<rank::StashOp>(op) ? buffers.host
                                   : isUsedLater(result)  ? buffers.kept

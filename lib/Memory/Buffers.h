@@ -8,17 +8,16 @@
 
 namespace parashard::memory {
 
-/// The buffer of a result of an op. If `result` is -1: the workspace of an op of a class function,
-/// or the scratch of a run of a program.
+/// The buffer of result `result` of `op`. With `result` -1: the workspace of an op in a class
+/// function, or the scratch of a `rank.run` in a program.
 struct Buffer {
   mlir::Operation *op = nullptr;
   int result = -1;
   Lifetime lifetime; ///< in indices of ops in the block
 };
 
-/// Returns the address or offset of a buffer. The attribute `markOfResults` is a list with one
-/// entry per result. If the result is -1, the attribute `markOfOp` is the address. Returns nullopt
-/// before ps-plan-memory.
+/// Returns the address or offset of a buffer; nullopt if ps-plan-memory has not set it. Reads the
+/// attribute `markOfResults` (one entry per result), or the integer `markOfOp` if `result` is -1.
 std::optional<int64_t> getAddress(const Buffer &buffer, llvm::StringRef markOfResults,
                                   llvm::StringRef markOfOp);
 
@@ -26,8 +25,9 @@ std::optional<int64_t> getAddress(const Buffer &buffer, llvm::StringRef markOfRe
 std::vector<Buffer> findScratchBuffers(mlir::func::FuncOp function);
 
 /// The buffers of one program. `kept` are values that one section computes for a later section.
-/// Each slot has its own copy of these values, since the host may call the first section several
-/// times before the later one. `host` are values in host memory.
+/// Each slot has its own copy of `kept`, because the host may call the first section several times
+/// before the later one. `host` are values in host memory. `shared` are all other values, and the
+/// scratch of each run.
 struct ProgramBuffers {
   std::vector<Buffer> shared, kept, host;
 };

@@ -1,4 +1,4 @@
-// Adds up the choices of segments, one segment after another.
+// Combines the choices of segments, one segment after another (a knapsack).
 #include "ChoiceFrontier.h"
 #include "llvm/ADT/STLExtras.h"
 #include <map>
@@ -10,10 +10,10 @@ namespace {
 /// The sum of one choice for each of the first segments.
 struct Sum {
   int64_t bytes = 0, cost = 0;
-  int before = -1, pick = 0; ///< index of the previous sum, and the choice added to it
+  int before = -1, pick = 0; ///< index of the sum without the last segment, and its choice
 };
 
-/// Keeps the sums that are cheaper than all sums with fewer bytes, fewest bytes first.
+/// Keeps the sums that cost less than every sum with fewer bytes, fewest bytes first.
 std::vector<Sum> dropWorse(std::vector<Sum> sums) {
   llvm::stable_sort(sums, [](const Sum &a, const Sum &b) {
     return std::pair(a.bytes, a.cost) < std::pair(b.bytes, b.cost);
@@ -38,7 +38,7 @@ std::vector<Sum> thin(std::vector<Sum> sums, size_t most) {
   return kept;
 }
 
-/// Sorts the picks of equal segments so that the earlier segments keep less.
+/// Sorts the picks of equal segments, so that the earlier segments save fewer bytes.
 void sortPicks(llvm::ArrayRef<WeighedSegment> segments, std::vector<int> &picks) {
   std::map<std::pair<const void *, int64_t>, std::vector<size_t>> equals;
   for (auto [i, segment] : llvm::enumerate(segments))

@@ -1,4 +1,4 @@
-// Combines the recomputation choices of a rank's segments, for every total of saved bytes.
+// Combines the recomputation choices of a rank's segments.
 #ifndef PARASHARD_LIB_MEMORY_CHOICEFRONTIER_H
 #define PARASHARD_LIB_MEMORY_CHOICEFRONTIER_H
 
@@ -7,26 +7,24 @@
 
 namespace parashard::memory {
 
-/// A segment of a rank.
 struct WeighedSegment {
   const std::vector<SegmentChoice> *choices =
-      nullptr;        ///< from findChoices; shared by equal segments
+      nullptr;        ///< from `findChoices`; equal segments share one list
   int64_t weight = 1; ///< micro-batches whose values are live at the peak
 };
 
-/// One choice for each segment.
 struct FrontierPoint {
-  int64_t bytes = 0; ///< kept by all segments, with their weights
-  int64_t cost = 0;  ///< per micro-batch
-  std::vector<int> picks;
+  int64_t bytes = 0;      ///< saved bytes: the sum of weight x bytes
+  int64_t cost = 0;       ///< added cost per micro-batch
+  std::vector<int> picks; ///< index of the choice, by segment
 };
 
-/// Returns the Pareto front of bytes and cost over all combinations of choices, fewest bytes first:
-/// a knapsack with one item per segment. The front is exact while it has at most `most` entries
-/// after each segment. A longer front is thinned: of each of `most` equal intervals of bytes, only
-/// the last entry remains. Among equal segments, the earlier ones keep less, since their values are
-/// live longer. Example: two segments that each keep 0 bytes at cost 5 or 10 bytes at cost 0, with
-/// weight 1, give (0 bytes, cost 10), (10, 5) and (20, 0).
+/// Returns the Pareto front of bytes and cost over all combinations of choices, fewest bytes first.
+/// If the front has more than `most` points after some segment, only the first point and the last
+/// point of each of `most` equal intervals of bytes remain. Among equal segments, the earlier ones
+/// save fewer bytes, because their values are live longer. Example: two segments with weight 1,
+/// which each save 0 bytes at cost 5 or 10 bytes at cost 0, give (0 bytes, cost 10), (10, 5) and
+/// (20, 0).
 std::vector<FrontierPoint> findFrontier(llvm::ArrayRef<WeighedSegment> segments,
                                         size_t most = 4096);
 

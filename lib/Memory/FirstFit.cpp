@@ -11,10 +11,10 @@
 namespace parashard::memory {
 namespace {
 
-/// The free gaps, and the live buffers ordered by their ends. No step visits all live buffers.
+/// The free gaps, and the live buffers ordered by their ends.
 class Arena {
 public:
-  /// Takes the lowest offset with `bytes` free.
+  /// Allocates `bytes` at the lowest free offset until time `end`. Returns the offset.
   int64_t take(int64_t bytes, int64_t end) {
     auto gap = gaps.begin();
     while (gap->second < bytes)
@@ -26,7 +26,7 @@ public:
     alive.push({end, offset, bytes});
     return offset;
   }
-  /// Frees buffers that ended before `now`.
+  /// Frees the buffers that ended before `now`.
   void advance(int64_t now) {
     for (; !alive.empty() && std::get<0>(alive.top()) < now; alive.pop())
       free(std::get<1>(alive.top()), std::get<2>(alive.top()));
@@ -63,7 +63,7 @@ std::vector<size_t> sortBuffers(llvm::ArrayRef<Lifetime> buffers,
   return order;
 }
 
-/// Places buffers in order of birth, like a runtime allocator.
+/// Places buffers in order of birth, like an allocator at run time.
 MemoryPlan placeByBirth(llvm::ArrayRef<Lifetime> buffers) {
   std::vector<size_t> order = sortBuffers(buffers, [](const Lifetime &a, const Lifetime &b) {
     return a.begin != b.begin ? a.begin < b.begin : a.bytes > b.bytes;
@@ -82,7 +82,7 @@ MemoryPlan placeByBirth(llvm::ArrayRef<Lifetime> buffers) {
   return plan;
 }
 
-/// Places buffers by birth with time reversed: the buffer that dies last comes first.
+/// Places buffers in order of death, the latest first.
 MemoryPlan placeByDeath(llvm::ArrayRef<Lifetime> buffers) {
   std::vector<Lifetime> mirrored;
   for (const Lifetime &buffer : buffers)
@@ -90,12 +90,11 @@ MemoryPlan placeByDeath(llvm::ArrayRef<Lifetime> buffers) {
   return placeByBirth(mirrored);
 }
 
-/// Places each buffer at the lowest offset that avoids the earlier buffers with overlapping
-/// lifetimes.
+/// Places buffers in `order`, each at the lowest offset that is free during its lifetime.
 MemoryPlan placeInOrder(llvm::ArrayRef<Lifetime> buffers, llvm::ArrayRef<size_t> order) {
   MemoryPlan plan;
   plan.offsets.resize(buffers.size(), 0);
-  std::map<std::pair<int64_t, size_t>, int64_t> placed; // offset and buffer: end
+  std::map<std::pair<int64_t, size_t>, int64_t> placed; // (offset, buffer): end offset
   for (size_t i : order) {
     int64_t bytes = align(buffers[i].bytes), offset = 0;
     if (bytes == 0)
@@ -115,7 +114,6 @@ MemoryPlan placeInOrder(llvm::ArrayRef<Lifetime> buffers, llvm::ArrayRef<size_t>
   return plan;
 }
 
-/// Places the largest buffers first.
 MemoryPlan placeBySize(llvm::ArrayRef<Lifetime> buffers) {
   return placeInOrder(buffers, sortBuffers(buffers, [](const Lifetime &a, const Lifetime &b) {
                         return a.bytes != b.bytes ? a.bytes > b.bytes : a.begin < b.begin;
@@ -130,7 +128,7 @@ MemoryPlan placeByStay(llvm::ArrayRef<Lifetime> buffers) {
                       }));
 }
 
-/// Places buffers with the largest product of size and duration first.
+/// Places the buffers with the largest product of size and duration first.
 MemoryPlan placeByArea(llvm::ArrayRef<Lifetime> buffers) {
   return placeInOrder(buffers, sortBuffers(buffers, [](const Lifetime &a, const Lifetime &b) {
                         double areaA = double(a.bytes) * double(a.end - a.begin + 1);
@@ -139,9 +137,10 @@ MemoryPlan placeByArea(llvm::ArrayRef<Lifetime> buffers) {
                       }));
 }
 
-/// Searches for an order that is better than that of a given plan. Buffers that reach the top are
-/// placed first in the next try. After a series without improvement, some buffers, drawn by a fixed
-/// pseudo-random sequence, move a little forward.
+/// Improves a plan by placing buffers in other orders, starting with the order of its offsets.
+/// After each try, the buffers at the top of the arena move to the front of the order. After 150
+/// tries without improvement, the search restarts from the best plan's order and moves a few
+/// pseudo-random buffers up to 31 positions forward.
 class OrderSearch {
 public:
   OrderSearch(llvm::ArrayRef<Lifetime> buffers, MemoryPlan first)
@@ -150,8 +149,8 @@ public:
     sortByOffset();
   }
 
-  /// Runs the search. Each try compares all pairs of buffers. Therefore more buffers get fewer
-  /// tries, and none with more than `kMostBuffers` buffers.
+  /// Returns the best plan found; stops at a plan of at most `enough` bytes. A try compares all
+  /// pairs of buffers, so the number of tries falls with the square of the number of buffers.
   MemoryPlan run(int64_t enough) {
     constexpr int64_t kMostPairs = 200'000'000, kMostTries = 2000, kPatience = 150,
                       kMostBuffers = 1500;
@@ -190,7 +189,7 @@ private:
       std::rotate(order.begin() + to, order.begin() + from, order.begin() + from + 1);
     }
   }
-  uint64_t draw() { // Knuth's MMIX
+  uint64_t draw() { // the generator of Knuth's MMIX
     state = state * 6364136223846793005u + 1442695040888963407u;
     return state >> 33;
   }
@@ -204,7 +203,7 @@ private:
 } // namespace
 
 int64_t getLargestSum(llvm::ArrayRef<Lifetime> buffers) {
-  std::map<int64_t, int64_t> changes; // by time
+  std::map<int64_t, int64_t> changes; // change of the live bytes, by time
   for (const Lifetime &buffer : buffers) {
     changes[buffer.begin] += align(buffer.bytes);
     changes[buffer.end + 1] -= align(buffer.bytes);
@@ -216,7 +215,8 @@ int64_t getLargestSum(llvm::ArrayRef<Lifetime> buffers) {
 }
 
 MemoryPlan placeByFirstFit(llvm::ArrayRef<Lifetime> buffers) {
-  // The later orders compare each buffer with all earlier ones: a second or two at most.
+  // Orders after placeByDeath compare each buffer with all earlier ones. With 8000 buffers, this
+  // takes a second or two.
   constexpr size_t kMostCompared = 8000;
   int64_t enough = getLargestSum(buffers) / 200 * 201;
   MemoryPlan best = placeByBirth(buffers);

@@ -1,5 +1,4 @@
-// Declares the passes that trade memory for time (level 2) and assign addresses (level 4 to level
-// 5).
+// Declares the passes for recomputation (level 2), and for addresses (level 4 to level 5).
 #ifndef PARASHARD_LIB_MEMORY_PASSES_TD
 #define PARASHARD_LIB_MEMORY_PASSES_TD
 
@@ -17,8 +16,9 @@ def RecomputePass : Pass<"ps-recompute", "::mlir::ModuleOp"> {
     - `full`: all ops of a segment, so that only its inputs are saved. The last segment is excluded,
       since its backward follows its forward at once.
     - `full+communication`: like `full`, and collectives are cloned too.
-    - `selective`: ops other than contractions, if their operands are saved anyway. Results with one
-      number per row (such as the rstd of a norm) are saved.
+    - `selective`: ops without a contraction or library call, if their operands are saved anyway or
+      computed by other selected ops. Small results, such as the rstd of a norm, are saved: at most
+      1/8 of the bytes of an operand.
     - `modules=GLOB,...`: all ops of the modules that match, including their submodules.
     - `budget=BYTES`: the ops that add the least time while no rank's arena exceeds the budget. To
       measure the memory of a choice, the passes in `then` lower a copy of the module to level

@@ -21,7 +21,8 @@ using namespace parashard::memory;
 using namespace parashard::fusion;
 
 namespace {
-/// Returns the op that produces a buffer of a program, looking into class functions.
+/// Returns the op that produces a buffer of a program. For a result of a run, returns the op in the
+/// class function that computes the result.
 Operation *findProducer(const Buffer &buffer, SymbolTable &symbols) {
   auto run = dyn_cast<rank::RunOp>(buffer.op);
   if (!run || buffer.result < 0)
@@ -34,7 +35,8 @@ Operation *findProducer(const Buffer &buffer, SymbolTable &symbols) {
   return producer ? producer : buffer.op;
 }
 
-/// Returns "blocks.backward_input of blocks.5 (model.py:40), micro-batch 3".
+/// Describes an op of a program. Example: "blocks.backward_input of blocks.5 (model.py:40),
+/// micro-batch 3".
 std::string describeInstant(Operation *op) {
   auto run = dyn_cast<rank::RunOp>(op);
   if (!run)

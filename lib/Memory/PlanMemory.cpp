@@ -26,7 +26,7 @@ static void setOffsets(Operation *op, StringRef mark, ArrayRef<int64_t> values) 
   op->setAttr(mark, DenseI64ArrayAttr::get(op->getContext(), values));
 }
 
-/// One address per result of an op; -1 for a result without a buffer.
+/// The address of each result of an op; -1 for a result without a buffer.
 using Addresses = llvm::MapVector<Operation *, SmallVector<int64_t>>;
 
 /// Places buffers from address `base` on. Adds the addresses of results to `addresses`, and sets
@@ -58,19 +58,18 @@ static void planClass(func::FuncOp function) {
 }
 
 namespace {
-/// The buffers of one program: values, and the scratch of each run.
 class ProgramPlan {
 public:
   ProgramPlan(rank::ProgramOp program, SymbolTable &symbols)
       : program(program), buffers(findProgramBuffers(program, symbols)) {}
 
-  /// Places values outside of slots from address `base` on. Returns the bytes used.
+  /// Places the shared buffers from address `base` on. Returns the bytes used.
   int64_t placeShared(int64_t base) {
     return placeBuffers(buffers.shared, base, kScratchAddressMark, addresses);
   }
 
-  /// Places the values in slots, `slots` copies from address `base` on. Returns the bytes used by
-  /// all copies.
+  /// Places `slots` copies of the kept values from address `base` on. Returns the bytes used by all
+  /// copies. Sets the address attributes of all values that were placed so far.
   int64_t placeSlots(int64_t base, int64_t slots) {
     int64_t bytes = placeBuffers(buffers.kept, base, kScratchAddressMark, addresses);
     for (auto &[op, list] : addresses)
@@ -110,8 +109,8 @@ static DenseMap<Attribute, SmallVector<rank::RunOp, 1>> findWriters(rank::Progra
   return writers;
 }
 
-/// Checks that no run writes a variable while a program still uses a value read from the variable,
-/// since both share their memory.
+/// Checks that no run writes a variable before the last use of a value read from it. Such a value
+/// has no buffer of its own.
 static LogicalResult checkReads(rank::ProgramOp program, SymbolTable &symbols) {
   DenseMap<Attribute, SmallVector<rank::RunOp, 1>> writers = findWriters(program, symbols);
   for (auto read : program.getBody().front().getOps<ps::ReadOp>()) {
@@ -133,7 +132,7 @@ static LogicalResult checkReads(rank::ProgramOp program, SymbolTable &symbols) {
 // The module
 //===----------------------------------------------------------------------===//
 
-/// Returns the variables that a pipeline coordinate's programs name.
+/// Returns the variables that the programs of a pipeline coordinate use.
 static DenseSet<StringAttr> findNamed(ModuleOp module, int64_t pp) {
   DenseSet<StringAttr> named;
   for (auto program : module.getOps<rank::ProgramOp>()) {
@@ -153,7 +152,7 @@ static DenseSet<StringAttr> findNamed(ModuleOp module, int64_t pp) {
 }
 
 /// Assigns addresses to each coordinate's variables in device or host memory, from `ends` on, and
-/// advances `ends`. Variables that no coordinate names belong to coordinate 0.
+/// advances `ends`. Coordinate 0 holds the variables that no program uses.
 static void placeVariables(ModuleOp module, bool inHost, SmallVectorImpl<int64_t> &ends) {
   int64_t coordinates = ends.size();
   std::vector<DenseSet<StringAttr>> named;
@@ -203,8 +202,8 @@ static bool usesHostMemory(ModuleOp module) {
          });
 }
 
-/// Places first the variables and then the stashed values of host memory, at least one page after
-/// the arena of each coordinate.
+/// Places the variables and then the stashed values of host memory, at least one page after the
+/// arena of each coordinate.
 static void placeInHost(ModuleOp module, SymbolTable &symbols, ArrayRef<int64_t> arenas) {
   constexpr int64_t kPage = 4096;
   if (!usesHostMemory(module))
@@ -243,7 +242,8 @@ struct PlanMemoryPass : memory::impl::PlanMemoryPassBase<PlanMemoryPass> {
   }
 
 private:
-  /// Places a coordinate's programs after its variables, which end at `end`, and advances `end`.
+  /// Places the buffers of a coordinate's programs after its variables, which end at `end`.
+  /// Advances `end`.
   LogicalResult placePrograms(ModuleOp module, SymbolTable &symbols, int64_t pp, int64_t &end) {
     int64_t base = end, bytes = 0;
     std::vector<ProgramPlan> plans;
@@ -256,7 +256,7 @@ private:
       plans.emplace_back(program, symbols);
       bytes = std::max(bytes, plans.back().placeShared(base));
     }
-    // Slots outlive the run of a program: each program has its own, after the shared region.
+    // Values in slots outlive a call of the program, so each program has its own slots.
     end = base + bytes;
     for (ProgramPlan &plan : plans)
       end += plan.placeSlots(end, slots);

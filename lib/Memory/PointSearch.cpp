@@ -20,8 +20,8 @@ std::optional<size_t> PointSearch::getNext() const {
       bytes[firstTooLarge] - bytes[*lastFitting] < budget / kNegligible ||
       measured.size() > kMostMeasured)
     return std::nullopt;
-  // If the best fitting point uses almost the whole budget, bisects only: the peak may be at
-  // another op, so memory may not grow with the saved bytes.
+  // If the best fitting point uses almost the whole budget, always bisects: the peak may have moved
+  // to another op, where guesses from the saved bytes are wrong.
   bool isFilled = budget - measured.at(*lastFitting) < budget / kNegligible;
   size_t turn = isFilled ? 1 : measured.size() % 3;
   size_t next = turn == 1   ? (*lastFitting + firstTooLarge) / 2
@@ -37,7 +37,7 @@ size_t PointSearch::interpolate() const {
               bytes[*lastFitting]);
 }
 
-/// Returns the last point with at most `wanted` bytes; 0 if there is none.
+/// Returns the last point with at most `wanted` saved bytes; 0 if there is none.
 size_t PointSearch::find(int64_t wanted) const {
   size_t after = std::upper_bound(bytes.begin(), bytes.end(), wanted) - bytes.begin();
   return std::max<size_t>(after, 1) - 1;

@@ -9,32 +9,32 @@
 
 namespace parashard::memory {
 
-/// Searches a list of recomputation choices (points). Each point is one choice of recomputed ops
-/// for all segments (FrontierPoint). The list is sorted by saved bytes. The caller measures the
-/// memory of a point. Memory usually grows with the saved bytes, but not always.
+/// Searches a list of points, sorted by saved bytes. A point is one choice of recomputed ops for
+/// all segments (`FrontierPoint`). The caller measures the memory of a point, which usually grows
+/// with the saved bytes, but not always.
 class PointSearch {
 public:
   /// `bytes` lists the saved bytes of each point. `lastTakes` is the measured memory of the last
   /// point, and must exceed `budget`.
   PointSearch(std::vector<int64_t> bytes, int64_t budget, int64_t lastTakes);
 
-  /// Returns the next point to measure. Point 0 comes first. Later points are between the largest
-  /// point that fits the budget and the smallest point that exceeds it. Three guesses alternate:
+  /// Returns the next point to measure: first point 0, then points between the largest point that
+  /// fits the budget and the smallest point that exceeds it. Three guesses alternate:
   ///
   /// 1. Start from the point that exceeds the budget, and assume that each saved byte is one byte
   ///    of memory.
   /// 2. Interpolate linearly between the two points.
   /// 3. Bisect.
   ///
-  /// Example of guess 1: four points save 0, 10, 20 and 30 bytes; the budget is 18. Point 0 was
-  /// measured at 5, point 3 at 35. Wanted are 30 - (35 - 18) = 13 saved bytes, so the guess is
-  /// point 1.
+  /// Example of guess 1: four points save 0, 10, 20 and 30 bytes, and the budget is 18. Point 0 was
+  /// measured at 5, point 3 at 35. The wanted bytes are 30 - (35 - 18) = 13, so the guess is point
+  /// 1.
   ///
-  /// Returns nullopt in four cases: point 0 exceeds the budget, the two points are neighbors, their
-  /// saved bytes differ by less than 0.1 % of the budget, or 12 measurements are recorded.
+  /// Returns nullopt if point 0 exceeds the budget, the two points are neighbors, their saved bytes
+  /// differ by less than 0.1 % of the budget, or 12 measurements are recorded.
   std::optional<size_t> getNext() const;
   void record(size_t point, int64_t takes);
-  /// Returns the largest point whose measured memory fits the budget.
+  /// Returns the largest point whose measured memory fits the budget; nullopt if there is none.
   std::optional<size_t> getBest() const { return lastFitting; }
 
 private:
@@ -43,7 +43,7 @@ private:
 
   std::vector<int64_t> bytes;
   int64_t budget;
-  std::map<size_t, int64_t> measured; ///< measured memory, by point
+  std::map<size_t, int64_t> measured; ///< memory, by point
   std::optional<size_t> lastFitting;
   size_t firstTooLarge;
 };

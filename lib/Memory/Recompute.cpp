@@ -26,13 +26,13 @@ namespace parashard::memory {
 
 namespace {
 
-/// Selects the forward ops that may run again.
+/// The parsed option `mode`.
 struct Choice {
   enum class Kind { Selective, Full, Modules, Budget };
   Kind kind = Kind::Full;
-  bool repeatsCommunication = false; ///< also repeats communication between ranks
-  SmallVector<std::string> globs;    ///< of module paths
-  int64_t bytes = 0;                 ///< of a budget
+  bool repeatsCommunication = false; ///< full+communication
+  SmallVector<std::string> globs;    ///< of module paths, for kind `Modules`
+  int64_t bytes = 0;                 ///< for kind `Budget`
 };
 
 bool matchesModule(StringRef path, StringRef glob) {
@@ -45,7 +45,7 @@ bool matchesModule(StringRef path, StringRef glob) {
   return false;
 }
 
-/// Applies the modes that select ops directly, that is, all except budgets.
+/// Applies all modes except budgets.
 class Chooser {
 public:
   Chooser(const Recomputer &recomputer, const Choice &choice)
@@ -61,7 +61,6 @@ public:
 private:
   bool isSelective() const { return choice.kind == Choice::Kind::Selective; }
 
-  /// Returns true if the op can run again and the mode selects it.
   bool mayRun(Operation *op) const {
     if (!recomputer.canRunAgain(op, choice.repeatsCommunication))
       return false;
@@ -74,8 +73,8 @@ private:
             }));
   }
 
-  /// Returns true for ops other than contractions. Such an op costs about as much as reading its
-  /// operands.
+  /// Returns true for ops that cost about as much as reading their operands. Excludes contractions
+  /// and ops of kind `Library`, such as sorts.
   static bool isCheap(Operation *op) {
     auto lowering = dyn_cast<LoweringOpInterface>(op);
     if (!lowering || lowering.getLoweringKind() == LoweringKind::Library ||
@@ -86,14 +85,14 @@ private:
            priced.getCost(op->getOperandTypes(), op->getResultTypes()).contractionFlops == 0;
   }
 
-  /// Returns the ops of the segment that run again, and the values that need not be kept.
+  /// Returns the ops of the segment that run again, and the values that need not be saved.
   Rerun choose(int64_t number, const ForwardSegment &segment) const {
     Rerun rerun;
     DenseSet<Operation *> own(segment.forward.begin(), segment.forward.end());
     for (Operation *op : segment.forward) {
       if (!mayRun(op))
         continue;
-      // In selective mode, an op may only use values that exist anyway, so no other op runs for it.
+      // In selective mode, operands must be saved anyway or computed by other selected ops.
       bool fromKept = llvm::all_of(op->getOperands(), [&](Value operand) {
         Operation *producer = operand.getDefiningOp();
         return !producer || !own.contains(producer) || rerun.ops.contains(producer) ||
@@ -109,8 +108,8 @@ private:
     return rerun;
   }
 
-  /// Returns true for values with one number per row, such as the statistics of a norm. Keeping
-  /// such a value is cheaper than keeping the row from which it is computed.
+  /// Returns true if an operand of the value's producer has at least 8 times the bytes of the
+  /// value, such as the input of a norm and its rstd. Saving such a value costs little memory.
   static bool isSmall(Value value) {
     auto type = cast<RankedTensorType>(value.getType());
     Operation *op = value.getDefiningOp();
@@ -194,7 +193,6 @@ private:
               "level placed, which ps-compile --dump-dir writes";
   }
 
-  /// Checks that each glob matches some module.
   LogicalResult checkGlobs(func::FuncOp function, const Choice &choice) {
     llvm::SetVector<StringRef> paths;
     for (Operation &op : function.getBody().front())

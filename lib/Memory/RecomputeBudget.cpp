@@ -61,8 +61,8 @@ private:
                : 0;
   }
 
-  /// Returns true if the backward of another segment uses the value. Such a value is saved in any
-  /// case, whatever this segment recomputes.
+  /// Returns true if the backward of another segment uses the value. Such a value is saved,
+  /// whatever this segment recomputes.
   static bool isUsedElsewhere(Value value) {
     std::optional<int64_t> home = ir::getSegment(value.getDefiningOp());
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -77,7 +77,7 @@ private:
   DenseMap<Value, int> numbers;
 };
 
-/// Choices by segment; segments without recomputation are absent.
+/// The choice of each segment. Segments without recomputation are absent.
 using Choices = std::map<int64_t, const SegmentChoice *>;
 
 void applyChoices(ModuleOp module, const Choices &choices) {
@@ -112,16 +112,14 @@ std::vector<MemoryPeak> measure(ModuleOp module, const Choices &choices, StringR
   return findPeaks(*copy);
 }
 
-/// The segments of one pipeline coordinate, and the search for their choices.
+/// Chooses the recomputed ops of the segments of one pipeline coordinate.
 ///
-/// 1. The search measures the module without recomputation. If the memory exceeds the budget, the
-///    search takes the segments whose forward values are live at the peak. The weight of a segment
-///    is the number of micro-batches whose values are live.
-/// 2. The search measures points of the frontier of these segments (`findFrontier`).
-/// 3. If no point fits, the search adds the segments whose forward values are live at the last
-///    measured peak, or raises their weights. If no weight increases, the search adds all other
-///    segments. Then the search repeats step 2.
-/// 4. If no segment is left to add, the search recomputes all ops.
+/// 1. Measures the module without recomputation. If the memory exceeds the budget, the weight of
+///    each segment becomes the number of micro-batches whose forward values are live at the peak.
+/// 2. Measures points of the frontier of the segments with these weights (`findFrontier`).
+/// 3. If no point fits, raises the weights to those at the last measured peak. If no weight
+///    increases, raises all weights of 0 to 1. Then repeats step 2.
+/// 4. If no weight changed in step 3, recomputes all ops.
 class CoordinateSearch {
 public:
   struct Segment {
@@ -134,7 +132,7 @@ public:
   CoordinateSearch(std::vector<Segment> segments, int64_t budget)
       : segments(std::move(segments)), budget(budget) {}
 
-  /// Takes the measured memory of `getChoices` and selects the next choices.
+  /// Records the peak measured with the current choices, and selects the next choices.
   void record(const MemoryPeak &peak) {
     if (!least || peak.arenaBytes < least->arenaBytes)
       least = peak;
@@ -171,7 +169,7 @@ public:
 private:
   enum class State {
     None,   ///< nothing is recomputed
-    Search, ///< the ops that one point of the frontier chooses are recomputed
+    Search, ///< one point of the frontier is recomputed
     All,    ///< all recomputable ops are recomputed
     Done,
     Failed,
@@ -192,7 +190,7 @@ private:
   }
 
   /// Raises the weight of each segment to the number of micro-batches whose forward values are live
-  /// at this peak, if this number is larger. Returns true if some weight increased.
+  /// at `peak`. Never lowers a weight. Returns true if some weight increased.
   bool addWeights(const MemoryPeak &peak) {
     bool isNew = false;
     for (Segment &segment : segments)
@@ -204,10 +202,9 @@ private:
     return isNew;
   }
 
-  /// Raises each weight of 0 to 1. At each peak passed to `addWeights`, either none of the forward
-  /// values of such a segment were live, or only those of the micro-batch whose run of this segment
-  /// was at the peak. Recomputing the segment may still save memory at other ops. Returns true if
-  /// some weight changed.
+  /// Raises each weight of 0 to 1. The forward values of such a segment were live at no measured
+  /// peak, except those of the micro-batch that ran at the peak. Recomputing them may still save
+  /// memory. Returns true if some weight changed.
   bool addLeastWeights() {
     bool isNew = false;
     for (Segment &segment : segments) {
@@ -332,14 +329,14 @@ private:
 
   ModuleOp module;
   const MemoryBudget &budget;
-  std::map<SegmentGraph, std::vector<SegmentChoice>> known; ///< shared by equal segments
+  std::map<SegmentGraph, std::vector<SegmentChoice>> known; ///< the choices of equal segments
   std::vector<CoordinateSearch> coordinates;
 };
 } // namespace
 
 LogicalResult memory::recomputeUnderBudget(ModuleOp module, const MemoryBudget &budget) {
   if (!module.lookupSymbol("micro_batch"))
-    return success(); // nothing is kept for a backward
+    return success(); // without backward, no value is saved
   module->setAttr(kMemoryBudgetMark,
                   IntegerAttr::get(IntegerType::get(module.getContext(), 64), budget.bytes));
   return BudgetSearch(module, budget).run();

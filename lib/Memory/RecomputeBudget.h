@@ -9,14 +9,14 @@ namespace parashard::memory {
 struct MemoryBudget {
   int64_t bytes = 0; ///< maximum size of each rank's arena
   std::string text;  ///< as the user wrote it
-  /// The passes from level 2 to level `placed`, as a textual pipeline. The search runs these passes
-  /// on a copy of the module to measure the memory of a choice.
+  /// The passes from level 2 to level `placed`, as a textual pass pipeline. The search runs them on
+  /// a copy of the module to measure the memory of a choice.
   std::string then;
 };
 
-/// Selects the forward ops of a module at level 2 that backward recomputes. Among the selections
-/// within the budget that the search visits, takes the one with the least added time (getTime).
-/// Fails if no visited selection fits the budget; the error states the least memory found and its
+/// Recomputes forward ops of a module at level 2 so that each rank's arena fits the budget. Of the
+/// choices that the search visits and that fit, takes the one with the least added time
+/// (`getTime`). If no visited choice fits, emits an error with the least memory found and its
 /// largest buffers.
 mlir::LogicalResult recomputeUnderBudget(mlir::ModuleOp module, const MemoryBudget &budget);
 

@@ -1,4 +1,4 @@
-// Computes the time of running forward ops again.
+// Estimates the time of running forward ops again.
 #ifndef PARASHARD_LIB_MEMORY_RECOMPUTETIME_H
 #define PARASHARD_LIB_MEMORY_RECOMPUTETIME_H
 
@@ -11,8 +11,7 @@ namespace parashard::memory {
 /// Returns the cost of an op on one rank, in flop equivalents: its flops, plus 8 per byte written.
 int64_t getTime(mlir::Operation *op, ps::MeshOp mesh);
 
-/// Returns a sentence with the number of segments of `function` that recompute ops, and the added
-/// time.
+/// Describes how many segments of `function` recompute ops, and the added time in percent.
 std::string describeRecompute(mlir::func::FuncOp function);
 
 } // namespace parashard::memory

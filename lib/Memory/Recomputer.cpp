@@ -44,9 +44,9 @@ bool Recomputer::canRunAgain(Operation *op, bool repeatsCommunication) const {
          (repeatsCommunication || !moves(op));
 }
 
-/// Returns true if running the op again needs additional communication between ranks: its result is
-/// reduced or resharded, or an operand is resharded only for this op. Slicing a replicated value
-/// moves no data.
+/// Returns true if running the op again needs additional communication: its result is reduced or
+/// resharded, or an operand is resharded only for this op. Slicing a replicated value moves no
+/// data.
 bool Recomputer::moves(Operation *op) const {
   if (!isa<ShardingOpInterface>(op) || isReplicated(op, mesh))
     return false;
@@ -68,8 +68,8 @@ bool Recomputer::moves(Operation *op) const {
   return false;
 }
 
-/// Returns true if backward needs the same resharding anyway, as for the gradient of a weight: one
-/// resharding serves both.
+/// Returns true if the segment's backward needs the same resharding anyway, such as for the
+/// gradient of a weight. One resharding then serves both.
 bool Recomputer::isMovedAgain(Value value, ShardingAttr needed,
                               std::optional<int64_t> segment) const {
   return segment && llvm::any_of(value.getUses(), [&](OpOperand &use) {
@@ -79,7 +79,6 @@ bool Recomputer::isMovedAgain(Value value, ShardingAttr needed,
          });
 }
 
-/// Returns true also for parameters, which each run gathers for itself.
 bool Recomputer::isBuiltAnywhere(Value value) const {
   Operation *producer = value.getDefiningOp();
   return producer && cloneable.contains(producer);
@@ -90,7 +89,6 @@ bool Recomputer::isKept(Value value, int64_t segment) {
 }
 
 namespace {
-/// Clones the ops of one segment.
 class Copier {
 public:
   Copier(int64_t number, const ForwardSegment &segment, const Rerun &rerun)
@@ -103,8 +101,8 @@ public:
   }
 
 private:
-  /// Returns the clone of an op before the segment's backward, with clones of the ops that it needs
-  /// from its own segment.
+  /// Clones an op before the segment's backward, with the ops of `rerun` that it needs. Returns the
+  /// clone.
   Operation *copy(Operation *op) {
     if (Operation *known = copies.lookup(op))
       return known;
@@ -122,7 +120,7 @@ private:
     return made;
   }
 
-  /// Returns true if backward uses the value directly, so that it is kept.
+  /// Returns true if backward uses the value and does not recompute it.
   bool staysKept(Value value) const {
     return !rerun.dropped.contains(value) && Recomputer::isKept(value, number);
   }

@@ -9,15 +9,13 @@
 
 namespace parashard::memory {
 
-/// The ops of one segment, if the segment has a forward and a backward.
 struct ForwardSegment {
   llvm::SmallVector<mlir::Operation *> forward;
-  mlir::Operation *firstBackward = nullptr; ///< precedes all other backward ops
+  mlir::Operation *firstBackward = nullptr; ///< null if the segment has no backward
 };
 
-/// The ops of one segment that run again.
 struct Rerun {
-  llvm::DenseSet<mlir::Operation *> ops; ///< may run again; run if their results are needed
+  llvm::DenseSet<mlir::Operation *> ops; ///< run again if their results are needed
   llvm::SetVector<mlir::Value> dropped;  ///< results of `ops` that backward recomputes
 };
 
@@ -27,20 +25,21 @@ public:
   explicit Recomputer(mlir::func::FuncOp function);
 
   const std::map<int64_t, ForwardSegment> &getSegments() const { return segments; }
-  /// Returns true for the last segment: its backward follows its forward, so that its values are
-  /// not kept for long.
+  /// Returns true for the last segment, whose backward follows its forward at once. Recomputing
+  /// this segment saves little memory.
   bool isLast(int64_t segment) const { return segment + 1 == int64_t(segments.size()); }
 
-  /// Returns true if the op can run again: it is pure and does not read variables that change. An
-  /// op that moves data between ranks can run again only if `repeatsCommunication` is set.
+  /// Returns true if the op is pure, has no regions, and does not read a variable that the function
+  /// writes. An op that moves data between ranks also needs `repeatsCommunication`.
   bool canRunAgain(mlir::Operation *op, bool repeatsCommunication = false) const;
   /// Returns true if the segment's backward uses the value.
   static bool isKept(mlir::Value value, int64_t segment);
-  /// Returns true if each segment clones the value for itself.
+  /// Returns true if each segment clones the value's producer for itself, such as the read of a
+  /// parameter.
   bool isBuiltAnywhere(mlir::Value value) const;
 
-  /// Clones the ops that `rerun` needs, and replaces the uses of their results in the segment's
-  /// backward.
+  /// Clones the ops that compute the values `rerun.dropped`, and makes the segment's backward use
+  /// the clones.
   void run(int64_t segment, const Rerun &rerun) const;
 
 private:

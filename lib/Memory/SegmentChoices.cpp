@@ -33,7 +33,7 @@ SegmentChoice memory::evaluateChoice(const SegmentGraph &graph, const std::vecto
 namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-/// Computes a minimum cut by augmenting shortest paths.
+/// Computes a minimum cut by augmenting shortest paths (Edmonds-Karp).
 class Network {
 public:
   explicit Network(int nodes) : edges(nodes) {}
@@ -45,8 +45,8 @@ public:
     heads.push_back({from, 0});
   }
 
-  /// Returns for each node whether it is on the side of `source`; empty if no finite cut separates
-  /// `source` from `sink`.
+  /// Returns for each node whether it is on the side of `source`. Returns an empty list if no
+  /// finite cut separates `source` from `sink`.
   std::vector<char> cut(int source, int sink) {
     while (findPath(source)[sink]) {
       double most = kInfinite;
@@ -84,7 +84,7 @@ private:
   }
 
   std::vector<std::vector<int>> edges;
-  std::vector<Head> heads; ///< an edge is next to its reverse
+  std::vector<Head> heads; ///< the reverse of edge i is i ^ 1
   std::vector<char> seen;
   std::vector<int> cameBy;
 };
@@ -107,9 +107,9 @@ public:
   }
 
 private:
-  static constexpr size_t kMostTried = 12;      ///< ops with exhaustive search
+  static constexpr size_t kMostTried = 12;      ///< largest number of ops for an exhaustive search
   static constexpr size_t kMostPrices = 24;     ///< prices of a byte
-  static constexpr int64_t kMostTries = 100000; ///< neighbors to visit
+  static constexpr int64_t kMostTries = 100000; ///< neighbors that the local search visits
 
   const SegmentChoice &add(const std::vector<char> &may) {
     found.push_back(evaluateChoice(graph, may));
@@ -125,8 +125,8 @@ private:
     }
   }
 
-  /// Returns the cheapest choice if a kept byte costs `price`. In the cut, a value on the source's
-  /// side is needed, and an op on that side runs again.
+  /// Returns the cheapest choice if a saved byte costs `price`; nullopt if no finite cut exists. A
+  /// value on the source's side of the cut is needed, and an op on this side runs again.
   std::optional<SegmentChoice> solve(double price) {
     int values = graph.values.size(), source = values + graph.ops.size(), sink = source + 1;
     Network network(sink + 1);
@@ -162,8 +162,8 @@ private:
     improve();
   }
 
-  /// Finds choices below the line between two choices, which are cheaper at the price given by the
-  /// line's slope.
+  /// Adds the choices that are below the line between two choices. A cut at the price of the line's
+  /// slope finds the lowest one.
   void searchBetween(const SegmentChoice &few, const SegmentChoice &many) {
     if (few.bytes >= many.bytes || few.cost <= many.cost || prices.size() >= kMostPrices)
       return;
@@ -177,7 +177,8 @@ private:
     searchBetween(*middle, many);
   }
 
-  /// Visits all choices within one or two steps of the best choices until none improves.
+  /// Visits all choices within two steps of the best choices, until the best choices are all
+  /// visited.
   void improve() {
     std::set<std::vector<char>> visited;
     for (bool isNew = true; isNew;) {
@@ -209,7 +210,8 @@ private:
     }
   }
 
-  /// Adds an op to `may`, and the ops that compute its operands, back to values that backward uses.
+  /// Adds `op` to `may`, and recursively the ops that compute its operands. Stops at values that
+  /// backward uses.
   void runWithSources(int op, std::vector<char> &may) const {
     may[op] = 1;
     for (int value : graph.ops[op].operands)
@@ -219,7 +221,7 @@ private:
         runWithSources(producer, may);
   }
 
-  /// Keeps the choices that are cheaper than all choices with fewer bytes, fewest bytes first.
+  /// Keeps the choices that cost less than every choice with fewer bytes, fewest bytes first.
   std::vector<SegmentChoice> keepBest() {
     llvm::stable_sort(found, [](const SegmentChoice &a, const SegmentChoice &b) {
       return std::pair(a.bytes, a.cost) < std::pair(b.bytes, b.cost);

@@ -1,5 +1,5 @@
-// Finds the ways to recompute one segment's forward: the bytes that each keeps, and the cost that
-// each adds.
+// Finds the ways to recompute one segment's forward, with the saved bytes and the added cost of
+// each.
 #ifndef PARASHARD_LIB_MEMORY_SEGMENTCHOICES_H
 #define PARASHARD_LIB_MEMORY_SEGMENTCHOICES_H
 
@@ -8,8 +8,7 @@
 
 namespace parashard::memory {
 
-/// The forward ops of a segment, in an order in which each op follows the producers of its
-/// operands.
+/// The forward ops of a segment, in execution order.
 struct SegmentGraph {
   struct Op {
     int64_t cost = 0; ///< cost of running the op again
@@ -19,9 +18,9 @@ struct SegmentGraph {
     auto operator<=>(const Op &) const = default;
   };
   struct Value {
-    int64_t bytes = 0;   ///< bytes to keep; 0 if the value exists anyway
-    int producer = -1;   ///< index of an op; -1: from outside
-    bool isUsed = false; ///< by backward
+    int64_t bytes = 0;   ///< bytes of saving the value; 0 if it exists anyway
+    int producer = -1;   ///< index of an op; -1 if outside of the graph
+    bool isUsed = false; ///< used by backward
     auto operator<=>(const Value &) const = default;
   };
   std::vector<Op> ops;
@@ -29,23 +28,22 @@ struct SegmentGraph {
   auto operator<=>(const SegmentGraph &) const = default;
 };
 
-/// The ops that run again. A value that backward or such an op uses is then either produced by one
-/// of these ops, or kept.
+/// The ops that run again. A value that backward or one of these ops uses is computed by one of
+/// these ops, or saved.
 struct SegmentChoice {
   int64_t bytes = 0;      ///< saved bytes
   int64_t cost = 0;       ///< cost of the ops that run again
-  std::vector<char> runs; ///< by op
+  std::vector<char> runs; ///< by op: 1 if the op runs again
 };
 
-/// Returns the choice in which the ops of `may` run again if their results are needed.
+/// Returns the choice in which each op of `may` runs again if its results are needed.
 SegmentChoice evaluateChoice(const SegmentGraph &graph, const std::vector<char> &may);
 
-/// Returns the Pareto front of choices in bytes and cost. The choice with the fewest bytes is
-/// first, and the choice without recomputation last. With up to 12 ops that may run again, the
-/// result is complete. With more ops, the result is approximate. For some prices of a byte, one
-/// minimum cut finds the choice with the smallest price x bytes + cost. (Jain et al., Checkmate,
-/// arXiv 1910.02653, treat the general problem.) A local search of one or two steps then improves
-/// these choices. A step removes an op, or adds an op with the ops that it needs.
+/// Returns the Pareto front of choices in bytes and cost, fewest bytes first. The choice without
+/// recomputation is last. The front is exact with up to 12 ops that may run again. With more ops,
+/// minimum cuts find the choices with the least price x bytes + cost, for up to 24 prices of a
+/// byte. (Jain et al., Checkmate, arXiv 1910.02653, treat the general problem.) A local search then
+/// improves these choices in steps: a step removes an op, or adds an op and the ops that it needs.
 std::vector<SegmentChoice> findChoices(const SegmentGraph &graph);
 
 } // namespace parashard::memory

@@ -1,4 +1,4 @@
-// Implements ps-verify-placed: checks that every buffer has an address, and overlaps no buffer in
+// Implements ps-verify-placed: checks that every buffer has an address and overlaps no buffer in
 // use at the same time.
 #include "FirstFit.h"
 #include "RecomputeBudget.h"
@@ -38,7 +38,7 @@ std::optional<int64_t> getInteger(Operation *op, StringRef mark) {
   return value && value.getValue().isSignedIntN(64) ? std::optional(value.getInt()) : std::nullopt;
 }
 
-/// Fails unless `bytes` bytes from `begin` on are aligned and within `room`.
+/// Fails unless bytes [begin, begin + bytes) begin at a multiple of 64 and are within `room`.
 LogicalResult checkRange(Operation *op, StringRef label, std::optional<int64_t> begin,
                          int64_t bytes, Range room) {
   if (!begin)
@@ -55,8 +55,8 @@ LogicalResult checkRange(Operation *op, StringRef label, std::optional<int64_t> 
 LogicalResult checkApart(StringRef label, std::vector<Placed> placed) {
   llvm::stable_sort(
       placed, [](const Placed &a, const Placed &b) { return a.lifetime.begin < b.lifetime.begin; });
-  std::map<int64_t, const Placed *> used;  // by first byte, which is unique
-  using End = std::pair<int64_t, int64_t>; // of the lifetime; first byte of the buffer
+  std::map<int64_t, const Placed *> used;  // live buffers, by first byte
+  using End = std::pair<int64_t, int64_t>; // end of the lifetime, first byte
   std::priority_queue<End, std::vector<End>, std::greater<End>> ends;
   for (const Placed &next : placed) {
     if (next.range.begin == next.range.end)
@@ -83,7 +83,7 @@ LogicalResult checkApart(StringRef label, std::vector<Placed> placed) {
   return success();
 }
 
-/// Checks that each buffer is in `room` and overlaps no other.
+/// Checks that each buffer is in `room`, and overlaps no buffer in use at the same time.
 LogicalResult verifyBuffers(ArrayRef<Buffer> buffers, StringRef label, StringRef markOfResults,
                             StringRef markOfOp, Range room) {
   std::vector<Placed> placed;
@@ -105,8 +105,7 @@ LogicalResult verifyClass(func::FuncOp function) {
                        kWorkspaceOffsetMark, {0, *bytes});
 }
 
-/// Returns the bytes of the first slot, [base, base + bytes). Fails if the program's slots are not
-/// within the arena.
+/// Returns the range of a program's first slot. Fails unless all slots are in `room`.
 FailureOr<Range> getSlot(rank::ProgramOp program, Range room) {
   auto slots = getInteger(program, kSlotsMark), base = getInteger(program, kSlotBaseMark),
        bytes = getInteger(program, kSlotBytesMark);
@@ -163,8 +162,8 @@ FailureOr<int64_t> verifyVariables(ModuleOp module, int64_t pp, bool inHost, Ran
   return end;
 }
 
-/// Checks that the host range begins after the arena and contains first the variables, then the
-/// stashed values. A module without a host range must have neither.
+/// Checks that host memory begins after the arena, and contains the variables, then the stashed
+/// values. A module without host memory must have neither.
 LogicalResult verifyHostPart(ModuleOp module, SymbolTable &symbols, int64_t pp, int64_t arena) {
   std::optional<HostPart> host = getHostPart(module, pp);
   if (host && host->base < arena)
@@ -182,7 +181,7 @@ LogicalResult verifyHostPart(ModuleOp module, SymbolTable &symbols, int64_t pp, 
   return success();
 }
 
-/// Checks that a coordinate holds the variables that its programs name.
+/// Checks that a coordinate holds the variables that its programs use.
 LogicalResult verifyHeld(rank::ProgramOp program, SymbolTable &symbols) {
   auto check = [&](Operation *op, StringAttr symbol) -> LogicalResult {
     auto variable = symbols.lookup<ps::VariableOp>(symbol);
