@@ -1,4 +1,4 @@
-// Implements ps-find-segments: assigns a segment to every op of @micro_batch and @evaluate.
+// Implements ps-find-segments: assigns a segment to every op of each function except @update.
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/Segments.h"
 

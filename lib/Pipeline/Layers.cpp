@@ -64,8 +64,8 @@ private:
     name(layer, *path, reads);
   }
 
-  /// Names a layer after the first op that reads parameters, or else after its first op. Uses the
-  /// path of the op's block if there is one.
+  /// Names a layer after its first op that reads parameters, or else after its first op. Prefers an
+  /// op in a block, and uses the path of its block.
   void name(Layer &layer, StringRef path, bool reads) {
     bool &byReader = namedByReader[&layer - layers.data()];
     StringRef block = getBlockOfPath(path);
@@ -77,8 +77,7 @@ private:
     byReader = reads;
   }
 
-  /// Adds the parameters that a segment reads through ops that it clones. Returns true if there are
-  /// any.
+  /// Adds the parameters that an op reads through cloneable ops. Returns true if there are any.
   bool addParameters(Layer &layer, Operation *producer) {
     if (!producer || !cloneable.contains(producer))
       return false;
@@ -98,7 +97,7 @@ private:
     return true;
   }
 
-  /// Records the bytes of a value that are saved for backward, and the cuts that the value crosses.
+  /// Records the bytes of a value if backward uses it, and the cuts that the value crosses.
   void addUses(Value value) {
     std::optional<int64_t> home = getSegment(value.getDefiningOp());
     if (!home || !isa<RankedTensorType>(value.getType()))
@@ -127,7 +126,8 @@ private:
   DenseSet<Operation *> cloneable;
   CheapValues cheap;
   std::vector<Layer> layers;
-  std::vector<int64_t> crossings; ///< per layer: change of the bytes that cross a cut after it
+  std::vector<int64_t>
+      crossings; ///< [i]: bytes that cross the cut after layer i, minus those before it
   llvm::DenseSet<std::pair<int64_t, Attribute>> counted;
   llvm::DenseMap<int64_t, bool> namedByReader; ///< by layer: true if the named op reads parameters
 };

@@ -10,15 +10,15 @@ namespace parashard::pipeline {
 
 /// One segment. Sizes are per rank and per micro-batch.
 struct Layer {
-  std::string name; ///< module path of its block or of its first op
-  /// Module paths of its forward ops, in order.
+  std::string name; ///< module path of its block, or of an op outside of blocks
+  /// The different module paths of its forward ops, in order.
   std::vector<std::string> modules;
   int64_t parameters = 0; ///< elements (tied parameters count in each layer that reads them)
   int64_t forwardFlops = 0;
   int64_t backwardInputFlops = 0;
   int64_t backwardWeightFlops = 0;
-  int64_t activationBytes = 0; ///< produced in forward and used by its backward
-  int64_t boundaryBytes = 0;   ///< sent in both directions by a cut after this layer
+  int64_t activationBytes = 0; ///< produced by its forward and used by any backward
+  int64_t boundaryBytes = 0;   ///< sent in both directions if the model is cut after it
 
   int64_t getBackwardFlops() const { return backwardInputFlops + backwardWeightFlops; }
 };
@@ -29,8 +29,8 @@ std::vector<Layer> findLayers(mlir::func::FuncOp function);
 /// Sums the costs of each stage's layers.
 std::vector<ir::StageCost> addUpStages(llvm::ArrayRef<Layer> layers, const ir::Stages &stages);
 
-/// Returns the function whose segments are divided into stages: `@micro_batch`, else `@evaluate`.
-/// Returns null if the module has neither.
+/// Returns the function whose segments are divided into stages: `@micro_batch`, else `@evaluate`,
+/// else null.
 mlir::func::FuncOp getCutFunction(mlir::ModuleOp module);
 
 } // namespace parashard::pipeline

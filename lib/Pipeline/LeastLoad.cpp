@@ -10,11 +10,10 @@ using namespace llvm;
 namespace parashard::pipeline {
 namespace {
 
-/// Bounds the weight that all ranks together can take under a limit of the load. Most layers are
-/// assumed to be equal blocks. A rank takes a multiple of the block's weight, plus the weights of
-/// any irregular layers on this rank. Example: blocks of weight 4 and one head of weight 3 on 2
-/// ranks. With a load of at most 7, the rank with the head takes 4 + 3 and the other rank takes 4,
-/// so the capacity is 11.
+/// Bounds the weight that all ranks together can take if no rank has more than a given load. A rank
+/// takes blocks of equal weight, and some irregular layers. Example: blocks of weight 4 and one
+/// head of weight 3 on 2 ranks. With a load of at most 7, the rank with the head takes 4 + 3 and
+/// the other rank takes 4, so the capacity is 11.
 class Capacity {
 public:
   Capacity(ArrayRef<int64_t> weights, int64_t ranks) : ranks(ranks), block(findBlock(weights)) {
@@ -35,7 +34,7 @@ public:
 private:
   static constexpr size_t mostRemainders = 1024;
 
-  /// Returns the most frequent weight among layers of positive weight.
+  /// Returns the most frequent positive weight; 1 if there is none.
   static int64_t findBlock(ArrayRef<int64_t> weights) {
     std::map<int64_t, int64_t> counts;
     for (int64_t weight : weights)
@@ -57,17 +56,18 @@ private:
     remainders.insert(sums.begin(), sums.end());
   }
 
-  /// Returns the largest weight up to `load` that is a multiple of a block plus `remainder`.
+  /// Returns the largest weight up to `load` that is `remainder` plus a multiple of a block; 0 if
+  /// there is none.
   int64_t fill(int64_t load, int64_t remainder) const {
     return load < remainder ? 0 : load - (load - remainder) % block;
   }
 
   int64_t ranks, block;
   int64_t irregular = 0;          ///< layers whose weight is not a multiple of a block
-  std::set<int64_t> remainders{}; ///< of sums of such layers, modulo the block's weight
+  std::set<int64_t> remainders{}; ///< of sums of irregular weights, modulo a block
 };
 
-/// Returns the smallest limit of the load under which all ranks together can take all layers.
+/// Returns the smallest load with which all ranks together can take all layers.
 int64_t getLoadOfCapacity(ArrayRef<int64_t> weights, int64_t ranks) {
   Capacity capacity(weights, ranks);
   int64_t total = std::accumulate(weights.begin(), weights.end(), int64_t(0));
@@ -82,9 +82,9 @@ int64_t getLoadOfCapacity(ArrayRef<int64_t> weights, int64_t ranks) {
   return low;
 }
 
-/// Bounds the load of the rank with the heaviest layer: this rank also takes at least one layer for
-/// each of its other stages. `slack` is the number of layers minus the number of stages, so that
-/// each layer of stage s has an index from s to s + slack.
+/// Bounds the load of the rank with the heaviest layer, which also takes at least one layer for
+/// each of its other stages. Each layer of stage s has an index from s to s + `slack`, because
+/// `slack` is the number of layers minus the number of stages.
 class HeaviestLayer {
 public:
   explicit HeaviestLayer(const PartitionProblem &problem)

@@ -6,9 +6,9 @@
 
 namespace parashard::pipeline {
 
-/// Returns a lower bound of the largest load of a rank in every partition, without a search. The
-/// bound is often reached, such as for models of equal blocks between an embedding and a head.
-/// `problem` must be valid for findPartition.
+/// Returns a lower bound of the largest load of a rank, over all partitions, without a search. The
+/// bound is often exact, such as for equal blocks between an embedding and a head. `problem` must
+/// be valid for `findPartition`.
 int64_t getLeastLoad(const PartitionProblem &problem);
 
 } // namespace parashard::pipeline

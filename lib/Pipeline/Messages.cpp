@@ -121,8 +121,8 @@ private:
         }
   }
 
-  /// Sets the times of a queue's messages. Messages arrive in the sender's order: no message
-  /// arrives after its successor.
+  /// Sets the times of a queue's messages. A message is used no later than its successor, because
+  /// messages arrive in the sender's order.
   void setTimes(ArrayRef<size_t> members) {
     int64_t used = std::numeric_limits<int64_t>::max(), released = 0;
     for (size_t i : llvm::reverse(members)) {
@@ -144,7 +144,8 @@ private:
   const StageValues &values;
   const schedules::PipelineSchedule &table;
   const schedules::Replay &replay;
-  std::vector<std::map<std::pair<int64_t, int64_t>, int64_t>> uses; ///< by coordinate
+  std::vector<std::map<std::pair<int64_t, int64_t>, int64_t>>
+      uses; ///< by coordinate: first task that needs a value of a micro-batch
   std::map<std::string, std::vector<size_t>> queues;
   std::vector<Message> messages;
 };

@@ -1,4 +1,4 @@
-// Plans which values travel between pipeline coordinates under a schedule, and when.
+// Plans which values are sent between pipeline coordinates under a schedule, and when.
 #ifndef PARASHARD_LIB_PIPELINE_MESSAGES_H
 #define PARASHARD_LIB_PIPELINE_MESSAGES_H
 
@@ -8,12 +8,13 @@
 
 namespace parashard::pipeline {
 
-/// Returns the kind of work of a run.
+/// Returns the kind of work of an op, by its phase. Ops of other phases than backward are Forward.
 schedules::Work getWork(mlir::Operation *run);
-/// Returns true if a task includes that kind of work.
+/// Returns true if a task includes `work`. `Work::Backward` includes both halves of backward.
 bool doesWork(const schedules::Task &task, schedules::Work work);
 
-/// The values that cross between the stage functions of one entry.
+/// The values that are sent between the stage functions of one entry. Their numbers are in
+/// `ps.value`.
 class StageValues {
 public:
   /// Takes the stage functions in order of stages.
@@ -43,24 +44,23 @@ struct Message {
   bool isForward;   ///< produced by a forward
   mlir::Type type;
   /// Task indices in the sender's row. The send starts after task `sent`. The sender waits for the
-  /// send before task `released` (the row's length: after all tasks).
+  /// send before task `released`; the row's length means after all tasks.
   int64_t sent = 0, released = 0;
-  /// Task indices in the receiver's row. The receive starts before task `posted` and is awaited
-  /// before task `used`.
+  /// Task indices in the receiver's row. The receive starts before task `posted`. The receiver
+  /// waits for it before task `used`.
   int64_t posted = 0, used = 0;
 
-  /// Returns the name of the one-directional queue, such as "act.0-1" or "grad.1-0".
+  /// Returns the name of the one-directional queue. Examples: "act.0-1", "grad.1-0".
   std::string getQueue() const;
 };
 
 /// Returns all messages of a schedule: by sending coordinate, then in the order of its tasks. The
-/// messages of one queue are therefore in the order of the queue. `replay` is a simulation of the
-/// schedule with arbitrary task times.
+/// messages of one queue are therefore in the order of the queue.
 ///
-/// The receive of a message is posted one task before its use. The simulation gives the time at
-/// which the receive is posted. The sender waits for the send before its first later task that
-/// begins at or after this time. The waits of a queue stay in order. Thus every wait is for an
-/// earlier event, and no deadlock arises.
+/// The receive of a message starts one task before its use. `replay` is a simulation of the
+/// schedule, with any task times, and gives the time at which the receive starts. The sender waits
+/// for the send before its first later task that begins at or after this time. Every wait is thus
+/// for an earlier event, and no deadlock arises. The waits of a queue stay in order.
 std::vector<Message> planMessages(const StageValues &values,
                                   const schedules::PipelineSchedule &table,
                                   const schedules::Replay &replay);

@@ -12,8 +12,8 @@ namespace parashard::pipeline {
 namespace {
 //===--- times ------------------------------------------------------------===//
 
-/// Estimates the time of class functions in seconds: the flops of contractions, plus the bytes of
-/// the results of ops and fused groups, which are written to memory.
+/// Estimates the seconds of a class function: flops of contractions, and bytes that ops and fused
+/// groups write to memory, divided by the rates.
 class RunTimes {
 public:
   RunTimes(const SymbolTable &symbols, const OffloadRates &rates)
@@ -54,7 +54,7 @@ private:
 
 //===--- one program ------------------------------------------------------===//
 
-/// Values that are copied together, since all of them are unused between the same two ops.
+/// Values that are unused between the same two ops, and are copied together.
 struct Group {
   SmallVector<Value> values;
   int64_t bytes = 0;
@@ -103,7 +103,7 @@ private:
     return phase ? std::optional(phase.getValue()) : std::nullopt;
   }
 
-  /// Returns the index of an op, or the index of the wait for a started op.
+  /// Returns the index of `op`; for an asynchronous op, the index of its wait.
   int64_t getEnd(Operation *op) const {
     int64_t end = numbers.lookup(op);
     if (op->getNumResults() > 0 && isa<rank::TokenType>(op->getResults().back().getType()))
@@ -125,9 +125,9 @@ private:
     }
   }
 
-  /// Returns the ops between which a value can be in host memory. The value is received or produced
-  /// by forward, and a backward run uses it again after other runs. Returns nullopt if there are
-  /// none.
+  /// Returns the two ops between which a value can be in host memory: its last use before backward,
+  /// and the first backward run that uses it. Returns nullopt unless forward produces or receives
+  /// the value, and all its users are runs and sends of the same section.
   std::optional<Between> findBetween(OpResult value) const {
     Operation *producer = value.getOwner();
     if (!isa<rank::RecvOp>(producer) && getPhase(producer) != Phase::Forward)
@@ -153,8 +153,8 @@ private:
     return phase == Phase::BackwardInput || phase == Phase::BackwardWeight;
   }
 
-  /// Inserts the stashes, unstashes and waits. Before one op, waits for stashes come first, then
-  /// unstashes, then waits for unstashes.
+  /// Inserts the stashes, unstashes and waits. Before one op, the order is: waits for stashes,
+  /// unstashes, waits for unstashes.
   bool move(ArrayRef<std::optional<schedules::StashPosition>> positions) {
     struct Move {
       Between between;
@@ -185,7 +185,7 @@ private:
                               rank::TokenType::get(builder.getContext()), group.values);
   }
 
-  /// Copies a group back, starting before the op `before`. Ops with index `from` or later use these
+  /// Copies a group back, starting before the op `before`. Ops with index `from` or later use the
   /// copies.
   void unstash(Group &group, Operation *before, int64_t from) {
     builder.setInsertionPoint(before);

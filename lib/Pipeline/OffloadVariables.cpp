@@ -57,8 +57,8 @@ private:
     }
   }
 
-  /// Returns true for parameters, optimizer state and averages, except scalars, which are too small
-  /// to be worth a copy.
+  /// Returns true for parameters, optimizer state and averages. Excludes scalars, which are too
+  /// small to be worth a copy.
   static bool isOfUpdate(VariableOp variable) {
     VariableKind kind = variable.getKind();
     return (kind == VariableKind::Parameter || kind == VariableKind::Optimizer ||
@@ -83,8 +83,8 @@ struct Piece {
   rank::OffloadOp offload;
 };
 
-/// A section of a program, which the host calls separately (`rank.section`). `runs` are the update
-/// runs of the section that use variables in host memory.
+/// A part of a program that the host calls separately (`rank.section`). `runs` are its update runs
+/// that use variables in host memory.
 struct Section {
   Operation *before = nullptr; ///< last op before the update; null: the start of the program
   Operation *end = nullptr;    ///< next section; null: the program's end

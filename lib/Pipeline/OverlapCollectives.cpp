@@ -25,8 +25,7 @@ bool allGathersVariables(rank::StartOp start) {
          });
 }
 
-/// Returns the all-gathers of each section, grouped by the run that follows them. The host calls
-/// sections separately, so an all-gather never serves a run of another section.
+/// Returns the all-gathers of each section, grouped by the run that follows them.
 SmallVector<SmallVector<AllGathers>> findAllGathers(rank::ProgramOp program) {
   SmallVector<SmallVector<AllGathers>> sections(1);
   SmallVector<rank::StartOp> pending;
@@ -41,8 +40,8 @@ SmallVector<SmallVector<AllGathers>> findAllGathers(rank::ProgramOp program) {
   return sections;
 }
 
-/// Returns the earliest point at or after `position` such that no op between this point and `start`
-/// writes a variable that `start` reads.
+/// Returns the earliest point at or after `position` from which `start` can run: no op between the
+/// point and `start` writes a variable that `start` reads.
 Operation *findInsertionPoint(Operation *position, rank::StartOp start) {
   for (Operation *op = position; op != start; op = op->getNextNode())
     for (Value operand : start.getOperands())
@@ -51,11 +50,10 @@ Operation *findInsertionPoint(Operation *position, rank::StartOp start) {
   return position;
 }
 
-/// Moves the all-gathers in `gathers` in front of the run `before`.
 void startBefore(rank::RunOp before, AllGathers &gathers) {
   Operation *position = before;
   for (rank::StartOp start : gathers.starts) {
-    position = findInsertionPoint(position, start); // keeps the order of the queue
+    position = findInsertionPoint(position, start); // in the order of the queue
     llvm::SmallPtrSet<Operation *, 32> between;     // isBeforeInBlock would renumber the block
     for (Operation *op = position; op != start; op = op->getNextNode())
       between.insert(op);

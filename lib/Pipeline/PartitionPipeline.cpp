@@ -23,8 +23,8 @@ namespace parashard::pipeline {
 
 namespace {
 
-/// Returns "module 'lm_head' is inside the layer 'transformer.ln_f', ..." for a module inside a
-/// layer; empty for others.
+/// Returns an error if the module `name` is inside a layer; empty otherwise. Example: "module
+/// 'lm_head' is inside the layer 'transformer.ln_f', ...".
 std::string describeInside(ArrayRef<Layer> layers, StringRef name) {
   auto isWithin = [](StringRef path, StringRef module) {
     return path == module || (path.starts_with(module) && path[module.size()] == '.');
@@ -42,12 +42,13 @@ std::string describeInside(ArrayRef<Layer> layers, StringRef name) {
   return "";
 }
 
-/// Returns true if a method balances the weights of stages. Other methods name modules.
+/// Returns true if `method` balances the weights of coordinates. Other methods are lists of
+/// modules.
 bool isBalanced(StringRef method) {
   return method == "uniform" || method == "parameters" || method == "flops";
 }
 
-/// Returns the first segment of each stage except stage 0, chosen by a method or by module names.
+/// Returns the first segment of each stage except stage 0.
 llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef method,
                                               const schedules::Placement &placement) {
   if (!isBalanced(method)) {
@@ -84,8 +85,8 @@ llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef 
   return found->cuts;
 }
 
-/// Reports why `function` has no segments: its results are constants, or ps-find-segments has not
-/// run.
+/// Reports why `function` has no segments: all ops depend only on constants, or ps-find-segments
+/// has not run.
 void explainMissingLayers(func::FuncOp function, int64_t stages) {
   DenseSet<Operation *> cloneable = findCloneableOps(function);
   auto ops = function.getBody().front().without_terminator();
@@ -127,7 +128,7 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
   }
 
 private:
-  /// Returns the flag, and its value, that prevents a model with `layers` layers from being cut.
+  /// Returns the flag that prevents a model with `layers` layers from being cut.
   std::string getCause(int64_t layers, const schedules::Placement &given) const {
     if (!isBalanced(method) || given.ranks <= layers / given.chunks)
       return "split-method " + method;
@@ -161,7 +162,7 @@ std::string formatCount(int64_t count) {
   return llvm::formatv(unit && value < 100 ? "{0:f1}{1}" : "{0:f0}{1}", value, units[unit]);
 }
 
-/// Returns "0", or "0 (chunk 1)" if coordinates have several chunks.
+/// Returns the coordinate of a stage. Example: "0", or "0 (chunk 1)" with several chunks.
 std::string describeHome(const Stages &stages, int64_t stage) {
   std::string text = std::to_string(stages.getCoordinate(stage));
   if (stages.placement.chunks > 1)

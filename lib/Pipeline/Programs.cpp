@@ -1,4 +1,4 @@
-// Unrolls micro-batches and buckets collectives.
+// Unrolls micro-batches, and starts collectives in buckets.
 #include "lib/Pipeline/Programs.h"
 #include "lib/IR/Stages.h"
 
@@ -36,8 +36,8 @@ Value ProgramBuilder::getMicroBatch(Location loc, int64_t microBatch) {
   return known;
 }
 
-/// Copies the attributes of an argument or a result, except its name, sharding and global type,
-/// which the op already has.
+/// Copies the attributes of an argument or a result to `op`, except the name, sharding and global
+/// type.
 static void copyMarks(DictionaryAttr marks, Operation *op) {
   for (NamedAttribute mark : marks ? marks.getValue() : ArrayRef<NamedAttribute>())
     if (mark.getName() != kNameMark && mark.getName() != kShardingMark &&
@@ -63,8 +63,7 @@ rank::InputOp ProgramBuilder::getInput(func::FuncOp stage, unsigned i, int64_t m
   return input;
 }
 
-/// Maps an argument of a stage function to the index of the micro-batch, or to the input of its
-/// name.
+/// Maps an argument of a stage function to an input, or to the index of the micro-batch.
 void ProgramBuilder::bind(func::FuncOp stage, unsigned i, int64_t microBatch, IRMapping &values) {
   BlockArgument arg = stage.getArgument(i);
   if (values.contains(arg))
@@ -151,12 +150,12 @@ static bool fitTogether(Operation *a, Operation *b) {
 
 void ProgramBuilder::addToBucket(Operation *collective, int64_t mostBytes) {
   int64_t bytes = getByteSize(collective->getOperand(0).getType());
-  // The result of a collective in a bucket exists only after the wait, so a chained collective
-  // cannot share its bucket.
+  // A collective on the result of another one cannot share its bucket: the result exists only after
+  // the wait.
   bool isChained = bucketOf.contains(collective->getOperand(0).getDefiningOp());
   for (Bucket &bucket : llvm::reverse(buckets)) {
     if (isChained || isOverPipeline(collective))
-      break; // bucket neighbors differ between coordinates
+      break; // other coordinates have other neighbors
     if (!fitTogether(bucket.collectives.front(), collective))
       continue;
     if (bucket.start || bucket.bytes + bytes > mostBytes)
@@ -267,15 +266,15 @@ void ProgramBuilder::numberBuckets() {
       bucketOf[collective] = i;
 }
 
-/// Starts collectives of gradients among the runs of the last micro-batch. A gradient is final
-/// after the last run that may add to it. Buckets are filled in the order of these runs, so that
-/// the first buckets travel while backward continues. Buckets hold a quarter of all bytes, but at
-/// least 1 MiB and at most `bucketBytes`.
+/// Starts collectives of gradients early, each after the last run that may write its gradient.
+/// Fills buckets in the order of these runs, so that the first buckets are sent while backward
+/// continues. A bucket holds at most a quarter of all bytes (at least 1 MiB), and at most
+/// `bucketBytes`.
 void ProgramBuilder::startEarly(func::FuncOp stage, IRMapping &values) {
   Block *block = builder.getInsertionBlock();
   if (!block->getOps<rank::SectionOp>().empty())
     return;
-  llvm::DenseMap<StringAttr, std::pair<int64_t, Operation *>> lastWriter; // with its index
+  llvm::DenseMap<StringAttr, std::pair<int64_t, Operation *>> lastWriter; // and its index
   for (auto [index, op] : llvm::enumerate(*block))
     for (StringAttr variable : getWrittenVariables(&op))
       lastWriter[variable] = {int64_t(index), &op};

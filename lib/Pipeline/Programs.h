@@ -10,31 +10,30 @@ namespace parashard::pipeline {
 /// Appends copies of stage functions' ops to one `rank.program`.
 class ProgramBuilder {
 public:
-  /// Creates a program of pipeline coordinate `pp` at the end of the module. `name` is its symbol,
-  /// and `entry` is the name by which the host calls it. A bucket holds at most `bucketBytes`
-  /// bytes.
+  /// Creates a program of pipeline coordinate `pp` at the end of the module. `name` is its symbol;
+  /// the host calls it as `entry`. A bucket holds at most `bucketBytes` bytes, unless one
+  /// collective alone has more.
   ProgramBuilder(mlir::ModuleOp module, llvm::StringRef name, int64_t pp, llvm::StringRef entry,
                  int64_t bucketBytes);
 
   /// Begins a section that the host calls separately as `entry`.
   void addSection(llvm::StringRef entry);
-  /// Appends a whole stage function for one micro-batch; its results become outputs.
+  /// Appends a whole stage function for one micro-batch, with its outputs.
   void addMicroBatch(mlir::func::FuncOp stage, int64_t microBatch);
-  /// Appends only the ops for which `take` holds, and the inputs that they use. `values` maps
-  /// values of `stage` to values of the program, and is passed from part to part.
+  /// Appends the ops for which `take` returns true, and the inputs that they use. `values` maps
+  /// values of `stage` to values of the program; pass the same map for all parts of a stage.
   void addPart(mlir::func::FuncOp stage, int64_t microBatch, mlir::IRMapping &values,
                llvm::function_ref<bool(mlir::Operation *)> take);
-  /// Appends the results of a stage function as outputs.
+  /// Appends an output for each result that is not sent to another stage.
   void addOutputs(mlir::func::FuncOp stage, int64_t microBatch, mlir::IRMapping &values);
   /// Starts the send of a value and returns the token.
   mlir::Value addSend(mlir::Location loc, mlir::Value value, const Message &message);
   /// Starts the receive of a value and returns the value and the token.
   std::pair<mlir::Value, mlir::Value> addReceive(mlir::Location loc, const Message &message);
   void addWait(mlir::Location loc, mlir::Value token);
-  /// Appends the update. Collectives start in buckets, and their waits stand before their uses. A
-  /// collective on a variable that the micro-batches add to starts early: among the runs of the
-  /// last micro-batch, after the last run that adds to the variable. Early starts need a program
-  /// without sections.
+  /// Appends the update. Collectives start in buckets, with waits before their uses. In a program
+  /// without sections, a collective that reads an accumulated variable starts early: directly after
+  /// the last run that may write the variable.
   void addUpdate(mlir::func::FuncOp stage);
 
 private:
@@ -43,12 +42,12 @@ private:
     llvm::SmallVector<mlir::Operation *> collectives;
     int64_t bytes = 0;
     mlir::Operation *after =
-        nullptr; ///< for an early bucket: the last run that adds to its variables
+        nullptr; ///< for an early bucket: the last run that may write its variables
     rank::StartOp start;
     bool waited = false;
   };
   void bind(mlir::func::FuncOp stage, unsigned arg, int64_t microBatch, mlir::IRMapping &values);
-  /// Returns an input of a micro-batch; all stage functions that read the input share one op.
+  /// Returns the op of an input; all stage functions share one op per input and micro-batch.
   rank::InputOp getInput(mlir::func::FuncOp stage, unsigned arg, int64_t microBatch);
   mlir::Value getMicroBatch(mlir::Location loc, int64_t microBatch);
   void addToBucket(mlir::Operation *collective, int64_t mostBytes);
@@ -59,7 +58,7 @@ private:
   void start(Bucket &bucket, mlir::IRMapping &values);
   /// Waits for the buckets whose results `op` uses, and for earlier buckets of their queues.
   void waitFor(mlir::Operation *op);
-  /// Waits for the buckets that read variables which `op` may write.
+  /// Waits for the buckets that read a variable that `op` may write.
   void waitForVariables(mlir::Operation *op);
   void wait(Bucket &bucket);
 
@@ -68,7 +67,8 @@ private:
   mlir::StringAttr pipeline; ///< pipeline axis of the mesh; null if none
   int64_t coordinates;       ///< size of the pipeline axis
   llvm::DenseMap<int64_t, mlir::Value> microBatches;
-  llvm::DenseMap<std::pair<mlir::Attribute, int64_t>, rank::InputOp> inputs; ///< by name
+  llvm::DenseMap<std::pair<mlir::Attribute, int64_t>, rank::InputOp>
+      inputs; ///< by name and micro-batch
   std::vector<Bucket> buckets;
   llvm::DenseMap<mlir::Operation *, unsigned> bucketOf;
 };

@@ -17,14 +17,13 @@ namespace parashard::pipeline {
 #include "lib/Pipeline/Passes.h.inc"
 
 namespace {
-/// Returns "micro_batch" for `stage3.micro_batch`.
+/// Returns the entry of a stage function. Example: "micro_batch" for `stage3.micro_batch`.
 StringRef getEntry(func::FuncOp stage) { return stage.getName().split('.').second; }
 
 /// Builds the programs of one entry on all pipeline coordinates.
 class PipelineScheduler {
 public:
-  /// Takes `functions` in order of stages. `table` gives the order of tasks. `replay` is its
-  /// simulation: the start and end of each task.
+  /// Takes `functions` in order of stages. `replay` is a simulation of `table`.
   PipelineScheduler(ArrayRef<func::FuncOp> functions, const schedules::PipelineSchedule &table,
                     const schedules::Replay &replay)
       : functions(functions), table(table), values(functions),
@@ -64,7 +63,7 @@ public:
 
 private:
   using Key = std::pair<int64_t, int64_t>; ///< number of a value, and micro-batch
-  /// Indices of the messages with an action before a task.
+  /// Indices of the messages whose sends, receives or waits come before a task.
   struct Actions {
     SmallVector<size_t> sent, posted, released, used;
   };
@@ -170,7 +169,8 @@ private:
            "in the export)";
   }
 
-  /// Returns the function of an entry on a stage, or on a coordinate for entries without stages.
+  /// Returns the function of an entry on a stage (or on a coordinate, if the entry has no stages).
+  /// Returns null if the module lacks the entry.
   func::FuncOp find(StringRef entry, int64_t stage) {
     auto known = entries.find(entry);
     return known == entries.end() ? func::FuncOp() : known->second[stage];
@@ -181,8 +181,7 @@ private:
     return !phase || phase.getValue() == Phase::Forward;
   }
 
-  /// Returns true if the host calls forward, backward and update separately, as for programs
-  /// without a loss.
+  /// Returns true if the host calls forward, backward and update separately (`--loss none`).
   static bool isDrivenByHost(func::FuncOp microBatch) {
     for (unsigned i = 0; i < microBatch.getNumResults(); ++i)
       if (!microBatch.getResultAttr(i, kValueMark))
@@ -278,7 +277,8 @@ private:
   }
 
   Stages stages;
-  llvm::MapVector<StringRef, SmallVector<func::FuncOp>> entries; ///< by stage
+  llvm::MapVector<StringRef, SmallVector<func::FuncOp>>
+      entries; ///< functions of each entry, by stage
 };
 } // namespace
 } // namespace parashard::pipeline

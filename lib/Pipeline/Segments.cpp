@@ -78,9 +78,8 @@ private:
     }
   }
 
-  /// Finds ops that only process a function's state (decay of running statistics, counters), and
-  /// writes. Such ops can stand anywhere in the list. They get the segment of the ops that use
-  /// their values.
+  /// Finds writes, and ops that depend only on written variables and constants (decay of running
+  /// statistics, counters). Their position in the function does not determine their segment.
   void findStateOps() {
     for (Operation *op : forward) {
       auto producers =
@@ -96,8 +95,9 @@ private:
     }
   }
 
-  /// Assigns a write to the segment that produces its value, else to a segment that reads the
-  /// variable, else to the block in its path.
+  /// Assigns a state op to its first user's segment. Assigns a write to the segment that produces
+  /// its value, else to a segment that reads the variable, else to the block in its path, else to
+  /// segment 0.
   void assignStateOps() {
     assignFromUsers();
     DenseMap<Attribute, int64_t> readers;
@@ -123,7 +123,8 @@ private:
         segments.try_emplace(op, 0); // unused
   }
 
-  /// Assigns state ops to the first segment of their users, as far as known.
+  /// Assigns each state op to the first segment of its forward users, if any of these has a
+  /// segment.
   void assignFromUsers() {
     for (Operation *op : llvm::reverse(forward)) {
       if (!stateOps.contains(op) || segments.contains(op) || isa<WriteOp>(op))
@@ -138,7 +139,7 @@ private:
   }
 
   /// Finds ops that depend only on inputs and constants (masks, positions). Such ops never begin a
-  /// layer, wherever they stand in the model.
+  /// layer, wherever they are in the function.
   DenseSet<Operation *> findEarlyOps() const {
     DenseSet<Operation *> early;
     DenseSet<Operation *> ofVariables; ///< cloneable ops that read
@@ -156,14 +157,14 @@ private:
       if (known && !cloneable.contains(op))
         early.insert(op);
     }
-    if (ofVariables.empty()) // a function without variables
+    if (ofVariables.empty()) // without variables, all ops qualify
       early.clear();
     return early;
   }
 
   /// Numbers segments by module path, in order of first appearance. Each stretch between blocks
-  /// gets its own number. Early ops belong to the first stretch. If the first other op is in a
-  /// block, the early ops form a segment before this block.
+  /// gets its own number. Early ops belong to segment 0, or to the only segment that uses them. If
+  /// the model begins with a block, this block is segment 1 and segment 0 has only early ops.
   DenseMap<Operation *, int64_t> numberByPath() {
     DenseMap<Operation *, int64_t> wanted;
     DenseSet<Operation *> early = findEarlyOps();
@@ -190,7 +191,7 @@ private:
       }
       wanted[op] = current;
     }
-    // Early ops with a single user segment (labels) move there.
+    // For example, the ops on labels belong to the segment of the loss.
     for (Operation *op : llvm::reverse(forward)) {
       if (!early.contains(op))
         continue;
@@ -203,8 +204,8 @@ private:
     return wanted;
   }
 
-  /// Numbers segments without module paths: the sequence that repeats over the longest stretch is
-  /// the block.
+  /// Numbers segments without module paths. A block is the sequence of ops that repeats over the
+  /// longest stretch.
   DenseMap<Operation *, int64_t> numberByRepetition() {
     SmallVector<Operation *> ops;
     SmallVector<unsigned> classes;
@@ -232,8 +233,8 @@ private:
     return wanted;
   }
 
-  /// Returns the forward op that the `ps.origin` of a backward op refers to: the forward op with
-  /// this `ps.origin`, or with this index if forward ops have none.
+  /// Returns the forward op that the `ps.origin` of a backward op refers to, or null. Without
+  /// `ps.origin` on forward ops, the number is the index of the forward op.
   Operation *getOrigin(Operation *op) {
     auto origin = op->getAttrOfType<IntegerAttr>(kOriginMark);
     if (!origin)
@@ -246,8 +247,9 @@ private:
     return forwardByOrigin.lookup(origin.getInt());
   }
 
-  /// Returns the segment of the forward op of `op`, at most `latest`. An op that is cloned into
-  /// several segments has a backward in each of them.
+  /// Returns the segment of the forward op of `op`, at most `latest`. Returns `latest` without a
+  /// forward op. A cloneable forward op has a backward in each segment that uses it, so the latest
+  /// of these segments is taken.
   int64_t getOriginSegment(Operation *op, int64_t latest) {
     Operation *origin = getOrigin(op);
     auto it = segments.find(origin);
@@ -262,8 +264,8 @@ private:
     return std::min(segment, latest);
   }
 
-  /// Returns true for a sum of cotangents that all come from later segments. The sum is computed in
-  /// the earliest of these segments, so that one value crosses instead of several.
+  /// Returns true for a sum of cotangents that all come from later segments. Computing the sum in
+  /// the earliest of these segments sends one value instead of several.
   bool isSumOfLaterCotangents(Operation *op, int64_t segment) const {
     return isa<AddOp>(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
              return get(operand, true).value_or(segment) > segment;
@@ -285,7 +287,7 @@ private:
     }
   }
 
-  /// Assigns each cloneable op to the first segment (in execution order) that uses its result.
+  /// Assigns each cloneable op to the first segment, in execution order, that uses its result.
   void assignCloneables(bool ofBackward) {
     for (Operation *op : llvm::reverse(ofBackward ? backward : forward)) {
       if (!cloneable.contains(op))

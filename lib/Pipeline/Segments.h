@@ -7,16 +7,16 @@
 
 namespace parashard::pipeline {
 
-/// Assigns a segment to every op of `function`, whose body must be a single block. A forward op
-/// takes its block from its module path. If no op has a module path, blocks are the repetitions of
-/// `findRepetition`. Backward ops take the segment of their forward op. Segments are then raised or
-/// lowered until forward values flow to equal or later segments, and backward values to equal or
-/// earlier ones. Returns the number of segments.
+/// Assigns a segment to every op of `function`, whose body must be a single block. Returns the
+/// number of segments. A forward op takes its block from its module path. If no path contains a
+/// block, the blocks are the instances found by `findRepetition`. Backward ops take the segment of
+/// their forward op. Segments are then raised or lowered until forward values flow to equal or
+/// later segments, and backward values to equal or earlier ones.
 int64_t assignSegments(mlir::func::FuncOp function);
 
-/// The longest stretch of a list in which a sequence of ops repeats: start of the stretch, length
-/// of the sequence, and number of its instances. Example: classes 9 1 2 3 4 1 2 3 4 8 give {first
-/// 1, unit 4, count 2}.
+/// The longest stretch of a list in which a sequence of at least `minUnit` ops repeats: start of
+/// the stretch, length of the sequence, and number of its instances. All are 0 if nothing repeats.
+/// Example: classes 9 1 2 3 4 1 2 3 4 8 give {first 1, unit 4, count 2}.
 struct Repetition {
   int64_t first = 0;
   int64_t unit = 0;

@@ -1,13 +1,13 @@
 // Finds where a model's layers are cut into the stages of a pipeline.
 //
 // A round is one chunk of every rank: consecutive layers, of which each rank in turn takes one or
-// more. A round takes layers from the front or, in every second round of a V, from the back. For
-// given bounds of the rounds, the search walks over the ranks. A state of the walk is the number of
-// layers taken of each round. The load of a rank is the weight of all layers taken after the rank's
-// turn, minus the weight taken before.
-//
+// more. A round takes layers from the front or, in every second round of a V, from the back.
 // Example with a loop of 2 ranks and 2 chunks: stages 0 and 1 form round 0, stages 2 and 3 form
 // round 1. Rank 0 takes stages 0 and 2.
+//
+// For given bounds of the rounds, the search walks over the ranks. A state of the walk is the
+// number of layers taken of each round. The load of a rank is the weight of all layers taken after
+// the rank's turn, minus the weight taken before.
 #include "lib/Pipeline/StagePartition.h"
 #include "lib/Pipeline/LeastLoad.h"
 #include "shared/NearestNames.h"
@@ -26,13 +26,13 @@ using namespace llvm;
 namespace parashard::pipeline {
 namespace {
 
-/// A search with three or more chunks per rank gives up if a walk has more cells than this limit;
-/// such a walk would need gigabytes.
+/// Maximum number of cells of a walk with three or more chunks per rank. A larger walk would need
+/// gigabytes, so the search gives up.
 constexpr uint64_t kMostCells = uint64_t(1) << 20;
 
 constexpr int64_t kImpossible = std::numeric_limits<int64_t>::max();
 
-/// Adds two byte counts. Sums of real byte counts never overflow.
+/// Adds two byte counts; returns kImpossible if either is kImpossible.
 int64_t addBytes(int64_t a, int64_t b) {
   return a == kImpossible || b == kImpossible ? kImpossible : a + b;
 }
@@ -46,7 +46,8 @@ struct CutRules {
     }
   }
 
-  /// Returns the bytes sent by a cut before layer `cut` that begins `stage`.
+  /// Returns the bytes sent by a cut before layer `cut` that begins `stage`; kImpossible if the
+  /// rules exclude the cut.
   int64_t getBytes(int64_t stage, int64_t cut) const {
     if (cut < first[stage] || cut > last[stage])
       return kImpossible;
@@ -64,18 +65,17 @@ struct CutRules {
 
 /// The layers of one chunk of every rank, in the order in which ranks 0, 1, ... take them.
 struct Round {
-  int64_t begin = 0, end = 0; ///< layers
+  int64_t begin = 0, end = 0; ///< range of layers
   int64_t firstStage = 0;
   int64_t ranks = 1;
   bool backward = false;
 
-  /// Returns the layer that follows `taken` layers.
+  /// Returns the layer that is taken next after `taken` layers.
   int64_t getLayer(int64_t taken) const { return backward ? end - 1 - taken : begin + taken; }
-  /// Returns the first layer after the cut that follows `taken` layers.
+  /// Returns the first layer, in model order, after the cut that follows `taken` layers.
   int64_t getCut(int64_t taken) const { return backward ? end - taken : begin + taken; }
   /// Returns the stage that begins at the cut after `count` ranks.
   int64_t getStage(int64_t count) const { return firstStage + (backward ? ranks - count : count); }
-  /// Returns the number of layers minus the number of ranks.
   int64_t getSlack() const { return end - begin - ranks; }
 };
 
@@ -126,19 +126,21 @@ SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
 // The walk over the ranks
 //===----------------------------------------------------------------------===//
 
-/// A state of the walk after some ranks.
+/// A state of the walk after some ranks have taken their layers.
 struct State {
-  int64_t cell;      ///< layers of each round taken beyond one per rank, encoded as one number
+  int64_t cell;      ///< number that encodes the layers taken beyond one per rank, for each round
   int64_t previous;  ///< index of the source state in the previous column
   int64_t weight;    ///< of all layers taken
   int64_t bytes = 0; ///< of the cuts so far
-  SmallVector<int32_t, 4> order; ///< per round: rank of its cuts within the column
+  SmallVector<int32_t, 4>
+      order; ///< per round: index of its cuts among the sorted cuts of the column
 };
 using Column = std::vector<State>;
 
 /// Shared by all walks: the table of marks, and the number of states visited.
 struct Workspace {
-  std::vector<int64_t> marks; ///< by cell; all -1 between uses
+  std::vector<int64_t>
+      marks; ///< by cell: largest weight of a source that reached it; -1 between uses
   int64_t visited = 0;
 };
 
@@ -183,7 +185,7 @@ public:
     mostLoad = load;
     Column column = begin();
     for (int64_t rank = 0; rank < ranks && !column.empty(); ++rank) {
-      // With the heaviest states first, one visit per cell is enough.
+      // With the heaviest states first, a cell needs one visit: a later source adds a larger load.
       llvm::sort(column, [](const State &a, const State &b) { return a.weight > b.weight; });
       column = advance(column, rank);
     }
@@ -192,7 +194,7 @@ public:
 
   /// Returns the partition with these bounds that has the fewest bytes, at most `bytes`, and no
   /// rank above `load`; among equals, the lexicographically first. Returns nullopt if there is
-  /// none, or none with cuts before `cuts`.
+  /// none. May return nullopt if none has cuts before `cuts`.
   std::optional<StagePartition> findBest(int64_t load, int64_t bytes, ArrayRef<int64_t> cuts) {
     mostLoad = load;
     mostBytes = bytes;
@@ -207,7 +209,7 @@ public:
     for (int64_t rank = 0; rank < ranks; ++rank) {
       Column column = advance(columns.back(), rank);
       orderCuts(columns.back(), column, rank + 1);
-      // The first state that reaches a cell is then the best one.
+      // The first state that reaches a cell is then the best source of the cell.
       llvm::sort(column, [](const State &a, const State &b) {
         return std::tie(a.bytes, a.order) < std::tie(b.bytes, b.order);
       });
@@ -219,7 +221,7 @@ public:
   }
 
 private:
-  /// Returns the initial state: no layers taken.
+  /// Returns the initial state, in which no layers are taken.
   Column begin() {
     llvm::fill(ahead, 0);
     workspace.marks.resize(std::max<uint64_t>(workspace.marks.size(), cells), -1);
@@ -251,8 +253,8 @@ private:
     return ranges[i][count].least + cell / strides[i] % sizes[i];
   }
 
-  /// Returns the bytes of the cuts between rounds: zero where a V turns, as both stages are on one
-  /// rank.
+  /// Returns the bytes of the cuts between rounds: zero where a V turns, because both stages are on
+  /// one rank.
   int64_t getBoundBytes() const {
     int64_t bytes = 0;
     for (size_t i = 1; i < rounds.size(); ++i)
@@ -272,7 +274,7 @@ private:
     return cuts;
   }
 
-  /// Returns a lower bound of the bytes of the cuts after `rank` ranks, with `ahead` layers taken.
+  /// Returns a lower bound of the bytes of the cuts after `rank` ranks have taken layers (`ahead`).
   int64_t getBytesToGo(int64_t rank) const {
     int64_t bytes = 0;
     for (auto [i, toGo] : llvm::enumerate(bytesToGo))
@@ -314,8 +316,8 @@ private:
   }
 
   /// Reaches the cells that take at least the layers of `cell` in round `i` and later rounds,
-  /// within the load. Skips a cell, and all cells beyond it, if an earlier source of at least the
-  /// same weight has reached the cell: that source also reached the cells beyond it, with a smaller
+  /// within the load. Skips a cell, and all cells beyond it, if a source of at least the same
+  /// weight has reached the cell. That source also reached the cells beyond it, with no larger
   /// load.
   void reach(size_t i, int64_t cell, int64_t load) {
     int64_t first = ahead[i];
@@ -361,8 +363,8 @@ private:
     return problem.weights[rounds[i].getLayer(taken)];
   }
 
-  /// Numbers the states by their cuts in each round, given the numbers of their sources. In a round
-  /// taken from the back, the newest cut comes first.
+  /// Numbers the states by the lexicographic order of their cuts in each round, given the numbers
+  /// of their sources. In a round taken from the back, the newest cut comes first.
   void orderCuts(const Column &from, Column &column, int64_t rank) {
     using Key = std::pair<int64_t, int64_t>;
     std::vector<std::pair<Key, size_t>> keys(column.size());
@@ -407,7 +409,7 @@ private:
   int64_t ranks;
   SmallVector<Round> rounds;
   std::vector<std::vector<Range>> ranges; ///< by round
-  SmallVector<int64_t> sizes, strides;    ///< of rounds in a cell's number
+  SmallVector<int64_t> sizes, strides;    ///< of each round in a cell's number
   uint64_t cells = 1;
   int64_t remaining; ///< weight of all layers
 
@@ -428,7 +430,7 @@ private:
 // The search over the bounds of the rounds
 //===----------------------------------------------------------------------===//
 
-/// Returns a count with its noun, such as "1 layer" or "2 layers".
+/// Returns a count with its noun. Examples: "1 layer", "2 layers".
 std::string count(int64_t number, StringRef noun) {
   return (Twine(number) + " " + noun + (number == 1 ? "" : "s")).str();
 }
@@ -469,7 +471,7 @@ private:
       return;
     do {
       Walk walk(rules, bounds, workspace);
-      workspace.visited += layers; // for lower bounds
+      workspace.visited += layers; // the cost of lower bounds
       gaveUp =
           chunks > 2 && (walk.getNumCells() > kMostCells || workspace.visited > problem.mostStates);
       if (gaveUp || !visit(walk))
@@ -478,7 +480,7 @@ private:
   }
 
   /// Sets the bounds from index `from` on to their smallest values, with at least one layer per
-  /// rank in each round. Returns false if there are none.
+  /// rank in each round. Returns false if the rules exclude all such bounds.
   bool fill(MutableArrayRef<int64_t> bounds, int64_t from) const {
     for (int64_t i = from; i < chunks; ++i) {
       bounds[i] = std::max(bounds[i - 1] + ranks, rules.first[i * ranks]);
@@ -496,7 +498,7 @@ private:
     return false;
   }
 
-  /// Finds the smallest largest load. Bounds that do not improve on earlier ones cost one walk.
+  /// Returns the smallest largest load. Bounds that do not improve on earlier ones cost one walk.
   int64_t findSmallestLoad() {
     int64_t least = getLeastLoad(problem);
     int64_t best = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
@@ -521,7 +523,7 @@ private:
 
   /// Finds a partition with the fewest bytes for a load.
   std::optional<StagePartition> findFewestBytes(int64_t load) {
-    // Bounding each stage's load alone gives a lower bound of any partition's bytes.
+    // A limit for each stage instead of each rank gives a lower bound of the bytes.
     Round stages{0, layers, 0, ranks * chunks};
     int64_t least = findBytesToGo(stages, rules, load)[0][0];
     std::optional<StagePartition> best;
@@ -547,15 +549,15 @@ private:
     return best;
   }
 
-  /// Restricts the cut rules to the most even cuts that a partition with the load and bytes of
-  /// `found` can have.
+  /// Restricts the cut rules to the most even cuts among the partitions with the load and bytes of
+  /// `found`.
   void keepCutsEven(int64_t load, StagePartition found) {
     std::vector<__int128> distances = getDistances();
     auto getIndex = [&](const StagePartition &partition) {
       return llvm::lower_bound(distances, getDistance(partition.cuts)) - distances.begin();
     };
     int64_t low = 0, high = getIndex(found);
-    // If loads and bytes leave no choice, the first probe decides.
+    // The first probe is the next smaller distance. If it fails, the search ends.
     for (bool middle = false; low < high && !gaveUp; middle = !middle) {
       int64_t index = middle ? (low + high) / 2 : high - 1;
       boundDistance(distances[index]);
@@ -576,7 +578,7 @@ private:
     return found;
   }
 
-  /// Returns the largest distance of any of the cuts.
+  /// Returns the largest distance of the cuts from their even positions.
   __int128 getDistance(ArrayRef<int64_t> cuts) const {
     __int128 largest = 0;
     for (auto [i, cut] : llvm::enumerate(cuts))
@@ -584,8 +586,8 @@ private:
     return largest;
   }
 
-  /// Returns, for each layer, the distance between a cut before it and the even start of `stage`,
-  /// in weight times the number of stages.
+  /// Returns, for each layer, the distance between a cut before it and the even start of `stage`:
+  /// weight times the number of stages.
   SmallVector<__int128> getDistances(int64_t stage) const {
     int64_t total = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
     SmallVector<__int128> distances;
@@ -644,8 +646,8 @@ Error checkPlacement(const Placement &placement, int64_t layers) {
   return Error::success();
 }
 
-/// Checks that all numbers are at least 0 and that their sum does not overflow. `of(i)` names the
-/// owner of number i.
+/// Checks that all numbers are at least 0, and that their sum does not overflow. `of(i)` names the
+/// owner of number i in errors.
 Error checkNumbers(ArrayRef<int64_t> numbers, StringRef noun,
                    function_ref<std::string(size_t)> of) {
   int64_t sum = 0;
@@ -692,7 +694,8 @@ bool isWithin(StringRef path, StringRef module) {
   return path.consume_front(module) && (path.empty() || path.front() == '.');
 }
 
-/// Returns the first layer of the module `name`.
+/// Returns the first layer of the module `name`. Fails if there is none, or if the layers of the
+/// module are not consecutive.
 Expected<int64_t> findFirstLayer(ArrayRef<std::string> layers, const std::string &name) {
   int64_t first = -1, last = -1;
   for (auto [i, layer] : llvm::enumerate(layers)) {

@@ -14,14 +14,14 @@ namespace parashard::pipeline {
 using schedules::Placement;
 using schedules::PlacementKind;
 
-/// Layers (segments) in the model's order, and the pipeline to which the layers are assigned. The
-/// caller owns the lists.
+/// The layers (segments) in model order, and the pipeline that runs them. The caller owns the
+/// lists.
 struct PartitionProblem {
   llvm::ArrayRef<int64_t>
       weights;                   ///< per layer, at least 0; such as 1, its parameters or its flops
   llvm::ArrayRef<int64_t> bytes; ///< [i]: bytes sent by a cut between layers i and i + 1
   Placement placement;
-  /// States to visit before a search with 3 or more chunks per rank gives up: about a minute.
+  /// Maximum number of states of a search with 3 or more chunks per rank: about a minute.
   int64_t mostStates = int64_t(1) << 28;
 };
 
@@ -44,21 +44,21 @@ struct StagePartition {
 ///
 /// The search is exact. With c chunks per rank and s more layers than stages, a search for one load
 /// visits at most ranks * C(s + 2c - 1, 2c - 1) states: 10^6 for 96 layers on 16 ranks in 2 chunks,
-/// 10^8 in 4 chunks. With up to 2 chunks the search always ends; with more it may give up. Models
-/// of equal blocks with a different first and last layer need few states for any number of chunks.
+/// 10^8 in 4 chunks. With more than 2 chunks, the search may give up. Models of equal blocks with a
+/// different first and last layer need few states for any number of chunks.
 ///
 /// Fails for counts below 1, more stages than layers, negative weights or bytes, lists whose
 /// lengths do not match, sums above 2^63 - 2, and a search that gives up.
 llvm::Expected<StagePartition> findPartition(const PartitionProblem &problem);
 
 /// Returns the cuts before the modules `names`, one per stage of `placement` except stage 0.
-/// `layers` are the module paths of the layers in the model's order, empty for a layer without a
-/// path. A name is the path of a layer, or of a module that holds consecutive layers; the cut is
-/// before the first of them.
+/// `layers` are the module paths of the layers in model order, empty for a layer without a path. A
+/// name is the path of a layer, or of a module with consecutive layers; the cut is before the first
+/// of them.
 ///
-/// Fails if the number of names is not stages - 1. Fails for a name that matches no layer (the
-/// error lists the nearest names), layers that are not consecutive, or the first layer. Fails if a
-/// layer is named twice, or if names are out of order.
+/// Fails if the number of names is not stages - 1, or if names are out of order. Fails for a name
+/// that matches no layer (the error lists the nearest names), the first layer, the layer of the
+/// previous name, or layers that are not consecutive.
 llvm::Expected<llvm::SmallVector<int64_t>> findCutsAtNames(llvm::ArrayRef<std::string> layers,
                                                            llvm::ArrayRef<std::string> names,
                                                            const Placement &placement);

@@ -24,14 +24,15 @@ bool mayWrite(Operation *op, FlatSymbolRefAttr variable) {
 }
 
 namespace {
-/// One communication: a message, a reduction among coordinates, or a collective within one
+/// One communication: a message, a reduction over coordinates, or a collective within one
 /// coordinate.
 struct Entry {
   std::map<int64_t, Operation *> ops; ///< the op of each member, by coordinate
   std::vector<int64_t> members;
 };
 
-/// A coordinate's next op, and its started operations that are not complete, by queue and in order.
+/// The next op of a coordinate. `queues` holds, in order, the operations that are started but not
+/// complete.
 struct State {
   int64_t coordinate;
   Block::iterator next, end;
@@ -84,8 +85,8 @@ private:
       entry = &messages[position];
       entry->members = {position.from, position.to};
     } else if (auto start = dyn_cast<rank::StartOp>(op)) {
-      // Ranks of one coordinate run the same program, so every member of a collective over axes
-      // starts it. The collective's queue may still be blocked.
+      // All ranks of a coordinate start a collective over other axes, because they run the same
+      // program. Such a collective can still wait for earlier entries of its queue.
       std::vector<int64_t> members = start.getOverPp().value_or(ArrayRef(coordinate)).vec();
       int64_t number = reductionCounts[{coordinate, start.getQueue().str(), members}]++;
       entry = &reductions[{start.getQueue().str(), members, number}];
@@ -222,15 +223,15 @@ private:
       states.at(coordinate).queues[getQueue(op)].pop_front();
   }
 
-  /// Returns the operation of `self` that keeps the operation `entry` from completing: the first
-  /// one of its queue.
+  /// Returns the first operation in the queue of `entry` on `self`, which must complete first;
+  /// `entry` if the queue is empty.
   const Entry &findFirst(const Entry &entry, int64_t self) {
     auto &pending = states.at(self).queues[getQueue(entry.ops.at(self))];
     return pending.empty() ? entry : *pending.front();
   }
 
-  /// Returns a coordinate that must advance before an operation completes. This coordinate has not
-  /// started the operation, or has earlier operations in the queue.
+  /// Returns a coordinate that must advance before `awaited` completes: one that has not started
+  /// the operation, or has earlier operations in its queue.
   int64_t findCulprit(const Entry &awaited, int64_t self) {
     const Entry &entry = findFirst(awaited, self);
     for (const auto &[coordinate, op] : entry.ops) {
@@ -252,7 +253,7 @@ private:
   }
 
   LogicalResult reportDeadlock(int64_t from) {
-    // Follows who waits for whom until a coordinate repeats.
+    // Follow who waits for whom until a coordinate repeats.
     std::vector<int64_t> chain;
     int64_t at = from;
     while (!llvm::is_contained(chain, at) && getAwaited(states.at(at))) {

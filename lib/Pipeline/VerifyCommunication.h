@@ -9,14 +9,16 @@ namespace parashard::pipeline {
 /// Returns the wait of a token, or null.
 rank::WaitOp findWait(mlir::Value token);
 
-/// Returns true if an op of a program may write a variable.
+/// Returns true if `op` writes `variable`, or is a run that uses it.
 bool mayWrite(mlir::Operation *op, mlir::FlatSymbolRefAttr variable);
 
-/// Checks the programs of one entry, one per pipeline coordinate. Checks that sends and receives
-/// match in order, value and type, and that the members of a reduction start equal operations.
-/// Checks that there is no deadlock: an operation only completes when it is at the head of its
-/// queue on every member. Errors name the two ops that do not match, or the coordinates that wait
-/// for each other.
+/// Checks the programs of one entry, one per pipeline coordinate:
+/// - Sends and receives match in order, value and type.
+/// - The members of a reduction start equal operations.
+/// - There is no deadlock. An operation only completes when it is at the head of its queue on every
+///   member.
+///
+/// Errors name the two ops that do not match, or the coordinates that wait for each other.
 mlir::LogicalResult verifyCommunication(llvm::ArrayRef<rank::ProgramOp> programs);
 
 } // namespace parashard::pipeline

@@ -17,7 +17,7 @@ namespace parashard::pipeline {
 #include "lib/Pipeline/Passes.h.inc"
 
 namespace {
-/// Checks that no op uses a value before its wait; reports `message` otherwise.
+/// Checks that no op uses a value before its wait. `message` is the error.
 LogicalResult verifyUsesAfter(rank::WaitOp wait, Value value, StringRef message) {
   for (Operation *user : value.getUsers())
     if (user->isBeforeInBlock(wait)) {
@@ -28,7 +28,7 @@ LogicalResult verifyUsesAfter(rank::WaitOp wait, Value value, StringRef message)
   return success();
 }
 
-/// Checks that a started collective is waited for, and that its results are used after the wait.
+/// Checks that a collective has a wait, and that its results are used after the wait.
 LogicalResult verifyWaits(rank::StartOp start) {
   rank::WaitOp wait = findWait(start.getToken());
   if (!wait)
@@ -77,7 +77,8 @@ LogicalResult verifyOrderOfSums(rank::ProgramOp program, const SymbolTable &symb
   return success();
 }
 
-/// Checks that no op writes a variable while a collective reads it.
+/// Checks that no op writes a variable between a collective that reads it and the collective's
+/// wait.
 LogicalResult verifyVariables(rank::StartOp start) {
   for (Value operand : start.getOperands()) {
     auto read = operand.getDefiningOp<ReadOp>();
@@ -109,7 +110,7 @@ InFlightDiagnostic refuseUse(Operation *op, FlatSymbolRefAttr symbol) {
          << symbol << ", which is in host memory and not fetched for this op; run ps-offload";
 }
 
-/// Checks that only rank.fetch, and runs with the fetched copy, use a variable in host memory.
+/// Checks that an op uses a variable in host memory only through a fetched copy.
 LogicalResult verifyUse(Operation &op, const SymbolTable &symbols) {
   auto check = [&](FlatSymbolRefAttr symbol) -> LogicalResult {
     return isInHost(symbols, symbol) ? LogicalResult(refuseUse(&op, symbol)) : success();
@@ -125,7 +126,8 @@ LogicalResult verifyUse(Operation &op, const SymbolTable &symbols) {
   return success();
 }
 
-/// Checks that a fetched variable is used between the wait for its fetch and its only offload.
+/// Checks that a fetched variable is offloaded once, and used only between the wait for its fetch
+/// and the offload.
 LogicalResult verifyStaged(rank::FetchOp fetch, OpResult staged, rank::WaitOp wait) {
   FlatSymbolRefAttr symbol = fetch.getVariable(staged);
   rank::OffloadOp back;
@@ -210,7 +212,7 @@ LogicalResult verifyStashes(rank::ProgramOp program) {
   return success();
 }
 
-/// Checks that operations of a queue are waited for in the order in which they were started.
+/// Checks that the waits of a queue's collectives are in the order of their starts.
 LogicalResult verifyQueues(rank::ProgramOp program) {
   llvm::StringMap<rank::WaitOp> last;
   for (auto start : program.getBody().getOps<rank::StartOp>()) {
@@ -225,7 +227,7 @@ LogicalResult verifyQueues(rank::ProgramOp program) {
   return success();
 }
 
-/// Checks that an input of a micro-batch is read by one op.
+/// Checks that one op reads each input of a micro-batch.
 LogicalResult verifyInputs(rank::ProgramOp program) {
   llvm::DenseMap<std::pair<StringRef, int64_t>, rank::InputOp> known;
   for (auto input : program.getBody().getOps<rank::InputOp>()) {
@@ -240,7 +242,7 @@ LogicalResult verifyInputs(rank::ProgramOp program) {
   return success();
 }
 
-/// Checks that every pipeline coordinate has one program of an entry.
+/// Checks that each pipeline coordinate has exactly one program of an entry.
 LogicalResult verifyCoordinates(StringRef entry, ArrayRef<rank::ProgramOp> programs) {
   std::map<int64_t, rank::ProgramOp> byCoordinate;
   for (rank::ProgramOp program : programs) {
