@@ -1,4 +1,4 @@
-// Implements ps-canonicalize, which copies the discardable attributes of replaced ops to new ops.
+// Implements ps-canonicalize: canonicalizes, and copies marks to new ops.
 #include "dialects/ps/MarkListener.h"
 #include "lib/Evaluate/Passes.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -25,8 +25,7 @@ class CanonicalizeMarkedPass
     ps::MarkListener listener;
     GreedyRewriteConfig config;
     config.setListener(&listener);
-    // Functions have only one block, so there are no regions to simplify. The driver erases dead
-    // ops.
+    // Functions have only one block, so there are no regions to simplify.
     config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
       signalPassFailure();

@@ -108,8 +108,8 @@ LogicalResult Evaluator::runAccumulate(AccumulateOp op, Frame &frame) {
 // Ops
 //===----------------------------------------------------------------------===//
 
-/// Fills the padding of an op's results with unspecified values. Results whose padding the op
-/// defines have no `ps.global`.
+/// Fills the padding of an op's results with unspecified values. Skips results without `ps.global`,
+/// whose padding the op defines.
 void Evaluator::fillPadding(Operation *op, MutableArrayRef<PerRank> results) const {
   auto globals = op->getAttrOfType<ArrayAttr>(kGlobalMark);
   if (!sharded || !globals)
@@ -209,7 +209,8 @@ LogicalResult Evaluator::runOffload(rank::OffloadOp op, Frame &frame) {
   return success();
 }
 
-/// Returns the rows of one micro-batch. `all` holds the rows of all micro-batches along dim 0.
+/// Returns the rows of one micro-batch. `all` holds the rows of all micro-batches along dim 0, or
+/// has `type` and serves every micro-batch.
 static FailureOr<Tensor> takeMicroBatch(Operation *op, StringRef name, const Tensor &all,
                                         RankedTensorType type, int64_t microBatch) {
   if (all.getType().getShape() == type.getShape())
@@ -254,8 +255,8 @@ LogicalResult Evaluator::runOutput(rank::OutputOp op, Frame &frame) {
   return success();
 }
 
-/// Checks that an op's operands exist. The results of a started op exist only after its wait. Also
-/// records which tokens have no wait yet.
+/// Checks that an op's operands exist: results of an asynchronous op exist only after its wait.
+/// Records the tokens without a wait so far.
 LogicalResult Evaluator::checkOperands(Operation &op, Frame &frame) {
   for (Value operand : op.getOperands()) {
     if (!isa<RankedTensorType>(operand.getType()) || frame.values.contains(operand))
@@ -280,7 +281,7 @@ LogicalResult Evaluator::runOp(Operation &op, Frame &frame) {
   if (auto evaluable = dyn_cast<EvaluateOpInterface>(op))
     return runTensorOp(evaluable, frame);
   if (op.getNumResults() == 1 && frame.values.contains(op.getResult(0)) && isa<AllReduceOp>(op))
-    return success(); // over the pipeline: reduceOverPipeline computed the result
+    return success(); // reduceOverPipeline has computed the result
   if ((op.getNumOperands() == 1 && op.getNumResults() == 1) || isa<ShardIndexOp>(op)) {
     if (failed(checkMembers(&op)))
       return failure();
@@ -299,7 +300,7 @@ LogicalResult Evaluator::runOp(Operation &op, Frame &frame) {
       .Case([&](FusedOp o) { return runFused(o, frame); })
       .Case([&](rank::RunOp o) { return runClass(o, frame); })
       .Case([&](WaitOp o) {
-        // The collective was computed at its own position, so the wait only forwards its result.
+        // The collective has already computed the result.
         PerRank value = frame.values.lookup(o.getOperand());
         frame.values[o.getResult()] = std::move(value);
         return success();
@@ -347,7 +348,7 @@ static InFlightDiagnostic reportMissingEntry(ModuleOp module, StringRef entry) {
     }
   for (auto program : module.getOps<rank::ProgramOp>())
     entries.push_back(program.getEntry());
-  if (llvm::is_contained(entries, "update")) // `step` calls these functions
+  if (llvm::is_contained(entries, "update")) // Evaluator::step calls them
     entries.push_back("step");
   llvm::sort(entries);
   entries.erase(llvm::unique(entries), entries.end());
@@ -374,8 +375,8 @@ static StringRef getName(func::FuncOp function, unsigned argument) {
   return name ? name.getValue() : "";
 }
 
-/// Returns the global type of an argument or result: its `ps.global` (level 3 on), else its own
-/// type.
+/// Returns the global type of an argument or result: its `ps.global` (from level 3 on), else its
+/// own type.
 static RankedTensorType getWholeType(DictionaryAttr marks, Type type) {
   auto global = marks ? marks.getAs<TypeAttr>(kGlobalMark) : TypeAttr();
   return cast<RankedTensorType>(global ? global.getValue() : type);

@@ -1,4 +1,5 @@
-// Declares the reference evaluator: runs a module of level 0 to 4 on N in-process ranks, op by op.
+// Declares the reference evaluator, which runs a module of level 0 to 4 on ranks within this
+// process.
 #ifndef PARASHARD_LIB_EVALUATE_EVALUATOR_H
 #define PARASHARD_LIB_EVALUATE_EVALUATOR_H
 
@@ -11,10 +12,10 @@
 
 namespace parashard::evaluate {
 
-/// Runs functions and programs. The ranks of one pipeline coordinate run in lock-step: each op runs
-/// on all of them before the next op. Coordinates take turns: each one runs until it needs a value
-/// that another one has not produced yet. Before level 3 there is one rank with unsharded tensors.
-/// From level 3 on, each rank holds its shards.
+/// Runs functions and programs. Before level 3, there is one rank with unsharded tensors. From
+/// level 3 on, each rank holds its shards. The ranks of one pipeline coordinate run in lock-step:
+/// each op runs on all of them before the next op. Coordinates take turns: each runs until it needs
+/// a value that another coordinate has not produced yet.
 class Evaluator {
 public:
   static mlir::FailureOr<Evaluator> create(mlir::ModuleOp module, uint64_t seed);
@@ -24,19 +25,21 @@ public:
   /// Finds a variable by symbol or by one of its model names. Returns null if there is none.
   ps::VariableOp find(llvm::StringRef name) const { return coordinates.front().store.find(name); }
   /// Returns the unsharded value of a variable. If stages add to the variable, returns the sum over
-  /// their coordinates. Otherwise fails if the copies of two coordinates differ in any bit.
+  /// their coordinates. Otherwise fails if two coordinates that write the variable (or read it, if
+  /// none writes) hold different bits.
   mlir::FailureOr<ps::Tensor> getWhole(ps::VariableOp variable);
   void setWhole(ps::VariableOp variable, const ps::Tensor &value);
-  /// Returns the unsharded value of every variable, by symbol. The accumulator of a single stage is
-  /// added to the variable that its `ps.adds_to` names.
+  /// Returns the unsharded value of every variable, by symbol. Adds an accumulator to the variable
+  /// that its `ps.adds_to` names.
   mlir::FailureOr<NamedTensors> getAll();
 
-  /// Runs an entry on unsharded inputs by name: a function (levels 0 to 2), its stage functions
-  /// (level 3) or its programs (level 4). Returns unsharded results by name.
+  /// Runs an entry: a function (levels 0 to 2), its stage functions (level 3) or its programs
+  /// (level 4). Inputs and results are unsharded, by name.
   mlir::FailureOr<NamedTensors> call(llvm::StringRef entry, const NamedTensors &inputs,
                                      int64_t microBatch);
   /// Runs one training step: `microBatches` micro-batches, then the update. `inputs` hold the rows
-  /// of all micro-batches along dim 0. Returns the outputs of the last micro-batch.
+  /// of all micro-batches along dim 0. Returns the outputs of the last micro-batch. Increments the
+  /// step number.
   mlir::FailureOr<NamedTensors> step(const NamedTensors &inputs, int64_t microBatches);
   /// Sets the step number that keys random ops.
   void setStep(int64_t step) { context.step = step; }
@@ -45,18 +48,18 @@ private:
   struct Effect {
     std::string symbol;
     PerRank value;
-    std::optional<ps::ReductionKind> combines; ///< reduction with the old value; nullopt: overwrite
+    std::optional<ps::ReductionKind>
+        combines; ///< reduction with the old value; nullopt: overwrites it
   };
-  /// The values of one function, and its effects on variables when it returns.
+  /// The values of one function, and its effects on variables.
   struct Frame {
     llvm::DenseMap<mlir::Value, PerRank> values;
     llvm::DenseMap<mlir::Value, std::string>
         refs; ///< symbols of `!ps.ref` arguments and staged variables
     std::vector<Effect> effects;
-    bool immediate = false; ///< for programs and stage functions: effects apply immediately
+    bool immediate = false; ///< effects apply at once, not when the function returns
     NamedTensors outputs;
-    /// The number of each started rendezvous of coordinates. The key is the token (level 4), or the
-    /// result of the op (level 3).
+    /// The rendezvous of each started op, by its token (level 4) or by its result (level 3).
     llvm::DenseMap<mlir::Value, Exchange::Number> started;
     llvm::DenseSet<mlir::Value> pending; ///< tokens without a wait so far
   };
@@ -64,9 +67,9 @@ private:
   /// The variables of one pipeline coordinate.
   struct Coordinate {
     Store store;
-    std::set<std::string> accumulated; ///< variables accumulated into during this step
+    std::set<std::string> accumulated; ///< variables to which this step has added
   };
-  /// The progress of one coordinate through a block. Functions and programs have one block.
+  /// The progress of one coordinate through the block of a function or program.
   struct Cursor {
     int64_t coordinate;
     mlir::Block *block;
@@ -81,7 +84,7 @@ private:
   Store &store() { return coordinates[current].store; }
   /// Runs all cursors to their ends, in turns. Fails on a deadlock.
   mlir::LogicalResult runTogether(llvm::MutableArrayRef<Cursor> cursors);
-  /// Runs a cursor until it has to wait. Returns whether the cursor has advanced.
+  /// Runs a cursor until it has to wait. Returns true if the cursor has advanced.
   mlir::FailureOr<bool> advance(Cursor &cursor);
   mlir::FailureOr<bool> isReady(mlir::Operation &op, Cursor &cursor);
   mlir::LogicalResult startRendezvous(mlir::Operation *op, mlir::Value token, llvm::StringRef queue,
@@ -89,8 +92,8 @@ private:
   mlir::FailureOr<bool> finishWait(rank::WaitOp op, Frame &frame);
   void finishStart(rank::StartOp op, Exchange::Number rendezvous, Frame &frame);
   mlir::FailureOr<bool> reduceOverPipeline(ps::AllReduceOp op, Cursor &cursor);
-  /// Fails for a collective over the pipeline axis: ranks of other coordinates run other programs
-  /// and never join.
+  /// Fails for a collective over the pipeline axis, because ranks of other coordinates run other
+  /// programs and never join.
   mlir::LogicalResult checkMembers(mlir::Operation *op);
   mlir::LogicalResult reportWaiting(Cursor &cursor);
   mlir::LogicalResult checkEnd(Cursor &cursor);
@@ -130,7 +133,7 @@ private:
   PerRank replicate(int64_t value) const;
 
   mlir::ModuleOp module;
-  Layout layout; ///< layout of the ranks of one coordinate
+  Layout layout; ///< of the ranks of one coordinate
   std::vector<Coordinate> coordinates;
   mlir::StringAttr pipeline; ///< the pipeline axis; null with only one coordinate
   int64_t current = 0;       ///< the coordinate that runs now
@@ -138,8 +141,8 @@ private:
   ps::EvaluateContext context;
   Exchange exchange;
   std::map<int64_t, PerRank>
-      crossing; ///< level 3: values that cross between stage functions, by number
-  /// The coordinates that add to a variable, write it, and read it.
+      crossing; ///< level 3: values passed between stage functions, by number
+  /// The coordinates that add to a variable, write it, or read it.
   struct Uses {
     std::set<int64_t> adds, writes, reads;
   };

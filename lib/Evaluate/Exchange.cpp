@@ -39,8 +39,8 @@ bool Exchange::canEnd(Number rendezvous) const {
 // Matching of members
 //===----------------------------------------------------------------------===//
 
-/// Describes the properties that an op shares with its counterparts: the message of a send or
-/// receive, or the kind, types and reduced variable of a collective.
+/// Describes what an op has in common with its counterparts: the message of a send or receive; the
+/// kind, types and reduced variable of a collective.
 static std::string describeCommon(Operation *op) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -64,7 +64,7 @@ static std::string describeCommon(Operation *op) {
   return text;
 }
 
-/// Returns whether two ops are the two ends of one message, or the same collective.
+/// Returns true if two ops are the two ends of one message, or the same collective.
 static bool fitTogether(Operation *a, Operation *b) {
   bool isMessage = isa<rank::SendOp>(a) || isa<rank::RecvOp>(a);
   bool isPair = isMessage ? (isa<rank::SendOp>(a) && isa<rank::RecvOp>(b)) ||

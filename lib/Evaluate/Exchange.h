@@ -1,4 +1,4 @@
-// Declares how pipeline coordinates exchange values under evaluation.
+// Declares the exchange of values between pipeline coordinates under evaluation.
 #ifndef PARASHARD_LIB_EVALUATE_EXCHANGE_H
 #define PARASHARD_LIB_EVALUATE_EXCHANGE_H
 
@@ -9,16 +9,15 @@
 
 namespace parashard::evaluate {
 
-/// Rendezvous of pipeline coordinates in queues, as in the runtime. The n-th ops that coordinates
-/// start in a queue with the same members belong to one rendezvous. A rendezvous completes when it
-/// is the oldest one of its queue on every member. Each member contributes the values of its ranks;
-/// ranks with equal coordinates on all other axes are peers.
+/// Matches the ops that pipeline coordinates start in queues, as the runtime does. The n-th ops
+/// that the members start in a queue with the same members form one rendezvous. A rendezvous
+/// completes when it is the oldest one in its queue on every member. Each member contributes the
+/// values of its ranks. Ranks with equal coordinates on all other axes communicate.
 class Exchange {
 public:
   using Number = size_t;
 
-  /// Starts `op` on `coordinate`, as this member's part of a rendezvous. Fails if `coordinate` is
-  /// not a member.
+  /// Adds `op` of `coordinate` to a rendezvous. Fails if `coordinate` is not a member.
   mlir::FailureOr<Number> start(mlir::Operation *op, llvm::StringRef queue,
                                 llvm::ArrayRef<int64_t> members, int64_t coordinate,
                                 std::vector<PerRank> values);
@@ -28,10 +27,10 @@ public:
   const std::vector<PerRank> &getContribution(Number rendezvous, int64_t member) const {
     return rendezvousList[rendezvous].parts.at(member).values;
   }
-  /// Returns the reduction of all members' values.
+  /// Returns the reduction of the members' values, in ascending order of coordinates.
   std::vector<PerRank> reduce(Number rendezvous, ps::ReductionKind kind) const;
 
-  /// Describes why a rendezvous is not complete: "pipeline coordinate 1 never joins".
+  /// Describes why a rendezvous is not complete. Example: "pipeline coordinate 1 never joins".
   std::string describeMissing(Number rendezvous) const;
 
 private:
@@ -42,7 +41,7 @@ private:
   struct Rendezvous {
     std::string queue;
     std::vector<int64_t> members;
-    std::map<int64_t, Part> parts; ///< one per coordinate
+    std::map<int64_t, Part> parts; ///< by coordinate
     bool isOver = false;
   };
   using QueueKey = std::tuple<std::string, std::vector<int64_t>>; ///< queue and members
@@ -52,8 +51,9 @@ private:
 
   std::deque<Rendezvous> rendezvousList;
   std::map<QueueKey, std::vector<Number>> numbers;
-  std::map<std::pair<QueueKey, int64_t>, size_t> started; ///< number of starts per coordinate
-  /// Unfinished rendezvous per coordinate and queue.
+  std::map<std::pair<QueueKey, int64_t>, size_t>
+      started; ///< number of starts, by queue and coordinate
+  /// Rendezvous that are not complete, by coordinate and queue.
   std::map<std::pair<int64_t, std::string>, std::deque<Number>> queues;
 };
 

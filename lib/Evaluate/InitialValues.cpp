@@ -10,7 +10,8 @@ using namespace parashard::ps;
 
 namespace parashard::evaluate {
 
-/// Reads the tensor that `file` names, with its shape in the file.
+/// Reads the tensor that `file` names. `type` is the type of an archive's entry. A safetensors file
+/// records its own types.
 static FailureOr<Tensor> readFileTensor(VariableOp variable, FileAttr file, RankedTensorType type) {
   auto [path, entry] = import::splitLocation(file.getLocation());
   if (path.ends_with(".safetensors")) {

@@ -110,7 +110,7 @@ int64_t Layout::getGlobalIndex(int64_t rank, ArrayRef<int64_t> shape, ShardingAt
 }
 
 /// Returns true if `rank` gets the value when a tensor becomes partial: shard 0 of each axis with a
-/// partial sum. For a maximum or minimum, all shards get the value.
+/// partial sum, and all shards of other axes.
 static bool holdsPartial(const Layout &layout, int64_t rank, ShardingAttr sharding) {
   return llvm::all_of(sharding.getPartial(), [&](PartialAttr partial) {
     return partial.getKind() != ReductionKind::Sum ||
@@ -160,7 +160,7 @@ Tensor Layout::gather(const PerRank &shards, RankedTensorType type, ShardingAttr
   if (!sharding)
     return shards.front();
   Tensor whole(type);
-  // For each element and partial shard, only the first rank contributes; its replicas are skipped.
+  // For each element and partial shard, only the first rank contributes. Its replicas are skipped.
   std::vector<llvm::SmallDenseSet<int64_t, 4>> seen(whole.size());
   SmallVector<StringAttr> partialAxes;
   for (PartialAttr partial : sharding.getPartial())

@@ -7,39 +7,38 @@
 
 namespace parashard::evaluate {
 
-/// One tensor per rank.
 using PerRank = std::vector<ps::Tensor>;
 
-/// The ranks of one pipeline coordinate. Ranks are numbered in row-major order of their coordinates
-/// on the other axes: the last axis varies fastest. No tensor is sharded over the pipeline axis.
+/// The ranks of one pipeline coordinate, in row-major order of their coordinates on the other axes:
+/// the last axis varies fastest. No tensor is sharded over the pipeline axis.
 class Layout {
 public:
   /// Creates the layout of `mesh`, or of one rank if `mesh` is null.
   explicit Layout(ps::MeshOp mesh);
 
   int64_t getRankCount() const { return rankCount; }
-  /// Returns the linear shard index of `rank` over `axes`, the first axis being the most
-  /// significant.
+  /// Returns the linear shard index of `rank` over `axes`. The first axis is the most significant.
   int64_t getShardIndex(int64_t rank, llvm::ArrayRef<mlir::StringAttr> axes) const;
   int64_t getShardIndex(int64_t rank, mlir::ArrayAttr axes) const;
   int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const;
-  /// Returns the elements of each shard of a factor of `size` over `axes`, including padding.
+  /// Returns the number of elements of each shard of a factor of `size`, including padding.
   int64_t getShardSize(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// Returns the members of `rank`'s group over `axes`, in ascending shard index.
   llvm::SmallVector<int64_t> getGroup(int64_t rank, mlir::ArrayAttr axes) const;
 
-  /// Returns the global index of local element `local` of a dim of `size` on `rank`, or -1 for
-  /// padding. Example: a dim of size 5 over 2 shards has 3 local elements; element 2 of shard 1 is
+  /// Returns the global index of local element `local` of a dim of `size` on `rank`; -1 for
+  /// padding. Example: a dim of size 5 over 2 shards has 3 local elements. Element 2 of shard 1 is
   /// padding.
   int64_t getDimIndex(int64_t rank, ps::DimAttr dim, int64_t size, int64_t local) const;
 
-  /// Returns each rank's shard of `whole`, with zero padding. With a partial sum, shard 0 of the
-  /// partial axes gets the value and the others get zeros. Other partial reductions give every
-  /// shard the value.
+  /// Returns each rank's shard of `whole`, with zeros as padding. With a partial sum, shard 0 of
+  /// the partial axes gets the value, and the others get zeros. With a partial maximum or minimum,
+  /// every shard gets the value. Without a sharding, every rank gets `whole`.
   PerRank scatter(const ps::Tensor &whole, ps::ShardingAttr sharding) const;
-  /// Fills the padding of shards of a tensor of global type `type` with unspecified values (NaN).
+  /// Fills the padding of shards of a tensor of global type `type` with unspecified values, such as
+  /// NaN.
   void fillPadding(PerRank &shards, mlir::RankedTensorType type, ps::ShardingAttr sharding) const;
-  /// Returns the unsharded tensor of type `type`. Partial shards are combined in ascending order.
+  /// Returns the unsharded tensor of type `type`. Combines partial shards in ascending order.
   ps::Tensor gather(const PerRank &shards, mlir::RankedTensorType type,
                     ps::ShardingAttr sharding) const;
 
@@ -52,7 +51,7 @@ private:
   int64_t getCoordinate(int64_t rank, const Axis &axis) const {
     return rank / axis.stride % axis.size;
   }
-  /// Returns the global linear index of a local multi-index, or -1 for padding.
+  /// Returns the global linear index of a local multi-index; -1 for padding.
   int64_t getGlobalIndex(int64_t rank, llvm::ArrayRef<int64_t> shape, ps::ShardingAttr sharding,
                          llvm::ArrayRef<int64_t> local) const;
 

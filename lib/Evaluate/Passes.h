@@ -1,4 +1,4 @@
-// Declares the passes that canonicalize and print sharding rules.
+// Declares ps-canonicalize and ps-print-sharding-rules.
 #ifndef PARASHARD_LIB_EVALUATE_PASSES_H
 #define PARASHARD_LIB_EVALUATE_PASSES_H
 

@@ -1,4 +1,4 @@
-// Declares the passes that canonicalize by evaluation and print sharding rules.
+// Declares ps-canonicalize and ps-print-sharding-rules.
 #ifndef PARASHARD_LIB_EVALUATE_PASSES_TD
 #define PARASHARD_LIB_EVALUATE_PASSES_TD
 
@@ -17,7 +17,7 @@ def CanonicalizeMarkedPass : Pass<"ps-canonicalize"> {
   let summary = "canonicalizes, and copies discardable attributes to new ops";
   let description = [{
     Applies the folders and patterns of `canonicalize` with a `MarkListener`: new ops take the
-    phase, segment and shardings of the ops that they replace. For level 1 and later.
+    phase, segment, origin and shardings of the ops that they replace. For level 1 and later.
   }];
 }
 

@@ -11,8 +11,8 @@ using namespace parashard::ps;
 
 namespace parashard::evaluate {
 
-/// Returns the pipeline coordinate of a function. Segments' functions are numbered by stage, the
-/// functions `update` and `count` by coordinate.
+/// Returns the pipeline coordinate of a function. The number in `ps.stage` is a coordinate for
+/// `update` and `count`, and a stage for other entries.
 int64_t Evaluator::getCoordinate(func::FuncOp function) {
   auto stage = function->getAttrOfType<IntegerAttr>(kStageMark);
   if (!stage || coordinates.size() == 1)
@@ -69,10 +69,10 @@ void Evaluator::finishStart(rank::StartOp op, Exchange::Number rendezvous, Frame
   }
 }
 
-/// Returns whether the awaited op is complete. If so, defines the results of the op.
+/// Returns true if the awaited op is complete; then defines its results.
 FailureOr<bool> Evaluator::finishWait(rank::WaitOp op, Frame &frame) {
   auto started = frame.started.find(op.getToken());
-  if (started == frame.started.end()) // a copy between memories completes at its start
+  if (started == frame.started.end()) // a copy to or from host memory
     return true;
   if (failed(exchange.settle()))
     return failure();
@@ -96,8 +96,8 @@ LogicalResult Evaluator::checkMembers(Operation *op) {
                            << " run other programs and never join";
 }
 
-/// Runs a reduction over the pipeline inside a stage function (level 3). Returns whether it is
-/// complete.
+/// Runs a reduction over the pipeline inside a stage function (level 3). Returns false while it is
+/// not complete; true for other ops.
 FailureOr<bool> Evaluator::reduceOverPipeline(AllReduceOp op, Cursor &cursor) {
   if (!pipeline || !isReductionOfCoordinates(op, pipeline))
     return true;
@@ -114,7 +114,7 @@ FailureOr<bool> Evaluator::reduceOverPipeline(AllReduceOp op, Cursor &cursor) {
   return true;
 }
 
-/// Returns the number of the crossing value that an argument of a stage function receives, or null.
+/// Returns the number of the value that another stage passes to an argument, or null.
 static IntegerAttr getCrossing(Value value, func::FuncOp function) {
   auto argument = dyn_cast<BlockArgument>(value);
   return argument && function
@@ -139,7 +139,7 @@ FailureOr<bool> Evaluator::isReady(Operation &op, Cursor &cursor) {
   return true;
 }
 
-/// Makes the crossing values that an op produces available to other stages.
+/// Makes the values that `op` passes to other stages available to them.
 void Evaluator::publish(Operation &op, Cursor &cursor) {
   if (!cursor.function || coordinates.size() == 1)
     return;
@@ -256,8 +256,8 @@ void Evaluator::recordUses() {
       Uses &use = uses[symbol.getValue()];
       use.reads.insert(coordinate);
       auto [adds, writes] = findEffects(ref);
-      // Segments add on their stages' coordinates only. All other accumulations run on every
-      // coordinate, so they count as writes.
+      // Accumulations of segments run only on the coordinates of their stages. All others run on
+      // every coordinate, so they count as writes.
       if (adds && run.getSegment())
         use.adds.insert(coordinate);
       else if (adds || writes)

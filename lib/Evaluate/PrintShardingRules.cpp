@@ -1,4 +1,4 @@
-// Prints the sharding rule of every op, for tests and to debug the propagation of shardings.
+// Implements ps-print-sharding-rules, for tests and to debug propagation.
 #include "lib/Evaluate/Passes.h"
 
 namespace parashard::evaluate {
@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::evaluate;
 
-/// Prints the groups of operands whose partial sums pass through: `linear {0} {1, 2}`.
+/// Prints the groups of operands in which the op is linear. Example: ` linear {0} {1, 2}`.
 static void printLinear(const ps::ShardingRule &rule, llvm::raw_ostream &os) {
   if (rule.linear.empty())
     return;

@@ -11,9 +11,9 @@ namespace parashard::evaluate {
 
 using NamedTensors = std::map<std::string, ps::Tensor>;
 
-/// Reads every tensor of the file, by name. Errors name the file and the cause.
+/// Reads all tensors of a file, by name. Errors name the file and the cause.
 llvm::Expected<NamedTensors> readSafetensors(llvm::StringRef path, mlir::MLIRContext &context);
-/// Writes the tensors atomically.
+/// Replaces the file atomically. Fails if a name is not UTF-8, or if the file cannot be written.
 llvm::Error writeSafetensors(llvm::StringRef path, const NamedTensors &tensors);
 
 } // namespace parashard::evaluate

@@ -12,7 +12,7 @@ FailureOr<Store> Store::create(ModuleOp module, const Layout &layout, bool shard
   Store store(module, layout, sharded);
   for (auto variable : module.getOps<VariableOp>()) {
     if (variable.getKind() == VariableKind::Copy)
-      continue; // set together with its parameter
+      continue; // setWhole of the parameter sets its copies
     FailureOr<Tensor> value = getInitialValue(variable, seed);
     if (failed(value))
       return failure();

@@ -7,7 +7,7 @@
 
 namespace parashard::evaluate {
 
-/// Holds every variable: one shard per rank. Before level 3 there is one rank with unsharded
+/// Holds one shard per rank of every variable. Before level 3, there is one rank with unsharded
 /// variables.
 class Store {
 public:
@@ -23,7 +23,7 @@ public:
   ps::VariableOp find(llvm::StringRef name) const;
   ps::Tensor getWhole(ps::VariableOp variable) const;
   void setWhole(ps::VariableOp variable, const ps::Tensor &value);
-  /// Returns every unsharded variable by symbol.
+  /// Returns the unsharded value of every variable, by symbol.
   NamedTensors getAll() const;
 
 private:

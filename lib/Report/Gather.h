@@ -1,4 +1,4 @@
-// Declares the functions that gather the data of the report's sections from a module.
+// Declares the functions that gather the data of the report from a module.
 #ifndef PARASHARD_LIB_REPORT_GATHER_H
 #define PARASHARD_LIB_REPORT_GATHER_H
 
@@ -10,12 +10,12 @@
 
 namespace parashard::report {
 
-/// Converts a string of the model or the command line for JSON (replaces bytes that are not UTF-8).
+/// Replaces bytes that are not UTF-8, so that JSON accepts the text.
 std::string toText(llvm::StringRef text);
 
 //===--- the plan (Plan.cpp) ----------------------------------------------===//
 
-/// Lists the axes of the mesh.
+/// Lists the axes of the mesh, except axes of kind `multiple`, which have no devices.
 llvm::json::Array listMesh(mlir::ModuleOp module);
 
 struct ParameterSum {
@@ -26,7 +26,7 @@ llvm::json::Array listParameters(mlir::ModuleOp module, ParameterSum &sum);
 struct CollectiveSum {
   int64_t count = 0, bytes = 0; ///< per step and rank
 };
-/// Returns null if the module has no record of its collectives.
+/// Lists the collectives of a step. Returns null if the module has no record of its collectives.
 llvm::json::Value listCollectives(mlir::ModuleOp module, int64_t microBatches, CollectiveSum &sum);
 
 //===--- the pipeline (Pipeline.cpp) -------------------------------------===//
@@ -35,29 +35,30 @@ llvm::json::Value listCollectives(mlir::ModuleOp module, int64_t microBatches, C
 llvm::json::Object describePipeline(mlir::ModuleOp module, const driver::PlannedStep &step,
                                     const schedules::MeasuredPipeline *measured);
 
-/// Reads the trace of a program of this plan. Fails if the file cannot be read, is not such a
-/// trace, or belongs to another program.
+/// Reads the trace of a program of this plan. Fails if the file cannot be read, is not a trace of a
+/// pipeline, or belongs to another program.
 llvm::Expected<schedules::MeasuredPipeline> readMeasured(llvm::StringRef path,
                                                          const driver::PlannedStep &step);
 
 //===--- the memory (Memory.cpp) -----------------------------------------===//
 
-/// Lists the buffers that fill a rank of each coordinate at its peak; empty before level `placed`.
+/// Lists the memory and the largest buffers of each coordinate at its peak; empty before level
+/// `placed`.
 llvm::json::Array listMemory(mlir::ModuleOp module);
 
 //===--- the work (Work.cpp) ----------------------------------------------===//
 
-/// The computation and memory traffic of ops.
+/// Flops and memory traffic.
 struct Cost {
-  int64_t contraction = 0; ///< flops of contractions, convolutions, attention
+  int64_t contraction = 0; ///< flops of contractions, convolutions and attention
   int64_t other = 0;       ///< flops of all other ops
   int64_t bytes = 0;       ///< read and written
   void add(const Cost &cost, int64_t times = 1);
   llvm::json::Object toJson() const;
 };
 
-/// The number of times that a step (on one rank) runs a class function on a segment. Functions of
-/// phase `evaluate` are not part of a step: for them, the number is per evaluation of one batch.
+/// The number of times that a class function runs on a segment: per step, or per evaluation of one
+/// batch for phase `evaluate`. With a pipeline, sums over one rank of each coordinate.
 struct RunCount {
   mlir::func::FuncOp callee;
   std::optional<int64_t> segment;
@@ -65,24 +66,23 @@ struct RunCount {
   int64_t times = 0;
 };
 
-/// The class functions and their runs.
 class Work {
 public:
-  /// Collects the class functions of a module and their runs. `microBatches` is the number per
-  /// step, used if the module has no schedule yet.
+  /// Collects the class functions of a module and their runs. Before level 4, a step has
+  /// `microBatches` micro-batches; later, the programs determine their number.
   Work(mlir::ModuleOp module, int64_t microBatches);
 
   int64_t getMicroBatches() const { return microBatches; }
-  /// Returns the cost of a step on one rank.
+  /// Returns the cost of a step on one rank of each coordinate.
   const Cost &getStep() const { return step; }
-  /// Returns the number of calls of generated kernels in a step.
+  /// Returns the number of runs of fused groups in the step of `getStep`.
   int64_t getKernelCalls() const { return kernelCalls; }
-  /// Returns the number of calls of library functions in a step.
+  /// Returns the number of runs of ops that call a library in the step of `getStep`.
   int64_t getLibraryCalls() const { return libraryCalls; }
 
   /// Lists the class functions with their runs, costs and contents.
   llvm::json::Array listClasses();
-  /// Lists the flops of each segment by phase, and those of the update.
+  /// Lists the costs of each segment by phase, and those of the update.
   llvm::json::Object listFlops();
   /// Lists the segments with the class functions that they run.
   llvm::json::Array listSegments();
@@ -95,7 +95,7 @@ private:
   mlir::SymbolTable symbols;
   int64_t microBatches;
   llvm::MapVector<std::pair<mlir::Operation *, int64_t>, RunCount> runs;
-  llvm::MapVector<mlir::Operation *, Cost> costs; ///< of one run of a class function
+  llvm::MapVector<mlir::Operation *, Cost> costs; ///< of one run
   Cost step;
   int64_t kernelCalls = 0, libraryCalls = 0;
 };

@@ -1,4 +1,4 @@
-// Fills the data of a report into the page. Style, script and data are part of the document.
+// Fills the data of a report, the style and the scripts into the template of the page.
 #include "Page.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
@@ -11,8 +11,8 @@ namespace json = llvm::json;
 
 namespace parashard::report {
 
-/// Prints JSON for a script element. Without `<`, no text can end the element or begin a comment.
-/// `<` only occurs inside strings, where JSON also accepts the escape.
+/// Prints JSON for a script element. Escapes `<`, so that no text can end the element or begin a
+/// comment. In JSON, `<` only occurs inside strings.
 static void printInScript(const json::Value &data, llvm::raw_ostream &os) {
   std::string text;
   llvm::raw_string_ostream(text) << data;
@@ -27,8 +27,8 @@ static void printInScript(const json::Value &data, llvm::raw_ostream &os) {
 void printPage(const json::Value &data, llvm::StringRef title, llvm::raw_ostream &os) {
   llvm::StringRef name = llvm::sys::path::filename(title);
   std::string text = json::isUTF8(name) ? name.str() : json::fixUTF8(name);
-  // The parts are listed in the order of their markers in page.html. Inserted text is never
-  // searched for markers.
+  // The parts are in the order of their markers in page.html. Inserted text is never searched for
+  // markers.
   std::pair<llvm::StringRef, std::function<void()>> parts[] = {
       {"@TITLE@", [&] { llvm::printHTMLEscaped(text, os); }},
       {"@STYLE@", [&] { os << kPageCss; }},

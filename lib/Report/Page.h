@@ -6,8 +6,8 @@
 
 namespace parashard::report {
 
-/// Prints one self-contained HTML document. The contents of `data` and `title` are always text,
-/// never markup.
+/// Prints one self-contained HTML document. `title` is a path; the page shows its file name. Text
+/// from `data` and `title` never becomes markup.
 void printPage(const llvm::json::Value &data, llvm::StringRef title, llvm::raw_ostream &os);
 
 } // namespace parashard::report

@@ -17,7 +17,8 @@ static std::string draw(const schedules::Replay &run, const schedules::TimelineO
   return picture;
 }
 
-/// Describes makespan and bubble, the live micro-batches of each coordinate, and the picture.
+/// Describes a step: its duration, its bubble, the live micro-batches of each coordinate, and a
+/// picture.
 static json::Object describeRun(const schedules::Replay &run,
                                 const schedules::TimelineOptions &options) {
   return json::Object{{"unit", options.unit},
@@ -82,8 +83,8 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
-/// Returns true if forwards and backwards have the same order on every coordinate. (The trace of a
-/// stage without separate weight gradients does not show whether its backward was split.)
+/// Returns true if forwards and backwards have the same order on every coordinate. Ignores weight
+/// gradients: if a stage has none, a trace does not show whether its backward was split.
 static bool isSameOrder(const schedules::Replay &a, const schedules::Replay &b) {
   auto getOrder = [](llvm::ArrayRef<schedules::Span> row) {
     std::vector<std::tuple<bool, int64_t, int64_t>> order;

@@ -61,8 +61,7 @@ json::Array listParameters(ModuleOp module, ParameterSum &sum) {
   return rows;
 }
 
-/// Returns the number of times per step that a part of the step (`when`) runs: evaluation is not
-/// part of a step.
+/// Returns how often a part of a step runs. Evaluation is not part of a step.
 static int64_t getTimes(StringRef when, int64_t microBatches) {
   return when == "evaluate" ? 0 : when == "update" ? 1 : microBatches;
 }

@@ -18,8 +18,8 @@ namespace json = llvm::json;
 namespace parashard::report {
 namespace {
 
-/// Returns a copy of the planned module, lowered to level `partitioned`. The copy has the
-/// collectives and the class functions.
+/// Returns a copy of the planned module at level `partitioned`, which has collectives and class
+/// functions. Returns null after an error.
 OwningOpRef<ModuleOp> partitionCopy(ModuleOp module) {
   OwningOpRef<ModuleOp> copy = module.clone();
   WalkOptions walk;
@@ -33,7 +33,7 @@ json::Object makeSection(StringRef id, StringRef title, json::Value data) {
   return json::Object{{"id", id}, {"title", title}, {"data", std::move(data)}};
 }
 
-/// Returns nullopt for a module without a pipeline.
+/// Gathers the section of the pipeline; nullopt without a pipelined training step.
 llvm::Expected<std::optional<json::Object>> gatherPipeline(ModuleOp module,
                                                            const ReportOptions &options) {
   auto step = planStep(module, options.compile);
@@ -62,7 +62,7 @@ std::optional<json::Object> gather(ModuleOp module, const ReportOptions &options
   Work work(module, options.compile.microBatches);
   ParameterSum parameters;
   CollectiveSum collectives;
-  // page.js has the renderers by these ids.
+  // page.js maps these ids to renderers.
   json::Array sections;
   if (*pipeline)
     sections.push_back(makeSection("pipeline", "Pipeline", std::move(**pipeline)));

@@ -44,7 +44,7 @@ static int64_t sumBytes(TypeRange types) {
   return bytes;
 }
 
-/// Returns the cost of one op alone; movement ops have no flops.
+/// Returns the cost of an op without its body. Movement ops have no flops.
 static Cost getOwnCost(Operation *op) {
   Cost cost;
   cost.bytes = sumBytes(op->getOperandTypes()) + sumBytes(op->getResultTypes());
@@ -59,7 +59,7 @@ static Cost getOwnCost(Operation *op) {
   return cost;
 }
 
-/// Returns the cost of an op. A fused op has the flops of its body, but only moves its own operands
+/// Returns the cost of an op. A fused op has the flops of its body, but moves only its own operands
 /// and results.
 static Cost getCost(Operation *op) {
   Cost cost = getOwnCost(op);
@@ -77,7 +77,7 @@ static Cost getCost(Operation *op) {
 // Contents of class functions
 //===----------------------------------------------------------------------===//
 
-/// Returns "4x128x64 f32, 64x64 f32 -> 4x128x64 f32".
+/// Describes the types of an op. Example: "4x128x64 f32, 64x64 f32 -> 4x128x64 f32".
 static std::string describeTypes(Operation *op) {
   auto list = [](TypeRange types) {
     std::string text;
@@ -93,7 +93,7 @@ static std::string describeTypes(Operation *op) {
   return list(op->getOperandTypes()) + " -> " + list(op->getResultTypes());
 }
 
-/// Describes the ops of a kernel, and their source locations in the model.
+/// Adds the ops of a fused group, their source locations and the names of its kernels to `item`.
 static void describeBody(ps::FusedOp fused, json::Object &item) {
   json::Array ops, locations;
   SmallVector<std::string> texts;
@@ -118,8 +118,11 @@ static void describeBody(ps::FusedOp fused, json::Object &item) {
   item["kernels"] = std::move(names);
 }
 
-/// Returns the kind of an op. kernel: a generated kernel; library: a library call; collective:
-/// communication between ranks; local: other ops on a rank's own values, such as slices.
+/// Returns the kind of an op:
+/// - kernel: a fused group
+/// - collective: communication between ranks
+/// - library: a library call
+/// - local: other ops on a rank's own values, such as slices
 static StringRef getKind(Operation *op) {
   if (isa<ps::FusedOp>(op))
     return "kernel";
@@ -160,8 +163,8 @@ static ps::Phase getPhase(func::FuncOp function) {
   return phase ? phase.getValue() : ps::Phase::Forward;
 }
 
-/// Returns the number of micro-batches whose inputs a step's program reads. Before level 4, returns
-/// `given`.
+/// Returns the number of micro-batches of the programs, by their inputs. Returns `given` before
+/// level 4.
 static int64_t countMicroBatches(ModuleOp module, int64_t given) {
   std::optional<int64_t> count;
   for (auto program : module.getOps<rank::ProgramOp>()) {
@@ -176,8 +179,8 @@ static int64_t countMicroBatches(ModuleOp module, int64_t given) {
 
 Work::Work(ModuleOp module, int64_t given)
     : module(module), symbols(module), microBatches(countMicroBatches(module, given)) {
-  // At level 3, a stage function stands for all micro-batches. From level 4 on, a program lists the
-  // runs of every micro-batch.
+  // At level 3, a stage function describes one of all micro-batches. From level 4 on, a program
+  // contains the runs of every micro-batch.
   for (auto stage : module.getOps<func::FuncOp>())
     if (stage->hasAttr(kStageMark)) {
       bool repeats =
@@ -243,7 +246,7 @@ json::Array Work::listClasses() {
 // Segments
 //===----------------------------------------------------------------------===//
 
-/// Lists the modules of a function's ops, in order: "norm, head".
+/// Lists the first three modules of a function's ops. Example: "norm, head".
 static std::string listModules(func::FuncOp function) {
   SmallVector<StringRef> paths;
   function.walk([&](Operation *op) {
@@ -256,8 +259,8 @@ static std::string listModules(func::FuncOp function) {
   return paths.size() > most ? text + ", ..." : text;
 }
 
-/// Returns the name of a segment: the module path of its layer, such as "transformer.h.0". For ops
-/// between layers, returns their modules if no other segment shares the class, or else the class
+/// Returns the name of a segment: the module path of its layer, such as "transformer.h.0". Between
+/// layers, returns the modules of its ops if no other segment runs the function, or else the class
 /// name.
 std::string Work::getSegmentName(RunCount run) {
   std::optional<StringRef> path = ir::getModulePath(run.loc);
