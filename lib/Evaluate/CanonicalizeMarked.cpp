@@ -25,7 +25,8 @@ class CanonicalizeMarkedPass
     ps::MarkListener listener;
     GreedyRewriteConfig config;
     config.setListener(&listener);
-    // Functions have only one block, so there are no regions to simplify.
+    // Functions have only one block, so there are no regions to simplify. The driver erases dead
+    // ops.
     config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
       signalPassFailure();

@@ -348,7 +348,7 @@ static InFlightDiagnostic reportMissingEntry(ModuleOp module, StringRef entry) {
     }
   for (auto program : module.getOps<rank::ProgramOp>())
     entries.push_back(program.getEntry());
-  if (llvm::is_contained(entries, "update")) // Evaluator::step calls them
+  if (llvm::is_contained(entries, "update")) // Evaluator::step calls `update`
     entries.push_back("step");
   llvm::sort(entries);
   entries.erase(llvm::unique(entries), entries.end());

@@ -69,7 +69,7 @@ void Evaluator::finishStart(rank::StartOp op, Exchange::Number rendezvous, Frame
   }
 }
 
-/// Returns true if the awaited op is complete; then defines its results.
+/// Returns true if the awaited op is complete. In this case, also defines the results of the op.
 FailureOr<bool> Evaluator::finishWait(rank::WaitOp op, Frame &frame) {
   auto started = frame.started.find(op.getToken());
   if (started == frame.started.end()) // a copy to or from host memory

@@ -38,7 +38,7 @@ std::vector<Sum> thin(std::vector<Sum> sums, size_t most) {
   return kept;
 }
 
-/// Sorts the picks of equal segments, so that the earlier segments save fewer bytes.
+/// Sorts the picks of equal segments, so that the earlier segments keep fewer bytes.
 void sortPicks(llvm::ArrayRef<WeighedSegment> segments, std::vector<int> &picks) {
   std::map<std::pair<const void *, int64_t>, std::vector<size_t>> equals;
   for (auto [i, segment] : llvm::enumerate(segments))

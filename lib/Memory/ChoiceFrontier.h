@@ -14,7 +14,7 @@ struct WeighedSegment {
 };
 
 struct FrontierPoint {
-  int64_t bytes = 0;      ///< saved bytes: the sum of weight x bytes
+  int64_t bytes = 0;      ///< saved for backward: the sum of weight x bytes
   int64_t cost = 0;       ///< added cost per micro-batch
   std::vector<int> picks; ///< index of the choice, by segment
 };
@@ -22,8 +22,8 @@ struct FrontierPoint {
 /// Returns the Pareto front of bytes and cost over all combinations of choices, fewest bytes first.
 /// If the front has more than `most` points after some segment, only the first point and the last
 /// point of each of `most` equal intervals of bytes remain. Among equal segments, the earlier ones
-/// save fewer bytes, because their values are live longer. Example: two segments with weight 1,
-/// which each save 0 bytes at cost 5 or 10 bytes at cost 0, give (0 bytes, cost 10), (10, 5) and
+/// keep fewer bytes, because their values are live longer. Example: two segments with weight 1,
+/// which each keep 0 bytes at cost 5 or 10 bytes at cost 0, give (0 bytes, cost 10), (10, 5) and
 /// (20, 0).
 std::vector<FrontierPoint> findFrontier(llvm::ArrayRef<WeighedSegment> segments,
                                         size_t most = 4096);

@@ -9,9 +9,9 @@
 
 namespace parashard::memory {
 
-/// Searches a list of points, sorted by saved bytes. A point is one choice of recomputed ops for
-/// all segments (`FrontierPoint`). The caller measures the memory of a point, which usually grows
-/// with the saved bytes, but not always.
+/// Searches a list of points, sorted by the bytes that they save for backward. A point is one
+/// choice of recomputed ops for all segments (`FrontierPoint`). The caller measures the memory of a
+/// point, which usually grows with the saved bytes, but not always.
 class PointSearch {
 public:
   /// `bytes` lists the saved bytes of each point. `lastTakes` is the measured memory of the last

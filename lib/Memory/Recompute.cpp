@@ -109,7 +109,7 @@ private:
   }
 
   /// Returns true if an operand of the value's producer has at least 8 times the bytes of the
-  /// value, such as the input of a norm and its rstd. Saving such a value costs little memory.
+  /// value. Saving such a value costs little memory. Example: the rstd of a norm.
   static bool isSmall(Value value) {
     auto type = cast<RankedTensorType>(value.getType());
     Operation *op = value.getDefiningOp();

@@ -203,7 +203,7 @@ private:
   }
 
   /// Raises each weight of 0 to 1. The forward values of such a segment were live at no measured
-  /// peak, except those of the micro-batch that ran at the peak. Recomputing them may still save
+  /// peak, except those of the micro-batch that ran at the peak. Recomputing them may still free
   /// memory. Returns true if some weight changed.
   bool addLeastWeights() {
     bool isNew = false;

@@ -26,7 +26,7 @@ public:
 
   const std::map<int64_t, ForwardSegment> &getSegments() const { return segments; }
   /// Returns true for the last segment, whose backward follows its forward at once. Recomputing
-  /// this segment saves little memory.
+  /// this segment frees little memory.
   bool isLast(int64_t segment) const { return segment + 1 == int64_t(segments.size()); }
 
   /// Returns true if the op is pure, has no regions, and does not read a variable that the function

@@ -162,8 +162,8 @@ private:
     improve();
   }
 
-  /// Adds the choices that are below the line between two choices. A cut at the price of the line's
-  /// slope finds the lowest one.
+  /// Adds the choices below the line between two choices in the plane of bytes and cost. A cut at
+  /// the price of the line's slope finds the lowest one.
   void searchBetween(const SegmentChoice &few, const SegmentChoice &many) {
     if (few.bytes >= many.bytes || few.cost <= many.cost || prices.size() >= kMostPrices)
       return;

@@ -1,5 +1,5 @@
-// Finds the ways to recompute one segment's forward, with the saved bytes and the added cost of
-// each.
+// Finds the ways to recompute one segment's forward, with the bytes that each saves for backward
+// and the cost that it adds.
 #ifndef PARASHARD_LIB_MEMORY_SEGMENTCHOICES_H
 #define PARASHARD_LIB_MEMORY_SEGMENTCHOICES_H
 
@@ -31,7 +31,7 @@ struct SegmentGraph {
 /// The ops that run again. A value that backward or one of these ops uses is computed by one of
 /// these ops, or saved.
 struct SegmentChoice {
-  int64_t bytes = 0;      ///< saved bytes
+  int64_t bytes = 0;      ///< saved for backward
   int64_t cost = 0;       ///< cost of the ops that run again
   std::vector<char> runs; ///< by op: 1 if the op runs again
 };

@@ -19,9 +19,9 @@ struct OffloadRates {
   double host = 0;        ///< bytes per second between device and host, in each direction
 };
 
-/// Offloads values that forward runs produce and backward runs use, if offloading lowers the peak
-/// of live bytes. With `onlyHidden`, offloads only values whose copies overlap fully with
-/// computation. Returns false if no value is offloaded.
+/// Offloads values that are received or produced by forward runs, and that backward runs use, if
+/// offloading lowers the peak of live bytes. With `onlyHidden`, offloads only values whose copies
+/// overlap fully with computation. Returns false if no value is offloaded.
 bool offloadValues(mlir::ModuleOp module, const OffloadRates &rates, bool onlyHidden);
 
 } // namespace parashard::pipeline

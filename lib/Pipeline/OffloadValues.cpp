@@ -125,9 +125,9 @@ private:
     }
   }
 
-  /// Returns the two ops between which a value can be in host memory: its last use before backward,
-  /// and the first backward run that uses it. Returns nullopt unless forward produces or receives
-  /// the value, and all its users are runs and sends of the same section.
+  /// Returns the two ops between which a value can be in host memory: its producer or last use
+  /// before backward, and the first backward run that uses it. Returns nullopt unless the value is
+  /// received or produced by a forward run, and all its users are runs and sends of its section.
   std::optional<Between> findBetween(OpResult value) const {
     Operation *producer = value.getOwner();
     if (!isa<rank::RecvOp>(producer) && getPhase(producer) != Phase::Forward)

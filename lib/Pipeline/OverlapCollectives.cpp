@@ -25,7 +25,8 @@ bool allGathersVariables(rank::StartOp start) {
          });
 }
 
-/// Returns the all-gathers of each section, grouped by the run that follows them.
+/// Returns the all-gathers of each section, grouped by the run that follows them. The host calls
+/// sections separately, so an all-gather never serves a run of another section.
 SmallVector<SmallVector<AllGathers>> findAllGathers(rank::ProgramOp program) {
   SmallVector<SmallVector<AllGathers>> sections(1);
   SmallVector<rank::StartOp> pending;

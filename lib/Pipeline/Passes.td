@@ -95,10 +95,10 @@ def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
     `what=optimizer` offloads optimizer state, averages, and f32 weights of which forward and
     backward read only a copy in another type. Such a variable gets `ps.host`. `rank.fetch` copies
     it to the device before each run of the update that uses it, and `rank.offload` copies it back.
-    Runs are grouped into pieces of at least `piece-bytes` bytes, or an eighth of all offloaded
-    bytes if that is less. The first piece is fetched where the update begins. Before the runs of
-    piece i, the program starts the fetch of piece i + 1, and waits until piece i - 2 has been
-    copied back. At most three pieces are therefore on the device. Variables that several runs
+    Runs are grouped into pieces of at least `piece-bytes` bytes, or an eighth of the bytes that the
+    section offloads if this is less. The first piece is fetched where the update begins. Before the
+    runs of piece i, the program starts the fetch of piece i + 1, and waits until piece i - 2 has
+    been copied back. At most three pieces are therefore on the device. Variables that several runs
     share, and scalars, stay on the device.
 
     `what=activations` offloads results of forward runs and received values that a backward run
@@ -132,7 +132,7 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
   let summary = "verifies the constraints of level 4";
   let description = [{
     - (scheduled_c1) every start has a wait.
-    - (scheduled_c2) results of a started collective are used after its wait.
+    - (scheduled_c2) results of a collective and received values are used after their wait.
     - (scheduled_c3) the waits of a queue are in the order of its starts.
     - (scheduled_c4) no stage function remains.
     - (scheduled_c5) a program reads each input of each micro-batch with one `rank.input`.

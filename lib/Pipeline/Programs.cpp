@@ -268,8 +268,7 @@ void ProgramBuilder::numberBuckets() {
 
 /// Starts collectives of gradients early, each after the last run that may write its gradient.
 /// Fills buckets in the order of these runs, so that the first buckets are sent while backward
-/// continues. A bucket holds at most a quarter of all bytes (at least 1 MiB), and at most
-/// `bucketBytes`.
+/// continues. A bucket holds at most max(1/4 of all bytes, 1 MiB), and at most `bucketBytes`.
 void ProgramBuilder::startEarly(func::FuncOp stage, IRMapping &values) {
   Block *block = builder.getInsertionBlock();
   if (!block->getOps<rank::SectionOp>().empty())

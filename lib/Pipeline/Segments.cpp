@@ -163,8 +163,8 @@ private:
   }
 
   /// Numbers segments by module path, in order of first appearance. Each stretch between blocks
-  /// gets its own number. Early ops belong to segment 0, or to the only segment that uses them. If
-  /// the model begins with a block, this block is segment 1 and segment 0 has only early ops.
+  /// gets its own number. Early ops (`findEarlyOps`) belong to segment 0, or to the only segment
+  /// that uses them. If all other ops begin with a block, segment 0 has only early ops.
   DenseMap<Operation *, int64_t> numberByPath() {
     DenseMap<Operation *, int64_t> wanted;
     DenseSet<Operation *> early = findEarlyOps();
@@ -191,7 +191,7 @@ private:
       }
       wanted[op] = current;
     }
-    // For example, the ops on labels belong to the segment of the loss.
+    // For example, ops on labels move to the segment of the loss, their only user.
     for (Operation *op : llvm::reverse(forward)) {
       if (!early.contains(op))
         continue;

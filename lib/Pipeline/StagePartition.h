@@ -21,7 +21,7 @@ struct PartitionProblem {
       weights;                   ///< per layer, at least 0; such as 1, its parameters or its flops
   llvm::ArrayRef<int64_t> bytes; ///< [i]: bytes sent by a cut between layers i and i + 1
   Placement placement;
-  /// Maximum number of states of a search with 3 or more chunks per rank: about a minute.
+  /// Number of states after which a search with 3 or more chunks per rank gives up: about a minute.
   int64_t mostStates = int64_t(1) << 28;
 };
 
