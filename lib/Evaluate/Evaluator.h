@@ -37,9 +37,8 @@ public:
   /// (level 4). Inputs and results are unsharded, by name.
   mlir::FailureOr<NamedTensors> call(llvm::StringRef entry, const NamedTensors &inputs,
                                      int64_t microBatch);
-  /// Runs one training step: `microBatches` micro-batches, then the update. `inputs` hold the rows
-  /// of all micro-batches along dim 0. Returns the outputs of the last micro-batch. Increments the
-  /// step number.
+  /// Runs one training step, and increments the step number. `inputs` hold the rows of all
+  /// micro-batches along dim 0. Returns the outputs of the last micro-batch.
   mlir::FailureOr<NamedTensors> step(const NamedTensors &inputs, int64_t microBatches);
   /// Sets the step number that keys random ops.
   void setStep(int64_t step) { context.step = step; }
@@ -48,8 +47,7 @@ private:
   struct Effect {
     std::string symbol;
     PerRank value;
-    std::optional<ps::ReductionKind>
-        combines; ///< reduction with the old value; nullopt: overwrites it
+    std::optional<ps::ReductionKind> combines; ///< nullopt: overwrites the old value
   };
   /// The values of one function, and its effects on variables.
   struct Frame {

@@ -11,8 +11,7 @@ namespace parashard::evaluate {
 
 /// Matches the ops that pipeline coordinates start in queues, as the runtime does. The n-th ops
 /// that the members start in a queue with the same members form one rendezvous. A rendezvous
-/// completes when it is the oldest one in its queue on every member. Each member contributes the
-/// values of its ranks. Ranks with equal coordinates on all other axes communicate.
+/// completes when it is the oldest one in its queue on every member.
 class Exchange {
 public:
   using Number = size_t;
@@ -51,8 +50,7 @@ private:
 
   std::deque<Rendezvous> rendezvousList;
   std::map<QueueKey, std::vector<Number>> numbers;
-  std::map<std::pair<QueueKey, int64_t>, size_t>
-      started; ///< number of starts, by queue and coordinate
+  std::map<std::pair<QueueKey, int64_t>, size_t> started; ///< number of starts per coordinate
   /// Rendezvous that are not complete, by coordinate and queue.
   std::map<std::pair<int64_t, std::string>, std::deque<Number>> queues;
 };

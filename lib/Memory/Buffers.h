@@ -21,7 +21,6 @@ struct Buffer {
 std::optional<int64_t> getAddress(const Buffer &buffer, llvm::StringRef markOfResults,
                                   llvm::StringRef markOfOp);
 
-/// Returns the buffers in the scratch of a class function.
 std::vector<Buffer> findScratchBuffers(mlir::func::FuncOp function);
 
 /// The buffers of one program. `kept` are values that one section computes for a later section.

@@ -20,11 +20,10 @@ struct FrontierPoint {
 };
 
 /// Returns the Pareto front of bytes and cost over all combinations of choices, fewest bytes first.
-/// If the front has more than `most` points after some segment, only the first point and the last
-/// point of each of `most` equal intervals of bytes remain. Among equal segments, the earlier ones
-/// keep fewer bytes, because their values are live longer. Example: two segments with weight 1,
-/// which each keep 0 bytes at cost 5 or 10 bytes at cost 0, give (0 bytes, cost 10), (10, 5) and
-/// (20, 0).
+/// Thins a front of more than `most` points to about one point per equal interval of bytes. Among
+/// equal segments, the earlier ones keep fewer bytes, because their values are live longer.
+/// Example: two segments with weight 1, which each keep 0 bytes at cost 5 or 10 bytes at cost 0,
+/// give (0 bytes, cost 10), (10, 5) and (20, 0).
 std::vector<FrontierPoint> findFrontier(llvm::ArrayRef<WeighedSegment> segments,
                                         size_t most = 4096);
 

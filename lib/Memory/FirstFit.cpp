@@ -128,7 +128,6 @@ MemoryPlan placeByStay(llvm::ArrayRef<Lifetime> buffers) {
                       }));
 }
 
-/// Places the buffers with the largest area (size x duration) first.
 MemoryPlan placeByArea(llvm::ArrayRef<Lifetime> buffers) {
   return placeInOrder(buffers, sortBuffers(buffers, [](const Lifetime &a, const Lifetime &b) {
                         double areaA = double(a.bytes) * double(a.end - a.begin + 1);

@@ -20,14 +20,13 @@ inline constexpr int64_t kBufferAlignment = 64;
 /// alignment. This sum is a lower bound of every plan's bytes.
 int64_t getLargestSum(llvm::ArrayRef<Lifetime> buffers);
 
-/// Gives each buffer the lowest offset at which it overlaps no placed buffer that is live at the
-/// same time. Places buffers in order of birth, larger ones first among equals. If the plan exceeds
-/// `getLargestSum` by more than 0.5 %, tries the orders of death, size, area (size x duration) and
-/// duration, and then up to 2000 orders of a local search. With many buffers, skips the slower
-/// orders.
+/// Places each buffer at the lowest offset at which it overlaps no live buffer, in order of birth,
+/// larger ones first among equals. If the plan exceeds `getLargestSum` by more than 0.5 %, also
+/// tries the orders of death, size, area (size x duration) and duration, and up to 2000 orders of a
+/// local search. With many buffers, skips the slower orders.
 ///
 /// Example: buffers of 64, 64 and 128 bytes with lifetimes [0,1], [1,2] and [2,3] get the offsets
-/// 0, 64 and 128 by birth, which needs 256 bytes. By death, they get 0, 128 and 0, which needs 192.
+/// 0, 64 and 128 by birth (256 bytes), and 0, 128 and 0 by death (192 bytes).
 MemoryPlan placeByFirstFit(llvm::ArrayRef<Lifetime> buffers);
 
 } // namespace parashard::memory

@@ -19,16 +19,12 @@ public:
   PointSearch(std::vector<int64_t> bytes, int64_t budget, int64_t lastTakes);
 
   /// Returns the next point to measure: first point 0, then points between the largest point that
-  /// fits the budget and the smallest point that exceeds it. Three guesses alternate:
+  /// fits the budget and the smallest point that exceeds it. Three guesses alternate: the saved
+  /// bytes of the point that exceeds the budget, minus its excess; linear interpolation; bisection.
   ///
-  /// 1. Start from the point that exceeds the budget, and assume that each saved byte is one byte
-  ///    of memory.
-  /// 2. Interpolate linearly between the two points.
-  /// 3. Bisect.
-  ///
-  /// Example of guess 1: four points save 0, 10, 20 and 30 bytes, and the budget is 18. Point 0 was
-  /// measured at 5, point 3 at 35. The wanted bytes are 30 - (35 - 18) = 13, so the guess is point
-  /// 1.
+  /// Example of the first guess: four points save 0, 10, 20 and 30 bytes, and the budget is 18.
+  /// Point 0 was measured at 5, point 3 at 35. The wanted bytes are 30 - (35 - 18) = 13, so the
+  /// guess is point 1.
   ///
   /// Returns nullopt if point 0 exceeds the budget, the two points are neighbors, their saved bytes
   /// differ by less than 0.1 % of the budget, or 12 measurements are recorded.

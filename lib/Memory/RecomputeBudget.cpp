@@ -202,9 +202,8 @@ private:
     return isNew;
   }
 
-  /// Raises each weight of 0 to 1. The forward values of such a segment were live at no measured
-  /// peak, except those of the micro-batch that ran at the peak. Recomputing them may still free
-  /// memory. Returns true if some weight changed.
+  /// Raises each weight of 0 to 1, so that the search also recomputes segments that no measured
+  /// peak counts. Returns true if some weight changed.
   bool addLeastWeights() {
     bool isNew = false;
     for (Segment &segment : segments) {

@@ -14,10 +14,9 @@ struct MemoryBudget {
   std::string then;
 };
 
-/// Recomputes forward ops of a module at level 2 so that each rank's arena fits the budget. Of the
-/// choices that the search visits and that fit, takes the one with the least added time
-/// (`getTime`). If no visited choice fits, emits an error with the least memory found and its
-/// largest buffers.
+/// Recomputes forward ops of a module at level 2 so that each rank's arena fits the budget. Takes
+/// the choice with the least added time (`getTime`) of those that the search visits. If none fits,
+/// emits an error with the least memory found and its largest buffers.
 mlir::LogicalResult recomputeUnderBudget(mlir::ModuleOp module, const MemoryBudget &budget);
 
 } // namespace parashard::memory

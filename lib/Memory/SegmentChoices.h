@@ -42,8 +42,8 @@ SegmentChoice evaluateChoice(const SegmentGraph &graph, const std::vector<char> 
 /// Returns the Pareto front of choices in bytes and cost, fewest bytes first. The choice without
 /// recomputation is last. The front is exact with up to 12 ops that may run again. With more ops,
 /// minimum cuts find the choices with the least price x bytes + cost, for up to 24 prices of a
-/// byte. (Jain et al., Checkmate, arXiv 1910.02653, treat the general problem.) A local search then
-/// improves these choices in steps: a step removes an op, or adds an op and the ops that it needs.
+/// byte. A local search then adds and removes ops. (General problem: Jain et al., Checkmate, arXiv
+/// 1910.02653.)
 std::vector<SegmentChoice> findChoices(const SegmentGraph &graph);
 
 } // namespace parashard::memory

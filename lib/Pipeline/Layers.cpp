@@ -126,8 +126,7 @@ private:
   DenseSet<Operation *> cloneable;
   CheapValues cheap;
   std::vector<Layer> layers;
-  std::vector<int64_t>
-      crossings; ///< [i]: bytes that cross the cut after layer i, minus those before it
+  std::vector<int64_t> crossings; ///< bytes that cross the cut after a layer, minus those before
   llvm::DenseSet<std::pair<int64_t, Attribute>> counted;
   llvm::DenseMap<int64_t, bool> namedByReader; ///< by layer: true if the named op reads parameters
 };

@@ -26,7 +26,6 @@ struct Layer {
 /// Returns the layers of `function`, whose ops have segments and shardings (level 2).
 std::vector<Layer> findLayers(mlir::func::FuncOp function);
 
-/// Sums the costs of each stage's layers.
 std::vector<ir::StageCost> addUpStages(llvm::ArrayRef<Layer> layers, const ir::Stages &stages);
 
 /// Returns the function whose segments are divided into stages: `@micro_batch`, else `@evaluate`,

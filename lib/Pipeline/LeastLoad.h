@@ -7,8 +7,7 @@
 namespace parashard::pipeline {
 
 /// Returns a lower bound of the largest load of a rank, over all partitions, without a search. The
-/// bound is often exact, such as for equal blocks between an embedding and a head. `problem` must
-/// be valid for `findPartition`.
+/// bound is often exact. `problem` must be valid for `findPartition`.
 int64_t getLeastLoad(const PartitionProblem &problem);
 
 } // namespace parashard::pipeline

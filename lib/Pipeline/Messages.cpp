@@ -144,8 +144,8 @@ private:
   const StageValues &values;
   const schedules::PipelineSchedule &table;
   const schedules::Replay &replay;
-  std::vector<std::map<std::pair<int64_t, int64_t>, int64_t>>
-      uses; ///< by coordinate: first task that needs a value of a micro-batch
+  /// By coordinate: the first task that needs a value of a micro-batch.
+  std::vector<std::map<std::pair<int64_t, int64_t>, int64_t>> uses;
   std::map<std::string, std::vector<size_t>> queues;
   std::vector<Message> messages;
 };

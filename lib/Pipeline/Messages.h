@@ -54,13 +54,13 @@ struct Message {
   std::string getQueue() const;
 };
 
-/// Returns all messages of a schedule: by sending coordinate, then in the order of its tasks. The
+/// Returns all messages of a schedule, by sending coordinate, then in the order of its tasks. The
 /// messages of one queue are therefore in the order of the queue.
 ///
 /// The receive of a message starts one task before its use. `replay` is a simulation of the
 /// schedule, with any task times, and gives the time at which the receive starts. The sender waits
 /// for the send before its first later task that begins at or after this time. Every wait is thus
-/// for an earlier event, and no deadlock arises. The waits of a queue stay in order.
+/// for an earlier event, and no deadlock arises.
 std::vector<Message> planMessages(const StageValues &values,
                                   const schedules::PipelineSchedule &table,
                                   const schedules::Replay &replay);

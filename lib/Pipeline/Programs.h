@@ -41,8 +41,7 @@ private:
   struct Bucket {
     llvm::SmallVector<mlir::Operation *> collectives;
     int64_t bytes = 0;
-    mlir::Operation *after =
-        nullptr; ///< for an early bucket: the last run that may write its variables
+    mlir::Operation *after = nullptr; ///< early bucket: last run that may write its variables
     rank::StartOp start;
     bool waited = false;
   };
@@ -67,8 +66,7 @@ private:
   mlir::StringAttr pipeline; ///< pipeline axis of the mesh; null if none
   int64_t coordinates;       ///< size of the pipeline axis
   llvm::DenseMap<int64_t, mlir::Value> microBatches;
-  llvm::DenseMap<std::pair<mlir::Attribute, int64_t>, rank::InputOp>
-      inputs; ///< by name and micro-batch
+  llvm::DenseMap<std::pair<mlir::Attribute, int64_t>, rank::InputOp> inputs; ///< by name
   std::vector<Bucket> buckets;
   llvm::DenseMap<mlir::Operation *, unsigned> bucketOf;
 };

@@ -277,8 +277,7 @@ private:
   }
 
   Stages stages;
-  llvm::MapVector<StringRef, SmallVector<func::FuncOp>>
-      entries; ///< functions of each entry, by stage
+  llvm::MapVector<StringRef, SmallVector<func::FuncOp>> entries; ///< in order of stages
 };
 } // namespace
 } // namespace parashard::pipeline

@@ -247,9 +247,8 @@ private:
     return forwardByOrigin.lookup(origin.getInt());
   }
 
-  /// Returns the segment of the forward op of `op`, at most `latest`. Returns `latest` without a
-  /// forward op. A cloneable forward op has a backward in each segment that uses it, so the latest
-  /// of these segments is taken.
+  /// Returns the segment of the forward op of `op`, at most `latest`; `latest` without a forward
+  /// op. A cloneable forward op counts in the latest segment that uses it, where it has a backward.
   int64_t getOriginSegment(Operation *op, int64_t latest) {
     Operation *origin = getOrigin(op);
     auto it = segments.find(origin);

@@ -37,7 +37,6 @@ int64_t addBytes(int64_t a, int64_t b) {
   return a == kImpossible || b == kImpossible ? kImpossible : a + b;
 }
 
-/// The problem, and the allowed range of each cut.
 struct CutRules {
   explicit CutRules(const PartitionProblem &problem) : problem(problem) {
     for (int64_t stage = 0; stage < problem.placement.getNumStages(); ++stage) {
@@ -132,15 +131,13 @@ struct State {
   int64_t previous;  ///< index of the source state in the previous column
   int64_t weight;    ///< of all layers taken
   int64_t bytes = 0; ///< of the cuts so far
-  SmallVector<int32_t, 4>
-      order; ///< per round: index of its cuts among the sorted cuts of the column
+  SmallVector<int32_t, 4> order; ///< per round: index of its cuts in sorted order
 };
 using Column = std::vector<State>;
 
 /// Shared by all walks: the table of marks, and the number of states visited.
 struct Workspace {
-  std::vector<int64_t>
-      marks; ///< by cell: largest weight of a source that reached it; -1 between uses
+  std::vector<int64_t> marks; ///< by cell: largest weight of its sources; -1 between uses
   int64_t visited = 0;
 };
 

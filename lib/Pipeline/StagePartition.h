@@ -42,10 +42,10 @@ struct StagePartition {
 ///
 /// Example: weights 1 1 1 1 4 on 2 ranks with 1 chunk each give the cut 4, with loads 4 and 4.
 ///
-/// The search is exact. With c chunks per rank and s more layers than stages, a search for one load
-/// visits at most ranks * C(s + 2c - 1, 2c - 1) states: 10^6 for 96 layers on 16 ranks in 2 chunks,
-/// 10^8 in 4 chunks. With more than 2 chunks, the search may give up. Models of equal blocks with a
-/// different first and last layer need few states for any number of chunks.
+/// The search is exact, but may give up with more than 2 chunks per rank. With c chunks per rank
+/// and s more layers than stages, it visits at most ranks * C(s + 2c - 1, 2c - 1) states for one
+/// load: 10^6 for 96 layers on 16 ranks in 2 chunks, 10^8 in 4 chunks. Equal blocks need few
+/// states.
 ///
 /// Fails for counts below 1, more stages than layers, negative weights or bytes, lists whose
 /// lengths do not match, sums above 2^63 - 2, and a search that gives up.
@@ -56,9 +56,8 @@ llvm::Expected<StagePartition> findPartition(const PartitionProblem &problem);
 /// name is the path of a layer, or of a module with consecutive layers; the cut is before the first
 /// of them.
 ///
-/// Fails if the number of names is not stages - 1, or if names are out of order. Fails for a name
-/// that matches no layer (the error lists the nearest names), the first layer, the layer of the
-/// previous name, or layers that are not consecutive.
+/// Fails unless there are stages - 1 names whose cuts are above 0 and ascend. If a name matches no
+/// layer, the error lists the nearest names.
 llvm::Expected<llvm::SmallVector<int64_t>> findCutsAtNames(llvm::ArrayRef<std::string> layers,
                                                            llvm::ArrayRef<std::string> names,
                                                            const Placement &placement);
