@@ -146,7 +146,7 @@ TEST_F(Conformance, AllReduce) {
       }
 }
 
-/// The first rank runs on the thread of the caller, which goes on after an error.
+/// The first rank runs on the thread of the caller, which survives the error.
 TEST_F(Conformance, ANewCommunicationWorksAfterAnAbort) {
   if (job)
     GTEST_SKIP() << "aborting ends the job";
