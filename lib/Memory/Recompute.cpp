@@ -190,7 +190,8 @@ private:
       return success();
     return refuseFlag(getOperation(), "recompute budget")
            << " measures memory by running later passes; set option `then` to the passes up to "
-              "level placed, which ps-compile --dump-dir writes";
+              "level placed; the first line of each dump of ps-compile --dump-dir lists the passes "
+              "of its level";
   }
 
   LogicalResult checkGlobs(func::FuncOp function, const Choice &choice) {

@@ -123,7 +123,7 @@ def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
     Option<"host", "host", "int64_t", "5000000000",
            "bandwidth between device and host in each direction, in bytes per second">,
     Option<"pieceBytes", "piece-bytes", "int64_t", "32 << 20",
-           "minimum bytes per fetch; at most an eighth of the offloaded bytes">,
+           "minimum bytes per fetch, or an eighth of the offloaded bytes if that is less">,
   ];
 }
 

@@ -236,12 +236,11 @@ void addSpeedFlags(FlagTable &t, CompileOptions &c) {
         c.matmulEpilogues);
   t.add({.name = "precision",
          .value = "TYPE[,keep-fp32=GLOB]",
-         .help =
-             "compute type: fp32, bf16, fp16, half (weights, gradients and optimizer state in "
-             "bf16), or fp8 (bf16 with linear layers in fp8); options follow after commas: "
-             "keep-fp32=GLOB, compute=GLOB; for fp8: scaling, history, margin, include, exclude, "
-             "misfit=error|bf16 (layers with dims that are not multiples of 16; "
-             "docs/precision.md)",
+         .help = "compute type: fp32, bf16, fp16, half (weights, gradients and optimizer state in "
+                 "bf16), or fp8 (bf16 with linear layers in fp8); options follow after commas: "
+                 "keep-fp32=GLOB (ops in f32), compute=GLOB (ops in the 16-bit type); for fp8: "
+                 "scaling, history, margin, include, exclude, misfit=error|bf16 (what to do with "
+                 "layers whose dims are not multiples of 16); see docs/precision.md",
          .level = Planned,
          .inPlan = true},
         c.precision);
@@ -342,8 +341,10 @@ bool checkCombinations(const Flags &f, const CompileOptions &c) {
   for (auto [flag, value] :
        {std::pair("precision", c.precision), {"gradient-reduction", c.gradientReduction}})
     if (f.check && value != "fp32")
-      return badFlag("check", " compares layouts with f32 accuracy; compile with --" +
-                                  llvm::Twine(flag) + " fp32 (the layout stays the same)");
+      return badFlag(
+          "check",
+          " compares the program with a one-rank program at f32 accuracy; compile with --" +
+              llvm::Twine(flag) + " fp32 (the shardings stay the same)");
   if (c.inference && f.check)
     return badFlag("check", " needs a training step and cannot be combined with --inference");
   if (c.inference && (c.loss == "none" || !c.differentiate.empty()))
@@ -400,7 +401,8 @@ bool readMicroBatches(const FlagTable &table, const Flags &f, CompileOptions &co
     return bad("give --micro-batches or --global-batch, not both");
   if (f.globalBatch && (!compile.batch || *f.globalBatch % *compile.batch != 0))
     return badFlag("global-batch " + llvm::Twine(*f.globalBatch),
-                   " needs --batch B with a divisor B: a step has global-batch / B micro-batches");
+                   " needs --batch B, where B divides " + llvm::Twine(*f.globalBatch) +
+                       ": a step has " + llvm::Twine(*f.globalBatch) + " / B micro-batches");
   if (f.globalBatch)
     compile.microBatches = *f.globalBatch / *compile.batch;
   if (compile.microBatches > schedules::kMostMicroBatches)

@@ -31,7 +31,9 @@ CUfunction Module::find(const std::string &kernel) const {
   gpu->enter();
   CUresult result = gpu->getDriver().moduleGetFunction(&function, module, kernel.c_str());
   if (result == CUDA_ERROR_NOT_FOUND)
-    PSRT_FAIL(BadInput, "%s has no kernel \"%s\" for the GPU; compile and link with one version",
+    PSRT_FAIL(BadInput,
+              "%s has no kernel \"%s\" for the GPU; compile the model again, and link with the "
+              "same version of Parashard",
               whose.c_str(), kernel.c_str());
   gpu->check(result, "to find a kernel");
   return function;
