@@ -40,7 +40,7 @@ public:
 
   /// Returns whether the last dim is sharded.
   bool isSplit() const { return !axes.empty(); }
-  /// Returns whether all columns are on this device, though possibly padded.
+  /// Returns whether this device holds all columns. The columns may be padded.
   bool isOnOneDevice() const { return builder.getShards(axes) == 1; }
   int64_t getGlobalColumns() const { return global.getShape().back(); }
 

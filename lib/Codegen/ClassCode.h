@@ -40,7 +40,9 @@ private:
   mlir::LogicalResult writeFused(ps::FusedOp op);
   mlir::LogicalResult writeContract(ps::ContractOp op);
   void writeMatmul(ps::ContractOp op, const fusion::MatmulChunk &chunk);
-  /// Writes a matmul in chunks. Writes the collective's chunk after each, or its wait before each.
+  /// Writes a matmul in chunks. If the matmul uses the collective's result, writes a wait for one
+  /// chunk of the collective before each chunk of the matmul. Otherwise writes one chunk of the
+  /// collective after each chunk of the matmul.
   void writeChunks(const fusion::ChunkedMatmul &matmul, mlir::Operation *collective);
   /// Writes the instruction that a library op describes.
   mlir::LogicalResult writeCall(ps::LoweringOpInterface op);

@@ -184,7 +184,8 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
 }
 
 std::vector<std::string> partitionedPasses(const CompileOptions &o) {
-  // Most chunks of a reduction over rows. A chunk occupies few warps, so a GPU needs many chunks.
+  // Maximum number of chunks into which a reduction over rows is split. A chunk occupies few warps,
+  // so a GPU needs many chunks.
   constexpr int64_t kChunksOfGpu = 1024;
   PassText fuse("ps-fuse");
   bool isGpu = llvm::StringRef(o.target).starts_with("cuda");

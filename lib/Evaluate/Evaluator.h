@@ -29,8 +29,8 @@ public:
   /// none writes) hold different bits.
   mlir::FailureOr<ps::Tensor> getWhole(ps::VariableOp variable);
   void setWhole(ps::VariableOp variable, const ps::Tensor &value);
-  /// Returns the unsharded value of every variable, by symbol. Adds an accumulator to the variable
-  /// that its `ps.adds_to` names.
+  /// Returns the unsharded value of every variable, by symbol. The value of an accumulator with
+  /// `ps.adds_to` is included in the value of the variable that this attribute names.
   mlir::FailureOr<NamedTensors> getAll();
 
   /// Runs an entry: a function (levels 0 to 2), its stage functions (level 3) or its programs

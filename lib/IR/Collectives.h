@@ -16,7 +16,7 @@ bool isCollective(mlir::Operation *op);
 /// `why` is "a summed dim is split".
 void setCause(mlir::Operation *collective, const llvm::Twine &what, const llvm::Twine &why);
 
-/// A collective, with all source locations that have an equal collective for the same reason.
+/// All collectives with the same kind, axes, part of the step and cause, with their locations.
 struct ExplainedCollective {
   std::string kind;                ///< all_reduce, reduce_scatter, all_gather, all_to_all, permute
   std::string axes;                ///< "dp, tp"

@@ -14,9 +14,9 @@ inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
 /// (`CountForm`). Example: `mask.sum().clamp(min=1)` has least = 1.
 inline constexpr llvm::StringLiteral kLossPlusSymbol = "loss.plus";
 inline constexpr llvm::StringLiteral kLossLeastSymbol = "loss.least";
-/// Accumulators that `@count` fills (`loss.counted`, `loss.counted.1`, ...): the counts of further
-/// parts of the loss, and the sums in the formula of a count. Example: mask.sum() in
-/// mask.sum().clamp(min=1).
+/// Accumulators that `@count` fills (`loss.counted`, `loss.counted.1`, ...): the count of each mean
+/// after the first part of the loss, or the sums from which a count is computed. Example of such a
+/// sum: mask.sum() in mask.sum().clamp(min=1).
 inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";
 /// Variables of loss scaling: the scale, and the number of consecutive steps with finite gradients.
 inline constexpr llvm::StringLiteral kLossScaleSymbol = "loss_scale";

@@ -63,8 +63,8 @@ def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
 def VerifyPlacedPass : Pass<"ps-verify-placed", "::mlir::ModuleOp"> {
   let summary = "verifies the constraints of level `placed`";
   let description = [{
-    - `placed_c1`: every variable is in the arena, at a multiple of 64 bytes, and overlaps no other
-      variable.
+    - `placed_c1`: every variable of a coordinate that is not in host memory is in the coordinate's
+      arena, at a multiple of 64 bytes, and overlaps no other variable.
     - `placed_c2`: in its function's scratch, every result and every workspace is at a multiple of
       64 bytes, and overlaps no buffer in use at the same time.
     - `placed_c3`: every value of a program, and the scratch of each run, is after the variables, at

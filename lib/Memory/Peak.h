@@ -9,8 +9,8 @@
 
 namespace parashard::memory {
 
-/// One variable, the buffers of one result of a class function or of another op, or the scratch of
-/// a run.
+/// One row of the memory table. A row is one of these: a variable; all buffers of one result of a
+/// class function; the buffer of one result of another op; the scratch of one run.
 struct MemoryHolder {
   std::string kind;  ///< parameter, gradient, ...; value, scratch
   std::string name;  ///< of the variable, class function or op
@@ -23,9 +23,11 @@ struct MemoryHolder {
 struct MemoryPeak {
   int64_t coordinate = 0;
   int64_t arenaBytes = 0;
-  int64_t hostBytes = 0;             ///< of offloaded variables and values, outside of the arena
-  int64_t variableBytes = 0;         ///< of the variables in the arena
-  int64_t liveBytes = 0;             ///< most bytes in use at once, with variables, without slots
+  int64_t hostBytes = 0;     ///< of offloaded variables and values, outside of the arena
+  int64_t variableBytes = 0; ///< of the variables in the arena
+  /// Most bytes in use at once: variables, values and scratch. Excludes values that a section keeps
+  /// for a later section (`ProgramBuffers::kept`).
+  int64_t liveBytes = 0;
   std::string instant;               ///< description of the op that runs at the peak
   std::vector<MemoryHolder> holders; ///< largest first
   std::vector<int64_t> inUse;        ///< bytes in use, by op of the program with the peak

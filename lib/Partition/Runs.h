@@ -43,14 +43,16 @@ struct Pieces {
 mlir::FailureOr<Pieces> cutIntoSegments(mlir::func::FuncOp function);
 /// Makes all of `@count` one run without a segment.
 Pieces cutCount(mlir::func::FuncOp function);
-/// Cuts `@update` into runs and collectives between runs. A wave has collectives, the ops that
-/// parameters share, and the conversions of gradients for the next wave. The update of each
-/// parameter follows the last wave. Example: all-reduces of gradients, norm for clipping;
-/// all-reduce of the norm over the pipeline, clip factor; update of each parameter.
+/// Cuts `@update` into runs and collectives between runs. The pieces form a sequence of waves,
+/// followed by the update of each parameter. A wave has collectives, then the ops that parameters
+/// share, then the conversions of gradients that the next wave reduces. Example: wave 0 has the
+/// all-reduces of gradients and the norm for clipping. Wave 1 has the all-reduce of the norm over
+/// the pipeline and the clip factor.
 mlir::FailureOr<Pieces> cutUpdate(mlir::func::FuncOp function);
 
 /// Fills inputs, variables, keys and results of runs whose `ops` are set, and adds to each run the
-/// ops that the run clones. Other ops that are not cloneable stand between runs.
+/// ops that the run clones. Treats each op that is neither in a run nor cloneable as an op between
+/// runs.
 void completeRuns(mlir::func::FuncOp function, std::vector<Run> &runs,
                   const llvm::DenseSet<mlir::Operation *> &cloneable);
 

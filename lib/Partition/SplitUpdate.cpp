@@ -166,7 +166,7 @@ public:
     for (auto write : llvm::make_early_inc_range(function.getOps<WriteOp>()))
       if (!llvm::is_contained(variables.getHolders(write.getVariableAttr().getAttr()), coordinate))
         write.erase();
-    eraseUnused(); // first drop sums that only other coordinates combine
+    eraseUnused(); // first erase sums that only the erased writes used
     for (Operation &op : llvm::make_early_inc_range(function.getBody().front()))
       if (failed(visit(&op)))
         return failure();
@@ -225,8 +225,9 @@ private:
   }
 
   /// Returns true for an addition of values of different parameters, or of such a sum and a
-  /// parameter. Also returns true for an all_reduce (sum) of such a sum, which at this point is
-  /// over axes other than the pipeline axis.
+  /// parameter. Also returns true for an all_reduce (sum) of such a sum. The axes of this
+  /// all_reduce do not include the pipeline axis, because only `reduce` creates reductions over
+  /// this axis.
   bool isPartOfSum(Operation *op) {
     if (auto reduce = dyn_cast<AllReduceOp>(op))
       return reduce.getKind() == ReductionKind::Sum && getOrigin(reduce.getOperand()).isSum;
@@ -357,8 +358,8 @@ private:
 };
 
 /// Reduces each accumulated variable that some coordinate reads, over the coordinates that read or
-/// add to it. Skips a variable with one accumulator and one reading coordinate; both are then on
-/// the same coordinate.
+/// add to it. Skips a variable with one accumulator that only one coordinate reads, since this
+/// coordinate also adds to it.
 void combineAccumulators(ModuleOp module, MutableArrayRef<CoordinateUpdate> updates,
                          const StageVariables &variables) {
   for (auto variable : module.getOps<VariableOp>()) {

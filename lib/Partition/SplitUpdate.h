@@ -18,10 +18,10 @@ public:
   /// other stage would miss updates, because several micro-batches are in flight at once.
   mlir::LogicalResult verifyState();
 
-  /// Creates one accumulator per adder, if a variable has several. An adder is a stage with its
-  /// phase: `backward_weight`, or any other, because weight gradients may run later than the other
-  /// ops of the stage. Each accumulator is thus updated in the order of the micro-batches. The
-  /// accumulator of the first adder keeps the symbol.
+  /// Creates one accumulator per adder, if a variable has several. A stage has up to two adders:
+  /// its ops of phase `backward_weight`, which may run later, and its other ops. Each accumulator
+  /// is thus updated in the order of the micro-batches. The accumulator of the first adder keeps
+  /// the symbol.
   void separateAccumulators();
 
   const ir::Stages &getStages() const { return stages; }
@@ -49,7 +49,7 @@ private:
   ir::Stages stages;
   llvm::DenseMap<mlir::StringAttr, std::set<int64_t>> users;    ///< stages, by root
   llvm::MapVector<mlir::StringAttr, mlir::Operation *> writers; ///< one write of each variable
-  /// A stage, and whether the addition belongs to the weight gradients.
+  /// A stage, and whether the adding ops have the phase `backward_weight`.
   using Adder = std::pair<int64_t, bool>;
   Adder getAdder(mlir::Operation *op) const;
   llvm::MapVector<mlir::StringAttr, std::set<Adder>> adders; ///< by variable

@@ -54,8 +54,9 @@ public:
   }
 
 private:
-  /// One wave of the update, in execution order: collectives that do not depend on each other, the
-  /// ops that parameters share, and the conversions of gradients for collectives of the next wave.
+  /// One wave of the update, in execution order: collectives that do not depend on the other ops of
+  /// the wave, the ops that parameters share, and the conversions of gradients that the next wave
+  /// reduces.
   struct Wave {
     SmallVector<Operation *> between;
     Run shared;
@@ -90,8 +91,8 @@ private:
     return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op);
   }
 
-  /// Returns true for collectives that stand between runs: all over the pipeline axis, and those on
-  /// a read, on a narrowed gradient or on another collective between runs.
+  /// Returns true for a collective between runs: each one over the pipeline axis, and each one
+  /// whose operand is a read, a narrowed gradient or the result of another collective between runs.
   bool isBetween(Operation *op) const {
     Operation *producer = isCollective(op) ? op->getOperand(0).getDefiningOp() : nullptr;
     return producer && (isa<ReadOp>(producer) || between.contains(producer) ||
@@ -119,9 +120,9 @@ private:
         cloneable.erase(producer);
   }
 
-  /// Finds the collectives between runs, and the wave of each op. A collective on the result of a
-  /// run belongs to the wave after that run. Collectives over the pipeline axis keep their order,
-  /// since all coordinates must agree on it.
+  /// Finds the collectives between runs, and the wave of each op. A collective whose operand is the
+  /// result of a run belongs to the wave after that run. Collectives over the pipeline axis keep
+  /// their order, since all coordinates must agree on it.
   void findBetween() {
     int64_t last = 0;
     for (Operation &op : function.getBody().front().without_terminator()) {

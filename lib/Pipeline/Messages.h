@@ -59,8 +59,8 @@ struct Message {
 ///
 /// The receive of a message starts one task before its use. `replay` is a simulation of the
 /// schedule, with any task times, and gives the time at which the receive starts. The sender waits
-/// for the send before its first later task that begins at or after this time. Every wait is thus
-/// for an earlier event, and no deadlock arises.
+/// for the send before one of the tasks after the producing task: the first that begins at or after
+/// this time. Every wait is thus for an earlier event, and no deadlock arises.
 std::vector<Message> planMessages(const StageValues &values,
                                   const schedules::PipelineSchedule &table,
                                   const schedules::Replay &replay);

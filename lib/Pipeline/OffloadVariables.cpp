@@ -1,4 +1,4 @@
-// Keeps variables that only the update uses in host memory, and fetches them for the update.
+// Keeps in host memory the variables that only the update uses, and fetches them for the update.
 #include "Offload.h"
 #include "llvm/ADT/SetVector.h"
 

@@ -163,8 +163,8 @@ static ps::Phase getPhase(func::FuncOp function) {
   return phase ? phase.getValue() : ps::Phase::Forward;
 }
 
-/// Returns the number of micro-batches of the programs, by their inputs. Returns `given` before
-/// level 4.
+/// Returns the number of micro-batches whose inputs the training programs read (`rank.input`), at
+/// least 1. Returns `given` if there are no such programs, as before level 4.
 static int64_t countMicroBatches(ModuleOp module, int64_t given) {
   std::optional<int64_t> count;
   for (auto program : module.getOps<rank::ProgramOp>()) {
@@ -179,8 +179,8 @@ static int64_t countMicroBatches(ModuleOp module, int64_t given) {
 
 Work::Work(ModuleOp module, int64_t given)
     : module(module), symbols(module), microBatches(countMicroBatches(module, given)) {
-  // At level 3, a stage function describes one of all micro-batches. From level 4 on, a program
-  // contains the runs of every micro-batch.
+  // At level 3, a stage function of `@micro_batch` or `@count` is the work of a single micro-batch.
+  // From level 4 on, a program contains the runs of every micro-batch.
   for (auto stage : module.getOps<func::FuncOp>())
     if (stage->hasAttr(kStageMark)) {
       bool repeats =

@@ -23,7 +23,8 @@ llvm::Error writeAtomically(llvm::StringRef path,
 
 /// A subfolder of the system's temporary folder that no other user can read or write. The
 /// destructor removes the folder and the files that `name` returned. SIGINT, SIGTERM and SIGHUP
-/// remove the folder with all of its files, for at most 8 folders at a time.
+/// also remove the folder with all of its files, unless 8 other folders existed when the folder was
+/// created.
 class PrivateFolder {
 public:
   static llvm::Expected<PrivateFolder> create();

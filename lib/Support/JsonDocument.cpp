@@ -104,8 +104,8 @@ private:
     return true;
   }
 
-  /// Fails if a number is not valid or does not fit its type: an integer beyond 64 bits, or a float
-  /// beyond a double.
+  /// Fails if a number is not valid or does not fit its type: an integer outside int64, or a float
+  /// outside the range of double.
   bool checkNumber(StringRef word) {
     int64_t integer;
     bool isInteger =

@@ -59,7 +59,7 @@ class JsonDocument {
 public:
   /// Parses `text`, which must outlive the document. Syntax errors are those of
   /// `llvm::json::parse`. Also fails on nesting deeper than 512 brackets, a repeated key in an
-  /// object, an integer beyond 64 bits, a float beyond a double, and a byte order mark.
+  /// object, an integer outside int64, a float outside the range of double, and a byte order mark.
   static llvm::Expected<JsonDocument> parse(llvm::StringRef text);
   JsonValue getRoot() const { return {this, 0}; }
 
@@ -68,7 +68,7 @@ private:
   friend class JsonScanner;
   /// An entry per value in text order: a container precedes its contents, a key precedes its value.
   struct Entry {
-    llvm::StringRef text; ///< for a container: starts at its opening bracket
+    llvm::StringRef text; ///< for a container: only its opening bracket
     unsigned end = 0;     ///< index of the first entry after the value's contents
   };
   std::vector<Entry> values;

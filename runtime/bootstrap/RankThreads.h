@@ -1,5 +1,5 @@
-// Runs the ranks of this process as threads, which sleep between calls. A single rank runs on the
-// caller's thread.
+// Runs the ranks of this process. The first rank runs on the caller's thread. Each other rank runs
+// on a thread of its own, which sleeps between calls.
 #ifndef PSRT_BOOTSTRAP_RANKTHREADS_H
 #define PSRT_BOOTSTRAP_RANKTHREADS_H
 
@@ -12,7 +12,7 @@
 
 namespace psrt {
 
-/// The rank threads of this process.
+/// The ranks of this process, and the threads of all ranks except the first.
 class RankThreads {
 public:
   /// Starts the threads; ranks are numbered from `first`. Fails if a thread cannot be started.

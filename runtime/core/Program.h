@@ -213,7 +213,7 @@ struct CollectiveOp {
   int split = 0, concat = 0;
   std::vector<int> targets;
   int64_t token = -1;       ///< asynchronous: a wait for this token ends it; -1: synchronous
-  const char *name() const; ///< as the instruction: "all_reduce"
+  const char *name() const; ///< name of the instruction: "all_reduce"
   /// Returns the bytes of one rank's operand (all buffers of a bucket). For shard_slice, returns
   /// the bytes of the result.
   int64_t bytes(const Mesh &mesh) const;

@@ -149,7 +149,8 @@ FolderLock::~FolderLock() {
 }
 
 void FolderLock::acquire() {
-  constexpr int kMostAttempts = 1000; // an attempt waits briefly if another process is faster
+  // An attempt waits 5 ms if another process has locked the file but not written its record yet.
+  constexpr int kMostAttempts = 1000;
   for (int attempt = 0; attempt < kMostAttempts; ++attempt)
     if (tryAcquire())
       return;

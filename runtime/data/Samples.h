@@ -35,8 +35,9 @@ template <> struct EnumNames<TokenType> {
 /// The data flags of a run.
 struct DataOptions {
   std::vector<std::string> files;
-  std::optional<TokenType> type;   ///< nullopt: uint8 if all limits are at most 256, else uint16
-  std::optional<LabelRule> labels; ///< next or same; nullopt: as in the program
+  /// nullopt: uint8 if every input has a `limit` of at most 256, else uint16
+  std::optional<TokenType> type;
+  std::optional<LabelRule> labels;                   ///< next or same; nullopt: as in the program
   std::vector<std::pair<std::string, double>> fills; ///< inputs with a constant value
 };
 

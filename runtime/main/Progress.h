@@ -11,8 +11,8 @@ namespace psrt {
 /// Returns the seconds of the steady clock.
 double steadySeconds();
 
-/// How progress is shown. Auto: a bar if standard output is a terminal and no launcher started this
-/// process, else lines.
+/// How progress is shown. Auto: a bar if standard output is a terminal that is not dumb (TERM), and
+/// no MPI launcher started this process; else lines.
 enum class ProgressStyle : uint8_t { Auto, Bar, Lines, None };
 
 template <> struct EnumNames<ProgressStyle> {

@@ -1,4 +1,4 @@
-// Handles the signals that stop a run. Handlers only use atomics and write(2).
+// Handles the signals that stop a run. Handlers use only atomics and async-signal-safe functions.
 #include "runtime/main/Signals.h"
 #include <atomic>
 #include <cerrno>

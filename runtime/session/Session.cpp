@@ -9,8 +9,9 @@
 
 namespace psrt {
 
-/// Returns the compile line for `ranks` ranks. Changes the size of the data axis, or else of the
-/// first axis. Example: mesh dp=2,tp=4 and 16 ranks give dp=4,tp=4.
+/// Returns the compile line for `ranks` ranks. Changes the size of the last data axis, or of the
+/// first axis if there is no data axis. Example: mesh dp=2,tp=4 and 16 ranks give dp=4,tp=4. If the
+/// product of the other sizes does not divide `ranks`, the mesh becomes dp=RANKS.
 static std::string fittingLine(const Program &program, int ranks) {
   Mesh mesh = program.mesh;
   int64_t rest = 1, chosen = 0;

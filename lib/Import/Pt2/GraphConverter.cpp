@@ -293,7 +293,7 @@ LogicalResult GraphConverter::write(StringRef name, Value value, Location loc) {
     if (view->isDetached()) {
       if (failed(checkUntrackedWrite(view->base, "through detach()", loc)))
         return failure();
-      // The detached tensor has the gradient of the written value; its base has no gradient.
+      // The written value gets gradients through the detached tensor, but not through its base.
       value = stopGradient(b, loc, value);
     }
     NodeConverter converter(*this, *view->node, b, loc);

@@ -26,8 +26,8 @@ public:
   /// Returns a value of the graph, or null if its node has not been converted or has failed.
   mlir::Value lookup(llvm::StringRef name) const { return values.lookup(name); }
   void define(llvm::StringRef name, mlir::Value value) { values[name] = value; }
-  /// Sets `ps.batch_number`: the model computes with the batch size at `loc`. Only the first call
-  /// has an effect.
+  /// Sets `ps.batch_number` to `loc`, a line of the model that computes with the batch size. Only
+  /// the first call has an effect.
   void markBatchNumber(mlir::Location loc);
   const SizeBinding &getSizes() const { return sizes; }
   const Graph &getGraph() const { return graph; }
@@ -43,7 +43,8 @@ private:
   mlir::LogicalResult inlineGraph(const Node &node, mlir::Location loc);
   /// Fails if an in-place write that autograd does not record (no_grad, detach) overwrites a value
   /// that requires grad. The overwritten value is that of `name`, or of a tensor that `name` is a
-  /// view of. PyTorch would pass the gradient of the new value to the overwritten value.
+  /// view of. Reason: in PyTorch, the tensor keeps its grad_fn, so the gradient of the new value
+  /// goes to the ops that computed the old value.
   mlir::LogicalResult checkUntrackedWrite(llvm::StringRef name, const llvm::Twine &how,
                                           mlir::Location loc);
   /// Recomputes the view `name` if its base was written after the view was computed.

@@ -54,7 +54,7 @@ private:
   std::shared_ptr<Mpi> mpi;
   std::unique_ptr<Transports> transports;
   std::unique_ptr<Transport> ranks; ///< channel 0, between all ranks
-  int channels = 1;                 ///< number of opened channels
+  int channels = 1;                 ///< number of the next channel, equal on all ranks
 };
 
 } // namespace psrt

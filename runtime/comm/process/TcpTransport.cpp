@@ -48,7 +48,7 @@ struct Cursor {
       ++span, at = 0;
     return span == spans.size();
   }
-  /// Sets the next pieces of memory for readv or writev. Returns their number.
+  /// Sets the next pieces of memory for sendmsg or recvmsg. Returns their number.
   int fill(const std::vector<Span> &spans, iovec (&pieces)[16]) const {
     int count = 0;
     size_t skip = at;
