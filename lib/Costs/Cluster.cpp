@@ -1,0 +1,309 @@
+// Reads cluster files, and computes the rates that they describe.
+#include "lib/Costs/Cluster.h"
+#include "lib/Costs/Quantity.h"
+#include "lib/Support/JsonDocument.h"
+#include "shared/NearestNames.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <cmath>
+
+using namespace llvm;
+using namespace parashard::support;
+
+namespace parashard::costs {
+
+double MatmulRate::getSeconds(double flops) const {
+  if (efficiency.empty() || flops <= 0)
+    return flops / peak;
+  auto above =
+      llvm::find_if(efficiency, [&](const EfficiencyPoint &p) { return p.flops >= flops; });
+  double share;
+  if (above == efficiency.begin())
+    share = above->share;
+  else if (above == efficiency.end())
+    share = efficiency.back().share;
+  else {
+    const EfficiencyPoint &below = above[-1];
+    double position = std::log(flops / below.flops) / std::log(above->flops / below.flops);
+    share = below.share + position * (above->share - below.share);
+  }
+  return flops / (peak * share);
+}
+
+std::optional<int64_t> Cluster::getMostRanks() const {
+  int64_t ranks = tiers.back().ranks;
+  return ranks == 0 ? std::nullopt : std::optional(ranks);
+}
+
+namespace {
+
+/// Reads one cluster file. Errors start with the file's path.
+class Reader {
+public:
+  explicit Reader(StringRef path) : path(path) {}
+
+  Expected<Cluster> read(StringRef text) {
+    Expected<JsonDocument> json = JsonDocument::parse(text);
+    if (!json)
+      return fail("", toString(json.takeError()));
+    Cluster cluster;
+    std::vector<Field> fields = {
+        {"name", true, readText(cluster.name)},
+        {"source", true, readText(cluster.source)},
+        {"device", true,
+         [&](JsonValue value, StringRef where) -> Error {
+           return readDevice(value, where, cluster.device);
+         }},
+        {"tiers", true,
+         [&](JsonValue value, StringRef where) { return readTiers(value, where, cluster.tiers); }},
+        {"overlap_slowdown", false, readNumber(cluster.overlapSlowdown, 1, 100)},
+        {"measured", false,
+         [&](JsonValue value, StringRef where) { return readMeasured(value, where, cluster); }}};
+    if (Error error = readObject(json->getRoot(), "", fields))
+      return std::move(error);
+    return cluster;
+  }
+
+private:
+  using ReadValue = std::function<Error(JsonValue value, StringRef where)>;
+  struct Field {
+    StringRef key;
+    bool isRequired;
+    ReadValue read;
+  };
+
+  /// Creates an error about the value at `where`, such as "device.memory".
+  Error fail(StringRef where, const Twine &message) const {
+    return createStringError(path + ": " + (where.empty() ? "" : where + " ") + message);
+  }
+
+  Error readObject(JsonValue value, StringRef where, ArrayRef<Field> fields) {
+    std::vector<std::string> known;
+    for (const Field &field : fields)
+      known.push_back(field.key.str());
+    if (!value.isObject())
+      return fail(where, "is " + value.describe() + "; expected an object with the keys " +
+                             join(known, ", "));
+    for (const auto &[key, member] : value.getMembers()) {
+      const Field *field = llvm::find_if(fields, [&](const Field &f) { return f.key == key; });
+      if (field == fields.end())
+        return fail(where, "has the unknown key \"" + key + "\"" + describeNearest(key, known));
+      if (Error error = field->read(member, append(where, key)))
+        return error;
+    }
+    for (const Field &field : fields)
+      if (field.isRequired && !value.get(field.key))
+        return fail(where, "lacks the key \"" + field.key + "\"");
+    return Error::success();
+  }
+
+  static std::string append(StringRef where, StringRef key) {
+    return (where.empty() ? key : where + "." + key).str();
+  }
+
+  ReadValue readText(std::string &out) {
+    return [this, &out](JsonValue value, StringRef where) -> Error {
+      std::optional<std::string> text = value.getAsString();
+      if (!text || text->empty())
+        return fail(where, "is " + value.describe() + "; expected a text");
+      out = *text;
+      return Error::success();
+    };
+  }
+  ReadValue readNumber(double &out, double least, double most) {
+    return [this, &out, least, most](JsonValue value, StringRef where) -> Error {
+      std::optional<double> number = value.getAsNumber();
+      if (!number || *number < least || *number > most)
+        return fail(where, formatv("is {0}; expected a number from {1} to {2}", value.describe(),
+                                   least, most));
+      out = *number;
+      return Error::success();
+    };
+  }
+  ReadValue readQuantity(double &out, Unit unit, bool isPositive = true) {
+    return [this, &out, unit, isPositive](JsonValue value, StringRef where) -> Error {
+      std::optional<std::string> text = value.getAsString();
+      std::optional<double> number = text ? parseQuantity(*text, unit) : std::nullopt;
+      if (!number || (isPositive && *number == 0))
+        return fail(where,
+                    formatv("is {0}; expected {1}, such as {2}", value.describe(),
+                            isPositive ? "a positive quantity" : "a quantity", getExample(unit)));
+      out = *number;
+      return Error::success();
+    };
+  }
+
+  Error readDevice(JsonValue value, StringRef where, Device &device) {
+    auto matmul = [&](JsonValue member, StringRef place) {
+      return readMatmuls(member, place, device);
+    };
+    if (Error error = readObject(
+            value, where,
+            {{"target", true, readText(device.target)},
+             {"memory", true, readQuantity(device.memory, Unit::Bytes)},
+             {"reserve", false, readQuantity(device.reserve, Unit::Bytes, false)},
+             {"memory_bandwidth", true, readQuantity(device.memoryBandwidth, Unit::BytesPerSecond)},
+             {"launch", true, readQuantity(device.launch, Unit::Seconds, false)},
+             {"host_bandwidth", true, readQuantity(device.hostBandwidth, Unit::BytesPerSecond)},
+             {"elementwise_efficiency", false, readNumber(device.elementwiseEfficiency, 0.01, 1)},
+             {"matmul", true, matmul}}))
+      return error;
+    if (device.reserve >= device.memory)
+      return fail(where, "reserves all of its memory: \"reserve\" must be less than \"memory\"");
+    return Error::success();
+  }
+
+  Error readMatmuls(JsonValue value, StringRef where, Device &device) {
+    static constexpr StringLiteral kTypes[] = {"f32", "bf16", "f16", "f8"};
+    std::vector<Field> fields;
+    for (StringRef type : kTypes)
+      fields.push_back({type, false, [&, type](JsonValue member, StringRef place) {
+                          return readRate(member, place, device.matmul[type.str()]);
+                        }});
+    if (Error error = readObject(value, where, fields))
+      return error;
+    return device.matmul.empty() ? fail(where, "has no element type, such as \"bf16\"")
+                                 : Error::success();
+  }
+
+  Error readRate(JsonValue value, StringRef where, MatmulRate &rate) {
+    auto efficiency = [&](JsonValue member, StringRef place) {
+      return readEfficiency(member, place, rate.efficiency);
+    };
+    return readObject(value, where,
+                      {{"peak", true, readQuantity(rate.peak, Unit::FlopsPerSecond)},
+                       {"efficiency", false, efficiency}});
+  }
+
+  Error readEfficiency(JsonValue value, StringRef where, std::vector<EfficiencyPoint> &points) {
+    for (JsonValue pair : value.getElements()) {
+      std::vector<JsonValue> entries = pair.getElements();
+      std::optional<double> flops = entries.size() == 2 ? entries[0].getAsNumber() : std::nullopt;
+      std::optional<double> share = entries.size() == 2 ? entries[1].getAsNumber() : std::nullopt;
+      bool ascends = flops && *flops > (points.empty() ? 0 : points.back().flops);
+      if (!ascends || !share || *share <= 0 || *share > 1)
+        return fail(where, "has the entry " + pair.describe() +
+                               "; expected [FLOPS, SHARE] with ascending flops and a share from 0 "
+                               "to 1, such as [1e11, 0.62]");
+      points.push_back({*flops, *share});
+    }
+    return points.empty()
+               ? fail(where, "is " + value.describe() + "; expected a list of [FLOPS, SHARE]")
+               : Error::success();
+  }
+
+  Error readTiers(JsonValue value, StringRef where, std::vector<Tier> &tiers) {
+    std::vector<JsonValue> elements = value.getElements();
+    for (auto [i, element] : llvm::enumerate(elements)) {
+      std::string place = formatv("{0}[{1}]", where, i);
+      Tier tier;
+      double ranks = 0;
+      if (Error error =
+              readObject(element, place,
+                         {{"name", true, readText(tier.name)},
+                          {"ranks", false, readNumber(ranks, 1, double(int64_t(1) << 40))},
+                          {"bandwidth", true, readQuantity(tier.bandwidth, Unit::BytesPerSecond)},
+                          {"latency", true, readQuantity(tier.latency, Unit::Seconds, false)}}))
+        return error;
+      tier.ranks = int64_t(ranks);
+      if (Error error = checkNesting(place, tier, tiers, ranks, i + 1 == elements.size()))
+        return error;
+      tiers.push_back(std::move(tier));
+    }
+    return tiers.empty() ? fail(where, "is " + value.describe() + "; expected a list of tiers")
+                         : Error::success();
+  }
+
+  /// Fails unless a tier's islands consist of whole islands of the tier before.
+  Error checkNesting(StringRef where, const Tier &tier, ArrayRef<Tier> before, double ranks,
+                     bool isLast) {
+    if (double(tier.ranks) != ranks)
+      return fail(where, formatv("has {0} ranks; expected a whole number", ranks));
+    if (tier.ranks == 0)
+      return isLast ? Error::success()
+                    : fail(where, "lacks the key \"ranks\", which only the last tier may omit");
+    if (before.empty() ||
+        (tier.ranks > before.back().ranks && tier.ranks % before.back().ranks == 0))
+      return Error::success();
+    return fail(where,
+                formatv("has {0} ranks per island; expected a multiple of the {1} ranks of the "
+                        "tier \"{2}\" inside it",
+                        tier.ranks, before.back().ranks, before.back().name));
+  }
+
+  Error readMeasured(JsonValue value, StringRef where, Cluster &cluster) {
+    static constexpr StringLiteral kKinds[] = {"all_reduce", "all_gather", "reduce_scatter",
+                                               "all_to_all", "permute"};
+    std::vector<Field> fields;
+    for (StringRef kind : kKinds)
+      fields.push_back({kind, false, [&, kind](JsonValue member, StringRef place) {
+                          return readSamples(member, place, cluster.measured[kind.str()]);
+                        }});
+    return readObject(value, where, fields);
+  }
+
+  Error readSamples(JsonValue value, StringRef where, std::vector<MeasuredCollective> &samples) {
+    for (JsonValue element : value.getElements()) {
+      std::vector<JsonValue> entries = element.getElements();
+      if (entries.size() == 3) {
+        std::optional<int64_t> ranks = entries[0].getAsInteger();
+        auto bytes = parseQuantity(entries[1].getAsString().value_or(""), Unit::Bytes);
+        auto seconds = parseQuantity(entries[2].getAsString().value_or(""), Unit::Seconds);
+        if (ranks && *ranks > 1 && bytes && *bytes > 0 && seconds && *seconds > 0) {
+          samples.push_back({*ranks, *bytes, *seconds});
+          continue;
+        }
+      }
+      return fail(where, "has the entry " + element.describe() +
+                             "; expected [RANKS, BYTES, SECONDS], such as [8, \"1MB\", \"79us\"]");
+    }
+    llvm::sort(samples, [](const MeasuredCollective &a, const MeasuredCollective &b) {
+      return std::tie(a.ranks, a.bytes) < std::tie(b.ranks, b.bytes);
+    });
+    return samples.empty()
+               ? fail(where, "is " + value.describe() + "; expected a list of measurements")
+               : Error::success();
+  }
+
+  std::string path;
+};
+
+} // namespace
+
+Expected<Cluster> readCluster(StringRef text, StringRef path) { return Reader(path).read(text); }
+
+/// Reads the cluster of a file.
+static Expected<SizedCluster> readClusterFile(StringRef path) {
+  auto buffer = MemoryBuffer::getFile(path);
+  if (!buffer)
+    return createStringError(path + " cannot be read: " + buffer.getError().message());
+  Expected<Cluster> cluster = readCluster((*buffer)->getBuffer(), path);
+  if (!cluster)
+    return cluster.takeError();
+  return SizedCluster{std::move(*cluster), std::nullopt};
+}
+
+Expected<SizedCluster> findCluster(StringRef given) {
+  if (given.ends_with(".json"))
+    return readClusterFile(given);
+  auto [name, size] = given.split(':');
+  std::optional<StringRef> text = findPreset(name);
+  if (!text)
+    return createStringError("unknown cluster \"" + name + "\"" +
+                             describeNearest(std::string_view(name), getPresets()) +
+                             "; a cluster of your own is a file NAME.json");
+  int64_t ranks = 0;
+  if (given.contains(':') && (size.getAsInteger(10, ranks) || ranks < 1))
+    return createStringError("\"" + size + "\" is not a number of ranks; example: " + name + ":64");
+  Expected<Cluster> cluster = readCluster(*text, name);
+  if (!cluster)
+    return cluster.takeError();
+  std::optional<int64_t> most = cluster->getMostRanks();
+  if (most && ranks > *most)
+    return createStringError(formatv("{0} has at most {1} ranks, not {2}", name, *most, ranks));
+  return SizedCluster{std::move(*cluster), ranks ? std::optional(ranks) : std::nullopt};
+}
+
+} // namespace parashard::costs
