@@ -243,20 +243,23 @@ LoweringKind AttentionGradOp::getLoweringKind() { return LoweringKind::Library; 
 /// Returns the cost of `contractions` matmuls of [T, S, D] per head; half the flops with a causal
 /// mask.
 static OpCost attentionCost(TypeRange operands, TypeRange results, Type query, Type key,
-                            int64_t contractions, bool causal) {
+                            int64_t contractions, bool causal, FlopKind kind) {
   auto q = cast<RankedTensorType>(query), k = cast<RankedTensorType>(key);
   OpCost cost = elementwiseCost(operands, results);
   int64_t scores = q.getDimSize(0) * q.getDimSize(1) * q.getDimSize(2) * k.getDimSize(2);
   cost.contractionFlops = 2 * contractions * scores * q.getDimSize(3) / (causal ? 2 : 1);
+  cost.flopKind = kind;
   cost.otherFlops = 5 * scores / (causal ? 2 : 1);
   return cost;
 }
 
 OpCost AttentionOp::getCost(TypeRange operands, TypeRange results) {
-  return attentionCost(operands, results, operands[0], operands[1], 2, getCausal());
+  return attentionCost(operands, results, operands[0], operands[1], 2, getCausal(),
+                       FlopKind::Attention);
 }
 OpCost AttentionGradOp::getCost(TypeRange operands, TypeRange results) {
-  return attentionCost(operands, results, operands[1], operands[2], 5, getCausal());
+  return attentionCost(operands, results, operands[1], operands[2], 5, getCausal(),
+                       FlopKind::AttentionGrad);
 }
 
 /// Returns true for a float mask too, so that training a mask gives an error instead of a missing

@@ -37,9 +37,13 @@ template <PrecisionClass kind, int operands, int results> struct HasPrecision {
   };
 };
 
+/// The library routine that computes contraction flops; each has its own rate.
+enum class FlopKind { Matmul, Attention, AttentionGrad };
+
 /// Flops and bytes of an op. A multiply-add counts as two flops.
 struct OpCost {
   int64_t contractionFlops = 0;
+  FlopKind flopKind = FlopKind::Matmul; ///< of the contraction flops
   int64_t otherFlops = 0;
   int64_t bytesRead = 0;
   int64_t bytesWritten = 0;

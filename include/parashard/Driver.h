@@ -36,10 +36,12 @@ struct CompileOptions {
   std::optional<int64_t> ranks; ///< number of ranks: gives the size of the axis `*` (`dp=*,tp=2`);
                                 ///< must equal the product of the axis sizes
   std::string shardingPolicy = "megatron";
-  std::string splitMethod = "uniform"; ///< uniform, parameters, flops, or NAME,NAME,...
-  int64_t numChunks = 1;               ///< stages per pipeline coordinate
-  std::string schedule;                ///< name or FILE.json; empty: chosen by `numChunks`
-  std::string placement = "loop";      ///< placement of stages that the schedule needs: loop or v
+  /// uniform, parameters, flops, time, or NAME,NAME,...; empty: time if `cluster` is given, else
+  /// uniform.
+  std::string splitMethod;
+  int64_t numChunks = 1;          ///< stages per pipeline coordinate
+  std::string schedule;           ///< name or FILE.json; empty: chosen by `numChunks`
+  std::string placement = "loop"; ///< placement of stages that the schedule needs: loop or v
   int64_t microBatches = 1;
   int64_t zero = 0; ///< ZeRO stage, 0 to 3
   /// Padding of the dims of matmul weights: auto, off, or N (to multiples of N).
@@ -65,7 +67,9 @@ struct CompileOptions {
 
   // The target.
   std::string target = "cpu:native"; ///< see CodegenOptions
-  bool inference = false;            ///< evaluate only, without the training entries
+  /// Cluster whose rates the plan is made for: a preset or FILE.json; empty: chosen by `target`.
+  std::string cluster;
+  bool inference = false; ///< evaluate only, without the training entries
 };
 
 /// Options of `runWalk`: the last level, and the files to write.
@@ -122,6 +126,9 @@ std::string explainPlan(mlir::ModuleOp module);
 /// Describes the pipeline schedule of a step (level `planned` or later): schedule, bubble, and the
 /// activations held per pipeline coordinate. Returns "" without a pipeline.
 std::string explainSchedule(mlir::ModuleOp module, const CompileOptions &options);
+/// Predicts the time of a step (level `scheduled` or later) on the module's cluster, with a
+/// breakdown. Returns "" if the module has no training step.
+std::string explainStep(mlir::ModuleOp module);
 /// Draws the pipeline schedule of `explainSchedule` as an SVG file, written atomically.
 mlir::LogicalResult writeTimeline(mlir::ModuleOp module, const CompileOptions &options,
                                   llvm::StringRef path);

@@ -32,6 +32,11 @@ double MatmulRate::getSeconds(double flops) const {
   return flops / (peak * share);
 }
 
+const MatmulRate &Device::getMatmulRate(StringRef type) const {
+  auto own = matmul.find(type.str());
+  return own == matmul.end() ? matmul.at("f32") : own->second;
+}
+
 std::optional<int64_t> Cluster::getMostRanks() const {
   int64_t ranks = tiers.back().ranks;
   return ranks == 0 ? std::nullopt : std::optional(ranks);
@@ -148,6 +153,8 @@ private:
              {"launch", true, readQuantity(device.launch, Unit::Seconds, false)},
              {"host_bandwidth", true, readQuantity(device.hostBandwidth, Unit::BytesPerSecond)},
              {"elementwise_efficiency", false, readNumber(device.elementwiseEfficiency, 0.01, 1)},
+             {"attention_forward", false, readNumber(device.attentionForward, 0.01, 2)},
+             {"attention_backward", false, readNumber(device.attentionBackward, 0.01, 2)},
              {"matmul", true, matmul}}))
       return error;
     if (device.reserve >= device.memory)
@@ -159,13 +166,10 @@ private:
     static constexpr StringLiteral kTypes[] = {"f32", "bf16", "f16", "f8"};
     std::vector<Field> fields;
     for (StringRef type : kTypes)
-      fields.push_back({type, false, [&, type](JsonValue member, StringRef place) {
+      fields.push_back({type, type == "f32", [&, type](JsonValue member, StringRef place) {
                           return readRate(member, place, device.matmul[type.str()]);
                         }});
-    if (Error error = readObject(value, where, fields))
-      return error;
-    return device.matmul.empty() ? fail(where, "has no element type, such as \"bf16\"")
-                                 : Error::success();
+    return readObject(value, where, fields);
   }
 
   Error readRate(JsonValue value, StringRef where, MatmulRate &rate) {

@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,6 +27,10 @@ struct MatmulRate {
   double getSeconds(double flops) const;
 };
 
+/// Kinds of work of matrix units. Attention reaches a smaller share of the peak than matmuls of as
+/// many flops.
+enum class Contraction { Matmul, Attention, AttentionGrad };
+
 /// One rank's device.
 struct Device {
   std::string target;         ///< a target of ps-compile, such as "cuda:sm_90"
@@ -36,7 +41,13 @@ struct Device {
   double hostBandwidth = 0;   ///< bytes per second to host memory, in each direction
   /// Share of the memory bandwidth that fused kernels reach.
   double elementwiseEfficiency = 1;
-  std::map<std::string, MatmulRate> matmul; ///< by element type: "f32", "bf16", "f16", "f8"
+  /// Rate of attention, relative to matmuls of as many flops.
+  double attentionForward = 1, attentionBackward = 1;
+  /// By element type: "f32" (always), "bf16", "f16", "f8".
+  std::map<std::string, MatmulRate> matmul;
+
+  /// Returns the rate of an element type; that of f32 for types without a rate of their own.
+  const MatmulRate &getMatmulRate(llvm::StringRef type) const;
 };
 
 /// A level of the network. Ranks with numbers in the same multiple of `ranks` form an island, in
@@ -60,11 +71,14 @@ struct Cluster {
   std::string name, source;
   Device device;
   std::vector<Tier> tiers; ///< from the innermost to the outermost
-  /// Factor on the time of a matmul that runs beside a collective.
+  /// Factor on the time of a matmul that runs beside a collective: 1 if both run as fast as alone,
+  /// 2 if the one takes as much time as it saves.
   double overlapSlowdown = 1;
   /// By the name of the collective, such as "all_reduce"; sorted by ranks, then bytes.
   std::map<std::string, std::vector<MeasuredCollective>> measured;
 
+  /// Returns the share of a collective that does not slow down a concurrent matmul, from 0 to 1.
+  double getOverlapShare() const { return std::clamp(2 - overlapSlowdown, 0.0, 1.0); }
   /// Returns the number of ranks that one cluster can have; nullopt: any.
   std::optional<int64_t> getMostRanks() const;
 };
@@ -77,6 +91,10 @@ llvm::Expected<Cluster> readCluster(llvm::StringRef text, llvm::StringRef path);
 std::optional<llvm::StringRef> findPreset(llvm::StringRef name);
 /// Returns the names of all presets in alphabetical order.
 std::vector<std::string> getPresets();
+
+/// Returns the preset for a target of ps-compile, where the user names no cluster: GPUs of that
+/// generation in nodes of eight, or CPUs.
+llvm::StringRef getDefaultPreset(llvm::StringRef target);
 
 /// A cluster with the number of ranks that the user named, if any.
 struct SizedCluster {

@@ -177,4 +177,14 @@ double getSeconds(const Cluster &cluster, Collective collective, const Group &gr
   return 0;
 }
 
+double getMessageSeconds(const Cluster &cluster, int64_t from, int64_t to, double bytes) {
+  if (from == to)
+    return 0;
+  for (const Tier &tier : cluster.tiers)
+    if (tier.ranks == 0 || from / tier.ranks == to / tier.ranks)
+      return bytes / tier.bandwidth + tier.latency;
+  const Tier &outermost = cluster.tiers.back();
+  return bytes / outermost.bandwidth + outermost.latency;
+}
+
 } // namespace parashard::costs

@@ -41,6 +41,10 @@ llvm::StringRef getName(Collective collective);
 ///   an all-gather in each island.
 double getSeconds(const Cluster &cluster, Collective collective, const Group &group, double bytes);
 
+/// Returns the seconds of a message of `bytes` from one rank to another. A message to itself takes
+/// no time.
+double getMessageSeconds(const Cluster &cluster, int64_t from, int64_t to, double bytes);
+
 } // namespace parashard::costs
 
 #endif

@@ -1,5 +1,6 @@
 // Holds the presets of clusters/*.json.
 #include "lib/Costs/Cluster.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
@@ -14,6 +15,16 @@ std::optional<StringRef> findPreset(StringRef name) {
     if (preset == name)
       return text;
   return std::nullopt;
+}
+
+StringRef getDefaultPreset(StringRef target) {
+  constexpr unsigned kHopper = 90, kBlackwell = 100;
+  if (!target.starts_with("cuda"))
+    return "cpu-mpi";
+  unsigned version = kHopper; // the fake driver names no version
+  if (auto [family, number] = target.split("sm_"); !number.empty())
+    (void)number.take_while(isDigit).getAsInteger(10, version);
+  return version < kHopper ? "a100-80g" : version < kBlackwell ? "h100-sxm" : "b200";
 }
 
 std::vector<std::string> getPresets() {

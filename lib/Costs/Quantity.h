@@ -8,7 +8,7 @@
 
 namespace parashard::costs {
 
-/// What a quantity measures.
+/// The unit of a quantity.
 enum class Unit { Bytes, BytesPerSecond, FlopsPerSecond, Seconds };
 
 /// Reads a number with its unit: "80GB", "16GiB", "3.35TB/s", "989TFLOP/s", "4us". Prefixes from n

@@ -1,5 +1,6 @@
 // Checks the options that can be checked before the model is read.
 #include "dialects/ps/Refusal.h"
+#include "lib/Costs/Cluster.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/MeshText.h"
 #include "lib/Sharding/Policy.h"
@@ -111,6 +112,27 @@ static llvm::Error checkOffload(llvm::StringRef kinds) {
   return llvm::Error::success();
 }
 
+static llvm::Error checkCluster(const CompileOptions &options, llvm::ArrayRef<MeshAxis> mesh) {
+  if (options.cluster.empty())
+    return llvm::Error::success();
+  llvm::Expected<costs::SizedCluster> found = costs::findCluster(options.cluster);
+  if (!found)
+    return createFlagError("cluster", ": " + llvm::toString(found.takeError()));
+  int64_t ranks = 1;
+  for (const MeshAxis &axis : mesh)
+    ranks *= axis.size;
+  std::optional<int64_t> most = found->cluster.getMostRanks();
+  if (found->ranks && *found->ranks != ranks)
+    return createFlagError("cluster " + llvm::Twine(options.cluster),
+                           " has " + llvm::Twine(*found->ranks) + " ranks, but --mesh " +
+                               options.mesh + " has " + llvm::Twine(ranks));
+  if (most && ranks > *most)
+    return createFlagError("cluster " + llvm::Twine(options.cluster),
+                           " has at most " + llvm::Twine(*most) + " ranks, but --mesh " +
+                               options.mesh + " has " + llvm::Twine(ranks));
+  return llvm::Error::success();
+}
+
 llvm::Error checkOptions(const CompileOptions &options) {
   auto mesh = parseMesh(options.mesh, options.ranks.value_or(0));
   if (!mesh)
@@ -118,6 +140,8 @@ llvm::Error checkOptions(const CompileOptions &options) {
   if (llvm::Error error = checkZero(options, *mesh))
     return error;
   if (llvm::Error error = checkOverlap(options.overlap))
+    return error;
+  if (llvm::Error error = checkCluster(options, *mesh))
     return error;
   if (llvm::Error error = checkAlignDims(options.alignDims))
     return error;

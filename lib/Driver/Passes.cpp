@@ -1,5 +1,5 @@
 // Lists the passes of each level in order, and explains each position.
-#include "lib/Fusion/OverlapCost.h"
+#include "lib/Costs/Cluster.h"
 #include "parashard/Codegen.h"
 #include "parashard/Driver.h"
 #include "parashard/Precision.h"
@@ -117,6 +117,18 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
   return passes;
 }
 
+/// Returns the cluster whose rates the passes use.
+llvm::StringRef getCluster(const CompileOptions &o) {
+  return o.cluster.empty() ? costs::getDefaultPreset(o.target) : llvm::StringRef(o.cluster);
+}
+
+/// Returns the method that divides layers into stages. A named cluster gives layers a time.
+llvm::StringRef getSplitMethod(const CompileOptions &o) {
+  if (!o.splitMethod.empty())
+    return o.splitMethod;
+  return o.cluster.empty() ? "uniform" : "time";
+}
+
 /// Lists the passes that turn a plan into addresses, without passes that only verify or explain.
 std::string listPassesAfterPlan(const CompileOptions &o) {
   std::vector<std::string> passes;
@@ -151,6 +163,7 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
   mesh.option("mesh", o.mesh);
   if (o.ranks)
     mesh.option("ranks", *o.ranks);
+  mesh.option("cluster", getCluster(o));
   return {
       // First, since sharding, saved values and recomputation depend on types.
       PassText("ps-precision")
@@ -169,7 +182,7 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
       PassText("ps-find-segments"),
       // Groups segments into stages.
       PassText("ps-partition-pipeline")
-          .option("method", o.splitMethod)
+          .option("method", getSplitMethod(o))
           .option("chunks", o.numChunks)
           .option("placement", o.placement),
       // After the segments, since a chain of recomputed ops stays within its segment. After the
@@ -214,9 +227,8 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
   llvm::append_range(passes, std::vector<std::string>{PassText("ps-outline-segments"), fuse});
   // Runs after fusion, when the kernels that can overlap with collectives are known.
   if (o.overlap != "off")
-    passes.push_back(PassText("ps-start-collectives")
-                         .option("target", llvm::StringRef(o.target).split(':').first)
-                         .option("chunks", o.overlap == "auto" ? "" : o.overlap));
+    passes.push_back(
+        PassText("ps-start-collectives").option("chunks", o.overlap == "auto" ? "" : o.overlap));
   passes.push_back(PassText("ps-verify-partitioned"));
   return passes;
 }
@@ -228,15 +240,8 @@ std::vector<std::string> scheduledPasses(const CompileOptions &o) {
                                      // After scheduling, which fixes the order of all runs.
                                      PassText("ps-overlap-collectives")};
   // After scheduling, since runs show which values only the update uses; before memory planning.
-  if (!o.offload.empty() && o.offload != "none" && !o.inference) {
-    fusion::MachineFigures machine = fusion::findMachine(o.target);
-    passes.push_back(PassText("ps-offload")
-                         .option("what", o.offload)
-                         .option("flops", int64_t(machine.flops))
-                         .option("narrow-flops", int64_t(machine.narrowFlops))
-                         .option("memory", int64_t(machine.memory))
-                         .option("host", int64_t(machine.host)));
-  }
+  if (!o.offload.empty() && o.offload != "none" && !o.inference)
+    passes.push_back(PassText("ps-offload").option("what", o.offload));
   passes.push_back(PassText("ps-verify-scheduled"));
   return passes;
 }

@@ -20,10 +20,6 @@ bool fusion::isFusable(Operation *op) {
          kind == LoweringKind::Movement;
 }
 
-bool fusion::isView(Operation *op) {
-  return isa<ps::ReshapeOp, ps::TransposeOp, ps::BroadcastOp, ps::SliceOp, ps::WaitOp>(op);
-}
-
 /// Returns true for constants and iotas, which are computed at their uses.
 static bool isSource(Operation *op) { return isa<ps::ConstantOp, ps::IotaOp>(op); }
 

@@ -4,7 +4,7 @@
 #define PARASHARD_LIB_FUSION_ITERATIONSPACE_H
 
 #include "Factors.h"
-#include "dialects/ps/Ps.h"
+#include "lib/IR/OpTimes.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -130,9 +130,7 @@ private:
   std::string reason;
 };
 
-/// Returns true for waits, and for ops that only rearrange, select or repeat elements. Kernels can
-/// read through them.
-bool isView(mlir::Operation *op);
+using ir::isView;
 /// Returns true for the ops that kernels compute: Elementwise, Row, Movement.
 bool isFusable(mlir::Operation *op);
 

@@ -63,7 +63,7 @@ def StartCollectivesPass : Pass<"ps-start-collectives", "::mlir::ModuleOp"> {
     Adds a `ps.wait` for a collective before the first op that uses its result, if a compute op lies
     between the two. Matmuls that are independent of the collective, such as those of weight
     gradients, are moved between them, until their estimated time equals that of the collective. The
-    estimate uses the cost interface and the rates of the target.
+    estimate uses the cost interface and the rates of the cluster (`ps.cluster`).
 
     A collective and one contraction are split into chunks along their outermost dim (`ps.chunks`),
     if both together take less time in chunks. The contraction computes the operand of an
@@ -74,8 +74,6 @@ def StartCollectivesPass : Pass<"ps-start-collectives", "::mlir::ModuleOp"> {
     communicate, nothing changes unless `chunks` is set.
   }];
   let options = [
-    Option<"target", "target", "std::string", "\"cpu\"",
-           "target whose rates are used: begins with cpu or cuda">,
     Option<"chunks", "chunks", "int64_t", /*default=*/"0",
            "start all collectives early, and split them into this number of chunks if possible "
            "(1: never split); 0: the cost model chooses the number">,

@@ -6,6 +6,7 @@
 #include "IterationSpace.h"
 #include "OverlapCost.h"
 #include "dialects/rank/Rank.h"
+#include "lib/IR/OpTimes.h"
 #include "mlir/Pass/Pass.h"
 #include "parashard/Fusion.h"
 
@@ -20,69 +21,11 @@ using namespace parashard::fusion;
 
 namespace {
 
-/// Returns true for ops that run no code: views, variable accesses, constants and terminators.
-bool hasNoKernel(Operation *op) {
-  return isView(op) || isa<ps::ReadOp, ps::WriteOp, ps::AccumulateOp>(op) ||
-         op->hasTrait<OpTrait::ConstantLike>() || op->hasTrait<OpTrait::IsTerminator>();
-}
-
-bool isNarrow(Value value) {
-  return getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() <= 16;
-}
-
-/// Estimates the seconds of ops by the cost interface.
-class OpTimes {
-public:
-  OpTimes(const MachineFigures &machine, ps::MeshOp mesh) : machine(machine), mesh(mesh) {}
-
-  double getTime(Operation *op) const {
-    if (hasNoKernel(op) || movesData(op))
-      return 0;
-    double bytes = 0;
-    for (Type type : op->getOperandTypes())
-      bytes += isa<RankedTensorType>(type) ? double(ps::getByteSize(type)) : 0;
-    for (Type type : op->getResultTypes())
-      bytes += double(ps::getByteSize(type));
-    return std::max(bytes / machine.memory, getComputeTime(op));
-  }
-
-  /// Returns the seconds in which one rank sends the bytes of a ring algorithm, without latency.
-  /// Example: an all_reduce of 8 MB over 4 ranks sends 2 * 8 * 3 / 4 = 12 MB.
-  double getTransferTime(Operation *collective) const {
-    double members = double(countMembers(collective));
-    auto bytesOf = [](Value value) { return double(ps::getByteSize(value.getType())); };
-    double whole = std::max(bytesOf(collective->getOperand(0)), bytesOf(collective->getResult(0)));
-    double times = isa<ps::AllReduceOp>(collective) ? 2 : 1;
-    return times * whole * (members - 1) / members / machine.link;
-  }
-
-  int64_t countMembers(Operation *collective) const {
-    int64_t members = 1;
-    for (auto axis : collective->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>())
-      members *= mesh ? std::max<int64_t>(1, ps::MeshOp(mesh).getAxisSize(axis)) : 1;
-    return members;
-  }
-
-private:
-  double getComputeTime(Operation *op) const {
-    auto priced = dyn_cast<ps::CostOpInterface>(op);
-    if (!priced || op->getNumOperands() == 0)
-      return 0;
-    ps::OpCost cost = priced.getCost(op->getOperandTypes(), op->getResultTypes());
-    return double(cost.contractionFlops) /
-           (isNarrow(op->getOperand(0)) ? machine.narrowFlops : machine.flops);
-  }
-
-  const MachineFigures &machine;
-  ps::MeshOp mesh;
-};
-
 /// Rearranges one class function.
 class CollectiveStarter {
 public:
-  CollectiveStarter(func::FuncOp function, const MachineFigures &machine, const OpTimes &times,
-                    int64_t forced)
-      : block(function.getBody().front()), machine(machine), times(times), forced(forced) {}
+  CollectiveStarter(func::FuncOp function, const ir::OpTimes &times, int64_t forced)
+      : block(function.getBody().front()), times(times), forced(forced) {}
 
   void run() {
     // A write in place must stay after all readers of its variable, so no op moves.
@@ -99,10 +42,22 @@ public:
 
 private:
   bool canStart(Operation *op) const {
-    if (!movesData(op) || op->use_empty() || getWait(op) || times.countMembers(op) == 1)
+    if (!movesData(op) || op->use_empty() || getWait(op) || isAlone(op))
       return false;
     // The sent value must not change before the wait.
     return !isFixed || !getRoot(op->getOperand(0)).getDefiningOp<ps::ReadOp>();
+  }
+
+  /// Returns true if a collective has a single member.
+  bool isAlone(Operation *collective) const {
+    auto axes =
+        llvm::to_vector(collective->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>());
+    return times.getGroup(axes).empty();
+  }
+
+  /// Returns the seconds of an op; 0 for ops without a kernel, and for collectives.
+  double getTime(Operation *op) const {
+    return ir::hasNoKernel(op) || movesData(op) ? 0 : times.getSeconds(op);
   }
 
   Operation *getFirstUser(Operation *collective) const {
@@ -114,7 +69,7 @@ private:
     double time = 0;
     Operation *user = getFirstUser(collective);
     for (Operation *op = collective->getNextNode(); op && op != user; op = op->getNextNode())
-      time += times.getTime(op);
+      time += getTime(op);
     return time;
   }
 
@@ -124,21 +79,20 @@ private:
     Operation *user = getFirstUser(collective);
     if (isFixed || !user || !isWorthStarting())
       return;
-    double missing =
-        times.getTransferTime(collective) + machine.latency - getTimeBetween(collective);
+    double missing = times.getCollectiveSeconds(collective) - getTimeBetween(collective);
     for (Operation *op = collective->getPrevNode(), *next; op && missing > 0; op = next) {
       next = op->getPrevNode();
       if (movesData(op) || usesAwaited(op, op))
         break; // earlier ops overlap with that collective
       if (isa<ps::ContractOp>(op) && moveAfter(op, collective))
-        missing -= times.getTime(op);
+        missing -= getTime(op);
     }
     for (Operation *op = user->getNextNode(), *next; op && missing > 0; op = next) {
       next = op->getNextNode();
       if (movesData(op))
         break;
       if (isa<ps::ContractOp>(op) && moveBefore(op, user))
-        missing -= times.getTime(op);
+        missing -= getTime(op);
     }
   }
 
@@ -210,10 +164,19 @@ private:
       return 1;
     if (forced > 0)
       return matmul->size % forced == 0 ? forced : 1;
-    OverlapCase overlap{times.getTime(matmul->contract),
-                        matmul->form.batch[0] * matmul->form.batch[1] * matmul->form.m,
-                        times.getTransferTime(collective), getTimeBetween(collective)};
-    return chooseChunks(machine, overlap, matmul->size);
+    costs::Call whole = times.getCall(matmul->contract);
+    auto matmulChunk = [&](int64_t count) {
+      costs::Call chunk = whole;
+      chunk.flops /= double(count), chunk.bytes /= double(count);
+      const costs::Device &device = times.getCluster().device;
+      return costs::getSeconds(device, chunk) + costs::getLaunchSeconds(device, chunk);
+    };
+    auto collectiveChunk = [&](int64_t count) {
+      return times.getCollectiveSeconds(collective, count);
+    };
+    return chooseChunks({matmulChunk, collectiveChunk, getTimeBetween(collective),
+                         times.getCluster().getOverlapShare()},
+                        matmul->size);
   }
 
   /// Returns true if starting pays off: some op computes before the first use.
@@ -222,7 +185,7 @@ private:
   }
   /// Returns true if a collective that starts early can overlap with computation, or if early
   /// starts are forced.
-  bool isWorthStarting() const { return forced > 0 || machine.overlap > 0; }
+  bool isWorthStarting() const { return forced > 0 || times.getCluster().getOverlapShare() > 0; }
 
   void start(Operation *collective) {
     Operation *user = getFirstUser(collective);
@@ -253,8 +216,7 @@ private:
   }
 
   Block &block;
-  const MachineFigures &machine;
-  const OpTimes &times;
+  const ir::OpTimes &times;
   int64_t forced;
   bool isFixed = false;
 };
@@ -268,12 +230,14 @@ struct StartCollectivesPass : fusion::impl::StartCollectivesPassBase<StartCollec
                                     "chooses the number)";
       return signalPassFailure();
     }
-    MachineFigures machine = findMachine(target);
-    OpTimes times(machine, ps::getMesh(getOperation()));
+    FailureOr<costs::Cluster> found = ir::findCluster(getOperation());
+    if (failed(found))
+      return signalPassFailure();
+    ir::OpTimes times(*found, ps::getMesh(getOperation()));
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal() && function.getBody().hasOneBlock() &&
           function->hasAttr(kClassMark))
-        CollectiveStarter(function, machine, times, chunks).run();
+        CollectiveStarter(function, times, chunks).run();
   }
 };
 } // namespace

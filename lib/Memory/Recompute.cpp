@@ -5,6 +5,7 @@
 #include "dialects/ps/Refusal.h"
 #include "dialects/rank/Rank.h"
 #include "lib/IR/ModulePath.h"
+#include "lib/IR/OpTimes.h"
 #include "lib/IR/Stages.h"
 #include "lib/Pipeline/Layers.h"
 #include "lib/Support/Bytes.h"
@@ -138,9 +139,13 @@ struct RecomputePass : impl::RecomputePassBase<RecomputePass> {
 private:
   LogicalResult run(ModuleOp module, const Choice &choice) {
     auto function = module.lookupSymbol<func::FuncOp>("micro_batch");
+    FailureOr<costs::Cluster> cluster = ir::findCluster(module);
+    if (failed(cluster))
+      return failure();
+    const costs::Device &device = cluster->device;
     if (choice.kind == Choice::Kind::Budget) {
-      if (failed(recomputeUnderBudget(
-              module, {choice.bytes, StringRef(mode).drop_front(strlen("budget=")).str(), then})))
+      StringRef bytes = StringRef(mode).drop_front(strlen("budget="));
+      if (failed(recomputeUnderBudget(module, {choice.bytes, bytes.str(), then}, device)))
         return failure();
     } else if (function) {
       if (failed(checkGlobs(function, choice)))
@@ -149,10 +154,11 @@ private:
     }
     if (!function)
       return success();
-    module->setAttr(kRecomputeMark,
-                    StringAttr::get(&getContext(), mode + ": " + describeRecompute(function)));
+    module->setAttr(
+        kRecomputeMark,
+        StringAttr::get(&getContext(), mode + ": " + describeRecompute(function, device)));
     if (Stages stages = getStages(module); stages.getCount() > 1)
-      setStageCosts(module, addUpStages(findLayers(function), stages));
+      setStageCosts(module, addUpStages(findLayers(function, device), stages));
     return success();
   }
 

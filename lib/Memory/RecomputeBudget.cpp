@@ -21,8 +21,9 @@ namespace {
 /// Builds the graph of a segment's forward.
 class GraphReader {
 public:
-  GraphReader(const Recomputer &recomputer, ps::MeshOp mesh, int64_t number)
-      : recomputer(recomputer), mesh(mesh), number(number) {}
+  GraphReader(const Recomputer &recomputer, ps::MeshOp mesh, const costs::Device &device,
+              int64_t number)
+      : recomputer(recomputer), mesh(mesh), device(device), number(number) {}
 
   SegmentGraph read() {
     for (Operation *op : recomputer.getSegments().at(number).forward)
@@ -32,7 +33,7 @@ public:
 
 private:
   void add(Operation *op) {
-    SegmentGraph::Op made{getTime(op, mesh), recomputer.canRunAgain(op), {}, {}};
+    SegmentGraph::Op made{getTime(op, mesh, device), recomputer.canRunAgain(op), {}, {}};
     for (Value operand : op->getOperands())
       made.operands.push_back(getValue(operand));
     int index = graph.ops.size();
@@ -72,6 +73,7 @@ private:
 
   const Recomputer &recomputer;
   ps::MeshOp mesh;
+  const costs::Device &device;
   int64_t number;
   SegmentGraph graph;
   DenseMap<Value, int> numbers;
@@ -263,7 +265,8 @@ private:
 
 class BudgetSearch {
 public:
-  BudgetSearch(ModuleOp module, const MemoryBudget &budget) : module(module), budget(budget) {
+  BudgetSearch(ModuleOp module, const MemoryBudget &budget, const costs::Device &device)
+      : module(module), budget(budget) {
     Recomputer recomputer(module.lookupSymbol<func::FuncOp>("micro_batch"));
     ir::Stages stages = ir::getStages(module);
     std::vector<std::vector<CoordinateSearch::Segment>> segments(ir::getPipelineSize(module));
@@ -271,7 +274,7 @@ public:
       if (!segment.firstBackward)
         continue;
       auto [it, isNew] =
-          known.insert({GraphReader(recomputer, ps::getMesh(module), number).read(), {}});
+          known.insert({GraphReader(recomputer, ps::getMesh(module), device, number).read(), {}});
       if (isNew)
         it->second = findChoices(it->first);
       segments[stages.getCoordinate(stages.getStage(number))].push_back(
@@ -333,10 +336,11 @@ private:
 };
 } // namespace
 
-LogicalResult memory::recomputeUnderBudget(ModuleOp module, const MemoryBudget &budget) {
+LogicalResult memory::recomputeUnderBudget(ModuleOp module, const MemoryBudget &budget,
+                                           const costs::Device &device) {
   if (!module.lookupSymbol("micro_batch"))
     return success(); // without backward, no value is saved
   module->setAttr(kMemoryBudgetMark,
                   IntegerAttr::get(IntegerType::get(module.getContext(), 64), budget.bytes));
-  return BudgetSearch(module, budget).run();
+  return BudgetSearch(module, budget, device).run();
 }

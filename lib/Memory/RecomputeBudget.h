@@ -2,6 +2,7 @@
 #ifndef PARASHARD_LIB_MEMORY_RECOMPUTEBUDGET_H
 #define PARASHARD_LIB_MEMORY_RECOMPUTEBUDGET_H
 
+#include "lib/Costs/Cluster.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace parashard::memory {
@@ -15,9 +16,10 @@ struct MemoryBudget {
 };
 
 /// Recomputes forward ops of a module at level 2 so that each rank's arena fits the budget. Takes
-/// the choice with the least added time (`getTime`) of those that the search visits. If none fits,
-/// emits an error with the least memory found and its largest buffers.
-mlir::LogicalResult recomputeUnderBudget(mlir::ModuleOp module, const MemoryBudget &budget);
+/// the choice with the least added time on `device` (`getTime`) of those that the search visits. If
+/// none fits, emits an error with the least memory found and its largest buffers.
+mlir::LogicalResult recomputeUnderBudget(mlir::ModuleOp module, const MemoryBudget &budget,
+                                         const costs::Device &device);
 
 } // namespace parashard::memory
 

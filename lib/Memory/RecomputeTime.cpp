@@ -9,22 +9,18 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::memory;
 
-/// Current processors compute 5 to 20 f32 flops per byte from memory (the ridge of the roofline;
-/// Williams et al., 2009). Fused ops read less from memory, so the constant is at the low end.
-static constexpr int64_t kFlopsPerByte = 8;
-
-int64_t memory::getTime(Operation *op, ps::MeshOp mesh) {
-  ps::OpCost cost = pipeline::getLocalCost(op, mesh);
-  return cost.contractionFlops + cost.otherFlops + kFlopsPerByte * cost.bytesWritten;
+int64_t memory::getTime(Operation *op, ps::MeshOp mesh, const costs::Device &device) {
+  constexpr double kPerSecond = 1e12;
+  return int64_t(pipeline::getLocalSeconds(op, mesh, device) * kPerSecond);
 }
 
-std::string memory::describeRecompute(func::FuncOp function) {
+std::string memory::describeRecompute(func::FuncOp function, const costs::Device &device) {
   ps::MeshOp mesh = ps::getMesh(function);
   int64_t first = 0, again = 0;
   llvm::SmallSet<int64_t, 16> all, some;
   for (Operation &op : function.getBody().front()) {
     bool isAgain = op.hasAttr(kRecomputedMark);
-    (isAgain ? again : first) += getTime(&op, mesh);
+    (isAgain ? again : first) += getTime(&op, mesh, device);
     if (std::optional<int64_t> segment = ir::getSegment(&op)) {
       all.insert(*segment);
       if (isAgain)

@@ -3,16 +3,18 @@
 #define PARASHARD_LIB_MEMORY_RECOMPUTETIME_H
 
 #include "dialects/ps/Ps.h"
+#include "lib/Costs/Cluster.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <string>
 
 namespace parashard::memory {
 
-/// Returns the cost of an op on one rank, in flop equivalents: its flops, plus 8 per byte written.
-int64_t getTime(mlir::Operation *op, ps::MeshOp mesh);
+/// Returns the time of an op on one rank in picoseconds (pipeline::getLocalSeconds). Sums of whole
+/// numbers do not depend on their order.
+int64_t getTime(mlir::Operation *op, ps::MeshOp mesh, const costs::Device &device);
 
 /// Describes how many segments of `function` recompute ops, and the added time in percent.
-std::string describeRecompute(mlir::func::FuncOp function);
+std::string describeRecompute(mlir::func::FuncOp function, const costs::Device &device);
 
 } // namespace parashard::memory
 

@@ -16,8 +16,8 @@ namespace parashard::pipeline {
 namespace {
 class Weigher {
 public:
-  explicit Weigher(func::FuncOp function)
-      : function(function), mesh(getMesh(function->getParentOfType<ModuleOp>())),
+  Weigher(func::FuncOp function, const costs::Device &device)
+      : function(function), device(device), mesh(getMesh(function->getParentOfType<ModuleOp>())),
         cloneable(findCloneableOps(function)), cheap(function) {}
 
   std::vector<Layer> weigh() {
@@ -51,6 +51,7 @@ private:
   void addOp(Layer &layer, Operation *op) {
     OpCost cost = getLocalCost(op, mesh);
     getFlops(layer, op) += cost.contractionFlops + cost.otherFlops;
+    layer.seconds += getLocalSeconds(op, mesh, device);
     if (isBackward(op))
       return;
     bool reads = false;
@@ -122,6 +123,7 @@ private:
   }
 
   func::FuncOp function;
+  const costs::Device &device;
   MeshOp mesh;
   DenseSet<Operation *> cloneable;
   CheapValues cheap;
@@ -132,7 +134,9 @@ private:
 };
 } // namespace
 
-std::vector<Layer> findLayers(func::FuncOp function) { return Weigher(function).weigh(); }
+std::vector<Layer> findLayers(func::FuncOp function, const costs::Device &device) {
+  return Weigher(function, device).weigh();
+}
 
 std::vector<StageCost> addUpStages(ArrayRef<Layer> layers, const Stages &stages) {
   std::vector<StageCost> costs(stages.getCount());

@@ -2,6 +2,7 @@
 #ifndef PARASHARD_LIB_PIPELINE_LAYERS_H
 #define PARASHARD_LIB_PIPELINE_LAYERS_H
 
+#include "lib/Costs/Cluster.h"
 #include "lib/IR/Stages.h"
 #include <string>
 #include <vector>
@@ -17,14 +18,16 @@ struct Layer {
   int64_t forwardFlops = 0;
   int64_t backwardInputFlops = 0;
   int64_t backwardWeightFlops = 0;
+  double seconds = 0;          ///< of forward and backward on the module's cluster
   int64_t activationBytes = 0; ///< produced by its forward and used by any backward
   int64_t boundaryBytes = 0;   ///< sent in both directions if the model is cut after it
 
   int64_t getBackwardFlops() const { return backwardInputFlops + backwardWeightFlops; }
 };
 
-/// Returns the layers of `function`, whose ops have segments and shardings (level 2).
-std::vector<Layer> findLayers(mlir::func::FuncOp function);
+/// Returns the layers of `function`, whose ops have segments and shardings (level 2), with their
+/// times on `device`.
+std::vector<Layer> findLayers(mlir::func::FuncOp function, const costs::Device &device);
 
 std::vector<ir::StageCost> addUpStages(llvm::ArrayRef<Layer> layers, const ir::Stages &stages);
 

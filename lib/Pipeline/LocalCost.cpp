@@ -1,5 +1,6 @@
 // Calls the cost interface with the types of one rank.
 #include "lib/Pipeline/LocalCost.h"
+#include "lib/IR/OpTimes.h"
 
 using namespace mlir;
 using namespace parashard::ps;
@@ -19,6 +20,13 @@ OpCost getLocalCost(Operation *op, MeshOp mesh) {
   auto getLocal = [&](Value value) { return getLocalType(value, mesh); };
   return priced.getCost(llvm::map_to_vector(op->getOperands(), getLocal),
                         llvm::map_to_vector(op->getResults(), getLocal));
+}
+
+double getLocalSeconds(Operation *op, MeshOp mesh, const costs::Device &device) {
+  OpCost cost = getLocalCost(op, mesh);
+  costs::Call call = ir::getContractions(cost, op->getOperandTypes());
+  call.bytes = double(cost.bytesWritten);
+  return costs::getSeconds(device, call);
 }
 
 } // namespace parashard::pipeline

@@ -1,8 +1,9 @@
-// Computes the cost of an op on one rank.
+// Computes the cost and the time of an op on one rank.
 #ifndef PARASHARD_LIB_PIPELINE_LOCALCOST_H
 #define PARASHARD_LIB_PIPELINE_LOCALCOST_H
 
 #include "dialects/ps/Ps.h"
+#include "lib/Costs/Cluster.h"
 
 namespace parashard::pipeline {
 
@@ -11,6 +12,10 @@ mlir::Type getLocalType(mlir::Value value, ps::MeshOp mesh);
 
 /// Returns the cost of an op on the types of one rank; zero if the op has no cost interface.
 ps::OpCost getLocalCost(mlir::Operation *op, ps::MeshOp mesh);
+
+/// Returns the seconds of an op on one rank, before ops are fused to kernels: the longer of its
+/// contractions and of writing its results. Fused ops read less from memory, so reads do not count.
+double getLocalSeconds(mlir::Operation *op, ps::MeshOp mesh, const costs::Device &device);
 
 } // namespace parashard::pipeline
 

@@ -1,6 +1,7 @@
 // Implements ps-offload: moves variables and values that are unused for long to host memory.
 #include "Offload.h"
 #include "dialects/ps/Refusal.h"
+#include "lib/IR/OpTimes.h"
 #include "lib/Pipeline/Passes.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -34,8 +35,10 @@ struct OffloadPass : impl::OffloadPassBase<OffloadPass> {
 
 private:
   void offloadActivations(bool onlyHidden) {
-    OffloadRates rates{double(flops), double(narrowFlops), double(memory), double(host)};
-    if (offloadValues(getOperation(), rates, onlyHidden))
+    FailureOr<costs::Cluster> found = ir::findCluster(getOperation());
+    if (failed(found))
+      return signalPassFailure();
+    if (offloadValues(getOperation(), *found, onlyHidden))
       return;
     if (onlyHidden)
       warnFlag(getOperation().getLoc(), "offload activations")

@@ -3,6 +3,7 @@
 #define PARASHARD_LIB_PIPELINE_OFFLOAD_H
 
 #include "dialects/rank/Rank.h"
+#include "lib/Costs/Cluster.h"
 
 namespace parashard::pipeline {
 
@@ -11,18 +12,10 @@ namespace parashard::pipeline {
 /// offloaded bytes) bytes. Returns false if there are no such variables.
 bool offloadVariables(mlir::ModuleOp module, int64_t pieceBytes);
 
-/// Rates of one rank, for estimates of times.
-struct OffloadRates {
-  double flops = 0;       ///< f32 contraction flops per second
-  double narrowFlops = 0; ///< contraction flops per second in types of at most 16 bits
-  double memory = 0;      ///< bytes per second of device memory
-  double host = 0;        ///< bytes per second between device and host, in each direction
-};
-
 /// Offloads values that are received or produced by forward runs, and that backward runs use, if
 /// offloading lowers the peak of live bytes. With `onlyHidden`, offloads only values whose copies
 /// overlap fully with computation. Returns false if no value is offloaded.
-bool offloadValues(mlir::ModuleOp module, const OffloadRates &rates, bool onlyHidden);
+bool offloadValues(mlir::ModuleOp module, const costs::Cluster &cluster, bool onlyHidden);
 
 } // namespace parashard::pipeline
 

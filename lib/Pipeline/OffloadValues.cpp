@@ -1,5 +1,7 @@
 // Moves values that forward saves for backward to host memory and back.
 #include "Offload.h"
+#include "lib/IR/Collectives.h"
+#include "lib/IR/OpTimes.h"
 #include "lib/Schedules/Stashes.h"
 #include "llvm/ADT/MapVector.h"
 #include <numeric>
@@ -12,44 +14,32 @@ namespace parashard::pipeline {
 namespace {
 //===--- times ------------------------------------------------------------===//
 
-/// Estimates the seconds of a class function: flops of contractions, and bytes that ops and fused
-/// groups write to memory, divided by the rates.
+/// Estimates the seconds of class functions: those of their kernels and library calls.
 class RunTimes {
 public:
-  RunTimes(const SymbolTable &symbols, const OffloadRates &rates)
-      : symbols(symbols), rates(rates) {}
+  RunTimes(const SymbolTable &symbols, const ir::OpTimes &times) : symbols(symbols), times(times) {}
 
   double get(rank::RunOp run) {
-    auto [known, isNew] = times.try_emplace(run.getCalleeAttr());
+    auto [known, isNew] = seconds.try_emplace(run.getCalleeAttr());
     if (isNew)
       known->second = measure(symbols.lookup<func::FuncOp>(run.getCallee()));
     return known->second;
   }
+  double getHostBandwidth() const { return times.getCluster().device.hostBandwidth; }
 
 private:
-  double measure(func::FuncOp function) {
-    if (function.isExternal())
-      return 0;
-    double seconds = 0;
-    for (Operation &op : function.getBody().front())
-      for (Type type : op.getResultTypes())
-        if (isa<RankedTensorType>(type))
-          seconds += double(getByteSize(type)) / rates.memory;
-    function.walk([&](CostOpInterface op) { seconds += measureContraction(op); });
-    return seconds;
-  }
-
-  double measureContraction(CostOpInterface op) {
-    if (op->getNumOperands() == 0)
-      return 0;
-    int64_t flops = op.getCost(op->getOperandTypes(), op->getResultTypes()).contractionFlops;
-    bool isNarrow = getElementTypeOrSelf(op->getOperand(0).getType()).getIntOrFloatBitWidth() <= 16;
-    return double(flops) / (isNarrow ? rates.narrowFlops : rates.flops);
+  double measure(func::FuncOp function) const {
+    double sum = 0;
+    if (!function.isExternal())
+      for (Operation &op : function.getBody().front())
+        if (!ir::hasNoKernel(&op) && !ir::isCollective(&op))
+          sum += times.getSeconds(&op);
+    return sum;
   }
 
   const SymbolTable &symbols;
-  const OffloadRates &rates;
-  DenseMap<Attribute, double> times; ///< by class function
+  const ir::OpTimes &times;
+  DenseMap<Attribute, double> seconds; ///< by class function
 };
 
 //===--- one program ------------------------------------------------------===//
@@ -216,12 +206,13 @@ private:
 };
 } // namespace
 
-bool offloadValues(ModuleOp module, const OffloadRates &rates, bool onlyHidden) {
+bool offloadValues(ModuleOp module, const costs::Cluster &cluster, bool onlyHidden) {
   SymbolTable symbols(module);
-  RunTimes times(symbols, rates);
+  ir::OpTimes opTimes(cluster, getMesh(module));
+  RunTimes times(symbols, opTimes);
   bool any = false;
   for (auto program : module.getOps<rank::ProgramOp>())
-    any |= ProgramOffload(program, symbols, times).run(rates.host, onlyHidden);
+    any |= ProgramOffload(program, symbols, times).run(times.getHostBandwidth(), onlyHidden);
   return any;
 }
 

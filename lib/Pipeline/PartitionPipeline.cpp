@@ -1,6 +1,8 @@
 // Implements ps-partition-pipeline and ps-explain-pipeline: assigns segments to stages.
 #include "dialects/ps/Refusal.h"
+#include "lib/Costs/Quantity.h"
 #include "lib/IR/Cloneable.h"
+#include "lib/IR/OpTimes.h"
 #include "lib/IR/Stages.h"
 #include "lib/Pipeline/Layers.h"
 #include "lib/Pipeline/Passes.h"
@@ -45,7 +47,7 @@ std::string describeInside(ArrayRef<Layer> layers, StringRef name) {
 /// Returns true if `method` balances the weights of coordinates. Other methods are lists of
 /// modules.
 bool isBalanced(StringRef method) {
-  return method == "uniform" || method == "parameters" || method == "flops";
+  return llvm::is_contained({"uniform", "parameters", "flops", "time"}, method);
 }
 
 /// Returns the first segment of each stage except stage 0.
@@ -64,13 +66,15 @@ llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef 
     for (const std::string &name : names)
       if (std::string inside = describeInside(layers, name); !inside.empty())
         message = inside;
-    return llvm::createStringError(message +
-                                   " (methods are uniform, parameters, flops, or module paths)");
+    return llvm::createStringError(
+        message + " (methods are uniform, parameters, flops, time, or module paths)");
   }
+  constexpr double kPerSecond = 1e9; // weights are whole numbers
   std::vector<int64_t> weights, bytes;
   for (const Layer &layer : layers) {
     weights.push_back(method == "parameters" ? layer.parameters
                       : method == "flops"    ? layer.forwardFlops + layer.getBackwardFlops()
+                      : method == "time"     ? int64_t(layer.seconds * kPerSecond)
                                              : 1);
     bytes.push_back(layer.boundaryBytes);
   }
@@ -111,7 +115,10 @@ struct PartitionPipelinePass : impl::PartitionPipelinePassBase<PartitionPipeline
     func::FuncOp function = getCutFunction(module);
     if (stages.getCount() == 1 || !function)
       return;
-    std::vector<Layer> layers = findLayers(function);
+    FailureOr<costs::Cluster> cluster = ir::findCluster(module);
+    if (failed(cluster))
+      return signalPassFailure();
+    std::vector<Layer> layers = findLayers(function, cluster->device);
     if (layers.empty()) {
       explainMissingLayers(function, stages.getCount());
       return signalPassFailure();
@@ -175,22 +182,25 @@ std::string explainPipeline(ModuleOp module) {
   Stages stages = getStages(module);
   if (!function || stages.getCount() == 1)
     return "";
-  std::vector<Layer> layers = findLayers(function);
+  FailureOr<costs::Cluster> cluster = ir::findCluster(module);
+  if (failed(cluster))
+    return "";
+  std::vector<Layer> layers = findLayers(function, cluster->device);
   std::vector<std::vector<std::string>> rows = {{"layer", "stage", "pp", "parameters",
-                                                 "forward flops", "backward flops", "saved",
+                                                 "forward flops", "backward flops", "time", "saved",
                                                  "sent at a cut after it"}};
   for (auto [i, layer] : llvm::enumerate(layers)) {
     int64_t stage = stages.getStage(i);
     rows.push_back({layer.name.empty() ? "-" : layer.name, std::to_string(stage),
                     describeHome(stages, stage), formatCount(layer.parameters),
                     formatCount(layer.forwardFlops), formatCount(layer.getBackwardFlops()),
-                    formatBytes(layer.activationBytes),
+                    costs::printSeconds(layer.seconds), formatBytes(layer.activationBytes),
                     i + 1 < layers.size() ? formatBytes(layer.boundaryBytes) : "-"});
   }
   std::string text;
   llvm::raw_string_ostream os(text);
   os << "\npipeline: " << stages.getCount() << " stages of " << layers.size()
-     << " layers; sizes are per rank and micro-batch\n";
+     << " layers; sizes and times are per rank and micro-batch, on " << cluster->name << "\n";
   printTable(rows, os);
   return text;
 }

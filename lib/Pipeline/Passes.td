@@ -26,13 +26,14 @@ def PartitionPipelinePass : Pass<"ps-partition-pipeline", "::mlir::ModuleOp"> {
     `ps.num_chunks`, `ps.placement`). A module with one stage stays unchanged.
 
     `method` selects the cuts:
-    - `uniform`, `parameters` and `flops` give each segment a weight: 1, its number of parameter
-      elements, or the flops of its forward and backward. The pass minimizes the largest sum of
-      weights of a coordinate. Among equal solutions, the one that sends the fewest bytes wins.
+    - `uniform`, `parameters`, `flops` and `time` give each segment a weight: 1, its number of
+      parameter elements, or the flops or the time of its forward and backward on the cluster
+      (`ps.cluster`). The pass minimizes the largest sum of weights of a coordinate. Among equal
+      solutions, the one that sends the fewest bytes wins.
     - A list of module paths: a stage begins at each of these modules.
   }];
   let options = [
-    Option<"method", "method", "std::string", "\"uniform\"", "uniform, parameters, flops, or NAME,NAME,...">,
+    Option<"method", "method", "std::string", "\"uniform\"", "uniform, parameters, flops, time, or NAME,NAME,...">,
     Option<"chunks", "chunks", "int64_t", "1", "model chunks (virtual stages) per pipeline rank">,
     Option<"placement", "placement", "std::string", "\"loop\"",
            "loop: stage s is on coordinate s mod size; v: the direction alternates">,
@@ -105,7 +106,8 @@ def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
     uses. A `rank.stash` after the last earlier use copies the value to the host. A `rank.unstash`
     before the backward run copies the value back. A value is offloaded only if both hold: its
     copies are fully hidden, and offloading lowers the peak of live bytes. The estimate of hidden
-    copies uses the cost interface and the rates below. In each direction, one copy runs at a time.
+    copies uses the cost interface and the rates of the cluster (`ps.cluster`). In each direction,
+    one copy runs at a time.
 
     `what=activations=all` considers only the peak. Each copy overlaps with one run before or after
     it, even if the copy takes longer.
@@ -115,13 +117,6 @@ def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
   let options = [
     Option<"what", "what", "std::string", "\"optimizer\"",
            "optimizer, activations, activations=all, or two of these separated by a comma">,
-    Option<"flops", "flops", "int64_t", "100000000000", "f32 contraction flops per second">,
-    Option<"narrowFlops", "narrow-flops", "int64_t", "100000000000",
-           "contraction flops per second in 16-bit types">,
-    Option<"memory", "memory", "int64_t", "10000000000",
-           "bandwidth of device memory, in bytes per second">,
-    Option<"host", "host", "int64_t", "5000000000",
-           "bandwidth between device and host in each direction, in bytes per second">,
     Option<"pieceBytes", "piece-bytes", "int64_t", "32 << 20",
            "minimum bytes per fetch, or an eighth of the offloaded bytes if that is less">,
   ];

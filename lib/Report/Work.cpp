@@ -3,6 +3,7 @@
 #include "lib/Fusion/Fused.h"
 #include "lib/IR/Collectives.h"
 #include "lib/IR/ModulePath.h"
+#include "lib/IR/OpTimes.h"
 #include "lib/Sharding/Reasons.h"
 #include "parashard/Import.h"
 #include "llvm/ADT/STLExtras.h"
@@ -27,13 +28,6 @@ void Cost::add(const Cost &cost, int64_t times) {
 
 json::Object Cost::toJson() const {
   return json::Object{{"contraction", contraction}, {"other", other}, {"bytes", bytes}};
-}
-
-/// Returns true for ops without a kernel: views, constants, terminators, and variable accesses.
-static bool hasNoKernel(Operation *op) {
-  return fusion::isView(op) || op->hasTrait<OpTrait::ConstantLike>() ||
-         op->hasTrait<OpTrait::IsTerminator>() ||
-         isa<ps::ReadOp, ps::WriteOp, ps::AccumulateOp>(op);
 }
 
 static int64_t sumBytes(TypeRange types) {

@@ -5,7 +5,7 @@
 include "mlir/Pass/PassBase.td"
 
 def SetMeshPass : Pass<"ps-set-mesh", "::mlir::ModuleOp"> {
-  let summary = "adds a mesh of devices to the module";
+  let summary = "adds a mesh of devices to the module, and records its cluster";
   let description = [{
     `mesh` has the form NAME[:KIND]=N,...; the last axis varies fastest. Some names imply a kind: dp
     is data, tp tensor, cp and sp context, ep expert, pp pipeline. Any other name needs a kind. One
@@ -15,6 +15,7 @@ def SetMeshPass : Pass<"ps-set-mesh", "::mlir::ModuleOp"> {
   let options = [
     Option<"mesh", "mesh", "std::string", "", "NAME[:KIND]=N,... (required)">,
     Option<"ranks", "ranks", "int64_t", "0", "number of ranks, the size of the mesh; 0: computed from the axes">,
+    Option<"cluster", "cluster", "std::string", "", "cluster to record (`ps.cluster`): a preset or FILE.json">,
   ];
 }
 

@@ -1,5 +1,6 @@
 // ps-set-mesh: adds the mesh to the module.
 #include "dialects/ps/Refusal.h"
+#include "lib/Costs/Cluster.h"
 #include "lib/Sharding/MeshText.h"
 #include "lib/Sharding/Passes.h"
 
@@ -36,6 +37,14 @@ struct SetMeshPass : impl::SetMeshPassBase<SetMeshPass> {
           ps::AxisAttr::get(&getContext(), builder.getStringAttr(axis.name), axis.size, axis.kind));
     ps::MeshOp::create(builder, module.getLoc(), builder.getStringAttr("mesh"),
                        builder.getArrayAttr(attrs));
+    if (cluster.empty())
+      return;
+    llvm::Expected<costs::SizedCluster> found = costs::findCluster(cluster);
+    if (!found) {
+      ps::refuseFlag(module, "cluster") << ": " << llvm::toString(found.takeError());
+      return signalPassFailure();
+    }
+    module->setAttr(ps::kClusterMark, builder.getStringAttr(cluster));
   }
 };
 } // namespace

@@ -6,48 +6,61 @@ using namespace parashard::fusion;
 
 namespace {
 
-/// Machine without latency that hides collectives completely.
-constexpr MachineFigures kIdeal{1, 1, 1, 1, /*latency=*/0, /*halfRows=*/0, /*overlap=*/1};
+/// A matmul and a collective of these seconds, of which each chunk takes `latency` in addition.
+struct Case {
+  double matmul, collective, latency = 0, independent = 0, overlap = 1;
+  double slowerChunks = 0; ///< seconds that each chunk of the matmul takes in addition
+
+  template <typename Use> auto with(Use use) const {
+    auto chunk = [&](int64_t count) { return matmul / double(count) + slowerChunks; };
+    auto transfer = [&](int64_t count) { return collective / double(count) + latency; };
+    return use({chunk, transfer, independent, overlap});
+  }
+  double getTime(int64_t count) const {
+    return with([&](const OverlapCase &overlap) { return getOverlapTime(overlap, count); });
+  }
+  int64_t choose(int64_t size) const {
+    return with([&](const OverlapCase &overlap) { return chooseChunks(overlap, size); });
+  }
+};
 
 TEST(OverlapCost, OverlapOfEqualTimesSavesAtMostHalf) {
-  OverlapCase overlapCase{/*matmul=*/8, /*rows=*/64, /*transfer=*/8, /*independent=*/0};
-  EXPECT_DOUBLE_EQ(getOverlapTime(kIdeal, overlapCase, 1), 16);
-  EXPECT_DOUBLE_EQ(getOverlapTime(kIdeal, overlapCase, 2), 12);
-  EXPECT_DOUBLE_EQ(getOverlapTime(kIdeal, overlapCase, 8), 9);
-  EXPECT_EQ(chooseChunks(kIdeal, overlapCase, 64), 16);
-  EXPECT_EQ(chooseChunks(kIdeal, overlapCase, 6), 6);
-  EXPECT_EQ(chooseChunks(kIdeal, overlapCase, 1), 1);
+  Case equal{8, 8};
+  EXPECT_DOUBLE_EQ(equal.getTime(1), 16);
+  EXPECT_DOUBLE_EQ(equal.getTime(2), 12);
+  EXPECT_DOUBLE_EQ(equal.getTime(8), 9);
+  EXPECT_EQ(equal.choose(64), 16);
+  EXPECT_EQ(equal.choose(6), 6);
+  EXPECT_EQ(equal.choose(1), 1);
 }
 
 TEST(OverlapCost, LatencyBoundsTheChunks) {
-  MachineFigures machine = kIdeal;
-  OverlapCase overlapCase{8, 64, 8, 0};
-  machine.latency = 1;
-  int64_t count = chooseChunks(machine, overlapCase, 64);
+  Case slow{8, 8, /*latency=*/1};
+  int64_t count = slow.choose(64);
   EXPECT_GT(count, 1);
   EXPECT_LT(count, 16);
-  machine.latency = 100;
-  EXPECT_EQ(chooseChunks(machine, overlapCase, 64), 1);
+  slow.latency = 100;
+  EXPECT_EQ(slow.choose(64), 1);
 }
 
-TEST(OverlapCost, SmallMatmulsAreNotSplit) {
-  MachineFigures machine = kIdeal;
-  machine.halfRows = 512;
-  EXPECT_EQ(chooseChunks(machine, {8, 64, 1, 0}, 64), 1);
-  EXPECT_GT(chooseChunks(machine, {8, 1 << 20, 8, 0}, 64), 1);
+TEST(OverlapCost, MatmulsWhoseChunksAreSlowAreNotSplit) {
+  Case small{8, 1};
+  EXPECT_GT(small.choose(64), 1);
+  small.slowerChunks = 4;
+  EXPECT_EQ(small.choose(64), 1);
 }
 
 TEST(OverlapCost, TransfersHiddenByIndependentWorkAreNotSplit) {
-  MachineFigures machine = kIdeal;
-  machine.latency = 0.2;
-  EXPECT_GT(chooseChunks(machine, {8, 64, 2, 0}, 64), 1);
-  EXPECT_EQ(chooseChunks(machine, {8, 64, 2, /*independent=*/10}, 64), 1);
+  Case hidden{8, 2, /*latency=*/0.2};
+  EXPECT_GT(hidden.choose(64), 1);
+  hidden.independent = 10;
+  EXPECT_EQ(hidden.choose(64), 1);
 }
 
-TEST(OverlapCost, CpusDoNotOverlapBecauseTheirCoresCommunicate) {
-  OverlapCase overlapCase{1, 1 << 20, 1, 0};
-  EXPECT_EQ(chooseChunks(findMachine("cpu"), overlapCase, 64), 1);
-  EXPECT_GT(chooseChunks(findMachine("cuda"), overlapCase, 64), 1);
+TEST(OverlapCost, NothingIsSplitWhereNothingOverlaps) {
+  Case busy{8, 8};
+  busy.overlap = 0;
+  EXPECT_EQ(busy.choose(64), 1);
 }
 
 } // namespace

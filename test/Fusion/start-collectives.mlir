@@ -1,8 +1,8 @@
-// RUN: ps-opt -ps-start-collectives=target=cuda %s | FileCheck %s
+// RUN: sed -e '1i module attributes {ps.cluster = "h100-sxm"} {' -e '$a }' %s | ps-opt -ps-start-collectives | FileCheck %s
 // RUN: ps-opt -ps-start-collectives=chunks=1 %s | FileCheck %s
 // RUN: ps-opt -ps-start-collectives %s | FileCheck %s --check-prefix=CPU --implicit-check-not=ps.wait
 // RUN: ps-opt -ps-start-collectives=chunks=2 %s | FileCheck %s --check-prefix=CHUNKS
-// RUN: ps-opt -ps-start-collectives="target=cuda chunks=1" %s | ps-opt | FileCheck %s
+// RUN: sed -e '1i module attributes {ps.cluster = "h100-sxm"} {' -e '$a }' %s | ps-opt -ps-start-collectives=chunks=1 | ps-opt | FileCheck %s
 
 // CPU cores run the communication themselves, so nothing moves and no collective is started early.
 // CPU: ps.mesh

@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -split-input-file "-ps-offload=what=activations=all" -ps-verify-scheduled 2>&1 | FileCheck %s
-// RUN: ps-opt %s -split-input-file "-ps-offload=what=activations flops=1 memory=1 host=1000000" -ps-verify-scheduled 2>&1 | FileCheck %s
-// RUN: ps-opt %s -split-input-file "-ps-offload=what=activations flops=1 memory=1000000 host=1" 2>&1 | FileCheck %s --check-prefix=SLOW
+// RUN: sed "s|ps.level = #ps.level<scheduled>|&, ps.cluster = \"%S/inputs/fast-host.json\"|" %s | ps-opt -split-input-file -ps-offload=what=activations -ps-verify-scheduled 2>&1 | FileCheck %s
+// RUN: sed "s|ps.level = #ps.level<scheduled>|&, ps.cluster = \"%S/inputs/slow-host.json\"|" %s | ps-opt -split-input-file -ps-offload=what=activations 2>&1 | FileCheck %s --check-prefix=SLOW
 
 // Three layers. The saved value of the first layer is copied to the host while the second layer
 // runs, and back during the backward of the second. Backward needs the value of the last layer at

@@ -177,8 +177,9 @@ void addStepFlags(FlagTable &t, Flags &f, CompileOptions &c) {
         c.lossAverage, {"step", "micro-batch"});
   t.add({.name = "split-method",
          .value = "METHOD",
-         .help = "how to split layers into pipeline stages: uniform, parameters, flops, or the "
-                 "modules NAME,NAME,... that begin a stage",
+         .help = "how to split layers into pipeline stages: uniform, parameters, flops, "
+                 "time (the default with --cluster), or the modules NAME,NAME,... that begin a "
+                 "stage",
          .level = Planned,
          .inPlan = true,
          .needsStages = true},
@@ -227,6 +228,14 @@ void addSpeedFlags(FlagTable &t, CompileOptions &c) {
          .level = Partitioned,
          .inPlan = true},
         c.overlap);
+  t.add({.name = "cluster",
+         .value = "NAME|FILE",
+         .help = "cluster to plan for, such as h100-sxm, a100-80g:64 (with its number of ranks) or "
+                 "FILE.json; its rates decide on stages, recomputation, overlap and "
+                 "offloading, and --explain predicts the time of a step (docs/planning.md)",
+         .level = Planned,
+         .inPlan = true},
+        c.cluster);
   t.add({.name = "matmul-epilogues",
          .value = "on|off",
          .help = "off, or on: fuse tanh-GELU and its gradient into matmul epilogues (GPU only; "

@@ -160,8 +160,9 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
   if (line.output.isPortable)
     for (ModuleOp each : {module, oneRank ? *oneRank : module})
       hideFolders(each, line.compile.model);
-  std::string plan = escapeControls(
-      explainPlan(module) + explainSchedule(module, line.compile) + explainMemory(module), "\n");
+  std::string plan = escapeControls(explainPlan(module) + explainSchedule(module, line.compile) +
+                                        explainMemory(module) + explainStep(module),
+                                    "\n");
   if (!line.output.timeline.empty() &&
       failed(writeTimeline(module, line.compile, line.output.timeline)))
     return failure();

@@ -1,0 +1,64 @@
+// Computes the seconds of ops and collectives on a cluster.
+#ifndef PARASHARD_LIB_IR_OPTIMES_H
+#define PARASHARD_LIB_IR_OPTIMES_H
+
+#include "dialects/ps/Ps.h"
+#include "lib/Costs/CallCost.h"
+#include "lib/Costs/CollectiveCost.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace parashard::ir {
+
+/// Returns true for waits, and for ops that only rearrange, select or repeat elements. Kernels can
+/// read through them.
+bool isView(mlir::Operation *op);
+/// Returns true for ops that run no code: views, variable accesses, constants and terminators.
+bool hasNoKernel(mlir::Operation *op);
+
+/// Returns the cluster of a module (`ps.cluster`), or the default for CPUs if it names none. Fails
+/// with an error at `module` if the file cannot be read.
+mlir::FailureOr<costs::Cluster> findCluster(mlir::ModuleOp module);
+
+/// Returns the contractions of an op as a call that moves no bytes.
+costs::Call getContractions(const ps::OpCost &cost, mlir::TypeRange operands);
+
+/// Prices ops whose types are those of one rank (level 3 and later). All ranks have the same rates.
+class OpTimes {
+public:
+  /// `mesh` may be null: there is one rank.
+  OpTimes(const costs::Cluster &cluster, ps::MeshOp mesh) : cluster(cluster), mesh(mesh) {}
+
+  const costs::Cluster &getCluster() const { return cluster; }
+
+  /// Returns the work of an op with a kernel. A fused op computes the contractions of its body, and
+  /// moves its own operands and results.
+  costs::Call getCall(mlir::Operation *op) const;
+  /// Returns the seconds of an op with a kernel, without its launches.
+  double getSeconds(mlir::Operation *op) const;
+
+  /// Returns the seconds of a collective of a class function, or of one of its `count` equal
+  /// chunks.
+  double getCollectiveSeconds(mlir::Operation *collective, int64_t count = 1) const;
+  /// Returns the seconds of a collective over `axes`. For `bytes`, see costs::getSeconds.
+  double getCollectiveSeconds(costs::Collective collective, llvm::ArrayRef<mlir::StringAttr> axes,
+                              double bytes) const;
+
+  /// Returns the members of a communicator over `axes` of the mesh, whose last axis varies fastest.
+  costs::Group getGroup(llvm::ArrayRef<mlir::StringAttr> axes) const;
+  /// Returns the distance between the rank numbers of neighbors along an axis.
+  int64_t getStride(mlir::StringAttr axis) const;
+
+private:
+  const costs::Cluster &cluster;
+  ps::MeshOp mesh;
+};
+
+/// Returns the collective of an op of a class function; nullopt for other ops.
+std::optional<costs::Collective> findCollective(mlir::Operation *op);
+
+/// Returns the bytes of the larger of a collective's operand and result on one rank.
+int64_t getCollectiveBytes(mlir::TypeRange operands, mlir::TypeRange results);
+
+} // namespace parashard::ir
+
+#endif

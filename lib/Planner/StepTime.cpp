@@ -1,0 +1,340 @@
+// Replays the programs of the pipeline coordinates with times.
+#include "lib/Planner/StepTime.h"
+#include "lib/Costs/Quantity.h"
+#include "lib/IR/Stages.h"
+#include "lib/Planner/RunTimes.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <map>
+#include <numeric>
+
+using namespace mlir;
+using namespace parashard::costs;
+
+namespace parashard::planner {
+
+StringRef getName(Part part) {
+  switch (part) {
+  case Part::Matmul:
+    return "matmuls";
+  case Part::Kernel:
+    return "kernels";
+  case Part::Recomputation:
+    return "recomputation";
+  case Part::Launch:
+    return "launches";
+  case Part::TensorParallel:
+    return "tensor-parallel communication";
+  case Part::DataParallel:
+    return "data-parallel communication";
+  case Part::Message:
+    return "messages";
+  case Part::HostCopy:
+    return "host copies";
+  case Part::Update:
+    return "update";
+  case Part::Imbalance:
+    return "imbalance";
+  case Part::Bubble:
+    return "bubble";
+  }
+  return "";
+}
+
+void Breakdown::add(const Breakdown &other) {
+  for (size_t i = 0; i < kParts; ++i)
+    seconds[i] += other.seconds[i];
+}
+
+double Breakdown::sum() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
+
+Part StepTime::getLimit() const {
+  Part limit = Part::Matmul;
+  for (size_t i = 0; i < kParts; ++i)
+    if (parts[Part(i)] > parts[limit])
+      limit = Part(i);
+  return limit;
+}
+
+llvm::json::Object StepTime::toJson() const {
+  llvm::json::Object breakdown;
+  for (size_t i = 0; i < kParts; ++i)
+    breakdown[getName(Part(i))] = parts[Part(i)];
+  return llvm::json::Object{{"step_s", seconds},
+                            {"breakdown", std::move(breakdown)},
+                            {"mfu", mfu},
+                            {"limits", getName(getLimit())}};
+}
+
+namespace {
+
+/// A message, a copy or a collective of one or more pipeline coordinates.
+struct Transfer {
+  size_t members = 1;
+  size_t started = 0;   ///< number of members that have started it
+  double begin = 0;     ///< time of the last start
+  double seconds = 0;   ///< duration without the wait for its queues
+  bool isKnown = false; ///< whether `end` is known
+  double end = 0;
+  Part part = Part::Message;
+};
+
+/// A queue of transfers, which run one after the other.
+struct Queue {
+  std::vector<Transfer *> waiting;
+  double end = 0; ///< of the last transfer whose end is known
+};
+
+/// One pipeline coordinate at some op of its program.
+struct Coordinate {
+  Block::iterator next, end;
+  double now = 0;
+  double idle = 0; ///< seconds of waiting for other coordinates
+  Breakdown parts;
+};
+
+/// Replays the programs of one entry.
+class ProgramReplay {
+public:
+  ProgramReplay(ModuleOp module, const ir::OpTimes &times)
+      : runs(module, times), times(times), pipeline(ir::getPipelineAxis(module)) {}
+
+  StepTime run(ArrayRef<rank::ProgramOp> programs) {
+    for (rank::ProgramOp program : programs) {
+      Block &block = program.getBody().front();
+      coordinates[program.getPp()] = {block.begin(), block.end(), 0, 0, {}};
+    }
+    for (bool moves = true; moves;) {
+      moves = false;
+      for (auto &[pp, coordinate] : coordinates)
+        while (coordinate.next != coordinate.end && advance(pp, coordinate)) {
+          ++coordinate.next;
+          moves = true;
+        }
+      moves |= finishTransfers();
+    }
+    return addUp();
+  }
+
+private:
+  /// Runs the next op of a coordinate. Returns false if it waits for a transfer whose end is not
+  /// known yet.
+  bool advance(int64_t pp, Coordinate &coordinate) {
+    Operation *op = &*coordinate.next;
+    if (auto run = dyn_cast<rank::RunOp>(op)) {
+      const Breakdown &parts = runs.get(run);
+      coordinate.parts.add(parts);
+      coordinate.now += parts.sum();
+    } else if (auto wait = dyn_cast<rank::WaitOp>(op)) {
+      return waitFor(coordinate, wait.getToken().getDefiningOp());
+    } else {
+      start(pp, coordinate, op);
+    }
+    return true;
+  }
+
+  void start(int64_t pp, Coordinate &coordinate, Operation *op) {
+    if (auto send = dyn_cast<rank::SendOp>(op))
+      startMessage(coordinate, op, send.getQueue(), pp, send.getPp(), send.getOperand().getType());
+    else if (auto recv = dyn_cast<rank::RecvOp>(op))
+      startMessage(coordinate, op, recv.getQueue(), recv.getPp(), pp, recv->getResult(0).getType());
+    else if (auto collective = dyn_cast<rank::StartOp>(op))
+      startCollective(pp, coordinate, collective);
+    else if (isa<rank::FetchOp, rank::OffloadOp, rank::StashOp, rank::UnstashOp>(op))
+      startCopy(pp, coordinate, op);
+  }
+
+  void startMessage(Coordinate &coordinate, Operation *op, StringRef queue, int64_t from,
+                    int64_t to, Type type) {
+    int64_t stride = times.getStride(pipeline);
+    double seconds = getMessageSeconds(times.getCluster(), from * stride, to * stride,
+                                       double(ps::getByteSize(type)));
+    auto key = std::make_tuple(queue.str(), from, to);
+    join(coordinate, op, queues[key], 2, seconds, Part::Message);
+  }
+
+  void startCollective(int64_t pp, Coordinate &coordinate, rank::StartOp op) {
+    Collective collective = op.getCollective() == "all_reduce"       ? Collective::AllReduce
+                            : op.getCollective() == "reduce_scatter" ? Collective::ReduceScatter
+                                                                     : Collective::AllGather;
+    SmallVector<StringAttr> axes;
+    if (auto over = op.getAxesAttr())
+      axes = llvm::to_vector(over.getAsRange<StringAttr>());
+    Group group = times.getGroup(axes);
+    size_t members = 1;
+    int64_t first = pp;
+    if (std::optional<ArrayRef<int64_t>> over = op.getOverPp()) {
+      members = over->size();
+      first = over->front();
+      group = {{times.getStride(pipeline) * (over->back() - first) / int64_t(members - 1),
+                int64_t(members)}};
+    }
+    // All-reduces of a bucket are one operation; the others run tensor by tensor.
+    double seconds = 0, bytes = 0;
+    for (auto [operand, result] : llvm::zip(op.getOperands(), op.getResults())) {
+      double size = double(ir::getCollectiveBytes(operand.getType(), result.getType()));
+      bytes += size;
+      if (collective != Collective::AllReduce)
+        seconds += getSeconds(times.getCluster(), collective, group, size);
+    }
+    if (collective == Collective::AllReduce)
+      seconds = getSeconds(times.getCluster(), collective, group, bytes);
+    auto key = std::make_tuple(op.getQueue().str(), first, int64_t(members));
+    join(coordinate, op, queues[key], members, seconds, Part::DataParallel);
+  }
+
+  void startCopy(int64_t pp, Coordinate &coordinate, Operation *op) {
+    double bytes = 0;
+    for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes()))
+      if (auto ref = dyn_cast<ps::RefType>(type))
+        bytes += double(ps::getByteSize(ref.getTensorType()));
+      else if (isa<RankedTensorType>(type))
+        bytes += double(ps::getByteSize(type));
+    bool isToHost = isa<rank::OffloadOp, rank::StashOp>(op);
+    auto key = std::make_tuple(std::string(isToHost ? "to host" : "from host"), pp, pp);
+    join(coordinate, op, queues[key], 1, bytes / times.getCluster().device.hostBandwidth,
+         Part::HostCopy);
+  }
+
+  /// Starts a transfer on one of its members. The members of a queue start equal transfers in the
+  /// same order (scheduled_c7, scheduled_c9).
+  void join(Coordinate &coordinate, Operation *op, Queue &queue, size_t members, double seconds,
+            Part part) {
+    size_t &position = positions[{&coordinate, &queue}];
+    std::vector<std::unique_ptr<Transfer>> &all = transfers[&queue];
+    if (position == all.size()) {
+      all.push_back(std::make_unique<Transfer>());
+      all.back()->members = members;
+      all.back()->seconds = seconds;
+      all.back()->part = part;
+      queue.waiting.push_back(all.back().get());
+    }
+    Transfer &transfer = *all[position++];
+    ++transfer.started;
+    transfer.begin = std::max(transfer.begin, coordinate.now);
+    byOp[op] = {&transfer, coordinate.now};
+  }
+
+  /// Computes the ends of transfers that all members have started.
+  bool finishTransfers() {
+    bool moves = false;
+    for (auto &[key, queue] : queues) {
+      size_t done = 0;
+      for (; done < queue.waiting.size(); ++done) {
+        Transfer &transfer = *queue.waiting[done];
+        if (transfer.started < transfer.members)
+          break;
+        transfer.begin = std::max(transfer.begin, queue.end);
+        queue.end = transfer.end = transfer.begin + transfer.seconds;
+        transfer.isKnown = moves = true;
+      }
+      queue.waiting.erase(queue.waiting.begin(), queue.waiting.begin() + long(done));
+    }
+    return moves;
+  }
+
+  bool waitFor(Coordinate &coordinate, Operation *op) {
+    auto [transfer, started] = byOp.lookup(op);
+    if (!transfer)
+      return true;
+    if (!transfer->isKnown)
+      return false;
+    if (transfer->part == Part::DataParallel) { // a collective slows down concurrent matmuls
+      double beside = std::min(coordinate.now, transfer->end) - std::max(started, transfer->begin);
+      spend(coordinate, transfer->part,
+            std::max(0.0, beside) * (times.getCluster().overlapSlowdown - 1));
+    }
+    double missing = transfer->end - coordinate.now;
+    if (missing <= 0)
+      return true;
+    // What exceeds the transfer itself is the time until the other members started it.
+    double moving = std::min(missing, transfer->seconds);
+    spend(coordinate, transfer->part, moving);
+    coordinate.idle += missing - moving;
+    coordinate.now += missing - moving;
+    return true;
+  }
+
+  static void spend(Coordinate &coordinate, Part part, double seconds) {
+    coordinate.parts[part] += seconds;
+    coordinate.now += seconds;
+  }
+
+  /// Averages over the coordinates. The slowest coordinate's idle time is the bubble; the other
+  /// coordinates are idle for as much longer as they have less work.
+  StepTime addUp() {
+    StepTime step;
+    double busiest = 0, count = double(coordinates.size());
+    for (auto &[pp, coordinate] : coordinates) {
+      step.seconds = std::max(step.seconds, coordinate.now);
+      busiest = std::max(busiest, coordinate.parts.sum());
+      for (size_t i = 0; i < kParts; ++i)
+        step.parts[Part(i)] += coordinate.parts[Part(i)] / count;
+    }
+    step.parts[Part::Imbalance] = busiest - step.parts.sum();
+    step.parts[Part::Bubble] = step.seconds - busiest;
+    return step;
+  }
+
+  RunTimes runs;
+  const ir::OpTimes &times;
+  StringAttr pipeline;
+  std::map<int64_t, Coordinate> coordinates;
+  std::map<std::tuple<std::string, int64_t, int64_t>, Queue> queues;
+  DenseMap<Queue *, std::vector<std::unique_ptr<Transfer>>> transfers;
+  DenseMap<std::pair<Coordinate *, Queue *>, size_t> positions;
+  DenseMap<Operation *, std::pair<Transfer *, double>> byOp; ///< with the time of the start
+};
+
+/// Returns the key of the type in which most flops are computed, as in cluster files.
+std::string findComputeType(ModuleOp module, const ir::OpTimes &times) {
+  std::map<std::string, double> flops;
+  module.walk([&](ps::ContractOp op) {
+    Call call = times.getCall(op);
+    flops[call.type] += call.flops;
+  });
+  auto most = llvm::max_element(flops, llvm::less_second());
+  return most == flops.end() ? "f32" : most->first;
+}
+
+} // namespace
+
+llvm::Expected<std::optional<StepTime>> predictStep(ModuleOp module, const Cluster &cluster) {
+  SmallVector<rank::ProgramOp> programs;
+  for (auto program : module.getOps<rank::ProgramOp>())
+    if (program.getEntry() == "step")
+      programs.push_back(program);
+  if (programs.empty())
+    return std::nullopt;
+  ps::MeshOp mesh = ps::getMesh(module);
+  int64_t ranks = mesh ? mesh.getDeviceCount() : 1;
+  if (std::optional<int64_t> most = cluster.getMostRanks(); most && ranks > *most)
+    return llvm::createStringError(llvm::formatv("the mesh has {0} ranks, but {1} has at most {2}",
+                                                 ranks, cluster.name, *most));
+  ir::OpTimes times(cluster, mesh);
+  StepTime step = ProgramReplay(module, times).run(programs);
+  double flops = 0; // of a step of all ranks; training computes three times the flops of forward
+  if (auto counted = module->getAttrOfType<IntegerAttr>(kFlopsMark))
+    flops = double(counted.getInt());
+  if (auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesMark))
+    flops *= double(count.getInt());
+  double peak = cluster.device.getMatmulRate(findComputeType(module, times)).peak;
+  step.mfu = flops / (step.seconds * double(ranks) * peak);
+  return step;
+}
+
+std::string describe(const StepTime &step, const Cluster &cluster, int64_t ranks) {
+  std::string text = llvm::formatv("predicted step on {0} x {1}: {2}, {3:f1} % of the peak rate "
+                                   "(MFU); most of it: {4}\n",
+                                   ranks, cluster.name, printSeconds(step.seconds), 100 * step.mfu,
+                                   getName(step.getLimit()));
+  for (size_t i = 0; i < kParts; ++i) {
+    double seconds = step.parts[Part(i)];
+    if (seconds > 0)
+      text += llvm::formatv("  {0,-30} {1,9} {2,6:f1} %\n", getName(Part(i)), printSeconds(seconds),
+                            100 * seconds / step.seconds);
+  }
+  return text;
+}
+
+} // namespace parashard::planner

@@ -1,0 +1,67 @@
+// Predicts the time of a step: replays the programs of all pipeline coordinates on a cluster.
+#ifndef PARASHARD_LIB_PLANNER_STEPTIME_H
+#define PARASHARD_LIB_PLANNER_STEPTIME_H
+
+#include "dialects/rank/Rank.h"
+#include "lib/Costs/Cluster.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
+#include <array>
+
+namespace parashard::planner {
+
+/// Names a use of the time of a step.
+enum class Part {
+  Matmul,         ///< matmuls, convolutions and attention of forward and backward
+  Kernel,         ///< generated kernels and other library calls of forward and backward
+  Recomputation,  ///< recomputed forward ops
+  Launch,         ///< starting kernels
+  TensorParallel, ///< waiting for collectives within forward and backward
+  DataParallel,   ///< waiting for sums of gradients, and for gathered weights
+  Message,        ///< waiting for the transfer of activations between stages
+  HostCopy,       ///< waiting for copies to and from host memory
+  Update,         ///< the optimizer
+  Imbalance,      ///< waiting because the slowest stage has more work than the average
+  Bubble,         ///< the slowest stage's own waiting for other stages
+};
+constexpr size_t kParts = size_t(Part::Bubble) + 1;
+/// Returns the name of a part in texts and JSON keys: "matmuls", "bubble".
+llvm::StringRef getName(Part part);
+
+/// Seconds by part.
+class Breakdown {
+public:
+  double &operator[](Part part) { return seconds[size_t(part)]; }
+  double operator[](Part part) const { return seconds[size_t(part)]; }
+  void add(const Breakdown &other);
+  double sum() const;
+
+private:
+  std::array<double, kParts> seconds{};
+};
+
+/// The predicted time of a step.
+struct StepTime {
+  double seconds = 0;
+  /// Mean over the pipeline coordinates. Sums to `seconds`.
+  Breakdown parts;
+  /// Model flops per second of all ranks, relative to the peak of the model's compute type.
+  double mfu = 0;
+
+  /// Returns the part that takes most of the step.
+  Part getLimit() const;
+  llvm::json::Object toJson() const;
+};
+
+/// Predicts the time of a training step of a module of level `scheduled` or later. All ranks of a
+/// pipeline coordinate take the same time. Returns nullopt if the module has no training step.
+/// Fails if the mesh has more ranks than the cluster can have.
+llvm::Expected<std::optional<StepTime>> predictStep(mlir::ModuleOp module,
+                                                    const costs::Cluster &cluster);
+
+/// Returns a table of the parts of a step.
+std::string describe(const StepTime &step, const costs::Cluster &cluster, int64_t ranks);
+
+} // namespace parashard::planner
+
+#endif
