@@ -1,7 +1,7 @@
 // Fuzzes the reader of plans, as used by ps-compile's `--plan FILE.json`.
 #include "fuzz/JsonMutator.h"
 #include "fuzz/Scratch.h"
-#include "tools/ps-compile/FlagTable.h"
+#include "tools/FlagTable.h"
 
 /// A plan flag of each type. The table is never destroyed, since llvm::cl cannot unregister
 /// options.

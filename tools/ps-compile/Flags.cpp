@@ -1,14 +1,13 @@
 // Defines the flags of ps-compile (llvm::cl) and checks their values.
 #include "Flags.h"
-#include "FlagTable.h"
 #include "OutputFiles.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/MeshText.h"
-#include "lib/Sharding/Policy.h"
 #include "lib/Support/Bytes.h"
 #include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
+#include "tools/CompileFlags.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/CommandLine.h"
@@ -38,229 +37,10 @@ Exit status: 0 success, 1 error in the model or failure of the compiler, 2 error
 
 /// Values of the flags that are not compile options: files, reports and where to stop.
 struct Flags {
-  std::string output, mode = "train", targetName = "cpu:native", planFile, writePlan;
+  std::string output, targetName = "cpu:native", planFile, writePlan;
   std::string report, measured, timeline, stopAfter, dumpDir, memoryLimit;
-  std::optional<int64_t> globalBatch;
   bool check = false, explain = false, noCodegen = false, portable = false, verbose = false;
 };
-
-void addModelFlags(FlagTable &t, Flags &f, CompileOptions &c) {
-  using enum ps::Level;
-  constexpr int64_t kMostElements = int64_t(1) << 40; // limit of a tensor's size
-  t.addGroup("Model");
-  t.addPositional("MODEL(.pt2|.onnx|.mlir)", c.model);
-  t.add({"o", "OUT",
-         "output file: an executable, a library (*.so), or a module (*.mlir, with --stop-after)"},
-        f.output);
-  t.add({"dim", "DIM=N",
-         "size of a dynamic dim: input_ids.1=512, or s72=512 by its symbol; repeatable", Imported},
-        c.dims);
-  t.add({"batch", "N",
-         "samples per micro-batch over all data-parallel ranks (Megatron: micro-batch-size x dp); "
-         "sets a dynamic batch dim; a static batch dim must have this size",
-         Imported},
-        c.batch, {1, kMostElements});
-  t.add({"batch-dim", "INPUT=D",
-         "batch dim of an input: INPUT=D (default 0); INPUT=none: this input has no batch dim; "
-         "none: no input has a batch dim",
-         Training},
-        c.batchDims);
-  t.add({"mode", "MODE",
-         "train: train the model as exported; eval: train it as after model.eval(), without "
-         "dropout",
-         Training},
-        f.mode, {"train", "eval"});
-  t.add({"loss-output", "OUTPUT",
-         "output that is the loss, by number or name; with --loss KIND: output from which the loss "
-         "is computed",
-         Training},
-        c.lossOutput);
-  t.add({"loss", "KIND",
-         "add a loss to a model that returns none; the loss compares an output with a new input "
-         "`labels`: cross_entropy (classes in the last dim), causal_lm (labels shifted by one) or "
-         "mse; "
-         "--loss none: train without a loss, the C API passes cotangents",
-         Training},
-        c.loss, {"cross_entropy", "causal_lm", "mse", "none"});
-  t.add({.name = "differentiate",
-         .value = "OUTPUT,...",
-         .help = "with --loss none: outputs that take cotangents (gradients of the outputs)",
-         .level = Training,
-         .takesCommas = true},
-        c.differentiate);
-  t.add({.name = "freeze",
-         .value = "GLOB",
-         .help = "parameters to freeze (exclude from training); repeatable",
-         .level = Training,
-         .trains = true},
-        c.freeze);
-  t.add({"init", "[GLOB=]VALUES",
-         "initial values of parameters exported without data: \"[GLOB=]normal(0.02)\", "
-         "uniform(a,b), zeros, ones",
-         Training},
-        c.init);
-  t.add({"weights", "FROM",
-         "where ./OUT reads weights from: reference (the model's file), copy (a copy inside OUT) "
-         "or none (the file given to ./OUT --weights)"},
-        c.weights, {"reference", "copy", "none"});
-}
-
-void addLayoutFlags(FlagTable &t, CompileOptions &c) {
-  using enum ps::Level;
-  static const std::string policyHelp =
-      "shardings of the weights: " + sharding::listPolicies() +
-      " (+sp: sequence parallel; tables: split only the rows of embedding tables)";
-  t.addGroup("Plan");
-  t.add({.name = "mesh",
-         .value = "AXIS=N,...",
-         .help = "device mesh: NAME[:KIND]=N,... with the last axis varying fastest; dp=*: "
-                 "--ranks divided by the sizes of the other axes",
-         .level = Planned,
-         .inPlan = true},
-        c.mesh);
-  t.add({.name = "ranks",
-         .value = "N",
-         .help = "number of ranks; needed only for an axis of size *, as in --mesh dp=*,tp=2",
-         .level = Planned,
-         .inPlan = true},
-        c.ranks, {1});
-  t.add({.name = "sharding-policy",
-         .value = "POLICY",
-         .help = policyHelp,
-         .level = Planned,
-         .inPlan = true},
-        c.shardingPolicy);
-  t.add({.name = "zero",
-         .value = "STAGE",
-         .help = "ZeRO stage, sharding over the data axes: 0 nothing, 1 optimizer state, 2 also "
-                 "gradients, 3 also parameters",
-         .level = Planned,
-         .inPlan = true,
-         .trains = true},
-        c.zero, {0, 3});
-  t.add({.name = "align-dims",
-         .value = "N",
-         .help = "pad dims of weights and of matmul results: auto (on GPUs: to multiples of 16, if "
-                 "a dim grows by at most 2%), off, or N (to multiples of N)",
-         .level = Planned,
-         .inPlan = true},
-        c.alignDims);
-}
-
-void addStepFlags(FlagTable &t, Flags &f, CompileOptions &c) {
-  static const std::string scheduleHelp =
-      "pipeline schedule: " + schedules::listSchedules() +
-      " or FILE.json (default 1f1b, or interleaved with --num-chunks above 1)";
-  using enum ps::Level;
-  t.add({.name = "micro-batches",
-         .value = "N",
-         .help = "micro-batches per step",
-         .level = Scheduled,
-         .inPlan = true,
-         .trains = true},
-        c.microBatches, {1});
-  t.add({.name = "global-batch",
-         .value = "N",
-         .help = "samples per step, instead of --micro-batches",
-         .level = Scheduled,
-         .inPlan = true,
-         .trains = true},
-        f.globalBatch, {1});
-  t.add({.name = "loss-average",
-         .value = "step|micro-batch",
-         .help = "how the losses of micro-batches are averaged. step: equal to the loss of the "
-                 "whole batch; micro-batch: the mean over micro-batches (default: step if the loss "
-                 "is made of sums and means over samples, else micro-batch)",
-         .level = Training,
-         .inPlan = true,
-         .trains = true},
-        c.lossAverage, {"step", "micro-batch"});
-  t.add({.name = "split-method",
-         .value = "METHOD",
-         .help = "how to split layers into pipeline stages: uniform, parameters, flops, "
-                 "time (the default with --cluster), or the modules NAME,NAME,... that begin a "
-                 "stage",
-         .level = Planned,
-         .inPlan = true,
-         .needsStages = true},
-        c.splitMethod);
-  t.add({.name = "num-chunks",
-         .value = "N",
-         .help = "model chunks (virtual stages) per pipeline rank",
-         .level = Planned,
-         .inPlan = true},
-        c.numChunks, {1});
-  t.add({.name = "schedule",
-         .value = "SCHEDULE",
-         .help = scheduleHelp,
-         .level = Scheduled,
-         .inPlan = true,
-         .needsStages = true},
-        c.schedule);
-  t.add({.name = "recompute",
-         .value = "MODE",
-         .help =
-             "activation checkpointing: none, selective, full[+communication], "
-             "modules=GLOB,... or budget=BYTES (the fastest choice found that needs at most this "
-             "memory per rank: 12GB, 500MiB)",
-         .level = Planned,
-         .inPlan = true,
-         .trains = true},
-        c.recompute);
-  t.add({.name = "offload",
-         .value = "none|optimizer|activations[=all],...",
-         .help = "keep tensors in host memory while unused. optimizer: tensors that only the "
-                 "update uses (optimizer state, EMA, master weights); activations: saved "
-                 "activations whose copies are fully hidden by computation; activations=all: all "
-                 "saved activations that lower the peak",
-         .level = Scheduled,
-         .inPlan = true,
-         .trains = true},
-        c.offload);
-}
-
-void addSpeedFlags(FlagTable &t, CompileOptions &c) {
-  using enum ps::Level;
-  t.add({.name = "overlap",
-         .value = "N",
-         .help = "overlap tensor-parallel collectives with matmuls: auto (on GPUs, if overlap "
-                 "saves time), off, or N (start all collectives early, each in N chunks)",
-         .level = Partitioned,
-         .inPlan = true},
-        c.overlap);
-  t.add({.name = "cluster",
-         .value = "NAME|FILE",
-         .help = "cluster to plan for, such as h100-sxm, a100-80g:64 (with its number of ranks) or "
-                 "FILE.json; its rates decide on stages, recomputation, overlap and "
-                 "offloading, and --explain predicts the time of a step (docs/planning.md)",
-         .level = Planned,
-         .inPlan = true},
-        c.cluster);
-  t.add({.name = "matmul-epilogues",
-         .value = "on|off",
-         .help = "off, or on: fuse tanh-GELU and its gradient into matmul epilogues (GPU only; "
-                 "saves memory traffic, changes rounding)",
-         .level = Partitioned,
-         .inPlan = true},
-        c.matmulEpilogues);
-  t.add({.name = "precision",
-         .value = "TYPE[,keep-fp32=GLOB]",
-         .help = "compute type: fp32, bf16, fp16, half (weights, gradients and optimizer state in "
-                 "bf16), or fp8 (bf16 with linear layers in fp8); options follow after commas: "
-                 "keep-fp32=GLOB (ops in f32), compute=GLOB (ops in the 16-bit type); for fp8: "
-                 "scaling, history, margin, include, exclude, misfit=error|bf16 (what to do with "
-                 "layers whose dims are not multiples of 16); see docs/precision.md",
-         .level = Planned,
-         .inPlan = true},
-        c.precision);
-  t.add({.name = "gradient-reduction",
-         .value = "fp32|bf16",
-         .help = "type in which gradients are reduced over ranks",
-         .level = Planned,
-         .inPlan = true,
-         .trains = true},
-        c.gradientReduction);
-}
 
 void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({"plan", "PLAN.json",
@@ -272,25 +52,7 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
         f.writePlan);
 
   t.addGroup("Update");
-  t.add({.name = "optimizer",
-         .value = "[FILTER=]SPEC",
-         .help = "\"[GLOB=|ndim<2=]adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)\"; "
-                 "sgd, adam, adamw; repeatable, first match wins (default adamw(lr=1e-3))",
-         .level = ps::Level::Training,
-         .trains = true},
-        c.optimizers);
-  t.add({.name = "clip-norm",
-         .value = "NORM",
-         .help = "clip gradients to this global norm",
-         .level = ps::Level::Training,
-         .trains = true},
-        c.clipNorm);
-  t.add({.name = "ema",
-         .value = "DECAY",
-         .help = "keep an exponential moving average of the weights with this decay, such as 0.999",
-         .level = ps::Level::Training,
-         .trains = true},
-        c.ema);
+  addUpdateFlags(t, c);
 
   t.addGroup("Target");
   t.add({"target", "TARGET", "cpu[:native|:x86-64-v4|...] or cuda:sm_90"}, f.targetName);
@@ -402,34 +164,6 @@ std::string getTarget(const FlagTable &table, const Flags &f) {
     return f.targetName == "cpu" ? "cpu:native" : f.targetName;
   bool isX86 = llvm::Triple(llvm::sys::getDefaultTargetTriple()).isX86();
   return isX86 ? "cpu:x86-64-v3" : "cpu:generic";
-}
-
-/// Computes the number of micro-batches from `--global-batch`, and limits the number.
-bool readMicroBatches(const FlagTable &table, const Flags &f, CompileOptions &compile) {
-  if (table.isGiven("micro-batches") && f.globalBatch)
-    return bad("give --micro-batches or --global-batch, not both");
-  if (f.globalBatch && (!compile.batch || *f.globalBatch % *compile.batch != 0))
-    return badFlag("global-batch " + llvm::Twine(*f.globalBatch),
-                   " needs --batch B, where B divides " + llvm::Twine(*f.globalBatch) +
-                       ": a step has " + llvm::Twine(*f.globalBatch) + " / B micro-batches");
-  if (f.globalBatch)
-    compile.microBatches = *f.globalBatch / *compile.batch;
-  if (compile.microBatches > schedules::kMostMicroBatches)
-    return badFlag((f.globalBatch ? "global-batch " + std::to_string(*f.globalBatch) + " gives "
-                                  : "micro-batches ") +
-                       llvm::Twine(compile.microBatches) + (f.globalBatch ? " micro-batches" : ""),
-                   ": a step has at most " + llvm::Twine(schedules::kMostMicroBatches) +
-                       " micro-batches; raise --batch");
-  return true;
-}
-
-/// Finds the placement of stages that the schedule needs.
-bool readPlacement(CompileOptions &compile) {
-  llvm::Expected<schedules::PlacementKind> placement = schedules::findPlacement(compile.schedule);
-  if (!placement)
-    return badFlag("schedule", ": " + llvm::toString(placement.takeError()));
-  compile.placement = *placement == schedules::PlacementKind::V ? "v" : "loop";
-  return true;
 }
 
 bool readStop(const Flags &f, CommandLine &line) {
@@ -615,14 +349,13 @@ std::string joinArguments(int argc, char **argv, bool hidesFolders) {
 
 /// Assigns the values of all flags, those of the plan file included. The plan file is read after
 /// the first pass over the flags, which finds its name.
-bool readValues(FlagTable &table, Flags &f, CommandLine &line) {
+bool readValues(FlagTable &table, Flags &f, CompileFlags &compile, CommandLine &line) {
   if (!check(table.assign()) || !readStop(f, line) || !readFiles(f, line))
     return false;
   if (!f.planFile.empty() && (!check(table.readPlan(f.planFile)) || !check(table.assign())))
     return false;
   return checkCombinations(f, line.compile) && checkPortable(table, f, line) &&
-         readMemoryLimit(f, line) && readMicroBatches(table, f, line.compile) &&
-         readPlacement(line.compile);
+         readMemoryLimit(f, line) && check(finishCompileFlags(table, compile));
 }
 
 } // namespace
@@ -633,21 +366,24 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   Flags f;
   CommandLine line;
   CompileOptions &c = line.compile;
+  CompileFlags compile{c};
   FlagTable table;
-  addModelFlags(table, f, c);
-  addLayoutFlags(table, c);
-  addStepFlags(table, f, c);
-  addSpeedFlags(table, c);
+  table.addGroup("Model");
+  table.addPositional("MODEL(.pt2|.onnx|.mlir)", c.model);
+  table.add(
+      {"o", "OUT",
+       "output file: an executable, a library (*.so), or a module (*.mlir, with --stop-after)"},
+      f.output);
+  addModelFlags(table, compile);
+  table.addGroup("Plan");
+  addPlanFlags(table, compile);
   addOtherFlags(table, f, c);
   cl::HideUnrelatedOptions(table.getGroups());
-  if (!parseTool(argc, argv, kOverview) || !readValues(table, f, line))
+  if (!parseTool(argc, argv, kOverview) || !readValues(table, f, compile, line))
     return std::nullopt;
   if (c.inference)
     warnNoEffect(table.listGiven([](const FlagInfo &flag) { return flag.trains; }),
                  "an --inference program does not train");
-  if (c.optimizers.empty())
-    c.optimizers.push_back("adamw(lr=1e-3)");
-  c.evalMode = f.mode == "eval";
   c.target = getTarget(table, f);
   if (f.portable && !table.isGiven("weights"))
     c.weights = "copy";

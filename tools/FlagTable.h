@@ -1,6 +1,6 @@
-// Declares the table of ps-compile's flags, with one entry per flag.
-#ifndef PARASHARD_TOOLS_PS_COMPILE_FLAGTABLE_H
-#define PARASHARD_TOOLS_PS_COMPILE_FLAGTABLE_H
+// Declares a table of flags, with one entry per flag.
+#ifndef PARASHARD_TOOLS_FLAGTABLE_H
+#define PARASHARD_TOOLS_FLAGTABLE_H
 
 #include "dialects/ps/PsAttributes.h"
 #include "llvm/Support/CommandLine.h"
@@ -54,10 +54,19 @@ public:
   /// Adds the argument without a flag name.
   void addPositional(llvm::StringRef help, std::string &target);
 
+  /// Makes the plan flags take constraints on a searched plan instead of values: `assign` skips
+  /// them, `getConstraints` returns them, and `set` gives them values.
+  void takeConstraints() { takesConstraints = true; }
+
   /// Returns the groups, for llvm::cl::HideUnrelatedOptions.
   llvm::SmallVector<const llvm::cl::OptionCategory *> getGroups() const;
   /// Writes the parsed values into the targets. Errors name the flag, the value and the choices.
   llvm::Error assign();
+
+  /// Sets a plan flag as if it were given with the value `text`.
+  llvm::Error set(llvm::StringRef name, llvm::StringRef text);
+  /// Returns the text of each given plan flag, in the order of the table.
+  std::vector<std::pair<std::string, std::string>> getConstraints() const;
 
   bool isGiven(llvm::StringRef name) const;
   /// Returns the given flags for which `matches` holds, in the order of the table.
@@ -76,6 +85,8 @@ private:
     FlagInfo info;
     std::unique_ptr<llvm::cl::Option> option;
     std::function<llvm::Error()> assign;
+    std::function<llvm::Error(llvm::StringRef)> set;            ///< not set for lists and switches
+    std::function<std::string()> getText;                       ///< with `set`: the given text
     std::function<std::optional<llvm::json::Value>()> describe; ///< nullopt: no value
     bool isNumber = false;
   };
@@ -90,6 +101,7 @@ private:
 
   std::vector<std::unique_ptr<llvm::cl::OptionCategory>> groups;
   std::vector<Entry> entries;
+  bool takesConstraints = false;
 };
 
 } // namespace parashard

@@ -1,5 +1,5 @@
 // Implements the table of flags: parsing through llvm::cl, checks of values, plan files.
-#include "FlagTable.h"
+#include "tools/FlagTable.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/Support/JsonDocument.h"
 #include "shared/NearestNames.h"
@@ -36,7 +36,10 @@ FlagTable::Entry &FlagTable::add(const FlagInfo &info, std::unique_ptr<cl::Optio
   option->addCategory(*groups.back());
   if (!info.value.empty())
     option->setValueStr(info.value);
-  return entries.emplace_back(Entry{info, std::move(option), nullptr, nullptr});
+  Entry &entry = entries.emplace_back();
+  entry.info = info;
+  entry.option = std::move(option);
+  return entry;
 }
 
 FlagTable::Entry &FlagTable::addText(const FlagInfo &info, std::function<Error(StringRef)> set) {
@@ -46,28 +49,24 @@ FlagTable::Entry &FlagTable::addText(const FlagInfo &info, std::function<Error(S
   entry.assign = [=] {
     return text->getNumOccurrences() > 0 ? set(text->getValue()) : Error::success();
   };
+  entry.set = std::move(set);
+  entry.getText = [text] { return text->getValue(); };
   return entry;
 }
 
-void FlagTable::add(const FlagInfo &info, std::string &target) {
-  Entry &entry = addText(info, [&target](StringRef text) {
-    target = text.str();
-    return Error::success();
-  });
-  entry.describe = [&target]() -> std::optional<json::Value> {
-    return target.empty() ? std::nullopt : std::optional<json::Value>(target);
-  };
-}
+void FlagTable::add(const FlagInfo &info, std::string &target) { add(info, target, {}); }
 
 void FlagTable::add(const FlagInfo &info, std::string &target, ArrayRef<StringRef> choices) {
-  add(info, target);
-  entries.back().assign = [assign = entries.back().assign, name = info.name, &target,
-                           option = entries.back().option.get(), kinds = choices.vec()]() -> Error {
-    if (Error error = assign())
-      return error;
-    if (option->getNumOccurrences() == 0 || is_contained(kinds, target))
-      return Error::success();
-    return ps::createFlagError(name, " takes " + joinChoices(kinds) + ", not '" + target + "'");
+  Entry &entry =
+      addText(info, [&target, name = info.name, choices = choices.vec()](StringRef text) -> Error {
+        if (!choices.empty() && !is_contained(choices, text))
+          return ps::createFlagError(name,
+                                     " takes " + joinChoices(choices) + ", not '" + text + "'");
+        target = text.str();
+        return Error::success();
+      });
+  entry.describe = [&target]() -> std::optional<json::Value> {
+    return target.empty() ? std::nullopt : std::optional<json::Value>(target);
   };
 }
 
@@ -140,9 +139,24 @@ SmallVector<const cl::OptionCategory *> FlagTable::getGroups() const {
 
 Error FlagTable::assign() {
   for (Entry &entry : entries)
-    if (Error error = entry.assign())
-      return error;
+    if (!takesConstraints || !entry.info.inPlan)
+      if (Error error = entry.assign())
+        return error;
   return Error::success();
+}
+
+Error FlagTable::set(StringRef name, StringRef text) {
+  auto entry = find_if(entries, [&](const Entry &e) { return e.info.name == name; });
+  assert(entry != entries.end() && entry->set && "not a plan flag");
+  return entry->set(text);
+}
+
+std::vector<std::pair<std::string, std::string>> FlagTable::getConstraints() const {
+  std::vector<std::pair<std::string, std::string>> constraints;
+  for (const Entry &entry : entries)
+    if (entry.info.inPlan && entry.option->getNumOccurrences() > 0)
+      constraints.push_back({entry.info.name.str(), entry.getText()});
+  return constraints;
 }
 
 const FlagTable::Entry *FlagTable::find(StringRef name) const {

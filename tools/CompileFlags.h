@@ -1,0 +1,28 @@
+// Declares the flags of CompileOptions, which ps-compile and ps-plan share.
+#ifndef PARASHARD_TOOLS_COMPILEFLAGS_H
+#define PARASHARD_TOOLS_COMPILEFLAGS_H
+
+#include "parashard/Driver.h"
+#include "tools/FlagTable.h"
+
+namespace parashard {
+
+/// The variables that the flags below set.
+struct CompileFlags {
+  driver::CompileOptions &options;
+  std::string mode = "train";         ///< train or eval
+  std::optional<int64_t> globalBatch; ///< samples per step; nullopt: `options.microBatches` counts
+};
+
+/// Each function adds flags to the current group of the table. `flags` must outlive the table.
+void addModelFlags(FlagTable &table, CompileFlags &flags);
+void addPlanFlags(FlagTable &table, CompileFlags &flags);
+void addUpdateFlags(FlagTable &table, driver::CompileOptions &options);
+
+/// Completes `flags.options` after `FlagTable::assign`: micro-batches, placement, optimizer, mode.
+/// Fails if flags contradict each other.
+llvm::Error finishCompileFlags(const FlagTable &table, CompileFlags &flags);
+
+} // namespace parashard
+
+#endif
