@@ -35,7 +35,7 @@ function(parashard_help_pages tool)
 endfunction()
 
 if(PARASHARD_ENABLE_COMPILER)
-  set(PARASHARD_INSTALLED_TOOLS ps-compile ps-opt ps-run ps-timeline ps-translate)
+  set(PARASHARD_INSTALLED_TOOLS ps-compile ps-opt ps-plan ps-run ps-timeline ps-translate)
   install(TARGETS ${PARASHARD_INSTALLED_TOOLS} EXPORT ParashardTargets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   find_package(Python3 COMPONENTS Interpreter)
   if(Python3_FOUND)

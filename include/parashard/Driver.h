@@ -8,6 +8,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
 #include <functional>
 #include <optional>
 #include <string>
@@ -132,6 +133,63 @@ std::string explainStep(mlir::ModuleOp module);
 /// Draws the pipeline schedule of `explainSchedule` as an SVG file, written atomically.
 mlir::LogicalResult writeTimeline(mlir::ModuleOp module, const CompileOptions &options,
                                   llvm::StringRef path);
+
+/// The price of a plan.
+struct PlanPrice {
+  double seconds = 0;            ///< of a step
+  std::vector<double> breakdown; ///< seconds by planner::Part; sums to `seconds`
+  double mfu = 0;                ///< share of the peak rate, from 0 to 1
+  int64_t memoryBytes = 0;       ///< of the fullest rank
+  std::string limits;            ///< the part that takes most of the step
+
+  /// Returns {"step_s", "breakdown", "memory_bytes", "mfu", "limits"}.
+  llvm::json::Object toJson() const;
+};
+
+/// Returns the name of a part of `PlanPrice::breakdown`: "matmuls", "bubble".
+llvm::StringRef getPartName(size_t part);
+
+/// Prices the plan of a module at level `placed` on its cluster. Fails if the module has no
+/// training step, and if the mesh has more ranks than the cluster can have.
+llvm::Expected<PlanPrice> pricePlan(mlir::ModuleOp module);
+
+/// A model, the ranks to plan for, and the constraints on the plan.
+struct PlanRequest {
+  CompileOptions options; ///< the model, and the flags that are not searched
+  int64_t ranks = 1;
+  int64_t globalBatch = 0;      ///< samples per step
+  std::optional<double> memory; ///< bytes per rank; nullopt: those of the cluster
+  double timeLimit = 30;        ///< seconds of the search
+  /// Constraints by flag, as texts: {"mesh", "pp=*,tp=<=8"}, {"zero", "0|1"}.
+  std::vector<std::pair<std::string, std::string>> constraints;
+};
+
+/// A plan and its price.
+struct Plan {
+  CompileOptions options;
+  PlanPrice price; ///< that of the compiled program if `isExact`, else the estimate of the search
+  bool isExact = false;
+  double fastSeconds = 0, fastMemory = 0; ///< the estimates of the search
+};
+
+struct PlanAnswer {
+  /// Fastest first: the plans that the planner compiled, which fit the memory, then estimates.
+  std::vector<Plan> plans;
+  int64_t priced = 0;  ///< number of plans that the search priced
+  int64_t skipped = 0; ///< number of groups of plans that cannot be faster, or cannot fit
+  double seconds = 0;  ///< that the planner took
+  bool isComplete = true;
+};
+
+/// Returns the flags of ps-plan that are searched: "mesh", "zero", ...
+llvm::ArrayRef<llvm::StringRef> getSearchedFlags();
+
+/// Checks the texts of `request.constraints`.
+llvm::Error checkConstraints(const PlanRequest &request);
+
+/// Searches the fastest plans. Fails if no plan fits; the error names the least memory that a plan
+/// needs, and if the constraints allow no plan.
+llvm::Expected<PlanAnswer> searchPlan(mlir::MLIRContext &context, const PlanRequest &request);
 
 /// Returns the level of a module (`ps.level`), or `imported` if the attribute is missing.
 ps::Level getLevel(mlir::ModuleOp module);

@@ -10,6 +10,7 @@
 #include "parashard/Fusion.h"
 #include "parashard/Import.h"
 #include "parashard/Memory.h"
+#include "parashard/Planner.h"
 #include "parashard/Precision.h"
 #include "parashard/Training.h"
 
@@ -40,6 +41,7 @@ void registerAllPasses() {
   pipeline::registerPipelinePasses();
   registerMemoryPasses();
   fusion::registerFusionPasses();
+  planner::registerPlannerPasses();
 }
 
 } // namespace parashard::driver

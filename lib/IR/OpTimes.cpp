@@ -1,5 +1,6 @@
 // Prices ops by the cost interface and the rates of a cluster.
 #include "lib/IR/OpTimes.h"
+#include "dialects/ps/Refusal.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -22,7 +23,7 @@ FailureOr<Cluster> findCluster(ModuleOp module) {
       costs::findCluster(given ? given.getValue() : costs::getDefaultPreset("cpu"));
   if (found)
     return std::move(found->cluster);
-  return module.emitError() << "--cluster: " << llvm::toString(found.takeError());
+  return ps::refuseFlag(module, "cluster") << ": " << llvm::toString(found.takeError());
 }
 
 static int64_t sumBytes(TypeRange types) {
@@ -94,6 +95,12 @@ Call OpTimes::getCall(Operation *op) const {
   return call;
 }
 
+OpTimes::OpTimes(const Cluster &cluster, ps::MeshOp mesh) : cluster(cluster) {
+  if (mesh)
+    for (auto axis : mesh.getAxes().getAsRange<ps::AxisAttr>())
+      axes.push_back({axis.getName(), axis.getDevices()});
+}
+
 double OpTimes::getSeconds(Operation *op) const {
   return costs::getSeconds(cluster.device, getCall(op));
 }
@@ -127,23 +134,21 @@ double OpTimes::getCollectiveSeconds(Collective collective, ArrayRef<StringAttr>
 }
 
 int64_t OpTimes::getStride(StringAttr axis) const {
-  ps::MeshOp mesh = this->mesh; // the generated accessors are not const
   int64_t stride = 1;
-  for (auto other : llvm::reverse(mesh.getAxes().getAsRange<ps::AxisAttr>())) {
-    if (other.getName() == axis)
+  for (const AxisSize &other : llvm::reverse(axes)) {
+    if (other.name == axis)
       break;
-    stride *= other.getDevices();
+    stride *= other.size;
   }
   return stride;
 }
 
-Group OpTimes::getGroup(ArrayRef<StringAttr> axes) const {
+Group OpTimes::getGroup(ArrayRef<StringAttr> names) const {
   Group group;
-  if (!mesh)
-    return group;
-  for (StringAttr axis : axes)
-    if (int64_t size = ps::MeshOp(mesh).getAxisSize(axis); size > 1)
-      group.push_back({getStride(axis), size});
+  for (StringAttr name : names)
+    for (const AxisSize &axis : axes)
+      if (axis.name == name && axis.size > 1)
+        group.push_back({getStride(name), axis.size});
   return group;
 }
 

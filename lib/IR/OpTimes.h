@@ -22,11 +22,21 @@ mlir::FailureOr<costs::Cluster> findCluster(mlir::ModuleOp module);
 /// Returns the contractions of an op as a call that moves no bytes.
 costs::Call getContractions(const ps::OpCost &cost, mlir::TypeRange operands);
 
+/// A mesh axis of the ranks that ops are priced for.
+struct AxisSize {
+  mlir::StringAttr name;
+  int64_t size;
+};
+
 /// Prices ops whose types are those of one rank (level 3 and later). All ranks have the same rates.
 class OpTimes {
 public:
   /// `mesh` may be null: there is one rank.
-  OpTimes(const costs::Cluster &cluster, ps::MeshOp mesh) : cluster(cluster), mesh(mesh) {}
+  OpTimes(const costs::Cluster &cluster, ps::MeshOp mesh);
+  /// Prices collectives for other axis sizes, or another order of axes, than those of the module.
+  /// The last axis varies fastest.
+  OpTimes(const costs::Cluster &cluster, llvm::ArrayRef<AxisSize> axes)
+      : cluster(cluster), axes(axes) {}
 
   const costs::Cluster &getCluster() const { return cluster; }
 
@@ -50,7 +60,7 @@ public:
 
 private:
   const costs::Cluster &cluster;
-  ps::MeshOp mesh;
+  llvm::SmallVector<AxisSize> axes;
 };
 
 /// Returns the collective of an op of a class function; nullopt for other ops.

@@ -286,8 +286,20 @@ private:
   DenseMap<Operation *, std::pair<Transfer *, double>> byOp; ///< with the time of the start
 };
 
-/// Returns the key of the type in which most flops are computed, as in cluster files.
-std::string findComputeType(ModuleOp module, const ir::OpTimes &times) {
+} // namespace
+
+/// Returns the number of micro-batches of a step.
+static int64_t countMicroBatches(ArrayRef<rank::ProgramOp> programs) {
+  int64_t count = 1;
+  for (rank::ProgramOp program : programs)
+    for (Operation &op : program.getBody().front())
+      if (auto number = op.getAttrOfType<IntegerAttr>(kMicroBatchMark))
+        count = std::max(count, number.getInt() + 1);
+  return count;
+}
+
+std::string findComputeType(ModuleOp module, const Cluster &cluster) {
+  ir::OpTimes times(cluster, ps::getMesh(module));
   std::map<std::string, double> flops;
   module.walk([&](ps::ContractOp op) {
     Call call = times.getCall(op);
@@ -296,8 +308,6 @@ std::string findComputeType(ModuleOp module, const ir::OpTimes &times) {
   auto most = llvm::max_element(flops, llvm::less_second());
   return most == flops.end() ? "f32" : most->first;
 }
-
-} // namespace
 
 llvm::Expected<std::optional<StepTime>> predictStep(ModuleOp module, const Cluster &cluster) {
   SmallVector<rank::ProgramOp> programs;
@@ -316,9 +326,8 @@ llvm::Expected<std::optional<StepTime>> predictStep(ModuleOp module, const Clust
   double flops = 0; // of a step of all ranks; training computes three times the flops of forward
   if (auto counted = module->getAttrOfType<IntegerAttr>(kFlopsMark))
     flops = double(counted.getInt());
-  if (auto count = module->getAttrOfType<IntegerAttr>(kMicroBatchesMark))
-    flops *= double(count.getInt());
-  double peak = cluster.device.getMatmulRate(findComputeType(module, times)).peak;
+  flops *= double(countMicroBatches(programs));
+  double peak = cluster.device.getMatmulRate(findComputeType(module, cluster)).peak;
   step.mfu = flops / (step.seconds * double(ranks) * peak);
   return step;
 }
@@ -330,7 +339,7 @@ std::string describe(const StepTime &step, const Cluster &cluster, int64_t ranks
                                    getName(step.getLimit()));
   for (size_t i = 0; i < kParts; ++i) {
     double seconds = step.parts[Part(i)];
-    if (seconds > 0)
+    if (seconds > 1e-6 * step.seconds)
       text += llvm::formatv("  {0,-30} {1,9} {2,6:f1} %\n", getName(Part(i)), printSeconds(seconds),
                             100 * seconds / step.seconds);
   }

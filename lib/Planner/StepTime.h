@@ -53,6 +53,10 @@ struct StepTime {
   llvm::json::Object toJson() const;
 };
 
+/// Returns the element type in which most flops of contractions are computed, as in cluster files:
+/// "bf16".
+std::string findComputeType(mlir::ModuleOp module, const costs::Cluster &cluster);
+
 /// Predicts the time of a training step of a module of level `scheduled` or later. All ranks of a
 /// pipeline coordinate take the same time. Returns nullopt if the module has no training step.
 /// Fails if the mesh has more ranks than the cluster can have.

@@ -512,7 +512,7 @@ def test_indices_of_weights_that_are_not_as_they_were_written(trained, change, w
     refuse([trained / "program", "--weights", "indexed", "--export-weights", "x.safetensors"], trained, 1, index.name, *words)
 
 
-@pytest.mark.parametrize("tool", ["ps-compile", "ps-opt", "ps-run", "ps-timeline", "ps-translate"])
+@pytest.mark.parametrize("tool", ["ps-compile", "ps-opt", "ps-plan", "ps-run", "ps-timeline", "ps-translate"])
 @pytest.mark.parametrize("flag", ["--help", "--version"])
 def test_full_standard_output_of_a_tool(tool, flag):
     with open("/dev/full", "w") as full:

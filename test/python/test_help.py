@@ -26,7 +26,7 @@ ABOUT = """\
 [program-flags.md](program-flags.md) has the flags of a compiled program.
 
 """
-TOOLS = ["ps-compile", "ps-run", "ps-translate", "ps-timeline"]
+TOOLS = ["ps-compile", "ps-plan", "ps-run", "ps-translate", "ps-timeline"]
 
 
 def read_help(program):

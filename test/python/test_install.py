@@ -143,7 +143,7 @@ def test_a_c_program_builds_with_the_package(prefix, tmp_path):
 
 # ---- manual pages and completions ----------------------------------------------------------------------------------
 
-TOOLS = ["ps-compile", "ps-opt", "ps-run", "ps-timeline", "ps-translate"]
+TOOLS = ["ps-compile", "ps-opt", "ps-plan", "ps-run", "ps-timeline", "ps-translate"]
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -446,6 +446,8 @@ Error checkBatches(const Symbols &symbols, const BatchDims &batches, const Value
 
 Error multiplyBatch(const Symbols &symbols, const std::set<std::string> &batchSymbols,
                     int64_t factor, Values &values) {
+  if (batchSymbols.empty())
+    return createStringError("the export fixes the batch");
   for (const std::string &symbol : batchSymbols) {
     auto value = values.find(symbol);
     if (value == values.end())

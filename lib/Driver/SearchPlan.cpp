@@ -1,0 +1,312 @@
+// Searches plans: compiles small programs for the class tables, and the best plans for their exact
+// prices.
+#include "dialects/ps/Ps.h"
+#include "dialects/ps/Refusal.h"
+#include "lib/Driver/Load.h"
+#include "lib/IR/OpTimes.h"
+#include "lib/Memory/Peak.h"
+#include "lib/Planner/Search.h"
+#include "lib/Schedules/PipelineSchedule.h"
+#include "lib/Sharding/Explain.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "parashard/Driver.h"
+#include "parashard/Planner.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <chrono>
+
+using namespace mlir;
+using namespace parashard::planner;
+
+namespace parashard::driver {
+
+llvm::json::Object PlanPrice::toJson() const {
+  llvm::json::Object parts;
+  for (size_t i = 0; i < kParts; ++i)
+    parts[getName(Part(i))] = breakdown[i];
+  return llvm::json::Object{{"step_s", seconds},
+                            {"breakdown", std::move(parts)},
+                            {"memory_bytes", memoryBytes},
+                            {"mfu", mfu},
+                            {"limits", limits}};
+}
+
+llvm::StringRef getPartName(size_t part) { return getName(Part(part)); }
+
+llvm::Expected<PlanPrice> pricePlan(ModuleOp module) {
+  FailureOr<costs::Cluster> cluster = ir::findCluster(module);
+  if (failed(cluster))
+    return llvm::createStringError("the cluster cannot be read");
+  llvm::Expected<std::optional<StepTime>> step = predictStep(module, *cluster);
+  if (!step)
+    return step.takeError();
+  if (!*step)
+    return llvm::createStringError("the program has no training step to price");
+  PlanPrice price;
+  price.seconds = (*step)->seconds;
+  price.mfu = (*step)->mfu;
+  price.limits = getName((*step)->getLimit()).str();
+  for (size_t i = 0; i < kParts; ++i)
+    price.breakdown.push_back((*step)->parts[Part(i)]);
+  for (const memory::MemoryPeak &peak : memory::findPeaks(module))
+    price.memoryBytes = std::max(price.memoryBytes, peak.arenaBytes);
+  return price;
+}
+
+llvm::ArrayRef<llvm::StringRef> getSearchedFlags() {
+  static constexpr llvm::StringRef flags[] = {"mesh",     "sharding-policy", "zero",
+                                              "batch",    "micro-batches",   "num-chunks",
+                                              "schedule", "recompute"};
+  return flags;
+}
+
+namespace {
+
+/// Compiles the programs of a search, and keeps those that its tables are read from.
+class Compiler {
+public:
+  Compiler(MLIRContext &context, const PlanRequest &request, const costs::Cluster &cluster)
+      : context(context), request(request), cluster(cluster) {}
+
+  /// Imports the model as exported. Finds its batch, and whether the export fixes it. Returns
+  /// failure after a diagnostic.
+  LogicalResult start() {
+    OwningOpRef<ModuleOp> module = loadModel(context, request.options);
+    CompileOptions options = request.options;
+    options.microBatches = 1;
+    if (!module || failed(runWalk(*module, options, {.stopAfter = ps::Level::Training})))
+      return failure();
+    exportedBatch = findBatch(*module);
+    import::ImportOptions doubled = getImportOptions(request.options);
+    doubled.batchFactor = 2;
+    std::vector<std::string> notes;
+    ScopedDiagnosticHandler silence(&context, [](Diagnostic &) { return success(); });
+    isFixed = !importModel(context, request.options.model, doubled, notes);
+    return success();
+  }
+
+  std::optional<int64_t> getFixedBatch() const { return isFixed ? exportedBatch : std::nullopt; }
+
+  /// Data-parallel ranks of the program of a table: two stand for any number, unless the export
+  /// fixes the batch.
+  int64_t getTableShards(const Candidate &candidate) const { return isFixed ? candidate.dp : 2; }
+
+  const ClassTable *getTable(const Candidate &candidate) {
+    Key key{candidate.tp,     getTableShards(candidate), candidate.samples,
+            candidate.policy, candidate.recompute,       candidate.zero};
+    auto [program, isNew] = programs.try_emplace(key);
+    if (isNew)
+      program->second = compileForTable(candidate);
+    if (!program->second)
+      return nullptr;
+    SmallVector<ir::AxisSize> axes;
+    for (char axis : candidate.order)
+      axes.push_back(
+          {StringAttr::get(&context, std::string(1, axis) + "p"), axis == 'p'   ? candidate.pp
+                                                                  : axis == 'd' ? candidate.dp
+                                                                                : candidate.tp});
+    llvm::Expected<ClassTable> table = readClassTable(*program->second, cluster, axes);
+    if (!table)
+      return llvm::consumeError(table.takeError()), nullptr;
+    last = std::move(*table);
+    return &last;
+  }
+
+  CompileOptions getOptions(const Candidate &candidate) const {
+    CompileOptions options = request.options;
+    options.mesh = candidate.getMesh();
+    options.batch = candidate.samples * candidate.dp;
+    options.microBatches = candidate.microBatches;
+    options.numChunks = candidate.chunks;
+    options.schedule = candidate.pp > 1 ? candidate.schedule : "";
+    llvm::Expected<schedules::PlacementKind> placement = schedules::findPlacement(options.schedule);
+    options.placement = placement && *placement == schedules::PlacementKind::V ? "v" : "loop";
+    llvm::consumeError(placement.takeError());
+    options.zero = candidate.zero;
+    options.recompute = candidate.recompute;
+    options.shardingPolicy = candidate.policy;
+    return options;
+  }
+
+  /// Compiles the model, or its shrunk form, up to the addresses, without diagnostics. Returns null
+  /// if the model cannot be compiled with these options.
+  OwningOpRef<ModuleOp> compile(const CompileOptions &options, bool isShrunk) {
+    ScopedDiagnosticHandler silence(&context, [](Diagnostic &) { return success(); });
+    if (llvm::Error error = checkOptions(options))
+      return llvm::consumeError(std::move(error)), nullptr;
+    OwningOpRef<ModuleOp> module = import(*options.batch, isShrunk);
+    if (!module || failed(runWalk(*module, options, {.stopAfter = ps::Level::Placed})))
+      return nullptr;
+    return module;
+  }
+
+private:
+  using Key = std::tuple<int64_t, int64_t, int64_t, std::string, std::string, int64_t>;
+
+  /// Returns the size of the batch dim of the first input that has one.
+  static std::optional<int64_t> findBatch(ModuleOp module) {
+    for (auto function : module.getOps<func::FuncOp>())
+      for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+        auto type = cast<RankedTensorType>(function.getArgument(i).getType());
+        auto marked = function.getArgAttrOfType<IntegerAttr>(i, kBatchDimMark);
+        int64_t dim = marked ? marked.getInt() : 0;
+        if (dim >= 0 && dim < type.getRank())
+          return type.getDimSize(dim);
+      }
+    return std::nullopt;
+  }
+
+  OwningOpRef<ModuleOp> compileForTable(const Candidate &candidate) {
+    Candidate table = candidate;
+    table.pp = 1;
+    table.dp = getTableShards(candidate);
+    table.order = "pdt";
+    table.microBatches = table.chunks = 1;
+    table.schedule = "1f1b";
+    return compile(getOptions(table), /*isShrunk=*/true);
+  }
+
+  /// Returns a copy of the model with a batch, on request without its repeated blocks. Imports each
+  /// batch once.
+  OwningOpRef<ModuleOp> import(int64_t batch, bool isShrunk) {
+    OwningOpRef<ModuleOp> &module = imported[{batch, isShrunk}];
+    if (!module) {
+      CompileOptions options = request.options;
+      options.batch = batch;
+      std::vector<std::string> notes;
+      module = importModel(context, options.model, getImportOptions(options), notes);
+      if (module && isShrunk) {
+        PassManager pm(&context, ModuleOp::getOperationName());
+        pm.addPass(planner::createShrinkRepeatsPass());
+        if (failed(pm.run(*module)))
+          module = nullptr;
+      }
+    }
+    return module ? OwningOpRef<ModuleOp>(module->clone()) : nullptr;
+  }
+
+  MLIRContext &context;
+  const PlanRequest &request;
+  const costs::Cluster &cluster;
+  std::optional<int64_t> exportedBatch;
+  bool isFixed = false;
+  std::map<std::pair<int64_t, bool>, OwningOpRef<ModuleOp>> imported; ///< by batch, and if shrunk
+  std::map<Key, OwningOpRef<ModuleOp>> programs;
+  ClassTable last;
+};
+
+/// Candidates are compiled for their exact price if the search has them within this factor of the
+/// best plan.
+constexpr double kMargin = 1.03;
+
+llvm::Expected<Constraints>
+readConstraints(llvm::ArrayRef<std::pair<std::string, std::string>> texts) {
+  Constraints constraints;
+  for (const auto &[flag, text] : texts) {
+    auto fail = [&, name = flag](llvm::Error error) {
+      return ps::createFlagError(name, ": " + llvm::toString(std::move(error)));
+    };
+    if (flag == "mesh") {
+      llvm::Expected<MeshChoices> mesh = parseMeshChoices(text);
+      if (!mesh)
+        return fail(mesh.takeError());
+      constraints.mesh = std::move(*mesh);
+      continue;
+    }
+    llvm::Expected<Choices> choices = Choices::parse(text);
+    if (!choices)
+      return fail(choices.takeError());
+    constraints.flags[flag] = std::move(*choices);
+  }
+  return constraints;
+}
+
+PlanPrice estimatePrice(const LayoutPrice &estimate) {
+  PlanPrice price;
+  price.seconds = estimate.seconds;
+  price.memoryBytes = int64_t(estimate.memory);
+  for (size_t i = 0; i < kParts; ++i)
+    price.breakdown.push_back(estimate.parts[Part(i)]);
+  return price;
+}
+
+} // namespace
+
+llvm::Error checkConstraints(const PlanRequest &request) {
+  return readConstraints(request.constraints).takeError();
+}
+
+llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &request) {
+  auto begin = std::chrono::steady_clock::now();
+  llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(request.options.cluster);
+  if (!cluster)
+    return ps::createFlagError("cluster", ": " + llvm::toString(cluster.takeError()));
+  llvm::Expected<Constraints> constraints = readConstraints(request.constraints);
+  if (!constraints)
+    return constraints.takeError();
+  Compiler compiler(context, request, cluster->cluster);
+  if (failed(compiler.start()))
+    return llvm::createStringError("the model cannot be planned");
+  SearchProblem problem;
+  problem.cluster = cluster->cluster;
+  problem.ranks = request.ranks;
+  problem.globalBatch = request.globalBatch;
+  problem.fixedBatch = compiler.getFixedBatch();
+  const costs::Device &device = cluster->cluster.device;
+  problem.memory = request.memory.value_or(device.memory - device.reserve);
+  problem.constraints = std::move(*constraints);
+  problem.timeLimit = request.timeLimit;
+  problem.getTable = [&](const Candidate &candidate) { return compiler.getTable(candidate); };
+  problem.getTableShards = [&](const Candidate &c) { return compiler.getTableShards(c); };
+  llvm::Expected<SearchResult> found = search(problem);
+  if (!found)
+    return found.takeError();
+  PlanAnswer answer;
+  answer.priced = found->priced;
+  answer.skipped = found->skipped;
+  answer.isComplete = found->isComplete;
+  std::vector<Plan> estimates;
+  double best = std::numeric_limits<double>::infinity();
+  for (const PricedCandidate &each : found->plans) {
+    Plan plan;
+    plan.options = compiler.getOptions(each.candidate);
+    plan.fastSeconds = each.price.seconds;
+    plan.fastMemory = each.price.memory;
+    if (each.price.seconds > kMargin * best) {
+      plan.price = estimatePrice(each.price);
+      estimates.push_back(std::move(plan));
+      continue;
+    }
+    OwningOpRef<ModuleOp> module = compiler.compile(plan.options, /*isShrunk=*/false);
+    if (!module)
+      continue;
+    llvm::Expected<PlanPrice> price = pricePlan(*module);
+    if (!price)
+      return price.takeError();
+    if (double(price->memoryBytes) > problem.memory)
+      continue;
+    plan.price = std::move(*price);
+    plan.isExact = true;
+    best = std::min(best, plan.price.seconds);
+    answer.plans.push_back(std::move(plan));
+  }
+  llvm::stable_sort(answer.plans,
+                    [](const Plan &a, const Plan &b) { return a.price.seconds < b.price.seconds; });
+  if (!answer.plans.empty())
+    llvm::append_range(answer.plans, estimates);
+  if (answer.plans.empty() && found->leanest)
+    return llvm::createStringError(llvm::formatv(
+        "no plan fits the memory of a rank, {0}: the leanest needs about {1} (--mesh {2} --zero "
+        "{3} --recompute {4}, {5} micro-batches); use more ranks, or allow more memory",
+        sharding::formatBytes(int64_t(problem.memory)),
+        sharding::formatBytes(int64_t(found->leanest->price.memory)),
+        found->leanest->candidate.getMesh(), found->leanest->candidate.zero,
+        found->leanest->candidate.recompute, found->leanest->candidate.microBatches));
+  if (answer.plans.empty())
+    return llvm::createStringError("no plan can be compiled");
+  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  answer.seconds = seconds.count();
+  return answer;
+}
+
+} // namespace parashard::driver

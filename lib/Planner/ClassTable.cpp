@@ -1,0 +1,295 @@
+// Reads class tables from programs of one pipeline coordinate.
+#include "lib/Planner/ClassTable.h"
+#include "lib/IR/Stages.h"
+#include "lib/Memory/Peak.h"
+#include "lib/Planner/RunTimes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <set>
+
+using namespace mlir;
+using namespace parashard::costs;
+
+namespace parashard::planner {
+namespace {
+
+/// A value that forward keeps for backward.
+struct Saved {
+  int64_t segment; ///< whose backward uses it first
+  double bytes;
+  size_t begin, end; ///< indices of the producing op and of the last user
+};
+
+class TableReader {
+public:
+  TableReader(ModuleOp module, rank::ProgramOp program, const Cluster &cluster,
+              ArrayRef<ir::AxisSize> axes)
+      : module(module), symbols(module), mesh(ps::getMesh(module)), times(cluster, axes),
+        runs(module, times) {
+    for (Operation &op : program.getBody().front()) {
+      indices[&op] = ops.size();
+      ops.push_back(&op);
+    }
+  }
+
+  ClassTable read() {
+    for (Operation *op : ops)
+      if (auto run = dyn_cast<rank::RunOp>(op); run && run.getSegment())
+        addRun(run);
+    for (auto variable : module.getOps<ps::VariableOp>())
+      addVariable(variable);
+    for (Operation *op : ops)
+      if (auto run = dyn_cast<rank::RunOp>(op); run && !run.getSegment())
+        addUpdate(run);
+      else if (auto start = dyn_cast<rank::StartOp>(op))
+        addCollective(start);
+    addValues();
+    addTransients();
+    repeat();
+    return std::move(table);
+  }
+
+private:
+  SegmentCost &at(int64_t segment) {
+    if (size_t(segment) >= table.segments.size())
+      table.segments.resize(size_t(segment) + 1);
+    return table.segments[size_t(segment)];
+  }
+
+  static std::optional<ps::Phase> getPhase(Operation *op) {
+    auto phase = op->getAttrOfType<ps::PhaseAttr>(kPhaseMark);
+    return phase ? std::optional(phase.getValue()) : std::nullopt;
+  }
+
+  /// Returns the parameter that a variable belongs to, or the variable itself.
+  StringRef getRoot(StringRef symbol) {
+    auto variable = symbols.lookup<ps::VariableOp>(symbol);
+    while (variable && variable.getOf() && symbols.lookup<ps::VariableOp>(*variable.getOf()))
+      variable = symbols.lookup<ps::VariableOp>(*variable.getOf());
+    return variable ? variable.getSymName() : symbol;
+  }
+
+  void addRun(rank::RunOp run) {
+    int64_t segment = *run.getSegment();
+    SegmentCost &cost = at(segment);
+    std::optional<ps::Phase> phase = getPhase(run);
+    (phase == ps::Phase::Forward         ? cost.forward
+     : phase == ps::Phase::BackwardInput ? cost.backwardInput
+                                         : cost.backwardWeight)
+        .add(runs.get(run));
+    for (FlatSymbolRefAttr symbol : run.getVariableSymbols())
+      use(symbol.getValue(), segment);
+    for (Value input : run.getInputs()) // a gathered parameter
+      if (auto start = input.getDefiningOp<rank::StartOp>())
+        for (Value operand : start.getOperands())
+          if (auto read = operand.getDefiningOp<ps::ReadOp>(); read && read.getVariable())
+            use(*read.getVariable(), segment);
+  }
+  void use(StringRef symbol, int64_t segment) {
+    usedBySegments.insert(symbol);
+    homes.try_emplace(getRoot(symbol), segment);
+  }
+
+  std::optional<int64_t> findHome(StringRef symbol) {
+    auto home = homes.find(getRoot(symbol));
+    return home == homes.end() ? std::nullopt : std::optional(home->second);
+  }
+
+  /// Returns the bytes of a variable on one rank, if no data axis split it.
+  double getBytes(ps::VariableOp variable) {
+    double bytes = double(ps::getByteSize(variable.getTensorType()));
+    if (!mesh || !variable.getSharding())
+      return bytes;
+    SmallVector<StringAttr> axes;
+    for (unsigned dim = 0; dim < variable.getTensorType().getRank(); ++dim)
+      for (StringAttr axis : variable.getSharding().getDimAxes(dim))
+        if (!llvm::is_contained(mesh.getAxesOfKind(ps::AxisKind::Data), axis))
+          axes.push_back(axis);
+    return bytes / double(mesh.getShards(axes));
+  }
+
+  void addVariable(ps::VariableOp variable) {
+    std::optional<int64_t> segment = findHome(variable.getSymName());
+    if (!segment)
+      return;
+    SegmentCost &cost = at(*segment);
+    bool isParameter = variable.getKind() == ps::VariableKind::Parameter ||
+                       variable.getKind() == ps::VariableKind::Copy;
+    (variable.getKind() == ps::VariableKind::Gradient  ? cost.gradients
+     : !usedBySegments.contains(variable.getSymName()) ? cost.states
+     : isParameter                                     ? cost.parameters
+                                                       : cost.constants) += getBytes(variable);
+  }
+
+  void addUpdate(rank::RunOp run) {
+    if (getPhase(run) != ps::Phase::Update)
+      return;
+    const Breakdown &parts = runs.get(run);
+    double communication = parts[Part::DataParallel], kernels = parts.sum() - communication;
+    for (FlatSymbolRefAttr symbol : run.getVariableSymbols())
+      if (std::optional<int64_t> segment = findHome(symbol.getValue())) {
+        at(*segment).update += kernels;
+        at(*segment).updateCommunication += communication;
+        return;
+      }
+    table.sharedUpdate += kernels + communication;
+  }
+
+  /// Distributes the seconds of a collective over the segments of its tensors.
+  void addCollective(rank::StartOp start) {
+    std::optional<Collective> collective = findCollective(start.getCollective());
+    if (!collective || start.getOverPp())
+      return;
+    SmallVector<StringAttr> axes = start.getAxisNames();
+    auto getSize = [](Value operand, Value result) {
+      return double(ir::getCollectiveBytes(operand.getType(), result.getType()));
+    };
+    double bytes = 0;
+    for (auto [operand, result] : llvm::zip(start.getOperands(), start.getResults()))
+      bytes += getSize(operand, result);
+    std::optional<int64_t> after = findLastBackward(start);
+    for (auto [operand, result] : llvm::zip(start.getOperands(), start.getResults())) {
+      double size = getSize(operand, result);
+      double seconds = *collective == Collective::AllReduce
+                           ? times.getCollectiveSeconds(*collective, axes, bytes) * size / bytes
+                           : times.getCollectiveSeconds(*collective, axes, size);
+      addSeconds(operand, result, seconds, after);
+    }
+  }
+
+  static std::optional<Collective> findCollective(StringRef name) {
+    for (Collective each :
+         {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather})
+      if (getName(each) == name)
+        return each;
+    return std::nullopt;
+  }
+
+  void addSeconds(Value operand, Value result, double seconds, std::optional<int64_t> after) {
+    for (Operation *user : result.getUsers()) // a parameter that a segment gathers
+      if (auto run = dyn_cast<rank::RunOp>(user); run && run.getSegment()) {
+        SegmentCost &cost = at(*run.getSegment());
+        (getPhase(run) == ps::Phase::Forward ? cost.forwardGathers : cost.backwardGathers) +=
+            seconds;
+        return;
+      }
+    auto read = operand.getDefiningOp<ps::ReadOp>();
+    std::optional<int64_t> segment =
+        read && read.getVariable() ? findHome(*read.getVariable()) : std::nullopt;
+    if (!segment) {
+      table.sharedUpdate += seconds;
+      return;
+    }
+    SegmentCost &cost = at(*segment);
+    cost.reduction += seconds;
+    cost.reductionDelay = std::max(cost.reductionDelay, *segment - after.value_or(0));
+  }
+
+  /// Returns the segment of the last run before an op.
+  std::optional<int64_t> findLastBackward(Operation *op) {
+    for (size_t i = indices.lookup(op); i-- > 0;)
+      if (auto run = dyn_cast<rank::RunOp>(ops[i]); run && run.getSegment())
+        return int64_t(*run.getSegment());
+    return std::nullopt;
+  }
+
+  /// Finds the values that forward keeps for backward, and those that cross segments.
+  void addValues() {
+    for (Operation *op : ops) {
+      auto run = dyn_cast<rank::RunOp>(op);
+      if (!run || !run.getSegment() || getPhase(run) != ps::Phase::Forward)
+        continue;
+      for (Value result : run.getResults())
+        addValue(*run.getSegment(), result);
+    }
+  }
+  void addValue(int64_t producer, Value value) {
+    double bytes = double(ps::getByteSize(value.getType()));
+    int64_t lastForward = producer;
+    std::optional<int64_t> saver;
+    size_t end = 0;
+    for (Operation *user : value.getUsers()) {
+      auto run = dyn_cast<rank::RunOp>(user);
+      if (!run || !run.getSegment())
+        continue;
+      if (getPhase(run) == ps::Phase::Forward) {
+        lastForward = std::max(lastForward, int64_t(*run.getSegment()));
+        continue;
+      }
+      saver = std::max(saver.value_or(0), int64_t(*run.getSegment()));
+      end = std::max(end, indices.lookup(run));
+    }
+    for (int64_t segment = producer; segment < lastForward; ++segment)
+      at(segment).boundary += bytes;
+    if (!saver)
+      return;
+    at(*saver).saved += bytes;
+    saved.push_back({*saver, bytes, indices.lookup(value.getDefiningOp()), end});
+  }
+
+  /// Subtracts variables and saved values from the bytes in use while each run executes.
+  void addTransients() {
+    std::vector<memory::MemoryPeak> peaks = memory::findPeaks(module);
+    if (peaks.empty())
+      return;
+    const memory::MemoryPeak &peak = peaks.front();
+    for (size_t i = 0; i < std::min(ops.size(), peak.inUse.size()); ++i) {
+      auto run = dyn_cast<rank::RunOp>(ops[i]);
+      if (!run || !run.getSegment())
+        continue;
+      double bytes = double(peak.inUse[i] - peak.variableBytes);
+      for (const Saved &value : saved)
+        if (value.begin <= i && i <= value.end)
+          bytes -= value.bytes;
+      SegmentCost &cost = at(*run.getSegment());
+      cost.transient = std::max(cost.transient, bytes);
+    }
+  }
+
+  /// Inserts the segments that ps-shrink-repeats removed.
+  void repeat() {
+    auto repeats = module->getAttrOfType<DictionaryAttr>(kRepeatsMark);
+    if (!repeats)
+      return;
+    auto name = repeats.getAs<StringAttr>("parameter");
+    auto count = repeats.getAs<IntegerAttr>("count");
+    for (auto variable : module.getOps<ps::VariableOp>()) {
+      std::optional<int64_t> segment = findHome(variable.getSymName());
+      if (!segment || variable.getDisplayName() != name.getValue())
+        continue;
+      auto position = table.segments.begin() + *segment;
+      SegmentCost cost = *position;
+      table.segments.insert(position, size_t(count.getInt()), cost);
+      return;
+    }
+  }
+
+  ModuleOp module;
+  SymbolTable symbols;
+  ps::MeshOp mesh;
+  ir::OpTimes times;
+  RunTimes runs;
+  std::vector<Operation *> ops;
+  DenseMap<Operation *, size_t> indices;
+  llvm::StringMap<int64_t> homes;   ///< first segment that uses a parameter, by its symbol
+  llvm::StringSet<> usedBySegments; ///< symbols that forward or backward use
+  std::vector<Saved> saved;
+  ClassTable table;
+};
+
+} // namespace
+
+llvm::Expected<ClassTable> readClassTable(ModuleOp module, const Cluster &cluster,
+                                          ArrayRef<ir::AxisSize> axes) {
+  for (auto program : module.getOps<rank::ProgramOp>()) {
+    if (program.getEntry() != "step")
+      continue;
+    ClassTable table = TableReader(module, program, cluster, axes).read();
+    if (auto flops = module->getAttrOfType<IntegerAttr>(kFlopsMark))
+      table.flops = double(flops.getInt());
+    table.peak = cluster.device.getMatmulRate(findComputeType(module, cluster)).peak;
+    return table;
+  }
+  return llvm::createStringError("the module has no training step");
+}
+
+} // namespace parashard::planner

@@ -1,0 +1,217 @@
+// Combines the costs of segments into those of stages, and simulates the schedule.
+#include "lib/Planner/LayoutPrice.h"
+#include "lib/Pipeline/StagePartition.h"
+#include "lib/Schedules/Simulator.h"
+
+using namespace llvm;
+using namespace parashard::costs;
+using namespace parashard::schedules;
+
+namespace parashard::planner {
+namespace {
+
+/// Costs of the segments of one stage.
+struct Stage {
+  ArrayRef<SegmentCost> segments;
+  Breakdown parts; ///< of one micro-batch
+  StageTimes times;
+  double saved = 0;
+};
+
+/// Costs of one pipeline coordinate.
+struct Coordinate {
+  Breakdown parts;
+  double end = 0; ///< of its last op
+};
+
+class Pricer {
+public:
+  Pricer(const ClassTable &table, const Cluster &cluster, const Layout &layout,
+         const Placement &placement)
+      : table(table), cluster(cluster), layout(layout), placement(placement) {}
+
+  Expected<LayoutPrice> price(ArrayRef<int64_t> cuts) {
+    ArrayRef<SegmentCost> segments = table.segments;
+    int64_t begin = 0;
+    for (int64_t stage = 0; stage < placement.getNumStages(); ++stage) {
+      int64_t end = size_t(stage) < cuts.size() ? cuts[size_t(stage)] : int64_t(segments.size());
+      stages.push_back(makeStage(segments.slice(size_t(begin), size_t(end - begin))));
+      begin = end;
+    }
+    Expected<PipelineSchedule> schedule =
+        findPipelineSchedule(layout.schedule, placement, layout.microBatches);
+    if (!schedule)
+      return schedule.takeError();
+    PipelineTimes times;
+    for (const Stage &stage : stages)
+      times.stages.push_back(stage.times);
+    times.hop = getHop();
+    Expected<Replay> simulated = replay(*schedule, times);
+    if (!simulated)
+      return simulated.takeError();
+    LayoutPrice result;
+    std::vector<Coordinate> coordinates;
+    for (int64_t rank = 0; rank < layout.stages; ++rank) {
+      coordinates.push_back(priceCoordinate(rank, simulated->rows[size_t(rank)]));
+      result.memory = std::max(result.memory, getMemory(rank, simulated->rows[size_t(rank)]));
+    }
+    addUp(coordinates, result);
+    return result;
+  }
+
+private:
+  Stage makeStage(ArrayRef<SegmentCost> segments) const {
+    Stage stage;
+    stage.segments = segments;
+    double forwardGathers = 0, backwardGathers = 0;
+    StageTimes &times = stage.times = {0, 0, 0};
+    for (const SegmentCost &segment : segments) {
+      for (const Breakdown *parts :
+           {&segment.forward, &segment.backwardInput, &segment.backwardWeight})
+        stage.parts.add(*parts);
+      times.forward += segment.forward.sum();
+      times.backwardInput += segment.backwardInput.sum();
+      times.backwardWeight += segment.backwardWeight.sum();
+      forwardGathers += segment.forwardGathers;
+      backwardGathers += segment.backwardGathers;
+      stage.saved += segment.saved;
+    }
+    // Parameters are gathered while the previous segment runs.
+    double forward = std::max(0.0, forwardGathers - times.forward);
+    double backward = std::max(0.0, backwardGathers - times.backwardInput - times.backwardWeight);
+    times.forward += forward;
+    times.backwardInput += backward;
+    stage.parts[Part::DataParallel] += forward + backward;
+    return stage;
+  }
+
+  double getHop() const {
+    double bytes = 0;
+    for (size_t i = 0; i + 1 < stages.size(); ++i)
+      bytes = std::max(bytes, stages[i].segments.back().boundary);
+    return layout.stages > 1 && bytes > 0 ? getMessageSeconds(cluster, 0, layout.stageStride, bytes)
+                                          : 0;
+  }
+
+  /// Adds the reductions of gradients and the update after the tasks of a coordinate.
+  Coordinate priceCoordinate(int64_t rank, ArrayRef<Span> row) const {
+    Coordinate result;
+    double update = 0, communication = 0;
+    for (int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
+      const Stage &stage = stages[size_t(placement.getStage(rank, chunk))];
+      for (size_t i = 0; i < kParts; ++i)
+        result.parts[Part(i)] += stage.parts[Part(i)] * double(layout.microBatches);
+      for (const SegmentCost &segment : stage.segments) {
+        update += segment.update;
+        communication += segment.updateCommunication;
+      }
+    }
+    if (layout.zero > 0)
+      update /= double(layout.shards) / double(layout.isUpdateSplit ? layout.tableShards : 1);
+    double busy = row.empty() ? 0 : row.back().end;
+    double exposed = std::max(0.0, getReductionEnd(rank, row) - busy) + communication;
+    result.parts[Part::DataParallel] += exposed;
+    result.parts[Part::Update] += update + table.sharedUpdate;
+    result.end = busy + exposed + update + table.sharedUpdate;
+    return result;
+  }
+
+  /// Returns the time at which the last gradient is reduced. Each segment's gradients are reduced
+  /// after its last backward, one segment after the other.
+  double getReductionEnd(int64_t rank, ArrayRef<Span> row) const {
+    std::vector<std::pair<double, double>> reductions; // time when ready, seconds
+    for (int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
+      double ready = 0;
+      for (const Span &span : row)
+        if (span.task.chunk == chunk && span.task.work != Work::Forward &&
+            span.task.work != Work::BackwardInput)
+          ready = std::max(ready, span.end);
+      ArrayRef<SegmentCost> segments = stages[size_t(placement.getStage(rank, chunk))].segments;
+      std::vector<double> ends; // of the last backward of each segment; the first ones finish last
+      for (const SegmentCost &segment : segments) {
+        ends.push_back(ready);
+        ready -= segment.backwardInput.sum() + segment.backwardWeight.sum();
+      }
+      for (auto [i, segment] : llvm::enumerate(segments))
+        reductions.push_back(
+            {ends[size_t(std::max<int64_t>(0, int64_t(i) - segment.reductionDelay))],
+             segment.reduction});
+    }
+    llvm::sort(reductions);
+    double end = 0;
+    for (auto [ready, seconds] : reductions)
+      end = std::max(end, ready) + seconds;
+    return end;
+  }
+
+  double getMemory(int64_t rank, ArrayRef<Span> row) const {
+    double variables = 0, transient = 0;
+    std::vector<int64_t> saved;
+    double shards = double(layout.shards);
+    for (int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
+      const Stage &stage = stages[size_t(placement.getStage(rank, chunk))];
+      saved.push_back(int64_t(stage.saved));
+      double later = 0; // saved bytes of later segments, which do not exist while this one runs
+      for (const SegmentCost &segment : llvm::reverse(stage.segments)) {
+        variables += segment.constants + segment.parameters / (layout.zero > 2 ? shards : 1) +
+                     segment.gradients / (layout.zero > 1 ? shards : 1) +
+                     segment.states / (layout.zero > 0 ? shards : 1);
+        transient = std::max(transient, segment.transient - later);
+        later += segment.saved;
+      }
+    }
+    return variables + double(getPeakHeld(row, saved)) + transient;
+  }
+
+  /// Averages over the coordinates, as predictStep does.
+  void addUp(ArrayRef<Coordinate> coordinates, LayoutPrice &result) const {
+    double busiest = 0;
+    for (const Coordinate &coordinate : coordinates) {
+      result.seconds = std::max(result.seconds, coordinate.end);
+      busiest = std::max(busiest, coordinate.parts.sum());
+      for (size_t i = 0; i < kParts; ++i)
+        result.parts[Part(i)] += coordinate.parts[Part(i)] / double(coordinates.size());
+    }
+    result.parts[Part::Imbalance] = busiest - result.parts.sum();
+    result.parts[Part::Bubble] = result.seconds - busiest;
+  }
+
+  const ClassTable &table;
+  const Cluster &cluster;
+  const Layout &layout;
+  const Placement &placement;
+  std::vector<Stage> stages; ///< in model order
+};
+
+} // namespace
+
+Expected<SmallVector<int64_t>> LayoutPricer::getCuts(const Placement &placement) {
+  auto key = std::make_tuple(placement.kind, placement.ranks, placement.chunks);
+  if (auto known = cuts.find(key); known != cuts.end())
+    return known->second;
+  std::vector<int64_t> weights, bytes;
+  for (const SegmentCost &segment : table.segments) {
+    weights.push_back(int64_t(segment.getSeconds() * 1e12));
+    bytes.push_back(int64_t(2 * segment.boundary));
+  }
+  if (!bytes.empty())
+    bytes.pop_back(); // there is no cut after the last segment
+  Expected<pipeline::StagePartition> partition =
+      pipeline::findPartition({weights, bytes, placement});
+  if (!partition)
+    return partition.takeError();
+  return cuts[key] = partition->cuts;
+}
+
+Expected<LayoutPrice> LayoutPricer::price(const Layout &layout) {
+  Expected<PlacementKind> kind = findPlacement(layout.schedule);
+  if (!kind)
+    return kind.takeError();
+  Placement placement{*kind, layout.stages, layout.chunks};
+  Expected<SmallVector<int64_t>> cuts = getCuts(placement);
+  if (!cuts)
+    return cuts.takeError();
+  return Pricer(table, cluster, layout, placement).price(*cuts);
+}
+
+} // namespace parashard::planner

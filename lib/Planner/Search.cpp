@@ -1,0 +1,347 @@
+// Enumerates meshes and micro-batches, bounds them, and prices the rest.
+#include "lib/Planner/Search.h"
+#include "lib/Schedules/PipelineSchedule.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include <chrono>
+#include <set>
+
+using namespace llvm;
+using namespace parashard::costs;
+
+namespace parashard::planner {
+
+static int64_t getSize(const Candidate &candidate, char axis) {
+  return axis == 'p' ? candidate.pp : axis == 'd' ? candidate.dp : candidate.tp;
+}
+
+std::string Candidate::getMesh() const {
+  std::string mesh;
+  for (char axis : order)
+    if (int64_t size = getSize(*this, axis); size > 1)
+      mesh += (mesh.empty() ? "" : ",") + std::string(1, axis) + "p=" + std::to_string(size);
+  return mesh.empty() ? "dp=1" : mesh;
+}
+
+int64_t Candidate::getStride(char axis) const {
+  int64_t stride = 1;
+  for (char other : llvm::reverse(order)) {
+    if (other == axis)
+      break;
+    stride *= getSize(*this, other);
+  }
+  return stride;
+}
+
+namespace {
+
+/// A mesh with its micro-batches and policy, and a lower bound of its step.
+struct Branch {
+  Candidate candidate;
+  double bound = 0;
+  ClassTable table; ///< without recomputation and ZeRO
+};
+
+/// Plans that are slower than the best one by this factor are not returned.
+constexpr double kSlowest = 1.05;
+
+class Searcher {
+public:
+  explicit Searcher(const SearchProblem &problem) : problem(problem) {}
+
+  Expected<SearchResult> run() {
+    for (int64_t tp : getDivisors(problem.ranks)) {
+      std::vector<Branch> branches = listBranches(tp);
+      llvm::stable_sort(branches,
+                        [](const Branch &a, const Branch &b) { return a.bound < b.bound; });
+      // Larger tensor axes communicate more, and their matmuls are smaller.
+      if (!branches.empty() && isTooSlow(branches.front().bound))
+        break;
+      for (const Branch &branch : branches)
+        explore(branch);
+      if (!result.isComplete)
+        break;
+    }
+    if (result.plans.empty() && !result.leanest)
+      return createStringError(whyEmpty());
+    return std::move(result);
+  }
+
+private:
+  const Constraints &constraints() const { return problem.constraints; }
+
+  static SmallVector<int64_t> getDivisors(int64_t number) {
+    SmallVector<int64_t> divisors;
+    for (int64_t d = 1; d <= number; ++d)
+      if (number % d == 0)
+        divisors.push_back(d);
+    return divisors;
+  }
+
+  bool allowsAxis(StringRef axis, int64_t size) const {
+    const Choices *choices = constraints().mesh.find(axis);
+    return !choices || choices->allows(size);
+  }
+
+  std::vector<Branch> listBranches(int64_t tp) {
+    std::vector<Branch> branches;
+    for (int64_t pp : getDivisors(problem.ranks / tp)) {
+      Candidate candidate;
+      candidate.pp = pp;
+      candidate.tp = tp;
+      candidate.dp = problem.ranks / pp / tp;
+      if (!allowsAxis("pp", pp) || !allowsAxis("tp", tp) || !allowsAxis("dp", candidate.dp))
+        continue;
+      for (const std::string &order : listOrders(candidate)) {
+        candidate.order = order;
+        addBatches(candidate, branches);
+      }
+    }
+    return branches;
+  }
+
+  /// Returns the orders of axes that differ in the tiers that an axis uses. The first ones have the
+  /// tensor axis innermost.
+  std::vector<std::string> listOrders(Candidate candidate) const {
+    std::vector<std::string> orders;
+    std::set<std::string> seen;
+    for (const char *order : {"pdt", "dpt", "ptd", "dtp", "tpd", "tdp"}) {
+      candidate.order = order;
+      if (!followsGivenOrder(order))
+        continue;
+      std::string signature;
+      for (char axis : {'p', 'd', 't'})
+        for (int64_t members : countMembers({{candidate.getStride(axis), getSize(candidate, axis)}},
+                                            problem.cluster.tiers))
+          signature += std::to_string(members) + " ";
+      if (seen.insert(signature).second)
+        orders.push_back(order);
+    }
+    return orders;
+  }
+  /// Returns true if the axes that the constraint names are in its order.
+  bool followsGivenOrder(StringRef order) const {
+    size_t last = 0;
+    for (const auto &[axis, choices] : constraints().mesh.axes) {
+      size_t position = order.find(axis[0]);
+      if (position < last)
+        return false;
+      last = position;
+    }
+    return true;
+  }
+
+  /// Adds the sizes of micro-batches in ascending order. Stops at the first size that is not faster
+  /// per sample, since larger micro-batches need more memory and have a larger bubble.
+  void addBatches(Candidate candidate, std::vector<Branch> &branches) {
+    if (problem.globalBatch % candidate.dp != 0)
+      return;
+    int64_t perShard = problem.globalBatch / candidate.dp;
+    double least = std::numeric_limits<double>::infinity();
+    for (int64_t samples : getDivisors(perShard)) {
+      candidate.samples = samples;
+      candidate.microBatches = perShard / samples;
+      if (problem.fixedBatch && samples * candidate.dp != *problem.fixedBatch)
+        continue;
+      if (candidate.microBatches > schedules::kMostMicroBatches ||
+          !constraints().get("micro-batches").allows(candidate.microBatches) ||
+          !constraints().get("batch").allows(samples * candidate.dp))
+        continue;
+      double bound = addPolicies(candidate, branches);
+      if (bound > 0.98 * least)
+        return;
+      least = std::min(least, bound);
+    }
+  }
+
+  /// Returns the least bound of the policies; infinity if the model cannot be compiled.
+  double addPolicies(Candidate candidate, std::vector<Branch> &branches) {
+    double least = std::numeric_limits<double>::infinity();
+    for (StringRef policy : listPolicies(candidate)) {
+      candidate.policy = policy.str();
+      ++considered;
+      if (const ClassTable *table = problem.getTable(candidate)) {
+        double bound = getBound(*table, candidate);
+        least = std::min(least, bound);
+        if (candidate.pp <= int64_t(table->segments.size()))
+          branches.push_back({candidate, bound, *table});
+      }
+    }
+    return least;
+  }
+
+  SmallVector<StringRef> listPolicies(const Candidate &candidate) const {
+    SmallVector<StringRef> policies;
+    const Choices &given = constraints().get("sharding-policy");
+    for (const std::string &value : given.getValues())
+      policies.push_back(value);
+    if (!policies.empty())
+      return policies;
+    policies.push_back("megatron");
+    if (candidate.tp > 1)
+      policies.push_back("megatron+sp");
+    return policies;
+  }
+
+  /// Returns the time of all micro-batches, divided evenly over the pipeline: no bubble, and no
+  /// communication over data axes.
+  static double getBound(const ClassTable &table, const Candidate &candidate) {
+    double seconds = 0, largest = 0;
+    for (const SegmentCost &segment : table.segments) {
+      seconds += segment.getSeconds();
+      largest = std::max(largest, segment.getSeconds());
+    }
+    return std::max(seconds / double(candidate.pp), largest) * double(candidate.microBatches);
+  }
+
+  /// Returns true if a plan of this time is not among those wanted.
+  bool isTooSlow(double seconds) const {
+    return !result.plans.empty() && (seconds > kSlowest * result.plans.front().price.seconds ||
+                                     (result.plans.size() >= problem.wanted &&
+                                      seconds >= result.plans.back().price.seconds));
+  }
+
+  bool isOver() {
+    std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    if (elapsed.count() < problem.timeLimit)
+      return false;
+    result.isComplete = false;
+    return true;
+  }
+
+  /// Prices the plans of a branch. Recomputation costs time and saves memory, so the search stops
+  /// at the first mode with which every schedule fits without ZeRO or with stage 1.
+  void explore(const Branch &branch) {
+    Candidate candidate = branch.candidate;
+    for (const char *recompute : {"none", "selective", "full"}) {
+      candidate.recompute = recompute;
+      if (!constraints().get("recompute").allows(StringRef(recompute)))
+        continue;
+      candidate.zero = 0;
+      const ClassTable *table = problem.getTable(candidate);
+      if (!table)
+        continue;
+      if (isTooSlow(getBound(*table, candidate)))
+        return skip();
+      if (exploreStages(candidate, *table) || isOver())
+        return;
+    }
+  }
+
+  /// Prices the ZeRO stages of a candidate, whose table without ZeRO is `table`. ZeRO beyond stage
+  /// 1 costs time, so the search stops at the first stage with which every schedule fits. Returns
+  /// true if this stage is 0 or 1.
+  bool exploreStages(Candidate candidate, ClassTable table) {
+    LayoutPricer whole(std::move(table), problem.cluster);
+    bool allFit = false;
+    for (candidate.zero = 0; candidate.zero <= (candidate.dp > 1 ? 3 : 0); ++candidate.zero) {
+      if (candidate.zero > 1 && allFit)
+        return candidate.zero == 2;
+      if (!constraints().get("zero").allows(candidate.zero))
+        continue;
+      // ZeRO divides variables, so the table without ZeRO also tells the memory.
+      isDry = true;
+      leastMemory = std::numeric_limits<double>::infinity();
+      exploreSchedules(candidate, whole);
+      isDry = false;
+      if (leastMemory > problem.memory) {
+        skip();
+        continue;
+      }
+      if (isOver())
+        return true;
+      if (candidate.zero == 0) {
+        allFit = exploreSchedules(candidate, whole);
+        continue;
+      }
+      if (const ClassTable *split = problem.getTable(candidate)) {
+        LayoutPricer pricer(*split, problem.cluster);
+        allFit = exploreSchedules(candidate, pricer);
+      }
+    }
+    return allFit && candidate.dp == 1;
+  }
+
+  void skip() { ++result.skipped; }
+
+  bool exploreSchedules(Candidate candidate, LayoutPricer &pricer) {
+    if (candidate.pp == 1)
+      return !constraints().get("num-chunks").allows(1) || consider(candidate, pricer);
+    bool allFit = true;
+    for (const schedules::Schedule &schedule : schedules::getSchedules()) {
+      candidate.schedule = schedule.name;
+      // gpipe takes the time of 1f1b, and more memory.
+      if (!constraints().get("schedule").allows(StringRef(schedule.name)) ||
+          (constraints().get("schedule").isFree() && candidate.schedule == "gpipe"))
+        continue;
+      for (candidate.chunks = schedule.leastChunks;
+           candidate.chunks <= std::min<int64_t>(schedule.mostChunks, 4); candidate.chunks *= 2)
+        if (constraints().get("num-chunks").allows(candidate.chunks) &&
+            candidate.pp * candidate.chunks <= int64_t(pricer.getSegments()))
+          allFit &= consider(candidate, pricer);
+    }
+    return allFit;
+  }
+
+  /// Prices a candidate. Returns false if it does not fit the memory.
+  bool consider(const Candidate &candidate, LayoutPricer &pricer) {
+    Layout layout;
+    layout.stages = candidate.pp;
+    layout.stageStride = candidate.getStride('p');
+    layout.shards = candidate.dp;
+    layout.chunks = candidate.chunks;
+    layout.schedule = candidate.schedule;
+    layout.microBatches = candidate.microBatches;
+    layout.zero = candidate.zero;
+    layout.tableShards = problem.getTableShards(candidate);
+    layout.isUpdateSplit = candidate.zero > 0;
+    Expected<LayoutPrice> price = pricer.price(layout);
+    if (!price) { // the schedule does not fit: too few micro-batches or segments
+      consumeError(price.takeError());
+      return true;
+    }
+    PricedCandidate priced{candidate, *price};
+    leastMemory = std::min(leastMemory, price->memory);
+    if (price->memory > problem.memory) {
+      if (!result.leanest || price->memory < result.leanest->price.memory)
+        result.leanest = priced;
+      return false;
+    }
+    if (isDry)
+      return true;
+    ++result.priced;
+    auto isFaster = [](const PricedCandidate &a, const PricedCandidate &b) {
+      return a.price.seconds < b.price.seconds;
+    };
+    result.plans.insert(llvm::upper_bound(result.plans, priced, isFaster), priced);
+    if (result.plans.size() > problem.wanted)
+      result.plans.pop_back();
+    return true;
+  }
+
+  std::string whyEmpty() const {
+    if (considered > 0)
+      return "the model cannot be compiled for any mesh that the constraints allow";
+    std::string text = "no plan has a global batch of " + std::to_string(problem.globalBatch) +
+                       " samples on " + std::to_string(problem.ranks) + " ranks";
+    if (problem.fixedBatch)
+      text += ": the export fixes the samples per micro-batch over all data-parallel ranks at " +
+              std::to_string(*problem.fixedBatch) +
+              "; export with a dynamic batch dim to free them";
+    return text +
+           "; the constraints allow no mesh, or no number of micro-batches divides the batch";
+  }
+
+  const SearchProblem &problem;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  int64_t considered = 0;
+  bool isDry = false;     ///< only find the memory of candidates
+  double leastMemory = 0; ///< of the candidates since it was set
+  SearchResult result;
+};
+
+} // namespace
+
+Expected<SearchResult> search(const SearchProblem &problem) { return Searcher(problem).run(); }
+
+} // namespace parashard::planner

@@ -1,0 +1,68 @@
+// Searches the plan with the least predicted time that fits the memory of a rank.
+#ifndef PARASHARD_LIB_PLANNER_SEARCH_H
+#define PARASHARD_LIB_PLANNER_SEARCH_H
+
+#include "lib/Planner/Constraints.h"
+#include "lib/Planner/LayoutPrice.h"
+
+namespace parashard::planner {
+
+/// A plan: mesh, micro-batches, schedule and sharding. The field names are those of the flags.
+struct Candidate {
+  int64_t pp = 1, dp = 1, tp = 1;
+  std::string order = "pdt"; ///< axes from the slowest to the fastest varying, by first letter
+  int64_t samples = 1;       ///< per micro-batch and data-parallel rank
+  int64_t microBatches = 1;
+  int64_t chunks = 1;
+  std::string schedule = "1f1b";
+  std::string policy = "megatron";
+  int64_t zero = 0;
+  std::string recompute = "none";
+
+  /// Returns the mesh without axes of size 1: "pp=2,tp=4"; "dp=1" for one rank.
+  std::string getMesh() const;
+  /// Returns the distance between the rank numbers of neighbors along an axis, 'p', 'd' or 't'.
+  int64_t getStride(char axis) const;
+};
+
+struct PricedCandidate {
+  Candidate candidate;
+  LayoutPrice price;
+};
+
+/// The problem of a search.
+struct SearchProblem {
+  costs::Cluster cluster;
+  int64_t ranks = 1;
+  int64_t globalBatch = 1; ///< samples per step
+  /// Samples per micro-batch over all data-parallel ranks, if the export fixes them.
+  std::optional<int64_t> fixedBatch;
+  double memory = 0; ///< bytes of a rank
+  Constraints constraints;
+  double timeLimit = 30; ///< seconds
+  size_t wanted = 12;    ///< number of plans to return
+  /// Returns the table of a candidate's axes, samples, policy, recomputation and ZeRO stage, or
+  /// null if the model cannot be compiled with them. The search does not keep the pointer.
+  std::function<const ClassTable *(const Candidate &)> getTable;
+  /// Data-parallel ranks of the program that the table of a candidate is read from.
+  std::function<int64_t(const Candidate &)> getTableShards;
+};
+
+struct SearchResult {
+  std::vector<PricedCandidate> plans; ///< within the memory, fastest first
+  /// The plan that needs the least memory, if none fits.
+  std::optional<PricedCandidate> leanest;
+  int64_t priced = 0;     ///< number of candidates that were priced
+  int64_t skipped = 0;    ///< number of candidates whose lower bound was too slow
+  bool isComplete = true; ///< false: the time limit ended the search
+};
+
+/// Searches all meshes over pp, dp and tp, and what the constraints allow of the other choices.
+/// Skips candidates whose lower bound (the time of their matmuls and kernels without recomputation,
+/// communication or bubble) exceeds the slowest plan wanted. Errors name what contradicts: no
+/// size of the global batch is possible, or the constraints allow no plan.
+llvm::Expected<SearchResult> search(const SearchProblem &problem);
+
+} // namespace parashard::planner
+
+#endif

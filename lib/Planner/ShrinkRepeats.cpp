@@ -1,0 +1,204 @@
+// Implements ps-shrink-repeats: removes all but two of the equal blocks of a model.
+#include "dialects/ps/Ps.h"
+#include "lib/IR/Stages.h"
+#include "lib/Pipeline/Segments.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "parashard/Planner.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+namespace parashard::planner {
+#define GEN_PASS_DEF_SHRINKREPEATSPASS
+#include "lib/Planner/Passes.h.inc"
+
+namespace {
+
+/// The ops of one segment, in program order, without reads and constants.
+struct Segment {
+  SmallVector<Operation *> ops;
+  DenseMap<Operation *, size_t> indices; ///< position in `ops`
+};
+
+class Shrinker {
+public:
+  explicit Shrinker(func::FuncOp function) : function(function) {
+    pipeline::assignSegments(function);
+    for (Operation &op : function.getBody().front().without_terminator()) {
+      std::optional<int64_t> segment = ir::getSegment(&op);
+      op.removeAttr(kSegmentMark);
+      if (!segment || isLeaf(&op))
+        continue;
+      if (size_t(*segment) >= segments.size())
+        segments.resize(size_t(*segment) + 1);
+      Segment &its = segments[size_t(*segment)];
+      its.indices[&op] = its.ops.size();
+      its.ops.push_back(&op);
+    }
+  }
+
+  void run() {
+    auto [first, count] = findRepeats();
+    if (count < 3)
+      return;
+    StringAttr parameter = findParameter(segments[first + 1]);
+    if (!parameter || !canRemove(first, count))
+      return;
+    remove(first, count);
+    eraseUnused();
+    Builder b(function);
+    function->getParentOfType<ModuleOp>()->setAttr(
+        kRepeatsMark,
+        b.getDictionaryAttr({b.getNamedAttr("count", b.getI64IntegerAttr(int64_t(count) - 2)),
+                             b.getNamedAttr("parameter", parameter)}));
+  }
+
+private:
+  /// Returns true for ops without operands. Equal segments may have different reads.
+  static bool isLeaf(Operation *op) {
+    return isa<ReadOp>(op) || op->hasTrait<OpTrait::ConstantLike>();
+  }
+
+  /// Returns the longest sequence of equal segments: the first one, and their number.
+  std::pair<size_t, size_t> findRepeats() const {
+    std::pair<size_t, size_t> best{0, 0};
+    for (size_t first = 0; first < segments.size();) {
+      size_t count = 1;
+      while (first + count < segments.size() &&
+             areEqual(first + count - 1, first + count, count == 1))
+        ++count;
+      if (count > best.second && !segments[first].ops.empty())
+        best = {first, count};
+      first += count;
+    }
+    return best;
+  }
+
+  bool areEqual(size_t before, size_t after, bool isFirst) const {
+    const Segment &a = segments[before], &b = segments[after];
+    if (a.ops.size() != b.ops.size())
+      return false;
+    for (auto [i, op] : llvm::enumerate(a.ops)) {
+      Operation *other = b.ops[i];
+      if (op->getName() != other->getName() || op->getResultTypes() != other->getResultTypes() ||
+          op->getAttrDictionary() != other->getAttrDictionary() ||
+          op->getNumOperands() != other->getNumOperands() || op->getNumRegions() != 0)
+        return false;
+      for (auto [x, y] : llvm::zip(op->getOperands(), other->getOperands()))
+        if (!areEqual(x, before, y, after, isFirst))
+          return false;
+    }
+    return true;
+  }
+
+  /// Returns true if `x` is to segment `before` what `y` is to segment `after`. The segment before
+  /// the first of the equal ones may be of another kind (`isFirst`).
+  bool areEqual(Value x, size_t before, Value y, size_t after, bool isFirst) const {
+    if (x == y)
+      return true;
+    Operation *p = x.getDefiningOp(), *q = y.getDefiningOp();
+    if (!q || x.getType() != y.getType())
+      return false;
+    if (p && (isLeaf(p) || isLeaf(q)))
+      return areEqualLeaves(p, q);
+    auto find = [](const Segment &segment,
+                   Value value) -> std::optional<std::pair<size_t, unsigned>> {
+      auto found = segment.indices.find(value.getDefiningOp());
+      if (found == segment.indices.end())
+        return std::nullopt;
+      return std::pair(found->second, cast<OpResult>(value).getResultNumber());
+    };
+    if (auto position = find(segments[after], y))
+      return p && find(segments[before], x) == position;
+    auto position = find(segments[before], y);
+    if (!position)
+      return false;
+    return isFirst ? !p || !segments[before].indices.contains(p)
+                   : p && find(segments[before - 1], x) == position;
+  }
+
+  bool areEqualLeaves(Operation *p, Operation *q) const {
+    if (p->getName() != q->getName())
+      return false;
+    if (!isa<ReadOp>(p))
+      return p->getAttrDictionary() == q->getAttrDictionary();
+    VariableOp a = getVariable(p), b = getVariable(q);
+    return a && b && a.getKind() == b.getKind() && a.getType() == b.getType() &&
+           a.getFrozen() == b.getFrozen();
+  }
+
+  VariableOp getVariable(Operation *read) const {
+    auto symbol = cast<ReadOp>(read).getVariableAttr();
+    return symbol ? SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, symbol) : VariableOp();
+  }
+
+  /// Returns the name of a parameter that only this segment uses.
+  StringAttr findParameter(const Segment &segment) const {
+    for (Operation *op : segment.ops)
+      for (Value operand : op->getOperands()) {
+        Operation *producer = operand.getDefiningOp();
+        if (!producer || !isa<ReadOp>(producer))
+          continue;
+        VariableOp variable = getVariable(producer);
+        if (variable && variable.getKind() == VariableKind::Parameter &&
+            llvm::all_of(producer->getUsers(),
+                         [&](Operation *user) { return segment.indices.contains(user); }))
+          return StringAttr::get(op->getContext(), variable.getDisplayName());
+      }
+    return nullptr;
+  }
+
+  /// Returns true if no op after the segments uses results of removed segments, except of the last.
+  bool canRemove(size_t first, size_t count) const {
+    DenseMap<Operation *, size_t> homes;
+    for (auto [number, segment] : llvm::enumerate(segments))
+      for (Operation *op : segment.ops)
+        homes[op] = number;
+    size_t last = first + count - 1;
+    for (size_t number = first + 1; number < last; ++number)
+      for (Operation *op : segments[number].ops)
+        for (Operation *user : op->getUsers())
+          if (auto home = homes.find(user); home == homes.end() || home->second > last)
+            return false;
+    return true;
+  }
+
+  void remove(size_t first, size_t count) {
+    const Segment &kept = segments[first + 1], &last = segments[first + count - 1];
+    for (auto [op, replacement] : llvm::zip(last.ops, kept.ops))
+      op->replaceUsesWithIf(replacement->getResults(),
+                            [&](OpOperand &use) { return !last.indices.contains(use.getOwner()); });
+    for (size_t number = first + count; number-- > first + 2;)
+      for (Operation *op : llvm::reverse(segments[number].ops)) {
+        op->dropAllUses();
+        op->erase();
+      }
+  }
+
+  /// Erases reads and constants that only removed ops used, and then variables without reads.
+  void eraseUnused() {
+    for (Operation &op :
+         llvm::make_early_inc_range(function.getBody().front().without_terminator()))
+      if (isLeaf(&op) && op.use_empty())
+        op.erase();
+    auto module = function->getParentOfType<ModuleOp>();
+    for (auto variable : llvm::make_early_inc_range(module.getOps<VariableOp>()))
+      if (variable.getKind() == VariableKind::Parameter &&
+          SymbolTable::symbolKnownUseEmpty(variable, module))
+        variable.erase();
+  }
+
+  func::FuncOp function;
+  std::vector<Segment> segments;
+};
+
+struct ShrinkRepeatsPass : impl::ShrinkRepeatsPassBase<ShrinkRepeatsPass> {
+  void runOnOperation() override {
+    auto forward = getOperation().lookupSymbol<func::FuncOp>("forward");
+    if (forward && forward.getBody().hasOneBlock())
+      Shrinker(forward).run();
+  }
+};
+
+} // namespace
+} // namespace parashard::planner

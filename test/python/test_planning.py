@@ -1,0 +1,129 @@
+"""ps-plan: the plans that it finds compile, train and fit; its prices agree with those of the programs."""
+
+import json
+import re
+import subprocess
+
+import models
+import numpy as np
+import pytest
+from conftest import tools_folder
+
+
+def run(tool, *arguments):
+    return subprocess.run([tools_folder() / tool, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def gpt(tmp_path_factory):
+    archive = tmp_path_factory.mktemp("gpt") / "gpt.pt2"
+    models.gpt_dynamic(layers=4).export(archive)
+    return archive
+
+
+@pytest.fixture(scope="module")
+def fixed(tmp_path_factory):
+    archive = tmp_path_factory.mktemp("fixed") / "gpt.pt2"
+    models.gpt(layers=4, batch=8).export(archive)
+    return archive
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Large enough that kernels and transfers take more time than launches and latencies."""
+    archive = tmp_path_factory.mktemp("large") / "gpt.pt2"
+    models.gpt_dynamic(layers=6, width=512, length=256, vocabulary=4096, heads=8).export(archive)
+    return archive
+
+
+def test_a_searched_plan_trains_like_one_rank(gpt, tmp_path):
+    plan = tmp_path / "plan.json"
+    done = run("ps-plan", gpt, "--cluster", "cpu-mpi:4", "--global-batch", 16, "--mesh", "tp=2", "-o", plan)
+    assert done.returncode == 0, done.stderr
+    flags = json.loads(plan.read_text())
+    assert "tp=2" in flags["mesh"] and flags["batch"] * flags["micro-batches"] == 16
+    done = run("ps-compile", gpt, "--plan", plan, "--check", "-o", tmp_path / "program")
+    assert done.returncode == 0, done.stderr
+    (np.arange(4096, dtype=np.uint16) % 96).tofile(tmp_path / "data.bin")
+    command = [tmp_path / "program", "--check", "--ranks", "4", "--data", tmp_path / "data.bin"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_price_is_that_of_explain(gpt):
+    flags = ["--cluster", "h100-sxm", "--mesh", "pp=2,tp=2", "--micro-batches", 4]
+    done = run("ps-plan", gpt, "--predict", *flags)
+    assert done.returncode == 0, done.stderr
+    price = json.loads(done.stdout)
+    assert set(price) == {"step_s", "breakdown", "memory_bytes", "mfu", "limits"}
+    assert sum(price["breakdown"].values()) == pytest.approx(price["step_s"])
+    assert price["breakdown"][price["limits"]] == max(price["breakdown"].values())
+    explained = run("ps-compile", gpt, *flags, "--target", "cuda:sm_90", "--explain", "--no-codegen", "--weights", "none").stdout
+    number, unit = re.search(r"predicted step on 4 x h100-sxm: ([\d.]+) (us|ms)", explained).groups()
+    assert float(number) * {"us": 1e-6, "ms": 1e-3}[unit] == pytest.approx(price["step_s"], rel=0.005)
+    assert 0 < price["mfu"] < 1 and price["memory_bytes"] > 0
+
+
+SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1}
+BYTES = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def read_rows(text):
+    """Returns (seconds, bytes, estimated seconds, estimated bytes) of each plan that was compiled."""
+    rows = re.findall(r"^ +([\d.]+) (us|ms|s) +(\d+) (\w+) +([\d.]+) (us|ms|s), (\d+) (\w+) ", text, re.M)
+    return [(float(r[0]) * SECONDS[r[1]], int(r[2]) * BYTES[r[3]], float(r[4]) * SECONDS[r[5]], int(r[6]) * BYTES[r[7]]) for r in rows]
+
+
+@pytest.mark.parametrize("constraints", [
+    ["--mesh", "dp=4", "--zero", "0"], ["--mesh", "dp=4", "--zero", "1"], ["--mesh", "dp=4", "--zero", "3"], ["--mesh", "tp=4"],
+    ["--mesh", "dp=2,tp=2", "--recompute", "full"], ["--mesh", "pp=2,tp=2", "--schedule", "1f1b"], ["--mesh", "pp=2,dp=2", "--schedule", "zb-h1"],
+    ["--mesh", "pp=4", "--schedule", "1f1b", "--micro-batches", "4"], ["--mesh", "pp=2,dp=2", "--schedule", "interleaved"],
+], ids=lambda constraints: "-".join(constraints[1::2]))  # fmt: skip
+def test_estimates_agree_with_programs(large, constraints):
+    done = run("ps-plan", large, "--cluster", "h100-sxm:4", "--global-batch", 32, *constraints)
+    assert done.returncode == 0, done.stderr
+    rows = read_rows(done.stdout)
+    assert rows
+    for seconds, memory, fast_seconds, fast_memory in rows:
+        assert fast_seconds == pytest.approx(seconds, rel=0.05)
+        assert fast_memory == pytest.approx(memory, rel=0.08)
+
+
+def test_no_plan_exceeds_the_memory(gpt):
+    free = run("ps-plan", gpt, "--cluster", "cpu-mpi:4", "--global-batch", 16, "--mesh", "dp=4")
+    least = min(row[1] for row in read_rows(free.stdout))
+    done = run("ps-plan", gpt, "--cluster", "cpu-mpi:4", "--global-batch", 16, "--memory", int(0.6 * least))
+    assert done.returncode == 0, done.stderr
+    rows = read_rows(done.stdout)
+    assert rows and all(row[1] <= 0.6 * least for row in rows)
+
+
+def test_a_static_export_keeps_its_batch(fixed, tmp_path):
+    done = run("ps-plan", fixed, "--cluster", "cpu-mpi:2", "--global-batch", 16, "-o", tmp_path / "plan.json")
+    assert done.returncode == 0, done.stderr
+    flags = json.loads((tmp_path / "plan.json").read_text())
+    assert flags["batch"] == 8 and flags["micro-batches"] == 2
+
+
+@pytest.mark.parametrize(("flags", "status", "words"), [
+    (["--cluster", "cpu-mpi"], 2, "the number of ranks is missing; give --cluster NAME:RANKS or --ranks N"),
+    (["--cluster", "cpu-mpi:4", "--ranks", "8"], 2, "--ranks 8 contradicts --cluster cpu-mpi:4 with 4 ranks"),
+    (["--cluster", "h100"], 2, "unknown cluster \"h100\"; the nearest names are 'h100-sxm'"),
+    ([], 2, "no cluster given; add --cluster NAME:RANKS or FILE.json"),
+    (["--cluster", "cpu-mpi:4", "--mesh", "ep=2"], 2, "--mesh: 'ep=2': expected pp=SIZES, dp=SIZES or tp=SIZES"),
+    (["--cluster", "cpu-mpi:4", "--zero", "3..1"], 2, "--zero: '3..1': the range is empty"),
+    (["--cluster", "cpu-mpi:4", "--mesh", "tp=3"], 1, "no plan has a global batch of 16 samples on 4 ranks"),
+    (["--cluster", "cpu-mpi:4", "--memory", "100KiB"], 1, "no plan fits the memory of a rank, 100 KiB: the leanest needs about"),
+    (["--cluster", "cpu-mpi:4", "--plan", "x.json"], 2, "--plan gives the plan to price and needs --predict"),
+    (["--cluster", "cpu-mpi:4", "--time-limit", "0"], 2, "--time-limit takes a number of at least 1, not '0'"),
+])  # fmt: skip
+def test_the_error_names_the_cause(gpt, flags, status, words):
+    done = run("ps-plan", gpt, "--global-batch", 16, *flags)
+    assert words in done.stderr
+    assert done.returncode == status
+
+
+def test_a_batch_that_the_export_fixes(fixed):
+    done = run("ps-plan", fixed, "--cluster", "cpu-mpi:2", "--global-batch", 12)
+    assert done.returncode == 1
+    assert "the export fixes the samples per micro-batch over all data-parallel ranks at 8; export with a dynamic batch dim to free them" in done.stderr
