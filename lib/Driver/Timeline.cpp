@@ -127,8 +127,8 @@ LogicalResult writeTimeline(ModuleOp module, const CompileOptions &options, Stri
     return module.emitError() << llvm::toString(step.takeError());
   if (!*step)
     return module.emitError()
-           << "the program has no pipeline, so --write-timeline has nothing to draw; "
-              "use a mesh with a pipeline axis, such as pp=2";
+           << "the program has no training step with a pipeline, so --write-timeline has nothing "
+              "to draw; use a mesh with a pipeline axis, such as pp=2, without --inference";
   llvm::Error error = writeAtomically(path, [&](llvm::raw_ostream &os) {
     schedules::writeTimeline((*step)->run, (*step)->getTimeline(), os);
   });

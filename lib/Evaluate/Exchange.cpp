@@ -59,7 +59,7 @@ static std::string describeCommon(Operation *op) {
           os << " " << ps::stringifyReductionKind(kind.getValue());
         if (auto name = o->getAttrOfType<StringAttr>(kReducedMark))
           os << " of '" << name.getValue() << "'";
-        os << " of " << o->getOperandTypes();
+        os << " (operands " << o->getOperandTypes() << ")";
       });
   return text;
 }
@@ -75,10 +75,10 @@ static bool fitTogether(Operation *a, Operation *b) {
 
 static InFlightDiagnostic refuse(int64_t coordinate, Operation *op, int64_t peer,
                                  Operation *peerOp) {
-  InFlightDiagnostic error = op->emitOpError()
-                             << "on pipeline coordinate " << coordinate << " is "
-                             << describeCommon(op) << "; it does not match '" << peerOp->getName()
-                             << "' on coordinate " << peer << ": " << describeCommon(peerOp);
+  InFlightDiagnostic error =
+      op->emitOpError() << "does not match its counterpart '" << peerOp->getName()
+                        << "': pipeline coordinate " << coordinate << " has " << describeCommon(op)
+                        << "; coordinate " << peer << " has " << describeCommon(peerOp);
   error.attachNote(peerOp->getLoc()) << "counterpart here";
   return error;
 }

@@ -53,8 +53,8 @@ void Executor::bindOne(Bound &bound, const ProgramEntry &entry, bool piecewise) 
   const Instruction &instruction = *bound.instruction;
   int ref = accumulatedRef(instruction);
   if (ref >= 0 && size_t(ref) >= entry.first.size())
-    PSRT_FAIL(BadInput, "%s accumulates into ref %d of %zu", entry.label.c_str(), ref,
-              entry.first.size());
+    PSRT_FAIL(BadInput, "%s accumulates into ref %d, but its run has %zu refs; compile again",
+              entry.label.c_str(), ref, entry.first.size());
   bound.accumulate = ref >= 0 && (piecewise || !entry.first[ref]);
   if (int key = keyIndex(instruction); key >= 0)
     bound.key = entry.keys.at(key);
@@ -62,8 +62,8 @@ void Executor::bindOne(Bound &bound, const ProgramEntry &entry, bool piecewise) 
     bound.key = program.mesh.shardIndex(index->axes, coordinates);
   if (const auto *kernel = std::get_if<KernelOp>(&instruction.op)) {
     if (kernel->kernel < 0 || size_t(kernel->kernel) >= program.kernelNames.size())
-      PSRT_FAIL(BadInput, "%s calls kernel %d of %zu", entry.label.c_str(), kernel->kernel,
-                program.kernelNames.size());
+      PSRT_FAIL(BadInput, "%s calls kernel %d, but the program has %zu kernels; compile again",
+                entry.label.c_str(), kernel->kernel, program.kernelNames.size());
     bound.kernel = kernels ? kernels[kernel->kernel] : nullptr;
   }
   if (!device.bind(bound) && !comm.bind(bound))

@@ -137,8 +137,9 @@ void parseEntry(const Json &object, const Program &program, const std::string &n
   ProgramEntry result;
   result.function = getInt<int>(object, "run");
   if (result.function < 0 || size_t(result.function) >= program.functions.size())
-    PSRT_FAIL(BadInput, "entry \"%s\" runs function %d of %zu", name.c_str(), result.function,
-              program.functions.size());
+    PSRT_FAIL(BadInput,
+              "entry \"%s\" runs function %d, but the program has %zu functions; compile again",
+              name.c_str(), result.function, program.functions.size());
   const Function &function = program.functions[result.function];
   for (int64_t base : getInts(object, "bases"))
     result.bases.push_back(countElements({base}));

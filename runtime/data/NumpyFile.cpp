@@ -139,35 +139,35 @@ size_t NumpyFile::readEntry(size_t at) {
 }
 
 void NumpyFile::addArray(const std::string &name, std::string_view bytes) {
-  std::string whose = name.empty() ? "" : ": array \"" + name + "\"";
+  std::string which = name.empty() ? "" : "has the array \"" + name + "\", which ";
   size_t prefix = bytes.size() > 6 && bytes[6] == 1 ? 2 : 4; // size of the header's length field
   if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + 2 + prefix)
-    fail((whose.empty() ? "" : whose + " ") + "is not an array written by numpy.save");
+    fail(which + "is not an array written by numpy.save");
   uint64_t size = 0;
   std::memcpy(&size, bytes.data() + kMagic.size() + 2, prefix);
   size_t begin = kMagic.size() + 2 + prefix;
   if (size > bytes.size() - begin)
-    fail(whose + " is truncated");
+    fail(which + "is truncated");
   std::string_view header = bytes.substr(begin, size), data = bytes.substr(begin + size);
   std::string_view descr = findValue(header, "descr"), order = findValue(header, "fortran_order");
   std::optional<std::vector<int64_t>> shape = parseShape(findValue(header, "shape"));
   if (descr.empty() || order.empty() || !shape)
-    fail(whose + " has no readable header");
+    fail(which + "has no readable header");
   if (!order.starts_with("False") && shape->size() > 1)
-    fail(whose + " is in Fortran order; save numpy.ascontiguousarray(array) instead");
+    fail(which + "is in Fortran order; save numpy.ascontiguousarray(array) instead");
   const Dtype *dtype = nullptr;
   std::string type(descr.substr(0, descr.find(',')));
   for (const auto &known : kDtypes)
     if (type == "'" + std::string(known.name) + "'")
       dtype = &known.dtype;
   if (!dtype)
-    fail(whose + " has the dtype " + type +
-         ", which is not supported; convert it with astype, for example to float32 or int64");
+    fail(which + "has the unsupported dtype " + type +
+         "; convert it with astype, for example to float32 or int64");
   std::optional<int64_t> count = tryCountElements(*shape);
   if (!count || uint64_t(*count) * dtypeSize(*dtype) != data.size())
     fail(format(
-        "%s is truncated or damaged: it has %zu bytes of data, which does not match its shape",
-        whose.c_str(), data.size()));
+        "%sis truncated or damaged: it has %zu bytes of data, which does not match its shape",
+        which.c_str(), data.size()));
   for (const HostTensor &other : table)
     if (other.name == name)
       fail("has the array \"" + name + "\" twice");

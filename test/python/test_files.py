@@ -74,8 +74,8 @@ def change_a_byte(path):
 @pytest.mark.parametrize("write, words", [
     (lambda path, x, y: numpy.savez(path, x=x), ['has no tensor "y"', "it has: x"]),
     (lambda path, x, y: numpy.savez(path, x=x.astype("f8"), y=y), ['tensor "x" is f64', "f32; convert it"]),
-    (lambda path, x, y: numpy.savez(path, x=x.astype(">f4"), y=y), ["array \"x\" has the dtype '>f4'", "astype"]),
-    (lambda path, x, y: numpy.savez(path, x=numpy.asfortranarray(x), y=y), ['array "x" is in Fortran order', "ascontiguousarray"]),
+    (lambda path, x, y: numpy.savez(path, x=x.astype(">f4"), y=y), ["has the array \"x\", which has the unsupported dtype '>f4'", "astype"]),
+    (lambda path, x, y: numpy.savez(path, x=numpy.asfortranarray(x), y=y), ['has the array "x", which is in Fortran order', "ascontiguousarray"]),
     (lambda path, x, y: numpy.savez_compressed(path, x=x, y=y), ["compressed", "numpy.savez"]),
     (lambda path, x, y: numpy.savez(path, x=x[:5], y=y), ["samples"]),
     (lambda path, x, y: path.write_bytes(b"PK" * 50), ["is not an .npz file"]),

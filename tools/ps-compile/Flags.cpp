@@ -88,8 +88,7 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({"no-codegen", "", "only plan; do not write a program"}, f.noCodegen);
   t.add({"stop-after", "LEVEL",
          "stop after a level and write its module to the file of -o: imported, training, planned, "
-         "partitioned, "
-         "scheduled or placed (native, the last level, is the program)"},
+         "partitioned, scheduled, placed, or native (the last level: write the program)"},
         f.stopAfter);
   t.add({"dump-dir", "DIR", "write each level to DIR: 2-planned.mlir, 6-native.ptx"}, f.dumpDir);
   t.add({"verbose", "", "print the seconds that each level takes"}, f.verbose);
