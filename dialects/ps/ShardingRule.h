@@ -32,8 +32,8 @@ using DimFactors = llvm::SmallVector<unsigned, 2>;
 using TensorFactors = llvm::SmallVector<DimFactors, 4>;
 
 /// The rule of one op: its factors, and the factors of each dim of each operand and result. Along a
-/// factor that an operand lacks, the operand is broadcast. An op that is `linear` in an operand
-/// passes the operand's partial sums on to its results, if all other operands are complete.
+/// factor that an operand lacks, the operand is broadcast. If all operands of one group in `linear`
+/// are partial sums and the other operands are complete, the results are partial sums.
 struct ShardingRule {
   llvm::SmallVector<RuleFactor, 6> factors;
   llvm::SmallVector<TensorFactors, 3> operands;

@@ -108,8 +108,8 @@ LogicalResult Evaluator::runAccumulate(AccumulateOp op, Frame &frame) {
 // Ops
 //===----------------------------------------------------------------------===//
 
-/// Fills the padding of an op's results with unspecified values. Skips results without `ps.global`,
-/// whose padding the op defines.
+/// Fills the unspecified padding of an op's results with values such as NaN. Skips results without
+/// `ps.global`: their padding, if any, is defined by the op.
 void Evaluator::fillPadding(Operation *op, MutableArrayRef<PerRank> results) const {
   auto globals = op->getAttrOfType<ArrayAttr>(kGlobalMark);
   if (!sharded || !globals)

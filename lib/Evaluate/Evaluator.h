@@ -90,8 +90,8 @@ private:
   mlir::FailureOr<bool> finishWait(rank::WaitOp op, Frame &frame);
   void finishStart(rank::StartOp op, Exchange::Number rendezvous, Frame &frame);
   mlir::FailureOr<bool> reduceOverPipeline(ps::AllReduceOp op, Cursor &cursor);
-  /// Fails for a collective over the pipeline axis, because ranks of other coordinates run other
-  /// programs and never join.
+  /// Fails for an op whose axes include the pipeline axis: ranks of other coordinates run other
+  /// programs and never join. Not called for the ops that `reduceOverPipeline` runs.
   mlir::LogicalResult checkMembers(mlir::Operation *op);
   mlir::LogicalResult reportWaiting(Cursor &cursor);
   mlir::LogicalResult checkEnd(Cursor &cursor);

@@ -14,14 +14,16 @@ inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
 /// (`CountForm`). Example: `mask.sum().clamp(min=1)` has least = 1.
 inline constexpr llvm::StringLiteral kLossPlusSymbol = "loss.plus";
 inline constexpr llvm::StringLiteral kLossLeastSymbol = "loss.least";
-/// Accumulators that `@count` fills (`loss.counted`, `loss.counted.1`, ...): the count of each mean
-/// after the first part of the loss, or the sums from which a count is computed. Example of such a
-/// sum: mask.sum() in mask.sum().clamp(min=1).
+/// Accumulators that `@count` fills (`loss.counted`, `loss.counted.1`, ...). If the count of a mean
+/// is computed from sums, there is one accumulator per sum. Example: mask.sum() in
+/// mask.sum().clamp(min=1). Otherwise there is one for the count of the mean; the first mean has
+/// `loss.count` instead.
 inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";
 /// Variables of loss scaling: the scale, and the number of consecutive steps with finite gradients.
 inline constexpr llvm::StringLiteral kLossScaleSymbol = "loss_scale";
 inline constexpr llvm::StringLiteral kFiniteStepsSymbol = "loss_scale.finite_steps";
-/// The accumulated number of micro-batches, if `@count` needs it.
+/// Accumulator that `@count` fills: the number of micro-batches of a step. Exists only if the loss
+/// has several parts, and one of them is an average.
 inline constexpr llvm::StringLiteral kMicroBatchesSymbol = "loss.micro_batches";
 
 /// Splits a list at each `;` outside parentheses. Trims the parts and drops empty ones. Example:

@@ -19,9 +19,12 @@ public:
   PointSearch(std::vector<int64_t> bytes, int64_t budget, int64_t lastTakes);
 
   /// Returns the next point to measure: first point 0, then points between the largest point that
-  /// fits the budget and the smallest point that exceeds it. Three guesses alternate: the saved
-  /// bytes of the smallest point that exceeds the budget, minus its measured bytes above the
-  /// budget; linear interpolation; bisection.
+  /// fits the budget and the smallest point that exceeds it. Three guesses alternate:
+  ///
+  /// - the saved bytes of the smallest point that exceeds the budget, minus its excess over the
+  ///   budget
+  /// - linear interpolation
+  /// - bisection
   ///
   /// Example of the first guess: four points save 0, 10, 20 and 30 bytes, and the budget is 18.
   /// Point 0 was measured at 5, point 3 at 35. The wanted bytes are 30 - (35 - 18) = 13, so the

@@ -41,7 +41,8 @@ struct PipelineAxisLabels {
 };
 
 /// Checks that no tensor is split over the pipeline axis, and that only reductions of coordinates
-/// (`isReductionOfCoordinates`) use the axis. Other coordinates would never join other collectives.
+/// (`isReductionOfCoordinates`) use the axis. Any other collective over the axis would wait
+/// forever, because ranks of other coordinates run other functions.
 mlir::LogicalResult verifyPipelineAxis(mlir::ModuleOp module, PipelineAxisLabels labels);
 
 } // namespace parashard::partition

@@ -54,8 +54,9 @@ void StageVariables::recordUses(func::FuncOp function) {
       continue;
     StringAttr symbol = variable.getAttr();
     users[getRoot(symbol)].insert(here.begin(), here.end());
-    // `@micro_batch` may write an accumulator: the count that `@count` has computed, or the count 1
-    // of a loss that is a sum. The stage of such a write is an adder.
+    // `@micro_batch` may write `loss.count`, an accumulator: the count computed from the sums of
+    // `@count`, or the constant 1 if the first part of the loss is a sum. The stage of such a write
+    // is an adder.
     bool isAccumulator = isa<WriteOp>(op) &&
                          symbols.lookup<VariableOp>(symbol).getKind() == VariableKind::Accumulator;
     if (isa<AccumulateOp>(op) || isAccumulator)

@@ -28,12 +28,11 @@ public:
   /// Returns the last variable on the chain of `of` attributes. Stops at a variable with
   /// `ps.shared`. Example: `@"x.adamw.mean"` gives `@x`.
   mlir::StringAttr getRoot(mlir::StringAttr symbol) const;
-  /// Returns the coordinates that store a variable: those whose stages use the variable, or another
-  /// one with the same root. An unused parameter is stored on coordinate 0. Other unused variables,
-  /// and those whose root has `ps.shared`, are stored on all coordinates.
+  /// Returns the coordinates that store a variable: those whose stages use any variable with the
+  /// same root. An unused parameter is stored on coordinate 0. Other unused variables, and those
+  /// whose root has `ps.shared`, are stored on all coordinates.
   llvm::SmallVector<int64_t> getHolders(mlir::StringAttr symbol) const;
-  /// Returns the first stage that uses the variable, or another one with the same root; 0 if none
-  /// does.
+  /// Returns the first stage that uses any variable with the same root; 0 if no stage does.
   int64_t getFirstStage(mlir::StringAttr symbol) const;
   /// Returns the (coordinate, accumulator) pairs whose sum is the step's total of `symbol`, in
   /// order of stages. Returns an empty list for a variable without adders.

@@ -105,8 +105,8 @@ private:
 
   /// Removes from `cloneable` the ops whose results a collective between runs reads, because runs
   /// must compute these results. There are two kinds: conversions of gradients, and producers of
-  /// values that are reduced over the pipeline. The latter are cloneable if the coordinate
-  /// contributes only zeros (constants). A `ps.read` stays cloneable.
+  /// values that are reduced over the pipeline. A coordinate that contributes only zeros reduces a
+  /// constant, so a producer of the second kind can be in `cloneable`. A `ps.read` stays cloneable.
   void keepReduced() {
     for (auto convert : function.getOps<ConvertOp>())
       if (convert.getOperand().getDefiningOp<ReadOp>() && !convert.use_empty() &&

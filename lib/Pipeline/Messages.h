@@ -44,7 +44,7 @@ struct Message {
   bool isForward;   ///< produced by a forward
   mlir::Type type;
   /// Task indices in the sender's row. The send starts after task `sent`. The sender waits for the
-  /// send before task `released`; the row's length means after all tasks.
+  /// send before task `released`, or after all tasks if `released` is the row's length.
   int64_t sent = 0, released = 0;
   /// Task indices in the receiver's row. The receive starts before task `posted`. The receiver
   /// waits for it before task `used`.
@@ -59,8 +59,8 @@ struct Message {
 ///
 /// The receive of a message starts one task before its use. `replay` is a simulation of the
 /// schedule, with any task times, and gives the time at which the receive starts. The sender waits
-/// for the send before one of the tasks after the producing task: the first that begins at or after
-/// this time. Every wait is thus for an earlier event, and no deadlock arises.
+/// for the send before its first later task that begins at or after this time. Every wait is thus
+/// for an earlier event, and no deadlock arises.
 std::vector<Message> planMessages(const StageValues &values,
                                   const schedules::PipelineSchedule &table,
                                   const schedules::Replay &replay);

@@ -84,9 +84,9 @@ PipelineSchedule makeEager1F1B(const ScheduleSize &size) {
   return makeAlternating(size, [&](int64_t rank) { return 2 * (size.ranks - 1 - rank); });
 }
 
-/// Generates interleaved 1F1B. The warm-up of a rank has (chunks - 1) x L forwards, where L is the
-/// number of micro-batches of the longest round. The warm-up has 2 more forwards for each later
-/// rank: one per hop forward, one per hop back.
+/// Generates interleaved 1F1B. The warm-up of rank r has (chunks - 1) x L + 2 (ranks - 1 - r)
+/// forwards, where L is the number of micro-batches of the longest round. Each rank after r adds
+/// two forwards: one per hop forward, one per hop back.
 /// Example: 2 micro-batches, 2 chunks, rank 1 of ranks 0 and 1: F0 F1 F0.1 B0.1 F1.1 B1.1 B0 B1.
 PipelineSchedule makeInterleaved(const ScheduleSize &size) {
   int64_t rounds = std::max<int64_t>(1, size.microBatches / size.ranks);

@@ -12,8 +12,9 @@ void recordUses(mlir::ModuleOp module);
 void setReason(ps::VariableOp variable, const llvm::Twine &reason);
 /// Returns the reason of a variable's sharding, or "" if there is none.
 llvm::StringRef getReason(ps::VariableOp variable);
-/// Describes the source of a node's splits: an op (with its source line), the variable that the
-/// node follows, or "seed". Returns "replicated: propagation found no split" if no dim is split.
+/// Describes the source of a node's splits: the variable that the node follows, an op (with its
+/// source line), or "seed". Returns "replicated: propagation found no split" if there is neither a
+/// variable nor an op, and no dim is split.
 std::string describeCause(const ShardingGraph &graph, unsigned node);
 /// Formats a location for users. Example: `h.0.attn (model.py:12)`.
 std::string describeLocation(mlir::Location loc);

@@ -117,7 +117,7 @@ static void emptyFolderInHandler(const char *path) {
 }
 
 static void removeFoldersOnSignal(int signal) {
-  llvm::sys::RunInterruptHandlers(); // removes single files
+  llvm::sys::RunInterruptHandlers(); // removes the files registered with RemoveFileOnSignal
   for (std::atomic<char *> &folder : signalFolders)
     if (const char *path = folder.exchange(nullptr))
       for (int tries = 0; tries < 10 && rmdir(path) != 0; ++tries)

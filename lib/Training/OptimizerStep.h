@@ -50,11 +50,11 @@ struct GroupScalars {
   mlir::Value stepSize;    ///< lr / (1 - beta1^t) (Adam, AdamW)
   mlir::Value root;        ///< sqrt(1 - beta2^t) (Adam, AdamW)
   /// Weight of the new value in a moving average: 1 - decay, or 1 in the first step; null without
-  /// averages.
+  /// averages. The caller of `makeGroupScalars` sets it.
   mlir::Value averaged;
 };
-/// Computes the scalars from the learning rate and the number of earlier steps that were not
-/// skipped.
+/// Computes the scalars except `averaged` from the learning rate and the number of earlier steps
+/// that were not skipped.
 GroupScalars makeGroupScalars(Arithmetic &math, const OptimizerSpec &spec, mlir::Value lr,
                               mlir::Value count);
 

@@ -23,7 +23,8 @@ public:
   StepLoss(llvm::ArrayRef<LossPart> parts, mlir::RankedTensorType type);
 
   mlir::LogicalResult addVariables(ir::VariableTable &variables);
-  /// Describes how the parts are averaged: "step", "sum", "micro-batch", or several joined by '+'.
+  /// Returns the kinds of the parts, each once, joined by '+': "step" (means), "sum", "micro-batch"
+  /// (average).
   std::string describe() const;
   /// Returns true if the program needs `@count`: for several parts, or for a count that is a
   /// function of sums.

@@ -393,7 +393,7 @@ struct Input {
 struct Program {
   std::string version, llvm, model, compileLine, explain;
   LabelRule labels = LabelRule::Given;
-  std::vector<LossAverage> lossAverages; ///< one per part of the loss: the first, then added terms
+  std::vector<LossAverage> lossAverages; ///< the kinds of the parts of the loss, each once
   Target target;
   Mesh mesh;
   std::vector<std::string> kernelNames;

@@ -40,8 +40,8 @@ Enum getKind(const Json &object, const char *key, Enum otherwise, const std::str
   return name.empty() ? otherwise : parseName<Enum>(name, owner);
 }
 
-/// Returns the enum values of a text field, joined by '+': "step+sum". Returns an empty list if the
-/// field is absent.
+/// Parses a text field that lists enum values separated by '+', such as "step+sum". Returns an
+/// empty list if the field is absent.
 template <typename Enum> std::vector<Enum> getKinds(const Json &table, const char *key) {
   std::vector<Enum> result;
   std::string text = getOr<std::string>(table, key, "");

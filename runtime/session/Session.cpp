@@ -247,8 +247,8 @@ static void addInto(Dtype dtype, char *whole, const char *part, int64_t count) {
   }
 }
 
-/// Calls `body`, in which processes communicate. Reports a failure to the other processes of the
-/// job.
+/// Calls `body`, in which processes communicate. In a job, an error with code Failed makes the
+/// session unusable, and gets the rank and the step.
 template <typename Body> void Session::amongProcesses(Body &&body) {
   try {
     body();

@@ -76,7 +76,8 @@ public:
   bool isOneOfMany() const { return options.job != nullptr; }
   /// Returns whether `here` is true in any process.
   bool isAny(bool here);
-  /// Returns the text of each rank, by rank, on rank 0; empty in the other processes.
+  /// Returns the text of each process, by rank, on rank 0; empty in the other processes. Without a
+  /// job, returns only `text`.
   std::vector<std::string> collect(const std::string &text);
   /// Returns the text of rank 0's process in every process.
   std::string share(const std::string &text);

@@ -100,8 +100,8 @@ LogicalResult writeText(ModuleOp module, const std::string &path) {
   return module->emitError() << llvm::toString(std::move(error));
 }
 
-/// Checks that the flags fit the level of the module. A dumped module resumes from its level, so
-/// flags of earlier levels have no effect and cause warnings.
+/// Checks that the flags fit the level of the module. A dumped module resumes after its level, so
+/// flags of this level and of earlier ones have no effect and cause warnings.
 llvm::Error checkLevel(ModuleOp module, const CommandLine &line) {
   ps::Level level = getLevel(module);
   if (StringRef(line.compile.model).ends_with(".mlir"))

@@ -176,7 +176,8 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
     addRun();
     sums.erase(sums.begin(), sums.begin() + unroll);
   }
-  // Combines partials i and i + n / 2, like the lanes of one long vector.
+  // Combines the upper half of the partials with the lower half until one is left, like the lanes
+  // of one long vector.
   unsigned count = cycle;
   sums.resize(count, identity);
   for (unsigned half = count / 2; half > 0; half /= 2)

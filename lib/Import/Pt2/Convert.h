@@ -80,7 +80,8 @@ private:
   const Argument *require(llvm::StringRef name);
   int64_t evaluate(const Size &size);
   /// Sets `ps.batch_number` on the module if `size`, a number that the op computes with, depends on
-  /// the batch size.
+  /// the batch size. Exceptions: the length of an arange, and a divisor that is a multiple of the
+  /// batch size.
   void markBatchNumber(const Size &size);
 
   llvm::StringSet<> readArguments;

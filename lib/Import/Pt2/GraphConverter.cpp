@@ -137,8 +137,8 @@ bool GraphConverter::definesResult(StringRef name) const {
 
 LogicalResult GraphConverter::convert(const Node &node) {
   Location loc = getLocation(node.source, b.getContext());
-  // A failed node has already reported its error. Reports two kinds of values: those that
-  // no node has as a result, and results that the converter of their node does not define.
+  // Reports a value that is not a result of any node, and a result that its node's converter does
+  // not define. Skips results of failed nodes, whose errors are already reported.
   if (readsUndefined(node)) {
     forEachTensor(node, [&](StringRef name) {
       if (!lookup(name) && !failedValues.contains(name))

@@ -26,8 +26,8 @@ public:
   /// Returns a value of the graph, or null if its node has not been converted or has failed.
   mlir::Value lookup(llvm::StringRef name) const { return values.lookup(name); }
   void define(llvm::StringRef name, mlir::Value value) { values[name] = value; }
-  /// Sets `ps.batch_number` to `loc`, a line of the model that computes with the batch size. Only
-  /// the first call has an effect.
+  /// Sets `ps.batch_number` to `loc`, a line of the model whose result depends on the batch size.
+  /// Only the first call has an effect.
   void markBatchNumber(mlir::Location loc);
   const SizeBinding &getSizes() const { return sizes; }
   const Graph &getGraph() const { return graph; }
@@ -53,7 +53,8 @@ private:
   void markFresh(const Node &node);
   /// Calls `markBatchNumber` if the node sums a value over the batch dim, and the value does not
   /// depend on an input. Such a sum is proportional to the batch size. Example: the sum of a
-  /// parameter that is expanded to all samples.
+  /// parameter that is expanded to all samples. Instead replaces the sum by a number if the sum is
+  /// constant and only divisions use it.
   void markSumOfBatch(const Node &node, mlir::Location loc);
   bool readsUndefined(const Node &node) const;
   /// Returns true if a node of the graph has a result with this name.
@@ -76,7 +77,8 @@ private:
 /// outputs.
 llvm::BitVector findLiveNodes(const Graph &graph, const llvm::StringSet<> &outputs,
                               const Views &views);
-/// Returns a message that lists the live nodes without a converter, or "".
+/// Returns a message that lists the live nodes that cannot be converted, or "". They have no
+/// converter, or unknown writes.
 std::string describeUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
                                 const ConverterTable &table, const SizeBinding &sizes);
 

@@ -26,8 +26,9 @@ ProcessJob::ProcessJob(const ProcessIdentity &identity, Comm comm, const std::st
 
 ProcessJob::~ProcessJob() = default;
 
-/// Returns the number of cores for this process: its share of the cores of its host. Sets
-/// `dedicated` if each process with the same cores gets at least one core.
+/// Returns the number of cores for this process, at least 1. All processes of a host that may run
+/// on the same cores (`ProcessInfo::cores`) share these cores equally. Sets `dedicated` if each of
+/// these processes gets at least one core of its own.
 static int shareOfCores(const std::vector<ProcessInfo> &infos, const ProcessInfo &mine,
                         bool &dedicated) {
   int sharers = 0;
