@@ -2,6 +2,7 @@
 #include "lib/Planner/LayoutPrice.h"
 #include "lib/Pipeline/StagePartition.h"
 #include "lib/Schedules/Simulator.h"
+#include <cmath>
 
 using namespace llvm;
 using namespace parashard::costs;
@@ -52,9 +53,13 @@ public:
     LayoutPrice result;
     std::vector<Coordinate> coordinates;
     for (int64_t rank = 0; rank < layout.stages; ++rank) {
-      coordinates.push_back(priceCoordinate(rank, simulated->rows[size_t(rank)]));
-      result.memory = std::max(result.memory, getMemory(rank, simulated->rows[size_t(rank)]));
+      ArrayRef<Span> row = simulated->rows[size_t(rank)];
+      coordinates.push_back(priceCoordinate(rank, row));
+      for (int64_t zero = 0; zero < 4; ++zero)
+        result.memories[size_t(zero)] =
+            std::max(result.memories[size_t(zero)], getMemory(rank, row, zero));
     }
+    result.memory = result.memories[size_t(layout.zero)];
     addUp(coordinates, result);
     return result;
   }
@@ -144,7 +149,7 @@ private:
     return end;
   }
 
-  double getMemory(int64_t rank, ArrayRef<Span> row) const {
+  double getMemory(int64_t rank, ArrayRef<Span> row, int64_t zero) const {
     double variables = 0, transient = 0;
     std::vector<int64_t> saved;
     double shards = double(layout.shards);
@@ -153,9 +158,9 @@ private:
       saved.push_back(int64_t(stage.saved));
       double later = 0; // saved bytes of later segments, which do not exist while this one runs
       for (const SegmentCost &segment : llvm::reverse(stage.segments)) {
-        variables += segment.constants + segment.parameters / (layout.zero > 2 ? shards : 1) +
-                     segment.gradients / (layout.zero > 1 ? shards : 1) +
-                     segment.states / (layout.zero > 0 ? shards : 1);
+        variables += segment.constants + segment.parameters / (zero > 2 ? shards : 1) +
+                     segment.gradients / (zero > 1 ? shards : 1) +
+                     segment.states / (zero > 0 ? shards : 1);
         transient = std::max(transient, segment.transient - later);
         later += segment.saved;
       }
@@ -185,33 +190,84 @@ private:
 
 } // namespace
 
-Expected<SmallVector<int64_t>> LayoutPricer::getCuts(const Placement &placement) {
-  auto key = std::make_tuple(placement.kind, placement.ranks, placement.chunks);
-  if (auto known = cuts.find(key); known != cuts.end())
-    return known->second;
+Expected<ArrayRef<int64_t>> CutCache::get(ArrayRef<SegmentCost> segments,
+                                          const Placement &placement) {
+  constexpr double kSteps = 32;
+  double longest = 0, widest = 0;
+  for (const SegmentCost &segment : segments) {
+    longest = std::max(longest, segment.getSeconds());
+    widest = std::max(widest, segment.boundary);
+  }
   std::vector<int64_t> weights, bytes;
-  for (const SegmentCost &segment : table.segments) {
-    weights.push_back(int64_t(segment.getSeconds() * 1e12));
-    bytes.push_back(int64_t(2 * segment.boundary));
+  for (const SegmentCost &segment : segments) {
+    weights.push_back(std::llround(kSteps * segment.getSeconds() / std::max(longest, 1e-30)));
+    bytes.push_back(std::llround(kSteps * segment.boundary / std::max(widest, 1.0)));
   }
   if (!bytes.empty())
     bytes.pop_back(); // there is no cut after the last segment
+  Key key{int64_t(placement.kind), placement.ranks, placement.chunks};
+  llvm::append_range(key, weights);
+  llvm::append_range(key, bytes);
+  if (auto found = known.find(key); found != known.end())
+    return ArrayRef<int64_t>(found->second);
   Expected<pipeline::StagePartition> partition =
       pipeline::findPartition({weights, bytes, placement});
   if (!partition)
     return partition.takeError();
-  return cuts[key] = partition->cuts;
+  return ArrayRef<int64_t>(known[key] = partition->cuts);
 }
 
-Expected<LayoutPrice> LayoutPricer::price(const Layout &layout) {
+static Expected<Placement> getPlacement(const Layout &layout) {
   Expected<PlacementKind> kind = findPlacement(layout.schedule);
   if (!kind)
     return kind.takeError();
-  Placement placement{*kind, layout.stages, layout.chunks};
-  Expected<SmallVector<int64_t>> cuts = getCuts(placement);
+  return Placement{*kind, layout.stages, layout.chunks};
+}
+
+Expected<double> LayoutPricer::getBound(const Layout &layout) {
+  Expected<Placement> placement = getPlacement(layout);
+  if (!placement)
+    return placement.takeError();
+  Expected<ArrayRef<int64_t>> cuts = cache.get(table.segments, *placement);
   if (!cuts)
     return cuts.takeError();
-  return Pricer(table, cluster, layout, placement).price(*cuts);
+  std::vector<double> loads(size_t(layout.stages), 0);
+  int64_t stage = 0;
+  for (auto [i, segment] : llvm::enumerate(table.segments)) {
+    while (size_t(stage) < cuts->size() && int64_t(i) >= (*cuts)[size_t(stage)])
+      ++stage;
+    loads[size_t(placement->getRank(stage))] += segment.getSeconds();
+  }
+  return *llvm::max_element(loads) * double(layout.microBatches);
+}
+
+Expected<LayoutPrice> LayoutPricer::price(const Layout &layout) {
+  Expected<Placement> placement = getPlacement(layout);
+  if (!placement)
+    return placement.takeError();
+  Expected<ArrayRef<int64_t>> cuts = cache.get(table.segments, *placement);
+  if (!cuts)
+    return cuts.takeError();
+  // A round of a schedule has as many micro-batches as there are stages.
+  int64_t round = placement->getNumStages();
+  if (layout.microBatches <= 5 * round)
+    return Pricer(table, cluster, layout, *placement).price(*cuts);
+  Layout few = layout, more = layout;
+  few.microBatches = 3 * round + layout.microBatches % round;
+  more.microBatches = few.microBatches + round;
+  Expected<LayoutPrice> first = Pricer(table, cluster, few, *placement).price(*cuts);
+  if (!first)
+    return first.takeError();
+  Expected<LayoutPrice> second = Pricer(table, cluster, more, *placement).price(*cuts);
+  if (!second)
+    return second.takeError();
+  double rounds = double((layout.microBatches - few.microBatches) / round);
+  LayoutPrice result = *second;
+  result.seconds = first->seconds + rounds * (second->seconds - first->seconds);
+  for (size_t i = 0; i < kParts; ++i)
+    result.parts[Part(i)] =
+        first->parts[Part(i)] + rounds * (second->parts[Part(i)] - first->parts[Part(i)]);
+  return result;
 }
 
 } // namespace parashard::planner

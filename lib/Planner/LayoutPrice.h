@@ -4,6 +4,7 @@
 
 #include "lib/Planner/ClassTable.h"
 #include "lib/Schedules/Placement.h"
+#include <array>
 #include <map>
 
 namespace parashard::planner {
@@ -24,29 +25,47 @@ struct Layout {
 };
 
 struct LayoutPrice {
-  double seconds = 0; ///< of a step
-  Breakdown parts;    ///< mean over the pipeline coordinates; sums to `seconds`
-  double memory = 0;  ///< bytes of the fullest rank
+  double seconds = 0;               ///< of a step
+  Breakdown parts;                  ///< mean over the pipeline coordinates; sums to `seconds`
+  double memory = 0;                ///< bytes of the fullest rank
+  std::array<double, 4> memories{}; ///< the same by ZeRO stage, if only the stage changed
 };
 
-/// Prices the layouts of one class table.
-class LayoutPricer {
+/// Finds and remembers the cuts between stages. Tables of one model often have segments of equal
+/// relative times, and the search for cuts takes longer than a price.
+class CutCache {
 public:
-  LayoutPricer(ClassTable table, const costs::Cluster &cluster)
-      : table(std::move(table)), cluster(cluster) {}
-
-  size_t getSegments() const { return table.segments.size(); }
-  /// The cuts balance the seconds of the stages. Fails if the schedule does not fit the layout, or
-  /// if there are fewer segments than stages.
-  llvm::Expected<LayoutPrice> price(const Layout &layout);
+  /// Returns the first segment of each stage after the first. The cuts balance the seconds of the
+  /// coordinates. Seconds are rounded to 1/32 of the largest segment. Fails if there are fewer
+  /// segments than stages.
+  llvm::Expected<llvm::ArrayRef<int64_t>> get(llvm::ArrayRef<SegmentCost> segments,
+                                              const schedules::Placement &placement);
 
 private:
-  llvm::Expected<llvm::SmallVector<int64_t>> getCuts(const schedules::Placement &placement);
+  /// Kind, ranks and chunks of the placement, then the rounded weights and boundaries.
+  using Key = std::vector<int64_t>;
+  std::map<Key, llvm::SmallVector<int64_t>> known;
+};
 
+/// Prices the layouts of one class table. The cluster and the cache must outlive the pricer.
+class LayoutPricer {
+public:
+  LayoutPricer(ClassTable table, const costs::Cluster &cluster, CutCache &cache)
+      : table(std::move(table)), cluster(cluster), cache(cache) {}
+
+  size_t getSegments() const { return table.segments.size(); }
+  /// Prices a layout. A schedule with many micro-batches is simulated with fewer, since each
+  /// further round takes the same time. Fails if the schedule does not fit the layout, or if there
+  /// are fewer segments than stages.
+  llvm::Expected<LayoutPrice> price(const Layout &layout);
+  /// Returns the time of the slowest coordinate without bubble, and without communication over data
+  /// axes. Fails like `price`.
+  llvm::Expected<double> getBound(const Layout &layout);
+
+private:
   ClassTable table;
   const costs::Cluster &cluster;
-  /// By kind, ranks and chunks of the placement.
-  std::map<std::tuple<schedules::PlacementKind, int64_t, int64_t>, llvm::SmallVector<int64_t>> cuts;
+  CutCache &cache;
 };
 
 } // namespace parashard::planner

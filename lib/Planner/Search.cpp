@@ -154,20 +154,33 @@ private:
     }
   }
 
-  /// Returns the least bound of the policies; infinity if the model cannot be compiled.
+  /// Returns the least bound of the policies; infinity if the model cannot be compiled. Leaves out
+  /// a policy that is slower than another one and keeps more for backward.
   double addPolicies(Candidate candidate, std::vector<Branch> &branches) {
-    double least = std::numeric_limits<double>::infinity();
+    std::vector<Branch> found;
     for (StringRef policy : listPolicies(candidate)) {
       candidate.policy = policy.str();
       ++considered;
-      if (const ClassTable *table = problem.getTable(candidate)) {
-        double bound = getBound(*table, candidate);
-        least = std::min(least, bound);
-        if (candidate.pp <= int64_t(table->segments.size()))
-          branches.push_back({candidate, bound, *table});
-      }
+      if (const ClassTable *table = problem.getTable(candidate))
+        found.push_back({candidate, getBound(*table, candidate), *table});
+    }
+    double least = std::numeric_limits<double>::infinity();
+    for (const Branch &branch : found) {
+      least = std::min(least, branch.bound);
+      bool isBeaten = llvm::any_of(found, [&](const Branch &other) {
+        return other.bound < branch.bound && getSaved(other.table) <= getSaved(branch.table);
+      });
+      if (!isBeaten && candidate.pp <= int64_t(branch.table.segments.size()))
+        branches.push_back(branch);
     }
     return least;
+  }
+
+  static double getSaved(const ClassTable &table) {
+    double bytes = 0;
+    for (const SegmentCost &segment : table.segments)
+      bytes += segment.saved;
+    return bytes;
   }
 
   SmallVector<StringRef> listPolicies(const Candidate &candidate) const {
@@ -218,7 +231,8 @@ private:
       if (!constraints().get("recompute").allows(StringRef(recompute)))
         continue;
       candidate.zero = 0;
-      const ClassTable *table = problem.getTable(candidate);
+      const ClassTable *table =
+          candidate.recompute == "none" ? &branch.table : problem.getTable(candidate);
       if (!table)
         continue;
       if (isTooSlow(getBound(*table, candidate)))
@@ -232,30 +246,25 @@ private:
   /// 1 costs time, so the search stops at the first stage with which every schedule fits. Returns
   /// true if this stage is 0 or 1.
   bool exploreStages(Candidate candidate, ClassTable table) {
-    LayoutPricer whole(std::move(table), problem.cluster);
-    bool allFit = false;
-    for (candidate.zero = 0; candidate.zero <= (candidate.dp > 1 ? 3 : 0); ++candidate.zero) {
+    LayoutPricer whole(std::move(table), problem.cluster, cuts);
+    candidate.zero = 0;
+    leastMemories.fill(std::numeric_limits<double>::infinity());
+    bool allFit = exploreSchedules(candidate, whole);
+    // ZeRO divides variables, so the table without ZeRO also tells the memory of each stage.
+    std::array<double, 4> least = leastMemories;
+    for (candidate.zero = 1; candidate.dp > 1 && candidate.zero < 4; ++candidate.zero) {
       if (candidate.zero > 1 && allFit)
         return candidate.zero == 2;
       if (!constraints().get("zero").allows(candidate.zero))
         continue;
-      // ZeRO divides variables, so the table without ZeRO also tells the memory.
-      isDry = true;
-      leastMemory = std::numeric_limits<double>::infinity();
-      exploreSchedules(candidate, whole);
-      isDry = false;
-      if (leastMemory > problem.memory) {
+      if (least[size_t(candidate.zero)] > problem.memory) {
         skip();
         continue;
       }
       if (isOver())
         return true;
-      if (candidate.zero == 0) {
-        allFit = exploreSchedules(candidate, whole);
-        continue;
-      }
       if (const ClassTable *split = problem.getTable(candidate)) {
-        LayoutPricer pricer(*split, problem.cluster);
+        LayoutPricer pricer(*split, problem.cluster, cuts);
         allFit = exploreSchedules(candidate, pricer);
       }
     }
@@ -295,20 +304,27 @@ private:
     layout.zero = candidate.zero;
     layout.tableShards = problem.getTableShards(candidate);
     layout.isUpdateSplit = candidate.zero > 0;
+    Expected<double> bound = pricer.getBound(layout);
+    if (!bound || isTooSlow(*bound)) {
+      consumeError(bound.takeError());
+      skip();
+      return true;
+    }
     Expected<LayoutPrice> price = pricer.price(layout);
     if (!price) { // the schedule does not fit: too few micro-batches or segments
       consumeError(price.takeError());
       return true;
     }
     PricedCandidate priced{candidate, *price};
-    leastMemory = std::min(leastMemory, price->memory);
+    for (size_t zero = 0; zero < 4; ++zero)
+      leastMemories[zero] = std::min(leastMemories[zero], price->memories[zero]);
+    if (!constraints().get("zero").allows(candidate.zero))
+      return false;
     if (price->memory > problem.memory) {
       if (!result.leanest || price->memory < result.leanest->price.memory)
         result.leanest = priced;
       return false;
     }
-    if (isDry)
-      return true;
     ++result.priced;
     auto isFaster = [](const PricedCandidate &a, const PricedCandidate &b) {
       return a.price.seconds < b.price.seconds;
@@ -334,9 +350,10 @@ private:
 
   const SearchProblem &problem;
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  CutCache cuts;
   int64_t considered = 0;
-  bool isDry = false;     ///< only find the memory of candidates
-  double leastMemory = 0; ///< of the candidates since it was set
+  /// By ZeRO stage: of the candidates priced since it was filled.
+  std::array<double, 4> leastMemories{};
   SearchResult result;
 };
 

@@ -49,6 +49,7 @@ struct Problem {
   Model model;
   SearchProblem search;
   ClassTable last;
+  mutable CutCache cuts;
 
   explicit Problem(unsigned seed) {
     std::mt19937 random(seed);
@@ -97,7 +98,7 @@ struct Problem {
 
   double findBestSchedule(Candidate candidate) const {
     double best = std::numeric_limits<double>::infinity();
-    LayoutPricer pricer(model.makeTable(candidate), search.cluster);
+    LayoutPricer pricer(model.makeTable(candidate), search.cluster, cuts);
     for (const schedules::Schedule &schedule : schedules::getSchedules())
       for (int64_t chunks = schedule.leastChunks;
            chunks <= std::min<int64_t>(schedule.mostChunks, 4); chunks *= 2) {
