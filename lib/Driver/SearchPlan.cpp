@@ -198,6 +198,8 @@ private:
 /// Candidates are compiled for their exact price if the search has them within this factor of the
 /// best plan.
 constexpr double kMargin = 1.03;
+/// Most candidates to compile. More are compiled only until one fits the memory.
+constexpr size_t kMostFinalists = 4;
 
 llvm::Expected<Constraints>
 readConstraints(llvm::ArrayRef<std::pair<std::string, std::string>> texts) {
@@ -266,17 +268,20 @@ llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &r
   answer.skipped = found->skipped;
   answer.isComplete = found->isComplete;
   std::vector<Plan> estimates;
+  size_t compiled = 0;
   double best = std::numeric_limits<double>::infinity();
   for (const PricedCandidate &each : found->plans) {
     Plan plan;
     plan.options = compiler.getOptions(each.candidate);
     plan.fastSeconds = each.price.seconds;
     plan.fastMemory = each.price.memory;
-    if (each.price.seconds > kMargin * best) {
+    if (each.price.seconds > kMargin * best ||
+        (compiled >= kMostFinalists && !answer.plans.empty())) {
       plan.price = estimatePrice(each.price);
       estimates.push_back(std::move(plan));
       continue;
     }
+    ++compiled;
     OwningOpRef<ModuleOp> module = compiler.compile(plan.options, /*isShrunk=*/false);
     if (!module)
       continue;

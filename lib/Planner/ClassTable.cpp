@@ -84,10 +84,7 @@ private:
           if (auto read = operand.getDefiningOp<ps::ReadOp>(); read && read.getVariable())
             use(*read.getVariable(), segment);
   }
-  void use(StringRef symbol, int64_t segment) {
-    usedBySegments.insert(symbol);
-    homes.try_emplace(getRoot(symbol), segment);
-  }
+  void use(StringRef symbol, int64_t segment) { homes.try_emplace(getRoot(symbol), segment); }
 
   std::optional<int64_t> findHome(StringRef symbol) {
     auto home = homes.find(getRoot(symbol));
@@ -112,12 +109,21 @@ private:
     if (!segment)
       return;
     SegmentCost &cost = at(*segment);
-    bool isParameter = variable.getKind() == ps::VariableKind::Parameter ||
-                       variable.getKind() == ps::VariableKind::Copy;
-    (variable.getKind() == ps::VariableKind::Gradient  ? cost.gradients
-     : !usedBySegments.contains(variable.getSymName()) ? cost.states
-     : isParameter                                     ? cost.parameters
-                                                       : cost.constants) += getBytes(variable);
+    double &bytes = [&]() -> double & {
+      switch (variable.getKind()) {
+      case ps::VariableKind::Gradient:
+        return cost.gradients;
+      case ps::VariableKind::Optimizer:
+        return cost.states;
+      case ps::VariableKind::Parameter:
+      case ps::VariableKind::Copy:
+      case ps::VariableKind::Average:
+        return cost.parameters;
+      default:
+        return cost.constants;
+      }
+    }();
+    bytes += getBytes(variable);
   }
 
   void addUpdate(rank::RunOp run) {
@@ -196,11 +202,20 @@ private:
   void addValues() {
     for (Operation *op : ops) {
       auto run = dyn_cast<rank::RunOp>(op);
-      if (!run || !run.getSegment() || getPhase(run) != ps::Phase::Forward)
+      if (!run || !run.getSegment())
         continue;
       for (Value result : run.getResults())
-        addValue(*run.getSegment(), result);
+        if (getPhase(run) == ps::Phase::Forward)
+          addValue(*run.getSegment(), result);
+        else if (getPhase(run) == ps::Phase::BackwardInput)
+          addDeferred(*run.getSegment(), result);
     }
+  }
+  void addDeferred(int64_t segment, Value value) {
+    if (llvm::any_of(value.getUsers(), [](Operation *user) {
+          return isa<rank::RunOp>(user) && getPhase(user) == ps::Phase::BackwardWeight;
+        }))
+      at(segment).deferred += double(ps::getByteSize(value.getType()));
   }
   void addValue(int64_t producer, Value value) {
     double bytes = double(ps::getByteSize(value.getType()));
@@ -223,6 +238,7 @@ private:
     if (!saver)
       return;
     at(*saver).saved += bytes;
+    addDeferred(*saver, value);
     saved.push_back({*saver, bytes, indices.lookup(value.getDefiningOp()), end});
   }
 
@@ -270,8 +286,7 @@ private:
   RunTimes runs;
   std::vector<Operation *> ops;
   DenseMap<Operation *, size_t> indices;
-  llvm::StringMap<int64_t> homes;   ///< first segment that uses a parameter, by its symbol
-  llvm::StringSet<> usedBySegments; ///< symbols that forward or backward use
+  llvm::StringMap<int64_t> homes; ///< first segment that uses a parameter, by its symbol
   std::vector<Saved> saved;
   ClassTable table;
 };

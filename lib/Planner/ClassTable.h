@@ -12,12 +12,13 @@ namespace parashard::planner {
 struct SegmentCost {
   Breakdown forward, backwardInput, backwardWeight; ///< of one micro-batch
   double saved = 0;      ///< bytes of activations that forward keeps for backward, per micro-batch
+  double deferred = 0;   ///< bytes, of `saved` and others, that only gradients of weights still use
   double boundary = 0;   ///< bytes that a cut after this segment sends, in each direction
   double transient = 0;  ///< bytes in use while the segment runs, beside variables and saved bytes
-  double parameters = 0; ///< bytes of the parameters that forward reads
+  double parameters = 0; ///< bytes of parameters and of their 16-bit copies
   double constants = 0;  ///< bytes of constants and buffers
   double gradients = 0;  ///< bytes of gradients
-  double states = 0;     ///< bytes of variables that only the update uses
+  double states = 0;     ///< bytes of the optimizer's state
   double update = 0;     ///< seconds of the optimizer's kernels per step
   /// Seconds of the collectives over data axes: of the update, of gradients after the last
   /// micro-batch, and of gathered parameters (ZeRO-3) per micro-batch.

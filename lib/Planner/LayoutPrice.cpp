@@ -3,6 +3,7 @@
 #include "lib/Pipeline/StagePartition.h"
 #include "lib/Schedules/Simulator.h"
 #include <cmath>
+#include <numeric>
 
 using namespace llvm;
 using namespace parashard::costs;
@@ -16,7 +17,7 @@ struct Stage {
   ArrayRef<SegmentCost> segments;
   Breakdown parts; ///< of one micro-batch
   StageTimes times;
-  double saved = 0;
+  double saved = 0, deferred = 0;
 };
 
 /// Costs of one pipeline coordinate.
@@ -80,6 +81,7 @@ private:
       forwardGathers += segment.forwardGathers;
       backwardGathers += segment.backwardGathers;
       stage.saved += segment.saved;
+      stage.deferred += segment.deferred;
     }
     // Parameters are gathered while the previous segment runs.
     double forward = std::max(0.0, forwardGathers - times.forward);
@@ -151,11 +153,9 @@ private:
 
   double getMemory(int64_t rank, ArrayRef<Span> row, int64_t zero) const {
     double variables = 0, transient = 0;
-    std::vector<int64_t> saved;
     double shards = double(layout.shards);
     for (int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
       const Stage &stage = stages[size_t(placement.getStage(rank, chunk))];
-      saved.push_back(int64_t(stage.saved));
       double later = 0; // saved bytes of later segments, which do not exist while this one runs
       for (const SegmentCost &segment : llvm::reverse(stage.segments)) {
         variables += segment.constants + segment.parameters / (zero > 2 ? shards : 1) +
@@ -165,7 +165,26 @@ private:
         later += segment.saved;
       }
     }
-    return variables + double(getPeakHeld(row, saved)) + transient;
+    return variables + getPeakActivations(rank, row) + transient;
+  }
+
+  /// Returns the most bytes of activations that a coordinate holds at once. If gradients of weights
+  /// are separate tasks, only what they use is held after the gradients of inputs.
+  double getPeakActivations(int64_t rank, ArrayRef<Span> row) const {
+    double held = 0, most = 0;
+    for (const Span &span : row) {
+      const Stage &stage = stages[size_t(placement.getStage(rank, span.task.chunk))];
+      if (span.task.work == Work::Forward)
+        held += stage.saved;
+      most = std::max(most, held);
+      if (span.task.work == Work::BackwardInput)
+        held += stage.deferred - stage.saved;
+      else if (span.task.work == Work::BackwardWeight)
+        held -= stage.deferred;
+      else if (span.task.work == Work::Backward)
+        held -= stage.saved;
+    }
+    return most;
   }
 
   /// Averages over the coordinates, as predictStep does.
@@ -190,18 +209,32 @@ private:
 
 } // namespace
 
+/// Returns cuts that give each stage about the same weight, and at least one segment.
+static SmallVector<int64_t> cutEvenly(ArrayRef<int64_t> weights, int64_t stages) {
+  int64_t total = std::accumulate(weights.begin(), weights.end(), int64_t(0)), sum = 0, next = 0;
+  SmallVector<int64_t> cuts;
+  for (int64_t stage = 1; stage < stages; ++stage) {
+    int64_t last = int64_t(weights.size()) - (stages - stage);
+    do
+      sum += weights[size_t(next++)];
+    while (next < last && sum * stages < stage * total);
+    cuts.push_back(next);
+  }
+  return cuts;
+}
+
 Expected<ArrayRef<int64_t>> CutCache::get(ArrayRef<SegmentCost> segments,
                                           const Placement &placement) {
-  constexpr double kSteps = 32;
-  double longest = 0, widest = 0;
-  for (const SegmentCost &segment : segments) {
+  // Few distinct weights make the search for many segments fast.
+  bool isLarge = segments.size() > 64;
+  double steps = isLarge ? 16 : 1024;
+  double longest = 0;
+  for (const SegmentCost &segment : segments)
     longest = std::max(longest, segment.getSeconds());
-    widest = std::max(widest, segment.boundary);
-  }
   std::vector<int64_t> weights, bytes;
   for (const SegmentCost &segment : segments) {
-    weights.push_back(std::llround(kSteps * segment.getSeconds() / std::max(longest, 1e-30)));
-    bytes.push_back(std::llround(kSteps * segment.boundary / std::max(widest, 1.0)));
+    weights.push_back(std::llround(steps * segment.getSeconds() / std::max(longest, 1e-30)));
+    bytes.push_back(isLarge ? 0 : int64_t(2 * segment.boundary)); // only breaks ties
   }
   if (!bytes.empty())
     bytes.pop_back(); // there is no cut after the last segment
@@ -210,11 +243,15 @@ Expected<ArrayRef<int64_t>> CutCache::get(ArrayRef<SegmentCost> segments,
   llvm::append_range(key, bytes);
   if (auto found = known.find(key); found != known.end())
     return ArrayRef<int64_t>(found->second);
+  if (int64_t(weights.size()) < placement.getNumStages())
+    return createStringError("fewer segments than stages");
+  constexpr int64_t kMostStates = int64_t(1) << 20; // a few tens of milliseconds
   Expected<pipeline::StagePartition> partition =
-      pipeline::findPartition({weights, bytes, placement});
-  if (!partition)
-    return partition.takeError();
-  return ArrayRef<int64_t>(known[key] = partition->cuts);
+      pipeline::findPartition({weights, bytes, placement, kMostStates});
+  if (partition)
+    return ArrayRef<int64_t>(known[key] = partition->cuts);
+  consumeError(partition.takeError()); // the search gave up
+  return ArrayRef<int64_t>(known[key] = cutEvenly(weights, placement.getNumStages()));
 }
 
 static Expected<Placement> getPlacement(const Layout &layout) {

@@ -36,13 +36,14 @@ struct LayoutPrice {
 class CutCache {
 public:
   /// Returns the first segment of each stage after the first. The cuts balance the seconds of the
-  /// coordinates. Seconds are rounded to 1/32 of the largest segment. Fails if there are fewer
+  /// coordinates, or of the stages if the exact search takes too long. Seconds are rounded to
+  /// 1/1024 of the longest segment, or to 1/16 with more than 64 segments. Fails if there are fewer
   /// segments than stages.
   llvm::Expected<llvm::ArrayRef<int64_t>> get(llvm::ArrayRef<SegmentCost> segments,
                                               const schedules::Placement &placement);
 
 private:
-  /// Kind, ranks and chunks of the placement, then the rounded weights and boundaries.
+  /// Kind, ranks and chunks of the placement, then the rounded weights and the boundaries.
   using Key = std::vector<int64_t>;
   std::map<Key, llvm::SmallVector<int64_t>> known;
 };
