@@ -10,8 +10,9 @@ namespace parashard {
 /// The variables that the flags below set.
 struct CompileFlags {
   driver::CompileOptions &options;
-  std::string mode = "train";         ///< train or eval
-  std::optional<int64_t> globalBatch; ///< samples per step; nullopt: `options.microBatches` counts
+  std::string mode = "train"; ///< train or eval
+  std::optional<int64_t> globalBatch =
+      std::nullopt; ///< samples per step; nullopt: `options.microBatches` counts
 };
 
 /// Each function adds flags to the current group of the table. `flags` must outlive the table.

@@ -167,17 +167,15 @@ struct PlanRequest {
 /// A plan and its price.
 struct Plan {
   CompileOptions options;
-  PlanPrice price; ///< that of the compiled program if `isExact`, else the estimate of the search
-  bool isExact = false;
-  double fastSeconds = 0, fastMemory = 0; ///< the estimates of the search
+  std::optional<PlanPrice> price; ///< of the compiled program; nullopt: only estimated
+  double estimatedSeconds = 0, estimatedMemory = 0; ///< by the search
 };
 
 struct PlanAnswer {
   /// Fastest first: the plans that the planner compiled, which fit the memory, then estimates.
   std::vector<Plan> plans;
-  int64_t priced = 0;  ///< number of plans that the search priced
-  int64_t skipped = 0; ///< number of groups of plans that cannot be faster, or cannot fit
-  double seconds = 0;  ///< that the planner took
+  int64_t priced = 0; ///< number of plans that the search priced
+  double seconds = 0; ///< that the planner took
   bool isComplete = true;
 };
 

@@ -45,6 +45,14 @@ StringRef getName(Collective collective) {
   return "";
 }
 
+std::optional<Collective> findCollective(StringRef name) {
+  for (Collective each : {Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter,
+                          Collective::AllToAll, Collective::Permute})
+    if (getName(each) == name)
+      return each;
+  return std::nullopt;
+}
+
 namespace {
 
 /// A group with its members per island of each tier.

@@ -4,6 +4,7 @@
 
 #include "lib/Costs/Cluster.h"
 #include "llvm/ADT/SmallVector.h"
+#include <optional>
 
 namespace parashard::costs {
 
@@ -25,6 +26,8 @@ llvm::SmallVector<int64_t, 3> countMembers(const Group &group, llvm::ArrayRef<Ti
 enum class Collective { AllReduce, AllGather, ReduceScatter, AllToAll, Permute };
 /// Returns the name of a collective in the IR and in cluster files: "all_reduce".
 llvm::StringRef getName(Collective collective);
+/// Returns the collective with a name; nullopt for another text.
+std::optional<Collective> findCollective(llvm::StringRef name);
 
 /// Returns the seconds of a collective. `bytes` are those of the larger of a rank's operand and
 /// result: the sum for an all-reduce, the gathered tensor for an all-gather, the operand for a

@@ -223,13 +223,50 @@ readConstraints(llvm::ArrayRef<std::pair<std::string, std::string>> texts) {
   return constraints;
 }
 
-PlanPrice estimatePrice(const LayoutPrice &estimate) {
-  PlanPrice price;
-  price.seconds = estimate.seconds;
-  price.memoryBytes = int64_t(estimate.memory);
-  for (size_t i = 0; i < kParts; ++i)
-    price.breakdown.push_back(estimate.parts[Part(i)]);
-  return price;
+/// Compiles the best plans of a search, and prices their programs. Returns those that fit the
+/// memory, fastest first, then the estimates of the others.
+llvm::Expected<std::vector<Plan>> compilePlans(Compiler &compiler, const SearchResult &found,
+                                               double memory) {
+  std::vector<Plan> plans, estimates;
+  size_t compiled = 0;
+  double best = std::numeric_limits<double>::infinity();
+  for (const PricedCandidate &each : found.plans) {
+    Plan plan{compiler.getOptions(each.candidate), std::nullopt, each.price.seconds,
+              each.price.memory};
+    if (each.price.seconds > kMargin * best || (compiled >= kMostFinalists && !plans.empty())) {
+      estimates.push_back(std::move(plan));
+      continue;
+    }
+    ++compiled;
+    OwningOpRef<ModuleOp> module = compiler.compile(plan.options, /*isShrunk=*/false);
+    if (!module)
+      continue;
+    llvm::Expected<PlanPrice> price = pricePlan(*module);
+    if (!price)
+      return price.takeError();
+    if (double(price->memoryBytes) > memory)
+      continue;
+    best = std::min(best, price->seconds);
+    plan.price = std::move(*price);
+    plans.push_back(std::move(plan));
+  }
+  llvm::stable_sort(
+      plans, [](const Plan &a, const Plan &b) { return a.price->seconds < b.price->seconds; });
+  if (!plans.empty())
+    llvm::append_range(plans, estimates);
+  return plans;
+}
+
+llvm::Error failWithoutPlan(const SearchResult &found, double memory) {
+  if (!found.leanest)
+    return llvm::createStringError("no plan can be compiled");
+  const Candidate &leanest = found.leanest->candidate;
+  return llvm::createStringError(llvm::formatv(
+      "no plan fits the memory of a rank, {0}: the leanest needs about {1} (--mesh {2} --zero {3} "
+      "--recompute {4}, {5} micro-batches); use more ranks, or allow more memory",
+      sharding::formatBytes(int64_t(memory)),
+      sharding::formatBytes(int64_t(found.leanest->price.memory)), leanest.getMesh(), leanest.zero,
+      leanest.recompute, leanest.microBatches));
 }
 
 } // namespace
@@ -263,52 +300,15 @@ llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &r
   llvm::Expected<SearchResult> found = search(problem);
   if (!found)
     return found.takeError();
+  llvm::Expected<std::vector<Plan>> plans = compilePlans(compiler, *found, problem.memory);
+  if (!plans)
+    return plans.takeError();
+  if (plans->empty())
+    return failWithoutPlan(*found, problem.memory);
   PlanAnswer answer;
+  answer.plans = std::move(*plans);
   answer.priced = found->priced;
-  answer.skipped = found->skipped;
   answer.isComplete = found->isComplete;
-  std::vector<Plan> estimates;
-  size_t compiled = 0;
-  double best = std::numeric_limits<double>::infinity();
-  for (const PricedCandidate &each : found->plans) {
-    Plan plan;
-    plan.options = compiler.getOptions(each.candidate);
-    plan.fastSeconds = each.price.seconds;
-    plan.fastMemory = each.price.memory;
-    if (each.price.seconds > kMargin * best ||
-        (compiled >= kMostFinalists && !answer.plans.empty())) {
-      plan.price = estimatePrice(each.price);
-      estimates.push_back(std::move(plan));
-      continue;
-    }
-    ++compiled;
-    OwningOpRef<ModuleOp> module = compiler.compile(plan.options, /*isShrunk=*/false);
-    if (!module)
-      continue;
-    llvm::Expected<PlanPrice> price = pricePlan(*module);
-    if (!price)
-      return price.takeError();
-    if (double(price->memoryBytes) > problem.memory)
-      continue;
-    plan.price = std::move(*price);
-    plan.isExact = true;
-    best = std::min(best, plan.price.seconds);
-    answer.plans.push_back(std::move(plan));
-  }
-  llvm::stable_sort(answer.plans,
-                    [](const Plan &a, const Plan &b) { return a.price.seconds < b.price.seconds; });
-  if (!answer.plans.empty())
-    llvm::append_range(answer.plans, estimates);
-  if (answer.plans.empty() && found->leanest)
-    return llvm::createStringError(llvm::formatv(
-        "no plan fits the memory of a rank, {0}: the leanest needs about {1} (--mesh {2} --zero "
-        "{3} --recompute {4}, {5} micro-batches); use more ranks, or allow more memory",
-        sharding::formatBytes(int64_t(problem.memory)),
-        sharding::formatBytes(int64_t(found->leanest->price.memory)),
-        found->leanest->candidate.getMesh(), found->leanest->candidate.zero,
-        found->leanest->candidate.recompute, found->leanest->candidate.microBatches));
-  if (answer.plans.empty())
-    return llvm::createStringError("no plan can be compiled");
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   answer.seconds = seconds.count();
   return answer;

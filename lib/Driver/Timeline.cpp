@@ -67,8 +67,8 @@ schedules::TimelineOptions PlannedStep::getTimeline() const {
 }
 
 /// Prints the reductions over pipeline coordinates that each step runs once: gradients of tied
-/// parameters, losses, norms. Reads them from the `rank.start` ops of programs. Before level
-/// `scheduled`, there are no programs, so nothing is printed.
+/// parameters, losses, norms. Reads them from the `rank.start` ops of programs. Prints
+/// nothing before level `scheduled`, which creates the programs.
 static void explainPipelineReductions(ModuleOp module, llvm::raw_ostream &os) {
   std::vector<std::vector<std::string>> rows = {{"bytes", "value", "pipeline coordinates"}};
   SmallVector<StringRef> known;

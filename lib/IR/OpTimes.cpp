@@ -26,7 +26,7 @@ FailureOr<Cluster> findCluster(ModuleOp module) {
   return ps::refuseFlag(module, "cluster") << ": " << llvm::toString(found.takeError());
 }
 
-static int64_t sumBytes(TypeRange types) {
+int64_t sumBytes(TypeRange types) {
   int64_t bytes = 0;
   for (Type type : types)
     if (isa<RankedTensorType>(type))

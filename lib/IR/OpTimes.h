@@ -63,6 +63,9 @@ private:
   llvm::SmallVector<AxisSize> axes;
 };
 
+/// Returns the bytes of all tensors of a list of types.
+int64_t sumBytes(mlir::TypeRange types);
+
 /// Returns the collective of an op of a class function; nullopt for other ops.
 std::optional<costs::Collective> findCollective(mlir::Operation *op);
 

@@ -9,7 +9,7 @@ namespace parashard::pipeline {
 
 /// Sets `ps.host` on the variables that a single run of the update uses, and inserts fetches before
 /// these runs. Each fetch except the last has at least min(`pieceBytes`, an eighth of the section's
-/// offloaded bytes) bytes. Returns false if there are no such variables.
+/// offloaded bytes) bytes. Returns false if no variable is offloaded.
 bool offloadVariables(mlir::ModuleOp module, int64_t pieceBytes);
 
 /// Offloads values that are received or produced by forward runs, and that backward runs use, if

@@ -4,7 +4,6 @@
 #include "lib/Memory/Peak.h"
 #include "lib/Planner/RunTimes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include <set>
 
 using namespace mlir;
 using namespace parashard::costs;
@@ -14,7 +13,6 @@ namespace {
 
 /// A value that forward keeps for backward.
 struct Saved {
-  int64_t segment; ///< whose backward uses it first
   double bytes;
   size_t begin, end; ///< indices of the producing op and of the last user
 };
@@ -162,14 +160,6 @@ private:
     }
   }
 
-  static std::optional<Collective> findCollective(StringRef name) {
-    for (Collective each :
-         {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather})
-      if (getName(each) == name)
-        return each;
-    return std::nullopt;
-  }
-
   void addSeconds(Value operand, Value result, double seconds, std::optional<int64_t> after) {
     for (Operation *user : result.getUsers()) // a parameter that a segment gathers
       if (auto run = dyn_cast<rank::RunOp>(user); run && run.getSegment()) {
@@ -239,7 +229,7 @@ private:
       return;
     at(*saver).saved += bytes;
     addDeferred(*saver, value);
-    saved.push_back({*saver, bytes, indices.lookup(value.getDefiningOp()), end});
+    saved.push_back({bytes, indices.lookup(value.getDefiningOp()), end});
   }
 
   /// Subtracts variables and saved values from the bytes in use while each run executes.
@@ -295,15 +285,9 @@ private:
 
 llvm::Expected<ClassTable> readClassTable(ModuleOp module, const Cluster &cluster,
                                           ArrayRef<ir::AxisSize> axes) {
-  for (auto program : module.getOps<rank::ProgramOp>()) {
-    if (program.getEntry() != "step")
-      continue;
-    ClassTable table = TableReader(module, program, cluster, axes).read();
-    if (auto flops = module->getAttrOfType<IntegerAttr>(kFlopsMark))
-      table.flops = double(flops.getInt());
-    table.peak = cluster.device.getMatmulRate(findComputeType(module, cluster)).peak;
-    return table;
-  }
+  for (auto program : module.getOps<rank::ProgramOp>())
+    if (program.getEntry() == "step")
+      return TableReader(module, program, cluster, axes).read();
   return llvm::createStringError("the module has no training step");
 }
 

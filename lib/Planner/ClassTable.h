@@ -35,9 +35,6 @@ struct SegmentCost {
 struct ClassTable {
   std::vector<SegmentCost> segments; ///< in model order
   double sharedUpdate = 0;           ///< seconds of the update's ops that belong to no segment
-  double flops =
-      0;           ///< of a training step with one micro-batch, over all ranks of the module's mesh
-  double peak = 0; ///< FLOP/s of one rank in the model's compute type
 };
 
 /// Reads the table of a module at level `placed` without a pipeline and with one micro-batch.

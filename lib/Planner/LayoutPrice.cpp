@@ -52,16 +52,18 @@ public:
     if (!simulated)
       return simulated.takeError();
     LayoutPrice result;
-    std::vector<Coordinate> coordinates;
+    std::vector<Breakdown> parts;
     for (int64_t rank = 0; rank < layout.stages; ++rank) {
       ArrayRef<Span> row = simulated->rows[size_t(rank)];
-      coordinates.push_back(priceCoordinate(rank, row));
+      Coordinate coordinate = priceCoordinate(rank, row);
+      result.seconds = std::max(result.seconds, coordinate.end);
+      parts.push_back(coordinate.parts);
       for (int64_t zero = 0; zero < 4; ++zero)
         result.memories[size_t(zero)] =
             std::max(result.memories[size_t(zero)], getMemory(rank, row, zero));
     }
     result.memory = result.memories[size_t(layout.zero)];
-    addUp(coordinates, result);
+    result.parts = average(parts, result.seconds);
     return result;
   }
 
@@ -114,7 +116,7 @@ private:
       }
     }
     if (layout.zero > 0)
-      update /= double(layout.shards) / double(layout.isUpdateSplit ? layout.tableShards : 1);
+      update *= double(layout.tableShards) / double(layout.shards);
     double busy = row.empty() ? 0 : row.back().end;
     double exposed = std::max(0.0, getReductionEnd(rank, row) - busy) + communication;
     result.parts[Part::DataParallel] += exposed;
@@ -187,19 +189,6 @@ private:
     return most;
   }
 
-  /// Averages over the coordinates, as predictStep does.
-  void addUp(ArrayRef<Coordinate> coordinates, LayoutPrice &result) const {
-    double busiest = 0;
-    for (const Coordinate &coordinate : coordinates) {
-      result.seconds = std::max(result.seconds, coordinate.end);
-      busiest = std::max(busiest, coordinate.parts.sum());
-      for (size_t i = 0; i < kParts; ++i)
-        result.parts[Part(i)] += coordinate.parts[Part(i)] / double(coordinates.size());
-    }
-    result.parts[Part::Imbalance] = busiest - result.parts.sum();
-    result.parts[Part::Bubble] = result.seconds - busiest;
-  }
-
   const ClassTable &table;
   const Cluster &cluster;
   const Layout &layout;
@@ -237,7 +226,7 @@ Expected<ArrayRef<int64_t>> CutCache::get(ArrayRef<SegmentCost> segments,
     bytes.push_back(isLarge ? 0 : int64_t(2 * segment.boundary)); // only breaks ties
   }
   if (!bytes.empty())
-    bytes.pop_back(); // there is no cut after the last segment
+    bytes.pop_back(); // the last segment has no cut after it
   Key key{int64_t(placement.kind), placement.ranks, placement.chunks};
   llvm::append_range(key, weights);
   llvm::append_range(key, bytes);
@@ -254,48 +243,48 @@ Expected<ArrayRef<int64_t>> CutCache::get(ArrayRef<SegmentCost> segments,
   return ArrayRef<int64_t>(known[key] = cutEvenly(weights, placement.getNumStages()));
 }
 
-static Expected<Placement> getPlacement(const Layout &layout) {
+Expected<std::pair<Placement, ArrayRef<int64_t>>> LayoutPricer::cut(const Layout &layout) {
   Expected<PlacementKind> kind = findPlacement(layout.schedule);
   if (!kind)
     return kind.takeError();
-  return Placement{*kind, layout.stages, layout.chunks};
+  Placement placement{*kind, layout.stages, layout.chunks};
+  Expected<ArrayRef<int64_t>> cuts = cache.get(table.segments, placement);
+  if (!cuts)
+    return cuts.takeError();
+  return std::pair(placement, *cuts);
 }
 
 Expected<double> LayoutPricer::getBound(const Layout &layout) {
-  Expected<Placement> placement = getPlacement(layout);
-  if (!placement)
-    return placement.takeError();
-  Expected<ArrayRef<int64_t>> cuts = cache.get(table.segments, *placement);
-  if (!cuts)
-    return cuts.takeError();
+  auto division = cut(layout);
+  if (!division)
+    return division.takeError();
+  auto [placement, cuts] = *division;
   std::vector<double> loads(size_t(layout.stages), 0);
   int64_t stage = 0;
   for (auto [i, segment] : llvm::enumerate(table.segments)) {
-    while (size_t(stage) < cuts->size() && int64_t(i) >= (*cuts)[size_t(stage)])
+    while (size_t(stage) < cuts.size() && int64_t(i) >= cuts[size_t(stage)])
       ++stage;
-    loads[size_t(placement->getRank(stage))] += segment.getSeconds();
+    loads[size_t(placement.getRank(stage))] += segment.getSeconds();
   }
   return *llvm::max_element(loads) * double(layout.microBatches);
 }
 
 Expected<LayoutPrice> LayoutPricer::price(const Layout &layout) {
-  Expected<Placement> placement = getPlacement(layout);
-  if (!placement)
-    return placement.takeError();
-  Expected<ArrayRef<int64_t>> cuts = cache.get(table.segments, *placement);
-  if (!cuts)
-    return cuts.takeError();
+  auto division = cut(layout);
+  if (!division)
+    return division.takeError();
+  auto [placement, cuts] = *division;
   // A round of a schedule has as many micro-batches as there are stages.
-  int64_t round = placement->getNumStages();
+  int64_t round = placement.getNumStages();
   if (layout.microBatches <= 5 * round)
-    return Pricer(table, cluster, layout, *placement).price(*cuts);
+    return Pricer(table, cluster, layout, placement).price(cuts);
   Layout few = layout, more = layout;
   few.microBatches = 3 * round + layout.microBatches % round;
   more.microBatches = few.microBatches + round;
-  Expected<LayoutPrice> first = Pricer(table, cluster, few, *placement).price(*cuts);
+  Expected<LayoutPrice> first = Pricer(table, cluster, few, placement).price(cuts);
   if (!first)
     return first.takeError();
-  Expected<LayoutPrice> second = Pricer(table, cluster, more, *placement).price(*cuts);
+  Expected<LayoutPrice> second = Pricer(table, cluster, more, placement).price(cuts);
   if (!second)
     return second.takeError();
   double rounds = double((layout.microBatches - few.microBatches) / round);

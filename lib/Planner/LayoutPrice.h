@@ -18,10 +18,9 @@ struct Layout {
   std::string schedule; ///< name of a pipeline schedule; empty: the default for `chunks`
   int64_t microBatches = 1;
   int64_t zero = 0; ///< ZeRO stage
-  /// Data-parallel ranks of the program that the table was read from. The update's kernels of that
-  /// program already work on one of so many shards if `isUpdateSplit` is set.
+  /// Data-parallel ranks of the program that the table was read from. With ZeRO, the update's
+  /// kernels of that program work on one of so many shards.
   int64_t tableShards = 1;
-  bool isUpdateSplit = false;
 };
 
 struct LayoutPrice {
@@ -64,6 +63,10 @@ public:
   llvm::Expected<double> getBound(const Layout &layout);
 
 private:
+  /// Returns the placement of a layout, and its cuts.
+  llvm::Expected<std::pair<schedules::Placement, llvm::ArrayRef<int64_t>>>
+  cut(const Layout &layout);
+
   ClassTable table;
   const costs::Cluster &cluster;
   CutCache &cache;

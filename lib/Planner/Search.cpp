@@ -236,7 +236,7 @@ private:
       if (!table)
         continue;
       if (isTooSlow(getBound(*table, candidate)))
-        return skip();
+        return;
       if (exploreStages(candidate, *table) || isOver())
         return;
     }
@@ -257,10 +257,8 @@ private:
         return candidate.zero == 2;
       if (!constraints().get("zero").allows(candidate.zero))
         continue;
-      if (least[size_t(candidate.zero)] > problem.memory) {
-        skip();
+      if (least[size_t(candidate.zero)] > problem.memory)
         continue;
-      }
       if (isOver())
         return true;
       if (const ClassTable *split = problem.getTable(candidate)) {
@@ -270,8 +268,6 @@ private:
     }
     return allFit && candidate.dp == 1;
   }
-
-  void skip() { ++result.skipped; }
 
   bool exploreSchedules(Candidate candidate, LayoutPricer &pricer) {
     if (candidate.pp == 1)
@@ -303,11 +299,9 @@ private:
     layout.microBatches = candidate.microBatches;
     layout.zero = candidate.zero;
     layout.tableShards = problem.getTableShards(candidate);
-    layout.isUpdateSplit = candidate.zero > 0;
     Expected<double> bound = pricer.getBound(layout);
     if (!bound || isTooSlow(*bound)) {
       consumeError(bound.takeError());
-      skip();
       return true;
     }
     Expected<LayoutPrice> price = pricer.price(layout);

@@ -7,7 +7,7 @@
 
 namespace parashard::planner {
 
-/// A plan: mesh, micro-batches, schedule and sharding. The field names are those of the flags.
+/// A plan: mesh, micro-batches, schedule and sharding.
 struct Candidate {
   int64_t pp = 1, dp = 1, tp = 1;
   std::string order = "pdt"; ///< axes from the slowest to the fastest varying, by first letter
@@ -52,15 +52,15 @@ struct SearchResult {
   std::vector<PricedCandidate> plans; ///< within the memory, fastest first
   /// The plan that needs the least memory, if none fits.
   std::optional<PricedCandidate> leanest;
-  int64_t priced = 0;     ///< number of candidates that were priced
-  int64_t skipped = 0;    ///< number of candidates whose lower bound was too slow
+  int64_t priced = 0;     ///< number of candidates that were priced, and fit the memory
   bool isComplete = true; ///< false: the time limit ended the search
 };
 
 /// Searches all meshes over pp, dp and tp, and what the constraints allow of the other choices.
-/// Skips candidates whose lower bound (the time of their matmuls and kernels without recomputation,
-/// communication or bubble) exceeds the slowest plan wanted. Errors name what contradicts: no
-/// size of the global batch is possible, or the constraints allow no plan.
+/// Skips candidates whose lower bound is 5 % slower than the best plan: the time of all
+/// micro-batches without bubble, and without communication over data axes. Fails if the
+/// constraints, the ranks and the global batch allow no plan, and if the model cannot be compiled
+/// for any of them.
 llvm::Expected<SearchResult> search(const SearchProblem &problem);
 
 } // namespace parashard::planner

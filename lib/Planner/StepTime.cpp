@@ -48,6 +48,19 @@ void Breakdown::add(const Breakdown &other) {
 
 double Breakdown::sum() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
+Breakdown average(ArrayRef<Breakdown> coordinates, double seconds) {
+  Breakdown mean;
+  double busiest = 0;
+  for (const Breakdown &parts : coordinates) {
+    busiest = std::max(busiest, parts.sum());
+    for (size_t i = 0; i < kParts; ++i)
+      mean[Part(i)] += parts[Part(i)] / double(coordinates.size());
+  }
+  mean[Part::Imbalance] = busiest - mean.sum();
+  mean[Part::Bubble] = seconds - busiest;
+  return mean;
+}
+
 Part StepTime::getLimit() const {
   Part limit = Part::Matmul;
   for (size_t i = 0; i < kParts; ++i)
@@ -154,9 +167,7 @@ private:
   }
 
   void startCollective(int64_t pp, Coordinate &coordinate, rank::StartOp op) {
-    Collective collective = op.getCollective() == "all_reduce"       ? Collective::AllReduce
-                            : op.getCollective() == "reduce_scatter" ? Collective::ReduceScatter
-                                                                     : Collective::AllGather;
+    Collective collective = *findCollective(op.getCollective()); // start_c1
     SmallVector<StringAttr> axes;
     if (auto over = op.getAxesAttr())
       axes = llvm::to_vector(over.getAsRange<StringAttr>());
@@ -247,7 +258,7 @@ private:
     double missing = transfer->end - coordinate.now;
     if (missing <= 0)
       return true;
-    // What exceeds the transfer itself is the time until the other members started it.
+    // The rest of the wait is the time until the other members started the transfer.
     double moving = std::min(missing, transfer->seconds);
     spend(coordinate, transfer->part, moving);
     coordinate.idle += missing - moving;
@@ -260,19 +271,14 @@ private:
     coordinate.now += seconds;
   }
 
-  /// Averages over the coordinates. The slowest coordinate's idle time is the bubble; the other
-  /// coordinates are idle for as much longer as they have less work.
-  StepTime addUp() {
+  StepTime addUp() const {
     StepTime step;
-    double busiest = 0, count = double(coordinates.size());
+    std::vector<Breakdown> parts;
     for (auto &[pp, coordinate] : coordinates) {
       step.seconds = std::max(step.seconds, coordinate.now);
-      busiest = std::max(busiest, coordinate.parts.sum());
-      for (size_t i = 0; i < kParts; ++i)
-        step.parts[Part(i)] += coordinate.parts[Part(i)] / count;
+      parts.push_back(coordinate.parts);
     }
-    step.parts[Part::Imbalance] = busiest - step.parts.sum();
-    step.parts[Part::Bubble] = step.seconds - busiest;
+    step.parts = average(parts, step.seconds);
     return step;
   }
 
@@ -298,7 +304,9 @@ static int64_t countMicroBatches(ArrayRef<rank::ProgramOp> programs) {
   return count;
 }
 
-std::string findComputeType(ModuleOp module, const Cluster &cluster) {
+/// Returns the element type in which most flops of contractions are computed, as in cluster files:
+/// "bf16".
+static std::string findComputeType(ModuleOp module, const Cluster &cluster) {
   ir::OpTimes times(cluster, ps::getMesh(module));
   std::map<std::string, double> flops;
   module.walk([&](ps::ContractOp op) {

@@ -40,6 +40,11 @@ private:
   std::array<double, kParts> seconds{};
 };
 
+/// Averages the parts of the pipeline coordinates of a step of `seconds`. The slowest coordinate's
+/// idle time is the bubble. The other coordinates are idle for as much longer as they have less
+/// work, which is the imbalance. The result sums to `seconds`.
+Breakdown average(llvm::ArrayRef<Breakdown> coordinates, double seconds);
+
 /// The predicted time of a step.
 struct StepTime {
   double seconds = 0;
@@ -52,10 +57,6 @@ struct StepTime {
   Part getLimit() const;
   llvm::json::Object toJson() const;
 };
-
-/// Returns the element type in which most flops of contractions are computed, as in cluster files:
-/// "bf16".
-std::string findComputeType(mlir::ModuleOp module, const costs::Cluster &cluster);
 
 /// Predicts the time of a training step of a module of level `scheduled` or later. All ranks of a
 /// pipeline coordinate take the same time. Returns nullopt if the module has no training step.

@@ -30,18 +30,10 @@ json::Object Cost::toJson() const {
   return json::Object{{"contraction", contraction}, {"other", other}, {"bytes", bytes}};
 }
 
-static int64_t sumBytes(TypeRange types) {
-  int64_t bytes = 0;
-  for (Type type : types)
-    if (isa<RankedTensorType>(type))
-      bytes += ps::getByteSize(type);
-  return bytes;
-}
-
 /// Returns the cost of an op without its body. Movement ops have no flops.
 static Cost getOwnCost(Operation *op) {
   Cost cost;
-  cost.bytes = sumBytes(op->getOperandTypes()) + sumBytes(op->getResultTypes());
+  cost.bytes = ir::sumBytes(op->getOperandTypes()) + ir::sumBytes(op->getResultTypes());
   auto priced = dyn_cast<ps::CostOpInterface>(op);
   if (!priced)
     return cost;
@@ -158,7 +150,7 @@ static ps::Phase getPhase(func::FuncOp function) {
 }
 
 /// Returns the number of micro-batches whose inputs the training programs read (`rank.input`), at
-/// least 1. Returns `given` if there are no such programs, as before level 4.
+/// least 1. Returns `given` for a module without programs, as before level 4.
 static int64_t countMicroBatches(ModuleOp module, int64_t given) {
   std::optional<int64_t> count;
   for (auto program : module.getOps<rank::ProgramOp>()) {

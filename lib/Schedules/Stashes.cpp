@@ -29,14 +29,14 @@ private:
     return std::lower_bound(begins.begin() + step, begins.end(), time) - begins.begin();
   }
   /// Returns s + 1, where s is the first step after `step` with a duration above 0. Returns the
-  /// number of steps if there is no such step.
+  /// number of steps if all later ones take no time.
   int64_t findAfterWork(int64_t step) const {
     for (++step; step < int64_t(problem.seconds.size()); ++step)
       if (problem.seconds[step] > 0)
         return step + 1;
     return step;
   }
-  /// Returns the last step before `step` with a duration above 0, or 0 if there is no such step.
+  /// Returns the last step before `step` with a duration above 0, or 0 if all take no time.
   int64_t findWorkBefore(int64_t step) const {
     for (--step; step > 0; --step)
       if (problem.seconds[step] > 0)

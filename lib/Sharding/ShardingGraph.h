@@ -62,7 +62,7 @@ struct ShardingGraph {
   MeshShape mesh;
   std::vector<ShardingNode> nodes;
   /// `Belongs` edges come first, then functions that accumulate, then other functions. Within a
-  /// function, edges are in program order. There are no edges if all axes have size 1.
+  /// function, edges are in program order. The list is empty if all axes have size 1.
   std::vector<ShardingEdge> edges;
   llvm::DenseMap<mlir::Value, unsigned> values;
   llvm::DenseMap<mlir::StringAttr, unsigned> variables;

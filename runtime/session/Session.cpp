@@ -10,8 +10,8 @@
 namespace psrt {
 
 /// Returns the compile line for `ranks` ranks. Changes the size of the last data axis, or of the
-/// first axis if there is no data axis. Example: mesh dp=2,tp=4 and 16 ranks give dp=4,tp=4. If the
-/// product of the other sizes does not divide `ranks`, the mesh becomes dp=RANKS.
+/// first axis in a mesh without data axes. Example: mesh dp=2,tp=4 and 16 ranks give dp=4,tp=4. If
+/// the product of the other sizes does not divide `ranks`, the mesh becomes dp=RANKS.
 static std::string fittingLine(const Program &program, int ranks) {
   Mesh mesh = program.mesh;
   int64_t rest = 1, chosen = 0;

@@ -22,7 +22,6 @@ struct Model {
     double again = candidate.recompute == "none" ? 0 : candidate.recompute == "full" ? 1 : 0.1;
     double kept = candidate.recompute == "none" ? 1 : candidate.recompute == "full" ? 0.1 : 0.5;
     ClassTable table;
-    table.peak = 1;
     for (double seconds : work) {
       SegmentCost cost;
       cost.forward[Part::Matmul] = overhead + seconds * samples / shards;
@@ -113,7 +112,6 @@ struct Problem {
         layout.microBatches = candidate.microBatches;
         layout.zero = candidate.zero;
         layout.tableShards = 2;
-        layout.isUpdateSplit = candidate.zero > 0;
         llvm::Expected<LayoutPrice> price = pricer.price(layout);
         if (!price)
           llvm::consumeError(price.takeError());

@@ -4,9 +4,9 @@
 #include "Progress.h"
 #include "dialects/ps/Refusal.h"
 #include "tools/CommandLine.h"
+#include "tools/DiagnosticPrinter.h"
 
 #include "lib/IR/Stages.h"
-#include "lib/Sharding/Reasons.h"
 #include "lib/Support/Files.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/MLIRContext.h"
@@ -28,43 +28,9 @@ using namespace parashard::codegen;
 using namespace parashard::driver;
 using namespace parashard::memory;
 using namespace parashard::report;
-using namespace parashard::sharding;
 using namespace parashard::support;
 
 namespace {
-
-/// Prints diagnostics as `model location: error: text`, followed by their notes.
-class Diagnostics {
-public:
-  explicit Diagnostics(MLIRContext &context)
-      : handler(context.getDiagEngine().registerHandler([](Diagnostic &d) { print(d); })),
-        engine(context.getDiagEngine()) {}
-  ~Diagnostics() { engine.eraseHandler(handler); }
-
-private:
-  static void print(Diagnostic &diagnostic) {
-    printOne(diagnostic);
-    for (Diagnostic &note : diagnostic.getNotes())
-      printOne(note);
-  }
-  static void printOne(Diagnostic &diagnostic) {
-    static constexpr const char *kNames[] = {"note", "warning", "error", "remark"};
-    auto file = dyn_cast<FileLineColLoc>(diagnostic.getLocation());
-    if (ps::getFault(diagnostic) == ps::Fault::CommandLine)
-      ; // the message names a flag instead of a location
-    else if (file && file.getLine())
-      llvm::errs() << escapeControls(file.getFilename().getValue()) << ":" << file.getLine() << ":"
-                   << file.getColumn() << ": ";
-    else if (std::string location = sharding::describeLocation(diagnostic.getLocation());
-             !location.empty())
-      llvm::errs() << escapeControls(location) << ": ";
-    llvm::errs() << kNames[unsigned(diagnostic.getSeverity())] << ": "
-                 << escapeControls(diagnostic.str(), "\n  ") << "\n";
-  }
-
-  DiagnosticEngine::HandlerID handler;
-  DiagnosticEngine &engine;
-};
 
 /// Plans a copy of the model for one rank, and lowers it to level `placed`. Returns null after a
 /// diagnostic.
@@ -226,7 +192,7 @@ int main(int argc, char **argv) {
   // Diagnostics do not print the op, because it may be the whole module. After a compiler error,
   // the input of the failing level is in failurePath.
   context.printOpOnDiagnostic(false);
-  Diagnostics diagnostics(context);
+  DiagnosticPrinter printer(context);
   FaultRecorder faults(context);
   line->walk.reload = [&] { return loadModel(context, line->compile); };
   OwningOpRef<ModuleOp> module = line->walk.reload();

@@ -10,6 +10,7 @@
 #include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
 #include "tools/CompileFlags.h"
+#include "tools/DiagnosticPrinter.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
@@ -45,13 +46,6 @@ struct PlanLine {
   bool predicts = false;
   int64_t timeLimit = 30;
 };
-
-/// Prints diagnostics as "error: text", with the location in the model.
-void printDiagnostic(Diagnostic &diagnostic) {
-  static constexpr const char *kNames[] = {"note", "warning", "error", "remark"};
-  llvm::errs() << kNames[unsigned(diagnostic.getSeverity())] << ": "
-               << escapeControls(diagnostic.str(), "\n  ") << "\n";
-}
 
 int printError(llvm::Error error, int status = BadCommandLine) {
   llvm::errs() << "ps-plan: error: " << escapeControls(llvm::toString(std::move(error)), "\n  ")
@@ -136,17 +130,17 @@ void printPlans(const PlanAnswer &answer) {
     std::string schedule = o.schedule.empty() ? "-" : o.schedule;
     if (o.numChunks > 1)
       schedule += " x" + std::to_string(o.numChunks);
-    rows.push_back({plan.isExact ? costs::printSeconds(plan.price.seconds) : "-",
-                    plan.isExact ? sharding::formatBytes(plan.price.memoryBytes) : "-",
-                    costs::printSeconds(plan.fastSeconds) + ", " +
-                        sharding::formatBytes(int64_t(plan.fastMemory)),
+    rows.push_back({plan.price ? costs::printSeconds(plan.price->seconds) : "-",
+                    plan.price ? sharding::formatBytes(plan.price->memoryBytes) : "-",
+                    costs::printSeconds(plan.estimatedSeconds) + ", " +
+                        sharding::formatBytes(int64_t(plan.estimatedMemory)),
                     o.mesh, o.shardingPolicy, std::to_string(o.zero), std::to_string(*o.batch),
                     std::to_string(o.microBatches), schedule, o.recompute});
   }
   sharding::printTable(rows, llvm::outs());
   llvm::outs() << "\nstep, memory: of the programs, compiled up to their addresses; estimates: of "
                   "the search\n\n";
-  const PlanPrice &best = answer.plans.front().price;
+  const PlanPrice &best = *answer.plans.front().price;
   llvm::outs() << llvm::formatv("the first plan: {0} per step, {1:f1} % of the peak rate (MFU); "
                                 "most of it: {2}\n",
                                 costs::printSeconds(best.seconds), 100 * best.mfu, best.limits);
@@ -157,38 +151,47 @@ void printPlans(const PlanAnswer &answer) {
                                     100 * best.breakdown[i] / best.seconds);
 }
 
-int plan(MLIRContext &context, PlanLine &line) {
+/// Finds the number of ranks from `--cluster` and `--ranks`.
+llvm::Expected<int64_t> findRanks(const CompileOptions &options,
+                                  const costs::SizedCluster &cluster) {
+  if (!cluster.ranks && !options.ranks)
+    return llvm::createStringError(
+        "the number of ranks is missing; give --cluster NAME:RANKS or --ranks N");
+  if (cluster.ranks && options.ranks && *cluster.ranks != *options.ranks)
+    return ps::createFlagError("ranks " + llvm::Twine(*options.ranks),
+                               " contradicts --cluster " + options.cluster + " with " +
+                                   llvm::Twine(*cluster.ranks) + " ranks");
+  int64_t ranks = cluster.ranks ? *cluster.ranks : *options.ranks;
+  if (std::optional<int64_t> most = cluster.cluster.getMostRanks(); most && ranks > *most)
+    return ps::createFlagError("cluster " + llvm::Twine(options.cluster),
+                               " has at most " + llvm::Twine(*most) + " ranks, not " +
+                                   llvm::Twine(ranks));
+  return ranks;
+}
+
+llvm::Expected<PlanRequest> readRequest(const PlanLine &line) {
   PlanRequest request;
   request.options = line.options;
   llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(line.options.cluster);
   if (!cluster)
-    return printError(ps::createFlagError("cluster", ": " + llvm::toString(cluster.takeError())));
-  if (!cluster->ranks && !line.options.ranks)
-    return printError(llvm::createStringError(
-        "the number of ranks is missing; give --cluster NAME:RANKS or --ranks N"));
-  if (cluster->ranks && line.options.ranks && *cluster->ranks != *line.options.ranks)
-    return printError(ps::createFlagError("ranks " + llvm::Twine(*line.options.ranks),
-                                          " contradicts --cluster " + line.options.cluster +
-                                              " with " + llvm::Twine(*cluster->ranks) + " ranks"));
-  request.ranks = cluster->ranks ? *cluster->ranks : *line.options.ranks;
+    return ps::createFlagError("cluster", ": " + llvm::toString(cluster.takeError()));
+  llvm::Expected<int64_t> ranks = findRanks(line.options, *cluster);
+  if (!ranks)
+    return ranks.takeError();
+  request.ranks = *ranks;
   request.options.ranks.reset();
   // The tables are read from programs of fewer ranks.
   if (cluster->ranks)
     request.options.cluster = llvm::StringRef(line.options.cluster).rsplit(':').first.str();
-  if (std::optional<int64_t> most = cluster->cluster.getMostRanks(); most && request.ranks > *most)
-    return printError(ps::createFlagError("cluster " + llvm::Twine(line.options.cluster),
-                                          " has at most " + llvm::Twine(*most) + " ranks, not " +
-                                              llvm::Twine(request.ranks)));
   request.options.target = cluster->cluster.device.target;
   if (!line.compile.globalBatch)
-    return printError(
-        llvm::createStringError("the samples per step are missing; give --global-batch N"));
+    return llvm::createStringError("the samples per step are missing; give --global-batch N");
   request.globalBatch = *line.compile.globalBatch;
   request.timeLimit = double(line.timeLimit);
   if (!line.memory.empty()) {
     llvm::Expected<int64_t> bytes = support::parseBytes(line.memory);
     if (!bytes)
-      return printError(ps::createFlagError("memory", ": " + llvm::toString(bytes.takeError())));
+      return ps::createFlagError("memory", ": " + llvm::toString(bytes.takeError()));
     request.memory = double(*bytes);
   }
   request.constraints = line.table.getConstraints();
@@ -196,8 +199,15 @@ int plan(MLIRContext &context, PlanLine &line) {
     return !llvm::is_contained(getSearchedFlags(), constraint.first);
   });
   if (llvm::Error error = checkConstraints(request))
-    return printError(std::move(error));
-  llvm::Expected<PlanAnswer> answer = searchPlan(context, request);
+    return std::move(error);
+  return request;
+}
+
+int plan(MLIRContext &context, PlanLine &line) {
+  llvm::Expected<PlanRequest> request = readRequest(line);
+  if (!request)
+    return printError(request.takeError());
+  llvm::Expected<PlanAnswer> answer = searchPlan(context, *request);
   if (!answer)
     return printError(answer.takeError(), Failed);
   printPlans(*answer);
@@ -278,7 +288,7 @@ int main(int argc, char **argv) {
   registerEverything(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false);
-  context.getDiagEngine().registerHandler([](Diagnostic &d) { printDiagnostic(d); });
+  DiagnosticPrinter printer(context);
   if (!predicts)
     return plan(context, line);
   llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(line.options.cluster);
