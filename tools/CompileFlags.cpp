@@ -275,7 +275,7 @@ Error finishCompileFlags(const FlagTable &table, CompileFlags &f) {
     return ps::createFlagError("schedule", ": " + toString(placement.takeError()));
   c.placement = *placement == schedules::PlacementKind::V ? "v" : "loop";
   if (c.optimizers.empty())
-    c.optimizers.push_back("adamw(lr=1e-3)");
+    c.optimizers.emplace_back("adamw(lr=1e-3)");
   c.evalMode = f.mode == "eval";
   return Error::success();
 }

@@ -15,7 +15,7 @@
 namespace parashard {
 namespace support {
 class JsonValue;
-}
+} // namespace support
 
 /// Describes one flag. Parsing, `--help`, plan files and warnings follow from this description.
 struct FlagInfo {

@@ -36,8 +36,9 @@ inline size_t getGlobDistance(std::string_view glob, std::string_view name) {
 /// Names that begin with the glob are nearest: "h100" suggests "h100-sxm" before "h200".
 inline std::string describeNearest(std::string_view glob, const std::vector<std::string> &names) {
   std::vector<std::pair<size_t, size_t>> ranked; // distance, index
+  ranked.reserve(names.size());
   for (size_t i = 0; i < names.size(); ++i)
-    ranked.push_back({names[i].starts_with(glob) ? 0 : getGlobDistance(glob, names[i]), i});
+    ranked.emplace_back(names[i].starts_with(glob) ? 0 : getGlobDistance(glob, names[i]), i);
   std::sort(ranked.begin(), ranked.end());
   ranked.resize(std::min<size_t>(ranked.size(), 3));
   std::string text;

@@ -72,9 +72,11 @@ public:
   /// Returns the seconds in which a chunk passes all members once, without its transfer.
   double getLapLatency() const {
     double latency = 0;
-    for (size_t t = 0; t < tiers.size(); ++t)
+    for (size_t t = 0; t < tiers.size(); ++t) {
       // The islands inside one island of the tier form a chain.
-      latency += tiers[t].latency * double(getSize() / getInner(t) - getSize() / members[t]);
+      int64_t hops = getSize() / getInner(t) - getSize() / members[t];
+      latency += tiers[t].latency * double(hops);
+    }
     return latency;
   }
   /// Returns the seconds of `laps` laps, in which each member sends `bytes` (n - 1) / n per lap.

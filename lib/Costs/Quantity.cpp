@@ -73,8 +73,8 @@ std::optional<double> parseQuantity(StringRef text, Unit unit) {
 
 std::string printSeconds(double seconds) {
   auto print = [](double value, StringRef unit) {
-    StringRef format = value < 9.995 ? "{0:f2} {1}" : value < 99.95 ? "{0:f1} {1}" : "{0:f0} {1}";
-    return formatv(/*Validate=*/false, format.data(), value, unit).str();
+    const char *format = value < 9.995 ? "{0:f2} {1}" : value < 99.95 ? "{0:f1} {1}" : "{0:f0} {1}";
+    return formatv(/*Validate=*/false, format, value, unit).str();
   };
   double magnitude = std::abs(seconds);
   if (magnitude < 999.5e-6)

@@ -83,7 +83,7 @@ Expected<MeshChoices> parseMeshChoices(StringRef text) {
     Expected<Choices> choices = Choices::parse(part.substr(equals + 1));
     if (!choices)
       return choices.takeError();
-    mesh.axes.push_back({name.str(), std::move(*choices)});
+    mesh.axes.emplace_back(name.str(), std::move(*choices));
   }
   return mesh;
 }

@@ -142,9 +142,9 @@ private:
         ready -= segment.backwardInput.sum() + segment.backwardWeight.sum();
       }
       for (auto [i, segment] : llvm::enumerate(segments))
-        reductions.push_back(
-            {ends[size_t(std::max<int64_t>(0, int64_t(i) - segment.reductionDelay))],
-             segment.reduction});
+        reductions.emplace_back(
+            ends[size_t(std::max<int64_t>(0, int64_t(i) - segment.reductionDelay))],
+            segment.reduction);
     }
     llvm::sort(reductions);
     double end = 0;
@@ -287,12 +287,12 @@ Expected<LayoutPrice> LayoutPricer::price(const Layout &layout) {
   Expected<LayoutPrice> second = Pricer(table, cluster, more, placement).price(cuts);
   if (!second)
     return second.takeError();
-  double rounds = double((layout.microBatches - few.microBatches) / round);
+  int64_t rounds = (layout.microBatches - few.microBatches) / round;
   LayoutPrice result = *second;
-  result.seconds = first->seconds + rounds * (second->seconds - first->seconds);
+  result.seconds = first->seconds + double(rounds) * (second->seconds - first->seconds);
   for (size_t i = 0; i < kParts; ++i)
     result.parts[Part(i)] =
-        first->parts[Part(i)] + rounds * (second->parts[Part(i)] - first->parts[Part(i)]);
+        first->parts[Part(i)] + double(rounds) * (second->parts[Part(i)] - first->parts[Part(i)]);
   return result;
 }
 

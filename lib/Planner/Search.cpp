@@ -115,7 +115,7 @@ private:
                                             problem.cluster.tiers))
           signature += std::to_string(members) + " ";
       if (seen.insert(signature).second)
-        orders.push_back(order);
+        orders.emplace_back(order);
     }
     return orders;
   }

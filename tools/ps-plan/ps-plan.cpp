@@ -86,7 +86,7 @@ void addFlags(PlanLine &line, bool predicts) {
 
 /// Returns the plan flags of a searched plan, as `ps-compile --plan` reads them.
 llvm::Expected<llvm::json::Object> describePlan(FlagTable &table, const CompileOptions &options) {
-  for (auto [flag, text] : std::initializer_list<std::pair<llvm::StringRef, std::string>>{
+  for (const auto &[flag, text] : std::initializer_list<std::pair<llvm::StringRef, std::string>>{
            {"mesh", options.mesh},
            {"sharding-policy", options.shardingPolicy},
            {"zero", std::to_string(options.zero)},
