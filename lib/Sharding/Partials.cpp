@@ -21,7 +21,7 @@ public:
         passes(graph.edges.size()), kept(graph.nodes.size()), reduced(graph.nodes.size()),
         cost(graph.nodes.size()) {
     for (auto [i, edge] : llvm::enumerate(graph.edges)) {
-      if (edge.kind == ShardingEdge::Kind::Read && !isInUpdate(edge.op))
+      if (edge.kind == ShardingEdge::Kind::Read && !edge.isInUpdate())
         reduced.set(edge.operands[0]); // reduced once, at the accumulation, not at each read
       if (edge.kind != ShardingEdge::Kind::Op)
         continue;
@@ -49,11 +49,6 @@ public:
   }
 
 private:
-  static bool isInUpdate(Operation *op) {
-    auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
-    return phase && phase.getValue() == Phase::Update;
-  }
-
   bool isPartial(ArrayRef<PartialAttr> partial) const {
     return llvm::any_of(partial,
                         [&](PartialAttr p) { return p.getAxis() == axis && p.getKind() == kind; });

@@ -268,11 +268,6 @@ void propagateLaterSplits(ShardingGraph &graph) {
         node.laterAxes.push_back(axis);
 }
 
-static bool isInUpdate(Operation *op) {
-  auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
-  return phase && phase.getValue() == Phase::Update;
-}
-
 void propagateZeroSplits(ShardingGraph &graph) {
   std::vector<SmallVector<StringAttr>> before;
   for (const ShardingNode &node : graph.nodes)
@@ -281,7 +276,7 @@ void propagateZeroSplits(ShardingGraph &graph) {
   for (const ShardingEdge &edge : graph.edges) {
     bool producesValue =
         edge.kind == ShardingEdge::Kind::Op || edge.kind == ShardingEdge::Kind::Read;
-    if (!producesValue || !isInUpdate(edge.op))
+    if (!producesValue || !edge.isInUpdate())
       continue;
     for (int result : edge.results)
       if (result >= 0)

@@ -187,6 +187,11 @@ private:
 };
 } // namespace
 
+bool ShardingEdge::isInUpdate() const {
+  auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
+  return phase && phase.getValue() == Phase::Update;
+}
+
 ShardingGraph ShardingGraph::build(ModuleOp module, MeshOp mesh) {
   return Builder(module, mesh).run();
 }

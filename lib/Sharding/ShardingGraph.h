@@ -56,6 +56,9 @@ struct ShardingEdge {
   /// Edges of priority 0 are propagated first. Ops with a reduction factor, such as contractions,
   /// have priority 1.
   unsigned priority = 0;
+
+  /// Returns true if the edge's op belongs to the optimizer's update.
+  bool isInUpdate() const;
 };
 
 struct ShardingGraph {

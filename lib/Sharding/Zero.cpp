@@ -1,21 +1,36 @@
 // Chooses the dims of variables that ZeRO splits.
 #include "lib/Sharding/Zero.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace parashard::ps;
 
 namespace parashard::sharding {
 
-static bool isSplitFrom(VariableKind kind, int64_t stage) {
-  switch (kind) {
+/// Returns the symbols of the parameters of which forward and backward use only 16-bit copies.
+static llvm::StringSet<> findCopied(const ShardingGraph &graph) {
+  llvm::StringSet<> found;
+  for (const ShardingNode &node : graph.nodes)
+    if (VariableOp variable = node.variable; variable && variable.getKind() == VariableKind::Copy)
+      found.insert(*variable.getOf());
+  for (const ShardingEdge &edge : graph.edges)
+    if (edge.kind == ShardingEdge::Kind::Read && !edge.isInUpdate())
+      found.erase(*cast<ReadOp>(edge.op).getVariable());
+  return found;
+}
+
+static bool isSplitFrom(VariableOp variable, const llvm::StringSet<> &copied, int64_t stage) {
+  switch (variable.getKind()) {
   case VariableKind::Optimizer:
     return stage >= 1;
   case VariableKind::Gradient:
     return stage >= 2;
   case VariableKind::Parameter:
-  case VariableKind::Copy:
+    return stage >= (copied.contains(variable.getSymName()) ? 1 : 3);
   case VariableKind::Average: // replaces the parameter in evaluation; both share a sharding
+    return stage >= (copied.contains(*variable.getOf()) ? 1 : 3);
+  case VariableKind::Copy:
     return stage >= 3;
   default:
     return false;
@@ -59,8 +74,9 @@ static void splitOneDim(ShardingNode &node, ArrayRef<StringAttr> axes, const Mes
 }
 
 void splitForZero(ShardingGraph &graph, int64_t stage) {
+  llvm::StringSet<> copied = findCopied(graph);
   for (ShardingNode &node : graph.nodes) {
-    if (!node.variable || !isSplitFrom(node.variable.getKind(), stage))
+    if (!node.variable || !isSplitFrom(node.variable, copied, stage))
       continue;
     if (SmallVector<StringAttr> axes = findFreeAxes(node, graph.mesh); !axes.empty())
       splitOneDim(node, axes, graph.mesh);

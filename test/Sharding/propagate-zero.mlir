@@ -35,6 +35,25 @@ ps.variable parameter @one : tensor<1xf32>
 // ALL: optimizer @count {{.*}}[]
 ps.variable optimizer @count of @one : tensor<i64>
 
+// Only the update uses the f32 values of a 16-bit copy, so stage 1 splits them. Their average shares
+// the sharding.
+// ZERO: parameter @f32 {{.*}}[{}]
+// ONE: parameter @f32 {{.*}}[{"dp"}]
+// TWO: parameter @f32 {{.*}}[{"dp"}]
+ps.variable parameter @f32 : tensor<8xf32>
+// ZERO: copy @f32.bf16 {{.*}}[{}]
+// ONE: copy @f32.bf16 {{.*}}[{}]
+// TWO: copy @f32.bf16 {{.*}}[{}]
+// THREE: copy @f32.bf16 {{.*}}[{"dp"}]
+ps.variable copy @f32.bf16 of @f32 : tensor<8xbf16>
+// ZERO: average @f32.average {{.*}}[{}]
+// ONE: average @f32.average {{.*}}[{"dp"}]
+ps.variable average @f32.average of @f32 : tensor<8xf32>
+// The model reads `w`, so its average is split in stage 3 only.
+// TWO: average @w.average {{.*}}[{"tp"}, {}]
+// THREE: average @w.average {{.*}}[{"tp", "dp"}, {}]
+ps.variable average @w.average of @w : tensor<8x16xf32>
+
 // From stage 2 on, micro-batches accumulate shards of the gradient. From stage 1 on, each rank
 // updates its shard.
 // ALL-LABEL: func.func @micro_batch
