@@ -128,7 +128,11 @@ void UpdateBuilder::readCount() {
   auto variable = variables.lookup(kLossCountSymbol);
   if (!variable)
     return;
-  Value read = makeRead(builder, math.loc, variable);
+  // The loss reads the count too. A second read would be reduced over the ranks a second time.
+  auto reads = builder.getInsertionBlock()->getOps<ReadOp>();
+  auto known = llvm::find_if(
+      reads, [&](ReadOp op) { return op.getVariable() == StringRef(kLossCountSymbol); });
+  Value read = known == reads.end() ? makeRead(builder, math.loc, variable) : (*known).getResult();
   ok = math.compare(Predicate::Ne, read, math.constant(read, 0));
   count = math.select(ok, read, math.constant(read, 1));
 }
