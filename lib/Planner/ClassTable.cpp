@@ -4,6 +4,8 @@
 #include "lib/Memory/Peak.h"
 #include "lib/Planner/RunTimes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
+#include <set>
 
 using namespace mlir;
 using namespace parashard::costs;
@@ -33,6 +35,7 @@ public:
     for (Operation *op : ops)
       if (auto run = dyn_cast<rank::RunOp>(op); run && run.getSegment())
         addRun(run);
+    addTied();
     for (auto variable : module.getOps<ps::VariableOp>())
       addVariable(variable);
     for (Operation *op : ops)
@@ -40,6 +43,7 @@ public:
         addUpdate(run);
       else if (auto start = dyn_cast<rank::StartOp>(op))
         addCollective(start);
+    addSums();
     addValues();
     addTransients();
     repeat();
@@ -82,11 +86,36 @@ private:
           if (auto read = operand.getDefiningOp<ps::ReadOp>(); read && read.getVariable())
             use(*read.getVariable(), segment);
   }
-  void use(StringRef symbol, int64_t segment) { homes.try_emplace(getRoot(symbol), segment); }
+  void use(StringRef symbol, int64_t segment) {
+    users[getRoot(symbol)].insert(segment);
+    usedByModel.insert(symbol);
+  }
 
   std::optional<int64_t> findHome(StringRef symbol) {
-    auto home = homes.find(getRoot(symbol));
-    return home == homes.end() ? std::nullopt : std::optional(home->second);
+    auto found = users.find(getRoot(symbol));
+    return found == users.end() ? std::nullopt : std::optional(*found->second.begin());
+  }
+
+  /// Returns the costs that variables of a parameter belong to: its first segment, and its entry in
+  /// the list of tied parameters.
+  SmallVector<SegmentCost *, 2> findCosts(StringRef symbol) {
+    SmallVector<SegmentCost *, 2> costs;
+    if (std::optional<int64_t> segment = findHome(symbol))
+      costs.push_back(&at(*segment));
+    if (auto found = tied.find(getRoot(symbol)); found != tied.end())
+      costs.push_back(&table.tied[found->second].cost);
+    return costs;
+  }
+
+  void addTied() {
+    for (auto variable : module.getOps<ps::VariableOp>()) {
+      auto found = users.find(variable.getSymName());
+      if (variable.getKind() != ps::VariableKind::Parameter || found == users.end() ||
+          found->second.size() < 2)
+        continue;
+      tied[variable.getSymName()] = table.tied.size();
+      table.tied.push_back({llvm::to_vector<2>(found->second), {}});
+    }
   }
 
   /// Returns the bytes of a variable on one rank, if no data axis split it.
@@ -103,25 +132,26 @@ private:
   }
 
   void addVariable(ps::VariableOp variable) {
-    std::optional<int64_t> segment = findHome(variable.getSymName());
-    if (!segment)
-      return;
-    SegmentCost &cost = at(*segment);
-    double &bytes = [&]() -> double & {
-      switch (variable.getKind()) {
-      case ps::VariableKind::Gradient:
-        return cost.gradients;
-      case ps::VariableKind::Optimizer:
-        return cost.states;
-      case ps::VariableKind::Parameter:
-      case ps::VariableKind::Copy:
-      case ps::VariableKind::Average:
-        return cost.parameters;
-      default:
-        return cost.constants;
-      }
-    }();
-    bytes += getBytes(variable);
+    for (SegmentCost *cost : findCosts(variable.getSymName()))
+      getBytes(*cost, variable) += getBytes(variable);
+  }
+
+  /// Returns the bytes of a variable's kind.
+  double &getBytes(SegmentCost &cost, ps::VariableOp variable) {
+    switch (variable.getKind()) {
+    case ps::VariableKind::Gradient:
+      return cost.gradients;
+    case ps::VariableKind::Optimizer:
+      return cost.states;
+    case ps::VariableKind::Parameter:
+      return usedByModel.contains(variable.getSymName()) ? cost.parameters : cost.states;
+    case ps::VariableKind::Average: // shares the sharding of its parameter
+      return usedByModel.contains(*variable.getOf()) ? cost.parameters : cost.states;
+    case ps::VariableKind::Copy:
+      return cost.parameters;
+    default:
+      return cost.constants;
+    }
   }
 
   void addUpdate(rank::RunOp run) {
@@ -129,12 +159,15 @@ private:
       return;
     const Breakdown &parts = runs.get(run);
     double communication = parts[Part::DataParallel], kernels = parts.sum() - communication;
-    for (FlatSymbolRefAttr symbol : run.getVariableSymbols())
-      if (std::optional<int64_t> segment = findHome(symbol.getValue())) {
-        at(*segment).update += kernels;
-        at(*segment).updateCommunication += communication;
-        return;
+    for (FlatSymbolRefAttr symbol : run.getVariableSymbols()) {
+      SmallVector<SegmentCost *, 2> costs = findCosts(symbol.getValue());
+      for (SegmentCost *cost : costs) {
+        cost->update += kernels;
+        cost->updateCommunication += communication;
       }
+      if (!costs.empty())
+        return;
+    }
     table.sharedUpdate += kernels + communication;
   }
 
@@ -186,6 +219,30 @@ private:
       if (auto run = dyn_cast<rank::RunOp>(ops[i]); run && run.getSegment())
         return int64_t(*run.getSegment());
     return std::nullopt;
+  }
+
+  /// Finds the values that all coordinates of a pipeline sum: accumulators, and sums over all
+  /// parameters, such as the norm of the gradients.
+  void addSums() {
+    for (auto variable : module.getOps<ps::VariableOp>())
+      if (variable.getKind() == ps::VariableKind::Accumulator &&
+          usedByModel.contains(variable.getSymName()))
+        table.sums.push_back(getBytes(variable));
+    // Runs that add values of several parameters are between those of the single parameters.
+    DenseMap<Operation *, unsigned> depths;
+    unsigned deepest = 0;
+    for (Operation *op : ops) {
+      unsigned &depth = depths[op];
+      for (Value operand : op->getOperands())
+        if (Operation *producer = operand.getDefiningOp(); producer && isPartOfUpdate(producer))
+          depth = std::max(depth, depths.lookup(producer) + unsigned(isa<rank::RunOp>(producer)));
+      deepest = isa<rank::RunOp>(op) ? std::max(deepest, depth) : deepest;
+    }
+    for (unsigned depth = 1; depth < deepest; ++depth)
+      table.sums.push_back(sizeof(float));
+  }
+  static bool isPartOfUpdate(Operation *op) {
+    return getPhase(op) == ps::Phase::Update || isa<rank::StartOp>(op);
   }
 
   /// Finds the values that forward keeps for backward, and those that cross segments.
@@ -265,6 +322,9 @@ private:
       auto position = table.segments.begin() + *segment;
       SegmentCost cost = *position;
       table.segments.insert(position, size_t(count.getInt()), cost);
+      for (TiedParameter &tied : table.tied)
+        for (int64_t &user : tied.segments)
+          user += user > *segment ? count.getInt() : 0;
       return;
     }
   }
@@ -276,7 +336,9 @@ private:
   RunTimes runs;
   std::vector<Operation *> ops;
   DenseMap<Operation *, size_t> indices;
-  llvm::StringMap<int64_t> homes; ///< first segment that uses a parameter, by its symbol
+  llvm::StringSet<> usedByModel;            ///< symbols of variables that forward and backward use
+  llvm::StringMap<std::set<int64_t>> users; ///< segments that use a parameter, by its symbol
+  llvm::StringMap<size_t> tied;             ///< indices in the table, by symbol
   std::vector<Saved> saved;
   ClassTable table;
 };

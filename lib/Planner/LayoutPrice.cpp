@@ -4,6 +4,7 @@
 #include "lib/Schedules/Simulator.h"
 #include <cmath>
 #include <numeric>
+#include <set>
 
 using namespace llvm;
 using namespace parashard::costs;
@@ -20,10 +21,12 @@ struct Stage {
   double saved = 0, deferred = 0;
 };
 
-/// Costs of one pipeline coordinate.
+/// Costs of one pipeline coordinate. Times are since the begin of the step.
 struct Coordinate {
   Breakdown parts;
-  double end = 0; ///< of its last op
+  double busy = 0;    ///< end of its last task
+  double reduced = 0; ///< end of its last reduction of gradients over data axes
+  double update = 0;  ///< seconds of the update with its communication
 };
 
 class Pricer {
@@ -51,23 +54,96 @@ public:
     Expected<Replay> simulated = replay(*schedule, times);
     if (!simulated)
       return simulated.takeError();
+    findTied(cuts);
     LayoutPrice result;
-    std::vector<Breakdown> parts;
+    std::vector<Coordinate> coordinates;
     for (int64_t rank = 0; rank < layout.stages; ++rank) {
       ArrayRef<Span> row = simulated->rows[size_t(rank)];
-      Coordinate coordinate = priceCoordinate(rank, row);
-      result.seconds = std::max(result.seconds, coordinate.end);
-      parts.push_back(coordinate.parts);
+      coordinates.push_back(priceCoordinate(rank, row));
       for (int64_t zero = 0; zero < 4; ++zero)
         result.memories[size_t(zero)] =
             std::max(result.memories[size_t(zero)], getMemory(rank, row, zero));
     }
     result.memory = result.memories[size_t(layout.zero)];
+    sumOverCoordinates(coordinates);
+    std::vector<Breakdown> parts;
+    for (const Coordinate &coordinate : coordinates) {
+      result.seconds = std::max(result.seconds, coordinate.reduced + coordinate.update);
+      parts.push_back(coordinate.parts);
+    }
     result.parts = average(parts, result.seconds);
     return result;
   }
 
 private:
+  /// A tied parameter that several coordinates use.
+  struct Tied {
+    const SegmentCost &cost;
+    SmallVector<int64_t, 2> coordinates; ///< ascending
+    int64_t home;                        ///< the one with the first segment that uses it
+  };
+
+  void findTied(ArrayRef<int64_t> cuts) {
+    for (const TiedParameter &parameter : table.tied) {
+      auto find = [&](int64_t segment) {
+        return placement.getRank(llvm::upper_bound(cuts, segment) - cuts.begin());
+      };
+      std::set<int64_t> ranks;
+      for (int64_t segment : parameter.segments)
+        ranks.insert(find(segment));
+      if (ranks.size() > 1)
+        tied.push_back({parameter.cost, SmallVector<int64_t, 2>(ranks.begin(), ranks.end()),
+                        find(parameter.segments.front())});
+    }
+  }
+
+  /// Adds what coordinates other than the home of a tied parameter store and update.
+  SegmentCost getCopies(int64_t rank) const {
+    SegmentCost copies;
+    for (const Tied &each : tied)
+      if (each.home != rank && llvm::is_contained(each.coordinates, rank)) {
+        copies.parameters += each.cost.parameters;
+        copies.gradients += each.cost.gradients;
+        copies.states += each.cost.states;
+        copies.update += each.cost.update;
+        copies.updateCommunication += each.cost.updateCommunication;
+      }
+    return copies;
+  }
+
+  /// Adds the sums over the pipeline, which run one after the other: of values such as the loss,
+  /// then of the gradients of tied parameters. The update waits for them.
+  void sumOverCoordinates(MutableArrayRef<Coordinate> coordinates) const {
+    if (layout.stages == 1)
+      return;
+    double end = 0;
+    auto all = llvm::to_vector(llvm::seq(layout.stages));
+    for (double bytes : table.sums)
+      end = sum(coordinates, all, &Coordinate::busy, bytes, end);
+    double shards = layout.zero > 1 ? double(layout.shards) : 1;
+    for (const Tied &each : tied)
+      end = sum(coordinates, each.coordinates, &Coordinate::reduced, each.cost.gradients / shards,
+                end);
+  }
+
+  /// Sums a value over some coordinates, once all of them are ready and the previous sum has ended
+  /// at `end`. Returns the end.
+  double sum(MutableArrayRef<Coordinate> coordinates, ArrayRef<int64_t> members,
+             double Coordinate::*ready, double bytes, double end) const {
+    int64_t stride =
+        layout.stageStride * (members.back() - members.front()) / int64_t(members.size() - 1);
+    double seconds =
+        getSeconds(cluster, Collective::AllReduce, {{stride, int64_t(members.size())}}, bytes);
+    for (int64_t member : members)
+      end = std::max(end, coordinates[size_t(member)].*ready);
+    for (int64_t member : members) {
+      Coordinate &coordinate = coordinates[size_t(member)];
+      coordinate.reduced = std::max(coordinate.reduced, end + seconds);
+      coordinate.parts[Part::DataParallel] += seconds;
+    }
+    return end + seconds;
+  }
+
   Stage makeStage(ArrayRef<SegmentCost> segments) const {
     Stage stage;
     stage.segments = segments;
@@ -115,13 +191,16 @@ private:
         communication += segment.updateCommunication;
       }
     }
+    SegmentCost copies = getCopies(rank);
+    update += copies.update;
+    communication += copies.updateCommunication;
     if (layout.zero > 0)
       update *= double(layout.tableShards) / double(layout.shards);
-    double busy = row.empty() ? 0 : row.back().end;
-    double exposed = std::max(0.0, getReductionEnd(rank, row) - busy) + communication;
-    result.parts[Part::DataParallel] += exposed;
+    result.busy = row.empty() ? 0 : row.back().end;
+    result.reduced = std::max(result.busy, getReductionEnd(rank, row));
+    result.update = communication + update + table.sharedUpdate;
+    result.parts[Part::DataParallel] += result.reduced - result.busy + communication;
     result.parts[Part::Update] += update + table.sharedUpdate;
-    result.end = busy + exposed + update + table.sharedUpdate;
     return result;
   }
 
@@ -154,15 +233,17 @@ private:
   }
 
   double getMemory(int64_t rank, ArrayRef<Span> row, int64_t zero) const {
-    double variables = 0, transient = 0;
-    double shards = double(layout.shards);
+    double transient = 0, shards = double(layout.shards);
+    auto getVariables = [&](const SegmentCost &cost) {
+      return cost.constants + cost.parameters / (zero > 2 ? shards : 1) +
+             cost.gradients / (zero > 1 ? shards : 1) + cost.states / (zero > 0 ? shards : 1);
+    };
+    double variables = getVariables(getCopies(rank));
     for (int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
       const Stage &stage = stages[size_t(placement.getStage(rank, chunk))];
       double later = 0; // saved bytes of later segments, which do not exist while this one runs
       for (const SegmentCost &segment : llvm::reverse(stage.segments)) {
-        variables += segment.constants + segment.parameters / (zero > 2 ? shards : 1) +
-                     segment.gradients / (zero > 1 ? shards : 1) +
-                     segment.states / (zero > 0 ? shards : 1);
+        variables += getVariables(segment);
         transient = std::max(transient, segment.transient - later);
         later += segment.saved;
       }
@@ -194,6 +275,7 @@ private:
   const Layout &layout;
   const Placement &placement;
   std::vector<Stage> stages; ///< in model order
+  std::vector<Tied> tied;
 };
 
 } // namespace
