@@ -64,6 +64,7 @@ public:
     }
     if (result.plans.empty() && !result.leanest)
       return createStringError(whyEmpty());
+    addKinds();
     return std::move(result);
   }
 
@@ -131,8 +132,8 @@ private:
     return true;
   }
 
-  /// Adds the sizes of micro-batches in ascending order. Stops at the first size that is not faster
-  /// per sample, since larger micro-batches need more memory and have a larger bubble.
+  /// Adds the sizes of micro-batches in ascending order. Stops at the first size that saves less
+  /// than the tolerance, since larger micro-batches need more memory and have a larger bubble.
   void addBatches(Candidate candidate, std::vector<Branch> &branches) {
     if (problem.globalBatch % candidate.dp != 0)
       return;
@@ -148,7 +149,7 @@ private:
           !constraints().get("batch").allows(samples * candidate.dp))
         continue;
       double bound = addPolicies(candidate, branches);
-      if (bound > 0.98 * least)
+      if (bound > (1 - problem.tolerance) * least)
         return;
       least = std::min(least, bound);
     }
@@ -214,6 +215,12 @@ private:
                                       seconds >= result.plans.back().price.seconds));
   }
 
+  /// Returns true if a plan with this bound may be faster than the best one by the tolerance.
+  bool canBeBest(double bound) const {
+    return result.plans.empty() ||
+           bound < (1 - problem.tolerance) * result.plans.front().price.seconds;
+  }
+
   bool isOver() {
     std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     if (elapsed.count() < problem.timeLimit)
@@ -242,31 +249,33 @@ private:
     }
   }
 
-  /// Prices the ZeRO stages of a candidate, whose table without ZeRO is `table`. ZeRO beyond stage
-  /// 1 costs time, so the search stops at the first stage with which every schedule fits. Returns
-  /// true if this stage is 0 or 1.
+  /// Prices the ZeRO stages of a candidate, whose table without ZeRO is `table`. Stages beyond 1
+  /// save memory. They are faster only if they hide more communication, so once every schedule
+  /// fits, the search tries a stage only if its bound is below the best plan. Returns true if every
+  /// schedule fits without ZeRO or with stage 1.
   bool exploreStages(Candidate candidate, ClassTable table) {
+    double bound = getBound(table, candidate);
     LayoutPricer whole(std::move(table), problem.cluster, cuts);
     candidate.zero = 0;
     leastMemories.fill(std::numeric_limits<double>::infinity());
     bool allFit = exploreSchedules(candidate, whole);
+    bool needsMore = !allFit;
     // ZeRO divides variables, so the table without ZeRO also tells the memory of each stage.
     std::array<double, 4> least = leastMemories;
     for (candidate.zero = 1; candidate.dp > 1 && candidate.zero < 4; ++candidate.zero) {
-      if (candidate.zero > 1 && allFit)
-        return candidate.zero == 2;
-      if (!constraints().get("zero").allows(candidate.zero))
-        continue;
-      if (least[size_t(candidate.zero)] > problem.memory)
+      if (candidate.zero == 2)
+        needsMore = !allFit;
+      if (!constraints().get("zero").allows(candidate.zero) ||
+          least[size_t(candidate.zero)] > problem.memory || (allFit && !canBeBest(bound)))
         continue;
       if (isOver())
         return true;
       if (const ClassTable *split = problem.getTable(candidate)) {
         LayoutPricer pricer(*split, problem.cluster, cuts);
-        allFit = exploreSchedules(candidate, pricer);
+        allFit = exploreSchedules(candidate, pricer) || allFit;
       }
     }
-    return allFit && candidate.dp == 1;
+    return !needsMore;
   }
 
   bool exploreSchedules(Candidate candidate, LayoutPricer &pricer) {
@@ -320,13 +329,31 @@ private:
       return false;
     }
     ++result.priced;
-    auto isFaster = [](const PricedCandidate &a, const PricedCandidate &b) {
-      return a.price.seconds < b.price.seconds;
-    };
+    PricedCandidate &best =
+        kinds.try_emplace({candidate.pp > 1, candidate.dp > 1, candidate.tp > 1}, priced)
+            .first->second;
+    if (isFaster(priced, best))
+      best = priced;
     result.plans.insert(llvm::upper_bound(result.plans, priced, isFaster), priced);
     if (result.plans.size() > problem.wanted)
       result.plans.pop_back();
     return true;
+  }
+
+  /// Adds the fastest plans of the kinds that are not among those wanted.
+  void addKinds() {
+    if (result.plans.empty())
+      return;
+    double slowest = result.plans.back().price.seconds;
+    double limit = kKindMargin * result.plans.front().price.seconds;
+    for (const auto &[kind, priced] : kinds)
+      if (priced.price.seconds > slowest && priced.price.seconds <= limit)
+        result.plans.push_back(priced);
+    llvm::stable_sort(result.plans, isFaster);
+  }
+
+  static bool isFaster(const PricedCandidate &a, const PricedCandidate &b) {
+    return a.price.seconds < b.price.seconds;
   }
 
   std::string whyEmpty() const {
@@ -346,6 +373,8 @@ private:
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   CutCache cuts;
   int64_t considered = 0;
+  /// The fastest plan of each kind: whether pp, dp and tp are above 1.
+  std::map<std::array<bool, 3>, PricedCandidate> kinds;
   /// By ZeRO stage: of the candidates priced since it was filled.
   std::array<double, 4> leastMemories{};
   SearchResult result;

@@ -41,6 +41,9 @@ struct SearchProblem {
   Constraints constraints;
   double timeLimit = 30; ///< seconds
   size_t wanted = 12;    ///< number of plans to return
+  /// Share of the time of a step. What can save less is not tried: larger micro-batches, and ZeRO
+  /// stages that the memory does not need.
+  double tolerance = 0.02;
   /// Returns the table of a candidate's axes, samples, policy, recomputation and ZeRO stage, or
   /// null if the model cannot be compiled with them. The search does not keep the pointer.
   std::function<const ClassTable *(const Candidate &)> getTable;
@@ -49,12 +52,16 @@ struct SearchProblem {
 };
 
 struct SearchResult {
-  std::vector<PricedCandidate> plans; ///< within the memory, fastest first
+  /// Within the memory, fastest first: those wanted, and the fastest of each kind if it is at most
+  /// `kKindMargin` times slower. Plans of one kind have the same axes in their mesh.
+  std::vector<PricedCandidate> plans;
   /// The plan that needs the least memory, if none fits.
   std::optional<PricedCandidate> leanest;
   int64_t priced = 0;     ///< number of candidates that were priced, and fit the memory
   bool isComplete = true; ///< false: the time limit ended the search
 };
+
+constexpr double kKindMargin = 1.15;
 
 /// Searches all meshes over pp, dp and tp, and what the constraints allow of the other choices.
 /// Skips candidates whose lower bound is 5 % slower than the best plan: the time of all
