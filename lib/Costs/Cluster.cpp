@@ -2,6 +2,7 @@
 #include "lib/Costs/Cluster.h"
 #include "lib/Costs/Quantity.h"
 #include "lib/Support/JsonDocument.h"
+#include "lib/Support/TargetName.h"
 #include "shared/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -117,6 +118,14 @@ private:
       return Error::success();
     };
   }
+  ReadValue readTarget(std::string &out) {
+    return [this, &out](JsonValue value, StringRef where) -> Error {
+      out = value.getAsString().value_or("");
+      return isTargetName(out) ? Error::success()
+                               : fail(where, "is " + value.describe() + "; expected " +
+                                                 kTargetNames + ", as in --target");
+    };
+  }
   ReadValue readNumber(double &out, double least, double most) {
     return [this, &out, least, most](JsonValue value, StringRef where) -> Error {
       std::optional<double> number = value.getAsNumber();
@@ -146,7 +155,7 @@ private:
     };
     if (Error error = readObject(
             value, where,
-            {{"target", true, readText(device.target)},
+            {{"target", true, readTarget(device.target)},
              {"memory", true, readQuantity(device.memory, Unit::Bytes)},
              {"reserve", false, readQuantity(device.reserve, Unit::Bytes, false)},
              {"memory_bandwidth", true, readQuantity(device.memoryBandwidth, Unit::BytesPerSecond)},
@@ -216,8 +225,11 @@ private:
         return error;
       tiers.push_back(std::move(tier));
     }
-    return tiers.empty() ? fail(where, "is " + value.describe() + "; expected a list of tiers")
-                         : Error::success();
+    if (!tiers.empty())
+      return Error::success();
+    return fail(where, "is " + (value.isArray() ? "an empty list" : value.describe()) +
+                           "; expected a list of at least one tier, {\"name\": \"network\", "
+                           "\"bandwidth\": \"43GB/s\", \"latency\": \"10us\"}");
   }
 
   /// Fails unless a tier's islands consist of whole islands of the tier before.
@@ -266,9 +278,28 @@ private:
     llvm::sort(samples, [](const MeasuredCollective &a, const MeasuredCollective &b) {
       return std::tie(a.ranks, a.bytes) < std::tie(b.ranks, b.bytes);
     });
-    return samples.empty()
-               ? fail(where, "is " + value.describe() + "; expected a list of measurements")
-               : Error::success();
+    if (samples.empty())
+      return fail(where, "is " + (value.isArray() ? "an empty list" : value.describe()) +
+                             "; expected a list of measurements");
+    return checkGrowth(samples, where);
+  }
+
+  /// Fails if more bytes take less time on as many ranks, by more than the noise of a measurement.
+  Error checkGrowth(ArrayRef<MeasuredCollective> samples, StringRef where) {
+    constexpr double kNoise = 0.1;
+    const MeasuredCollective *longest = nullptr;
+    for (const MeasuredCollective &each : samples) {
+      if (longest && longest->ranks == each.ranks && each.seconds < (1 - kNoise) * longest->seconds)
+        return fail(where,
+                    formatv("has {0} for {1} bytes, but {2} for {3} bytes on {4} ranks; "
+                            "expected times that grow with the bytes, except for 10 % of "
+                            "noise",
+                            printSeconds(each.seconds), int64_t(each.bytes),
+                            printSeconds(longest->seconds), int64_t(longest->bytes), each.ranks));
+      if (!longest || longest->ranks != each.ranks || each.seconds > longest->seconds)
+        longest = &each;
+    }
+    return Error::success();
   }
 
   std::string path;
@@ -279,31 +310,44 @@ private:
 Expected<Cluster> readCluster(StringRef text, StringRef path) { return Reader(path).read(text); }
 
 /// Reads the cluster of a file.
-static Expected<SizedCluster> readClusterFile(StringRef path) {
+static Expected<Cluster> readClusterFile(StringRef path) {
   auto buffer = MemoryBuffer::getFile(path);
   if (!buffer)
     return createStringError(path + " cannot be read: " + buffer.getError().message());
-  Expected<Cluster> cluster = readCluster((*buffer)->getBuffer(), path);
-  if (!cluster)
-    return cluster.takeError();
-  return SizedCluster{std::move(*cluster), std::nullopt};
+  return readCluster((*buffer)->getBuffer(), path);
+}
+
+/// Splits "h100-sxm:64" and "my.json:64" into the name and the number of ranks. The number is empty
+/// if there is none.
+static std::pair<StringRef, StringRef> splitRanks(StringRef given) {
+  auto [name, size] = given.rsplit(':');
+  bool hasRanks = given.contains(':') && !given.ends_with(".json");
+  return hasRanks ? std::pair(name, size) : std::pair(given, StringRef());
+}
+
+std::optional<std::string> findClusterFile(StringRef given) {
+  StringRef name = splitRanks(given).first;
+  return name.ends_with(".json") ? std::optional(name.str()) : std::nullopt;
+}
+
+static Expected<Cluster> readNamedCluster(StringRef name) {
+  if (name.ends_with(".json"))
+    return readClusterFile(name);
+  if (std::optional<StringRef> text = findPreset(name))
+    return readCluster(*text, name);
+  return createStringError("unknown cluster \"" + name + "\"" +
+                           describeNearest(std::string_view(name), getPresets()) +
+                           "; a cluster of your own is a file NAME.json");
 }
 
 Expected<SizedCluster> findCluster(StringRef given) {
-  if (given.ends_with(".json"))
-    return readClusterFile(given);
-  auto [name, size] = given.split(':');
-  std::optional<StringRef> text = findPreset(name);
-  if (!text)
-    return createStringError("unknown cluster \"" + name + "\"" +
-                             describeNearest(std::string_view(name), getPresets()) +
-                             "; a cluster of your own is a file NAME.json");
-  int64_t ranks = 0;
-  if (given.contains(':') && (size.getAsInteger(10, ranks) || ranks < 1))
-    return createStringError("\"" + size + "\" is not a number of ranks; example: " + name + ":64");
-  Expected<Cluster> cluster = readCluster(*text, name);
+  auto [name, size] = splitRanks(given);
+  Expected<Cluster> cluster = readNamedCluster(name);
   if (!cluster)
     return cluster.takeError();
+  int64_t ranks = 0;
+  if (name.size() < given.size() && (size.getAsInteger(10, ranks) || ranks < 1))
+    return createStringError("\"" + size + "\" is not a number of ranks; example: " + name + ":64");
   std::optional<int64_t> most = cluster->getMostRanks();
   if (most && ranks > *most)
     return createStringError(formatv("{0} has at most {1} ranks, not {2}", name, *most, ranks));

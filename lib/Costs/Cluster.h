@@ -101,8 +101,10 @@ struct SizedCluster {
   Cluster cluster;
   std::optional<int64_t> ranks;
 };
-/// Finds the cluster of the flag `--cluster`: NAME, NAME:RANKS or FILE.json. Errors name the
-/// nearest presets.
+/// Returns the file that `--cluster FILE.json` or `FILE.json:RANKS` names; nullopt for a preset.
+std::optional<std::string> findClusterFile(llvm::StringRef given);
+/// Finds the cluster of the flag `--cluster`: NAME or FILE.json, optionally followed by `:RANKS`.
+/// Errors name the nearest presets.
 llvm::Expected<SizedCluster> findCluster(llvm::StringRef given);
 
 } // namespace parashard::costs

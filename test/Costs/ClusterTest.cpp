@@ -60,7 +60,37 @@ TEST(Cluster, ErrorsNameTheKeyAndTheValue) {
   EXPECT_EQ(getError(change("[1e8, 0.9]", "[1e5, 0.9]")),
             "c.json: device.matmul.f32.efficiency has the entry a list; expected [FLOPS, SHARE] "
             "with ascending flops and a share from 0 to 1, such as [1e11, 0.62]");
+  EXPECT_EQ(
+      getError(change("\"cpu:native\"", "\"tpu:v5\"")),
+      "c.json: device.target is \"tpu:v5\"; expected cpu[:NAME] or cuda:sm_NN, as in --target");
   EXPECT_NE(getError("[1"), "");
+}
+
+/// Returns the error for a cluster whose last key is `key`.
+std::string getErrorOf(llvm::StringRef key, llvm::StringRef value) {
+  std::string text = change();
+  text.resize(key == "tiers" ? text.find("\"tiers\"") : text.rfind('}'));
+  llvm::StringRef front = llvm::StringRef(text).rtrim(", \n");
+  return getError((front + ", \"" + key + "\": " + value + "}").str());
+}
+
+TEST(Cluster, NeedsATier) {
+  EXPECT_EQ(getErrorOf("tiers", "[]"),
+            "c.json: tiers is an empty list; expected a list of at least one tier, {\"name\": "
+            "\"network\", \"bandwidth\": \"43GB/s\", \"latency\": \"10us\"}");
+}
+
+TEST(Cluster, MeasuredTimesGrowExceptForNoise) {
+  EXPECT_EQ(
+      getErrorOf("measured",
+                 R"({"all_reduce": [[4, "1MB", "100us"], [4, "2MB", "91us"], [2, "9MB", "1us"]]})"),
+      "");
+  EXPECT_EQ(
+      getErrorOf(
+          "measured",
+          R"({"all_reduce": [[4, "1MB", "100us"], [4, "2MB", "95us"], [4, "3MB", "89us"]]})"),
+      "c.json: measured.all_reduce has 89.0 us for 3000000 bytes, but 100 us for 1000000 bytes "
+      "on 4 ranks; expected times that grow with the bytes, except for 10 % of noise");
 }
 
 TEST(Cluster, EveryPresetIsRead) {
@@ -76,8 +106,12 @@ TEST(Cluster, FlagsNameAPresetAndItsRanks) {
   auto sized = findCluster("h100-sxm:64");
   ASSERT_TRUE(bool(sized)) << llvm::toString(sized.takeError());
   EXPECT_EQ(sized->ranks, 64);
+  EXPECT_EQ(findClusterFile("h100-sxm:64"), std::nullopt);
+  EXPECT_EQ(findClusterFile("my.json"), "my.json");
+  EXPECT_EQ(findClusterFile("a:b/my.json:4"), "a:b/my.json");
   for (auto [flag, text] : {std::pair{"h100", "unknown cluster \"h100\""},
                             {"h100-sxm:0", "\"0\" is not a number of ranks"},
+                            {"none.json:4", "none.json cannot be read: No such file or directory"},
                             {"none.json", "none.json cannot be read: No such file or directory"}}) {
     auto wrong = findCluster(flag);
     ASSERT_FALSE(bool(wrong));
