@@ -107,6 +107,9 @@ mlir::LogicalResult addLevelPipeline(mlir::OpPassManager &pm, ps::Level level,
 mlir::OwningOpRef<mlir::ModuleOp> loadModel(mlir::MLIRContext &context,
                                             const CompileOptions &options);
 
+/// Returns the number of elements of all parameters of a module at level `imported`.
+int64_t countParameters(mlir::ModuleOp module);
+
 /// Runs the levels from the module's own level up to `walk.stopAfter` (at most `placed`). When a
 /// pass fails, writes the input of that pass and prints the ps-opt command that reproduces the
 /// failure. Writes nothing if the error is a refusal (`ps::isRefusal`), since the user must change
@@ -157,6 +160,7 @@ llvm::Expected<PlanPrice> pricePlan(mlir::ModuleOp module);
 struct PlanRequest {
   CompileOptions options; ///< the model, and the flags that are not searched
   int64_t ranks = 1;
+  std::string ranksFlag;        ///< how the ranks were given, for errors: "cluster h100-sxm:64"
   int64_t globalBatch = 0;      ///< samples per step
   std::optional<double> memory; ///< bytes per rank; nullopt: those of the cluster
   double timeLimit = 30;        ///< seconds of the search
@@ -177,12 +181,14 @@ struct PlanAnswer {
   int64_t priced = 0; ///< number of plans that the search priced
   double seconds = 0; ///< that the planner took
   bool isComplete = true;
+  int64_t parameters = 0; ///< elements of the model's parameters
 };
 
 /// Returns the flags of ps-plan that are searched: "mesh", "zero", ...
 llvm::ArrayRef<llvm::StringRef> getSearchedFlags();
 
-/// Checks the texts of `request.constraints`.
+/// Checks `request.constraints`: their texts, that the search tries their values, and that they do
+/// not contradict each other, the ranks and the global batch.
 llvm::Error checkConstraints(const PlanRequest &request);
 
 /// Searches the fastest plans. Fails if no plan fits; the error names the least memory that a plan

@@ -75,9 +75,21 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
   }
   std::vector<std::string> notes;
   OwningOpRef<ModuleOp> module = importModel(context, path, getImportOptions(options), notes);
+  printNotes(notes);
+  return module;
+}
+
+void printNotes(llvm::ArrayRef<std::string> notes) {
   for (const std::string &note : notes)
     llvm::errs() << "note: " << escapeControls(note, "\n  ") << "\n";
-  return module;
+}
+
+int64_t countParameters(ModuleOp module) {
+  int64_t count = 0;
+  for (auto variable : module.getOps<ps::VariableOp>())
+    if (variable.getKind() == ps::VariableKind::Parameter)
+      count += variable.getTensorType().getNumElements();
+  return count;
 }
 
 } // namespace parashard::driver

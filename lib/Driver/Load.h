@@ -15,6 +15,9 @@ mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context, llvm::
                                               const import::ImportOptions &options,
                                               std::vector<std::string> &notes);
 
+/// Prints the notes of an import on stderr.
+void printNotes(llvm::ArrayRef<std::string> notes);
+
 } // namespace parashard::driver
 
 #endif

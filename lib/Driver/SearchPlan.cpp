@@ -5,6 +5,8 @@
 #include "lib/Driver/Load.h"
 #include "lib/IR/OpTimes.h"
 #include "lib/Memory/Peak.h"
+#include "lib/Pipeline/StagePartition.h"
+#include "lib/Planner/Conflicts.h"
 #include "lib/Planner/Search.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/Explain.h"
@@ -45,7 +47,7 @@ llvm::Expected<PlanPrice> pricePlan(ModuleOp module) {
   PlanPrice price;
   price.seconds = (*step)->seconds;
   price.mfu = (*step)->mfu;
-  price.limits = getName((*step)->getLimit()).str();
+  price.limits = getName((*step)->parts.getLargest()).str();
   for (size_t i = 0; i < kParts; ++i)
     price.breakdown.push_back((*step)->parts[Part(i)]);
   for (const memory::MemoryPeak &peak : memory::findPeaks(module))
@@ -62,6 +64,14 @@ llvm::ArrayRef<llvm::StringRef> getSearchedFlags() {
 
 namespace {
 
+/// Returns the number of stages that the modules of `--split-method NAME,...` begin; nullopt for
+/// another method.
+std::optional<int64_t> countStages(llvm::StringRef method) {
+  if (method.empty() || pipeline::isBalanced(method))
+    return std::nullopt;
+  return int64_t(method.count(',')) + 2;
+}
+
 /// Compiles the programs of a search, and keeps those that its tables are read from.
 class Compiler {
 public:
@@ -71,18 +81,26 @@ public:
   /// Imports the model as exported. Finds its batch, and whether the export fixes it. Returns
   /// failure after a diagnostic.
   LogicalResult start() {
-    OwningOpRef<ModuleOp> module = loadModel(context, request.options);
+    std::vector<std::string> notes, freeNotes;
+    import::ImportOptions exported = getImportOptions(request.options), doubled = exported;
+    OwningOpRef<ModuleOp> module = importModel(context, request.options.model, exported, notes);
     CompileOptions options = request.options;
     options.microBatches = 1;
-    if (!module || failed(runWalk(*module, options, {.stopAfter = ps::Level::Training})))
-      return failure();
+    if (!module)
+      return printNotes(notes), failure();
+    parameters = countParameters(*module);
+    if (failed(runWalk(*module, options, {.stopAfter = ps::Level::Training})))
+      return printNotes(notes), failure();
     exportedBatch = findBatch(*module);
-    import::ImportOptions doubled = getImportOptions(request.options);
+    // Binds the batch, so that no note is about its size at export, which a plan does not keep.
+    doubled.batch = exportedBatch.value_or(0);
     doubled.batchFactor = 2;
-    std::vector<std::string> notes;
-    ScopedDiagnosticHandler silence(&context, [](Diagnostic &) { return success(); });
-    isFixed = !importModel(context, request.options.model, doubled, notes);
-    return success();
+    {
+      ScopedDiagnosticHandler silence(&context, [](Diagnostic &) { return success(); });
+      isFixed = !importModel(context, request.options.model, doubled, freeNotes);
+    }
+    printNotes(isFixed ? notes : freeNotes);
+    return checkSplit(*module);
   }
 
   std::optional<int64_t> getFixedBatch() const { return isFixed ? exportedBatch : std::nullopt; }
@@ -107,7 +125,7 @@ public:
                                                                                 : candidate.tp});
     llvm::Expected<ClassTable> table = readClassTable(*program->second, cluster, axes);
     if (!table)
-      return llvm::consumeError(table.takeError()), nullptr;
+      return keepFailure(getOptions(candidate), llvm::toString(table.takeError())), nullptr;
     last = std::move(*table);
     return &last;
   }
@@ -129,18 +147,49 @@ public:
   }
 
   /// Compiles the model, or its shrunk form, up to the addresses, without diagnostics. Returns null
-  /// if the model cannot be compiled with these options.
+  /// if the model cannot be compiled with these options; `getFailure` then has the reason.
   OwningOpRef<ModuleOp> compile(const CompileOptions &options, bool isShrunk) {
-    ScopedDiagnosticHandler silence(&context, [](Diagnostic &) { return success(); });
+    std::string reason;
+    ScopedDiagnosticHandler silence(&context, [&](Diagnostic &diagnostic) {
+      if (reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+        reason = diagnostic.str();
+      return success();
+    });
+    OwningOpRef<ModuleOp> module;
     if (llvm::Error error = checkOptions(options))
-      return llvm::consumeError(std::move(error)), nullptr;
-    OwningOpRef<ModuleOp> module = import(*options.batch, isShrunk);
-    if (!module || failed(runWalk(*module, options, {.stopAfter = ps::Level::Placed})))
-      return nullptr;
+      reason = llvm::toString(std::move(error));
+    else if ((module = import(*options.batch, isShrunk)) &&
+             failed(runWalk(*module, options, {.stopAfter = ps::Level::Placed})))
+      module = nullptr;
+    if (!module)
+      keepFailure(options, reason);
     return module;
   }
 
+  int64_t getParameters() const { return parameters; }
+  /// Returns why the first plan that could not be compiled failed; empty if there is none. Example:
+  /// "; with --mesh tp=4 --batch 1: the batch dim takes sizes from 2".
+  llvm::StringRef getFailure() const { return failureReason; }
+
 private:
+  void keepFailure(const CompileOptions &options, llvm::StringRef reason) {
+    if (failureReason.empty() && !reason.empty())
+      failureReason =
+          llvm::formatv("; with --mesh {0} --batch {1}: {2}", options.mesh, *options.batch, reason);
+  }
+
+  /// Checks that the modules that `--split-method` names begin stages.
+  LogicalResult checkSplit(ModuleOp module) {
+    std::optional<int64_t> stages = countStages(request.options.splitMethod);
+    if (!stages)
+      return success();
+    CompileOptions options = request.options;
+    options.microBatches = 1;
+    options.mesh = "pp=" + std::to_string(*stages);
+    OwningOpRef<ModuleOp> copy = module.clone();
+    return runWalk(*copy, options, {.stopAfter = ps::Level::Planned});
+  }
+
   using Key = std::tuple<int64_t, int64_t, int64_t, std::string, std::string, int64_t>;
 
   /// Returns the size of the batch dim of the first input that has one.
@@ -190,6 +239,8 @@ private:
   const costs::Cluster &cluster;
   std::optional<int64_t> exportedBatch;
   bool isFixed = false;
+  int64_t parameters = 0;
+  std::string failureReason;
   std::map<std::pair<int64_t, bool>, OwningOpRef<ModuleOp>> imported; ///< by batch, and if shrunk
   std::map<Key, OwningOpRef<ModuleOp>> programs;
   ClassTable last;
@@ -218,9 +269,37 @@ readConstraints(llvm::ArrayRef<std::pair<std::string, std::string>> texts) {
     llvm::Expected<Choices> choices = Choices::parse(text);
     if (!choices)
       return fail(choices.takeError());
+    if (llvm::Error error = checkChoices(flag, *choices))
+      return ps::createFlagError(flag, llvm::toString(std::move(error)));
     constraints.flags[flag] = std::move(*choices);
   }
   return constraints;
+}
+
+/// Restricts the pipeline to the stages that `--split-method NAME,...` names, in as few chunks as
+/// the constraints allow. Does nothing if the constraints allow no such pipeline.
+void fixStages(Constraints &constraints, int64_t stages, int64_t ranks) {
+  auto &axes = constraints.mesh.axes;
+  auto axis = llvm::find_if(axes, [](const auto &named) { return named.first == "pp"; });
+  for (int64_t chunks : {1, 2, 4}) {
+    int64_t size = stages / chunks;
+    if (size < 2 || size * chunks != stages || ranks % size != 0 ||
+        !constraints.get("num-chunks").allows(chunks) ||
+        (axis != axes.end() && !axis->second.allows(size)))
+      continue;
+    if (axis == axes.end())
+      axis = axes.insert(axes.begin(), {"pp", {}});
+    axis->second = llvm::cantFail(Choices::parse(std::to_string(size)));
+    constraints.flags["num-chunks"] = llvm::cantFail(Choices::parse(std::to_string(chunks)));
+    return;
+  }
+}
+
+llvm::Error checkConflicts(const PlanRequest &request, const Constraints &constraints,
+                           std::optional<int64_t> fixedBatch) {
+  return planner::checkConflicts({request.ranks, request.ranksFlag, request.globalBatch, fixedBatch,
+                                  countStages(request.options.splitMethod)},
+                                 constraints);
 }
 
 /// Compiles the best plans of a search, and prices their programs. Returns those that fit the
@@ -257,9 +336,16 @@ llvm::Expected<std::vector<Plan>> compilePlans(Compiler &compiler, const SearchR
   return plans;
 }
 
-llvm::Error failWithoutPlan(const SearchResult &found, double memory) {
+llvm::Error failAtTimeLimit(const PlanRequest &request) {
+  return llvm::createStringError(
+      llvm::formatv("--time-limit {0} ended the search before it found a plan; give more seconds, "
+                    "or fix a part of the plan, such as --mesh",
+                    request.timeLimit));
+}
+
+llvm::Error failWithoutPlan(const SearchResult &found, double memory, llvm::StringRef failure) {
   if (!found.leanest)
-    return llvm::createStringError("no plan can be compiled");
+    return llvm::createStringError("no plan can be compiled" + failure);
   const Candidate &leanest = found.leanest->candidate;
   return llvm::createStringError(llvm::formatv(
       "no plan fits the memory of a rank, {0}: the leanest needs about {1} (--mesh {2} --zero {3} "
@@ -272,7 +358,10 @@ llvm::Error failWithoutPlan(const SearchResult &found, double memory) {
 } // namespace
 
 llvm::Error checkConstraints(const PlanRequest &request) {
-  return readConstraints(request.constraints).takeError();
+  llvm::Expected<Constraints> constraints = readConstraints(request.constraints);
+  if (!constraints)
+    return constraints.takeError();
+  return checkConflicts(request, *constraints, std::nullopt);
 }
 
 llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &request) {
@@ -286,6 +375,10 @@ llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &r
   Compiler compiler(context, request, cluster->cluster);
   if (failed(compiler.start()))
     return llvm::createStringError("the model cannot be planned");
+  if (llvm::Error error = checkConflicts(request, *constraints, compiler.getFixedBatch()))
+    return std::move(error);
+  if (std::optional<int64_t> stages = countStages(request.options.splitMethod))
+    fixStages(*constraints, *stages, request.ranks);
   SearchProblem problem;
   problem.cluster = cluster->cluster;
   problem.ranks = request.ranks;
@@ -297,18 +390,26 @@ llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &r
   problem.timeLimit = request.timeLimit;
   problem.getTable = [&](const Candidate &candidate) { return compiler.getTable(candidate); };
   problem.getTableShards = [&](const Candidate &c) { return compiler.getTableShards(c); };
+  auto searchBegin = std::chrono::steady_clock::now();
   llvm::Expected<SearchResult> found = search(problem);
-  if (!found)
-    return found.takeError();
+  std::chrono::duration<double> searched = std::chrono::steady_clock::now() - searchBegin;
+  if (!found) {
+    std::string reason = llvm::toString(found.takeError());
+    return searched.count() < problem.timeLimit
+               ? llvm::createStringError(reason + compiler.getFailure())
+               : failAtTimeLimit(request);
+  }
   llvm::Expected<std::vector<Plan>> plans = compilePlans(compiler, *found, problem.memory);
   if (!plans)
     return plans.takeError();
   if (plans->empty())
-    return failWithoutPlan(*found, problem.memory);
+    return found->isComplete ? failWithoutPlan(*found, problem.memory, compiler.getFailure())
+                             : failAtTimeLimit(request);
   PlanAnswer answer;
   answer.plans = std::move(*plans);
   answer.priced = found->priced;
   answer.isComplete = found->isComplete;
+  answer.parameters = compiler.getParameters();
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   answer.seconds = seconds.count();
   return answer;

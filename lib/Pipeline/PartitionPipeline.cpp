@@ -44,12 +44,6 @@ std::string describeInside(ArrayRef<Layer> layers, StringRef name) {
   return "";
 }
 
-/// Returns true if `method` balances the weights of coordinates. Other methods are lists of
-/// modules.
-bool isBalanced(StringRef method) {
-  return llvm::is_contained({"uniform", "parameters", "flops", "time"}, method);
-}
-
 /// Returns the first segment of each stage except stage 0.
 llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef method,
                                               const schedules::Placement &placement) {

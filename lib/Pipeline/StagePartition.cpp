@@ -719,6 +719,10 @@ Expected<int64_t> findFirstLayer(ArrayRef<std::string> layers, const std::string
 }
 } // namespace
 
+bool isBalanced(StringRef method) {
+  return is_contained({"uniform", "parameters", "flops", "time"}, method);
+}
+
 Expected<SmallVector<int64_t>> findCutsAtNames(ArrayRef<std::string> layers,
                                                ArrayRef<std::string> names,
                                                const Placement &placement) {

@@ -51,6 +51,10 @@ struct StagePartition {
 /// lengths do not match, sums above 2^63 - 2, and a search that gives up.
 llvm::Expected<StagePartition> findPartition(const PartitionProblem &problem);
 
+/// Returns true if a split method balances the weights of coordinates: uniform, parameters, flops
+/// or time. Other methods are lists of modules.
+bool isBalanced(llvm::StringRef method);
+
 /// Returns the cuts before the modules `names`, one per stage of `placement` except stage 0.
 /// `layers` are the module paths of the layers in model order, empty for a layer without a path. A
 /// name is the path of a layer, or of a module with consecutive layers; the cut is before the first

@@ -1,7 +1,8 @@
 // Reads constraints on plans.
 #include "lib/Planner/Constraints.h"
+#include "lib/Schedules/PipelineSchedule.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
@@ -15,9 +16,24 @@ static Expected<int64_t> parseEnd(StringRef text, StringRef whole) {
                            "' is not a whole number; a range is <=8, >=2 or 2..8");
 }
 
+/// Reads a list such as "1|2|4".
+static Expected<std::vector<std::string>> parseList(StringRef text) {
+  std::vector<std::string> values;
+  for (StringRef part : split(text, '|')) {
+    part = part.trim();
+    if (part.empty())
+      return createStringError("'" + text + "' has an empty value; a list is 1|2|4");
+    if (part.contains(',') && !part.contains('='))
+      return createStringError("'" + text + "': a list is written " + join(split(text, ','), "|"));
+    values.push_back(part.str());
+  }
+  return values;
+}
+
 Expected<Choices> Choices::parse(StringRef text) {
   Choices choices;
   text = text.trim();
+  choices.text = text;
   if (text == "*")
     return choices;
   StringRef rest = text;
@@ -41,15 +57,23 @@ Expected<Choices> Choices::parse(StringRef text) {
     if (*choices.least > *choices.most)
       return createStringError("'" + text + "': the range is empty");
   } else {
-    SmallVector<StringRef> parts;
-    text.split(parts, '|');
-    for (StringRef part : parts) {
-      if (part.trim().empty())
-        return createStringError("'" + text + "' has an empty value; a list is 1|2|4");
-      choices.values.push_back(part.trim().str());
-    }
+    Expected<std::vector<std::string>> values = parseList(text);
+    if (!values)
+      return values.takeError();
+    choices.values = std::move(*values);
   }
   return choices;
+}
+
+SmallVector<int64_t> Choices::getNumbers() const {
+  SmallVector<int64_t> numbers;
+  for (StringRef value : values)
+    if (int64_t number = 0; !value.getAsInteger(10, number))
+      numbers.push_back(number);
+  for (const std::optional<int64_t> &end : {least, most})
+    if (end)
+      numbers.push_back(*end);
+  return numbers;
 }
 
 bool Choices::allows(StringRef value) const {
@@ -62,6 +86,12 @@ bool Choices::allows(StringRef value) const {
 
 bool Choices::allows(int64_t value) const { return allows(std::to_string(value)); }
 
+bool Choices::allowsAny(int64_t first, int64_t last) const {
+  if (isRange())
+    return std::max(first, least.value_or(first)) <= std::min(last, most.value_or(last));
+  return isFree() || any_of(getNumbers(), [&](int64_t n) { return n >= first && n <= last; });
+}
+
 const Choices *MeshChoices::find(StringRef axis) const {
   for (const auto &[name, choices] : axes)
     if (name == axis)
@@ -69,13 +99,28 @@ const Choices *MeshChoices::find(StringRef axis) const {
   return nullptr;
 }
 
+/// Fails unless the choices contain a size, and only sizes.
+static Error checkSizes(StringRef part, const Choices &choices) {
+  bool areSizes = all_of(choices.getValues(), [](StringRef value) {
+    int64_t size = 0;
+    return !value.getAsInteger(10, size) && size >= 1;
+  });
+  if (areSizes && choices.allowsAny(1, INT64_MAX))
+    return Error::success();
+  return createStringError("'" + part +
+                           "': a size is a whole number of at least 1, a list 1|2|4, a range such "
+                           "as <=8, or *");
+}
+
 Expected<MeshChoices> parseMeshChoices(StringRef text) {
   MeshChoices mesh;
-  SmallVector<StringRef> parts;
-  text.split(parts, ',');
-  for (StringRef part : parts) {
+  for (StringRef part : split(text, ',')) {
     size_t equals = part.find('=');
     StringRef name = part.take_front(equals).trim();
+    if (equals == StringRef::npos && !mesh.axes.empty() && all_of(name, isDigit))
+      return createStringError("'" + text + "': a list of sizes is written " +
+                               mesh.axes.back().first + "=" + mesh.axes.back().second.getText() +
+                               "|" + name);
     if (equals == StringRef::npos || !is_contained({"pp", "dp", "tp"}, name))
       return createStringError("'" + part + "': expected pp=SIZES, dp=SIZES or tp=SIZES");
     if (mesh.find(name))
@@ -83,6 +128,8 @@ Expected<MeshChoices> parseMeshChoices(StringRef text) {
     Expected<Choices> choices = Choices::parse(part.substr(equals + 1));
     if (!choices)
       return choices.takeError();
+    if (Error error = checkSizes(part, *choices))
+      return std::move(error);
     mesh.axes.emplace_back(name.str(), std::move(*choices));
   }
   return mesh;
@@ -92,6 +139,48 @@ const Choices &Constraints::get(StringRef flag) const {
   static const Choices all;
   auto found = flags.find(flag.str());
   return found == flags.end() ? all : found->second;
+}
+
+std::vector<std::string> listSearchedValues(StringRef flag) {
+  if (flag == "zero")
+    return {"0", "1", "2", "3"};
+  if (flag == "num-chunks")
+    return {"1", "2", "4"};
+  if (flag == "recompute")
+    return {"none", "selective", "full"};
+  std::vector<std::string> names;
+  if (flag == "schedule")
+    for (const schedules::Schedule &schedule : schedules::getSchedules())
+      names.emplace_back(schedule.name);
+  return names;
+}
+
+/// Joins names for a message: "none, selective and full".
+static std::string joinNames(ArrayRef<std::string> names) {
+  return join(names.drop_back(), ", ") + " and " + names.back();
+}
+
+Error checkChoices(StringRef flag, const Choices &choices) {
+  std::vector<std::string> tried = listSearchedValues(flag);
+  if (tried.empty()) {
+    bool isNumber = flag == "batch" || flag == "micro-batches";
+    int64_t most = flag == "micro-batches" ? schedules::kMostMicroBatches : INT64_MAX;
+    if (choices.isRange() && !isNumber)
+      return createStringError(" takes a value or a list, not the range '" + choices.getText() +
+                               "'");
+    if (isNumber && !choices.allowsAny(1, most))
+      return createStringError(" '" + choices.getText() + "' contains no number from 1 to " +
+                               Twine(most));
+    return Error::success();
+  }
+  for (StringRef value : choices.getValues())
+    if (!is_contained(tried, value))
+      return createStringError(" '" + value + "' is not searched; the search tries " +
+                               joinNames(tried));
+  if (none_of(tried, [&](StringRef value) { return choices.allows(value); }))
+    return createStringError(" '" + choices.getText() +
+                             "' contains no value that the search tries: " + joinNames(tried));
+  return Error::success();
 }
 
 } // namespace parashard::planner

@@ -2,6 +2,7 @@
 #ifndef PARASHARD_LIB_PLANNER_CONSTRAINTS_H
 #define PARASHARD_LIB_PLANNER_CONSTRAINTS_H
 
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <map>
@@ -15,17 +16,26 @@ namespace parashard::planner {
 class Choices {
 public:
   /// Reads `*`, a value, a list "1|2|4", or a range "<=8", ">=2" or "2..8". Fails for an empty
-  /// value and for a range whose ends are not whole numbers of at least 0 in ascending order.
+  /// value, for a list with commas, and for a range whose ends are not whole numbers of at least 0
+  /// in ascending order.
   static llvm::Expected<Choices> parse(llvm::StringRef text);
 
   bool allows(llvm::StringRef value) const;
   bool allows(int64_t value) const;
+  /// Returns true if a number from `first` to `last` is allowed.
+  bool allowsAny(int64_t first, int64_t last) const;
   /// Returns true if every value is allowed.
-  bool isFree() const { return values.empty() && !least && !most; }
+  bool isFree() const { return values.empty() && !isRange(); }
+  bool isRange() const { return least || most; }
   /// Returns the only values that are allowed; empty if the choices are free or a range.
   llvm::ArrayRef<std::string> getValues() const { return values; }
+  /// Returns the numbers among the values, and the ends of the range.
+  llvm::SmallVector<int64_t> getNumbers() const;
+  /// Returns the text that was parsed: "1|2"; "*" if all values are allowed.
+  llvm::StringRef getText() const { return text; }
 
 private:
+  std::string text = "*";
   std::vector<std::string> values;
   std::optional<int64_t> least, most;
 };
@@ -37,7 +47,8 @@ struct MeshChoices {
 };
 
 /// Reads a mesh whose sizes are choices: "pp=*,dp=2|4,tp=<=8". The axes are pp, dp and tp; an axis
-/// that is left out may have any size.
+/// that is left out may have any size. Fails if the choices of an axis contain no size of at least
+/// 1.
 llvm::Expected<MeshChoices> parseMeshChoices(llvm::StringRef text);
 
 /// Constraints by flag of ps-compile: "zero", "recompute", ...
@@ -47,6 +58,14 @@ struct Constraints {
   /// Returns the choices of a flag; all values for a flag without constraint.
   const Choices &get(llvm::StringRef flag) const;
 };
+
+/// Returns the values of a flag that the search tries, such as 0 to 3 for "zero". Empty: all values
+/// that ps-compile accepts.
+std::vector<std::string> listSearchedValues(llvm::StringRef flag);
+
+/// Fails if the choices contain a value that the search does not try, or no value that it tries.
+/// Example: `>=4` for "zero". The message follows the name of the flag.
+llvm::Error checkChoices(llvm::StringRef flag, const Choices &choices);
 
 } // namespace parashard::planner
 

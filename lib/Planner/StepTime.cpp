@@ -48,6 +48,10 @@ void Breakdown::add(const Breakdown &other) {
 
 double Breakdown::sum() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
+Part Breakdown::getLargest() const {
+  return Part(std::distance(seconds.begin(), llvm::max_element(seconds)));
+}
+
 Breakdown average(ArrayRef<Breakdown> coordinates, double seconds) {
   Breakdown mean;
   double busiest = 0;
@@ -56,17 +60,19 @@ Breakdown average(ArrayRef<Breakdown> coordinates, double seconds) {
     for (size_t i = 0; i < kParts; ++i)
       mean[Part(i)] += parts[Part(i)] / double(coordinates.size());
   }
-  mean[Part::Imbalance] = busiest - mean.sum();
-  mean[Part::Bubble] = seconds - busiest;
+  // What rounding leaves of a wait is added to the largest part, so that no part is negative and
+  // the sum is that of the step.
+  double rounding = 0;
+  auto setWait = [&](Part part, double wait) {
+    bool isNoise = wait < 1e-12 * seconds;
+    mean[part] = isNoise ? 0 : wait;
+    rounding += isNoise ? wait : 0;
+  };
+  double computed = mean.sum();
+  setWait(Part::Imbalance, busiest - computed);
+  setWait(Part::Bubble, seconds - busiest);
+  mean[mean.getLargest()] += rounding;
   return mean;
-}
-
-Part StepTime::getLimit() const {
-  Part limit = Part::Matmul;
-  for (size_t i = 0; i < kParts; ++i)
-    if (parts[Part(i)] > parts[limit])
-      limit = Part(i);
-  return limit;
 }
 
 llvm::json::Object StepTime::toJson() const {
@@ -76,7 +82,7 @@ llvm::json::Object StepTime::toJson() const {
   return llvm::json::Object{{"step_s", seconds},
                             {"breakdown", std::move(breakdown)},
                             {"mfu", mfu},
-                            {"limits", getName(getLimit())}};
+                            {"limits", getName(parts.getLargest())}};
 }
 
 namespace {
@@ -344,7 +350,7 @@ std::string describe(const StepTime &step, const Cluster &cluster, int64_t ranks
   std::string text = llvm::formatv("predicted step on {0} x {1}: {2}, {3:f1} % of the peak rate "
                                    "(MFU); most of it: {4}\n",
                                    ranks, cluster.name, printSeconds(step.seconds), 100 * step.mfu,
-                                   getName(step.getLimit()));
+                                   getName(step.parts.getLargest()));
   for (size_t i = 0; i < kParts; ++i) {
     double seconds = step.parts[Part(i)];
     if (seconds > 1e-6 * step.seconds)

@@ -35,6 +35,8 @@ public:
   double operator[](Part part) const { return seconds[size_t(part)]; }
   void add(const Breakdown &other);
   double sum() const;
+  /// Returns the part that takes most of the time.
+  Part getLargest() const;
 
 private:
   std::array<double, kParts> seconds{};
@@ -53,8 +55,6 @@ struct StepTime {
   /// Model flops per second of all ranks, relative to the peak of the model's compute type.
   double mfu = 0;
 
-  /// Returns the part that takes most of the step.
-  Part getLimit() const;
   llvm::json::Object toJson() const;
 };
 

@@ -27,6 +27,7 @@ TEST(Choices, WithErrorsNameTheText) {
   EXPECT_EQ(getError("8..2"), "'8..2': the range is empty");
   EXPECT_EQ(getError("1||2"), "'1||2' has an empty value; a list is 1|2|4");
   EXPECT_EQ(getError(""), "'' has an empty value; a list is 1|2|4");
+  EXPECT_EQ(getError("1,2"), "'1,2': a list is written 1|2");
 }
 
 TEST(MeshChoices, KeepTheOrderOfTheirAxes) {
@@ -45,6 +46,29 @@ TEST(MeshChoices, WithErrorsNameTheAxis) {
   EXPECT_EQ(getError("ep=2"), "'ep=2': expected pp=SIZES, dp=SIZES or tp=SIZES");
   EXPECT_EQ(getError("tp"), "'tp': expected pp=SIZES, dp=SIZES or tp=SIZES");
   EXPECT_EQ(getError("tp=2,tp=4"), "names the axis tp twice");
+  EXPECT_EQ(getError("tp=2,4"), "'tp=2,4': a list of sizes is written tp=2|4");
+  for (llvm::StringRef size : {"tp=auto", "tp=0", "tp=<=0", "tp=2|x"})
+    EXPECT_EQ(getError(size), ("'" + size +
+                               "': a size is a whole number of at least 1, a list 1|2|4, a range "
+                               "such as <=8, or *")
+                                  .str());
+}
+
+TEST(SearchedValues, AreTheValuesOfConstraints) {
+  auto check = [](llvm::StringRef flag, llvm::StringRef text) {
+    llvm::Error error = checkChoices(flag, parse(text));
+    return error ? llvm::toString(std::move(error)) : "";
+  };
+  EXPECT_EQ(check("zero", "1..7"), "");
+  EXPECT_EQ(check("batch", ">=3"), "");
+  EXPECT_EQ(check("sharding-policy", "tables|my.json"), "");
+  EXPECT_EQ(check("zero", ">=4"), " '>=4' contains no value that the search tries: 0, 1, 2 and 3");
+  EXPECT_EQ(check("num-chunks", "1|3"), " '3' is not searched; the search tries 1, 2 and 4");
+  EXPECT_EQ(check("recompute", "budget=1GB"),
+            " 'budget=1GB' is not searched; the search tries none, selective and full");
+  EXPECT_EQ(check("batch", "<=0"), " '<=0' contains no number from 1 to 9223372036854775807");
+  EXPECT_EQ(check("micro-batches", ">=20000"), " '>=20000' contains no number from 1 to 16384");
+  EXPECT_EQ(check("sharding-policy", "<=2"), " takes a value or a list, not the range '<=2'");
 }
 
 } // namespace
