@@ -3,6 +3,7 @@
 
 #include "dialects/ps/Refusal.h"
 #include "parashard/Version.h"
+#include "shared/FileClaims.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -156,12 +157,17 @@ Expected<std::string> findOutputFile(StringRef output) {
   return target.string();
 }
 
-Error checkOutputFile(StringRef input, StringRef output, StringRef flag) {
+Error checkOutputFile(StringRef model, StringRef output, StringRef flag) {
+  return checkOutputFile(InputFile{model.str(), "is the model itself"}, output, flag);
+}
+
+Error checkOutputFile(ArrayRef<InputFile> inputs, StringRef output, StringRef flag) {
   if (sys::fs::is_directory(output))
     return fail("output '" + output + "' is a folder; give the name of a file, " +
                 ps::spellFlag(flag) + " " + output + "/NAME");
-  if (sys::fs::equivalent(input, output))
-    return fail("output '" + output + "' is the model itself; give another name");
+  for (const InputFile &input : inputs)
+    if (!input.path.empty() && identifyFile(input.path) == identifyFile(output.str()))
+      return fail("output '" + output + "' " + input.use + "; give another name");
   SmallString<128> folder(sys::path::parent_path(output));
   if (folder.empty())
     folder = ".";

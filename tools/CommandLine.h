@@ -46,9 +46,18 @@ llvm::Error checkModelFile(llvm::StringRef path, llvm::ArrayRef<llvm::StringRef>
 /// is written. Fails if `output` is a device or pipe: a regular file must not replace one.
 llvm::Expected<std::string> findOutputFile(llvm::StringRef output);
 
-/// Fails if `output` cannot be written or is the file `input`, so that errors show before hours of
-/// work. `flag` is the name, without dashes, of the flag that names `output`.
-llvm::Error checkOutputFile(llvm::StringRef input, llvm::StringRef output,
+/// A file that a tool reads. `use` continues a message about the file: "is read by --plan".
+struct InputFile {
+  std::string path, use;
+};
+
+/// Fails if `output` cannot be written or is one of the `inputs`, so that errors show before hours
+/// of work. Inputs with an empty path do not count. `flag` is the name, without dashes, of the flag
+/// that names `output`.
+llvm::Error checkOutputFile(llvm::ArrayRef<InputFile> inputs, llvm::StringRef output,
+                            llvm::StringRef flag = "o");
+/// The same for a tool that reads only a model.
+llvm::Error checkOutputFile(llvm::StringRef model, llvm::StringRef output,
                             llvm::StringRef flag = "o");
 
 } // namespace parashard

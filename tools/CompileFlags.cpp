@@ -3,6 +3,7 @@
 #include "dialects/ps/Refusal.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/Policy.h"
+#include "lib/Support/TargetName.h"
 
 using namespace llvm;
 using namespace parashard::driver;
@@ -229,6 +230,21 @@ void addPlanFlags(FlagTable &t, CompileFlags &f) {
   addLayoutFlags(t, f.options);
   addStepFlags(t, f);
   addSpeedFlags(t, f.options);
+}
+
+void addTargetFlag(FlagTable &t, std::string &target) {
+  t.add({.name = "target",
+         .value = "TARGET",
+         .help = "cpu[:native|:x86-64-v4|...] or cuda:sm_90",
+         .inPlan = true},
+        target);
+}
+
+Error checkTarget(StringRef target) {
+  if (support::isTargetName(target))
+    return Error::success();
+  return ps::createFlagError("target",
+                             " takes " + Twine(support::kTargetNames) + ", not '" + target + "'");
 }
 
 void addUpdateFlags(FlagTable &t, CompileOptions &c) {

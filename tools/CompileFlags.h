@@ -18,7 +18,12 @@ struct CompileFlags {
 /// Each function adds flags to the current group of the table. `flags` must outlive the table.
 void addModelFlags(FlagTable &table, CompileFlags &flags);
 void addPlanFlags(FlagTable &table, CompileFlags &flags);
+/// Adds `--target`, which writes to `target`. A plan file holds the target if it was given.
+void addTargetFlag(FlagTable &table, std::string &target);
 void addUpdateFlags(FlagTable &table, driver::CompileOptions &options);
+
+/// Fails unless `--target` is the name of a target.
+llvm::Error checkTarget(llvm::StringRef target);
 
 /// Completes `flags.options` after `FlagTable::assign`: micro-batches, placement, optimizer, mode.
 /// Fails if flags contradict each other.

@@ -169,6 +169,21 @@ bool FlagTable::isGiven(StringRef name) const {
   return entry && entry->option->getNumOccurrences() > 0;
 }
 
+std::vector<std::string> FlagTable::listPlanFlags() const {
+  std::vector<std::string> names;
+  for (const Entry &entry : entries)
+    if (entry.info.inPlan)
+      names.push_back(entry.info.name.str());
+  return names;
+}
+
+void FlagTable::setDefault(StringRef name, StringRef text) {
+  const Entry *entry = find(name);
+  assert(entry && entry->info.inPlan && "not a plan flag");
+  if (entry->option->getNumOccurrences() == 0)
+    entry->option->addOccurrence(0, name, text);
+}
+
 SmallVector<const FlagInfo *>
 FlagTable::listGiven(function_ref<bool(const FlagInfo &)> matches) const {
   SmallVector<const FlagInfo *> given;
@@ -192,14 +207,17 @@ static StringRef getTwin(StringRef name) {
 }
 
 Error FlagTable::readKey(StringRef path, StringRef name, const JsonValue &value, bool isGiven) {
-  const Entry *entry = find(name);
-  if (!entry || !entry->info.inPlan) {
-    std::vector<std::string> names;
-    for (const Entry &known : entries)
-      if (known.info.inPlan)
-        names.push_back(known.info.name.str());
-    return failPlan(path, "unknown plan flag \"" + name + "\"" + describeNearest(name, names));
+  if (name == "predicted") {
+    Expected<PlanPrediction> read = PlanPrediction::read(value);
+    if (!read)
+      return failPlan(path, toString(read.takeError()));
+    prediction = std::move(*read);
+    return Error::success();
   }
+  const Entry *entry = find(name);
+  if (!entry || !entry->info.inPlan)
+    return failPlan(path,
+                    "unknown plan flag \"" + name + "\"" + describeNearest(name, listPlanFlags()));
   std::optional<std::string> text;
   if (!entry->isNumber)
     text = value.getAsString();

@@ -3,6 +3,7 @@
 #define PARASHARD_TOOLS_FLAGTABLE_H
 
 #include "dialects/ps/PsAttributes.h"
+#include "tools/PlanPrediction.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"
@@ -69,6 +70,10 @@ public:
   std::vector<std::pair<std::string, std::string>> getConstraints() const;
 
   bool isGiven(llvm::StringRef name) const;
+  /// Returns the names of the plan flags, in the order of the table.
+  std::vector<std::string> listPlanFlags() const;
+  /// Gives a plan flag a value before `assign`, unless the command line gives one.
+  void setDefault(llvm::StringRef name, llvm::StringRef text);
   /// Returns the given flags for which `matches` holds, in the order of the table.
   llvm::SmallVector<const FlagInfo *>
   listGiven(llvm::function_ref<bool(const FlagInfo &)> matches) const;
@@ -77,6 +82,8 @@ public:
   /// keep their values; `--micro-batches` and `--global-batch` count as the same flag. Errors name
   /// the file, the key and the expected value.
   llvm::Error readPlan(llvm::StringRef path);
+  /// Returns what the plan file says about its prediction; nullopt without a file or a prediction.
+  const std::optional<PlanPrediction> &getPrediction() const { return prediction; }
   /// Returns the values of all plan flags that have one, after `assign`.
   llvm::json::Object describePlan() const;
 
@@ -101,6 +108,7 @@ private:
 
   std::vector<std::unique_ptr<llvm::cl::OptionCategory>> groups;
   std::vector<Entry> entries;
+  std::optional<PlanPrediction> prediction;
   bool takesConstraints = false;
 };
 

@@ -2,6 +2,7 @@
 #include "Flags.h"
 #include "OutputFiles.h"
 #include "dialects/ps/Refusal.h"
+#include "lib/Costs/Cluster.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/MeshText.h"
 #include "lib/Support/Bytes.h"
@@ -55,7 +56,7 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   addUpdateFlags(t, c);
 
   t.addGroup("Target");
-  t.add({"target", "TARGET", "cpu[:native|:x86-64-v4|...] or cuda:sm_90"}, f.targetName);
+  addTargetFlag(t, f.targetName);
   t.add({"memory-limit", "BYTES",
          "fail if the arena of a rank is larger: 80GB, 500MiB (does not include the memory of the "
          "CUDA driver and libraries)"},
@@ -123,10 +124,7 @@ bool checkCombinations(const Flags &f, const CompileOptions &c) {
                        " exclude each other: an --inference program does not differentiate");
   if (c.loss == "none" && !c.lossOutput.empty())
     return badFlag("loss", " none and --loss-output exclude each other");
-  llvm::StringRef target = f.targetName;
-  if (target != "cpu" && !target.starts_with("cpu:") && !target.starts_with("cuda:"))
-    return badFlag("target", " takes cpu[:NAME] or cuda:sm_NN, not '" + f.targetName + "'");
-  return true;
+  return check(checkTarget(f.targetName));
 }
 
 /// Checks that `--portable` is possible: an executable for CPUs that does not need the model's
@@ -310,9 +308,26 @@ llvm::json::Object describePlan(const FlagTable &table, const CompileOptions &co
   plan["micro-batches"] = compile.microBatches;
   plan.erase("ranks");
   plan.erase("global-batch");
+  if (!table.isGiven("target")) // the default depends on the machine and on --portable
+    plan.erase("target");
   if (compile.schedule.empty())
     plan["schedule"] = schedules::chooseSchedule({{}, 1, compile.numChunks}).str();
   return plan;
+}
+
+/// Warns if the program is for CPUs only because no target was given, and the cluster has GPUs.
+void warnOfTarget(const FlagTable &table, const CommandLine &line) {
+  if (table.isGiven("target") || line.compile.cluster.empty() ||
+      line.walk.stopAfter < ps::Level::Native)
+    return;
+  auto cluster = costs::findCluster(line.compile.cluster);
+  if (!cluster)
+    return llvm::consumeError(cluster.takeError()); // checkOptions has reported it
+  llvm::StringRef target = cluster->cluster.device.target;
+  if (target.starts_with("cuda"))
+    llvm::errs() << "warning: the program is for " << line.compile.target << ", but the cluster "
+                 << line.compile.cluster << " has " << target << "; give --target " << target
+                 << " to compile for it\n";
 }
 
 /// Lists the given flags with the level that uses each. In a module at this level or later, the
@@ -388,6 +403,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
     c.weights = "copy";
   if (!check(checkOptions(c)) || !checkPipeline(table, f, line))
     return std::nullopt;
+  warnOfTarget(table, line);
   line.given = listGiven(table);
   line.walk.dumpDir = f.dumpDir;
   line.walk.timing = f.verbose;
@@ -404,6 +420,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
     line.output.plan = describePlan(table, c);
   }
   line.output.planRead = f.planFile;
+  line.output.prediction = table.getPrediction();
   if (!check(checkOutputFiles(line)))
     return std::nullopt;
   if (f.noCodegen && f.stopAfter.empty() && !f.output.empty()) {

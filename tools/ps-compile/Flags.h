@@ -3,6 +3,7 @@
 #define PARASHARD_TOOLS_PS_COMPILE_FLAGS_H
 
 #include "parashard/Driver.h"
+#include "tools/PlanPrediction.h"
 #include "llvm/Support/JSON.h"
 
 namespace parashard {
@@ -19,10 +20,11 @@ struct OutputOptions {
   bool check = false;      ///< whether the program includes its one-rank version
   bool isPortable = false; ///< whether the program is for other machines
   bool verbose = false;
-  std::string line;        ///< the command line, for the program's --info
-  std::string planRead;    ///< path given to --plan; empty: none
-  std::string planFile;    ///< path given to --write-plan; empty: none
-  llvm::json::Object plan; ///< Plan flags and their values
+  std::string line;                         ///< the command line, for the program's --info
+  std::string planRead;                     ///< path given to --plan; empty: none
+  std::optional<PlanPrediction> prediction; ///< of the file of --plan
+  std::string planFile;                     ///< path given to --write-plan; empty: none
+  llvm::json::Object plan;                  ///< Plan flags and their values
 };
 
 /// A flag of the command line, and the level whose passes use the flag.

@@ -2,6 +2,7 @@
 #include "OutputFiles.h"
 #include "dialects/ps/Ps.h"
 #include "dialects/ps/Refusal.h"
+#include "lib/Costs/Cluster.h"
 #include "lib/Import/WeightFiles.h"
 #include "lib/Support/Files.h"
 #include "shared/FileClaims.h"
@@ -27,6 +28,8 @@ std::vector<NamedFile> listReads(const CommandLine &line) {
     reads.push_back({line.compile.shardingPolicy, "sharding-policy"});
   if (isFile(line.compile.schedule))
     reads.push_back({line.compile.schedule, "schedule"});
+  if (std::optional<std::string> cluster = costs::findClusterFile(line.compile.cluster))
+    reads.push_back({*cluster, "cluster"});
   return reads;
 }
 

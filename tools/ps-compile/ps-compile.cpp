@@ -200,6 +200,11 @@ int main(int argc, char **argv) {
     return faults.getStatus();
   if (llvm::Error error = checkLevel(*module, *line))
     return printUsageError(std::move(error));
+  if (const std::optional<PlanPrediction> &prediction = line->output.prediction;
+      prediction && getLevel(*module) == ps::Level::Imported)
+    if (llvm::Error error = prediction->checkModel(line->output.planRead, line->compile.model,
+                                                   countParameters(*module)))
+      return printUsageError(std::move(error));
   if (llvm::Error error = checkOutputFiles(*line, listWeightFiles(*module)))
     return printUsageError(std::move(error));
   if (failed(compile(context, *module, *line)))

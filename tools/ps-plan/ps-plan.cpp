@@ -1,17 +1,14 @@
 // ps-plan: finds the fastest plan for a model on a cluster, or prices a given plan.
+#include "Flags.h"
 #include "dialects/ps/Refusal.h"
-#include "lib/Costs/Cluster.h"
 #include "lib/Costs/Quantity.h"
 #include "lib/Sharding/Explain.h"
-#include "lib/Support/Bytes.h"
 #include "lib/Support/Files.h"
 #include "mlir/IR/MLIRContext.h"
 #include "parashard/Driver.h"
 #include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
-#include "tools/CompileFlags.h"
 #include "tools/DiagnosticPrinter.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/raw_ostream.h"
@@ -38,15 +35,6 @@ are given; the other ones take one value.
 
 Exit status: 0 success, 1 error in the model or no plan fits, 2 error in the command line.)help";
 
-struct PlanLine {
-  CompileOptions options;
-  CompileFlags compile{options};
-  FlagTable table;
-  std::string output, planFile, memory;
-  bool predicts = false;
-  int64_t timeLimit = 30;
-};
-
 int printError(llvm::Error error, int status = BadCommandLine) {
   llvm::errs() << "ps-plan: error: " << escapeControls(llvm::toString(std::move(error)), "\n  ")
                << "\n";
@@ -55,33 +43,20 @@ int printError(llvm::Error error, int status = BadCommandLine) {
 
 llvm::Error writeOutput(const std::string &path, llvm::json::Object object) {
   std::string text = llvm::formatv("{0:2}\n", llvm::json::Value(std::move(object)));
-  if (path.empty()) {
+  if (path.empty() || path == "-") {
     llvm::outs() << text;
     return llvm::Error::success();
   }
   return support::writeAtomically(path, [&](llvm::raw_ostream &os) { os << text; });
 }
 
-void addFlags(PlanLine &line, bool predicts) {
-  FlagTable &t = line.table;
-  t.addGroup("Model");
-  t.addPositional("MODEL(.pt2|.onnx)", line.options.model);
-  addModelFlags(t, line.compile);
-  t.addGroup("Plan");
-  addPlanFlags(t, line.compile);
-  t.addGroup("Update");
-  addUpdateFlags(t, line.options);
-  t.addGroup("Planner");
-  t.add({"predict", "", "price the plan of --plan and of the flags, as JSON; do not search"},
-        line.predicts);
-  t.add({"plan", "PLAN.json", "with --predict: read Plan flags from a file"}, line.planFile);
-  t.add({"memory", "BYTES", "most memory of a rank: 72GB (default: that of the cluster)"},
-        line.memory);
-  t.add({"time-limit", "SECONDS", "end the search after this time, with the best plan so far"},
-        line.timeLimit, {1});
-  t.add({"o", "PLAN.json", "write the plan (with --predict: the price) to this file"}, line.output);
-  if (!predicts)
-    t.takeConstraints();
+/// Returns what a plan file records about the prediction of the first plan.
+llvm::json::Object describePrediction(const PlanAnswer &answer, const PlanRequest &request) {
+  const PlanPrice &price = *answer.plans.front().price;
+  return PlanPrediction{price.seconds,           price.memoryBytes, price.mfu,
+                        request.options.cluster, request.ranks,     request.globalBatch,
+                        answer.parameters}
+      .toJson();
 }
 
 /// Returns the plan flags of a searched plan, as `ps-compile --plan` reads them.
@@ -95,6 +70,7 @@ llvm::Expected<llvm::json::Object> describePlan(FlagTable &table, const CompileO
            {"num-chunks", std::to_string(options.numChunks)},
            {"schedule", options.schedule},
            {"recompute", options.recompute},
+           {"target", options.target},
            {"cluster", options.cluster}})
     if (llvm::Error error = table.set(flag, text))
       return std::move(error);
@@ -108,7 +84,13 @@ llvm::Expected<llvm::json::Object> describePlan(FlagTable &table, const CompileO
 int predict(MLIRContext &context, PlanLine &line) {
   FaultRecorder faults(context);
   OwningOpRef<ModuleOp> module = loadModel(context, line.options);
-  if (!module || failed(runWalk(*module, line.options, {.stopAfter = ps::Level::Placed})))
+  if (!module)
+    return faults.getStatus();
+  if (const std::optional<PlanPrediction> &made = line.table.getPrediction())
+    if (llvm::Error error =
+            made->checkModel(line.planFile, line.options.model, countParameters(*module)))
+      return printError(std::move(error));
+  if (failed(runWalk(*module, line.options, {.stopAfter = ps::Level::Placed})))
     return faults.getStatus();
   llvm::Expected<PlanPrice> price = pricePlan(*module);
   if (!price)
@@ -118,10 +100,10 @@ int predict(MLIRContext &context, PlanLine &line) {
   return Done;
 }
 
-void printPlans(const PlanAnswer &answer) {
-  llvm::outs() << llvm::formatv("{0} plans priced in {1:f1} s{2}\n\n", answer.priced,
-                                answer.seconds,
-                                answer.isComplete ? "" : "; the time limit ended the search");
+/// Prints the best plans, and the breakdown of the first.
+void printPlans(const PlanAnswer &answer, llvm::raw_ostream &os) {
+  os << llvm::formatv("{0} plans priced in {1:f1} s{2}\n\n", answer.priced, answer.seconds,
+                      answer.isComplete ? "" : "; the time limit ended the search");
   std::vector<std::vector<std::string>> rows = {{"step", "memory", "estimates", "mesh", "policy",
                                                  "zero", "batch", "micro-batches", "schedule",
                                                  "recompute"}};
@@ -137,134 +119,47 @@ void printPlans(const PlanAnswer &answer) {
                     o.mesh, o.shardingPolicy, std::to_string(o.zero), std::to_string(*o.batch),
                     std::to_string(o.microBatches), schedule, o.recompute});
   }
-  sharding::printTable(rows, llvm::outs());
-  llvm::outs() << "\nstep, memory: of the programs, compiled up to their addresses; estimates: of "
-                  "the search\n\n";
+  sharding::printTable(rows, os);
+  os << "\nstep, memory: of the programs, compiled up to their addresses; estimates: of "
+        "the search\n\n";
   const PlanPrice &best = *answer.plans.front().price;
-  llvm::outs() << llvm::formatv("the first plan: {0} per step, {1:f1} % of the peak rate (MFU); "
-                                "most of it: {2}\n",
-                                costs::printSeconds(best.seconds), 100 * best.mfu, best.limits);
+  os << llvm::formatv("the first plan: {0} per step, {1:f1} % of the peak rate (MFU); "
+                      "most of it: {2}\n",
+                      costs::printSeconds(best.seconds), 100 * best.mfu, best.limits);
   for (size_t i = 0; i < best.breakdown.size(); ++i)
     if (best.breakdown[i] > 1e-6 * best.seconds)
-      llvm::outs() << llvm::formatv("  {0,-30} {1,9} {2,6:f1} %\n", getPartName(i),
-                                    costs::printSeconds(best.breakdown[i]),
-                                    100 * best.breakdown[i] / best.seconds);
-}
-
-/// Finds the number of ranks from `--cluster` and `--ranks`.
-llvm::Expected<int64_t> findRanks(const CompileOptions &options,
-                                  const costs::SizedCluster &cluster) {
-  if (!cluster.ranks && !options.ranks)
-    return llvm::createStringError(
-        "the number of ranks is missing; give --cluster NAME:RANKS or --ranks N");
-  if (cluster.ranks && options.ranks && *cluster.ranks != *options.ranks)
-    return ps::createFlagError("ranks " + llvm::Twine(*options.ranks),
-                               " contradicts --cluster " + options.cluster + " with " +
-                                   llvm::Twine(*cluster.ranks) + " ranks");
-  int64_t ranks = cluster.ranks ? *cluster.ranks : *options.ranks;
-  if (std::optional<int64_t> most = cluster.cluster.getMostRanks(); most && ranks > *most)
-    return ps::createFlagError("cluster " + llvm::Twine(options.cluster),
-                               " has at most " + llvm::Twine(*most) + " ranks, not " +
-                                   llvm::Twine(ranks));
-  return ranks;
-}
-
-llvm::Expected<PlanRequest> readRequest(const PlanLine &line) {
-  PlanRequest request;
-  request.options = line.options;
-  llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(line.options.cluster);
-  if (!cluster)
-    return ps::createFlagError("cluster", ": " + llvm::toString(cluster.takeError()));
-  llvm::Expected<int64_t> ranks = findRanks(line.options, *cluster);
-  if (!ranks)
-    return ranks.takeError();
-  request.ranks = *ranks;
-  request.options.ranks.reset();
-  // The tables are read from programs of fewer ranks.
-  if (cluster->ranks)
-    request.options.cluster = llvm::StringRef(line.options.cluster).rsplit(':').first.str();
-  request.options.target = cluster->cluster.device.target;
-  if (!line.compile.globalBatch)
-    return llvm::createStringError("the samples per step are missing; give --global-batch N");
-  request.globalBatch = *line.compile.globalBatch;
-  request.timeLimit = double(line.timeLimit);
-  if (!line.memory.empty()) {
-    llvm::Expected<int64_t> bytes = support::parseBytes(line.memory);
-    if (!bytes)
-      return ps::createFlagError("memory", ": " + llvm::toString(bytes.takeError()));
-    request.memory = double(*bytes);
-  }
-  request.constraints = line.table.getConstraints();
-  llvm::erase_if(request.constraints, [](const auto &constraint) {
-    return !llvm::is_contained(getSearchedFlags(), constraint.first);
-  });
-  if (llvm::Error error = checkConstraints(request))
-    return std::move(error);
-  return request;
+      os << llvm::formatv("  {0,-30} {1,9} {2,6:f1} %\n", getPartName(i),
+                          costs::printSeconds(best.breakdown[i]),
+                          100 * best.breakdown[i] / best.seconds);
 }
 
 int plan(MLIRContext &context, PlanLine &line) {
+  FaultRecorder faults(context);
   llvm::Expected<PlanRequest> request = readRequest(line);
   if (!request)
     return printError(request.takeError());
   llvm::Expected<PlanAnswer> answer = searchPlan(context, *request);
-  if (!answer)
-    return printError(answer.takeError(), Failed);
-  printPlans(*answer);
+  if (!answer) {
+    llvm::Error error = answer.takeError();
+    int status = error.isA<ps::FlagError>() ? int(BadCommandLine) : int(faults.getStatus());
+    return printError(std::move(error), status);
+  }
+  printPlans(*answer, line.output == "-" ? llvm::errs() : llvm::outs());
+  if (!answer->isComplete)
+    llvm::errs() << "note: --time-limit " << line.timeLimit
+                 << " ended the search; a longer one may find a faster plan\n";
   if (line.output.empty())
     return Done;
   llvm::Expected<llvm::json::Object> described =
       describePlan(line.table, answer->plans.front().options);
   if (!described)
     return printError(described.takeError(), Failed);
+  (*described)["predicted"] = describePrediction(*answer, *request);
   if (llvm::Error error = writeOutput(line.output, std::move(*described)))
     return printError(std::move(error), Failed);
-  llvm::errs() << "wrote " << line.output << "\n";
+  if (line.output != "-")
+    llvm::errs() << "wrote " << line.output << "\n";
   return Done;
-}
-
-/// Assigns the plan flags that are not searched; they take one value.
-llvm::Error setFixedFlags(FlagTable &table) {
-  for (const auto &[flag, text] : table.getConstraints())
-    if (!llvm::is_contained(getSearchedFlags(), flag))
-      if (llvm::Error error = table.set(flag, text))
-        return error;
-  return llvm::Error::success();
-}
-
-llvm::Error readLine(PlanLine &line, bool predicts) {
-  if (llvm::Error error = line.table.assign())
-    return error;
-  if (line.options.model.empty())
-    return llvm::createStringError("no model given: ps-plan MODEL --cluster NAME:RANKS "
-                                   "--global-batch N -o PLAN.json (see --help)");
-  if (llvm::Error error = checkModelFile(line.options.model, {".pt2", ".onnx"}))
-    return error;
-  if (!line.output.empty())
-    if (llvm::Error error = checkOutputFile(line.options.model, line.output))
-      return error;
-  if (!predicts) {
-    if (!line.planFile.empty())
-      return ps::createFlagError("plan", " gives the plan to price and needs --predict");
-    if (llvm::Error error = setFixedFlags(line.table))
-      return error;
-  } else if (!line.planFile.empty()) {
-    if (llvm::Error error = line.table.readPlan(line.planFile))
-      return error;
-    if (llvm::Error error = line.table.assign())
-      return error;
-  }
-  if (line.options.cluster.empty())
-    return llvm::createStringError("no cluster given; add --cluster NAME:RANKS or FILE.json");
-  // A searched plan counts its micro-batches by the global batch.
-  std::optional<int64_t> globalBatch = line.compile.globalBatch;
-  if (!predicts)
-    line.compile.globalBatch.reset();
-  if (llvm::Error error = finishCompileFlags(line.table, line.compile))
-    return error;
-  line.compile.globalBatch = globalBatch;
-  line.options.weights = "none"; // a plan does not depend on values
-  return predicts ? checkOptions(line.options) : llvm::Error::success();
 }
 
 } // namespace
@@ -291,9 +186,5 @@ int main(int argc, char **argv) {
   DiagnosticPrinter printer(context);
   if (!predicts)
     return plan(context, line);
-  llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(line.options.cluster);
-  if (!cluster)
-    return printError(ps::createFlagError("cluster", ": " + llvm::toString(cluster.takeError())));
-  line.options.target = cluster->cluster.device.target;
   return predict(context, line);
 }

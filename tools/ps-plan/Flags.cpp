@@ -1,0 +1,313 @@
+// Defines the flags of ps-plan and checks their values.
+#include "Flags.h"
+#include "dialects/ps/Refusal.h"
+#include "lib/Planner/Constraints.h"
+#include "lib/Planner/ConstraintsFile.h"
+#include "lib/Sharding/Explain.h"
+#include "lib/Support/Bytes.h"
+#include "lib/Support/Files.h"
+#include "tools/CommandLine.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace parashard::driver;
+
+namespace parashard {
+
+using ps::createFlagError;
+
+void addFlags(PlanLine &line, bool predicts) {
+  FlagTable &t = line.table;
+  t.addGroup("Model");
+  t.addPositional("MODEL(.pt2|.onnx)", line.options.model);
+  addModelFlags(t, line.compile);
+  t.addGroup("Plan");
+  addPlanFlags(t, line.compile);
+  addTargetFlag(t, line.target);
+  t.addGroup("Update");
+  addUpdateFlags(t, line.options);
+  t.addGroup("Planner");
+  t.add({"predict", "", "price the plan of --plan and of the flags, as JSON; do not search"},
+        line.predicts);
+  t.add({"plan", "PLAN.json", "with --predict: read Plan flags from a file"}, line.planFile);
+  t.add({"constraints", "FILE.json",
+         "read constraints from a file, {\"zero\": [0, 1], \"mesh\": \"tp=<=8\"}; the command line "
+         "takes precedence"},
+        line.constraintsFile);
+  t.add({"memory", "BYTES", "most memory of a rank: 72GB (default: that of the cluster)"},
+        line.memory);
+  t.add({"time-limit", "SECONDS",
+         "end the search after this time, with the best plan so far (default: 30)"},
+        line.timeLimit, {1});
+  t.add({"o", "PLAN.json",
+         "write the plan (with --predict: the price) to this file; -: to standard output"},
+        line.output);
+  if (!predicts)
+    t.takeConstraints();
+}
+
+namespace {
+
+/// Returns the files that ps-plan reads, as far as their flags are known.
+std::vector<InputFile> listReads(const PlanLine &line) {
+  std::vector<InputFile> reads{{line.options.model, "is the model itself"},
+                               {line.planFile, "is read by --plan"},
+                               {line.constraintsFile, "is read by --constraints"}};
+  if (std::optional<std::string> cluster = costs::findClusterFile(line.options.cluster))
+    reads.push_back({*cluster, "is read by --cluster"});
+  for (auto [value, flag] : {std::pair(line.options.shardingPolicy, "sharding-policy"),
+                             std::pair(line.options.schedule, "schedule")})
+    if (llvm::StringRef(value).ends_with(".json"))
+      reads.push_back({value, "is read by " + ps::spellFlag(flag)});
+  for (const auto &[flag, text] : line.table.getConstraints())
+    for (llvm::StringRef value : llvm::split(text, '|'))
+      if (value.trim().ends_with(".json"))
+        reads.push_back({value.trim().str(), "is read by " + ps::spellFlag(flag)});
+  return reads;
+}
+
+llvm::Error checkOutput(PlanLine &line) {
+  if (line.output.empty() || line.output == "-")
+    return llvm::Error::success();
+  llvm::Expected<std::string> output = findOutputFile(line.output);
+  if (!output)
+    return output.takeError();
+  return checkOutputFile(listReads(line), line.output = *output);
+}
+
+/// Writes the policy of a file of constraints next to the plan, which refers to it.
+llvm::Error writePolicy(PlanLine &line, const std::string &text) {
+  if (line.output.empty() || line.output == "-")
+    return createFlagError("constraints", ": the plan refers to a file with the sharding plan, "
+                                          "which is written next to it; give -o PLAN.json");
+  llvm::StringRef stem = line.output;
+  stem.consume_back(".json");
+  std::string path = (stem + ".sharding.json").str();
+  if (llvm::Error error = checkOutputFile(listReads(line), path, "constraints"))
+    return error;
+  line.table.setDefault("sharding-policy", path);
+  return support::writeAtomically(path, [&](llvm::raw_ostream &os) { os << text; });
+}
+
+/// Reads `--constraints`. Flags of the command line keep their values.
+llvm::Error readConstraints(PlanLine &line) {
+  const std::string &path = line.constraintsFile;
+  if (path.empty())
+    return llvm::Error::success();
+  auto fail = [&](const llvm::Twine &message) {
+    return createFlagError("constraints \"" + path + "\"", ": " + message);
+  };
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    return fail("cannot be read: " + buffer.getError().message());
+  auto file = planner::readConstraintsFile((*buffer)->getBuffer(), line.table.listPlanFlags());
+  if (!file)
+    return fail(llvm::toString(file.takeError()));
+  for (const auto &[flag, text] : file->flags)
+    line.table.setDefault(flag, text);
+  return file->policy && !line.table.isGiven("sharding-policy") ? writePolicy(line, *file->policy)
+                                                                : llvm::Error::success();
+}
+
+/// Assigns the plan flags that are not searched; they take one value.
+llvm::Error setFixedFlags(PlanLine &line) {
+  for (const auto &[flag, text] : line.table.getConstraints()) {
+    llvm::StringRef value = text;
+    if (llvm::is_contained(getSearchedFlags(), flag) || value == "*")
+      continue;
+    if (value.contains('|') || value.starts_with("<=") || value.starts_with(">="))
+      return createFlagError(flag,
+                             " takes one value, not '" + text + "': the search does not choose it");
+    if (llvm::Error error = line.table.set(flag, text))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+/// Fails for flags that only a search uses.
+llvm::Error checkPrediction(const FlagTable &table) {
+  for (const char *flag : {"memory", "time-limit", "constraints"})
+    if (table.isGiven(flag))
+      return createFlagError(flag, " is for a search, and --predict prices one plan; remove one of "
+                                   "these flags");
+  return llvm::Error::success();
+}
+
+/// Reads the flags and files that tell the plan: `--plan` or `--constraints`.
+llvm::Error readPlanFlags(PlanLine &line, bool predicts) {
+  if (!predicts) {
+    if (!line.planFile.empty())
+      return createFlagError("plan", " gives the plan to price and needs --predict");
+    if (llvm::Error error = readConstraints(line))
+      return error;
+    return setFixedFlags(line);
+  }
+  if (llvm::Error error = checkPrediction(line.table))
+    return error;
+  if (line.planFile.empty())
+    return llvm::Error::success();
+  bool isOtherCluster = line.table.isGiven("cluster") && !line.table.isGiven("target");
+  if (llvm::Error error = line.table.readPlan(line.planFile))
+    return error;
+  if (llvm::Error error = line.table.assign())
+    return error;
+  if (isOtherCluster) // the target of the plan is that of its own cluster
+    line.target.clear();
+  return llvm::Error::success();
+}
+
+/// Sets the target: that of the cluster, unless one is given.
+llvm::Error readTarget(PlanLine &line, const costs::SizedCluster &cluster) {
+  CompileOptions &options = line.options;
+  options.target = line.target.empty() ? cluster.cluster.device.target : line.target;
+  if (!options.ranks && llvm::StringRef(options.mesh).contains('*'))
+    options.ranks = cluster.ranks;
+  return checkTarget(options.target);
+}
+
+/// Checks the options of a plan on a mesh on which any value of a single flag is possible.
+llvm::Error checkOnAnyMesh(const PlanLine &line) {
+  CompileOptions options = line.options;
+  options.mesh = "dp=2,tp=2";
+  options.ranks.reset();
+  options.cluster.clear();
+  options.numChunks = 1;
+  return checkOptions(options);
+}
+
+/// Checks a value of a searched flag as ps-compile would.
+llvm::Error checkValue(PlanLine &line, llvm::StringRef flag, llvm::StringRef value) {
+  const CompileOptions given = line.options;
+  llvm::Error error = line.table.set(flag, value);
+  if (!error)
+    error = finishCompileFlags(line.table, line.compile);
+  if (!error)
+    error = checkOnAnyMesh(line);
+  line.options = given;
+  return error;
+}
+
+/// Checks each value of the searched flags, and the values of the other flags.
+llvm::Error checkValues(PlanLine &line) {
+  for (const auto &[flag, text] : line.table.getConstraints()) {
+    if (flag == "mesh" || !llvm::is_contained(getSearchedFlags(), flag))
+      continue;
+    llvm::Expected<planner::Choices> choices = planner::Choices::parse(text);
+    if (!choices)
+      return createFlagError(flag, ": " + llvm::toString(choices.takeError()));
+    for (llvm::StringRef value : choices->getValues())
+      if (llvm::Error error = checkValue(line, flag, value))
+        return error;
+  }
+  return checkOnAnyMesh(line);
+}
+
+/// Finds the number of ranks from `--cluster` and `--ranks`, and how it was given.
+llvm::Error findRanks(const CompileOptions &options, const costs::SizedCluster &cluster,
+                      PlanRequest &request) {
+  constexpr int64_t kMost = int64_t(1) << 19; // tables have twice the ranks of tensor axes
+  if (!cluster.ranks && !options.ranks)
+    return llvm::createStringError(
+        "the number of ranks is missing; give --cluster NAME:RANKS or --ranks N");
+  if (cluster.ranks && options.ranks && *cluster.ranks != *options.ranks)
+    return createFlagError("ranks " + llvm::Twine(*options.ranks),
+                           " contradicts --cluster " + options.cluster + " with " +
+                               llvm::Twine(*cluster.ranks) + " ranks");
+  request.ranks = cluster.ranks ? *cluster.ranks : *options.ranks;
+  request.ranksFlag =
+      cluster.ranks ? "cluster " + options.cluster : "ranks " + std::to_string(request.ranks);
+  int64_t most = std::min(kMost, cluster.cluster.getMostRanks().value_or(kMost));
+  if (request.ranks > most)
+    return createFlagError(request.ranksFlag, ": a mesh on " + cluster.cluster.name +
+                                                  " has at most " + llvm::Twine(most) + " ranks");
+  return llvm::Error::success();
+}
+
+/// Reads `--memory`. Warns if no device of the cluster has as much.
+llvm::Error readMemory(const PlanLine &line, const costs::Device &device, PlanRequest &request) {
+  if (line.memory.empty())
+    return llvm::Error::success();
+  llvm::Expected<int64_t> bytes = support::parseBytes(line.memory);
+  if (!bytes)
+    return createFlagError("memory", ": " + llvm::toString(bytes.takeError()));
+  request.memory = double(*bytes);
+  if (*request.memory > device.memory)
+    llvm::errs() << "warning: --memory " << line.memory << " is more than the "
+                 << sharding::formatBytes(int64_t(device.memory)) << " of a device of --cluster "
+                 << line.options.cluster << "; the plan may not fit there\n";
+  return llvm::Error::success();
+}
+
+llvm::Expected<costs::SizedCluster> findCluster(const PlanLine &line) {
+  if (line.options.cluster.empty())
+    return llvm::createStringError("no cluster given; add --cluster NAME:RANKS or FILE.json");
+  llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(line.options.cluster);
+  if (!cluster)
+    return createFlagError("cluster", ": " + llvm::toString(cluster.takeError()));
+  return cluster;
+}
+
+} // namespace
+
+llvm::Error readLine(PlanLine &line, bool predicts) {
+  if (llvm::Error error = line.table.assign())
+    return error;
+  if (line.options.model.empty())
+    return llvm::createStringError("no model given: ps-plan MODEL --cluster NAME:RANKS "
+                                   "--global-batch N -o PLAN.json (see --help)");
+  if (llvm::Error error = checkModelFile(line.options.model, {".pt2", ".onnx"}))
+    return error;
+  if (line.options.loss == "none")
+    return createFlagError("loss none", ": a program without a loss has no training step to plan");
+  if (llvm::Error error = readPlanFlags(line, predicts))
+    return error;
+  if (llvm::Error error = checkOutput(line))
+    return error;
+  llvm::Expected<costs::SizedCluster> cluster = findCluster(line);
+  if (!cluster)
+    return cluster.takeError();
+  if (llvm::Error error = readTarget(line, *cluster))
+    return error;
+  // A searched plan counts its micro-batches by the global batch.
+  std::optional<int64_t> globalBatch = line.compile.globalBatch;
+  if (!predicts)
+    line.compile.globalBatch.reset();
+  if (llvm::Error error = finishCompileFlags(line.table, line.compile))
+    return error;
+  line.options.weights = "none"; // a plan does not depend on values
+  llvm::Error error = predicts ? checkOptions(line.options) : checkValues(line);
+  line.compile.globalBatch = globalBatch;
+  return error;
+}
+
+llvm::Expected<PlanRequest> readRequest(PlanLine &line) {
+  constexpr int64_t kMostSamples = int64_t(1) << 22; // the search lists all divisors
+  PlanRequest request;
+  request.options = line.options;
+  request.options.ranks.reset();
+  llvm::Expected<costs::SizedCluster> cluster = findCluster(line);
+  if (!cluster)
+    return cluster.takeError();
+  if (llvm::Error error = findRanks(line.options, *cluster, request))
+    return std::move(error);
+  // The tables are read from programs of fewer ranks.
+  if (cluster->ranks)
+    request.options.cluster = llvm::StringRef(line.options.cluster).rsplit(':').first.str();
+  if (!line.compile.globalBatch)
+    return llvm::createStringError("the samples per step are missing; give --global-batch N");
+  request.globalBatch = *line.compile.globalBatch;
+  if (request.globalBatch > kMostSamples)
+    return createFlagError("global-batch " + llvm::Twine(request.globalBatch),
+                           ": ps-plan takes at most " + llvm::Twine(kMostSamples) + " samples");
+  request.timeLimit = double(line.timeLimit);
+  if (llvm::Error error = readMemory(line, cluster->cluster.device, request))
+    return std::move(error);
+  request.constraints = line.table.getConstraints();
+  llvm::erase_if(request.constraints, [](const auto &constraint) {
+    return !llvm::is_contained(getSearchedFlags(), constraint.first);
+  });
+  if (llvm::Error error = checkConstraints(request))
+    return std::move(error);
+  return request;
+}
+
+} // namespace parashard

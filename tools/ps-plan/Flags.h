@@ -1,0 +1,34 @@
+// Declares the parsed command line of ps-plan.
+#ifndef PARASHARD_TOOLS_PS_PLAN_FLAGS_H
+#define PARASHARD_TOOLS_PS_PLAN_FLAGS_H
+
+#include "lib/Costs/Cluster.h"
+#include "tools/CompileFlags.h"
+
+namespace parashard {
+
+/// The command line of ps-plan. The flags of the table write into the other members.
+struct PlanLine {
+  driver::CompileOptions options;
+  CompileFlags compile{options};
+  FlagTable table;
+  std::string output, planFile, memory, target, constraintsFile;
+  bool predicts = false;
+  int64_t timeLimit = 30;
+
+  PlanLine() = default;
+  PlanLine(const PlanLine &) = delete;
+};
+
+/// Adds all flags. With `predicts`, the plan flags take values; otherwise, they take constraints.
+void addFlags(PlanLine &line, bool predicts);
+
+/// Checks and completes the command line after parsing, except for the searched flags.
+llvm::Error readLine(PlanLine &line, bool predicts);
+
+/// Returns the request for a search. Checks the constraints, and each value as ps-compile would.
+llvm::Expected<driver::PlanRequest> readRequest(PlanLine &line);
+
+} // namespace parashard
+
+#endif
