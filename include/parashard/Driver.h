@@ -160,10 +160,11 @@ llvm::Expected<PlanPrice> pricePlan(mlir::ModuleOp module);
 struct PlanRequest {
   CompileOptions options; ///< the model, and the flags that are not searched
   int64_t ranks = 1;
-  std::string ranksFlag;        ///< how the ranks were given, for errors: "cluster h100-sxm:64"
-  int64_t globalBatch = 0;      ///< samples per step
-  std::optional<double> memory; ///< bytes per rank; nullopt: those of the cluster
-  double timeLimit = 30;        ///< seconds of the search
+  std::string ranksFlag;           ///< how the ranks were given, for errors: "cluster h100-sxm:64"
+  int64_t globalBatch = 0;         ///< samples per step
+  std::optional<double> memory;    ///< bytes per rank; nullopt: those of the cluster
+  double timeLimit = 30;           ///< seconds of the search
+  std::vector<std::string> whyNot; ///< constraints to compare with: "tp=4", "zero=3"
   /// Constraints by flag, as texts: {"mesh", "pp=*,tp=<=8"}, {"zero", "0|1"}.
   std::vector<std::pair<std::string, std::string>> constraints;
 };
@@ -175,11 +176,20 @@ struct Plan {
   double estimatedSeconds = 0, estimatedMemory = 0; ///< by the search
 };
 
+/// A plan that differs from the best one in one choice.
+struct Alternative {
+  std::string change;             ///< "--zero 3"
+  double seconds = 0, memory = 0; ///< by the search
+  std::string reason;             ///< "7.1 % slower: bubble +12.0 ms"
+};
+
 struct PlanAnswer {
   /// Fastest first: the plans that the planner compiled, which fit the memory, then estimates.
   std::vector<Plan> plans;
-  int64_t priced = 0; ///< number of plans that the search priced
-  double seconds = 0; ///< that the planner took
+  std::vector<Alternative> neighbors; ///< of the first plan
+  std::vector<Alternative> whyNot;    ///< one for each of `PlanRequest::whyNot`
+  int64_t priced = 0;                 ///< number of plans that the search priced
+  double seconds = 0;                 ///< that the planner took
   bool isComplete = true;
   int64_t parameters = 0; ///< elements of the model's parameters
 };

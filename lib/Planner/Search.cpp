@@ -11,14 +11,10 @@ using namespace parashard::costs;
 
 namespace parashard::planner {
 
-static int64_t getSize(const Candidate &candidate, char axis) {
-  return axis == 'p' ? candidate.pp : axis == 'd' ? candidate.dp : candidate.tp;
-}
-
 std::string Candidate::getMesh() const {
   std::string mesh;
   for (char axis : order)
-    if (int64_t size = getSize(*this, axis); size > 1)
+    if (int64_t size = getSize(axis); size > 1)
       mesh += (mesh.empty() ? "" : ",") + std::string(1, axis) + "p=" + std::to_string(size);
   return mesh.empty() ? "dp=1" : mesh;
 }
@@ -28,9 +24,40 @@ int64_t Candidate::getStride(char axis) const {
   for (char other : llvm::reverse(order)) {
     if (other == axis)
       break;
-    stride *= getSize(*this, other);
+    stride *= getSize(other);
   }
   return stride;
+}
+
+static Layout makeLayout(const SearchProblem &problem, const Candidate &candidate) {
+  Layout layout;
+  layout.stages = candidate.pp;
+  layout.stageStride = candidate.getStride('p');
+  layout.shards = candidate.dp;
+  layout.chunks = candidate.chunks;
+  layout.schedule = candidate.schedule;
+  layout.microBatches = candidate.microBatches;
+  layout.zero = candidate.zero;
+  layout.tableShards = problem.getTableShards(candidate);
+  return layout;
+}
+
+/// Returns true if the axes that the constraint names are in its order.
+static bool followsOrder(const MeshChoices &mesh, StringRef order) {
+  size_t last = 0;
+  for (const auto &[axis, choices] : mesh.axes) {
+    size_t position = order.find(axis[0]);
+    if (position < last)
+      return false;
+    last = position;
+  }
+  return true;
+}
+
+static bool allowsSizes(const MeshChoices &mesh, const Candidate &candidate) {
+  return llvm::all_of(mesh.axes, [&](const auto &axis) {
+    return axis.second.allows(candidate.getSize(axis.first[0]));
+  });
 }
 
 namespace {
@@ -79,11 +106,6 @@ private:
     return divisors;
   }
 
-  bool allowsAxis(StringRef axis, int64_t size) const {
-    const Choices *choices = constraints().mesh.find(axis);
-    return !choices || choices->allows(size);
-  }
-
   std::vector<Branch> listBranches(int64_t tp) {
     std::vector<Branch> branches;
     for (int64_t pp : getDivisors(problem.ranks / tp)) {
@@ -91,7 +113,7 @@ private:
       candidate.pp = pp;
       candidate.tp = tp;
       candidate.dp = problem.ranks / pp / tp;
-      if (!allowsAxis("pp", pp) || !allowsAxis("tp", tp) || !allowsAxis("dp", candidate.dp))
+      if (!allowsSizes(constraints().mesh, candidate))
         continue;
       for (const std::string &order : listOrders(candidate)) {
         candidate.order = order;
@@ -108,28 +130,17 @@ private:
     std::set<std::string> seen;
     for (const char *order : {"pdt", "dpt", "ptd", "dtp", "tpd", "tdp"}) {
       candidate.order = order;
-      if (!followsGivenOrder(order))
+      if (!followsOrder(constraints().mesh, order))
         continue;
       std::string signature;
       for (char axis : {'p', 'd', 't'})
-        for (int64_t members : countMembers({{candidate.getStride(axis), getSize(candidate, axis)}},
+        for (int64_t members : countMembers({{candidate.getStride(axis), candidate.getSize(axis)}},
                                             problem.cluster.tiers))
           signature += std::to_string(members) + " ";
       if (seen.insert(signature).second)
         orders.emplace_back(order);
     }
     return orders;
-  }
-  /// Returns true if the axes that the constraint names are in its order.
-  bool followsGivenOrder(StringRef order) const {
-    size_t last = 0;
-    for (const auto &[axis, choices] : constraints().mesh.axes) {
-      size_t position = order.find(axis[0]);
-      if (position < last)
-        return false;
-      last = position;
-    }
-    return true;
   }
 
   /// Adds the sizes of micro-batches in ascending order. Stops at the first size that saves less
@@ -142,11 +153,13 @@ private:
     for (int64_t samples : getDivisors(perShard)) {
       candidate.samples = samples;
       candidate.microBatches = perShard / samples;
-      if (problem.fixedBatch && samples * candidate.dp != *problem.fixedBatch)
+      int64_t batch = samples * candidate.dp;
+      if (problem.fixedBatch && batch != *problem.fixedBatch)
         continue;
       if (candidate.microBatches > schedules::kMostMicroBatches ||
           !constraints().get("micro-batches").allows(candidate.microBatches) ||
-          !constraints().get("batch").allows(samples * candidate.dp))
+          !constraints().get("batch").allows(batch) ||
+          (problem.allowsBatch && !problem.allowsBatch(batch)))
         continue;
       double bound = addPolicies(candidate, branches);
       if (bound > (1 - problem.tolerance) * least)
@@ -162,7 +175,7 @@ private:
     for (StringRef policy : listPolicies(candidate)) {
       candidate.policy = policy.str();
       ++considered;
-      if (const ClassTable *table = problem.getTable(candidate))
+      if (const ClassTable *table = problem.getTable(candidate, problem.cluster))
         found.push_back({candidate, getBound(*table, candidate), *table});
     }
     double least = std::numeric_limits<double>::infinity();
@@ -238,8 +251,9 @@ private:
       if (!constraints().get("recompute").allows(StringRef(recompute)))
         continue;
       candidate.zero = 0;
-      const ClassTable *table =
-          candidate.recompute == "none" ? &branch.table : problem.getTable(candidate);
+      const ClassTable *table = candidate.recompute == "none"
+                                    ? &branch.table
+                                    : problem.getTable(candidate, problem.cluster);
       if (!table)
         continue;
       if (isTooSlow(getBound(*table, candidate)))
@@ -270,7 +284,7 @@ private:
         continue;
       if (isOver())
         return true;
-      if (const ClassTable *split = problem.getTable(candidate)) {
+      if (const ClassTable *split = problem.getTable(candidate, problem.cluster)) {
         LayoutPricer pricer(*split, problem.cluster, cuts);
         allFit = exploreSchedules(candidate, pricer) || allFit;
       }
@@ -299,15 +313,7 @@ private:
 
   /// Prices a candidate. Returns false if it does not fit the memory.
   bool consider(const Candidate &candidate, LayoutPricer &pricer) {
-    Layout layout;
-    layout.stages = candidate.pp;
-    layout.stageStride = candidate.getStride('p');
-    layout.shards = candidate.dp;
-    layout.chunks = candidate.chunks;
-    layout.schedule = candidate.schedule;
-    layout.microBatches = candidate.microBatches;
-    layout.zero = candidate.zero;
-    layout.tableShards = problem.getTableShards(candidate);
+    Layout layout = makeLayout(problem, candidate);
     Expected<double> bound = pricer.getBound(layout);
     if (!bound || isTooSlow(*bound)) {
       consumeError(bound.takeError());
@@ -323,15 +329,15 @@ private:
       leastMemories[zero] = std::min(leastMemories[zero], price->memories[zero]);
     if (!constraints().get("zero").allows(candidate.zero))
       return false;
-    if (price->memory > problem.memory) {
+    auto factor = problem.memoryFactors.find(candidate.getKind());
+    if (price->memory * (factor == problem.memoryFactors.end() ? 1 : factor->second) >
+        problem.memory) {
       if (!result.leanest || price->memory < result.leanest->price.memory)
         result.leanest = priced;
       return false;
     }
     ++result.priced;
-    PricedCandidate &best =
-        kinds.try_emplace({candidate.pp > 1, candidate.dp > 1, candidate.tp > 1}, priced)
-            .first->second;
+    PricedCandidate &best = kinds.try_emplace(candidate.getKind(), priced).first->second;
     if (isFaster(priced, best))
       best = priced;
     result.plans.insert(llvm::upper_bound(result.plans, priced, isFaster), priced);
@@ -381,6 +387,31 @@ private:
 };
 
 } // namespace
+
+bool isAllowed(const SearchProblem &problem, const Candidate &candidate) {
+  const Constraints &constraints = problem.constraints;
+  auto allows = [&](StringRef flag, const auto &value) {
+    return constraints.get(flag).allows(value);
+  };
+  int64_t batch = candidate.samples * candidate.dp;
+  return allowsSizes(constraints.mesh, candidate) &&
+         followsOrder(constraints.mesh, candidate.order) &&
+         (!problem.fixedBatch || batch == *problem.fixedBatch) &&
+         (!problem.allowsBatch || problem.allowsBatch(batch)) && allows("batch", batch) &&
+         allows("micro-batches", candidate.microBatches) && allows("zero", candidate.zero) &&
+         allows("num-chunks", candidate.chunks) &&
+         allows("sharding-policy", StringRef(candidate.policy)) &&
+         allows("recompute", StringRef(candidate.recompute)) &&
+         (candidate.pp == 1 || allows("schedule", StringRef(candidate.schedule)));
+}
+
+Expected<LayoutPrice> priceCandidate(const SearchProblem &problem, const Candidate &candidate) {
+  const ClassTable *table = problem.getTable(candidate, problem.cluster);
+  if (!table)
+    return createStringError("the model cannot be compiled with it");
+  CutCache cuts;
+  return LayoutPricer(*table, problem.cluster, cuts).price(makeLayout(problem, candidate));
+}
 
 Expected<SearchResult> search(const SearchProblem &problem) { return Searcher(problem).run(); }
 

@@ -19,6 +19,10 @@ struct Candidate {
   int64_t zero = 0;
   std::string recompute = "none";
 
+  /// Returns the size of an axis, 'p', 'd' or 't'.
+  int64_t getSize(char axis) const { return axis == 'p' ? pp : axis == 'd' ? dp : tp; }
+  /// Returns which axes are in the mesh: pp, dp, tp.
+  std::array<bool, 3> getKind() const { return {pp > 1, dp > 1, tp > 1}; }
   /// Returns the mesh without axes of size 1: "pp=2,tp=4"; "dp=1" for one rank.
   std::string getMesh() const;
   /// Returns the distance between the rank numbers of neighbors along an axis, 'p', 'd' or 't'.
@@ -37,16 +41,22 @@ struct SearchProblem {
   int64_t globalBatch = 1; ///< samples per step
   /// Samples per micro-batch over all data-parallel ranks, if the export fixes them.
   std::optional<int64_t> fixedBatch;
+  /// Returns true if the model can be imported with so many samples per micro-batch over all
+  /// data-parallel ranks. Empty: always.
+  std::function<bool(int64_t)> allowsBatch;
   double memory = 0; ///< bytes of a rank
+  /// By kind (`Candidate::getKind`): factors between the memory of programs and its estimate.
+  std::map<std::array<bool, 3>, double> memoryFactors;
   Constraints constraints;
   double timeLimit = 30; ///< seconds
   size_t wanted = 12;    ///< number of plans to return
   /// Share of the time of a step. What can save less is not tried: larger micro-batches, and ZeRO
   /// stages that the memory does not need.
   double tolerance = 0.02;
-  /// Returns the table of a candidate's axes, samples, policy, recomputation and ZeRO stage, or
-  /// null if the model cannot be compiled with them. The search does not keep the pointer.
-  std::function<const ClassTable *(const Candidate &)> getTable;
+  /// Returns the table of a candidate's axes, samples, policy, recomputation and ZeRO stage, priced
+  /// on a cluster; null if the model cannot be compiled with them. The search does not keep the
+  /// pointer.
+  std::function<const ClassTable *(const Candidate &, const costs::Cluster &)> getTable;
   /// Data-parallel ranks of the program that the table of a candidate is read from.
   std::function<int64_t(const Candidate &)> getTableShards;
 };
@@ -69,6 +79,14 @@ constexpr double kKindMargin = 1.15;
 /// constraints, the ranks and the global batch allow no plan, and if the model cannot be compiled
 /// for any of them.
 llvm::Expected<SearchResult> search(const SearchProblem &problem);
+
+/// Returns true if the constraints allow a candidate.
+bool isAllowed(const SearchProblem &problem, const Candidate &candidate);
+
+/// Prices one candidate, whatever the constraints. Fails if the model cannot be compiled with it,
+/// and if its schedule does not fit its stages and micro-batches.
+llvm::Expected<LayoutPrice> priceCandidate(const SearchProblem &problem,
+                                           const Candidate &candidate);
 
 } // namespace parashard::planner
 

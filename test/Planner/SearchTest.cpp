@@ -66,7 +66,7 @@ struct Problem {
     search.globalBatch = search.ranks << (random() % 3);
     search.memory = draw(2e7, 2e9);
     search.timeLimit = 100;
-    search.getTable = [this](const Candidate &candidate) {
+    search.getTable = [this](const Candidate &candidate, const costs::Cluster &) {
       last = model.makeTable(candidate);
       return &last;
     };
@@ -142,8 +142,10 @@ TEST(Search, FindsTheBestOfAllPlans) {
     problem.search.tolerance = 0.02;
     SearchResult faster = llvm::cantFail(search(problem.search));
     EXPECT_LE(faster.plans.front().price.seconds, 1.021 * best) << "seed " << seed;
-    for (const PricedCandidate &plan : found->plans)
+    for (const PricedCandidate &plan : found->plans) {
       EXPECT_LE(plan.price.memory, problem.search.memory);
+      EXPECT_TRUE(isAllowed(problem.search, plan.candidate));
+    }
   }
   EXPECT_GE(feasible, 150);
 }

@@ -1,0 +1,277 @@
+// Prices the neighbors of the best plan, and finds changes with which a plan fits.
+#include "lib/Driver/PlanAdvice.h"
+#include "dialects/ps/Refusal.h"
+#include "lib/Costs/Quantity.h"
+#include "lib/Schedules/PipelineSchedule.h"
+#include "lib/Sharding/Explain.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace parashard::planner;
+
+namespace parashard::driver {
+
+static std::string formatMemory(double bytes) { return sharding::formatBytes(int64_t(bytes)); }
+
+/// Describes a candidate by the flags that a search chooses.
+static std::string describe(const Candidate &candidate) {
+  std::string text =
+      llvm::formatv("--mesh {0} --zero {1} --recompute {2}, {3} micro-batches", candidate.getMesh(),
+                    candidate.zero, candidate.recompute, candidate.microBatches);
+  return text;
+}
+
+/// Returns the part of the step that grows most from one plan to another, with its growth.
+static std::string describeGrowth(const Breakdown &from, const Breakdown &to) {
+  Breakdown growth;
+  for (size_t i = 0; i < kParts; ++i)
+    growth[Part(i)] = to[Part(i)] - from[Part(i)];
+  Part part = growth.getLargest();
+  return (getName(part) + " +" + costs::printSeconds(growth[part])).str();
+}
+
+static Alternative compare(const SearchProblem &problem, const LayoutPrice &best,
+                           const LayoutPrice &other) {
+  Alternative result{"", other.seconds, other.memory, ""};
+  double slower = other.seconds / best.seconds - 1;
+  if (other.memory > problem.memory)
+    result.reason = "needs more memory than " + formatMemory(problem.memory);
+  else if (slower > 0.0005)
+    result.reason = llvm::formatv("{0:f1} % slower: {1}", 100 * slower,
+                                  describeGrowth(best.parts, other.parts));
+  else
+    result.reason = "as fast, within the error of the estimates";
+  return result;
+}
+
+namespace {
+
+/// Lists the plans that differ from a plan in one choice.
+class Neighbors {
+public:
+  Neighbors(const SearchProblem &problem, const Candidate &best) : problem(problem), best(best) {}
+
+  std::vector<std::pair<std::string, Candidate>> list() {
+    for (char from : {'p', 'd', 't'})
+      for (char to : {'p', 'd', 't'})
+        if (from != to)
+          moveAxis(from, to);
+    changeBatches();
+    for (const char *mode : {"none", "selective", "full"})
+      change("--recompute " + std::string(mode), [&](Candidate &c) { c.recompute = mode; });
+    for (int64_t zero : {best.zero - 1, best.zero + 1})
+      if (zero >= 0 && zero <= 3 && best.dp > 1)
+        change("--zero " + std::to_string(zero), [&](Candidate &c) { c.zero = zero; });
+    if (best.tp > 1)
+      for (const char *policy : {"megatron", "megatron+sp"})
+        change("--sharding-policy " + std::string(policy),
+               [&](Candidate &c) { c.policy = policy; });
+    changeSchedules();
+    return std::move(neighbors);
+  }
+
+private:
+  template <typename Function> void change(const std::string &text, Function function) {
+    Candidate candidate = best;
+    function(candidate);
+    add(text, candidate);
+  }
+  void add(const std::string &text, const Candidate &candidate) {
+    bool isBest = candidate.recompute == best.recompute && candidate.policy == best.policy &&
+                  candidate.zero == best.zero && candidate.getMesh() == best.getMesh() &&
+                  candidate.samples == best.samples && candidate.schedule == best.schedule &&
+                  candidate.chunks == best.chunks;
+    if (!isBest && isAllowed(problem, candidate))
+      neighbors.emplace_back(text, candidate);
+  }
+
+  /// Moves the smallest factor of one axis to another axis. The samples of a rank stay, if they
+  /// divide its part of the global batch.
+  void moveAxis(char from, char to) {
+    Candidate candidate = best;
+    auto at = [&](char axis) -> int64_t & {
+      return axis == 'p' ? candidate.pp : axis == 'd' ? candidate.dp : candidate.tp;
+    };
+    int64_t factor = 2;
+    while (factor <= at(from) && at(from) % factor != 0)
+      ++factor;
+    if (at(from) == 1)
+      return;
+    at(from) /= factor;
+    at(to) *= factor;
+    if (problem.globalBatch % candidate.dp != 0)
+      return;
+    int64_t samples = problem.globalBatch / candidate.dp;
+    candidate.samples =
+        problem.fixedBatch ? *problem.fixedBatch / candidate.dp : std::gcd(best.samples, samples);
+    if (candidate.samples == 0 || samples % candidate.samples != 0)
+      return;
+    candidate.microBatches = samples / candidate.samples;
+    if (candidate.pp == 1 || best.pp == 1) {
+      candidate.schedule = "1f1b";
+      candidate.chunks = 1;
+    }
+    if (candidate.dp == 1)
+      candidate.zero = 0;
+    add("--mesh " + candidate.getMesh(), candidate);
+  }
+
+  void changeBatches() {
+    auto changeBatch = [&](int64_t samples) {
+      int64_t all = best.samples * best.microBatches;
+      if (samples < 1 || samples > all || all % samples != 0)
+        return;
+      change(llvm::formatv("--batch {0}", samples * best.dp), [&](Candidate &c) {
+        c.samples = samples;
+        c.microBatches = all / samples;
+      });
+    };
+    if (best.samples % 2 == 0)
+      changeBatch(best.samples / 2);
+    changeBatch(best.samples * 2);
+  }
+
+  void changeSchedules() {
+    if (best.pp == 1)
+      return;
+    for (const schedules::Schedule &schedule : schedules::getSchedules())
+      for (int64_t chunks : {1, 2, 4})
+        if (schedule.leastChunks <= chunks && chunks <= schedule.mostChunks) {
+          std::string text = "--schedule " + std::string(schedule.name);
+          if (chunks > 1)
+            text += " --num-chunks " + std::to_string(chunks);
+          change(text, [&](Candidate &c) {
+            c.schedule = schedule.name;
+            c.chunks = chunks;
+          });
+        }
+  }
+
+  const SearchProblem &problem;
+  const Candidate &best;
+  std::vector<std::pair<std::string, Candidate>> neighbors;
+};
+
+/// Collects changes with which a plan fits.
+class Changes {
+public:
+  Changes(PlanSearch &search, const SearchProblem &problem) : search(search), problem(problem) {}
+
+  std::vector<std::string> find() {
+    for (const auto &[flag, choices] : problem.constraints.flags) {
+      SearchProblem relaxed = problem;
+      relaxed.constraints.flags.erase(flag);
+      tryProblem("without the constraint on --" + flag, relaxed);
+    }
+    for (const auto &[axis, choices] : problem.constraints.mesh.axes) {
+      SearchProblem relaxed = problem;
+      llvm::erase_if(relaxed.constraints.mesh.axes,
+                     [&, name = axis](const auto &other) { return other.first == name; });
+      tryProblem("without the constraint on the axis " + axis, relaxed);
+    }
+    for (int64_t factor : {2, 4, 8}) {
+      SearchProblem larger = problem;
+      larger.ranks *= factor;
+      std::optional<int64_t> most = problem.cluster.getMostRanks();
+      if ((!most || larger.ranks <= *most) &&
+          tryProblem("with " + std::to_string(larger.ranks) + " ranks", larger))
+        break;
+    }
+    return std::move(changes);
+  }
+
+private:
+  /// Adds a change if a compiled plan fits with it.
+  bool tryProblem(const std::string &text, SearchProblem changed) {
+    changed.timeLimit = std::min(changed.timeLimit, 10.0);
+    llvm::Expected<PlanSearch::Found> found = search.find(changed);
+    if (!found)
+      return llvm::consumeError(found.takeError()), false;
+    if (found->plans.empty())
+      return false;
+    changes.push_back(text + ": " + describe(found->plans.front().estimate.candidate));
+    return true;
+  }
+
+  PlanSearch &search;
+  const SearchProblem &problem;
+  std::vector<std::string> changes;
+};
+
+} // namespace
+
+std::vector<Alternative> explainNeighbors(const SearchProblem &problem, const Finalist &best) {
+  std::vector<Alternative> result;
+  for (auto &[text, candidate] : Neighbors(problem, best.estimate.candidate).list()) {
+    llvm::Expected<LayoutPrice> price = priceCandidate(problem, candidate);
+    if (!price) {
+      llvm::consumeError(price.takeError());
+      continue;
+    }
+    result.push_back(compare(problem, best.estimate.price, *price));
+    result.back().change = text;
+  }
+  return result;
+}
+
+/// Adds a constraint of `--why-not`: an axis of the mesh, or a flag.
+static llvm::Error addConstraint(Constraints &constraints, llvm::StringRef text) {
+  auto [name, value] = text.split('=');
+  bool isAxis = name == "pp" || name == "dp" || name == "tp";
+  if (!isAxis && !llvm::is_contained(getSearchedFlags(), name))
+    return ps::createFlagError("why-not \"" + text + "\"",
+                               " takes an axis or a searched flag: pp=4, zero=3, recompute=full");
+  llvm::Expected<Choices> choices = Choices::parse(value);
+  if (!choices)
+    return ps::createFlagError("why-not", ": " + llvm::toString(choices.takeError()));
+  if (!isAxis) {
+    constraints.flags[name.str()] = std::move(*choices);
+    return llvm::Error::success();
+  }
+  auto &axes = constraints.mesh.axes;
+  llvm::erase_if(axes, [&, axis = name](const auto &other) { return other.first == axis; });
+  axes.emplace_back(name.str(), std::move(*choices));
+  return llvm::Error::success();
+}
+
+llvm::Expected<Alternative> explainWhyNot(PlanSearch &search, SearchProblem problem,
+                                          const Finalist &best, llvm::StringRef text) {
+  if (llvm::Error error = addConstraint(problem.constraints, text))
+    return std::move(error);
+  Alternative result{text.str(), 0, 0, ""};
+  llvm::Expected<PlanSearch::Found> found = search.find(problem);
+  if (!found) {
+    result.reason = llvm::toString(found.takeError());
+    return result;
+  }
+  if (found->plans.empty()) {
+    result.reason = "no plan fits " + formatMemory(problem.memory);
+    if (found->leanest)
+      result.reason += ": the leanest needs " +
+                       formatMemory(double(found->leanest->price->memoryBytes)) + " (" +
+                       describe(found->leanest->estimate.candidate) + ")";
+    return result;
+  }
+  const Finalist &other = found->plans.front();
+  result = compare(problem, best.estimate.price, other.estimate.price);
+  result.change = text.str() + " (" + describe(other.estimate.candidate) + ")";
+  return result;
+}
+
+llvm::Error createMisfitError(PlanSearch &search, const SearchProblem &problem,
+                              const std::optional<Finalist> &leanest) {
+  if (!leanest)
+    return llvm::createStringError("no plan can be compiled" + search.getCompiler().getFailure());
+  double bytes = double(leanest->price->memoryBytes);
+  std::string text = llvm::formatv(
+      "no plan fits the memory of a rank, {0}: the leanest needs {1} ({2}); a plan fits",
+      formatMemory(problem.memory), formatMemory(bytes), describe(leanest->estimate.candidate));
+  text += "\n  with --memory " + std::to_string(leanest->price->memoryBytes);
+  for (const std::string &change : Changes(search, problem).find())
+    text += "\n  " + change;
+  return llvm::createStringError(text);
+}
+
+} // namespace parashard::driver

@@ -1,0 +1,183 @@
+// Compiles small programs for class tables, and whole programs for exact prices.
+#include "lib/Driver/PlanCompiler.h"
+#include "dialects/ps/Ps.h"
+#include "lib/Driver/Load.h"
+#include "lib/Pipeline/StagePartition.h"
+#include "lib/Schedules/PipelineSchedule.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+#include "parashard/Planner.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace parashard::planner;
+
+namespace parashard::driver {
+
+/// Returns the size of the batch dim of the first input that has one.
+static std::optional<int64_t> findBatch(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      auto type = cast<RankedTensorType>(function.getArgument(i).getType());
+      auto marked = function.getArgAttrOfType<IntegerAttr>(i, kBatchDimMark);
+      int64_t dim = marked ? marked.getInt() : 0;
+      if (dim >= 0 && dim < type.getRank())
+        return type.getDimSize(dim);
+    }
+  return std::nullopt;
+}
+
+std::optional<int64_t> countNamedStages(llvm::StringRef method) {
+  if (method.empty() || pipeline::isBalanced(method))
+    return std::nullopt;
+  return int64_t(method.count(',')) + 2;
+}
+
+LogicalResult PlanCompiler::start() {
+  std::vector<std::string> notes, freeNotes;
+  import::ImportOptions exported = getImportOptions(request.options), doubled = exported;
+  OwningOpRef<ModuleOp> module = importModel(context, request.options.model, exported, notes);
+  CompileOptions options = request.options;
+  options.microBatches = 1;
+  if (!module)
+    return printNotes(notes), failure();
+  parameters = countParameters(*module);
+  if (failed(runWalk(*module, options, {.stopAfter = ps::Level::Training})))
+    return printNotes(notes), failure();
+  exportedBatch = findBatch(*module);
+  // Binds the batch, so that no note is about its size at export, which a plan does not keep.
+  doubled.batch = exportedBatch.value_or(0);
+  doubled.batchFactor = 2;
+  {
+    ScopedDiagnosticHandler silence(&context, [](Diagnostic &) { return success(); });
+    isFixed = !importModel(context, request.options.model, doubled, freeNotes);
+  }
+  leastBatch = exportedBatch.value_or(1);
+  mostBatch = (isFixed ? 1 : 2) * leastBatch;
+  if (!isFixed)
+    allowsBatch(request.globalBatch); // mostly true, so that no other batch is tried
+  printNotes(isFixed ? notes : freeNotes);
+  return checkSplit(*module);
+}
+
+bool PlanCompiler::allowsBatch(int64_t batch) {
+  if (leastBatch <= batch && batch <= mostBatch)
+    return true;
+  ScopedDiagnosticHandler silence(&context, [](Diagnostic &) { return success(); });
+  auto [module, isNew] = imported.try_emplace({batch, /*isShrunk=*/false});
+  if (isNew) {
+    CompileOptions options = request.options;
+    options.batch = batch;
+    std::vector<std::string> notes;
+    module->second = importModel(context, options.model, getImportOptions(options), notes);
+  }
+  if (!module->second)
+    return false;
+  leastBatch = std::min(leastBatch, batch);
+  mostBatch = std::max(mostBatch, batch);
+  return true;
+}
+
+/// Checks that the modules that `--split-method` names begin stages.
+LogicalResult PlanCompiler::checkSplit(ModuleOp module) {
+  std::optional<int64_t> stages = countNamedStages(request.options.splitMethod);
+  if (!stages)
+    return success();
+  CompileOptions options = request.options;
+  options.microBatches = 1;
+  options.mesh = "pp=" + std::to_string(*stages);
+  OwningOpRef<ModuleOp> copy = module.clone();
+  return runWalk(*copy, options, {.stopAfter = ps::Level::Planned});
+}
+
+const ClassTable *PlanCompiler::getTable(const Candidate &candidate,
+                                         const costs::Cluster &cluster) {
+  Key key{candidate.tp,     getTableShards(candidate), candidate.samples,
+          candidate.policy, candidate.recompute,       candidate.zero};
+  auto [program, isNew] = programs.try_emplace(key);
+  if (isNew)
+    program->second = compileForTable(candidate);
+  if (!program->second)
+    return nullptr;
+  SmallVector<ir::AxisSize> axes;
+  for (char axis : candidate.order)
+    axes.push_back(
+        {StringAttr::get(&context, std::string(1, axis) + "p"), candidate.getSize(axis)});
+  llvm::Expected<ClassTable> table = readClassTable(*program->second, cluster, axes);
+  if (!table)
+    return keepFailure(getOptions(candidate), llvm::toString(table.takeError())), nullptr;
+  last = std::move(*table);
+  return &last;
+}
+
+CompileOptions PlanCompiler::getOptions(const Candidate &candidate) const {
+  CompileOptions options = request.options;
+  options.mesh = candidate.getMesh();
+  options.batch = candidate.samples * candidate.dp;
+  options.microBatches = candidate.microBatches;
+  options.numChunks = candidate.chunks;
+  options.schedule = candidate.pp > 1 ? candidate.schedule : "";
+  llvm::Expected<schedules::PlacementKind> placement = schedules::findPlacement(options.schedule);
+  options.placement = placement && *placement == schedules::PlacementKind::V ? "v" : "loop";
+  llvm::consumeError(placement.takeError());
+  options.zero = candidate.zero;
+  options.recompute = candidate.recompute;
+  options.shardingPolicy = candidate.policy;
+  return options;
+}
+
+void PlanCompiler::keepFailure(const CompileOptions &options, llvm::StringRef reason) {
+  if (failureReason.empty() && !reason.empty())
+    failureReason =
+        llvm::formatv("; with --mesh {0} --batch {1}: {2}", options.mesh, *options.batch, reason);
+}
+
+OwningOpRef<ModuleOp> PlanCompiler::compile(const CompileOptions &options, bool isShrunk) {
+  std::string reason;
+  ScopedDiagnosticHandler silence(&context, [&](Diagnostic &diagnostic) {
+    if (reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      reason = diagnostic.str();
+    return success();
+  });
+  OwningOpRef<ModuleOp> module;
+  if (llvm::Error error = checkOptions(options))
+    reason = llvm::toString(std::move(error));
+  else if ((module = import(*options.batch, isShrunk)) &&
+           failed(runWalk(*module, options, {.stopAfter = ps::Level::Placed})))
+    module = nullptr;
+  if (!module)
+    keepFailure(options, reason);
+  return module;
+}
+
+OwningOpRef<ModuleOp> PlanCompiler::compileForTable(const Candidate &candidate) {
+  Candidate table = candidate;
+  table.pp = 1;
+  table.dp = getTableShards(candidate);
+  table.order = "pdt";
+  table.microBatches = table.chunks = 1;
+  table.schedule = "1f1b";
+  return compile(getOptions(table), /*isShrunk=*/true);
+}
+
+/// Returns a copy of the model with a batch, on request without its repeated blocks. Imports each
+/// batch once.
+OwningOpRef<ModuleOp> PlanCompiler::import(int64_t batch, bool isShrunk) {
+  OwningOpRef<ModuleOp> &module = imported[{batch, isShrunk}];
+  if (!module) {
+    CompileOptions options = request.options;
+    options.batch = batch;
+    std::vector<std::string> notes;
+    module = importModel(context, options.model, getImportOptions(options), notes);
+    if (module && isShrunk) {
+      PassManager pm(&context, ModuleOp::getOperationName());
+      pm.addPass(planner::createShrinkRepeatsPass());
+      if (failed(pm.run(*module)))
+        module = nullptr;
+    }
+  }
+  return module ? OwningOpRef<ModuleOp>(module->clone()) : nullptr;
+}
+
+} // namespace parashard::driver

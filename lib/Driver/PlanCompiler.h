@@ -1,0 +1,79 @@
+// Compiles the programs of a plan search.
+#ifndef PARASHARD_LIB_DRIVER_PLANCOMPILER_H
+#define PARASHARD_LIB_DRIVER_PLANCOMPILER_H
+
+#include "lib/Planner/Search.h"
+#include "parashard/Driver.h"
+#include <map>
+
+namespace parashard::driver {
+
+/// Returns the number of stages that the modules of `--split-method NAME,...` begin; nullopt for
+/// another method.
+std::optional<int64_t> countNamedStages(llvm::StringRef method);
+
+/// Compiles plans up to their addresses, and keeps the small programs that class tables are read
+/// from. The context and the request must outlive the compiler.
+class PlanCompiler {
+public:
+  PlanCompiler(mlir::MLIRContext &context, const PlanRequest &request)
+      : context(context), request(request) {}
+
+  /// Imports the model as exported. Finds its batch, and whether the export fixes it. Returns
+  /// failure after a diagnostic.
+  llvm::LogicalResult start();
+
+  /// Returns the samples of the exported batch; nullopt: no input has a batch dim.
+  std::optional<int64_t> getExportedBatch() const { return exportedBatch; }
+  /// Returns the exported batch if the export fixes it.
+  std::optional<int64_t> getFixedBatch() const { return isFixed ? exportedBatch : std::nullopt; }
+  /// Returns true if the model can be imported with a batch.
+  bool allowsBatch(int64_t batch);
+  /// Returns the data-parallel ranks of the program of a table: two stand for any number, unless
+  /// the export fixes the batch.
+  int64_t getTableShards(const planner::Candidate &candidate) const {
+    return isFixed ? candidate.dp : 2;
+  }
+
+  /// Returns the table of a candidate, priced on a cluster; null if the model cannot be compiled
+  /// with it. The pointer is valid until the next call.
+  const planner::ClassTable *getTable(const planner::Candidate &candidate,
+                                      const costs::Cluster &cluster);
+
+  CompileOptions getOptions(const planner::Candidate &candidate) const;
+
+  /// Compiles the model, or its shrunk form, up to the addresses, without diagnostics. Returns null
+  /// if the model cannot be compiled with these options; `getFailure` then has the reason.
+  mlir::OwningOpRef<mlir::ModuleOp> compile(const CompileOptions &options, bool isShrunk);
+
+  int64_t getParameters() const { return parameters; }
+  /// Returns why the first plan that could not be compiled failed; empty if there is none. Example:
+  /// "; with --mesh tp=4 --batch 1: the batch dim takes sizes from 2".
+  llvm::StringRef getFailure() const { return failureReason; }
+
+private:
+  /// Tensor axis, data-parallel ranks, samples, policy, recomputation and ZeRO stage.
+  using Key = std::tuple<int64_t, int64_t, int64_t, std::string, std::string, int64_t>;
+
+  llvm::LogicalResult checkSplit(mlir::ModuleOp module);
+  void keepFailure(const CompileOptions &options, llvm::StringRef reason);
+  mlir::OwningOpRef<mlir::ModuleOp> compileForTable(const planner::Candidate &candidate);
+  mlir::OwningOpRef<mlir::ModuleOp> import(int64_t batch, bool isShrunk);
+
+  mlir::MLIRContext &context;
+  const PlanRequest &request;
+  std::optional<int64_t> exportedBatch;
+  bool isFixed = false;
+  /// Batches between these can be imported, apart from sizes that the export excludes singly.
+  int64_t leastBatch = 0, mostBatch = 0;
+  int64_t parameters = 0;
+  std::string failureReason;
+  /// By batch, and if shrunk.
+  std::map<std::pair<int64_t, bool>, mlir::OwningOpRef<mlir::ModuleOp>> imported;
+  std::map<Key, mlir::OwningOpRef<mlir::ModuleOp>> programs;
+  planner::ClassTable last;
+};
+
+} // namespace parashard::driver
+
+#endif

@@ -1,0 +1,140 @@
+// Repeats the search until the compiled programs of its best plans fit the memory.
+#include "lib/Driver/PlanSearch.h"
+#include <set>
+
+using namespace mlir;
+using namespace parashard::planner;
+
+namespace parashard::driver {
+namespace {
+
+/// Plans whose estimate is within this factor of the best compiled plan are compiled, too.
+constexpr double kMargin = 1.03;
+/// Most plans to compile within `kMargin`, and before the search is repeated if none of them fits.
+constexpr size_t kMostFinalists = 4, kMostMisfits = 2;
+constexpr int kMostRounds = 8;
+
+} // namespace
+
+/// The compiled plans of one search.
+struct PlanSearch::Round {
+  std::vector<Finalist> plans;
+  /// By kind: the largest factor between the memory of a program that does not fit, and its
+  /// estimate.
+  std::map<std::array<bool, 3>, double> excess;
+};
+
+PlanSearch::PlanSearch(MLIRContext &context, const PlanRequest &request,
+                       const costs::Cluster &cluster)
+    : request(request), cluster(cluster), compiler(context, request) {}
+
+SearchProblem PlanSearch::makeProblem(Constraints constraints) {
+  SearchProblem problem;
+  problem.cluster = cluster;
+  problem.ranks = request.ranks;
+  problem.globalBatch = request.globalBatch;
+  problem.fixedBatch = compiler.getFixedBatch();
+  problem.memory = request.memory.value_or(cluster.device.memory - cluster.device.reserve);
+  problem.constraints = std::move(constraints);
+  problem.timeLimit = request.timeLimit;
+  problem.getTable = [this](const Candidate &candidate, const costs::Cluster &prices) {
+    return compiler.getTable(candidate, prices);
+  };
+  problem.allowsBatch = [this](int64_t batch) { return compiler.allowsBatch(batch); };
+  problem.getTableShards = [this](const Candidate &c) { return compiler.getTableShards(c); };
+  return problem;
+}
+
+/// Compiles a plan, and prices its program. Returns nullopt if it cannot be compiled.
+llvm::Expected<std::optional<Finalist>> PlanSearch::compile(const PricedCandidate &candidate) {
+  OwningOpRef<ModuleOp> module =
+      compiler.compile(compiler.getOptions(candidate.candidate), /*isShrunk=*/false);
+  if (!module)
+    return std::nullopt;
+  llvm::Expected<PlanPrice> price = pricePlan(*module);
+  if (!price)
+    return price.takeError();
+  return Finalist{candidate, std::move(*price)};
+}
+
+/// Compiles the best plans of a search, and the best one of each kind. Ends early if the first ones
+/// do not fit.
+llvm::Expected<PlanSearch::Round> PlanSearch::compileFinalists(const SearchResult &found,
+                                                               double memory) {
+  Round round;
+  std::vector<Finalist> estimates;
+  std::set<std::array<bool, 3>> kinds;
+  size_t compiled = 0, misfits = 0;
+  double best = std::numeric_limits<double>::infinity();
+  for (const PricedCandidate &each : found.plans) {
+    if (round.plans.empty() && misfits == kMostMisfits)
+      break;
+    bool isFirst = kinds.insert(each.candidate.getKind()).second;
+    bool isClose = compiled < kMostFinalists && each.price.seconds <= kMargin * best;
+    if (!isClose && !(isFirst && each.price.seconds <= kKindMargin * best)) {
+      estimates.push_back({each, std::nullopt});
+      continue;
+    }
+    llvm::Expected<std::optional<Finalist>> finalist = compile(each);
+    if (!finalist)
+      return finalist.takeError();
+    if (!*finalist)
+      continue;
+    const PlanPrice &price = *(*finalist)->price;
+    if (double(price.memoryBytes) > memory) {
+      double &excess = round.excess[each.candidate.getKind()];
+      excess = std::max(excess, double(price.memoryBytes) / each.price.memory);
+      ++misfits;
+      continue;
+    }
+    ++compiled;
+    best = std::min(best, price.seconds);
+    round.plans.push_back(std::move(**finalist));
+  }
+  llvm::stable_sort(round.plans, [](const Finalist &a, const Finalist &b) {
+    return a.price->seconds < b.price->seconds;
+  });
+  if (!round.plans.empty())
+    llvm::append_range(round.plans, estimates);
+  return round;
+}
+
+llvm::Expected<PlanSearch::Found> PlanSearch::find(const SearchProblem &problem) {
+  auto begin = std::chrono::steady_clock::now();
+  Found result;
+  SearchProblem estimated = problem;
+  for (int i = 0; i < kMostRounds; ++i) {
+    std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    estimated.timeLimit = problem.timeLimit - elapsed.count();
+    llvm::Expected<SearchResult> found = search(estimated);
+    if (!found)
+      return found.takeError();
+    result.priced = std::max(result.priced, found->priced);
+    result.isComplete = found->isComplete;
+    llvm::Expected<Round> round = compileFinalists(*found, problem.memory);
+    if (!round)
+      return round.takeError();
+    result.plans = std::move(round->plans);
+    if (!result.plans.empty())
+      return result;
+    if (found->leanest) {
+      llvm::Expected<std::optional<Finalist>> leanest = compile(*found->leanest);
+      if (!leanest)
+        return leanest.takeError();
+      if (*leanest && double((*leanest)->price->memoryBytes) <= problem.memory)
+        result.plans.push_back(std::move(**leanest));
+      else if (!result.leanest ||
+               (*leanest && (*leanest)->price->memoryBytes < result.leanest->price->memoryBytes))
+        result.leanest = std::move(*leanest);
+    }
+    if (found->plans.empty() || !found->isComplete)
+      return result;
+    for (auto [kind, excess] : round->excess) {
+      double &factor = estimated.memoryFactors.try_emplace(kind, 1).first->second;
+      factor = std::max(1.01 * factor, excess);
+    }
+  }
+  return result;
+}
+
+} // namespace parashard::driver

@@ -1,0 +1,55 @@
+// Searches plans, and compiles the best ones.
+#ifndef PARASHARD_LIB_DRIVER_PLANSEARCH_H
+#define PARASHARD_LIB_DRIVER_PLANSEARCH_H
+
+#include "lib/Driver/PlanCompiler.h"
+#include <chrono>
+
+namespace parashard::driver {
+
+/// A plan of the search, with the price of its program if it was compiled.
+struct Finalist {
+  planner::PricedCandidate estimate;
+  std::optional<PlanPrice> price;
+};
+
+/// Searches plans of one model on one cluster. Several searches share the class tables. The
+/// context, the request and the cluster must outlive the search.
+class PlanSearch {
+public:
+  PlanSearch(mlir::MLIRContext &context, const PlanRequest &request, const costs::Cluster &cluster);
+
+  /// Imports the model. Returns failure after a diagnostic.
+  llvm::LogicalResult start() { return compiler.start(); }
+  PlanCompiler &getCompiler() { return compiler; }
+
+  /// Returns the problem of the request under constraints. May be called after `start`.
+  planner::SearchProblem makeProblem(planner::Constraints constraints);
+
+  struct Found {
+    /// Compiled plans that fit the memory, fastest first, then estimates of others. Empty if none
+    /// fits.
+    std::vector<Finalist> plans;
+    /// If no plan fits: the compiled plan that needs the least memory, if any can be compiled.
+    std::optional<Finalist> leanest;
+    int64_t priced = 0;
+    bool isComplete = true; ///< false: the time limit ended the search
+  };
+  /// Searches, and compiles the best plans up to their addresses. If their programs need more
+  /// memory than estimated and none fits, searches again with less memory. Fails if the
+  /// constraints, the ranks and the global batch allow no plan, and if no plan can be compiled.
+  llvm::Expected<Found> find(const planner::SearchProblem &problem);
+
+private:
+  struct Round;
+  llvm::Expected<Round> compileFinalists(const planner::SearchResult &found, double memory);
+  llvm::Expected<std::optional<Finalist>> compile(const planner::PricedCandidate &candidate);
+
+  const PlanRequest &request;
+  const costs::Cluster &cluster;
+  PlanCompiler compiler;
+};
+
+} // namespace parashard::driver
+
+#endif
