@@ -169,11 +169,18 @@ struct PlanRequest {
   std::vector<std::pair<std::string, std::string>> constraints;
 };
 
+/// Error of a figure of the cluster, as a share: plans that are as fast are compared at such
+/// errors.
+constexpr double kFigureError = 0.15;
+
 /// A plan and its price.
 struct Plan {
   CompileOptions options;
   std::optional<PlanPrice> price; ///< of the compiled program; nullopt: only estimated
   double estimatedSeconds = 0, estimatedMemory = 0; ///< by the search
+  /// How much slower than the other plans it is at worst if a figure of the cluster is wrong by
+  /// `kFigureError`, as a share; nullopt: it is not close to the fastest plan.
+  std::optional<double> regret;
 };
 
 /// A plan that differs from the best one in one choice.
@@ -184,7 +191,9 @@ struct Alternative {
 };
 
 struct PlanAnswer {
-  /// Fastest first: the plans that the planner compiled, which fit the memory, then estimates.
+  /// First the plans that the planner compiled, which fit the memory, then estimates; fastest
+  /// first. Of the plans that are as fast as the fastest, within the error of the prediction, the
+  /// one with the least regret comes first.
   std::vector<Plan> plans;
   std::vector<Alternative> neighbors; ///< of the first plan
   std::vector<Alternative> whyNot;    ///< one for each of `PlanRequest::whyNot`

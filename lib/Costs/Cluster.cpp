@@ -38,6 +38,27 @@ const MatmulRate &Device::getMatmulRate(StringRef type) const {
   return own == matmul.end() ? matmul.at("f32") : own->second;
 }
 
+std::vector<Cluster> varyFigures(const Cluster &cluster, double share) {
+  std::vector<Cluster> varied;
+  for (double factor : {1 - share, 1 + share}) {
+    auto add = [&](auto change) {
+      varied.push_back(cluster);
+      change(varied.back());
+    };
+    add([&](Cluster &c) {
+      for (auto &[type, rate] : c.device.matmul)
+        rate.peak *= factor;
+    });
+    add([&](Cluster &c) { c.device.memoryBandwidth *= factor; });
+    add([&](Cluster &c) { c.device.launch *= factor; });
+    for (size_t tier = 0; tier < cluster.tiers.size(); ++tier) {
+      add([&](Cluster &c) { c.tiers[tier].bandwidth *= factor; });
+      add([&](Cluster &c) { c.tiers[tier].latency *= factor; });
+    }
+  }
+  return varied;
+}
+
 std::optional<int64_t> Cluster::getMostRanks() const {
   int64_t ranks = tiers.back().ranks;
   return ranks == 0 ? std::nullopt : std::optional(ranks);

@@ -83,6 +83,10 @@ struct Cluster {
   std::optional<int64_t> getMostRanks() const;
 };
 
+/// Returns copies of a cluster in which one figure is lower or higher by a share: the rate of
+/// matmuls, the memory bandwidth, the time of a launch, and the bandwidth and latency of each tier.
+std::vector<Cluster> varyFigures(const Cluster &cluster, double share);
+
 /// Reads a cluster from JSON (docs/planning.md). Errors start with `path`, and name the key with
 /// the actual and the expected value. Every key must be known.
 llvm::Expected<Cluster> readCluster(llvm::StringRef text, llvm::StringRef path);

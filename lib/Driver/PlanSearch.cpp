@@ -13,6 +13,8 @@ constexpr double kMargin = 1.03;
 /// Most plans to compile within `kMargin`, and before the search is repeated if none of them fits.
 constexpr size_t kMostFinalists = 4, kMostMisfits = 2;
 constexpr int kMostRounds = 8;
+/// Plans within this factor of the fastest are as fast, within the error of the prediction.
+constexpr double kPredictionError = 1.02;
 
 } // namespace
 
@@ -99,6 +101,36 @@ llvm::Expected<PlanSearch::Round> PlanSearch::compileFinalists(const SearchResul
   return round;
 }
 
+/// Moves the plan to the front that loses least if a figure of the cluster is wrong, among those as
+/// fast as the first. A search finds the plans that the model of the costs flatters most.
+void PlanSearch::preferRobust(const SearchProblem &problem, std::vector<Finalist> &plans) {
+  size_t close = 0;
+  while (close < plans.size() && plans[close].price &&
+         plans[close].price->seconds <= kPredictionError * plans.front().price->seconds)
+    plans[close++].regret = 0;
+  if (close < 2)
+    return;
+  SearchProblem varied = problem;
+  for (costs::Cluster &changed : costs::varyFigures(problem.cluster, kFigureError)) {
+    varied.cluster = std::move(changed);
+    std::vector<double> seconds;
+    for (const Finalist &plan : llvm::ArrayRef(plans).take_front(close)) {
+      llvm::Expected<LayoutPrice> price = priceCandidate(varied, plan.estimate.candidate);
+      double estimate = price ? price->seconds : plan.estimate.price.seconds;
+      llvm::consumeError(price.takeError());
+      seconds.push_back(estimate * plan.price->seconds / plan.estimate.price.seconds);
+    }
+    double best = *llvm::min_element(seconds);
+    for (size_t i = 0; i < close; ++i)
+      plans[i].regret = std::max(*plans[i].regret, seconds[i] / best - 1);
+  }
+  auto robust = llvm::min_element(
+      llvm::MutableArrayRef(plans).take_front(close),
+      [](const Finalist &a, const Finalist &b) { return *a.regret + 0.001 < *b.regret; });
+  std::rotate(plans.begin(), plans.begin() + (robust - plans.data()),
+              plans.begin() + (robust - plans.data()) + 1);
+}
+
 llvm::Expected<PlanSearch::Found> PlanSearch::find(const SearchProblem &problem) {
   auto begin = std::chrono::steady_clock::now();
   Found result;
@@ -115,8 +147,10 @@ llvm::Expected<PlanSearch::Found> PlanSearch::find(const SearchProblem &problem)
     if (!round)
       return round.takeError();
     result.plans = std::move(round->plans);
-    if (!result.plans.empty())
+    if (!result.plans.empty()) {
+      preferRobust(problem, result.plans);
       return result;
+    }
     if (found->leanest) {
       llvm::Expected<std::optional<Finalist>> leanest = compile(*found->leanest);
       if (!leanest)

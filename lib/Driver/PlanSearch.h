@@ -11,6 +11,9 @@ namespace parashard::driver {
 struct Finalist {
   planner::PricedCandidate estimate;
   std::optional<PlanPrice> price;
+  /// How much slower than the best of the close plans it is at worst if a figure of the cluster is
+  /// wrong (`kFigureError`), as a share. Only for plans that are close to the fastest.
+  std::optional<double> regret;
 };
 
 /// Searches plans of one model on one cluster. Several searches share the class tables. The
@@ -27,8 +30,9 @@ public:
   planner::SearchProblem makeProblem(planner::Constraints constraints);
 
   struct Found {
-    /// Compiled plans that fit the memory, fastest first, then estimates of others. Empty if none
-    /// fits.
+    /// Compiled plans that fit the memory, then estimates of others. Fastest first, but among the
+    /// plans that are as fast within the error of the prediction, the one that depends least on the
+    /// figures of the cluster comes first. Empty if no plan fits.
     std::vector<Finalist> plans;
     /// If no plan fits: the compiled plan that needs the least memory, if any can be compiled.
     std::optional<Finalist> leanest;
@@ -43,6 +47,7 @@ public:
 private:
   struct Round;
   llvm::Expected<Round> compileFinalists(const planner::SearchResult &found, double memory);
+  void preferRobust(const planner::SearchProblem &problem, std::vector<Finalist> &plans);
   llvm::Expected<std::optional<Finalist>> compile(const planner::PricedCandidate &candidate);
 
   const PlanRequest &request;

@@ -126,7 +126,7 @@ llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &r
   for (Finalist &finalist : found->plans)
     answer.plans.push_back({compiler.getOptions(finalist.estimate.candidate),
                             std::move(finalist.price), finalist.estimate.price.seconds,
-                            finalist.estimate.price.memory});
+                            finalist.estimate.price.memory, finalist.regret});
   answer.priced = found->priced;
   answer.isComplete = found->isComplete;
   answer.parameters = compiler.getParameters();
