@@ -73,7 +73,7 @@ llvm::Error failAtTimeLimit(const PlanRequest &request) {
   return llvm::createStringError(
       llvm::formatv("--time-limit {0} ended the search before it found a plan; give more seconds, "
                     "or fix a part of the plan, such as --mesh",
-                    request.timeLimit));
+                    int64_t(request.timeLimit)));
 }
 
 } // namespace

@@ -15,7 +15,7 @@ using namespace llvm;
 namespace parashard::planner {
 namespace {
 
-/// What restricts a plan. The order is that of the flags in messages.
+/// Restrictions of a plan, in the order of their flags in messages.
 enum Rule : unsigned {
   Pp,
   Dp,
