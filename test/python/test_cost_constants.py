@@ -1,0 +1,59 @@
+"""Rates, bandwidths and times of machines stand in clusters/*.json, not in the code that decides on plans."""
+
+import re
+import subprocess
+
+import pytest
+from conftest import ROOT
+
+pytestmark = pytest.mark.quick
+
+# The folders that choose or price plans. The others have the numbers of models, such as epsilons of norms.
+FOLDERS = ["lib/Costs", "lib/Driver", "lib/Fusion", "lib/IR", "lib/Memory", "lib/Partition", "lib/Pipeline", "lib/Planner", "lib/Report",
+           "lib/Schedules", "lib/Sharding", "lib/Support", "tools"]  # fmt: skip
+COMMENTS_AND_TEXTS = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"', re.S)
+# 3.35e12 or 4e-6, and decimal integers from 10^9 on.
+MAGNITUDE = re.compile(r"(?<![\w.])(?:\d[\d']*\.?\d*e[+-]?\d+|\d(?:'?\d){9,})(?![\w.])", re.I)
+# A constant that is named after a rate or a time: kLaunchSeconds = 4
+NAMED = re.compile(r"\b(k\w*(?:Bandwidth|Latency|Launch|Efficiency|Peak(?!s)|PerSecond|PerByte|Seconds|Micros|Nanos|Flops(?!Mark)|Tflop)\w*)\s*=\s*[-\d.]")
+# Numbers that say nothing about a machine.
+KNOWN = {
+    ("lib/Costs/Quantity.cpp", "1e-9"): "unit prefix", ("lib/Costs/Quantity.cpp", "1e-6"): "unit prefix", ("lib/Costs/Quantity.cpp", "1e-3"): "unit prefix",
+    ("lib/Costs/Quantity.cpp", "1e3"): "unit prefix", ("lib/Costs/Quantity.cpp", "1e6"): "unit prefix", ("lib/Costs/Quantity.cpp", "1e9"): "unit prefix",
+    ("lib/Costs/Quantity.cpp", "1e12"): "unit prefix", ("lib/Costs/Quantity.cpp", "1e15"): "unit prefix",
+    ("lib/Costs/Quantity.cpp", "999.5e-6"): "rounding of printed times", ("lib/Costs/Quantity.cpp", "999.5e-3"): "rounding of printed times",
+    ("lib/Driver/Timeline.cpp", "1e9"): "flops are drawn in units of 10^9",
+    ("lib/Memory/RecomputeTime.cpp", "1e12"): "times as whole picoseconds", ("lib/Memory/RecomputeTime.cpp", "kPerSecond"): "times as whole picoseconds",
+    ("lib/Memory/SegmentChoices.cpp", "1e-9"): "rounding",
+    ("lib/Partition/CheapValues.cpp", "kFlopsPerByte"): "bounds which values are cheap to recompute; prices nothing",
+    ("lib/Pipeline/PartitionPipeline.cpp", "1e9"): "times as whole nanoseconds",
+    ("lib/Pipeline/PartitionPipeline.cpp", "kPerSecond"): "times as whole nanoseconds",
+    ("lib/Planner/LayoutPrice.cpp", "1e-30"): "no division by zero",
+    ("lib/Planner/StepTime.cpp", "1e-12"): "rounding", ("lib/Planner/StepTime.cpp", "1e-6"): "parts that are not printed",
+    ("lib/Schedules/Trace.cpp", "1e3"): "microseconds of a trace",
+    ("lib/Support/Bytes.cpp", "9e18"): "the range of int64",
+    ("tools/ps-plan/ps-plan.cpp", "1e-6"): "parts that are not printed",
+    ("tools/ps-run/Compare.cpp", "1e-3"): "tolerance of a comparison",
+    ("tools/ps-timeline/ps-timeline.cpp", "1e6"): "the largest --hop",
+}  # fmt: skip
+
+
+def find_constants(text):
+    code = COMMENTS_AND_TEXTS.sub('""', text)
+    return {*MAGNITUDE.findall(code), *NAMED.findall(code)}
+
+
+@pytest.mark.parametrize(("line", "constants"), [
+    ("double rate = 989e12;", {"989e12"}), ("x / 3.35e12 + 4e-6", {"3.35e12", "4e-6"}), ("constexpr int64_t kLinkBandwidth = 43;", {"kLinkBandwidth"}),
+    ("n < 80'000'000'000", {"80'000'000'000"}), ('"3.35e12" // 4e-6\n0x1e9 kLaunches != 3, 1 << 20', set()),
+])  # fmt: skip
+def test_constants_are_found(line, constants):
+    assert find_constants(line) == constants
+
+
+def test_no_cost_constant_stands_outside_the_cluster_files():
+    files = subprocess.run(["git", "ls-files", "*.cpp", "*.h"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    found = {(file, constant) for file in files if file.startswith(tuple(FOLDERS)) for constant in find_constants((ROOT / file).read_text())}
+    unknown = sorted(found - KNOWN.keys())
+    assert not unknown, "\n".join(f"{file}: {constant}: move it to clusters/*.json, or add its reason to KNOWN" for file, constant in unknown)
+    assert found == KNOWN.keys(), f"remove from KNOWN: {sorted(KNOWN.keys() - found)}"
