@@ -1,5 +1,6 @@
 // Implements the table of a program's flags on CLI11: parsing and checks.
 #include "runtime/main/FlagTable.h"
+#include "runtime/core/Status.h"
 #include <algorithm>
 #include <charconv>
 #include <sstream>
@@ -22,7 +23,7 @@ std::string FlagTable::Entry::describe() const {
   return dashed(info) + (isSwitch() ? "" : " ") + info.value;
 }
 
-FlagTable::FlagTable(const char *overview) : app(overview) {
+FlagTable::FlagTable(const char *overview, const char *program) : app(overview), program(program) {
   app.set_help_flag("--help,-h", "print this help and exit");
 }
 
@@ -85,7 +86,7 @@ void FlagTable::parse(const std::vector<std::string> &arguments) {
   for (const Entry &entry : entries)
     if (entry.info.excludes)
       entry.option->excludes(find(entry.info.excludes)->option);
-  std::vector<const char *> argv{"program"};
+  std::vector<const char *> argv{program};
   for (const std::string &argument : arguments)
     argv.push_back(argument.c_str());
   app.parse(int(argv.size()), argv.data());
@@ -134,6 +135,33 @@ std::vector<std::string> FlagTable::listGiven() const {
   }
   std::sort(given.begin(), given.end());
   return given;
+}
+
+std::optional<int> FlagTable::run(int64_t rank, const std::function<void()> &parse) const {
+  try {
+    parse();
+  } catch (const CLI::Success &done) {
+    if (rank == 0)
+      app.exit(done);
+    return 0;
+  } catch (const CLI::ParseError &error) {
+    std::string who = rank > 0 ? format("rank %lld: ", (long long)rank) : "";
+    if (rank >= 0)
+      std::fprintf(stderr, "error: %s%s\n(--help lists the flags)\n", who.c_str(), error.what());
+    return 2;
+  }
+  return std::nullopt;
+}
+
+void refuseEmpty(const std::vector<std::string> &arguments) {
+  std::string flag = "an argument";
+  for (const std::string &argument : arguments) {
+    bool isFlag = argument.rfind("--", 0) == 0;
+    if (isFlag)
+      flag = argument.substr(0, argument.find('='));
+    if (argument.empty() || (isFlag && argument.back() == '='))
+      throw CLI::ValidationError(flag, "its value is empty; omit the flag, or give a value");
+  }
 }
 
 } // namespace psrt

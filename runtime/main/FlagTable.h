@@ -56,7 +56,8 @@ public:
     std::string describe() const;
   };
 
-  explicit FlagTable(const char *overview);
+  /// `program` is the name of the program in the line on usage.
+  explicit FlagTable(const char *overview, const char *program = "program");
   FlagTable(const FlagTable &) = delete;
   FlagTable &operator=(const FlagTable &) = delete;
 
@@ -96,11 +97,17 @@ public:
   bool isGiven(const Entry &entry) const;
   /// Returns the given flags that must be the same on every rank, sorted: "--steps 10".
   std::vector<std::string> listGiven() const;
-  /// Prints the help or the error of a failed parse.
-  void print(const CLI::Success &done) const { app.exit(done); }
+  /// Calls `parse`, which parses the command line. Prints the help or an error of `parse`. Returns
+  /// the exit status then, else nullopt. `rank` is the rank of this process: only rank 0 prints the
+  /// help, and a negative rank prints nothing.
+  std::optional<int> run(int64_t rank, const std::function<void()> &parse) const;
 
 private:
-  static std::string dashed(const FlagInfo &info) { return "--" + std::string(info.name); }
+  /// Returns "--ranks", and "-o" for a name of one letter.
+  static std::string dashed(const FlagInfo &info) {
+    std::string name = info.name;
+    return (name.size() == 1 ? "-" : "--") + name;
+  }
   static CLI::Validator makeValidator(NumberRange range);
   void addNames(FlagInfo info, std::vector<std::string> names,
                 std::function<void(const std::string &)> assign);
@@ -108,9 +115,13 @@ private:
   Entry &finish(FlagInfo info, CLI::Option *option);
 
   CLI::App app;
+  const char *program;
   const char *group = "";
   std::vector<Entry> entries;
 };
+
+/// Fails if a flag has an empty value, for example from an unset shell variable.
+void refuseEmpty(const std::vector<std::string> &arguments);
 
 } // namespace psrt
 

@@ -253,25 +253,13 @@ void addFlags(FlagTable &table, Flags &flags) {
   addCheckpoints(table, flags);
 }
 
-/// Fails if a flag has an empty value, for example from an unset shell variable.
-static void refuseEmpty(const std::vector<std::string> &arguments) {
-  std::string flag = "an argument";
-  for (const std::string &argument : arguments) {
-    bool isFlag = argument.rfind("--", 0) == 0;
-    if (isFlag)
-      flag = argument.substr(0, argument.find('='));
-    if (argument.empty() || (isFlag && argument.back() == '='))
-      throw CLI::ValidationError(flag, "its value is empty; omit the flag, or give a value");
-  }
-}
-
 std::optional<int> parseFlags(int argc, char **argv, int64_t rank, Flags &flags) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   Flags given; // the flags of the command line, without the run file
   FlagTable commandLine(kOverview), whole(kOverview);
   addFlags(commandLine, given);
   addFlags(whole, flags);
-  try {
+  return commandLine.run(rank, [&] {
     refuseEmpty(arguments);
     commandLine.parse(arguments);
     if (!given.config.empty())
@@ -280,17 +268,7 @@ std::optional<int> parseFlags(int argc, char **argv, int64_t rank, Flags &flags)
     whole.parse(arguments);
     whole.checkGiven();
     flags.given = whole.listGiven();
-  } catch (const CLI::Success &done) {
-    if (rank == 0)
-      commandLine.print(done);
-    return 0;
-  } catch (const CLI::ParseError &error) {
-    std::string who = rank > 0 ? format("rank %lld: ", (long long)rank) : "";
-    if (rank >= 0)
-      std::fprintf(stderr, "error: %s%s\n(--help lists the flags)\n", who.c_str(), error.what());
-    return 2;
-  }
-  return std::nullopt;
+  });
 }
 
 } // namespace psrt

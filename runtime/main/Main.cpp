@@ -1,8 +1,8 @@
 // Defines main of a compiled program. Exit status: 0 success; 1 error in model or data; 2 error in
 // the command line; 3 failure of a rank.
-#include "runtime/comm/process/ProcessJob.h"
 #include "runtime/core/NewFile.h"
 #include "runtime/data/FolderLock.h"
+#include "runtime/main/Launch.h"
 #include "runtime/main/Parts.h"
 #include "runtime/main/Signals.h"
 #include "runtime/main/StandardOutput.h"
@@ -11,67 +11,11 @@
 #include "shared/PrintableText.h"
 #include <atomic>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <unistd.h>
 
 namespace psrt {
-
-/// Returns the communication backend: that of --comm, or the one for the launcher.
-static Comm chooseComm(const Flags &flags, const ProcessIdentity &identity) {
-  if (flags.comm && flags.comm != Comm::Nccl) // nccl connects processes through mpi or tcp
-    return *flags.comm;
-  bool pmi = std::getenv("PMI_RANK") || std::getenv("PMIX_RANK");
-  switch (identity.launcher) {
-  case ProcessIdentity::None:
-    return Comm::Local;
-  case ProcessIdentity::Mpi:
-    return Comm::Mpi;
-  case ProcessIdentity::Torchrun:
-    return Comm::Tcp;
-  case ProcessIdentity::Slurm:
-    return pmi ? Comm::Mpi : Comm::Tcp;
-  }
-  return Comm::Local;
-}
-
-/// Joins the job of this process. Returns null if all ranks are threads of this process.
-static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessIdentity &identity,
-                                           const Program &program, const std::string &command) {
-  if (flags.comm == Comm::Nccl && program.target.device != DeviceKind::Cuda)
-    PSRT_FAIL(BadArgument,
-              "--comm nccl needs GPUs, and the program is compiled for \"%s\"; omit the flag, or "
-              "compile with --target cuda:sm_90",
-              program.target.text.c_str());
-  Comm comm = chooseComm(flags, identity);
-  std::string name = "./";
-  name += std::filesystem::read_symlink("/proc/self/exe").filename();
-  long long ranks = program.mesh.size();
-  if (comm == Comm::Local) {
-    // Each process would train the whole model and overwrite the files of the other processes.
-    if (identity.size > 1)
-      PSRT_FAIL(
-          BadArgument,
-          "started as one of %lld processes (%s) with --comm local; start one process: %s --ranks "
-          "%lld, or omit --comm",
-          (long long)identity.size, identity.variable.c_str(), name.c_str(), ranks);
-    return nullptr;
-  }
-  if (identity.size == 1 && ranks == 1)
-    return nullptr;
-  if (identity.size == 1)
-    PSRT_FAIL(BadArgument,
-              "--comm %s needs one process per rank, and there is only one process; start with %s",
-              nameOf(comm),
-              format(comm == Comm::Mpi ? "mpirun -n %lld %s"
-                                       : "torchrun --nproc-per-node %lld --no-python -- %s",
-                     ranks, name.c_str())
-                  .c_str());
-  checkRanks(program, flags.ranks);
-  checkRanks(program, int(identity.size));
-  return std::make_unique<ProcessJob>(identity, comm, command);
-}
 
 /// Handles SIGBUS. Data and weights are mapped files; reading a page beyond the end of a truncated
 /// file causes this signal.
@@ -167,44 +111,16 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   return 0;
 }
 
-static int report(const Status &status, bool prints) {
-  std::fflush(stdout);
-  if (prints)
-    std::fprintf(stderr, "error: %s\n", status.text().c_str());
-  std::fflush(stderr);
-  return int(status.code);
-}
-
-static Status currentStatus() {
-  try {
-    throw;
-  } catch (const Error &error) {
-    return error.status;
-  } catch (const std::filesystem::filesystem_error &error) {
-    Status status;
-    status.code = StatusCode::BadInput;
-    status.message = "cannot use \"" + error.path1().string() + "\": " + error.code().message();
-    return status;
-  } catch (const std::exception &error) {
-    Status status;
-    status.code = StatusCode::Failed;
-    status.message = error.what();
-    return status;
-  }
-}
-
-/// Runs as one rank of a job. A failure of this rank ends the whole job.
-static int runInJob(const ProgramSource &source, const Flags &flags, ProcessJob &job) {
-  job.setLastResort([](const Status &status) { _exit(report(status, true)); });
-  try {
-    int result = runProgram(source, flags, &job);
-    job.leave();
-    return result;
-  } catch (...) {
-    Status status = currentStatus();
-    int result = report(status, job.fail(status));
-    _exit(result); // MPI must not be finalized: MPI_Finalize would wait for ranks that are gone
-  }
+/// Joins the job of this process. Returns null if all ranks are threads of this process.
+static std::unique_ptr<ProcessJob> joinJob(const Flags &flags, const ProcessIdentity &identity,
+                                           const Program &program, const std::string &command) {
+  std::optional<Comm> comm =
+      chooseProcessComm(identity, flags.comm, program.mesh.size(), program.target);
+  if (!comm)
+    return nullptr;
+  checkRanks(program, flags.ranks);
+  checkRanks(program, int(identity.size));
+  return std::make_unique<ProcessJob>(identity, *comm, command);
 }
 
 static int run(const Flags &flags, const ProcessIdentity &identity) {
@@ -227,14 +143,9 @@ static int run(const Flags &flags, const ProcessIdentity &identity) {
     if (!job)
       return runProgram(source, flags, nullptr);
   } catch (...) {
-    // This process has not joined the job, so every process prints its own error: flags or
-    // environment may differ between hosts.
-    Status status = currentStatus();
-    if (!first)
-      status.message = format("rank %lld: ", (long long)identity.rank) + status.message;
-    return report(status, true);
+    return reportBeforeJob(currentStatus(), identity);
   }
-  return runInJob(source, flags, *job);
+  return runInJob(*job, [&] { return runProgram(source, flags, job.get()); });
 }
 
 } // namespace psrt
@@ -247,7 +158,7 @@ int main(int argc, char **argv) {
   try {
     identity = psrt::findProcessIdentity();
   } catch (...) {
-    return psrt::report(psrt::currentStatus(), true);
+    return psrt::reportFailure(psrt::currentStatus(), true);
   }
   if (std::optional<int> status = psrt::parseFlags(argc, argv, identity.rank, flags))
     return psrt::finishStandardOutput(*status);
