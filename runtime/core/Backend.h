@@ -66,6 +66,12 @@ private:
   std::atomic<uint64_t> begun{0}; ///< written only by the rank's thread
 };
 
+/// The model of a device, and the bytes of its memory. Empty and 0: the host.
+struct DeviceInfo {
+  std::string model;
+  int64_t memory = 0;
+};
+
 /// A rank's share of a device. Runs kernels and library calls in call order: immediately on host
 /// threads, or later on an asynchronous device.
 class RankDevice {
@@ -88,6 +94,7 @@ public:
   virtual void forgetRecordings() {}
   /// Returns n of the n x n matmul that measures the peak rate: 256, 512 or 2048.
   virtual int64_t getPeakMatmulSize() const { return 512; }
+  virtual DeviceInfo getInfo() const { return {}; }
 
   /// Returns the address from which instructions read scalars that the host sets before each run:
   /// `scalars` itself, or device memory that lives as long as the device.

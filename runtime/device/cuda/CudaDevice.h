@@ -70,6 +70,9 @@ public:
   bool runsLater() const override { return true; }
   void synchronize() override { stream->synchronize(); }
   int64_t getPeakMatmulSize() const override { return getDriver().isFake() ? 256 : 2048; }
+  DeviceInfo getInfo() const override {
+    return {getGpu().getName(), int64_t(getGpu().totalMemory())};
+  }
   const int64_t *mirror(const int64_t *scalars, size_t count) override;
   void begin(const int64_t *scalars) override;
   void run(const Bound *first, const Bound *last) override;

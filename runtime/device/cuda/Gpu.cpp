@@ -24,11 +24,11 @@ Gpu::~Gpu() { driver->primaryCtxRelease(device); }
 
 void Gpu::enter() const { check(driver->ctxSetCurrent(context), "to enter a GPU's context"); }
 
-size_t Gpu::freeMemory() const {
+std::pair<size_t, size_t> Gpu::queryMemory() const {
   size_t free = 0, total = 0;
   enter();
   check(driver->memGetInfo(&free, &total), "to query free memory");
-  return free;
+  return {free, total};
 }
 
 DeviceMemory::DeviceMemory(GpuRef given, size_t bytes, const char *purpose)

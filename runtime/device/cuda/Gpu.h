@@ -36,7 +36,9 @@ public:
   /// Returns the number of multiprocessors.
   int getProcessors() const { return processors; }
   /// Returns the bytes of free GPU memory.
-  size_t freeMemory() const;
+  size_t freeMemory() const { return queryMemory().first; }
+  /// Returns the bytes of GPU memory.
+  size_t totalMemory() const { return queryMemory().second; }
 
   /// Sets a function that is called repeatedly while the host waits for this GPU. The function
   /// throws to end the wait. Null removes the function.
@@ -58,6 +60,9 @@ public:
   }
 
 private:
+  /// Returns the bytes of free and of all GPU memory.
+  std::pair<size_t, size_t> queryMemory() const;
+
   DriverRef driver;
   int ordinal;
   CUdevice device = 0;
