@@ -41,6 +41,7 @@ RUNTIME = [
     {"runtime/comm/process", "runtime/device/cuda"},
     {"runtime/session"},
     {"runtime/main"},
+    {"runtime/probe"},
     {"test"},
     {"runtime/conformance", "runtime/testing"},
     {"bench", "fuzz"},

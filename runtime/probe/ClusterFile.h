@@ -1,0 +1,26 @@
+// Writes measurements as a cluster file (docs/planning.md).
+#ifndef PSRT_PROBE_CLUSTERFILE_H
+#define PSRT_PROBE_CLUSTERFILE_H
+
+#include "runtime/probe/ProbePlan.h"
+
+namespace psrt {
+
+/// The machine that was measured.
+struct MachineInfo {
+  std::string host;  ///< name of the first host
+  std::string model; ///< of the processor or GPU
+  double memory = 0; ///< bytes per rank
+};
+
+/// Describes this process's host, shared by `ranks` ranks. The memory is that of the host or, if it
+/// is less, the limit of the control group.
+MachineInfo findMachine(int64_t ranks);
+
+/// Returns the text of the cluster file. `date` is "2026-11-26".
+std::string printCluster(const std::vector<Probe> &probes, const RankLayout &layout,
+                         const Target &target, const MachineInfo &machine, const std::string &date);
+
+} // namespace psrt
+
+#endif

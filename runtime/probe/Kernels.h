@@ -1,0 +1,20 @@
+// Declares the kernels of the probe's program for CPUs, which move data as generated kernels do.
+#ifndef PSRT_PROBE_KERNELS_H
+#define PSRT_PROBE_KERNELS_H
+
+#include "runtime/core/Program.h"
+
+namespace psrt {
+
+/// Numbers of the kernels in the program's table.
+enum ProbeKernel { AddKernel, NormalizeKernel, EmptyKernel };
+inline constexpr const char *kProbeKernelNames[] = {"add", "normalize", "empty"};
+/// Elements of a row of the kernels.
+inline constexpr int64_t kProbeRow = 1024;
+
+/// The kernels, in the order of ProbeKernel.
+extern const Kernel probeKernels[];
+
+} // namespace psrt
+
+#endif

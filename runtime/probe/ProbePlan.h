@@ -1,0 +1,75 @@
+// Lists what the probe measures, and makes the program that contains it.
+#ifndef PSRT_PROBE_PROBEPLAN_H
+#define PSRT_PROBE_PROBEPLAN_H
+
+#include "runtime/core/Program.h"
+#include <string>
+#include <vector>
+
+namespace psrt {
+
+/// The figure that a measurement is for. Work is in flops for matmuls and attention, in bytes
+/// otherwise.
+enum class Figure {
+  Matmul,            ///< name: element type
+  Attention,         ///< name: "forward" or "backward"
+  AttentionMatmul,   ///< a matmul of about as many flops
+  Copy,              ///< a copy in the memory of the device
+  Kernel,            ///< an elementwise kernel
+  Launch,            ///< an op with almost no work
+  HostCopy,          ///< a copy to the host or back
+  Collective,        ///< name: the collective; ranks with consecutive numbers on one host
+  HostMessage,       ///< a message to the same rank of the next host
+  OverlapMatmul,     ///< a matmul alone
+  OverlapCollective, ///< a started collective and its wait
+  Overlap,           ///< the collective, with matmuls between its start and its wait
+};
+
+/// Instructions [first, last) of the program.
+struct CodeRange {
+  size_t first = 0, last = 0;
+};
+
+/// One measurement.
+struct Probe {
+  Figure figure = Figure::Matmul;
+  std::string name;
+  int variant = 0;   ///< probes that differ only in their work are one series
+  int64_t ranks = 1; ///< members of a collective
+  double work = 0;   ///< of one run
+  CodeRange code;
+  /// Overlap: the matmul, which runs repeatedly after the first instruction of `code`.
+  CodeRange repeated;
+  double weight = 1;  ///< share of the time budget
+  double seconds = 0; ///< result: the time of one run; 0: not measured
+
+  bool isInSeriesOf(const Probe &other) const {
+    return figure == other.figure && name == other.name && variant == other.variant &&
+           ranks == other.ranks;
+  }
+};
+
+/// Hosts with equal numbers of ranks; the ranks of a host have consecutive numbers.
+struct RankLayout {
+  int64_t hosts = 1, perHost = 1;
+  int64_t size() const { return hosts * perHost; }
+};
+
+/// The measurements, and the table of their program.
+struct ProbePlan {
+  std::string table;
+  int64_t arenaBytes = 0;
+  std::vector<Probe> probes;
+};
+
+/// Returns the largest number of bytes of one buffer that the figures need: more than the caches of
+/// a processor.
+int64_t getBufferBytes(const Target &target);
+
+/// Plans all measurements. A buffer has at most `bufferBytes` bytes, a multiple of 1 MiB.
+ProbePlan planProbes(const RankLayout &layout, const Target &target, const std::string &version,
+                     int64_t bufferBytes);
+
+} // namespace psrt
+
+#endif

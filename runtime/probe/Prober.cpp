@@ -1,0 +1,170 @@
+// Implements the measurements, with warm-up, repetition and a time budget.
+#include "runtime/probe/Prober.h"
+#include "runtime/main/Progress.h"
+#include "runtime/probe/Fit.h"
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+namespace psrt {
+namespace {
+
+constexpr int64_t kMostSamples = 50, kMostRuns = 1000;
+/// The least time of a sample, much longer than a barrier of all ranks.
+constexpr double kLeastSample = 0.5e-3;
+/// The least time of a probe.
+constexpr double kLeastShare = 2e-3;
+
+} // namespace
+
+Prober::Prober(Session &session, ProbePlan &plan, double seconds)
+    : session(session), plan(plan), seconds(seconds) {}
+
+/// Fills the memory of each rank with small numbers. Pages that were never written would be one
+/// page of zeros, which is faster to read than memory.
+void Prober::fillMemory() {
+  session.parallel([&](Rank &rank) {
+    std::vector<float> values(1 << 18);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = 0.5f + float(i * 7919 % 1021) / 1021;
+    int64_t bytes = int64_t(values.size() * sizeof(float));
+    for (int64_t at = 0; at < plan.arenaBytes; at += bytes)
+      rank.memory->write(at, values.data(), size_t(std::min(bytes, plan.arenaBytes - at)));
+  });
+}
+
+void Prober::run() {
+  fillMemory();
+  session.prepare(EntryKind::Step);
+  double begin = steadySeconds(), weights = 0;
+  for (const Probe &probe : plan.probes)
+    weights += probe.weight;
+  for (Probe &probe : plan.probes) {
+    double left = begin + seconds - steadySeconds();
+    measure(probe, std::max(kLeastShare, left * probe.weight / weights));
+    weights -= probe.weight;
+  }
+}
+
+const Probe *Prober::find(Figure figure) const {
+  for (const Probe &probe : plan.probes)
+    if (probe.figure == figure)
+      return &probe;
+  return nullptr;
+}
+
+/// Predicts the seconds of a probe from those before it in its series, or returns 0. The rate of
+/// matmuls is that of the last one, that of messages is the difference of the last two. A probe
+/// after one that was not measured is predicted to take forever.
+double Prober::predict(const Probe &probe) const {
+  std::vector<const Probe *> before;
+  for (const Probe &other : plan.probes) {
+    if (&other == &probe)
+      break;
+    if (other.isInSeriesOf(probe))
+      before.push_back(&other);
+  }
+  if (before.empty())
+    return 0;
+  const Probe &last = *before.back();
+  if (last.seconds <= 0)
+    return INFINITY;
+  if (probe.figure == Figure::Matmul)
+    return last.seconds * probe.work / last.work;
+  if (before.size() < 2)
+    return 0;
+  const Probe &other = *before[before.size() - 2];
+  double slope = (last.seconds - other.seconds) / (last.work - other.work);
+  return last.seconds + std::max(0.0, slope) * (probe.work - last.work);
+}
+
+/// Returns how many matmuls take about the time of the collective that they run beside.
+int64_t Prober::countMatmuls(const Probe &probe) const {
+  if (probe.figure != Figure::Overlap)
+    return 1;
+  double matmul = find(Figure::OverlapMatmul)->seconds;
+  double collective = find(Figure::OverlapCollective)->seconds;
+  bool isKnown = matmul > 0 && collective > 0; // on rank 0
+  return isKnown ? std::clamp<int64_t>(std::llround(collective / matmul), 1, kMostRuns) : 1;
+}
+
+/// Returns the choice of rank 0 in every process.
+Prober::Repeats Prober::agree(const Repeats &chosen) {
+  std::istringstream text(session.share(format("%lld %lld %lld", (long long)chosen.samples,
+                                               (long long)chosen.runs, (long long)chosen.matmuls)));
+  Repeats result;
+  text >> result.samples >> result.runs >> result.matmuls;
+  return result;
+}
+
+/// Measures one probe in about `share` seconds.
+void Prober::measure(Probe &probe, double share) {
+  constexpr double kPatience = 4; // shares that one run may take
+  bool isSkipped = predict(probe) > kPatience * share;
+  Repeats repeats = agree({isSkipped ? 0 : 1, 1, countMatmuls(probe)});
+  if (repeats.samples == 0)
+    return;
+  // The first run prepares caches, recordings of a GPU and connections.
+  double first = findMedianOfRanks(time(probe, repeats));
+  repeats = agree({first > share ? 0 : 1, 1, repeats.matmuls});
+  if (repeats.samples == 0) {
+    probe.seconds = first;
+    return;
+  }
+  double second = std::max(1e-9, findMedianOfRanks(time(probe, repeats)));
+  repeats.runs = std::clamp<int64_t>(std::llround(kLeastSample / second), 1, kMostRuns);
+  repeats.samples =
+      std::clamp<int64_t>(int64_t(share / (second * double(repeats.runs))), 1, kMostSamples);
+  probe.seconds = findMedianOfRanks(time(probe, agree(repeats)));
+}
+
+/// Measures a probe on all ranks. Returns the median of each rank of this process, by rank; 0 for
+/// the ranks of other processes.
+std::vector<double> Prober::time(const Probe &probe, const Repeats &repeats) {
+  std::vector<double> medians(size_t(session.getProgram().mesh.size()));
+  session.parallel([&](Rank &rank) {
+    std::vector<double> samples;
+    for (int64_t i = 0; i < repeats.samples; ++i)
+      samples.push_back(timeOnce(rank, probe, repeats));
+    rank.device->getActivity().leave();
+    rank.comm->drain();
+    medians[size_t(rank.index)] = findMedian(samples);
+  });
+  return medians;
+}
+
+/// Returns the seconds per run of one sample.
+double Prober::timeOnce(Rank &rank, const Probe &probe, const Repeats &repeats) {
+  Executor::BoundEntry &entry = rank.executor->bind(session.entry(EntryKind::Step), 0, false);
+  auto run = [&](size_t first, size_t last) {
+    rank.device->run(entry.code.data() + first, entry.code.data() + last);
+  };
+  rank.device->begin(entry.scalars.data());
+  rank.comm->barrier();
+  double begin = steadySeconds();
+  for (int64_t i = 0; i < repeats.runs; ++i) {
+    if (probe.figure != Figure::Overlap) {
+      run(probe.code.first, probe.code.last);
+      continue;
+    }
+    run(probe.code.first, probe.code.first + 1);
+    for (int64_t matmul = 0; matmul < repeats.matmuls; ++matmul)
+      run(probe.repeated.first, probe.repeated.last);
+    run(probe.code.first + 1, probe.code.last);
+  }
+  rank.device->synchronize();
+  return (steadySeconds() - begin) / double(repeats.runs);
+}
+
+/// Returns the median of all ranks in the process of rank 0, and the own time in other processes.
+double Prober::findMedianOfRanks(const std::vector<double> &here) {
+  if (!session.isOneOfMany())
+    return findMedian(here);
+  double own = *std::max_element(here.begin(), here.end());
+  std::vector<double> all;
+  for (const std::string &text : session.collect(format("%.9g", own)))
+    all.push_back(std::strtod(text.c_str(), nullptr));
+  return session.isFirst() ? findMedian(all) : own;
+}
+
+} // namespace psrt

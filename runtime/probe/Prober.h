@@ -1,0 +1,43 @@
+// Runs the measurements of a probe on all ranks at the same time.
+#ifndef PSRT_PROBE_PROBER_H
+#define PSRT_PROBE_PROBER_H
+
+#include "runtime/probe/ProbePlan.h"
+#include "runtime/session/Session.h"
+
+namespace psrt {
+
+/// Measures the probes of a plan. Ranks share the cores and the memory of their host, so every rank
+/// runs each measurement, and all ranks start it together. Rank 0 decides how often it is repeated.
+class Prober {
+public:
+  /// `seconds` is the time budget. The session has the program of the plan.
+  Prober(Session &session, ProbePlan &plan, double seconds);
+  /// Sets `Probe::seconds` on rank 0: the median over the ranks of the median of repeated runs. A
+  /// probe stays 0 if the budget does not suffice for it.
+  void run();
+
+private:
+  /// How often a probe runs: `samples` times are measured, each of `runs` runs. Matmuls beside a
+  /// collective run `matmuls` times in each run.
+  struct Repeats {
+    int64_t samples = 1, runs = 1, matmuls = 1;
+  };
+  void fillMemory();
+  void measure(Probe &probe, double share);
+  Repeats agree(const Repeats &chosen);
+  std::vector<double> time(const Probe &probe, const Repeats &repeats);
+  double timeOnce(Rank &rank, const Probe &probe, const Repeats &repeats);
+  double findMedianOfRanks(const std::vector<double> &here);
+  double predict(const Probe &probe) const;
+  int64_t countMatmuls(const Probe &probe) const;
+  const Probe *find(Figure figure) const;
+
+  Session &session;
+  ProbePlan &plan;
+  double seconds;
+};
+
+} // namespace psrt
+
+#endif

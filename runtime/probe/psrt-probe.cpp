@@ -1,0 +1,254 @@
+// psrt-probe: measures this machine, and writes a cluster file for --cluster (docs/planning.md).
+// Exit status: as that of compiled programs.
+#include "runtime/data/OutputFile.h"
+#include "runtime/main/FlagTable.h"
+#include "runtime/main/Launch.h"
+#include "runtime/main/Parts.h"
+#include "runtime/main/Signals.h"
+#include "runtime/main/StandardOutput.h"
+#include "runtime/probe/ClusterFile.h"
+#include "runtime/probe/Kernels.h"
+#include "runtime/probe/Prober.h"
+#include "runtime/session/Source.h"
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <thread>
+
+namespace psrt {
+namespace {
+
+constexpr const char *kOverview =
+    "Measures this machine, and writes a cluster file for ps-compile --cluster and ps-plan "
+    "--cluster.\n"
+    "  psrt-probe -o cluster.json --ranks 4           ranks as threads of one process\n"
+    "  mpirun -n 4 psrt-probe -o cluster.json         ranks as processes, also on several hosts";
+
+constexpr double kSeconds = 40;
+
+struct ProbeFlags {
+  std::string output;
+  int ranks = 0, threads = 0, seconds = 0;
+  std::optional<Comm> comm;
+  std::string targetName = "cpu";
+  Target target;
+  bool version = false;
+  std::vector<std::string> given;
+};
+
+void addProbeFlags(FlagTable &t, ProbeFlags &f) {
+  t.addGroup("Output");
+  t.add({"o", "FILE.json", "write the cluster to this file"}, f.output);
+  t.add({"version", "", "print the version and exit"}, f.version);
+  t.addGroup("Ranks");
+  t.add({"ranks", "N",
+         "number of ranks: threads of this process, or processes of a launcher (default: one per "
+         "core, at most 8)"},
+        f.ranks, NumberRange{1, 1024});
+  t.addChoice<Comm>({"comm", "COMM",
+                     "local | mpi | tcp | nccl (default: mpi under mpirun, tcp under torchrun; "
+                     "nccl on GPUs if each rank has its own)"},
+                    f.comm);
+  t.add({.name = "threads",
+         .value = "N",
+         .help = "CPU threads per rank (default: cores / ranks)",
+         .isOfProcess = true},
+        f.threads, NumberRange{1, kMaxThreads});
+  t.addGroup("Measurement");
+  t.add({"target", "TARGET", "cpu or a GPU such as cuda:sm_90 (default: cpu)"}, f.targetName);
+  t.add({"seconds", "S",
+         "time budget; less gives noisier figures (default: $PSRT_PROBE_SECONDS, or 40)"},
+        f.seconds, NumberRange{1, 3600});
+}
+
+void readTarget(ProbeFlags &flags) {
+  try {
+    flags.target = parseTarget(flags.targetName);
+  } catch (const Error &) {
+    throw CLI::ValidationError("--target", "\"" + flags.targetName +
+                                               "\" is not cpu or a GPU such as cuda:sm_90");
+  }
+}
+
+std::optional<int> parseProbeFlags(int argc, char **argv, int64_t rank, ProbeFlags &flags) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  FlagTable table(kOverview, "psrt-probe");
+  addProbeFlags(table, flags);
+  return table.run(rank, [&] {
+    refuseEmpty(arguments);
+    table.parse(arguments);
+    readTarget(flags);
+    if (flags.output.empty() && !flags.version)
+      throw CLI::ValidationError("-o", "is missing; give the file to write, such as -o "
+                                       "cluster.json");
+    flags.given = table.listGiven();
+  });
+}
+
+/// Returns the time budget: --seconds, or PSRT_PROBE_SECONDS.
+double findSeconds(const ProbeFlags &flags) {
+  if (flags.seconds > 0)
+    return flags.seconds;
+  const char *text = std::getenv("PSRT_PROBE_SECONDS");
+  if (!text)
+    return kSeconds;
+  char *end = nullptr;
+  double seconds = std::strtod(text, &end);
+  if (!*text || *end || !(seconds >= 1 && seconds <= 3600))
+    PSRT_FAIL(BadArgument, "PSRT_PROBE_SECONDS is \"%s\"; expected seconds, 1 to 3600", text);
+  return seconds;
+}
+
+/// Returns the number of ranks: processes of a launcher, or threads of this process.
+int64_t findRanks(const ProbeFlags &flags, const ProcessIdentity &identity) {
+  if (identity.size > 1 && flags.ranks > 0 && flags.ranks != identity.size)
+    PSRT_FAIL(BadArgument, "--ranks %d: started as one of %lld processes (%s); omit the flag",
+              flags.ranks, (long long)identity.size, identity.variable.c_str());
+  if (identity.size > 1)
+    return identity.size;
+  constexpr int kMost = 8;
+  return flags.ranks > 0 ? flags.ranks
+                         : std::clamp(int(std::thread::hardware_concurrency()), 1, kMost);
+}
+
+/// Returns how the ranks of a job are spread over hosts. Fails unless each host has as many ranks,
+/// with consecutive numbers.
+RankLayout findLayout(Job *job, int64_t ranks) {
+  if (!job)
+    return {1, ranks};
+  uint64_t host = makeProcessInfo(job->rank(), job->size(), 0).host;
+  std::vector<uint64_t> hosts;
+  for (const std::string &text : job->collect(std::to_string(host)))
+    hosts.push_back(std::strtoull(text.c_str(), nullptr, 10));
+  int64_t perHost = std::count(hosts.begin(), hosts.end(), hosts.empty() ? 0 : hosts.front());
+  for (size_t rank = 0; rank < hosts.size(); ++rank)
+    if (hosts.size() % size_t(perHost) != 0 ||
+        hosts[rank] != hosts[rank / size_t(perHost) * size_t(perHost)])
+      PSRT_FAIL(BadArgument,
+                "rank %zu is on another host than rank %zu; start as many ranks on each host, and "
+                "number the ranks of a host consecutively",
+                rank, rank / size_t(perHost) * size_t(perHost));
+  Mesh mesh{{{"ranks", AxisKind::Data, ranks}}};
+  job->makeCommunication(mesh, {})->share(&perHost, sizeof(perHost), "comparing hosts");
+  return {ranks / perHost, perHost};
+}
+
+std::string printDate() {
+  std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  return format("%04d-%02d-%02d", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
+}
+
+/// Returns the bytes of a buffer: those that the figures need, but at most an eighth of the memory
+/// of a rank.
+int64_t chooseBuffer(const Target &target, const MachineInfo &machine) {
+  constexpr int64_t kUnit = 1 << 20, kLeast = 16 * kUnit;
+  int64_t most = std::max(kLeast, int64_t(machine.memory / 8) / kUnit * kUnit);
+  return std::min(getBufferBytes(target), most);
+}
+
+/// Makes the session of a plan.
+std::unique_ptr<Session> openSession(const ProbePlan &plan, const ProbeFlags &flags, Job *job) {
+  ProgramSource source;
+  source.json = plan.table.data();
+  source.size = plan.table.size();
+  source.kernels = probeKernels;
+  SessionOptions options;
+  options.threads = flags.threads;
+  options.job = job;
+  options.watch = true;
+  options.comm = flags.comm;
+  auto session = std::make_unique<Session>(source, options);
+  if (job)
+    job->stopListening();
+  return session;
+}
+
+void writeCluster(const std::string &path, const std::string &text) {
+  OutputFile file(path);
+  file.write(text.data(), text.size());
+  file.commit();
+}
+
+int probe(const ProbeFlags &flags, int64_t ranks, Job *job) {
+  double begin = steadySeconds(), seconds = findSeconds(flags);
+  bool isFirst = !job || job->rank() == 0;
+  if (isFirst)
+    nameFlag("-o", [&] { checkReplaceable(flags.output); });
+  RankLayout layout = findLayout(job, ranks);
+  MachineInfo machine = findMachine(layout.perHost);
+  ProbePlan plan =
+      planProbes(layout, flags.target, PSRT_VERSION, chooseBuffer(flags.target, machine));
+  std::unique_ptr<Session> session = openSession(plan, flags, job);
+  Prober(*session, plan, seconds).run();
+  if (!isFirst)
+    return 0;
+  if (DeviceInfo device = session->rank(0)->device->getInfo(); device.memory > 0) {
+    machine.model = device.model;
+    machine.memory = double(device.memory);
+  }
+  writeCluster(flags.output, printCluster(plan.probes, layout, flags.target, machine, printDate()));
+  std::printf("measured %lld ranks in %.1f s; wrote \"%s\"\n", (long long)layout.size(),
+              steadySeconds() - begin, flags.output.c_str());
+  return 0;
+}
+
+/// Returns what must be equal in all processes of a job.
+std::string describeProbe(const ProbeFlags &flags) {
+  std::string text = "psrt-probe " PSRT_VERSION "\n";
+  for (const std::string &flag : flags.given)
+    text += flag + "\n";
+  return text;
+}
+
+int run(const ProbeFlags &flags, const ProcessIdentity &identity) {
+  std::unique_ptr<ProcessJob> job;
+  int64_t ranks = 1;
+  try {
+    if (flags.version) {
+      if (identity.rank == 0)
+        std::printf("Parashard %s\n", PSRT_VERSION);
+      return 0;
+    }
+    ranks = findRanks(flags, identity);
+    std::optional<Comm> comm = chooseProcessComm(identity, flags.comm, ranks, flags.target);
+    if (!comm)
+      return probe(flags, ranks, nullptr);
+    job = std::make_unique<ProcessJob>(identity, *comm, describeProbe(flags));
+  } catch (...) {
+    return reportBeforeJob(currentStatus(), identity);
+  }
+  return runInJob(*job, [&] { return probe(flags, ranks, job.get()); });
+}
+
+/// Makes the library for MPI known, which lies in the lib folder of the build or the installation.
+void findMpiLibrary() {
+  std::error_code error;
+  std::filesystem::path bin = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char *folder : {"../lib/parashard", "../lib"})
+    if (std::filesystem::path library = bin / folder / "libpsrt_comm_mpi.so";
+        std::filesystem::exists(library, error))
+      setenv("PSRT_COMM_MPI", library.c_str(), /*overwrite=*/0);
+}
+
+} // namespace
+} // namespace psrt
+
+int main(int argc, char **argv) {
+  psrt::findMpiLibrary(); // before any thread starts
+  psrt::startSignalThread();
+  psrt::prepareStandardOutput();
+  psrt::ProbeFlags flags;
+  psrt::ProcessIdentity identity;
+  try {
+    identity = psrt::findProcessIdentity();
+  } catch (...) {
+    return psrt::reportFailure(psrt::currentStatus(), true);
+  }
+  if (std::optional<int> status = psrt::parseProbeFlags(argc, argv, identity.rank, flags))
+    return psrt::finishStandardOutput(*status);
+  return psrt::finishStandardOutput(psrt::run(flags, identity));
+}
