@@ -156,7 +156,7 @@ std::optional<int> FlagTable::run(int64_t rank, const std::function<void()> &par
 void refuseEmpty(const std::vector<std::string> &arguments) {
   std::string flag = "an argument";
   for (const std::string &argument : arguments) {
-    bool isFlag = argument.rfind("--", 0) == 0;
+    bool isFlag = argument.starts_with("--");
     if (isFlag)
       flag = argument.substr(0, argument.find('='));
     if (argument.empty() || (isFlag && argument.back() == '='))

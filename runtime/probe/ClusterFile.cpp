@@ -3,6 +3,7 @@
 #include "runtime/core/Status.h"
 #include "runtime/main/Parts.h"
 #include "runtime/probe/Fit.h"
+#include "shared/ThisMachine.h"
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -27,6 +28,7 @@ public:
   }
   static std::vector<Sample> toSamples(const std::vector<Probe> &measured) {
     std::vector<Sample> result;
+    result.reserve(measured.size());
     for (const Probe &probe : measured)
       result.push_back({probe.work, probe.seconds});
     return result;
@@ -161,15 +163,6 @@ double readNumber(const char *path) {
   return file >> number ? number : INFINITY;
 }
 
-/// Returns the model of the processor, from /proc/cpuinfo.
-std::string findProcessor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (size_t colon = line.find(": "); line.starts_with("model name") && colon != line.npos)
-      return line.substr(colon + 2);
-  return "unknown CPU";
-}
-
 } // namespace
 
 MachineInfo findMachine(int64_t ranks) {
@@ -177,7 +170,7 @@ MachineInfo findMachine(int64_t ranks) {
   char name[256] = "";
   gethostname(name, sizeof(name) - 1);
   result.host = name;
-  result.model = findProcessor();
+  result.model = parashard::findProcessor();
   double memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGE_SIZE));
   for (const char *limit :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})

@@ -124,6 +124,7 @@ std::vector<double> Prober::time(const Probe &probe, const Repeats &repeats) {
   std::vector<double> medians(size_t(session.getProgram().mesh.size()));
   session.parallel([&](Rank &rank) {
     std::vector<double> samples;
+    samples.reserve(size_t(repeats.samples));
     for (int64_t i = 0; i < repeats.samples; ++i)
       samples.push_back(timeOnce(rank, probe, repeats));
     rank.device->getActivity().leave();

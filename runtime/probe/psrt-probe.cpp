@@ -10,6 +10,7 @@
 #include "runtime/probe/Kernels.h"
 #include "runtime/probe/Prober.h"
 #include "runtime/session/Source.h"
+#include "shared/ThisMachine.h"
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -25,8 +26,6 @@ constexpr const char *kOverview =
     "--cluster.\n"
     "  psrt-probe -o cluster.json --ranks 4           ranks as threads of one process\n"
     "  mpirun -n 4 psrt-probe -o cluster.json         ranks as processes, also on several hosts";
-
-constexpr double kSeconds = 40;
 
 struct ProbeFlags {
   std::string output;
@@ -91,9 +90,9 @@ std::optional<int> parseProbeFlags(int argc, char **argv, int64_t rank, ProbeFla
 double findSeconds(const ProbeFlags &flags) {
   if (flags.seconds > 0)
     return flags.seconds;
-  const char *text = std::getenv("PSRT_PROBE_SECONDS");
+  const char *text = std::getenv(parashard::kProbeSecondsVariable);
   if (!text)
-    return kSeconds;
+    return parashard::kProbeSeconds;
   char *end = nullptr;
   double seconds = std::strtod(text, &end);
   if (!*text || *end || !(seconds >= 1 && seconds <= 3600))
@@ -234,21 +233,24 @@ void findMpiLibrary() {
       setenv("PSRT_COMM_MPI", library.c_str(), /*overwrite=*/0);
 }
 
+int runMain(int argc, char **argv) {
+  findMpiLibrary(); // before any thread starts
+  startSignalThread();
+  prepareStandardOutput();
+  ProbeFlags flags;
+  ProcessIdentity identity = findProcessIdentity();
+  if (std::optional<int> status = parseProbeFlags(argc, argv, identity.rank, flags))
+    return finishStandardOutput(*status);
+  return finishStandardOutput(run(flags, identity));
+}
+
 } // namespace
 } // namespace psrt
 
 int main(int argc, char **argv) {
-  psrt::findMpiLibrary(); // before any thread starts
-  psrt::startSignalThread();
-  psrt::prepareStandardOutput();
-  psrt::ProbeFlags flags;
-  psrt::ProcessIdentity identity;
   try {
-    identity = psrt::findProcessIdentity();
+    return psrt::runMain(argc, argv);
   } catch (...) {
     return psrt::reportFailure(psrt::currentStatus(), true);
   }
-  if (std::optional<int> status = psrt::parseProbeFlags(argc, argv, identity.rank, flags))
-    return psrt::finishStandardOutput(*status);
-  return psrt::finishStandardOutput(psrt::run(flags, identity));
 }

@@ -1,0 +1,27 @@
+// Identifies this machine, for psrt-probe and for tools that run it. Shared by compiler and
+// runtime; does not use LLVM.
+#ifndef PARASHARD_SHARED_THISMACHINE_H
+#define PARASHARD_SHARED_THISMACHINE_H
+
+#include <fstream>
+#include <string>
+
+namespace parashard {
+
+/// The time budget of psrt-probe, and the environment variable that changes it.
+inline constexpr double kProbeSeconds = 40;
+inline constexpr const char *kProbeSecondsVariable = "PSRT_PROBE_SECONDS";
+
+/// Returns the model of the processor, such as "AMD EPYC 7763 64-Core Processor".
+inline std::string findProcessor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (size_t colon = line.find(": ");
+        line.starts_with("model name") && colon != std::string::npos)
+      return line.substr(colon + 2);
+  return "unknown CPU";
+}
+
+} // namespace parashard
+
+#endif
