@@ -194,9 +194,11 @@ static void addSpeedFlags(FlagTable &t, CompileOptions &c) {
         c.overlap);
   t.add({.name = "cluster",
          .value = "NAME|FILE",
-         .help = "cluster to plan for, such as h100-sxm, a100-80g:64 (with its number of ranks) or "
-                 "FILE.json; its rates decide on stages, recomputation, overlap and "
-                 "offloading, and --explain predicts the time of a step (docs/planning.md)",
+         .help =
+             "cluster to plan for, such as h100-sxm, a100-80g:64 (with its number of ranks), cpu "
+             "(this machine, measured on first use) or FILE.json; its rates decide on stages, "
+             "recomputation, overlap and "
+             "offloading, and --explain predicts the time of a step (docs/planning.md)",
          .level = Planned,
          .inPlan = true},
         c.cluster);

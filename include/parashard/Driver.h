@@ -68,7 +68,8 @@ struct CompileOptions {
 
   // The target.
   std::string target = "cpu:native"; ///< see CodegenOptions
-  /// Cluster whose rates the plan is made for: a preset or FILE.json; empty: chosen by `target`.
+  /// Cluster whose rates the plan is made for: a preset, FILE.json, or `cpu` (this machine; see
+  /// `measureLocalCluster`); empty: chosen by `target`.
   std::string cluster;
   bool inference = false; ///< evaluate only, without the training entries
 };
@@ -88,6 +89,19 @@ struct WalkOptions {
 
 /// Checks the options that can be checked without the model: mesh, optimizers, policy and others.
 llvm::Error checkOptions(const CompileOptions &options);
+
+/// The cluster `cpu` or `cpu:RANKS`: this machine.
+struct LocalCluster {
+  std::optional<int64_t> ranks;
+};
+/// Returns nullopt if `cluster` is another cluster. Fails if RANKS is not a number.
+llvm::Expected<std::optional<LocalCluster>> parseLocalCluster(llvm::StringRef cluster);
+/// Returns the cluster file of this machine for a number of ranks. On first use, prints a note and
+/// runs psrt-probe. Later calls return the same file, which lies in the user's cache folder.
+llvm::Expected<std::string> measureMachine(int64_t ranks);
+/// If `options.cluster` is this machine, replaces it by the cluster file for the ranks of the mesh.
+/// The options must have passed `checkOptions`.
+llvm::Error measureLocalCluster(CompileOptions &options);
 
 /// Registers the dialects of the compiler, and their extensions.
 void registerEverything(mlir::DialectRegistry &registry);

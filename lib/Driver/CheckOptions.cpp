@@ -112,25 +112,35 @@ static llvm::Error checkOffload(llvm::StringRef kinds) {
   return llvm::Error::success();
 }
 
-static llvm::Error checkCluster(const CompileOptions &options, llvm::ArrayRef<MeshAxis> mesh) {
-  if (options.cluster.empty())
-    return llvm::Error::success();
-  llvm::Expected<costs::SizedCluster> found = costs::findCluster(options.cluster);
-  if (!found)
-    return createFlagError("cluster", ": " + llvm::toString(found.takeError()));
+/// Checks the ranks of the mesh against those of the cluster: its number, or the most that it has.
+static llvm::Error checkRanks(const CompileOptions &options, llvm::ArrayRef<MeshAxis> mesh,
+                              std::optional<int64_t> given, std::optional<int64_t> most) {
   int64_t ranks = 1;
   for (const MeshAxis &axis : mesh)
     ranks *= axis.size;
-  std::optional<int64_t> most = found->cluster.getMostRanks();
-  if (found->ranks && *found->ranks != ranks)
+  if (given && *given != ranks)
     return createFlagError("cluster " + llvm::Twine(options.cluster),
-                           " has " + llvm::Twine(*found->ranks) + " ranks, but --mesh " +
-                               options.mesh + " has " + llvm::Twine(ranks));
+                           " has " + llvm::Twine(*given) + " ranks, but --mesh " + options.mesh +
+                               " has " + llvm::Twine(ranks));
   if (most && ranks > *most)
     return createFlagError("cluster " + llvm::Twine(options.cluster),
                            " has at most " + llvm::Twine(*most) + " ranks, but --mesh " +
                                options.mesh + " has " + llvm::Twine(ranks));
   return llvm::Error::success();
+}
+
+static llvm::Error checkCluster(const CompileOptions &options, llvm::ArrayRef<MeshAxis> mesh) {
+  if (options.cluster.empty())
+    return llvm::Error::success();
+  llvm::Expected<std::optional<LocalCluster>> local = parseLocalCluster(options.cluster);
+  if (!local)
+    return local.takeError();
+  if (*local)
+    return checkRanks(options, mesh, (*local)->ranks, std::nullopt);
+  llvm::Expected<costs::SizedCluster> found = costs::findCluster(options.cluster);
+  if (!found)
+    return createFlagError("cluster", ": " + llvm::toString(found.takeError()));
+  return checkRanks(options, mesh, found->ranks, found->cluster.getMostRanks());
 }
 
 llvm::Error checkOptions(const CompileOptions &options) {

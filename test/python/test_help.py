@@ -27,7 +27,7 @@ the section Plan.
 [program-flags.md](program-flags.md) has the flags of a compiled program.
 
 """
-TOOLS = ["ps-compile", "ps-plan", "ps-run", "ps-translate", "ps-timeline"]
+TOOLS = ["ps-compile", "ps-plan", "ps-run", "ps-translate", "ps-timeline", "psrt-probe"]
 
 
 def read_help(program):

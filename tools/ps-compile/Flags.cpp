@@ -429,6 +429,8 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
         << " is not written: --no-codegen only plans; use --stop-after LEVEL to write a level\n";
     line.output.output.clear();
   }
+  if (!check(measureLocalCluster(c))) // takes long: after all checks
+    return std::nullopt;
   return line;
 }
 
