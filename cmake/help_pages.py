@@ -12,14 +12,15 @@ import sys
 # "  --mesh=<string>   - description", "  -o <OUT>   - description"; passes of ps-opt have options of their own below them.
 OPTION = re.compile(r"^( {2,8})(--?[\w.-]+)(?:[= ]<(.*?)>|\[=<(.*?)>\])?\s+- ?(.*)$")
 CHOICE = re.compile(r"^ +=([\w.+-]+)\s+- ?(.*)$")
+# Programs of the runtime (CLI11): "  --ranks N      description"; a long option has its description on the next line.
+RUNTIME_OPTION = re.compile(r"^  (?:-\w,)?(--?[\w-]+)(?: ([A-Z][\w.]*)(?::\{([\w,-]+)\})?)?(?:\s{2,}(\S.*))?$")
 
 
 class Option:
-    def __init__(self, match, section):
-        self.name, self.description, self.section = match[2], match[5], section
-        self.value = match[3] or match[4]
-        parts = (self.value or "").split("|")
-        self.choices = parts if len(parts) > 1 and all(re.fullmatch(r"[\w+-]+", part) for part in parts) else []
+    def __init__(self, name, value, description, section, choices=()):
+        self.name, self.value, self.description, self.section = name, value, description, section
+        parts = (value or "").split("|")
+        self.choices = list(choices) or (parts if len(parts) > 1 and all(re.fullmatch(r"[\w+-]+", part) for part in parts) else [])
 
     @property
     def spelling(self):
@@ -30,18 +31,35 @@ class Help:
     """What --help says, in parts: the overview, the line of use, and the options by section."""
 
     def __init__(self, text):
+        self.options = []
+        self.read_tool(text) if text.startswith("OVERVIEW: ") else self.read_program(text)
+
+    def read_tool(self, text):
         overview, _, rest = text.partition("\nUSAGE: ")
         self.summary, _, self.description = overview.removeprefix("OVERVIEW: ").partition("\n")
         self.usage, _, options = rest.partition("\n")
-        self.options = []
         section = ""
         for line in options.splitlines():
             if match := OPTION.match(line):
-                self.options.append(Option(match, section))
+                self.options.append(Option(match[2], match[3] or match[4], match[5], section))
             elif (match := CHOICE.match(line)) and self.options:
                 self.options[-1].choices.append(match[1])
                 self.options[-1].description += f" ({match[1]}: {match[2].strip()})"
             elif re.fullmatch(r"\S.*:", line) and line != "OPTIONS:":
+                section = line[:-1]
+
+    def read_program(self, text):
+        """Reads the help of a program of the runtime, which CLI11 prints."""
+        overview, _, rest = text.partition("\nUsage: ")
+        self.summary, _, self.description = overview.partition("\n")
+        self.usage, _, options = rest.partition("\n")
+        section = ""
+        for line in options.splitlines():
+            if match := RUNTIME_OPTION.match(line):
+                self.options.append(Option(match[1], match[2], match[4] or "", section, (match[3] or "").split(",") if match[3] else ()))
+            elif line.startswith("   ") and self.options:
+                self.options[-1].description = f"{self.options[-1].description} {line.strip()}".strip()
+            elif re.fullmatch(r"\S.*:", line) and line != "Options:":
                 section = line[:-1]
 
 

@@ -111,7 +111,7 @@ llvm::Expected<std::string> measureMachine(int64_t ranks) {
   llvm::Expected<std::string> path = findCached(ranks);
   if (!path)
     return path.takeError();
-  // A file that an interrupted disk or a user has damaged is measured again.
+  // A damaged file is replaced.
   llvm::Expected<costs::SizedCluster> cached = costs::findCluster(*path);
   if (cached)
     return *path;

@@ -11,7 +11,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Axes of the mesh, as the consecutive groups of ranks need them: 12 ranks are 3, 2, 2.
+/// Returns the sizes of axes whose last ones form groups of 2, 4, ... consecutive ranks. Example:
+/// 12 ranks give 3, 2, 2.
 std::vector<int64_t> factor(int64_t ranks) {
   std::vector<int64_t> sizes;
   for (; ranks % 2 == 0; ranks /= 2)

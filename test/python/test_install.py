@@ -44,7 +44,7 @@ def test_what_pip_install_leaves_is_ignored():
 def test_no_tool_looks_into_the_current_folder():
     """As an empty entry of a list of folders says."""
     build = tools_folder().parent
-    files = [path for path in [*(build / "bin").glob("ps-*"), *(build / "lib").glob("*.so")] if path.is_file()]
+    files = [path for path in [*(build / "bin").glob("ps*"), *(build / "lib").glob("*.so")] if path.is_file()]
     assert len(files) >= 6
     for path in files:
         assert all(folder.startswith(("/", "$ORIGIN")) for paths in run_paths(path) for folder in paths.split(":")), path
@@ -143,13 +143,13 @@ def test_a_c_program_builds_with_the_package(prefix, tmp_path):
 
 # ---- manual pages and completions ----------------------------------------------------------------------------------
 
-TOOLS = ["ps-compile", "ps-opt", "ps-plan", "ps-run", "ps-timeline", "ps-translate"]
+TOOLS = ["ps-compile", "ps-opt", "ps-plan", "ps-run", "ps-timeline", "ps-translate", "psrt-probe"]
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_help_pages_name_every_flag(prefix, tool):
     said = subprocess.run([prefix / "bin" / tool, "--help"], capture_output=True, text=True, check=True).stdout
-    flags = set(re.findall(r"^  (--?[a-zA-Z][\w-]*)", said, re.M))
+    flags = set(re.findall(r"^  (?:-\w,)?(--?[a-zA-Z][\w-]*)", said, re.M))
     manual = (prefix / f"share/man/man1/{tool}.1").read_text().replace("\\-", "-")
     bash = (prefix / f"share/bash-completion/completions/{tool}").read_text()
     zsh = (prefix / f"share/zsh/site-functions/_{tool}").read_text()
