@@ -126,9 +126,10 @@ RankLayout findLayout(Job *job, int64_t ranks) {
     if (hosts.size() % size_t(perHost) != 0 ||
         hosts[rank] != hosts[rank / size_t(perHost) * size_t(perHost)])
       PSRT_FAIL(BadArgument,
-                "rank %zu is on another host than rank %zu; start as many ranks on each host, and "
-                "number the ranks of a host consecutively",
-                rank, rank / size_t(perHost) * size_t(perHost));
+                "the host of rank 0 has %lld of %lld ranks, and other hosts have other numbers of "
+                "ranks or no consecutive ones; start as many ranks on each host, one host after "
+                "the other",
+                (long long)perHost, (long long)ranks);
   Mesh mesh{{{"ranks", AxisKind::Data, ranks}}};
   job->makeCommunication(mesh, {})->share(&perHost, sizeof(perHost), "comparing hosts");
   return {ranks / perHost, perHost};
