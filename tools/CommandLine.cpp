@@ -96,6 +96,12 @@ static std::vector<std::string> readDecimals(int argc, char **argv) {
   return arguments;
 }
 
+bool hasFlag(int argc, char **argv, llvm::StringRef name) {
+  return llvm::any_of(llvm::ArrayRef(argv, size_t(argc)), [&](llvm::StringRef argument) {
+    return argument.starts_with("-") && argument.ltrim("-") == name;
+  });
+}
+
 bool parseTool(int argc, char **argv, StringRef overview) {
   StringRef tool = sys::path::filename(argv[0]);
   for (int i = 1; i < argc; ++i) {

@@ -23,6 +23,9 @@ void setVersion();
 /// options still work, and `--help-hidden` shows them.
 void hideLibraryOptions();
 
+/// Returns true if a switch is among the arguments, before they are parsed.
+bool hasFlag(int argc, char **argv, llvm::StringRef name);
+
 /// Parses the command line of a tool into its `llvm::cl` options. Returns false after a message on
 /// stderr if a flag is unknown, or if its value is missing or empty (an unset shell variable).
 bool parseTool(int argc, char **argv, llvm::StringRef overview);

@@ -17,9 +17,10 @@ static std::string formatMemory(double bytes) { return sharding::formatBytes(int
 
 /// Describes a candidate by the flags that a search chooses.
 static std::string describe(const Candidate &candidate) {
-  std::string text =
-      llvm::formatv("--mesh {0} --zero {1} --recompute {2}, {3} micro-batches", candidate.getMesh(),
-                    candidate.zero, candidate.recompute, candidate.microBatches);
+  std::string text = llvm::formatv(
+      "--mesh {0} --zero {1} --recompute {2}, {3} micro-batch{4}", candidate.getMesh(),
+      candidate.zero, candidate.recompute, candidate.microBatches,
+      candidate.microBatches == 1 ? "" : "es");
   return text;
 }
 
@@ -38,6 +39,9 @@ static Alternative compare(const SearchProblem &problem, const LayoutPrice &best
   double slower = other.seconds / best.seconds - 1;
   if (other.memory > problem.memory)
     result.reason = "needs more memory than " + formatMemory(problem.memory);
+  else if (slower > 1)
+    result.reason = llvm::formatv("{0:f1} times as long: {1}", 1 + slower,
+                                  describeGrowth(best.parts, other.parts));
   else if (slower > 0.0005)
     result.reason = llvm::formatv("{0:f1} % slower: {1}", 100 * slower,
                                   describeGrowth(best.parts, other.parts));
@@ -268,7 +272,7 @@ llvm::Error createMisfitError(PlanSearch &search, const SearchProblem &problem,
   std::string text = llvm::formatv(
       "no plan fits the memory of a rank, {0}: the leanest needs {1} ({2}); a plan fits",
       formatMemory(problem.memory), formatMemory(bytes), describe(leanest->estimate.candidate));
-  text += "\n  with --memory " + std::to_string(leanest->price->memoryBytes);
+  text += "\n  with --" + search.getRequest().memoryFlag + " " + std::to_string(leanest->price->memoryBytes);
   for (const std::string &change : Changes(search, problem).find())
     text += "\n  " + change;
   return llvm::createStringError(text);

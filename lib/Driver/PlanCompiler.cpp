@@ -55,7 +55,7 @@ LogicalResult PlanCompiler::start() {
   }
   leastBatch = exportedBatch.value_or(1);
   mostBatch = (isFixed ? 1 : 2) * leastBatch;
-  if (!isFixed)
+  if (!isFixed && request.globalBatch > 0)
     allowsBatch(request.globalBatch); // mostly true, so that no other batch is tried
   printNotes(isFixed ? notes : freeNotes);
   return checkSplit(*module);

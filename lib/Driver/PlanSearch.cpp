@@ -28,7 +28,15 @@ struct PlanSearch::Round {
 
 PlanSearch::PlanSearch(MLIRContext &context, const PlanRequest &request,
                        const costs::Cluster &cluster)
-    : request(request), cluster(cluster), compiler(context, request) {}
+    : request(request), cluster(cluster), compiler(context, this->request) {}
+
+LogicalResult PlanSearch::start() {
+  if (failed(compiler.start()))
+    return failure();
+  if (request.globalBatch == 0)
+    request.globalBatch = compiler.getExportedBatch().value_or(1);
+  return success();
+}
 
 SearchProblem PlanSearch::makeProblem(Constraints constraints) {
   SearchProblem problem;

@@ -23,7 +23,9 @@ public:
   PlanSearch(mlir::MLIRContext &context, const PlanRequest &request, const costs::Cluster &cluster);
 
   /// Imports the model. Returns failure after a diagnostic.
-  llvm::LogicalResult start() { return compiler.start(); }
+  llvm::LogicalResult start();
+  /// Returns the request. After `start`, its global batch is that of the export if none was given.
+  const PlanRequest &getRequest() const { return request; }
   PlanCompiler &getCompiler() { return compiler; }
 
   /// Returns the problem of the request under constraints. May be called after `start`.
@@ -50,7 +52,7 @@ private:
   void preferRobust(const planner::SearchProblem &problem, std::vector<Finalist> &plans);
   llvm::Expected<std::optional<Finalist>> compile(const planner::PricedCandidate &candidate);
 
-  const PlanRequest &request;
+  PlanRequest request;
   const costs::Cluster &cluster;
   PlanCompiler compiler;
 };

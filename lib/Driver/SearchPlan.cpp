@@ -82,7 +82,8 @@ llvm::Error checkConstraints(const PlanRequest &request) {
   llvm::Expected<Constraints> constraints = readConstraints(request.constraints);
   if (!constraints)
     return constraints.takeError();
-  return checkConflicts(request, *constraints, std::nullopt);
+  return request.globalBatch == 0 ? llvm::Error::success() // that of the export, found later
+                                  : checkConflicts(request, *constraints, std::nullopt);
 }
 
 llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &request) {
@@ -97,7 +98,8 @@ llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &r
   if (failed(search.start()))
     return llvm::createStringError("the model cannot be planned");
   PlanCompiler &compiler = search.getCompiler();
-  if (llvm::Error error = checkConflicts(request, *constraints, compiler.getFixedBatch()))
+  if (llvm::Error error =
+          checkConflicts(search.getRequest(), *constraints, compiler.getFixedBatch()))
     return std::move(error);
   if (std::optional<int64_t> stages = countNamedStages(request.options.splitMethod))
     fixStages(*constraints, *stages, request.ranks);

@@ -169,7 +169,7 @@ private:
   }
 
   /// Returns the least bound of the policies; infinity if the model cannot be compiled. Leaves out
-  /// a policy that is slower than another one and keeps more for backward.
+  /// a policy that is slower than another one and needs more memory.
   double addPolicies(Candidate candidate, std::vector<Branch> &branches) {
     std::vector<Branch> found;
     for (StringRef policy : listPolicies(candidate)) {
@@ -182,7 +182,8 @@ private:
     for (const Branch &branch : found) {
       least = std::min(least, branch.bound);
       bool isBeaten = llvm::any_of(found, [&](const Branch &other) {
-        return other.bound < branch.bound && getSaved(other.table) <= getSaved(branch.table);
+        return other.bound < branch.bound && getSaved(other.table) <= getSaved(branch.table) &&
+               getTransient(other.table) <= getTransient(branch.table);
       });
       if (!isBeaten && candidate.pp <= int64_t(branch.table.segments.size()))
         branches.push_back(branch);
@@ -194,6 +195,13 @@ private:
     double bytes = 0;
     for (const SegmentCost &segment : table.segments)
       bytes += segment.saved;
+    return bytes;
+  }
+
+  static double getTransient(const ClassTable &table) {
+    double bytes = 0;
+    for (const SegmentCost &segment : table.segments)
+      bytes = std::max(bytes, segment.transient);
     return bytes;
   }
 

@@ -6,9 +6,11 @@
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/MeshText.h"
 #include "lib/Support/Bytes.h"
+#include "mlir/IR/MLIRContext.h"
 #include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
-#include "tools/CompileFlags.h"
+#include "tools/DiagnosticPrinter.h"
+#include "tools/PlanRequests.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/CommandLine.h"
@@ -40,10 +42,16 @@ Exit status: 0 success, 1 error in the model or failure of the compiler, 2 error
 struct Flags {
   std::string output, targetName = "cpu:native", planFile, writePlan;
   std::string report, measured, timeline, stopAfter, dumpDir, memoryLimit;
-  bool check = false, explain = false, noCodegen = false, portable = false, verbose = false;
+  bool automatic = false, check = false, explain = false, noCodegen = false, portable = false,
+       verbose = false;
 };
 
 void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
+  t.add({"auto", "",
+         "search the fastest plan; the Plan flags are constraints, as in ps-plan: a value, a list "
+         "1|2, a range <=8 or *. Without --global-batch, a step has the samples of the export; "
+         "without --cluster, this machine is measured once"},
+        f.automatic);
   t.add({"plan", "PLAN.json",
          "read Plan flags from a JSON file, {\"mesh\": \"dp=2\"}; the command line takes "
          "precedence"},
@@ -361,20 +369,92 @@ std::string joinArguments(int argc, char **argv, bool hidesFolders) {
   return line;
 }
 
+/// Checks the flags that exclude `--auto`.
+bool checkAutomatic(const Flags &f, const CompileOptions &c) {
+  if (!f.planFile.empty())
+    return badFlag("auto", " and --plan exclude each other: the one searches a plan, the other "
+                           "reads it");
+  if (c.inference || c.loss == "none")
+    return badFlag("auto", " plans training steps, and the program has none; remove --" +
+                               llvm::Twine(c.inference ? "inference" : "loss none"));
+  if (llvm::StringRef(c.model).ends_with(".mlir"))
+    return badFlag("auto", " needs the model (.pt2 or .onnx), not a level of it");
+  return true;
+}
+
+/// Makes the request of `--auto`.
+llvm::Expected<PlanRequest> makeAutomaticRequest(FlagTable &table, const Flags &f,
+                                                 CompileFlags &compile, GivenCluster &cluster) {
+  CompileOptions &c = compile.options;
+  if (llvm::Error error = setFixedFlags(table))
+    return std::move(error);
+  c.target = getTarget(table, f);
+  if (c.cluster.empty())
+    c.cluster =
+        llvm::StringRef(c.target).starts_with("cuda") ? costs::getDefaultPreset(c.target) : "cpu";
+  llvm::Expected<GivenCluster> given = findGivenCluster(c.cluster);
+  if (!given)
+    return given.takeError();
+  cluster = std::move(*given);
+  if (!table.isGiven("target") && cluster.cluster)
+    c.target = cluster.getTarget();
+  std::optional<int64_t> globalBatch = compile.globalBatch;
+  compile.globalBatch.reset(); // counts micro-batches, which are searched
+  if (llvm::Error error = finishCompileFlags(table, compile))
+    return std::move(error);
+  if (llvm::Error error = checkValues(table, compile))
+    return std::move(error);
+  compile.globalBatch = globalBatch;
+  auto request = makeRequest(table, compile, cluster, "memory-limit", f.memoryLimit);
+  compile.globalBatch.reset();
+  if (request)
+    request->options.weights = "none"; // a plan does not depend on values
+  return request;
+}
+
+/// Searches a plan, prints it, and sets the Plan flags to it.
+bool planAutomatically(FlagTable &table, const Flags &f, CompileFlags &compile, int &status) {
+  GivenCluster cluster;
+  if (!checkAutomatic(f, compile.options))
+    return false;
+  llvm::Expected<PlanRequest> request = makeAutomaticRequest(table, f, compile, cluster);
+  if (!request)
+    return check(request.takeError());
+  registerAllPasses();
+  mlir::DialectRegistry registry;
+  registerEverything(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  context.printOpOnDiagnostic(false);
+  DiagnosticPrinter printer(context);
+  FaultRecorder faults(context);
+  llvm::Expected<PlanAnswer> answer = searchPlan(context, *request);
+  if (!answer) {
+    llvm::Error error = answer.takeError();
+    status = error.isA<ps::FlagError>() ? int(BadCommandLine) : int(faults.getStatus());
+    return check(std::move(error));
+  }
+  answer->neighbors.clear();
+  printPlans(*answer, 5, llvm::outs());
+  llvm::outs().flush();
+  return check(setPlanFlags(table, answer->plans.front().options, cluster));
+}
+
 /// Assigns the values of all flags, those of the plan file included. The plan file is read after
 /// the first pass over the flags, which finds its name.
-bool readValues(FlagTable &table, Flags &f, CompileFlags &compile, CommandLine &line) {
+bool readValues(FlagTable &table, Flags &f, CompileFlags &compile, CommandLine &line, int &status) {
   if (!check(table.assign()) || !readStop(f, line) || !readFiles(f, line))
     return false;
   if (!f.planFile.empty() && (!check(table.readPlan(f.planFile)) || !check(table.assign())))
     return false;
   return checkCombinations(f, line.compile) && checkPortable(table, f, line) &&
-         readMemoryLimit(f, line) && check(finishCompileFlags(table, compile));
+         readMemoryLimit(f, line) &&
+         (!f.automatic || planAutomatically(table, f, compile, status)) &&
+         check(finishCompileFlags(table, compile));
 }
 
 } // namespace
 
-std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
+std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status) {
   // libLLVM registers its own options, --stop-after among them. Remove them first.
   cl::ResetCommandLineParser();
   Flags f;
@@ -393,7 +473,9 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv) {
   addPlanFlags(table, compile);
   addOtherFlags(table, f, c);
   cl::HideUnrelatedOptions(table.getGroups());
-  if (!parseTool(argc, argv, kOverview) || !readValues(table, f, compile, line))
+  if (hasFlag(argc, argv, "auto"))
+    table.takeConstraints();
+  if (!parseTool(argc, argv, kOverview) || !readValues(table, f, compile, line, status))
     return std::nullopt;
   if (c.inference)
     warnNoEffect(table.listGiven([](const FlagInfo &flag) { return flag.trains; }),

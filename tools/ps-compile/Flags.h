@@ -40,9 +40,9 @@ struct CommandLine {
   std::vector<GivenFlag> given; ///< given flags that change the program
 };
 
-/// Parses argv. Prints an error and returns nullopt on a bad command line. `--help` prints the help
-/// and exits with 0.
-std::optional<CommandLine> parseCommandLine(int argc, char **argv);
+/// Parses argv, and searches the plan on request (`--auto`). After an error, prints it, sets
+/// `status` to the exit status, and returns nullopt. `--help` prints the help and exits with 0.
+std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status);
 
 } // namespace parashard
 

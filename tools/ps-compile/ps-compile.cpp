@@ -181,9 +181,10 @@ void printWritten(const CommandLine &line) {
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   parashard::reportFailedWrites();
-  std::optional<CommandLine> line = parseCommandLine(argc, argv);
+  int status = BadCommandLine;
+  std::optional<CommandLine> line = parseCommandLine(argc, argv, status);
   if (!line)
-    return BadCommandLine;
+    return status;
   auto begin = std::chrono::steady_clock::now();
   registerAllPasses();
   DialectRegistry registry;

@@ -1,10 +1,7 @@
 // Defines the flags of ps-plan and checks their values.
 #include "Flags.h"
 #include "dialects/ps/Refusal.h"
-#include "lib/Planner/Constraints.h"
 #include "lib/Planner/ConstraintsFile.h"
-#include "lib/Sharding/Explain.h"
-#include "lib/Support/Bytes.h"
 #include "lib/Support/Files.h"
 #include "tools/CommandLine.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -38,6 +35,9 @@ void addFlags(PlanLine &line, bool predicts) {
   t.add({"time-limit", "SECONDS",
          "end the search after this time, with the best plan so far (default: 30)"},
         line.timeLimit, {1});
+  t.add({"why-not", "CHOICE",
+         "also find the best plan with this choice, and compare it: tp=4, zero=3; repeatable"},
+        line.whyNot);
   t.add({"o", "PLAN.json",
          "write the plan (with --predict: the price) to this file; -: to standard output"},
         line.output);
@@ -108,28 +108,28 @@ llvm::Error readConstraints(PlanLine &line) {
                                                                 : llvm::Error::success();
 }
 
-/// Assigns the plan flags that are not searched; they take one value.
-llvm::Error setFixedFlags(PlanLine &line) {
-  for (const auto &[flag, text] : line.table.getConstraints()) {
-    llvm::StringRef value = text;
-    if (llvm::is_contained(getSearchedFlags(), flag) || value == "*")
-      continue;
-    if (value.contains('|') || value.starts_with("<=") || value.starts_with(">="))
-      return createFlagError(flag,
-                             " takes one value, not '" + text + "': the search does not choose it");
-    if (llvm::Error error = line.table.set(flag, text))
-      return error;
-  }
-  return llvm::Error::success();
-}
-
 /// Fails for flags that only a search uses.
 llvm::Error checkPrediction(const FlagTable &table) {
-  for (const char *flag : {"memory", "time-limit", "constraints"})
+  for (const char *flag : {"memory", "time-limit", "constraints", "why-not"})
     if (table.isGiven(flag))
       return createFlagError(flag, " is for a search, and --predict prices one plan; remove one of "
                                    "these flags");
   return llvm::Error::success();
+}
+
+/// Finds the cluster, and sets the target: that of the cluster, unless one is given.
+llvm::Error readCluster(PlanLine &line) {
+  CompileOptions &options = line.options;
+  if (options.cluster.empty())
+    return llvm::createStringError("no cluster given; add --cluster NAME:RANKS or FILE.json");
+  llvm::Expected<GivenCluster> cluster = findGivenCluster(options.cluster);
+  if (!cluster)
+    return cluster.takeError();
+  line.cluster = std::move(*cluster);
+  options.target = line.target.empty() ? line.cluster.getTarget() : line.target;
+  if (!options.ranks && llvm::StringRef(options.mesh).contains('*'))
+    options.ranks = line.cluster.ranks;
+  return checkTarget(options.target);
 }
 
 /// Reads the flags and files that tell the plan: `--plan` or `--constraints`.
@@ -139,7 +139,7 @@ llvm::Error readPlanFlags(PlanLine &line, bool predicts) {
       return createFlagError("plan", " gives the plan to price and needs --predict");
     if (llvm::Error error = readConstraints(line))
       return error;
-    return setFixedFlags(line);
+    return setFixedFlags(line.table);
   }
   if (llvm::Error error = checkPrediction(line.table))
     return error;
@@ -153,97 +153,6 @@ llvm::Error readPlanFlags(PlanLine &line, bool predicts) {
   if (isOtherCluster) // the target of the plan is that of its own cluster
     line.target.clear();
   return llvm::Error::success();
-}
-
-/// Sets the target: that of the cluster, unless one is given.
-llvm::Error readTarget(PlanLine &line, const costs::SizedCluster &cluster) {
-  CompileOptions &options = line.options;
-  options.target = line.target.empty() ? cluster.cluster.device.target : line.target;
-  if (!options.ranks && llvm::StringRef(options.mesh).contains('*'))
-    options.ranks = cluster.ranks;
-  return checkTarget(options.target);
-}
-
-/// Checks the options of a plan on a mesh on which any value of a single flag is possible.
-llvm::Error checkOnAnyMesh(const PlanLine &line) {
-  CompileOptions options = line.options;
-  options.mesh = "dp=2,tp=2";
-  options.ranks.reset();
-  options.cluster.clear();
-  options.numChunks = 1;
-  return checkOptions(options);
-}
-
-/// Checks a value of a searched flag as ps-compile would.
-llvm::Error checkValue(PlanLine &line, llvm::StringRef flag, llvm::StringRef value) {
-  const CompileOptions given = line.options;
-  llvm::Error error = line.table.set(flag, value);
-  if (!error)
-    error = finishCompileFlags(line.table, line.compile);
-  if (!error)
-    error = checkOnAnyMesh(line);
-  line.options = given;
-  return error;
-}
-
-/// Checks each value of the searched flags, and the values of the other flags.
-llvm::Error checkValues(PlanLine &line) {
-  for (const auto &[flag, text] : line.table.getConstraints()) {
-    if (flag == "mesh" || !llvm::is_contained(getSearchedFlags(), flag))
-      continue;
-    llvm::Expected<planner::Choices> choices = planner::Choices::parse(text);
-    if (!choices)
-      return createFlagError(flag, ": " + llvm::toString(choices.takeError()));
-    for (llvm::StringRef value : choices->getValues())
-      if (llvm::Error error = checkValue(line, flag, value))
-        return error;
-  }
-  return checkOnAnyMesh(line);
-}
-
-/// Finds the number of ranks from `--cluster` and `--ranks`, and how it was given.
-llvm::Error findRanks(const CompileOptions &options, const costs::SizedCluster &cluster,
-                      PlanRequest &request) {
-  constexpr int64_t kMost = int64_t(1) << 19; // tables have twice the ranks of tensor axes
-  if (!cluster.ranks && !options.ranks)
-    return llvm::createStringError(
-        "the number of ranks is missing; give --cluster NAME:RANKS or --ranks N");
-  if (cluster.ranks && options.ranks && *cluster.ranks != *options.ranks)
-    return createFlagError("ranks " + llvm::Twine(*options.ranks),
-                           " contradicts --cluster " + options.cluster + " with " +
-                               llvm::Twine(*cluster.ranks) + " ranks");
-  request.ranks = cluster.ranks ? *cluster.ranks : *options.ranks;
-  request.ranksFlag =
-      cluster.ranks ? "cluster " + options.cluster : "ranks " + std::to_string(request.ranks);
-  int64_t most = std::min(kMost, cluster.cluster.getMostRanks().value_or(kMost));
-  if (request.ranks > most)
-    return createFlagError(request.ranksFlag, ": a mesh on " + cluster.cluster.name +
-                                                  " has at most " + llvm::Twine(most) + " ranks");
-  return llvm::Error::success();
-}
-
-/// Reads `--memory`. Warns if no device of the cluster has as much.
-llvm::Error readMemory(const PlanLine &line, const costs::Device &device, PlanRequest &request) {
-  if (line.memory.empty())
-    return llvm::Error::success();
-  llvm::Expected<int64_t> bytes = support::parseBytes(line.memory);
-  if (!bytes)
-    return createFlagError("memory", ": " + llvm::toString(bytes.takeError()));
-  request.memory = double(*bytes);
-  if (*request.memory > device.memory)
-    llvm::errs() << "warning: --memory " << line.memory << " is more than the "
-                 << sharding::formatBytes(int64_t(device.memory)) << " of a device of --cluster "
-                 << line.options.cluster << "; the plan may not fit there\n";
-  return llvm::Error::success();
-}
-
-llvm::Expected<costs::SizedCluster> findCluster(const PlanLine &line) {
-  if (line.options.cluster.empty())
-    return llvm::createStringError("no cluster given; add --cluster NAME:RANKS or FILE.json");
-  llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(line.options.cluster);
-  if (!cluster)
-    return createFlagError("cluster", ": " + llvm::toString(cluster.takeError()));
-  return cluster;
 }
 
 } // namespace
@@ -262,10 +171,7 @@ llvm::Error readLine(PlanLine &line, bool predicts) {
     return error;
   if (llvm::Error error = checkOutput(line))
     return error;
-  llvm::Expected<costs::SizedCluster> cluster = findCluster(line);
-  if (!cluster)
-    return cluster.takeError();
-  if (llvm::Error error = readTarget(line, *cluster))
+  if (llvm::Error error = readCluster(line))
     return error;
   // A searched plan counts its micro-batches by the global batch.
   std::optional<int64_t> globalBatch = line.compile.globalBatch;
@@ -274,39 +180,20 @@ llvm::Error readLine(PlanLine &line, bool predicts) {
   if (llvm::Error error = finishCompileFlags(line.table, line.compile))
     return error;
   line.options.weights = "none"; // a plan does not depend on values
-  llvm::Error error = predicts ? checkOptions(line.options) : checkValues(line);
+  llvm::Error error = predicts ? checkOptions(line.options) : checkValues(line.table, line.compile);
   line.compile.globalBatch = globalBatch;
   return error;
 }
 
 llvm::Expected<PlanRequest> readRequest(PlanLine &line) {
-  constexpr int64_t kMostSamples = int64_t(1) << 22; // the search lists all divisors
-  PlanRequest request;
-  request.options = line.options;
-  request.options.ranks.reset();
-  llvm::Expected<costs::SizedCluster> cluster = findCluster(line);
-  if (!cluster)
-    return cluster.takeError();
-  if (llvm::Error error = findRanks(line.options, *cluster, request))
-    return std::move(error);
-  // The tables are read from programs of fewer ranks.
-  if (cluster->ranks)
-    request.options.cluster = llvm::StringRef(line.options.cluster).rsplit(':').first.str();
   if (!line.compile.globalBatch)
     return llvm::createStringError("the samples per step are missing; give --global-batch N");
-  request.globalBatch = *line.compile.globalBatch;
-  if (request.globalBatch > kMostSamples)
-    return createFlagError("global-batch " + llvm::Twine(request.globalBatch),
-                           ": ps-plan takes at most " + llvm::Twine(kMostSamples) + " samples");
-  request.timeLimit = double(line.timeLimit);
-  if (llvm::Error error = readMemory(line, cluster->cluster.device, request))
-    return std::move(error);
-  request.constraints = line.table.getConstraints();
-  llvm::erase_if(request.constraints, [](const auto &constraint) {
-    return !llvm::is_contained(getSearchedFlags(), constraint.first);
-  });
-  if (llvm::Error error = checkConstraints(request))
-    return std::move(error);
+  llvm::Expected<PlanRequest> request =
+      makeRequest(line.table, line.compile, line.cluster, "memory", line.memory);
+  if (!request)
+    return request.takeError();
+  request->timeLimit = double(line.timeLimit);
+  request->whyNot = line.whyNot;
   return request;
 }
 

@@ -2,8 +2,7 @@
 #ifndef PARASHARD_TOOLS_PS_PLAN_FLAGS_H
 #define PARASHARD_TOOLS_PS_PLAN_FLAGS_H
 
-#include "lib/Costs/Cluster.h"
-#include "tools/CompileFlags.h"
+#include "tools/PlanRequests.h"
 
 namespace parashard {
 
@@ -13,6 +12,8 @@ struct PlanLine {
   CompileFlags compile{options};
   FlagTable table;
   std::string output, planFile, memory, target, constraintsFile;
+  std::vector<std::string> whyNot;
+  GivenCluster cluster;
   bool predicts = false;
   int64_t timeLimit = 30;
 
