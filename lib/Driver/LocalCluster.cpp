@@ -95,8 +95,9 @@ static llvm::Error runProbe(StringRef probe, StringRef output, int64_t ranks) {
   std::optional<StringRef> redirects[] = {StringRef(""), StringRef(""), StringRef(printed)};
   std::vector<std::string> variables = listEnvironment();
   llvm::SmallVector<StringRef> environment(variables.begin(), variables.end());
+  std::string flag = ps::spellFlag("ranks");
   int status =
-      llvm::sys::ExecuteAndWait(probe, {probe, "-o", output, "--ranks", count},
+      llvm::sys::ExecuteAndWait(probe, {probe, "-o", output, flag, count},
                                 llvm::ArrayRef<StringRef>(environment), redirects, 0, 0, &message);
   if (status == 0)
     return llvm::Error::success();

@@ -71,17 +71,22 @@ public:
   void add(FlagInfo info, std::function<void(const std::string &)> parse);
   /// Adds a number. Leading zeros do not make a value octal.
   template <typename Number> void add(FlagInfo info, Number &target, NumberRange range) {
-    finish(std::move(info), app.add_option(dashed(info), target, info.help))
-        .option->transform(makeValidator(range));
+    CLI::Option *option = app.add_option(dashed(info), target, info.help);
+    option->transform(makeValidator(range));
+    finish(std::move(info), option);
   }
   /// Adds a flag whose value is the name of an enum value, out of `choices` (empty: all).
   template <typename Enum, typename Target>
-  void addChoice(FlagInfo info, Target &target, std::vector<Enum> choices = {}) {
+  void addChoice(FlagInfo info, Target &target, const std::vector<Enum> &choices = {}) {
     std::vector<std::string> names;
+    names.reserve(choices.size());
     for (Enum choice : choices)
       names.push_back(nameOf(choice));
     addNames(std::move(info), choices.empty() ? listNames<Enum>() : names,
-             [&target](const std::string &name) { target = *findName<Enum>(name); });
+             [&target](const std::string &name) {
+               Enum chosen = *findName<Enum>(name);
+               target = chosen;
+             });
   }
 
   /// Parses arguments and writes the targets. Throws CLI::Success after `--help`.
