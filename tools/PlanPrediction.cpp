@@ -37,7 +37,7 @@ Expected<PlanPrediction> PlanPrediction::read(const JsonValue &value) {
                   : key == "memory_bytes" ? assign(read.memoryBytes, member.getAsInteger())
                   : key == "ranks"        ? assign(read.ranks, member.getAsInteger())
                   : key == "global-batch" ? assign(read.globalBatch, member.getAsInteger())
-                  : key == "parameters"   ? assign(read.parameters, member.getAsInteger())
+                  : key == "parameters"   ? (read.parameters = member.getAsInteger()).has_value()
                                           : false;
     if (!is_contained(known, key))
       return createStringError("\"predicted\" has the unknown key \"" + key + "\"" +

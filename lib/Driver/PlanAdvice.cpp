@@ -17,10 +17,9 @@ static std::string formatMemory(double bytes) { return sharding::formatBytes(int
 
 /// Describes a candidate by the flags that a search chooses.
 static std::string describe(const Candidate &candidate) {
-  std::string text = llvm::formatv(
-      "--mesh {0} --zero {1} --recompute {2}, {3} micro-batch{4}", candidate.getMesh(),
-      candidate.zero, candidate.recompute, candidate.microBatches,
-      candidate.microBatches == 1 ? "" : "es");
+  std::string text = llvm::formatv("--mesh {0} --zero {1} --recompute {2}, {3} micro-batch{4}",
+                                   candidate.getMesh(), candidate.zero, candidate.recompute,
+                                   candidate.microBatches, candidate.microBatches == 1 ? "" : "es");
   return text;
 }
 
@@ -272,7 +271,8 @@ llvm::Error createMisfitError(PlanSearch &search, const SearchProblem &problem,
   std::string text = llvm::formatv(
       "no plan fits the memory of a rank, {0}: the leanest needs {1} ({2}); a plan fits",
       formatMemory(problem.memory), formatMemory(bytes), describe(leanest->estimate.candidate));
-  text += "\n  with --" + search.getRequest().memoryFlag + " " + std::to_string(leanest->price->memoryBytes);
+  text += "\n  with --" + search.getRequest().memoryFlag + " " +
+          std::to_string(leanest->price->memoryBytes);
   for (const std::string &change : Changes(search, problem).find())
     text += "\n  " + change;
   return llvm::createStringError(text);

@@ -143,8 +143,9 @@ OwningOpRef<ModuleOp> PlanCompiler::compile(const CompileOptions &options, bool 
   OwningOpRef<ModuleOp> module;
   if (llvm::Error error = checkOptions(options))
     reason = llvm::toString(std::move(error));
-  else if ((module = import(*options.batch, isShrunk)) &&
-           failed(runWalk(*module, options, {.stopAfter = ps::Level::Placed})))
+  else
+    module = import(*options.batch, isShrunk);
+  if (module && failed(runWalk(*module, options, {.stopAfter = ps::Level::Placed})))
     module = nullptr;
   if (!module)
     keepFailure(options, reason);

@@ -64,7 +64,7 @@ llvm::Expected<std::optional<Finalist>> PlanSearch::compile(const PricedCandidat
   llvm::Expected<PlanPrice> price = pricePlan(*module);
   if (!price)
     return price.takeError();
-  return Finalist{candidate, std::move(*price)};
+  return Finalist{candidate, std::move(*price), std::nullopt};
 }
 
 /// Compiles the best plans of a search, and the best one of each kind. Ends early if the first ones
@@ -82,7 +82,7 @@ llvm::Expected<PlanSearch::Round> PlanSearch::compileFinalists(const SearchResul
     bool isFirst = kinds.insert(each.candidate.getKind()).second;
     bool isClose = compiled < kMostFinalists && each.price.seconds <= kMargin * best;
     if (!isClose && !(isFirst && each.price.seconds <= kKindMargin * best)) {
-      estimates.push_back({each, std::nullopt});
+      estimates.push_back({each, std::nullopt, std::nullopt});
       continue;
     }
     llvm::Expected<std::optional<Finalist>> finalist = compile(each);
@@ -101,7 +101,7 @@ llvm::Expected<PlanSearch::Round> PlanSearch::compileFinalists(const SearchResul
     best = std::min(best, price.seconds);
     round.plans.push_back(std::move(**finalist));
   }
-  llvm::stable_sort(round.plans, [](const Finalist &a, const Finalist &b) {
+  llvm::sort(round.plans, [](const Finalist &a, const Finalist &b) {
     return a.price->seconds < b.price->seconds;
   });
   if (!round.plans.empty())

@@ -197,16 +197,17 @@ public:
   Explainer(const Problem &problem, Rules conflict) : problem(problem), conflict(conflict) {}
 
   Error explain() const {
-    std::vector<std::string> flags = listFlags(), fixes = listFixes();
+    std::vector<std::string> flags = listFlags(), fixes = listFixes(), others;
+    for (StringRef flag : ArrayRef(flags).drop_front())
+      others.push_back(ps::spellFlag(flag));
     std::string text;
-    if (flags.size() > 1)
-      text = " and " + ps::spellFlag(flags.back());
-    for (size_t i = flags.size() - 1; i-- > 1;)
-      text = ", " + ps::spellFlag(flags[i]) + text;
-    if (flags.size() == 1)
-      text += " cannot be met: ";
+    if (others.empty())
+      text = " cannot be met: ";
+    else if (others.size() == 1)
+      text = " and " + others.front() + " contradict each other: ";
     else
-      text += flags.size() == 2 ? " contradict each other: " : " contradict one another: ";
+      text = ", " + join(ArrayRef(others).drop_back(), ", ") + " and " + others.back() +
+             " contradict one another: ";
     text += join(listReasons(), "; ");
     if (!fixes.empty())
       text += "; use " + join(fixes, ", or ");
@@ -273,6 +274,8 @@ private:
   /// Example: "a step has --batch times --micro-batches samples, and 8 x 4 is not 16".
   std::string describeSamples() const {
     std::string text = "a step has --batch times --micro-batches samples";
+    if (problem.getNumbers().globalBatch > schedules::kMostMicroBatches)
+      text += formatv(", and at most {0} micro-batches", schedules::kMostMicroBatches);
     auto batch = problem.getChoices(Batch).getNumbers();
     auto count = problem.getChoices(MicroBatches).getNumbers();
     if (has(conflict, Batch) && has(conflict, MicroBatches) && batch.size() == 1 &&
@@ -341,9 +344,9 @@ private:
     llvm::stable_sort(candidates, [&](int64_t a, int64_t b) {
       return std::abs(a - given) < std::abs(b - given);
     });
-    std::vector<std::string> texts;
-    for (int64_t candidate : candidates)
-      texts.push_back(std::to_string(candidate));
+    std::vector<std::string> texts(candidates.size());
+    llvm::transform(candidates, texts.begin(),
+                    [](int64_t number) { return std::to_string(number); });
     return texts;
   }
 

@@ -8,10 +8,13 @@ using namespace llvm;
 
 namespace parashard::planner {
 
+/// Largest number of a constraint; larger ends of ranges mean the same.
+static constexpr int64_t kMostNumber = int64_t(1) << 40;
+
 static Expected<int64_t> parseEnd(StringRef text, StringRef whole) {
   int64_t number = 0;
   if (!text.trim().getAsInteger(10, number) && number >= 0)
-    return number;
+    return std::min(number, kMostNumber);
   return createStringError("'" + whole + "': '" + text +
                            "' is not a whole number; a range is <=8, >=2 or 2..8");
 }
@@ -101,15 +104,15 @@ const Choices *MeshChoices::find(StringRef axis) const {
 
 /// Fails unless the choices contain a size, and only sizes.
 static Error checkSizes(StringRef part, const Choices &choices) {
+  constexpr int64_t kMostSize = int64_t(1) << 20; // the devices of a mesh
   bool areSizes = all_of(choices.getValues(), [](StringRef value) {
     int64_t size = 0;
-    return !value.getAsInteger(10, size) && size >= 1;
+    return !value.getAsInteger(10, size) && size >= 1 && size <= kMostSize;
   });
-  if (areSizes && choices.allowsAny(1, INT64_MAX))
+  if (areSizes && choices.allowsAny(1, kMostSize))
     return Error::success();
-  return createStringError("'" + part +
-                           "': a size is a whole number of at least 1, a list 1|2|4, a range such "
-                           "as <=8, or *");
+  return createStringError("'" + part + "': a size is a whole number from 1 to " +
+                           Twine(kMostSize) + ", a list 1|2|4, a range such as <=8, or *");
 }
 
 Expected<MeshChoices> parseMeshChoices(StringRef text) {
@@ -160,19 +163,25 @@ static std::string joinNames(ArrayRef<std::string> names) {
   return join(names.drop_back(), ", ") + " and " + names.back();
 }
 
+/// Fails unless the choices contain a number from 1 to `most`, and only such numbers.
+static Error checkNumbers(const Choices &choices, int64_t most) {
+  for (StringRef value : choices.getValues())
+    if (int64_t number = 0; value.getAsInteger(10, number) || number < 1 || number > most)
+      return createStringError(" takes numbers from 1 to " + Twine(most) + ", not '" + value + "'");
+  if (!choices.allowsAny(1, most))
+    return createStringError(" '" + choices.getText() + "' contains no number from 1 to " +
+                             Twine(most));
+  return Error::success();
+}
+
 Error checkChoices(StringRef flag, const Choices &choices) {
+  if (flag == "batch" || flag == "micro-batches")
+    return checkNumbers(choices, flag == "batch" ? kMostNumber : schedules::kMostMicroBatches);
   std::vector<std::string> tried = listSearchedValues(flag);
-  if (tried.empty()) {
-    bool isNumber = flag == "batch" || flag == "micro-batches";
-    int64_t most = flag == "micro-batches" ? schedules::kMostMicroBatches : INT64_MAX;
-    if (choices.isRange() && !isNumber)
-      return createStringError(" takes a value or a list, not the range '" + choices.getText() +
-                               "'");
-    if (isNumber && !choices.allowsAny(1, most))
-      return createStringError(" '" + choices.getText() + "' contains no number from 1 to " +
-                               Twine(most));
-    return Error::success();
-  }
+  if (tried.empty())
+    return choices.isRange() ? createStringError(" takes a value or a list, not the range '" +
+                                                 choices.getText() + "'")
+                             : Error::success();
   for (StringRef value : choices.getValues())
     if (!is_contained(tried, value))
       return createStringError(" '" + value + "' is not searched; the search tries " +

@@ -82,7 +82,7 @@ public:
       bool isGroup = key == "pipeline_parallel" || key == "tensor_parallel";
       if (isGroup && value.isObject()) {
         for (const auto &[inner, member] : value.getMembers())
-          if (Error error = readKey(key + "." + inner, member))
+          if (Error error = readKey((Twine(key) + "." + inner).str(), member))
             return std::move(error);
       } else if (Error error = readKey(key, value)) {
         return std::move(error);

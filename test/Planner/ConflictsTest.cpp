@@ -63,6 +63,9 @@ TEST(Conflicts, OfBatchesNameTheNumbers) {
             "--batch 8, --micro-batches 4 and --global-batch 16 contradict one another: a step has "
             "--batch times --micro-batches samples, and 8 x 4 is not 16; use --batch 4, or "
             "--micro-batches 2, or --global-batch 32");
+  EXPECT_EQ(Problem(4, 65536).set("batch", "2").check(),
+            "--batch 2 and --global-batch 65536 contradict each other: a step has --batch times "
+            "--micro-batches samples, and at most 16384 micro-batches; use --batch 4 or 8");
   EXPECT_EQ(Problem(4, 7).mesh("dp=4").check(),
             "--mesh dp=4 and --global-batch 7 contradict each other: a step has --batch times "
             "--micro-batches samples; --batch is a multiple of the data-parallel ranks; use --mesh "

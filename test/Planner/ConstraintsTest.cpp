@@ -48,10 +48,11 @@ TEST(MeshChoices, WithErrorsNameTheAxis) {
   EXPECT_EQ(getError("tp=2,tp=4"), "names the axis tp twice");
   EXPECT_EQ(getError("tp=2,4"), "'tp=2,4': a list of sizes is written tp=2|4");
   for (llvm::StringRef size : {"tp=auto", "tp=0", "tp=<=0", "tp=2|x"})
-    EXPECT_EQ(getError(size), ("'" + size +
-                               "': a size is a whole number of at least 1, a list 1|2|4, a range "
-                               "such as <=8, or *")
-                                  .str());
+    EXPECT_EQ(getError(size),
+              ("'" + size +
+               "': a size is a whole number from 1 to 1048576, a list 1|2|4, a range "
+               "such as <=8, or *")
+                  .str());
 }
 
 TEST(SearchedValues, AreTheValuesOfConstraints) {
@@ -66,7 +67,9 @@ TEST(SearchedValues, AreTheValuesOfConstraints) {
   EXPECT_EQ(check("num-chunks", "1|3"), " '3' is not searched; the search tries 1, 2 and 4");
   EXPECT_EQ(check("recompute", "budget=1GB"),
             " 'budget=1GB' is not searched; the search tries none, selective and full");
-  EXPECT_EQ(check("batch", "<=0"), " '<=0' contains no number from 1 to 9223372036854775807");
+  EXPECT_EQ(check("batch", "<=0"), " '<=0' contains no number from 1 to 1099511627776");
+  EXPECT_EQ(check("batch", "2|-9223372036854775808"),
+            " takes numbers from 1 to 1099511627776, not '-9223372036854775808'");
   EXPECT_EQ(check("micro-batches", ">=20000"), " '>=20000' contains no number from 1 to 16384");
   EXPECT_EQ(check("sharding-policy", "<=2"), " takes a value or a list, not the range '<=2'");
 }

@@ -51,7 +51,7 @@ VALUES = [
     (["--sharding-policy", "none.json"], "--sharding-policy 'none.json' is not a readable file"),
     (["--micro-batches", "0"], "--micro-batches takes a number of at least 1, not '0'"),
     (["--mesh", "tp=1,2"], "--mesh: 'tp=1,2': a list of sizes is written tp=1|2"),
-    (["--mesh", "tp=auto"], "--mesh: 'tp=auto': a size is a whole number of at least 1"),
+    (["--mesh", "tp=auto"], "--mesh: 'tp=auto': a size is a whole number from 1 to 1048576"),
     (["--precision", "fp7"], "--precision takes fp32, bf16, fp16, half or fp8"),
     (["--precision", "bf16|fp16"], "--precision takes one value, not 'bf16|fp16': the search does not choose it"),
     (["--split-method", "foo"], "--split-method foo: no layer has the module path 'foo'; the nearest names are"),

@@ -54,8 +54,8 @@ std::vector<InputFile> listReads(const PlanLine &line) {
                                {line.constraintsFile, "is read by --constraints"}};
   if (std::optional<std::string> cluster = costs::findClusterFile(line.options.cluster))
     reads.push_back({*cluster, "is read by --cluster"});
-  for (auto [value, flag] : {std::pair(line.options.shardingPolicy, "sharding-policy"),
-                             std::pair(line.options.schedule, "schedule")})
+  for (const auto &[value, flag] : {std::pair(line.options.shardingPolicy, "sharding-policy"),
+                                    std::pair(line.options.schedule, "schedule")})
     if (llvm::StringRef(value).ends_with(".json"))
       reads.push_back({value, "is read by " + ps::spellFlag(flag)});
   for (const auto &[flag, text] : line.table.getConstraints())
