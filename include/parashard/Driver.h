@@ -174,12 +174,12 @@ llvm::Expected<PlanPrice> pricePlan(mlir::ModuleOp module);
 struct PlanRequest {
   CompileOptions options; ///< the model, and the flags that are not searched
   int64_t ranks = 1;
-  std::string ranksFlag;           ///< how the ranks were given, for errors: "cluster h100-sxm:64"
-  int64_t globalBatch = 0;         ///< samples per step
+  std::string ranksFlag;        ///< how the ranks were given, for errors: "cluster h100-sxm:64"
+  int64_t globalBatch = 0;      ///< samples per step
   std::optional<double> memory; ///< bytes per rank; nullopt: those of the cluster
   std::string memoryFlag = "memory"; ///< flag that gives the memory, for errors
-  double timeLimit = 30;           ///< seconds of the search
-  std::vector<std::string> whyNot; ///< constraints to compare with: "tp=4", "zero=3"
+  double timeLimit = 30;             ///< seconds of the search
+  std::vector<std::string> whyNot;   ///< constraints to compare with: "tp=4", "zero=3"
   /// Constraints by flag, as texts: {"mesh", "pp=*,tp=<=8"}, {"zero", "0|1"}.
   std::vector<std::pair<std::string, std::string>> constraints;
 };
