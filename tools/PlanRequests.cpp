@@ -204,7 +204,7 @@ void printBreakdown(const PlanPrice &best, llvm::raw_ostream &os) {
                       "most of it: {2}\n",
                       costs::printSeconds(best.seconds), 100 * best.mfu, best.limits);
   for (size_t i = 0; i < best.breakdown.size(); ++i)
-    if (best.breakdown[i] > 1e-6 * best.seconds)
+    if (1000 * best.breakdown[i] > best.seconds)
       os << llvm::formatv("  {0,-30} {1,9} {2,6:f1} %\n", getPartName(i),
                           costs::printSeconds(best.breakdown[i]),
                           100 * best.breakdown[i] / best.seconds);

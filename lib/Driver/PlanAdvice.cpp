@@ -17,8 +17,10 @@ static std::string formatMemory(double bytes) { return sharding::formatBytes(int
 
 /// Describes a candidate by the flags that a search chooses.
 static std::string describe(const Candidate &candidate) {
-  std::string text = llvm::formatv("--mesh {0} --zero {1} --recompute {2}, {3} micro-batch{4}",
-                                   candidate.getMesh(), candidate.zero, candidate.recompute,
+  using ps::spellFlag;
+  std::string text = llvm::formatv("{0} {1} {2} {3} {4} {5}, {6} micro-batch{7}", spellFlag("mesh"),
+                                   candidate.getMesh(), spellFlag("zero"), candidate.zero,
+                                   spellFlag("recompute"), candidate.recompute,
                                    candidate.microBatches, candidate.microBatches == 1 ? "" : "es");
   return text;
 }
@@ -63,13 +65,14 @@ public:
           moveAxis(from, to);
     changeBatches();
     for (const char *mode : {"none", "selective", "full"})
-      change("--recompute " + std::string(mode), [&](Candidate &c) { c.recompute = mode; });
+      change(ps::spellFlag("recompute") + " " + mode, [&](Candidate &c) { c.recompute = mode; });
     for (int64_t zero : {best.zero - 1, best.zero + 1})
       if (zero >= 0 && zero <= 3 && best.dp > 1)
-        change("--zero " + std::to_string(zero), [&](Candidate &c) { c.zero = zero; });
+        change(ps::spellFlag("zero") + " " + std::to_string(zero),
+               [&](Candidate &c) { c.zero = zero; });
     if (best.tp > 1)
       for (const char *policy : {"megatron", "megatron+sp"})
-        change("--sharding-policy " + std::string(policy),
+        change(ps::spellFlag("sharding-policy") + " " + policy,
                [&](Candidate &c) { c.policy = policy; });
     changeSchedules();
     return std::move(neighbors);
@@ -118,7 +121,7 @@ private:
     }
     if (candidate.dp == 1)
       candidate.zero = 0;
-    add("--mesh " + candidate.getMesh(), candidate);
+    add(ps::spellFlag("mesh") + " " + candidate.getMesh(), candidate);
   }
 
   void changeBatches() {
@@ -126,7 +129,7 @@ private:
       int64_t all = best.samples * best.microBatches;
       if (samples < 1 || samples > all || all % samples != 0)
         return;
-      change(llvm::formatv("--batch {0}", samples * best.dp), [&](Candidate &c) {
+      change(ps::spellFlag("batch") + " " + std::to_string(samples * best.dp), [&](Candidate &c) {
         c.samples = samples;
         c.microBatches = all / samples;
       });
@@ -142,7 +145,7 @@ private:
     for (const schedules::Schedule &schedule : schedules::getSchedules())
       for (int64_t chunks : {1, 2, 4})
         if (schedule.leastChunks <= chunks && chunks <= schedule.mostChunks) {
-          std::string text = "--schedule " + std::string(schedule.name);
+          std::string text = ps::spellFlag("schedule") + " " + schedule.name;
           if (chunks > 1)
             text += " --num-chunks " + std::to_string(chunks);
           change(text, [&](Candidate &c) {

@@ -55,8 +55,10 @@ LogicalResult PlanCompiler::start() {
   }
   leastBatch = exportedBatch.value_or(1);
   mostBatch = (isFixed ? 1 : 2) * leastBatch;
-  if (!isFixed && request.globalBatch > 0)
+  if (!isFixed && request.globalBatch > 0) {
     allowsBatch(request.globalBatch); // mostly true, so that no other batch is tried
+    failureReason.clear();
+  }
   printNotes(isFixed ? notes : freeNotes);
   return checkSplit(*module);
 }
@@ -64,16 +66,25 @@ LogicalResult PlanCompiler::start() {
 bool PlanCompiler::allowsBatch(int64_t batch) {
   if (leastBatch <= batch && batch <= mostBatch)
     return true;
-  ScopedDiagnosticHandler silence(&context, [](Diagnostic &) { return success(); });
-  auto [module, isNew] = imported.try_emplace({batch, /*isShrunk=*/false});
+  auto [found, isNew] = refusedBatches.try_emplace(batch);
+  std::string &reason = found->second;
   if (isNew) {
+    ScopedDiagnosticHandler silence(&context, [&](Diagnostic &diagnostic) {
+      reason = reason.empty() ? diagnostic.str() : reason;
+      return success();
+    });
     CompileOptions options = request.options;
     options.batch = batch;
     std::vector<std::string> notes;
-    module->second = importModel(context, options.model, getImportOptions(options), notes);
+    OwningOpRef<ModuleOp> &module = imported[{batch, /*isShrunk=*/false}];
+    module = importModel(context, options.model, getImportOptions(options), notes);
+    if (!module)
+      imported.erase({batch, /*isShrunk=*/false});
   }
-  if (!module->second)
+  if (!imported.count({batch, /*isShrunk=*/false})) {
+    failureReason = failureReason.empty() ? "; " + reason : failureReason;
     return false;
+  }
   leastBatch = std::min(leastBatch, batch);
   mostBatch = std::max(mostBatch, batch);
   return true;

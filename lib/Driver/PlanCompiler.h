@@ -66,6 +66,7 @@ private:
   bool isFixed = false;
   /// Batches between these can be imported, apart from sizes that the export excludes singly.
   int64_t leastBatch = 0, mostBatch = 0;
+  std::map<int64_t, std::string> refusedBatches; ///< batches outside of these, with the reason
   int64_t parameters = 0;
   std::string failureReason;
   /// By batch, and if shrunk.

@@ -71,7 +71,7 @@ llvm::Error checkConflicts(const PlanRequest &request, const Constraints &constr
 
 llvm::Error failAtTimeLimit(const PlanRequest &request) {
   return llvm::createStringError(
-      llvm::formatv("--time-limit {0} ended the search before it found a plan; give more seconds, "
+      llvm::formatv("{0} {1} ended the search before it found a plan; give more seconds, "
                     "or fix a part of the plan, such as --mesh",
                     int64_t(request.timeLimit)));
 }

@@ -19,7 +19,7 @@ struct SegmentCost {
   double parameters = 0;
   double constants = 0; ///< bytes of constants and buffers
   double gradients = 0; ///< bytes of gradients
-  double states = 0;    ///< bytes of the optimizer's state, and of f32 values behind copies
+  double states = 0;    ///< bytes of the optimizer's state, and of f32 values with copies
   double update = 0;    ///< seconds of the optimizer's kernels per step
   /// Seconds of the collectives over data axes: of the update, of gradients after the last
   /// micro-batch, and of gathered parameters (ZeRO-3) per micro-batch.

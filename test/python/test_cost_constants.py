@@ -32,7 +32,6 @@ KNOWN = {
     ("lib/Planner/StepTime.cpp", "1e-12"): "rounding", ("lib/Planner/StepTime.cpp", "1e-6"): "parts that are not printed",
     ("lib/Schedules/Trace.cpp", "1e3"): "microseconds of a trace",
     ("lib/Support/Bytes.cpp", "9e18"): "the range of int64",
-    ("tools/ps-plan/ps-plan.cpp", "1e-6"): "parts that are not printed",
     ("tools/ps-run/Compare.cpp", "1e-3"): "tolerance of a comparison",
     ("tools/ps-timeline/ps-timeline.cpp", "1e6"): "the largest --hop",
 }  # fmt: skip

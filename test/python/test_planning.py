@@ -113,7 +113,7 @@ def test_a_static_export_keeps_its_batch(fixed, tmp_path):
     (["--cluster", "cpu-mpi:4", "--mesh", "ep=2"], 2, "--mesh: 'ep=2': expected pp=SIZES, dp=SIZES or tp=SIZES"),
     (["--cluster", "cpu-mpi:4", "--zero", "3..1"], 2, "--zero: '3..1': the range is empty"),
     (["--cluster", "cpu-mpi:4", "--mesh", "tp=3"], 2, "--mesh tp=3 and --cluster cpu-mpi:4 contradict each other"),
-    (["--cluster", "cpu-mpi:4", "--memory", "100KiB"], 1, "no plan fits the memory of a rank, 100 KiB: the leanest needs about"),
+    (["--cluster", "cpu-mpi:4", "--memory", "100KiB"], 1, "no plan fits the memory of a rank, 100 KiB: the leanest needs"),
     (["--cluster", "cpu-mpi:4", "--plan", "x.json"], 2, "--plan gives the plan to price and needs --predict"),
     (["--cluster", "cpu-mpi:4", "--time-limit", "0"], 2, "--time-limit takes a number of at least 1, not '0'"),
 ])  # fmt: skip

@@ -92,7 +92,7 @@ int plan(MLIRContext &context, PlanLine &line) {
   }
   printPlans(*answer, SIZE_MAX, line.output == "-" ? llvm::errs() : llvm::outs());
   if (!answer->isComplete)
-    llvm::errs() << "note: --time-limit " << line.timeLimit
+    llvm::errs() << "note: " << ps::spellFlag("time-limit") << " " << line.timeLimit
                  << " ended the search; a longer one may find a faster plan\n";
   if (line.output.empty())
     return Done;
