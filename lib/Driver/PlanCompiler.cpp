@@ -35,8 +35,8 @@ std::optional<int64_t> countNamedStages(llvm::StringRef method) {
 }
 
 LogicalResult PlanCompiler::start() {
-  std::vector<std::string> notes, freeNotes;
-  import::ImportOptions exported = getImportOptions(request.options), doubled = exported;
+  std::vector<std::string> notes;
+  import::ImportOptions exported = getImportOptions(request.options);
   OwningOpRef<ModuleOp> module = importModel(context, request.options.model, exported, notes);
   CompileOptions options = request.options;
   options.microBatches = 1;
@@ -46,27 +46,31 @@ LogicalResult PlanCompiler::start() {
   if (failed(runWalk(*module, options, {.stopAfter = ps::Level::Training})))
     return printNotes(notes), failure();
   exportedBatch = findBatch(*module);
-  // Binds the batch, so that no note is about its size at export, which a plan does not keep.
-  doubled.batch = exportedBatch.value_or(0);
-  doubled.batchFactor = 2;
-  {
-    ScopedDiagnosticHandler silence(&context, [](Diagnostic &) { return success(); });
-    isFixed = !importModel(context, request.options.model, doubled, freeNotes);
-  }
-  leastBatch = exportedBatch.value_or(1);
-  mostBatch = (isFixed ? 1 : 2) * leastBatch;
-  if (!isFixed && request.globalBatch > 0) {
-    allowsBatch(request.globalBatch); // mostly true, so that no other batch is tried
-    failureReason.clear();
-  }
-  printNotes(isFixed ? notes : freeNotes);
+  leastBatch = mostBatch = exportedBatch.value_or(1);
+  // With the batch bound, no note is about its size at export, which a plan does not keep.
+  isFixed = !findOtherBatch(notes);
+  printNotes(notes);
   return checkSplit(*module);
 }
 
-bool PlanCompiler::allowsBatch(int64_t batch) {
+/// Imports the model with another batch than that of the export; the export may have a least or a
+/// most size. Replaces `notes` by those of this import. Returns false if the export or a flag fixes
+/// the batch.
+bool PlanCompiler::findOtherBatch(std::vector<std::string> &notes) {
+  int64_t batch = leastBatch;
+  bool isFound = false;
+  // The global batch is mostly possible; then no other batch is tried again.
+  for (int64_t other : {request.globalBatch, 2 * batch, batch + 1, batch - 1})
+    if (!isFound && other > 0 && other != batch)
+      isFound = allowsBatch(other, &notes);
+  failureReason.clear();
+  return isFound;
+}
+
+bool PlanCompiler::allowsBatch(int64_t batch, std::vector<std::string> *notes) {
   if (leastBatch <= batch && batch <= mostBatch)
     return true;
-  auto [found, isNew] = refusedBatches.try_emplace(batch);
+  auto [found, isNew] = triedBatches.try_emplace(batch);
   std::string &reason = found->second;
   if (isNew) {
     ScopedDiagnosticHandler silence(&context, [&](Diagnostic &diagnostic) {
@@ -75,9 +79,11 @@ bool PlanCompiler::allowsBatch(int64_t batch) {
     });
     CompileOptions options = request.options;
     options.batch = batch;
-    std::vector<std::string> notes;
+    std::vector<std::string> ofBatch;
     OwningOpRef<ModuleOp> &module = imported[{batch, /*isShrunk=*/false}];
-    module = importModel(context, options.model, getImportOptions(options), notes);
+    module = importModel(context, options.model, getImportOptions(options), ofBatch);
+    if (module && notes)
+      *notes = std::move(ofBatch);
     if (!module)
       imported.erase({batch, /*isShrunk=*/false});
   }

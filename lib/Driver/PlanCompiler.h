@@ -27,8 +27,9 @@ public:
   std::optional<int64_t> getExportedBatch() const { return exportedBatch; }
   /// Returns the exported batch if the export fixes it.
   std::optional<int64_t> getFixedBatch() const { return isFixed ? exportedBatch : std::nullopt; }
-  /// Returns true if the model can be imported with a batch.
-  bool allowsBatch(int64_t batch);
+  /// Returns true if the model can be imported with a batch. Sets `notes`, if given, to those of a
+  /// new import.
+  bool allowsBatch(int64_t batch, std::vector<std::string> *notes = nullptr);
   /// Returns the data-parallel ranks of the program of a table: two stand for any number, unless
   /// the export fixes the batch.
   int64_t getTableShards(const planner::Candidate &candidate) const {
@@ -55,6 +56,7 @@ private:
   /// Tensor axis, data-parallel ranks, samples, policy, recomputation and ZeRO stage.
   using Key = std::tuple<int64_t, int64_t, int64_t, std::string, std::string, int64_t>;
 
+  bool findOtherBatch(std::vector<std::string> &notes);
   llvm::LogicalResult checkSplit(mlir::ModuleOp module);
   void keepFailure(const CompileOptions &options, llvm::StringRef reason);
   mlir::OwningOpRef<mlir::ModuleOp> compileForTable(const planner::Candidate &candidate);
@@ -66,7 +68,7 @@ private:
   bool isFixed = false;
   /// Batches between these can be imported, apart from sizes that the export excludes singly.
   int64_t leastBatch = 0, mostBatch = 0;
-  std::map<int64_t, std::string> refusedBatches; ///< batches outside of these, with the reason
+  std::map<int64_t, std::string> triedBatches; ///< with the error of the import, if any
   int64_t parameters = 0;
   std::string failureReason;
   /// By batch, and if shrunk.

@@ -88,6 +88,14 @@ llvm::Error checkLevel(ModuleOp module, const CommandLine &line) {
                                  " names an earlier level");
 }
 
+/// Fails if the plan file was made for another model.
+llvm::Error checkPrediction(ModuleOp module, const CommandLine &line) {
+  if (!line.output.prediction || getLevel(module) != ps::Level::Imported)
+    return llvm::Error::success();
+  return line.output.prediction->checkModel(line.output.planRead, line.compile.model,
+                                            countParameters(module));
+}
+
 /// Writes the report. After code generation, the report also has the names of the kernels.
 LogicalResult report(ModuleOp module, const CommandLine &line) {
   if (line.output.report.empty())
@@ -201,11 +209,8 @@ int main(int argc, char **argv) {
     return faults.getStatus();
   if (llvm::Error error = checkLevel(*module, *line))
     return printUsageError(std::move(error));
-  if (const std::optional<PlanPrediction> &prediction = line->output.prediction;
-      prediction && getLevel(*module) == ps::Level::Imported)
-    if (llvm::Error error = prediction->checkModel(line->output.planRead, line->compile.model,
-                                                   countParameters(*module)))
-      return printUsageError(std::move(error));
+  if (llvm::Error error = checkPrediction(*module, *line))
+    return printUsageError(std::move(error));
   if (llvm::Error error = checkOutputFiles(*line, listWeightFiles(*module)))
     return printUsageError(std::move(error));
   if (failed(compile(context, *module, *line)))

@@ -167,6 +167,9 @@ llvm::Error readLine(PlanLine &line, bool predicts) {
     return error;
   if (line.options.loss == "none")
     return createFlagError("loss none", ": a program without a loss has no training step to plan");
+  if (line.table.isGiven("weights"))
+    llvm::errs() << "warning: " << ps::spellFlag("weights")
+                 << " has no effect: a plan does not depend on values\n";
   if (llvm::Error error = readPlanFlags(line, predicts))
     return error;
   if (llvm::Error error = checkOutput(line))
