@@ -159,17 +159,17 @@ llvm::Expected<PlanSearch::Found> PlanSearch::find(const SearchProblem &problem)
       preferRobust(problem, result.plans);
       return result;
     }
-    if (found->leanest) {
+    bool isLast = found->plans.empty() || !found->isComplete || i + 1 == kMostRounds;
+    if (isLast && found->leanest) {
       llvm::Expected<std::optional<Finalist>> leanest = compile(*found->leanest);
       if (!leanest)
         return leanest.takeError();
       if (*leanest && double((*leanest)->price->memoryBytes) <= problem.memory)
         result.plans.push_back(std::move(**leanest));
-      else if (!result.leanest ||
-               (*leanest && (*leanest)->price->memoryBytes < result.leanest->price->memoryBytes))
+      else
         result.leanest = std::move(*leanest);
     }
-    if (found->plans.empty() || !found->isComplete)
+    if (isLast)
       return result;
     for (auto [kind, excess] : round->excess) {
       double &factor = estimated.memoryFactors.try_emplace(kind, 1).first->second;

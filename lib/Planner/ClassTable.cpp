@@ -11,6 +11,21 @@ using namespace mlir;
 using namespace parashard::costs;
 
 namespace parashard::planner {
+
+void SegmentCost::addVariables(const SegmentCost &other) {
+  parameters += other.parameters;
+  constants += other.constants;
+  gradients += other.gradients;
+  states += other.states;
+}
+
+double SegmentCost::getVariableBytes(int64_t zero, int64_t shards) const {
+  auto divide = [&](double bytes, int64_t from) {
+    return zero >= from ? bytes / double(shards) : bytes;
+  };
+  return constants + divide(parameters, 3) + divide(gradients, 2) + divide(states, 1);
+}
+
 namespace {
 
 /// A value that forward keeps for backward.

@@ -28,6 +28,11 @@ struct SegmentCost {
   /// small gradients are reduced in buckets.
   int64_t reductionDelay = 0;
 
+  /// Adds the bytes of another segment's variables.
+  void addVariables(const SegmentCost &other);
+  /// Returns the bytes of the variables with a ZeRO stage and a number of data-parallel ranks.
+  double getVariableBytes(int64_t zero, int64_t shards) const;
+
   double getSeconds() const { return forward.sum() + backwardInput.sum() + backwardWeight.sum(); }
 };
 

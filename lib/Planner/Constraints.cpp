@@ -19,15 +19,16 @@ static Expected<int64_t> parseEnd(StringRef text, StringRef whole) {
                            "' is not a whole number; a range is <=8, >=2 or 2..8");
 }
 
-/// Reads a list such as "1|2|4".
+/// Reads a list such as "1,2,4" or "1|2|4". A comma in a value such as "modules=a,b" belongs to it.
 static Expected<std::vector<std::string>> parseList(StringRef text) {
   std::vector<std::string> values;
-  for (StringRef part : split(text, '|')) {
+  SmallVector<StringRef> parts;
+  bool hasCommas = !text.contains('|') && !text.contains('=');
+  text.split(parts, hasCommas ? ',' : '|');
+  for (StringRef part : parts) {
     part = part.trim();
     if (part.empty())
-      return createStringError("'" + text + "' has an empty value; a list is 1|2|4");
-    if (part.contains(',') && !part.contains('='))
-      return createStringError("'" + text + "': a list is written " + join(split(text, ','), "|"));
+      return createStringError("'" + text + "' has an empty value; a list is 1,2,4");
     values.push_back(part.str());
   }
   return values;
@@ -112,23 +113,30 @@ static Error checkSizes(StringRef part, const Choices &choices) {
   if (areSizes && choices.allowsAny(1, kMostSize))
     return Error::success();
   return createStringError("'" + part + "': a size is a whole number from 1 to " +
-                           Twine(kMostSize) + ", a list 1|2|4, a range such as <=8, or *");
+                           Twine(kMostSize) + ", a list 1,2,4, a range such as <=8, or *");
+}
+
+/// Splits a mesh into its axes. A part without '=' is a further size of the axis before.
+static std::vector<std::string> splitMesh(StringRef text) {
+  std::vector<std::string> axes;
+  for (StringRef part : split(text, ','))
+    if (axes.empty() || part.contains('='))
+      axes.push_back(part.str());
+    else
+      axes.back() += "|" + part.trim().str();
+  return axes;
 }
 
 Expected<MeshChoices> parseMeshChoices(StringRef text) {
   MeshChoices mesh;
-  for (StringRef part : split(text, ',')) {
-    size_t equals = part.find('=');
-    StringRef name = part.take_front(equals).trim();
-    if (equals == StringRef::npos && !mesh.axes.empty() && all_of(name, isDigit))
-      return createStringError("'" + text + "': a list of sizes is written " +
-                               mesh.axes.back().first + "=" + mesh.axes.back().second.getText() +
-                               "|" + name);
-    if (equals == StringRef::npos || !is_contained({"pp", "dp", "tp"}, name))
+  for (const std::string &part : splitMesh(text)) {
+    auto [name, sizes] = StringRef(part).split('=');
+    name = name.trim();
+    if (!StringRef(part).contains('=') || !is_contained({"pp", "dp", "tp"}, name))
       return createStringError("'" + part + "': expected pp=SIZES, dp=SIZES or tp=SIZES");
     if (mesh.find(name))
       return createStringError("names the axis " + name + " twice");
-    Expected<Choices> choices = Choices::parse(part.substr(equals + 1));
+    Expected<Choices> choices = Choices::parse(sizes);
     if (!choices)
       return choices.takeError();
     if (Error error = checkSizes(part, *choices))

@@ -15,9 +15,9 @@ namespace parashard::planner {
 /// The values that one flag may have. The default allows all.
 class Choices {
 public:
-  /// Reads `*`, a value, a list "1|2|4", or a range "<=8", ">=2" or "2..8". Fails for an empty
-  /// value, for a list with commas, and for a range whose ends are not whole numbers of at least 0
-  /// in ascending order.
+  /// Reads `*`, a value, a list "1,2,4" or "1|2|4", or a range "<=8", ">=2" or "2..8". Fails for an
+  /// empty value, for a list with commas, and for a range whose ends are not whole numbers of at
+  /// least 0 in ascending order.
   static llvm::Expected<Choices> parse(llvm::StringRef text);
 
   bool allows(llvm::StringRef value) const;
@@ -46,7 +46,7 @@ struct MeshChoices {
   const Choices *find(llvm::StringRef axis) const;
 };
 
-/// Reads a mesh whose sizes are choices: "pp=*,dp=2|4,tp=<=8". The axes are pp, dp and tp; an axis
+/// Reads a mesh whose sizes are choices: "pp=*,dp=2,4,tp=<=8". The axes are pp, dp and tp; an axis
 /// that is left out may have any size. Fails if the choices of an axis contain no size of at least
 /// 1.
 llvm::Expected<MeshChoices> parseMeshChoices(llvm::StringRef text);

@@ -102,9 +102,7 @@ private:
     SegmentCost copies;
     for (const Tied &each : tied)
       if (each.home != rank && llvm::is_contained(each.coordinates, rank)) {
-        copies.parameters += each.cost.parameters;
-        copies.gradients += each.cost.gradients;
-        copies.states += each.cost.states;
+        copies.addVariables(each.cost);
         copies.update += each.cost.update;
         copies.updateCommunication += each.cost.updateCommunication;
       }
@@ -233,22 +231,19 @@ private:
   }
 
   double getMemory(int64_t rank, ArrayRef<Span> row, int64_t zero) const {
-    double transient = 0, shards = double(layout.shards);
-    auto getVariables = [&](const SegmentCost &cost) {
-      return cost.constants + cost.parameters / (zero > 2 ? shards : 1) +
-             cost.gradients / (zero > 1 ? shards : 1) + cost.states / (zero > 0 ? shards : 1);
-    };
-    double variables = getVariables(getCopies(rank));
+    double transient = 0;
+    SegmentCost variables = getCopies(rank);
     for (int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
       const Stage &stage = stages[size_t(placement.getStage(rank, chunk))];
       double later = 0; // saved bytes of later segments, which do not exist while this one runs
       for (const SegmentCost &segment : llvm::reverse(stage.segments)) {
-        variables += getVariables(segment);
+        variables.addVariables(segment);
         transient = std::max(transient, segment.transient - later);
         later += segment.saved;
       }
     }
-    return variables + getPeakActivations(rank, row) + transient;
+    return variables.getVariableBytes(zero, layout.shards) + getPeakActivations(rank, row) +
+           transient;
   }
 
   /// Returns the most bytes of activations that a coordinate holds at once. If gradients of weights
@@ -336,19 +331,38 @@ Expected<std::pair<Placement, ArrayRef<int64_t>>> LayoutPricer::cut(const Layout
   return std::pair(placement, *cuts);
 }
 
-Expected<double> LayoutPricer::getBound(const Layout &layout) {
+Expected<LayoutPricer::Bounds> LayoutPricer::getBounds(const Layout &layout) {
   auto division = cut(layout);
   if (!division)
     return division.takeError();
   auto [placement, cuts] = *division;
-  std::vector<double> loads(size_t(layout.stages), 0);
-  int64_t stage = 0;
-  for (auto [i, segment] : llvm::enumerate(table.segments)) {
-    while (size_t(stage) < cuts.size() && int64_t(i) >= cuts[size_t(stage)])
-      ++stage;
-    loads[size_t(placement.getRank(stage))] += segment.getSeconds();
+  std::vector<double> loads(size_t(layout.stages), 0), fills(loads), saved(loads);
+  std::vector<SegmentCost> variables(size_t(layout.stages), SegmentCost());
+  double forwards = 0; // of all stages before
+  for (int64_t stage = 0; stage < placement.getNumStages(); ++stage) {
+    size_t begin = stage == 0 ? 0 : size_t(cuts[size_t(stage) - 1]);
+    size_t end = size_t(stage) < cuts.size() ? size_t(cuts[size_t(stage)]) : table.segments.size();
+    size_t rank = size_t(placement.getRank(stage));
+    fills[rank] = loads[rank] == 0 ? forwards : fills[rank];
+    double ofStage = 0;
+    for (const SegmentCost &segment : ArrayRef(table.segments).slice(begin, end - begin)) {
+      loads[rank] += segment.getSeconds();
+      forwards += segment.forward.sum();
+      ofStage += segment.saved;
+      variables[rank].addVariables(segment);
+    }
+    saved[rank] = std::max(saved[rank], ofStage);
   }
-  return *llvm::max_element(loads) * double(layout.microBatches);
+  Bounds bounds;
+  for (size_t rank = 0; rank < loads.size(); ++rank) {
+    bounds.seconds =
+        std::max(bounds.seconds, fills[rank] + loads[rank] * double(layout.microBatches));
+    for (int64_t zero = 0; zero < 4; ++zero)
+      bounds.memories[size_t(zero)] =
+          std::max(bounds.memories[size_t(zero)],
+                   variables[rank].getVariableBytes(zero, layout.shards) + saved[rank]);
+  }
+  return bounds;
 }
 
 Expected<LayoutPrice> LayoutPricer::price(const Layout &layout) {

@@ -58,9 +58,16 @@ public:
   /// further round takes the same time. Fails if the schedule does not fit the layout, or if there
   /// are fewer segments than stages.
   llvm::Expected<LayoutPrice> price(const Layout &layout);
-  /// Returns the time of the slowest coordinate without bubble, and without communication over data
-  /// axes. Fails like `price`.
-  llvm::Expected<double> getBound(const Layout &layout);
+  struct Bounds {
+    /// Seconds: of the busiest coordinate from the end of the forwards before its first stage,
+    /// without other bubble, and without communication over data axes.
+    double seconds = 0;
+    /// Bytes of the fullest rank by ZeRO stage: of its variables, and of one micro-batch of one
+    /// stage.
+    std::array<double, 4> memories{};
+  };
+  /// Returns lower bounds of a price, without a simulation. Fails like `price`.
+  llvm::Expected<Bounds> getBounds(const Layout &layout);
 
 private:
   /// Returns the placement of a layout, and its cuts.

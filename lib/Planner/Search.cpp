@@ -89,6 +89,8 @@ public:
       if (!result.isComplete)
         break;
     }
+    if (!result.leanest)
+      result.leanest = leanestBound;
     if (result.plans.empty() && !result.leanest)
       return createStringError(whyEmpty());
     addKinds();
@@ -322,10 +324,15 @@ private:
   /// Prices a candidate. Returns false if it does not fit the memory.
   bool consider(const Candidate &candidate, LayoutPricer &pricer) {
     Layout layout = makeLayout(problem, candidate);
-    Expected<double> bound = pricer.getBound(layout);
-    if (!bound || isTooSlow(*bound)) {
-      consumeError(bound.takeError());
+    Expected<LayoutPricer::Bounds> bounds = pricer.getBounds(layout);
+    if (!bounds || isTooSlow(bounds->seconds)) {
+      consumeError(bounds.takeError());
       return true;
+    }
+    double most = problem.memory / getMemoryFactor(candidate);
+    if (bounds->memories[3] > most) { // no ZeRO stage makes it fit
+      keepLeanest(leanestBound, {candidate, {bounds->seconds, {}, bounds->memories[3], {}}});
+      return false;
     }
     Expected<LayoutPrice> price = pricer.price(layout);
     if (!price) { // the schedule does not fit: too few micro-batches or segments
@@ -337,11 +344,8 @@ private:
       leastMemories[zero] = std::min(leastMemories[zero], price->memories[zero]);
     if (!constraints().get("zero").allows(candidate.zero))
       return false;
-    auto factor = problem.memoryFactors.find(candidate.getKind());
-    if (price->memory * (factor == problem.memoryFactors.end() ? 1 : factor->second) >
-        problem.memory) {
-      if (!result.leanest || price->memory < result.leanest->price.memory)
-        result.leanest = priced;
+    if (price->memory > most) {
+      keepLeanest(result.leanest, priced);
       return false;
     }
     ++result.priced;
@@ -352,6 +356,17 @@ private:
     if (result.plans.size() > problem.wanted)
       result.plans.pop_back();
     return true;
+  }
+
+  /// Returns the factor between the memory of programs and its estimate.
+  double getMemoryFactor(const Candidate &candidate) const {
+    auto factor = problem.memoryFactors.find(candidate.getKind());
+    return factor == problem.memoryFactors.end() ? 1 : factor->second;
+  }
+
+  static void keepLeanest(std::optional<PricedCandidate> &leanest, const PricedCandidate &priced) {
+    if (!leanest || priced.price.memory < leanest->price.memory)
+      leanest = priced;
   }
 
   /// Adds the fastest plans of the kinds that are not among those wanted.
@@ -391,6 +406,8 @@ private:
   std::map<std::array<bool, 3>, PricedCandidate> kinds;
   /// By ZeRO stage: of the candidates priced since it was filled.
   std::array<double, 4> leastMemories{};
+  /// Of the candidates that were not priced, since their variables do not fit.
+  std::optional<PricedCandidate> leanestBound;
   SearchResult result;
 };
 

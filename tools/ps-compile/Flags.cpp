@@ -49,7 +49,7 @@ struct Flags {
 void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({"auto", "",
          "search the fastest plan; the Plan flags are constraints, as in ps-plan: a value, a list "
-         "1|2, a range <=8 or *. Without --global-batch, a step has the samples of the export; "
+         "1,2, a range <=8 or *. Without --global-batch, a step has the samples of the export; "
          "without --cluster, this machine is measured once"},
         f.automatic);
   t.add({"plan", "PLAN.json",

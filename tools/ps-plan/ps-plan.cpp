@@ -27,7 +27,7 @@ EXAMPLE
   ps-compile gpt.pt2 --plan plan.json -o gpt
   ps-plan gpt.pt2 --plan plan.json --cluster h100-sxm --predict
 
-Without --predict, the flags of Plan are constraints: a value, a list 1|2|4, a range <=8, >=2 or 2..8, or * (any value).
+Without --predict, the flags of Plan are constraints: a value, a list 1,2,4, a range <=8, >=2 or 2..8, or * (any value).
 The flags mesh, sharding-policy, zero, batch, micro-batches, num-chunks, schedule and recompute are searched unless they
 are given; the other ones take one value.
 
