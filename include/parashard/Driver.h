@@ -179,6 +179,7 @@ struct PlanRequest {
   std::optional<double> memory; ///< bytes per rank; nullopt: those of the cluster
   std::string memoryFlag = "memory"; ///< flag that gives the memory, for errors
   double timeLimit = 30;             ///< seconds of the search
+  size_t finalists = 1;              ///< number of plans to compile at least, if as many fit
   std::vector<std::string> whyNot;   ///< constraints to compare with: "tp=4", "zero=3"
   /// Constraints by flag, as texts: {"mesh", "pp=*,tp=<=8"}, {"zero", "0|1"}.
   std::vector<std::pair<std::string, std::string>> constraints;
@@ -215,7 +216,8 @@ struct PlanAnswer {
   int64_t priced = 0;                 ///< number of plans that the search priced
   double seconds = 0;                 ///< that the planner took
   bool isComplete = true;
-  int64_t parameters = 0; ///< elements of the model's parameters
+  int64_t globalBatch = 0; ///< samples per step
+  int64_t parameters = 0;  ///< elements of the model's parameters
 };
 
 /// Returns the flags of ps-plan that are searched: "mesh", "zero", ...

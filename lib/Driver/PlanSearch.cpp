@@ -81,7 +81,8 @@ llvm::Expected<PlanSearch::Round> PlanSearch::compileFinalists(const SearchResul
       break;
     bool isFirst = kinds.insert(each.candidate.getKind()).second;
     bool isClose = compiled < kMostFinalists && each.price.seconds <= kMargin * best;
-    if (!isClose && !(isFirst && each.price.seconds <= kKindMargin * best)) {
+    if (compiled >= request.finalists && !isClose &&
+        !(isFirst && each.price.seconds <= kKindMargin * best)) {
       estimates.push_back({each, std::nullopt, std::nullopt});
       continue;
     }

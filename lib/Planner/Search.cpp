@@ -100,11 +100,16 @@ public:
 private:
   const Constraints &constraints() const { return problem.constraints; }
 
+  /// Returns the divisors of a number in ascending order.
   static SmallVector<int64_t> getDivisors(int64_t number) {
-    SmallVector<int64_t> divisors;
-    for (int64_t d = 1; d <= number; ++d)
-      if (number % d == 0)
+    SmallVector<int64_t> divisors, large;
+    for (int64_t d = 1; d * d <= number; ++d)
+      if (number % d == 0) {
         divisors.push_back(d);
+        if (d * d < number)
+          large.push_back(number / d);
+      }
+    divisors.append(large.rbegin(), large.rend());
     return divisors;
   }
 

@@ -242,14 +242,19 @@ def evaluate(folder, export, inputs, mesh):
 
 def train_compiled(folder, export, batches, mesh, micro_batches, optimizer_flag, flags=(), steps=STEPS, run_flags=()):
     """Compiles, trains `steps` steps, reads what it wrote."""
-    folder = pathlib.Path(folder)
     program = compile_model(
         folder, export, mesh, "--micro-batches", micro_batches, "--optimizer", optimizer_flag, *flags
     )
+    return train_program(folder, program, batches, ranks_of(mesh), steps, run_flags)
+
+
+def train_program(folder, program, batches, ranks, steps=STEPS, run_flags=()):
+    """Trains `steps` steps, reads what the program wrote."""
+    folder = pathlib.Path(folder)
     data = folder / "data.safetensors"
     save_file({n: v.contiguous() for n, v in batches.items()}, data)
     output = run(
-        [program, "--ranks", ranks_of(mesh), "--data", data, "--steps", steps, "--losses", "losses.txt",
+        [program, "--ranks", ranks, "--data", data, "--steps", steps, "--losses", "losses.txt",
          "--gradients", "gradients.safetensors", "--export-weights", "weights.safetensors", "--quiet", *run_flags],
         folder,
     )  # fmt: skip
@@ -264,7 +269,7 @@ def first_step(folder, export, data, *flags, mesh="dp=1"):
     program = compile_model(folder, export, mesh, "--optimizer", "sgd(lr=0)", *flags)
     save_file({n: v.contiguous() for n, v in data.items()}, folder / "data.safetensors")
     run(
-        [program, "--ranks", ranks_of(mesh), "--data", "data.safetensors", "--steps", "1", "--gradients", "g.safetensors",
+        [program, "--ranks", ranks, "--data", "data.safetensors", "--steps", "1", "--gradients", "g.safetensors",
          "--quiet"],
         folder,
     )  # fmt: skip

@@ -6,8 +6,12 @@ import subprocess
 
 import models
 import numpy as np
+import oracle
 import pytest
 from conftest import tools_folder
+
+
+AUTOMATIC = ["gpt2", "llama", "resnet"]
 
 
 def run(tool, *arguments):
@@ -48,6 +52,21 @@ def test_a_searched_plan_trains_like_one_rank(gpt, tmp_path):
     command = [tmp_path / "program", "--check", "--ranks", "4", "--data", tmp_path / "data.bin"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", AUTOMATIC)
+@pytest.mark.usefixtures("one_thread")
+def test_an_automatic_plan_equals_pytorch(tmp_path, exports, name):
+    flag, _, tolerance = oracle.OPTIMIZERS["adamw"]
+    batches = oracle.draw_batches(oracle.zoo(name), 2)
+    samples = len(next(iter(batches.values()))) // oracle.STEPS
+    program = tmp_path / "program"
+    done = run("ps-compile", oracle.export(name, exports), "--auto", "--ranks", 4, "--cluster", "cpu-mpi", "--global-batch", samples,
+               "--optimizer", flag, "-o", program)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^\d+ plans priced in ", done.stdout)
+    found = oracle.train_program(tmp_path, program, batches, 4)
+    assert oracle.compare(oracle.reference(name, 2, "adamw"), found, tolerance).failures() == []
 
 
 def test_a_price_is_that_of_explain(gpt):

@@ -4,6 +4,7 @@
 #include "lib/Planner/ConstraintsFile.h"
 #include "lib/Support/Files.h"
 #include "tools/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace parashard::driver;
@@ -38,6 +39,10 @@ void addFlags(PlanLine &line, bool predicts) {
   t.add({"why-not", "CHOICE",
          "also find the best plan with this choice, and compare it: tp=4, zero=3; repeatable"},
         line.whyNot);
+  t.add({"finalists", "K",
+         "compile the best K plans, and write them to the folder of -o: plan-1.json, ..."},
+        line.finalists, {1, 16});
+  t.add({"diff", "PLAN.json", "compare two plan files: --diff A.json B.json"}, line.diff);
   t.add({"o", "PLAN.json",
          "write the plan (with --predict: the price) to this file; -: to standard output"},
         line.output);
@@ -66,8 +71,22 @@ std::vector<InputFile> listReads(const PlanLine &line) {
 }
 
 llvm::Error checkOutput(PlanLine &line) {
+  if (line.finalists && (line.output.empty() || line.output == "-"))
+    return createFlagError("finalists", " writes several plans; give their folder, -o plans");
   if (line.output.empty() || line.output == "-")
     return llvm::Error::success();
+  if (line.finalists) {
+    if (llvm::sys::fs::exists(line.output) && !llvm::sys::fs::is_directory(line.output))
+      return createFlagError("finalists", ": " + line.output + " is a file; give a folder to -o");
+    if (std::error_code error = llvm::sys::fs::create_directories(line.output))
+      return createFlagError("finalists",
+                             ": cannot create " + line.output + ": " + error.message());
+    for (int64_t i = 1; i <= *line.finalists; ++i)
+      if (llvm::Error error = checkOutputFile(
+              listReads(line), line.output + "/plan-" + std::to_string(i) + ".json", "finalists"))
+        return error;
+    return llvm::Error::success();
+  }
   llvm::Expected<std::string> output = findOutputFile(line.output);
   if (!output)
     return output.takeError();
@@ -110,7 +129,7 @@ llvm::Error readConstraints(PlanLine &line) {
 
 /// Fails for flags that only a search uses.
 llvm::Error checkPrediction(const FlagTable &table) {
-  for (const char *flag : {"memory", "time-limit", "constraints", "why-not"})
+  for (const char *flag : {"memory", "time-limit", "constraints", "why-not", "finalists"})
     if (table.isGiven(flag))
       return createFlagError(flag, " is for a search, and --predict prices one plan; remove one of "
                                    "these flags");
@@ -158,8 +177,6 @@ llvm::Error readPlanFlags(PlanLine &line, bool predicts) {
 } // namespace
 
 llvm::Error readLine(PlanLine &line, bool predicts) {
-  if (llvm::Error error = line.table.assign())
-    return error;
   if (line.options.model.empty())
     return llvm::createStringError("no model given: ps-plan MODEL --cluster NAME:RANKS "
                                    "--global-batch N -o PLAN.json (see --help)");
@@ -197,6 +214,7 @@ llvm::Expected<PlanRequest> readRequest(PlanLine &line) {
     return request.takeError();
   request->timeLimit = double(line.timeLimit);
   request->whyNot = line.whyNot;
+  request->finalists = size_t(line.finalists.value_or(1));
   return request;
 }
 

@@ -12,7 +12,9 @@ struct PlanLine {
   CompileFlags compile{options};
   FlagTable table;
   std::string output, planFile, memory, target, constraintsFile;
+  std::string diff; ///< plan to compare with the one in the place of the model; empty: none
   std::vector<std::string> whyNot;
+  std::optional<int64_t> finalists; ///< number of plans to write to the folder `output`
   GivenCluster cluster;
   bool predicts = false;
   int64_t timeLimit = 30;
@@ -24,7 +26,7 @@ struct PlanLine {
 /// Adds all flags. With `predicts`, the plan flags take values; otherwise, they take constraints.
 void addFlags(PlanLine &line, bool predicts);
 
-/// Checks and completes the command line after parsing, except for the searched flags.
+/// Checks and completes the command line after `FlagTable::assign`, except for the searched flags.
 llvm::Error readLine(PlanLine &line, bool predicts);
 
 /// Returns the request for a search. Checks the constraints, and each value as ps-compile would.

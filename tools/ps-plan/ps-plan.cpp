@@ -1,13 +1,11 @@
 // ps-plan: finds the fastest plan for a model on a cluster, or prices a given plan.
-#include "Flags.h"
+#include "PlanFiles.h"
 #include "dialects/ps/Refusal.h"
-#include "lib/Support/Files.h"
 #include "mlir/IR/MLIRContext.h"
 #include "parashard/Driver.h"
 #include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
 #include "tools/DiagnosticPrinter.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -26,6 +24,7 @@ EXAMPLE
   ps-plan gpt.pt2 --cluster h100-sxm:64 --global-batch 512 -o plan.json
   ps-compile gpt.pt2 --plan plan.json -o gpt
   ps-plan gpt.pt2 --plan plan.json --cluster h100-sxm --predict
+  ps-plan --diff plan.json other.json
 
 Without --predict, the flags of Plan are constraints: a value, a list 1,2,4, a range <=8, >=2 or 2..8, or * (any value).
 The flags mesh, sharding-policy, zero, batch, micro-batches, num-chunks, schedule and recompute are searched unless they
@@ -37,24 +36,6 @@ int printError(llvm::Error error, int status = BadCommandLine) {
   llvm::errs() << "ps-plan: error: " << escapeControls(llvm::toString(std::move(error)), "\n  ")
                << "\n";
   return status;
-}
-
-llvm::Error writeOutput(const std::string &path, llvm::json::Object object) {
-  std::string text = llvm::formatv("{0:2}\n", llvm::json::Value(std::move(object)));
-  if (path.empty() || path == "-") {
-    llvm::outs() << text;
-    return llvm::Error::success();
-  }
-  return support::writeAtomically(path, [&](llvm::raw_ostream &os) { os << text; });
-}
-
-/// Returns what a plan file records about the prediction of the first plan.
-llvm::json::Object describePrediction(const PlanAnswer &answer, const PlanRequest &request,
-                                      const GivenCluster &cluster) {
-  const PlanPrice &price = *answer.plans.front().price;
-  return PlanPrediction{price.seconds, price.memoryBytes,   price.mfu,        cluster.name,
-                        request.ranks, request.globalBatch, answer.parameters}
-      .toJson();
 }
 
 /// Imports, compiles up to the addresses, and prints the price.
@@ -74,7 +55,7 @@ int predict(MLIRContext &context, PlanLine &line) {
   llvm::Expected<PlanPrice> price = pricePlan(*module);
   if (!price)
     return printError(price.takeError(), Failed);
-  if (llvm::Error error = writeOutput(line.output, price->toJson()))
+  if (llvm::Error error = writeJson(line.output, price->toJson()))
     return printError(std::move(error), Failed);
   return Done;
 }
@@ -96,17 +77,16 @@ int plan(MLIRContext &context, PlanLine &line) {
                  << " ended the search; a longer one may find a faster plan\n";
   if (line.output.empty())
     return Done;
-  if (llvm::Error error = setPlanFlags(line.table, answer->plans.front().options, line.cluster))
+  if (llvm::Error error = writePlans(line, *answer, *request))
     return printError(std::move(error), Failed);
-  llvm::json::Object described = line.table.describePlan();
-  described.erase("ranks");
-  described.erase("global-batch");
-  described["predicted"] = describePrediction(*answer, *request, line.cluster);
-  if (llvm::Error error = writeOutput(line.output, std::move(described)))
-    return printError(std::move(error), Failed);
-  if (line.output != "-")
-    llvm::errs() << "wrote " << line.output << "\n";
   return Done;
+}
+
+/// Compares the plan files of `--diff A.json B.json`; the second is in the place of the model.
+llvm::Error compareFiles(PlanLine &line) {
+  if (line.options.model.empty())
+    return ps::createFlagError("diff", " compares two plans: --diff A.json B.json");
+  return printDifference(line.table, line.diff, line.options.model, llvm::outs());
 }
 
 } // namespace
@@ -121,6 +101,13 @@ int main(int argc, char **argv) {
   cl::HideUnrelatedOptions(line.table.getGroups());
   if (!parseTool(argc, argv, kOverview))
     return BadCommandLine;
+  if (llvm::Error error = line.table.assign())
+    return printError(std::move(error));
+  if (!line.diff.empty()) {
+    if (llvm::Error error = compareFiles(line))
+      return printError(std::move(error));
+    return Done;
+  }
   if (llvm::Error error = readLine(line, predicts))
     return printError(std::move(error));
   registerAllPasses();
