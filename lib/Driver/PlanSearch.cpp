@@ -13,6 +13,9 @@ constexpr double kMargin = 1.03;
 /// Most plans to compile within `kMargin`, and before the search is repeated if none of them fits.
 constexpr size_t kMostFinalists = 4, kMostMisfits = 2;
 constexpr int kMostRounds = 8;
+/// Most tasks of the pipelines of all compiled plans after the first one. A program of 16,384 tasks
+/// takes about ten seconds to compile.
+constexpr int64_t kMostTasks = 16384;
 /// Plans within this factor of the fastest are as fast, within the error of the prediction.
 constexpr double kPredictionError = 1.02;
 
@@ -67,22 +70,51 @@ llvm::Expected<std::optional<Finalist>> PlanSearch::compile(const PricedCandidat
   return Finalist{candidate, std::move(*price), std::nullopt};
 }
 
+namespace {
+
+/// Chooses the plans of a search to compile, in ascending order of their estimates.
+class FinalistChooser {
+public:
+  explicit FinalistChooser(size_t wanted) : wanted(wanted) {}
+
+  /// Returns true for the plans that are close to the best compiled one, and for the best plan of
+  /// each kind.
+  bool wants(const PricedCandidate &plan) {
+    bool isFirst = kinds.insert(plan.candidate.getKind()).second;
+    double seconds = plan.price.seconds;
+    if (compiled >= wanted && !(compiled < kMostFinalists && seconds <= kMargin * best) &&
+        !(isFirst && seconds <= kKindMargin * best))
+      return false;
+    tasks += plan.candidate.pp * plan.candidate.chunks * plan.candidate.microBatches;
+    return compiled < wanted || tasks <= kMostTasks;
+  }
+  /// Counts a compiled plan that fits.
+  void add(double seconds) {
+    ++compiled;
+    best = std::min(best, seconds);
+  }
+
+private:
+  size_t wanted, compiled = 0;
+  int64_t tasks = 0;
+  double best = std::numeric_limits<double>::infinity();
+  std::set<std::array<bool, 3>> kinds;
+};
+
+} // namespace
+
 /// Compiles the best plans of a search, and the best one of each kind. Ends early if the first ones
 /// do not fit.
 llvm::Expected<PlanSearch::Round> PlanSearch::compileFinalists(const SearchResult &found,
                                                                double memory) {
   Round round;
   std::vector<Finalist> estimates;
-  std::set<std::array<bool, 3>> kinds;
-  size_t compiled = 0, misfits = 0;
-  double best = std::numeric_limits<double>::infinity();
+  FinalistChooser chooser(request.finalists);
+  size_t misfits = 0;
   for (const PricedCandidate &each : found.plans) {
     if (round.plans.empty() && misfits == kMostMisfits)
       break;
-    bool isFirst = kinds.insert(each.candidate.getKind()).second;
-    bool isClose = compiled < kMostFinalists && each.price.seconds <= kMargin * best;
-    if (compiled >= request.finalists && !isClose &&
-        !(isFirst && each.price.seconds <= kKindMargin * best)) {
+    if (!chooser.wants(each)) {
       estimates.push_back({each, std::nullopt, std::nullopt});
       continue;
     }
@@ -98,8 +130,7 @@ llvm::Expected<PlanSearch::Round> PlanSearch::compileFinalists(const SearchResul
       ++misfits;
       continue;
     }
-    ++compiled;
-    best = std::min(best, price.seconds);
+    chooser.add(price.seconds);
     round.plans.push_back(std::move(**finalist));
   }
   llvm::sort(round.plans, [](const Finalist &a, const Finalist &b) {
