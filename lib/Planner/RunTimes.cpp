@@ -14,6 +14,7 @@ struct Transfer {
   double begin = 0, end = 0;
   double firstChunk = 0; ///< end of its first chunk
   int64_t chunks = 1;
+  Part part = Part::TensorParallel; ///< of the time spent waiting for it
 };
 
 class FunctionReplay {
@@ -22,6 +23,8 @@ public:
       : function(function), times(times) {
     auto phase = function->getAttrOfType<PhaseAttr>(kPhaseMark);
     isUpdate = phase && phase.getValue() == Phase::Update;
+    if (MeshOp mesh = getMesh(function->getParentOfType<ModuleOp>()))
+      dataAxes = mesh.getAxesOfKind(AxisKind::Data);
   }
 
   Breakdown run() {
@@ -61,7 +64,8 @@ private:
     spend(isUpdate ? Part::Update : Part::Launch, costs::getLaunchSeconds(device, call));
     // The last chunk of a matmul starts when the last chunk of its operand has arrived.
     if (transfer != transfers.end())
-      waitUntil(transfer->second.end + seconds / double(transfer->second.chunks));
+      waitUntil(transfer->second.end + seconds / double(transfer->second.chunks),
+                transfer->second.part);
   }
 
   void communicate(Operation *op) {
@@ -69,6 +73,7 @@ private:
     double chunk = times.getCollectiveSeconds(op, chunks);
     Transfer transfer;
     transfer.chunks = chunks;
+    transfer.part = getPart(op);
     transfer.begin = std::max(now, queueEnd);
     if (auto matmul = fusion::getChunkedMatmul(op); matmul && !matmul->follows) {
       // The first chunk is sent once the first chunk of the matmul is computed.
@@ -80,7 +85,7 @@ private:
     queueEnd = transfer.end;
     transfers[op] = transfer;
     if (!fusion::getWait(op))
-      waitUntil(transfer.end);
+      waitUntil(transfer.end, transfer.part);
   }
 
   /// Waits for a collective; for the first of its chunks if a matmul reads chunk by chunk.
@@ -90,23 +95,30 @@ private:
       return;
     const Transfer &transfer = found->second;
     double beside = std::max(0.0, std::min(now, transfer.end) - transfer.begin);
-    spend(getWaitPart(), beside * (times.getCluster().overlapSlowdown - 1));
+    spend(transfer.part, beside * (times.getCluster().overlapSlowdown - 1));
     auto matmul = fusion::getChunkedMatmul(collective);
     bool isChunked = matmul && matmul->follows;
-    waitUntil(isChunked ? transfer.firstChunk : transfer.end);
+    waitUntil(isChunked ? transfer.firstChunk : transfer.end, transfer.part);
     if (!isChunked)
       transfers.erase(collective); // only a chunked matmul looks it up again
   }
 
-  Part getWaitPart() const { return isUpdate ? Part::DataParallel : Part::TensorParallel; }
-  void waitUntil(double end) {
+  /// Returns the part of the waits for a collective: by its axes in forward and backward.
+  Part getPart(Operation *collective) const {
+    auto axes = collective->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>();
+    bool isOverData =
+        llvm::all_of(axes, [&](StringAttr axis) { return llvm::is_contained(dataAxes, axis); });
+    return isUpdate || isOverData ? Part::DataParallel : Part::TensorParallel;
+  }
+  void waitUntil(double end, Part part) {
     if (end > now)
-      spend(getWaitPart(), end - now);
+      spend(part, end - now);
   }
 
   func::FuncOp function;
   const ir::OpTimes &times;
   bool isUpdate = false;
+  SmallVector<StringAttr> dataAxes;
   double now = 0, queueEnd = 0;
   Breakdown parts;
   DenseMap<Operation *, Transfer> transfers;

@@ -16,7 +16,7 @@ enum class Part {
   Kernel,         ///< generated kernels and other library calls of forward and backward
   Recomputation,  ///< recomputed forward ops
   Launch,         ///< starting kernels
-  TensorParallel, ///< waiting for collectives within forward and backward
+  TensorParallel, ///< waiting for collectives over other axes in forward and backward
   DataParallel,   ///< waiting for sums of gradients, and for gathered weights
   Message,        ///< waiting for the transfer of activations between stages
   HostCopy,       ///< waiting for copies to and from host memory
