@@ -64,7 +64,7 @@ public:
         if (from != to)
           moveAxis(from, to);
     changeBatches();
-    for (const char *mode : {"none", "selective", "full"})
+    for (const char *mode : kSearchedModes)
       change(ps::spellFlag("recompute") + " " + mode, [&](Candidate &c) { c.recompute = mode; });
     for (int64_t zero : {best.zero - 1, best.zero + 1})
       if (zero >= 0 && zero <= 3 && best.dp > 1)
@@ -143,7 +143,7 @@ private:
     if (best.pp == 1)
       return;
     for (const schedules::Schedule &schedule : schedules::getSchedules())
-      for (int64_t chunks : {1, 2, 4})
+      for (int64_t chunks : kSearchedChunks)
         if (schedule.leastChunks <= chunks && chunks <= schedule.mostChunks) {
           std::string text = ps::spellFlag("schedule") + " " + schedule.name;
           if (chunks > 1)

@@ -48,7 +48,7 @@ readConstraints(llvm::ArrayRef<std::pair<std::string, std::string>> texts) {
 void fixStages(Constraints &constraints, int64_t stages, int64_t ranks) {
   auto &axes = constraints.mesh.axes;
   auto axis = llvm::find_if(axes, [](const auto &named) { return named.first == "pp"; });
-  for (int64_t chunks : {1, 2, 4}) {
+  for (int64_t chunks : kSearchedChunks) {
     int64_t size = stages / chunks;
     if (size < 2 || size * chunks != stages || ranks % size != 0 ||
         !constraints.get("num-chunks").allows(chunks) ||

@@ -143,7 +143,7 @@ private:
     return any_of(schedules::getSchedules(), [&](const schedules::Schedule &schedule) {
       if (has(rules, Schedule) && !choices[Schedule].allows(StringRef(schedule.name)))
         return false;
-      return any_of(ArrayRef<int64_t>{1, 2, 4}, [&](int64_t chunks) {
+      return any_of(kSearchedChunks, [&](int64_t chunks) {
         return chunks >= schedule.leastChunks && chunks <= schedule.mostChunks && fits(chunks);
       });
     });

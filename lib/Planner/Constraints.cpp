@@ -155,11 +155,12 @@ const Choices &Constraints::get(StringRef flag) const {
 std::vector<std::string> listSearchedValues(StringRef flag) {
   if (flag == "zero")
     return {"0", "1", "2", "3"};
-  if (flag == "num-chunks")
-    return {"1", "2", "4"};
-  if (flag == "recompute")
-    return {"none", "selective", "full"};
   std::vector<std::string> names;
+  if (flag == "num-chunks")
+    for (int64_t chunks : kSearchedChunks)
+      names.push_back(std::to_string(chunks));
+  if (flag == "recompute")
+    names.assign(std::begin(kSearchedModes), std::end(kSearchedModes));
   if (flag == "schedule")
     for (const schedules::Schedule &schedule : schedules::getSchedules())
       names.emplace_back(schedule.name);

@@ -12,6 +12,10 @@
 
 namespace parashard::planner {
 
+/// What a search tries for `--num-chunks` and `--recompute`.
+inline constexpr int64_t kSearchedChunks[] = {1, 2, 4};
+inline constexpr const char *kSearchedModes[] = {"none", "selective", "full"};
+
 /// The values that one flag may have. The default allows all.
 class Choices {
 public:

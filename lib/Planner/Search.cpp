@@ -261,7 +261,7 @@ private:
   /// at the first mode with which every schedule fits without ZeRO or with stage 1.
   void explore(const Branch &branch) {
     Candidate candidate = branch.candidate;
-    for (const char *recompute : {"none", "selective", "full"}) {
+    for (const char *recompute : kSearchedModes) {
       candidate.recompute = recompute;
       if (!constraints().get("recompute").allows(StringRef(recompute)))
         continue;
@@ -317,11 +317,13 @@ private:
       if (!constraints().get("schedule").allows(StringRef(schedule.name)) ||
           (constraints().get("schedule").isFree() && candidate.schedule == "gpipe"))
         continue;
-      for (candidate.chunks = schedule.leastChunks;
-           candidate.chunks <= std::min<int64_t>(schedule.mostChunks, 4); candidate.chunks *= 2)
-        if (constraints().get("num-chunks").allows(candidate.chunks) &&
-            candidate.pp * candidate.chunks <= int64_t(pricer.getSegments()))
+      for (int64_t chunks : kSearchedChunks) {
+        candidate.chunks = chunks;
+        if (schedule.leastChunks <= chunks && chunks <= schedule.mostChunks &&
+            constraints().get("num-chunks").allows(chunks) &&
+            candidate.pp * chunks <= int64_t(pricer.getSegments()))
           allFit &= consider(candidate, pricer);
+      }
     }
     return allFit;
   }
