@@ -216,6 +216,7 @@ struct PlanAnswer {
   int64_t priced = 0;                 ///< number of plans that the search priced
   double seconds = 0;                 ///< that the planner took
   bool isComplete = true;
+  double memory = 0;       ///< most bytes of a rank
   int64_t globalBatch = 0; ///< samples per step
   int64_t parameters = 0;  ///< elements of the model's parameters
 };

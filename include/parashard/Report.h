@@ -13,6 +13,7 @@ struct ReportOptions {
   /// The options of the compile: the model's file, and the schedule if the module has none yet.
   driver::CompileOptions compile;
   std::string measured; ///< path of a trace (`--trace`) of the program; empty: none
+  std::optional<driver::PlanAnswer> plans; ///< of the search that found the plan
 };
 
 /// Returns the data of the page for a module at level `planned` or later: the header's fields and a

@@ -131,6 +131,7 @@ llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &r
                             finalist.estimate.price.memory, finalist.regret});
   answer.priced = found->priced;
   answer.isComplete = found->isComplete;
+  answer.memory = problem.memory;
   answer.globalBatch = problem.globalBatch;
   answer.parameters = compiler.getParameters();
   answer.seconds = getSeconds();

@@ -5,6 +5,7 @@
 #include "dialects/rank/Rank.h"
 #include "lib/Driver/PlannedStep.h"
 #include "lib/Schedules/Trace.h"
+#include "parashard/Driver.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/JSON.h"
 
@@ -56,6 +57,9 @@ struct Cost {
   void add(const Cost &cost, int64_t times = 1);
   llvm::json::Object toJson() const;
 };
+
+/// Lists the plans of a search, fastest first, the breakdown of the first one, and its neighbors.
+llvm::json::Object listPlans(const driver::PlanAnswer &answer);
 
 /// The number of times that a class function runs on a segment: per step, or per evaluation of one
 /// batch for phase `evaluate`. With a pipeline, sums over one rank of each coordinate.

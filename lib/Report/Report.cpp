@@ -64,6 +64,8 @@ std::optional<json::Object> gather(ModuleOp module, const ReportOptions &options
   CollectiveSum collectives;
   // page.js maps these ids to renderers.
   json::Array sections;
+  if (options.plans)
+    sections.push_back(makeSection("plans", "Plans", listPlans(*options.plans)));
   if (*pipeline)
     sections.push_back(makeSection("pipeline", "Pipeline", std::move(**pipeline)));
   if (json::Array memory = listMemory(module); !memory.empty())

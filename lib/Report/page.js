@@ -3,6 +3,7 @@
 
 /** Section id -> [description; renderer]. */
 const RENDERERS = {
+  plans: ["The plans that the search found, fastest first. Step and memory are of compiled programs; estimates are of the search. Plans without a step were only estimated.", renderPlans],
   pipeline: ["The pipeline's stages and one step: planned, by the flops of each stage with free messages; and measured, if a trace was given. Each row is a coordinate of the pipeline axis.", renderPipeline],
   memory: ["The memory of a rank over a step, in program order. Variables stay; values come and go. The table lists the largest holders at the peak. Values that differ only by layer or micro-batch share a row.", renderMemory],
   parameters: ["The sharding of each parameter and its reason. Parameters that differ only by layer share a row that unfolds.", renderParameters],

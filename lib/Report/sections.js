@@ -16,6 +16,72 @@ function colourAxes(text, mesh, isList) {
   }));
 }
 
+// ---- plans ---------------------------------------------------------------------------------------------------------
+
+const formatSeconds = seconds => scale(seconds * 1e6, 1000, ["µs", "ms", "s", "ks"]);
+
+/** Draws plans by memory and time of a step. A line joins those that no other plan beats in both. */
+function drawPlans(points, limit) {
+  const width = 1000, height = 300, margin = 12;
+  const range = values => [Math.min(...values), Math.max(...values)];
+  const [least, most] = range(points.map(point => point.bytes).concat(limit)), [fast, slow] = range(points.map(point => point.seconds));
+  const place = (value, low, high, size) => margin + ((value - low) / (high - low || 1)) * (size - 2 * margin);
+  const x = bytes => place(bytes, least, most, width).toFixed(1);
+  const y = seconds => (height - place(seconds, fast, slow, height)).toFixed(1);
+  const front = points.filter(point => !points.some(other => other.bytes <= point.bytes && other.seconds < point.seconds)).sort((a, b) => a.bytes - b.bytes);
+  const label = `${countOf(points.length, "plan", "plans")} by memory and time of a step; ${countOf(front.length, "plan is", "plans are")} beaten by no other plan in both`;
+  const markup = `<svg class="plans" viewBox="0 0 ${width} ${height}" role="img">` +
+    `<path class="limit" d="M${x(limit)} 0V${height}"/><path class="front" d="M${front.map(point => `${x(point.bytes)} ${y(point.seconds)}`).join("L")}"/>` +
+    points.map((point, i) => `<circle class="${i === 0 ? "chosen" : point.isPlan ? "plan" : "neighbor"}" cx="${x(point.bytes)}" cy="${y(point.seconds)}" r="${i === 0 ? 8 : 5}"/>`).join("") + "</svg>"; // numbers alone
+  const picture = document.adoptNode(new DOMParser().parseFromString(markup, "text/html").body.firstChild);
+  picture.setAttribute("aria-label", label);
+  picture.querySelectorAll("circle").forEach((circle, i) => {
+    const title = document.createElementNS(picture.namespaceURI, "title");
+    title.textContent = `${points[i].name}: ${formatSeconds(points[i].seconds)}, ${formatBytes(points[i].bytes)}`;
+    circle.append(title);
+  });
+  return make("div", { class: "frame chart" },
+    make("div", { class: "legend" }, make("span", { class: "chosen" }, "the plan"), make("span", { class: "plan" }, "other plans"), make("span", { class: "neighbor" }, "one choice changed"), make("div", {}, `memory of a rank: ${formatBytes(least)} to ${formatBytes(most)}; the dashed line is the limit, ${formatBytes(limit)}`)),
+    picture, make("div", { class: "ends" }, make("span", {}, `left: less memory; down: a shorter step, from ${formatSeconds(fast)}`)));
+}
+
+function renderPlans({ plans, neighbors, breakdown, mfu, memory_limit }) {
+  const seconds = row => (row.step_s === undefined ? row.estimated_s : row.step_s);
+  const bytes = row => (row.memory_bytes === undefined ? row.estimated_bytes : row.memory_bytes);
+  const columns = [
+    { title: "Mesh", kind: "name", show: row => code(row.mesh) },
+    { title: "Step", kind: "number", show: row => (row.step_s === undefined ? "–" : formatSeconds(row.step_s)) },
+    { title: "Memory", kind: "number", show: row => (row.memory_bytes === undefined ? "–" : formatBytes(row.memory_bytes)) },
+    { title: "Estimates", kind: "number", show: row => `${formatSeconds(row.estimated_s)}, ${formatBytes(row.estimated_bytes)}` },
+    { title: "Policy", kind: "fixed", show: row => row.policy },
+    { title: "ZeRO", kind: "number", show: row => formatInteger(row.zero) },
+    { title: "Batch", kind: "number", show: row => formatInteger(row.batch) },
+    { title: "Micro-batches", kind: "number", show: row => formatInteger(row.micro_batches) },
+    { title: "Schedule", kind: "fixed", show: row => (row.schedule ? [row.schedule, timesChip(row.chunks)] : "–") },
+    { title: "Recomputation", kind: "fixed", show: row => row.recompute },
+  ];
+  const partColumns = [
+    { title: "Part of the step", kind: "name", show: row => row.part },
+    { title: "Time", kind: "number", show: row => formatSeconds(row.seconds) },
+    { title: "Share", kind: "number", show: row => `${((100 * row.seconds) / plans[0].step_s).toFixed(1)} %` },
+  ];
+  const neighborColumns = [
+    { title: "Change", kind: "name", show: row => code(row.change) },
+    { title: "Step", kind: "number", show: row => formatSeconds(row.step_s) },
+    { title: "Memory", kind: "number", show: row => formatBytes(row.memory_bytes) },
+    { title: "Why not", kind: "words", show: row => row.why },
+  ];
+  const points = plans.map(row => ({ name: row.mesh, seconds: seconds(row), bytes: bytes(row), isPlan: true }))
+    .concat(neighbors.map(row => ({ name: row.change, seconds: row.step_s, bytes: row.memory_bytes, isPlan: false })))
+    .filter(point => point.seconds < 2 * plans[0].step_s && point.bytes < 2 * memory_limit);
+  const table = (label, shown, rows) => make("div", { class: "frame" }, makePlainTable(label, shown, rows));
+  return make("div", {},
+    drawPlans(points, memory_limit), table("plans", columns, plans),
+    make("h3", {}, `The plan: ${formatSeconds(plans[0].step_s)} per step, ${(100 * mfu).toFixed(1)} % of the peak rate (MFU)`),
+    table("parts", partColumns, breakdown.filter(row => row.seconds > plans[0].step_s / 1000)),
+    neighbors.length ? [make("h3", {}, "Plans with one choice changed (estimates)"), table("neighbors", neighborColumns, neighbors)] : null);
+}
+
 // ---- pipeline ------------------------------------------------------------------------------------------------------
 
 /** Puts a picture into a shadow tree of its own, so that its style stays local and its tooltips work. */

@@ -307,14 +307,31 @@ def test_the_page_names_nothing_outside_of_it(compiled, hostile):
         assert "default-src 'none'" in template
 
 
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory, exports):
+    folder = tmp_path_factory.mktemp("searched")
+    oracle.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "--auto", "--ranks", 4, "--cluster", "cpu-mpi", "--global-batch", 16,
+                "--no-codegen", "--report", "plan.html"], folder)  # fmt: skip
+    return folder / "plan.html"
+
+
+def test_a_searched_plan_is_shown_with_the_others(searched):
+    plans = section(page_data(searched)[0], "plans")
+    first = plans["plans"][0]
+    assert first["step_s"] > 0 and 0 < first["memory_bytes"] <= plans["memory_limit"] and 0 < plans["mfu"] < 1
+    assert sum(part["seconds"] for part in plans["breakdown"]) == pytest.approx(first["step_s"])
+    assert len(plans["plans"]) > 1 and all(plan["estimated_s"] > 0 for plan in plans["plans"])
+    assert plans["neighbors"] and all(row["why"] and row["step_s"] > 0 for row in plans["neighbors"])
+
+
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @pytest.mark.skipif(not BROWSER, reason="there is no browser")
-def test_a_browser_draws_every_section(compiled, hostile, tmp_path):
+def test_a_browser_draws_every_section(compiled, hostile, searched, tmp_path):
     folder, data = compiled
     compile_page(folder, "dump/5-placed.mlir", "--no-codegen")
-    for path in (folder / "plan.html", hostile[0]):
+    for path in (folder / "plan.html", hostile[0], searched):
         data = page_data(path)[0]
         command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--dump-dom", path.as_uri()]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100, env={**os.environ, "HOME": str(tmp_path)})

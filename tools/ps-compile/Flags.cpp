@@ -413,7 +413,8 @@ llvm::Expected<PlanRequest> makeAutomaticRequest(FlagTable &table, const Flags &
 }
 
 /// Searches a plan, prints it, and sets the Plan flags to it.
-bool planAutomatically(FlagTable &table, const Flags &f, CompileFlags &compile, int &status) {
+bool planAutomatically(FlagTable &table, const Flags &f, CompileFlags &compile,
+                       OutputOptions &output, int &status) {
   GivenCluster cluster;
   if (!checkAutomatic(f, compile.options))
     return false;
@@ -433,6 +434,7 @@ bool planAutomatically(FlagTable &table, const Flags &f, CompileFlags &compile, 
     status = error.isA<ps::FlagError>() ? int(BadCommandLine) : int(faults.getStatus());
     return check(std::move(error));
   }
+  output.plans = *answer;
   answer->neighbors.clear();
   printPlans(*answer, 5, llvm::outs());
   llvm::outs().flush();
@@ -448,7 +450,7 @@ bool readValues(FlagTable &table, Flags &f, CompileFlags &compile, CommandLine &
     return false;
   return checkCombinations(f, line.compile) && checkPortable(table, f, line) &&
          readMemoryLimit(f, line) &&
-         (!f.automatic || planAutomatically(table, f, compile, status)) &&
+         (!f.automatic || planAutomatically(table, f, compile, line.output, status)) &&
          check(finishCompileFlags(table, compile));
 }
 

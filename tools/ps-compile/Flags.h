@@ -25,6 +25,7 @@ struct OutputOptions {
   std::optional<PlanPrediction> prediction; ///< of the file of --plan
   std::string planFile;                     ///< path given to --write-plan; empty: none
   llvm::json::Object plan;                  ///< Plan flags and their values
+  std::optional<driver::PlanAnswer> plans;  ///< of `--auto`
 };
 
 /// A flag of the command line, and the level whose passes use the flag.

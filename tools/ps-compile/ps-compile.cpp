@@ -100,8 +100,8 @@ llvm::Error checkPrediction(ModuleOp module, const CommandLine &line) {
 LogicalResult report(ModuleOp module, const CommandLine &line) {
   if (line.output.report.empty())
     return success();
-  return writeReport(module,
-                     {line.output.report, line.output.line, line.compile, line.output.measured});
+  return writeReport(module, {line.output.report, line.output.line, line.compile,
+                              line.output.measured, line.output.plans});
 }
 
 /// Replaces paths in source locations by file names, so that a portable program contains no paths
