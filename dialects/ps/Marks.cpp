@@ -9,7 +9,8 @@ using namespace parashard::ps;
 void parashard::ps::copyMarks(Operation *from, Operation *to) {
   NamedAttrList marks(to->getDiscardableAttrDictionary());
   bool changes = false;
-  for (StringRef mark : {StringRef(kPhaseMark), StringRef(kSegmentMark), StringRef(kOriginMark)})
+  for (StringRef mark : {StringRef(kPhaseMark), StringRef(kSegmentMark), StringRef(kOriginMark),
+                         StringRef(kRecomputedMark)})
     if (Attribute value = from->getDiscardableAttr(mark))
       changes |= marks.set(mark, value) != value;
   if (changes)

@@ -84,6 +84,13 @@ def test_axes_within_a_node_are_faster(gpt):
     assert inner < outer
 
 
+def test_recomputed_matmuls_count_as_recomputation(gpt):
+    kept, again = (predict(gpt, "--cluster", "h100-sxm", "--mesh", "dp=1", "--recompute", mode)[1] for mode in ["none", "full"])
+    assert again["matmuls"] == pytest.approx(kept["matmuls"], rel=0.01)
+    assert "recomputation" not in kept
+    assert again["recomputation"] > 0.1 * again["matmuls"]
+
+
 # docs/gpu-checks.md has these measurements. The step of Llama was measured once.
 @pytest.mark.parametrize(("name", "seconds"), [("gpt2-124m", 37.8e-3), ("llama-1.1b", 74.3e-3)])
 def test_a_measured_step_of_an_h100(tmp_path, name, seconds, monkeypatch):
