@@ -21,6 +21,7 @@ def SimplifyCollectivesPass : Pass<"ps-simplify-collectives", "::mlir::ModuleOp"
     Applies these rewrites:
     - equal collectives of one segment and phase are merged;
     - an `all_gather` of a `shard_slice`, or the reverse, is removed;
+    - a `shard_slice` of a constant with equal elements becomes a smaller constant;
     - `all_reduce` whose only use is a `shard_slice` becomes `reduce_scatter`;
     - the sum of two `all_reduce`s of one segment and phase becomes one `all_reduce` of the sum;
     - gradients are rounded before `all_reduce` or `reduce_scatter`, if `--gradient-reduction`

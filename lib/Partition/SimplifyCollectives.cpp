@@ -56,6 +56,29 @@ struct CancelSliceOfGather : OpRewritePattern<ShardSliceOp> {
   }
 };
 
+/// Returns true if all shards of a slice have as many elements.
+bool isEven(ShardSliceOp slice) {
+  int64_t whole = slice.getOperand().getType().getDimSize(slice.getDim());
+  int64_t part = slice.getType().getDimSize(slice.getDim());
+  MeshOp mesh = getMesh(slice);
+  SmallVector<StringAttr> axes(slice.getAxes().getAsRange<StringAttr>());
+  return whole % part == 0 && (!mesh || whole / part == mesh.getShards(axes));
+}
+
+/// Replaces an even shard_slice of a constant with equal elements by the smaller constant.
+struct SliceSplat : OpRewritePattern<ShardSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ShardSliceOp slice, PatternRewriter &rewriter) const override {
+    auto constant = slice.getOperand().getDefiningOp<ConstantOp>();
+    auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
+    if (!splat || !isEven(slice))
+      return rewriter.notifyMatchFailure(slice, "operand is no splat, or shards are not even");
+    auto part = ConstantOp::create(rewriter, constant.getLoc(), splat.resizeSplat(slice.getType()));
+    rewriter.replaceOp(slice, marked(slice, part));
+    return success();
+  }
+};
+
 /// Replaces an even shard_slice(all_reduce(x)) by reduce_scatter(x) if the slice is the only use of
 /// the sum.
 struct ScatterSlicedSum : OpRewritePattern<ShardSliceOp> {
@@ -65,21 +88,13 @@ struct ScatterSlicedSum : OpRewritePattern<ShardSliceOp> {
     if (!reduce || !reduce->hasOneUse() || reduce.getAxes() != slice.getAxes())
       return rewriter.notifyMatchFailure(
           slice, "operand is not an all_reduce over these axes with one use");
-    int64_t whole = reduce.getType().getDimSize(slice.getDim());
-    int64_t part = slice.getType().getDimSize(slice.getDim());
-    if (whole % part != 0)
-      return rewriter.notifyMatchFailure(slice, "shards are not even");
-    if (MeshOp mesh = getMesh(slice); mesh && whole / part != getShards(mesh, slice.getAxes()))
+    if (!isEven(slice))
       return rewriter.notifyMatchFailure(slice, "shards are not even");
     auto scatter =
         ReduceScatterOp::create(rewriter, reduce.getLoc(), slice.getType(), reduce.getKind(),
                                 reduce.getOperand(), slice.getAxes(), slice.getDim());
     rewriter.replaceOp(slice, withCauseOf(reduce, marked(slice, scatter)));
     return success();
-  }
-
-  static int64_t getShards(MeshOp mesh, ArrayAttr axes) {
-    return mesh.getShards(SmallVector<StringAttr>(axes.getAsRange<StringAttr>()));
   }
 };
 
@@ -180,8 +195,8 @@ void mergeEqual(func::FuncOp function) {
 struct SimplifyCollectivesPass : impl::SimplifyCollectivesPassBase<SimplifyCollectivesPass> {
   void runOnOperation() override {
     RewritePatternSet set(&getContext());
-    set.add<CancelGatherOfSlice, CancelSliceOfGather, ScatterSlicedSum, SumOnce, SumNarrowTerms,
-            GatherQuantized>(&getContext());
+    set.add<CancelGatherOfSlice, CancelSliceOfGather, SliceSplat, ScatterSlicedSum, SumOnce,
+            SumNarrowTerms, GatherQuantized>(&getContext());
     FrozenRewritePatternSet patterns(std::move(set));
     GreedyRewriteConfig config;
     config.enableFolding(false);

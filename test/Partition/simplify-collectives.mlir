@@ -36,6 +36,26 @@ func.func @slice_of_gather_over_another_axis_stays(%x: tensor<2xf32>) -> tensor<
   return %1 : tensor<2xf32>
 }
 
+// CHECK-LABEL: func.func @slice_of_equal_elements_is_a_constant
+// CHECK-NEXT: %[[C:.*]] = ps.constant dense<1.000000e-01> : tensor<2xf32>
+// CHECK-NEXT: return %[[C]]
+func.func @slice_of_equal_elements_is_a_constant() -> tensor<2xf32> {
+  %0 = ps.constant dense<0.1> : tensor<4xf32>
+  %1 = ps.shard_slice %0 over ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+
+// CHECK-LABEL: func.func @slice_of_other_constants_stays
+// CHECK: ps.shard_slice
+// CHECK: ps.shard_slice
+func.func @slice_of_other_constants_stays() -> (tensor<2xf32>, tensor<2xf32>) {
+  %0 = ps.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+  %1 = ps.shard_slice %0 over ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
+  %uneven = ps.constant dense<0.1> : tensor<3xf32>
+  %2 = ps.shard_slice %uneven over ["tp"] dim 0 : tensor<3xf32> -> tensor<2xf32>
+  return %1, %2 : tensor<2xf32>, tensor<2xf32>
+}
+
 // CHECK-LABEL: func.func @sliced_sum_is_scattered
 // CHECK-NEXT: %[[R:.*]] = ps.reduce_scatter sum %arg0 over ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
 // CHECK-NEXT: return %[[R]]
