@@ -12,7 +12,7 @@
 
 namespace parashard::planner {
 
-/// What a search tries for `--num-chunks` and `--recompute`.
+/// The values of `--num-chunks` and `--recompute` that a search tries.
 inline constexpr int64_t kSearchedChunks[] = {1, 2, 4};
 inline constexpr const char *kSearchedModes[] = {"none", "selective", "full"};
 

@@ -413,7 +413,7 @@ private:
   std::map<std::array<bool, 3>, PricedCandidate> kinds;
   /// By ZeRO stage: of the candidates priced since it was filled.
   std::array<double, 4> leastMemories{};
-  /// Of the candidates that were not priced, since their variables do not fit.
+  /// The leanest candidate that was not priced, since its variables do not fit.
   std::optional<PricedCandidate> leanestBound;
   SearchResult result;
 };

@@ -269,7 +269,7 @@ def first_step(folder, export, data, *flags, mesh="dp=1"):
     program = compile_model(folder, export, mesh, "--optimizer", "sgd(lr=0)", *flags)
     save_file({n: v.contiguous() for n, v in data.items()}, folder / "data.safetensors")
     run(
-        [program, "--ranks", ranks, "--data", "data.safetensors", "--steps", "1", "--gradients", "g.safetensors",
+        [program, "--ranks", ranks_of(mesh), "--data", "data.safetensors", "--steps", "1", "--gradients", "g.safetensors",
          "--quiet"],
         folder,
     )  # fmt: skip

@@ -10,7 +10,6 @@ import oracle
 import pytest
 from conftest import tools_folder
 
-
 AUTOMATIC = ["gpt2", "llama", "resnet"]
 
 
