@@ -86,55 +86,70 @@ llvm::Error checkConstraints(const PlanRequest &request) {
                                   : checkConflicts(request, *constraints, std::nullopt);
 }
 
-llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &request) {
-  auto begin = std::chrono::steady_clock::now();
-  llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(request.options.cluster);
-  if (!cluster)
-    return ps::createFlagError("cluster", ": " + llvm::toString(cluster.takeError()));
+/// Makes the problem of a started search. Fails if its constraints contradict each other.
+static llvm::Expected<SearchProblem> makeProblem(PlanSearch &search) {
+  const PlanRequest &request = search.getRequest();
   llvm::Expected<Constraints> constraints = readConstraints(request.constraints);
   if (!constraints)
     return constraints.takeError();
-  PlanSearch search(context, request, cluster->cluster);
-  if (failed(search.start()))
-    return llvm::createStringError("the model cannot be planned");
-  PlanCompiler &compiler = search.getCompiler();
   if (llvm::Error error =
-          checkConflicts(search.getRequest(), *constraints, compiler.getFixedBatch()))
+          checkConflicts(request, *constraints, search.getCompiler().getFixedBatch()))
     return std::move(error);
   if (std::optional<int64_t> stages = countNamedStages(request.options.splitMethod))
     fixStages(*constraints, *stages, request.ranks);
-  SearchProblem problem = search.makeProblem(std::move(*constraints));
-  llvm::Expected<PlanSearch::Found> found = search.find(problem);
-  auto getSeconds = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
-  if (!found) {
-    std::string reason = llvm::toString(found.takeError());
-    return getSeconds() < problem.timeLimit
-               ? llvm::createStringError(reason + compiler.getFailure())
-               : failAtTimeLimit(request);
-  }
-  if (found->plans.empty())
-    return found->isComplete ? createMisfitError(search, problem, found->leanest)
-                             : failAtTimeLimit(request);
+  return search.makeProblem(std::move(*constraints));
+}
+
+/// Describes the plans that a search found, and compares the first one with others.
+static llvm::Expected<PlanAnswer> makeAnswer(PlanSearch &search, const SearchProblem &problem,
+                                             PlanSearch::Found found) {
   PlanAnswer answer;
-  answer.neighbors = explainNeighbors(problem, found->plans.front());
-  for (const std::string &text : request.whyNot) {
-    llvm::Expected<Alternative> other = explainWhyNot(search, problem, found->plans.front(), text);
+  answer.neighbors = explainNeighbors(problem, found.plans.front());
+  for (const std::string &text : search.getRequest().whyNot) {
+    llvm::Expected<Alternative> other = explainWhyNot(search, problem, found.plans.front(), text);
     if (!other)
       return other.takeError();
     answer.whyNot.push_back(std::move(*other));
   }
-  for (Finalist &finalist : found->plans)
-    answer.plans.push_back({compiler.getOptions(finalist.estimate.candidate),
+  for (Finalist &finalist : found.plans)
+    answer.plans.push_back({search.getCompiler().getOptions(finalist.estimate.candidate),
                             std::move(finalist.price), finalist.estimate.price.seconds,
                             finalist.estimate.price.memory, finalist.regret});
-  answer.priced = found->priced;
-  answer.isComplete = found->isComplete;
+  answer.priced = found.priced;
+  answer.isComplete = found.isComplete;
   answer.memory = problem.memory;
   answer.globalBatch = problem.globalBatch;
-  answer.parameters = compiler.getParameters();
-  answer.seconds = getSeconds();
+  answer.parameters = search.getCompiler().getParameters();
+  return answer;
+}
+
+llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &request) {
+  auto begin = std::chrono::steady_clock::now();
+  auto getSeconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(request.options.cluster);
+  if (!cluster)
+    return ps::createFlagError("cluster", ": " + llvm::toString(cluster.takeError()));
+  PlanSearch search(context, request, cluster->cluster);
+  if (failed(search.start()))
+    return llvm::createStringError("the model cannot be planned");
+  llvm::Expected<SearchProblem> problem = makeProblem(search);
+  if (!problem)
+    return problem.takeError();
+  llvm::Expected<PlanSearch::Found> found = search.find(*problem);
+  if (!found) {
+    std::string reason = llvm::toString(found.takeError());
+    return getSeconds() < problem->timeLimit
+               ? llvm::createStringError(reason + search.getCompiler().getFailure())
+               : failAtTimeLimit(request);
+  }
+  if (found->plans.empty())
+    return found->isComplete ? createMisfitError(search, *problem, found->leanest)
+                             : failAtTimeLimit(request);
+  llvm::Expected<PlanAnswer> answer = makeAnswer(search, *problem, std::move(*found));
+  if (answer)
+    answer->seconds = getSeconds();
   return answer;
 }
 

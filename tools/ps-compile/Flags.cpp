@@ -369,6 +369,17 @@ std::string joinArguments(int argc, char **argv, bool hidesFolders) {
   return line;
 }
 
+/// Copies the flags that need no check.
+void copyFlags(const Flags &f, CommandLine &line) {
+  line.walk.dumpDir = f.dumpDir;
+  line.walk.timing = f.verbose;
+  line.walk.failurePath = f.output.empty() ? "" : f.output + ".failed.mlir";
+  line.output.explain = f.explain;
+  line.output.check = f.check;
+  line.output.verbose = f.verbose;
+  line.output.isPortable = f.portable;
+}
+
 /// Checks the flags that exclude `--auto`.
 bool checkAutomatic(const Flags &f, const CompileOptions &c) {
   if (!f.planFile.empty())
@@ -489,14 +500,8 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status) 
     return std::nullopt;
   warnOfTarget(table, line);
   line.given = listGiven(table);
-  line.walk.dumpDir = f.dumpDir;
-  line.walk.timing = f.verbose;
-  line.walk.failurePath = f.output.empty() ? "" : f.output + ".failed.mlir";
-  line.output.explain = f.explain;
-  line.output.check = f.check;
-  line.output.verbose = f.verbose;
   line.output.line = joinArguments(argc, argv, f.portable);
-  line.output.isPortable = f.portable;
+  copyFlags(f, line);
   if (!f.writePlan.empty()) {
     if (!check(checkOutputFile(c.model, f.writePlan)))
       return std::nullopt;
