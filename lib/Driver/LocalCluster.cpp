@@ -45,7 +45,8 @@ static llvm::Error fail(const llvm::Twine &message) {
 static llvm::Expected<std::string> findCached(int64_t ranks) {
   llvm::SmallString<128> path;
   if (!llvm::sys::path::cache_directory(path))
-    return fail("there is no folder for the measured figures; set XDG_CACHE_HOME or HOME");
+    return fail(
+        "neither XDG_CACHE_HOME nor HOME names a folder for the measured figures; set one of them");
   llvm::sys::path::append(path, "parashard");
   if (std::error_code error = llvm::sys::fs::create_directories(path))
     return fail("cannot create " + path + ": " + error.message());

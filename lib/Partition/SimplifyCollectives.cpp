@@ -72,7 +72,8 @@ struct SliceSplat : OpRewritePattern<ShardSliceOp> {
     auto constant = slice.getOperand().getDefiningOp<ConstantOp>();
     auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
     if (!splat || !isEven(slice))
-      return rewriter.notifyMatchFailure(slice, "operand is no splat, or shards are not even");
+      return rewriter.notifyMatchFailure(slice,
+                                         "operand has different elements, or shards are uneven");
     auto part = ConstantOp::create(rewriter, constant.getLoc(), splat.resizeSplat(slice.getType()));
     rewriter.replaceOp(slice, marked(slice, part));
     return success();

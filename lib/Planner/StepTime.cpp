@@ -60,8 +60,8 @@ Breakdown average(ArrayRef<Breakdown> coordinates, double seconds) {
     for (size_t i = 0; i < kParts; ++i)
       mean[Part(i)] += parts[Part(i)] / double(coordinates.size());
   }
-  // What rounding leaves of a wait is added to the largest part, so that no part is negative and
-  // the sum is that of the step.
+  // A wait that is only a rounding error becomes 0, and the largest part takes the error. So no
+  // part is negative, and the parts still sum to the step.
   double rounding = 0;
   auto setWait = [&](Part part, double wait) {
     bool isNoise = wait < 1e-12 * seconds;

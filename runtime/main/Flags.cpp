@@ -6,6 +6,19 @@
 #include "runtime/session/Session.h"
 
 namespace psrt {
+
+void addLaunchFlags(FlagTable &table, std::optional<Comm> &comm, int &threads) {
+  table.addChoice<Comm>(
+      {"comm", "COMM",
+       "local | mpi | tcp | nccl (default: mpi under mpirun, tcp under torchrun; nccl "
+       "on GPUs if each rank has its own)"},
+      comm);
+  table.add({.name = "threads",
+             .value = "N",
+             .help = "CPU threads per rank (default: cores / ranks)",
+             .isOfProcess = true},
+            threads, NumberRange{1, kMaxThreads});
+}
 namespace {
 
 /// Splits "NAME=VALUE" into a pair.
@@ -69,16 +82,7 @@ void addRanks(FlagTable &t, Flags &f) {
          "number of ranks: threads of this process or processes of a launcher (default: as "
          "compiled)"},
         f.ranks, NumberRange{1, INT32_MAX});
-  t.addChoice<Comm>(
-      {"comm", "COMM",
-       "local | mpi | tcp | nccl (default: mpi under mpirun, tcp under torchrun; nccl "
-       "on GPUs if each rank has its own)"},
-      f.comm);
-  t.add({.name = "threads",
-         .value = "N",
-         .help = "CPU threads per rank (default: cores / ranks)",
-         .isOfProcess = true},
-        f.threads, NumberRange{1, kMaxThreads});
+  addLaunchFlags(t, f.comm, f.threads);
 }
 
 void addData(FlagTable &t, Flags &f) {

@@ -17,6 +17,11 @@ struct ScalarSetting {
   double value = 0;
 };
 
+class FlagTable;
+
+/// Adds `--comm` and `--threads`. The variables must outlive the table.
+void addLaunchFlags(FlagTable &table, std::optional<Comm> &comm, int &threads);
+
 /// The parsed command line.
 struct Flags {
   // ranks

@@ -2,6 +2,7 @@
 // Exit status: as that of compiled programs.
 #include "runtime/data/OutputFile.h"
 #include "runtime/main/FlagTable.h"
+#include "runtime/main/Flags.h"
 #include "runtime/main/Launch.h"
 #include "runtime/main/Parts.h"
 #include "runtime/main/Signals.h"
@@ -46,15 +47,7 @@ void addProbeFlags(FlagTable &t, ProbeFlags &f) {
          "number of ranks: threads of this process, or processes of a launcher (default: one per "
          "core, at most 8)"},
         f.ranks, NumberRange{1, 1024});
-  t.addChoice<Comm>({"comm", "COMM",
-                     "local | mpi | tcp | nccl (default: mpi under mpirun, tcp under torchrun; "
-                     "nccl on GPUs if each rank has its own)"},
-                    f.comm);
-  t.add({.name = "threads",
-         .value = "N",
-         .help = "CPU threads per rank (default: cores / ranks)",
-         .isOfProcess = true},
-        f.threads, NumberRange{1, kMaxThreads});
+  addLaunchFlags(t, f.comm, f.threads);
   t.addGroup("Measurement");
   t.add({"target", "TARGET", "cpu or a GPU such as cuda:sm_90 (default: cpu)"}, f.targetName);
   t.add({"seconds", "S",

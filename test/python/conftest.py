@@ -2,6 +2,7 @@
 import contextlib
 import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -16,6 +17,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 def tools_folder():
     """Returns bin/ of the build under test: PARASHARD_BIN, or that of the release build."""
     return pathlib.Path(os.environ.get("PARASHARD_BIN", ROOT / "build/release/bin"))
+
+
+def run_tool(tool, *arguments, **environment):
+    """Runs a tool of the build under test, with further environment variables; returns its status and output."""
+    command = [tools_folder() / tool, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **environment})
 
 
 IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ

@@ -8,13 +8,9 @@ import models
 import numpy as np
 import oracle
 import pytest
-from conftest import tools_folder
+from conftest import run_tool as run
 
 AUTOMATIC = ["gpt2", "llama", "resnet"]
-
-
-def run(tool, *arguments):
-    return subprocess.run([tools_folder() / tool, *map(str, arguments)], capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,11 @@
 """ps-plan refuses values, constraints and files that no plan can have, and names the reason and what to change."""
 
 import json
-import subprocess
 
 import models
 import pytest
-from conftest import ROOT, tools_folder
-
-
-def run(tool, *arguments):
-    return subprocess.run([tools_folder() / tool, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+from conftest import ROOT
+from conftest import run_tool as run
 
 
 @pytest.fixture(scope="module")

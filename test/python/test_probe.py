@@ -1,24 +1,18 @@
 """psrt-probe measures this machine: its file is a cluster of the planner, and `--cluster cpu` measures once."""
 import json
-import os
 import re
 import signal
-import subprocess
 import time
 
 import pytest
 import replay
 from conftest import ROOT, tools_folder
+from conftest import run_tool as run
 from processes import finish, start_by_hand
 
 MODEL = ROOT / "examples/gpt/gpt.pt2"
 UNITS = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20}
 COLLECTIVES = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"}
-
-
-def run(tool, *arguments, **environment):
-    command = [tools_folder() / tool, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **environment})
 
 
 def read_quantity(text):
