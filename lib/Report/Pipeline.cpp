@@ -83,22 +83,6 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
-/// Returns true if forwards and backwards have the same order on every coordinate. Ignores weight
-/// gradients: if a stage has none, a trace does not show whether its backward was split.
-static bool isSameOrder(const schedules::Replay &a, const schedules::Replay &b) {
-  auto getOrder = [](llvm::ArrayRef<schedules::Span> row) {
-    std::vector<std::tuple<bool, int64_t, int64_t>> order;
-    for (const schedules::Span &span : row)
-      if (span.task.work != schedules::Work::BackwardWeight)
-        order.push_back(
-            {span.task.work == schedules::Work::Forward, span.task.chunk, span.task.microBatch});
-    return order;
-  };
-  return llvm::equal(a.rows, b.rows, [&](const auto &rowA, const auto &rowB) {
-    return getOrder(rowA) == getOrder(rowB);
-  });
-}
-
 llvm::Expected<schedules::MeasuredPipeline> readMeasured(StringRef path, const PlannedStep &step) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
                                             /*RequiresNullTerminator=*/false);
@@ -116,7 +100,8 @@ llvm::Expected<schedules::MeasuredPipeline> readMeasured(StringRef path, const P
   };
   std::string planned = describe(step.stages.placement, step.microBatches);
   std::string ran = describe(measured->placement, measured->microBatches);
-  if (planned == ran && !isSameOrder(step.run, measured->getTypicalStep().run))
+  if (planned == ran &&
+      !isSameOrder(step.run.listTasks(), measured->getTypicalStep().run.listTasks()))
     return makeError(
         "the trace is of another program: its tasks are not in the order of this schedule, " +
         step.schedule);

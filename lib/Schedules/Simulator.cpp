@@ -139,6 +139,16 @@ double getPeakHeld(ArrayRef<Span> row, ArrayRef<int64_t> sizes) {
   return peak;
 }
 
+std::vector<std::vector<Task>> Replay::listTasks() const {
+  std::vector<std::vector<Task>> tasks;
+  for (const std::vector<Span> &row : rows) {
+    std::vector<Task> &listed = tasks.emplace_back();
+    for (const Span &span : row)
+      listed.push_back(span.task);
+  }
+  return tasks;
+}
+
 void measureReplay(Replay &replay) {
   double busy = 0;
   replay.makespan = 0;

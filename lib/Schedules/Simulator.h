@@ -32,6 +32,9 @@ struct Replay {
   /// Maximum number of live micro-batches of each rank, summed over its chunks. A micro-batch is
   /// live on a chunk from the start of its forward to the end of its last backward task.
   std::vector<int64_t> peakLive;
+
+  /// Returns the tasks of each rank, in order.
+  std::vector<std::vector<Task>> listTasks() const;
 };
 
 /// Returns the live activations of a rank as pairs (time, total from this time on), one per change.

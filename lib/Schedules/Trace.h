@@ -1,12 +1,70 @@
-// Reads the trace of a program with a pipeline: the measured times of its steps.
+// Reads the trace of a program: its instructions, and the measured times of its steps.
 #ifndef PARASHARD_LIB_SCHEDULES_TRACE_H
 #define PARASHARD_LIB_SCHEDULES_TRACE_H
 
 #include "lib/Schedules/Simulator.h"
+#include "llvm/ADT/StringMap.h"
+#include <map>
+#include <set>
 
 namespace parashard::schedules {
 
-/// One measured step; times are in milliseconds.
+/// An instruction that a rank ran; times are in milliseconds.
+struct TracedInstruction {
+  int64_t step = 0;
+  int64_t stage = -1; ///< pipeline stage; -1: none
+  int64_t microBatch = 0;
+  std::string phase;         ///< "forward"; empty: the instruction is outside of class functions
+  std::string run;           ///< class function and segment, "block.forward 3"
+  bool isCollective = false; ///< runs, starts or awaits a collective
+  double begin = 0, end = 0;
+
+  double getDuration() const { return end - begin; }
+};
+
+struct TracedRank {
+  std::optional<int64_t> coordinate; ///< on the pipeline axis
+  std::vector<TracedInstruction> instructions;
+};
+
+/// The content of a trace, without evaluations and without the queues of asynchronous
+/// communication.
+struct Trace {
+  std::map<int64_t, TracedRank> ranks;
+  std::set<int64_t> evaluated; ///< steps whose number an evaluation has too
+
+  /// Reads a file that `--trace FILE.json` wrote. Fails if the text is not a trace.
+  static llvm::Expected<Trace> read(llvm::StringRef json);
+
+  int64_t countMicroBatches() const;
+  /// Returns the number of pipeline stages; 1 without a pipeline.
+  int64_t countStages() const;
+};
+
+/// The measured steps of a program with or without a pipeline.
+struct MeasuredSteps {
+  /// Seconds by number of the step, from the first to the last instruction of the slowest rank.
+  /// Excludes incomplete steps, steps beside an evaluation, and the first of several complete steps
+  /// (warm-up).
+  std::map<int64_t, double> seconds;
+  /// True if the trace has one complete step, so that `seconds` includes warm-up.
+  bool isWarmUp = false;
+
+  /// Returns the time that a share of the steps does not exceed: 0.5 gives the median. Example:
+  /// of steps of 1, 2, 3 and 4 s, 0.25 gives 1.75 s.
+  double getQuantile(double share) const;
+};
+
+/// Measures the steps of a trace. A step is complete if each rank ran as many instructions as in
+/// its other steps, and some rank ran the update. Fails without a complete step.
+llvm::Expected<MeasuredSteps> measureSteps(const Trace &trace);
+
+/// Returns the median seconds that each run (`TracedInstruction::run`) computes, over micro-batches
+/// and the steps of `MeasuredSteps`, on the rank on which it takes longest. Excludes collectives
+/// and the waits for them.
+llvm::StringMap<double> measureRuns(const Trace &trace, const MeasuredSteps &steps);
+
+/// One measured step of a pipeline; times are in milliseconds.
 struct MeasuredStep {
   int64_t number = 0;
   Replay run;        ///< times since the start of the first task; a rank is a coordinate
@@ -27,9 +85,16 @@ struct MeasuredPipeline {
   const MeasuredStep &getTypicalStep() const;
 };
 
-/// Reads a file that `--trace FILE.json` wrote. Fails if the text is not a trace, if the program
-/// has no pipeline, or if events are missing.
+/// Measures the stages of a pipeline. Fails if the program has no pipeline, or if events are
+/// missing.
+llvm::Expected<MeasuredPipeline> measurePipeline(const Trace &trace);
+
+/// Reads a trace, and measures the stages of its pipeline.
 llvm::Expected<MeasuredPipeline> readTrace(llvm::StringRef json);
+
+/// Returns true if forwards and backwards have the same order on every coordinate. Ignores weight
+/// gradients: if a stage has none, a trace does not show whether its backward was split.
+bool isSameOrder(llvm::ArrayRef<std::vector<Task>> a, llvm::ArrayRef<std::vector<Task>> b);
 
 } // namespace parashard::schedules
 

@@ -21,6 +21,13 @@ public:
                       R"("phase": "{4}", "stage": {5}, "micro_batch": {6}})",
                       rank, begin * 1e3, duration * 1e3, step, phase, stage, microBatch));
   }
+  /// Adds an instruction of a program without a pipeline.
+  void runFlat(int64_t rank, int64_t step, const char *phase, const char *category, double begin,
+               double duration) {
+    add(llvm::formatv(R"("ph": "X", "cat": "{0}", "pid": {1}, "ts": {2}, "dur": {3}, )"
+                      R"("args": {{"step": {4}, "phase": "{5}", "in": "block.{5} 3"})",
+                      category, rank, begin * 1e3, duration * 1e3, step, phase));
+  }
   std::string get() const { return "{\"traceEvents\": [" + events + "]}"; }
 
 private:
@@ -50,7 +57,59 @@ std::string makeTrace() {
   return text.get();
 }
 
+/// Returns a trace of two ranks and four steps of 4, 8, 6 and 10 ms. Rank 1 is slower. An
+/// evaluation has the number of the last step.
+TraceText makeFlatTrace() {
+  TraceText text(2);
+  for (int64_t step : {0, 1, 2, 3}) {
+    double at = 100.0 * double(step), unit = step == 3 ? 5 : step == 2 ? 3 : step == 1 ? 4 : 2;
+    for (int64_t rank : {0, 1}) {
+      text.runFlat(rank, step, "forward", "matmul", at, unit * (rank ? 0.75 : 0.5));
+      text.runFlat(rank, step, "forward", "collective", at + unit * 0.75, unit * 0.25);
+      text.runFlat(rank, step, "update", "kernel", at + unit, unit * (rank ? 1 : 0.5));
+    }
+  }
+  text.runFlat(1, 3, "evaluate", "matmul", 350, 50);
+  return text;
+}
+
 } // namespace
+
+TEST(Trace, TheSlowestRankMeasuresAStep) {
+  Trace trace = llvm::cantFail(Trace::read(makeFlatTrace().get()));
+  MeasuredSteps steps = llvm::cantFail(measureSteps(trace));
+  EXPECT_EQ(trace.countStages(), 1);
+  EXPECT_EQ(trace.countMicroBatches(), 1);
+  EXPECT_FALSE(steps.isWarmUp);
+  ASSERT_EQ(steps.seconds.size(), 2u); // neither the first step, nor the one with an evaluation
+  EXPECT_NEAR(steps.seconds.at(1), 0.008, 1e-9);
+  EXPECT_NEAR(steps.seconds.at(2), 0.006, 1e-9);
+  EXPECT_NEAR(steps.getQuantile(0.5), 0.007, 1e-9);
+  EXPECT_NEAR(steps.getQuantile(0.75), 0.0075, 1e-9);
+}
+
+TEST(Trace, RunsAreMeasuredWithoutCollectives) {
+  Trace trace = llvm::cantFail(Trace::read(makeFlatTrace().get()));
+  llvm::StringMap<double> runs = measureRuns(trace, llvm::cantFail(measureSteps(trace)));
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_NEAR(runs.lookup("block.forward 3"), 0.75 * 0.0035, 1e-9);
+  EXPECT_NEAR(runs.lookup("block.update 3"), 0.0035, 1e-9);
+}
+
+TEST(Trace, IncompleteStepsDoNotCount) {
+  TraceText text = makeFlatTrace();
+  text.runFlat(0, 4, "forward", "matmul", 400, 1); // the trace of rank 0 was full
+  for (int64_t step : {4, 5})                      // rank 0 has nothing of step 5
+    for (const char *phase : {"forward", "forward", "update"})
+      text.runFlat(1, step, phase, "matmul", 100.0 * double(step), 1);
+  Trace trace = llvm::cantFail(Trace::read(text.get()));
+  EXPECT_EQ(llvm::cantFail(measureSteps(trace)).seconds.size(), 2u);
+  TraceText one(1);
+  one.runFlat(0, 0, "forward", "matmul", 0, 1);
+  std::string error =
+      llvm::toString(measureSteps(llvm::cantFail(Trace::read(one.get()))).takeError());
+  EXPECT_NE(error.find("no complete step"), std::string::npos) << error;
+}
 
 TEST(Trace, EventsAreMergedIntoTasks) {
   MeasuredPipeline measured = llvm::cantFail(readTrace(makeTrace()));
