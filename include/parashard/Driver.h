@@ -7,6 +7,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"
 #include <functional>
@@ -167,8 +168,11 @@ struct PlanPrice {
 llvm::StringRef getPartName(size_t part);
 
 /// Prices the plan of a module at level `placed` on its cluster. Fails if the module has no
-/// training step, and if the mesh has more ranks than the cluster can have.
-llvm::Expected<PlanPrice> pricePlan(mlir::ModuleOp module);
+/// training step, and if the mesh has more ranks than the cluster can have. `measured` has seconds
+/// that replace the modelled times of the ops of each run, by the name of the run in traces; fails
+/// if a run is missing.
+llvm::Expected<PlanPrice> pricePlan(mlir::ModuleOp module,
+                                    const llvm::StringMap<double> *measured = nullptr);
 
 /// A model, the ranks to plan for, and the constraints on the plan.
 struct PlanRequest {

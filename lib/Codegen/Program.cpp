@@ -2,6 +2,7 @@
 #include "Program.h"
 #include "ClassCode.h"
 #include "dialects/ps/FoldSupport.h"
+#include "lib/IR/RunLabel.h"
 #include "lib/Memory/Buffers.h"
 #include "mlir/IR/Matchers.h"
 #include "parashard/Import.h"
@@ -173,12 +174,9 @@ std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::String
   if (auto list = run.getKeys())
     for (int64_t key : *list)
       keys.push_back(key);
-  std::string label = run.getCallee().str();
-  if (auto segment = run.getSegment())
-    label += " " + std::to_string(*segment);
   json::Object object{
       {"run", *function},        {"bases", std::move(bases)}, {"micro_batch", getMicroBatch(run)},
-      {"keys", std::move(keys)}, {"first", std::move(first)}, {"label", label}};
+      {"keys", std::move(keys)}, {"first", std::move(first)}, {"label", ir::getRunLabel(run)}};
   if (auto phase = callee->getAttrOfType<ps::PhaseAttr>(kPhaseMark))
     object["phase"] = ps::stringifyPhase(phase.getValue());
   if (std::optional<int64_t> segment = run.getSegment(); segment && ir::getPipelineSize(module) > 1)

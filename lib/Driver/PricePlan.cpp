@@ -22,11 +22,11 @@ llvm::json::Object PlanPrice::toJson() const {
 
 llvm::StringRef getPartName(size_t part) { return getName(Part(part)); }
 
-llvm::Expected<PlanPrice> pricePlan(ModuleOp module) {
+llvm::Expected<PlanPrice> pricePlan(ModuleOp module, const llvm::StringMap<double> *measured) {
   FailureOr<costs::Cluster> cluster = ir::findCluster(module);
   if (failed(cluster))
     return llvm::createStringError("the cluster cannot be read");
-  llvm::Expected<std::optional<StepTime>> step = predictStep(module, *cluster);
+  llvm::Expected<std::optional<StepTime>> step = predictStep(module, *cluster, measured);
   if (!step)
     return step.takeError();
   if (!*step)

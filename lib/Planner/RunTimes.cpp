@@ -1,6 +1,8 @@
 // Replays class functions.
 #include "lib/Planner/RunTimes.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Fusion/AsyncCollectives.h"
+#include "lib/IR/RunLabel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -19,8 +21,10 @@ struct Transfer {
 
 class FunctionReplay {
 public:
-  FunctionReplay(func::FuncOp function, const ir::OpTimes &times)
-      : function(function), times(times) {
+  /// Each op takes `scale` times its modelled time.
+  FunctionReplay(func::FuncOp function, const ir::OpTimes &times, double scale,
+                 double overlapSlowdown)
+      : function(function), times(times), scale(scale), overlapSlowdown(overlapSlowdown) {
     auto phase = function->getAttrOfType<PhaseAttr>(kPhaseMark);
     isUpdate = phase && phase.getValue() == Phase::Update;
     if (MeshOp mesh = getMesh(function->getParentOfType<ModuleOp>()))
@@ -54,14 +58,14 @@ private:
   void compute(Operation *op) {
     costs::Call call = times.getCall(op);
     const costs::Device &device = times.getCluster().device;
-    double seconds = costs::getSeconds(device, call);
+    double seconds = scale * costs::getSeconds(device, call);
     Operation *collective = nullptr;
     if (auto contract = dyn_cast<ContractOp>(op))
       collective = fusion::getChunkedCollective(contract);
     auto transfer = transfers.find(collective);
     begins[op] = now;
     spend(getPart(op, call), seconds);
-    spend(isUpdate ? Part::Update : Part::Launch, costs::getLaunchSeconds(device, call));
+    spend(isUpdate ? Part::Update : Part::Launch, scale * costs::getLaunchSeconds(device, call));
     // The last chunk of a matmul starts when the last chunk of its operand has arrived.
     if (transfer != transfers.end())
       waitUntil(transfer->second.end + seconds / double(transfer->second.chunks),
@@ -95,7 +99,7 @@ private:
       return;
     const Transfer &transfer = found->second;
     double beside = std::max(0.0, std::min(now, transfer.end) - transfer.begin);
-    spend(transfer.part, beside * (times.getCluster().overlapSlowdown - 1));
+    spend(transfer.part, beside * (overlapSlowdown - 1));
     auto matmul = fusion::getChunkedMatmul(collective);
     bool isChunked = matmul && matmul->follows;
     waitUntil(isChunked ? transfer.firstChunk : transfer.end, transfer.part);
@@ -117,6 +121,7 @@ private:
 
   func::FuncOp function;
   const ir::OpTimes &times;
+  double scale, overlapSlowdown;
   bool isUpdate = false;
   SmallVector<StringAttr> dataAxes;
   double now = 0, queueEnd = 0;
@@ -127,14 +132,42 @@ private:
 
 } // namespace
 
-const Breakdown &RunTimes::get(rank::RunOp run) {
+/// Returns the seconds of a run without its waits for collectives.
+static double sumOps(const Breakdown &parts) {
+  return parts.sum() - parts[Part::TensorParallel] - parts[Part::DataParallel];
+}
+
+const Breakdown &RunTimes::getModelled(rank::RunOp run) {
   auto [known, isNew] = this->known.try_emplace(run.getCalleeAttr());
   if (isNew) {
     auto function = symbols.lookup<func::FuncOp>(run.getCallee());
     if (!function.isExternal())
-      known->second = FunctionReplay(function, times).run();
+      known->second = FunctionReplay(function, times, 1, getOverlapSlowdown()).run();
   }
   return known->second;
+}
+
+llvm::Error RunTimes::checkMeasured(rank::RunOp run) {
+  if (!measured || sumOps(getModelled(run)) <= 0 || measured->contains(ir::getRunLabel(run)))
+    return llvm::Error::success();
+  return createFlagError("measured", ": the trace is of another program: it has no run of \"" +
+                                         ir::getRunLabel(run) +
+                                         "\"; trace a program that is compiled from the same model "
+                                         "with the same flags");
+}
+
+const Breakdown &RunTimes::get(rank::RunOp run) {
+  const Breakdown &modelled = getModelled(run);
+  double ops = sumOps(modelled);
+  if (!measured || ops <= 0)
+    return modelled;
+  std::string label = ir::getRunLabel(run);
+  auto [made, isNew] = scaled.try_emplace(label);
+  if (isNew)
+    made->second = FunctionReplay(symbols.lookup<func::FuncOp>(run.getCallee()), times,
+                                  measured->lookup(label) / ops, getOverlapSlowdown())
+                       .run();
+  return made->second;
 }
 
 } // namespace parashard::planner

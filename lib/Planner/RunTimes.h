@@ -9,17 +9,33 @@ namespace parashard::planner {
 
 /// Predicts the times of runs. A class function is replayed once: its ops run one after the other,
 /// and its collectives run in a queue, beside the ops between their start and their wait.
+///
+/// With measured times, the ops of a run take as much longer or shorter as measured, and the
+/// collectives take the predicted time. Example: a run has 2 ms of ops and waits 1 ms for
+/// collectives. If 3 ms of ops were measured, each op takes 1.5 times as long, and the run takes at
+/// most 4 ms.
 class RunTimes {
 public:
-  RunTimes(mlir::ModuleOp module, const ir::OpTimes &times) : symbols(module), times(times) {}
+  /// `measured` may be null; it must outlive this object.
+  RunTimes(mlir::ModuleOp module, const ir::OpTimes &times, const MeasuredRuns *measured = nullptr)
+      : symbols(module), times(times), measured(measured) {}
 
   /// Returns the seconds of a run.
   const Breakdown &get(rank::RunOp run);
+  /// Fails if a run with ops was not measured.
+  llvm::Error checkMeasured(rank::RunOp run);
+
+  /// Returns how much slower an op is beside a collective. Measured times include it.
+  double getOverlapSlowdown() const { return measured ? 1 : times.getCluster().overlapSlowdown; }
 
 private:
+  const Breakdown &getModelled(rank::RunOp run);
+
   mlir::SymbolTable symbols;
   const ir::OpTimes &times;
-  llvm::DenseMap<mlir::Attribute, Breakdown> known; ///< by class function
+  const MeasuredRuns *measured;
+  llvm::DenseMap<mlir::Attribute, Breakdown> known; ///< by class function, as modelled
+  llvm::StringMap<Breakdown> scaled;                ///< by label of the run, as measured
 };
 
 } // namespace parashard::planner

@@ -115,8 +115,17 @@ struct Coordinate {
 /// Replays the programs of one entry.
 class ProgramReplay {
 public:
-  ProgramReplay(ModuleOp module, const ir::OpTimes &times)
-      : runs(module, times), times(times), pipeline(ir::getPipelineAxis(module)) {}
+  ProgramReplay(ModuleOp module, const ir::OpTimes &times, const MeasuredRuns *measured)
+      : runs(module, times, measured), times(times), pipeline(ir::getPipelineAxis(module)) {}
+
+  /// Fails if a run was not measured.
+  llvm::Error checkMeasured(ArrayRef<rank::ProgramOp> programs) {
+    for (rank::ProgramOp program : programs)
+      for (auto run : program.getBody().front().getOps<rank::RunOp>())
+        if (llvm::Error error = runs.checkMeasured(run))
+          return error;
+    return llvm::Error::success();
+  }
 
   StepTime run(ArrayRef<rank::ProgramOp> programs) {
     for (rank::ProgramOp program : programs) {
@@ -258,8 +267,7 @@ private:
       return false;
     if (transfer->part == Part::DataParallel) { // a collective slows down concurrent matmuls
       double beside = std::min(coordinate.now, transfer->end) - std::max(started, transfer->begin);
-      spend(coordinate, transfer->part,
-            std::max(0.0, beside) * (times.getCluster().overlapSlowdown - 1));
+      spend(coordinate, transfer->part, std::max(0.0, beside) * (runs.getOverlapSlowdown() - 1));
     }
     double missing = transfer->end - coordinate.now;
     if (missing <= 0)
@@ -323,7 +331,8 @@ static std::string findComputeType(ModuleOp module, const Cluster &cluster) {
   return most == flops.end() ? "f32" : most->first;
 }
 
-llvm::Expected<std::optional<StepTime>> predictStep(ModuleOp module, const Cluster &cluster) {
+llvm::Expected<std::optional<StepTime>> predictStep(ModuleOp module, const Cluster &cluster,
+                                                    const MeasuredRuns *measured) {
   SmallVector<rank::ProgramOp> programs;
   for (auto program : module.getOps<rank::ProgramOp>())
     if (program.getEntry() == "step")
@@ -336,7 +345,10 @@ llvm::Expected<std::optional<StepTime>> predictStep(ModuleOp module, const Clust
     return llvm::createStringError(llvm::formatv("the mesh has {0} ranks, but {1} has at most {2}",
                                                  ranks, cluster.name, *most));
   ir::OpTimes times(cluster, mesh);
-  StepTime step = ProgramReplay(module, times).run(programs);
+  ProgramReplay replay(module, times, measured);
+  if (llvm::Error error = replay.checkMeasured(programs))
+    return std::move(error);
+  StepTime step = replay.run(programs);
   double flops = 0; // of a step of all ranks; training computes three times the flops of forward
   if (auto counted = module->getAttrOfType<IntegerAttr>(kFlopsMark))
     flops = double(counted.getInt());

@@ -4,6 +4,7 @@
 
 #include "dialects/rank/Rank.h"
 #include "lib/Costs/Cluster.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"
 #include <array>
@@ -58,11 +59,16 @@ struct StepTime {
   llvm::json::Object toJson() const;
 };
 
+/// Measured seconds of the ops of each run, by its label (`ir::getRunLabel`), without collectives.
+using MeasuredRuns = llvm::StringMap<double>;
+
 /// Predicts the time of a training step of a module of level `scheduled` or later. All ranks of a
 /// pipeline coordinate take the same time. Returns nullopt if the module has no training step.
-/// Fails if the mesh has more ranks than the cluster can have.
+/// Fails if the mesh has more ranks than the cluster can have. `measured` replaces the modelled
+/// times of ops; fails if it lacks a run.
 llvm::Expected<std::optional<StepTime>> predictStep(mlir::ModuleOp module,
-                                                    const costs::Cluster &cluster);
+                                                    const costs::Cluster &cluster,
+                                                    const MeasuredRuns *measured = nullptr);
 
 /// Returns a table of the parts of a step.
 std::string describe(const StepTime &step, const costs::Cluster &cluster, int64_t ranks);
