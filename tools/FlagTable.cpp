@@ -131,6 +131,22 @@ void FlagTable::addPositional(StringRef help, std::string &target) {
   };
 }
 
+void FlagTable::addPositionals(StringRef help, std::vector<std::string> &target,
+                               StringRef separator, std::vector<std::string> &after) {
+  auto option = std::make_unique<cl::list<std::string>>(cl::Positional, cl::cat(*groups.back()));
+  cl::list<std::string> *list = option.get();
+  Entry &entry = add(FlagInfo{"", "", help}, std::move(option));
+  entry.assign = [this, &target, separator, &after, list] {
+    target.clear();
+    after.clear();
+    bool isSplit = !separator.empty() && isGiven(separator);
+    unsigned end = isSplit ? find(separator)->option->getPosition() : UINT_MAX;
+    for (unsigned i = 0; i < list->size(); ++i)
+      (list->getPosition(i) < end ? target : after).push_back((*list)[i]);
+    return Error::success();
+  };
+}
+
 SmallVector<const cl::OptionCategory *> FlagTable::getGroups() const {
   return map_to_vector(groups, [](const auto &group) {
     return static_cast<const cl::OptionCategory *>(group.get());
@@ -206,50 +222,71 @@ static StringRef getTwin(StringRef name) {
   return name == "micro-batches" ? "global-batch" : name == "global-batch" ? "micro-batches" : "";
 }
 
-Error FlagTable::readKey(StringRef path, StringRef name, const JsonValue &value, bool isGiven) {
-  if (name == "predicted") {
-    Expected<PlanPrediction> read = PlanPrediction::read(value);
+std::string PlanFile::get(StringRef flag) const {
+  auto found = find_if(flags, [&](const auto &each) { return each.first == flag; });
+  return found == flags.end() ? "" : found->second;
+}
+
+Error FlagTable::readKey(StringRef name, const JsonValue &value, PlanFile &plan) const {
+  auto assign = [](auto &target, auto read) -> Error {
     if (!read)
-      return failPlan(path, toString(read.takeError()));
-    prediction = std::move(*read);
+      return read.takeError();
+    target = std::move(*read);
     return Error::success();
-  }
+  };
+  if (name == "predicted")
+    return assign(plan.predicted, PlanPrediction::read(value));
+  if (name == "measured")
+    return assign(plan.measured, PlanMeasurement::read(value));
   const Entry *entry = find(name);
   if (!entry || !entry->info.inPlan)
-    return failPlan(path,
-                    "unknown plan flag \"" + name + "\"" + describeNearest(name, listPlanFlags()));
+    return createStringError("unknown plan flag \"" + name + "\"" +
+                             describeNearest(name, listPlanFlags()));
   std::optional<std::string> text;
   if (!entry->isNumber)
     text = value.getAsString();
   else if (std::optional<int64_t> number = value.getAsInteger())
     text = std::to_string(*number);
   if (!text)
-    return failPlan(path, formatv("\"{0}\" is {1}; expected {2}", name, value.describe(),
-                                  entry->isNumber ? "a whole number" : "a string"));
-  if (!isGiven && entry->option->addOccurrence(0, name, *text))
-    return failPlan(path, "\"" + name + "\" does not take " + *text);
+    return createStringError(formatv("\"{0}\" is {1}; expected {2}", name, value.describe(),
+                                     entry->isNumber ? "a whole number" : "a string")
+                                 .str());
+  plan.flags.emplace_back(name.str(), *text);
   return Error::success();
 }
 
-Error FlagTable::readPlan(StringRef path) {
+Expected<PlanFile> FlagTable::parsePlan(StringRef path) const {
   sys::fs::file_status status;
   if (!sys::fs::status(path, status) && status.type() == sys::fs::file_type::character_file)
-    return failPlan(path, "is a device; give the name of a file");
+    return createStringError("is a device; give the name of a file");
   auto buffer = MemoryBuffer::getFile(path);
   if (!buffer)
-    return failPlan(path, "cannot be read: " + buffer.getError().message());
-  Expected<JsonDocument> plan = JsonDocument::parse((*buffer)->getBuffer());
+    return createStringError("cannot be read: " + buffer.getError().message());
+  Expected<JsonDocument> document = JsonDocument::parse((*buffer)->getBuffer());
+  if (!document)
+    return document.takeError();
+  if (!document->getRoot().isObject())
+    return createStringError("expected an object of flags, {\"mesh\": \"dp=2\"}");
+  PlanFile plan;
+  for (const auto &[name, value] : document->getRoot().getMembers())
+    if (Error error = readKey(name, value, plan))
+      return std::move(error);
+  return plan;
+}
+
+Error FlagTable::readPlan(StringRef path) {
+  Expected<PlanFile> plan = parsePlan(path);
   if (!plan)
     return failPlan(path, toString(plan.takeError()));
-  if (!plan->getRoot().isObject())
-    return failPlan(path, "expected an object of flags, {\"mesh\": \"dp=2\"}");
   StringSet<> given;
   for (const FlagInfo *flag : listGiven([](const FlagInfo &flag) { return flag.inPlan; }))
     given.insert(flag->name);
-  for (const auto &[name, value] : plan->getRoot().getMembers())
-    if (Error error =
-            readKey(path, name, value, given.contains(name) || given.contains(getTwin(name))))
-      return error;
+  for (const auto &[name, text] : plan->flags) {
+    bool isGiven = given.contains(name) || given.contains(getTwin(name));
+    if (!isGiven && find(name)->option->addOccurrence(0, name, text))
+      return failPlan(path, "\"" + name + "\" does not take " + text);
+  }
+  prediction = std::move(plan->predicted);
   return Error::success();
 }
 

@@ -32,6 +32,16 @@ struct FlagInfo {
   bool takesCommas = false; ///< a list: a,b gives two values
 };
 
+/// The content of a plan file.
+struct PlanFile {
+  std::vector<std::pair<std::string, std::string>> flags; ///< texts of plan flags, in order
+  std::optional<PlanPrediction> predicted;
+  std::optional<PlanMeasurement> measured;
+
+  /// Returns the text of a flag; "" if the file does not have it.
+  std::string get(llvm::StringRef flag) const;
+};
+
 /// Restricts the values of a number flag.
 struct Range {
   int64_t least = 1;
@@ -54,6 +64,10 @@ public:
   void add(const FlagInfo &info, std::optional<int64_t> &target, Range range);
   /// Adds the argument without a flag name.
   void addPositional(llvm::StringRef help, std::string &target);
+  /// Adds any number of arguments without a flag name. If the flag `separator` is given, arguments
+  /// after it go to `after`. `separator` may be empty.
+  void addPositionals(llvm::StringRef help, std::vector<std::string> &target,
+                      llvm::StringRef separator, std::vector<std::string> &after);
 
   /// Makes the plan flags take constraints on a searched plan instead of values: `assign` skips
   /// them, `getConstraints` returns them, and `set` gives them values.
@@ -82,6 +96,9 @@ public:
   /// keep their values; `--micro-batches` and `--global-batch` count as the same flag. Errors name
   /// the file, the key and the expected value.
   llvm::Error readPlan(llvm::StringRef path);
+  /// Reads a plan file without setting flags. Checks keys and types of values. Errors do not name
+  /// the file.
+  llvm::Expected<PlanFile> parsePlan(llvm::StringRef path) const;
   /// Returns what the plan file says about its prediction; nullopt without a file or a prediction.
   const std::optional<PlanPrediction> &getPrediction() const { return prediction; }
   /// Returns the values of all plan flags that have one, after `assign`.
@@ -103,8 +120,7 @@ private:
   void addNumber(const FlagInfo &info, Range range, std::function<void(int64_t)> set,
                  std::function<std::optional<int64_t>()> get);
   const Entry *find(llvm::StringRef name) const;
-  llvm::Error readKey(llvm::StringRef path, llvm::StringRef name, const support::JsonValue &value,
-                      bool isGiven);
+  llvm::Error readKey(llvm::StringRef name, const support::JsonValue &value, PlanFile &plan) const;
 
   std::vector<std::unique_ptr<llvm::cl::OptionCategory>> groups;
   std::vector<Entry> entries;

@@ -1,8 +1,10 @@
-// Reads and writes the prediction in a plan file.
+// Reads and writes the prediction and the measurement in a plan file.
 #include "tools/PlanPrediction.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/Support/JsonDocument.h"
 #include "shared/NearestNames.h"
+#include "llvm/ADT/STLExtras.h"
+#include <functional>
 
 using namespace llvm;
 using namespace parashard::support;
@@ -18,34 +20,85 @@ json::Object PlanPrediction::toJson() const {
   return object;
 }
 
+namespace {
+
+/// Reads the value of a key. Returns false if the value is of another type.
+using Assign = std::function<bool(const JsonValue &)>;
+
+Assign toNumber(double &target) {
+  return [&target](const JsonValue &value) {
+    target = value.getAsNumber().value_or(target);
+    return value.getAsNumber().has_value();
+  };
+}
+
+Assign toNumber(int64_t &target) {
+  return [&target](const JsonValue &value) {
+    target = value.getAsInteger().value_or(target);
+    return value.getAsInteger().has_value();
+  };
+}
+
+/// Reads an object with some of the `keys`, whose values are numbers except for those of `texts`.
+Error readMembers(StringRef name, const JsonValue &value,
+                  const std::vector<std::pair<std::string, Assign>> &keys,
+                  ArrayRef<StringRef> texts) {
+  if (!value.isObject())
+    return createStringError("\"" + name + "\" is " + value.describe() +
+                             "; expected the object that ps-plan writes");
+  std::vector<std::string> known;
+  known.reserve(keys.size());
+  for (const auto &[key, assign] : keys)
+    known.push_back(key);
+  for (const auto &[key, member] : value.getMembers()) {
+    auto found = find(known, key);
+    if (found == known.end())
+      return createStringError("\"" + name + "\" has the unknown key \"" + key + "\"" +
+                               describeNearest(key, known));
+    if (!keys[size_t(found - known.begin())].second(member))
+      return createStringError("\"" + name + "\": \"" + key + "\" is " + member.describe() +
+                               "; expected " +
+                               (is_contained(texts, key) ? "a string" : "a number"));
+  }
+  return Error::success();
+}
+
+} // namespace
+
 Expected<PlanPrediction> PlanPrediction::read(const JsonValue &value) {
   PlanPrediction read;
-  if (!value.isObject())
-    return createStringError("\"predicted\" is " + value.describe() +
-                             "; expected the object that ps-plan writes");
-  const std::vector<std::string> known = {"step_s", "memory_bytes", "mfu",       "cluster",
-                                          "ranks",  "global-batch", "parameters"};
-  auto assign = [](auto &target, const auto &member) {
-    if (member)
-      target = *member;
-    return member.has_value();
+  auto readCluster = [&](const JsonValue &member) {
+    read.cluster = member.getAsString().value_or("");
+    return member.getAsString().has_value();
   };
-  for (const auto &[key, member] : value.getMembers()) {
-    bool isRead = key == "step_s"         ? assign(read.seconds, member.getAsNumber())
-                  : key == "mfu"          ? assign(read.mfu, member.getAsNumber())
-                  : key == "cluster"      ? assign(read.cluster, member.getAsString())
-                  : key == "memory_bytes" ? assign(read.memoryBytes, member.getAsInteger())
-                  : key == "ranks"        ? assign(read.ranks, member.getAsInteger())
-                  : key == "global-batch" ? assign(read.globalBatch, member.getAsInteger())
-                  : key == "parameters"   ? (read.parameters = member.getAsInteger()).has_value()
-                                          : false;
-    if (!is_contained(known, key))
-      return createStringError("\"predicted\" has the unknown key \"" + key + "\"" +
-                               describeNearest(key, known));
-    if (!isRead)
-      return createStringError("\"predicted\": \"" + key + "\" is " + member.describe() +
-                               "; expected " + (key == "cluster" ? "a string" : "a number"));
-  }
+  auto readParameters = [&](const JsonValue &member) {
+    return (read.parameters = member.getAsInteger()).has_value();
+  };
+  if (Error error = readMembers("predicted", value,
+                                {{"step_s", toNumber(read.seconds)},
+                                 {"memory_bytes", toNumber(read.memoryBytes)},
+                                 {"mfu", toNumber(read.mfu)},
+                                 {"cluster", readCluster},
+                                 {"ranks", toNumber(read.ranks)},
+                                 {"global-batch", toNumber(read.globalBatch)},
+                                 {"parameters", readParameters}},
+                                {"cluster"}))
+    return std::move(error);
+  return read;
+}
+
+json::Object PlanMeasurement::toJson() const {
+  return json::Object{{"step_s", seconds}, {"spread_s", spread}, {"steps", steps}};
+}
+
+Expected<PlanMeasurement> PlanMeasurement::read(const JsonValue &value) {
+  PlanMeasurement read;
+  if (Error error = readMembers("measured", value,
+                                {{"step_s", toNumber(read.seconds)},
+                                 {"spread_s", toNumber(read.spread)},
+                                 {"steps", toNumber(read.steps)}},
+                                {}))
+    return std::move(error);
   return read;
 }
 

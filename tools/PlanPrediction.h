@@ -1,4 +1,4 @@
-// Declares what ps-plan records in a plan file about the prediction of the plan.
+// Declares what ps-plan records in a plan file about the plan's predicted and measured times.
 #ifndef PARASHARD_TOOLS_PLANPREDICTION_H
 #define PARASHARD_TOOLS_PLANPREDICTION_H
 
@@ -30,6 +30,18 @@ struct PlanPrediction {
   /// Fails if the plan was made for a model with another number of parameters. `path` is the plan
   /// file.
   llvm::Error checkModel(llvm::StringRef path, llvm::StringRef model, int64_t parameters) const;
+};
+
+/// The value of the key "measured" of a plan file: the steps in a trace of its program. No tool
+/// relies on it.
+struct PlanMeasurement {
+  double seconds = 0; ///< median of the steps
+  double spread = 0;  ///< third less first quartile of the steps, in seconds
+  int64_t steps = 0;  ///< number of steps
+
+  llvm::json::Object toJson() const;
+  /// Reads an object with some of the keys that `toJson` writes. Fails like `PlanPrediction::read`.
+  static llvm::Expected<PlanMeasurement> read(const support::JsonValue &value);
 };
 
 } // namespace parashard

@@ -16,7 +16,8 @@ using ps::createFlagError;
 void addFlags(PlanLine &line, bool predicts) {
   FlagTable &t = line.table;
   t.addGroup("Model");
-  t.addPositional("MODEL(.pt2|.onnx)", line.options.model);
+  t.addPositionals("MODEL(.pt2|.onnx) or PLAN.json...", line.files, predicts ? "" : "measured",
+                   line.traces);
   addModelFlags(t, line.compile);
   t.addGroup("Plan");
   addPlanFlags(t, line.compile);
@@ -43,6 +44,17 @@ void addFlags(PlanLine &line, bool predicts) {
          "compile the best K plans, and write them to the folder of -o: plan-1.json, ..."},
         line.finalists, {1, 16});
   t.add({"diff", "PLAN.json", "compare two plan files: --diff A.json B.json"}, line.diff);
+  if (predicts)
+    t.add({"measured", "TRACE.json",
+           "with --predict: take the times of kernels and matmuls from a trace of the plan's "
+           "program"},
+          line.measured);
+  else
+    t.add({"measured", "",
+           "compare plan files by traces of their programs: PLAN.json... --measured "
+           "[TRACE.json...]; without traces, read PLAN.trace.json of each PLAN.json. With "
+           "--predict, --measured TRACE.json takes the times of kernels and matmuls from a trace"},
+          line.compares);
   t.add({"o", "PLAN.json",
          "write the plan (with --predict: the price) to this file; -: to standard output"},
         line.output);
@@ -56,7 +68,8 @@ namespace {
 std::vector<InputFile> listReads(const PlanLine &line) {
   std::vector<InputFile> reads{{line.options.model, "is the model itself"},
                                {line.planFile, "is read by --plan"},
-                               {line.constraintsFile, "is read by --constraints"}};
+                               {line.constraintsFile, "is read by --constraints"},
+                               {line.measured, "is read by --measured"}};
   if (std::optional<std::string> cluster = costs::findClusterFile(line.options.cluster))
     reads.push_back({*cluster, "is read by --cluster"});
   for (const auto &[value, flag] : {std::pair(line.options.shardingPolicy, "sharding-policy"),
@@ -176,7 +189,20 @@ llvm::Error readPlanFlags(PlanLine &line, bool predicts) {
 
 } // namespace
 
+/// Finds the model among the arguments without a flag.
+static llvm::Error findModel(PlanLine &line) {
+  if (line.files.size() > 1)
+    return llvm::createStringError("\"" + line.files[0] + "\" and \"" + line.files[1] +
+                                   "\" are given, but one model is expected; compare plan files "
+                                   "with --diff or --measured");
+  if (!line.files.empty())
+    line.options.model = line.files.front();
+  return llvm::Error::success();
+}
+
 llvm::Error readLine(PlanLine &line, bool predicts) {
+  if (llvm::Error error = findModel(line))
+    return error;
   if (line.options.model.empty())
     return llvm::createStringError("no model given: ps-plan MODEL --cluster NAME:RANKS "
                                    "--global-batch N -o PLAN.json (see --help)");

@@ -11,12 +11,16 @@ struct PlanLine {
   driver::CompileOptions options;
   CompileFlags compile{options};
   FlagTable table;
+  /// Arguments without a flag: the model, or plans. Those after `--measured` are traces.
+  std::vector<std::string> files, traces;
   std::string output, planFile, memory, target, constraintsFile;
   std::string diff; ///< plan to compare with the one in the place of the model; empty: none
   std::vector<std::string> whyNot;
   std::optional<int64_t> finalists; ///< number of plans to write to the folder `output`
   GivenCluster cluster;
   bool predicts = false;
+  bool compares = false; ///< `--measured` without `--predict`
+  std::string measured;  ///< trace of the plan to price; empty: none
   int64_t timeLimit = 30;
 
   PlanLine() = default;

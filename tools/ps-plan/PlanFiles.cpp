@@ -86,7 +86,7 @@ static llvm::Expected<llvm::json::Object> readPlan(const FlagTable &table,
   if (!plan)
     return fail(path, "is not a plan; expected an object of flags, {\"mesh\": \"dp=2\"}");
   std::vector<std::string> known = table.listPlanFlags();
-  known.emplace_back("predicted");
+  known.insert(known.end(), {"predicted", "measured"});
   for (const auto &[key, member] : *plan)
     if (!llvm::is_contained(known, key))
       return fail(path,
@@ -104,22 +104,24 @@ static std::string print(const llvm::json::Value *value) {
   return printed;
 }
 
-/// Adds the predicted times and memories of two plans to a table.
-static void addPredictions(const llvm::json::Object &first, const llvm::json::Object &second,
-                           std::vector<std::vector<std::string>> &rows) {
-  auto get = [](const llvm::json::Object &plan, llvm::StringRef key) -> std::optional<double> {
-    const llvm::json::Object *predicted = plan.getObject("predicted");
-    return predicted ? predicted->getNumber(key) : std::nullopt;
-  };
-  auto add = [&](llvm::StringRef key, llvm::StringRef title, auto format) {
-    std::optional<double> a = get(first, key), b = get(second, key);
+/// Adds the predicted and measured figures of two plans to a table.
+static void addFigures(const llvm::json::Object &first, const llvm::json::Object &second,
+                       std::vector<std::vector<std::string>> &rows) {
+  auto add = [&](llvm::StringRef kind, llvm::StringRef key, llvm::StringRef title, auto format) {
+    auto get = [&](const llvm::json::Object &plan) {
+      const llvm::json::Object *figures = plan.getObject(kind);
+      return figures ? figures->getNumber(key) : std::nullopt;
+    };
+    std::optional<double> a = get(first), b = get(second);
     if (a || b)
       rows.push_back({title.str(), a ? format(*a) : "-", b ? format(*b) : "-"});
   };
-  add("step_s", "predicted step", [](double s) { return costs::printSeconds(s); });
-  add("memory_bytes", "predicted memory",
+  auto printTime = [](double s) { return costs::printSeconds(s); };
+  add("predicted", "step_s", "predicted step", printTime);
+  add("measured", "step_s", "measured step", printTime);
+  add("predicted", "memory_bytes", "predicted memory",
       [](double bytes) { return sharding::formatBytes(int64_t(bytes)); });
-  add("mfu", "predicted MFU",
+  add("predicted", "mfu", "predicted MFU",
       [](double mfu) { return llvm::formatv("{0:f1} %", 100 * mfu).str(); });
 }
 
@@ -136,7 +138,7 @@ llvm::Error printDifference(const FlagTable &table, const std::string &first,
     if (std::string x = print(a->get(flag)), y = print(b->get(flag)); x != y)
       rows.push_back({flag, x, y});
   bool areEqual = rows.size() == 1;
-  addPredictions(*a, *b, rows);
+  addFigures(*a, *b, rows);
   if (areEqual)
     os << "the flags of both plans are equal\n";
   if (rows.size() > 1)

@@ -1,4 +1,5 @@
-// ps-plan: finds the fastest plan for a model on a cluster, or prices a given plan.
+// ps-plan: finds the fastest plan for a model on a cluster, prices a given plan, or compares plans.
+#include "MeasuredPlans.h"
 #include "PlanFiles.h"
 #include "dialects/ps/Refusal.h"
 #include "mlir/IR/MLIRContext.h"
@@ -25,6 +26,7 @@ EXAMPLE
   ps-compile gpt.pt2 --plan plan.json -o gpt
   ps-plan gpt.pt2 --plan plan.json --cluster h100-sxm --predict
   ps-plan --diff plan.json other.json
+  ps-plan plans/plan-1.json plans/plan-2.json --measured        choose by plans/plan-1.trace.json, plans/plan-2.trace.json
 
 Without --predict, the flags of Plan are constraints: a value, a list 1,2,4, a range <=8, >=2 or 2..8, or * (any value).
 The flags mesh, sharding-policy, zero, batch, micro-batches, num-chunks, schedule and recompute are searched unless they
@@ -43,6 +45,13 @@ int predict(MLIRContext &context, PlanLine &line) {
   if (llvm::Error error = measureLocalCluster(line.options))
     return printError(std::move(error));
   FaultRecorder faults(context);
+  llvm::StringMap<double> measured;
+  if (!line.measured.empty()) {
+    llvm::Expected<llvm::StringMap<double>> read = readMeasuredRuns(line);
+    if (!read)
+      return printError(read.takeError());
+    measured = std::move(*read);
+  }
   OwningOpRef<ModuleOp> module = loadModel(context, line.options);
   if (!module)
     return faults.getStatus();
@@ -52,9 +61,12 @@ int predict(MLIRContext &context, PlanLine &line) {
       return printError(std::move(error));
   if (failed(runWalk(*module, line.options, {.stopAfter = ps::Level::Placed})))
     return faults.getStatus();
-  llvm::Expected<PlanPrice> price = pricePlan(*module);
-  if (!price)
-    return printError(price.takeError(), Failed);
+  llvm::Expected<PlanPrice> price = pricePlan(*module, line.measured.empty() ? nullptr : &measured);
+  if (!price) {
+    llvm::Error error = price.takeError();
+    int status = error.isA<ps::FlagError>() ? int(BadCommandLine) : int(Failed);
+    return printError(std::move(error), status);
+  }
   if (llvm::Error error = writeJson(line.output, price->toJson()))
     return printError(std::move(error), Failed);
   return Done;
@@ -82,11 +94,11 @@ int plan(MLIRContext &context, PlanLine &line) {
   return Done;
 }
 
-/// Compares the plan files of `--diff A.json B.json`; the second is in the place of the model.
+/// Compares the plan files of `--diff A.json B.json`; the second is an argument without a flag.
 llvm::Error compareFiles(PlanLine &line) {
-  if (line.options.model.empty())
+  if (line.files.size() != 1)
     return ps::createFlagError("diff", " compares two plans: --diff A.json B.json");
-  return printDifference(line.table, line.diff, line.options.model, llvm::outs());
+  return printDifference(line.table, line.diff, line.files.front(), llvm::outs());
 }
 
 } // namespace
@@ -103,6 +115,11 @@ int main(int argc, char **argv) {
     return BadCommandLine;
   if (llvm::Error error = line.table.assign())
     return printError(std::move(error));
+  if (line.compares) {
+    if (llvm::Error error = compareMeasured(line))
+      return printError(std::move(error));
+    return Done;
+  }
   if (!line.diff.empty()) {
     if (llvm::Error error = compareFiles(line))
       return printError(std::move(error));
