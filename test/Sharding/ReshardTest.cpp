@@ -1,13 +1,12 @@
 // Tests the plans of reshardings by executing them on plain arrays: between any two shardings,
 // every rank ends with the elements that the target sharding gives it.
-#include "lib/Partition/Reshard.h"
+#include "lib/Sharding/Reshard.h"
 #include "test/Sharding/MeshTest.h"
 #include <cmath>
 #include <limits>
 #include <numeric>
 
 using namespace mlir;
-using namespace parashard::partition;
 using namespace parashard::ps;
 using namespace parashard::sharding;
 using Kind = ReshardStep::Kind;

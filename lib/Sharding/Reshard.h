@@ -1,10 +1,10 @@
 // Plans how a tensor changes from one sharding to another: as a list of collectives and local ops.
-#ifndef PARASHARD_LIB_PARTITION_RESHARD_H
-#define PARASHARD_LIB_PARTITION_RESHARD_H
+#ifndef PARASHARD_LIB_SHARDING_RESHARD_H
+#define PARASHARD_LIB_SHARDING_RESHARD_H
 
 #include "lib/Sharding/Split.h"
 
-namespace parashard::partition {
+namespace parashard::sharding {
 
 /// One step of a resharding. Takes a local tensor and yields one of local shape `shape`.
 struct ReshardStep {
@@ -32,12 +32,8 @@ struct ReshardStep {
 /// the remaining slices, `KeepFirst`. Returns no steps if the shardings are equivalent. Example:
 /// moving tp from dim 0 to dim 1 ([{tp}, {}] to [{}, {tp}]) takes one all-to-all.
 llvm::SmallVector<ReshardStep> planReshard(llvm::ArrayRef<int64_t> shape, ps::ShardingAttr from,
-                                           ps::ShardingAttr to, const sharding::MeshShape &mesh);
+                                           ps::ShardingAttr to, const MeshShape &mesh);
 
-/// Builds the steps. The result has the local type of the target sharding.
-mlir::Value buildReshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
-                         llvm::ArrayRef<ReshardStep> steps);
-
-} // namespace parashard::partition
+} // namespace parashard::sharding
 
 #endif
