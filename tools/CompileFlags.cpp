@@ -71,9 +71,10 @@ void addModelFlags(FlagTable &t, CompileFlags &f) {
 
 static void addLayoutFlags(FlagTable &t, CompileOptions &c) {
   using enum ps::Level;
-  static const std::string policyHelp =
-      "shardings of the weights: " + sharding::listPolicies() +
-      " (+sp: sequence parallel; tables: split only the rows of embedding tables)";
+  static const std::string policyHelp = "shardings of the weights: " + sharding::listPolicies() +
+                                        " (+sp: sequence parallel; searched: the fastest predicted "
+                                        "splits; tables: split only the rows "
+                                        "of embedding tables)";
   t.add({.name = "mesh",
          .value = "AXIS=N,...",
          .help = "device mesh: NAME[:KIND]=N,... with the last axis varying fastest; dp=*: "
@@ -91,7 +92,8 @@ static void addLayoutFlags(FlagTable &t, CompileOptions &c) {
          .value = "POLICY",
          .help = policyHelp,
          .level = Planned,
-         .inPlan = true},
+         .inPlan = true,
+         .takesObject = true},
         c.shardingPolicy);
   t.add({.name = "zero",
          .value = "STAGE",

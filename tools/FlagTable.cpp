@@ -65,8 +65,17 @@ void FlagTable::add(const FlagInfo &info, std::string &target, ArrayRef<StringRe
         target = text.str();
         return Error::success();
       });
-  entry.describe = [&target]() -> std::optional<json::Value> {
-    return target.empty() ? std::nullopt : std::optional<json::Value>(target);
+  entry.describe = [&target, takesObject = info.takesObject]() -> std::optional<json::Value> {
+    if (target.empty())
+      return std::nullopt;
+    if (takesObject && StringRef(target).starts_with("{")) {
+      Expected<json::Value> object = json::parse(target);
+      // An object would lose an order of keys that is not alphabetical.
+      if (object && formatv("{0}", *object).str() == target)
+        return std::move(*object);
+      consumeError(object.takeError());
+    }
+    return json::Value(target);
   };
 }
 
@@ -243,7 +252,9 @@ Error FlagTable::readKey(StringRef name, const JsonValue &value, PlanFile &plan)
     return createStringError("unknown plan flag \"" + name + "\"" +
                              describeNearest(name, listPlanFlags()));
   std::optional<std::string> text;
-  if (!entry->isNumber)
+  if (entry->info.takesObject && value.isObject())
+    text = value.format();
+  else if (!entry->isNumber)
     text = value.getAsString();
   else if (std::optional<int64_t> number = value.getAsInteger())
     text = std::to_string(*number);

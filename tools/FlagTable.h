@@ -30,6 +30,7 @@ struct FlagInfo {
   bool trains = false;      ///< affects only training: no effect with `--inference`
   bool needsStages = false; ///< affects only pipelines: no effect without a pipeline axis
   bool takesCommas = false; ///< a list: a,b gives two values
+  bool takesObject = false; ///< a plan file may give an object; the value is its text
 };
 
 /// The content of a plan file.

@@ -37,6 +37,7 @@ struct CompileOptions {
   std::string mesh = "dp=1";
   std::optional<int64_t> ranks; ///< number of ranks: gives the size of the axis `*` (`dp=*,tp=2`);
                                 ///< must equal the product of the axis sizes
+  /// Name of a policy, FILE.json, or the text of such a file.
   std::string shardingPolicy = "megatron";
   /// uniform, parameters, flops, time, or NAME,NAME,...; empty: time if `cluster` is given, else
   /// uniform.
@@ -196,6 +197,8 @@ constexpr double kFigureError = 0.15;
 /// A plan and its price.
 struct Plan {
   CompileOptions options;
+  /// Name of the sharding policy. For a searched policy, `options` have the shardings.
+  std::string policy;
   std::optional<PlanPrice> price; ///< of the compiled program; nullopt: only estimated
   double estimatedSeconds = 0, estimatedMemory = 0; ///< by the search
   /// How much slower than the other plans it is at worst if a figure of the cluster is wrong by

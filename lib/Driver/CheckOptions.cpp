@@ -20,7 +20,7 @@ namespace parashard::driver {
 using ps::createFlagError;
 
 static llvm::Error checkPolicy(llvm::StringRef policy) {
-  if (sharding::findPolicy(policy))
+  if (sharding::findPolicy(policy) || sharding::isInlinePolicy(policy))
     return llvm::Error::success();
   if (!policy.ends_with(".json"))
     return createFlagError("sharding-policy",

@@ -41,6 +41,8 @@ public:
 private:
   /// Quotes a value unless it has only letters, digits and `-_./`, as pipeline syntax requires.
   static std::string quote(llvm::StringRef value) {
+    if (value.starts_with("{")) // JSON; the parser of pipelines removes the outer braces
+      return ("{" + value + "}").str();
     bool plain = llvm::all_of(value, [](char c) { return llvm::isAlnum(c) || strchr("-_./", c); });
     return plain ? value.str() : ("\"" + value + "\"").str();
   }

@@ -4,6 +4,7 @@
 
 #include "dialects/ps/Ps.h"
 #include "dialects/ps/Refusal.h"
+#include "lib/Driver/SearchShardings.h"
 #include "lib/Support/Files.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Verifier.h"
@@ -127,7 +128,11 @@ static LogicalResult dump(ModuleOp module, const CompileOptions &options, String
   return writeModule(module, path, passes.empty() ? "" : "// passes: " + passes + "\n");
 }
 
-LogicalResult runWalk(ModuleOp module, const CompileOptions &options, const WalkOptions &walk) {
+LogicalResult runWalk(ModuleOp module, const CompileOptions &given, const WalkOptions &walk) {
+  CompileOptions options = given;
+  if (walk.stopAfter >= ps::Level::Planned)
+    if (std::optional<std::string> found = searchShardings(module, given))
+      options.shardingPolicy = *found;
   if (!walk.dumpDir.empty() && failed(dump(module, options, walk.dumpDir)))
     return failure();
   unsigned last = std::min(unsigned(walk.stopAfter), unsigned(ps::Level::Placed));

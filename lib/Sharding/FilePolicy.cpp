@@ -1,11 +1,14 @@
-// Implements two policies: everything replicated, and shardings from a user's JSON file.
+// Reads seeds from a sharding file.
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/Parameters.h"
+#include "lib/Sharding/NamedResults.h"
 #include "lib/Sharding/Policy.h"
 #include "lib/Support/JsonDocument.h"
+#include "shared/Globs.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
 #include <map>
 
 using namespace mlir;
@@ -19,38 +22,30 @@ static bool isParameter(const ShardingNode &node) {
   return node.variable && VariableOp(node.variable).getKind() == VariableKind::Parameter;
 }
 
-std::vector<Seed> seedReplicated(const ShardingGraph &graph) {
-  std::vector<Seed> seeds;
-  for (auto [i, node] : llvm::enumerate(graph.nodes)) {
-    if (!isParameter(node))
-      continue;
-    TensorSplits splits;
-    for (int64_t size : node.shape)
-      splits.push_back(wholeSplit(size));
-    seeds.push_back({unsigned(i), splits, "policy replicated"});
-  }
-  return seeds;
-}
-
 namespace {
 class FileReader {
 public:
   FileReader(const ShardingGraph &graph, StringRef path, std::vector<std::string> &notes)
       : graph(graph), path(path), notes(notes) {}
 
-  llvm::Expected<std::vector<Seed>> read(StringRef text) {
+  llvm::Expected<Seeds> read(StringRef text) {
     llvm::Expected<JsonDocument> json = JsonDocument::parse(text);
     if (!json)
       return fail(llvm::toString(json.takeError()));
     if (!json->getRoot().isObject())
       return fail("expected an object {\"GLOB\": {\"DIM\": [\"axis\", ...]}}");
-    std::vector<Seed> seeds;
     Members globs = json->getRoot().getMembers();
     // Reads the globs in file order, since the first matching glob wins.
-    for (const auto &[glob, value] : globs)
-      if (llvm::Error error = readGlob(glob, value, seeds))
+    for (const auto &[glob, value] : globs) {
+      if (!value.isObject())
+        return fail("\"" + glob +
+                    "\" is not an object {\"DIM\": [\"axis\", ...]}, such as {\"0\": [\"tp\"]}");
+      if (llvm::Error error = StringRef(glob).contains(':')
+                                  ? readOps(glob, value.getMembers())
+                                  : readGlob(glob, value.getMembers(), seeds.variables))
         return std::move(error);
-    return seeds;
+    }
+    return std::move(seeds);
   }
 
 private:
@@ -60,11 +55,7 @@ private:
 
   using Members = std::vector<std::pair<std::string, JsonValue>>;
 
-  llvm::Error readGlob(StringRef glob, JsonValue value, std::vector<Seed> &seeds) {
-    if (!value.isObject())
-      return fail("\"" + glob +
-                  "\" is not an object {\"DIM\": [\"axis\", ...]}, such as {\"0\": [\"tp\"]}");
-    Members dims = value.getMembers();
+  llvm::Error readGlob(StringRef glob, const Members &dims, std::vector<Seed> &seeds) {
     bool any = false, isName = glob.find_first_of("*?[") == StringRef::npos;
     std::vector<std::string> without;
     const ShardingNode *missing = nullptr;
@@ -76,15 +67,15 @@ private:
         continue;
       }
       if (!isName && !hasDims(node, dims)) {
-        without.push_back(VariableOp(node.variable).getDisplayName().str());
+        without.push_back(getName(node).str());
         missing = missing ? missing : &node;
         continue;
       }
       any = true;
-      llvm::Expected<TensorSplits> splits = readDims(glob, node, dims);
+      llvm::Expected<TensorSplits> splits = readDims(glob, getName(node), node, dims);
       if (!splits)
         return splits.takeError();
-      seeds.push_back({unsigned(i), *splits, ("policy " + path + ": \"" + glob + "\"").str()});
+      seeds.push_back({unsigned(i), *splits, describeSource(glob)});
     }
     if (any && !without.empty())
       notes.push_back(("sharding policy " + path + ": \"" + glob + "\" skips " +
@@ -92,19 +83,74 @@ private:
                        listKeys(dims) + "): " + joinSome(without))
                           .str());
     if (!any && missing) // all matching parameters lack a dim
-      return readDims(glob, *missing, dims).takeError();
+      return readDims(glob, getName(*missing), *missing, dims).takeError();
     if (any)
       return llvm::Error::success();
     return fail("no parameter matches \"" + glob + "\"; parameters are " + listParameters());
+  }
+
+  static StringRef getName(const ShardingNode &node) {
+    return VariableOp(node.variable).getDisplayName();
+  }
+  std::string describeSource(StringRef glob) const {
+    return ("policy " + path + ": \"" + glob + "\"").str();
+  }
+
+  /// Reads splits for the first results of ops: PATH:OP, or PATH:OP#N for the op number N from 0
+  /// with this name in its module.
+  llvm::Error readOps(StringRef glob, const Members &dims) {
+    auto [pathGlob, opName] = glob.rsplit(':');
+    auto [name, count] = opName.split('#');
+    unsigned number = 0;
+    bool isNumbered = opName.contains('#');
+    if (isNumbered && count.getAsInteger(10, number))
+      return fail("\"" + glob + "\": '" + count + "' is not the number of an op, such as #0");
+    bool any = false;
+    for (const NamedResult &result : listResults()) {
+      if (result.op != name || (isNumbered && result.number != number) ||
+          !matchesGlob(pathGlob.str(), result.path.str()))
+        continue;
+      const ShardingNode &node = graph.nodes[result.node];
+      std::string where = (result.path + ":" + result.op).str();
+      llvm::Expected<TensorSplits> splits = readDims(glob, where, node, dims);
+      if (!splits)
+        return splits.takeError();
+      any = true;
+      if (llvm::none_of(seeds.values,
+                        [&](const LaterSeed &seed) { return seed.value == result.node; }))
+        seeds.values.push_back({result.node, *splits, describeSource(glob)});
+    }
+    if (any)
+      return llvm::Error::success();
+    return fail("no op of the model matches \"" + glob + "\"; ops are " + listOps());
+  }
+
+  const std::vector<NamedResult> &listResults() {
+    if (!results)
+      results = sharding::listResults(graph);
+    return *results;
+  }
+
+  std::string listOps() {
+    llvm::SetVector<StringRef> names;
+    std::vector<std::string> texts;
+    for (const NamedResult &result : listResults())
+      texts.push_back((result.path + ":" + result.op).str());
+    for (StringRef text : texts)
+      names.insert(text);
+    return names.empty() ? "not in modules" : listSome(names.getArrayRef());
   }
 
   std::string listParameters() const {
     llvm::SetVector<StringRef> names; // parts of a split parameter share one name
     for (const ShardingNode &node : graph.nodes)
       if (isParameter(node))
-        names.insert(VariableOp(node.variable).getDisplayName());
+        names.insert(getName(node));
+    return listSome(names.getArrayRef());
+  }
+  static std::string listSome(ArrayRef<StringRef> names) {
     constexpr size_t kShown = 5;
-    std::string list = llvm::join(names.getArrayRef().take_front(kShown), ", ");
+    std::string list = llvm::join(names.take_front(kShown), ", ");
     return names.size() > kShown
                ? list + llvm::formatv(" and {0} more", names.size() - kShown).str()
                : list;
@@ -135,9 +181,9 @@ private:
     return names.size() > 5 ? list + llvm::formatv(" and {0} more", names.size() - 5).str() : list;
   }
 
-  llvm::Expected<TensorSplits> readDims(StringRef glob, const ShardingNode &node,
+  /// Reads the splits of a tensor. `name` is that of the parameter, or PATH:OP.
+  llvm::Expected<TensorSplits> readDims(StringRef glob, StringRef name, const ShardingNode &node,
                                         const Members &dims) {
-    StringRef name = VariableOp(node.variable).getDisplayName();
     TensorSplits splits;
     for (int64_t size : node.shape)
       splits.push_back(wholeSplit(size));
@@ -156,12 +202,48 @@ private:
                                   glob, known->second, StringRef(key), *dim, name, splits.size())
                         .str());
       std::string where = ("\"" + glob + "\": {\"" + key + "\"}").str();
-      llvm::Expected<SmallVector<StringAttr>> list = readAxes(where, name, axes, used);
-      if (!list)
-        return list.takeError();
-      splits[*dim] = makeSplit(node.shape[*dim], *list);
+      llvm::Expected<Split> split = readSplit(where, name, axes, node.shape[*dim], used);
+      if (!split)
+        return split.takeError();
+      splits[*dim] = *split;
     }
     return splits;
+  }
+
+  /// Reads the split of a dim: a list of axes, or a list of factors.
+  llvm::Expected<Split> readSplit(StringRef where, StringRef name, JsonValue value, int64_t size,
+                                  SmallVectorImpl<StringAttr> &used) {
+    std::vector<JsonValue> elements = value.getElements();
+    if (elements.empty() || !elements.front().isObject()) {
+      llvm::Expected<SmallVector<StringAttr>> axes = readAxes(where, name, value, used);
+      return axes ? llvm::Expected<Split>(makeSplit(size, *axes)) : axes.takeError();
+    }
+    Split split;
+    int64_t product = 1;
+    for (JsonValue element : elements) {
+      std::optional<int64_t> factor = element.getInteger("size");
+      if (!element.isObject() || !factor || *factor < 1 || *factor > size)
+        return fail(where + ": a factor of " + name +
+                    " is not {\"size\": 6, \"axes\": [\"axis\", ...]} with a size from 1 to " +
+                    Twine(size));
+      SubFactor part{*factor, {}};
+      for (auto &[key, member] : element.getMembers()) {
+        if (key != "size" && key != "axes")
+          return fail(where + ": a factor has no key \"" + key + "\"; its keys are size and axes");
+        if (key == "size")
+          continue;
+        llvm::Expected<SmallVector<StringAttr>> axes = readAxes(where, name, member, used);
+        if (!axes)
+          return axes.takeError();
+        part.axes.append(axes->begin(), axes->end());
+      }
+      product = llvm::SaturatingMultiply(uint64_t(product), uint64_t(*factor));
+      split.push_back(std::move(part));
+    }
+    if (product != size)
+      return fail(where + ": the factors of " + name + " have " + Twine(product) +
+                  " elements, but the dim has " + Twine(size));
+    return split;
   }
 
   llvm::Expected<SmallVector<StringAttr>> readAxes(StringRef where, StringRef variable,
@@ -203,11 +285,13 @@ private:
   const ShardingGraph &graph;
   StringRef path;
   std::vector<std::string> &notes;
+  Seeds seeds;
+  std::optional<std::vector<NamedResult>> results; ///< of `listResults`, once it was called
 };
 } // namespace
 
-llvm::Expected<std::vector<Seed>> seedFromFile(const ShardingGraph &graph, StringRef text,
-                                               StringRef path, std::vector<std::string> &notes) {
+llvm::Expected<Seeds> seedFromFile(const ShardingGraph &graph, StringRef text, StringRef path,
+                                   std::vector<std::string> &notes) {
   return FileReader(graph, path, notes).read(text);
 }
 

@@ -16,7 +16,8 @@ constexpr double kAccumulatedShare = 0.25;
 /// `kept` (the values that would stay partial) and adds values to `reduced`, which only grows.
 class AxisChooser {
 public:
-  AxisChooser(ShardingGraph &graph, StringAttr axis, ReductionKind kind, ArrayRef<OpSharding> raw)
+  AxisChooser(ShardingGraph &graph, StringAttr axis, ReductionKind kind,
+              ArrayRef<const OpSharding *> raw)
       : graph(graph), axis(axis), kind(kind), generated(graph.nodes.size()),
         passes(graph.edges.size()), kept(graph.nodes.size()), reduced(graph.nodes.size()),
         cost(graph.nodes.size()) {
@@ -25,7 +26,7 @@ public:
         reduced.set(edge.operands[0]); // reduced once, at the accumulation, not at each read
       if (edge.kind != ShardingEdge::Kind::Op)
         continue;
-      for (auto [result, sharding] : llvm::zip(edge.results, raw[i].results))
+      for (auto [result, sharding] : llvm::zip(edge.results, raw[i]->results))
         if (result >= 0 && isPartial(sharding.getPartial()))
           generated.set(result);
       passes[i] = kind == ReductionKind::Sum && !edge.rule->linear.empty() && !isAnySplit(edge);
@@ -252,20 +253,19 @@ private:
 } // namespace
 
 void choosePartials(ShardingGraph &graph) {
+  EdgeShardings known(graph);
+  choosePartials(graph, known);
+}
+
+void choosePartials(ShardingGraph &graph, EdgeShardings &known) {
   if (llvm::all_of(graph.mesh.getAxes(), [](AxisAttr axis) { return axis.getDevices() == 1; }))
     return;
   // Shardings of op results while no value is kept partial yet: the sources of partial values.
-  std::vector<OpSharding> raw(graph.edges.size());
-  for (auto [i, edge] : llvm::enumerate(graph.edges)) {
-    if (edge.kind != ShardingEdge::Kind::Op)
-      continue;
-    SmallVector<ShardingAttr> operands, results;
-    for (int node : edge.operands)
-      operands.push_back(node < 0 ? ShardingAttr() : graph.getSharding(node));
-    for (int node : edge.results)
-      results.push_back(graph.getSharding(node));
-    raw[i] = computeOpSharding(*edge.rule, operands, results, graph.mesh);
-  }
+  std::vector<const OpSharding *> raw(graph.edges.size());
+  std::vector<ShardingAttr> nodes = known.getNodes();
+  for (auto [i, edge] : llvm::enumerate(graph.edges))
+    if (edge.kind == ShardingEdge::Kind::Op)
+      raw[i] = &known.get(i, nodes);
   for (AxisAttr axis : graph.mesh.getAxes())
     for (ReductionKind kind : {ReductionKind::Sum, ReductionKind::Max, ReductionKind::Min})
       if (axis.getDevices() > 1)

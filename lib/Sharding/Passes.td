@@ -30,13 +30,17 @@ def SeedShardingsPass : Pass<"ps-seed-shardings", "::mlir::ModuleOp"> {
       graph.
     * `megatron+sp`: like `megatron`. In addition, values that the tensor axes would not split are
       split along the sequence (`ps.later_shardings` on ops).
+    * `searched`: the splits with the least predicted time on the cluster, found by a search.
+    * `searched+memory`: like `searched`, but memory counts as much as time.
     * `tables`: splits the rows of embedding tables, and no other parameter.
     * `FILE.json`: the splits in {"GLOB": {"DIM": ["axis", ...]}}; globs match names of parameters.
+      Entries {"PATH:OP": ...} split the results of ops.
+    * the text of such a file, which begins with `{`.
 
     Inputs are split along their batch dim (`ps.batch_dim`, or dim 0) over all data and expert axes.
   }];
   let options = [
-    Option<"policy", "policy", "std::string", "\"replicated\"", "replicated, megatron, megatron+sp, tables or FILE.json">,
+    Option<"policy", "policy", "std::string", "\"replicated\"", "replicated, megatron, megatron+sp, searched, searched+memory, tables or FILE.json">,
   ];
 }
 

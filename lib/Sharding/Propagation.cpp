@@ -48,11 +48,22 @@ bool extends(const Split &longer, const Split &split, const MeshShape &mesh) {
 
 class Propagator {
 public:
-  explicit Propagator(ShardingGraph &graph) : graph(graph), queued(graph.edges.size()) {
+  explicit Propagator(ShardingGraph &graph) : graph(graph), queued(graph.edges.size()) {}
+
+  void runAll() {
     for (unsigned i = 0; i < graph.edges.size(); ++i)
       enqueue(i);
+    run();
   }
 
+  void runFrom(ArrayRef<unsigned> nodes) {
+    for (unsigned node : nodes)
+      for (unsigned edge : graph.nodes[node].edges)
+        enqueue(edge);
+    run();
+  }
+
+private:
   void run() {
     while (true) {
       std::deque<unsigned> &queue = !queues[0].empty() ? queues[0] : queues[1];
@@ -65,7 +76,6 @@ public:
     }
   }
 
-private:
   void enqueue(unsigned number) {
     if (queued[number])
       return;
@@ -224,7 +234,11 @@ private:
 };
 } // namespace
 
-void propagateSplits(ShardingGraph &graph) { Propagator(graph).run(); }
+void propagateSplits(ShardingGraph &graph) { Propagator(graph).runAll(); }
+
+void propagateSplitsFrom(ShardingGraph &graph, ArrayRef<unsigned> nodes) {
+  Propagator(graph).runFrom(nodes);
+}
 
 static SmallVector<StringAttr> getAxes(const ShardingNode &node) {
   SmallVector<StringAttr> axes;
@@ -256,12 +270,15 @@ void propagateLaterSplits(ShardingGraph &graph) {
   if (llvm::all_of(graph.nodes, [](const ShardingNode &node) { return node.later.empty(); }))
     return;
   std::vector<SmallVector<StringAttr>> before;
-  for (ShardingNode &node : graph.nodes) {
+  std::vector<unsigned> changed;
+  for (auto [i, node] : llvm::enumerate(graph.nodes)) {
     before.push_back(getAxes(node));
-    if (!node.fixed && !node.later.empty())
-      takeLater(node, graph.mesh);
+    if (node.fixed || node.later.empty())
+      continue;
+    takeLater(node, graph.mesh);
+    changed.push_back(i);
   }
-  propagateSplits(graph);
+  propagateSplitsFrom(graph, changed);
   for (auto [node, known] : llvm::zip(graph.nodes, before))
     for (StringAttr axis : getAxes(node))
       if (!llvm::is_contained(known, axis))

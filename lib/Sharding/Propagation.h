@@ -2,7 +2,7 @@
 #ifndef PARASHARD_LIB_SHARDING_PROPAGATION_H
 #define PARASHARD_LIB_SHARDING_PROPAGATION_H
 
-#include "lib/Sharding/ShardingGraph.h"
+#include "lib/Sharding/EdgeShardings.h"
 
 namespace parashard::sharding {
 
@@ -12,6 +12,9 @@ namespace parashard::sharding {
 /// tensors without a split. Edges of priority 0 reach their fixed point before edges of priority 1.
 /// No split is ever removed, so the work is linear in edges times axes.
 void propagateSplits(ShardingGraph &graph);
+
+/// Propagates the splits of `nodes`, which changed since the last `propagateSplits`.
+void propagateSplitsFrom(ShardingGraph &graph, llvm::ArrayRef<unsigned> nodes);
 
 /// Adds the splits that the policy offers (`ShardingNode::later`) on axes that do not split the
 /// node yet, and propagates them. Records the new axes of each node in `laterAxes`. Runs after
@@ -32,6 +35,8 @@ void replicateSharedConstants(ShardingGraph &graph);
 /// in it, and if reducing later moves fewer bytes. On a tie, the producer reduces. Fixed nodes do
 /// not change.
 void choosePartials(ShardingGraph &graph);
+/// Does the same with `known`, which remembers the shardings of ops between calls.
+void choosePartials(ShardingGraph &graph, EdgeShardings &known);
 
 } // namespace parashard::sharding
 

@@ -251,6 +251,18 @@ std::string JsonValue::describe() const {
   return isObject() ? "an object" : isArray() ? "a list" : getText().str();
 }
 
+std::string JsonValue::format() const {
+  if (!isObject() && !isArray())
+    return getText().str();
+  std::string text;
+  auto separate = [&] { text += text.empty() ? "" : ","; };
+  for (JsonValue element : getElements())
+    separate(), text += element.format();
+  for (const auto &[key, value] : getMembers())
+    separate(), text += llvm::formatv("{0}:{1}", llvm::json::Value(key), value.format());
+  return isObject() ? "{" + text + "}" : "[" + text + "]";
+}
+
 std::vector<JsonValue> JsonValue::getElements() const {
   std::vector<JsonValue> elements;
   if (!isArray())

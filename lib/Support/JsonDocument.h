@@ -30,6 +30,9 @@ public:
   /// Returns the value for messages: its text, or "an object" or "a list".
   std::string describe() const;
 
+  /// Returns the value as JSON text without spaces, with the members in order.
+  std::string format() const;
+
   /// Returns the elements of an array, or an empty list for other kinds.
   std::vector<JsonValue> getElements() const;
   /// Returns the members of an object in order, or an empty list for other kinds.

@@ -42,6 +42,6 @@
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff="batch-dims=ids=1;labels=none" --ps-set-mesh=mesh=dp=2 --ps-seed-shardings | FileCheck %s --check-prefix=DIMS
 // DIMS: ps.batch_dim = 1 : i64, ps.name = "ids", ps.sharding = #ps.sharding<@mesh, [{}, {"dp"}]>{{.*}}ps.batch_dim = -1 : i64, ps.name = "labels", ps.sharding = #ps.sharding<@mesh, [{}, {}]>
 // RUN: not ps-opt %S/inputs/gpt.mlir --ps-set-mesh=mesh=dp=2 --ps-seed-shardings=policy=best 2>&1 | FileCheck %s --check-prefix=POLICY
-// POLICY: error: --sharding-policy best: unknown; use megatron, megatron+sp, replicated, tables or FILE.json
+// POLICY: error: --sharding-policy best: unknown; use megatron, megatron+sp, replicated, searched, searched+memory, tables or FILE.json
 // RUN: not ps-opt %S/inputs/gpt.mlir --ps-seed-shardings 2>&1 | FileCheck %s --check-prefix=MESH
 // MESH: error: the module has no ps.mesh; run ps-set-mesh first

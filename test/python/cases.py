@@ -5,10 +5,13 @@ The tests and scripts/compare-with-pytorch read these lists. Cases are only adde
 """
 import dataclasses
 import itertools
+import pathlib
 
 import language
 import models
 import vision
+
+CLUSTERS = pathlib.Path(__file__).resolve().parents[1] / "clusters"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,18 +30,19 @@ class Case:
     recompute: str = ""
     target: str = ""  # value of --target; empty: the CPU
     align: str = ""  # value of --align-dims
+    cluster: str = ""  # name of a cluster of test/clusters
 
     def __str__(self):
         pipeline = f"-{self.schedule}-{self.chunks}" if self.schedule else ""
         zero = f"-zero{self.zero}" if self.zero else ""
         align = f"align{self.align}" if self.align else ""
-        rest = "".join(f"-{word}" for word in (self.policy, self.recompute, self.target.replace(":", "-"), align) if word)
+        rest = "".join(f"-{word}" for word in (self.policy, self.recompute, self.target.replace(":", "-"), align, self.cluster) if word)
         return f"{self.model}-{self.importer}-{self.mesh}-{self.micro_batches}-{self.optimizer}{pipeline}{zero}{rest}"
 
     def flags(self):
         schedule = ("--schedule", self.schedule, "--num-chunks", self.chunks) if self.schedule else ()
         others = {"--zero": self.zero, "--sharding-policy": self.policy, "--recompute": self.recompute, "--target": self.target,
-                  "--align-dims": self.align}  # fmt: skip
+                  "--align-dims": self.align, "--cluster": CLUSTERS / f"{self.cluster}.json" if self.cluster else ""}  # fmt: skip
         return (*schedule, *itertools.chain.from_iterable(pair for pair in others.items() if pair[1]))
 
 
@@ -116,6 +120,13 @@ TABLES = [
     Case(name, "pt2", mesh, micro_batches, optimizer, zero=zero, policy="tables")
     for name, (mesh, zero), (micro_batches, optimizer) in itertools.product(
         ["recommender", "gpt2"], [("tp=2", 0), ("tp=4", 0), ("dp=2,tp=2", 0), ("dp=2,tp=2", 2)], [(1, "adamw"), (4, "sgd")])
+]  # fmt: skip
+
+# Searched shardings. On this cluster, communication takes almost no time, so that small models are split, too.
+SEARCHED = [
+    Case(name, "pt2", mesh, micro_batches, optimizer, zero=zero, policy=policy, cluster="fast-network")
+    for name, (mesh, zero), (micro_batches, optimizer), policy in itertools.product(
+        MODELS, [("tp=2", 0), ("tp=4", 0), ("dp=2,tp=2", 2)], [(1, "adamw"), (4, "sgd")], ["searched", "searched+memory"])
 ]  # fmt: skip
 
 # Padded dims (--align-dims) of tied, fused and convolution weights, together with other splits of these dims.

@@ -1,0 +1,446 @@
+// Implements the searched policy: a beam search over splits of parameters and values.
+#include "lib/Sharding/GraphPrice.h"
+#include "lib/Sharding/NamedResults.h"
+#include "lib/Sharding/Propagation.h"
+#include "lib/Sharding/SeedBuilder.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace parashard::ps;
+
+namespace parashard::sharding {
+namespace {
+
+/// Number of plans that the search keeps after each step.
+constexpr size_t kBeam = 2;
+/// Least gain of a further split, as a share of the objective.
+constexpr double kLeastGain = 0.001;
+
+/// A split to try: of the parameters, or of one value, in each of many equal blocks.
+struct Choice {
+  std::string what; ///< for reasons: "dim 0 of h.*.mlp.c_fc.weight"
+  std::string key;  ///< unique: with the shape
+  /// By block: the seeds of some parameters. A block is skipped if one of them is split already.
+  std::vector<std::vector<Seed>> variables;
+  std::vector<LaterSeed> values;
+};
+
+/// Replaces the numbers of a path by `*`. Example: "h.3.mlp" gives "h.*.mlp".
+std::string getRole(StringRef path) {
+  SmallVector<StringRef> parts;
+  path.split(parts, '.');
+  for (StringRef &part : parts)
+    if (!part.empty() && llvm::all_of(part, llvm::isDigit))
+      part = "*";
+  return llvm::join(parts, ".");
+}
+
+/// By node: the dims that contain the batch.
+using BatchDims = std::vector<SmallVector<bool, 4>>;
+
+/// Finds the choices. `shards` ranks share each split.
+class ChoiceFinder : SeedBuilder {
+public:
+  explicit ChoiceFinder(const ShardingGraph &graph)
+      : SeedBuilder(graph, "searched"), results(listResults(graph)) {
+    for (const NamedResult &result : results)
+      names[result.node] = &result;
+  }
+
+  /// Returns splits of single parameters, and of the parameters from which ops without weights,
+  /// such as attentions, compute their result.
+  std::vector<Choice> findOfVariables() {
+    for (auto [i, node] : llvm::enumerate(graph.nodes))
+      if (isWeight(i, node))
+        for (unsigned dim = 0; dim < node.shape.size(); ++dim)
+          addDim(i, node, dim);
+    for (unsigned edge : structure.getForward())
+      if (!structure.isContraction(edge) && countInputs(edge) > 1 && graph.edges[edge].priority > 0)
+        addFactors(edge);
+    return take();
+  }
+
+  /// Returns splits of the results of ops in `edges`, along dims that do not contain the batch.
+  std::vector<Choice> findOfValues(ArrayRef<unsigned> edges, const BatchDims &batchDims) {
+    for (unsigned edge : edges) {
+      int node = graph.edges[edge].results[0];
+      auto name = names.find(unsigned(node));
+      if (node < 0 || name == names.end())
+        continue;
+      const ShardingNode &value = graph.nodes[node];
+      for (unsigned dim = 0; dim < value.shape.size(); ++dim)
+        if (value.shape[dim] >= shards && !batchDims[node][dim])
+          addValue(*name->second, value, dim);
+    }
+    return take();
+  }
+
+  /// Returns the ops of the forward with an input of the model among their operands.
+  SmallVector<unsigned> findInputOps() const {
+    SmallVector<unsigned> ops;
+    for (unsigned edge : structure.getForward())
+      if (llvm::any_of(graph.edges[edge].operands, [&](int node) {
+            return node >= 0 && isa_and_nonnull<BlockArgument>(graph.nodes[node].value);
+          }))
+        ops.push_back(edge);
+    return ops;
+  }
+
+private:
+  /// Returns true for a parameter with at least two dims that the forward uses. Vectors follow by
+  /// propagation.
+  bool isWeight(unsigned number, const ShardingNode &node) const {
+    return node.variable && VariableOp(node.variable).getKind() == VariableKind::Parameter &&
+           node.shape.size() > 1 && !node.fixed && llvm::any_of(node.edges, [&](unsigned edge) {
+             return graph.edges[edge].kind == ShardingEdge::Kind::Read;
+           });
+  }
+
+  int countInputs(unsigned edge) const {
+    return int(llvm::count_if(graph.edges[edge].operands, [&](int node) {
+      return node >= 0 && structure.dependsOnInput(node);
+    }));
+  }
+
+  std::vector<Choice> take() {
+    indices.clear();
+    return std::exchange(list, {});
+  }
+
+  /// Returns the choice for tensors of one shape; a new one on the first call.
+  Choice &getChoice(const std::string &what, ArrayRef<int64_t> shape) {
+    std::string key =
+        what + " of " +
+        llvm::join(llvm::map_range(shape, [](int64_t size) { return std::to_string(size); }), "x");
+    auto [index, isNew] = indices.try_emplace(key, list.size());
+    if (isNew)
+      list.push_back({what, key, {}, {}});
+    return list[index->second];
+  }
+
+  TensorSplits splitDim(ArrayRef<int64_t> shape, unsigned dim) const {
+    TensorSplits splits;
+    for (auto [i, size] : llvm::enumerate(shape))
+      splits.push_back(i == dim ? makeSplit(size, axes) : wholeSplit(size));
+    return splits;
+  }
+
+  void addDim(unsigned number, const ShardingNode &node, unsigned dim) {
+    if (node.shape[dim] < shards)
+      return;
+    std::string what =
+        llvm::formatv("dim {0} of {1}", dim, getRole(VariableOp(node.variable).getDisplayName()));
+    getChoice(what, node.shape).variables.push_back({{number, splitDim(node.shape, dim), {}}});
+  }
+
+  /// Splits each result factor of an op whose operands are all computed from inputs.
+  void addFactors(unsigned number) {
+    const ShardingEdge &edge = graph.edges[number];
+    int node = edge.results[0];
+    auto name = names.find(unsigned(node));
+    if (node < 0 || name == names.end())
+      return;
+    for (auto [i, dim] : llvm::enumerate(edge.rule->results[0]))
+      for (unsigned factor : dim) {
+        if (edge.rule->factors[factor].size < 2 ||
+            edge.rule->factors[factor].kind == RuleFactor::Kind::Whole)
+          continue;
+        SmallVector<Split> factors = makeWholeFactors(*edge.rule);
+        factors[factor] = makeSplit(factors[factor][0].size, axes);
+        SeedPlan plan;
+        for (auto [operand, dims] : llvm::zip(edge.operands, edge.rule->operands))
+          if (operand >= 0 && structure.dependsOnInput(operand))
+            splitSources(operand, projectToTensor(*edge.rule, dims, factors, mesh), plan);
+        if (!plan.failed && !plan.variables.empty())
+          addPlan(llvm::formatv("factor {0} of {1}:{2}", factor, getRole(name->second->path),
+                                name->second->op),
+                  graph.nodes[node].shape, plan);
+      }
+  }
+
+  void addPlan(const std::string &what, ArrayRef<int64_t> shape, const SeedPlan &plan) {
+    std::vector<Seed> &seeds = getChoice(what, shape).variables.emplace_back();
+    for (auto &[variable, splits] : plan.variables)
+      seeds.push_back({variable, splits, {}});
+  }
+
+  void addValue(const NamedResult &name, const ShardingNode &node, unsigned dim) {
+    std::string what =
+        llvm::formatv("dim {0} of {1}:{2}#{3}", dim, getRole(name.path), name.op, name.number);
+    Choice &choice = getChoice(what, node.shape);
+    for (const NamedResult &other : results)
+      if (other.op == name.op && other.number == name.number &&
+          graph.nodes[other.node].shape == node.shape &&
+          getRole(other.path) == getRole(name.path) &&
+          llvm::none_of(choice.values,
+                        [&](const LaterSeed &seed) { return seed.value == other.node; }))
+        choice.values.push_back({other.node, splitDim(node.shape, dim), {}});
+  }
+
+  std::vector<NamedResult> results;
+  DenseMap<unsigned, const NamedResult *> names; ///< by node
+  std::vector<Choice> list;
+  llvm::StringMap<size_t> indices; ///< in `list`, by key
+};
+
+/// The splits of all nodes without those of later seeds, and the seeds that gave them.
+struct State {
+  std::vector<TensorSplits> splits;
+  Seeds seeds;
+  GraphPrice price;
+  double objective = 0;
+  SmallVector<unsigned> reduced; ///< ops of the forward whose results are reduced
+  /// Keys of choices that were no gain, here or before.
+  llvm::StringSet<> lost;
+};
+
+class Searcher {
+public:
+  Searcher(ShardingGraph &graph, const costs::Cluster &cluster, double memoryShare)
+      : graph(graph), memoryShare(memoryShare), known(graph), pricer(graph, cluster, known),
+        finder(graph) {
+    for (const ShardingNode &node : graph.nodes)
+      initial.push_back(node);
+  }
+
+  Seeds run() {
+    batchDims = findBatchDims();
+    restore(getInitialSplits());
+    propagateSplits(graph);
+    State start;
+    save(start);
+    price(start);
+    replicated = start.price;
+    start.objective = getObjective(start.price);
+    std::vector<Choice> choices = finder.findOfVariables();
+    llvm::append_range(choices, finder.findOfValues(finder.findInputOps(), batchDims));
+    best = start;
+    std::vector<State> beam{std::move(start)};
+    // When no choice is a gain, those that were dropped are tried again, for the best state.
+    for (bool isLast = false;;) {
+      std::vector<State> next;
+      for (State &state : beam)
+        extend(state, choices, next);
+      llvm::stable_sort(next,
+                        [](const State &a, const State &b) { return a.objective < b.objective; });
+      next.resize(std::min(next.size(), kBeam));
+      beam = std::move(next);
+      if (!beam.empty() && beam.front().objective < best.objective)
+        best = beam.front();
+      if (!beam.empty())
+        continue;
+      if (isLast)
+        break;
+      isLast = true;
+      beam.push_back(best);
+      beam.front().lost.clear();
+    }
+    return finish();
+  }
+
+private:
+  std::vector<TensorSplits> getInitialSplits() const {
+    std::vector<TensorSplits> splits;
+    for (const ShardingNode &node : initial)
+      splits.push_back(node.splits);
+    return splits;
+  }
+
+  /// Returns the dims that a split of the inputs along their batch reaches.
+  BatchDims findBatchDims() {
+    SmallVector<StringAttr> axes = graph.mesh.getAxes({AxisKind::Tensor});
+    for (ShardingNode &node : graph.nodes) {
+      auto argument = dyn_cast_or_null<BlockArgument>(node.value);
+      std::optional<unsigned> dim = argument ? findBatchDim(argument) : std::nullopt;
+      if (dim && *dim < node.splits.size())
+        llvm::append_range(node.splits[*dim].front().axes, axes);
+    }
+    propagateSplits(graph);
+    BatchDims found(graph.nodes.size());
+    for (auto [node, dims] : llvm::zip(graph.nodes, found))
+      for (const Split &split : node.splits)
+        dims.push_back(llvm::is_contained(getAxes(split), axes.front()));
+    return found;
+  }
+
+  static std::optional<unsigned> findBatchDim(BlockArgument argument) {
+    auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    auto marked =
+        function ? function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kBatchDimMark)
+                 : IntegerAttr();
+    int64_t dim = marked ? marked.getInt() : 0;
+    return dim < 0 ? std::nullopt : std::optional(unsigned(dim)); // negative: no batch
+  }
+
+  /// Sets the splits of the graph, without seeds and partial values.
+  void restore(const std::vector<TensorSplits> &splits) {
+    for (auto [i, node] : llvm::enumerate(graph.nodes)) {
+      node.splits = splits[i];
+      node.fixed = initial[i].fixed;
+      node.partial = initial[i].partial;
+      node.later.clear();
+      node.laterAxes.clear();
+      node.cause = -1;
+    }
+  }
+
+  void save(State &state) const {
+    state.splits.clear();
+    for (const ShardingNode &node : graph.nodes)
+      state.splits.push_back(node.splits);
+  }
+
+  double getObjective(const GraphPrice &price) const {
+    if (replicated.bytes == 0) // not priced yet
+      return price.seconds;
+    return price.seconds + memoryShare * replicated.seconds * price.bytes / replicated.bytes;
+  }
+
+  /// Prices the splits of a state. The graph has the splits afterwards.
+  void price(State &state) {
+    restore(state.splits);
+    for (const Seed &seed : state.seeds.variables)
+      graph.nodes[seed.variable].fixed = true;
+    for (const LaterSeed &seed : state.seeds.values)
+      graph.nodes[seed.value].later = seed.splits;
+    propagateLaterSplits(graph);
+    replicateSharedConstants(graph);
+    choosePartials(graph, known);
+    state.price = pricer.get();
+    state.objective = getObjective(state.price);
+    state.reduced.assign(pricer.getReduced().begin(), pricer.getReduced().end());
+  }
+
+  /// Adds the states with one further choice that are a gain to `next`.
+  void extend(State &state, ArrayRef<Choice> choices, std::vector<State> &next) {
+    std::vector<State> children;
+    auto tryAll = [&](ArrayRef<Choice> list) {
+      for (const Choice &choice : list) {
+        if (state.lost.contains(choice.key))
+          continue;
+        if (std::optional<State> child = tryChoice(state, choice))
+          children.push_back(std::move(*child));
+        else
+          state.lost.insert(choice.key);
+      }
+    };
+    tryAll(choices);
+    tryAll(finder.findOfValues(state.reduced, batchDims));
+    for (State &child : children) {
+      if (llvm::any_of(next, [&](const State &other) { return isSame(child, other); }))
+        continue;
+      child.lost = state.lost;
+      next.push_back(std::move(child));
+    }
+  }
+
+  /// Returns the state with a further choice; nullopt if it is no gain.
+  std::optional<State> tryChoice(const State &state, const Choice &choice) {
+    State child;
+    child.seeds = state.seeds;
+    restore(state.splits);
+    for (const Seed &seed : state.seeds.variables)
+      graph.nodes[seed.variable].fixed = true;
+    bool isNew = false;
+    for (const std::vector<Seed> &block : choice.variables)
+      isNew |= addBlock(block, child.seeds);
+    for (const LaterSeed &value : choice.values)
+      if (llvm::none_of(child.seeds.values,
+                        [&](const LaterSeed &seed) { return seed.value == value.value; })) {
+        child.seeds.values.push_back(value);
+        isNew = true;
+      }
+    if (!isNew)
+      return std::nullopt;
+    save(child);
+    price(child);
+    if (!isGain(child, state))
+      return std::nullopt;
+    propagateAll(child);
+    if (!isGain(child, state))
+      return std::nullopt;
+    std::string reason = describeGain(choice, state, child);
+    for (Seed &seed : child.seeds.variables)
+      seed.reason = seed.reason.empty() ? reason : seed.reason;
+    for (LaterSeed &seed : child.seeds.values)
+      seed.reason = seed.reason.empty() ? reason : seed.reason;
+    return child;
+  }
+
+  bool isGain(const State &child, const State &before) const {
+    return child.objective < before.objective - kLeastGain * best.objective;
+  }
+
+  /// Propagates all seeds at once, as ps-propagate-shardings does, and prices the result. Splits
+  /// that are propagated one after the other may spread further.
+  void propagateAll(State &state) {
+    restore(getInitialSplits());
+    for (const Seed &seed : state.seeds.variables) {
+      graph.nodes[seed.variable].splits = seed.splits;
+      graph.nodes[seed.variable].fixed = true;
+    }
+    propagateSplits(graph);
+    save(state);
+    price(state);
+  }
+
+  /// Splits the parameters of a block unless one is split already, and propagates. Returns true if
+  /// it did.
+  bool addBlock(const std::vector<Seed> &block, Seeds &seeds) {
+    if (llvm::any_of(block, [&](const Seed &seed) {
+          return graph.nodes[seed.variable].fixed || !areWhole(graph.nodes[seed.variable].splits);
+        }))
+      return false;
+    SmallVector<unsigned> changed;
+    for (const Seed &seed : block) {
+      graph.nodes[seed.variable].splits = seed.splits;
+      graph.nodes[seed.variable].fixed = true;
+      seeds.variables.push_back(seed);
+      changed.push_back(seed.variable);
+    }
+    propagateSplitsFrom(graph, changed);
+    return true;
+  }
+
+  static bool isSame(const State &a, const State &b) {
+    return std::abs(a.objective - b.objective) <= 1e-9 * b.objective && a.splits == b.splits &&
+           a.seeds.values.size() == b.seeds.values.size();
+  }
+
+  std::string describeGain(const Choice &choice, const State &before, const State &after) const {
+    double gain = 1 - after.price.seconds / before.price.seconds;
+    return llvm::formatv("searched: {0}: {1:f1} % {2}", choice.what, 100 * std::abs(gain),
+                         gain < 0 ? "slower, with less memory" : "faster");
+  }
+
+  Seeds finish() {
+    restore(best.splits);
+    if (best.seeds.variables.empty() && best.seeds.values.empty())
+      best.seeds.unmatched = kNoSplitGains;
+    return std::move(best.seeds);
+  }
+
+  ShardingGraph &graph;
+  double memoryShare;
+  EdgeShardings known;
+  GraphPricer pricer;
+  ChoiceFinder finder;
+  std::vector<ShardingNode> initial;
+  BatchDims batchDims;
+  GraphPrice replicated; ///< without a split over the tensor axes
+  State best;
+};
+
+} // namespace
+
+Seeds searchSeeds(ShardingGraph &graph, const costs::Cluster &cluster, double memoryShare) {
+  if (graph.mesh.getAxes({AxisKind::Tensor}).empty() || graph.edges.empty())
+    return {};
+  return Searcher(graph, cluster, memoryShare).run();
+}
+
+} // namespace parashard::sharding

@@ -1,0 +1,97 @@
+"""`--sharding-policy searched`: splits that a search finds are right, and as good as those of known patterns."""
+
+import json
+
+import cases
+import lanes
+import models
+import oracle
+import pytest
+import torch
+from conftest import run_tool as run
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+H100 = ("--cluster", "h100-sxm", "--target", "cuda:sm_90")
+
+
+@pytest.mark.parametrize("case", lanes.cover(cases.SEARCHED, strength=1))
+def test_equals_pytorch(tmp_path, exports, case):
+    comparison = oracle.check_case(tmp_path, exports, case)
+    print(comparison)
+    assert comparison.failures() == []
+
+
+class NormedPairs(torch.nn.Module):
+    """Linear layers with a norm between the two of a pair. The policy megatron finds no pairs in it."""
+
+    def __init__(self, width, hidden, layers):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(
+            torch.nn.Sequential(torch.nn.Linear(width, hidden), torch.nn.LayerNorm(hidden), torch.nn.GELU(), torch.nn.Linear(hidden, width))
+            for _ in range(layers)
+        )  # fmt: skip
+
+    def forward(self, x, target):
+        for block in self.blocks:
+            x = x + block(x)
+        return torch.nn.functional.mse_loss(x, target)
+
+
+def export_large(folder, name):
+    """A model that is large enough for splits to be a gain on GPUs."""
+    path = folder / f"{name}.pt2"
+    if name == "gpt":
+        models.gpt(batch=8, length=256, vocabulary=2048, width=256, layers=3, heads=8).export(path)
+    elif name == "llama":
+        models.llama(batch=8, length=256, vocabulary=2048, width=256, hidden=688, layers=3, heads=8, groups=4).export(path)
+    else:
+        inputs = (torch.randn(256, 512), torch.randn(256, 512))
+        torch.export.save(torch.export.export(NormedPairs(512, 2048, 3), inputs).run_decompositions({}), path)
+    return path
+
+
+def predict(folder, model, policy):
+    plan = folder / "plan.json"
+    plan.write_text(json.dumps({"mesh": "tp=2", "sharding-policy": policy}))
+    return json.loads(run("ps-plan", model, "--plan", plan, *H100, "--predict").stdout)
+
+
+@pytest.mark.parametrize("name", ["gpt", "llama"])
+def test_finds_megatron_with_sequence_parallelism(tmp_path, name):
+    """The plan with the preference for memory is that of megatron+sp: same time of a step and same memory. The fastest plan is faster."""
+    model = export_large(tmp_path, name)
+    known, lean, fastest = (predict(tmp_path, model, policy) for policy in ("megatron+sp", "searched+memory", "searched"))
+    assert lean["step_s"] == pytest.approx(known["step_s"], rel=1e-3)
+    assert lean["memory_bytes"] == pytest.approx(known["memory_bytes"], rel=1e-3)
+    assert fastest["step_s"] <= lean["step_s"]
+
+
+def test_splits_what_megatron_leaves_whole(tmp_path):
+    model = export_large(tmp_path, "pairs")
+    whole, known, found = (predict(tmp_path, model, policy) for policy in ("replicated", "megatron", "searched"))
+    assert known["step_s"] == pytest.approx(whole["step_s"], rel=1e-3)
+    assert found["step_s"] < 0.95 * whole["step_s"] and found["memory_bytes"] < 0.6 * whole["memory_bytes"]
+
+
+def test_a_plan_file_holds_the_shardings(tmp_path):
+    """ps-plan writes the splits that it found; equal blocks share an entry. ps-compile reads them."""
+    model, plan = export_large(tmp_path, "pairs"), tmp_path / "plan.json"
+    done = run("ps-plan", model, "--cluster", "h100-sxm:2", "--mesh", "tp=2", "--global-batch", 256, "-o", plan)
+    assert any("searched" in line.split() for line in done.stdout.splitlines()), done.stdout
+    splits = json.loads(plan.read_text())["sharding-policy"]
+    assert splits.get("blocks.*.0.weight") == {"0": ["tp"]}, splits
+    told = run("ps-compile", model, "--plan", plan, "--no-codegen", "--explain", "-o", tmp_path / "out").stdout
+    split = [line for line in told.splitlines() if ".0.weight" in line]
+    assert len(split) == 3 and all('[{"tp"}, {}]' in line for line in split), told
+
+
+def test_repeated_blocks_are_searched_once(tmp_path):
+    """The file of a deep model is that of a model with few blocks."""
+    texts = []
+    for layers in (3, 8):
+        archive = models.gpt(batch=8, length=256, vocabulary=2048, width=256, layers=layers, heads=8).export(tmp_path / f"{layers}.pt2")
+        dump = tmp_path / str(layers)
+        run("ps-compile", archive, "--mesh", "tp=2", "--sharding-policy", "searched", *H100, "--dump-dir", dump, "--no-codegen", "-o", tmp_path / "out")
+        texts.append((dump / "2-planned.mlir").read_text().partition("ps-seed-shardings{")[2].partition("},ps-align")[0])
+    assert texts[0] == texts[1] and "blocks.*.attention.qkv.weight" in texts[0]
