@@ -191,7 +191,7 @@ std::vector<std::string> makeRow(const Plan &plan) {
           plan.price ? sharding::formatBytes(plan.price->memoryBytes) : "-",
           costs::printSeconds(plan.estimatedSeconds) + ", " + describeMemory(plan.estimatedMemory),
           o.mesh,
-          o.shardingPolicy,
+          plan.policy,
           std::to_string(o.zero),
           std::to_string(*o.batch),
           std::to_string(o.microBatches),

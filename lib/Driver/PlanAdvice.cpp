@@ -71,7 +71,7 @@ public:
         change(ps::spellFlag("zero") + " " + std::to_string(zero),
                [&](Candidate &c) { c.zero = zero; });
     if (best.tp > 1)
-      for (const char *policy : {"megatron", "megatron+sp"})
+      for (const char *policy : kNamedPolicies)
         change(ps::spellFlag("sharding-policy") + " " + policy,
                [&](Candidate &c) { c.policy = policy; });
     changeSchedules();

@@ -2,6 +2,7 @@
 #include "lib/Driver/PlanCompiler.h"
 #include "dialects/ps/Ps.h"
 #include "lib/Driver/Load.h"
+#include "lib/Driver/SearchShardings.h"
 #include "lib/Pipeline/StagePartition.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -140,7 +141,9 @@ CompileOptions PlanCompiler::getOptions(const Candidate &candidate) const {
   llvm::consumeError(placement.takeError());
   options.zero = candidate.zero;
   options.recompute = candidate.recompute;
-  options.shardingPolicy = candidate.policy;
+  auto policy = policies.find(getPolicyKey(candidate));
+  bool isSearched = policy != policies.end() && policy->second;
+  options.shardingPolicy = isSearched ? *policy->second : candidate.policy;
   return options;
 }
 
@@ -176,7 +179,27 @@ OwningOpRef<ModuleOp> PlanCompiler::compileForTable(const Candidate &candidate) 
   table.order = "pdt";
   table.microBatches = table.chunks = 1;
   table.schedule = "1f1b";
+  searchPolicy(table);
   return compile(getOptions(table), /*isShrunk=*/true);
+}
+
+static bool areValid(const CompileOptions &options) {
+  llvm::Error error = checkOptions(options);
+  bool valid = !error;
+  llvm::consumeError(std::move(error));
+  return valid;
+}
+
+/// Searches the shardings of a candidate's policy, if the policy is one that searches. The small
+/// program of a table stands for all layouts with its tensor axis and samples.
+void PlanCompiler::searchPolicy(const Candidate &candidate) {
+  auto [found, isNew] = policies.try_emplace(getPolicyKey(candidate));
+  CompileOptions options = getOptions(candidate);
+  if (!isNew || !areValid(options))
+    return;
+  ScopedDiagnosticHandler silence(&context, [](Diagnostic &) { return success(); });
+  if (OwningOpRef<ModuleOp> module = import(*options.batch, /*isShrunk=*/true))
+    found->second = searchShardings(*module, options);
 }
 
 /// Returns a copy of the model with a batch, on request without its repeated blocks. Imports each

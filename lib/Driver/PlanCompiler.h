@@ -60,6 +60,7 @@ private:
   llvm::LogicalResult checkSplit(mlir::ModuleOp module);
   void keepFailure(const CompileOptions &options, llvm::StringRef reason);
   mlir::OwningOpRef<mlir::ModuleOp> compileForTable(const planner::Candidate &candidate);
+  void searchPolicy(const planner::Candidate &candidate);
   mlir::OwningOpRef<mlir::ModuleOp> import(int64_t batch, bool isShrunk);
 
   mlir::MLIRContext &context;
@@ -74,6 +75,12 @@ private:
   /// By batch, and if shrunk.
   std::map<std::pair<int64_t, bool>, mlir::OwningOpRef<mlir::ModuleOp>> imported;
   std::map<Key, mlir::OwningOpRef<mlir::ModuleOp>> programs;
+  /// By policy, tensor axis and samples: the sharding file that a search found.
+  using PolicyKey = std::tuple<std::string, int64_t, int64_t>;
+  static PolicyKey getPolicyKey(const planner::Candidate &candidate) {
+    return {candidate.policy, candidate.tp, candidate.samples};
+  }
+  std::map<PolicyKey, std::optional<std::string>> policies;
   planner::ClassTable last;
 };
 

@@ -113,8 +113,9 @@ static llvm::Expected<PlanAnswer> makeAnswer(PlanSearch &search, const SearchPro
   }
   for (Finalist &finalist : found.plans)
     answer.plans.push_back({search.getCompiler().getOptions(finalist.estimate.candidate),
-                            std::move(finalist.price), finalist.estimate.price.seconds,
-                            finalist.estimate.price.memory, finalist.regret});
+                            finalist.estimate.candidate.policy, std::move(finalist.price),
+                            finalist.estimate.price.seconds, finalist.estimate.price.memory,
+                            finalist.regret});
   answer.priced = found.priced;
   answer.isComplete = found.isComplete;
   answer.memory = problem.memory;

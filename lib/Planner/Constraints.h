@@ -15,6 +15,10 @@ namespace parashard::planner {
 /// The values of `--num-chunks` and `--recompute` that a search tries.
 inline constexpr int64_t kSearchedChunks[] = {1, 2, 4};
 inline constexpr const char *kSearchedModes[] = {"none", "selective", "full"};
+/// The sharding policies that a search tries: those that look for known patterns, and those that
+/// search splits themselves.
+inline constexpr const char *kNamedPolicies[] = {"megatron", "megatron+sp"};
+inline constexpr const char *kSearchingPolicies[] = {"searched", "searched+memory"};
 
 /// The values that one flag may have. The default allows all.
 class Choices {

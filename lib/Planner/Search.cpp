@@ -71,6 +71,11 @@ struct Branch {
 
 /// Plans that are slower than the best one by this factor are not returned.
 constexpr double kSlowest = 1.05;
+/// Searched policies are tried if named ones leave more than this share of the matmuls whole, for
+/// this many tensor axes and samples. They may reduce the time to `kSearchGain` even if all matmuls
+/// are split.
+constexpr double kMostWhole = 0.1, kSearchGain = 0.93;
+constexpr size_t kMostSearches = 2;
 
 class Searcher {
 public:
@@ -88,7 +93,9 @@ public:
         explore(branch);
       if (!result.isComplete)
         break;
+      keepForSearch(std::move(branches));
     }
+    exploreSearched();
     if (!result.leanest)
       result.leanest = leanestBound;
     if (result.plans.empty() && !result.leanest)
@@ -219,10 +226,88 @@ private:
       policies.push_back(value);
     if (!policies.empty())
       return policies;
-    policies.push_back("megatron");
-    if (candidate.tp > 1)
-      policies.push_back("megatron+sp");
+    for (const char *policy : kNamedPolicies)
+      if (policies.empty() || candidate.tp > 1) // without a tensor axis, all are equal
+        policies.push_back(policy);
     return policies;
+  }
+
+  /// Remembers the fastest layouts with a tensor axis, for the searched policies.
+  void keepForSearch(std::vector<Branch> branches) {
+    if (!constraints().get("sharding-policy").isFree())
+      return;
+    for (Branch &branch : branches)
+      if (branch.candidate.tp > 1)
+        named.push_back(std::move(branch));
+    llvm::stable_sort(named, [](const Branch &a, const Branch &b) { return a.bound < b.bound; });
+  }
+
+  /// Tries the searched policies for the layouts with the least bounds: where named policies leave
+  /// matmuls whole, and for the tensor axis of the best plan. A search takes as long as several
+  /// tables, so few of them are tried.
+  void exploreSearched() {
+    std::set<std::pair<int64_t, int64_t>> tried; // tensor axis, samples
+    std::set<std::tuple<std::string, int64_t, int64_t>> meshes;
+    int64_t bestAxis = result.plans.empty() ? 1 : result.plans.front().candidate.tp;
+    for (const Branch &branch : named) {
+      const Candidate &candidate = branch.candidate;
+      double whole = getWholeShare(branch);
+      double ideal = 1 - whole + whole / double(candidate.tp); // if all matmuls are split
+      bool isTried = whole > kMostWhole || candidate.tp == bestAxis;
+      if (!isTried || isTooSlow(std::min(ideal, kSearchGain) * branch.bound) ||
+          !meshes.insert({candidate.getMesh(), candidate.samples, candidate.microBatches}).second)
+        continue;
+      if (!result.isComplete ||
+          (tried.insert({candidate.tp, candidate.samples}).second && tried.size() > kMostSearches))
+        return;
+      exploreSearched(branch);
+    }
+  }
+
+  /// Tries the searched policies for the layout of a branch: the one that prefers less memory only
+  /// if the other one needs more memory than the policy of the branch, or has no plan that fits.
+  void exploreSearched(const Branch &branch) {
+    int64_t before = result.priced;
+    for (const char *policy : kSearchingPolicies) {
+      Candidate candidate = branch.candidate;
+      candidate.policy = policy;
+      const ClassTable *table = problem.getTable(candidate, problem.cluster);
+      if (!table)
+        continue;
+      Branch searched{candidate, getBound(*table, candidate), *table};
+      explore(searched);
+      if (result.priced > before && getBytes(searched.table) <= getBytes(branch.table))
+        return;
+    }
+  }
+
+  /// Returns the bytes of variables and of the saved values of a micro-batch.
+  static double getBytes(const ClassTable &table) {
+    double bytes = getSaved(table);
+    for (const SegmentCost &segment : table.segments)
+      bytes += segment.getVariableBytes(/*zero=*/0, /*shards=*/1);
+    return bytes;
+  }
+
+  /// Returns the share of the matmuls that a branch does not split over its tensor axis. Example:
+  /// if tp=2 takes 0.75 of the time of one rank, half of the work is whole.
+  double getWholeShare(const Branch &branch) {
+    Candidate one = branch.candidate;
+    one.tp = 1; // on fewer ranks: only the table counts
+    const ClassTable *table = problem.getTable(one, problem.cluster);
+    if (!table || getMatmuls(*table) == 0)
+      return 0;
+    double share = getMatmuls(branch.table) / getMatmuls(*table);
+    double ranks = double(branch.candidate.tp);
+    return std::clamp((share * ranks - 1) / (ranks - 1), 0.0, 1.0);
+  }
+
+  static double getMatmuls(const ClassTable &table) {
+    double seconds = 0;
+    for (const SegmentCost &segment : table.segments)
+      seconds += segment.forward[Part::Matmul] + segment.backwardInput[Part::Matmul] +
+                 segment.backwardWeight[Part::Matmul];
+    return seconds;
   }
 
   /// Returns the time of all micro-batches, divided evenly over the pipeline: no bubble, and no
@@ -408,6 +493,7 @@ private:
   const SearchProblem &problem;
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   CutCache cuts;
+  std::vector<Branch> named; ///< with named policies and a tensor axis; least bound first
   int64_t considered = 0;
   /// The fastest plan of each kind: whether pp, dp and tp are above 1.
   std::map<std::array<bool, 3>, PricedCandidate> kinds;

@@ -9,7 +9,7 @@ namespace parashard::report {
 static json::Object describe(const Plan &plan) {
   const CompileOptions &o = plan.options;
   json::Object row{{"mesh", o.mesh},
-                   {"policy", o.shardingPolicy},
+                   {"policy", plan.policy},
                    {"zero", o.zero},
                    {"batch", o.batch.value_or(0)},
                    {"micro_batches", o.microBatches},
