@@ -4,7 +4,8 @@
     bench/plan_quality.py [--runs bench/published_runs.csv] [--only 1,2,20-27] [--models FOLDER] [--breakdown]
 
 Exports the model of each run without weights, and prices the plan of the run on the preset of its GPUs by `ps-plan --predict`. Prints, for each run,
-published and predicted seconds; then the median of the absolute errors, and how many pairs of runs of one system and model are ordered as published.
+published and predicted seconds; then the median of the absolute errors, and how many pairs of runs of one system and model are ordered as published;
+then the errors after one run of each system has told how fast the system is.
 Runs that no flags of ps-compile express are listed with the reason. Also compares interleaved 1F1B with ZB-1p. --models keeps the exported models in a
 folder. To judge predictions by runs that were not used for calibration, give their table by --runs.
 """
@@ -252,6 +253,7 @@ def report(runs, folder, with_breakdown):
         of_system = [(run, price) for run, price in prices if run.row["system"] == system]
         print_errors(system, of_system)
     print_errors("all", prices)
+    print_probed(prices)
     print_gains(prices)
 
 
@@ -262,6 +264,22 @@ def print_errors(name, prices):
     ordered, pairs = count_ordered(prices)
     print(f"{name}: {len(prices)} runs, median error {100 * statistics.median(errors):.1f} %, worst {100 * errors[-1]:.1f} %; "
           f"median ratio {middle:.2f}, median deviation from it {100 * spread:.1f} %; {ordered} of {pairs} pairs ordered as published")  # fmt: skip
+
+
+def print_probed(prices):
+    """Prints the errors if one run of each system and GPU tells how fast it is: the other runs are scaled by the ratio of this run."""
+    groups = {}
+    for run, price in prices:
+        groups.setdefault((run.row["system"], run.row["gpu"]), []).append(price["step_s"] / run.seconds)
+    groups = [ratios for ratios in groups.values() if len(ratios) > 1]
+
+    def errors(ratios, probe):
+        return [abs(ratio / ratios[probe] - 1) for i, ratio in enumerate(ratios) if i != probe]
+
+    first = [error for ratios in groups for error in errors(ratios, 0)]
+    every = [error for ratios in groups for probe in range(len(ratios)) for error in errors(ratios, probe)]
+    print(f"after one run of each of {len(groups)} systems: median error {100 * statistics.median(first):.1f} % with the first run, "
+          f"{100 * statistics.median(every):.1f} % over all choices of the run")  # fmt: skip
 
 
 def main():

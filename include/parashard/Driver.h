@@ -85,6 +85,8 @@ struct WalkOptions {
   /// empty, `failurePath` is not written.
   std::function<mlir::OwningOpRef<mlir::ModuleOp>()> reload;
   bool timing = false; ///< print the seconds of each level to stderr
+  /// Skip passes that only verify or explain, and MLIR's verifier: for plans that are only priced.
+  bool onlyTransforms = false;
   /// Called before each pass with the name of the pass; may be empty.
   std::function<void(llvm::StringRef)> onPass;
 };
@@ -113,6 +115,9 @@ void registerAllPasses();
 /// Returns the passes that lower a module from the previous level to `level`, in order. Each pass
 /// is given as `name{option=value ...}`. The source explains why each pass is needed.
 std::vector<std::string> getPasses(ps::Level level, const CompileOptions &options);
+
+/// Returns false for passes that only verify or explain a module. `pass` may have options.
+bool isTransform(llvm::StringRef pass);
 
 /// Adds the passes of `getPasses` to `pm`. Fails if a pass is given an option that it does not
 /// have.

@@ -131,13 +131,12 @@ llvm::StringRef getSplitMethod(const CompileOptions &o) {
   return o.cluster.empty() ? "uniform" : "time";
 }
 
-/// Lists the passes that turn a plan into addresses, without passes that only verify or explain.
+/// Lists the passes that turn a plan into addresses.
 std::string listPassesAfterPlan(const CompileOptions &o) {
   std::vector<std::string> passes;
   for (ps::Level level : {ps::Level::Partitioned, ps::Level::Scheduled, ps::Level::Placed})
     for (std::string &pass : getPasses(level, o))
-      if (llvm::StringRef name = pass;
-          !name.starts_with("ps-verify-") && !name.starts_with("ps-explain-"))
+      if (isTransform(pass))
         passes.push_back(std::move(pass));
   return llvm::join(passes, ",");
 }
@@ -249,6 +248,10 @@ std::vector<std::string> scheduledPasses(const CompileOptions &o) {
 }
 
 } // namespace
+
+bool isTransform(llvm::StringRef pass) {
+  return !pass.starts_with("ps-verify-") && !pass.starts_with("ps-explain-");
+}
 
 std::vector<std::string> getPasses(ps::Level level, const CompileOptions &o) {
   switch (level) {

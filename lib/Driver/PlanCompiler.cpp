@@ -35,6 +35,14 @@ std::optional<int64_t> countNamedStages(llvm::StringRef method) {
   return int64_t(method.count(',')) + 2;
 }
 
+/// Lowers a module to a level. ps-compile verifies the plan that is chosen.
+static LogicalResult lower(ModuleOp module, const CompileOptions &options, ps::Level level) {
+  WalkOptions walk;
+  walk.stopAfter = level;
+  walk.onlyTransforms = true;
+  return runWalk(module, options, walk);
+}
+
 LogicalResult PlanCompiler::start() {
   std::vector<std::string> notes;
   import::ImportOptions exported = getImportOptions(request.options);
@@ -44,7 +52,7 @@ LogicalResult PlanCompiler::start() {
   if (!module)
     return printNotes(notes), failure();
   parameters = countParameters(*module);
-  if (failed(runWalk(*module, options, {.stopAfter = ps::Level::Training})))
+  if (failed(lower(*module, options, ps::Level::Training)))
     return printNotes(notes), failure();
   exportedBatch = findBatch(*module);
   leastBatch = mostBatch = exportedBatch.value_or(1);
@@ -106,7 +114,7 @@ LogicalResult PlanCompiler::checkSplit(ModuleOp module) {
   options.microBatches = 1;
   options.mesh = "pp=" + std::to_string(*stages);
   OwningOpRef<ModuleOp> copy = module.clone();
-  return runWalk(*copy, options, {.stopAfter = ps::Level::Planned});
+  return lower(*copy, options, ps::Level::Planned);
 }
 
 const ClassTable *PlanCompiler::getTable(const Candidate &candidate,
@@ -165,7 +173,7 @@ OwningOpRef<ModuleOp> PlanCompiler::compile(const CompileOptions &options, bool 
     reason = llvm::toString(std::move(error));
   else
     module = import(*options.batch, isShrunk);
-  if (module && failed(runWalk(*module, options, {.stopAfter = ps::Level::Placed})))
+  if (module && failed(lower(*module, options, ps::Level::Placed)))
     module = nullptr;
   if (!module)
     keepFailure(options, reason);
@@ -202,13 +210,14 @@ void PlanCompiler::searchPolicy(const Candidate &candidate) {
     found->second = searchShardings(*module, options);
 }
 
-/// Returns a copy of the model with a batch, on request without its repeated blocks. Imports each
-/// batch once.
+/// Returns a copy of the model with a batch at level `training`, on request without its repeated
+/// blocks. Imports each batch once.
 OwningOpRef<ModuleOp> PlanCompiler::import(int64_t batch, bool isShrunk) {
   OwningOpRef<ModuleOp> &module = imported[{batch, isShrunk}];
+  CompileOptions options = request.options;
+  options.batch = batch;
+  options.microBatches = 1;
   if (!module) {
-    CompileOptions options = request.options;
-    options.batch = batch;
     std::vector<std::string> notes;
     module = importModel(context, options.model, getImportOptions(options), notes);
     if (module && isShrunk) {
@@ -218,6 +227,8 @@ OwningOpRef<ModuleOp> PlanCompiler::import(int64_t batch, bool isShrunk) {
         module = nullptr;
     }
   }
+  if (module && failed(lower(*module, options, ps::Level::Training)))
+    module = nullptr;
   return module ? OwningOpRef<ModuleOp>(module->clone()) : nullptr;
 }
 

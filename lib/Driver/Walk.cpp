@@ -95,12 +95,14 @@ static bool needsVerifier(ps::Level level) {
 static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOptions &options,
                               const WalkOptions &walk) {
   std::vector<std::string> passes = getPasses(level, options);
+  if (walk.onlyTransforms)
+    llvm::erase_if(passes, [](StringRef pass) { return !isTransform(pass); });
   for (auto [i, pass] : llvm::enumerate(passes)) {
     PassManager pm(module.getContext(), ModuleOp::getOperationName());
     if (failed(parsePassPipeline(pass, pm)))
       return module.emitError() << "cannot create pass " << pass;
     pm.enableVerifier(false);
-    bool isVerified = i + 1 == passes.size() && needsVerifier(level);
+    bool isVerified = i + 1 == passes.size() && needsVerifier(level) && !walk.onlyTransforms;
     if (walk.onPass)
       walk.onPass(StringRef(pass).split('{').first);
     Refusals refusals(module.getContext());

@@ -287,9 +287,13 @@ void propagateLaterSplits(ShardingGraph &graph) {
 
 void propagateZeroSplits(ShardingGraph &graph) {
   std::vector<SmallVector<StringAttr>> before;
-  for (const ShardingNode &node : graph.nodes)
+  std::vector<unsigned> changed;
+  for (auto [i, node] : llvm::enumerate(graph.nodes)) {
     before.push_back(getAxes(node));
-  propagateSplits(graph);
+    if (node.splitLater)
+      changed.push_back(i);
+  }
+  propagateSplitsFrom(graph, changed);
   for (const ShardingEdge &edge : graph.edges) {
     bool producesValue =
         edge.kind == ShardingEdge::Kind::Op || edge.kind == ShardingEdge::Kind::Read;

@@ -194,7 +194,7 @@ struct State {
   GraphPrice price;
   double objective = 0;
   SmallVector<unsigned> reduced; ///< ops of the forward whose results are reduced
-  /// Keys of choices that were no gain, here or before.
+  /// Keys of choices without a gain, here or before.
   llvm::StringSet<> lost;
 };
 
@@ -338,7 +338,7 @@ private:
     }
   }
 
-  /// Returns the state with a further choice; nullopt if it is no gain.
+  /// Returns the state with a further choice; nullopt if it does not gain.
   std::optional<State> tryChoice(const State &state, const Choice &choice) {
     State child;
     child.seeds = state.seeds;
@@ -407,7 +407,7 @@ private:
   }
 
   static bool isSame(const State &a, const State &b) {
-    return std::abs(a.objective - b.objective) <= 1e-9 * b.objective && a.splits == b.splits &&
+    return a.objective == b.objective && a.splits == b.splits &&
            a.seeds.values.size() == b.seeds.values.size();
   }
 

@@ -1,5 +1,6 @@
 // Names the parameters and ops of seeds, and writes their splits.
 #include "lib/Sharding/WriteSeeds.h"
+#include "lib/IR/ModulePath.h"
 #include "lib/IR/Parameters.h"
 #include "lib/Sharding/NamedResults.h"
 #include "shared/Globs.h"
@@ -53,11 +54,10 @@ public:
       : graph(graph), seeds(seeds), list(list) {}
 
   std::optional<llvm::json::Object> run() {
+    results = listResults(graph);
     for (const Seed &seed : seeds.variables)
       if (!addVariable(seed))
         return std::nullopt;
-    for (const NamedResult &result : listResults(graph))
-      results.push_back(result);
     for (const LaterSeed &seed : seeds.values)
       if (!addValue(seed))
         return std::nullopt;
@@ -65,15 +65,19 @@ public:
   }
 
 private:
-  /// Replaces the number of a block of the list by `*`. Returns nullopt for other paths.
-  std::optional<std::string> generalize(StringRef path) const {
-    StringRef rest = path;
-    if (list.empty() || !rest.consume_front(list) || !rest.consume_front("."))
+  /// Replaces the number of a block by `*`. Example: "h.3.mlp.weight" gives "h.*.mlp.weight".
+  /// Returns nullopt for a path outside of blocks.
+  static std::optional<std::string> generalize(StringRef path) {
+    StringRef block = ir::getBlockOfPath(path);
+    if (block.empty())
       return std::nullopt;
-    StringRef number = rest.take_while(llvm::isDigit);
-    if (number.empty())
-      return std::nullopt;
-    return (list + ".*" + rest.drop_front(number.size())).str();
+    return (block.rsplit('.').first + ".*" + path.drop_front(block.size())).str();
+  }
+
+  /// Returns true if the list of a path lacks blocks, so that only globs stand for all blocks.
+  bool isRemoved(StringRef path) const {
+    StringRef block = ir::getBlockOfPath(path);
+    return !list.empty() && !block.empty() && block.rsplit('.').first == list;
   }
 
   /// Returns true if all parameters that a glob matches have the splits of a seed.
@@ -88,16 +92,25 @@ private:
   bool addVariable(const Seed &seed) {
     VariableOp variable = graph.nodes[seed.variable].variable;
     TensorSplits splits = simplifyAll(seed.splits, graph.mesh);
-    bool isRepeated = generalize(variable.getSymName()).has_value();
-    for (StringRef name :
-         {StringRef(variable.getDisplayName()), StringRef(variable.getSymName())}) {
-      std::string key = isRepeated ? generalize(name).value_or("") : name.str();
-      if (key.empty() || !fitsAll(key, splits))
-        continue;
-      object[key] = writeDims(splits);
-      return true;
-    }
-    return false;
+    SmallVector<std::string> keys;
+    for (StringRef name : {variable.getDisplayName(), variable.getSymName()})
+      if (std::optional<std::string> glob = generalize(name))
+        keys.push_back(*glob);
+    if (!isRemoved(variable.getDisplayName()))
+      keys.append({variable.getDisplayName().str(), variable.getSymName().str()});
+    auto key = llvm::find_if(keys, [&](const std::string &each) { return fitsAll(each, splits); });
+    if (key == keys.end())
+      return false;
+    object[*key] = writeDims(splits);
+    return true;
+  }
+
+  /// Returns true if all results that a glob matches have a seed.
+  bool fitsAll(StringRef pathGlob, const NamedResult &like, const TensorSplits &splits) const {
+    return llvm::all_of(results, [&](const NamedResult &result) {
+      return result.op != like.op || result.number != like.number ||
+             !matchesGlob(pathGlob.str(), result.path.str()) || isSeeded(result.node, splits);
+    });
   }
 
   bool addValue(const LaterSeed &seed) {
@@ -105,11 +118,10 @@ private:
         results, [&](const NamedResult &result) { return result.node == seed.value; });
     if (found == results.end())
       return false;
-    std::string path = generalize(found->path).value_or(found->path.str());
-    for (const NamedResult &result : results)
-      if (result.op == found->op && result.number == found->number &&
-          matchesGlob(path, result.path.str()) && !isSeeded(result.node, seed.splits))
-        return false;
+    std::optional<std::string> glob = generalize(found->path);
+    std::string path = glob && fitsAll(*glob, *found, seed.splits) ? *glob : found->path.str();
+    if (path == found->path && isRemoved(path))
+      return false;
     object[path + ":" + found->op.str() + "#" + std::to_string(found->number)] =
         writeDims(seed.splits);
     return true;

@@ -8,10 +8,10 @@
 namespace parashard::sharding {
 
 /// Returns the sharding file from which `seedFromFile` reads the seeds. `graph` must have the
-/// propagated splits of the seeds, without later ones. `list` is the path of a list of equal
-/// blocks, such as "model.layers", or empty: its entries are globs
-/// ("model.layers.*.mlp.up_proj.weight"), so that the file also holds for a model with more of
-/// these blocks. Returns nullopt if blocks of the list have different seeds.
+/// propagated splits of the seeds, without later ones. Equal splits of all blocks of a list are one
+/// entry: "model.layers.*.mlp.up_proj.weight". `list` is the path of a list that lacks some of its
+/// blocks, such as "model.layers", or empty. Returns nullopt if such an entry is not possible for
+/// this list.
 std::optional<llvm::json::Object> writeSeeds(const ShardingGraph &graph, const Seeds &seeds,
                                              llvm::StringRef list);
 
