@@ -2,8 +2,11 @@
 #include "lib/Driver/PlanAdvice.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/Costs/Quantity.h"
+#include "lib/Driver/SmallerMicroBatch.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/Explain.h"
+#include "mlir/IR/Diagnostics.h"
+#include "parashard/Precision.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <numeric>
@@ -177,6 +180,46 @@ public:
                      [&, name = axis](const auto &other) { return other.first == name; });
       tryProblem("without the constraint on the axis " + axis, relaxed);
     }
+    tryPrecision();
+    tryMicroBatches();
+    tryRanks();
+    changes.insert(changes.end(), notes.begin(), notes.end());
+    return std::move(changes);
+  }
+
+private:
+  /// Tries bf16 for a model that is computed in fp32.
+  void tryPrecision() {
+    const std::string &given = search.getRequest().options.precision;
+    llvm::Expected<precision::PrecisionSpec> spec = precision::parsePrecision(given);
+    if (!spec)
+      return llvm::consumeError(spec.takeError());
+    if (spec->kind != precision::PrecisionSpec::Kind::Fp32)
+      return;
+    MLIRContext &context = search.getContext();
+    ScopedDiagnosticHandler silence(&context, [](Diagnostic &) { return success(); });
+    PlanRequest request = search.getRequest();
+    request.options.precision = "bf16";
+    PlanSearch other(context, request, search.getCluster());
+    if (succeeded(other.start()))
+      tryProblem(other, "with " + ps::spellFlag("precision bf16"),
+                 other.makeProblem(problem.constraints));
+  }
+
+  /// Tries smaller micro-batches, which need another export if the export fixes the batch.
+  void tryMicroBatches() {
+    std::optional<SmallerMicroBatch> smaller = findSmallerMicroBatch(search, limitTime(problem));
+    if (!smaller)
+      return;
+    if (smaller->plan)
+      changes.push_back(llvm::formatv("with another export and {0}: {1} ({2})",
+                                      ps::spellFlag("batch " + std::to_string(smaller->batch)),
+                                      describe(*smaller->plan), smaller->reason));
+    else
+      notes.push_back("smaller micro-batches could not be searched (" + smaller->reason + ")");
+  }
+
+  void tryRanks() {
     for (int64_t factor : {2, 4, 8}) {
       SearchProblem larger = problem;
       larger.ranks *= factor;
@@ -185,14 +228,19 @@ public:
           tryProblem("with " + std::to_string(larger.ranks) + " ranks", larger))
         break;
     }
-    return std::move(changes);
   }
 
-private:
-  /// Adds a change if a compiled plan fits with it.
-  bool tryProblem(const std::string &text, SearchProblem changed) {
+  static SearchProblem limitTime(SearchProblem changed) {
     changed.timeLimit = std::min(changed.timeLimit, 10.0);
-    llvm::Expected<PlanSearch::Found> found = search.find(changed);
+    return changed;
+  }
+
+  /// Adds a change if a compiled plan fits with it.
+  bool tryProblem(const std::string &text, const SearchProblem &changed) {
+    return tryProblem(search, text, changed);
+  }
+  bool tryProblem(PlanSearch &search, const std::string &text, const SearchProblem &changed) {
+    llvm::Expected<PlanSearch::Found> found = search.find(limitTime(changed));
     if (!found)
       return llvm::consumeError(found.takeError()), false;
     if (found->plans.empty())
@@ -204,6 +252,7 @@ private:
   PlanSearch &search;
   const SearchProblem &problem;
   std::vector<std::string> changes;
+  std::vector<std::string> notes; ///< on changes that could not be tried
 };
 
 } // namespace

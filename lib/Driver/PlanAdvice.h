@@ -16,8 +16,9 @@ llvm::Expected<Alternative> explainWhyNot(PlanSearch &search, planner::SearchPro
                                           const Finalist &best, llvm::StringRef text);
 
 /// Returns the error that no plan fits the memory: what the leanest one needs, and changes with
-/// which a compiled plan fits. The changes are more memory, no constraint on one flag or axis, and
-/// more ranks.
+/// which a compiled plan fits. The changes are more memory, no constraint on one flag or axis,
+/// `--precision bf16` instead of fp32, smaller micro-batches than those of a fixed export, and more
+/// ranks.
 llvm::Error createMisfitError(PlanSearch &search, const planner::SearchProblem &problem,
                               const std::optional<Finalist> &leanest);
 

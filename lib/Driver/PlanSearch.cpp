@@ -31,7 +31,7 @@ struct PlanSearch::Round {
 
 PlanSearch::PlanSearch(MLIRContext &context, const PlanRequest &request,
                        const costs::Cluster &cluster)
-    : request(request), cluster(cluster), compiler(context, this->request) {}
+    : context(context), request(request), cluster(cluster), compiler(context, this->request) {}
 
 LogicalResult PlanSearch::start() {
   if (failed(compiler.start()))

@@ -27,6 +27,8 @@ public:
   /// Returns the request. After `start`, its global batch is that of the export if none was given.
   const PlanRequest &getRequest() const { return request; }
   PlanCompiler &getCompiler() { return compiler; }
+  mlir::MLIRContext &getContext() { return context; }
+  const costs::Cluster &getCluster() const { return cluster; }
 
   /// Returns the problem of the request under constraints. May be called after `start`.
   planner::SearchProblem makeProblem(planner::Constraints constraints);
@@ -52,6 +54,7 @@ private:
   void preferRobust(const planner::SearchProblem &problem, std::vector<Finalist> &plans);
   llvm::Expected<std::optional<Finalist>> compile(const planner::PricedCandidate &candidate);
 
+  mlir::MLIRContext &context;
   PlanRequest request;
   const costs::Cluster &cluster;
   PlanCompiler compiler;

@@ -141,3 +141,65 @@ def test_a_batch_that_the_export_fixes(fixed):
     done = run("ps-plan", fixed, "--cluster", "cpu-mpi:2", "--global-batch", 12)
     assert done.returncode == 1
     assert "the export fixes the samples per micro-batch over all data-parallel ranks at 8; export with a dynamic batch dim to free them" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory):
+    """Has more activations than weights."""
+    archive = tmp_path_factory.mktemp("long") / "gpt.pt2"
+    models.gpt(layers=2, batch=8, length=64).export(archive)
+    return archive
+
+
+def search_two_ranks(model, memory, *flags):
+    return run("ps-plan", model, "--cluster", "cpu-mpi:2", "--global-batch", 8, "--memory", memory, *flags)
+
+
+def list_changes(done):
+    """Returns the changes with which a plan fits, by what is before the colon: {"with 4 ranks": "--mesh dp=4 ..."}."""
+    assert done.returncode == 1 and "; a plan fits\n" in done.stderr, done.stdout + done.stderr
+    return dict(line.strip().split(": ", 1) if ": " in line else (line.strip(), "") for line in done.stderr.splitlines()[1:])
+
+
+def check_fit(done, memory, plan):
+    """Checks that `plan` of a list of changes is the first plan, and fits."""
+    assert done.returncode == 0, done.stderr
+    rows = read_rows(done.stdout)
+    assert rows and all(row[1] <= memory for row in rows)
+    first = next(line.split() for line in done.stdout.splitlines() if " MiB  " in line or " KiB  " in line)
+    assert plan.split()[1] in first, (plan, first)
+
+
+def test_bf16_is_listed_where_a_plan_fits_with_it(long):
+    memory = 1300 * 2**10
+    changes = list_changes(search_two_ranks(long, memory, "--mesh", "dp=2,tp=1"))
+    more = next(change for change in changes if change.startswith("with --memory "))
+    assert search_two_ranks(long, int(more.split()[-1]), "--mesh", "dp=2,tp=1").returncode == 0
+    check_fit(search_two_ranks(long, memory, "--mesh", "dp=2,tp=1", "--precision", "bf16"), memory, changes["with --precision bf16"])
+
+
+def test_bf16_is_not_listed_where_no_plan_fits_with_it(long):
+    changes = list_changes(search_two_ranks(long, "300KiB", "--mesh", "dp=2"))
+    assert not [change for change in changes if "--precision" in change]
+
+
+def test_smaller_micro_batches_of_another_export_are_listed(fixed, gpt):
+    """The other export is that of `gpt`: the same model, with a dynamic batch dim."""
+    memory = 700 * 2**10
+    changes = list_changes(search_two_ranks(fixed, memory))
+    plan, reason = changes["with another export and --batch 4"].split(" (")
+    assert reason.startswith("--batch 4: the export fixes the batch to 8; export with dynamic_shapes={")
+    check_fit(search_two_ranks(gpt, memory, "--batch", 4), memory, plan)
+
+
+@pytest.mark.parametrize("flags", [["--batch", "8"], ["--micro-batches", "1"]])
+def test_micro_batches_that_a_constraint_fixes_are_not_listed(fixed, flags):
+    changes = list_changes(search_two_ranks(fixed, "700KiB", *flags))
+    assert not [change for change in changes if "export" in change or "micro-batches could" in change]
+
+
+def test_smaller_micro_batches_that_cannot_be_tried_are_not_promised(fixed):
+    """With ZeRO, the states of a rank depend on the number of data-parallel ranks."""
+    changes = list_changes(search_two_ranks(fixed, "700KiB", "--zero", "1", "--mesh", "dp=2"))
+    assert not [change for change in changes if "another export" in change]
+    assert next(change for change in changes if change.startswith("smaller micro-batches could not be searched (--batch 4"))
