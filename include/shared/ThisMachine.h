@@ -12,6 +12,9 @@ namespace parashard {
 inline constexpr double kProbeSeconds = 40;
 inline constexpr const char *kProbeSecondsVariable = "PSRT_PROBE_SECONDS";
 
+/// Begins the note in the key "source" of a cluster file that was measured beside other programs.
+inline constexpr const char *kDisturbance = "other programs";
+
 /// Returns the model of the processor, such as "AMD EPYC 7763 64-Core Processor".
 inline std::string findProcessor() {
   std::ifstream file("/proc/cpuinfo");

@@ -109,20 +109,33 @@ static llvm::Error runProbe(StringRef probe, StringRef output, int64_t ranks) {
   return fail("psrt-probe failed: " + reason);
 }
 
+/// Warns on each use of figures that psrt-probe measured while other programs ran.
+static void warnOfDisturbance(StringRef source, StringRef path) {
+  size_t note = source.find(kDisturbance);
+  if (note != StringRef::npos)
+    llvm::errs() << "warning: " << ps::spellFlag("cluster cpu") << ": " << source.substr(note)
+                 << "; the figures may be several times too slow; remove \"" << path
+                 << "\" when the machine is idle, to measure again\n";
+}
+
 llvm::Expected<std::string> measureMachine(int64_t ranks) {
   llvm::Expected<std::string> path = findCached(ranks);
   if (!path)
     return path.takeError();
   // A damaged file is replaced.
   llvm::Expected<costs::SizedCluster> cached = costs::findCluster(*path);
-  if (cached)
-    return *path;
-  llvm::consumeError(cached.takeError());
-  llvm::Expected<std::string> probe = findProbe();
-  if (!probe)
-    return probe.takeError();
-  if (llvm::Error error = runProbe(*probe, *path, ranks))
-    return std::move(error);
+  if (!cached) {
+    llvm::consumeError(cached.takeError());
+    llvm::Expected<std::string> probe = findProbe();
+    if (!probe)
+      return probe.takeError();
+    if (llvm::Error error = runProbe(*probe, *path, ranks))
+      return std::move(error);
+    cached = costs::findCluster(*path);
+    if (!cached)
+      return fail(llvm::toString(cached.takeError()));
+  }
+  warnOfDisturbance(cached->cluster.source, *path);
   return *path;
 }
 

@@ -1,8 +1,11 @@
 // Tests how psrt-probe derives the figures of a cluster file, on plain data.
 #include "runtime/probe/ClusterFile.h"
+#include "runtime/probe/CoreUse.h"
 #include "runtime/probe/Fit.h"
+#include "runtime/probe/RunSpread.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 using namespace psrt;
 
@@ -66,6 +69,76 @@ TEST(Fit, SlowdownIsBetweenBothAtOnceAndOneAfterTheOther) {
   EXPECT_DOUBLE_EQ(fitSlowdown(3, 2, 2.9), 1);
 }
 
+TEST(RunSpread, TheFastestRunOfEachMeasurementCounts) {
+  RunSpread spread;
+  EXPECT_EQ(spread.getShare(), 0);
+  spread.add({1, 1, 1, 1, 2}, 1);
+  EXPECT_DOUBLE_EQ(spread.getShare(), 0.2);
+  spread.add({2, 2, 2, 2, 2}, 10); // slower matmuls, with ten times as many runs, all as fast
+  EXPECT_DOUBLE_EQ(spread.getShare(), 106. / 105 - 1);
+}
+
+TEST(RunSpread, FewRunsTellNothing) {
+  RunSpread spread;
+  spread.add({1, 3, 9, 27}, 1);
+  EXPECT_EQ(spread.getShare(), 0);
+}
+
+TEST(RunSpread, AddsOtherProcesses) {
+  RunSpread spread, other;
+  spread.add({1, 1, 1, 1, 1}, 1);
+  other.add({1, 1, 1, 1, 6}, 1);
+  spread.merge(other.print());
+  EXPECT_DOUBLE_EQ(spread.getShare(), 0.5);
+  spread.merge("");
+  EXPECT_DOUBLE_EQ(spread.getShare(), 0.5);
+}
+
+TEST(RunSpread, ADisturbedMachineIsDescribed) {
+  RunSpread quiet, busy;
+  quiet.add({1, 1.1, 1.2, 1.3, 1.4}, 1);
+  EXPECT_EQ(quiet.describeDisturbance(), std::nullopt);
+  // The median is that of a quiet machine: two of five runs were interrupted.
+  busy.add({1, 1, 1, 2, 2.25}, 1);
+  EXPECT_EQ(busy.describeDisturbance(), "other programs seem to have used the machine: repeated "
+                                        "matmuls took 45 % longer than the fastest "
+                                        "ones");
+}
+
+TEST(CoreUse, ReadsTheTicksOfTheHost) {
+  std::istringstream stat("cpu  300 50 100 5000 70 1 2 3 4 5\ncpu0 300 0 100 0 0 0 0 0 0 0\n"
+                          "cpu1 0 50 0 5000 70 1 2 3 4 5\nintr 17\n");
+  CoreUse use = parseStat(stat, 100);
+  EXPECT_DOUBLE_EQ(use.busy, 4.56); // without idle, iowait and guests, which are part of user
+  EXPECT_EQ(use.cores, 2);
+}
+
+TEST(CoreUse, OtherProgramsAreDescribedIfTheRanksNeedTheirCores) {
+  // In 10 s, ranks used 8 s of two cores, and all programs 19 s.
+  CoreUse use{10, 19, 8, 2};
+  EXPECT_EQ(describeOthers({use}, 2), "other programs used 1.1 of 2 cores");
+  EXPECT_EQ(describeOthers({{10, 19, 4, 2}, {10, 19, 4, 2}}, 2),
+            "other programs used 1.1 of 2 cores");
+  EXPECT_EQ(describeOthers({use}, 8), "other programs used 1.1 of 2 cores");
+  use.cores = 4; // two of four cores were free
+  EXPECT_EQ(describeOthers({use}, 2), std::nullopt);
+  EXPECT_EQ(describeOthers({use}, 4), "other programs used 1.1 of 4 cores");
+}
+
+TEST(CoreUse, AnIdleMachineAndAnUnknownOneAreNotDescribed) {
+  EXPECT_EQ(describeOthers({{10, 20, 19, 2}}, 2), std::nullopt);
+  EXPECT_EQ(describeOthers({{10, 19, 8, 0}}, 2), std::nullopt);
+  EXPECT_EQ(describeOthers({}, 2), std::nullopt);
+  EXPECT_EQ(parseCoreUse("1 2 3 x").cores, 0);
+}
+
+TEST(CoreUse, PassesToAnotherProcess) {
+  CoreUse use = parseCoreUse(print({10, 19, 8, 2}));
+  EXPECT_EQ(describeOthers({use}, 2), "other programs used 1.1 of 2 cores");
+  use = subtract({15, 20, 9, 2}, {5, 1, 1, 2});
+  EXPECT_EQ(describeOthers({use}, 2), "other programs used 1.1 of 2 cores");
+}
+
 TEST(Fit, QuantitiesAreThoseOfClusterFiles) {
   EXPECT_EQ(printQuantity(3.35e12, "B/s"), "3.35TB/s");
   EXPECT_EQ(printQuantity(8e10, "B"), "80GB");
@@ -115,6 +188,13 @@ TEST(ClusterFile, HasEveryFigure) {
   EXPECT_EQ(file["tiers"][1]["name"], "network");
   EXPECT_FALSE(file["tiers"][1].contains("ranks"));
   EXPECT_EQ(file["measured"]["all_reduce"].size(), 10u); // 2 and 4 ranks, 5 sizes
+}
+
+TEST(ClusterFile, TheSourceHasTheNote) {
+  RankLayout layout{1, 2};
+  nlohmann::json file = nlohmann::json::parse(printCluster(
+      measureAll(layout), layout, Target(), {"host", "CPU", 8e9}, "2026-11-26", "a note"));
+  EXPECT_EQ(file["source"], "psrt-probe, 2026-11-26, host, CPU, 2 ranks; a note");
 }
 
 TEST(ClusterFile, OmitsWhatWasNotMeasured) {

@@ -180,12 +180,14 @@ MachineInfo findMachine(int64_t ranks) {
 }
 
 std::string printCluster(const std::vector<Probe> &probes, const RankLayout &layout,
-                         const Target &target, const MachineInfo &machine,
-                         const std::string &date) {
+                         const Target &target, const MachineInfo &machine, const std::string &date,
+                         const std::optional<std::string> &note) {
   Figures figures(probes);
   std::string source =
       format("psrt-probe, %s, %s, %s, %lld ranks", date.c_str(), machine.host.c_str(),
              machine.model.c_str(), (long long)layout.size());
+  if (note)
+    source += "; " + *note;
   std::string text = "{\n  \"name\": " + psrt::quoted(machine.host.empty() ? "host" : machine.host);
   text += ",\n  \"source\": " + psrt::quoted(source);
   text += ",\n  \"device\": " + printDevice(figures, target, machine);

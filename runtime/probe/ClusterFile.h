@@ -3,6 +3,7 @@
 #define PSRT_PROBE_CLUSTERFILE_H
 
 #include "runtime/probe/ProbePlan.h"
+#include <optional>
 
 namespace psrt {
 
@@ -17,9 +18,11 @@ struct MachineInfo {
 /// is less, the limit of the control group.
 MachineInfo findMachine(int64_t ranks);
 
-/// Returns the text of the cluster file. `date` is "2026-11-26".
+/// Returns the text of the cluster file. `date` is "2026-11-26". `note`, if any, is added to the
+/// key "source".
 std::string printCluster(const std::vector<Probe> &probes, const RankLayout &layout,
-                         const Target &target, const MachineInfo &machine, const std::string &date);
+                         const Target &target, const MachineInfo &machine, const std::string &date,
+                         const std::optional<std::string> &note = std::nullopt);
 
 } // namespace psrt
 

@@ -35,6 +35,7 @@ void Prober::fillMemory() {
 
 void Prober::run() {
   fillMemory();
+  CoreUse before = readCoreUse();
   session.prepare(EntryKind::Step);
   double begin = steadySeconds(), weights = 0;
   for (const Probe &probe : plan.probes)
@@ -43,6 +44,19 @@ void Prober::run() {
     double left = begin + seconds - steadySeconds();
     measure(probe, std::max(kLeastShare, left * probe.weight / weights));
     weights -= probe.weight;
+  }
+  uses = {subtract(readCoreUse(), before)};
+  if (session.isOneOfMany())
+    collect();
+}
+
+/// Adds the spread and the use of cores of the other processes on rank 0.
+void Prober::collect() {
+  std::vector<std::string> spreads = session.collect(spread.print());
+  std::vector<std::string> texts = session.collect(print(uses.front()));
+  for (size_t rank = 1; rank < texts.size() && session.isFirst(); ++rank) {
+    spread.merge(spreads[rank]);
+    uses.push_back(parseCoreUse(texts[rank]));
   }
 }
 
@@ -119,11 +133,12 @@ void Prober::measure(Probe &probe, double share) {
 }
 
 /// Measures a probe on all ranks. Returns the median of each rank of this process, by rank; 0 for
-/// the ranks of other processes.
+/// the ranks of other processes. Adds the times of matmuls to the spread.
 std::vector<double> Prober::time(const Probe &probe, const Repeats &repeats) {
   std::vector<double> medians(size_t(session.getProgram().mesh.size()));
+  std::vector<std::vector<double>> times(medians.size());
   session.parallel([&](Rank &rank) {
-    std::vector<double> samples;
+    std::vector<double> &samples = times[size_t(rank.index)];
     samples.reserve(size_t(repeats.samples));
     for (int64_t i = 0; i < repeats.samples; ++i)
       samples.push_back(timeOnce(rank, probe, repeats));
@@ -131,6 +146,9 @@ std::vector<double> Prober::time(const Probe &probe, const Repeats &repeats) {
     rank.comm->drain();
     medians[size_t(rank.index)] = findMedian(samples);
   });
+  if (probe.figure == Figure::Matmul)
+    for (const std::vector<double> &samples : times)
+      spread.add(samples, repeats.runs);
   return medians;
 }
 

@@ -2,7 +2,9 @@
 #ifndef PSRT_PROBE_PROBER_H
 #define PSRT_PROBE_PROBER_H
 
+#include "runtime/probe/CoreUse.h"
 #include "runtime/probe/ProbePlan.h"
+#include "runtime/probe/RunSpread.h"
 #include "runtime/session/Session.h"
 
 namespace psrt {
@@ -16,6 +18,12 @@ public:
   /// Sets `Probe::seconds` on rank 0: the median over the ranks of the median of repeated runs. A
   /// probe stays 0 if the budget does not suffice for it.
   void run();
+  /// Returns the spread of the repeated matmuls; on rank 0, of all ranks. May be called after
+  /// `run`.
+  const RunSpread &getSpread() const { return spread; }
+  /// Returns the use of the cores during `run`, by process; in other processes than that of rank 0,
+  /// only of this one.
+  const std::vector<CoreUse> &getCoreUses() const { return uses; }
 
 private:
   /// How often a probe runs: `samples` times are measured, each of `runs` runs. Matmuls beside a
@@ -27,6 +35,7 @@ private:
   void measure(Probe &probe, double share);
   Repeats agree(const Repeats &chosen);
   std::vector<double> time(const Probe &probe, const Repeats &repeats);
+  void collect();
   double timeOnce(Rank &rank, const Probe &probe, const Repeats &repeats);
   double findMedianOfRanks(const std::vector<double> &here);
   double predict(const Probe &probe) const;
@@ -36,6 +45,8 @@ private:
   Session &session;
   ProbePlan &plan;
   double seconds;
+  RunSpread spread;
+  std::vector<CoreUse> uses;
 };
 
 } // namespace psrt

@@ -166,6 +166,27 @@ void writeCluster(const std::string &path, const std::string &text) {
   file.commit();
 }
 
+/// Returns a sentence for the user if other programs seem to have disturbed the measurement.
+std::optional<std::string> findDisturbance(const Prober &prober, const RankLayout &layout,
+                                           int64_t threadsPerRank) {
+  const std::vector<CoreUse> &uses = prober.getCoreUses();
+  int64_t threads = layout.perHost * threadsPerRank;
+  size_t perHost = std::max<size_t>(1, uses.size() / size_t(layout.hosts));
+  for (size_t first = 0; first + perHost <= uses.size(); first += perHost)
+    if (auto text = describeOthers({uses.begin() + first, uses.begin() + first + perHost}, threads))
+      return text;
+  // Ranks that share a core disturb each other, as they will in the programs to be planned.
+  bool haveOwnCores = threads <= int64_t(std::thread::hardware_concurrency());
+  return haveOwnCores ? prober.getSpread().describeDisturbance() : std::nullopt;
+}
+
+void warnOfDisturbance(const std::string &disturbance) {
+  std::fprintf(stderr,
+               "warning: %s; the figures may be several times too slow; run psrt-probe again when "
+               "the machine is idle\n",
+               disturbance.c_str());
+}
+
 int probe(const ProbeFlags &flags, int64_t ranks, Job *job) {
   double begin = steadySeconds(), seconds = findSeconds(flags);
   bool isFirst = !job || job->rank() == 0;
@@ -176,14 +197,20 @@ int probe(const ProbeFlags &flags, int64_t ranks, Job *job) {
   ProbePlan plan =
       planProbes(layout, flags.target, PSRT_VERSION, chooseBuffer(flags.target, machine));
   std::unique_ptr<Session> session = openSession(plan, flags, job);
-  Prober(*session, plan, seconds).run();
+  Prober prober(*session, plan, seconds);
+  prober.run();
   if (!isFirst)
     return 0;
   if (DeviceInfo device = session->rank(0)->device->getInfo(); device.memory > 0) {
     machine.model = device.model;
     machine.memory = double(device.memory);
   }
-  writeCluster(flags.output, printCluster(plan.probes, layout, flags.target, machine, printDate()));
+  std::optional<std::string> disturbance =
+      findDisturbance(prober, layout, session->threadsPerRank());
+  writeCluster(flags.output,
+               printCluster(plan.probes, layout, flags.target, machine, printDate(), disturbance));
+  if (disturbance)
+    warnOfDisturbance(*disturbance);
   std::printf("measured %lld ranks in %.1f s; wrote \"%s\"\n", (long long)layout.size(),
               steadySeconds() - begin, flags.output.c_str());
   return 0;

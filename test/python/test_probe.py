@@ -32,7 +32,7 @@ def path(tmp_path_factory):
 def test_the_figures_are_plausible(path):
     cluster = json.loads(path.read_text())
     device = cluster["device"]
-    assert re.fullmatch(r"psrt-probe, \d{4}-\d\d-\d\d, .+, 2 ranks", cluster["source"])
+    assert re.fullmatch(r"psrt-probe, \d{4}-\d\d-\d\d, .+, 2 ranks(; other programs .+)?", cluster["source"])
     assert 0 < read_quantity(device["reserve"]) < read_quantity(device["memory"])
     for bandwidth in ("memory_bandwidth", "host_bandwidth"):
         assert 1e8 < read_quantity(device[bandwidth]) < 1e13, bandwidth
@@ -97,7 +97,7 @@ def test_ranks_as_processes(tmp_path):
     ranks = start_by_hand([tools_folder() / "psrt-probe", "-o", "cluster.json", "--seconds", "1"], tmp_path, 2)
     assert [finish(rank)[0] for rank in ranks] == [0, 0]
     cluster = json.loads((tmp_path / "cluster.json").read_text())
-    assert cluster["source"].endswith("2 ranks") and set(cluster["measured"]) == COLLECTIVES
+    assert ", 2 ranks" in cluster["source"] and set(cluster["measured"]) == COLLECTIVES
 
 
 def test_a_gpu_is_measured_by_the_fake_driver(tmp_path):
@@ -134,6 +134,23 @@ def test_this_machine_is_measured_once(tmp_path):
     third = run("ps-plan", MODEL, "--cluster", "cpu:2", "--global-batch", 4, "--mesh", "dp=2", "-o", plan, **environment)
     assert third.returncode == 0 and "measuring" not in third.stderr, third.stderr
     assert json.loads(plan.read_text())["cluster"] == "cpu" and cached.exists()
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("note", ["", "; other programs used 1.6 of 2 cores"])
+def test_figures_of_a_disturbed_machine_have_a_warning(tmp_path, path, note):
+    """Each use of the kept file warns, since its figures stay too slow. Figures of a quiet machine have no warning."""
+    environment = {"XDG_CACHE_HOME": str(tmp_path), "PSRT_PROBE_SECONDS": "1"}
+    flags = [MODEL, "--mesh", "dp=2", "--batch", 4, "--no-codegen", "--cluster", "cpu"]
+    assert run("ps-compile", *flags, **environment).returncode == 0
+    (cached,) = (tmp_path / "parashard").iterdir()
+    cluster = json.loads(path.read_text())
+    cluster["source"] = "psrt-probe, 2026-11-26, host, CPU, 2 ranks" + note
+    cached.write_text(json.dumps(cluster))
+    done = run("ps-compile", *flags, **environment)
+    assert done.returncode == 0 and "measuring" not in done.stderr, done.stderr
+    warning = f'warning: --cluster cpu{note.replace(";", ":")}; the figures may be several times too slow; remove "{cached}" when the machine is idle, '
+    assert (warning in done.stderr) if note else ("other programs" not in done.stderr), done.stderr
 
 
 @pytest.mark.quick

@@ -1,0 +1,43 @@
+// Finds how many cores other programs use.
+#ifndef PSRT_PROBE_COREUSE_H
+#define PSRT_PROBE_COREUSE_H
+
+#include <cstdint>
+#include <istream>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace psrt {
+
+/// How much the cores of a host were used in some time.
+struct CoreUse {
+  double wall = 0;   ///< seconds
+  double busy = 0;   ///< seconds of all programs on all cores
+  double own = 0;    ///< seconds of this process on all cores
+  int64_t cores = 0; ///< of the host; 0: unknown
+};
+
+/// Returns `busy` and `cores` since the start of the machine. `stat` has the form of /proc/stat,
+/// with `ticks` per second. Time that a hypervisor took for other machines is busy; waiting for
+/// input and output is not. Example: the line "cpu 300 0 100 5000 70 0 0 0" has 400 busy ticks.
+CoreUse parseStat(std::istream &stat, double ticks);
+
+/// Returns the use since the start of the machine.
+CoreUse readCoreUse();
+/// Returns the use from `begin` to `end`.
+CoreUse subtract(const CoreUse &end, const CoreUse &begin);
+
+/// Prints and reads a use, for other processes. Text of another form has an unknown use.
+std::string print(const CoreUse &use);
+CoreUse parseCoreUse(const std::string &text);
+
+/// Returns a sentence for the user, without a period, if other programs used cores of a host that
+/// its ranks needed; else nullopt. `processes` are those of the ranks of the host, with `threads`
+/// threads in all. Example: two threads on four cores need no core of another program that uses
+/// two.
+std::optional<std::string> describeOthers(const std::vector<CoreUse> &processes, int64_t threads);
+
+} // namespace psrt
+
+#endif
