@@ -201,7 +201,7 @@ private:
     PlanRequest request = search.getRequest();
     request.options.precision = "bf16";
     PlanSearch other(context, request, search.getCluster());
-    if (succeeded(other.start()))
+    if (succeeded(other.start(/*isQuiet=*/true)))
       tryProblem(other, "with " + ps::spellFlag("precision bf16"),
                  other.makeProblem(problem.constraints));
   }

@@ -43,22 +43,26 @@ static LogicalResult lower(ModuleOp module, const CompileOptions &options, ps::L
   return runWalk(module, options, walk);
 }
 
-LogicalResult PlanCompiler::start() {
+LogicalResult PlanCompiler::start(bool isQuiet) {
   std::vector<std::string> notes;
+  auto print = [&] {
+    if (!isQuiet)
+      printNotes(notes);
+  };
   import::ImportOptions exported = getImportOptions(request.options);
   OwningOpRef<ModuleOp> module = importModel(context, request.options.model, exported, notes);
   CompileOptions options = request.options;
   options.microBatches = 1;
   if (!module)
-    return printNotes(notes), failure();
+    return print(), failure();
   parameters = countParameters(*module);
   if (failed(lower(*module, options, ps::Level::Training)))
-    return printNotes(notes), failure();
+    return print(), failure();
   exportedBatch = findBatch(*module);
   leastBatch = mostBatch = exportedBatch.value_or(1);
   // With the batch bound, no note is about its size at export, which a plan does not keep.
   isFixed = !findOtherBatch(notes);
-  printNotes(notes);
+  print();
   return checkSplit(*module);
 }
 

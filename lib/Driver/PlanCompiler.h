@@ -20,8 +20,8 @@ public:
       : context(context), request(request) {}
 
   /// Imports the model as exported. Finds its batch, and whether the export fixes it. Returns
-  /// failure after a diagnostic.
-  llvm::LogicalResult start();
+  /// failure after a diagnostic. With `isQuiet`, does not print the notes of the import.
+  llvm::LogicalResult start(bool isQuiet = false);
 
   /// Returns the samples of the exported batch; nullopt: no input has a batch dim.
   std::optional<int64_t> getExportedBatch() const { return exportedBatch; }

@@ -33,8 +33,8 @@ PlanSearch::PlanSearch(MLIRContext &context, const PlanRequest &request,
                        const costs::Cluster &cluster)
     : context(context), request(request), cluster(cluster), compiler(context, this->request) {}
 
-LogicalResult PlanSearch::start() {
-  if (failed(compiler.start()))
+LogicalResult PlanSearch::start(bool isQuiet) {
+  if (failed(compiler.start(isQuiet)))
     return failure();
   if (request.globalBatch == 0)
     request.globalBatch = compiler.getExportedBatch().value_or(1);

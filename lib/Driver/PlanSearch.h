@@ -22,8 +22,8 @@ class PlanSearch {
 public:
   PlanSearch(mlir::MLIRContext &context, const PlanRequest &request, const costs::Cluster &cluster);
 
-  /// Imports the model. Returns failure after a diagnostic.
-  llvm::LogicalResult start();
+  /// Imports the model. Returns failure after a diagnostic. With `isQuiet`, prints no notes.
+  llvm::LogicalResult start(bool isQuiet = false);
   /// Returns the request. After `start`, its global batch is that of the export if none was given.
   const PlanRequest &getRequest() const { return request; }
   PlanCompiler &getCompiler() { return compiler; }

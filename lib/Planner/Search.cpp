@@ -76,6 +76,8 @@ constexpr double kSlowest = 1.05;
 /// are split.
 constexpr double kMostWhole = 0.1, kSearchGain = 0.93;
 constexpr size_t kMostSearches = 2;
+/// Candidates that are priced to find the leanest one, if no plan fits.
+constexpr size_t kMostLeanest = 8;
 
 class Searcher {
 public:
@@ -96,8 +98,8 @@ public:
       keepForSearch(std::move(branches));
     }
     exploreSearched();
-    if (!result.leanest)
-      result.leanest = leanestBound;
+    if (result.plans.empty())
+      addLeanestBounds();
     if (result.plans.empty() && !result.leanest)
       return createStringError(whyEmpty());
     addKinds();
@@ -423,7 +425,7 @@ private:
     }
     double most = problem.memory / getMemoryFactor(candidate);
     if (bounds->memories[3] > most) { // no ZeRO stage makes it fit
-      keepLeanest(leanestBound, {candidate, {bounds->seconds, {}, bounds->memories[3], {}}});
+      keepLeanestBound(candidate, *bounds);
       return false;
     }
     Expected<LayoutPrice> price = pricer.price(layout);
@@ -459,6 +461,32 @@ private:
   static void keepLeanest(std::optional<PricedCandidate> &leanest, const PricedCandidate &priced) {
     if (!leanest || priced.price.memory < leanest->price.memory)
       leanest = priced;
+  }
+
+  /// Keeps a candidate whose variables do not fit, with the ZeRO stage that needs the least memory.
+  void keepLeanestBound(Candidate candidate, const LayoutPricer::Bounds &bounds) {
+    for (int64_t zero = candidate.dp > 1 ? 3 : 0; zero >= 0; --zero) {
+      if (!constraints().get("zero").allows(zero))
+        continue;
+      candidate.zero = zero;
+      double memory = bounds.memories[size_t(zero)];
+      leanestBounds.emplace(memory, PricedCandidate{candidate, {bounds.seconds, {}, memory, {}}});
+      if (leanestBounds.size() > kMostLeanest)
+        leanestBounds.erase(std::prev(leanestBounds.end()));
+      return;
+    }
+  }
+
+  /// Prices the leanest candidates that were only bounded. Keeps the one that needs less memory
+  /// than all that were priced.
+  void addLeanestBounds() {
+    for (auto &[memory, bounded] : leanestBounds) {
+      if (Expected<LayoutPrice> price = priceCandidate(problem, bounded.candidate))
+        bounded.price = *price;
+      else
+        consumeError(price.takeError()); // the bound stays
+      keepLeanest(result.leanest, bounded);
+    }
   }
 
   /// Adds the fastest plans of the kinds that are not among those wanted.
@@ -499,8 +527,8 @@ private:
   std::map<std::array<bool, 3>, PricedCandidate> kinds;
   /// By ZeRO stage: of the candidates priced since it was filled.
   std::array<double, 4> leastMemories{};
-  /// The leanest candidate that was not priced, since its variables do not fit.
-  std::optional<PricedCandidate> leanestBound;
+  /// The leanest candidates that were not priced, since their variables do not fit, by memory.
+  std::multimap<double, PricedCandidate> leanestBounds;
   SearchResult result;
 };
 

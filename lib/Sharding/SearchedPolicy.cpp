@@ -19,6 +19,9 @@ namespace {
 constexpr size_t kBeam = 2;
 /// Least gain of a further split, as a share of the objective.
 constexpr double kLeastGain = 0.001;
+/// Most choices that are priced. A model with many different layers has many choices, each of which
+/// takes time in proportion to the model.
+constexpr unsigned kMostTries = 600;
 
 /// A split to try: of the parameters, or of one value, in each of many equal blocks.
 struct Choice {
@@ -67,14 +70,13 @@ public:
   /// Returns splits of the results of ops in `edges`, along dims that do not contain the batch.
   std::vector<Choice> findOfValues(ArrayRef<unsigned> edges, const BatchDims &batchDims) {
     for (unsigned edge : edges) {
-      int node = graph.edges[edge].results[0];
-      auto name = names.find(unsigned(node));
-      if (node < 0 || name == names.end())
+      const NamedResult *name = findName(edge);
+      if (!name)
         continue;
-      const ShardingNode &value = graph.nodes[node];
+      const ShardingNode &value = graph.nodes[name->node];
       for (unsigned dim = 0; dim < value.shape.size(); ++dim)
-        if (value.shape[dim] >= shards && !batchDims[node][dim])
-          addValue(*name->second, value, dim);
+        if (value.shape[dim] >= shards && !batchDims[name->node][dim])
+          addValue(*name, value, dim);
     }
     return take();
   }
@@ -104,6 +106,12 @@ private:
     return int(llvm::count_if(graph.edges[edge].operands, [&](int node) {
       return node >= 0 && structure.dependsOnInput(node);
     }));
+  }
+
+  /// Returns the name of the first result of an op; null if it has none.
+  const NamedResult *findName(unsigned edge) const {
+    int node = graph.edges[edge].results[0];
+    return node < 0 ? nullptr : names.lookup(unsigned(node));
   }
 
   std::vector<Choice> take() {
@@ -140,9 +148,8 @@ private:
   /// Splits each result factor of an op whose operands are all computed from inputs.
   void addFactors(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
-    int node = edge.results[0];
-    auto name = names.find(unsigned(node));
-    if (node < 0 || name == names.end())
+    const NamedResult *name = findName(number);
+    if (!name)
       return;
     for (auto [i, dim] : llvm::enumerate(edge.rule->results[0]))
       for (unsigned factor : dim) {
@@ -156,9 +163,8 @@ private:
           if (operand >= 0 && structure.dependsOnInput(operand))
             splitSources(operand, projectToTensor(*edge.rule, dims, factors, mesh), plan);
         if (!plan.failed && !plan.variables.empty())
-          addPlan(llvm::formatv("factor {0} of {1}:{2}", factor, getRole(name->second->path),
-                                name->second->op),
-                  graph.nodes[node].shape, plan);
+          addPlan(llvm::formatv("factor {0} of {1}:{2}", factor, getRole(name->path), name->op),
+                  graph.nodes[name->node].shape, plan);
       }
   }
 
@@ -209,17 +215,10 @@ public:
 
   Seeds run() {
     batchDims = findBatchDims();
-    restore(getInitialSplits());
-    propagateSplits(graph);
-    State start;
-    save(start);
-    price(start);
-    replicated = start.price;
-    start.objective = getObjective(start.price);
     std::vector<Choice> choices = finder.findOfVariables();
     llvm::append_range(choices, finder.findOfValues(finder.findInputOps(), batchDims));
-    best = start;
-    std::vector<State> beam{std::move(start)};
+    best = makeStart();
+    std::vector<State> beam{best};
     // When no choice is a gain, those that were dropped are tried again, for the best state.
     for (bool isLast = false;;) {
       std::vector<State> next;
@@ -243,6 +242,15 @@ public:
   }
 
 private:
+  /// Returns the state without seeds.
+  State makeStart() {
+    State start;
+    propagateAll(start);
+    replicated = start.price;
+    start.objective = getObjective(start.price);
+    return start;
+  }
+
   std::vector<TensorSplits> getInitialSplits() const {
     std::vector<TensorSplits> splits;
     for (const ShardingNode &node : initial)
@@ -320,7 +328,7 @@ private:
     std::vector<State> children;
     auto tryAll = [&](ArrayRef<Choice> list) {
       for (const Choice &choice : list) {
-        if (state.lost.contains(choice.key))
+        if (state.lost.contains(choice.key) || tries == kMostTries)
           continue;
         if (std::optional<State> child = tryChoice(state, choice))
           children.push_back(std::move(*child));
@@ -356,6 +364,7 @@ private:
       }
     if (!isNew)
       return std::nullopt;
+    ++tries;
     save(child);
     price(child);
     if (!isGain(child, state))
@@ -431,6 +440,7 @@ private:
   ChoiceFinder finder;
   std::vector<ShardingNode> initial;
   BatchDims batchDims;
+  unsigned tries = 0;
   GraphPrice replicated; ///< without a split over the tensor axes
   State best;
 };
