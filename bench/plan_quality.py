@@ -2,12 +2,15 @@
 """Compares predicted step times with published training runs.
 
     bench/plan_quality.py [--runs bench/published_runs.csv] [--only 1,2,20-27] [--models FOLDER] [--breakdown]
+    bench/plan_quality.py --distance [--only 1,2,20-27] [--models FOLDER]
 
 Exports the model of each run without weights, and prices the plan of the run on the preset of its GPUs by `ps-plan --predict`. Prints, for each run,
 published and predicted seconds; then the median of the absolute errors, and how many pairs of runs of one system and model are ordered as published;
 then the errors after one run of each system has told how fast the system is.
 Runs that no flags of ps-compile express are listed with the reason. Also compares interleaved 1F1B with ZB-1p. --models keeps the exported models in a
 folder. To judge predictions by runs that were not used for calibration, give their table by --runs.
+
+With --distance: searches a plan for the model, ranks and samples of each run, and prints how much longer the published plan is predicted to take.
 """
 
 import argparse
@@ -219,6 +222,37 @@ def print_gains(prices):
                   f"predicted {first['step_s'] / second['step_s']:.3f}")  # fmt: skip
 
 
+def search(run, folder):
+    """Returns (predicted seconds, the row of the best plan) for the model, ranks, samples and precision of a run; every other choice is free."""
+    flags = dict(zip(run.flags[::2], run.flags[1::2]))
+    kept = ["--cluster", flags["--cluster"], "--precision", flags["--precision"], "--global-batch", str(run.number("global_batch"))]
+    if run.keeps_scores:
+        kept += ["--sharding-policy", flags["--sharding-policy"]]
+    command = [train_step.BIN / "ps-plan", export(run, folder), "--init", "normal(0.02)", "--time-limit", "120", *kept, "-o", folder / "plan.json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise Inexpressible(re.sub(r"\s+", " ", done.stderr.strip())[:300])
+    plan = json.loads((folder / "plan.json").read_text())
+    parts = [plan["mesh"], f"zero {plan['zero']}", plan["recompute"], f"{plan['micro-batches']} micro-batches"]
+    if "schedule" in plan:
+        parts.append(plan["schedule"] + (f" x{plan['num-chunks']}" if plan["num-chunks"] > 1 else ""))
+    return plan["predicted"]["step_s"], ", ".join(parts)
+
+
+def report_distances(runs, folder):
+    """Prints the predicted step of each published plan, relative to the plan that ps-plan chooses."""
+    print(f"{'run':>4}  {'system, model, GPUs':<44} {'published plan':<44} {'distance':>9}  chosen plan")
+    for run in runs:
+        try:
+            published, (best, plan) = predict(run, folder)["step_s"], search(run, folder)
+        except Inexpressible as reason:
+            print(f"{run.row['id']:>4}  not compared: {reason}")
+            continue
+        row = run.row
+        what = f"{row['system'].split(' (')[0]}, {row['model']}, {row['n_gpus']}"
+        print(f"{row['id']:>4}  {what:<44} {run.plan:<44} {100 * (published / best - 1):+8.1f}%  {plan}", flush=True)
+
+
 def select(text):
     """Returns the numbers of a list such as 1,2,20-27."""
     numbers = set()
@@ -288,6 +322,7 @@ def main():
     parser.add_argument("--only", type=select)
     parser.add_argument("--models", type=pathlib.Path)
     parser.add_argument("--breakdown", action="store_true")
+    parser.add_argument("--distance", action="store_true")
     parser.add_argument("--export", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.export:
@@ -298,7 +333,11 @@ def main():
     if arguments.only:
         runs = [run for run in runs if int(run.row["id"]) in arguments.only]
     with tempfile.TemporaryDirectory() as name:
-        report(runs, arguments.models or pathlib.Path(name), arguments.breakdown)
+        folder = arguments.models or pathlib.Path(name)
+        if arguments.distance:
+            report_distances(runs, folder)
+        else:
+            report(runs, folder, arguments.breakdown)
 
 
 if __name__ == "__main__":

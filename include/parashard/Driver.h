@@ -202,7 +202,8 @@ constexpr double kFigureError = 0.15;
 /// A plan and its price.
 struct Plan {
   CompileOptions options;
-  /// Name of the sharding policy. For a searched policy, `options` have the shardings.
+  /// Name of the sharding policy, or "{...}" for the text of a sharding file. For a searched
+  /// policy, `options` have the shardings.
   std::string policy;
   std::optional<PlanPrice> price; ///< of the compiled program; nullopt: only estimated
   double estimatedSeconds = 0, estimatedMemory = 0; ///< by the search

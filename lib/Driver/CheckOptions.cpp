@@ -5,6 +5,7 @@
 #include "lib/Sharding/MeshText.h"
 #include "lib/Sharding/Policy.h"
 #include "lib/Support/Bytes.h"
+#include "lib/Support/JsonDocument.h"
 #include "lib/Training/OptimizerSpec.h"
 #include "parashard/Driver.h"
 #include "parashard/Precision.h"
@@ -20,8 +21,13 @@ namespace parashard::driver {
 using ps::createFlagError;
 
 static llvm::Error checkPolicy(llvm::StringRef policy) {
-  if (sharding::findPolicy(policy) || sharding::isInlinePolicy(policy))
+  if (sharding::findPolicy(policy))
     return llvm::Error::success();
+  if (sharding::isInlinePolicy(policy)) {
+    auto json = JsonDocument::parse(policy);
+    return json ? llvm::Error::success()
+                : createFlagError("sharding-policy", ": " + llvm::toString(json.takeError()));
+  }
   if (!policy.ends_with(".json"))
     return createFlagError("sharding-policy",
                            " takes " + sharding::listPolicies() + ", not '" + policy + "'");

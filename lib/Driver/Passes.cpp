@@ -39,10 +39,28 @@ public:
   }
 
 private:
+  /// Escapes braces in the strings of a JSON text, since the parser of pipelines counts them.
+  static std::string escapeBraces(llvm::StringRef json) {
+    std::string text;
+    bool isString = false;
+    for (size_t i = 0; i < json.size(); ++i) {
+      if (isString && (json[i] == '{' || json[i] == '}')) {
+        text += json[i] == '{' ? "\\u007b" : "\\u007d";
+        continue;
+      }
+      text += json[i];
+      if (isString && json[i] == '\\' && i + 1 < json.size())
+        text += json[++i];
+      else if (json[i] == '"')
+        isString = !isString;
+    }
+    return text;
+  }
+
   /// Quotes a value unless it has only letters, digits and `-_./`, as pipeline syntax requires.
   static std::string quote(llvm::StringRef value) {
-    if (value.starts_with("{")) // JSON; the parser of pipelines removes the outer braces
-      return ("{" + value + "}").str();
+    if (value.starts_with("{")) // the parser of pipelines removes the outer braces
+      return "{" + escapeBraces(value) + "}";
     bool plain = llvm::all_of(value, [](char c) { return llvm::isAlnum(c) || strchr("-_./", c); });
     return plain ? value.str() : ("\"" + value + "\"").str();
   }

@@ -3,6 +3,7 @@
 #include "dialects/ps/Refusal.h"
 #include "lib/Driver/PlanAdvice.h"
 #include "lib/Planner/Conflicts.h"
+#include "lib/Sharding/Policy.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -111,9 +112,12 @@ static llvm::Expected<PlanAnswer> makeAnswer(PlanSearch &search, const SearchPro
       return other.takeError();
     answer.whyNot.push_back(std::move(*other));
   }
+  auto getPolicy = [](const Candidate &candidate) {
+    return sharding::isInlinePolicy(candidate.policy) ? "{...}" : candidate.policy;
+  };
   for (Finalist &finalist : found.plans)
     answer.plans.push_back({search.getCompiler().getOptions(finalist.estimate.candidate),
-                            finalist.estimate.candidate.policy, std::move(finalist.price),
+                            getPolicy(finalist.estimate.candidate), std::move(finalist.price),
                             finalist.estimate.price.seconds, finalist.estimate.price.memory,
                             finalist.regret});
   answer.priced = found.priced;

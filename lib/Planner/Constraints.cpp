@@ -40,6 +40,10 @@ Expected<Choices> Choices::parse(StringRef text) {
   choices.text = text;
   if (text == "*")
     return choices;
+  if (text.starts_with("{")) { // JSON, such as the text of a sharding file
+    choices.values.push_back(text.str());
+    return choices;
+  }
   StringRef rest = text;
   auto readEnd = [&](std::optional<int64_t> &end, StringRef from) {
     Expected<int64_t> number = parseEnd(from, text);

@@ -50,7 +50,8 @@ public:
 
 private:
   llvm::Error fail(const Twine &message) const {
-    return createFlagError("sharding-policy " + path, ": " + message);
+    return createFlagError(path.empty() ? "sharding-policy" : "sharding-policy " + path,
+                           ": " + message);
   }
 
   using Members = std::vector<std::pair<std::string, JsonValue>>;
@@ -93,7 +94,7 @@ private:
     return VariableOp(node.variable).getDisplayName();
   }
   std::string describeSource(StringRef glob) const {
-    return ("policy " + path + ": \"" + glob + "\"").str();
+    return ("policy" + (path.empty() ? "" : " " + path) + ": \"" + glob + "\"").str();
   }
 
   /// Reads splits for the first results of ops: PATH:OP, or PATH:OP#N for the op number N from 0

@@ -98,7 +98,7 @@ bool isInlinePolicy(llvm::StringRef policy);
 /// AXES is a list of axes ["tp"], or a list of factors from major to minor [{"size": 6, "axes":
 /// ["tp"]}, {"size": 64}]. Fails for a glob without matches, an unknown or pipeline axis, an
 /// unknown dim, an axis used twice, factors of another size, or a key given twice. The message
-/// names `path`.
+/// names `path`, unless it is empty.
 llvm::Expected<Seeds> seedFromFile(const ShardingGraph &graph, llvm::StringRef text,
                                    llvm::StringRef path, std::vector<std::string> &notes);
 

@@ -49,7 +49,7 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
       return seeds;
     };
     if (sharding::isInlinePolicy(policy))
-      return read(policy, "of the plan");
+      return read(policy, "");
     if (!StringRef(policy).ends_with(".json"))
       return ps::createFlagError("sharding-policy " + policy,
                                  ": unknown; use " + sharding::listPolicies());

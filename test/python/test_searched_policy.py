@@ -95,3 +95,18 @@ def test_repeated_blocks_are_searched_once(tmp_path):
         run("ps-compile", archive, "--mesh", "tp=2", "--sharding-policy", "searched", *H100, "--dump-dir", dump, "--no-codegen", "-o", tmp_path / "out")
         texts.append((dump / "2-planned.mlir").read_text().partition("ps-seed-shardings{")[2].partition("},ps-align")[0])
     assert texts[0] == texts[1] and "blocks.*.attention.qkv.weight" in texts[0]
+
+
+def test_the_text_of_a_sharding_file_is_a_policy(tmp_path, exports):
+    """On the command line, as a constraint and with braces in a name; an unknown name is an error."""
+    gpt = oracle.export("gpt", exports)
+    compile_it = ("ps-compile", gpt, "--mesh", "tp=2", "--no-codegen", "--explain", "-o", tmp_path / "out", "--sharding-policy")
+    told = run(*compile_it, '{"blocks.*.up.weight": {"0": ["tp"]}, "wte:embedding": {"1": ["tp"]}}').stdout
+    assert told.count('policy: "blocks.*.up.weight"') == 2 and 'policy: "wte:embedding"' in told
+    for name in ("x", "a}b", "a{"):
+        refused = run(*compile_it, json.dumps({name: {"0": ["tp"]}}))
+        assert refused.returncode == 2 and f'--sharding-policy: no parameter matches "{name}"; parameters are wte.weight' in refused.stderr
+    fixed = '{"wte.weight": {"0": ["tp"]}, "wpe.weight": {"1": ["tp"]}}'
+    planned = run("ps-plan", gpt, "--cluster", "cpu-mpi:2", "--mesh", "tp=2", "--sharding-policy", fixed, "-o", tmp_path / "plan.json", "--global-batch", 4)
+    assert " {...} " in planned.stdout, planned.stderr
+    assert json.loads((tmp_path / "plan.json").read_text())["sharding-policy"] == fixed  # the order of its keys counts
