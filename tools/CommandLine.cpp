@@ -38,6 +38,20 @@ void reportFailedWrites() {
   install_fatal_error_handler(endWithError);
 }
 
+static volatile std::sig_atomic_t interrupts = 0;
+
+CaughtInterrupt::CaughtInterrupt() {
+  interrupts = 0;
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupts = 1; };
+  action.sa_flags = SA_RESETHAND | SA_RESTART; // the next interrupt has its usual effect
+  sigaction(SIGINT, &action, nullptr);
+}
+
+CaughtInterrupt::~CaughtInterrupt() { std::signal(SIGINT, SIG_DFL); }
+
+bool CaughtInterrupt::isInterrupted() { return interrupts != 0; }
+
 void setVersion() {
   cl::SetVersionPrinter([](raw_ostream &os) {
     os << "Parashard " << describeVersion() << ", LLVM " LLVM_VERSION_STRING "\n";

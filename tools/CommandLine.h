@@ -16,6 +16,20 @@ enum ExitStatus { Done = 0, Failed = 1, BadCommandLine = 2 };
 /// Covers files beyond a size limit (`ulimit -f`) and a full standard output (`> /dev/full`).
 void reportFailedWrites();
 
+/// While an object lives, the first interrupt (SIGINT, Ctrl-C) does not end the program. At most
+/// one object may live at a time.
+class CaughtInterrupt {
+public:
+  CaughtInterrupt();
+  ~CaughtInterrupt();
+  CaughtInterrupt(const CaughtInterrupt &) = delete;
+  CaughtInterrupt &operator=(const CaughtInterrupt &) = delete;
+
+  /// Returns true if there was an interrupt since the object was made. The next one ends the
+  /// program.
+  static bool isInterrupted();
+};
+
 /// Makes `--version` print the versions of Parashard and LLVM.
 void setVersion();
 

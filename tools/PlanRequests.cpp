@@ -251,7 +251,9 @@ void printAlternatives(llvm::StringRef title, llvm::ArrayRef<Alternative> altern
 
 void printPlans(const PlanAnswer &answer, size_t most, llvm::raw_ostream &os) {
   os << llvm::formatv("{0} plans priced in {1:f1} s{2}\n\n", answer.priced, answer.seconds,
-                      answer.isComplete ? "" : "; the time limit ended the search");
+                      answer.isInterrupted ? "; interrupted"
+                      : answer.isComplete  ? ""
+                                           : "; the time limit ended the search");
   std::vector<std::vector<std::string>> rows = {{"step", "memory", "estimates", "mesh", "policy",
                                                  "zero", "batch", "micro-batches", "schedule",
                                                  "recompute"}};

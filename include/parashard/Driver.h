@@ -189,8 +189,10 @@ struct PlanRequest {
   std::optional<double> memory; ///< bytes per rank; nullopt: those of the cluster
   std::string memoryFlag = "memory"; ///< flag that gives the memory, for errors
   double timeLimit = 30;             ///< seconds of the search
-  size_t finalists = 1;              ///< number of plans to compile at least, if as many fit
-  std::vector<std::string> whyNot;   ///< constraints to compare with: "tp=4", "zero=3"
+  /// Asked during the search: true ends it, and the best plan so far is the answer. Empty: never.
+  std::function<bool()> isInterrupted;
+  size_t finalists = 1;            ///< number of plans to compile at least, if as many fit
+  std::vector<std::string> whyNot; ///< constraints to compare with: "tp=4", "zero=3"
   /// Constraints by flag, as texts: {"mesh", "pp=*,tp=<=8"}, {"zero", "0|1"}.
   std::vector<std::pair<std::string, std::string>> constraints;
 };
@@ -228,10 +230,11 @@ struct PlanAnswer {
   std::vector<Alternative> whyNot;    ///< one for each of `PlanRequest::whyNot`
   int64_t priced = 0;                 ///< number of plans that the search priced
   double seconds = 0;                 ///< that the planner took
-  bool isComplete = true;
-  double memory = 0;       ///< most bytes of a rank
-  int64_t globalBatch = 0; ///< samples per step
-  int64_t parameters = 0;  ///< elements of the model's parameters
+  bool isComplete = true;             ///< false: the time limit or an interrupt ended the search
+  bool isInterrupted = false;         ///< by `PlanRequest::isInterrupted`
+  double memory = 0;                  ///< most bytes of a rank
+  int64_t globalBatch = 0;            ///< samples per step
+  int64_t parameters = 0;             ///< elements of the model's parameters
 };
 
 /// Returns the flags of ps-plan that are searched: "mesh", "zero", ...

@@ -50,6 +50,7 @@ SearchProblem PlanSearch::makeProblem(Constraints constraints) {
   problem.memory = request.memory.value_or(cluster.device.memory - cluster.device.reserve);
   problem.constraints = std::move(constraints);
   problem.timeLimit = request.timeLimit;
+  problem.isInterrupted = request.isInterrupted;
   problem.getTable = [this](const Candidate &candidate, const costs::Cluster &prices) {
     return compiler.getTable(candidate, prices);
   };
@@ -114,7 +115,8 @@ llvm::Expected<PlanSearch::Round> PlanSearch::compileFinalists(const SearchResul
   for (const PricedCandidate &each : found.plans) {
     if (round.plans.empty() && misfits == kMostMisfits)
       break;
-    if (!chooser.wants(each)) {
+    bool isLate = !round.plans.empty() && request.isInterrupted && request.isInterrupted();
+    if (isLate || !chooser.wants(each)) {
       estimates.push_back({each, std::nullopt, std::nullopt});
       continue;
     }

@@ -41,7 +41,7 @@ public:
     /// If no plan fits: the compiled plan that needs the least memory, if any can be compiled.
     std::optional<Finalist> leanest;
     int64_t priced = 0;
-    bool isComplete = true; ///< false: the time limit ended the search
+    bool isComplete = true; ///< false: the time limit or an interrupt ended the search
   };
   /// Searches, and compiles the best plans up to their addresses. If their programs need more
   /// memory than estimated and none fits, searches again with less memory. Fails if the

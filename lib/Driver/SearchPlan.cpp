@@ -70,7 +70,10 @@ llvm::Error checkConflicts(const PlanRequest &request, const Constraints &constr
                                  constraints);
 }
 
-llvm::Error failAtTimeLimit(const PlanRequest &request) {
+/// Returns the error of a search that ended before it found a plan.
+llvm::Error failUnfinished(const PlanRequest &request) {
+  if (request.isInterrupted && request.isInterrupted())
+    return llvm::createStringError("interrupted before the search found a plan");
   return llvm::createStringError(
       llvm::formatv("{0} {1} ended the search before it found a plan; give more seconds, "
                     "or fix a part of the plan, such as --mesh",
@@ -105,8 +108,12 @@ static llvm::Expected<SearchProblem> makeProblem(PlanSearch &search) {
 static llvm::Expected<PlanAnswer> makeAnswer(PlanSearch &search, const SearchProblem &problem,
                                              PlanSearch::Found found) {
   PlanAnswer answer;
-  answer.neighbors = explainNeighbors(problem, found.plans.front());
+  answer.isInterrupted = problem.isInterrupted && problem.isInterrupted();
+  if (!answer.isInterrupted)
+    answer.neighbors = explainNeighbors(problem, found.plans.front());
   for (const std::string &text : search.getRequest().whyNot) {
+    if (answer.isInterrupted)
+      break;
     llvm::Expected<Alternative> other = explainWhyNot(search, problem, found.plans.front(), text);
     if (!other)
       return other.takeError();
@@ -145,13 +152,14 @@ llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &r
   llvm::Expected<PlanSearch::Found> found = search.find(*problem);
   if (!found) {
     std::string reason = llvm::toString(found.takeError());
-    return getSeconds() < problem->timeLimit
+    bool isInterrupted = request.isInterrupted && request.isInterrupted();
+    return getSeconds() < problem->timeLimit && !isInterrupted
                ? llvm::createStringError(reason + search.getCompiler().getFailure())
-               : failAtTimeLimit(request);
+               : failUnfinished(request);
   }
   if (found->plans.empty())
     return found->isComplete ? createMisfitError(search, *problem, found->leanest)
-                             : failAtTimeLimit(request);
+                             : failUnfinished(request);
   llvm::Expected<PlanAnswer> answer = makeAnswer(search, *problem, std::move(*found));
   if (answer)
     answer->seconds = getSeconds();

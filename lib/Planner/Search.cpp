@@ -170,6 +170,8 @@ private:
       candidate.samples = samples;
       candidate.microBatches = perShard / samples;
       int64_t batch = samples * candidate.dp;
+      if (isOver())
+        return;
       if (problem.fixedBatch && batch != *problem.fixedBatch)
         continue;
       if (candidate.microBatches > schedules::kMostMicroBatches ||
@@ -338,7 +340,8 @@ private:
 
   bool isOver() {
     std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    if (elapsed.count() < problem.timeLimit)
+    bool isInterrupted = problem.isInterrupted && problem.isInterrupted();
+    if (elapsed.count() < problem.timeLimit && !isInterrupted)
       return false;
     result.isComplete = false;
     return true;

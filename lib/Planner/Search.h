@@ -49,7 +49,9 @@ struct SearchProblem {
   std::map<std::array<bool, 3>, double> memoryFactors;
   Constraints constraints;
   double timeLimit = 30; ///< seconds
-  size_t wanted = 12;    ///< number of plans to return
+  /// Asked during the search: true ends it. Empty: never.
+  std::function<bool()> isInterrupted;
+  size_t wanted = 12; ///< number of plans to return
   /// Share of the time of a step. What can save less is not tried: larger micro-batches, and ZeRO
   /// stages that the memory does not need.
   double tolerance = 0.02;
@@ -68,7 +70,7 @@ struct SearchResult {
   /// The plan that needs the least memory, if none fits.
   std::optional<PricedCandidate> leanest;
   int64_t priced = 0;     ///< number of candidates that were priced, and fit the memory
-  bool isComplete = true; ///< false: the time limit ended the search
+  bool isComplete = true; ///< false: the time limit or an interrupt ended the search
 };
 
 constexpr double kKindMargin = 1.15;

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 
 import models
@@ -9,6 +10,7 @@ import numpy as np
 import oracle
 import pytest
 from conftest import run_tool as run
+from conftest import tools_folder
 
 AUTOMATIC = ["gpt2", "llama", "resnet"]
 
@@ -203,3 +205,18 @@ def test_smaller_micro_batches_that_cannot_be_tried_are_not_promised(fixed):
     changes = list_changes(search_two_ranks(fixed, "700KiB", "--zero", "1", "--mesh", "dp=2"))
     assert not [change for change in changes if "another export" in change]
     assert next(change for change in changes if change.startswith("smaller micro-batches could not be searched (--batch 4"))
+
+
+def test_an_interrupt_ends_the_search_with_the_best_plan(large, tmp_path):
+    """Ctrl-C does not lose the search. A plan that was found before is written whole; otherwise, the error says that there is none."""
+    plan = tmp_path / "plan.json"
+    command = [tools_folder() / "ps-plan", large, "--cluster", "h100-sxm:4096", "--global-batch", "8192", "--time-limit", "300", "-o", plan]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with pytest.raises(subprocess.TimeoutExpired):  # the search takes longer
+        process.wait(timeout=2)
+    process.send_signal(signal.SIGINT)
+    told, errors = process.communicate(timeout=120)
+    if process.returncode == 0:
+        assert "; interrupted\n" in told and json.loads(plan.read_text())["predicted"]["ranks"] == 4096
+    else:
+        assert process.returncode == 1 and "interrupted before the search found a plan" in errors and not plan.exists()

@@ -439,6 +439,8 @@ bool planAutomatically(FlagTable &table, const Flags &f, CompileFlags &compile,
   context.printOpOnDiagnostic(false);
   DiagnosticPrinter printer(context);
   FaultRecorder faults(context);
+  CaughtInterrupt interrupt;
+  request->isInterrupted = CaughtInterrupt::isInterrupted;
   llvm::Expected<PlanAnswer> answer = searchPlan(context, *request);
   if (!answer) {
     llvm::Error error = answer.takeError();

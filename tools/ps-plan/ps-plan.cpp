@@ -77,6 +77,8 @@ int plan(MLIRContext &context, PlanLine &line) {
   llvm::Expected<PlanRequest> request = readRequest(line);
   if (!request)
     return printError(request.takeError());
+  CaughtInterrupt interrupt;
+  request->isInterrupted = CaughtInterrupt::isInterrupted;
   llvm::Expected<PlanAnswer> answer = searchPlan(context, *request);
   if (!answer) {
     llvm::Error error = answer.takeError();
@@ -84,7 +86,9 @@ int plan(MLIRContext &context, PlanLine &line) {
     return printError(std::move(error), status);
   }
   printPlans(*answer, SIZE_MAX, line.output == "-" ? llvm::errs() : llvm::outs());
-  if (!answer->isComplete)
+  if (answer->isInterrupted)
+    llvm::errs() << "note: interrupted; a search to the end may find a faster plan\n";
+  else if (!answer->isComplete)
     llvm::errs() << "note: " << ps::spellFlag("time-limit") << " " << line.timeLimit
                  << " ended the search; a longer one may find a faster plan\n";
   if (line.output.empty())
