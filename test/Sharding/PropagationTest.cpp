@@ -265,6 +265,25 @@ TEST_F(PropagationTest, EachChangeRecordsItsCause) {
   EXPECT_EQ(graph.nodes[z].cause, 1);
 }
 
+TEST_F(PropagationTest, OneChangeReachesAllThatAWholePropagationReaches) {
+  int x = seed({over(8, {"dp"}), whole(16)}), w = add({32, 16}), hidden = add({8, 32});
+  int v = add({16, 32}), y = add({8, 16});
+  connect("ij hj -> ih", {x, w}, {hidden});
+  connect("ih jh -> ij", {hidden, v}, {y});
+  propagateSplits(graph);
+  graph.nodes[w].splits = {over(32, {"tp"}), whole(16)};
+  graph.nodes[w].fixed = true;
+  propagateSplitsFrom(graph, {unsigned(w)});
+  EXPECT_EQ(splitsOf(hidden), print({over(8, {"dp"}), over(32, {"tp"})}));
+  EXPECT_EQ(splitsOf(v), print({whole(16), over(32, {"tp"})}));
+  std::vector<TensorSplits> before;
+  for (const ShardingNode &node : graph.nodes)
+    before.push_back(node.splits);
+  propagateSplits(graph);
+  for (auto [node, splits] : llvm::zip(graph.nodes, before))
+    EXPECT_EQ(node.splits, splits);
+}
+
 TEST_F(PropagationTest, LaterSeedsTakeAxesThatAreLeft) {
   int x = seed({over(8, {"dp"}), whole(6)}), y = add({8, 6}), z = add({8, 6});
   graph.nodes[y].later = {whole(8), over(6, {"tp"})};
