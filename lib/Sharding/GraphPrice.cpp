@@ -27,14 +27,26 @@ GraphPricer::GraphPricer(const ShardingGraph &graph, const costs::Cluster &clust
                          EdgeShardings &known)
     : graph(graph), mesh(getMesh(graph.edges.front().op)), times(cluster, mesh),
       traffic(graph.nodes.size()), known(known), isCall(graph.edges.size()) {
+  isInference = llvm::none_of(graph.edges, [](const ShardingEdge &edge) {
+    return edge.kind == ShardingEdge::Kind::Op &&
+           getPhase(edge).value_or(Phase::Forward) == Phase::Forward;
+  });
   findTraffic();
 }
 
-double GraphPricer::getWeight(const ShardingEdge &edge) const {
-  std::optional<Phase> phase = getPhase(edge);
-  if (edge.kind == ShardingEdge::Kind::Belongs || phase == Phase::Evaluate)
-    return 0;
+double GraphPricer::getWeight(std::optional<Phase> phase) const {
+  if (phase == Phase::Evaluate)
+    return isInference ? 1 : 0;
   return phase == Phase::Update ? kUpdateShare : 1;
+}
+
+bool GraphPricer::isOfForward(const ShardingEdge &edge) const {
+  Phase phase = getPhase(edge).value_or(Phase::Forward);
+  return phase == Phase::Forward || (isInference && phase == Phase::Evaluate);
+}
+
+double GraphPricer::getWeight(const ShardingEdge &edge) const {
+  return edge.kind == ShardingEdge::Kind::Belongs ? 0 : getWeight(getPhase(edge));
 }
 
 /// Counts how often kernels read and write each node. Ops of one phase that are fused read a value
@@ -73,7 +85,7 @@ void GraphPricer::findTraffic() {
     }
     if (isStored) {
       for (std::optional<Phase> phase : fusedReaders)
-        passes += phase == Phase::Update ? kUpdateShare : phase == Phase::Evaluate ? 0 : 1;
+        passes += getWeight(phase);
       if (producer && !isCall[*producer] && !node.constant)
         passes += getWeight(graph.edges[*producer]);
     }
@@ -166,8 +178,7 @@ double GraphPricer::priceEdge(unsigned number) {
     if (node < 0)
       continue;
     addReshard(node, computed, shardings[node]);
-    if (computed.getPartial().size() > shardings[node].getPartial().size() &&
-        getPhase(edge).value_or(Phase::Forward) == Phase::Forward)
+    if (computed.getPartial().size() > shardings[node].getPartial().size() && isOfForward(edge))
       reduced.push_back(number);
   }
   return seconds;

@@ -9,7 +9,8 @@
 namespace parashard::sharding {
 
 struct GraphPrice {
-  /// Seconds of one micro-batch on one rank, and of a share of the update (`kUpdateShare`).
+  /// Seconds of one micro-batch on one rank, and of a share of the update (`kUpdateShare`). If the
+  /// module only evaluates: of one evaluation.
   double seconds = 0;
   /// Bytes of the variables and of the values that forward keeps for backward, on one rank.
   double bytes = 0;
@@ -26,7 +27,8 @@ public:
 
   /// Returns the price of the present splits and partial values (`choosePartials`).
   GraphPrice get();
-  /// Returns the ops of the forward whose results the last `get` reduced over an axis.
+  /// Returns the ops of the forward (or of an evaluation alone) whose results the last `get`
+  /// reduced over an axis.
   llvm::ArrayRef<unsigned> getReduced() const { return reduced; }
 
 private:
@@ -35,7 +37,9 @@ private:
     double passes = 0;
     bool isSaved = false; ///< kept from forward to backward
   };
+  double getWeight(std::optional<ps::Phase> phase) const;
   double getWeight(const ShardingEdge &edge) const;
+  bool isOfForward(const ShardingEdge &edge) const;
   void findTraffic();
   double getCallSeconds(const ShardingEdge &edge, const OpSharding &sharding);
   double getReshardSeconds(unsigned node, ps::ShardingAttr from, ps::ShardingAttr to);
@@ -49,6 +53,7 @@ private:
   EdgeShardings &known;
   llvm::DenseMap<const OpSharding *, double> callSeconds; ///< of `known`
   std::vector<char> isCall;                               ///< by edge: a library call
+  bool isInference = false;                               ///< only evaluates: there is no forward
   using Reshard = std::tuple<unsigned, const void *, const void *>;
   std::map<Reshard, double> reshards;
   std::map<Reshard, double> paid; ///< weights of the reshards of the present `get`

@@ -110,3 +110,9 @@ def test_the_text_of_a_sharding_file_is_a_policy(tmp_path, exports):
     planned = run("ps-plan", gpt, "--cluster", "cpu-mpi:2", "--mesh", "tp=2", "--sharding-policy", fixed, "-o", tmp_path / "plan.json", "--global-batch", 4)
     assert " {...} " in planned.stdout, planned.stderr
     assert json.loads((tmp_path / "plan.json").read_text())["sharding-policy"] == fixed  # the order of its keys counts
+
+
+def test_a_program_that_only_evaluates_is_split(tmp_path):
+    told = run("ps-compile", export_large(tmp_path, "gpt"), "--mesh", "tp=2", "--inference", "--sharding-policy", "searched", *H100,
+               "--no-codegen", "--explain", "-o", tmp_path / "out")  # fmt: skip
+    assert 'policy: "blocks.*.attention.qkv.weight"' in told.stdout, told.stderr
