@@ -271,23 +271,29 @@ std::vector<Alternative> explainNeighbors(const SearchProblem &problem, const Fi
   return result;
 }
 
-/// Adds a constraint of `--why-not`: an axis of the mesh, or a flag.
+/// Adds a constraint of `--why-not`: axes of the mesh, or a flag.
 static llvm::Error addConstraint(Constraints &constraints, llvm::StringRef text) {
   auto [name, value] = text.split('=');
-  bool isAxis = name == "pp" || name == "dp" || name == "tp";
-  if (!isAxis && !llvm::is_contained(getSearchedFlags(), name))
-    return ps::createFlagError("why-not \"" + text + "\"",
-                               " takes an axis or a searched flag: pp=4, zero=3, recompute=full");
-  llvm::Expected<Choices> choices = Choices::parse(value);
-  if (!choices)
-    return ps::createFlagError("why-not", ": " + llvm::toString(choices.takeError()));
-  if (!isAxis) {
-    constraints.flags[name.str()] = std::move(*choices);
+  auto fail = [&](const llvm::Twine &message) {
+    return ps::createFlagError("why-not \"" + text + "\"", message);
+  };
+  if (name == "pp" || name == "dp" || name == "tp") {
+    llvm::Expected<MeshChoices> mesh = parseMeshChoices(text);
+    if (!mesh)
+      return fail(": " + llvm::toString(mesh.takeError()));
+    auto &axes = constraints.mesh.axes;
+    llvm::erase_if(axes, [&](const auto &axis) { return mesh->find(axis.first); });
+    llvm::append_range(axes, mesh->axes);
     return llvm::Error::success();
   }
-  auto &axes = constraints.mesh.axes;
-  llvm::erase_if(axes, [&, axis = name](const auto &other) { return other.first == axis; });
-  axes.emplace_back(name.str(), std::move(*choices));
+  if (name == "mesh" || !llvm::is_contained(getSearchedFlags(), name))
+    return fail(" takes an axis or a searched flag: pp=4, zero=3, recompute=full");
+  llvm::Expected<Choices> choices = Choices::parse(value);
+  if (!choices)
+    return fail(": " + llvm::toString(choices.takeError()));
+  if (llvm::Error error = checkChoices(name, *choices))
+    return fail(": " + name + llvm::toString(std::move(error)));
+  constraints.flags[name.str()] = std::move(*choices);
   return llvm::Error::success();
 }
 

@@ -56,6 +56,10 @@ LogicalResult PlanCompiler::start(bool isQuiet) {
   if (!module)
     return print(), failure();
   parameters = countParameters(*module);
+  if (llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(request.options.cluster))
+    mostRanks = cluster->cluster.getMostRanks();
+  else
+    llvm::consumeError(cluster.takeError()); // reported by the search
   if (failed(lower(*module, options, ps::Level::Training)))
     return print(), failure();
   exportedBatch = findBatch(*module);
@@ -192,6 +196,9 @@ OwningOpRef<ModuleOp> PlanCompiler::compileForTable(const Candidate &candidate) 
   table.microBatches = table.chunks = 1;
   table.schedule = "1f1b";
   searchPolicy(table);
+  // Without a split, all ranks of the tensor axis would compute the same.
+  if (policies.at(getPolicyKey(table)) == "{}")
+    return nullptr;
   return compile(getOptions(table), /*isShrunk=*/true);
 }
 

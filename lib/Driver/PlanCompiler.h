@@ -31,9 +31,10 @@ public:
   /// new import.
   bool allowsBatch(int64_t batch, std::vector<std::string> *notes = nullptr);
   /// Returns the data-parallel ranks of the program of a table: two stand for any number, unless
-  /// the export fixes the batch.
+  /// the export fixes the batch, or the cluster has too few ranks.
   int64_t getTableShards(const planner::Candidate &candidate) const {
-    return isFixed ? candidate.dp : 2;
+    bool isTooLarge = mostRanks && 2 * candidate.tp > *mostRanks;
+    return isFixed || isTooLarge ? candidate.dp : 2;
   }
 
   /// Returns the table of a candidate, priced on a cluster; null if the model cannot be compiled
@@ -67,6 +68,7 @@ private:
   const PlanRequest &request;
   std::optional<int64_t> exportedBatch;
   bool isFixed = false;
+  std::optional<int64_t> mostRanks; ///< of the cluster; nullopt: any number
   /// Batches between these can be imported, apart from sizes that the export excludes singly.
   int64_t leastBatch = 0, mostBatch = 0;
   std::map<int64_t, std::string> triedBatches; ///< with the error of the import, if any

@@ -74,10 +74,10 @@ llvm::Error checkConflicts(const PlanRequest &request, const Constraints &constr
 llvm::Error failUnfinished(const PlanRequest &request) {
   if (request.isInterrupted && request.isInterrupted())
     return llvm::createStringError("interrupted before the search found a plan");
-  return llvm::createStringError(
-      llvm::formatv("{0} {1} ended the search before it found a plan; give more seconds, "
-                    "or fix a part of the plan, such as --mesh",
-                    int64_t(request.timeLimit)));
+  return llvm::createStringError(llvm::formatv(
+      "{0} {1} ended the search before it found a plan; give more seconds, "
+      "or fix a part of the plan, such as {2}",
+      ps::spellFlag("time-limit"), int64_t(request.timeLimit), ps::spellFlag("mesh")));
 }
 
 } // namespace

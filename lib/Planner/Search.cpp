@@ -193,8 +193,10 @@ private:
     for (StringRef policy : listPolicies(candidate)) {
       candidate.policy = policy.str();
       ++considered;
-      if (const ClassTable *table = problem.getTable(candidate, problem.cluster))
+      if (const ClassTable *table = problem.getTable(candidate, problem.cluster)) {
         found.push_back({candidate, getBound(*table, candidate), *table});
+        mostSegments = std::max(mostSegments, table->segments.size());
+      }
     }
     double least = std::numeric_limits<double>::infinity();
     for (const Branch &branch : found) {
@@ -509,6 +511,10 @@ private:
   }
 
   std::string whyEmpty() const {
+    if (mostSegments > 0)
+      return "no pipeline that the constraints allow fits the model, which has " +
+             std::to_string(mostSegments) +
+             " layers to divide into stages, or the number of micro-batches";
     if (considered > 0)
       return "the model cannot be compiled for any mesh that the constraints allow";
     std::string text = "no plan has a global batch of " + std::to_string(problem.globalBatch) +
@@ -526,6 +532,7 @@ private:
   CutCache cuts;
   std::vector<Branch> named; ///< with named policies and a tensor axis; least bound first
   int64_t considered = 0;
+  size_t mostSegments = 0; ///< of any table
   /// The fastest plan of each kind: whether pp, dp and tp are above 1.
   std::map<std::array<bool, 3>, PricedCandidate> kinds;
   /// By ZeRO stage: of the candidates priced since it was filled.

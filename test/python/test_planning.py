@@ -9,8 +9,8 @@ import models
 import numpy as np
 import oracle
 import pytest
+from conftest import ROOT, tools_folder
 from conftest import run_tool as run
-from conftest import tools_folder
 
 AUTOMATIC = ["gpt2", "llama", "resnet"]
 
@@ -220,3 +220,22 @@ def test_an_interrupt_ends_the_search_with_the_best_plan(large, tmp_path):
         assert "; interrupted\n" in told and json.loads(plan.read_text())["predicted"]["ranks"] == 4096
     else:
         assert process.returncode == 1 and "interrupted before the search found a plan" in errors and not plan.exists()
+
+
+def test_a_cluster_may_have_no_more_ranks_than_the_tensor_axis(gpt, tmp_path):
+    """As the file of one host that psrt-probe writes: class tables must not need more ranks."""
+    cluster = json.loads((ROOT / "test/clusters/fast-network.json").read_text())
+    cluster["tiers"][0]["ranks"] = 2
+    (tmp_path / "host.json").write_text(json.dumps(cluster))
+    done = run("ps-plan", gpt, "--cluster", f"{tmp_path}/host.json:2", "--global-batch", 8, "--mesh", "tp=2", "-o", tmp_path / "plan.json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "plan.json").read_text())["mesh"] == "tp=2"
+
+
+@pytest.mark.parametrize("text, words", [
+    ("mesh=tp=4", "takes an axis or a searched flag"), ("zero=7", "zero '7' is not searched; the search tries 0, 1, 2 and 3"),
+    ("tp", "'tp': expected pp=SIZES, dp=SIZES or tp=SIZES"), ("dp=two", "dp=two"),
+])  # fmt: skip
+def test_why_not_checks_its_choice(gpt, text, words):
+    done = run("ps-plan", gpt, "--cluster", "cpu-mpi:2", "--global-batch", 8, "--mesh", "dp=2", "--why-not", text)
+    assert done.returncode == 2 and f'--why-not "{text}"' in done.stderr and words in done.stderr

@@ -2,7 +2,7 @@
 #include "Flags.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/Planner/ConstraintsFile.h"
-#include "lib/Support/Files.h"
+#include "lib/Support/JsonDocument.h"
 #include "tools/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -106,20 +106,6 @@ llvm::Error checkOutput(PlanLine &line) {
   return checkOutputFile(listReads(line), line.output = *output);
 }
 
-/// Writes the policy of a file of constraints next to the plan, which refers to it.
-llvm::Error writePolicy(PlanLine &line, const std::string &text) {
-  if (line.output.empty() || line.output == "-")
-    return createFlagError("constraints", ": the plan refers to a file with the sharding plan, "
-                                          "which is written next to it; give -o PLAN.json");
-  llvm::StringRef stem = line.output;
-  stem.consume_back(".json");
-  std::string path = (stem + ".sharding.json").str();
-  if (llvm::Error error = checkOutputFile(listReads(line), path, "constraints"))
-    return error;
-  line.table.setDefault("sharding-policy", path);
-  return support::writeAtomically(path, [&](llvm::raw_ostream &os) { os << text; });
-}
-
 /// Reads `--constraints`. Flags of the command line keep their values.
 llvm::Error readConstraints(PlanLine &line) {
   const std::string &path = line.constraintsFile;
@@ -136,8 +122,13 @@ llvm::Error readConstraints(PlanLine &line) {
     return fail(llvm::toString(file.takeError()));
   for (const auto &[flag, text] : file->flags)
     line.table.setDefault(flag, text);
-  return file->policy && !line.table.isGiven("sharding-policy") ? writePolicy(line, *file->policy)
-                                                                : llvm::Error::success();
+  if (file->policy && !line.table.isGiven("sharding-policy")) {
+    auto policy = support::JsonDocument::parse(*file->policy);
+    if (!policy)
+      return fail(llvm::toString(policy.takeError()));
+    line.table.setDefault("sharding-policy", policy->getRoot().format());
+  }
+  return llvm::Error::success();
 }
 
 /// Fails for flags that only a search uses.

@@ -42,6 +42,15 @@ static llvm::Expected<llvm::json::Object> describePlan(PlanLine &line, const Pla
   return described;
 }
 
+/// Prints a note if plans of an earlier search follow those that were written to a folder.
+static void noteOldPlans(llvm::StringRef folder, int64_t written) {
+  llvm::SmallString<128> next(folder);
+  llvm::sys::path::append(next, "plan-" + std::to_string(written + 1) + ".json");
+  if (llvm::sys::fs::exists(next))
+    llvm::errs() << "note: " << next << " is of an earlier search; remove it and the traces of old "
+                 << "plans before " << ps::spellFlag("measured") << "\n";
+}
+
 llvm::Error writePlans(PlanLine &line, const PlanAnswer &answer, const PlanRequest &request) {
   auto write = [&](const std::string &path, const Plan &plan) -> llvm::Error {
     llvm::Expected<llvm::json::Object> described = describePlan(line, plan, answer, request);
@@ -64,6 +73,7 @@ llvm::Error writePlans(PlanLine &line, const PlanAnswer &answer, const PlanReque
     if (llvm::Error error = write(path.str().str(), plan))
       return error;
   }
+  noteOldPlans(line.output, written);
   if (written < *line.finalists)
     llvm::errs() << "note: only " << written << " plans were found that fit\n";
   return llvm::Error::success();
