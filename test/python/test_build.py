@@ -23,3 +23,8 @@ def test_default_target_has_no_tests():
 
 def test_target_of_tests():
     assert not set(OF_TESTS) - list_made("tests")
+
+
+def test_ps_compile_comes_with_what_it_links():
+    """scripts/quickstart builds this target alone, and then links a program."""
+    assert {"lib/libpsrt_main.a", "lib/libpsrt_builtins.a", "bin/psrt-probe"} <= list_made("ps-compile")
