@@ -54,6 +54,16 @@ FlagTable::Entry &FlagTable::addText(const FlagInfo &info, std::function<Error(S
   return entry;
 }
 
+json::Value describeText(StringRef text) {
+  if (text.starts_with("{")) {
+    Expected<json::Value> object = json::parse(text);
+    if (object && formatv("{0}", *object).str() == text)
+      return std::move(*object);
+    consumeError(object.takeError());
+  }
+  return json::Value(text.str());
+}
+
 void FlagTable::add(const FlagInfo &info, std::string &target) { add(info, target, {}); }
 
 void FlagTable::add(const FlagInfo &info, std::string &target, ArrayRef<StringRef> choices) {
@@ -68,14 +78,7 @@ void FlagTable::add(const FlagInfo &info, std::string &target, ArrayRef<StringRe
   entry.describe = [&target, takesObject = info.takesObject]() -> std::optional<json::Value> {
     if (target.empty())
       return std::nullopt;
-    if (takesObject && StringRef(target).starts_with("{")) {
-      Expected<json::Value> object = json::parse(target);
-      // An object would lose an order of keys that is not alphabetical.
-      if (object && formatv("{0}", *object).str() == target)
-        return std::move(*object);
-      consumeError(object.takeError());
-    }
-    return json::Value(target);
+    return takesObject ? describeText(target) : json::Value(target);
   };
 }
 

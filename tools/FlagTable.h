@@ -49,6 +49,10 @@ struct Range {
   int64_t most = INT64_MAX;
 };
 
+/// Returns the text of a plan flag that begins with "{" as an object, if the object keeps the order
+/// of its keys; otherwise as a string.
+llvm::json::Value describeText(llvm::StringRef text);
+
 /// Owns the flags of a command line. Each flag writes into a variable of the caller; the variable's
 /// value before parsing is the default.
 class FlagTable {

@@ -245,7 +245,6 @@ private:
     for (Branch &branch : branches)
       if (branch.candidate.tp > 1)
         named.push_back(std::move(branch));
-    llvm::stable_sort(named, [](const Branch &a, const Branch &b) { return a.bound < b.bound; });
   }
 
   /// Tries the searched policies for the layouts with the least bounds: where named policies leave
@@ -254,9 +253,12 @@ private:
   void exploreSearched() {
     std::set<std::pair<int64_t, int64_t>> tried; // tensor axis, samples
     std::set<std::tuple<std::string, int64_t, int64_t>> meshes;
+    llvm::stable_sort(named, [](const Branch &a, const Branch &b) { return a.bound < b.bound; });
     int64_t bestAxis = result.plans.empty() ? 1 : result.plans.front().candidate.tp;
     for (const Branch &branch : named) {
       const Candidate &candidate = branch.candidate;
+      if (isTooSlow(branch.bound / double(candidate.tp)))
+        continue;
       double whole = getWholeShare(branch);
       double ideal = 1 - whole + whole / double(candidate.tp); // if all matmuls are split
       bool isTried = whole > kMostWhole || candidate.tp == bestAxis;
@@ -512,9 +514,10 @@ private:
 
   std::string whyEmpty() const {
     if (mostSegments > 0)
-      return "no pipeline that the constraints allow fits the model, which has " +
+      return "no pipeline that the constraints allow fits: the model has " +
              std::to_string(mostSegments) +
-             " layers to divide into stages, or the number of micro-batches";
+             " layers to divide into stages, one stage for each rank of pp and chunk; use fewer "
+             "stages, or another schedule or number of micro-batches";
     if (considered > 0)
       return "the model cannot be compiled for any mesh that the constraints allow";
     std::string text = "no plan has a global batch of " + std::to_string(problem.globalBatch) +
@@ -530,7 +533,7 @@ private:
   const SearchProblem &problem;
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   CutCache cuts;
-  std::vector<Branch> named; ///< with named policies and a tensor axis; least bound first
+  std::vector<Branch> named; ///< with named policies and a tensor axis
   int64_t considered = 0;
   size_t mostSegments = 0; ///< of any table
   /// The fastest plan of each kind: whether pp, dp and tp are above 1.

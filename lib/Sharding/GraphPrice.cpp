@@ -1,6 +1,7 @@
 // Prices the ops, the memory traffic and the reshards of a graph.
 #include "lib/Sharding/GraphPrice.h"
 #include "lib/Sharding/GraphStructure.h"
+#include "lib/Sharding/Propagation.h"
 #include "lib/Sharding/Reshard.h"
 #include <set>
 
@@ -8,9 +9,6 @@ using namespace mlir;
 using namespace parashard::ps;
 
 namespace parashard::sharding {
-
-/// The share of the update that counts, since it runs once per step: with 4 micro-batches.
-static constexpr double kUpdateShare = 0.25;
 
 static std::optional<Phase> getPhase(const ShardingEdge &edge) {
   auto phase = edge.op->getAttrOfType<PhaseAttr>(kPhaseMark);
@@ -37,7 +35,7 @@ GraphPricer::GraphPricer(const ShardingGraph &graph, const costs::Cluster &clust
 double GraphPricer::getWeight(std::optional<Phase> phase) const {
   if (phase == Phase::Evaluate)
     return isInference ? 1 : 0;
-  return phase == Phase::Update ? kUpdateShare : 1;
+  return phase == Phase::Update ? kStepShare : 1;
 }
 
 bool GraphPricer::isOfForward(const ShardingEdge &edge) const {

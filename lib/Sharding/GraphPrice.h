@@ -9,7 +9,7 @@
 namespace parashard::sharding {
 
 struct GraphPrice {
-  /// Seconds of one micro-batch on one rank, and of a share of the update (`kUpdateShare`). If the
+  /// Seconds of one micro-batch on one rank, and of a share of the update (`kStepShare`). If the
   /// module only evaluates: of one evaluation.
   double seconds = 0;
   /// Bytes of the variables and of the values that forward keeps for backward, on one rank.
@@ -53,7 +53,7 @@ private:
   EdgeShardings &known;
   llvm::DenseMap<const OpSharding *, double> callSeconds; ///< of `known`
   std::vector<char> isCall;                               ///< by edge: a library call
-  bool isInference = false;                               ///< only evaluates: there is no forward
+  bool isInference = false; ///< the module has no forward, only `@evaluate`
   using Reshard = std::tuple<unsigned, const void *, const void *>;
   std::map<Reshard, double> reshards;
   std::map<Reshard, double> paid; ///< weights of the reshards of the present `get`

@@ -8,10 +8,6 @@ using namespace parashard::ps;
 namespace parashard::sharding {
 
 namespace {
-/// Weight of the bytes of an accumulated gradient. A gradient is computed once per micro-batch, but
-/// reduced only once per step.
-constexpr double kAccumulatedShare = 0.25;
-
 /// Chooses the values that stay partial over one axis, for one reduction kind. Alternately computes
 /// `kept` (the values that would stay partial) and adds values to `reduced`, which only grows.
 class AxisChooser {
@@ -195,7 +191,7 @@ private:
   double getShare(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     if (edge.kind == ShardingEdge::Kind::Accumulate)
-      return getBytes(edge.results[0]) * kAccumulatedShare;
+      return getBytes(edge.results[0]) * kStepShare; // reduced once
     double total = 0;
     for (int result : edge.results)
       if (result >= 0)

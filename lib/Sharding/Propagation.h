@@ -6,6 +6,10 @@
 
 namespace parashard::sharding {
 
+/// Weight of what happens once per step, relative to what happens in each micro-batch: that of a
+/// step with 4 micro-batches.
+inline constexpr double kStepShare = 0.25;
+
 /// Propagates splits between the tensors of each edge (Shardy's factor propagation), to all nodes
 /// that are not fixed. The splits of an edge's tensors are projected to the rule's factors, merged,
 /// and projected back. If tensors disagree, the split carried by the most bytes is offered to

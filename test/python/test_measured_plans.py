@@ -148,6 +148,16 @@ def test_plans_within_the_spread(tmp_path):
     assert "has one complete step, which includes warm-up; trace more steps" in run("ps-plan", *files, "--measured").stderr
 
 
+def test_the_best_plan_keeps_its_shardings(tmp_path):
+    """The first glob that matches a parameter wins, so the order of the keys counts."""
+    policy = {"wte.weight": {"0": ["tp"]}, "*": {}}
+    files = pair(tmp_path, first={"sharding-policy": policy, "mesh": "dp=1,tp=2"}, second={"sharding-policy": policy})
+    done = run("ps-plan", *files, "--measured", "-o", tmp_path / "best.json")
+    assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "best.json").read_text())["sharding-policy"]
+    assert list(json.loads(written)) == ["wte.weight", "*"]
+
+
 def test_a_missing_trace_has_the_commands_that_make_it(tmp_path):
     files = pair(tmp_path)
     (tmp_path / "b.trace.json").unlink()

@@ -264,7 +264,7 @@ void printChoice(llvm::ArrayRef<MeasuredPlan> plans, llvm::raw_ostream &os) {
 }
 
 /// Returns the content of a plan file with what was measured.
-llvm::Expected<llvm::json::Object> describeBest(const MeasuredPlan &plan) {
+llvm::Expected<llvm::json::Object> describeBest(const FlagTable &table, const MeasuredPlan &plan) {
   auto buffer = llvm::MemoryBuffer::getFile(plan.path);
   if (!buffer)
     return failFile(plan.path, "cannot be read: " + buffer.getError().message());
@@ -272,6 +272,10 @@ llvm::Expected<llvm::json::Object> describeBest(const MeasuredPlan &plan) {
   if (!value)
     return failFile(plan.path, llvm::toString(value.takeError()));
   llvm::json::Object described = std::move(*value->getAsObject());
+  std::vector<std::string> flags = table.listPlanFlags();
+  for (auto &[key, member] : described)
+    if (member.getAsObject() && llvm::is_contained(flags, key.str()))
+      member = describeText(plan.file.get(key.str()));
   described["measured"] =
       PlanMeasurement{plan.getSeconds(), plan.getSpread(), int64_t(plan.steps.seconds.size())}
           .toJson();
@@ -293,15 +297,9 @@ llvm::Error findOutput(llvm::ArrayRef<MeasuredPlan> plans, std::string &path) {
   return checkOutputFile(reads, path = *output);
 }
 
-llvm::Error writeBest(const MeasuredPlan &plan, const std::string &path) {
-  llvm::Expected<llvm::json::Object> described = describeBest(plan);
-  if (!described)
-    return described.takeError();
-  if (llvm::Error error = writeJson(path, std::move(*described)))
-    return error;
-  if (path != "-")
-    llvm::errs() << "wrote " << path << "\n";
-  return llvm::Error::success();
+llvm::Error writeBest(const FlagTable &table, const MeasuredPlan &plan, const std::string &path) {
+  llvm::Expected<llvm::json::Object> described = describeBest(table, plan);
+  return described ? writePlanFile(path, std::move(*described)) : described.takeError();
 }
 
 /// Fails for flags other than those that the comparison uses.
@@ -332,7 +330,8 @@ llvm::Error compareMeasured(PlanLine &line) {
   llvm::raw_ostream &os = line.output == "-" ? llvm::errs() : llvm::outs();
   printTable(line.table, *plans, os);
   printChoice(*plans, os);
-  return line.output.empty() ? llvm::Error::success() : writeBest(plans->front(), line.output);
+  return line.output.empty() ? llvm::Error::success()
+                             : writeBest(line.table, plans->front(), line.output);
 }
 
 llvm::Expected<llvm::StringMap<double>> readMeasuredRuns(const PlanLine &line) {

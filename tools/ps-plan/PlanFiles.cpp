@@ -25,6 +25,14 @@ llvm::Error writeJson(const std::string &path, llvm::json::Object object) {
   return support::writeAtomically(path, [&](llvm::raw_ostream &os) { os << text; });
 }
 
+llvm::Error writePlanFile(const std::string &path, llvm::json::Object plan) {
+  if (llvm::Error error = writeJson(path, std::move(plan)))
+    return error;
+  if (path != "-")
+    llvm::errs() << "wrote " << path << "\n";
+  return llvm::Error::success();
+}
+
 /// Returns the content of a plan file.
 static llvm::Expected<llvm::json::Object> describePlan(PlanLine &line, const Plan &plan,
                                                        const PlanAnswer &answer,
@@ -54,13 +62,7 @@ static void noteOldPlans(llvm::StringRef folder, int64_t written) {
 llvm::Error writePlans(PlanLine &line, const PlanAnswer &answer, const PlanRequest &request) {
   auto write = [&](const std::string &path, const Plan &plan) -> llvm::Error {
     llvm::Expected<llvm::json::Object> described = describePlan(line, plan, answer, request);
-    if (!described)
-      return described.takeError();
-    if (llvm::Error error = writeJson(path, std::move(*described)))
-      return error;
-    if (path != "-")
-      llvm::errs() << "wrote " << path << "\n";
-    return llvm::Error::success();
+    return described ? writePlanFile(path, std::move(*described)) : described.takeError();
   };
   if (!line.finalists)
     return write(line.output, answer.plans.front());

@@ -9,6 +9,9 @@ namespace parashard {
 /// Writes an object to a file, or to standard output if `path` is empty or "-".
 llvm::Error writeJson(const std::string &path, llvm::json::Object object);
 
+/// Writes a plan as `writeJson` does, and reports the file on stderr.
+llvm::Error writePlanFile(const std::string &path, llvm::json::Object plan);
+
 /// Writes the first plan to the file of `-o`, or the first ones to its folder (`--finalists`).
 llvm::Error writePlans(PlanLine &line, const driver::PlanAnswer &answer,
                        const driver::PlanRequest &request);
