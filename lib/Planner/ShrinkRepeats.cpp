@@ -74,6 +74,13 @@ private:
     return best;
   }
 
+  /// Returns the attributes of an op without the key of its random numbers, which no two ops share.
+  static DictionaryAttr getAttributes(Operation *op) {
+    NamedAttrList attributes(op->getAttrDictionary());
+    attributes.erase(kKeyMark);
+    return attributes.getDictionary(op->getContext());
+  }
+
   bool areEqual(size_t before, size_t after, bool isFirst) const {
     const Segment &a = segments[before], &b = segments[after];
     if (a.ops.size() != b.ops.size())
@@ -81,7 +88,7 @@ private:
     for (auto [i, op] : llvm::enumerate(a.ops)) {
       Operation *other = b.ops[i];
       if (op->getName() != other->getName() || op->getResultTypes() != other->getResultTypes() ||
-          op->getAttrDictionary() != other->getAttrDictionary() ||
+          getAttributes(op) != getAttributes(other) ||
           op->getNumOperands() != other->getNumOperands() || op->getNumRegions() != 0)
         return false;
       for (auto [x, y] : llvm::zip(op->getOperands(), other->getOperands()))
@@ -182,9 +189,14 @@ private:
       if (isLeaf(&op) && op.use_empty())
         op.erase();
     auto module = function->getParentOfType<ModuleOp>();
+    llvm::DenseSet<StringAttr> used;
+    if (std::optional<SymbolTable::UseRange> uses =
+            SymbolTable::getSymbolUses(&module.getBodyRegion()))
+      for (SymbolTable::SymbolUse use : *uses)
+        used.insert(use.getSymbolRef().getRootReference());
     for (auto variable : llvm::make_early_inc_range(module.getOps<VariableOp>()))
       if (variable.getKind() == VariableKind::Parameter &&
-          SymbolTable::symbolKnownUseEmpty(variable, module))
+          !used.contains(variable.getSymNameAttr()))
         variable.erase();
   }
 

@@ -77,3 +77,27 @@ module {
     return %5 : tensor<4xf32>
   }
 }
+
+// -----
+
+// Each dropout has a key of its own.
+// CHECK: module attributes {ps.repeats = {count = 1 : i64, parameter = "layers.1.w"}}
+// CHECK-COUNT-2: ps.dropout
+// CHECK-NOT: ps.dropout
+module {
+  ps.variable parameter @layers.0.w names ["layers.0.w"] : tensor<4xf32>
+  ps.variable parameter @layers.1.w names ["layers.1.w"] : tensor<4xf32>
+  ps.variable parameter @layers.2.w names ["layers.2.w"] : tensor<4xf32>
+  func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %w0 = ps.read @layers.0.w : tensor<4xf32>
+    %w1 = ps.read @layers.1.w : tensor<4xf32>
+    %w2 = ps.read @layers.2.w : tensor<4xf32>
+    %0 = ps.mul %x, %w0 : tensor<4xf32> loc("m.layers.0")
+    %1 = ps.dropout %0 p 1.000000e-01 {ps.key = 0 : i64} : tensor<4xf32> loc("m.layers.0")
+    %2 = ps.mul %1, %w1 : tensor<4xf32> loc("m.layers.1")
+    %3 = ps.dropout %2 p 1.000000e-01 {ps.key = 1 : i64} : tensor<4xf32> loc("m.layers.1")
+    %4 = ps.mul %3, %w2 : tensor<4xf32> loc("m.layers.2")
+    %5 = ps.dropout %4 p 1.000000e-01 {ps.key = 2 : i64} : tensor<4xf32> loc("m.layers.2")
+    return %5 : tensor<4xf32>
+  }
+}
