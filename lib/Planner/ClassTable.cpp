@@ -173,17 +173,19 @@ private:
     if (getPhase(run) != ps::Phase::Update)
       return;
     const Breakdown &parts = runs.get(run);
-    double communication = parts[Part::DataParallel], kernels = parts.sum() - communication;
+    double communication = parts[Part::DataParallel], launches = parts[Part::Launch];
+    double kernels = parts.sum() - communication - launches;
     for (FlatSymbolRefAttr symbol : run.getVariableSymbols()) {
       SmallVector<SegmentCost *, 2> costs = findCosts(symbol.getValue());
       for (SegmentCost *cost : costs) {
         cost->update += kernels;
+        cost->updateLaunches += launches;
         cost->updateCommunication += communication;
       }
       if (!costs.empty())
         return;
     }
-    table.sharedUpdate += kernels + communication;
+    table.sharedUpdate += parts.sum();
   }
 
   /// Distributes the seconds of a collective over the segments of its tensors.
@@ -204,11 +206,13 @@ private:
       double seconds = *collective == Collective::AllReduce
                            ? times.getCollectiveSeconds(*collective, axes, bytes) * size / bytes
                            : times.getCollectiveSeconds(*collective, axes, size);
-      addSeconds(operand, result, seconds, after);
+      addSeconds(operand, result, seconds, after, size);
     }
   }
 
-  void addSeconds(Value operand, Value result, double seconds, std::optional<int64_t> after) {
+  /// Adds the seconds of a collective of a tensor whose larger side has `bytes`.
+  void addSeconds(Value operand, Value result, double seconds, std::optional<int64_t> after,
+                  double bytes) {
     for (Operation *user : result.getUsers()) // a parameter that a segment gathers
       if (auto run = dyn_cast<rank::RunOp>(user); run && run.getSegment()) {
         SegmentCost &cost = at(*run.getSegment());
@@ -225,6 +229,7 @@ private:
     }
     SegmentCost &cost = at(*segment);
     cost.reduction += seconds;
+    cost.reduced += bytes;
     cost.reductionDelay = std::max(cost.reductionDelay, *segment - after.value_or(0));
   }
 
@@ -304,8 +309,30 @@ private:
     saved.push_back({bytes, indices.lookup(value.getDefiningOp()), end});
   }
 
-  /// Subtracts variables and saved values from the bytes in use while each run executes.
+  /// Returns the reduced gradients of a program.
+  std::vector<Saved> listReduced() {
+    std::vector<Saved> reduced;
+    for (Operation *op : ops)
+      if (auto start = dyn_cast<rank::StartOp>(op))
+        for (Value result : start.getResults()) {
+          size_t end = indices.lookup(op);
+          bool isGathered = false; // for a run of the model, not reduced
+          for (Operation *user : result.getUsers()) {
+            auto run = dyn_cast<rank::RunOp>(user);
+            isGathered |= run && run.getSegment();
+            end = std::max(end, indices.lookup(user));
+          }
+          if (!isGathered)
+            reduced.push_back({double(ps::getByteSize(result.getType())), indices.lookup(op), end});
+        }
+    return reduced;
+  }
+
+  /// Subtracts variables, saved values and reduced gradients from the bytes in use while each run
+  /// executes.
   void addTransients() {
+    std::vector<Saved> others = listReduced();
+    llvm::append_range(others, saved);
     std::vector<memory::MemoryPeak> peaks = memory::findPeaks(module);
     if (peaks.empty())
       return;
@@ -315,7 +342,7 @@ private:
       if (!run || !run.getSegment())
         continue;
       double bytes = double(peak.inUse[i] - peak.variableBytes);
-      for (const Saved &value : saved)
+      for (const Saved &value : others)
         if (value.begin <= i && i <= value.end)
           bytes -= value.bytes;
       SegmentCost &cost = at(*run.getSegment());

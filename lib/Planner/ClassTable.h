@@ -19,8 +19,10 @@ struct SegmentCost {
   double parameters = 0;
   double constants = 0; ///< bytes of constants and buffers
   double gradients = 0; ///< bytes of gradients
+  double reduced = 0;   ///< bytes of reduced gradients, from the reduction until the update
   double states = 0;    ///< bytes of the optimizer's state, and of f32 values with copies
-  double update = 0;    ///< seconds of the optimizer's kernels per step
+  double update = 0;    ///< seconds of the optimizer's kernels per step, without their launches
+  double updateLaunches = 0; ///< seconds that their launches take, however small the kernels are
   /// Seconds of the collectives over data axes: of the update, of gradients after the last
   /// micro-batch, and of gathered parameters (ZeRO-3) per micro-batch.
   double updateCommunication = 0, reduction = 0, forwardGathers = 0, backwardGathers = 0;

@@ -50,7 +50,7 @@ public:
     PipelineTimes times;
     for (const Stage &stage : stages)
       times.stages.push_back(stage.times);
-    times.hop = getHop();
+    times.hop = times.send = getHop();
     Expected<Replay> simulated = replay(*schedule, times);
     if (!simulated)
       return simulated.takeError();
@@ -104,6 +104,7 @@ private:
       if (each.home != rank && llvm::is_contained(each.coordinates, rank)) {
         copies.addVariables(each.cost);
         copies.update += each.cost.update;
+        copies.updateLaunches += each.cost.updateLaunches;
         copies.updateCommunication += each.cost.updateCommunication;
       }
     return copies;
@@ -160,12 +161,19 @@ private:
       stage.deferred += segment.deferred;
     }
     // Parameters are gathered while the previous segment runs.
-    double forward = std::max(0.0, forwardGathers - times.forward);
-    double backward = std::max(0.0, backwardGathers - times.backwardInput - times.backwardWeight);
+    double forward = getDelay(forwardGathers, times.forward);
+    double backward = getDelay(backwardGathers, times.backwardInput + times.backwardWeight);
     times.forward += forward;
     times.backwardInput += backward;
     stage.parts[Part::DataParallel] += forward + backward;
     return stage;
+  }
+
+  /// Returns how much later compute ends if communication runs beside it: by what does not fit, and
+  /// since both slow each other down.
+  double getDelay(double communication, double compute) const {
+    double beside = std::min(communication, compute);
+    return communication - beside + beside * (cluster.overlapSlowdown - 1);
   }
 
   double getHop() const {
@@ -179,23 +187,29 @@ private:
   /// Adds the reductions of gradients and the update after the tasks of a coordinate.
   Coordinate priceCoordinate(int64_t rank, ArrayRef<Span> row) const {
     Coordinate result;
-    double update = 0, communication = 0;
+    double update = 0, launches = 0, communication = 0, reductions = 0;
     for (int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
       const Stage &stage = stages[size_t(placement.getStage(rank, chunk))];
       for (size_t i = 0; i < kParts; ++i)
         result.parts[Part(i)] += stage.parts[Part(i)] * double(layout.microBatches);
       for (const SegmentCost &segment : stage.segments) {
         update += segment.update;
+        launches += segment.updateLaunches;
         communication += segment.updateCommunication;
+        reductions += segment.reduction;
       }
     }
     SegmentCost copies = getCopies(rank);
     update += copies.update;
+    launches += copies.updateLaunches;
     communication += copies.updateCommunication;
     if (layout.zero > 0)
       update *= double(layout.tableShards) / double(layout.shards);
     result.busy = row.empty() ? 0 : row.back().end;
-    result.reduced = std::max(result.busy, getReductionEnd(rank, row));
+    double end = std::max(result.busy, getReductionEnd(rank, row));
+    double beside = std::max(0.0, reductions - (end - result.busy));
+    update += launches;
+    result.reduced = end + beside * (cluster.overlapSlowdown - 1);
     result.update = communication + update + table.sharedUpdate;
     result.parts[Part::DataParallel] += result.reduced - result.busy + communication;
     result.parts[Part::Update] += update + table.sharedUpdate;
@@ -231,38 +245,56 @@ private:
   }
 
   double getMemory(int64_t rank, ArrayRef<Span> row, int64_t zero) const {
-    double transient = 0;
     SegmentCost variables = getCopies(rank);
-    for (int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
-      const Stage &stage = stages[size_t(placement.getStage(rank, chunk))];
-      double later = 0; // saved bytes of later segments, which do not exist while this one runs
-      for (const SegmentCost &segment : llvm::reverse(stage.segments)) {
+    for (int64_t chunk = 0; chunk < layout.chunks; ++chunk)
+      for (const SegmentCost &segment : stages[size_t(placement.getStage(rank, chunk))].segments)
         variables.addVariables(segment);
-        transient = std::max(transient, segment.transient - later);
-        later += segment.saved;
-      }
-    }
-    return variables.getVariableBytes(zero, layout.shards) + getPeakActivations(rank, row) +
-           transient;
+    return variables.getVariableBytes(zero, layout.shards) +
+           getMostValues(rank, row, zero > 0 ? layout.shards : 1);
   }
 
-  /// Returns the most bytes of activations that a coordinate holds at once. If gradients of weights
-  /// are separate tasks, only what they use is held after the gradients of inputs.
-  double getPeakActivations(int64_t rank, ArrayRef<Span> row) const {
-    double held = 0, most = 0;
+  /// Returns the most bytes that a segment of a stage uses while its stage runs, beside those that
+  /// the stage keeps for backward.
+  static double getTransient(const Stage &stage) {
+    double transient = 0;
+    double later = 0; // saved bytes of later segments, which do not exist while this one runs
+    for (const SegmentCost &segment : llvm::reverse(stage.segments)) {
+      transient = std::max(transient, segment.transient - later);
+      later += segment.saved;
+    }
+    return transient;
+  }
+
+  /// Returns the most bytes of values that a coordinate holds at once. If gradients of weights are
+  /// separate tasks, only what they use is held after the gradients of inputs. The reduced
+  /// gradients of a chunk, of which a rank holds one of `shards`, are held from its last backward
+  /// on.
+  double getMostValues(int64_t rank, ArrayRef<Span> row, int64_t shards) const {
+    double held = 0, most = 0, reduced = 0, transient = 0;
+    for (int64_t chunk = 0; chunk < layout.chunks; ++chunk)
+      transient =
+          std::max(transient, getTransient(stages[size_t(placement.getStage(rank, chunk))]));
+    SmallVector<int64_t> left(size_t(layout.chunks), layout.microBatches);
     for (const Span &span : row) {
       const Stage &stage = stages[size_t(placement.getStage(rank, span.task.chunk))];
+      bool hasWeights = span.task.work == Work::Backward || span.task.work == Work::BackwardWeight;
       if (span.task.work == Work::Forward)
         held += stage.saved;
-      most = std::max(most, held);
+      most = std::max(most, held + transient);
+      if (hasWeights && --left[size_t(span.task.chunk)] == 0) {
+        double later = 0;
+        for (const SegmentCost &segment : llvm::reverse(stage.segments)) {
+          most = std::max(most, held + reduced - later + segment.transient);
+          reduced += segment.reduced / double(shards);
+          later += segment.saved;
+        }
+      }
       if (span.task.work == Work::BackwardInput)
         held += stage.deferred - stage.saved;
-      else if (span.task.work == Work::BackwardWeight)
-        held -= stage.deferred;
-      else if (span.task.work == Work::Backward)
-        held -= stage.saved;
+      else if (hasWeights)
+        held -= span.task.work == Work::BackwardWeight ? stage.deferred : stage.saved;
     }
-    return most;
+    return std::max(most, reduced);
   }
 
   const ClassTable &table;

@@ -65,7 +65,7 @@ private:
     auto transfer = transfers.find(collective);
     begins[op] = now;
     spend(getPart(op, call), seconds);
-    spend(isUpdate ? Part::Update : Part::Launch, scale * costs::getLaunchSeconds(device, call));
+    spend(Part::Launch, scale * costs::getLaunchSeconds(device, call));
     // The last chunk of a matmul starts when the last chunk of its operand has arrived.
     if (transfer != transfers.end())
       waitUntil(transfer->second.end + seconds / double(transfer->second.chunks),

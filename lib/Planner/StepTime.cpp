@@ -150,7 +150,10 @@ private:
   bool advance(int64_t pp, Coordinate &coordinate) {
     Operation *op = &*coordinate.next;
     if (auto run = dyn_cast<rank::RunOp>(op)) {
-      const Breakdown &parts = runs.get(run);
+      Breakdown parts = runs.get(run);
+      auto phase = run->getAttrOfType<ps::PhaseAttr>(kPhaseMark);
+      if (phase && phase.getValue() == ps::Phase::Update) // with its launches
+        parts[Part::Update] += std::exchange(parts[Part::Launch], 0);
       coordinate.parts.add(parts);
       coordinate.now += parts.sum();
     } else if (auto wait = dyn_cast<rank::WaitOp>(op)) {

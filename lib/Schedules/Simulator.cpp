@@ -71,6 +71,19 @@ private:
     return 0;
   }
 
+  /// Returns the time at which a rank can begin its next task: after its last one, and after its
+  /// message to another rank.
+  double getReadyTime(int64_t rank) const {
+    if (result.rows[rank].empty())
+      return 0;
+    const Span &last = result.rows[rank].back();
+    int64_t to = table.placement.getStage(rank, last.task.chunk);
+    to += last.task.work == Work::Forward ? 1 : last.task.work == Work::BackwardWeight ? 0 : -1;
+    bool isSent =
+        0 <= to && to < table.placement.getNumStages() && table.placement.getRank(to) != rank;
+    return isSent ? last.end + times.send : last.end;
+  }
+
   /// Runs the next task of a rank. Returns false if no task is left, or if the input of the next
   /// task has not arrived.
   bool runNext(int64_t rank) {
@@ -79,7 +92,7 @@ private:
       return false;
     Task task = table.rows[rank][spans.size()];
     int64_t stage = table.placement.getStage(rank, task.chunk);
-    double begin = spans.empty() ? 0 : spans.back().end;
+    double begin = getReadyTime(rank);
     if (auto [ends, from] = getNeed(stage, task); from >= 0) {
       std::optional<double> arrival = getArrival(*ends, from, stage, task.microBatch);
       if (!arrival)

@@ -15,7 +15,8 @@ struct StageTimes {
 
 struct PipelineTimes {
   std::vector<StageTimes> stages; ///< by stage
-  double hop = 0; ///< time of a message between two ranks; messages within a rank take no time
+  double hop = 0;  ///< time of a message between two ranks; messages within a rank take no time
+  double send = 0; ///< time that a rank spends sending a message before its next task
 };
 
 /// Start and end of a task.

@@ -92,7 +92,8 @@ def read_rows(text):
 
 @pytest.mark.parametrize("constraints", [
     ["--mesh", "dp=4", "--zero", "0"], ["--mesh", "dp=4", "--zero", "1"], ["--mesh", "dp=4", "--zero", "3"], ["--mesh", "tp=4"],
-    ["--mesh", "dp=2,tp=2", "--recompute", "full"], ["--mesh", "pp=2,tp=2", "--schedule", "1f1b"], ["--mesh", "pp=2,dp=2", "--schedule", "zb-h1"],
+    ["--mesh", "dp=4", "--zero", "0", "--recompute", "full"], ["--mesh", "dp=2,tp=2", "--recompute", "full"],
+    ["--mesh", "pp=2,tp=2", "--schedule", "1f1b"], ["--mesh", "pp=2,dp=2", "--schedule", "zb-h1"],
     ["--mesh", "pp=4", "--schedule", "1f1b", "--micro-batches", "4"], ["--mesh", "pp=2,dp=2", "--schedule", "interleaved"],
 ], ids=lambda constraints: "-".join(constraints[1::2]))  # fmt: skip
 def test_estimates_agree_with_programs(large, constraints):
