@@ -340,7 +340,7 @@ private:
       return;
     touched.push_back(cell);
     State state{cell, sourceIndex, source->weight + load, source->bytes, {}};
-    if (ranksTaken < ranks)
+    if (ranksTaken < ranks && !bytesToGo.empty()) // else only the load matters
       for (auto [i, round] : llvm::enumerate(rounds))
         state.bytes = addBytes(state.bytes, rules.getBytes(round.getStage(ranksTaken),
                                                            round.getCut(ranksTaken + ahead[i])));
