@@ -5,8 +5,9 @@
     bench/plan_search.py --estimates
 
 Exports Llama 3 of 8B, 70B and 405B parameters without weights, with 8192 tokens per sample, and searches plans for 64, 1,024 and 16,384 H100s with
-global batches of 128, 1,024 and 2,048 samples. Prints medians of the wall-clock and processor seconds, and the best plan. With --estimates: searches a
-GPT under many constraints, and prints the errors of the estimated time and memory of the plans that ps-plan compiles.
+global batches of 128, 1,024 and 2,048 samples, with an empty cache. Then searches again: as before, and with one constraint more. Prints medians of the
+wall-clock and processor seconds, and the best plan. With --estimates: searches a GPT under many constraints, and prints the errors of the estimated
+time and memory of the plans that ps-plan compiles.
 """
 import argparse
 import itertools
@@ -14,6 +15,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -28,6 +30,7 @@ LLAMA = {  # hidden size, intermediate size, layers, heads; ranks, samples per s
     70: (8192, 28672, 80, 64, 1024, 1024),
     405: (16384, 53248, 126, 128, 16384, 2048),
 }
+AGAIN = [(), ("--memory", "60GB"), ("--mesh", "tp=1"), ("--recompute", "selective"), ("--zero", "1"), ("--schedule", "1f1b")]
 SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1}
 BYTES = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
@@ -44,11 +47,11 @@ def export(folder, size):
     return folder / "model.pt2"
 
 
-def search(model, ranks, batch, *flags):
+def search(cache, model, ranks, batch, *flags):
     """Returns (wall-clock seconds, processor seconds, the output)."""
     before, start = os.times(), time.perf_counter()
     command = [train_step.BIN / "ps-plan", model, "--cluster", f"h100-sxm:{ranks}", "--global-batch", str(batch), "--time-limit", "600", *flags]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": str(cache)})
     wall, after = time.perf_counter() - start, os.times()
     return wall, after.children_user + after.children_system - before.children_user - before.children_system, done.stdout
 
@@ -56,11 +59,25 @@ def search(model, ranks, batch, *flags):
 def measure_search(sizes, rounds):
     for size in sizes:
         with tempfile.TemporaryDirectory() as name:
-            model = export(pathlib.Path(name), size)
-            runs = [search(model, *LLAMA[size][4:], "--precision", "bf16", "--init", "normal(0.02)") for _ in range(rounds)]
-        wall, processor = (statistics.median(run[i] for run in runs) for i in (0, 1))
-        print(f"{size}B on {LLAMA[size][4]} ranks: {wall:.1f} s, {processor:.1f} s of processor time")
-        print(runs[0][2])
+            folder = pathlib.Path(name)
+            model = export(folder, size)
+            flags = [model, *LLAMA[size][4:], "--precision", "bf16", "--init", "normal(0.02)"]
+            runs, again = [], {constraint: [] for constraint in AGAIN}
+            for number in range(rounds):
+                runs.append(search(folder / f"cache-{number}", *flags))
+                for constraint, times in again.items():
+                    shutil.copytree(folder / f"cache-{number}", folder / "copy")
+                    times.append(search(folder / "copy", *flags, *constraint))
+                    shutil.rmtree(folder / "copy")
+        print(f"{size}B on {LLAMA[size][4]} ranks: {describe(runs)}")
+        for constraint, times in again.items():
+            print(f"  again{''.join(f' {word}' for word in constraint)}: {describe(times)}")
+        print(runs[0][2], flush=True)
+
+
+def describe(runs):
+    wall, processor = (statistics.median(run[i] for run in runs) for i in (0, 1))
+    return f"{wall:.1f} s, {processor:.1f} s of processor time"
 
 
 def read_plans(text):
@@ -82,7 +99,7 @@ def measure_estimates():
             if zero != "0" and "dp" not in mesh:
                 continue
             flags = ["--mesh", mesh, "--recompute", recompute, "--zero", zero, "--precision", "bf16"]
-            plans += read_plans(search(archive, 8, 64, *flags)[2])
+            plans += read_plans(search(pathlib.Path(name) / "cache", archive, 8, 64, *flags)[2])
     for kind, (exact, estimate) in {"time": (0, 1), "memory": (2, 3)}.items():
         errors = sorted(abs(plan[estimate] / plan[exact] - 1) for plan in plans)
         print(f"{kind} of {len(plans)} plans: median error {100 * statistics.median(errors):.1f} %, 90 % within "

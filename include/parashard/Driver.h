@@ -168,6 +168,8 @@ struct PlanPrice {
 
   /// Returns {"step_s", "breakdown", "memory_bytes", "mfu", "limits"}.
   llvm::json::Object toJson() const;
+  /// Reads the text of such an object; nullopt if it is another text.
+  static std::optional<PlanPrice> fromText(llvm::StringRef text);
 };
 
 /// Returns the name of a part of `PlanPrice::breakdown`: "matmuls", "bubble".

@@ -5,11 +5,18 @@
 #include "lib/Driver/SearchShardings.h"
 #include "lib/Pipeline/StagePartition.h"
 #include "lib/Schedules/PipelineSchedule.h"
+#include "lib/Sharding/Policy.h"
+#include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Threading.h"
+#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "parashard/Planner.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <thread>
 
 using namespace mlir;
 using namespace parashard::planner;
@@ -35,12 +42,37 @@ std::optional<int64_t> countNamedStages(llvm::StringRef method) {
   return int64_t(method.count(',')) + 2;
 }
 
+namespace {
+
+/// Silences the diagnostics of this thread, and keeps the first error.
+class FirstError : public ScopedDiagnosticHandler {
+public:
+  FirstError(MLIRContext &context, std::string &reason)
+      : ScopedDiagnosticHandler(
+            &context, [&reason, thread = std::this_thread::get_id()](Diagnostic &diagnostic) {
+              if (std::this_thread::get_id() != thread)
+                return failure(); // for the handler of that thread
+              if (reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+                reason = diagnostic.str();
+              return success();
+            }) {}
+};
+
+} // namespace
+
 /// Lowers a module to a level. ps-compile verifies the plan that is chosen.
 static LogicalResult lower(ModuleOp module, const CompileOptions &options, ps::Level level) {
   WalkOptions walk;
   walk.stopAfter = level;
   walk.onlyTransforms = true;
   return runWalk(module, options, walk);
+}
+
+static std::string writeBytecode(ModuleOp module) {
+  std::string bytes;
+  llvm::raw_string_ostream os(bytes);
+  (void)writeBytecodeToFile(module, os); // fails only for old versions of the format
+  return bytes;
 }
 
 LogicalResult PlanCompiler::start(bool isQuiet) {
@@ -56,6 +88,11 @@ LogicalResult PlanCompiler::start(bool isQuiet) {
   if (!module)
     return print(), failure();
   parameters = countParameters(*module);
+  // With other samples, another file may be another model.
+  llvm::sys::fs::file_status file;
+  (void)llvm::sys::fs::status(request.options.model, file);
+  modelKey = llvm::formatv("{0}|{1}|{2}", hashText(writeBytecode(*module)), file.getSize(),
+                           file.getLastModificationTime().time_since_epoch().count());
   if (llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(request.options.cluster))
     mostRanks = cluster->cluster.getMostRanks();
   else
@@ -90,21 +127,12 @@ bool PlanCompiler::allowsBatch(int64_t batch, std::vector<std::string> *notes) {
   auto [found, isNew] = triedBatches.try_emplace(batch);
   std::string &reason = found->second;
   if (isNew) {
-    ScopedDiagnosticHandler silence(&context, [&](Diagnostic &diagnostic) {
-      reason = reason.empty() ? diagnostic.str() : reason;
-      return success();
-    });
-    CompileOptions options = request.options;
-    options.batch = batch;
+    FirstError silence(context, reason);
     std::vector<std::string> ofBatch;
-    OwningOpRef<ModuleOp> &module = imported[{batch, /*isShrunk=*/false}];
-    module = importModel(context, options.model, getImportOptions(options), ofBatch);
-    if (module && notes)
+    if (import(batch, ofBatch).whole && notes)
       *notes = std::move(ofBatch);
-    if (!module)
-      imported.erase({batch, /*isShrunk=*/false});
   }
-  if (!imported.count({batch, /*isShrunk=*/false})) {
+  if (!imported[batch].whole) {
     failureReason = failureReason.empty() ? "; " + reason : failureReason;
     return false;
   }
@@ -125,20 +153,31 @@ LogicalResult PlanCompiler::checkSplit(ModuleOp module) {
   return lower(*copy, options, ps::Level::Planned);
 }
 
+void PlanCompiler::prepareTables(llvm::ArrayRef<Candidate> candidates) {
+  std::vector<std::pair<const Candidate *, OwningOpRef<ModuleOp> *>> missing;
+  for (const Candidate &candidate : candidates) {
+    auto [program, isNew] = programs.try_emplace(getKey(candidate));
+    if (!isNew)
+      continue;
+    searchPolicy(getTableCandidate(candidate));
+    missing.emplace_back(&candidate, &program->second);
+  }
+  parallelForEach(&context, missing, [&](auto &each) {
+    *each.second = compileForTable(getTableCandidate(*each.first));
+  });
+}
+
 const ClassTable *PlanCompiler::getTable(const Candidate &candidate,
                                          const costs::Cluster &cluster) {
-  Key key{candidate.tp,     getTableShards(candidate), candidate.samples,
-          candidate.policy, candidate.recompute,       candidate.zero};
-  auto [program, isNew] = programs.try_emplace(key);
-  if (isNew)
-    program->second = compileForTable(candidate);
-  if (!program->second)
+  prepareTables(candidate);
+  const OwningOpRef<ModuleOp> &program = programs.at(getKey(candidate));
+  if (!program)
     return nullptr;
   SmallVector<ir::AxisSize> axes;
   for (char axis : candidate.order)
     axes.push_back(
         {StringAttr::get(&context, std::string(1, axis) + "p"), candidate.getSize(axis)});
-  llvm::Expected<ClassTable> table = readClassTable(*program->second, cluster, axes);
+  llvm::Expected<ClassTable> table = readClassTable(*program, cluster, axes);
   if (!table)
     return keepFailure(getOptions(candidate), llvm::toString(table.takeError())), nullptr;
   last = std::move(*table);
@@ -164,6 +203,7 @@ CompileOptions PlanCompiler::getOptions(const Candidate &candidate) const {
 }
 
 void PlanCompiler::keepFailure(const CompileOptions &options, llvm::StringRef reason) {
+  std::lock_guard lock(mutex);
   if (failureReason.empty() && !reason.empty())
     failureReason =
         llvm::formatv("; with --mesh {0} --batch {1}: {2}", options.mesh, *options.batch, reason);
@@ -171,16 +211,12 @@ void PlanCompiler::keepFailure(const CompileOptions &options, llvm::StringRef re
 
 OwningOpRef<ModuleOp> PlanCompiler::compile(const CompileOptions &options, bool isShrunk) {
   std::string reason;
-  ScopedDiagnosticHandler silence(&context, [&](Diagnostic &diagnostic) {
-    if (reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      reason = diagnostic.str();
-    return success();
-  });
+  FirstError silence(context, reason);
   OwningOpRef<ModuleOp> module;
   if (llvm::Error error = checkOptions(options))
     reason = llvm::toString(std::move(error));
   else
-    module = import(*options.batch, isShrunk);
+    module = copy(*options.batch, isShrunk);
   if (module && failed(lower(*module, options, ps::Level::Placed)))
     module = nullptr;
   if (!module)
@@ -188,18 +224,43 @@ OwningOpRef<ModuleOp> PlanCompiler::compile(const CompileOptions &options, bool 
   return module;
 }
 
-OwningOpRef<ModuleOp> PlanCompiler::compileForTable(const Candidate &candidate) {
-  Candidate table = candidate;
-  table.pp = 1;
-  table.dp = getTableShards(candidate);
-  table.order = "pdt";
-  table.microBatches = table.chunks = 1;
-  table.schedule = "1f1b";
-  searchPolicy(table);
-  // Without a split, all ranks of the tensor axis would compute the same.
-  if (policies.at(getPolicyKey(table)) == "{}")
+llvm::Expected<std::optional<PlanPrice>> PlanCompiler::compile(const Candidate &candidate) {
+  CompileOptions options = getOptions(candidate);
+  std::string key = makeKey("price", options, ps::Level::Placed);
+  if (std::optional<std::string> kept = cache.find(key))
+    if (std::optional<PlanPrice> price = PlanPrice::fromText(*kept))
+      return price;
+  OwningOpRef<ModuleOp> module = compile(options, /*isShrunk=*/false);
+  if (!module)
+    return std::nullopt;
+  llvm::Expected<PlanPrice> price = pricePlan(*module);
+  if (!price)
+    return price.takeError();
+  cache.keep(key, llvm::formatv("{0}", llvm::json::Value(price->toJson())).str());
+  return std::move(*price);
+}
+
+/// Returns a key of the cache: the model, and the passes and files that lower it to a level.
+std::string PlanCompiler::makeKey(llvm::StringRef kind, const CompileOptions &options,
+                                  ps::Level level) const {
+  std::string key = llvm::formatv("{0}|{1}|{2}", kind, modelKey, *options.batch);
+  for (unsigned i = 0; i <= unsigned(level); ++i)
+    key += "|" + llvm::join(getPasses(ps::Level(i), options), ",");
+  for (const std::string &file : {costs::findClusterFile(options.cluster).value_or(""),
+                                  options.shardingPolicy, options.schedule})
+    if (llvm::StringRef(file).ends_with(".json"))
+      key += "|" + hashFile(file);
+  return key;
+}
+
+/// Returns a program of the cache; null if there is none.
+OwningOpRef<ModuleOp> PlanCompiler::findProgram(llvm::StringRef key) {
+  std::optional<std::string> kept = cache.find(key);
+  if (!kept)
     return nullptr;
-  return compile(getOptions(table), /*isShrunk=*/true);
+  std::string reason;
+  FirstError silence(context, reason);
+  return parseSourceString<ModuleOp>(*kept, ParserConfig(&context, /*verifyAfterParse=*/false));
 }
 
 static bool areValid(const CompileOptions &options) {
@@ -209,35 +270,83 @@ static bool areValid(const CompileOptions &options) {
   return valid;
 }
 
+/// Returns the candidate of the program that a table is read from.
+Candidate PlanCompiler::getTableCandidate(const Candidate &candidate) const {
+  Candidate table = candidate;
+  table.pp = 1;
+  table.dp = getTableShards(candidate);
+  table.order = "pdt";
+  table.microBatches = table.chunks = 1;
+  table.schedule = "1f1b";
+  return table;
+}
+
+OwningOpRef<ModuleOp> PlanCompiler::compileForTable(const Candidate &table) {
+  // Without a split, all ranks of the tensor axis would compute the same.
+  if (policies.at(getPolicyKey(table)) == "{}")
+    return nullptr;
+  CompileOptions options = getOptions(table);
+  if (!areValid(options))
+    return compile(options, /*isShrunk=*/true); // keeps the reason
+  std::string key = makeKey("program", options, ps::Level::Placed);
+  OwningOpRef<ModuleOp> program = findProgram(key);
+  if (program)
+    return program;
+  program = compile(options, /*isShrunk=*/true);
+  if (program)
+    cache.keep(key, writeBytecode(*program));
+  return program;
+}
+
 /// Searches the shardings of a candidate's policy, if the policy is one that searches. The small
-/// program of a table stands for all layouts with its tensor axis and samples.
+/// program of a table stands for all layouts with its tensor axis, and for other samples.
 void PlanCompiler::searchPolicy(const Candidate &candidate) {
   auto [found, isNew] = policies.try_emplace(getPolicyKey(candidate));
+  const sharding::Policy *policy = sharding::findPolicy(candidate.policy);
   CompileOptions options = getOptions(candidate);
-  if (!isNew || !areValid(options))
+  if (!isNew || !policy || !policy->isSearch || candidate.tp == 1 || !areValid(options))
     return;
-  ScopedDiagnosticHandler silence(&context, [](Diagnostic &) { return success(); });
-  if (OwningOpRef<ModuleOp> module = import(*options.batch, /*isShrunk=*/true))
+  std::string key = makeKey("shardings of " + candidate.policy, options, ps::Level::Planned);
+  found->second = cache.find(key);
+  if (found->second)
+    return;
+  std::string reason;
+  FirstError silence(context, reason);
+  if (OwningOpRef<ModuleOp> module = copy(*options.batch, /*isShrunk=*/true))
     found->second = searchShardings(*module, options);
+  if (found->second)
+    cache.keep(key, *found->second);
+}
+
+/// Imports the model with a batch, unless it was imported before.
+PlanCompiler::Imported &PlanCompiler::import(int64_t batch, std::vector<std::string> &notes) {
+  auto [found, isNew] = imported.try_emplace(batch);
+  Imported &result = found->second;
+  if (!isNew)
+    return result;
+  CompileOptions options = request.options;
+  options.batch = batch;
+  result.whole = importModel(context, options.model, getImportOptions(options), notes);
+  if (!result.whole)
+    return result;
+  result.shrunk = result.whole->clone();
+  PassManager pm(&context, ModuleOp::getOperationName());
+  pm.addPass(planner::createShrinkRepeatsPass());
+  if (failed(pm.run(*result.shrunk)))
+    result.shrunk = nullptr;
+  return result;
 }
 
 /// Returns a copy of the model with a batch at level `training`, on request without its repeated
-/// blocks. Imports each batch once.
-OwningOpRef<ModuleOp> PlanCompiler::import(int64_t batch, bool isShrunk) {
-  OwningOpRef<ModuleOp> &module = imported[{batch, isShrunk}];
+/// blocks.
+OwningOpRef<ModuleOp> PlanCompiler::copy(int64_t batch, bool isShrunk) {
+  std::lock_guard lock(mutex);
+  std::vector<std::string> notes;
+  Imported &model = import(batch, notes);
+  OwningOpRef<ModuleOp> &module = isShrunk ? model.shrunk : model.whole;
   CompileOptions options = request.options;
   options.batch = batch;
   options.microBatches = 1;
-  if (!module) {
-    std::vector<std::string> notes;
-    module = importModel(context, options.model, getImportOptions(options), notes);
-    if (module && isShrunk) {
-      PassManager pm(&context, ModuleOp::getOperationName());
-      pm.addPass(planner::createShrinkRepeatsPass());
-      if (failed(pm.run(*module)))
-        module = nullptr;
-    }
-  }
   if (module && failed(lower(*module, options, ps::Level::Training)))
     module = nullptr;
   return module ? OwningOpRef<ModuleOp>(module->clone()) : nullptr;

@@ -2,9 +2,11 @@
 #ifndef PARASHARD_LIB_DRIVER_PLANCOMPILER_H
 #define PARASHARD_LIB_DRIVER_PLANCOMPILER_H
 
+#include "lib/Driver/PlanCache.h"
 #include "lib/Planner/Search.h"
 #include "parashard/Driver.h"
 #include <map>
+#include <mutex>
 
 namespace parashard::driver {
 
@@ -42,11 +44,15 @@ public:
   const planner::ClassTable *getTable(const planner::Candidate &candidate,
                                       const costs::Cluster &cluster);
 
+  /// Compiles the programs of several tables at once.
+  void prepareTables(llvm::ArrayRef<planner::Candidate> candidates);
+
   CompileOptions getOptions(const planner::Candidate &candidate) const;
 
-  /// Compiles the model, or its shrunk form, up to the addresses, without diagnostics. Returns null
-  /// if the model cannot be compiled with these options; `getFailure` then has the reason.
-  mlir::OwningOpRef<mlir::ModuleOp> compile(const CompileOptions &options, bool isShrunk);
+  /// Compiles the plan of a candidate up to its addresses, without diagnostics, and prices its
+  /// program. Returns nullopt if the model cannot be compiled with it; `getFailure` then has the
+  /// reason. May be called from several threads, but not while another function runs.
+  llvm::Expected<std::optional<PlanPrice>> compile(const planner::Candidate &candidate);
 
   int64_t getParameters() const { return parameters; }
   /// Returns why the first plan that could not be compiled failed; empty if there is none. Example:
@@ -56,16 +62,33 @@ public:
 private:
   /// Tensor axis, data-parallel ranks, samples, policy, recomputation and ZeRO stage.
   using Key = std::tuple<int64_t, int64_t, int64_t, std::string, std::string, int64_t>;
+  Key getKey(const planner::Candidate &candidate) const {
+    return {candidate.tp,     getTableShards(candidate), candidate.samples,
+            candidate.policy, candidate.recompute,       candidate.zero};
+  }
+
+  /// The model with one batch, at level `imported` or `training`; null if it cannot be imported.
+  struct Imported {
+    mlir::OwningOpRef<mlir::ModuleOp> whole, shrunk;
+  };
 
   bool findOtherBatch(std::vector<std::string> &notes);
   llvm::LogicalResult checkSplit(mlir::ModuleOp module);
   void keepFailure(const CompileOptions &options, llvm::StringRef reason);
-  mlir::OwningOpRef<mlir::ModuleOp> compileForTable(const planner::Candidate &candidate);
+  mlir::OwningOpRef<mlir::ModuleOp> compile(const CompileOptions &options, bool isShrunk);
+  std::string makeKey(llvm::StringRef kind, const CompileOptions &options, ps::Level level) const;
+  mlir::OwningOpRef<mlir::ModuleOp> findProgram(llvm::StringRef key);
+  planner::Candidate getTableCandidate(const planner::Candidate &candidate) const;
+  mlir::OwningOpRef<mlir::ModuleOp> compileForTable(const planner::Candidate &table);
   void searchPolicy(const planner::Candidate &candidate);
-  mlir::OwningOpRef<mlir::ModuleOp> import(int64_t batch, bool isShrunk);
+  Imported &import(int64_t batch, std::vector<std::string> &notes);
+  mlir::OwningOpRef<mlir::ModuleOp> copy(int64_t batch, bool isShrunk);
 
   mlir::MLIRContext &context;
   const PlanRequest &request;
+  PlanCache cache;
+  std::string modelKey; ///< identifies the model in the cache
+  std::mutex mutex;     ///< for `imported` and `failureReason`
   std::optional<int64_t> exportedBatch;
   bool isFixed = false;
   std::optional<int64_t> mostRanks; ///< of the cluster; nullopt: any number
@@ -74,13 +97,12 @@ private:
   std::map<int64_t, std::string> triedBatches; ///< with the error of the import, if any
   int64_t parameters = 0;
   std::string failureReason;
-  /// By batch, and if shrunk.
-  std::map<std::pair<int64_t, bool>, mlir::OwningOpRef<mlir::ModuleOp>> imported;
+  std::map<int64_t, Imported> imported; ///< by batch
   std::map<Key, mlir::OwningOpRef<mlir::ModuleOp>> programs;
-  /// By policy, tensor axis and samples: the sharding file that a search found.
-  using PolicyKey = std::tuple<std::string, int64_t, int64_t>;
+  /// By policy and tensor axis: the sharding file that a search found.
+  using PolicyKey = std::pair<std::string, int64_t>;
   static PolicyKey getPolicyKey(const planner::Candidate &candidate) {
-    return {candidate.policy, candidate.tp, candidate.samples};
+    return {candidate.policy, candidate.tp};
   }
   std::map<PolicyKey, std::optional<std::string>> policies;
   planner::ClassTable last;

@@ -1,5 +1,6 @@
 // Repeats the search until the compiled programs of its best plans fit the memory.
 #include "lib/Driver/PlanSearch.h"
+#include "mlir/IR/Threading.h"
 #include <set>
 
 using namespace mlir;
@@ -13,6 +14,8 @@ constexpr double kMargin = 1.03;
 /// Most plans to compile within `kMargin`, and before the search is repeated if none of them fits.
 constexpr size_t kMostFinalists = 4, kMostMisfits = 2;
 constexpr int kMostRounds = 8;
+/// Plans that are compiled at once, on any machine: the answer depends on it.
+constexpr size_t kAtOnce = 2;
 /// Most tasks of the pipelines of all compiled plans after the first one. A program of 16,384 tasks
 /// takes about ten seconds to compile.
 constexpr int64_t kMostTasks = 16384;
@@ -54,6 +57,9 @@ SearchProblem PlanSearch::makeProblem(Constraints constraints) {
   problem.getTable = [this](const Candidate &candidate, const costs::Cluster &prices) {
     return compiler.getTable(candidate, prices);
   };
+  problem.prepareTables = [this](llvm::ArrayRef<Candidate> candidates) {
+    compiler.prepareTables(candidates);
+  };
   problem.allowsBatch = [this](int64_t batch) { return compiler.allowsBatch(batch); };
   problem.getTableShards = [this](const Candidate &c) { return compiler.getTableShards(c); };
   return problem;
@@ -61,14 +67,12 @@ SearchProblem PlanSearch::makeProblem(Constraints constraints) {
 
 /// Compiles a plan, and prices its program. Returns nullopt if it cannot be compiled.
 llvm::Expected<std::optional<Finalist>> PlanSearch::compile(const PricedCandidate &candidate) {
-  OwningOpRef<ModuleOp> module =
-      compiler.compile(compiler.getOptions(candidate.candidate), /*isShrunk=*/false);
-  if (!module)
-    return std::nullopt;
-  llvm::Expected<PlanPrice> price = pricePlan(*module);
+  llvm::Expected<std::optional<PlanPrice>> price = compiler.compile(candidate.candidate);
   if (!price)
     return price.takeError();
-  return Finalist{candidate, std::move(*price), std::nullopt};
+  if (!*price)
+    return std::nullopt;
+  return Finalist{candidate, std::move(**price), std::nullopt};
 }
 
 namespace {
@@ -78,8 +82,8 @@ class FinalistChooser {
 public:
   explicit FinalistChooser(size_t wanted) : wanted(wanted) {}
 
-  /// Returns true for the plans that are close to the best compiled one, and for the best plan of
-  /// each kind.
+  /// Returns true for the plans that are close to the best one so far, and for the best plan of
+  /// each kind. Counts them as plans that fit.
   bool wants(const PricedCandidate &plan) {
     bool isFirst = kinds.insert(plan.candidate.getKind()).second;
     double seconds = plan.price.seconds;
@@ -87,12 +91,18 @@ public:
         !(isFirst && seconds <= kKindMargin * best))
       return false;
     tasks += plan.candidate.pp * plan.candidate.chunks * plan.candidate.microBatches;
-    return compiled < wanted || tasks <= kMostTasks;
-  }
-  /// Counts a compiled plan that fits.
-  void add(double seconds) {
+    if (compiled >= wanted && tasks > kMostTasks)
+      return false;
     ++compiled;
     best = std::min(best, seconds);
+    return true;
+  }
+  /// Corrects the best time and the number of plans once all wanted ones are compiled.
+  void update(llvm::ArrayRef<Finalist> plans) {
+    compiled = plans.size();
+    best = std::numeric_limits<double>::infinity();
+    for (const Finalist &plan : plans)
+      best = std::min(best, plan.price->seconds);
   }
 
 private:
@@ -104,6 +114,37 @@ private:
 
 } // namespace
 
+/// Adds the compiled plans of some candidates to a round, or their excess if they do not fit.
+/// Returns the number of those that do not fit.
+llvm::Expected<size_t> PlanSearch::compile(llvm::ArrayRef<PricedCandidate> candidates,
+                                           double memory, Round &round) {
+  std::vector<std::optional<llvm::Expected<std::optional<Finalist>>>> compiled(candidates.size());
+  parallelFor(&context, 0, candidates.size(),
+              [&](size_t i) { compiled[i].emplace(compile(candidates[i])); });
+  llvm::Error error = llvm::Error::success();
+  size_t misfits = 0;
+  for (auto &finalist : compiled) {
+    if (!*finalist) {
+      error = llvm::joinErrors(std::move(error), finalist->takeError());
+      continue;
+    }
+    if (!**finalist)
+      continue;
+    const PlanPrice &price = *(**finalist)->price;
+    const PricedCandidate &estimate = (**finalist)->estimate;
+    if (double(price.memoryBytes) <= memory) {
+      round.plans.push_back(std::move(***finalist));
+      continue;
+    }
+    ++misfits;
+    double &excess = round.excess[estimate.candidate.getKind()];
+    excess = std::max(excess, double(price.memoryBytes) / estimate.price.memory);
+  }
+  if (error)
+    return std::move(error);
+  return misfits;
+}
+
 /// Compiles the best plans of a search, and the best one of each kind. Ends early if the first ones
 /// do not fit.
 llvm::Expected<PlanSearch::Round> PlanSearch::compileFinalists(const SearchResult &found,
@@ -111,29 +152,23 @@ llvm::Expected<PlanSearch::Round> PlanSearch::compileFinalists(const SearchResul
   Round round;
   std::vector<Finalist> estimates;
   FinalistChooser chooser(request.finalists);
+  std::vector<PricedCandidate> chosen;
   size_t misfits = 0;
-  for (const PricedCandidate &each : found.plans) {
-    if (round.plans.empty() && misfits == kMostMisfits)
-      break;
+  for (size_t i = 0; i < found.plans.size() && (!round.plans.empty() || misfits < kMostMisfits);
+       ++i) {
     bool isLate = !round.plans.empty() && request.isInterrupted && request.isInterrupted();
-    if (isLate || !chooser.wants(each)) {
-      estimates.push_back({each, std::nullopt, std::nullopt});
+    if (isLate || !chooser.wants(found.plans[i]))
+      estimates.push_back({found.plans[i], std::nullopt, std::nullopt});
+    else
+      chosen.push_back(found.plans[i]);
+    if (chosen.empty() || (chosen.size() < kAtOnce && i + 1 < found.plans.size()))
       continue;
-    }
-    llvm::Expected<std::optional<Finalist>> finalist = compile(each);
-    if (!finalist)
-      return finalist.takeError();
-    if (!*finalist)
-      continue;
-    const PlanPrice &price = *(*finalist)->price;
-    if (double(price.memoryBytes) > memory) {
-      double &excess = round.excess[each.candidate.getKind()];
-      excess = std::max(excess, double(price.memoryBytes) / each.price.memory);
-      ++misfits;
-      continue;
-    }
-    chooser.add(price.seconds);
-    round.plans.push_back(std::move(**finalist));
+    llvm::Expected<size_t> excess = compile(chosen, memory, round);
+    if (!excess)
+      return excess.takeError();
+    misfits += *excess;
+    chooser.update(round.plans);
+    chosen.clear();
   }
   llvm::sort(round.plans, [](const Finalist &a, const Finalist &b) {
     return a.price->seconds < b.price->seconds;

@@ -53,6 +53,8 @@ private:
   llvm::Expected<Round> compileFinalists(const planner::SearchResult &found, double memory);
   void preferRobust(const planner::SearchProblem &problem, std::vector<Finalist> &plans);
   llvm::Expected<std::optional<Finalist>> compile(const planner::PricedCandidate &candidate);
+  llvm::Expected<size_t> compile(llvm::ArrayRef<planner::PricedCandidate> candidates, double memory,
+                                 Round &round);
 
   mlir::MLIRContext &context;
   PlanRequest request;

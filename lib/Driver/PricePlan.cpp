@@ -20,6 +20,29 @@ llvm::json::Object PlanPrice::toJson() const {
                             {"limits", limits}};
 }
 
+std::optional<PlanPrice> PlanPrice::fromText(llvm::StringRef text) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  if (!value)
+    return llvm::consumeError(value.takeError()), std::nullopt;
+  const llvm::json::Object *object = value->getAsObject();
+  const llvm::json::Object *parts = object ? object->getObject("breakdown") : nullptr;
+  if (!parts)
+    return std::nullopt;
+  PlanPrice price;
+  for (size_t i = 0; i < kParts; ++i)
+    price.breakdown.push_back(parts->getNumber(getName(Part(i))).value_or(0));
+  std::optional<double> seconds = object->getNumber("step_s"), mfu = object->getNumber("mfu");
+  std::optional<int64_t> bytes = object->getInteger("memory_bytes");
+  std::optional<llvm::StringRef> limits = object->getString("limits");
+  if (!seconds || !mfu || !bytes || !limits)
+    return std::nullopt;
+  price.seconds = *seconds;
+  price.mfu = *mfu;
+  price.memoryBytes = *bytes;
+  price.limits = limits->str();
+  return price;
+}
+
 llvm::StringRef getPartName(size_t part) { return getName(Part(part)); }
 
 llvm::Expected<PlanPrice> pricePlan(ModuleOp module, const llvm::StringMap<double> *measured) {

@@ -135,7 +135,27 @@ static llvm::Expected<PlanAnswer> makeAnswer(PlanSearch &search, const SearchPro
   return answer;
 }
 
+namespace {
+
+/// Compiles programs at once while it exists. Only one thread may load dialects, so all are loaded.
+class Multithreading {
+public:
+  explicit Multithreading(MLIRContext &context)
+      : context(context), wasEnabled(context.isMultithreadingEnabled()) {
+    context.loadAllAvailableDialects();
+    context.enableMultithreading();
+  }
+  ~Multithreading() { context.enableMultithreading(wasEnabled); }
+
+private:
+  MLIRContext &context;
+  bool wasEnabled;
+};
+
+} // namespace
+
 llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &request) {
+  Multithreading multithreading(context);
   auto begin = std::chrono::steady_clock::now();
   auto getSeconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -190,8 +190,13 @@ private:
   /// a policy that is slower than another one and needs more memory.
   double addPolicies(Candidate candidate, std::vector<Branch> &branches) {
     std::vector<Branch> found;
+    std::vector<Candidate> candidates;
     for (StringRef policy : listPolicies(candidate)) {
       candidate.policy = policy.str();
+      candidates.push_back(candidate);
+    }
+    prepareTables(candidates);
+    for (const Candidate &candidate : candidates) {
       ++considered;
       if (const ClassTable *table = problem.getTable(candidate, problem.cluster)) {
         found.push_back({candidate, getBound(*table, candidate), *table});
@@ -205,10 +210,15 @@ private:
         return other.bound < branch.bound && getSaved(other.table) <= getSaved(branch.table) &&
                getTransient(other.table) <= getTransient(branch.table);
       });
-      if (!isBeaten && candidate.pp <= int64_t(branch.table.segments.size()))
+      if (!isBeaten && branch.candidate.pp <= int64_t(branch.table.segments.size()))
         branches.push_back(branch);
     }
     return least;
+  }
+
+  void prepareTables(ArrayRef<Candidate> candidates) {
+    if (problem.prepareTables)
+      problem.prepareTables(candidates);
   }
 
   static double getSaved(const ClassTable &table) {
@@ -283,10 +293,21 @@ private:
       if (!table)
         continue;
       Branch searched{candidate, getBound(*table, candidate), *table};
+      if (isEqual(searched, branch)) // the search found the shardings of the named policy
+        return;
       explore(searched);
       if (result.priced > before && getBytes(searched.table) <= getBytes(branch.table))
         return;
     }
+  }
+
+  /// Returns true if two branches of one layout have the same costs.
+  static bool isEqual(const Branch &a, const Branch &b) {
+    constexpr double kRounding = 1e-9;
+    return std::abs(a.bound - b.bound) <= kRounding * b.bound &&
+           std::abs(getBytes(a.table) - getBytes(b.table)) <= kRounding * getBytes(b.table) &&
+           std::abs(getTransient(a.table) - getTransient(b.table)) <=
+               kRounding * getTransient(b.table);
   }
 
   /// Returns the bytes of variables and of the saved values of a micro-batch.
@@ -302,6 +323,7 @@ private:
   double getWholeShare(const Branch &branch) {
     Candidate one = branch.candidate;
     one.tp = 1; // on fewer ranks: only the table counts
+    one.policy = listPolicies(one).front();
     const ClassTable *table = problem.getTable(one, problem.cluster);
     if (!table || getMatmuls(*table) == 0)
       return 0;
@@ -354,15 +376,19 @@ private:
   /// Prices the plans of a branch. Recomputation costs time and saves memory, so the search stops
   /// at the first mode with which every schedule fits without ZeRO or with stage 1.
   void explore(const Branch &branch) {
-    Candidate candidate = branch.candidate;
-    for (const char *recompute : kSearchedModes) {
-      candidate.recompute = recompute;
-      if (!constraints().get("recompute").allows(StringRef(recompute)))
-        continue;
-      candidate.zero = 0;
-      const ClassTable *table = candidate.recompute == "none"
-                                    ? &branch.table
-                                    : problem.getTable(candidate, problem.cluster);
+    std::vector<Candidate> modes;
+    for (const char *recompute : kSearchedModes)
+      if (constraints().get("recompute").allows(StringRef(recompute))) {
+        modes.push_back(branch.candidate);
+        modes.back().zero = 0;
+        modes.back().recompute = recompute;
+      }
+    for (const Candidate &candidate : modes) {
+      bool isWhole = candidate.recompute == "none";
+      if (!isWhole)
+        prepareTables(modes); // if one saves too little memory, the next is needed
+      const ClassTable *table =
+          isWhole ? &branch.table : problem.getTable(candidate, problem.cluster);
       if (!table)
         continue;
       if (isTooSlow(getBound(*table, candidate)))
@@ -385,11 +411,20 @@ private:
     bool needsMore = !allFit;
     // ZeRO divides variables, so the table without ZeRO also tells the memory of each stage.
     std::array<double, 4> least = leastMemories;
+    auto isPossible = [&](int64_t zero) {
+      return constraints().get("zero").allows(zero) && least[size_t(zero)] <= problem.memory;
+    };
+    if (needsMore && candidate.dp > 1) {
+      std::vector<Candidate> candidates;
+      for (candidate.zero = 1; candidate.zero < 4; ++candidate.zero)
+        if (isPossible(candidate.zero))
+          candidates.push_back(candidate);
+      prepareTables(candidates);
+    }
     for (candidate.zero = 1; candidate.dp > 1 && candidate.zero < 4; ++candidate.zero) {
       if (candidate.zero == 2)
         needsMore = !allFit;
-      if (!constraints().get("zero").allows(candidate.zero) ||
-          least[size_t(candidate.zero)] > problem.memory || (allFit && !canBeBest(bound)))
+      if (!isPossible(candidate.zero) || (allFit && !canBeBest(bound)))
         continue;
       if (isOver())
         return true;

@@ -59,6 +59,8 @@ struct SearchProblem {
   /// on a cluster; null if the model cannot be compiled with them. The search does not keep the
   /// pointer.
   std::function<const ClassTable *(const Candidate &, const costs::Cluster &)> getTable;
+  /// Called before several tables are asked for, which may then be made at once. Empty: never.
+  std::function<void(llvm::ArrayRef<Candidate>)> prepareTables;
   /// Data-parallel ranks of the program that the table of a candidate is read from.
   std::function<int64_t(const Candidate &)> getTableShards;
 };

@@ -28,7 +28,7 @@ KNOWN = {
     ("lib/Partition/CheapValues.cpp", "kFlopsPerByte"): "bounds which values are cheap to recompute; prices nothing",
     ("lib/Pipeline/PartitionPipeline.cpp", "1e9"): "times as whole nanoseconds",
     ("lib/Pipeline/PartitionPipeline.cpp", "kPerSecond"): "times as whole nanoseconds",
-    ("lib/Planner/LayoutPrice.cpp", "1e-30"): "no division by zero",
+    ("lib/Planner/LayoutPrice.cpp", "1e-30"): "no division by zero", ("lib/Planner/Search.cpp", "1e-9"): "rounding",
     ("lib/Planner/StepTime.cpp", "1e-12"): "rounding", ("lib/Planner/StepTime.cpp", "1e-6"): "parts that are not printed",
     ("lib/Schedules/Trace.cpp", "1e3"): "microseconds of a trace",
     ("lib/Support/Bytes.cpp", "9e18"): "the range of int64",

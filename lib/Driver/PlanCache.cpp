@@ -1,0 +1,111 @@
+// Keeps what a plan search computed for later searches of the same model.
+#include "lib/Driver/PlanCache.h"
+#include "lib/Support/Files.h"
+#include "parashard/Version.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/xxhash.h"
+#include <vector>
+
+namespace fs = llvm::sys::fs;
+using llvm::StringRef;
+
+namespace parashard::driver {
+
+std::string hashText(StringRef text) {
+  llvm::XXH128_hash_t hash = llvm::xxh3_128bits(llvm::arrayRefFromStringRef(text));
+  return llvm::formatv("{0:x-16}{1:x-16}", hash.high64, hash.low64);
+}
+
+std::string hashFile(StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
+  return buffer ? hashText((*buffer)->getBuffer()) : "";
+}
+
+/// Identifies the running program, so that a new build does not read the entries of another one.
+static std::string describeCompiler() {
+  std::string path = fs::getMainExecutable(nullptr, reinterpret_cast<void *>(&describeCompiler));
+  fs::file_status status;
+  if (fs::status(path, status))
+    return describeVersion();
+  return llvm::formatv("{0}|{1}|{2}", describeVersion(), status.getSize(),
+                       status.getLastModificationTime().time_since_epoch().count());
+}
+
+PlanCache::PlanCache() : compiler(describeCompiler()) {
+  llvm::SmallString<128> path;
+  if (!llvm::sys::path::cache_directory(path))
+    return;
+  llvm::sys::path::append(path, "parashard", "plans");
+  if (!fs::create_directories(path))
+    folder = path.str();
+}
+
+std::string PlanCache::getPath(StringRef key) const {
+  llvm::SmallString<128> path(folder);
+  llvm::sys::path::append(path, hashText(compiler + "|" + key.str()));
+  return path.str().str();
+}
+
+std::optional<std::string> PlanCache::find(StringRef key) const {
+  if (folder.empty())
+    return std::nullopt;
+  std::string path = getPath(key);
+  auto file = fs::openNativeFileForRead(path);
+  if (!file)
+    return llvm::consumeError(file.takeError()), std::nullopt;
+  // Trimming removes the entries that were not used for the longest time.
+  (void)fs::setLastAccessAndModificationTime(*file, std::chrono::system_clock::now());
+  auto buffer = llvm::MemoryBuffer::getOpenFile(*file, path, /*FileSize=*/-1,
+                                                /*RequiresNullTerminator=*/false);
+  (void)fs::closeFile(*file);
+  if (!buffer)
+    return std::nullopt;
+  auto [hash, bytes] = (*buffer)->getBuffer().split('\n');
+  return hash == hashText(bytes) ? std::optional(bytes.str()) : std::nullopt;
+}
+
+void PlanCache::keep(StringRef key, StringRef bytes) {
+  if (folder.empty())
+    return;
+  hasGrown = true;
+  // A full disk only makes the next search slower.
+  llvm::consumeError(support::writeAtomically(getPath(key), [&](llvm::raw_ostream &os) {
+    os << hashText(bytes) << "\n" << bytes;
+  }));
+}
+
+PlanCache::~PlanCache() {
+  if (!hasGrown)
+    return;
+  struct Entry {
+    llvm::sys::TimePoint<> used;
+    uint64_t bytes;
+    std::string path;
+  };
+  std::vector<Entry> entries;
+  uint64_t total = 0;
+  std::error_code error;
+  for (fs::directory_iterator file(folder, error), end; !error && file != end;
+       file.increment(error)) {
+    auto status = file->status();
+    if (!status || status->type() != fs::file_type::regular_file)
+      continue;
+    entries.push_back({status->getLastModificationTime(), status->getSize(), file->path()});
+    total += status->getSize();
+  }
+  llvm::sort(entries, [](const Entry &a, const Entry &b) { return a.used < b.used; });
+  for (const Entry &entry : entries) {
+    if (total <= kMostBytes)
+      break;
+    if (!fs::remove(entry.path))
+      total -= entry.bytes;
+  }
+}
+
+} // namespace parashard::driver
