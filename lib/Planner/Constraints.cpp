@@ -45,6 +45,8 @@ Expected<Choices> Choices::parse(StringRef text) {
     return choices;
   }
   StringRef rest = text;
+  if ((text.starts_with("<") || text.starts_with(">")) && text.substr(1, 1) != "=")
+    return createStringError("'" + text + "' is not a range; a range is <=8, >=2 or 2..8");
   auto readEnd = [&](std::optional<int64_t> &end, StringRef from) {
     Expected<int64_t> number = parseEnd(from, text);
     if (number)

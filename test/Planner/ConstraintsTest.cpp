@@ -25,6 +25,7 @@ TEST(Choices, AreValuesListsAndRanges) {
 }
 
 TEST(Choices, WithErrorsNameTheText) {
+  EXPECT_EQ(getError("<2"), "'<2' is not a range; a range is <=8, >=2 or 2..8");
   EXPECT_EQ(getError("<=x"), "'<=x': 'x' is not a whole number; a range is <=8, >=2 or 2..8");
   EXPECT_EQ(getError("8..2"), "'8..2': the range is empty");
   EXPECT_EQ(getError("1||2"), "'1||2' has an empty value; a list is 1,2,4");
