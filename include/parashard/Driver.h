@@ -138,6 +138,12 @@ int64_t countParameters(mlir::ModuleOp module);
 mlir::LogicalResult runWalk(mlir::ModuleOp module, const CompileOptions &options,
                             const WalkOptions &walk);
 
+/// Returns the sharding file that a policy "searched" or "searched+memory" finds for a module of
+/// level `imported` or `training`, as JSON text. The search runs on a copy without repeated blocks,
+/// and its globs match these blocks. Returns nullopt without diagnostics if the policy is not one
+/// that searches, or if the module cannot be compiled up to the search; a compile then reports why.
+std::optional<std::string> searchShardings(mlir::ModuleOp module, const CompileOptions &options);
+
 /// Warns if the loss of `module` (level `training` or later) is an average over samples for a
 /// micro-batch, but not for the whole batch of a step. Example: a loss of `h[:4]` with
 /// micro-batches of 4. Imports `options.model` again with the whole batch; prints no warning if

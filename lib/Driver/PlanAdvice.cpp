@@ -49,8 +49,11 @@ static Alternative compare(const SearchProblem &problem, const LayoutPrice &best
   else if (slower > 0.0005)
     result.reason = llvm::formatv("{0:f1} % slower: {1}", 100 * slower,
                                   describeGrowth(best.parts, other.parts));
-  else
+  else if (slower > 1 - kPredictionError)
     result.reason = "as fast, within the error of the estimates";
+  else
+    result.reason =
+        llvm::formatv("{0:f1} % faster by this estimate; compile it to compare", -100 * slower);
   return result;
 }
 
@@ -92,8 +95,14 @@ private:
                   candidate.zero == best.zero && candidate.getMesh() == best.getMesh() &&
                   candidate.samples == best.samples && candidate.schedule == best.schedule &&
                   candidate.chunks == best.chunks;
-    if (!isBest && isAllowed(problem, candidate))
-      neighbors.emplace_back(text, candidate);
+    if (isBest || !isAllowed(problem, candidate))
+      return;
+    // Samples per rank that stay are another batch over all ranks.
+    int64_t batch = candidate.samples * candidate.dp;
+    bool hasOtherBatch = batch != best.samples * best.dp && !StringRef(text).contains("batch");
+    std::string further =
+        hasOtherBatch ? " " + ps::spellFlag("batch") + " " + std::to_string(batch) : "";
+    neighbors.emplace_back(text + further, candidate);
   }
 
   /// Moves the smallest factor of one axis to another axis. The samples of a rank stay, if they

@@ -1,8 +1,8 @@
 // Compiles small programs for class tables, and whole programs for exact prices.
 #include "lib/Driver/PlanCompiler.h"
 #include "dialects/ps/Ps.h"
+#include "dialects/ps/Refusal.h"
 #include "lib/Driver/Load.h"
-#include "lib/Driver/SearchShardings.h"
 #include "lib/Pipeline/StagePartition.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/Policy.h"
@@ -103,6 +103,14 @@ LogicalResult PlanCompiler::start(bool isQuiet) {
   leastBatch = mostBatch = exportedBatch.value_or(1);
   // With the batch bound, no note is about its size at export, which a plan does not keep.
   isFixed = !findOtherBatch(notes);
+  auto refused =
+      llvm::find_if(triedBatches, [](const auto &tried) { return !tried.second.empty(); });
+  if (isFixed && exportedBatch && refused != triedBatches.end()) {
+    llvm::StringRef reason = refused->second;
+    if (reason.starts_with(ps::spellFlag("batch")))
+      reason = reason.split(": ").second;
+    notes.push_back(("other sizes of micro-batches are not searched: " + reason).str());
+  }
   print();
   return checkSplit(*module);
 }

@@ -19,8 +19,6 @@ constexpr size_t kAtOnce = 2;
 /// Most tasks of the pipelines of all compiled plans after the first one. A program of 16,384 tasks
 /// takes about ten seconds to compile.
 constexpr int64_t kMostTasks = 16384;
-/// Plans within this factor of the fastest are as fast, within the error of the prediction.
-constexpr double kPredictionError = 1.02;
 
 } // namespace
 

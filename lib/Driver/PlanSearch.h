@@ -7,6 +7,9 @@
 
 namespace parashard::driver {
 
+/// Plans within this factor of the fastest are as fast, within the error of the prediction.
+constexpr double kPredictionError = 1.02;
+
 /// A plan of the search, with the price of its program if it was compiled.
 struct Finalist {
   planner::PricedCandidate estimate;

@@ -1,5 +1,4 @@
 // Searches shardings on a small copy of a model.
-#include "lib/Driver/SearchShardings.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/ModulePath.h"
 #include "lib/IR/OpTimes.h"
@@ -9,6 +8,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "parashard/Driver.h"
 #include "parashard/Planner.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -4,7 +4,6 @@
 
 #include "dialects/ps/Ps.h"
 #include "dialects/ps/Refusal.h"
-#include "lib/Driver/SearchShardings.h"
 #include "lib/Support/Files.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Verifier.h"

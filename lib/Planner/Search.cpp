@@ -406,13 +406,14 @@ private:
     double bound = getBound(table, candidate);
     LayoutPricer whole(std::move(table), problem.cluster, cuts);
     candidate.zero = 0;
-    leastMemories.fill(std::numeric_limits<double>::infinity());
+    leanestOfStages.fill(std::nullopt);
     bool allFit = exploreSchedules(candidate, whole);
     bool needsMore = !allFit;
     // ZeRO divides variables, so the table without ZeRO also tells the memory of each stage.
-    std::array<double, 4> least = leastMemories;
+    std::array<std::optional<PricedCandidate>, 4> least = leanestOfStages;
     auto isPossible = [&](int64_t zero) {
-      return constraints().get("zero").allows(zero) && least[size_t(zero)] <= problem.memory;
+      const std::optional<PricedCandidate> &of = least[size_t(zero)];
+      return constraints().get("zero").allows(zero) && of && of->price.memory <= problem.memory;
     };
     if (needsMore && candidate.dp > 1) {
       std::vector<Candidate> candidates;
@@ -424,8 +425,11 @@ private:
     for (candidate.zero = 1; candidate.dp > 1 && candidate.zero < 4; ++candidate.zero) {
       if (candidate.zero == 2)
         needsMore = !allFit;
-      if (!isPossible(candidate.zero) || (allFit && !canBeBest(bound)))
+      if (!isPossible(candidate.zero) || (allFit && !canBeBest(bound))) {
+        if (least[size_t(candidate.zero)])
+          keepLeanestBound(*least[size_t(candidate.zero)]);
         continue;
+      }
       if (isOver())
         return true;
       if (const ClassTable *split = problem.getTable(candidate, problem.cluster)) {
@@ -476,8 +480,12 @@ private:
       return true;
     }
     PricedCandidate priced{candidate, *price};
-    for (size_t zero = 0; zero < 4; ++zero)
-      leastMemories[zero] = std::min(leastMemories[zero], price->memories[zero]);
+    for (size_t zero = 0; zero < 4; ++zero) {
+      PricedCandidate stage = priced;
+      stage.candidate.zero = int64_t(zero);
+      stage.price.memory = price->memories[zero];
+      keepLeanest(leanestOfStages[zero], stage);
+    }
     if (!constraints().get("zero").allows(candidate.zero))
       return false;
     if (price->memory > most) {
@@ -512,11 +520,17 @@ private:
         continue;
       candidate.zero = zero;
       double memory = bounds.memories[size_t(zero)];
-      leanestBounds.emplace(memory, PricedCandidate{candidate, {bounds.seconds, {}, memory, {}}});
-      if (leanestBounds.size() > kMostLeanest)
-        leanestBounds.erase(std::prev(leanestBounds.end()));
+      keepLeanestBound({candidate, {bounds.seconds, {}, memory, {}}});
       return;
     }
+  }
+
+  void keepLeanestBound(const PricedCandidate &candidate) {
+    if (!constraints().get("zero").allows(candidate.candidate.zero))
+      return;
+    leanestBounds.emplace(candidate.price.memory, candidate);
+    if (leanestBounds.size() > kMostLeanest)
+      leanestBounds.erase(std::prev(leanestBounds.end()));
   }
 
   /// Prices the leanest candidates that were only bounded. Keeps the one that needs less memory
@@ -573,9 +587,10 @@ private:
   size_t mostSegments = 0; ///< of any table
   /// The fastest plan of each kind: whether pp, dp and tp are above 1.
   std::map<std::array<bool, 3>, PricedCandidate> kinds;
-  /// By ZeRO stage: of the candidates priced since it was filled.
-  std::array<double, 4> leastMemories{};
-  /// The leanest candidates that were not priced, since their variables do not fit, by memory.
+  /// By ZeRO stage: the leanest of the candidates priced since these were reset.
+  std::array<std::optional<PricedCandidate>, 4> leanestOfStages;
+  /// The leanest candidates that were not priced from their own table, since they do not fit, by
+  /// memory.
   std::multimap<double, PricedCandidate> leanestBounds;
   SearchResult result;
 };

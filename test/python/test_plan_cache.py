@@ -56,7 +56,7 @@ def test_damaged_entries_are_replaced(search, damage):
     assert search.run() == first and search.read() == entries
 
 
-def test_another_cluster_or_model_of_the_same_name_is_priced_anew(search):
+def test_another_cluster_or_model_of_the_same_name_is_priced_again(search):
     first = search.run()
     slower = {**CLUSTER, "device": {**CLUSTER["device"], "memory_bandwidth": "1GB/s"}}
     search.cluster.write_text(json.dumps(slower))

@@ -1,5 +1,6 @@
 """ps-plan: the plans that it finds compile, train and fit; its prices agree with those of the programs."""
 
+import itertools
 import json
 import re
 import signal
@@ -120,6 +121,18 @@ def test_a_static_export_keeps_its_batch(fixed, tmp_path):
     assert done.returncode == 0, done.stderr
     flags = json.loads((tmp_path / "plan.json").read_text())
     assert flags["batch"] == 8 and flags["micro-batches"] == 2
+    assert "note: other sizes of micro-batches are not searched: the export fixes the batch to 8; export with " in done.stderr
+
+
+def test_the_leanest_plan_is_the_least(gpt):
+    fixed = ["--mesh", "dp=4", "--micro-batches", 1]
+    done = run("ps-plan", gpt, "--cluster", "cpu-mpi:4", "--global-batch", 16, *fixed, "--memory", "100KiB")
+    named = int(re.search(r"the leanest needs (\d+) KiB", done.stderr).group(1))
+    needs = []
+    for zero, recompute in itertools.product(range(4), ["none", "selective", "full"]):
+        priced = run("ps-plan", gpt, "--predict", "--cluster", "cpu-mpi:4", *fixed, "--batch", 16, "--zero", zero, "--recompute", recompute)
+        needs.append(json.loads(priced.stdout)["memory_bytes"])
+    assert named <= 1.02 * min(needs) / 1024
 
 
 @pytest.mark.parametrize(("flags", "status", "words"), [

@@ -84,6 +84,8 @@ def test_a_plan_file_holds_the_shardings(tmp_path):
     told = run("ps-compile", model, "--plan", plan, "--no-codegen", "--explain", "-o", tmp_path / "out").stdout
     split = [line for line in told.splitlines() if line.split()[:1] and line.split()[0] in [f"blocks.{i}.0.weight" for i in range(3)]]
     assert len(split) == 3 and all('[{"tp"}, {}]' in line for line in split), told
+    run("ps-compile", model, "--mesh", "tp=2", "--batch", 256, "--sharding-policy", "searched", *H100, "--no-codegen", "--write-plan", plan)
+    assert json.loads(plan.read_text())["sharding-policy"] == splits
 
 
 def test_repeated_blocks_are_searched_once(tmp_path):

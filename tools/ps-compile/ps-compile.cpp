@@ -5,6 +5,7 @@
 #include "dialects/ps/Refusal.h"
 #include "tools/CommandLine.h"
 #include "tools/DiagnosticPrinter.h"
+#include "tools/FlagTable.h"
 
 #include "lib/IR/Stages.h"
 #include "lib/Support/Files.h"
@@ -213,6 +214,11 @@ int main(int argc, char **argv) {
     return printUsageError(std::move(error));
   if (llvm::Error error = checkOutputFiles(*line, listWeightFiles(*module)))
     return printUsageError(std::move(error));
+  if (!line->output.planFile.empty())
+    if (std::optional<std::string> found = searchShardings(*module, line->compile)) {
+      line->compile.shardingPolicy = *found;
+      line->output.plan["sharding-policy"] = describeText(*found);
+    }
   if (failed(compile(context, *module, *line)))
     return faults.getStatus();
   if (!line->output.planFile.empty())
