@@ -49,8 +49,8 @@ struct Range {
   int64_t most = INT64_MAX;
 };
 
-/// Returns the text of a plan flag that begins with "{" as an object, if the object keeps the order
-/// of its keys; otherwise as a string.
+/// Returns the text of a plan flag as a JSON value. The value is an object if the text begins with
+/// "{" and printing the parsed object gives the same text. Otherwise, the value is a string.
 llvm::json::Value describeText(llvm::StringRef text);
 
 /// Owns the flags of a command line. Each flag writes into a variable of the caller; the variable's

@@ -13,7 +13,7 @@ class JsonValue;
 } // namespace support
 
 /// The value of the key "predicted" of a plan file. No tool relies on the predicted time and
-/// memory. The number of parameters tells that a plan was made for another model.
+/// memory. `checkModel` uses the number of parameters to detect a plan for another model.
 struct PlanPrediction {
   double seconds = 0;      ///< of a step
   int64_t memoryBytes = 0; ///< of the fullest rank

@@ -6,10 +6,9 @@
 
 namespace parashard::ps {
 
-/// The geometry of windows. Window `position` along space dim d covers, for each tap k of
-/// `kernel[d]`, the element position x strides[d] + k x dilation[d] - low[d], if it lies in [0,
-/// in[d]). Example: stride 2, low 1 and dilation 1 let window 1 with 3 taps cover elements 1, 2 and
-/// 3.
+/// The geometry of windows. Along space dim d, tap k (0 <= k < kernel[d]) of window w lies on
+/// element w * strides[d] + k * dilation[d] - low[d]. A tap outside of [0, in[d]) lies on padding.
+/// Example: with stride 2, low 1 and dilation 1, the 3 taps of window 1 lie on elements 1, 2 and 3.
 struct Windows {
   llvm::ArrayRef<int64_t> in, out, kernel; ///< sizes of the space dims
   llvm::ArrayRef<int64_t> strides, low, dilation;

@@ -12,7 +12,8 @@ namespace parashard {
 inline constexpr double kProbeSeconds = 40;
 inline constexpr const char *kProbeSecondsVariable = "PSRT_PROBE_SECONDS";
 
-/// Begins the note in the key "source" of a cluster file that was measured beside other programs.
+/// The first words of a note in the key "source" of a cluster file. The note says that other
+/// programs used the machine during the measurement.
 inline constexpr const char *kDisturbance = "other programs";
 
 /// Returns the model of the processor, such as "AMD EPYC 7763 64-Core Processor".

@@ -74,7 +74,8 @@ llvm::Error addVersions(StringRef path, Versions &versions) {
       return needs.takeError();
     for (const llvm::object::VerNeed &need : *needs)
       for (const llvm::object::VernAux &entry : need.AuxV) {
-        auto [name, numbers] = splitVersion(entry.Name.c_str()); // more of the table may follow
+        auto [name, numbers] =
+            splitVersion(entry.Name.c_str()); // Name may run on after its null byte
         std::vector<unsigned> &newest = versions[need.File.c_str()][name];
         newest = std::max(newest, numbers);
       }

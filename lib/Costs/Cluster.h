@@ -50,9 +50,9 @@ struct Device {
   const MatmulRate &getMatmulRate(llvm::StringRef type) const;
 };
 
-/// A level of the network. Ranks with numbers in the same multiple of `ranks` form an island, in
-/// which they communicate without a higher tier. Example: with 8 ranks per island, ranks 0 to 7
-/// are one island, and ranks 8 to 15 the next.
+/// A level of the network. Ranks with the same value of rank / `ranks` (rounded down) form an
+/// island, in which they communicate without a higher tier. Example: with 8 ranks per island, ranks
+/// 0 to 7 are one island, and ranks 8 to 15 the next.
 struct Tier {
   std::string name;
   int64_t ranks = 0;    ///< ranks per island; 0: all ranks
@@ -72,7 +72,7 @@ struct Cluster {
   Device device;
   std::vector<Tier> tiers; ///< from the innermost to the outermost
   /// Factor on the time of a matmul that runs beside a collective: 1 if both run as fast as alone,
-  /// 2 if the one takes as much time as it saves.
+  /// 2 if the overlap saves no time.
   double overlapSlowdown = 1;
   /// By the name of the collective, such as "all_reduce"; sorted by ranks, then bytes.
   std::map<std::string, std::vector<MeasuredCollective>> measured;

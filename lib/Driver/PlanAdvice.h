@@ -10,15 +10,15 @@ namespace parashard::driver {
 std::vector<Alternative> explainNeighbors(const planner::SearchProblem &problem,
                                           const Finalist &best);
 
-/// Finds the best plan with another constraint: "tp=4", "zero=3". Fails for another text. `best` is
-/// the best plan without it.
+/// Finds the best plan under one more constraint, such as "tp=4" or "zero=3". Fails if `text` is
+/// not a constraint. `best` is the best plan without this constraint.
 llvm::Expected<Alternative> explainWhyNot(PlanSearch &search, planner::SearchProblem problem,
                                           const Finalist &best, llvm::StringRef text);
 
-/// Returns the error that no plan fits the memory: what the leanest one needs, and changes with
-/// which a compiled plan fits. The changes are more memory, no constraint on one flag or axis,
-/// `--precision bf16` instead of fp32, smaller micro-batches than those of a fixed export, and more
-/// ranks.
+/// Returns the error that no plan fits the memory. The error has the memory that the leanest plan
+/// needs, and the changes with which a compiled plan fits. The search tries these changes: more
+/// memory, one flag or axis without its constraint, `--precision bf16` instead of fp32, smaller
+/// micro-batches than a fixed export has, and more ranks.
 llvm::Error createMisfitError(PlanSearch &search, const planner::SearchProblem &problem,
                               const std::optional<Finalist> &leanest);
 

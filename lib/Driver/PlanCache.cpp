@@ -59,7 +59,7 @@ std::optional<std::string> PlanCache::find(StringRef key) const {
   auto file = fs::openNativeFileForRead(path);
   if (!file)
     return llvm::consumeError(file.takeError()), std::nullopt;
-  // Trimming removes the entries that were not used for the longest time.
+  // The destructor removes the entries with the oldest times first.
   (void)fs::setLastAccessAndModificationTime(*file, std::chrono::system_clock::now());
   auto buffer = llvm::MemoryBuffer::getOpenFile(*file, path, /*FileSize=*/-1,
                                                 /*RequiresNullTerminator=*/false);

@@ -14,14 +14,14 @@ namespace parashard::driver {
 class PlanCache {
 public:
   PlanCache();
-  /// Removes the entries that were not used for the longest time, if all of them together are
-  /// larger than `kMostBytes`.
+  /// Removes the least recently used entries until the rest has at most `kMostBytes` bytes. Does
+  /// nothing if `keep` was not called.
   ~PlanCache();
   PlanCache(const PlanCache &) = delete;
   PlanCache &operator=(const PlanCache &) = delete;
 
   /// Returns the bytes that `keep` stored for a key; nullopt if there are none, or if the file is
-  /// damaged. A key must tell all that the bytes depend on but the compiler itself.
+  /// damaged. A key must contain everything that the bytes depend on, except the compiler itself.
   std::optional<std::string> find(llvm::StringRef key) const;
   void keep(llvm::StringRef key, llvm::StringRef bytes);
 

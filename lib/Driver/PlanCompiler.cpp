@@ -60,7 +60,8 @@ public:
 
 } // namespace
 
-/// Lowers a module to a level. ps-compile verifies the plan that is chosen.
+/// Lowers a module to a level without verification, since ps-compile verifies the plan that is
+/// chosen.
 static LogicalResult lower(ModuleOp module, const CompileOptions &options, ps::Level level) {
   WalkOptions walk;
   walk.stopAfter = level;
@@ -88,7 +89,8 @@ LogicalResult PlanCompiler::start(bool isQuiet) {
   if (!module)
     return print(), failure();
   parameters = countParameters(*module);
-  // With other samples, another file may be another model.
+  // The key also contains the size and time of the file. Two files with equal bytecode at the
+  // exported batch may differ at another batch.
   llvm::sys::fs::file_status file;
   (void)llvm::sys::fs::status(request.options.model, file);
   modelKey = llvm::formatv("{0}|{1}|{2}", hashText(writeBytecode(*module)), file.getSize(),
@@ -101,7 +103,8 @@ LogicalResult PlanCompiler::start(bool isQuiet) {
     return print(), failure();
   exportedBatch = findBatch(*module);
   leastBatch = mostBatch = exportedBatch.value_or(1);
-  // With the batch bound, no note is about its size at export, which a plan does not keep.
+  // If possible, replaces the notes by those of an import with a bound batch. A note that the batch
+  // keeps its size at export would be wrong, since a plan binds the batch.
   isFixed = !findOtherBatch(notes);
   auto refused =
       llvm::find_if(triedBatches, [](const auto &tried) { return !tried.second.empty(); });
@@ -115,13 +118,13 @@ LogicalResult PlanCompiler::start(bool isQuiet) {
   return checkSplit(*module);
 }
 
-/// Imports the model with another batch than that of the export; the export may have a least or a
-/// most size. Replaces `notes` by those of this import. Returns false if the export or a flag fixes
-/// the batch.
+/// Imports the model with a batch other than the exported one. Tries several sizes, since the
+/// export may have a minimum or a maximum. Replaces `notes` by the notes of this import. Returns
+/// false if the export or a flag fixes the batch.
 bool PlanCompiler::findOtherBatch(std::vector<std::string> &notes) {
   int64_t batch = leastBatch;
   bool isFound = false;
-  // The global batch is mostly possible; then no other batch is tried again.
+  // Most exports allow the global batch. Later imports with a batch up to this size are not needed.
   for (int64_t other : {request.globalBatch, 2 * batch, batch + 1, batch - 1})
     if (!isFound && other > 0 && other != batch)
       isFound = allowsBatch(other, &notes);
@@ -306,8 +309,9 @@ OwningOpRef<ModuleOp> PlanCompiler::compileForTable(const Candidate &table) {
   return program;
 }
 
-/// Searches the shardings of a candidate's policy, if the policy is one that searches. The small
-/// program of a table stands for all layouts with its tensor axis, and for other samples.
+/// Searches the shardings of a candidate's policy, if the policy is one that searches. Uses the
+/// small program of a table. The result is used for all layouts with the same tensor axis, and for
+/// any number of samples.
 void PlanCompiler::searchPolicy(const Candidate &candidate) {
   auto [found, isNew] = policies.try_emplace(getPolicyKey(candidate));
   const sharding::Policy *policy = sharding::findPolicy(candidate.policy);
@@ -345,8 +349,8 @@ PlanCompiler::Imported &PlanCompiler::import(int64_t batch, std::vector<std::str
   return result;
 }
 
-/// Returns a copy of the model with a batch at level `training`, on request without its repeated
-/// blocks.
+/// Returns a copy of the model for one batch size, at level `training`. With `isShrunk`, the copy
+/// lacks the repeated blocks. Returns null if the model cannot be imported or lowered.
 OwningOpRef<ModuleOp> PlanCompiler::copy(int64_t batch, bool isShrunk) {
   std::lock_guard lock(mutex);
   std::vector<std::string> notes;

@@ -10,11 +10,11 @@
 
 namespace parashard::driver {
 
-/// Returns the number of stages that the modules of `--split-method NAME,...` begin; nullopt for
-/// another method.
+/// Returns the number of stages of `--split-method NAME,...`: one more than the named modules, each
+/// of which begins a stage after the first. Returns nullopt for another method.
 std::optional<int64_t> countNamedStages(llvm::StringRef method);
 
-/// Compiles plans up to their addresses, and keeps the small programs that class tables are read
+/// Compiles plans up to level `placed`, and keeps the small programs that class tables are read
 /// from. The context and the request must outlive the compiler.
 class PlanCompiler {
 public:
@@ -29,11 +29,12 @@ public:
   std::optional<int64_t> getExportedBatch() const { return exportedBatch; }
   /// Returns the exported batch if the export fixes it.
   std::optional<int64_t> getFixedBatch() const { return isFixed ? exportedBatch : std::nullopt; }
-  /// Returns true if the model can be imported with a batch. Sets `notes`, if given, to those of a
-  /// new import.
+  /// Returns true if the model can be imported with `batch` samples. If this call imports the model
+  /// with success, sets `notes`, if given, to the notes of the import.
   bool allowsBatch(int64_t batch, std::vector<std::string> *notes = nullptr);
-  /// Returns the data-parallel ranks of the program of a table: two stand for any number, unless
-  /// the export fixes the batch, or the cluster has too few ranks.
+  /// Returns the number of data-parallel ranks of the program that a table is read from. A program
+  /// with two ranks represents any number of ranks. The program has the ranks of the candidate if
+  /// the export fixes the batch, or if the cluster has fewer than 2 * tp ranks.
   int64_t getTableShards(const planner::Candidate &candidate) const {
     bool isTooLarge = mostRanks && 2 * candidate.tp > *mostRanks;
     return isFixed || isTooLarge ? candidate.dp : 2;
@@ -49,7 +50,7 @@ public:
 
   CompileOptions getOptions(const planner::Candidate &candidate) const;
 
-  /// Compiles the plan of a candidate up to its addresses, without diagnostics, and prices its
+  /// Compiles the plan of a candidate up to level `placed`, without diagnostics, and prices its
   /// program. Returns nullopt if the model cannot be compiled with it; `getFailure` then has the
   /// reason. May be called from several threads, but not while another function runs.
   llvm::Expected<std::optional<PlanPrice>> compile(const planner::Candidate &candidate);

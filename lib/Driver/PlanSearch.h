@@ -14,8 +14,8 @@ constexpr double kPredictionError = 1.02;
 struct Finalist {
   planner::PricedCandidate estimate;
   std::optional<PlanPrice> price;
-  /// How much slower than the best of the close plans it is at worst if a figure of the cluster is
-  /// wrong (`kFigureError`), as a share. Only for plans that are close to the fastest.
+  /// The share by which this plan is at worst slower than the best of the close plans, if a figure
+  /// of the cluster is wrong (`kFigureError`). Only for plans that are close to the fastest.
   std::optional<double> regret;
 };
 
@@ -46,7 +46,7 @@ public:
     int64_t priced = 0;
     bool isComplete = true; ///< false: the time limit or an interrupt ended the search
   };
-  /// Searches, and compiles the best plans up to their addresses. If their programs need more
+  /// Searches, and compiles the best plans up to level `placed`. If their programs need more
   /// memory than estimated and none fits, searches again with less memory. Fails if the
   /// constraints, the ranks and the global batch allow no plan, and if no plan can be compiled.
   llvm::Expected<Found> find(const planner::SearchProblem &problem);

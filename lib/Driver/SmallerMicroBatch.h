@@ -8,10 +8,10 @@ namespace parashard::driver {
 
 /// Smaller micro-batches than the export allows.
 struct SmallerMicroBatch {
-  /// Samples over all data-parallel ranks: the most with which a plan fits or, without such a plan,
-  /// the most that the constraints allow.
+  /// Samples over all data-parallel ranks: the largest number with which a plan fits. If no plan
+  /// fits, the largest number that the constraints allow.
   int64_t batch = 0;
-  /// Why the model cannot be imported with them, and how to export it.
+  /// Why the model cannot be imported with `batch` samples, and how to export the model instead.
   std::string reason;
   std::optional<planner::Candidate> plan; ///< fits the memory
 };
@@ -19,11 +19,12 @@ struct SmallerMicroBatch {
 /// Returns the largest micro-batch with which a plan without ZeRO fits. Returns nullopt if the
 /// export does not fix the batch, and if the constraints allow no smaller micro-batch.
 ///
-/// The model cannot be compiled with fewer samples per micro-batch, but with more data-parallel
-/// ranks. A rank then has as many samples, and its program needs as much memory. Example: the
-/// export fixes 8 samples. The plan dp=2 with 4 samples per micro-batch has 2 samples per rank, as
-/// the plan dp=4 with 8 samples, which is compiled. With ZeRO, ranks of the latter would hold a
-/// smaller part of the states. A plan is not found if the cluster has too few ranks for this.
+/// The model cannot be compiled with fewer samples per micro-batch. Instead, the search compiles
+/// plans with more data-parallel ranks, whose ranks have as few samples and need as much memory.
+/// Example: the export fixes 8 samples. The plan dp=2 with 4 samples per micro-batch has 2 samples
+/// per rank. The plan dp=4 with 8 samples has 2 samples per rank, too, so dp=4 is compiled in place
+/// of dp=2. With ZeRO, a rank of dp=4 would hold a smaller part of the states than a rank of dp=2.
+/// No plan is found if the cluster has too few ranks for this replacement.
 std::optional<SmallerMicroBatch> findSmallerMicroBatch(PlanSearch &search,
                                                        const planner::SearchProblem &problem);
 

@@ -247,8 +247,9 @@ private:
     return forwardByOrigin.lookup(origin.getInt());
   }
 
-  /// Returns the segment of the forward op of `op`, at most `latest`; `latest` without a forward
-  /// op. A cloneable forward op counts in the latest segment that uses it, where it has a backward.
+  /// Returns the segment of the forward op of `op`, but at most `latest`. Returns `latest` if `op`
+  /// has no forward op. For a cloneable forward op, returns the latest segment up to `latest` that
+  /// uses the result.
   int64_t getOriginSegment(Operation *op, int64_t latest) {
     Operation *origin = getOrigin(op);
     auto it = segments.find(origin);

@@ -248,7 +248,8 @@ private:
       if (variable.getKind() == ps::VariableKind::Accumulator &&
           usedByModel.contains(variable.getSymName()))
         table.sums.push_back(getBytes(variable));
-    // Runs that add values of several parameters are between those of the single parameters.
+    // In a chain of dependent runs of the update, the first and the last run belong to a single
+    // parameter. Each run between them adds values of several parameters, such as the norm.
     DenseMap<Operation *, unsigned> depths;
     unsigned deepest = 0;
     for (Operation *op : ops) {

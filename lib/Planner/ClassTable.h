@@ -11,8 +11,10 @@ namespace parashard::planner {
 /// Costs of one segment on one rank. Bytes of variables are those without splits over data axes.
 struct SegmentCost {
   Breakdown forward, backwardInput, backwardWeight; ///< of one micro-batch
-  double saved = 0;     ///< bytes of activations that forward keeps for backward, per micro-batch
-  double deferred = 0;  ///< bytes, of `saved` and others, that only gradients of weights still use
+  double saved = 0; ///< bytes of activations that forward keeps for backward, per micro-batch
+  /// Bytes that only gradients of weights use after the gradients of inputs are computed. Some of
+  /// them are also in `saved`.
+  double deferred = 0;
   double boundary = 0;  ///< bytes that a cut after this segment sends, in each direction
   double transient = 0; ///< bytes in use while the segment runs, beside variables and saved bytes
   /// Bytes of the parameters that the model uses: of 16-bit copies, if there are any.
@@ -26,8 +28,8 @@ struct SegmentCost {
   /// Seconds of the collectives over data axes: of the update, of gradients after the last
   /// micro-batch, and of gathered parameters (ZeRO-3) per micro-batch.
   double updateCommunication = 0, reduction = 0, forwardGathers = 0, backwardGathers = 0;
-  /// Number of segments to go back: the reduction starts after the backward of that segment, since
-  /// small gradients are reduced in buckets.
+  /// The reduction starts after the backward of the segment that is this many positions earlier in
+  /// the model, since small gradients are reduced in buckets.
   int64_t reductionDelay = 0;
 
   /// Adds the bytes of another segment's variables.

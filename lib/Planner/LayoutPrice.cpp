@@ -97,7 +97,8 @@ private:
     }
   }
 
-  /// Adds what coordinates other than the home of a tied parameter store and update.
+  /// Returns the costs of the tied parameters that a coordinate holds without being their home: the
+  /// bytes that it stores, and the update.
   SegmentCost getCopies(int64_t rank) const {
     SegmentCost copies;
     for (const Tied &each : tied)
@@ -169,8 +170,9 @@ private:
     return stage;
   }
 
-  /// Returns how much later compute ends if communication runs beside it: by what does not fit, and
-  /// since both slow each other down.
+  /// Returns the delay of compute by concurrent communication: the communication that does not fit
+  /// beside compute, and the slowdown of the overlapped time. Example: with overlapSlowdown 1.2,
+  /// 3 s of communication beside 2 s of compute give 1 + 2 * 0.2 = 1.4 s.
   double getDelay(double communication, double compute) const {
     double beside = std::min(communication, compute);
     return communication - beside + beside * (cluster.overlapSlowdown - 1);
@@ -266,9 +268,8 @@ private:
   }
 
   /// Returns the most bytes of values that a coordinate holds at once. If gradients of weights are
-  /// separate tasks, only what they use is held after the gradients of inputs. The reduced
-  /// gradients of a chunk, of which a rank holds one of `shards`, are held from its last backward
-  /// on.
+  /// separate tasks, a micro-batch holds only their operands after its gradients of inputs. A chunk
+  /// holds its reduced gradients, divided by `shards`, from its last backward on.
   double getMostValues(int64_t rank, ArrayRef<Span> row, int64_t shards) const {
     double held = 0, most = 0, reduced = 0, transient = 0;
     for (int64_t chunk = 0; chunk < layout.chunks; ++chunk)

@@ -59,11 +59,11 @@ public:
   /// are fewer segments than stages.
   llvm::Expected<LayoutPrice> price(const Layout &layout);
   struct Bounds {
-    /// Seconds: of the busiest coordinate from the end of the forwards before its first stage,
-    /// without other bubble, and without communication over data axes.
+    /// Seconds of the busiest coordinate: the forwards of the stages before its first stage, then
+    /// its own work on all micro-batches. Excludes other bubbles, and communication over data axes.
     double seconds = 0;
-    /// Bytes of the fullest rank by ZeRO stage: of its variables, and of one micro-batch of one
-    /// stage.
+    /// Bytes of the fullest rank, by ZeRO stage: its variables, and the values that its largest
+    /// stage saves for the backward of one micro-batch.
     std::array<double, 4> memories{};
   };
   /// Returns lower bounds of a price, without a simulation. Fails like `price`.

@@ -71,9 +71,10 @@ struct Branch {
 
 /// Plans that are slower than the best one by this factor are not returned.
 constexpr double kSlowest = 1.05;
-/// Searched policies are tried if named ones leave more than this share of the matmuls whole, for
-/// this many tensor axes and samples. They may reduce the time to `kSearchGain` even if all matmuls
-/// are split.
+/// Searched policies are tried for a tensor axis if the named policies leave more than the share
+/// `kMostWhole` of the matmuls whole, or if the best plan has this axis. A search is assumed to
+/// reduce the time to `kSearchGain` of the named policy's time, even if all matmuls are split. At
+/// most `kMostSearches` pairs of tensor axis and samples are tried.
 constexpr double kMostWhole = 0.1, kSearchGain = 0.93;
 constexpr size_t kMostSearches = 2;
 /// Candidates that are priced to find the leanest one, if no plan fits.
@@ -282,8 +283,8 @@ private:
     }
   }
 
-  /// Tries the searched policies for the layout of a branch: the one that prefers less memory only
-  /// if the other one needs more memory than the policy of the branch, or has no plan that fits.
+  /// Tries the searched policies for the layout of a branch. Tries `searched+memory` only if
+  /// `searched` has no plan that fits, or needs more memory than the policy of the branch.
   void exploreSearched(const Branch &branch) {
     int64_t before = result.priced;
     for (const char *policy : kSearchingPolicies) {

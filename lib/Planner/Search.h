@@ -52,22 +52,24 @@ struct SearchProblem {
   /// Asked during the search: true ends it. Empty: never.
   std::function<bool()> isInterrupted;
   size_t wanted = 12; ///< number of plans to return
-  /// Share of the time of a step. What can save less is not tried: larger micro-batches, and ZeRO
-  /// stages that the memory does not need.
+  /// Share of the time of a step. The search tries larger micro-batches, and ZeRO stages that the
+  /// memory does not need, only if they can save more than this share.
   double tolerance = 0.02;
   /// Returns the table of a candidate's axes, samples, policy, recomputation and ZeRO stage, priced
   /// on a cluster; null if the model cannot be compiled with them. The search does not keep the
   /// pointer.
   std::function<const ClassTable *(const Candidate &, const costs::Cluster &)> getTable;
-  /// Called before several tables are asked for, which may then be made at once. Empty: never.
+  /// Called with several candidates before the search asks for their tables, so that the tables can
+  /// be made in parallel. May be empty.
   std::function<void(llvm::ArrayRef<Candidate>)> prepareTables;
   /// Data-parallel ranks of the program that the table of a candidate is read from.
   std::function<int64_t(const Candidate &)> getTableShards;
 };
 
 struct SearchResult {
-  /// Within the memory, fastest first: those wanted, and the fastest of each kind if it is at most
-  /// `kKindMargin` times slower. Plans of one kind have the same axes in their mesh.
+  /// The plans that fit the memory, fastest first: at most `wanted` plans, and the fastest plan of
+  /// each kind that takes at most `kKindMargin` times as long as the fastest plan. Plans of one
+  /// kind have the same axes in their mesh.
   std::vector<PricedCandidate> plans;
   /// The plan that needs the least memory, if none fits.
   std::optional<PricedCandidate> leanest;
@@ -77,11 +79,11 @@ struct SearchResult {
 
 constexpr double kKindMargin = 1.15;
 
-/// Searches all meshes over pp, dp and tp, and what the constraints allow of the other choices.
-/// Skips candidates whose lower bound is 5 % slower than the best plan: the time of all
-/// micro-batches without bubble, and without communication over data axes. Fails if the
-/// constraints, the ranks and the global batch allow no plan, and if the model cannot be compiled
-/// for any of them.
+/// Searches all meshes over pp, dp and tp, with the schedules, policies and other choices that the
+/// constraints allow. Skips a candidate if a lower bound of its time is 5 % slower than the best
+/// plan. The bound is the time of all micro-batches without bubble, and without communication over
+/// data axes. Fails if the constraints, the ranks and the global batch allow no plan, and if the
+/// model cannot be compiled for any of them.
 llvm::Expected<SearchResult> search(const SearchProblem &problem);
 
 /// Returns true if the constraints allow a candidate.

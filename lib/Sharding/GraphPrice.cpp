@@ -148,7 +148,7 @@ double GraphPricer::getReshardSeconds(unsigned number, ShardingAttr from, Shardi
 }
 
 /// Returns the seconds of an op with the reshards of its operands and results. A value is resharded
-/// once for all ops that need it so.
+/// once for all ops that need the value with the same sharding.
 double GraphPricer::priceEdge(unsigned number) {
   const ShardingEdge &edge = graph.edges[number];
   double weight = getWeight(edge), seconds = 0;

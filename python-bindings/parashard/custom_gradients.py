@@ -1,4 +1,7 @@
-"""Finds gradients that a model gives itself: torch.export keeps the forward of a `torch.autograd.Function`, and no hook."""
+"""Refuses models with custom gradients that torch.export would drop.
+
+torch.export keeps only the forward of a `torch.autograd.Function`, and drops hooks.
+"""
 import contextlib
 import copy
 import pathlib
@@ -77,13 +80,14 @@ def _gradients(call, arguments, scale):
     return [torch.zeros_like(leaf) if gradient is None else gradient for leaf, gradient in zip(leaves, found)]
 
 
-SCALES = (1.0, 2.0**13)  # of the gradients that come in: a backward that clips them is the derivative for small ones alone
+# Scales of the incoming gradients. A backward that clips gradients equals the derivative only if the incoming gradients are small.
+SCALES = (1.0, 2.0**13)
 
 
 def _is_derivative(function, apply, arguments, taking):
-    """Whether the backward of a Function is what autograd makes of its forward, on random numbers.
+    """Returns whether the backward of a Function equals the derivative of its forward.
 
-    Compared are the gradients of the arguments `taking`, a bool for each.
+    Compares the gradients on random numbers. `taking` has one bool per argument: whether to compare the gradient of this argument.
     """
 
     def forward(*values):
@@ -188,7 +192,10 @@ _GRAD_FN = torch.Tensor.grad_fn
 
 @contextlib.contextmanager
 def custom_gradients_are_refused():
-    """While a model is traced: a Function whose backward is another than that of its forward fails, and so does a hook."""
+    """Refuses custom gradients while a model is traced.
+
+    Refuses a Function whose backward differs from the derivative of its forward, and refuses hooks.
+    """
     with contextlib.ExitStack() as stack:
         for name in _HOOKS:
             stack.enter_context(mock.patch.object(torch.Tensor, name, _refuse_hook))

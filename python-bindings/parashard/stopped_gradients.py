@@ -14,10 +14,10 @@ _REGION = "wrap_with_set_grad_enabled"
 
 @contextlib.contextmanager
 def data_is_detached():
-    """Makes `tensor.data` in a model's code a detach(), and refuses to set it.
+    """Makes `tensor.data` in a model's code return `tensor.detach()`, and refuses to set `.data`.
 
-    torch.export does not record `.data`: of a parameter it makes a constant, elsewhere a gradient would flow through it.
-    What is set would be lost.
+    torch.export does not record `.data`. Without this change, `.data` of a parameter would become a constant, and gradients would flow
+    through `.data` of other tensors. A tensor that the model assigns to `.data` would be lost.
     """
     plain = torch.Tensor.data
 
@@ -39,7 +39,7 @@ def data_is_detached():
 
 
 def _is_of_the_model(frame):
-    """Whether code is the model's own, or of PyTorch's modules; what else of PyTorch runs is the trace itself."""
+    """Returns whether a frame runs code of the model or of torch.nn. All other frames in PyTorch belong to the trace."""
     around = (f"{_TORCH}/autograd/", f"{_TORCH}/utils/_contextlib.py")  # no_grad as a decorator
     while frame.f_back and frame.f_code.co_filename.startswith(around):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-// Compares the weights in a model's archive with their checksums at compile time.
+// Compares the weights in a model's archive with the checksums that were recorded at compile time.
 #ifndef PSRT_CORE_ENTRYCHECKS_H
 #define PSRT_CORE_ENTRYCHECKS_H
 

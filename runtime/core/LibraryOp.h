@@ -1,4 +1,4 @@
-// Defines what a library op tells about itself, so that no code of the runtime lists these ops.
+// Defines the properties that a library op reports, so that the runtime needs no list of these ops.
 #ifndef PSRT_CORE_LIBRARYOP_H
 #define PSRT_CORE_LIBRARYOP_H
 
@@ -16,8 +16,9 @@ using NamedSizes = std::vector<std::pair<const char *, int64_t>>;
 /// An op that a device computes with a function of its own: the device's overload of `bindCall`.
 /// `name` is the name of the instruction. `kCategory` is the category of its events in traces, and
 /// `sizes` are their arguments. `writes` returns whether the op writes the buffer with this index.
-/// A member `int accumulate` is the ref whose `first` flag decides between set and add, and `int
-/// key` is the index of the op's random key; -1 for none.
+/// Two more members are optional. `int accumulate` is the index of the ref whose `first` flag
+/// decides between set and add, or -1. `int key` is the index of the op's random key in the run's
+/// keys, or -1.
 template <typename Op>
 concept LibraryOp = requires(const Op &op, size_t buffer) {
   { Op::kCategory } -> std::convertible_to<const char *>;

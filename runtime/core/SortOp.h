@@ -1,4 +1,4 @@
-// Defines the instructions that sort along a dim, and that take cotangents back.
+// Defines the instruction that sorts along a dim, and the instruction of its gradient.
 #ifndef PSRT_CORE_SORTOP_H
 #define PSRT_CORE_SORTOP_H
 
@@ -7,10 +7,10 @@
 
 namespace psrt {
 
-/// Sorts rows stably: out[i] = x[indices[i]]. A NaN is larger than every number. Or, if `grad`,
-/// takes the cotangents x of sorted values back: out[indices[i]] = x[i]. Element k of a row is
-/// `k * inner` elements after the row's first. Buffers: x, indices (i64), out; dense, of outer x
-/// size x inner elements.
+/// Sorts rows stably. Writes `indices` and out[i] = x[indices[i]]. A NaN is larger than every
+/// number. With `grad`, reads `indices` and moves the cotangents x of the sorted values to the
+/// positions before sorting: out[indices[i]] = x[i]. Element k of a row is `k * inner` elements
+/// after the row's first. Buffers: x, indices (i64), out; dense, of outer x size x inner elements.
 struct SortOp {
   enum { X, Indices, Out, Buffers };
   bool grad = false, descending = false;

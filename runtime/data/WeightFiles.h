@@ -12,8 +12,8 @@ namespace psrt {
 class WeightFiles {
 public:
   /// Opens a .safetensors file, or a folder with `model.safetensors` or
-  /// `model.safetensors.index.json`. Fails with BadInput on other paths, if the files come from two
-  /// exports, or if an export to the folder is running.
+  /// `model.safetensors.index.json`. Fails with BadInput if the path is neither of these, if the
+  /// files come from two exports, or if an export to the folder is running.
   explicit WeightFiles(const std::string &path);
   const std::string &path() const { return given; }
   /// Returns all files that are read: the tensor files, and the index of a folder.

@@ -49,7 +49,8 @@ private:
 /// Returns the lines of a log (one JSON object per line) whose step is less than `step`. Drops an
 /// incomplete last line. Also drops the last of these lines if an earlier run wrote it only because
 /// the run ended there: the number of completed steps is not a multiple of `every`, and nothing was
-/// evaluated. Example: with every = 3, steps 3, 6 and 8 give 3 and 6.
+/// evaluated. Example: with every = 3, lines of the steps 2, 5 and 7 (3, 6 and 8 completed steps)
+/// give the lines of the steps 2 and 5.
 std::string keepLogLines(std::string_view text, int64_t step, int64_t every);
 
 /// Returns the lines of the steps before `step` from a file with one loss per line. `mark`

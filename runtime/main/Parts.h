@@ -37,8 +37,8 @@ void checkSameCommand(Job &job, const ProgramSource &source, const Flags &flags,
 /// between processes of a job. All processes make the same call.
 void checkSameInputs(Session &session, const Flags &flags, const WeightFiles *weights,
                      const std::string &checkpoint);
-/// Fails with BadArgument if a process does not see the lock of rank 0 in the folder of --save, so
-/// that the folder is not shared.
+/// Fails with BadArgument if a process does not see the lock of rank 0 in the folder of --save. In
+/// this case, the hosts do not share the folder.
 void checkSharedFolder(Session &session, const std::string &folder);
 
 /// Combines the errors of all processes: each process passes its own error (`here`), and gets the
@@ -61,7 +61,8 @@ struct RunState {
 void train(Session &session, const NamedTensors &tensors, const Flags &flags,
            const RunState &state);
 
-/// Runs a check of a path. If it fails, puts `flag`, which gave the path, first in the message.
+/// Calls `check`, which checks the path given with `flag`. If `check` fails, the message begins
+/// with `flag`.
 void nameFlag(const char *flag, const std::function<void()> &check);
 
 /// Fails if an output cannot be written, or would replace an input or another output. `loaded` are

@@ -1,4 +1,4 @@
-// Reports an error that one process finds in its data to all processes of a job.
+// Shares errors among the processes of a job: if one process finds bad data, all processes fail.
 #include "runtime/main/Parts.h"
 #include <algorithm>
 

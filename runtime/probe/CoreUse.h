@@ -28,14 +28,15 @@ CoreUse readCoreUse();
 /// Returns the use from `begin` to `end`.
 CoreUse subtract(const CoreUse &end, const CoreUse &begin);
 
-/// Prints and reads a use, for other processes. Text of another form has an unknown use.
+/// Convert a use to text and back, to send it to other processes. `parseCoreUse` returns an unknown
+/// use (0 cores) if the text has another form.
 std::string print(const CoreUse &use);
 CoreUse parseCoreUse(const std::string &text);
 
-/// Returns a sentence for the user, without a period, if other programs used cores of a host that
-/// its ranks needed; else nullopt. `processes` are those of the ranks of the host, with `threads`
-/// threads in all. Example: two threads on four cores need no core of another program that uses
-/// two.
+/// Returns a sentence for the user, without a period, if other programs used cores that the ranks
+/// of a host needed; else nullopt. `processes` are the processes of these ranks, which have
+/// `threads` threads in total. Example: on 4 cores, 2 threads leave 2 cores free, so another
+/// program that uses 2 cores gives nullopt.
 std::optional<std::string> describeOthers(const std::vector<CoreUse> &processes, int64_t threads);
 
 } // namespace psrt

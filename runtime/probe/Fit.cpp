@@ -33,7 +33,7 @@ FittedRate fitRate(const std::vector<Sample> &samples) {
   return result;
 }
 
-/// Returns the sum of the squared logarithms of predicted by measured times.
+/// Returns the sum of log(predicted time / measured time) squared over all samples.
 static double getError(const std::vector<Sample> &samples, double latency, double slope) {
   double error = 0;
   for (const Sample &sample : samples) {

@@ -46,9 +46,9 @@ FittedLink fitLink(const std::vector<Sample> &samples);
 /// us for 1 KiB and 4 us for 32 KiB give 5 us for both.
 void makeAscending(std::vector<Sample> &samples);
 
-/// Returns the factor on the time of a matmul that runs beside a collective, from the times of each
-/// alone and of both at once: 1 if both together take as long as the longer one, 2 if they take as
-/// long as one after the other. Longer times also give 2.
+/// Returns how many times longer a matmul takes while a collective runs. `matmul` and `collective`
+/// are the times of each alone; `both` is the time of both at once. Returns 1 if `both` equals the
+/// longer of the two times, and 2 if `both` is at least their sum. Example: (3, 2, 4) gives 1.5.
 double fitSlowdown(double matmul, double collective, double both);
 
 /// Prints a quantity with four digits, as cluster files have it: 3.35e12 and "B/s" give

@@ -34,7 +34,7 @@ struct CodeRange {
 struct Probe {
   Figure figure = Figure::Matmul;
   std::string name;
-  int variant = 0;   ///< probes that differ only in their work are one series
+  int variant = 0;   ///< number of the shape; probes that differ only in work are one series
   int64_t ranks = 1; ///< members of a collective
   double work = 0;   ///< of one run
   CodeRange code;

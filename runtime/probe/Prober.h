@@ -21,8 +21,8 @@ public:
   /// Returns the spread of the repeated matmuls; on rank 0, of all ranks. May be called after
   /// `run`.
   const RunSpread &getSpread() const { return spread; }
-  /// Returns the use of the cores during `run`, by process; in other processes than that of rank 0,
-  /// only of this one.
+  /// Returns the use of the cores during `run`. The process of rank 0 gets one entry per process;
+  /// every other process gets only its own entry.
   const std::vector<CoreUse> &getCoreUses() const { return uses; }
 
 private:

@@ -14,8 +14,8 @@ namespace psrt {
 /// this, so the mean counts.
 class RunSpread {
 public:
-  /// Adds the samples of one measurement: the seconds per run of `runs` runs each. Ignores less
-  /// than five samples, which tell little.
+  /// Adds the samples of one measurement. Each sample is the mean time of `runs` runs, in seconds.
+  /// Ignores measurements with fewer than five samples, since their spread is not reliable.
   void add(const std::vector<double> &samples, int64_t runs);
 
   /// Returns the sums as text, for other processes.
@@ -23,9 +23,9 @@ public:
   /// Adds the sums of another process. `text` comes from `print`.
   void merge(const std::string &text);
 
-  /// Returns how much longer the samples took than if each had been as fast as the fastest one of
-  /// its measurement, as a share. Returns 0 without measurements. Example: the samples 1, 1, 1, 1
-  /// and 2 took 0.2 longer.
+  /// Returns total / least - 1. `total` is the time of all samples. `least` is their time if each
+  /// sample were as fast as the fastest one of its measurement. Returns 0 without measurements.
+  /// Example: the samples 1, 1, 1, 1 and 2 give 6 / 5 - 1 = 0.2.
   double getShare() const;
 
   /// Returns a sentence for the user, without a period, if other programs seem to have used the

@@ -48,9 +48,10 @@ struct Flags {
 
 void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({"auto", "",
-         "search the fastest plan; the Plan flags are constraints, as in ps-plan: a value, a list "
-         "1,2, a range <=8 or *. Without --global-batch, a step has the samples of the export; "
-         "without --cluster, this machine is measured once"},
+         "search for the fastest plan; the Plan flags are constraints, as in ps-plan: a value, a "
+         "list 1,2, a range <=8 or *. Without --global-batch, a step has as many samples as the "
+         "exported batch; without --cluster, a CPU target uses this machine (measured once), and a "
+         "GPU target the preset of its generation"},
         f.automatic);
   t.add({"plan", "PLAN.json",
          "read Plan flags from a JSON file, {\"mesh\": \"dp=2\"}; the command line takes "

@@ -32,7 +32,9 @@ void addFlags(PlanLine &line, bool predicts) {
          "read constraints from a file, {\"zero\": [0, 1], \"mesh\": \"tp=<=8\"}; the command line "
          "takes precedence"},
         line.constraintsFile);
-  t.add({"memory", "BYTES", "most memory of a rank: 72GB (default: that of the cluster)"},
+  t.add({"memory", "BYTES",
+         "largest memory of a rank, such as 72GB (default: memory of the cluster's device, less "
+         "its reserve)"},
         line.memory);
   t.add({"time-limit", "SECONDS",
          "end the search after this time, with the best plan so far (default: 30)"},

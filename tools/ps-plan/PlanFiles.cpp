@@ -50,13 +50,13 @@ static llvm::Expected<llvm::json::Object> describePlan(PlanLine &line, const Pla
   return described;
 }
 
-/// Prints a note if plans of an earlier search follow those that were written to a folder.
+/// Prints a note if the folder still has plans of an earlier search, with numbers above `written`.
 static void noteOldPlans(llvm::StringRef folder, int64_t written) {
   llvm::SmallString<128> next(folder);
   llvm::sys::path::append(next, "plan-" + std::to_string(written + 1) + ".json");
   if (llvm::sys::fs::exists(next))
-    llvm::errs() << "note: " << next << " is of an earlier search; remove it and the traces of old "
-                 << "plans before " << ps::spellFlag("measured") << "\n";
+    llvm::errs() << "note: " << next << " is from an earlier search; remove it and the traces of "
+                 << "old plans before you use " << ps::spellFlag("measured") << "\n";
 }
 
 llvm::Error writePlans(PlanLine &line, const PlanAnswer &answer, const PlanRequest &request) {

@@ -210,9 +210,9 @@ std::string describeMissing(ArrayRef<MissingParameter> missing, bool isFolded) {
                             merged.size(), listNames(merged)));
   if (!fused.empty())
     parts.push_back(
-        formatv("the exporter fused batch norms into the weights before them, which keep "
-                "their names and train as one, while {0} parameters of the norms "
-                "cannot be trained: {1}",
+        formatv("the exporter fused batch norms into the weights before them; the fused weights "
+                "keep their names and can be trained, but {0} parameters of the norms cannot be "
+                "trained: {1}",
                 fused.size(), listNames(fused)));
   return parts.empty() ? "" : join(parts, "; ") + "; export with optimize=False";
 }

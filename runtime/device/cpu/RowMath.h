@@ -22,9 +22,10 @@ inline constexpr float largeLse = 1024;
 /// Functions on rows of n <= `padded` floats. `padded` is a multiple of 16; rows are written up to
 /// `padded`. Element j of a sum is added to partial sum j mod 64.
 struct RowMath {
-  /// Sets row[j] = exp(scale row[j] - max) / sum over visible columns in [lo, hi), and 0 elsewhere
-  /// in [0, padded). A column with `hiddenScore` or less is not visible. Sets max (of scaled
-  /// scores) and sum; a sum of 0 means no visible column.
+  /// Sets row[j] = exp(scale row[j] - max) / sum for each visible column j in [lo, hi), and 0 for
+  /// all other j in [0, padded). A column with a score of `hiddenScore` or less is not visible.
+  /// Sets `max` to the largest scaled score, and `sum` to the sum of the exponentials. If no column
+  /// is visible, `sum` is 0.
   void (*softmax)(float *row, int64_t lo, int64_t hi, int64_t padded, float scale, float *max,
                   float *sum);
   /// Sets row[j] = exp(scale row[j] - lse) for visible columns, 0 elsewhere in [0, padded).
@@ -35,8 +36,8 @@ struct RowMath {
   void (*multiply)(float *x, const float *y, int64_t padded);
   /// Returns the sum of x[j] y[j]; n need not be a multiple of 16.
   float (*dot)(const float *x, const float *y, int64_t n);
-  /// Sets keep[j] = u_j >= p ? 1 / (1 - p) : 0 for j < n, with the uniforms of counters counter +
-  /// j; sets 0 up to `padded`.
+  /// Sets keep[j] = u_j >= p ? 1 / (1 - p) : 0 for j < n, and keep[j] = 0 for n <= j < padded. u_j
+  /// is the uniform random number at index `counter + j` under `key`.
   void (*dropout)(float *keep, int64_t n, int64_t padded, float p, uint64_t key, uint64_t counter);
   /// Adds x[j] += y[j].
   void (*add)(float *x, const float *y, int64_t n);

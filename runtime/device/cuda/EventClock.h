@@ -17,8 +17,8 @@ public:
   void mark();
   /// Returns the times of all marks since the last call, in seconds of the host's steady clock.
   std::vector<double> take();
-  /// Returns the time of a timed event. Any stream of the GPU may have recorded the event, after
-  /// the first mark of the last batch.
+  /// Returns the time of a timed event, which any stream of the GPU may have recorded. The event
+  /// must have been recorded after the first mark of the last batch.
   double timeOf(const Event &event) const;
 
 private:

@@ -32,7 +32,8 @@ public:
   /// Returns the tensors, each of which needs an address in the variant pack.
   virtual std::vector<Tensor *> tensors() = 0;
   virtual void compute() const = 0;
-  /// Returns true if two runs differ although the engine has no such numerical note.
+  /// Returns true if two runs may give different results, although the engine does not have the
+  /// numerical note for nondeterministic results.
   virtual bool addsUpInAnyOrder() const { return false; }
   /// Returns true if this version of cuDNN computes wrong results for the graph.
   virtual bool isWrongIn(size_t /*version*/) const { return false; }
