@@ -52,8 +52,8 @@ static Alternative compare(const SearchProblem &problem, const LayoutPrice &best
   else if (slower > 1 - kPredictionError)
     result.reason = "as fast, within the error of the estimates";
   else
-    result.reason =
-        llvm::formatv("{0:f1} % faster by this estimate; compile it to compare", -100 * slower);
+    result.reason = llvm::formatv(
+        "{0:f1} % faster by this estimate; give these flags to compile the plan", -100 * slower);
   return result;
 }
 
@@ -95,14 +95,8 @@ private:
                   candidate.zero == best.zero && candidate.getMesh() == best.getMesh() &&
                   candidate.samples == best.samples && candidate.schedule == best.schedule &&
                   candidate.chunks == best.chunks;
-    if (isBest || !isAllowed(problem, candidate))
-      return;
-    // Samples per rank that stay are another batch over all ranks.
-    int64_t batch = candidate.samples * candidate.dp;
-    bool hasOtherBatch = batch != best.samples * best.dp && !StringRef(text).contains("batch");
-    std::string further =
-        hasOtherBatch ? " " + ps::spellFlag("batch") + " " + std::to_string(batch) : "";
-    neighbors.emplace_back(text + further, candidate);
+    if (!isBest && isAllowed(problem, candidate))
+      neighbors.emplace_back(text, candidate);
   }
 
   /// Moves the smallest factor of one axis to another axis. The samples of a rank stay, if they
@@ -133,7 +127,10 @@ private:
     }
     if (candidate.dp == 1)
       candidate.zero = 0;
-    add(ps::spellFlag("mesh") + " " + candidate.getMesh(), candidate);
+    std::string text = ps::spellFlag("mesh") + " " + candidate.getMesh();
+    if (int64_t batch = candidate.samples * candidate.dp; batch != best.samples * best.dp)
+      text += " " + ps::spellFlag("batch") + " " + std::to_string(batch);
+    add(text, candidate);
   }
 
   void changeBatches() {

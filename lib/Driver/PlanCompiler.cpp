@@ -2,13 +2,13 @@
 #include "lib/Driver/PlanCompiler.h"
 #include "dialects/ps/Ps.h"
 #include "dialects/ps/Refusal.h"
+#include "lib/Driver/FirstError.h"
 #include "lib/Driver/Load.h"
 #include "lib/Pipeline/StagePartition.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/Policy.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Threading.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -16,7 +16,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include <thread>
 
 using namespace mlir;
 using namespace parashard::planner;
@@ -41,24 +40,6 @@ std::optional<int64_t> countNamedStages(llvm::StringRef method) {
     return std::nullopt;
   return int64_t(method.count(',')) + 2;
 }
-
-namespace {
-
-/// Silences the diagnostics of this thread, and keeps the first error.
-class FirstError : public ScopedDiagnosticHandler {
-public:
-  FirstError(MLIRContext &context, std::string &reason)
-      : ScopedDiagnosticHandler(
-            &context, [&reason, thread = std::this_thread::get_id()](Diagnostic &diagnostic) {
-              if (std::this_thread::get_id() != thread)
-                return failure(); // for the handler of that thread
-              if (reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
-                reason = diagnostic.str();
-              return success();
-            }) {}
-};
-
-} // namespace
 
 /// Lowers a module to a level without verification, since ps-compile verifies the plan that is
 /// chosen.

@@ -1,7 +1,7 @@
 // Compiles plans with more data-parallel ranks in place of plans with smaller micro-batches.
 #include "lib/Driver/SmallerMicroBatch.h"
+#include "lib/Driver/FirstError.h"
 #include "lib/Driver/Load.h"
-#include "mlir/IR/Diagnostics.h"
 
 using namespace mlir;
 using namespace parashard::planner;
@@ -11,11 +11,7 @@ namespace parashard::driver {
 /// Returns the error of an import with a batch; empty if the model can be imported.
 static std::string findImportError(PlanSearch &search, int64_t batch) {
   std::string reason;
-  ScopedDiagnosticHandler silence(&search.getContext(), [&](Diagnostic &diagnostic) {
-    if (reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      reason = diagnostic.str();
-    return success();
-  });
+  FirstError silence(search.getContext(), reason);
   CompileOptions options = search.getRequest().options;
   options.batch = batch;
   std::vector<std::string> notes;

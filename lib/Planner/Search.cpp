@@ -294,12 +294,24 @@ private:
       if (!table)
         continue;
       Branch searched{candidate, getBound(*table, candidate), *table};
-      if (isEqual(searched, branch)) // the search found the shardings of the named policy
-        return;
+      if (isEqual(searched, branch)) { // the search found the shardings of the named policy
+        if (hasPlan(branch))
+          return;
+        continue;
+      }
       explore(searched);
       if (result.priced > before && getBytes(searched.table) <= getBytes(branch.table))
         return;
     }
+  }
+
+  /// Returns true if a plan of a branch is among the best ones.
+  bool hasPlan(const Branch &branch) const {
+    return llvm::any_of(result.plans, [&](const PricedCandidate &plan) {
+      return plan.candidate.getMesh() == branch.candidate.getMesh() &&
+             plan.candidate.samples == branch.candidate.samples &&
+             plan.candidate.policy == branch.candidate.policy;
+    });
   }
 
   /// Returns true if two branches of one layout have the same costs.
