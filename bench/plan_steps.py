@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Compares predicted steps with measured ones on this machine, for many plans of a 14M-parameter model on two ranks.
 
-    bench/plan_steps.py [--model gpt|llama] [--steps 4] [--rounds 1] [--cluster cpu] [--most N] [--memory-share 0.6]
+    bench/plan_steps.py [--model gpt|llama] [--steps 4] [--rounds 3] [--cluster cpu] [--most N] [--memory-share 0.6]
 
 The plans are all combinations of mesh, sharding policy, ZeRO stage, recomputation, schedule and micro-batches that compile; --most takes a random part of
-them. They are measured in turn, in a random order, in each round. Prints each plan with its predicted and measured time; the errors; Kendall's tau over the
-pairs whose measured times differ by 5 %; and how much slower than the best measured plan the one is that ps-plan chooses. With --memory-share, ps-plan may use
-this share of the memory of the plan that it chooses without a limit. Nothing else may run on the machine.
+them. Each round runs them in a random order; the fastest step of all rounds counts. Prints each plan with its predicted and measured time; the errors;
+Kendall's tau over the pairs whose measured times differ by 5 %; and how much slower than the best measured plan the one is that ps-plan chooses. With
+--memory-share, ps-plan may use this share of the memory of the plan that it chooses without a limit. Nothing else may run on the machine.
 """
 import argparse
 import itertools
@@ -65,14 +65,14 @@ def predict(archive, plan, cluster):
 
 
 def measure(folder, programs, steps, rounds):
-    """Returns the median seconds of a step of each program."""
-    seconds = [[] for _ in programs]
+    """Returns the seconds of the fastest step of each program over all rounds. Other programs on the machine only slow steps down."""
+    seconds = [float("inf") for _ in programs]
     order = list(range(len(programs)))
     for _ in range(rounds):
         random.shuffle(order)
         for i in order:
-            seconds[i] += train_step.run_ours(folder, [programs[i], "--ranks", str(RANKS)], steps, 1)
-    return [statistics.median(each) for each in seconds]
+            seconds[i] = min([seconds[i], *train_step.run_ours(folder, [programs[i], "--ranks", str(RANKS)], steps, 1)])
+    return seconds
 
 
 def kendall(rows):
@@ -94,7 +94,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=["gpt", "llama"], default="gpt")
     parser.add_argument("--steps", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cluster", default="cpu")
     parser.add_argument("--most", type=int, default=1000)
     parser.add_argument("--memory-share", type=float)

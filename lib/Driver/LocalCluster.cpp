@@ -43,15 +43,16 @@ static llvm::Error fail(const llvm::Twine &message) {
 
 /// Returns the path of the figures of this machine. Creates its folder.
 static llvm::Expected<std::string> findCached(int64_t ranks) {
-  llvm::SmallString<128> path;
-  if (!llvm::sys::path::cache_directory(path))
+  std::optional<std::string> folder = support::findCacheFolder();
+  if (!folder)
     return fail(
         "neither XDG_CACHE_HOME nor HOME names a folder for the measured figures; set one of them");
-  llvm::sys::path::append(path, "parashard");
-  if (std::error_code error = llvm::sys::fs::create_directories(path))
-    return fail("cannot create " + path + ": " + error.message());
+  if (std::error_code error = llvm::sys::fs::create_directories(*folder))
+    return fail("cannot create " + *folder + " for the measured figures: " + error.message() +
+                "; set XDG_CACHE_HOME to a folder that can be written");
   std::string key = llvm::formatv("{0}|{1}|{2}|{3}", findProcessor(),
                                   std::thread::hardware_concurrency(), ranks, getVersion());
+  llvm::SmallString<128> path(*folder);
   llvm::sys::path::append(path, llvm::formatv("cpu-{0}-{1}.json", ranks,
                                               llvm::utohexstr(llvm::xxh3_64bits(key), true)));
   return path.str().str();

@@ -38,10 +38,11 @@ static std::string describeCompiler() {
 }
 
 PlanCache::PlanCache() : compiler(describeCompiler()) {
-  llvm::SmallString<128> path;
-  if (!llvm::sys::path::cache_directory(path))
+  std::optional<std::string> caches = support::findCacheFolder();
+  if (!caches)
     return;
-  llvm::sys::path::append(path, "parashard", "plans");
+  llvm::SmallString<128> path(*caches);
+  llvm::sys::path::append(path, "plans");
   if (!fs::create_directories(path))
     folder = path.str();
 }

@@ -4,6 +4,7 @@
 #include "dialects/ps/Refusal.h"
 #include "lib/Driver/FirstError.h"
 #include "lib/Driver/Load.h"
+#include "lib/IR/OpTimes.h"
 #include "lib/Pipeline/StagePartition.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Sharding/Policy.h"
@@ -174,6 +175,23 @@ const ClassTable *PlanCompiler::getTable(const Candidate &candidate,
     return keepFailure(getOptions(candidate), llvm::toString(table.takeError())), nullptr;
   last = std::move(*table);
   return &last;
+}
+
+llvm::Expected<SmallVector<int64_t>> PlanCompiler::findCuts(const schedules::Placement &placement) {
+  if (layers.empty()) {
+    CompileOptions options = getOptions({});
+    options.batch = exportedBatch.value_or(1);
+    std::string reason;
+    FirstError silence(context, reason);
+    OwningOpRef<ModuleOp> module = copy(*options.batch, /*isShrunk=*/false);
+    if (!module || failed(lower(*module, options, ps::Level::Planned)))
+      return llvm::createStringError(reason);
+    FailureOr<costs::Cluster> cluster = ir::findCluster(*module);
+    if (failed(cluster))
+      return llvm::createStringError(reason);
+    layers = pipeline::findLayers(pipeline::getCutFunction(*module), cluster->device);
+  }
+  return pipeline::findCuts(layers, request.options.splitMethod, placement);
 }
 
 CompileOptions PlanCompiler::getOptions(const Candidate &candidate) const {

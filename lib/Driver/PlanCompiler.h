@@ -3,6 +3,7 @@
 #define PARASHARD_LIB_DRIVER_PLANCOMPILER_H
 
 #include "lib/Driver/PlanCache.h"
+#include "lib/Pipeline/Layers.h"
 #include "lib/Planner/Search.h"
 #include "parashard/Driver.h"
 #include <map>
@@ -47,6 +48,10 @@ public:
 
   /// Compiles the programs of several tables at once.
   void prepareTables(llvm::ArrayRef<planner::Candidate> candidates);
+
+  /// Returns the first segment of each stage after the first, by `--split-method uniform`,
+  /// `parameters`, `flops` or names of modules.
+  llvm::Expected<llvm::SmallVector<int64_t>> findCuts(const schedules::Placement &placement);
 
   CompileOptions getOptions(const planner::Candidate &candidate) const;
 
@@ -107,6 +112,7 @@ private:
   }
   std::map<PolicyKey, std::optional<std::string>> policies;
   planner::ClassTable last;
+  std::vector<pipeline::Layer> layers; ///< of the whole model on one rank; empty until asked for
 };
 
 } // namespace parashard::driver

@@ -59,6 +59,8 @@ SearchProblem PlanSearch::makeProblem(Constraints constraints) {
     compiler.prepareTables(candidates);
   };
   problem.allowsBatch = [this](int64_t batch) { return compiler.allowsBatch(batch); };
+  if (llvm::StringRef method = request.options.splitMethod; !method.empty() && method != "time")
+    problem.findCuts = [this](const schedules::Placement &p) { return compiler.findCuts(p); };
   problem.getTableShards = [this](const Candidate &c) { return compiler.getTableShards(c); };
   return problem;
 }

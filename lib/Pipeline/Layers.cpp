@@ -4,7 +4,9 @@
 #include "lib/IR/ModulePath.h"
 #include "lib/Partition/CheapValues.h"
 #include "lib/Pipeline/LocalCost.h"
+#include "lib/Pipeline/StagePartition.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace parashard::ir;
@@ -157,6 +159,63 @@ func::FuncOp getCutFunction(ModuleOp module) {
     if (auto function = module.lookupSymbol<func::FuncOp>(name))
       return function;
   return {};
+}
+
+/// Returns an error if the module `name` is inside a layer; empty otherwise. Example: "module
+/// 'lm_head' is inside the layer 'transformer.ln_f', ...".
+static std::string describeInside(ArrayRef<Layer> layers, StringRef name) {
+  auto isWithin = [](StringRef path, StringRef module) {
+    return path == module || (path.starts_with(module) && path[module.size()] == '.');
+  };
+  if (name.empty())
+    return "";
+  for (const Layer &layer : layers)
+    if (isWithin(layer.name, name) || isWithin(name, layer.name))
+      return "";
+  for (const Layer &layer : layers)
+    if (llvm::any_of(layer.modules, [&](StringRef path) { return isWithin(path, name); }))
+      return ("module '" + name + "' is inside the layer '" + layer.name +
+              "', which cannot be cut; give the path of a layer")
+          .str();
+  return "";
+}
+
+llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef method,
+                                              const schedules::Placement &placement) {
+  if (!isBalanced(method)) {
+    std::vector<std::string> paths, names;
+    for (const Layer &layer : layers)
+      paths.push_back(layer.name);
+    for (StringRef name : llvm::split(method, ','))
+      names.push_back(name.trim().str());
+    auto cuts = findCutsAtNames(paths, names, placement);
+    if (cuts)
+      return cuts;
+    std::string message = llvm::toString(cuts.takeError());
+    for (const std::string &name : names)
+      if (std::string inside = describeInside(layers, name); !inside.empty())
+        message = inside;
+    return llvm::createStringError(
+        message + " (methods are uniform, parameters, flops, time, or module paths)");
+  }
+  constexpr double kPerSecond = 1e9; // weights are whole numbers
+  std::vector<int64_t> weights, bytes;
+  for (const Layer &layer : layers) {
+    weights.push_back(method == "parameters" ? layer.parameters
+                      : method == "flops"    ? layer.forwardFlops + layer.getBackwardFlops()
+                      : method == "time"     ? int64_t(layer.seconds * kPerSecond)
+                                             : 1);
+    bytes.push_back(layer.boundaryBytes);
+  }
+  bytes.pop_back();
+  PartitionProblem problem;
+  problem.weights = weights;
+  problem.bytes = bytes;
+  problem.placement = placement;
+  auto found = findPartition(problem);
+  if (!found)
+    return found.takeError();
+  return found->cuts;
 }
 
 } // namespace parashard::pipeline

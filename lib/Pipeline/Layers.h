@@ -4,6 +4,7 @@
 
 #include "lib/Costs/Cluster.h"
 #include "lib/IR/Stages.h"
+#include "llvm/Support/Error.h"
 #include <string>
 #include <vector>
 
@@ -28,6 +29,13 @@ struct Layer {
 /// Returns the layers of `function`, whose ops have segments and shardings (level 2), with their
 /// times on `device`.
 std::vector<Layer> findLayers(mlir::func::FuncOp function, const costs::Device &device);
+
+/// Returns the first layer of each stage except stage 0. `method` is a value of `--split-method`.
+/// Fails if the placement has more stages than layers, if the names of the method do not match the
+/// stages and layers, and if the search for cuts gives up.
+llvm::Expected<llvm::SmallVector<int64_t>> findCuts(llvm::ArrayRef<Layer> layers,
+                                                    llvm::StringRef method,
+                                                    const schedules::Placement &placement);
 
 std::vector<ir::StageCost> addUpStages(llvm::ArrayRef<Layer> layers, const ir::Stages &stages);
 

@@ -13,7 +13,7 @@
 namespace parashard::planner {
 
 /// The values of `--num-chunks` and `--recompute` that a search tries.
-inline constexpr int64_t kSearchedChunks[] = {1, 2, 4};
+inline constexpr int64_t kSearchedChunks[] = {1, 2, 3, 4};
 inline constexpr const char *kSearchedModes[] = {"none", "selective", "full"};
 /// The sharding policies that a search tries: those that look for known patterns, and those that
 /// search splits themselves.

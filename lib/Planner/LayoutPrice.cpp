@@ -21,6 +21,16 @@ struct Stage {
   double saved = 0, deferred = 0;
 };
 
+/// Returns the seconds of the longest message between two stages.
+double getHop(const ClassTable &table, const Cluster &cluster, const Layout &layout,
+              ArrayRef<int64_t> cuts) {
+  double bytes = 0;
+  for (int64_t cut : cuts)
+    bytes = std::max(bytes, table.segments[size_t(cut) - 1].boundary);
+  return layout.stages > 1 && bytes > 0 ? getMessageSeconds(cluster, 0, layout.stageStride, bytes)
+                                        : 0;
+}
+
 /// Costs of one pipeline coordinate. Times are since the begin of the step.
 struct Coordinate {
   Breakdown parts;
@@ -50,7 +60,7 @@ public:
     PipelineTimes times;
     for (const Stage &stage : stages)
       times.stages.push_back(stage.times);
-    times.hop = times.send = getHop();
+    times.hop = times.send = getHop(table, cluster, layout, cuts);
     Expected<Replay> simulated = replay(*schedule, times);
     if (!simulated)
       return simulated.takeError();
@@ -176,14 +186,6 @@ private:
   double getDelay(double communication, double compute) const {
     double beside = std::min(communication, compute);
     return communication - beside + beside * (cluster.overlapSlowdown - 1);
-  }
-
-  double getHop() const {
-    double bytes = 0;
-    for (size_t i = 0; i + 1 < stages.size(); ++i)
-      bytes = std::max(bytes, stages[i].segments.back().boundary);
-    return layout.stages > 1 && bytes > 0 ? getMessageSeconds(cluster, 0, layout.stageStride, bytes)
-                                          : 0;
   }
 
   /// Adds the reductions of gradients and the update after the tasks of a coordinate.
@@ -322,8 +324,23 @@ static SmallVector<int64_t> cutEvenly(ArrayRef<int64_t> weights, int64_t stages)
   return cuts;
 }
 
+/// Returns the cuts of `findCuts` for a placement.
+Expected<ArrayRef<int64_t>> CutCache::getFixed(const Placement &placement) {
+  Key key{int64_t(placement.kind), placement.ranks, placement.chunks};
+  if (auto found = known.find(key); found != known.end())
+    return ArrayRef<int64_t>(found->second);
+  Expected<SmallVector<int64_t>> cuts = findCuts(placement);
+  if (!cuts)
+    return cuts.takeError();
+  return ArrayRef<int64_t>(known[key] = std::move(*cuts));
+}
+
 Expected<ArrayRef<int64_t>> CutCache::get(ArrayRef<SegmentCost> segments,
                                           const Placement &placement) {
+  if (int64_t(segments.size()) < placement.getNumStages())
+    return createStringError("fewer segments than stages");
+  if (findCuts)
+    return getFixed(placement);
   // Few distinct weights make the search for many segments fast.
   bool isLarge = segments.size() > 64;
   double steps = isLarge ? 16 : 1024;
@@ -342,8 +359,6 @@ Expected<ArrayRef<int64_t>> CutCache::get(ArrayRef<SegmentCost> segments,
   llvm::append_range(key, bytes);
   if (auto found = known.find(key); found != known.end())
     return ArrayRef<int64_t>(found->second);
-  if (int64_t(weights.size()) < placement.getNumStages())
-    return createStringError("fewer segments than stages");
   constexpr int64_t kMostStates = int64_t(1) << 20; // a few tens of milliseconds
   Expected<pipeline::StagePartition> partition =
       pipeline::findPartition({weights, bytes, placement, kMostStates});
@@ -369,9 +384,10 @@ Expected<LayoutPricer::Bounds> LayoutPricer::getBounds(const Layout &layout) {
   if (!division)
     return division.takeError();
   auto [placement, cuts] = *division;
-  std::vector<double> loads(size_t(layout.stages), 0), fills(loads), saved(loads);
+  std::vector<double> loads(size_t(layout.stages), 0), fills(loads), saved(loads), sends(loads);
   std::vector<SegmentCost> variables(size_t(layout.stages), SegmentCost());
-  double forwards = 0; // of all stages before
+  double hop = getHop(table, cluster, layout, cuts);
+  double forwards = 0; // of all stages before, with their messages
   for (int64_t stage = 0; stage < placement.getNumStages(); ++stage) {
     size_t begin = stage == 0 ? 0 : size_t(cuts[size_t(stage) - 1]);
     size_t end = size_t(stage) < cuts.size() ? size_t(cuts[size_t(stage)]) : table.segments.size();
@@ -385,11 +401,18 @@ Expected<LayoutPricer::Bounds> LayoutPricer::getBounds(const Layout &layout) {
       variables[rank].addVariables(segment);
     }
     saved[rank] = std::max(saved[rank], ofStage);
+    int64_t next =
+        stage + 1 < placement.getNumStages() ? placement.getRank(stage + 1) : int64_t(rank);
+    if (size_t(next) != rank) { // activations, and their gradients
+      forwards += hop;
+      sends[rank] += hop;
+      sends[size_t(next)] += hop;
+    }
   }
   Bounds bounds;
   for (size_t rank = 0; rank < loads.size(); ++rank) {
-    bounds.seconds =
-        std::max(bounds.seconds, fills[rank] + loads[rank] * double(layout.microBatches));
+    double own = (loads[rank] + sends[rank]) * double(layout.microBatches);
+    bounds.seconds = std::max(bounds.seconds, fills[rank] + own - hop); // no task follows the last
     for (int64_t zero = 0; zero < 4; ++zero)
       bounds.memories[size_t(zero)] =
           std::max(bounds.memories[size_t(zero)],

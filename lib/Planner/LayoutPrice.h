@@ -5,6 +5,7 @@
 #include "lib/Planner/ClassTable.h"
 #include "lib/Schedules/Placement.h"
 #include <array>
+#include <functional>
 #include <map>
 
 namespace parashard::planner {
@@ -34,17 +35,26 @@ struct LayoutPrice {
 /// relative times, and the search for cuts takes longer than a price.
 class CutCache {
 public:
-  /// Returns the first segment of each stage after the first. The cuts balance the seconds of the
-  /// coordinates, or of the stages if the exact search takes too long. Seconds are rounded to
-  /// 1/1024 of the longest segment, or to 1/16 with more than 64 segments. Fails if there are fewer
-  /// segments than stages.
+  /// Returns the first segment of each stage after the first, for any sharding.
+  using FindCuts =
+      std::function<llvm::Expected<llvm::SmallVector<int64_t>>(const schedules::Placement &)>;
+  /// With `findCuts`, the cuts do not depend on the times of the segments.
+  explicit CutCache(FindCuts findCuts = nullptr) : findCuts(std::move(findCuts)) {}
+
+  /// Returns the first segment of each stage after the first. Unless `findCuts` is set, the cuts
+  /// balance the seconds of the coordinates, or of the stages if the exact search takes too long.
+  /// Seconds are rounded to 1/1024 of the longest segment, or to 1/16 with more than 64 segments.
+  /// Fails if there are fewer segments than stages.
   llvm::Expected<llvm::ArrayRef<int64_t>> get(llvm::ArrayRef<SegmentCost> segments,
                                               const schedules::Placement &placement);
 
 private:
   /// Kind, ranks and chunks of the placement, then the rounded weights and the boundaries.
   using Key = std::vector<int64_t>;
+  llvm::Expected<llvm::ArrayRef<int64_t>> getFixed(const schedules::Placement &placement);
+
   std::map<Key, llvm::SmallVector<int64_t>> known;
+  FindCuts findCuts;
 };
 
 /// Prices the layouts of one class table. The cluster and the cache must outlive the pricer.
@@ -60,7 +70,8 @@ public:
   llvm::Expected<LayoutPrice> price(const Layout &layout);
   struct Bounds {
     /// Seconds of the busiest coordinate: the forwards of the stages before its first stage, then
-    /// its own work on all micro-batches. Excludes other bubbles, and communication over data axes.
+    /// its own work on all micro-batches, with the messages of both. Excludes other bubbles, and
+    /// communication over data axes.
     double seconds = 0;
     /// Bytes of the fullest rank, by ZeRO stage: its variables, and the values that its largest
     /// stage saves for the backward of one micro-batch.

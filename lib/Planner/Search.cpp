@@ -82,7 +82,7 @@ constexpr size_t kMostLeanest = 8;
 
 class Searcher {
 public:
-  explicit Searcher(const SearchProblem &problem) : problem(problem) {}
+  explicit Searcher(const SearchProblem &problem) : problem(problem), cuts(problem.findCuts) {}
 
   Expected<SearchResult> run() {
     for (int64_t tp : getDivisors(problem.ranks)) {
@@ -631,7 +631,7 @@ Expected<LayoutPrice> priceCandidate(const SearchProblem &problem, const Candida
   const ClassTable *table = problem.getTable(candidate, problem.cluster);
   if (!table)
     return createStringError("the model cannot be compiled with it");
-  CutCache cuts;
+  CutCache cuts(problem.findCuts);
   return LayoutPricer(*table, problem.cluster, cuts).price(makeLayout(problem, candidate));
 }
 

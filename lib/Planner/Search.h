@@ -62,6 +62,8 @@ struct SearchProblem {
   /// Called with several candidates before the search asks for their tables, so that the tables can
   /// be made in parallel. May be empty.
   std::function<void(llvm::ArrayRef<Candidate>)> prepareTables;
+  /// Returns the cuts of `--split-method`, if they do not depend on times. May be empty.
+  CutCache::FindCuts findCuts;
   /// Data-parallel ranks of the program that the table of a candidate is read from.
   std::function<int64_t(const Candidate &)> getTableShards;
 };

@@ -49,6 +49,18 @@ static std::error_code createNextTo(llvm::StringRef target, unsigned mode, int &
   return code;
 }
 
+std::optional<std::string> findCacheFolder() {
+  llvm::SmallString<128> path;
+  if (const char *caches = std::getenv("XDG_CACHE_HOME"); caches && *caches)
+    path = caches;
+  else if (llvm::sys::path::home_directory(path))
+    llvm::sys::path::append(path, ".cache");
+  else
+    return std::nullopt;
+  llvm::sys::path::append(path, "parashard");
+  return path.str().str();
+}
+
 llvm::Error writeAtomically(llvm::StringRef path,
                             llvm::function_ref<llvm::Error(llvm::raw_ostream &)> write,
                             unsigned mode) {

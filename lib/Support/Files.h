@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/raw_ostream.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,10 @@ llvm::Error writeAtomically(llvm::StringRef path,
                             unsigned mode);
 llvm::Error writeAtomically(llvm::StringRef path,
                             llvm::function_ref<void(llvm::raw_ostream &)> write);
+
+/// Returns Parashard's folder for caches: $XDG_CACHE_HOME/parashard, or ~/.cache/parashard if the
+/// variable is empty or unset. Does not create it. Returns nullopt if the user has no home folder.
+std::optional<std::string> findCacheFolder();
 
 /// A subfolder of the system's temporary folder that no other user can read or write. The
 /// destructor removes the folder and the files that `name` returned. SIGINT, SIGTERM and SIGHUP

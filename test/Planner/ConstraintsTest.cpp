@@ -66,7 +66,7 @@ TEST(SearchedValues, AreTheValuesOfConstraints) {
   EXPECT_EQ(check("batch", ">=3"), "");
   EXPECT_EQ(check("sharding-policy", "tables|my.json"), "");
   EXPECT_EQ(check("zero", ">=4"), " '>=4' contains no value that the search tries: 0, 1, 2 and 3");
-  EXPECT_EQ(check("num-chunks", "1|3"), " '3' is not searched; the search tries 1, 2 and 4");
+  EXPECT_EQ(check("num-chunks", "1|5"), " '5' is not searched; the search tries 1, 2, 3 and 4");
   EXPECT_EQ(check("recompute", "budget=1GB"),
             " 'budget=1GB' is not searched; the search tries none, selective and full");
   EXPECT_EQ(check("batch", "<=0"), " '<=0' contains no number from 1 to 1099511627776");

@@ -41,7 +41,7 @@ VALUES = [
     (["--recompute", "foo"], "--recompute takes none, selective, full, full+communication, modules=GLOB,... or budget=BYTES, not 'foo'"),
     (["--recompute", "budget=1GB"], "--recompute 'budget=1GB' is not searched; the search tries none, selective and full"),
     (["--num-chunks", "0"], "--num-chunks takes a number of at least 1, not '0'"),
-    (["--num-chunks", "3"], "--num-chunks '3' is not searched; the search tries 1, 2 and 4"),
+    (["--num-chunks", "5"], "--num-chunks '5' is not searched; the search tries 1, 2, 3 and 4"),
     (["--sharding-policy", "{bad"], "--sharding-policy: [1:2, byte=2]: Expected object key"),
     (["--sharding-policy", "foo"], "--sharding-policy takes megatron, megatron+sp, replicated, searched, searched+memory, tables or FILE.json, not 'foo'"),
     (["--sharding-policy", "none.json"], "--sharding-policy 'none.json' is not a readable file"),

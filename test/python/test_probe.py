@@ -160,7 +160,7 @@ def test_figures_of_a_disturbed_machine_have_a_warning(tmp_path, path, note):
         ("cpu:4", {}, "--cluster cpu:4 has 4 ranks, but --mesh dp=2 has 2"),
         ("cpu:many", {}, '--cluster: "many" is not a number of ranks; example: cpu:4'),
         ("cpu", {"PSRT_PROBE_SECONDS": "x"}, '--cluster cpu: psrt-probe failed: PSRT_PROBE_SECONDS is "x"'),
-        ("cpu", {"XDG_CACHE_HOME": "/proc"}, "--cluster cpu: cannot create /proc/parashard"),
+        ("cpu", {"XDG_CACHE_HOME": "/proc"}, "--cluster cpu: cannot create /proc/parashard for the measured figures: "),
     ],
 )
 def test_a_machine_that_cannot_be_measured(tmp_path, cluster, environment, message):
