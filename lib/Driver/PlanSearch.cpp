@@ -65,14 +65,22 @@ SearchProblem PlanSearch::makeProblem(Constraints constraints) {
   return problem;
 }
 
-/// Compiles a plan, and prices its program. Returns nullopt if it cannot be compiled.
-llvm::Expected<std::optional<Finalist>> PlanSearch::compile(const PricedCandidate &candidate) {
-  llvm::Expected<std::optional<PlanPrice>> price = compiler.compile(candidate.candidate);
-  if (!price)
-    return price.takeError();
-  if (!*price)
-    return std::nullopt;
-  return Finalist{candidate, std::move(**price), std::nullopt};
+/// Compiles plans at once, and prices their programs. Leaves out those that cannot be compiled.
+llvm::Expected<std::vector<Finalist>>
+PlanSearch::compile(llvm::ArrayRef<PricedCandidate> candidates) {
+  std::vector<std::optional<llvm::Expected<std::optional<PlanPrice>>>> prices(candidates.size());
+  parallelFor(&context, 0, candidates.size(),
+              [&](size_t i) { prices[i].emplace(compiler.compile(candidates[i].candidate)); });
+  llvm::Error error = llvm::Error::success();
+  std::vector<Finalist> finalists;
+  for (auto [candidate, price] : llvm::zip(candidates, prices))
+    if (!*price)
+      error = llvm::joinErrors(std::move(error), price->takeError());
+    else if (**price)
+      finalists.push_back({candidate, std::move(***price), std::nullopt});
+  if (error)
+    return std::move(error);
+  return finalists;
 }
 
 namespace {
@@ -118,30 +126,20 @@ private:
 /// Returns the number of those that do not fit.
 llvm::Expected<size_t> PlanSearch::compile(llvm::ArrayRef<PricedCandidate> candidates,
                                            double memory, Round &round) {
-  std::vector<std::optional<llvm::Expected<std::optional<Finalist>>>> compiled(candidates.size());
-  parallelFor(&context, 0, candidates.size(),
-              [&](size_t i) { compiled[i].emplace(compile(candidates[i])); });
-  llvm::Error error = llvm::Error::success();
+  llvm::Expected<std::vector<Finalist>> compiled = compile(candidates);
+  if (!compiled)
+    return compiled.takeError();
   size_t misfits = 0;
-  for (auto &finalist : compiled) {
-    if (!*finalist) {
-      error = llvm::joinErrors(std::move(error), finalist->takeError());
-      continue;
-    }
-    if (!**finalist)
-      continue;
-    const PlanPrice &price = *(**finalist)->price;
-    const PricedCandidate &estimate = (**finalist)->estimate;
-    if (double(price.memoryBytes) <= memory) {
-      round.plans.push_back(std::move(***finalist));
+  for (Finalist &finalist : *compiled) {
+    double bytes = double(finalist.price->memoryBytes);
+    if (bytes <= memory) {
+      round.plans.push_back(std::move(finalist));
       continue;
     }
     ++misfits;
-    double &excess = round.excess[estimate.candidate.getKind()];
-    excess = std::max(excess, double(price.memoryBytes) / estimate.price.memory);
+    double &excess = round.excess[finalist.estimate.candidate.getKind()];
+    excess = std::max(excess, bytes / finalist.estimate.price.memory);
   }
-  if (error)
-    return std::move(error);
   return misfits;
 }
 
@@ -208,6 +206,19 @@ void PlanSearch::preferRobust(const SearchProblem &problem, std::vector<Finalist
               plans.begin() + (robust - plans.data()) + 1);
 }
 
+/// Compiles the leanest plans of a search. Returns the one that needs the least memory; nullopt if
+/// none can be compiled.
+llvm::Expected<std::optional<Finalist>>
+PlanSearch::compileLeanest(llvm::ArrayRef<PricedCandidate> leanest) {
+  llvm::Expected<std::vector<Finalist>> compiled = compile(leanest.take_front(kAtOnce));
+  if (!compiled)
+    return compiled.takeError();
+  auto least = llvm::min_element(*compiled, [](const Finalist &a, const Finalist &b) {
+    return a.price->memoryBytes < b.price->memoryBytes;
+  });
+  return least == compiled->end() ? std::nullopt : std::optional(std::move(*least));
+}
+
 llvm::Expected<PlanSearch::Found> PlanSearch::find(const SearchProblem &problem) {
   auto begin = std::chrono::steady_clock::now();
   Found result;
@@ -229,17 +240,16 @@ llvm::Expected<PlanSearch::Found> PlanSearch::find(const SearchProblem &problem)
       return result;
     }
     bool isLast = found->plans.empty() || !found->isComplete || i + 1 == kMostRounds;
-    if (isLast && found->leanest) {
-      llvm::Expected<std::optional<Finalist>> leanest = compile(*found->leanest);
+    if (isLast) {
+      llvm::Expected<std::optional<Finalist>> leanest = compileLeanest(found->leanest);
       if (!leanest)
         return leanest.takeError();
       if (*leanest && double((*leanest)->price->memoryBytes) <= problem.memory)
         result.plans.push_back(std::move(**leanest));
       else
         result.leanest = std::move(*leanest);
-    }
-    if (isLast)
       return result;
+    }
     for (auto [kind, excess] : round->excess) {
       double &factor = estimated.memoryFactors.try_emplace(kind, 1).first->second;
       factor = std::max(1.01 * factor, excess);

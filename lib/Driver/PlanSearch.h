@@ -55,7 +55,10 @@ private:
   struct Round;
   llvm::Expected<Round> compileFinalists(const planner::SearchResult &found, double memory);
   void preferRobust(const planner::SearchProblem &problem, std::vector<Finalist> &plans);
-  llvm::Expected<std::optional<Finalist>> compile(const planner::PricedCandidate &candidate);
+  llvm::Expected<std::vector<Finalist>>
+  compile(llvm::ArrayRef<planner::PricedCandidate> candidates);
+  llvm::Expected<std::optional<Finalist>>
+  compileLeanest(llvm::ArrayRef<planner::PricedCandidate> leanest);
   llvm::Expected<size_t> compile(llvm::ArrayRef<planner::PricedCandidate> candidates, double memory,
                                  Round &round);
 

@@ -77,8 +77,8 @@ constexpr double kSlowest = 1.05;
 /// most `kMostSearches` pairs of tensor axis and samples are tried.
 constexpr double kMostWhole = 0.1, kSearchGain = 0.93;
 constexpr size_t kMostSearches = 2;
-/// Candidates that are priced to find the leanest one, if no plan fits.
-constexpr size_t kMostLeanest = 8;
+/// Candidates of each kind that are priced to find the leanest one, if no plan fits.
+constexpr size_t kMostLeanest = 4;
 
 class Searcher {
 public:
@@ -100,14 +100,16 @@ public:
     }
     exploreSearched();
     if (result.plans.empty())
-      addLeanestBounds();
-    if (result.plans.empty() && !result.leanest)
+      addLeanest();
+    if (result.plans.empty() && result.leanest.empty())
       return createStringError(whyEmpty());
     addKinds();
     return std::move(result);
   }
 
 private:
+  using Kind = std::array<bool, 3>; ///< whether pp, dp and tp are above 1
+
   const Constraints &constraints() const { return problem.constraints; }
 
   /// Returns the divisors of a number in ascending order.
@@ -377,13 +379,18 @@ private:
            bound < (1 - problem.tolerance) * result.plans.front().price.seconds;
   }
 
-  bool isOver() {
+  /// Returns true if the time limit or an interrupt has ended the search.
+  bool isEnded() const {
     std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    bool isInterrupted = problem.isInterrupted && problem.isInterrupted();
-    if (elapsed.count() < problem.timeLimit && !isInterrupted)
-      return false;
-    result.isComplete = false;
-    return true;
+    return elapsed.count() >= problem.timeLimit ||
+           (problem.isInterrupted && problem.isInterrupted());
+  }
+
+  /// Like `isEnded`, where parts of the space are left to search.
+  bool isOver() {
+    bool isCut = isEnded();
+    result.isComplete &= !isCut;
+    return isCut;
   }
 
   /// Prices the plans of a branch. Recomputation costs time and saves memory, so the search stops
@@ -502,7 +509,7 @@ private:
     if (!constraints().get("zero").allows(candidate.zero))
       return false;
     if (price->memory > most) {
-      keepLeanest(result.leanest, priced);
+      keepLeanest(leanest, priced);
       return false;
     }
     ++result.priced;
@@ -525,6 +532,11 @@ private:
     if (!leanest || priced.price.memory < leanest->price.memory)
       leanest = priced;
   }
+  static void keepLeanest(std::map<Kind, PricedCandidate> &leanest, const PricedCandidate &priced) {
+    auto [found, isNew] = leanest.try_emplace(priced.candidate.getKind(), priced);
+    if (!isNew && priced.price.memory < found->second.price.memory)
+      found->second = priced;
+  }
 
   /// Keeps a candidate whose variables do not fit, with the ZeRO stage that needs the least memory.
   void keepLeanestBound(Candidate candidate, const LayoutPricer::Bounds &bounds) {
@@ -541,21 +553,36 @@ private:
   void keepLeanestBound(const PricedCandidate &candidate) {
     if (!constraints().get("zero").allows(candidate.candidate.zero))
       return;
-    leanestBounds.emplace(candidate.price.memory, candidate);
-    if (leanestBounds.size() > kMostLeanest)
-      leanestBounds.erase(std::prev(leanestBounds.end()));
+    auto &ofKind = leanestBounds[candidate.candidate.getKind()];
+    ofKind.emplace(candidate.price.memory, candidate);
+    if (ofKind.size() > kMostLeanest)
+      ofKind.erase(std::prev(ofKind.end()));
   }
 
-  /// Prices the leanest candidates that were only bounded. Keeps the one that needs less memory
-  /// than all that were priced.
-  void addLeanestBounds() {
-    for (auto &[memory, bounded] : leanestBounds) {
+  /// Lists the leanest plan of each kind. Prices those that were only bounded, in ascending order
+  /// of their bounds, until a bound is above the leanest price.
+  void addLeanest() {
+    std::multimap<double, PricedCandidate> all;
+    for (const auto &[kind, ofKind] : leanestBounds)
+      all.insert(ofKind.begin(), ofKind.end());
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto &[kind, priced] : leanest)
+      least = std::min(least, priced.price.memory);
+    for (auto &[memory, bounded] : all) {
+      if (memory >= least || (!leanest.empty() && isEnded()))
+        break;
       if (Expected<LayoutPrice> price = priceCandidate(problem, bounded.candidate))
         bounded.price = *price;
       else
         consumeError(price.takeError()); // the bound stays
-      keepLeanest(result.leanest, bounded);
+      keepLeanest(leanest, bounded);
+      least = std::min(least, bounded.price.memory);
     }
+    for (const auto &[kind, priced] : leanest)
+      result.leanest.push_back(priced);
+    llvm::stable_sort(result.leanest, [](const PricedCandidate &a, const PricedCandidate &b) {
+      return a.price.memory < b.price.memory;
+    });
   }
 
   /// Adds the fastest plans of the kinds that are not among those wanted.
@@ -598,13 +625,13 @@ private:
   std::vector<Branch> named; ///< with named policies and a tensor axis
   int64_t considered = 0;
   size_t mostSegments = 0; ///< of any table
-  /// The fastest plan of each kind: whether pp, dp and tp are above 1.
-  std::map<std::array<bool, 3>, PricedCandidate> kinds;
+  /// The fastest plan of each kind that fits, and the leanest one that does not fit.
+  std::map<Kind, PricedCandidate> kinds, leanest;
   /// By ZeRO stage: the leanest of the candidates priced since these were reset.
   std::array<std::optional<PricedCandidate>, 4> leanestOfStages;
-  /// The leanest candidates that were not priced from their own table, since they do not fit, by
-  /// memory.
-  std::multimap<double, PricedCandidate> leanestBounds;
+  /// By kind and memory: the leanest candidates that do not fit, and that were not priced from
+  /// their own table.
+  std::map<Kind, std::multimap<double, PricedCandidate>> leanestBounds;
   SearchResult result;
 };
 

@@ -73,8 +73,8 @@ struct SearchResult {
   /// each kind that takes at most `kKindMargin` times as long as the fastest plan. Plans of one
   /// kind have the same axes in their mesh.
   std::vector<PricedCandidate> plans;
-  /// The plan that needs the least memory, if none fits.
-  std::optional<PricedCandidate> leanest;
+  /// If no plan fits: the plan of each kind that needs the least memory, leanest first.
+  std::vector<PricedCandidate> leanest;
   int64_t priced = 0;     ///< number of candidates that were priced, and fit the memory
   bool isComplete = true; ///< false: the time limit or an interrupt ended the search
 };
