@@ -3,12 +3,12 @@
 //
 //   contraction-rate [bf16] THREADS COUNT ROWS IN OUT [COUNT ROWS IN OUT]...
 //
-// For each linear layer (COUNT layers with weights OUT x IN on ROWS tokens), runs forward and the
-// gradients of input and weight, in f32 or bf16. In bf16, the weight's gradient is f32. Prints the
-// GF/s over all contractions, the best of several rounds. Rows are split into as many parts as
-// there are threads (for the weight's gradient, the rows of the gradient), as a runtime with its
-// own threads does. The second figure is the f32 peak, measured with multiply-adds on registers
-// only.
+// Each group COUNT ROWS IN OUT describes COUNT linear layers with weights OUT x IN on ROWS tokens.
+// For each layer, runs forward and the gradients of input and weight, in f32 or bf16. In bf16, the
+// weight's gradient is f32. Prints two figures. The first is the GF/s over all contractions, in the
+// best of several rounds. Each thread computes an equal part of the rows of each result, as in a
+// runtime with its own threads. The second figure is the f32 peak, measured with multiply-adds on
+// registers only.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -70,8 +70,8 @@ Part makePart(const dnnl::engine &engine, const Matmul &p, int64_t lo, int64_t h
            {DNNL_ARG_DST, dnnl::memory(outDesc, engine, at(out, p.outDtype, lo * p.n))}}};
 }
 
-/// Returns the seconds of running all matmuls once. Each is split over `threads` threads, which
-/// synchronize after each matmul.
+/// Returns the seconds that one run of all matmuls takes. Each matmul is split over `threads`
+/// threads, which synchronize after the matmul.
 double runOnce(const dnnl::engine &engine, std::vector<std::vector<std::vector<Part>>> &work,
                int threads) {
   std::atomic<int> arrived{0};

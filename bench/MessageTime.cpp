@@ -1,6 +1,6 @@
-// Prints the time in milliseconds of a message of BYTES between two pipeline coordinates: half of a
-// round trip. Without a launcher, the ranks are threads of this process. Under mpirun or torchrun,
-// the ranks are two processes.
+// Prints the time of a message of BYTES bytes between two pipeline coordinates, in milliseconds.
+// This time is half of a round trip. Without a launcher, the ranks are threads of this process.
+// Under mpirun or torchrun, the ranks are two processes.
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/comm/process/ProcessJob.h"
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 using namespace psrt;
 
-/// The sends and receives of one rank, bound once.
+/// Runs the sends and receives of one rank. The constructor binds their instructions once.
 class Player {
 public:
   Player(RankComm &comm, int rank, int64_t bytes) : data(bytes), pointer(data.data()) {

@@ -5,7 +5,7 @@
 
 using namespace parashard::schedules;
 
-/// Returns the idle fraction of a step, over all ranks.
+/// Returns the simulated bubble: the idle fraction of a step, over all ranks.
 static double simulate(const char *schedule, const Published &row) {
   PipelineSchedule table =
       llvm::cantFail(makePipelineSchedule(schedule, {row.ranks, 1, row.microBatches}));

@@ -3,7 +3,7 @@
 
     bench/activation_memory.py [--hidden 6144] [--heads 64] [--seq 2048] [--batch 4] [--tp 8] [--precision fp32]
 
-Compiles a GPT-2 of this shape (that of GPT-22B) without weights, with two and with three layers. The difference is the size of the activations that
+Compiles a GPT-2 of this shape (by default GPT-22B) without weights, with two and with three layers. The difference is the size of the activations that
 one layer saves for backward, on one rank. The formulas count 2 bytes per value (4 with fp32) and 1 byte per mask element.
 """
 import argparse
@@ -82,7 +82,7 @@ def layer(models, flags, arguments):
 
 
 def formulas(a):
-    """Returns table 2 of the paper, for tp and for tp + sp: name -> (coefficient of s b h for 2-byte values, for 1-byte masks)."""
+    """Returns the formulas of table 2 of the paper: (sharding policy, recomputation) -> (values of 2 bytes, masks of 1 byte), both in units of s b h."""
     scores, mask = 4 * a.heads * a.seq / a.hidden, a.heads * a.seq / a.hidden
     t = a.tp
     return {

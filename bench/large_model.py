@@ -5,7 +5,7 @@
 
 Compiles a GPT-2 of this shape without weights (the export takes a minute and 2 GB) on tp=8, pp=8 and dp=16 or dp=256, with 64 micro-batches of
 one sample of 2048 tokens per rank: megatron+sp, ZeRO, selective recompute and reduced precision. Prints medians of alternating runs, for the plan
-alone and for the whole compile, and the planned bytes per rank. Except for the share of the optimizer state, no figure must depend on dp.
+alone and for the whole compile, and the planned bytes per rank. All figures should be independent of dp, except for the optimizer state per rank.
 """
 import argparse
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares a training step on tp=2 with and without overlap of collectives and matmuls (--overlap 1, 2, 4 and off).
+"""Compares training steps on tp=2 with and without overlap of collectives and matmuls (--overlap 1, 2, 4 and off).
 
     bench/overlap_step.py [--model gpt|llama] [--rounds 5] [--steps 6] [--overlap off,1,2,4] [--policy megatron,megatron+sp]
 
@@ -29,14 +29,14 @@ def compile_model(folder, archive, policy, overlap):
 
 
 def read_trace(folder, program, steps=4):
-    """Returns (ms of collectives, ms that they occupied the rank's thread) of the median step."""
+    """Returns the medians over steps of (ms of collectives, ms for which they occupied the rank's thread)."""
     trace = folder / "trace.json"
     subprocess.run(
         [*MPIRUN, program, "--threads", "1", "--data", folder / "data.safetensors", "--steps", str(steps), "--trace", trace, "--quiet"],
         check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     took, held = [0.0] * steps, [0.0] * steps
-    started = set()  # collectives on tid 1, whose time is counted there
+    started = set()  # collectives whose time is counted by their event on tid 1
     events = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X" and e["pid"] == 0]
     for event in events:
         if event["tid"] == 1 and event["args"].get("axes") == "tp":

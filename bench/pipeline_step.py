@@ -9,8 +9,8 @@ schedules. The prediction is made before the measured runs:
 - A round trip of a message between two processes gives the time of a hop.
 - The simulator (`ps-timeline --schedule`) combines these times.
 
-Measures our program with ranks as threads and as processes (`mpirun`), and PyTorch with two processes (gloo). PyTorch's model is
-cut before the same layer and uses PyTorch's schedule of the same name. Runs alternate; figures are medians.
+Measures our program with ranks as threads and as processes (`mpirun`), and PyTorch with two processes (gloo). PyTorch's model has
+the same cut, and PyTorch's schedule has the same name. Runs alternate; figures are medians.
 """
 import argparse
 import json

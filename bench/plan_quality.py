@@ -4,13 +4,15 @@
     bench/plan_quality.py [--runs bench/published_runs.csv] [--only 1,2,20-27] [--models FOLDER] [--breakdown]
     bench/plan_quality.py --distance [--only 1,2,20-27] [--models FOLDER]
 
-Exports the model of each run without weights, and prices the plan of the run on the preset of its GPUs by `ps-plan --predict`. Prints, for each run,
-published and predicted seconds; then the median of the absolute errors, and how many pairs of runs of one system and model are ordered as published;
-then the errors after one run of each system has told how fast the system is.
-Runs that no flags of ps-compile express are listed with the reason. Also compares interleaved 1F1B with ZB-1p. --models keeps the exported models in a
-folder. To judge predictions by runs that were not used for calibration, give their table by --runs.
+Exports the model of each run without weights, and predicts the step time of the run's plan on the preset of its GPUs with `ps-plan --predict`. Prints:
+- The published and the predicted seconds of each run. Runs that flags of ps-compile cannot express are listed with the reason.
+- The median of the absolute errors, and how many pairs of runs of one system and model have the same order in both columns.
+- The errors that remain if the predictions for each system are scaled to match one run of this system.
+- The step time of interleaved 1F1B relative to ZB-1p.
 
-With --distance: searches a plan for the model, ranks and samples of each run, and prints how much longer the published plan is predicted to take.
+--models keeps the exported models in a folder. --runs reads another table, such as one of runs that were not used for calibration.
+
+With --distance: searches for a plan with the model, ranks and samples of each run. Prints how much slower the published plan is predicted to be.
 """
 
 import argparse
@@ -36,7 +38,7 @@ WITH_SCORES = ("Megatron-LM", "Megatron-LM (Korthikanti)", "Zero Bubble PP (Mega
 
 
 class Inexpressible(Exception):
-    """The reason why no flags express a run."""
+    """The reason why flags of ps-compile cannot express a run."""
 
 
 class Run:
@@ -75,7 +77,7 @@ class Run:
         return ("interleaved" if chunks > 1 else "1f1b"), chunks
 
     def find_cuts(self, chunks):
-        """Returns the modules that begin stages. Stages have as many layers, or the first and last stage one layer less."""
+        """Returns the modules that begin stages. All stages have the same number of layers, or the first and the last stage have one layer less."""
         layers, stages = self.number("layers"), self.number("PP") * chunks
         fewer = int("one layer fewer" in self.row["schedule_notes"])
         per_stage, rest = divmod(layers + 2 * fewer, stages)
@@ -102,7 +104,7 @@ class Run:
         flags += ["--precision", "fp8" if precision.startswith("float8") else "bf16" if precision == "bf16" else "fp16"]
         recompute = row["recompute"]
         flags += ["--recompute", next((mode for mode in ("full", "selective") if recompute.startswith(mode)), "none")]
-        # The named policies split only fused attention over heads.
+        # The named policies split attention over heads only if attention is fused.
         flags += ["--sharding-policy", str(WITH_SCORES_POLICY) if self.keeps_scores else "megatron+sp" if self.splits_sequences else "megatron"]
         kind = row["dp_kind"]
         flags += ["--zero", "3" if "FSDP" in kind else "1" if "ZeRO-1" in kind else "0"]
@@ -118,7 +120,7 @@ class Run:
 
     @property
     def keeps_scores(self):
-        """Returns whether attention keeps its scores. ps-compile splits sequences only beside fused attention."""
+        """Returns whether attention keeps its scores. ps-compile can split sequences only if attention is fused."""
         return self.row["system"] in WITH_SCORES and not self.splits_sequences
 
     @property
@@ -129,7 +131,7 @@ class Run:
 
     @property
     def job(self):
-        """Returns what two runs share if only their plans differ."""
+        """Returns the fields that are equal for two runs if only their plans differ."""
         return tuple(self.row[c] for c in ("system", "model", "n_gpus", "global_batch", "precision"))
 
     @property
@@ -172,7 +174,7 @@ def export(run, folder):
     if not (home / "model.pt2").exists():
         home.mkdir(parents=True, exist_ok=True)
         (home / "config.json").write_text(json.dumps(config))
-        # A process of its own, since PyTorch keeps much memory after the export of a large model.
+        # Exports in a separate process, since PyTorch keeps much memory after the export of a large model.
         command = [sys.executable, __file__, "--export", home, str(length), str(batch), "scores" if run.keeps_scores else "fused"]
         subprocess.run(command, check=True, capture_output=True)
     return home / "model.pt2"
@@ -192,7 +194,7 @@ def export_folder(home, length, batch, attention):
 
 
 def predict(run, folder):
-    """Returns the price of the plan of a run."""
+    """Returns the predicted price of a run's plan."""
     flags = run.flags
     command = [train_step.BIN / "ps-plan", export(run, folder), "--predict", "--init", "normal(0.02)", *flags]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -202,7 +204,10 @@ def predict(run, folder):
 
 
 def count_ordered(prices):
-    """Returns (pairs ordered as published, pairs) of runs of one system whose plans alone differ. Published ties of 1 % do not count."""
+    """Counts pairs of runs that differ only in their plans. Returns (pairs predicted in the published order, all pairs).
+
+    Skips pairs whose published times differ by at most 1 %.
+    """
     ordered = pairs = 0
     for (a, first), (b, second) in itertools.combinations(prices, 2):
         if a.job == b.job and a.flags != b.flags and abs(a.seconds / b.seconds - 1) > 0.01:
@@ -212,7 +217,7 @@ def count_ordered(prices):
 
 
 def print_gains(prices):
-    """Prints the step of interleaved 1F1B relative to that of ZB-1p, for each model and number of micro-batches that has both."""
+    """Prints the step time of interleaved 1F1B relative to ZB-1p, for each model and number of micro-batches with runs of both."""
     found = {(run.job, run.schedule[0]): (run, price) for run, price in prices if run.number("PP") > 1}
     for job in dict.fromkeys(job for job, _ in found):
         if (job, "interleaved") in found and (job, "zb-h1") in found:
@@ -223,7 +228,7 @@ def print_gains(prices):
 
 
 def search(run, folder):
-    """Returns (predicted seconds, the row of the best plan) for the model, ranks, samples and precision of a run; every other choice is free."""
+    """Searches for the best plan with the model, ranks, samples and precision of a run. Returns (predicted seconds, description of the plan)."""
     flags = dict(zip(run.flags[::2], run.flags[1::2]))
     kept = ["--cluster", flags["--cluster"], "--precision", flags["--precision"], "--global-batch", str(run.number("global_batch"))]
     if run.keeps_scores:
@@ -254,7 +259,7 @@ def report_distances(runs, folder):
 
 
 def select(text):
-    """Returns the numbers of a list such as 1,2,20-27."""
+    """Returns the set of numbers in a list such as 1,2,20-27."""
     numbers = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -301,7 +306,7 @@ def print_errors(name, prices):
 
 
 def print_probed(prices):
-    """Prints the errors if one run of each system and GPU tells how fast it is: the other runs are scaled by the ratio of this run."""
+    """Prints the errors if the predictions for each system and GPU are scaled by predicted / published seconds of one of its runs."""
     groups = {}
     for run, price in prices:
         groups.setdefault((run.row["system"], run.row["gpu"]), []).append(price["step_s"] / run.seconds)

@@ -5,9 +5,9 @@
     bench/plan_search.py --estimates
 
 Exports Llama 3 of 8B, 70B and 405B parameters without weights, with 8192 tokens per sample, and searches plans for 64, 1,024 and 16,384 H100s with
-global batches of 128, 1,024 and 2,048 samples, with an empty cache. Then searches again: as before, and with one constraint more. Prints medians of the
-wall-clock and processor seconds, and the best plan. With --estimates: searches a GPT under many constraints, and prints the errors of the estimated
-time and memory of the plans that ps-plan compiles.
+global batches of 128, 1,024 and 2,048 samples, with an empty cache. Then repeats each search with this cache: first unchanged, then with one
+additional constraint at a time. Prints medians of the wall-clock and processor seconds, and the best plan. With --estimates: searches a GPT under
+many constraints, and prints the errors of the estimated time and memory of the plans that ps-plan compiles.
 """
 import argparse
 import itertools
@@ -81,7 +81,7 @@ def describe(runs):
 
 
 def read_plans(text):
-    """Returns (seconds, estimate, bytes, estimate) of each plan that was compiled."""
+    """Returns (seconds, estimated seconds, bytes, estimated bytes) of each plan that was compiled."""
     rows = re.findall(r"^ +([\d.]+) (us|ms|s) +(\d+) (\w+) +([\d.]+) (us|ms|s), (\d+) (\w+) ", text, re.M)
     return [(float(r[0]) * SECONDS[r[1]], float(r[4]) * SECONDS[r[5]], int(r[2]) * BYTES[r[3]], int(r[6]) * BYTES[r[7]]) for r in rows]
 

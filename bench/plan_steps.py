@@ -3,10 +3,14 @@
 
     bench/plan_steps.py [--model gpt|llama] [--steps 4] [--rounds 3] [--cluster cpu] [--most N] [--memory-share 0.6]
 
-The plans are all combinations of mesh, sharding policy, ZeRO stage, recomputation, schedule and micro-batches that compile; --most takes a random part of
-them. Each round runs them in a random order; the fastest step of all rounds counts. Prints each plan with its predicted and measured time; the errors;
-Kendall's tau over the pairs whose measured times differ by 5 %; and how much slower than the best measured plan the one is that ps-plan chooses. With
---memory-share, ps-plan may use this share of the memory of the plan that it chooses without a limit. Nothing else may run on the machine.
+The plans are all combinations of mesh, sharding policy, ZeRO stage, recomputation, schedule and micro-batches that compile. --most N measures a random
+sample of at most N plans. Each round measures all plans once, in random order; the fastest step of all rounds counts. Prints:
+- Each plan with its predicted and measured time.
+- The errors of the predictions.
+- Kendall's tau over the pairs of plans whose measured times differ by more than 5 %.
+- How much slower the plan that ps-plan chooses is than the best measured plan.
+
+With --memory-share, ps-plan may use only this fraction of the memory of the plan that it chooses without a limit. No other program should run on the machine.
 """
 import argparse
 import itertools
@@ -42,7 +46,7 @@ def list_plans():
 
 def export(kind, folder):
     archive = folder / f"{kind}.pt2"
-    if kind == "llama":  # the exporter of transformers knows how to make the batch dynamic
+    if kind == "llama":  # parashard.export makes the batch dynamic
         train_step.make_model(kind).save_pretrained(folder / "llama")
         command = [sys.executable, "-m", "parashard.export", f"hf:{folder / 'llama'}", "--batch", "2", "--seq", str(train_step.TIME), "-o", archive]
         subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(train_step.ROOT / "python-bindings")})
@@ -76,13 +80,13 @@ def measure(folder, programs, steps, rounds):
 
 
 def kendall(rows):
-    """Returns (tau, pairs) over the pairs of (predicted, measured) whose measured times differ by 5 %."""
+    """Returns (Kendall's tau, number of pairs), for the pairs of rows (predicted, measured) whose measured times differ by more than 5 %."""
     signs = [(a[0] - b[0]) * (a[1] - b[1]) > 0 for a, b in itertools.combinations(rows, 2) if max(a[1], b[1]) > 1.05 * min(a[1], b[1])]
     return (2 * sum(signs) / len(signs) - 1 if signs else float("nan")), len(signs)
 
 
 def search(folder, archive, cluster, *flags):
-    """Returns the plan of ps-plan."""
+    """Returns the plan that ps-plan chooses, as flags of ps-compile."""
     path = folder / "searched.json"
     constraints = ["--cluster", f"{cluster}:{RANKS}", "--global-batch", GLOBAL_BATCH, "--optimizer", train_step.OPTIMIZER]
     if run("ps-plan", archive, *constraints, "-o", path, *flags) is None:

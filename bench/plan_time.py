@@ -3,9 +3,9 @@
 
     bench/plan_time.py [--rounds 7] [--layers 96]
 
-Compiles a GPT with 96 tiny layers on pp=16 with two chunks and 128 micro-batches. Compile time depends on the number of
-layers, not on their width. Then compiles the GPT for 8192 data-parallel ranks instead of 2, with one sample each, in
-alternating runs. Prints medians, and whether the modules differ only in the sizes of the mesh and of the global batch.
+Compiles a GPT with 96 tiny layers on pp=16 with two chunks and 128 micro-batches, for 2 and for 8192 data-parallel ranks in
+alternating runs. A micro-batch has one sample per data-parallel rank. The layers are tiny because compile time depends on their
+number, not on their width. Prints medians, and whether the modules differ only in the sizes of the mesh and of the global batch.
 """
 import argparse
 import os
@@ -34,7 +34,7 @@ def export(path, layers):
 
 
 def plan(folder, dp, pp, out, flags=()):
-    """Returns (wall-clock seconds, processor seconds, the output)."""
+    """Compiles to level `placed`. Returns (wall-clock seconds, processor seconds, the output)."""
     before, start = os.times(), time.perf_counter()
     done = subprocess.run(
         [train_step.BIN / "ps-compile", folder / "gpt.pt2", "-o", folder / out, "--mesh", f"pp={pp},dp={dp}", "--batch", str(dp), *FLAGS,

@@ -4,8 +4,8 @@
     bench/recompute_budget.py [--rounds 2] [--steps 2] [--picture docs/recompute-budget.svg]
 
 Runs the 14M GPT of bench/train_step.py on one rank x 2 threads. The budgets are evenly spaced between the minimum memory and the memory without
-recomputation. Each round runs `none` before every five budgets, for a few steps. A point is the median of the ratios to the preceding run of
-`none`. Prints a table of planned memory, predicted and measured time, and draws a picture.
+recomputation. Each round runs `none` before every five budgets, for a few steps. The measured time of a budget is the median of its ratios to
+the preceding run of `none`. Prints a table of planned memory, predicted and measured time, and draws a picture.
 """
 import argparse
 import itertools
@@ -39,7 +39,10 @@ def read_plan(said):
 
 
 def measure(folder, programs, rounds, steps):
-    """Returns, for each program, the median of its ratios to `none`, the first program, which runs before every five others. None without rounds."""
+    """Returns, for each program, the median of the ratios of its time to that of `none`, or None if there are no rounds.
+
+    `none` is the first program. It runs before every five other programs.
+    """
     none, *others = programs
     ratios = {program: [] for program in others}
 
@@ -55,7 +58,7 @@ def measure(folder, programs, rounds, steps):
 
 
 def draw(rows, path):
-    """Draws predicted times as a line and measured times as dots, over MiB."""
+    """Draws the times over the memory in MiB: predicted times as a line with dots, measured times as larger dots."""
     width, height, left, bottom, right, top = 640, 360, 62, 48, 16, 34
     least, most = min(row[0] for row in rows), max(row[0] for row in rows)
     times = [time for row in rows for time in row[1:] if time is not None]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares a training step with each mode of --recompute with `none`.
+"""Compares training steps with the modes of --recompute: `none`, `selective` and `full`.
 
     bench/recompute_modes.py [--model gpt|llama] [--precision fp32|bf16] [--rounds 5] [--steps 6]
 

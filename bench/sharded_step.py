@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares a training step with ZeRO-3 on two ranks with plain data parallelism and with FSDP2 (gloo).
+"""Compares training steps on two ranks: ZeRO-3, plain data parallelism, and FSDP2 (gloo).
 
     bench/sharded_step.py [--model gpt|llama] [--rounds 5] [--steps 8]
 
@@ -30,7 +30,7 @@ RATIOS = [("ZeRO-3", "dp=2", 1.15), ("ZeRO-3, mpirun", "dp=2, mpirun", 1.15), (P
 
 
 def peer(kind, steps):
-    """Prints the seconds of each step of FSDP2 as JSON, with this rank's share of the batch."""
+    """Runs FSDP2 on this rank's share of the batch. Prints the seconds of each step as JSON."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 

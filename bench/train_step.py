@@ -7,7 +7,7 @@ The model has 6 layers, width 384, 6 heads, 256 tokens, batch 8, vocabulary 8192
 medians:
 - Our program on one rank x 2 threads, and on dp=2 and tp=2 x 1 thread.
 - PyTorch on 2 threads, and with DDP (gloo) on 2 processes.
-- The rate of oneDNN on the model's shapes, and the rates of the step's matmuls and of the whole step as fractions of it.
+- The rate of oneDNN on the model's shapes, and the rates of the step's matmuls and of the whole step as fractions of this rate.
 - The compile time.
 
 With bf16, PyTorch runs under autocast, and our float32 step is printed for comparison.
@@ -79,7 +79,7 @@ def linear_layers(kind):
 
 
 def model_flops(kind):
-    """Returns the flops of a step: 6 per contraction weight and token, and 3 x attention's two matmuls, halved as they are causal."""
+    """Returns the flops of a step: 6 per token and weight of a contraction, and 3 x the two matmuls of attention, halved because attention is causal."""
     tokens = BATCH * TIME
     weights = sum(count * a * b for count, a, b in linear_layers(kind))
     return 6 * weights * tokens + 3 * LAYERS * (4 * tokens * TIME * WIDTH) // 2
@@ -150,8 +150,8 @@ def run_ours(folder, command, steps, threads):
 
 
 def traced_rate(folder, program):
-    """Returns the GF/s of the matmuls within a step, on one rank x 2 threads. Takes the best step, as `contraction-rate` takes the
-    best of its rounds."""
+    """Returns the GF/s of the matmuls within a step, on one rank x 2 threads. Uses the best step, as `contraction-rate` uses its
+    best round."""
     trace = folder / "trace.json"
     subprocess.run(
         [program, "--ranks", "1", "--threads", "2", "--data", folder / "data.safetensors", "--steps", "6", "--trace", trace,
@@ -243,7 +243,7 @@ def main():
     rate, peak, _ = map(statistics.median, zip(*rates))
     matmuls = statistics.median(ours / alone for alone, _, ours in rates)
     kept = model_flops(kind) / ours / 1e9
-    print(f"\noneDNN on the model's shapes {rate:.0f} GF/s; the step's matmuls run at {matmuls:.0%} of it, "
+    print(f"\noneDNN on the model's shapes {rate:.0f} GF/s; the step's matmuls run at {matmuls:.0%} of this rate, "
           f"model flops are {kept:.0f} GF/s = {kept / rate:.0%}")  # fmt: skip
     fastest = model_flops(kind) / peak / 1e9
     if precision == "fp32":
@@ -251,7 +251,7 @@ def main():
     else:
         print(f"{median[SINGLE] / ours:.2f} x our own float32 step")
     if peers and precision == "fp32":
-        print(f"a step at this peak would be faster than torch.compile by {median['torch.compile, 2 threads'] / fastest:.2f} x")
+        print(f"a step at this peak would be {median['torch.compile, 2 threads'] / fastest:.2f} x as fast as torch.compile")
     if peers:
         print(f"{median['torch.compile, 2 threads'] / ours:.2f} x torch.compile; "
               f"{median['DDP (gloo), 2 x 1 thread'] / median['dp=2 x 1 thread']:.2f} x DDP")  # fmt: skip

@@ -1,6 +1,7 @@
-# Defines what `cmake --install` copies: tools with manual pages and completions, the runtime that they link programs
-# with, the C API with its CMake package, and docs. The installed tree may be moved: an installed ps-compile finds the
-# runtime relative to itself (../lib/parashard), and nothing refers to the build.
+# Defines the files that `cmake --install` copies: tools with manual pages and completions, the
+# runtime libraries that ps-compile links into programs, the C API with its CMake package, and docs.
+# The installed folder may be moved: ps-compile finds the runtime relative to its own path
+# (../lib/parashard), and installed files do not refer to the build folder.
 include(CMakePackageConfigHelpers)
 
 set(PARASHARD_RUNTIME psrt_main psrt psrt_data psrt_comm_process psrt_bootstrap psrt_comm_local psrt_device_cpu
@@ -22,7 +23,8 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ParashardConfig.cmake ${CMAKE_CURRENT_
   DESTINATION ${PARASHARD_PACKAGE})
 install(EXPORT ParashardTargets NAMESPACE Parashard:: DESTINATION ${PARASHARD_PACKAGE})
 
-# parashard_help_pages(TOOL): its manual page and completions, from its --help. They are made with the tool.
+# parashard_help_pages(TOOL): generates the manual page and the completions of a tool from its
+# --help. They are built together with the tool.
 function(parashard_help_pages tool)
   set(pages ${CMAKE_BINARY_DIR}/share/man/man1/${tool}.1 ${CMAKE_BINARY_DIR}/share/bash-completion/completions/${tool}
     ${CMAKE_BINARY_DIR}/share/zsh/site-functions/_${tool})
@@ -47,7 +49,7 @@ if(PARASHARD_ENABLE_COMPILER)
     install(DIRECTORY ${CMAKE_BINARY_DIR}/share/bash-completion ${CMAKE_BINARY_DIR}/share/zsh
       DESTINATION ${CMAKE_INSTALL_DATAROOTDIR})
   else()
-    message(STATUS "Manual pages and completions are left out: they are made by Python 3")
+    message(STATUS "Python 3 not found: manual pages and completions are not generated")
   endif()
 endif()
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

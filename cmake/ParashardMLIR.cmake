@@ -1,4 +1,4 @@
-# Finds MLIR and defines how the compiler's libraries and tools are made.
+# Finds MLIR, and defines functions that add the compiler's libraries and tools.
 find_package(MLIR REQUIRED CONFIG PATHS /usr/lib/llvm-${PARASHARD_LLVM_VERSION} NO_DEFAULT_PATH)
 list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
 include(TableGen)
@@ -9,7 +9,8 @@ set(PARASHARD_LLVM_TOOLS_DIR ${LLVM_TOOLS_BINARY_DIR})
 # mlir-tblgen takes its include path from the directory, not from targets.
 include_directories(SYSTEM ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
 
-# One precompiled header for the whole compiler: headers of MLIR and the classes of the ops.
+# All libraries and tools of the compiler share one precompiled header, with headers of MLIR and the
+# classes of the ops.
 if(PARASHARD_ENABLE_PCH)
   add_library(ParashardPch STATIC ${CMAKE_SOURCE_DIR}/cmake/Pch.cpp)
   target_include_directories(ParashardPch SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
@@ -17,8 +18,9 @@ if(PARASHARD_ENABLE_PCH)
   add_dependencies(ParashardPch PsIncGen RankIncGen)
 endif()
 
-# parashard_library(NAME sources... [LINK libs...] [DEPENDS targets...])
-# A compiler library: static, MLIR's headers as system headers, the shared libMLIR and libLLVM.
+# parashard_library(NAME sources... [LINK libs...] [DEPENDS targets...]): adds a static library of
+# the compiler. MLIR's headers are system headers; libMLIR and libLLVM are linked as shared
+# libraries.
 function(parashard_library name)
   cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
@@ -33,15 +35,16 @@ function(parashard_library name)
   set_property(GLOBAL APPEND PROPERTY PARASHARD_LIBRARIES ${name})
 endfunction()
 
-# parashard_use_pch(NAME): an executable takes the libraries' precompiled header. It is compiled as they are: clang
-# refuses a header that was made with -fPIC where CMake says -fPIE.
+# parashard_use_pch(NAME): lets an executable use the precompiled header of the libraries. By
+# default, CMake compiles executables with -fPIE, for which clang rejects a header compiled with
+# -fPIC. The executable is therefore compiled with -fPIC, like the libraries.
 function(parashard_use_pch name)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${name} PRIVATE -fPIC)
   target_precompile_headers(${name} REUSE_FROM ParashardPch)
 endfunction()
 
-# parashard_tool(NAME sources... [LINK libs...]): an executable in bin/.
+# parashard_tool(NAME sources... [LINK libs...]): adds an executable in bin/.
 function(parashard_tool name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})

@@ -1,5 +1,5 @@
-# Defines how unit tests are built: GoogleTest executables that ctest runs. The default target does not build tests, fakes,
-# benchmarks and replays of fuzz corpora: `--target tests` builds them.
+# Defines functions that add unit tests: GoogleTest executables that ctest runs. The default target
+# does not build tests, fakes, benchmarks and fuzz targets; `--target tests` builds them.
 if(PARASHARD_ENABLE_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
@@ -12,7 +12,8 @@ if(PARASHARD_ENABLE_TESTS AND PARASHARD_ENABLE_PCH)
   target_precompile_headers(psrt-test-pch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/TestPch.h)
 endif()
 
-# parashard_unit_test(NAME sources... [LINK libs...]): an executable of GoogleTest cases, run by ctest.
+# parashard_unit_test(NAME sources... [LINK libs...]): adds an executable of GoogleTest cases, which
+# ctest runs.
 function(parashard_unit_test name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
@@ -26,7 +27,8 @@ function(parashard_unit_test name)
   endif()
 endfunction()
 
-# parashard_list_targets(VARIABLE FOLDER): the targets of a folder and of those in it.
+# parashard_list_targets(VARIABLE FOLDER): sets VARIABLE to the targets of FOLDER and its
+# subfolders.
 function(parashard_list_targets variable folder)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
@@ -37,7 +39,8 @@ function(parashard_list_targets variable folder)
   set(${variable} ${targets} PARENT_SCOPE)
 endfunction()
 
-# Defines the target `tests`: everything in the folders that the default target leaves out.
+# Defines the target `tests`, which builds all targets of the folders that the default target
+# excludes.
 function(parashard_tests_target)
   add_custom_target(tests)
   foreach(folder runtime/testing runtime/conformance runtime/device/cuda/kernels/test test fuzz bench)

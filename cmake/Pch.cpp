@@ -1,1 +1,1 @@
-// Exists so that the precompiled header has a target to belong to.
+// This file has no code. CMake compiles a precompiled header only for a target with a source file.

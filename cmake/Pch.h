@@ -1,4 +1,5 @@
-// The headers that most files of the compiler read. The classes of the ops are most of them.
+// The headers that most files of the compiler include. Most of their code is the classes of the
+// ops.
 #include "dialects/ps/Ps.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"

@@ -1,4 +1,4 @@
-// The headers that nearly every file of the runtime reads.
+// The headers that nearly every file of the runtime includes.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -1,3 +1,3 @@
-// The headers that nearly every unit test of the runtime reads.
+// The headers that nearly every unit test of the runtime includes.
 #include "RuntimePch.h"
 #include <gtest/gtest.h>

@@ -1,5 +1,7 @@
-# Writes OUT, the definitions of parashard/Version.h: VERSION, and the commit of the repository SOURCE by GIT.
-# A repository around SOURCE (a vendored copy) does not count: its commits are those of another project.
+# Writes the file OUT, which defines the functions of parashard/Version.h. VERSION is the version.
+# The commit is the current commit of the git repository SOURCE, which the program GIT prints. If
+# SOURCE is only a subfolder of a repository (a vendored copy), the commit is `unknown`, because the
+# repository belongs to another project.
 set(COMMIT unknown)
 if(GIT)
   execute_process(COMMAND ${GIT} -C ${SOURCE} rev-parse --show-prefix

@@ -1,6 +1,6 @@
-"""Writes the manual page and the completions (bash, zsh) of a tool from what its --help prints.
+"""Writes the manual page and the completions (bash, zsh) of a tool, from the output of its --help.
 
-    help_pages.py TOOL VERSION FOLDER       FOLDER becomes a tree as in share/: man/man1, bash-completion, zsh
+    help_pages.py TOOL VERSION FOLDER       FOLDER gets the layout of share/: man/man1, bash-completion, zsh
 
 test/python/test_help.py writes docs/ps-compile-flags.md with write_markdown.
 """
@@ -9,10 +9,10 @@ import re
 import subprocess
 import sys
 
-# "  --mesh=<string>   - description", "  -o <OUT>   - description"; passes of ps-opt have options of their own below them.
+# "  --mesh=<string>   - description", "  -o <OUT>   - description"; in ps-opt, the options of a pass are indented below the pass.
 OPTION = re.compile(r"^( {2,8})(--?[\w.-]+)(?:[= ]<(.*?)>|\[=<(.*?)>\])?\s+- ?(.*)$")
 CHOICE = re.compile(r"^ +=([\w.+-]+)\s+- ?(.*)$")
-# Programs of the runtime (CLI11): "  --ranks N      description"; a long option has its description on the next line.
+# Programs of the runtime (CLI11): "  --ranks N      description"; the description of a long option is on the next line.
 RUNTIME_OPTION = re.compile(r"^  (?:-\w,)?(--?[\w-]+)(?: ([A-Z][\w.]*)(?::\{([\w,-]+)\})?)?(?:\s{2,}(\S.*))?$")
 
 
@@ -28,7 +28,7 @@ class Option:
 
 
 class Help:
-    """What --help says, in parts: the overview, the line of use, and the options by section."""
+    """The parsed output of --help: the overview, the usage line, and the options by section."""
 
     def __init__(self, text):
         self.options = []
@@ -82,7 +82,7 @@ def write_manual(tool, version, page):
 
 
 def write_markdown(page):
-    """The options as Markdown: a table for each section."""
+    """Returns the options as Markdown, with one table per section."""
     lines, section = [], None
     for option in page.options:
         if option.section != section:
@@ -100,10 +100,10 @@ def write_bash(tool, page):
     cases = [f'    {option.name}) COMPREPLY=($(compgen -W "{" ".join(option.choices)}" -- "$current")); return ;;'
              for option in page.options if option.choices]  # fmt: skip
     return "\n".join([
-        f"# Completion of {tool} in bash, written from its --help.",
+        f"# Completion of {tool} in bash, generated from its --help.",
         f"{function}() {{",
         "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}",
-        "  # Bash takes --flag=value apart at the equals sign.",
+        "  # Bash splits --flag=value at the equals sign.",
         "  if [[ $current == = ]]; then",
         "    current=",
         "  elif [[ $previous == = ]]; then",
@@ -127,7 +127,7 @@ def quote_zsh(text):
 
 
 def write_zsh(tool, page):
-    lines = [f"#compdef {tool}", f"# Completion of {tool} in zsh, written from its --help.", "_arguments \\"]
+    lines = [f"#compdef {tool}", f"# Completion of {tool} in zsh, generated from its --help.", "_arguments \\"]
     for option in {option.name: option for option in page.options}.values():
         takes = f":value:({' '.join(option.choices)})" if option.choices else ":value:_files" if option.value else ""
         equals = "=" if takes and option.name.startswith("--") else ""
@@ -139,7 +139,7 @@ def main(program, version, folder):
     tool, folder = pathlib.Path(program).name, pathlib.Path(folder)
     page = Help(subprocess.run([program, "--help"], check=True, capture_output=True, text=True).stdout)
     if not page.options:
-        sys.exit(f"help_pages.py: no option was found in what {program} --help prints")
+        sys.exit(f"help_pages.py: found no options in the output of {program} --help")
     for path, text in [
         (f"man/man1/{tool}.1", write_manual(tool, version, page)),
         (f"bash-completion/completions/{tool}", write_bash(tool, page)),

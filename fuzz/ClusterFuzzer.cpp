@@ -1,4 +1,5 @@
-// Fuzzes the reader of clusters, as used by `--cluster FILE.json`, and the prices of what it reads.
+// Fuzzes the reader of cluster files (`--cluster FILE.json`), and the times computed for a cluster
+// that was read.
 #include "fuzz/JsonMutator.h"
 #include "lib/Costs/CollectiveCost.h"
 

@@ -1,5 +1,5 @@
 // Fuzzes the compilation of small modules from text to object code, without linking. The first line
-// of an input has options: "// compile: mesh=dp=2,tp=2 micro-batches=4".
+// of an input contains options: "// compile: mesh=dp=2,tp=2 micro-batches=4".
 #include "fuzz/CompilerSupport.h"
 #include "lib/Codegen/Cpu/CpuKernel.h"
 #include "lib/Codegen/Cpu/Target.h"
@@ -24,7 +24,7 @@ static int64_t toCount(llvm::StringRef text, int64_t most) {
   return std::clamp<int64_t>(value, -1, most);
 }
 
-/// Options of the first line with text values.
+/// The options in the first line that have a text value.
 static const llvm::StringMap<std::string CompileOptions::*> kTexts = {
     {"mesh", &CompileOptions::mesh},           {"policy", &CompileOptions::shardingPolicy},
     {"schedule", &CompileOptions::schedule},   {"recompute", &CompileOptions::recompute},
@@ -70,7 +70,7 @@ static void emitObject(mlir::ModuleOp module) {
         return std::make_unique<CpuKernel>(op, piece, space, fused, into, name, target.getLanes());
       });
   CodegenOptions options;
-  options.weights = WeightsMode::None; // files of weights have separate fuzz targets
+  options.weights = WeightsMode::None; // other fuzz targets test files of weights
   std::string table;
   llvm::raw_string_ostream os(table);
   Payload payload;

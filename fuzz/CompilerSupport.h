@@ -1,4 +1,4 @@
-// Provides a context with all dialects and passes. Many inputs share the context.
+// Provides an MLIR context with all dialects and passes. Many inputs share this context.
 #ifndef PARASHARD_FUZZ_COMPILERSUPPORT_H
 #define PARASHARD_FUZZ_COMPILERSUPPORT_H
 
@@ -10,7 +10,7 @@
 
 namespace fuzz {
 
-/// Returns the context of getContext(), with the compiler's dialects and passes.
+/// Returns the context that `getContext` returns, after loading the compiler's dialects and passes.
 inline mlir::MLIRContext &getCompilerContext() {
   static const bool registered = [] {
     parashard::driver::registerAllPasses();

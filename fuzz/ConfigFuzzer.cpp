@@ -1,4 +1,4 @@
-// Fuzzes the reader of run configurations, as used by `--config RUN.json`.
+// Fuzzes the reader of run configurations (`--config RUN.json`).
 #include "fuzz/JsonMutator.h"
 #include "fuzz/Scratch.h"
 #include "runtime/main/Flags.h"

@@ -1,12 +1,13 @@
-// Fuzzes the readers of constraints on plans: files of `--constraints`, the texts of their flags,
-// and the search for contradictions.
+// Fuzzes the constraints of ps-plan: the reader of `--constraints` files, the parsers of the
+// constraints in a file, and the search for contradictions.
 #include "fuzz/JsonMutator.h"
 #include "lib/Planner/Conflicts.h"
 #include "lib/Planner/ConstraintsFile.h"
 
 using namespace parashard::planner;
 
-/// Reads the text of a flag, as ps-plan does. Returns false if it is refused.
+/// Parses the constraint `text` of a flag, as ps-plan does. Returns false if the constraint is
+/// invalid.
 static bool readFlag(llvm::StringRef flag, llvm::StringRef text, PlanNumbers &numbers,
                      Constraints &constraints) {
   if (flag == "mesh") {

@@ -1,4 +1,4 @@
-// Provides a context, which many inputs share.
+// Provides an MLIR context that many inputs share.
 #ifndef PARASHARD_FUZZ_IMPORTSUPPORT_H
 #define PARASHARD_FUZZ_IMPORTSUPPORT_H
 
@@ -8,8 +8,8 @@
 
 namespace fuzz {
 
-/// Returns a context that prints no diagnostics. It is replaced regularly, because types and
-/// attributes accumulate in a context.
+/// Returns a context that prints no diagnostics. The context is replaced regularly, because types
+/// and attributes accumulate in it.
 inline mlir::MLIRContext &getContext() {
   static constexpr unsigned kMostUses = 500;
   static std::unique_ptr<mlir::MLIRContext> context;

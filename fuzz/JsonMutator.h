@@ -1,4 +1,4 @@
-// Mutates JSON by values, so that most results are valid JSON.
+// Mutates whole values of a JSON text, so that most results are valid JSON.
 #ifndef PARASHARD_FUZZ_JSONMUTATOR_H
 #define PARASHARD_FUZZ_JSONMUTATOR_H
 
@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-/// libFuzzer's own mutation of bytes.
+/// The mutation of bytes that libFuzzer provides.
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
 
 namespace fuzz {

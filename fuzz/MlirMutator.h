@@ -1,4 +1,4 @@
-// Mutates MLIR by tokens, so that most results still parse.
+// Mutates whole tokens of MLIR, so that most results still parse.
 #ifndef PARASHARD_FUZZ_MLIRMUTATOR_H
 #define PARASHARD_FUZZ_MLIRMUTATOR_H
 
@@ -8,7 +8,8 @@
 namespace fuzz {
 
 /// Makes one to three changes to a module's text:
-/// - A number is replaced, once or wherever it occurs, which keeps sizes consistent.
+/// - A number is replaced, either at one position, or at all its positions, which keeps sizes
+///   consistent.
 /// - A name, type or list is replaced by another of its kind.
 /// - A line is removed, duplicated or moved.
 std::string mutateMlir(std::string text, Random &random);

@@ -1,4 +1,4 @@
-// Fuzzes the import of `.onnx` models, with a file of external data in their folder.
+// Fuzzes the import of `.onnx` models. Their folder contains a file of external data.
 #include "fuzz/ImportSupport.h"
 #include "fuzz/Scratch.h"
 #include "fuzz/WireMutator.h"

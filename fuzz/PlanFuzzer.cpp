@@ -1,9 +1,9 @@
-// Fuzzes the reader of plans, as used by ps-compile's `--plan FILE.json`.
+// Fuzzes the reader of plan files, which ps-compile uses for `--plan FILE.json`.
 #include "fuzz/JsonMutator.h"
 #include "fuzz/Scratch.h"
 #include "tools/FlagTable.h"
 
-/// A plan flag of each type. The table is never destroyed, since llvm::cl cannot unregister
+/// One plan flag of each type. The table is never destroyed, since llvm::cl cannot unregister
 /// options.
 struct PlanFlags {
   std::string mesh, policy, average;

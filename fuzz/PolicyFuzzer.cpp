@@ -1,4 +1,4 @@
-// Fuzzes the reader of sharding policies, as used by `--sharding-policy FILE.json`.
+// Fuzzes the reader of sharding files (`--sharding-policy FILE.json`).
 #include "fuzz/ImportSupport.h"
 #include "fuzz/JsonMutator.h"
 #include "lib/Sharding/Policy.h"

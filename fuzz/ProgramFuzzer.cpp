@@ -1,4 +1,4 @@
-// Fuzzes the reader of a compiled program's table.
+// Fuzzes the reader of a compiled program's table of instructions.
 #include "fuzz/JsonMutator.h"
 #include "runtime/core/Queues.h"
 #include "runtime/core/Status.h"

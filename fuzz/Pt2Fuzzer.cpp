@@ -1,5 +1,5 @@
-// Fuzzes the import of `.pt2` archives. An input is an archive or the text of its files
-// (fuzz/Sections.h).
+// Fuzzes the import of `.pt2` archives. An input is either an archive, or a text that contains the
+// files of an archive (fuzz/Sections.h).
 #include "fuzz/ImportSupport.h"
 #include "fuzz/JsonMutator.h"
 #include "fuzz/Scratch.h"

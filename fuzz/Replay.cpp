@@ -1,5 +1,5 @@
 // Runs a fuzz target on saved files, for builds without libFuzzer. With -runs=N, runs N mutations
-// of these files instead, starting at -seed=S, without coverage feedback.
+// of these files instead, numbered from -seed=S, without coverage feedback.
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
@@ -45,14 +45,15 @@ namespace {
 /// Memory limit. Inputs have a few kB, so only a reader that trusts a size in its input exceeds the
 /// limit.
 constexpr rlim_t kMostMemory = rlim_t(2) << 30;
-/// Time limit of a mutation; exceeding it is a failure.
+/// Time limit for the run of one mutation. A run that exceeds the limit is a failure.
 constexpr unsigned kMostSeconds = 30;
 /// Factor by which a mutation may enlarge an input.
 constexpr size_t kMostGrowth = 2;
 
 Bytes current; ///< the input being run
 
-/// Saves the current input, which has crashed the target, as `crash-PID` in the working folder.
+/// Saves the current input as `crash-PID` in the working folder, after the input has crashed the
+/// target.
 void keepInput(int signal) {
   char name[32];
   std::snprintf(name, sizeof(name), "crash-%d", int(getpid()));

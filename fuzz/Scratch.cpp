@@ -1,4 +1,4 @@
-// Creates a fuzz target's folder and checks which files are opened.
+// Creates a fuzz target's folder, and checks that files outside of the folder are not opened.
 #include "fuzz/Scratch.h"
 #include <cstdarg>
 #include <cstdio>

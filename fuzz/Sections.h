@@ -1,5 +1,5 @@
-// Represents archives as text: files preceded by lines with their names. A fuzzer can change such a
-// text without breaking the zip format.
+// Represents an archive as a text: the files of the archive, each after a line with its name. A
+// fuzzer can change such a text without breaking the zip format.
 #ifndef PARASHARD_FUZZ_SECTIONS_H
 #define PARASHARD_FUZZ_SECTIONS_H
 
@@ -9,7 +9,7 @@
 
 namespace fuzz {
 
-/// Name and content of each file.
+/// The name and the content of each file of an archive.
 using Sections = std::vector<std::pair<std::string, std::string>>;
 
 /// Splits a text in which each file follows a line "=== NAME".

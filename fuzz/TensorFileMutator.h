@@ -1,4 +1,5 @@
-// Mutates .safetensors files: either the header as JSON, with a correct length, or any bytes.
+// Mutates .safetensors files: either the JSON header, followed by an update of the header's length,
+// or any bytes.
 #ifndef PARASHARD_FUZZ_TENSORFILEMUTATOR_H
 #define PARASHARD_FUZZ_TENSORFILEMUTATOR_H
 

@@ -1,5 +1,5 @@
-// Fuzzes token files. The first byte of an input selects the options, the second splits the rest
-// into two files.
+// Fuzzes the readers of token files. The first byte of an input selects the options. The second
+// byte is the position at which the rest is split into two files.
 #include "fuzz/Scratch.h"
 #include "runtime/core/Arena.h"
 #include "runtime/core/Status.h"

@@ -144,7 +144,7 @@ std::string mutateMessage(const std::string &message, Random &random) {
   case 1:
     spot.list->insert(spot.list->begin() + random() % (spot.list->size() + 1), copy);
     break;
-  case 2: { // replace by another field with the same number
+  case 2: { // replace the field by another field with the same number
     size_t start = random() % spots.size();
     for (size_t i = 0; i < spots.size(); ++i) {
       Spot other = spots[(start + i) % spots.size()];

@@ -1,4 +1,4 @@
-// Mutates protobuf messages by fields, so that most results are valid messages.
+// Mutates whole fields of protobuf messages, so that most results are valid messages.
 #ifndef PARASHARD_FUZZ_WIREMUTATOR_H
 #define PARASHARD_FUZZ_WIREMUTATOR_H
 
@@ -7,7 +7,7 @@
 namespace fuzz {
 
 /// Changes one field of a message, at any depth: removes, duplicates, moves or modifies the field,
-/// or replaces it by another field with the same number. Mutates inputs that are not a message as
+/// or replaces it by another field with the same number. If the input is not a message, mutates its
 /// bytes.
 std::string mutateMessage(const std::string &message, Random &random);
 

@@ -1,6 +1,6 @@
 """Writes the seeds of the importers' fuzz targets: small models with every op that the tests cover.
 
-    python fuzz/make_corpus.py        (needs torch and onnx; takes the ops from test/python)
+    python fuzz/make_corpus.py        (needs torch and onnx; uses the ops of the tests in test/python)
 """
 import io
 import json
@@ -32,7 +32,7 @@ def put(target, name, content):
 
 
 def strip(value):
-    """Returns the value without metadata that the importer only uses in messages."""
+    """Returns the JSON value without metadata that the importer uses only in messages."""
     if isinstance(value, dict):
         drop = {"stack_trace", "from_node", "torch_fn", "source_fn_stack", "guards_code", "is_hop_single_tensor_return",
                 "nn_module_stack", "device", "layout", "kind", "module_call_graph", "torch_version", "opset_version"}  # fmt: skip
@@ -126,7 +126,7 @@ def put_onnx(name, model):
 
 
 def join_cases(cases, opset):
-    """Returns one model with the ops of several cases, renamed to be unique."""
+    """Returns one model with the ops of several cases. The names of values are made unique."""
     nodes, inputs, outputs = [], {}, []
     for i, (op, given, initializers, attributes, count, _) in enumerate(cases):
         inputs.update({f"{n}{i}": value for n, value in given.items()})

@@ -74,7 +74,7 @@ def put_model(name, folder, flags):
 
 
 def put_ops(folder):
-    """Writes the ops of the importer's corpus, for inference."""
+    """Writes the models with ops from the corpus of the .pt2 importer, to be compiled for inference."""
     for path in sorted((CORPUS / "pt2").glob("ops-*")):
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w") as target:

@@ -75,7 +75,7 @@ static bool checkText(StringRef tool, StringRef argument) {
 }
 
 /// Returns whether every single-value flag occurs at most once. Otherwise prints an error, since
-/// all values but the last would be ignored.
+/// `llvm::cl` ignores all values except the last.
 static bool checkOccurrences(StringRef tool) {
   for (auto &[name, option] : cl::getRegisteredOptions())
     if (option->getNumOccurrencesFlag() == cl::Optional && option->getNumOccurrences() > 1) {

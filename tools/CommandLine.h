@@ -25,7 +25,7 @@ public:
   CaughtInterrupt(const CaughtInterrupt &) = delete;
   CaughtInterrupt &operator=(const CaughtInterrupt &) = delete;
 
-  /// Returns true if there was an interrupt since the object was made. The next one ends the
+  /// Returns true if there was an interrupt since the object was made. The next interrupt ends the
   /// program.
   static bool isInterrupted();
 };
@@ -33,19 +33,20 @@ public:
 /// Makes `--version` print the versions of Parashard and LLVM.
 void setVersion();
 
-/// Hides the options that are registered so far from `--help`: those of LLVM's libraries. These
-/// options still work, and `--help-hidden` shows them.
+/// Hides all options that are registered so far from `--help`. Tools call this function while only
+/// the options of LLVM's libraries are registered. Hidden options still work, and `--help-hidden`
+/// shows them.
 void hideLibraryOptions();
 
-/// Returns true if a switch is among the arguments, before they are parsed.
+/// Returns true if the switch `--NAME` is among the arguments, which need not be parsed yet.
 bool hasFlag(int argc, char **argv, llvm::StringRef name);
 
 /// Parses the command line of a tool into its `llvm::cl` options. Returns false after a message on
 /// stderr if a flag is unknown, or if its value is missing or empty (an unset shell variable).
 bool parseTool(int argc, char **argv, llvm::StringRef overview);
 
-/// Records the exit status that the errors of a context require: BadCommandLine after an error
-/// about a flag, else Failed. Other handlers print the errors.
+/// Records the exit status for the errors of a context: BadCommandLine after an error about a flag,
+/// otherwise Failed. Other handlers print the errors.
 class FaultRecorder : public mlir::ScopedDiagnosticHandler {
 public:
   explicit FaultRecorder(mlir::MLIRContext &context);
@@ -60,17 +61,18 @@ private:
 llvm::Error checkModelFile(llvm::StringRef path, llvm::ArrayRef<llvm::StringRef> endings = {});
 
 /// Returns the file that `output` names, after following symbolic links, so that a link's target
-/// is written. Fails if `output` is a device or pipe: a regular file must not replace one.
+/// is written. Fails if `output` is a device or pipe, which a regular file must not replace.
 llvm::Expected<std::string> findOutputFile(llvm::StringRef output);
 
-/// A file that a tool reads. `use` continues a message about the file: "is read by --plan".
+/// A file that a tool reads. `use` is the predicate of an error message about the file. Example:
+/// the use "is read by --plan" gives "output 'p.json' is read by --plan; give another name".
 struct InputFile {
   std::string path, use;
 };
 
-/// Fails if `output` cannot be written or is one of the `inputs`, so that errors show before hours
-/// of work. Inputs with an empty path do not count. `flag` is the name, without dashes, of the flag
-/// that names `output`.
+/// Fails if `output` cannot be written or is one of the `inputs`. Tools check this before hours of
+/// work. Inputs with an empty path are skipped. `flag` is the flag that names `output`, without
+/// dashes.
 llvm::Error checkOutputFile(llvm::ArrayRef<InputFile> inputs, llvm::StringRef output,
                             llvm::StringRef flag = "o");
 /// The same for a tool that reads only a model.

@@ -13,7 +13,7 @@ namespace parashard {
 void addModelFlags(FlagTable &t, CompileFlags &f) {
   CompileOptions &c = f.options;
   using enum ps::Level;
-  constexpr int64_t kMostElements = int64_t(1) << 40; // limit of a tensor's size
+  constexpr int64_t kMostElements = int64_t(1) << 40; // limit for the elements of a tensor
   t.add({"dim", "DIM=N",
          "size of a dynamic dim: input_ids.1=512, or s72=512 by its symbol; repeatable", Imported},
         c.dims);

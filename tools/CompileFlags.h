@@ -12,13 +12,13 @@ struct CompileFlags {
   driver::CompileOptions &options;
   std::string mode = "train"; ///< train or eval
   std::optional<int64_t> globalBatch =
-      std::nullopt; ///< samples per step; nullopt: `options.microBatches` counts
+      std::nullopt; ///< samples per step; nullopt: use `options.microBatches`
 };
 
 /// Each function adds flags to the current group of the table. `flags` must outlive the table.
 void addModelFlags(FlagTable &table, CompileFlags &flags);
 void addPlanFlags(FlagTable &table, CompileFlags &flags);
-/// Adds `--target`, which writes to `target`. A plan file holds the target if it was given.
+/// Adds `--target`, which writes to `target`. Plan files record the target only if it was given.
 void addTargetFlag(FlagTable &table, std::string &target);
 void addUpdateFlags(FlagTable &table, driver::CompileOptions &options);
 

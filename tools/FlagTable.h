@@ -18,7 +18,7 @@ namespace support {
 class JsonValue;
 } // namespace support
 
-/// Describes one flag. Parsing, `--help`, plan files and warnings follow from this description.
+/// Describes one flag for parsing, `--help`, plan files and warnings.
 struct FlagInfo {
   llvm::StringRef name;
   llvm::StringRef value; ///< placeholder of the value in `--help`; empty for a switch
@@ -29,13 +29,13 @@ struct FlagInfo {
   bool inPlan = false;      ///< plan files may hold the flag
   bool trains = false;      ///< affects only training: no effect with `--inference`
   bool needsStages = false; ///< affects only pipelines: no effect without a pipeline axis
-  bool takesCommas = false; ///< a list: a,b gives two values
-  bool takesObject = false; ///< a plan file may give an object; the value is its text
+  bool takesCommas = false; ///< takes a list: "a,b" gives two values
+  bool takesObject = false; ///< a plan file may give a JSON object; the value is its text
 };
 
 /// The content of a plan file.
 struct PlanFile {
-  std::vector<std::pair<std::string, std::string>> flags; ///< texts of plan flags, in order
+  std::vector<std::pair<std::string, std::string>> flags; ///< name and value text, in file order
   std::optional<PlanPrediction> predicted;
   std::optional<PlanMeasurement> measured;
 
@@ -57,7 +57,7 @@ llvm::json::Value describeText(llvm::StringRef text);
 /// value before parsing is the default.
 class FlagTable {
 public:
-  /// Begins a group of `--help`; the flags added next belong to it.
+  /// Begins a group of `--help`. Flags that are added next belong to this group.
   void addGroup(llvm::StringRef name);
 
   void add(const FlagInfo &info, std::string &target);
@@ -74,8 +74,9 @@ public:
   void addPositionals(llvm::StringRef help, std::vector<std::string> &target,
                       llvm::StringRef separator, std::vector<std::string> &after);
 
-  /// Makes the plan flags take constraints on a searched plan instead of values: `assign` skips
-  /// them, `getConstraints` returns them, and `set` gives them values.
+  /// Makes the plan flags take constraints on a searched plan instead of values. Example: `--zero`
+  /// takes "0,1". `assign` then skips the plan flags, `getConstraints` returns their texts, and
+  /// `set` gives them values.
   void takeConstraints() { takesConstraints = true; }
 
   /// Returns the groups, for llvm::cl::HideUnrelatedOptions.
@@ -85,7 +86,7 @@ public:
 
   /// Sets a plan flag as if it were given with the value `text`.
   llvm::Error set(llvm::StringRef name, llvm::StringRef text);
-  /// Returns the text of each given plan flag, in the order of the table.
+  /// Returns the name and text of each given plan flag, in the order of the table.
   std::vector<std::pair<std::string, std::string>> getConstraints() const;
 
   bool isGiven(llvm::StringRef name) const;
@@ -93,20 +94,20 @@ public:
   std::vector<std::string> listPlanFlags() const;
   /// Gives a plan flag a value before `assign`, unless the command line gives one.
   void setDefault(llvm::StringRef name, llvm::StringRef text);
-  /// Returns the given flags for which `matches` holds, in the order of the table.
+  /// Returns the given flags for which `matches` returns true, in the order of the table.
   llvm::SmallVector<const FlagInfo *>
   listGiven(llvm::function_ref<bool(const FlagInfo &)> matches) const;
 
-  /// Sets flags from the plan file at `path`, before `assign`. Flags that the command line gives
-  /// keep their values; `--micro-batches` and `--global-batch` count as the same flag. Errors name
-  /// the file, the key and the expected value.
+  /// Sets flags from the plan file at `path`; called before `assign`. Flags that the command line
+  /// gives keep their values. `--micro-batches` and `--global-batch` count as the same flag. Errors
+  /// name the file, the key and the expected value.
   llvm::Error readPlan(llvm::StringRef path);
   /// Reads a plan file without setting flags. Checks keys and types of values. Errors do not name
   /// the file.
   llvm::Expected<PlanFile> parsePlan(llvm::StringRef path) const;
-  /// Returns what the plan file says about its prediction; nullopt without a file or a prediction.
+  /// Returns the prediction that the plan file records; nullopt without a file or a prediction.
   const std::optional<PlanPrediction> &getPrediction() const { return prediction; }
-  /// Returns the values of all plan flags that have one, after `assign`.
+  /// Returns all plan flags that have a value, with their values; called after `assign`.
   llvm::json::Object describePlan() const;
 
 private:
@@ -114,13 +115,13 @@ private:
     FlagInfo info;
     std::unique_ptr<llvm::cl::Option> option;
     std::function<llvm::Error()> assign;
-    std::function<llvm::Error(llvm::StringRef)> set;            ///< not set for lists and switches
-    std::function<std::string()> getText;                       ///< with `set`: the given text
-    std::function<std::optional<llvm::json::Value>()> describe; ///< nullopt: no value
+    std::function<llvm::Error(llvm::StringRef)> set;            ///< null for lists and switches
+    std::function<std::string()> getText;                       ///< null if `set` is null
+    std::function<std::optional<llvm::json::Value>()> describe; ///< returns nullopt without a value
     bool isNumber = false;
   };
   Entry &add(const FlagInfo &info, std::unique_ptr<llvm::cl::Option> option);
-  /// Adds a flag whose text `set` parses into the target.
+  /// Adds a flag. `set` parses the flag's text and writes its target.
   Entry &addText(const FlagInfo &info, std::function<llvm::Error(llvm::StringRef)> set);
   void addNumber(const FlagInfo &info, Range range, std::function<void(int64_t)> set,
                  std::function<std::optional<int64_t>()> get);

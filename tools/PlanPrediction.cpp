@@ -39,7 +39,8 @@ Assign toNumber(int64_t &target) {
   };
 }
 
-/// Reads an object with some of the `keys`, whose values are numbers except for those of `texts`.
+/// Reads an object with some of the `keys`. `texts` lists the keys whose values are strings. The
+/// values of all other keys are numbers.
 Error readMembers(StringRef name, const JsonValue &value,
                   const std::vector<std::pair<std::string, Assign>> &keys,
                   ArrayRef<StringRef> texts) {

@@ -1,4 +1,4 @@
-// Declares what ps-plan records in a plan file about the plan's predicted and measured times.
+// Declares the predicted and measured times that ps-plan records in a plan file.
 #ifndef PARASHARD_TOOLS_PLANPREDICTION_H
 #define PARASHARD_TOOLS_PLANPREDICTION_H
 
@@ -15,16 +15,16 @@ class JsonValue;
 /// The value of the key "predicted" of a plan file. No tool relies on the predicted time and
 /// memory. `checkModel` uses the number of parameters to detect a plan for another model.
 struct PlanPrediction {
-  double seconds = 0;      ///< of a step
-  int64_t memoryBytes = 0; ///< of the fullest rank
+  double seconds = 0;      ///< time of a step
+  int64_t memoryBytes = 0; ///< memory of the rank that needs most
   double mfu = 0;
-  std::string cluster; ///< without its number of ranks
+  std::string cluster; ///< name of the cluster, without its number of ranks
   int64_t ranks = 0, globalBatch = 0;
-  std::optional<int64_t> parameters; ///< elements of the model's parameters
+  std::optional<int64_t> parameters; ///< number of elements of all parameters of the model
 
   llvm::json::Object toJson() const;
-  /// Reads an object with some of the keys that `toJson` writes. Fails for an unknown key, and for
-  /// a value of another type.
+  /// Reads an object with some of the keys that `toJson` writes. Fails if a key is unknown or a
+  /// value has another type.
   static llvm::Expected<PlanPrediction> read(const support::JsonValue &value);
 
   /// Fails if the plan was made for a model with another number of parameters. `path` is the plan
@@ -32,11 +32,11 @@ struct PlanPrediction {
   llvm::Error checkModel(llvm::StringRef path, llvm::StringRef model, int64_t parameters) const;
 };
 
-/// The value of the key "measured" of a plan file: the steps in a trace of its program. No tool
-/// relies on it.
+/// The value of the key "measured" of a plan file: times from a trace of the plan's program. No
+/// tool relies on these times.
 struct PlanMeasurement {
-  double seconds = 0; ///< median of the steps
-  double spread = 0;  ///< third less first quartile of the steps, in seconds
+  double seconds = 0; ///< median time of the steps
+  double spread = 0;  ///< third minus first quartile of the steps' times, in seconds
   int64_t steps = 0;  ///< number of steps
 
   llvm::json::Object toJson() const;

@@ -1,4 +1,4 @@
-// Makes requests for plans, and prints their answers.
+// Builds the requests of plan searches, and prints their answers.
 #include "tools/PlanRequests.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/Costs/Quantity.h"
@@ -28,7 +28,6 @@ llvm::Expected<GivenCluster> findGivenCluster(llvm::StringRef text) {
   return GivenCluster{name.str(), found->ranks, std::move(found->cluster)};
 }
 
-/// Assigns the plan flags that are not searched; they take one value.
 llvm::Error setFixedFlags(FlagTable &table) {
   for (const auto &[flag, text] : table.getConstraints()) {
     llvm::StringRef value = text;
@@ -45,7 +44,7 @@ llvm::Error setFixedFlags(FlagTable &table) {
 
 namespace {
 
-/// Checks the options of a plan on a mesh on which any value of a single flag is possible.
+/// Checks options on the mesh dp=2,tp=2, on which each valid value of a flag passes the checks.
 llvm::Error checkOnAnyMesh(const CompileOptions &given) {
   CompileOptions options = given;
   options.mesh = "dp=2,tp=2";
@@ -70,7 +69,6 @@ llvm::Error checkValue(FlagTable &table, CompileFlags &compile, llvm::StringRef 
 
 } // namespace
 
-/// Checks each value of the searched flags, and the values of the other flags.
 llvm::Error checkValues(FlagTable &table, CompileFlags &compile) {
   for (const auto &[flag, text] : table.getConstraints()) {
     if (flag == "mesh" || !llvm::is_contained(getSearchedFlags(), flag))
@@ -87,7 +85,8 @@ llvm::Error checkValues(FlagTable &table, CompileFlags &compile) {
 
 namespace {
 
-/// Finds the number of ranks from `--cluster` and `--ranks`, and how it was given.
+/// Sets the number of ranks of the request from `--cluster` or `--ranks`, and the name of that
+/// flag.
 llvm::Error findRanks(const CompileOptions &options, const GivenCluster &cluster,
                       PlanRequest &request) {
   constexpr int64_t kMost = int64_t(1) << 19; // tables have twice the ranks of tensor axes
@@ -109,7 +108,7 @@ llvm::Error findRanks(const CompileOptions &options, const GivenCluster &cluster
   return llvm::Error::success();
 }
 
-/// Reads the most memory of a rank. Warns if no device of the cluster has as much.
+/// Reads the memory limit per rank. Warns if a device of the cluster has less memory.
 llvm::Error readMemory(llvm::StringRef flag, llvm::StringRef text, const GivenCluster &cluster,
                        PlanRequest &request) {
   if (text.empty())
@@ -138,7 +137,7 @@ llvm::Expected<PlanRequest> makeRequest(const FlagTable &table, const CompileFla
   if (llvm::Error error = findRanks(compile.options, cluster, request))
     return std::move(error);
   request.options.ranks.reset();
-  request.options.cluster = cluster.name; // tables are read from programs of fewer ranks
+  request.options.cluster = cluster.name; // without ranks: the search also compiles smaller meshes
   request.globalBatch = compile.globalBatch.value_or(0);
   if (request.globalBatch > kMostSamples)
     return createFlagError("global-batch " + llvm::Twine(request.globalBatch),
@@ -210,7 +209,7 @@ void printBreakdown(const PlanPrice &best, llvm::raw_ostream &os) {
                           100 * best.breakdown[i] / best.seconds);
 }
 
-/// Says why the first plan comes before a faster one, or how far the next one is.
+/// Prints why the first plan is preferred to a faster one, or by how much the next plan is slower.
 void printDistance(const PlanAnswer &answer, llvm::raw_ostream &os) {
   const Plan &first = answer.plans.front();
   const Plan *fastest = &first, *next = nullptr;
@@ -226,8 +225,8 @@ void printDistance(const PlanAnswer &answer, llvm::raw_ostream &os) {
     return;
   if (fastest != &first)
     os << llvm::formatv(
-        "the plan with {0} is as fast, within the error of the prediction, but loses up to {1:f1} "
-        "% if a figure of the cluster is {2:f0} % off; the first plan loses {3:f1} %\n",
+        "the plan with {0} is equally fast, within the error of the prediction, but loses up to "
+        "{1:f1} % if a figure of the cluster is {2:f0} % off; the first plan loses {3:f1} %\n",
         fastest->options.mesh, 100 * fastest->regret.value_or(0), 100 * kFigureError,
         100 * first.regret.value_or(0));
   else
@@ -260,8 +259,8 @@ void printPlans(const PlanAnswer &answer, size_t most, llvm::raw_ostream &os) {
   for (const Plan &plan : llvm::ArrayRef(answer.plans).take_front(most))
     rows.push_back(makeRow(plan));
   sharding::printTable(rows, os);
-  os << "\nstep, memory: of the programs, compiled up to their addresses; estimates: of "
-        "the search\n\n";
+  os << "\nstep, memory: predicted from the compiled plan (level placed); estimates: made by the "
+        "search before it compiles\n\n";
   printBreakdown(*answer.plans.front().price, os);
   printDistance(answer, os);
   printAlternatives("plans that differ from the first in one choice (estimates)", answer.neighbors,

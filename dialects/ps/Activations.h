@@ -1,5 +1,4 @@
-// Declares scalar activation functions, with which elementwise ops and matmul epilogues are
-// evaluated.
+// Declares scalar activation functions, for the evaluation of elementwise ops and matmul epilogues.
 #ifndef PARASHARD_DIALECTS_PS_ACTIVATIONS_H
 #define PARASHARD_DIALECTS_PS_ACTIVATIONS_H
 

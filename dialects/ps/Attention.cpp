@@ -35,7 +35,7 @@ static LogicalResult expectShape(Operation *op, llvm::StringRef name, Value valu
                                << expected << "] (" << label << ")";
 }
 
-/// Verifies attention_c3.
+/// Verifies the shape and the element type of the mask (attention_c3). `full` is [B, H, T, S].
 static LogicalResult verifyMask(Operation *op, Value mask, llvm::ArrayRef<int64_t> full) {
   RankedTensorType type = getTensorType(mask);
   bool fits = type.getRank() == 4 && type.getDimSize(3) == full[3];
@@ -240,8 +240,8 @@ AttentionGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRan
 LoweringKind AttentionOp::getLoweringKind() { return LoweringKind::Library; }
 LoweringKind AttentionGradOp::getLoweringKind() { return LoweringKind::Library; }
 
-/// Returns the cost of `contractions` matmuls of [T, S, D] per head; half the flops with a causal
-/// mask.
+/// Returns the cost of `contractions` matmuls of [T, S, D] per head. A causal mask halves the
+/// flops.
 static OpCost attentionCost(TypeRange operands, TypeRange results, Type query, Type key,
                             int64_t contractions, bool causal, FlopKind kind) {
   auto q = cast<RankedTensorType>(query), k = cast<RankedTensorType>(key);
@@ -330,7 +330,8 @@ template <typename Op> static void addDropout(CallBuilder &call, Op op) {
   call.add("global_size", op.getGlobalSize().value_or(q[0] * q[1] * q[2] * keys));
 }
 
-/// Adds a mask's address, type and strides; a dim of size 1 is repeated: its stride is 0.
+/// Adds the address, the type and the strides of a mask. A dim of size 1 is broadcast, so its
+/// stride is 0.
 static LogicalResult addMask(CallBuilder &call, Operation *op, Value mask) {
   std::optional<SmallVector<int64_t>> strides = call.getStrides(mask);
   if (!strides)

@@ -54,7 +54,8 @@ public:
     return std::max(sum * scale + added, kLowestScore);
   }
 
-  /// Return the starts of rows of q (and dq), k, v and the result.
+  /// Return the index of the first element of a row of q (and dq), k, v and the result. `row`
+  /// returns the number of a row of the result.
   int64_t query(int64_t b, int64_t h, int64_t i) const { return ((b * H + h) * T + i) * D; }
   int64_t key(int64_t b, int64_t h, int64_t j) const { return ((b * G + group(h)) * S + j) * D; }
   int64_t value(int64_t b, int64_t h, int64_t j) const { return ((b * G + group(h)) * S + j) * E; }
@@ -120,9 +121,9 @@ FailureOr<llvm::SmallVector<Tensor>> AttentionOp::evaluate(llvm::ArrayRef<Tensor
   return llvm::SmallVector<Tensor>{std::move(out), std::move(lse)};
 }
 
-/// Limit of |log-sum-exp|. Above this limit, the spacing of f32 is too coarse to normalize
-/// probabilities to 1e-4, so they are divided by their own sum. Example: rows that a mask of very
-/// low finite values hides.
+/// Limit of |log-sum-exp|. Above this limit, the spacing of f32 numbers is too coarse to normalize
+/// probabilities to 1e-4. The probabilities are then divided by their sum. Example: a row whose
+/// keys are all masked by very low finite values.
 static constexpr double kLargeLse = 1024;
 
 /// Computes, with P = exp(score - lse): dv = P^T g; dP = g v^T (with the same dropout); dS = P (dP

@@ -10,15 +10,15 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Rand
     - `mask` [B or 1, H or 1, T or 1, S] is bool (true: visible) or float (added to the scores).
     - `padding` [B, S] is bool (true: a real key, false: padding).
     - A row that sees no key gives zeros and lse -inf. `lse` [B, H, T] is f32 (f64 for f64).
-    - If `training`, dropout zeroes each attention probability with probability
-      p = `dropout`, and divides the others by `1 - p`.
-      `offset`, `global_size`, `factor_sizes` and `factor_strides` are those of `ps.dropout`,
-      over the global [B, H, T, S].
+    - If `training`, dropout zeroes each attention probability with probability p = `dropout`, and
+      divides the others by `1 - p`. `offset`, `global_size`, `factor_sizes` and `factor_strides`
+      have the same meaning as in `ps.dropout`, for the global tensor of probabilities [B, H, T, S].
 
     Lifespan: created by the importers (level 0); used by code generation.
 
     Constraints:
-    - (attention_c1) all ranks are 4; batch, head, sequence and feature sizes agree.
+    - (attention_c1) query, key, value and result have 4 dims; batch, head, sequence and feature
+      sizes agree.
     - (attention_c2) H is a multiple of G.
     - (attention_c3) mask and padding have the shapes above.
     ```mlir

@@ -49,7 +49,8 @@ def PS_Random : DeclareOpInterfaceMethods<PS_RandomOpInterface>;
 class PS_HasPrecision<string parameters> : ParamNativeOpTrait<"HasPrecision", parameters> {
   let cppNamespace = "::parashard::ps";
 }
-// Implements PrecisionOpInterface: `kind` is Compute or Fp32; see OpPrecision for the numbers.
+// Implements PrecisionOpInterface. `kind` is Compute or Fp32. OpPrecision describes the numbers
+// `operands` and `results`.
 class PS_Precision<string kind, int operands = -1, int results = -1> : TraitList<[
     PS_HasPrecision<"::parashard::ps::PrecisionClass::" # kind # ", " # operands # ", " # results>, PS_PrecisionOpInterface]>;
 def PS_Cost : DeclareOpInterfaceMethods<PS_CostOpInterface, ["getCost"]>;

@@ -30,7 +30,8 @@ public:
   /// Returns the index of a random key in the function's list of keys.
   virtual int64_t getKeyNumber(mlir::Value key) = 0;
 
-  /// Adds "dtype", the operand's element type, and "out_dtype" if the result has another one.
+  /// Adds the operand's element type as "dtype". Also adds the result's element type as "out_dtype"
+  /// if it is different.
   void addTypes(mlir::Value operand, mlir::Value result);
 };
 

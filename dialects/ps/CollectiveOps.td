@@ -16,7 +16,7 @@ def PS_AllReduceOp : PS_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> 
     ```mlir
     %1 = ps.all_reduce sum %0 over ["tp"] : tensor<4x8xf32>
     ```
-    - (collective_c1) the axes are distinct axes of the mesh.
+    - (collective_c1) `axes` are distinct axes of the mesh. All collectives have this constraint.
   }];
   let arguments = (ins PS_ReductionKindAttr:$kind, PS_NumberTensor:$operand, StrArrayAttr:$axes);
   let results = (outs PS_NumberTensor:$result);
@@ -55,7 +55,8 @@ def PS_AllToAllOp : PS_CollectiveOp<"all_to_all"> {
   let description = [{
     Lifespan: created by `ps-partition` (level 3); used by code generation.
 
-    - (all_to_all_c1) `split` and `concat` are dims; the number of shards divides the dim `split`.
+    - (all_to_all_c1) `split` and `concat` are dims of the operand; the size of dim `split` is
+      divisible by the number of shards.
     - (all_to_all_c2) the result has the operand's shape, with `split` divided and `concat`
       multiplied by the number of shards.
     ```mlir
@@ -82,7 +83,7 @@ def PS_PermuteOp : PS_CollectiveOp<"permute", [SameOperandsAndResultType]> {
   let assemblyFormat = "$operand `over` $axes `to` $targets attr-dict `:` type($result)";
 }
 def PS_ShardIndexOp : PS_CollectiveOp<"shard_index"> {
-  let summary = "returns the linear index of this rank over `axes`, the last varying fastest";
+  let summary = "returns the linear index of this rank over `axes`; the last axis varies fastest";
   let description = [{
     Lifespan: created by `ps-partition` (level 3); used by code generation.
     ```mlir
@@ -94,11 +95,11 @@ def PS_ShardIndexOp : PS_CollectiveOp<"shard_index"> {
   let assemblyFormat = "`over` $axes attr-dict `:` type($result)";
 }
 def PS_ShardSliceOp : PS_CollectiveOp<"shard_slice"> {
-  let summary = "returns this rank's shard of a whole tensor along `dim`, padded with zeros past the end";
+  let summary = "returns this rank's shard of a whole tensor along `dim`, with zeros past the end of the tensor";
   let description = [{
     Shard r over `axes` begins at element r c, where c is the result's size of `dim`. Example: 5
-    elements over 2 shards with c = 3 give shard 1 the last two elements and one zero. Needs no
-    communication.
+    elements over 2 shards with c = 3 give shard 1 the last two elements and one zero. The op needs
+    no communication.
 
     Lifespan: created by `ps-partition` (level 3); used by code generation.
 

@@ -8,7 +8,7 @@
 
 namespace parashard::ps {
 
-/// Returns the sum, the larger or the smaller of two elements; NaN if one is NaN.
+/// Returns the sum, the maximum or the minimum of two elements. Returns NaN if one of them is NaN.
 inline double combine(ReductionKind kind, double x, double y) {
   if (kind == ReductionKind::Sum || std::isnan(x) || std::isnan(y))
     return x + y;

@@ -100,7 +100,7 @@ llvm::SmallVector<int64_t> ContractOp::getFreeLabels(unsigned i) {
   return free;
 }
 
-/// Returns the type of the sums of operand `i`.
+/// Returns the type of the second result with `sums of i`.
 static RankedTensorType getSumsType(ContractOp op, unsigned i) {
   llvm::SmallVector<int64_t> shape;
   for (auto [label, size] : llvm::zip_equal(op.getResultLabels(), op.getType().getShape()))
@@ -283,7 +283,7 @@ OpCost ContractOp::getCost(TypeRange operands, TypeRange results) {
   return cost;
 }
 
-/// Returns the strides of a tensor by label, 0 for a missing label.
+/// Returns one stride per label of `order`, or 0 for a label that the tensor does not have.
 static llvm::SmallVector<int64_t> stridesOf(const Tensor &tensor, Labels labels, Labels order) {
   llvm::SmallVector<int64_t> own = tensor.getStrides(), strides;
   for (int64_t label : order) {

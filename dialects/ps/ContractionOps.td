@@ -12,7 +12,7 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
     f64).
 
     The following epilogues are added by `ps-fuse` for devices whose matmuls support them:
-    - `bias`: added to the sums before they are rounded.
+    - `bias`: the bias is added to the sums before rounding.
     - `sums of i`: the second result holds the sums of operand `i` over the contracted labels,
       accumulated in f32 and rounded once. With this epilogue, the matmul of a weight gradient also
       computes the bias gradient.
@@ -39,8 +39,8 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
     - (contract_c6) `sums of` names operand 0 or 1. The sums have the free labels of this operand,
       in the order of the result, and the result's element type. Batch labels and a bias are not
       allowed.
-    - (contract_c7) 8-bit operands, and only those, have scales: one f32 scalar per operand. Scales
-      cannot be combined with `sums of`.
+    - (contract_c7) 8-bit operands have one scale each, an f32 scalar. Other operands have no
+      scales. Scales cannot be combined with `sums of`.
     - (contract_c8) the second result of `gelu` and the `aux` of `gelu_grad` have the result's type.
       `gelu`, `gelu_grad`, `sums of` and scales exclude each other. `gelu_grad` excludes a bias. No
       label is a batch label.
@@ -75,8 +75,8 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
     bool isBiasable(int64_t dims);
     /// Returns whether both operands are 8-bit floats, which have scales.
     bool isOfFloat8();
-    /// Return the second result as the sums of an operand, or as the input of the GELU. Return null
-    /// if the second result is something else.
+    /// Return the second result if it holds the sums of an operand (`getSums`) or the input of the
+    /// GELU (`getPreActivation`), else null.
     ::mlir::Value getSums() { return getSummed() ? getSecond() : ::mlir::Value(); }
     ::mlir::Value getPreActivation() { return getGelu() ? getSecond() : ::mlir::Value(); }
     /// Returns whether the result is a GELU or its gradient, rather than the plain sums.

@@ -148,7 +148,8 @@ template <typename Fn> void Relation::forEachProduct(Fn visit) const {
                     (n * groups * out + o) * positions + p);
 }
 
-/// Accumulates each element of the result in double.
+/// Evaluates one of the three ops. `product` adds one product to an element of the result; sums are
+/// accumulated in double.
 template <typename Fn>
 static llvm::SmallVector<Tensor> sumProducts(const Relation &relation, Type type, Fn product) {
   Tensor result(cast<RankedTensorType>(type));
@@ -166,8 +167,8 @@ static llvm::SmallVector<Tensor> sumProducts(const Relation &relation, Type type
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The factors of x, w and y: batch n, groups g, channels c of x and o of y per group. The factor
-/// that the result lacks is summed.
+/// The factors of x, w and y: batch, groups, and the channels of x and of y per group. The result
+/// of each op lacks one of these factors, over which the op sums.
 struct RelationFactors {
   ShardingRule rule;
   TensorFactors x, w, y;
@@ -239,8 +240,8 @@ FailureOr<llvm::SmallVector<Tensor>> ConvolutionOp::evaluate(llvm::ArrayRef<Tens
                      });
 }
 
-/// Builds the cotangent of a kernel. Marks the op as weight-gradient work if the kernel is a
-/// variable.
+/// Builds the cotangent of a kernel. If the kernel is a variable, the op gets the phase
+/// `backward_weight`.
 static Value buildKernelCotangent(BackwardBuilder &builder, Value kernel, Value x, Value y,
                                   ArrayRef<int64_t> strides, ArrayRef<int64_t> low,
                                   ArrayRef<int64_t> dilation) {

@@ -1,5 +1,5 @@
-// Defines convolutions: one relation between operand, kernel and result, with one op to compute
-// each of the three.
+// Defines convolutions with operand x, kernel w and result y. The convolution and its two gradients
+// sum over the same triples of indices; each op computes one of x, w and y from the other two.
 include "dialects/ps/Base.td"
 
 def PS_ConvolutionOp : PS_TensorOp<"convolution", [PS_Library, PS_Differentiable, PS_Cost, PS_Precision<"Compute">]> {
@@ -37,7 +37,7 @@ def PS_ConvolutionOp : PS_TensorOp<"convolution", [PS_Library, PS_Differentiable
 }
 
 def PS_ConvolutionInputOp : PS_TensorOp<"convolution_input", [PS_Library, PS_Differentiable, PS_Cost, PS_Precision<"Compute">]> {
-  let summary = "x[n, c, i] = sum over o, k, p with i = p stride + k dilation - low of y[n, o, p] w[o, c, k]";
+  let summary = "x[n, c, i] = sum over o, k and p of y[n, o, p] w[o, c, k], where p stride + k dilation - low = i";
   let description = [{
     Computes the cotangent of a `ps.convolution`'s operand from the cotangent of its result. The
     importers also create the op for transposed convolutions. Has the constraints of

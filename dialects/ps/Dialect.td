@@ -15,8 +15,8 @@ def PS_Dialect : Dialect {
   let description = [{
     `ps` describes a training program on static tensors: a mesh, a set of named variables, and
     functions that read, write and accumulate into the variables. Levels 0 (imported) to 3
-    (partitioned) use this dialect. Reads of variables see the values at the call of the function;
-    writes take effect when the function returns.
+    (partitioned) use this dialect. A read returns the value that the variable has when the function
+    is called. A write takes effect when the function returns.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
@@ -88,8 +88,8 @@ def PS_VariableKindAttr : EnumAttr<PS_Dialect, PS_VariableKind, "variable_kind">
   let assemblyFormat = "$value";
 }
 
-// These enum attributes print a leading space, so op formats write `` before them to omit their own
-// space.
+// The enum attributes below print a leading space. Op formats write `` before them, so that the
+// space is not printed twice.
 def PS_ReductionKind : PS_Enum<"ReductionKind", "kind of reduction", [
     I32EnumAttrCase<"Sum", 0, "sum">,
     I32EnumAttrCase<"Max", 1, "max">,
@@ -125,8 +125,8 @@ def PS_Float8FormatAttr : EnumAttr<PS_Dialect, PS_Float8Format, "float8_format">
 def PS_FactorAttr : PS_Attr<"Factor", "factor"> {
   let summary = "one factor of a dim: its size, and the mesh axes that shard it";
   let description = [{
-    A factor of `size` elements (0 if the factor is the whole dim), sharded over all `axes`
-    together, major to minor. Printed only inside a sharding.
+    The factor has `size` elements; a size of 0 means the entire dim. The factor is sharded over all
+    `axes` together, major to minor. The attribute is printed only inside a sharding.
   }];
   let parameters = (ins "int64_t":$size, ArrayRefParameter<"::mlir::StringAttr">:$axes);
   let hasCustomAssemblyFormat = 1;
@@ -135,8 +135,9 @@ def PS_FactorAttr : PS_Attr<"Factor", "factor"> {
 def PS_DimAttr : PS_Attr<"Dim", "dim"> {
   let summary = "the factors of one tensor dim, major to minor";
   let description = [{
-    The list of factors has a normal form: adjacent factors without axes are merged, and the only
-    factor of a dim has size 0. An unsharded dim is one factor of size 0 without axes, printed `{}`.
+    The list of factors has a normal form: adjacent factors without axes are merged, and the factor
+    of a dim with only one factor has size 0. An unsharded dim is one factor of size 0 without axes,
+    printed `{}`.
   }];
   let parameters = (ins ArrayRefParameter<"::parashard::ps::FactorAttr">:$factors);
   let skipDefaultBuilders = 1;
@@ -196,9 +197,9 @@ def PS_FileAttr : PS_Attr<"File", "file", [TypedAttrInterface]> {
   let summary = "a tensor in a file";
   let description = [{
     Either `#ps.file<"model.pt2:data/weights/weight_0">`, the raw bytes of an archive entry, or
-    `#ps.file<"x.safetensors:name">`. With `slice = [lo:hi, ...]`, one range per dim, the variable
-    holds only this slice of the tensor in the file. `shape` is then the shape of the tensor in the
-    file.
+    `#ps.file<"x.safetensors:name">`, a tensor of a safetensors file. With `slice = [lo:hi, ...]`,
+    one range per dim, the variable holds only this slice of the tensor in the file. `shape` is then
+    the shape of the tensor in the file.
   }];
   let parameters = (ins
     "::mlir::StringAttr":$location,
@@ -250,7 +251,7 @@ def PS_AxisAttr : PS_Attr<"Axis", "axis"> {
 
 def PS_RefType : TypeDef<PS_Dialect, "Ref"> {
   let mnemonic = "ref";
-  let summary = "a variable that the caller of a class function binds";
+  let summary = "a reference to a variable, which the caller of a class function binds";
   let parameters = (ins "::mlir::RankedTensorType":$tensorType);
   let assemblyFormat = "`<` $tensorType `>`";
 }

@@ -13,8 +13,9 @@ using Results = FailureOr<llvm::SmallVector<Tensor>>;
 using Cotangents = FailureOr<llvm::SmallVector<Value>>;
 using Operands = llvm::ArrayRef<Tensor>;
 
-/// Defines a floating-point unary op by its value, its code and its derivative, given the cotangent
-/// `g`, the operand x and the result y.
+/// Defines a floating-point unary op. VALUE is its value for a double x, and CODE emits its code
+/// for scalars or vectors x. DERIVATIVE builds the operand's cotangent from the result's cotangent
+/// g, the operand x and the result y.
 #define PS_UNARY(OP, VALUE, CODE, DERIVATIVE)                                                      \
   ShardingRule OP::getShardingRule() { return elementwiseRule(*this); }                            \
   LoweringKind OP::getLoweringKind() { return LoweringKind::Elementwise; }                         \

@@ -15,7 +15,8 @@ using Results = FailureOr<llvm::SmallVector<Tensor>>;
 using Cotangents = FailureOr<llvm::SmallVector<Value>>;
 using Operands = llvm::ArrayRef<Tensor>;
 
-/// Maps pairs of elements by `onFloats(x, y)` or `onInts(x, y)`.
+/// Returns the result whose elements are `onFloats(x, y)` or `onInts(x, y)`, for elements x and y
+/// of the operands.
 template <typename Floats, typename Ints>
 static llvm::SmallVector<Tensor> mapPairs(Operation *op, Operands operands, Floats onFloats,
                                           Ints onInts) {
@@ -25,8 +26,9 @@ static llvm::SmallVector<Tensor> mapPairs(Operation *op, Operands operands, Floa
   return mapElements(op, [&](int64_t i) -> int64_t { return onInts(x.getInt(i), y.getInt(i)); });
 }
 
-/// Defines a binary op by its value (the same text for doubles and ints), its code, and its
-/// derivatives by x and y.
+/// Defines a binary op. LINEAR initializes `ShardingRule::linear`. VALUE is the op's value for
+/// doubles or ints x and y, and CODE emits its code. LEFT and RIGHT build the cotangents of x and y
+/// from the cotangent g of the result z.
 #define PS_BINARY(OP, LINEAR, VALUE, CODE, LEFT, RIGHT)                                            \
   ShardingRule OP::getShardingRule() {                                                             \
     llvm::SmallVector<llvm::SmallVector<unsigned, 2>> linear LINEAR;                               \
@@ -50,7 +52,7 @@ static llvm::SmallVector<Tensor> mapPairs(Operation *op, Operands operands, Floa
         [&](BackwardMath &m, Value g) -> Value { return RIGHT; });                                 \
   }
 
-/// Computes an integer sum, difference or product that wraps around.
+/// Computes an integer sum, difference or product with wraparound.
 template <typename Fn> static int64_t wrap(int64_t x, int64_t y, Fn fn) {
   return int64_t(fn(uint64_t(x), uint64_t(y)));
 }
@@ -78,7 +80,7 @@ static Value emitExtreme(ElementBuilder &e, Value x, Value y) {
   Type element = getElementTypeOrSelf(x.getType());
   if (isa<FloatType>(element))
     return FloatOp::create(e.builder(), e.getLoc(), x, y);
-  if (element.isInteger(1)) // true is 1 here, not -1
+  if (element.isInteger(1)) // i1 is unsigned: true is 1, not -1
     return BoolOp::create(e.builder(), e.getLoc(), x, y);
   return IntOp::create(e.builder(), e.getLoc(), x, y);
 }
@@ -90,14 +92,15 @@ static Value chosen(BackwardMath &m, Predicate predicate, Value own, Value other
   return m.select(m.compare(predicate, own, other), g, share);
 }
 
-/// Returns the derivative of x^y by x: y x^(y - 1). It is 0 for y = 0, even at x = 0.
+/// Returns the derivative of x^y by x: y x^(y - 1). The derivative is 0 for y = 0, even at x = 0.
 static Value powSlope(BackwardMath &m, Value x, Value y) {
   Value zero = m.constant(y, 0);
   Value slope = m.mul(y, m.binary<PowOp>(x, m.sub(y, m.constant(y, 1))));
   return m.select(m.compare(Predicate::Eq, y, zero), zero, slope);
 }
 
-/// Returns the derivative of z = x^y by y: z log x. It is 0 for x = 0 and y >= 0, as in PyTorch.
+/// Returns the derivative of z = x^y by y: z log x. The derivative is 0 for x = 0 and y >= 0, as in
+/// PyTorch.
 static Value powExponentSlope(BackwardMath &m, Value x, Value y, Value z) {
   Value zero = m.constant(y, 0), slope = m.mul(z, m.unary<LogOp>(x));
   return m.select(m.compare(Predicate::Eq, x, zero),
@@ -340,8 +343,8 @@ OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
 // convert
 //===----------------------------------------------------------------------===//
 
-/// Returns a rule that is linear for conversions between floats: partial sums are equal up to
-/// rounding.
+/// Returns a rule that is linear for conversions between floats: the sum of converted partial sums
+/// equals the converted sum, up to rounding.
 ShardingRule ConvertOp::getShardingRule() {
   bool floats = isa<FloatType>(getElementTypeOrSelf(getOperand().getType())) &&
                 isa<FloatType>(getElementTypeOrSelf(getType()));

@@ -1,7 +1,7 @@
 // Defines ops that compute each element from the operands' elements at the same index.
 include "dialects/ps/Base.td"
 
-// The lifespan and the example in the description of an op without attributes.
+// The lifespan and the example, which form the description of an op without attributes.
 class PS_Description<string mnemonic, string operands, Type type> {
   string element = !cond(!eq(type, PS_BoolTensor) : "i1", !eq(type, PS_IntTensor) : "i64", true : "f32");
   string text = "Lifespan: created by the importers, and by passes up to level 3; used by code generation.\n"
@@ -179,8 +179,8 @@ def PS_StopGradientOp : PS_TensorOp<"stop_gradient", [SameOperandsAndResultType,
     Represents `detach()` and `torch.no_grad()` on a value that depends on trained parameters.
     Passes before `ps-autodiff` keep the op, so that no pattern matches across it.
 
-    Lifespan: created by the importers. `ps-autodiff` does not build a backward for the op.
-    Afterwards (on ops with a phase), the op folds to its operand.
+    Lifespan: created by the importers. `ps-autodiff` does not build a backward for the op. After
+    `ps-autodiff`, when the op has a phase, the op folds to its operand.
     ```mlir
     %target = ps.stop_gradient %a : tensor<4x8xf32>
     ```
@@ -198,8 +198,8 @@ def PS_ByModeOp : PS_TensorOp<"by_mode", [SameOperandsAndResultType, PS_Elementw
     evaluation.
 
     Lifespan: created by the importers. `ps-autodiff` clears `training` in `@evaluate`. The op folds
-    to `in_evaluation` if `training` is false. Otherwise it folds to `in_training` after
-    `ps-autodiff` (on ops with a phase).
+    to `in_evaluation` if `training` is false. Otherwise, the op folds to `in_training` after
+    `ps-autodiff`, when the op has a phase.
     ```mlir
     %m = ps.by_mode %batch, %running : tensor<8xf32>
     ```

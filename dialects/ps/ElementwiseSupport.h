@@ -1,5 +1,5 @@
-// Declares helpers of the elementwise ops: loops over host tensors, arithmetic for backwards,
-// 16-bit code.
+// Declares helpers of the elementwise ops: loops over host tensors, arithmetic for derivatives, and
+// code for 16-bit floats.
 #ifndef PARASHARD_DIALECTS_PS_ELEMENTWISESUPPORT_H
 #define PARASHARD_DIALECTS_PS_ELEMENTWISESUPPORT_H
 
@@ -7,8 +7,8 @@
 
 namespace parashard::ps {
 
-/// Returns a rule with one parallel factor per dim. `linear` lists groups of operands in which the
-/// op is jointly linear.
+/// Returns a rule with one parallel factor per dim, and with `linear` as its
+/// `ShardingRule::linear`.
 template <typename Op>
 ShardingRule elementwiseRule(Op op, llvm::ArrayRef<llvm::SmallVector<unsigned, 2>> linear = {}) {
   auto type = llvm::cast<mlir::RankedTensorType>(op->getResult(0).getType());
@@ -17,7 +17,7 @@ ShardingRule elementwiseRule(Op op, llvm::ArrayRef<llvm::SmallVector<unsigned, 2
   return rule;
 }
 
-/// Returns the result whose element i is `element(i)`, a double or an int64.
+/// Returns the op's only result. Its element i is `element(i)`, a double or an int64.
 template <typename Fn> llvm::SmallVector<Tensor> mapElements(mlir::Operation *op, Fn element) {
   Tensor result(llvm::cast<mlir::RankedTensorType>(op->getResult(0).getType()));
   for (int64_t i = 0, n = result.size(); i < n; ++i) {
@@ -32,7 +32,7 @@ template <typename Fn> llvm::SmallVector<Tensor> mapElements(mlir::Operation *op
   return results;
 }
 
-/// Builds arithmetic on values of one type, for a backward.
+/// Builds arithmetic ops on values of one type, for derivatives.
 class BackwardMath {
 public:
   explicit BackwardMath(BackwardBuilder &builder) : builder(builder) {}
@@ -65,7 +65,8 @@ private:
   BackwardBuilder &builder;
 };
 
-/// Differentiates a unary op: calls `derive(math, g)` if the cotangent exists and is needed.
+/// Differentiates a unary op. If the result has a cotangent g and the operand's cotangent is
+/// needed, returns `derive(math, g)` as the operand's cotangent.
 template <typename Fn>
 llvm::SmallVector<mlir::Value> differentiateUnary(BackwardBuilder &builder,
                                                   mlir::ValueRange cotangents, Fn derive) {
@@ -76,7 +77,8 @@ llvm::SmallVector<mlir::Value> differentiateUnary(BackwardBuilder &builder,
   return results;
 }
 
-/// Differentiates a binary op.
+/// Differentiates a binary op. `left` and `right` return the cotangents of the operands, like
+/// `derive` of `differentiateUnary`.
 template <typename Left, typename Right>
 llvm::SmallVector<mlir::Value>
 differentiateBinary(BackwardBuilder &builder, mlir::ValueRange cotangents, Left left, Right right) {
@@ -89,7 +91,8 @@ differentiateBinary(BackwardBuilder &builder, mlir::ValueRange cotangents, Left 
   return results;
 }
 
-/// Computes in f32 for 16-bit operands, and rounds the result once.
+/// Emits `compute` on the scalars. 16-bit floats are first widened to f32, and the result is
+/// rounded once.
 template <typename Fn>
 mlir::Value emitWide(ElementBuilder &e, mlir::ValueRange scalars, Fn compute) {
   llvm::SmallVector<mlir::Value> wide;

@@ -1,4 +1,4 @@
-// Implements embedding (table rows by index) and its gradient.
+// Implements the embedding, which looks up table rows by index, and its gradient.
 #include "dialects/ps/Ps.h"
 
 using namespace mlir;

@@ -33,7 +33,7 @@ struct Format {
 
 Format formatOf(Value value) { return Format(getElementTypeOrSelf(value.getType())); }
 
-/// Largest magnitude of a scale's exponent, which keeps scales within f32.
+/// Largest magnitude of a scale's exponent, so that a scale and its inverse fit f32.
 constexpr int kMostExponent = 100;
 
 float findScale(const Format &format, float amax, int64_t margin) {
@@ -119,9 +119,11 @@ Value emitScale(ElementBuilder &e, const Format &format, Value amax, int64_t mar
   return code.getPower(e.select(isKnown, field, code.number(kBias)));
 }
 
-/// Emits the bits of x / scale, rounded to `count` times its ulp, a power of two. The bits are
-/// count + (index of the power << mantissa), since the numbers of a power follow those of the next
-/// smaller power.
+/// Emits the 8 bits of x / scale. The magnitude is rounded to `count` ulps, where the ulp is a
+/// power of two. `powers` is the index of this ulp among the ulps of the format. Numbers with the
+/// next larger ulp follow in the list of numbers, so the bits are count + (powers << mantissa).
+/// Example in e4m3: 1 is 8 ulps of 2^-3. The smallest ulp is 2^-9, so `powers` is 6, and the bits
+/// are 8 + (6 << 3) = 56.
 Value emitQuantize(ElementBuilder &e, const Format &format, Value x, Value scale) {
   BitCode code(e, x);
   Value scaled = code.clamp(e.mul(x, code.getInverse(code.getField(scale))), format.largest);

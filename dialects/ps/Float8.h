@@ -11,8 +11,8 @@ struct Quantized {
   mlir::Value bits, scale;
 };
 
-/// Returns the 8-bit tensor that `value` dequantizes, if one scale applies to the whole tensor;
-/// else nullopt.
+/// Returns the operands of the `ps.dequantize` that computes `value`, if one scale applies to the
+/// whole tensor. Returns nullopt for other values.
 std::optional<Quantized> findQuantized(mlir::Value value);
 
 } // namespace parashard::ps

@@ -1,5 +1,5 @@
-// Defines scaled 8-bit floats: a tensor x is stored as q with x = q * scale, where one scale, a
-// power of two, applies to the whole tensor.
+// Defines scaled 8-bit floats. A tensor x is stored as an 8-bit tensor q with x = q * scale. One
+// scale, a power of two, applies to the whole tensor.
 include "dialects/ps/Base.td"
 
 def PS_Float8ScaleOp : PS_TensorOp<"float8_scale", [SameOperandsAndResultType, PS_Elementwise,
@@ -8,8 +8,8 @@ def PS_Float8ScaleOp : PS_TensorOp<"float8_scale", [SameOperandsAndResultType, P
   let description = [{
     The result is 2^(margin - floor(log2(M / amax))), where M is the largest number of the format:
     448 for `e4m3` (4 exponent bits, 3 mantissa bits, no infinities), 57344 for `e5m2`. Example:
-    amax = 100 in `e4m3` with margin 0 gives 2^-2. The result is 1 if `amax` is 0 or not finite, and
-    lies between 2^-100 and 2^100.
+    amax = 100 in `e4m3` with margin 0 gives 2^-2. The result is 1 if `amax` is 0 or not finite.
+    Other results are clamped to the range from 2^-100 to 2^100.
 
     Lifespan: created by `ps-precision` (level 2); used by code generation.
 
@@ -35,7 +35,7 @@ def PS_QuantizeOp : PS_TensorOp<"quantize", [PS_Elementwise, SameOperandsAndResu
     Lifespan: created by `ps-precision` (level 2) for each operand of an fp8 contraction; used by
     code generation. Backward saves only the 8-bit result.
 
-    - (quantize_c1) the operand has 32 or 16 bits; `scale` is f32.
+    - (quantize_c1) the operand's elements have 32 or 16 bits; `scale` is f32.
     ```mlir
     %q = ps.quantize %x, %scale : tensor<4x8xbf16>, tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
     ```
@@ -57,7 +57,7 @@ def PS_DequantizeOp : PS_TensorOp<"dequantize", [PS_Elementwise, SameOperandsAnd
     Lifespan: created by `ps-precision` (level 2) before each fp8 contraction.
     `ps-fuse{float8=true}` replaces the op by 8-bit matmul operands.
 
-    - (dequantize_c1) the result has 32 or 16 bits; `scale` is f32.
+    - (dequantize_c1) the result's elements have 32 or 16 bits; `scale` is f32.
     ```mlir
     %x = ps.dequantize %q, %scale : tensor<4x8xf8E5M2>, tensor<4x8xf32> -> tensor<4x8xbf16>
     ```

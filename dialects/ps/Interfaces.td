@@ -40,9 +40,9 @@ def PS_DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
       "bool", "isDifferentiable", (ins "unsigned":$operand), "",
       "return ::llvm::isa<::mlir::FloatType>(::mlir::getElementTypeOrSelf($_op->getOperand(operand).getType()));">,
     InterfaceMethod<[{
-        Builds the backward of the op. `cotangents` has one value per result, null for zero. Returns
-        one cotangent per operand, null for zero. `builder.needs(i)` tells whether the cotangent of
-        operand i is needed.
+        Builds the backward of the op. `cotangents` has one value per result; null means zero.
+        Returns one cotangent per operand; null means zero. `builder.needs(i)` tells whether the
+        cotangent of operand i is needed.
       }],
       "::mlir::FailureOr<::llvm::SmallVector<::mlir::Value>>", "differentiate",
       (ins "::parashard::ps::BackwardBuilder &":$builder, "::mlir::ValueRange":$cotangents)>,
@@ -73,9 +73,9 @@ def PS_EvaluateOpInterface : OpInterface<"EvaluateOpInterface"> {
 def PS_LoweringOpInterface : OpInterface<"LoweringOpInterface"> {
   let cppNamespace = "::parashard::ps";
   let description = [{
-    Lowers the op to code, independently of the target. `Elementwise` ops emit one scalar. `Row` ops
-    are written once against a row builder. `Movement` ops only map result elements to operand
-    elements. `Library` ops call a library function.
+    Lowers the op to code, independently of the target. `Elementwise` ops emit the code of one
+    element. `Row` ops emit the code of one row with a `RowBuilder`. `Movement` ops only map result
+    elements to operand elements. `Library` ops call a library function.
   }];
   let methods = [
     InterfaceMethod<"Returns the kind of lowering.", "::parashard::ps::LoweringKind", "getLoweringKind">,
@@ -100,7 +100,7 @@ def PS_PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
     with `PS_Precision`.
   }];
   let methods = [
-    StaticInterfaceMethod<"Returns the class, and how many operands and results it applies to.",
+    StaticInterfaceMethod<"Returns the precision class, and the numbers of operands and results to which the class applies.",
       "::parashard::ps::OpPrecision", "getPrecision">,
   ];
 }

@@ -17,8 +17,8 @@ void CrossEntropyOp::build(OpBuilder &builder, OperationState &state, Value logi
         builder.getF64FloatAttr(smoothing));
 }
 
-/// Returns whether a double holds the number exactly. Constants of labels' type are created from
-/// doubles.
+/// Returns whether a double represents the number exactly. The constant for the ignored label is
+/// created from a double.
 static bool isWholeDouble(int64_t number) {
   constexpr int64_t kMost = int64_t(1) << 53;
   return number >= -kMost && number <= kMost;
@@ -72,8 +72,9 @@ OpCost CrossEntropyGradOp::getCost(TypeRange operands, TypeRange results) {
 // Evaluation
 //===----------------------------------------------------------------------===//
 
-/// Returns whether a label is a column. Any other label that is not ignored gives NaN, here as in
-/// compiled code. Labels are checked when data is read; padded rows may hold any label.
+/// Returns whether a label is a column. All other labels, except the ignored one, give NaN, in the
+/// evaluator and in compiled code. The runtime checks labels when it reads data, but padded rows
+/// may contain any label.
 static bool isColumn(int64_t label, int64_t columns) { return label >= 0 && label < columns; }
 
 FailureOr<llvm::SmallVector<Tensor>> CrossEntropyOp::evaluate(llvm::ArrayRef<Tensor> operands,
@@ -177,8 +178,8 @@ static LabelCode emitLabel(RowBuilder &row, unsigned operand, int64_t ignoreInde
   return {label, ignored, arith::AndIOp::create(b, s.getLoc(), low, high)};
 }
 
-/// Gives NaN for a label outside the columns that is not ignored. The error is visible and never
-/// reads out of bounds.
+/// Stores NaN as the loss of a row whose label is neither a column nor the ignored label. The error
+/// is then visible, and no load is out of bounds.
 LogicalResult CrossEntropyOp::emitRow(RowBuilder &row) {
   Type compute = getComputeType(getLogits().getType());
   ElementBuilder &s = row.scalars();
@@ -252,8 +253,8 @@ static LocalLabels partitionLabels(RowPartition &row, Value labels, Value logits
           row.compare(Predicate::Eq, row.columns(logits), row.spread(wide, logits))};
 }
 
-/// Fills the padding of unsharded rows with -inf. There softmax is 0, and so is the gradient of a
-/// loss without smoothing.
+/// Fills the padding of unsharded rows with -inf. In the padding, the softmax is then 0, and so is
+/// the gradient of a loss without smoothing.
 static llvm::SmallVector<Value> withoutPaddedLogits(RowPartition &row, ValueRange locals) {
   llvm::SmallVector<Value> masked(locals);
   masked[0] = row.select(locals[0], -INFINITY);

@@ -7,7 +7,8 @@ def PS_CrossEntropyOp : PS_TensorOp<"cross_entropy", [AllTypesMatch<["loss", "ls
     The shapes are `logits` [..., V] and `labels` [...]. A label is in [0, V), or equal to
     `ignore_index`. Both results have the labels' shape. A mean loss is built of other ops: the sum
     of the losses, divided by the number of labels that are not ignored. With `smoothing` s, the
-    loss is (1 - s) nll + s mean over V of (lse - logit).
+    loss is (1 - s) nll + s mean(lse - logit), where nll is the loss without smoothing and the mean
+    is over V.
 
     Lifespan: created by the importers, or by `ps-add-loss` (level 1); used by code generation.
 

@@ -1,4 +1,4 @@
-// Declares the listener that copies discardable attributes ("marks") to new ops in rewrites.
+// Declares the listener that copies discardable attributes ("marks") from replaced ops to new ops.
 #ifndef PARASHARD_DIALECTS_PS_MARKLISTENER_H
 #define PARASHARD_DIALECTS_PS_MARKLISTENER_H
 

@@ -80,7 +80,8 @@ RankedTensorType parashard::ps::getLocalType(RankedTensorType global, ShardingAt
 // MarkListener
 //===----------------------------------------------------------------------===//
 
-/// Gives each result of `to` without a sharding that of a result of `from` with the same type.
+/// Copies shardings from results of `from` to results of `to` that have the same type and no
+/// sharding.
 static void copyShardings(Operation *from, Operation *to) {
   if (!from->hasAttr(kShardingsMark))
     return;

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-/// Gathers `from[source(i)]` for every element i of a tensor of `type`. An index of -1 gives a
+/// Returns a tensor of `type` whose element at index i is `from[source(i)]`. A source of -1 gives a
 /// zero.
 static Tensor gatherElements(RankedTensorType type, const Tensor &from,
                              llvm::function_ref<int64_t(ArrayRef<int64_t>)> source) {
@@ -41,13 +41,14 @@ LogicalResult ReshapeOp::verify() {
 
 namespace {
 /// Finds the common factors of two shapes with the same number of elements. Example: [6, 4] and [3,
-/// 8] give the minor factors 4 (of 4 and 8), 2 (of 6 and 8) and 3 (of 6 and 3).
+/// 8] give, from minor to major, the factors 4 (of 4 and 8), 2 (of 6 and 8) and 3 (of 6 and 3).
 class FactorMatcher {
 public:
   FactorMatcher(ShardingRule &rule, ArrayRef<int64_t> from, ArrayRef<int64_t> to)
       : rule(rule), left(from), right(to), leftFactors(from.size()), rightFactors(to.size()) {}
 
-  /// Walks both shapes from the minor end. The common divisor of the current dims becomes a factor.
+  /// Visits the dims of both shapes from the last to the first. The greatest common divisor of the
+  /// current dims becomes a factor.
   void run() {
     if (llvm::is_contained(left, 0)) {
       takeWhole(left, left, leftFactors, 0, i);
@@ -83,9 +84,10 @@ private:
     factors[dim].insert(factors[dim].begin(), factor);
   }
 
-  /// Handles minor dims without a common divisor, up to the dims where the products of sizes are
-  /// equal. Only a common divisor at the major end of these dims may be sharded. Example: [4, 3]
-  /// and [6, 2] share only the major factor 2 of 4 and 6.
+  /// Handles current dims without a common divisor, together with the dims before them up to the
+  /// point where the products of sizes are equal. Only common divisors at the major end of these
+  /// dims may be sharded. Example: the last dims of [4, 3] and [6, 2] have no common divisor, but 4
+  /// x 3 = 6 x 2. Only the common divisor 2 of 4 and 6 may be sharded.
   void matchStretch() {
     int64_t leftEnd = i, rightEnd = j, leftProduct = left[i], rightProduct = right[j];
     while (leftProduct != rightProduct) {
@@ -130,7 +132,7 @@ private:
   }
 
   ShardingRule &rule;
-  SmallVector<int64_t> left, right; ///< remaining size of each dim, without its factors so far
+  SmallVector<int64_t> left, right; ///< size of each dim, divided by the factors found so far
   TensorFactors leftFactors, rightFactors;
   int64_t i = int64_t(left.size()) - 1, j = int64_t(right.size()) - 1;
 };

@@ -43,7 +43,7 @@ def PS_TransposeOp : PS_MovementOp<"transpose"> {
 }
 
 def PS_BroadcastOp : PS_MovementOp<"broadcast"> {
-  let summary = "repeats elements: operand dim i becomes result dim dims[i], other result dims repeat";
+  let summary = "repeats elements: operand dim i becomes result dim dims[i], and the elements repeat along all other result dims";
   let description = [{
     Lifespan: created by the importers, and by passes up to level 3; used by code generation.
 
@@ -61,13 +61,13 @@ def PS_BroadcastOp : PS_MovementOp<"broadcast"> {
 }
 
 def PS_SliceOp : PS_MovementOp<"slice", [PS_Partition]> {
-  let summary = "takes the elements start, start + stride, ... below limit of each dim";
+  let summary = "returns the elements start, start + stride, ... below limit along each dim";
   let description = [{
     Lifespan: created by the importers, and by passes up to level 3; used by code generation.
 
     - (slice_c1) `starts`, `limits` and `strides` have one entry per dim; 0 <= start <= limit <=
       size; stride >= 1.
-    - (slice_c2) the result's dim is ceil((limit - start) / stride).
+    - (slice_c2) each result dim has the size ceil((limit - start) / stride).
     ```mlir
     %0 = ps.slice %a [0, 1] to [2, 3] by [1, 1] : tensor<2x4xf32> -> tensor<2x2xf32>
     ```
@@ -84,13 +84,13 @@ def PS_SliceOp : PS_MovementOp<"slice", [PS_Partition]> {
 def PS_PadOp : PS_MovementOp<"pad", [PS_Partition]> {
   let summary = "inserts zeros before, between and after the elements; the adjoint of slice";
   let description = [{
-    The result's dim is low + (n > 0 ? (n - 1) * stride + 1 : 0) + high. Example: n = 3, low = 1,
-    high = 0 and stride = 2 give 6.
+    A dim of size n becomes a dim of size low + (n > 0 ? (n - 1) * stride + 1 : 0) + high. Example:
+    n = 3, low = 1, high = 0 and stride = 2 give 6.
 
     Lifespan: created by the importers, and by passes up to level 3; used by code generation.
 
     Constraints:
-    - (pad_c1) `low`, `high` and the stride have one entry per dim; low, high >= 0; stride >= 1.
+    - (pad_c1) `low`, `high` and `strides` have one entry per dim; low, high >= 0; stride >= 1.
     - (pad_c2) the result has the shape above.
     ```mlir
     %0 = ps.pad %a low [0, 1] high [0, 1] by [1, 1] : tensor<2x2xf32> -> tensor<2x4xf32>

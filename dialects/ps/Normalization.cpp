@@ -273,7 +273,7 @@ FailureOr<llvm::SmallVector<Value>> SoftmaxOp::differentiate(BackwardBuilder &bu
   return answer;
 }
 
-/// Returns g - exp(y) sum(g).
+/// Returns the cotangent g - exp(y) sum(g), where g is the cotangent of the result y.
 FailureOr<llvm::SmallVector<Value>> LogSoftmaxOp::differentiate(BackwardBuilder &builder,
                                                                 ValueRange cotangents) {
   llvm::SmallVector<Value> answer(1);
@@ -289,7 +289,8 @@ FailureOr<llvm::SmallVector<Value>> LogSoftmaxOp::differentiate(BackwardBuilder 
   return answer;
 }
 
-/// Returns the operand minus its maximum over all ranks, and the sum of its exponentials.
+/// Returns two values: the operand minus its maximum over all ranks, and the sum of the
+/// exponentials of this difference.
 static std::pair<Value, Value> partitionShifted(RowPartition &row, Value local) {
   Value x = row.select(row.widen(local), -INFINITY);
   Value shifted = row.binary<SubOp>(x, row.spread(row.reduce(ReductionKind::Max, x), x));

@@ -49,7 +49,7 @@ void BackwardBuilder::notifyOperationInserted(Operation *op, InsertPoint) {
 // ElementBuilder
 //===----------------------------------------------------------------------===//
 
-/// Truncates a double. Clamps values beyond i64; NaN gives 0.
+/// Truncates a double to an integer. Clamps values beyond i64; NaN gives 0.
 static int64_t toInteger(double value) {
   if (std::isnan(value))
     return 0;
@@ -196,7 +196,7 @@ FailureOr<SmallVector<Value>> parashard::ps::partitionByCloning(Operation *op,
                                                                 ValueRange locals,
                                                                 TypeRange localResults) {
   SmallVector<Value> operands(locals);
-  auto isSplit = [&](unsigned i) { // without a split dim, no padding exists and no rule is needed
+  auto isSplit = [&](unsigned i) { // an operand without a split dim has no padding
     ShardingAttr sharding = builder.getOperandSharding(i);
     return sharding && !sharding.isReplicated();
   };

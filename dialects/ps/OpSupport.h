@@ -65,8 +65,8 @@ bool isVariableValue(mlir::Value value);
 /// Builds the backward of one forward op. Each created op gets `ps.phase` and `ps.origin`.
 class BackwardBuilder : public mlir::OpBuilder, mlir::OpBuilder::Listener {
 public:
-  /// `origin` is the ordinal of the forward op. `needed[i]` tells whether operand i needs a
-  /// cotangent.
+  /// `origin` is the number of the forward op (`ps.origin`). `needed[i]` tells whether the
+  /// cotangent of operand i is needed.
   BackwardBuilder(mlir::Operation *forward, int64_t origin, llvm::ArrayRef<bool> needed);
 
   bool needs(unsigned operand) const { return needed[operand]; }
@@ -77,7 +77,7 @@ public:
     return Op::create(*this, loc, std::forward<Args>(args)...);
   }
 
-  /// Gives ops that are created during its lifetime the phase `backward_weight`.
+  /// While an object of this class exists, created ops get the phase `backward_weight`.
   class WeightScope {
   public:
     explicit WeightScope(BackwardBuilder &b) : builder(b), before(b.phase) {
@@ -128,15 +128,16 @@ public:
   /// Returns the number of elements in each shard, including padding, if a factor of `size`
   /// elements is sharded over `axes`.
   virtual int64_t getShardSize(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
-  /// Returns the axes with more than one device, as collectives name them.
+  /// Returns those of `axes` that have more than one device, as an `axes` attribute for
+  /// collectives.
   virtual mlir::ArrayAttr getDeviceAxes(llvm::ArrayRef<mlir::StringAttr> axes) const = 0;
   /// Returns the linear shard index over `axes` (major to minor) as tensor<i64>.
   virtual mlir::Value getShardIndex(llvm::ArrayRef<mlir::StringAttr> axes) = 0;
   /// Reduces a value over `axes`.
   virtual mlir::Value allReduce(mlir::Value value, ReductionKind kind,
                                 llvm::ArrayRef<mlir::StringAttr> axes) = 0;
-  /// Returns, for a value of type `global` sharded by `sharding`, the global index along `dim` of
-  /// each local element, as tensor<Nxi64> (N is the local size of the dim).
+  /// Returns the global index along `dim` of each local element, as tensor<Nxi64>, where N is the
+  /// local size of the dim. The tensor has the global type `global` and is sharded by `sharding`.
   virtual mlir::Value getGlobalIndices(mlir::RankedTensorType global, ShardingAttr sharding,
                                        unsigned dim) = 0;
   /// Returns `local` with its padding along `dim` set to `identity`. Returns `local` itself if the
@@ -158,16 +159,17 @@ mlir::FailureOr<llvm::SmallVector<mlir::Value>> partitionByCloning(mlir::Operati
                                                                    mlir::ValueRange locals,
                                                                    mlir::TypeRange localResults);
 
-/// How an op is lowered. `None`: the op does not reach code generation (variables, structure).
+/// How an op is lowered. `None`: the op does not implement `LoweringOpInterface`, like the ops that
+/// access variables.
 enum class LoweringKind { None, Elementwise, Row, Movement, Library, Collective };
 
-/// Describes which random number a local element draws: Philox with the key (run seed, `key`, step)
-/// and the counter `microBatch` x `globalSize` + global index. `factorSizes` arranges the local
-/// elements as a row-major array. An element's global index is `offset` + the sum of its index
-/// along each factor x the factor's stride. Example: the right half of a 2 x 4 tensor has `offset`
-/// 2, factorSizes {2, 2} and factorStrides {4, 1}. Its local element 3 has the indices (1, 1), and
-/// the global index 2 + 1 x 4 + 1 x 1 = 7. Without factors, the global index is `offset` + the
-/// local index.
+/// Describes which random number each local element draws: Philox with the key (run seed, `key`,
+/// step) and the counter `microBatch` x `globalSize` + global index. `factorSizes` arranges the
+/// local elements as a row-major array. An element's global index is `offset` + the sum of its
+/// index along each factor x the factor's stride. Example: the right half of a 2 x 4 tensor has
+/// `offset` 2, factorSizes {2, 2} and factorStrides {4, 1}. Its local element 3 has the indices (1,
+/// 1), and the global index 2 + 1 x 4 + 1 x 1 = 7. Without factors, the global index is `offset` +
+/// the local index.
 struct RandomPosition {
   mlir::Value key;        ///< i64 scalar
   mlir::Value microBatch; ///< i64 scalar; null for 0
@@ -217,18 +219,19 @@ public:
 
   /// Returns the number of columns of a row, without padding.
   virtual int64_t getColumns() const = 0;
-  /// Returns operand i as a function of the columns; constant if the operand has no column dim.
+  /// Returns the column function of operand i. If the operand has no column dim, the function
+  /// returns the same element for all columns of a row.
   virtual Column load(unsigned operand) = 0;
   /// Loads operand i, which has no column dim, once per row (a scalar).
   virtual mlir::Value loadRow(unsigned operand) = 0;
-  /// Loads the element of operand i at a run-time column (an index scalar).
+  /// Loads the element of operand i at `column`, an index scalar that is computed at run time.
   virtual mlir::Value loadAt(unsigned operand, mlir::Value column) = 0;
   /// Reduces a column function over the row in a fixed order: column c is combined into partial
   /// result c mod 64, then the 64 partial results are combined.
   virtual mlir::Value reduce(ReductionKind kind, Column column) = 0;
-  /// Returns a scalar as a function of the columns.
+  /// Returns a column function that returns `scalar` for every column.
   virtual Column splat(mlir::Value scalar) = 0;
-  /// Returns the indices of the current columns, as i64 lanes.
+  /// Returns a column function that returns the column indices, as i64 lanes.
   virtual Column columnIndex() = 0;
   /// Computes a column function once, and keeps its values for the rest of the row.
   virtual Column keep(Column column, mlir::Type elementType) = 0;

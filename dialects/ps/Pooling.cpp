@@ -45,8 +45,8 @@ struct PoolFactors {
 };
 } // namespace
 
-/// Returns the maximum of the window at `position`, as an element index in the plane that begins at
-/// `base`. Returns -1 if the window has no element.
+/// Returns the index of the maximum in the window at `position`, or -1 if the window has no
+/// element. The index is relative to `base`, where the plane (one channel of one sample) begins.
 static int64_t findMaximum(const Tensor &x, int64_t base, const Windows &windows,
                            int64_t position) {
   int64_t found = -1;

@@ -1,5 +1,5 @@
-// Defines max pooling, whose windows may overlap. Sum pooling uses convolutions or reductions of a
-// reshape.
+// Defines max pooling, whose windows may overlap. The importers build average pooling from other
+// ops: a reshape and a reduction, or a convolution.
 include "dialects/ps/Base.td"
 
 def PS_MaxPoolOp : PS_TensorOp<"max_pool", [PS_Library, PS_Differentiable]> {
@@ -33,7 +33,7 @@ def PS_MaxPoolOp : PS_TensorOp<"max_pool", [PS_Library, PS_Differentiable]> {
 }
 
 def PS_MaxPoolGradOp : PS_TensorOp<"max_pool_grad", [AllTypesMatch<["operand", "result"]>, PS_Library]> {
-  let summary = "adds the cotangent of each window to its maximum: the first maximum, or the last NaN";
+  let summary = "adds the cotangent of each window to the position of its maximum: the first of equal maxima, or the last NaN";
   let description = [{
     Lifespan: created by `ps-autodiff` (level 1); used by code generation.
 

@@ -22,13 +22,14 @@
 
 namespace parashard::ps {
 
-/// Copies the attributes for phase, segment and origin from `from` to `to`, but not the shardings.
+/// Copies the attributes for phase, segment, origin and recomputation from `from` to `to`, but not
+/// the shardings.
 void copyMarks(mlir::Operation *from, mlir::Operation *to);
 /// Returns the sharding of a value (its op's `ps.shardings` or its argument's `ps.sharding`), or
 /// null.
 ShardingAttr getSharding(mlir::Value value);
 void setSharding(mlir::Value value, ShardingAttr sharding);
-/// Returns the module's only mesh, or null.
+/// Returns the mesh of the module that contains `anywhere`, or null if the module has no mesh.
 MeshOp getMesh(mlir::Operation *anywhere);
 /// Returns the local type of a global type under a sharding. Each factor of size n over k shards
 /// has ceil(n/k) local elements.

@@ -130,7 +130,8 @@ Value DropoutOp::emitElement(ElementBuilder &e, ValueRange scalars) {
                   scaled);
 }
 
-/// The same random numbers drop the same elements of the cotangent.
+/// Applies a clone of the op to the cotangent. The clone draws the same random numbers, so it drops
+/// the same elements.
 FailureOr<llvm::SmallVector<Value>> DropoutOp::differentiate(BackwardBuilder &builder,
                                                              ValueRange cotangents) {
   llvm::SmallVector<Value> answer(getNumOperands());

@@ -1,4 +1,5 @@
-// Declares the global element numbers of random ops, for evaluation and for sharded ops.
+// Declares the global numbering of elements that determines random numbers, for evaluation and for
+// sharded ops.
 #ifndef PARASHARD_DIALECTS_PS_RANDOMSUPPORT_H
 #define PARASHARD_DIALECTS_PS_RANDOMSUPPORT_H
 
@@ -66,7 +67,8 @@ private:
   ElementNumbers numbers;
 };
 
-/// Positions of the elements of a sharded random op in the global tensor.
+/// Positions of the local elements of a sharded random op in the global tensor (see
+/// `RandomPosition`).
 struct SplitNumbers {
   mlir::Value offset; ///< tensor<i64>
   int64_t globalSize;

@@ -89,15 +89,15 @@ static double getIdentityNumber(ReductionKind kind) {
   return kind == ReductionKind::Sum ? 0 : kind == ReductionKind::Max ? -infinity : infinity;
 }
 
-/// Returns the reduction over no elements. For integers, infinity becomes the extreme value of the
-/// type.
+/// Returns the identity of a reduction of integers. The conversion to `element` turns an infinity
+/// into the extreme value of the type.
 static int64_t getIntIdentity(ReductionKind kind, Type element) {
   Tensor identity(RankedTensorType::get({}, element));
   identity.set(0, getIdentityNumber(kind));
   return identity.getInt(0);
 }
 
-/// Returns the linear index in `result` of an element, after removing the reduced dims.
+/// Returns the linear index of the result element into which element `i` of the operand is reduced.
 static int64_t projectIndex(const Tensor &operand, const Tensor &result, ArrayRef<int64_t> kept,
                             int64_t i) {
   SmallVector<int64_t> index = operand.delinearize(i), position;

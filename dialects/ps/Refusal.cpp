@@ -1,4 +1,5 @@
-// Implements the kinds of errors, which diagnostics carry as metadata and `llvm::Error`s as types.
+// Implements the kinds of errors. A diagnostic stores its kind as metadata. The kind of an
+// `llvm::Error` is its type.
 #include "dialects/ps/Refusal.h"
 
 using namespace mlir;

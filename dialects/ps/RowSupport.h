@@ -18,8 +18,8 @@ struct RowSpace {
 mlir::Type getComputeType(mlir::Type elementOrShaped);
 
 /// Returns a rule with one parallel factor per dim of `shape`. The factor of the columns is coupled
-/// (`isCoupled`): the elements of a row depend on each other. Tensors without columns lack the last
-/// dim.
+/// (`isCoupled`): the elements of a row depend on each other. Operands and results without columns
+/// lack the last dim.
 ShardingRule makeRowRule(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<bool> operandHasColumns,
                          llvm::ArrayRef<bool> resultHasColumns);
 
@@ -35,7 +35,7 @@ RowBuilder::Column loadWide(RowBuilder &row, unsigned operand);
 /// Builds an op whose last dim is sharded over mesh axes, from primitive ops on local tensors.
 class RowPartition {
 public:
-  /// `global` and `sharding` describe the tensor with columns.
+  /// `global` and `sharding` describe the operand that has columns.
   RowPartition(PartitionBuilder &builder, mlir::RankedTensorType global, ShardingAttr sharding);
 
   /// Returns whether the last dim is sharded.

@@ -125,7 +125,7 @@ FailureOr<llvm::SmallVector<Value>> SliceOp::partition(PartitionBuilder &builder
   for (int64_t d = 0; d < global.getRank(); ++d) {
     if (local.getDimSize(d) == global.getDimSize(d))
       continue;
-    // A rank holds `localUnit` of the `unit` elements of the minor factor.
+    // Each rank holds `localUnit` of the `unit` elements of the minor factor.
     int64_t resultSize = getTensorType(getResult()).getDimSize(d);
     int64_t unit = std::gcd(std::gcd(starts[d], limits[d]), global.getDimSize(d));
     if (resultSize == global.getDimSize(d))

@@ -16,8 +16,8 @@ static LogicalResult verifySort(Operation *op, RankedTensorType type, RankedTens
   return success();
 }
 
-/// Returns the sharding rule of an op whose operands and results have the same shape. The rule does
-/// not allow a split of `dim`.
+/// Returns the sharding rule of an op whose operands and results all have the shape of `type`. The
+/// rule does not allow a split of `dim`.
 static ShardingRule makeRule(RankedTensorType type, int64_t dim, unsigned operands,
                              unsigned results) {
   ShardingRule rule = ShardingRule::elementwise(type.getShape(), operands, results);
@@ -52,7 +52,7 @@ ShardingRule SortOp::getShardingRule() {
   return makeRule(getTensorType(getOperand()), getDim(), /*operands=*/1, /*results=*/2);
 }
 
-/// Counts one comparison per element and level of a merge sort: n log2(n).
+/// Counts one flop per element and level of a merge sort: log2(n) levels for a dim of size n.
 OpCost SortOp::getCost(TypeRange operands, TypeRange results) {
   OpCost cost = elementwiseCost(operands, results);
   auto type = cast<RankedTensorType>(operands.front());

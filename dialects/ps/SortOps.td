@@ -5,7 +5,8 @@ def PS_SortOp : PS_TensorOp<"sort", [AllTypesMatch<["operand", "values"]>, PS_Li
   let summary = "sorts along a dim: values[i] = operand[indices[i]]";
   let description = [{
     The sort is stable: equal elements keep their order, and -0 equals 0. A NaN is larger than every
-    number, as in PyTorch. `indices` are the positions of the values along `dim` of the operand.
+    number, as in PyTorch. `indices` are the positions of the sorted values along `dim` of the
+    operand.
 
     Lifespan: created by the importers (level 0); used by code generation.
 
@@ -28,9 +29,9 @@ def PS_SortOp : PS_TensorOp<"sort", [AllTypesMatch<["operand", "values"]>, PS_Li
 def PS_SortGradOp : PS_TensorOp<"sort_grad", [AllTypesMatch<["cotangent", "result"]>, PS_Library]> {
   let summary = "moves the cotangents of sorted values back: result[indices[i]] = cotangent[i]";
   let description = [{
-    Along `dim`, `indices` hold each position once, as `ps.sort` returns them. Otherwise, positions
-    without an index are 0, and indices outside the dim are ignored. If an index occurs several
-    times, one of its cotangents is taken.
+    `ps.sort` returns indices that contain each position along `dim` exactly once. With other
+    indices, positions without an index are 0, and indices outside the dim are ignored. If an index
+    occurs several times, the result has one of its cotangents.
 
     Lifespan: created by `ps-autodiff` (level 1); used by code generation.
 

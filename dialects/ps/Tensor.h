@@ -56,7 +56,7 @@ private:
   std::vector<int64_t> ints;
 };
 
-/// The state of random ops besides their operands, and whether ops act as in training.
+/// The state that random ops use in addition to their operands, and whether ops act as in training.
 struct EvaluateContext {
   uint64_t seed = 0;
   int64_t step = 0;

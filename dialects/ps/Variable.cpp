@@ -101,7 +101,7 @@ int64_t MeshOp::getShardSize(int64_t size, ArrayRef<StringAttr> axes) {
 //===----------------------------------------------------------------------===//
 
 /// Parses `init ATTRIBUTE`. The attribute parser also consumes a type that follows the attribute.
-/// Returns this type in `type`.
+/// Sets `type` to this type.
 static ParseResult parseInitial(OpAsmParser &parser, Attribute &init, Type &type) {
   if (parser.parseAttribute(init))
     return failure();
@@ -250,7 +250,7 @@ static ParseResult parseAccess(OpAsmParser &parser, ParsedAccess &access) {
   return *isRef;
 }
 
-/// Parses the attr-dict and `: type`. Returns the tensor type and resolves the ref.
+/// Parses the attr-dict and `: type`. Sets `tensor` to the tensor type, and resolves the ref.
 static ParseResult parseAccessType(OpAsmParser &parser, OperationState &state,
                                    const ParsedAccess &access, Type &tensor) {
   if (parser.parseOptionalAttrDict(state.attributes))
@@ -286,7 +286,8 @@ template <typename Op> static void printAccessType(OpAsmPrinter &printer, Op op,
     printer << tensor;
 }
 
-/// Returns the type of a variable as seen by `op`: the local type from level 3 on.
+/// Returns the type that an access `op` must have: the variable's type, or its local type from
+/// level 3 on.
 static RankedTensorType getAccessType(VariableOp variable, Operation *op) {
   RankedTensorType type = variable.getTensorType();
   ShardingAttr sharding = variable.getSharding();
@@ -386,7 +387,8 @@ void WriteOp::print(OpAsmPrinter &printer) {
   printAccessType(printer, *this, getValue().getType());
 }
 
-/// Checks all writes of a block at its first write, so that the total work is linear.
+/// Verifies write_c1 for all writes of a block when called for the first one. Returns success for
+/// the other writes, so that the total work is linear.
 static LogicalResult verifyWrites(WriteOp first) {
   for (Operation *previous = first->getPrevNode(); previous; previous = previous->getPrevNode())
     if (isa<WriteOp>(previous))

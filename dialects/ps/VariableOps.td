@@ -4,7 +4,8 @@ include "dialects/ps/Base.td"
 def PS_MeshOp : PS_Op<"mesh", [Symbol]> {
   let summary = "a named mesh of devices";
   let description = [{
-    Lists the axes; the last varies fastest. At most one axis is of kind `pipeline`.
+    Lists the axes of the mesh. In the order of devices, the coordinate along the last axis varies
+    fastest. At most one axis is of kind `pipeline`.
 
     Lifespan: created by `ps-set-mesh` (level 2) or the user; kept until code generation.
 
@@ -29,8 +30,8 @@ def PS_MeshOp : PS_Op<"mesh", [Symbol]> {
     ::llvm::SmallVector<::mlir::StringAttr> getAxesOfKind(AxisKind kind);
     /// Returns the number of shards over `axes`.
     int64_t getShards(::llvm::ArrayRef<::mlir::StringAttr> axes);
-    /// Returns the elements that each shard of a factor of `size` over `axes` has, including
-    /// padding.
+    /// Returns the number of elements in each shard, including padding, if a factor of `size`
+    /// elements is sharded over `axes`.
     int64_t getShardSize(int64_t size, ::llvm::ArrayRef<::mlir::StringAttr> axes);
   }];
 }
@@ -51,7 +52,7 @@ def PS_VariableOp : PS_Op<"variable", [Symbol, DeclareOpInterfaceMethods<SymbolU
     Constraints:
     - (variable_c1) `of` names a variable.
     - (variable_c2) gradient, optimizer, copy and average need `of`.
-    - (variable_c3) a gradient's type is that of its variable.
+    - (variable_c3) a gradient has the type of its variable.
     - (variable_c4) a constant `init` has the variable's type.
 
     ```mlir
@@ -85,7 +86,7 @@ def PS_ReadOp : PS_VariableAccess<"read", [Pure]> {
   let summary = "reads the value that a variable has when the function is called";
   let description = [{
     The op names the variable by its symbol. At level 3, class functions read a `!ps.ref` argument
-    instead, which the caller binds to a variable.
+    instead of a symbol. The caller binds this argument to a variable.
 
     Lifespan: created by the importers (level 0), and by passes up to level 4; used by code
     generation.

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kMostElements = int64_t(1) << 40;
 constexpr int64_t kMostDevices = int64_t(1) << 20;
-/// Limit of integer attributes: far above any real number of segments or stages, without overflow
-/// in later arithmetic.
+/// Limit of integer attributes. It is far above any real number of segments or stages, but small
+/// enough that later arithmetic does not overflow.
 constexpr int64_t kMostNumber = int64_t(1) << 40;
 
 LogicalResult checkMarks(Operation *op, DictionaryAttr marks) {
@@ -104,7 +104,8 @@ LogicalResult checkPhases(FunctionOpInterface function) {
   return success();
 }
 
-/// Checks each distinct sharding once, since ops share them.
+/// Checks shardings. Checks each distinct attribute only once, since many ops share the same
+/// attribute.
 class ShardingChecker {
 public:
   explicit ShardingChecker(MeshOp mesh) : mesh(mesh) {}

@@ -6,9 +6,10 @@
 
 namespace parashard::ps {
 
-/// The geometry of windows. Along space dim d, tap k (0 <= k < kernel[d]) of window w lies on
-/// element w * strides[d] + k * dilation[d] - low[d]. A tap outside of [0, in[d]) lies on padding.
-/// Example: with stride 2, low 1 and dilation 1, the 3 taps of window 1 lie on elements 1, 2 and 3.
+/// The geometry of windows. The elements of a window are called taps. Along space dim d, tap k (0
+/// <= k < kernel[d]) of window w reads element w * strides[d] + k * dilation[d] - low[d]. A tap
+/// outside of [0, in[d]) reads padding. Example: with stride 2, low 1 and dilation 1, the 3 taps of
+/// window 1 read elements 1, 2 and 3.
 struct Windows {
   llvm::ArrayRef<int64_t> in, out, kernel; ///< sizes of the space dims
   llvm::ArrayRef<int64_t> strides, low, dilation;
@@ -18,8 +19,8 @@ struct Windows {
   int64_t getTaps() const { return llvm::product_of(kernel); }
   int64_t countPositions() const { return llvm::product_of(out); }
   int64_t getElements() const { return llvm::product_of(in); }
-  /// Returns the element (row-major over `in`) under tap number `tap` of window number `position`
-  /// (both row-major), or -1 if the tap is outside of the input.
+  /// Returns the element that a tap reads, or -1 if the tap is outside of the input. The element is
+  /// a row-major index over `in`, the window `position` over `out`, and `tap` over `kernel`.
   int64_t getElement(int64_t position, int64_t tap) const;
 };
 
@@ -29,16 +30,16 @@ inline llvm::ArrayRef<int64_t> getSpace(mlir::Type type) {
   return shape.drop_front(std::min<size_t>(2, shape.size()));
 }
 
-/// Verifies the constraint `label` on ranks, lists and sizes. Each list of `windows` needs one
-/// entry per space dim.
+/// Verifies the constraint `label`: all tensors have the same number of dims, each list of
+/// `windows` has one entry per space dim, and no size is empty or too large.
 mlir::LogicalResult verifyWindows(mlir::Operation *op, const Windows &windows,
                                   mlir::TypeRange tensors, llvm::StringRef label);
 
-/// Adds one unsharded factor per space dim. Neighboring shards would have to exchange the elements
-/// that their windows share.
+/// Adds one factor per space dim, which must not be sharded. Otherwise, neighboring shards would
+/// have to exchange the elements that their windows share.
 void addSpace(ShardingRule &rule, TensorFactors &tensor, llvm::ArrayRef<int64_t> sizes);
 
-/// Adds the fields of windows of the size `window` over x with the results y.
+/// Adds the instruction fields that describe windows of size `window` over x with the results y.
 template <typename Op>
 void addWindows(CallBuilder &call, Op op, mlir::Value x, mlir::Value y,
                 llvm::ArrayRef<int64_t> window) {

@@ -21,7 +21,8 @@ LogicalResult ProgramOp::verify() {
   return success();
 }
 
-/// Verifies that `local` is the type of the part of `global` that a rank holds under `sharding`.
+/// Verifies that `local` is the type of a rank's shard of a tensor of type `global` under
+/// `sharding`.
 static LogicalResult verifyPart(Operation *op, StringRef label, Type local,
                                 std::optional<Type> global, ps::ShardingAttr sharding) {
   if (!global)

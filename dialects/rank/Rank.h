@@ -15,10 +15,10 @@
 
 namespace parashard::rank {
 
-/// Returns the number of coordinates of the pipeline axis of `op`'s mesh, or 1 without one.
+/// Returns the size of the pipeline axis of `op`'s mesh, or 1 if the mesh has no pipeline axis.
 int64_t getPipelineSize(mlir::Operation *op);
 
-/// Returns the queue of a collective over `axes`: their names joined by '+'.
+/// Returns the name of the queue for collectives over `axes`: the names of the axes, joined by '+'.
 std::string getQueueName(llvm::ArrayRef<mlir::Attribute> axes);
 
 } // namespace parashard::rank

@@ -22,7 +22,7 @@ def Rank_Dialect : Dialect {
 
 def Rank_TokenType : TypeDef<Rank_Dialect, "Token"> {
   let mnemonic = "token";
-  let summary = "started communication, which one wait completes";
+  let summary = "a started communication or copy, which one `rank.wait` completes";
 }
 
 class Rank_Op<string mnemonic, list<Trait> traits = []> : Op<Rank_Dialect, mnemonic, traits>;

@@ -9,7 +9,8 @@ def Rank_ProgramOp : Rank_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
     Lifespan: created by `ps-schedule` (level 4); used by memory planning and code generation.
 
     Constraints:
-    - (program_c1) `pp` is a coordinate of the mesh's pipeline axis (0 without one).
+    - (program_c1) `pp` is a coordinate of the mesh's pipeline axis (0 if the mesh has no such
+      axis).
 
     ```mlir
     rank.program @pp0 pp = 0 entry "step" {
@@ -43,8 +44,9 @@ def Rank_SectionOp : Rank_Op<"section", [HasParent<"ProgramOp">]> {
 def Rank_InputOp : Rank_Op<"input", [Pure, HasParent<"ProgramOp">]> {
   let summary = "this rank's part of a program input for one micro-batch";
   let description = [{
-    The result is the rank's shard of a tensor of type `global` under `sharding`. Without both, the
-    result is the whole tensor. A cotangent that the host passes has the attribute `ps.cotangent`.
+    The result is the rank's shard of a tensor of type `global` under `sharding`. Without these two
+    attributes, the result is the whole tensor. A cotangent that the host passes has the attribute
+    `ps.cotangent`.
 
     Lifespan: created by `ps-schedule` (level 4); used by code generation.
     ```mlir
@@ -141,8 +143,8 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
     Constraints:
     - (start_c1) the collective is all_reduce, reduce_scatter or all_gather.
     - (start_c2) there is one result per operand, of the same type for all_reduce.
-    - (start_c3) there are either distinct axes of the mesh, or `over_pp`: ascending coordinates of
-      the pipeline axis, including the program's own coordinate.
+    - (start_c3) the op has either `axes`, which are distinct axes of the mesh, or `over_pp`:
+      ascending coordinates of the pipeline axis, including the program's own coordinate.
     - (start_c4) `dims` has one entry per operand for reduce_scatter and all_gather.
     - (start_c5) along its dim, an operand of reduce_scatter is as large as all shards of its result
       together. For all_gather, a result is as large as all shards of its operand together.

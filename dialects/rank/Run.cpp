@@ -1,4 +1,4 @@
-// Verifies `rank.run`: the operands and variables must fit the called function.
+// Verifies `rank.run`: its operands, results, variables and keys must fit the called function.
 #include "dialects/rank/Rank.h"
 
 using namespace mlir;

@@ -1,5 +1,5 @@
-// Declares code generation: writes a placed module as a program of native kernels and a table of
-// instructions.
+// Declares code generation, which writes a module of level `placed` as a program: native kernels
+// and a table of instructions.
 #ifndef PARASHARD_CODEGEN_H
 #define PARASHARD_CODEGEN_H
 
@@ -9,7 +9,7 @@
 
 namespace parashard::codegen {
 
-/// How a program gets the weights that lie in the model's file.
+/// How a program gets the weights of the model's file.
 enum class WeightsMode {
   Reference, ///< the program reads the model's file when it starts
   Copy,      ///< the program contains a copy of the weights
@@ -20,12 +20,12 @@ struct CodegenOptions {
   /// cpu:NAME (an LLVM CPU name, or native), cuda:sm_NN, or cuda:replay (GPU kernels compiled for
   /// the host, for the fake driver).
   std::string target = "cpu:native";
-  std::string output;      ///< path; *.so writes a shared library, any other name an executable
+  std::string output;      ///< path of the program: a shared library for *.so, else an executable
   std::string model;       ///< path of the model's file, as printed in messages
   std::string compileLine; ///< command line, shown by --info
   std::string explain;     ///< text of the plan, shown by --info
   WeightsMode weights = WeightsMode::Reference;
-  std::string dumpDir;     ///< folder for a copy of the GPU kernels (6-native.ptx); empty: none
+  std::string dumpDir;     ///< folder for a copy of the GPU kernels (6-native.ptx); empty: no copy
   bool isPortable = false; ///< write an executable that finds its libraries in the folder OUT.libs
 };
 

@@ -1,5 +1,5 @@
-// Declares the compiler's driver: the levels from an imported model to a placed program, as a
-// library for ps-opt, ps-compile and other front ends.
+// Declares the compiler's driver, a library for ps-opt, ps-compile and other front ends. The driver
+// lowers a model from level `imported` to level `placed`.
 #ifndef PARASHARD_DRIVER_H
 #define PARASHARD_DRIVER_H
 
@@ -21,12 +21,12 @@ namespace parashard::driver {
 struct CompileOptions {
   // The model.
   std::string model;                  ///< .pt2, .onnx or .mlir
-  std::vector<std::string> dims;      ///< INPUT.D=N or SYMBOL=N
+  std::vector<std::string> dims;      ///< sizes of dims: INPUT.D=N or SYMBOL=N
   std::optional<int64_t> batch;       ///< size of the batch symbol
-  std::vector<std::string> batchDims; ///< INPUT=D, INPUT=none or none
+  std::vector<std::string> batchDims; ///< batch dims of inputs: INPUT=D, INPUT=none or none
   std::string lossOutput; ///< number or name of the loss output; empty: found automatically
-  std::string loss;       ///< "none": the caller passes cotangents; empty: the graph has a loss;
-                          ///< else the kind of loss to add
+  std::string loss;       ///< kind of loss to add; empty: the model returns a loss; "none":
+                          ///< the caller passes cotangents
   std::vector<std::string> differentiate; ///< outputs with cotangents when loss is "none"
   std::vector<std::string> freeze;        ///< globs of frozen parameters
   std::vector<std::string> init;          ///< initial values, such as "[GLOB=]normal(0.02)"
@@ -35,16 +35,16 @@ struct CompileOptions {
 
   // The plan.
   std::string mesh = "dp=1";
-  std::optional<int64_t> ranks; ///< number of ranks: gives the size of the axis `*` (`dp=*,tp=2`);
-                                ///< must equal the product of the axis sizes
+  std::optional<int64_t> ranks; ///< must equal the product of the axis sizes; needed only to
+                                ///< compute the size of an axis `*` (`dp=*,tp=2`)
   /// Name of a policy, FILE.json, or the text of such a file.
   std::string shardingPolicy = "megatron";
-  /// uniform, parameters, flops, time, or NAME,NAME,...; empty: time if `cluster` is given, else
-  /// uniform.
+  /// How to split layers into stages: uniform, parameters, flops, time, or the modules
+  /// NAME,NAME,... that begin a stage. Empty: time if `cluster` is given, else uniform.
   std::string splitMethod;
   int64_t numChunks = 1;          ///< stages per pipeline coordinate
   std::string schedule;           ///< name or FILE.json; empty: chosen by `numChunks`
-  std::string placement = "loop"; ///< placement of stages that the schedule needs: loop or v
+  std::string placement = "loop"; ///< placement of stages for this schedule: loop or v
   int64_t microBatches = 1;
   int64_t zero = 0; ///< ZeRO stage, 0 to 3
   /// Padding of the dims of matmul weights: auto, off, or N (to multiples of N).
@@ -70,8 +70,8 @@ struct CompileOptions {
 
   // The target.
   std::string target = "cpu:native"; ///< see CodegenOptions
-  /// Cluster whose rates the plan is made for: a preset, FILE.json, or `cpu` (this machine; see
-  /// `measureLocalCluster`); empty: chosen by `target`.
+  /// Cluster to plan for: a preset, FILE.json, or `cpu` (this machine; see `measureLocalCluster`).
+  /// Empty: chosen by `target`.
   std::string cluster;
   bool inference = false; ///< evaluate only, without the training entries
 };
@@ -85,7 +85,8 @@ struct WalkOptions {
   /// empty, `failurePath` is not written.
   std::function<mlir::OwningOpRef<mlir::ModuleOp>()> reload;
   bool timing = false; ///< print the seconds of each level to stderr
-  /// Skip passes that only verify or explain, and MLIR's verifier: for plans that are only priced.
+  /// Skip MLIR's verifier, and passes that only verify or explain. Used for plans that are only
+  /// priced.
   bool onlyTransforms = false;
   /// Called before each pass with the name of the pass; may be empty.
   std::function<void(llvm::StringRef)> onPass;
@@ -98,13 +99,14 @@ llvm::Error checkOptions(const CompileOptions &options);
 struct LocalCluster {
   std::optional<int64_t> ranks;
 };
-/// Returns nullopt if `cluster` is another cluster. Fails if RANKS is not a number.
+/// Parses `cpu` or `cpu:RANKS`. Returns nullopt for any other cluster. Fails if RANKS is not a
+/// number.
 llvm::Expected<std::optional<LocalCluster>> parseLocalCluster(llvm::StringRef cluster);
 /// Returns the cluster file of this machine for a number of ranks. On first use, prints a note and
-/// runs psrt-probe. Later calls return the same file, which lies in the user's cache folder.
+/// runs psrt-probe. Later calls return the same file, which is in the user's cache folder.
 llvm::Expected<std::string> measureMachine(int64_t ranks);
-/// If `options.cluster` is this machine, replaces it by the cluster file for the ranks of the mesh.
-/// The options must have passed `checkOptions`.
+/// If `options.cluster` is this machine, replaces the option by the path of a cluster file for the
+/// number of ranks of the mesh. The options must have passed `checkOptions`.
 llvm::Error measureLocalCluster(CompileOptions &options);
 
 /// Registers the dialects of the compiler, and their extensions.
@@ -119,8 +121,8 @@ std::vector<std::string> getPasses(ps::Level level, const CompileOptions &option
 /// Returns false for passes that only verify or explain a module. `pass` may have options.
 bool isTransform(llvm::StringRef pass);
 
-/// Adds the passes of `getPasses` to `pm`. Fails if a pass is given an option that it does not
-/// have.
+/// Adds the passes of `getPasses` to `pm`. Fails if a pass does not have an option that is given to
+/// it.
 mlir::LogicalResult addLevelPipeline(mlir::OpPassManager &pm, ps::Level level,
                                      const CompileOptions &options);
 
@@ -138,15 +140,20 @@ int64_t countParameters(mlir::ModuleOp module);
 mlir::LogicalResult runWalk(mlir::ModuleOp module, const CompileOptions &options,
                             const WalkOptions &walk);
 
-/// Returns the sharding file that a policy "searched" or "searched+memory" finds for a module of
-/// level `imported` or `training`, as JSON text. The search runs on a copy without repeated blocks,
-/// and its globs match these blocks. Returns nullopt without diagnostics if the policy is not one
-/// that searches, or if the module cannot be compiled up to the search; a compile then reports why.
+/// Runs the search of the policy "searched" or "searched+memory" on a module of level `imported` or
+/// `training`. Returns the sharding file that the search finds, as JSON text. The search runs on a
+/// copy without repeated blocks, such as the layers of a decoder. The globs of the file match all
+/// blocks of the module.
+///
+/// Returns nullopt without a diagnostic for other policies, and for a mesh without a tensor axis.
+/// Also returns nullopt if the module cannot be compiled up to the search; a compile of the module
+/// then reports the error.
 std::optional<std::string> searchShardings(mlir::ModuleOp module, const CompileOptions &options);
 
-/// Warns if the loss of `module` (level `training` or later) is an average over samples for a
-/// micro-batch, but not for the whole batch of a step. Example: a loss of `h[:4]` with
-/// micro-batches of 4. Imports `options.model` again with the whole batch; prints no warning if
+/// Warns if the loss of `module` (level `training` or later) is an average over the samples of a
+/// micro-batch, but would not be an average over the samples of a whole step. Example: `h[:4]`
+/// selects all samples of a micro-batch of 4, but only half of the samples of a step with two
+/// micro-batches. Imports `options.model` a second time with the whole batch. Prints no warning if
 /// this import fails.
 void warnOfWholeBatch(mlir::ModuleOp module, const CompileOptions &options);
 
@@ -166,25 +173,25 @@ mlir::LogicalResult writeTimeline(mlir::ModuleOp module, const CompileOptions &o
 
 /// The price of a plan.
 struct PlanPrice {
-  double seconds = 0;            ///< of a step
+  double seconds = 0;            ///< predicted time of a step
   std::vector<double> breakdown; ///< seconds by planner::Part; sums to `seconds`
   double mfu = 0;                ///< share of the peak rate, from 0 to 1
-  int64_t memoryBytes = 0;       ///< of the fullest rank
+  int64_t memoryBytes = 0;       ///< of the rank that needs the most memory
   std::string limits;            ///< the part that takes most of the step
 
   /// Returns {"step_s", "breakdown", "memory_bytes", "mfu", "limits"}.
   llvm::json::Object toJson() const;
-  /// Reads the text of such an object; nullopt if it is another text.
+  /// Parses the text of an object that `toJson` returned. Returns nullopt for any other text.
   static std::optional<PlanPrice> fromText(llvm::StringRef text);
 };
 
-/// Returns the name of a part of `PlanPrice::breakdown`: "matmuls", "bubble".
+/// Returns the name of a part of `PlanPrice::breakdown`, such as "matmuls" or "bubble".
 llvm::StringRef getPartName(size_t part);
 
 /// Prices the plan of a module at level `placed` on its cluster. Fails if the module has no
-/// training step, and if the mesh has more ranks than the cluster can have. `measured` has seconds
-/// that replace the modelled times of the ops of each run, by the name of the run in traces; fails
-/// if a run is missing.
+/// training step, or if the mesh has more ranks than the cluster can have. `measured` maps the name
+/// of each run in traces to its measured seconds, which replace the predicted times of the ops of
+/// the run. Fails if `measured` lacks a run.
 llvm::Expected<PlanPrice> pricePlan(mlir::ModuleOp module,
                                     const llvm::StringMap<double> *measured = nullptr);
 
@@ -194,53 +201,56 @@ struct PlanRequest {
   int64_t ranks = 1;
   std::string ranksFlag;        ///< how the ranks were given, for errors: "cluster h100-sxm:64"
   int64_t globalBatch = 0;      ///< samples per step
-  std::optional<double> memory; ///< bytes per rank; nullopt: those of the cluster
+  std::optional<double> memory; ///< bytes per rank; nullopt: as in the cluster
   std::string memoryFlag = "memory"; ///< flag that gives the memory, for errors
   double timeLimit = 30;             ///< seconds of the search
-  /// Asked during the search: true ends it, and the best plan so far is the answer. Empty: never.
+  /// Called repeatedly during the search. When it returns true, the search ends and returns the
+  /// best plans so far. Empty: the search is not interrupted.
   std::function<bool()> isInterrupted;
-  size_t finalists = 1;            ///< number of plans to compile at least, if as many fit
-  std::vector<std::string> whyNot; ///< constraints to compare with: "tp=4", "zero=3"
-  /// Constraints by flag, as texts: {"mesh", "pp=*,tp=<=8"}, {"zero", "0|1"}.
+  size_t finalists = 1;            ///< minimum number of plans to compile, if enough plans fit
+  std::vector<std::string> whyNot; ///< choices to compare with: "tp=4", "zero=3"
+  /// Constraints as pairs of flag and text: {"mesh", "pp=*,tp=<=8"}, {"zero", "0|1"}.
   std::vector<std::pair<std::string, std::string>> constraints;
 };
 
-/// Error of a figure of the cluster, as a share: plans that are as fast are compared at such
-/// errors.
+/// Assumed relative error of the figures of a cluster, such as a bandwidth. Plans with nearly equal
+/// predicted times are compared under such errors (`Plan::regret`).
 constexpr double kFigureError = 0.15;
 
 /// A plan and its price.
 struct Plan {
   CompileOptions options;
   /// Name of the sharding policy, or "{...}" for the text of a sharding file. For a searched
-  /// policy, `options` have the shardings.
+  /// policy, `options` contain the shardings that the search found.
   std::string policy;
   std::optional<PlanPrice> price; ///< of the compiled program; nullopt: only estimated
-  double estimatedSeconds = 0, estimatedMemory = 0; ///< by the search
-  /// How much slower than the other plans it is at worst if a figure of the cluster is wrong by
-  /// `kFigureError`, as a share; nullopt: it is not close to the fastest plan.
+  double estimatedSeconds = 0, estimatedMemory = 0; ///< estimates of the search
+  /// Largest relative slowdown against the best plan if one figure of the cluster is wrong by
+  /// `kFigureError`. Example: 0.03 means up to 3 % slower. Nullopt for plans that are not close to
+  /// the fastest plan.
   std::optional<double> regret;
 };
 
 /// A plan that differs from the best one in one choice.
 struct Alternative {
-  std::string change;             ///< "--zero 3"
-  double seconds = 0, memory = 0; ///< by the search
+  std::string change;             ///< the choice, such as "--zero 3"
+  double seconds = 0, memory = 0; ///< estimates of the search
   std::string reason;             ///< "7.1 % slower: bubble +12.0 ms"
 };
 
 struct PlanAnswer {
-  /// First the plans that the planner compiled, which fit the memory, then estimates; fastest
-  /// first. Of the plans that are as fast as the fastest, within the error of the prediction, the
-  /// one with the least regret comes first.
+  /// First the plans that were compiled and fit the memory, then plans with estimates only. Both
+  /// groups are sorted by time, with one exception. Some compiled plans may be as fast as the
+  /// fastest, within the error of the prediction. Among them, the plan with the least regret comes
+  /// first.
   std::vector<Plan> plans;
-  std::vector<Alternative> neighbors; ///< of the first plan
+  std::vector<Alternative> neighbors; ///< alternatives to the first plan
   std::vector<Alternative> whyNot;    ///< one for each of `PlanRequest::whyNot`
   int64_t priced = 0;                 ///< number of plans that the search priced
-  double seconds = 0;                 ///< that the planner took
+  double seconds = 0;                 ///< time that the planner took
   bool isComplete = true;             ///< false: the time limit or an interrupt ended the search
-  bool isInterrupted = false;         ///< by `PlanRequest::isInterrupted`
-  double memory = 0;                  ///< most bytes of a rank
+  bool isInterrupted = false;         ///< `PlanRequest::isInterrupted` returned true
+  double memory = 0;                  ///< memory limit per rank, in bytes
   int64_t globalBatch = 0;            ///< samples per step
   int64_t parameters = 0;             ///< elements of the model's parameters
 };
@@ -248,12 +258,12 @@ struct PlanAnswer {
 /// Returns the flags of ps-plan that are searched: "mesh", "zero", ...
 llvm::ArrayRef<llvm::StringRef> getSearchedFlags();
 
-/// Checks `request.constraints`: their texts, that the search tries their values, and that they do
-/// not contradict each other, the ranks and the global batch.
+/// Checks `request.constraints`. Fails if a text is invalid, if the search never tries a value, or
+/// if the constraints contradict each other, the number of ranks or the global batch.
 llvm::Error checkConstraints(const PlanRequest &request);
 
-/// Searches the fastest plans. Fails if no plan fits; the error names the least memory that a plan
-/// needs, and if the constraints allow no plan.
+/// Searches for the fastest plans. Fails if the constraints allow no plan, or if no plan fits the
+/// memory. In the second case, the error states the least memory that a plan needs.
 llvm::Expected<PlanAnswer> searchPlan(mlir::MLIRContext &context, const PlanRequest &request);
 
 /// Returns the level of a module (`ps.level`), or `imported` if the attribute is missing.

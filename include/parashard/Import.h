@@ -18,8 +18,8 @@ struct ImportOptions {
   int64_t batch = 0;
   /// Batch dims of inputs, "INPUT=D", "INPUT=none" or "none" (`--batch-dim`).
   std::vector<std::string> batchDims;
-  /// Factor of the batch size (`batch`, or the size in the export). The import fails for a factor
-  /// above 1 if the export has a fixed batch size.
+  /// Factor by which to multiply the batch size (`batch`, or the size in the export). With a factor
+  /// above 1, the import fails if the export has a fixed batch size.
   int64_t batchFactor = 1;
 };
 
@@ -38,8 +38,9 @@ mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context, llvm::S
                                              const ImportOptions &options,
                                              std::vector<std::string> &notes);
 
-/// Values of `ps.labels` (kLabelsMark). "next": the data must contain labels[t] = x[t + 1]. "same":
-/// the data contains labels[t] = x[t], and the model shifts the labels.
+/// Values of `ps.labels` (kLabelsMark), for a token sequence x. "next": the data must contain
+/// labels[t] = x[t + 1]. "same": the data must contain labels[t] = x[t], and the model shifts the
+/// labels.
 inline constexpr llvm::StringLiteral kLabelsNext = "next";
 inline constexpr llvm::StringLiteral kLabelsSame = "same";
 
@@ -63,15 +64,15 @@ int64_t splitFusedVariables(mlir::ModuleOp module);
 
 /// Initializes each parameter without values by the first rule that matches its name, such as
 /// "[GLOB=]normal(0.02)". Fails on a parameter without a rule, and on a rule whose glob matches no
-/// parameter. Warns about a rule without effect. With `given`, the weights come from the user at
-/// run time: rules apply to all parameters, and no parameter needs a rule.
+/// parameter. Warns about a rule without effect. With `given`, the user passes the weights at run
+/// time. Rules then apply to all parameters, and no parameter needs a rule.
 mlir::LogicalResult setInitialValues(mlir::ModuleOp module, llvm::ArrayRef<std::string> rules,
                                      bool given = false);
 
 /// Warns if a model to be trained has no active dropout because it was exported in eval mode.
 void warnOfEvalMode(mlir::ModuleOp module);
 
-/// Fails if a name in the module is not UTF-8. The importers check their own names.
+/// Fails if a name in the module is not valid UTF-8.
 mlir::LogicalResult checkText(mlir::ModuleOp module);
 
 /// Verifies the constraints of level 0.

@@ -6,8 +6,8 @@
 
 namespace parashard {
 
-/// Emits an error that names both levels if the level of `module` (`ps.level`) is not `expected`.
-/// Accepts a module without this attribute.
+/// Fails with an error that names both levels if the level of `module` (`ps.level`) is not
+/// `expected`. Accepts a module without this attribute.
 inline mlir::LogicalResult checkLevel(mlir::ModuleOp module, ps::Level expected,
                                       llvm::StringRef pass) {
   auto level = module->getAttrOfType<ps::LevelAttr>(kLevelMark);

@@ -16,12 +16,13 @@ struct PrecisionSpec {
     Fp32, ///< every op in the type of the model
     Bf16, ///< contractions in bf16; weights and updates in f32
     Fp16, ///< contractions in f16; the loss is scaled so that gradients do not vanish
-    Half, ///< the whole model in bf16, with weights and optimizer state
+    Half, ///< the whole model in bf16, including weights and optimizer state
     Fp8   ///< bf16, with the operands of linear layers quantized to fp8
   };
   /// How fp8 operands are scaled.
   struct Float8 {
-    /// True: the scale follows from the amax of earlier steps. False: from the tensor's own amax.
+    /// True: compute the scale from the amax (largest absolute value) of earlier steps. False:
+    /// compute the scale from the amax of the tensor itself.
     bool delayed = true;
     int64_t history = 16; ///< number of steps whose amax is kept
     int64_t margin = 0;   ///< headroom: the scale is larger by a factor of 2^margin
@@ -32,8 +33,8 @@ struct PrecisionSpec {
     std::vector<std::string> include, exclude;
   };
   Kind kind = Kind::Fp32;
-  /// Globs of op names or module paths: ops that have the class fp32 or compute instead of their
-  /// own.
+  /// Globs of op names or module paths: ops that get the class fp32 or compute instead of their
+  /// default class.
   std::vector<std::string> keepFp32, compute;
   Float8 float8;
 

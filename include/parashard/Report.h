@@ -10,10 +10,11 @@ namespace parashard::report {
 struct ReportOptions {
   std::string path; ///< path of the page
   std::string line; ///< the command line
-  /// The options of the compile: the model's file, and the schedule if the module has none yet.
+  /// Options of the compile. They give the model's file, and the schedule if the module has not
+  /// been scheduled yet.
   driver::CompileOptions compile;
   std::string measured; ///< path of a trace (`--trace`) of the program; empty: none
-  std::optional<driver::PlanAnswer> plans; ///< of the search that found the plan
+  std::optional<driver::PlanAnswer> plans; ///< answer of the search that found the plan
 };
 
 /// Returns the data of the page for a module at level `planned` or later: the header's fields and a

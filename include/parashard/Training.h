@@ -32,7 +32,7 @@ struct AutodiffOptions {
   llvm::SmallVector<std::string> freeze;
   /// "step", "micro-batch", or empty: step if the loss is a sum or a mean over samples.
   std::string lossAverage;
-  /// INPUT=D, INPUT=none or none: batch dims of inputs; the default is dim 0.
+  /// Batch dims of inputs: INPUT=D, INPUT=none or none. The default is dim 0.
   llvm::SmallVector<std::string> batchDims;
   /// Train the model in its `model.eval()` form: without dropout, with fixed running statistics.
   bool evalMode = false;
@@ -63,8 +63,8 @@ struct OptimizerOptions {
 /// failure.
 mlir::LogicalResult buildUpdate(mlir::ModuleOp module, const OptimizerOptions &options);
 
-/// Counts the flops of the contractions, convolutions and attentions of `@micro_batch`, or else of
-/// `@evaluate`. Sets `ps.flops` (kFlopsMark).
+/// Counts the flops of the contractions, convolutions and attentions of `@micro_batch`, or of
+/// `@evaluate` if the module has no `@micro_batch`. Sets `ps.flops` (kFlopsMark).
 void countFlops(mlir::ModuleOp module);
 
 /// Verifies the constraints of level 1.

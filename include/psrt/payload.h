@@ -8,7 +8,7 @@
 #define PSRT_PAYLOAD_MAGIC "psrt weights 1\n"
 #define PSRT_PAYLOAD_ALIGNMENT 64
 
-/** The last bytes of a file that carries weights. */
+/** The last bytes of a file that contains weights. */
 typedef struct psrt_payload_end {
   char magic[16];
   uint64_t begin; /**< offset of the payload in bytes, from the start of the file */

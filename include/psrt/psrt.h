@@ -63,14 +63,14 @@ psrt_status psrt_open(const char *path, const psrt_options *options, psrt_progra
 /** Stops the ranks and frees everything. Accepts NULL. */
 void psrt_close(psrt_program *program);
 
-/** Returns the message of the last failed call, or "": what happened and what to do. The text is
-   valid until the next call. */
+/** Returns the message of the last failed call: what happened, and what to do. Returns "" if no
+   call failed. The text is valid until the next call. */
 const char *psrt_last_error(const psrt_program *program);
 
-/** Runs an entry ("evaluate", or "forward" of a program compiled with --loss none) on whole inputs
-   and fills whole outputs. Each output has a name, dtype, shape and memory; outputs that are not
-   listed are not copied to the host. The activations of "forward" stay in `slot` until
-   psrt_backward uses them. Entries without slots take slot 0. */
+/** Runs an entry ("evaluate", or "forward" of a program compiled with --loss none) on whole
+   (unsharded) inputs and fills whole outputs. Each output has a name, dtype, shape and memory;
+   outputs that are not listed are not copied to the host. The activations of "forward" stay in
+   `slot` until psrt_backward uses them. For entries without slots, pass slot 0. */
 psrt_status psrt_call(psrt_program *program, const char *entry, int32_t slot,
                       const psrt_tensor *inputs, size_t input_count, psrt_tensor *outputs,
                       size_t output_count);
@@ -101,17 +101,17 @@ psrt_status psrt_get_variable(psrt_program *program, psrt_tensor *tensor);
 psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor);
 
 /** Sets a scalar variable such as "lr" for the following steps. "lr" also sets the learning rate
-   "lr.N" of every parameter group.
-   The value must fit f32; a learning rate must be at least 0. */
+   "lr.N" of every parameter group. The value must fit f32; a learning rate must be at least 0. */
 psrt_status psrt_set_scalar(psrt_program *program, const char *name, double value);
 
 /** Get and set the number of the next step, from 0 to 2^53. Dropout masks depend on this number. */
 psrt_status psrt_get_step(psrt_program *program, int64_t *step);
 psrt_status psrt_set_step(psrt_program *program, int64_t step);
 
-/** Return the number of names and the name i of a list: "variables" (first names), "inputs" (of all
-   entries, including cotangents, each once), "entries" or "outputs:ENTRY". Return 0 or NULL past
-   the end and on an error. The name is valid until psrt_close. */
+/** Return the number of names in a list, and the name at an index. The lists are "variables" (with
+   the first name of each), "inputs" (of all entries, including cotangents, each once), "entries"
+   and "outputs:ENTRY". Return 0 or NULL past the end and on an error. The name is valid until
+   psrt_close. */
 size_t psrt_name_count(psrt_program *program, const char *list);
 const char *psrt_name(psrt_program *program, const char *list, size_t index);
 

@@ -12,8 +12,8 @@ namespace parashard {
 
 /// Returns the same text for all spellings of a file. Example: "./a", a link to "a" and a hard link
 /// of "a" give the same text. A regular file is identified by device and inode, a missing file by
-/// its canonical folder and name. The path of a device or pipe is returned unchanged, since a
-/// second use loses no data.
+/// its canonical folder and name. The path of a device or pipe is returned unchanged, because two
+/// uses of a device or pipe lose no data.
 inline std::string identifyFile(const std::string &path) {
   namespace fs = std::filesystem;
   struct stat info;
@@ -28,7 +28,7 @@ inline std::string identifyFile(const std::string &path) {
   return error ? path : canonical.string();
 }
 
-/// The files of one run, each with its use.
+/// The files that one run of a tool uses, each with a description of its use.
 class FileClaims {
 public:
   /// Adds a file. `use` continues a message about the file, such as `is read as "data.npz"`. Adding

@@ -10,8 +10,8 @@
 namespace parashard {
 
 /// Reads the set at the start of a glob, such as "[0-3]" or "[!ab]". Returns whether the set
-/// contains `c`, and the length of the set. Returns nullopt without a closing "]": the "[" is then
-/// an ordinary character.
+/// contains `c`, and the length of the set. Returns nullopt if the closing "]" is missing; the "["
+/// is then an ordinary character.
 inline std::optional<std::pair<bool, size_t>> matchGlobSet(std::string_view glob, char c) {
   size_t first = glob.size() > 1 && (glob[1] == '!' || glob[1] == '^') ? 2 : 1;
   size_t end = glob.find(']', first + 1); // a "]" in first position belongs to the set
@@ -28,8 +28,9 @@ inline std::optional<std::pair<bool, size_t>> matchGlobSet(std::string_view glob
 }
 
 /// Returns whether a glob matches a name. `*` matches any characters, `?` matches one, `[a-c]` one
-/// of a set and `[!a-c]` one outside a set. Example: "layers.*.w[qk]" matches "layers.3.wq". Only
-/// the last `*` is retried, so the time is at most proportional to glob length x name length.
+/// of a set and `[!a-c]` one outside a set. Example: "layers.*.w[qk]" matches "layers.3.wq". After
+/// a mismatch, only the last `*` is extended, so the time is at most proportional to glob length x
+/// name length.
 inline bool matchesGlob(std::string_view glob, std::string_view name) {
   size_t at = 0, position = 0, star = std::string_view::npos, taken = 0;
   while (position < name.size()) {

@@ -20,8 +20,8 @@ inline uint64_t philoxKey(uint64_t seed, int64_t opKey, int64_t step) {
   return mix(seed + mix(uint64_t(opKey) + mix(uint64_t(step))));
 }
 
-/// Returns word 0 of Philox4x32-10 (Salmon et al., SC 2011) of counter (lo, hi, 0, 0) under a
-/// 64-bit key.
+/// Returns word 0 of Philox4x32-10 (Salmon et al., SC 2011) for a 64-bit key and the counter (lo,
+/// hi, 0, 0), where lo and hi are the halves of `counter`.
 inline uint32_t philoxWord(uint64_t key, uint64_t counter) {
   uint32_t c0 = uint32_t(counter), c1 = uint32_t(counter >> 32), c2 = 0, c3 = 0;
   uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);

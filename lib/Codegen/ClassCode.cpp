@@ -62,7 +62,7 @@ json::Object ClassCode::begin(StringRef name, Operation *op) {
 }
 
 /// Returns [base, byte offset] of the first element of a value, which may be a view. Adds `extra`
-/// bytes.
+/// to the offset.
 json::Value ClassCode::buffer(Value value, int64_t extra) {
   auto view = getView(value);
   Value root = view ? view->base : getRoot(value);
@@ -223,8 +223,8 @@ void ClassCode::writeChunks(const ChunkedMatmul &matmul, Operation *collective) 
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Gives an op the buffers and strides of its values in a class function, and collects the fields
-/// of its instruction.
+/// Provides an op with the buffers and strides of its operands and results in a class function.
+/// Collects the fields of the op's instruction.
 class InstructionBuilder : public ps::CallBuilder {
 public:
   using Address = llvm::function_ref<json::Value(Value)>;
@@ -254,7 +254,7 @@ private:
 
 LogicalResult ClassCode::writeCall(ps::LoweringOpInterface op) {
   json::Object object = begin(op->getName().stripDialect(), op);
-  auto addressOf = [&](Value value) { return buffer(value); }; // outlives the builder
+  auto addressOf = [&](Value value) { return buffer(value); }; // must outlive the builder
   InstructionBuilder builder(object, buffers, addressOf);
   if (failed(op.emitCall(builder)))
     return failure();
@@ -327,7 +327,7 @@ json::Array ClassCode::describeScratch(ArrayRef<int64_t> ends) {
 }
 
 std::optional<json::Object> ClassCode::write() {
-  SmallVector<int64_t> ends; // number of instructions up to each op
+  SmallVector<int64_t> ends; // number of instructions up to and including each op
   for (Operation &op : function.getBody().front()) {
     if (failed(write(&op)))
       return std::nullopt;

@@ -11,9 +11,11 @@ namespace parashard::codegen {
 
 /// Returns the name of an element type in the program's table, such as "f32".
 llvm::StringRef getDtypeName(mlir::Type element);
-/// Sets "dtype" to an op's operand type, and "out_dtype" to its result type if they differ.
+/// Sets "dtype" to the element type of an operand, and "out_dtype" to that of the result if the
+/// types differ.
 void describeTypes(llvm::json::Object &object, mlir::Value operand, mlir::Value result);
-/// Returns a location as text, such as "transformer.h.0 (model.py:12)"; empty if unknown.
+/// Returns a location as text, such as "transformer.h.0 (model.py:12)". An unknown location gives
+/// an empty string.
 std::string describeLocation(mlir::Location loc);
 
 /// Sets "op", "axes" and "dtype" of a collective in a class function or a program.
@@ -52,15 +54,15 @@ private:
   void addWait(mlir::Operation *collective, int64_t number);
   mlir::LogicalResult writeWait(ps::WaitOp op);
   void writeCopies();
-  /// Returns the buffers in scratch, with lifetimes as indices of instructions. The ops up to op i
-  /// have `ends[i]` instructions.
+  /// Returns the buffers in scratch. Their lifetimes are ranges of instruction indices. `ends[i]`
+  /// is the number of instructions of ops 0 to i.
   llvm::json::Array describeScratch(llvm::ArrayRef<int64_t> ends);
 
   mlir::func::FuncOp function;
   fusion::ClassBuffers buffers;
   KernelSet &kernels;
   llvm::json::Array code;
-  llvm::DenseMap<mlir::Operation *, int64_t> tokens; ///< first chunk's token, by started collective
+  llvm::DenseMap<mlir::Operation *, int64_t> tokens; ///< by collective: token of chunk 0
   int64_t tokenCount = 0;
 };
 

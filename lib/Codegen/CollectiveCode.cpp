@@ -51,8 +51,8 @@ void ClassCode::addCollective(Operation *op, int64_t number, int64_t count) {
   describeCollective(object, op->getName().stripDialect(), axes, type.getElementType());
   object["queue"] = joinAxes(axes);
   if (auto token = tokens.find(op); token != tokens.end()) {
-    // Uses a separate queue, because collectives that a program has started on the axes' queue may
-    // take long.
+    // Uses a separate queue. On the queue of the axes, this collective would wait for collectives
+    // that the program has started before, which may take long.
     object["queue"] = joinAxes(axes) + ".run";
     object["wait"] = token->second + number;
   }
@@ -87,7 +87,8 @@ void ClassCode::addCollective(Operation *op, int64_t number, int64_t count) {
         describeDim(object, type.getShape(), slice.getDim());
         object["whole"] = shapeOf(slice.getOperand())[slice.getDim()];
       });
-  // Splits along the dims before the collective's dim or, if they have size 1, along this dim.
+  // Splits the dims before the collective's dim into chunks. If all of these dims have size 1,
+  // splits the collective's dim.
   if (std::optional<int64_t> outer = object.getInteger("outer"))
     object[*outer > 1 ? "outer" : "size"] =
         (*outer > 1 ? *outer : *object.getInteger("size")) / count;

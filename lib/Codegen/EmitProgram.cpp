@@ -1,4 +1,5 @@
-// Implements emitProgram: turns a placed module into a program (table, kernels, object, link).
+// Implements emitProgram: compiles the table and the kernels of a placed module to an object, and
+// links the object to a program.
 #include "Cpu/CpuKernel.h"
 #include "Cpu/Target.h"
 #include "Cuda/CudaKernel.h"
@@ -31,17 +32,18 @@ public:
   }
 
   llvm::Error chooseTarget();
-  /// Adds the symbols that the runtime looks for, with names beginning with `prefix`.
+  /// Adds a module's table and kernels to the object. The runtime looks up their symbols, whose
+  /// names begin with `prefix`.
   LogicalResult add(ModuleOp module, StringRef prefix, StringRef kernelPrefix);
   LogicalResult link();
 
 private:
-  /// Embeds the kernels of a GPU as bytes in the object.
+  /// Embeds GPU kernels as bytes in the object.
   LogicalResult addImage(ModuleOp device, StringRef prefix);
   /// Records the folder in which an executable looks for libpsrt_comm_mpi.so.
   void nameRuntimeFolder();
   KernelFactory getKernelFactory() const;
-  /// Prints the libraries that a portable program bundles, and the requirements on other machines.
+  /// Prints the libraries that a portable program bundles, and what other machines need to run it.
   void remarkNeeds(const ProgramLibraries &libraries);
   LogicalResult report(llvm::Error error) {
     if (!error)
@@ -110,7 +112,7 @@ LogicalResult ProgramEmitter::addImage(ModuleOp device, StringRef prefix) {
     if (llvm::Error error = writeAtomically(path, [&](llvm::raw_ostream &os) { os << *image; }))
       return report(std::move(error));
   }
-  image->push_back('\0'); // the driver reads text up to a zero
+  image->push_back('\0'); // the CUDA driver reads PTX text up to a zero byte
   addBytes(*object, (prefix + "program_image").str(), *image, /*withSize=*/true);
   return success();
 }

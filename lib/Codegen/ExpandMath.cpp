@@ -63,10 +63,10 @@ Value horner(MathBuilder &m, Value x, ArrayRef<double> coefficients) {
 
 /// Expands sin or cos of f32. Example: sin(5) with 5 = 3 (pi / 2) + 0.2876 is -cos(0.2876).
 ///
-/// Subtracts the multiple k of pi / 2 in f64, with pi / 2 in two parts. The rest r is accurate to
-/// f32 for |x| < 2^48. For larger |x|, adjacent f32 numbers are at least 2^25 apart and a sine has
-/// no meaning, so the result is NaN. Taylor series to r^9 and r^10 are accurate to half an f32 ulp
-/// for |r| <= pi / 4.
+/// Subtracts the multiple k of pi / 2 in f64, with pi / 2 in two parts. The remainder r has full
+/// f32 accuracy for |x| < 2^48. For larger |x|, adjacent f32 numbers are at least 2^25 apart and a
+/// sine has no meaning, so the result is NaN. Taylor series to r^9 and r^10 are accurate to half an
+/// f32 ulp for |r| <= pi / 4.
 template <typename Op> struct ExpandCircular : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
 
@@ -104,9 +104,9 @@ template <typename Op> struct ExpandCircular : OpRewritePattern<Op> {
 
 /// Expands atan of f32. Example: atan(3) = pi / 2 + atan(-1 / 3).
 ///
-/// Above tan(3 pi / 8), atan(a) = pi / 2 + atan(-1 / a). Above tan(pi / 8), atan(a) = pi / 4 +
-/// atan((a - 1) / (a + 1)). The polynomial for the rest is that of `atanf` of the Cephes library.
-/// The sum is accurate to 2.2 f32 ulps.
+/// For a > tan(3 pi / 8), atan(a) = pi / 2 + atan(-1 / a). Otherwise, for a > tan(pi / 8), atan(a)
+/// = pi / 4 + atan((a - 1) / (a + 1)). The polynomial for the remaining atan is from `atanf` of the
+/// Cephes library. The sum is accurate to 2.2 f32 ulps.
 struct ExpandAtan : OpRewritePattern<math::AtanOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -162,7 +162,7 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
     Value nan = m.constant(x, std::nan(""));
     Value ofFraction = m.select(isNegative, nan, power);
     Value result = m.select(isWhole, m.select(isEven, power, signedPower), ofFraction);
-    // 1^y, (-1)^inf and x^0.
+    // 1^y, (-1)^inf and x^0 are 1, even if y or x is NaN.
     Value isOne = m.both(m.equal(size, one), m.either(isEven, m.equal(x, one)));
     isOne = m.either(isOne, m.equal(y, zero));
     rewriter.replaceOp(op, m.select(isOne, one, result));

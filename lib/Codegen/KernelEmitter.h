@@ -9,12 +9,12 @@
 
 namespace parashard::codegen {
 
-/// A sum of more than twice this number of terms per accumulator is split into runs of this length.
-/// Otherwise, small terms would be lost in a large sum.
+/// The length of the runs into which a long sum is split, so that small terms are not lost in a
+/// large sum. A sum is long if it has more than twice as many terms per accumulator.
 inline constexpr int64_t kSumRunLength = 1024;
 
-/// The call of a kernel. A CPU calls the kernel on the row ranges [0, grain), [grain, 2 grain), ...
-/// of `rows`; a GPU launches `grid` blocks of `block` threads.
+/// The call of a kernel. A CPU calls the kernel once per range of rows: [0, grain), [grain, 2
+/// grain), ... up to `rows`. A GPU launches `grid` blocks of `block` threads.
 struct KernelCall {
   enum class Argument { Input, Output, Workspace };
   struct Buffer {
@@ -32,16 +32,16 @@ struct KernelCall {
 
 /// Describes the class function around a fused op, as far as the emitter needs it.
 struct FusedContext {
-  llvm::SmallVector<int> scalarSlots; ///< slot in `scalars` by input; -1 for a buffer
-  llvm::SmallVector<int> firstSlots;  ///< slot of the `first` flag by result; -1 if not accumulated
+  llvm::SmallVector<int> scalarSlots; ///< per input: slot in `scalars`; -1 for a buffer
+  llvm::SmallVector<int> firstSlots;  ///< per result: slot of the `first` flag; -1: not accumulated
   bool aligned = true;                ///< every buffer is aligned to 64 bytes
 };
 
 /// The current columns of a kernel.
 struct Position {
-  unsigned lanes = 1;  ///< 1: a scalar
-  unsigned active = 1; ///< valid lanes (the rest is masked)
-  mlir::Value column;  ///< i64, of the first lane; null: one value per row
+  unsigned lanes = 1;  ///< columns per vector; 1: scalar code
+  unsigned active = 1; ///< valid lanes; the other lanes are masked
+  mlir::Value column;  ///< i64 column of the first lane; null: one value per row
 };
 
 class KernelEmitter;
@@ -57,26 +57,26 @@ private:
   KernelEmitter &emitter;
 };
 
-/// A value that one column loop computes and later loops read again, unless it is cheap to
-/// recompute.
+/// A value that one column loop computes and later loops read again. Later loops recompute the
+/// value if that is cheap.
 struct Kept {
   ps::RowBuilder::Column column;
   mlir::Type element;
   mlir::Value scratch;
   enum { Unknown, Cheap, Stored } state = Unknown;
-  llvm::SmallVector<mlir::Value> registers; ///< by column step, if rows stay in registers
+  llvm::SmallVector<mlir::Value> registers; ///< one per column step, if rows stay in registers
 };
 
 class KernelEmitter {
 public:
   using Column = ps::RowBuilder::Column;
 
-  /// Emits `piece` of `op` into `module` as the function `name`.
+  /// Creates an emitter for `piece` of `op`. The kernel becomes the function `name` of `module`.
   KernelEmitter(ps::FusedOp op, const fusion::Piece &piece, const fusion::IterationSpace &space,
                 const FusedContext &context, mlir::ModuleOp module, llvm::StringRef name);
   virtual ~KernelEmitter() = default;
-  /// Returns the calls that run the kernel, in order (a column reduction may need a second kernel).
-  /// Advances `workspace`, the bytes of workspace used so far.
+  /// Emits the kernel, and a second one if a column reduction needs it. Returns their calls in
+  /// order. Advances `workspace`, the bytes of workspace used so far.
   mlir::FailureOr<llvm::SmallVector<KernelCall>> emit(int64_t &workspace);
 
   mlir::OpBuilder &builder() { return b; }
@@ -112,12 +112,12 @@ protected:
   using Body = llvm::function_ref<void(unsigned step)>;
 
   // Hooks that a target implements.
-  /// Begins a function; sets scalarsArgument, and entryMark before the body.
+  /// Begins a function. Sets `scalarsArgument`, and sets `entryMark` to an op before the body.
   virtual void beginFunction(llvm::StringRef name) = 0;
   virtual void endFunction() {}
   /// Returns the pointer to buffer `number` of the call.
   virtual mlir::Value takeBuffer(unsigned number) = 0;
-  /// Visits the rows of the call, and sets the call's rows and grain or grid.
+  /// Visits the rows of the call. Sets the call's `rows`, and `grain` (CPU) or `grid` (GPU).
   virtual void emitRows() = 0;
   /// Returns the number of the current chunk of rows.
   virtual mlir::Value chunkNumber() = 0;
@@ -125,23 +125,23 @@ protected:
   /// vector's number mod `unroll`.
   virtual void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried,
                           Body body) = 0;
-  /// Visits `total` consecutive elements, in blocks of `block` on a CPU, and sets the rows and
-  /// grain or grid of `call`.
+  /// Visits `total` consecutive elements, in blocks of `block` on a CPU. Sets `rows`, and `grain`
+  /// or `grid`, of `call`.
   virtual void forElements(int64_t total, int64_t block, KernelCall &call,
                            llvm::function_ref<void()> visit) = 0;
-  /// Visits `total` sums of `chunks` numbers each, and sets the rows and grain or grid of `call`.
+  /// Visits `total` sums of `chunks` numbers each. Sets `rows`, and `grain` or `grid`, of `call`.
   virtual void forSums(int64_t total, int64_t chunks, KernelCall &call,
                        llvm::function_ref<void()> visit);
-  /// Returns the sum of all chunks for the current columns, within `visit` of forSums. Consecutive
-  /// chunks are `total` elements apart.
+  /// Returns the sum of all chunks for the current columns. Only `visit` of forSums may call this
+  /// function. Consecutive chunks are `total` elements apart.
   virtual mlir::Value addUpChunks(const Partial &partial, mlir::Value from, int64_t chunks,
                                   int64_t total);
   /// Adds the current columns to a column reduction.
   virtual void addPartial(Partial &partial, unsigned step);
   /// Returns the condition under which the current columns are stored; null: always.
   virtual mlir::Value getStoreCondition() { return {}; }
-  /// Runs before values with one element per row are stored, because threads may still read the old
-  /// values.
+  /// Runs before values with one element per row are stored. Waits for threads that may still read
+  /// the old values.
   virtual void beginRowOutputs() {}
   /// Returns the alignment in bytes of the address of the current columns, if they are contiguous.
   virtual unsigned getAlignment(mlir::Type element) const;
@@ -171,8 +171,8 @@ protected:
 
   // Loops.
   void moveTo(mlir::Value column, unsigned lanes, unsigned active);
-  /// Emits a loop. Values that a row needs once are computed before the loop or, with `isInner`,
-  /// before the enclosing loop.
+  /// Emits a loop. Code that a row needs once goes before the loop or, with `isInner`, before the
+  /// enclosing loop.
   void loop(mlir::Value from, mlir::Value to, int64_t step,
             llvm::SmallVectorImpl<mlir::Value> &carried, llvm::function_ref<void(mlir::Value)> body,
             bool isInner = false);
@@ -198,13 +198,14 @@ protected:
   LaneBuilder lanes;
 
   mlir::Value scalarsArgument;
-  mlir::Operation *entryMark = nullptr; ///< allocations go before it
-  /// The current column loop, or the code of its last iteration; row code goes before it.
+  mlir::Operation *entryMark = nullptr; ///< allocations go before this op
+  /// The current column loop, or the op around its last, partial iteration. Code that a row needs
+  /// once goes before this op.
   mlir::Operation *loopOp = nullptr;
   KernelCall call;
-  llvm::DenseMap<mlir::Value, mlir::Value> pointers; ///< of body arguments (scalars: their value)
+  llvm::DenseMap<mlir::Value, mlir::Value> pointers; ///< of body arguments; values of scalars
   llvm::SmallVector<mlir::Value> outputPointers;
-  llvm::SmallVector<mlir::Value> firstFlags; ///< i1 by output; null if stored
+  llvm::SmallVector<mlir::Value> firstFlags; ///< i1 per output; null: not accumulated
   std::vector<std::unique_ptr<ps::RowBuilder>> rowBuilders;
   llvm::SmallVector<mlir::Value> rowIndices;
   Position position;
@@ -223,8 +224,8 @@ protected:
   llvm::SmallVector<int64_t> partialOffsets;
 };
 
-/// Returns the type of an element in memory: bools and 8-bit floats are bytes, integers have no
-/// sign.
+/// Returns the type of an element in memory. Bools and 8-bit floats are bytes; integers are
+/// signless.
 mlir::Type getStorageType(mlir::Type element);
 /// Combines x with y, on scalars or vectors.
 mlir::Value combine(mlir::OpBuilder &b, mlir::Location loc, ps::ReductionKind kind, mlir::Value x,
@@ -233,7 +234,8 @@ mlir::Value combine(mlir::OpBuilder &b, mlir::Location loc, ps::ReductionKind ki
 /// vector.
 mlir::Value identityOf(mlir::OpBuilder &b, mlir::Location loc, ps::ReductionKind kind,
                        mlir::Type type);
-/// Reduces the lanes of `value`, halves first: lane i with lane i + n / 2.
+/// Reduces the lanes of `value` to a scalar by halving: combines lane i with lane i + n / 2, then
+/// repeats this with n / 2 lanes.
 mlir::Value foldLanes(mlir::OpBuilder &b, mlir::Location loc, ps::ReductionKind kind,
                       mlir::Value value);
 

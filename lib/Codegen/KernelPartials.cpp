@@ -46,8 +46,8 @@ Value KernelEmitter::addUpChunks(const Partial &partial, Value from, int64_t chu
   return sum[0];
 }
 
-/// Emits a kernel that computes out[e] (+)= sum over p of partial[p * n + e], n = results x
-/// columns.
+/// Emits a kernel that computes out[e] = sum over p of partial[p * n + e], where n = results x
+/// columns. An accumulated output is added to its old value unless the `first` flag is set.
 KernelCall KernelEmitter::emitPartialSum(const Partial &partial, int64_t workspace) {
   const Output &output = space.getOutputs()[partial.output];
   unsigned result = piece.results[partial.output];

@@ -55,7 +55,7 @@ Value codegen::combine(OpBuilder &b, Location loc, ps::ReductionKind kind, Value
     return isFloat ? Value(arith::AddFOp::create(b, loc, x, y))
                    : Value(arith::AddIOp::create(b, loc, x, y));
   bool isMax = kind == ps::ReductionKind::Max;
-  if (getElementTypeOrSelf(x.getType()).isInteger(1)) // true is 1, not -1
+  if (getElementTypeOrSelf(x.getType()).isInteger(1)) // a signed comparison would read true as -1
     return isMax ? Value(arith::OrIOp::create(b, loc, x, y))
                  : Value(arith::AndIOp::create(b, loc, x, y));
   Value better;
@@ -174,7 +174,7 @@ void KernelEmitter::emitRowOps() {
       continue;
     if (isa<ps::ReduceOp>(rowOp) && space.getLayout(rowOp) == ReductionLayout::Column)
       continue;
-    // A row op reads its operands several times, so they are kept unless they are cheap to
+    // A row op reads its operands several times, so the kernel keeps operands that are not cheap to
     // recompute.
     for (OpOperand &operand : rowOp->getOpOperands()) {
       Value source = space.getAccess(operand).source;

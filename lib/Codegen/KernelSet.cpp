@@ -49,7 +49,7 @@ static std::string makeName(StringRef prefix, unsigned number, ps::FusedOp op) {
   return name;
 }
 
-/// Returns the bytes that a fused op reads of an argument of its body.
+/// Returns how many bytes of a body argument a fused op reads.
 static int64_t countRead(BlockArgument argument) {
   int64_t whole = ps::getByteSize(argument.getType()), read = 0;
   for (Operation *user : argument.getUsers())

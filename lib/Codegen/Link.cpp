@@ -62,8 +62,8 @@ llvm::Error run(const std::vector<std::string> &arguments, StringRef log) {
   return llvm::createStringError("linking failed: " + (text.empty() ? message : text));
 }
 
-/// Names the free space in the error if the disk is full. A linker maps its output into memory, so
-/// on a full disk the linker ends with a bus error and a long dump.
+/// Adds the free space to the error if the disk is full. A linker maps its output into memory, so
+/// on a full disk the linker crashes with a bus error and a long dump.
 llvm::Error explainFullDisk(llvm::Error error, StringRef output) {
   constexpr uint64_t kLittle = 16 << 20;
   StringRef folder = llvm::sys::path::parent_path(output);
@@ -141,7 +141,7 @@ llvm::Expected<ProgramLibraries> linkProgram(StringRef object, StringRef output,
   driver->add(*folder + "/libpsrt_builtins.a");
   if (isExecutable)
     driver->endExecutable();
-  // DT_RPATH (--disable-new-dtags) also applies to libraries that libraries load; DT_RUNPATH does
+  // DT_RPATH (--disable-new-dtags) also applies to the dependencies of libraries; DT_RUNPATH does
   // not.
   if (options.isPortable)
     driver->addForLinker(

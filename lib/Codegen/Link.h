@@ -13,8 +13,8 @@ namespace parashard::codegen {
 llvm::Expected<std::string> findRuntimeFolder();
 
 struct LinkOptions {
-  bool withCuda = false;   ///< an executable that runs on GPUs
-  bool isPortable = false; ///< an executable with its libraries in a folder beside it
+  bool withCuda = false;   ///< the executable runs on GPUs
+  bool isPortable = false; ///< the executable's libraries are in a folder beside it
 };
 
 /// Links `object` with the runtime to an executable or, if `output` ends in .so, to a shared

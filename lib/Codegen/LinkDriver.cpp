@@ -105,8 +105,8 @@ void LinkDriver::endExecutable() {
       add(argument);
 }
 
-/// Names the folder of lld by -B, since GCC accepts only the name of a linker, not its path. GCC
-/// and Clang search the folders of -B first.
+/// Passes the folder of lld with -B, because GCC accepts only the name of a linker, not its path.
+/// GCC and Clang search the folders of -B first.
 llvm::Error LinkDriver::useLld(PrivateFolder &folder) {
   if (kind == Kind::Linker || !hasFile(kLinkerName))
     return llvm::Error::success();

@@ -38,7 +38,7 @@ private:
   static Kind guessKind(llvm::StringRef path);
 
   Kind kind;
-  std::string startFolder; ///< of a linker: where the C library's start files are
+  std::string startFolder; ///< folder of the C library's start files; only for a linker
   std::vector<std::string> arguments;
 };
 

@@ -41,7 +41,7 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
 } // namespace
 
 namespace {
-/// An op, and the function of libm that computes it in f64.
+/// An op of the math dialect, and the libm function that computes it in f64.
 struct LibmFunction {
   StringRef op, name;
 };
@@ -52,7 +52,8 @@ constexpr LibmFunction kDoubleFunctions[] = {
     {math::AtanOp::getOperationName(), "atan"},   {math::PowFOp::getOperationName(), "pow"},
     {math::Log1pOp::getOperationName(), "log1p"}, {math::ExpM1Op::getOperationName(), "expm1"}};
 
-/// Calls libm, lane by lane, for f64 functions: f64 serves exact comparisons, not speed.
+/// Calls libm, lane by lane, for f64 functions. These need not be fast, because f64 is only used
+/// for exact comparisons.
 struct CallMathOfDoubles : PassWrapper<CallMathOfDoubles, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CallMathOfDoubles)
   StringRef getName() const override { return "call-math-of-doubles"; }
@@ -117,12 +118,12 @@ static bool isMathOfDoubles(const llvm::Function &function) {
   return llvm::any_of(kDoubleFunctions, isIt) && function.getReturnType()->isDoubleTy();
 }
 
-/// Returns true for functions, except f64 math functions, and for intrinsics that the back end
-/// would turn into libm calls, one per lane.
+/// Returns true for functions other than f64 math functions. Also returns true for intrinsics that
+/// the back end would turn into libm calls, one per lane.
 static bool callsLibrary(const llvm::Function &function) {
   if (!function.isIntrinsic())
     return !isMathOfDoubles(function);
-  if (function.getReturnType()->getScalarType()->isDoubleTy()) // vectors of calls become calls
+  if (function.getReturnType()->getScalarType()->isDoubleTy()) // may call libm
     return false;
   static constexpr llvm::Intrinsic::ID kCalls[] = {
       llvm::Intrinsic::pow,  llvm::Intrinsic::exp,  llvm::Intrinsic::exp2, llvm::Intrinsic::log,

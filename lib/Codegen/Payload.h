@@ -20,7 +20,7 @@ public:
   void write(llvm::raw_ostream &os, uint64_t before) const;
 
 private:
-  import::WeightFiles files; ///< source of the tensors' memory
+  import::WeightFiles files; ///< owns the memory of the tensors
   std::vector<llvm::StringRef> tensors;
   llvm::StringMap<import::FileRange> known; ///< by location
   uint64_t size = 0;

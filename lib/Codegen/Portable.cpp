@@ -32,7 +32,8 @@ bool isOfSystem(StringRef name) {
   return llvm::any_of(kNames, [&](StringRef known) { return name.starts_with(known); });
 }
 
-/// Splits "GLIBCXX_3.4.30" into ("GLIBCXX", {3, 4, 30}); versions without numbers have none.
+/// Splits "GLIBCXX_3.4.30" into ("GLIBCXX", {3, 4, 30}). A version without numbers, such as
+/// "GLIBC_PRIVATE", is not split.
 std::pair<std::string, std::vector<unsigned>> splitVersion(StringRef version) {
   auto [name, numbers] = version.rsplit('_');
   std::vector<unsigned> parts;
@@ -75,7 +76,7 @@ llvm::Error addVersions(StringRef path, Versions &versions) {
     for (const llvm::object::VerNeed &need : *needs)
       for (const llvm::object::VernAux &entry : need.AuxV) {
         auto [name, numbers] =
-            splitVersion(entry.Name.c_str()); // Name may run on after its null byte
+            splitVersion(entry.Name.c_str()); // Name may contain more bytes after its null byte
         std::vector<unsigned> &newest = versions[need.File.c_str()][name];
         newest = std::max(newest, numbers);
       }

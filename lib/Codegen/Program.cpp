@@ -136,8 +136,8 @@ static int64_t getMicroBatch(rank::RunOp run) {
   return getConstant(run.getMicroBatch());
 }
 
-/// Returns true for an accumulator that a stage writes instead of adds to, because the count is
-/// known.
+/// Returns true if a stage sets an accumulator with `ps.write` instead of adding to it. Examples: a
+/// count that is known, or a maximum.
 static bool isKnownCount(BlockArgument argument, func::FuncOp callee) {
   auto phase = callee->getAttrOfType<ps::PhaseAttr>(kPhaseMark);
   return phase && phase.getValue() != ps::Phase::Update &&
@@ -215,7 +215,7 @@ void ProgramTable::writeStart(rank::StartOp start, json::Array &code) {
     object["wait"] = numberToken(start.getToken());
     return object;
   };
-  // One bucket per element type; collectives along a dim are written one by one.
+  // Writes one all-reduce per element type, and other collectives one by one.
   if (start.getCollective() == "all_reduce") {
     llvm::MapVector<Type, SmallVector<unsigned>> byType;
     for (auto [i, operand] : llvm::enumerate(start.getOperands()))
@@ -283,10 +283,11 @@ json::Object ProgramTable::writeStash(Operation *op, bool toHost) {
 struct ProgramTable::Entry {
   std::string name;
   json::Array code, outputs, buffers;
-  int64_t updateFrom = -1; ///< instructions up to the last run or message outside the update
+  int64_t updateFrom = -1; ///< index after the last run or message outside the update
 };
 
-/// Writes the number of slots, the address of the first slot, and the bytes of each slot.
+/// Writes the number of slots for values that a later section needs, the address of the first slot,
+/// and the bytes of each slot.
 static void writeSlots(rank::ProgramOp program, json::Object &object) {
   auto copy = [&](StringRef mark, StringRef field) {
     if (auto value = program->getAttrOfType<IntegerAttr>(mark))
@@ -408,7 +409,7 @@ static json::Array describeMesh(ps::MeshOp mesh) {
   json::Array axes;
   for (Attribute attribute : mesh ? mesh.getAxes().getValue() : ArrayRef<Attribute>()) {
     auto axis = cast<ps::AxisAttr>(attribute);
-    if (axis.getKind() == ps::AxisKind::Multiple) // padded dims record their sizes
+    if (axis.getKind() == ps::AxisKind::Multiple) // only pads dims, and has no devices
       continue;
     axes.push_back(json::Object{{"name", axis.getName().getValue()},
                                 {"kind", ps::stringifyAxisKind(axis.getKind())},
@@ -422,7 +423,7 @@ LogicalResult ProgramTable::write(const CodegenOptions &options, Payload &payloa
   for (auto program : module.getOps<rank::ProgramOp>())
     if (failed(writeProgram(program)))
       return failure();
-  auto flops = module->getAttrOfType<IntegerAttr>(kFlopsMark); // of a micro-batch
+  auto flops = module->getAttrOfType<IntegerAttr>(kFlopsMark); // per micro-batch
   json::OStream json(os);
   json.objectBegin();
   json.attribute("version", 1);

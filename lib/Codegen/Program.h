@@ -1,4 +1,4 @@
-// Writes the table of a placed module, which docs/program-format.md calls the program.
+// Writes the table of a placed module: the JSON object that docs/program-format.md describes.
 #ifndef PARASHARD_LIB_CODEGEN_PROGRAM_H
 #define PARASHARD_LIB_CODEGEN_PROGRAM_H
 
@@ -54,9 +54,10 @@ private:
   llvm::json::Object writeMessage(Op op, llvm::StringRef name, llvm::StringRef role,
                                   mlir::Value buffer);
   void writeStart(rank::StartOp start, llvm::json::Array &code);
-  /// Writes copies of variables from host to device memory, or back with `toHost`.
+  /// Writes an instruction that copies variables from host to device memory. With `toHost`, the
+  /// copies go from device to host.
   llvm::json::Object writeStaging(mlir::ValueRange staged, bool toHost, mlir::Value token);
-  /// Writes copies of values between device and host memory.
+  /// Writes an instruction that copies values between device and host memory.
   llvm::json::Object writeStash(mlir::Operation *op, bool toHost);
   void addInput(rank::InputOp input, llvm::StringRef entry);
   llvm::json::Object writeOutput(rank::OutputOp output);
@@ -68,12 +69,12 @@ private:
   mlir::SymbolTable symbols;
   ir::Stages stages;
   KernelSet &kernels;
-  // Deques, because a growing vector would copy its objects.
+  // Uses deques, because a growing vector would copy its objects.
   std::deque<llvm::json::Object> inputs, functions, programs;
   llvm::StringMap<int64_t> functionNumbers;
   llvm::StringMap<size_t> inputNumbers;
-  llvm::DenseMap<mlir::Value, int64_t> tokenNumbers; ///< of started collectives
-  llvm::StringMap<int64_t> adders;                   ///< coordinate that adds to each accumulator
+  llvm::DenseMap<mlir::Value, int64_t> tokenNumbers; ///< of asynchronous ops
+  llvm::StringMap<int64_t> adders; ///< by accumulator: the coordinate that adds to it
   int64_t microBatches = 1;
   int64_t pp = 0; ///< the current program's pipeline coordinate
 };

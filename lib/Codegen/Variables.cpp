@@ -22,7 +22,8 @@ static json::Array toJson(ArrayRef<StringAttr> names) {
   return array;
 }
 
-/// Returns a factor's description, with `places` if shards are padded to a multiple (--align-dims).
+/// Returns a factor as JSON. If shards are padded to a multiple (--align-dims), `places` is the
+/// padded size of a shard.
 static json::Object describeFactor(ps::FactorAttr factor, int64_t size, ps::MeshOp mesh) {
   SmallVector<StringAttr> axes(factor.getAxes());
   int64_t elements = mesh.getShardSize(size, axes);
@@ -61,7 +62,8 @@ static json::Value toNumber(double value) {
 }
 
 namespace {
-/// Describes initial values according to the mode for the model's weights.
+/// Writes the initial values of variables as JSON, in the form that the mode for the weights
+/// requires.
 class InitialValues {
 public:
   InitialValues(WeightsMode mode, Payload &payload) : mode(mode), payload(payload) {}
@@ -78,8 +80,8 @@ private:
 };
 } // namespace
 
-/// Describes an initial value from a file. For a value that the host gives later, only records the
-/// part of the model's tensor.
+/// Describes an initial value from a file. If the host provides the value later, only records which
+/// part of the model's tensor the variable is.
 LogicalResult InitialValues::describeFile(json::Object &object, ps::VariableOp variable,
                                           ps::FileAttr file, bool isGiven) {
   StringRef location = file.getLocation().getValue();
@@ -136,7 +138,7 @@ LogicalResult InitialValues::describe(json::Object &object, ps::VariableOp varia
   return variable.emitError() << "has an unsupported form of initial value: " << init;
 }
 
-/// Returns the 64-bit FNV-1a hash; the runtime computes the same.
+/// Returns the 64-bit FNV-1a hash. The runtime computes the same hash.
 static std::string hashBytes(StringRef bytes) {
   uint64_t hash = 0xcbf29ce484222325;
   for (unsigned char byte : bytes)
@@ -154,7 +156,7 @@ static json::Array describeFiles(const import::WeightFiles &files) {
                         {"bytes", int64_t(file.size)},
                         {"hashed", int64_t(file.end.size())},
                         {"hash", hashBytes(file.end)}};
-    if (json::isUTF8(absolute)) // else the program finds the file next to itself or by `path`
+    if (json::isUTF8(absolute)) // otherwise the program searches beside itself and at `path`
       object["absolute"] = absolute.str();
     result.push_back(std::move(object));
   }

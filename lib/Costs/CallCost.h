@@ -8,15 +8,15 @@ namespace parashard::costs {
 
 /// The work of one kernel or library call on one rank.
 struct Call {
-  double flops = 0; ///< of matmuls, convolutions or attention: those that matrix units compute
+  double flops = 0; ///< of matmuls, convolutions or attention, which run on matrix units
   Contraction kind = Contraction::Matmul;
   std::string type = "f32"; ///< element type of the operands: a key of `Device::matmul`
-  double bytes = 0;         ///< read and written, each once
-  int64_t kernels = 1;      ///< launches
+  double bytes = 0;         ///< read and written, each byte counted once
+  int64_t kernels = 1;      ///< number of launches
 };
 
-/// Returns the seconds of a call without its launches: the longer of computing its flops and moving
-/// its bytes (the roofline; Williams et al., 2009).
+/// Returns the seconds of a call without its launches: the time to compute its flops or to move its
+/// bytes, whichever is longer (the roofline; Williams et al., 2009).
 double getSeconds(const Device &device, const Call &call);
 /// Returns the seconds of the launches of a call.
 double getLaunchSeconds(const Device &device, const Call &call);

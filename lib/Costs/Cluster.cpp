@@ -253,7 +253,7 @@ private:
                            "\"bandwidth\": \"43GB/s\", \"latency\": \"10us\"}");
   }
 
-  /// Fails unless a tier's islands consist of whole islands of the tier before.
+  /// Fails unless each island of a tier consists of complete islands of the tier inside it.
   Error checkNesting(StringRef where, const Tier &tier, ArrayRef<Tier> before, double ranks,
                      bool isLast) {
     if (double(tier.ranks) != ranks)
@@ -305,7 +305,8 @@ private:
     return checkGrowth(samples, where);
   }
 
-  /// Fails if more bytes take less time on as many ranks, by more than the noise of a measurement.
+  /// Fails if a larger message takes less time than a smaller one on the same number of ranks, and
+  /// the difference exceeds the noise of a measurement.
   Error checkGrowth(ArrayRef<MeasuredCollective> samples, StringRef where) {
     constexpr double kNoise = 0.1;
     const MeasuredCollective *longest = nullptr;
@@ -338,8 +339,8 @@ static Expected<Cluster> readClusterFile(StringRef path) {
   return readCluster((*buffer)->getBuffer(), path);
 }
 
-/// Splits "h100-sxm:64" and "my.json:64" into the name and the number of ranks. The number is empty
-/// if there is none.
+/// Splits "h100-sxm:64" and "my.json:64" into the name and the number of ranks. The second part is
+/// empty if `given` has no number.
 static std::pair<StringRef, StringRef> splitRanks(StringRef given) {
   auto [name, size] = given.rsplit(':');
   bool hasRanks = given.contains(':') && !given.ends_with(".json");
@@ -358,7 +359,7 @@ static Expected<Cluster> readNamedCluster(StringRef name) {
     return readCluster(*text, name);
   return createStringError("unknown cluster \"" + name + "\"" +
                            describeNearest(std::string_view(name), getPresets()) +
-                           "; a cluster of your own is a file NAME.json");
+                           "; for a cluster of your own, specify a file NAME.json");
 }
 
 Expected<SizedCluster> findCluster(StringRef given) {

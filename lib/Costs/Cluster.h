@@ -1,4 +1,5 @@
-// Describes the machines that a program runs on: rates of a device, and the tiers of the network.
+// Describes the machines that a program runs on: the rates of a device, and the tiers of the
+// network.
 #ifndef PARASHARD_LIB_COSTS_CLUSTER_H
 #define PARASHARD_LIB_COSTS_CLUSTER_H
 
@@ -19,34 +20,35 @@ struct EfficiencyPoint {
 /// The rate of matmuls in one element type.
 struct MatmulRate {
   double peak = 0; ///< FLOP/s of the data sheet, without sparsity
-  /// By ascending flops. Between points, the share is linear in the logarithm of the flops; beyond
-  /// the ends, it is that of the nearest point. Empty: the peak.
+  /// Points in ascending order of flops. Between two points, the share is linear in the logarithm
+  /// of the flops. Outside the points, the share of the nearest point applies. Without points,
+  /// every matmul reaches the peak.
   std::vector<EfficiencyPoint> efficiency;
 
   /// Returns the seconds of a matmul of `flops` floating-point operations.
   double getSeconds(double flops) const;
 };
 
-/// Kinds of work of matrix units. Attention reaches a smaller share of the peak than matmuls of as
-/// many flops.
+/// Kinds of work of matrix units. Attention reaches a smaller share of the peak than a matmul with
+/// the same number of flops.
 enum class Contraction { Matmul, Attention, AttentionGrad };
 
 /// One rank's device.
 struct Device {
   std::string target;         ///< a target of ps-compile, such as "cuda:sm_90"
   double memory = 0;          ///< bytes
-  double reserve = 0;         ///< bytes that the driver, libraries and communication take
+  double reserve = 0;         ///< bytes that the driver, libraries and communication use
   double memoryBandwidth = 0; ///< bytes per second
   double launch = 0;          ///< seconds to start a kernel
   double hostBandwidth = 0;   ///< bytes per second to host memory, in each direction
   /// Share of the memory bandwidth that fused kernels reach.
   double elementwiseEfficiency = 1;
-  /// Rate of attention, relative to matmuls of as many flops.
+  /// Rate of attention, relative to a matmul with the same number of flops.
   double attentionForward = 1, attentionBackward = 1;
-  /// By element type: "f32" (always), "bf16", "f16", "f8".
+  /// Rates by element type: "f32" (required), "bf16", "f16", "f8".
   std::map<std::string, MatmulRate> matmul;
 
-  /// Returns the rate of an element type; that of f32 for types without a rate of their own.
+  /// Returns the rate of an element type, or the rate of f32 for types without a rate of their own.
   const MatmulRate &getMatmulRate(llvm::StringRef type) const;
 };
 
@@ -56,7 +58,7 @@ struct Device {
 struct Tier {
   std::string name;
   int64_t ranks = 0;    ///< ranks per island; 0: all ranks
-  double bandwidth = 0; ///< bytes per second that one rank sends, while it receives as many
+  double bandwidth = 0; ///< bytes per second that one rank sends while receiving as many
   double latency = 0;   ///< seconds until a small message arrives
 };
 
@@ -71,24 +73,25 @@ struct Cluster {
   std::string name, source;
   Device device;
   std::vector<Tier> tiers; ///< from the innermost to the outermost
-  /// Factor on the time of a matmul that runs beside a collective: 1 if both run as fast as alone,
-  /// 2 if the overlap saves no time.
+  /// The factor by which a matmul takes longer while a collective runs: 1 if both run at full
+  /// speed, 2 if the overlap saves no time.
   double overlapSlowdown = 1;
-  /// By the name of the collective, such as "all_reduce"; sorted by ranks, then bytes.
+  /// Measurements by the name of the collective, such as "all_reduce". Each list is sorted by
+  /// ranks, then by bytes.
   std::map<std::string, std::vector<MeasuredCollective>> measured;
 
   /// Returns the share of a collective that does not slow down a concurrent matmul, from 0 to 1.
   double getOverlapShare() const { return std::clamp(2 - overlapSlowdown, 0.0, 1.0); }
-  /// Returns the number of ranks that one cluster can have; nullopt: any.
+  /// Returns the maximum number of ranks of the cluster; nullopt if any number is possible.
   std::optional<int64_t> getMostRanks() const;
 };
 
-/// Returns copies of a cluster in which one figure is lower or higher by a share: the rate of
-/// matmuls, the memory bandwidth, the time of a launch, and the bandwidth and latency of each tier.
+/// Returns copies of a cluster. In each copy, one figure is lower or higher by `share`: the rate of
+/// matmuls, the memory bandwidth, the time of a launch, or the bandwidth or latency of one tier.
 std::vector<Cluster> varyFigures(const Cluster &cluster, double share);
 
 /// Reads a cluster from JSON (docs/planning.md). Errors start with `path`, and name the key with
-/// the actual and the expected value. Every key must be known.
+/// the actual and the expected value. An unknown key is an error.
 llvm::Expected<Cluster> readCluster(llvm::StringRef text, llvm::StringRef path);
 
 /// Returns the text of a preset, such as "h100-sxm"; nullopt for an unknown name.
@@ -96,11 +99,11 @@ std::optional<llvm::StringRef> findPreset(llvm::StringRef name);
 /// Returns the names of all presets in alphabetical order.
 std::vector<std::string> getPresets();
 
-/// Returns the preset for a target of ps-compile, where the user names no cluster: GPUs of that
-/// generation in nodes of eight, or CPUs.
+/// Returns the preset that applies to a target of ps-compile if the user specifies no cluster: GPUs
+/// of the target's generation in nodes of eight, or CPUs. Example: "cuda:sm_90" gives "h100-sxm".
 llvm::StringRef getDefaultPreset(llvm::StringRef target);
 
-/// A cluster with the number of ranks that the user named, if any.
+/// A cluster with the number of ranks that the user specified, if any.
 struct SizedCluster {
   Cluster cluster;
   std::optional<int64_t> ranks;

@@ -24,7 +24,7 @@ SmallVector<int64_t, 3> countMembers(const Group &group, ArrayRef<Tier> tiers) {
     }
     members.push_back(count);
   }
-  // A group that is larger than the cluster was refused before.
+  // The last tier contains all members, because callers refuse groups larger than the cluster.
   members.back() = getGroupSize(group);
   return members;
 }
@@ -55,7 +55,7 @@ std::optional<Collective> findCollective(StringRef name) {
 
 namespace {
 
-/// A group with its members per island of each tier.
+/// A group on the tiers of a network. For each tier, `members` is the number of members per island.
 class Network {
 public:
   Network(ArrayRef<Tier> tiers, const Group &group)
@@ -69,7 +69,8 @@ public:
   /// Returns whether messages between members use tier `t`.
   bool isUsed(size_t t) const { return members[t] > getInner(t); }
 
-  /// Returns the seconds in which a chunk passes all members once, without its transfer.
+  /// Returns the latency of a lap, in which a chunk passes all members once, without transfer
+  /// times.
   double getLapLatency() const {
     double latency = 0;
     for (size_t t = 0; t < tiers.size(); ++t) {
@@ -79,7 +80,8 @@ public:
     }
     return latency;
   }
-  /// Returns the seconds of `laps` laps, in which each member sends `bytes` (n - 1) / n per lap.
+  /// Returns the seconds of `laps` laps. In each lap, each of the n members sends (n - 1) / n of
+  /// `bytes`.
   double getRing(int64_t laps, double bytes) const {
     double traffic = double(laps) * bytes * double(getSize() - 1) / double(getSize()), slowest = 0;
     for (size_t t = 0; t < tiers.size(); ++t)
@@ -87,7 +89,8 @@ public:
         slowest = std::max(slowest, traffic / (tiers[t].bandwidth * double(getInner(t))));
     return slowest + double(laps) * getLapLatency();
   }
-  /// Returns the seconds of a sum up a tree and down again.
+  /// Returns the seconds of an all-reduce over a tree: partial sums go up, and the result comes
+  /// down.
   double getTree(double bytes) const {
     double latency = 0, slowest = 0;
     for (size_t t = 0; t < tiers.size(); ++t) {
@@ -98,7 +101,8 @@ public:
     }
     return slowest + 2 * latency;
   }
-  /// Returns the seconds of an all-reduce in two levels, split at the islands of tier `t`.
+  /// Returns the seconds of an all-reduce in two levels: inside the islands of tier `t`, and
+  /// between them.
   double getTwoLevels(size_t t, double bytes) const {
     SmallVector<int64_t, 3> inside = members, between = members;
     for (size_t i = 0; i < tiers.size(); ++i) {
@@ -115,7 +119,8 @@ public:
         least = std::min(least, getTwoLevels(t, bytes));
     return least;
   }
-  /// Returns the seconds in which each member sends a part of `bytes` to each other member.
+  /// Returns the seconds of an all-to-all: each member sends a part of `bytes` to each other
+  /// member.
   double getAllToAll(double bytes) const {
     double slowest = 0, latency = 0;
     for (size_t t = 0; t < tiers.size(); ++t) {
@@ -127,7 +132,7 @@ public:
     }
     return slowest + latency;
   }
-  /// Returns the seconds of a message to a neighbor over the outermost tier between members.
+  /// Returns the seconds of a message between neighbors, over the slowest tier that the group uses.
   double getMessage(double bytes) const {
     double slowest = 0;
     for (size_t t = 0; t < tiers.size(); ++t)
@@ -144,8 +149,9 @@ private:
 } // namespace
 
 /// Returns the measured seconds of a collective over `ranks` ranks; nullopt without measurements.
-/// Between two sizes, the logarithm of the time is linear in the logarithm of the size. Smaller
-/// messages take the time of the smallest, larger ones have the rate of the largest.
+/// Between two sizes, the logarithm of the time is linear in the logarithm of the size. Below the
+/// smallest measured size, the time is that of the smallest size. Above the largest, the rate is
+/// that of the largest size.
 static std::optional<double> interpolate(ArrayRef<MeasuredCollective> all, int64_t ranks,
                                          double bytes) {
   auto isLess = [](const MeasuredCollective &sample, int64_t n) { return sample.ranks < n; };

@@ -24,28 +24,30 @@ int64_t getGroupSize(const Group &group);
 llvm::SmallVector<int64_t, 3> countMembers(const Group &group, llvm::ArrayRef<Tier> tiers);
 
 enum class Collective { AllReduce, AllGather, ReduceScatter, AllToAll, Permute };
-/// Returns the name of a collective in the IR and in cluster files: "all_reduce".
+/// Returns the name of a collective in the IR and in cluster files, such as "all_reduce".
 llvm::StringRef getName(Collective collective);
-/// Returns the collective with a name; nullopt for another text.
+/// Returns the collective with this name; nullopt for an unknown name.
 std::optional<Collective> findCollective(llvm::StringRef name);
 
-/// Returns the seconds of a collective. `bytes` are those of the larger of a rank's operand and
-/// result: the sum for an all-reduce, the gathered tensor for an all-gather, the operand for a
-/// reduce-scatter, all parts for an all-to-all, the message for a permute.
+/// Returns the seconds of a collective. `bytes` is the size of a rank's operand or result,
+/// whichever is larger: the sum for an all-reduce, the gathered tensor for an all-gather, the
+/// operand for a reduce-scatter, all parts for an all-to-all, the message for a permute.
 ///
-/// Measurements of the cluster for the same number of ranks count first, if the group lies in one
-/// island of the innermost tier. Otherwise, the cheapest of these:
+/// If the group is in one island of the innermost tier, and the cluster has measurements for this
+/// number of ranks, the result is interpolated from them. Otherwise, an all-to-all or a permute
+/// takes the time of its messages. Any other collective takes the time of the cheapest of these
+/// algorithms:
 ///
-/// - Rings (Patarasu and Yuan, 2009). Members on one island use their own links to other islands,
-///   since NCCL runs one ring per link.
+/// - Rings (Patarasu and Yuan, 2009). Each member on an island uses its own link to other islands,
+///   because NCCL runs one ring per link.
 /// - A pair of trees, for an all-reduce: few steps, but each rank sends everything twice (Sanders,
 ///   Speck and Träff, 2009).
 /// - Two levels, for an all-reduce: a reduce-scatter in each island, all-reduces between islands,
 ///   an all-gather in each island.
 double getSeconds(const Cluster &cluster, Collective collective, const Group &group, double bytes);
 
-/// Returns the seconds of a message of `bytes` from one rank to another. A message to itself takes
-/// no time.
+/// Returns the seconds of a message of `bytes` from one rank to another; 0 if both are the same
+/// rank.
 double getMessageSeconds(const Cluster &cluster, int64_t from, int64_t to, double bytes);
 
 } // namespace parashard::costs

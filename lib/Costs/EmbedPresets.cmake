@@ -1,4 +1,4 @@
-# Writes FILES as entries {"name", text} of a C++ table into OUT.
+# Writes to OUT one entry {"name", text} of a C++ table per file of FILES.
 set(text "// Made by lib/Costs/EmbedPresets.cmake.\n")
 foreach(file IN LISTS FILES)
   get_filename_component(name ${file} NAME_WE)

@@ -21,7 +21,7 @@ StringRef getDefaultPreset(StringRef target) {
   constexpr unsigned kHopper = 90, kBlackwell = 100;
   if (!target.starts_with("cuda"))
     return "cpu-mpi";
-  unsigned version = kHopper; // the fake driver names no version
+  unsigned version = kHopper; // cuda:replay has no version
   if (auto [family, number] = target.split("sm_"); !number.empty())
     (void)number.take_while(isDigit).getAsInteger(10, version);
   return version < kHopper ? "a100-80g" : version < kBlackwell ? "h100-sxm" : "b200";

@@ -36,7 +36,7 @@ StringRef getExample(Unit unit) {
   return "";
 }
 
-/// Returns the factor of a prefix: 1e9 for "G", 2^30 for "Gi"; nullopt for another text.
+/// Returns the factor of a prefix: 1e9 for "G", 2^30 for "Gi"; nullopt for any other text.
 static std::optional<double> getFactor(StringRef prefix) {
   static constexpr std::pair<StringLiteral, double> kFactors[] = {
       {"", 1},        {"n", 1e-9},    {"u", 1e-6},   {"m", 1e-3}, {"k", 1e3},
@@ -50,7 +50,7 @@ static std::optional<double> getFactor(StringRef prefix) {
 
 std::optional<double> parseQuantity(StringRef text, Unit unit) {
   size_t end = text.find_first_not_of("0123456789.");
-  // An exponent needs a digit: "1e9B", but not the "e" of a unit.
+  // An "e" begins an exponent only if digits follow, as in "1e9B".
   if (end != StringRef::npos && text[end] == 'e') {
     size_t sign =
         end + 1 + (text.substr(end + 1).starts_with("-") || text.substr(end + 1).starts_with("+"));

@@ -13,11 +13,11 @@ enum class Unit { Bytes, BytesPerSecond, FlopsPerSecond, Seconds };
 
 /// Reads a number with its unit: "80GB", "16GiB", "3.35TB/s", "989TFLOP/s", "4us". Prefixes from n
 /// to P are decimal; Ki, Mi, Gi and Ti are powers of 1024. Returns the value in bytes, bytes per
-/// second, FLOP per second or seconds. Returns nullopt for another text, and for a value that is
+/// second, FLOP per second or seconds. Returns nullopt for any other text, and for a value that is
 /// negative or infinite.
 std::optional<double> parseQuantity(llvm::StringRef text, Unit unit);
 
-/// Returns an example of a quantity for errors: `"80GB"` for bytes.
+/// Returns an example of a quantity for error messages: `"80GB"` for bytes.
 llvm::StringRef getExample(Unit unit);
 
 /// Prints a number of seconds with three digits: "4.00 us", "12.3 ms", "1.05 s".

@@ -112,13 +112,13 @@ static llvm::Error checkOffload(llvm::StringRef kinds) {
                                  part + "'");
     llvm::StringRef kind = part.split('=').first;
     if (llvm::is_contained(seen, kind))
-      return createFlagError("offload", " gives " + kind + " twice; give each kind once");
+      return createFlagError("offload", " lists " + kind + " twice; list each kind once");
     seen.push_back(kind);
   }
   return llvm::Error::success();
 }
 
-/// Checks the ranks of the mesh against those of the cluster: its number, or the most that it has.
+/// Checks that the mesh has `given` ranks (if given), and at most `most` ranks (if limited).
 static llvm::Error checkRanks(const CompileOptions &options, llvm::ArrayRef<MeshAxis> mesh,
                               std::optional<int64_t> given, std::optional<int64_t> most) {
   int64_t ranks = 1;
@@ -127,11 +127,12 @@ static llvm::Error checkRanks(const CompileOptions &options, llvm::ArrayRef<Mesh
   if (given && *given != ranks)
     return createFlagError("cluster " + llvm::Twine(options.cluster),
                            " has " + llvm::Twine(*given) + " ranks, but --mesh " + options.mesh +
-                               " has " + llvm::Twine(ranks));
+                               " has " + llvm::Twine(ranks) + "; change one of them");
   if (most && ranks > *most)
     return createFlagError("cluster " + llvm::Twine(options.cluster),
                            " has at most " + llvm::Twine(*most) + " ranks, but --mesh " +
-                               options.mesh + " has " + llvm::Twine(ranks));
+                               options.mesh + " has " + llvm::Twine(ranks) +
+                               "; use a smaller mesh or a larger cluster");
   return llvm::Error::success();
 }
 

@@ -16,7 +16,7 @@ public:
       : ScopedDiagnosticHandler(
             &context, [&reason, thread = std::this_thread::get_id()](mlir::Diagnostic &diagnostic) {
               if (std::this_thread::get_id() != thread)
-                return mlir::failure(); // for the handler of that thread
+                return mlir::failure(); // the handler of the other thread handles it
               if (reason.empty() && diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
                 reason = diagnostic.str();
               return mlir::success();

@@ -41,7 +41,8 @@ static llvm::Error fail(const llvm::Twine &message) {
   return ps::createFlagError("cluster cpu", ": " + message);
 }
 
-/// Returns the path of the figures of this machine. Creates its folder.
+/// Returns the path of the cluster file with the figures of this machine. Creates the file's
+/// folder.
 static llvm::Expected<std::string> findCached(int64_t ranks) {
   std::optional<std::string> folder = support::findCacheFolder();
   if (!folder)
@@ -58,7 +59,7 @@ static llvm::Expected<std::string> findCached(int64_t ranks) {
   return path.str().str();
 }
 
-/// Returns psrt-probe, which lies next to the running tool.
+/// Returns the path of psrt-probe, which is in the folder of the running tool.
 static llvm::Expected<std::string> findProbe() {
   llvm::SmallString<128> path(
       llvm::sys::fs::getMainExecutable(nullptr, reinterpret_cast<void *>(&findProbe)));
@@ -70,8 +71,8 @@ static llvm::Expected<std::string> findProbe() {
   return path.str().str();
 }
 
-/// Returns the environment without the variables by which psrt-probe would take this tool's
-/// launcher, such as mpirun, for its own.
+/// Returns the environment without the variables of launchers such as mpirun. With these variables,
+/// psrt-probe would join the job of the launcher that started this tool.
 static std::vector<std::string> listEnvironment() {
   std::vector<std::string> result;
   for (char **variable = environ; *variable; ++variable) {
@@ -116,14 +117,14 @@ static void warnOfDisturbance(StringRef source, StringRef path) {
   if (note != StringRef::npos)
     llvm::errs() << "warning: " << ps::spellFlag("cluster cpu") << ": " << source.substr(note)
                  << "; the figures may be several times too slow; remove \"" << path
-                 << "\" when the machine is idle, to measure again\n";
+                 << "\" when the machine is idle, to measure it again\n";
 }
 
 llvm::Expected<std::string> measureMachine(int64_t ranks) {
   llvm::Expected<std::string> path = findCached(ranks);
   if (!path)
     return path.takeError();
-  // A damaged file is replaced.
+  // Replaces a damaged file.
   llvm::Expected<costs::SizedCluster> cached = costs::findCluster(*path);
   if (!cached) {
     llvm::consumeError(cached.takeError());

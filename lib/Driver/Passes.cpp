@@ -1,4 +1,4 @@
-// Lists the passes of each level in order, and explains each position.
+// Lists the passes of each level in order, and explains why each pass is at its position.
 #include "lib/Costs/Cluster.h"
 #include "parashard/Codegen.h"
 #include "parashard/Driver.h"
@@ -25,7 +25,7 @@ public:
   PassText &option(llvm::StringRef key, int64_t value) {
     return option(key, std::to_string(value));
   }
-  /// Adds a boolean option if it is on.
+  /// Adds a boolean option if `on` is true.
   PassText &enable(llvm::StringRef key, bool on) { return option(key, on ? "true" : ""); }
 
   /// Adds an option whose value is a pass pipeline.
@@ -97,7 +97,8 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
       PassText("ps-recognize-attention-masks"),
       // Turns repeated key / value heads into grouped queries.
       PassText("ps-recognize-grouped-queries"),
-      // Turns written-out activations into ops, whose backward keeps only their input.
+      // Turns activations that are written as several ops into one op, whose backward keeps only
+      // its input.
       PassText("ps-recognize-activations"),
       // Splits fused weights into one variable per part, so that each part can have its own
       // sharding.
@@ -117,7 +118,7 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
           .option("loss-average", o.lossAverage)
           .option("batch-dims", llvm::join(o.batchDims, ";"))
           .enable("eval-mode", o.evalMode)
-          // Small cotangents vanish in f16.
+          // Scales the loss for f16, in which small cotangents would vanish.
           .enable("scale-loss", scalesLoss(o))
           .enable("inference", o.inference),
       // Folds parts of backward that depend only on constants. Unlike `canonicalize`, copies phases
@@ -142,7 +143,8 @@ llvm::StringRef getCluster(const CompileOptions &o) {
   return o.cluster.empty() ? costs::getDefaultPreset(o.target) : llvm::StringRef(o.cluster);
 }
 
-/// Returns the method that divides layers into stages. A named cluster gives layers a time.
+/// Returns the method that divides layers into stages. With `--cluster`, stages are balanced by the
+/// predicted times of layers.
 llvm::StringRef getSplitMethod(const CompileOptions &o) {
   if (!o.splitMethod.empty())
     return o.splitMethod;
@@ -184,7 +186,7 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
     mesh.option("ranks", *o.ranks);
   mesh.option("cluster", getCluster(o));
   return {
-      // First, since sharding, saved values and recomputation depend on types.
+      // Runs first, because sharding, saved values and recomputation depend on types.
       PassText("ps-precision")
           .option("precision", o.precision)
           .option("gradient-reduction", o.gradientReduction)
@@ -194,20 +196,21 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
       mesh,
       // The policy seeds parameters and inputs. Propagation derives the other shardings.
       PassText("ps-seed-shardings").option("policy", o.shardingPolicy),
-      // After seeding, since padding depends on the size of each dim per rank.
+      // Runs after seeding, because padding depends on the size of each dim per rank.
       makeAlignDims(o),
       PassText("ps-propagate-shardings").option("zero", o.zero),
-      // After propagation, since equal blocks then have equal shardings.
+      // Runs after propagation, because equal blocks then have equal shardings.
       PassText("ps-find-segments"),
       // Groups segments into stages.
       PassText("ps-partition-pipeline")
           .option("method", getSplitMethod(o))
           .option("chunks", o.numChunks)
           .option("placement", o.placement),
-      // After the segments, since a chain of recomputed ops stays within its segment. After the
-      // stages, since a memory budget applies to each pipeline coordinate.
+      // Runs after the segments are found, because a chain of recomputed ops stays within its
+      // segment. Runs after stages are formed, because a memory budget applies to each pipeline
+      // coordinate.
       makeRecompute(o),
-      // Records the explanation now, since later levels do not have the shardings of values. The
+      // Records the explanation now, because later levels do not have the shardings of values. The
       // next level adds the collectives.
       PassText("ps-explain-shardings").option("record", "true"),
       PassText("ps-explain-pipeline").option("record", "true"),
@@ -256,9 +259,10 @@ std::vector<std::string> scheduledPasses(const CompileOptions &o) {
   std::vector<std::string> passes = {PassText("ps-schedule")
                                          .option("micro-batches", o.microBatches)
                                          .option("schedule", o.schedule),
-                                     // After scheduling, which fixes the order of all runs.
+                                     // Runs after scheduling, which fixes the order of all runs.
                                      PassText("ps-overlap-collectives")};
-  // After scheduling, since runs show which values only the update uses; before memory planning.
+  // Runs after scheduling, because runs show which values only the update uses. Runs before memory
+  // planning.
   if (!o.offload.empty() && o.offload != "none" && !o.inference)
     passes.push_back(PassText("ps-offload").option("what", o.offload));
   passes.push_back(PassText("ps-verify-scheduled"));

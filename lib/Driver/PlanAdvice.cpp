@@ -28,7 +28,7 @@ static std::string describe(const Candidate &candidate) {
   return text;
 }
 
-/// Returns the part of the step that grows most from one plan to another, with its growth.
+/// Describes the part of the step whose time grows most from one plan to another, and its growth.
 static std::string describeGrowth(const Breakdown &from, const Breakdown &to) {
   Breakdown growth;
   for (size_t i = 0; i < kParts; ++i)
@@ -53,7 +53,7 @@ static Alternative compare(const SearchProblem &problem, const LayoutPrice &best
     result.reason = "as fast, within the error of the estimates";
   else
     result.reason = llvm::formatv(
-        "{0:f1} % faster by this estimate; give these flags to compile the plan", -100 * slower);
+        "{0:f1} % faster in this estimate; specify these flags to compile the plan", -100 * slower);
   return result;
 }
 
@@ -99,8 +99,8 @@ private:
       neighbors.emplace_back(text, candidate);
   }
 
-  /// Moves the smallest factor of one axis to another axis. The samples of a rank stay, if they
-  /// divide its part of the global batch.
+  /// Moves the smallest factor of one axis to another axis. Keeps the samples per rank and
+  /// micro-batch if they divide the rank's part of the global batch.
   void moveAxis(char from, char to) {
     Candidate candidate = best;
     auto at = [&](char axis) -> int64_t & {
@@ -258,7 +258,7 @@ private:
   PlanSearch &search;
   const SearchProblem &problem;
   std::vector<std::string> changes;
-  std::vector<std::string> notes; ///< on changes that could not be tried
+  std::vector<std::string> notes; ///< about changes that could not be tried
 };
 
 } // namespace

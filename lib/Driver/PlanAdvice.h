@@ -6,7 +6,7 @@
 
 namespace parashard::driver {
 
-/// Prices the plans that differ from the best one in one choice and meet the constraints.
+/// Prices the plans that meet the constraints and differ from the best plan in one choice.
 std::vector<Alternative> explainNeighbors(const planner::SearchProblem &problem,
                                           const Finalist &best);
 
@@ -15,10 +15,10 @@ std::vector<Alternative> explainNeighbors(const planner::SearchProblem &problem,
 llvm::Expected<Alternative> explainWhyNot(PlanSearch &search, planner::SearchProblem problem,
                                           const Finalist &best, llvm::StringRef text);
 
-/// Returns the error that no plan fits the memory. The error has the memory that the leanest plan
-/// needs, and the changes with which a compiled plan fits. The search tries these changes: more
-/// memory, one flag or axis without its constraint, `--precision bf16` instead of fp32, smaller
-/// micro-batches than a fixed export has, and more ranks.
+/// Creates the error for a search in which no plan fits the memory. The message has the memory that
+/// the leanest plan needs, and lists the changes after which a compiled plan fits. These changes
+/// are tried: more memory, one flag or axis without its constraint, `--precision bf16` instead of
+/// fp32, micro-batches smaller than the fixed batch of the export, and more ranks.
 llvm::Error createMisfitError(PlanSearch &search, const planner::SearchProblem &problem,
                               const std::optional<Finalist> &leanest);
 

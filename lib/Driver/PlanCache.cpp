@@ -1,4 +1,4 @@
-// Keeps what a plan search computed for later searches of the same model.
+// Keeps the results of a plan search in files, for later searches of the same model.
 #include "lib/Driver/PlanCache.h"
 #include "lib/Support/Files.h"
 #include "parashard/Version.h"
@@ -27,7 +27,8 @@ std::string hashFile(StringRef path) {
   return buffer ? hashText((*buffer)->getBuffer()) : "";
 }
 
-/// Identifies the running program, so that a new build does not read the entries of another one.
+/// Returns a text that identifies the running program, so that a build does not read the entries of
+/// another build.
 static std::string describeCompiler() {
   std::string path = fs::getMainExecutable(nullptr, reinterpret_cast<void *>(&describeCompiler));
   fs::file_status status;
@@ -75,7 +76,7 @@ void PlanCache::keep(StringRef key, StringRef bytes) {
   if (folder.empty())
     return;
   hasGrown = true;
-  // A full disk only makes the next search slower.
+  // Ignores errors such as a full disk, which only make the next search slower.
   llvm::consumeError(support::writeAtomically(getPath(key), [&](llvm::raw_ostream &os) {
     os << hashText(bytes) << "\n" << bytes;
   }));

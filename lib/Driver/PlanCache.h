@@ -1,4 +1,4 @@
-// Keeps what a plan search computed for later searches of the same model.
+// Keeps the results of a plan search in files, for later searches of the same model.
 #ifndef PARASHARD_LIB_DRIVER_PLANCACHE_H
 #define PARASHARD_LIB_DRIVER_PLANCACHE_H
 
@@ -14,14 +14,15 @@ namespace parashard::driver {
 class PlanCache {
 public:
   PlanCache();
-  /// Removes the least recently used entries until the rest has at most `kMostBytes` bytes. Does
+  /// Removes the least recently used entries until the others have at most `kMostBytes` bytes. Does
   /// nothing if `keep` was not called.
   ~PlanCache();
   PlanCache(const PlanCache &) = delete;
   PlanCache &operator=(const PlanCache &) = delete;
 
-  /// Returns the bytes that `keep` stored for a key; nullopt if there are none, or if the file is
-  /// damaged. A key must contain everything that the bytes depend on, except the compiler itself.
+  /// Returns the bytes that `keep` stored for a key; nullopt if the key has no file, or if the file
+  /// is damaged. A key must contain everything that the bytes depend on, except the compiler
+  /// itself.
   std::optional<std::string> find(llvm::StringRef key) const;
   void keep(llvm::StringRef key, llvm::StringRef bytes);
 
@@ -37,7 +38,7 @@ private:
 
 /// Returns 32 hexadecimal digits that identify a text.
 std::string hashText(llvm::StringRef text);
-/// Returns `hashText` of a file; "" if it cannot be read.
+/// Returns `hashText` of a file's content; "" if the file cannot be read.
 std::string hashFile(llvm::StringRef path);
 
 } // namespace parashard::driver

@@ -23,7 +23,7 @@ using namespace parashard::planner;
 
 namespace parashard::driver {
 
-/// Returns the size of the batch dim of the first input that has one.
+/// Returns the size of the batch dim of the first input that has a batch dim.
 static std::optional<int64_t> findBatch(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>())
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
@@ -80,13 +80,13 @@ LogicalResult PlanCompiler::start(bool isQuiet) {
   if (llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(request.options.cluster))
     mostRanks = cluster->cluster.getMostRanks();
   else
-    llvm::consumeError(cluster.takeError()); // reported by the search
+    llvm::consumeError(cluster.takeError()); // the search reports the error
   if (failed(lower(*module, options, ps::Level::Training)))
     return print(), failure();
   exportedBatch = findBatch(*module);
   leastBatch = mostBatch = exportedBatch.value_or(1);
-  // If possible, replaces the notes by those of an import with a bound batch. A note that the batch
-  // keeps its size at export would be wrong, since a plan binds the batch.
+  // If possible, replaces the notes by those of an import with another batch. A note that the batch
+  // keeps its exported size would be wrong, because each plan chooses the batch.
   isFixed = !findOtherBatch(notes);
   auto refused =
       llvm::find_if(triedBatches, [](const auto &tried) { return !tried.second.empty(); });
@@ -106,7 +106,8 @@ LogicalResult PlanCompiler::start(bool isQuiet) {
 bool PlanCompiler::findOtherBatch(std::vector<std::string> &notes) {
   int64_t batch = leastBatch;
   bool isFound = false;
-  // Most exports allow the global batch. Later imports with a batch up to this size are not needed.
+  // Tries the global batch first, because most exports allow it. Smaller batches are then known to
+  // be allowed, without further imports.
   for (int64_t other : {request.globalBatch, 2 * batch, batch + 1, batch - 1})
     if (!isFound && other > 0 && other != batch)
       isFound = allowsBatch(other, &notes);
@@ -134,7 +135,7 @@ bool PlanCompiler::allowsBatch(int64_t batch, std::vector<std::string> *notes) {
   return true;
 }
 
-/// Checks that the modules that `--split-method` names begin stages.
+/// Checks that each module named in `--split-method` can begin a stage.
 LogicalResult PlanCompiler::checkSplit(ModuleOp module) {
   std::optional<int64_t> stages = countNamedStages(request.options.splitMethod);
   if (!stages)
@@ -250,7 +251,8 @@ llvm::Expected<std::optional<PlanPrice>> PlanCompiler::compile(const Candidate &
   return std::move(*price);
 }
 
-/// Returns a key of the cache: the model, and the passes and files that lower it to a level.
+/// Returns a key of the cache. The key has the model, and the passes and files that lower the model
+/// to a level.
 std::string PlanCompiler::makeKey(llvm::StringRef kind, const CompileOptions &options,
                                   ps::Level level) const {
   std::string key = llvm::formatv("{0}|{1}|{2}", kind, modelKey, *options.batch);
@@ -263,7 +265,7 @@ std::string PlanCompiler::makeKey(llvm::StringRef kind, const CompileOptions &op
   return key;
 }
 
-/// Returns a program of the cache; null if there is none.
+/// Returns a program from the cache; null if the cache does not have the key.
 OwningOpRef<ModuleOp> PlanCompiler::findProgram(llvm::StringRef key) {
   std::optional<std::string> kept = cache.find(key);
   if (!kept)
@@ -280,7 +282,7 @@ static bool areValid(const CompileOptions &options) {
   return valid;
 }
 
-/// Returns the candidate of the program that a table is read from.
+/// Returns the candidate of the program from which a class table is read.
 Candidate PlanCompiler::getTableCandidate(const Candidate &candidate) const {
   Candidate table = candidate;
   table.pp = 1;
@@ -292,12 +294,12 @@ Candidate PlanCompiler::getTableCandidate(const Candidate &candidate) const {
 }
 
 OwningOpRef<ModuleOp> PlanCompiler::compileForTable(const Candidate &table) {
-  // Without a split, all ranks of the tensor axis would compute the same.
+  // "{}" splits nothing, so all tensor-parallel ranks would compute the same.
   if (policies.at(getPolicyKey(table)) == "{}")
     return nullptr;
   CompileOptions options = getOptions(table);
   if (!areValid(options))
-    return compile(options, /*isShrunk=*/true); // keeps the reason
+    return compile(options, /*isShrunk=*/true); // records why the options are invalid
   std::string key = makeKey("program", options, ps::Level::Placed);
   OwningOpRef<ModuleOp> program = findProgram(key);
   if (program)
@@ -308,9 +310,9 @@ OwningOpRef<ModuleOp> PlanCompiler::compileForTable(const Candidate &table) {
   return program;
 }
 
-/// Searches the shardings of a candidate's policy, if the policy is one that searches. Uses the
-/// small program of a table. The result is used for all layouts with the same tensor axis, and for
-/// any number of samples.
+/// Searches shardings, if the candidate's policy is a search. Searches on the small program of a
+/// class table. The result applies to all layouts with the same number of tensor-parallel ranks,
+/// and to any number of samples.
 void PlanCompiler::searchPolicy(const Candidate &candidate) {
   auto [found, isNew] = policies.try_emplace(getPolicyKey(candidate));
   const sharding::Policy *policy = sharding::findPolicy(candidate.policy);
@@ -329,7 +331,7 @@ void PlanCompiler::searchPolicy(const Candidate &candidate) {
     cache.keep(key, *found->second);
 }
 
-/// Imports the model with a batch, unless it was imported before.
+/// Imports the model with a batch size, unless this was done before.
 PlanCompiler::Imported &PlanCompiler::import(int64_t batch, std::vector<std::string> &notes) {
   auto [found, isNew] = imported.try_emplace(batch);
   Imported &result = found->second;

@@ -11,42 +11,43 @@
 
 namespace parashard::driver {
 
-/// Returns the number of stages of `--split-method NAME,...`: one more than the named modules, each
-/// of which begins a stage after the first. Returns nullopt for another method.
+/// Returns the number of stages of `--split-method NAME,...`; nullopt for any other method. Each
+/// named module begins a new stage. Example: "layers.4,layers.8" gives 3 stages.
 std::optional<int64_t> countNamedStages(llvm::StringRef method);
 
-/// Compiles plans up to level `placed`, and keeps the small programs that class tables are read
-/// from. The context and the request must outlive the compiler.
+/// Compiles plans up to level `placed`, and keeps the small programs from which class tables are
+/// read. The context and the request must outlive the compiler.
 class PlanCompiler {
 public:
   PlanCompiler(mlir::MLIRContext &context, const PlanRequest &request)
       : context(context), request(request) {}
 
-  /// Imports the model as exported. Finds its batch, and whether the export fixes it. Returns
-  /// failure after a diagnostic. With `isQuiet`, does not print the notes of the import.
+  /// Imports the model as exported. Finds the exported batch, and whether the export fixes the
+  /// batch. Returns failure after a diagnostic. With `isQuiet`, does not print the notes of the
+  /// import.
   llvm::LogicalResult start(bool isQuiet = false);
 
-  /// Returns the samples of the exported batch; nullopt: no input has a batch dim.
+  /// Returns the samples of the exported batch; nullopt if no input has a batch dim.
   std::optional<int64_t> getExportedBatch() const { return exportedBatch; }
   /// Returns the exported batch if the export fixes it.
   std::optional<int64_t> getFixedBatch() const { return isFixed ? exportedBatch : std::nullopt; }
   /// Returns true if the model can be imported with `batch` samples. If this call imports the model
-  /// with success, sets `notes`, if given, to the notes of the import.
+  /// successfully, stores the notes of the import in `notes` (unless null).
   bool allowsBatch(int64_t batch, std::vector<std::string> *notes = nullptr);
-  /// Returns the number of data-parallel ranks of the program that a table is read from. A program
-  /// with two ranks represents any number of ranks. The program has the ranks of the candidate if
-  /// the export fixes the batch, or if the cluster has fewer than 2 * tp ranks.
+  /// Returns the number of data-parallel ranks of the program from which a class table is read. A
+  /// program with two such ranks represents any number of them. The program has the candidate's
+  /// number instead if the export fixes the batch, or if the cluster has fewer than 2 * tp ranks.
   int64_t getTableShards(const planner::Candidate &candidate) const {
     bool isTooLarge = mostRanks && 2 * candidate.tp > *mostRanks;
     return isFixed || isTooLarge ? candidate.dp : 2;
   }
 
-  /// Returns the table of a candidate, priced on a cluster; null if the model cannot be compiled
-  /// with it. The pointer is valid until the next call.
+  /// Returns the class table of a candidate, priced on a cluster; null if the model cannot be
+  /// compiled with the candidate's choices. The pointer is valid until the next call.
   const planner::ClassTable *getTable(const planner::Candidate &candidate,
                                       const costs::Cluster &cluster);
 
-  /// Compiles the programs of several tables at once.
+  /// Compiles the programs of several class tables in parallel.
   void prepareTables(llvm::ArrayRef<planner::Candidate> candidates);
 
   /// Returns the first segment of each stage after the first, by `--split-method uniform`,
@@ -56,24 +57,25 @@ public:
   CompileOptions getOptions(const planner::Candidate &candidate) const;
 
   /// Compiles the plan of a candidate up to level `placed`, without diagnostics, and prices its
-  /// program. Returns nullopt if the model cannot be compiled with it; `getFailure` then has the
-  /// reason. May be called from several threads, but not while another function runs.
+  /// program. Returns nullopt if the model cannot be compiled with this plan; `getFailure` then has
+  /// the reason. Several threads may call this function, but not while another function runs.
   llvm::Expected<std::optional<PlanPrice>> compile(const planner::Candidate &candidate);
 
   int64_t getParameters() const { return parameters; }
-  /// Returns why the first plan that could not be compiled failed; empty if there is none. Example:
-  /// "; with --mesh tp=4 --batch 1: the batch dim takes sizes from 2".
+  /// Returns the reason why the first failed plan could not be compiled; empty if no plan failed.
+  /// Example: "; with --mesh tp=4 --batch 1: the batch dim takes sizes from 2".
   llvm::StringRef getFailure() const { return failureReason; }
 
 private:
-  /// Tensor axis, data-parallel ranks, samples, policy, recomputation and ZeRO stage.
+  /// Tensor-parallel ranks, data-parallel ranks, samples, policy, recomputation and ZeRO stage.
   using Key = std::tuple<int64_t, int64_t, int64_t, std::string, std::string, int64_t>;
   Key getKey(const planner::Candidate &candidate) const {
     return {candidate.tp,     getTableShards(candidate), candidate.samples,
             candidate.policy, candidate.recompute,       candidate.zero};
   }
 
-  /// The model with one batch, at level `imported` or `training`; null if it cannot be imported.
+  /// The model with one batch size, at level `imported` or `training`; null if the import fails.
+  /// `shrunk` lacks the repeated blocks.
   struct Imported {
     mlir::OwningOpRef<mlir::ModuleOp> whole, shrunk;
   };
@@ -94,18 +96,19 @@ private:
   const PlanRequest &request;
   PlanCache cache;
   std::string modelKey; ///< identifies the model in the cache
-  std::mutex mutex;     ///< for `imported` and `failureReason`
+  std::mutex mutex;     ///< protects `imported` and `failureReason`
   std::optional<int64_t> exportedBatch;
   bool isFixed = false;
   std::optional<int64_t> mostRanks; ///< of the cluster; nullopt: any number
-  /// Batches between these can be imported, apart from sizes that the export excludes singly.
+  /// Batches from `leastBatch` to `mostBatch` can be imported, except for single sizes that the
+  /// export excludes.
   int64_t leastBatch = 0, mostBatch = 0;
-  std::map<int64_t, std::string> triedBatches; ///< with the error of the import, if any
+  std::map<int64_t, std::string> triedBatches; ///< import error; empty: success
   int64_t parameters = 0;
   std::string failureReason;
   std::map<int64_t, Imported> imported; ///< by batch
   std::map<Key, mlir::OwningOpRef<mlir::ModuleOp>> programs;
-  /// By policy and tensor axis: the sharding file that a search found.
+  /// By policy and number of tensor-parallel ranks: the sharding file that a search found.
   using PolicyKey = std::pair<std::string, int64_t>;
   static PolicyKey getPolicyKey(const planner::Candidate &candidate) {
     return {candidate.policy, candidate.tp};

@@ -9,15 +9,18 @@ using namespace parashard::planner;
 namespace parashard::driver {
 namespace {
 
-/// Plans whose estimate is within this factor of the best compiled plan are compiled, too.
+/// Plans whose estimated time is within this factor of the best compiled plan are compiled, too.
 constexpr double kMargin = 1.03;
-/// Most plans to compile within `kMargin`, and before the search is repeated if none of them fits.
+/// The maximum number of plans to compile within `kMargin`, and the number of plans that are
+/// compiled without success before the search is repeated with less memory.
 constexpr size_t kMostFinalists = 4, kMostMisfits = 2;
 constexpr int kMostRounds = 8;
-/// Plans that are compiled at once, on any machine: the answer depends on it.
+/// The number of plans that are compiled in parallel. This number is the same on all machines,
+/// because the answer of the search depends on it.
 constexpr size_t kAtOnce = 2;
-/// Most tasks of the pipelines of all compiled plans after the first one. A program of 16,384 tasks
-/// takes about ten seconds to compile.
+/// The maximum number of pipeline tasks (stages x micro-batches) of all compiled plans. Only the
+/// plans that the request demands may exceed this number. A program of 16,384 tasks takes about ten
+/// seconds to compile.
 constexpr int64_t kMostTasks = 16384;
 
 } // namespace
@@ -25,8 +28,8 @@ constexpr int64_t kMostTasks = 16384;
 /// The compiled plans of one search.
 struct PlanSearch::Round {
   std::vector<Finalist> plans;
-  /// By kind: the largest factor between the memory of a program that does not fit, and its
-  /// estimate.
+  /// By kind of plan: the largest ratio of actual to estimated memory, over programs that do not
+  /// fit.
   std::map<std::array<bool, 3>, double> excess;
 };
 
@@ -91,7 +94,7 @@ public:
   explicit FinalistChooser(size_t wanted) : wanted(wanted) {}
 
   /// Returns true for the plans that are close to the best one so far, and for the best plan of
-  /// each kind. Counts them as plans that fit.
+  /// each kind. Assumes that these plans fit; `update` corrects this.
   bool wants(const PricedCandidate &plan) {
     bool isFirst = kinds.insert(plan.candidate.getKind()).second;
     double seconds = plan.price.seconds;
@@ -105,7 +108,7 @@ public:
     best = std::min(best, seconds);
     return true;
   }
-  /// Corrects the best time and the number of plans once all wanted ones are compiled.
+  /// Corrects the best time and the number of plans after the wanted plans are compiled.
   void update(llvm::ArrayRef<Finalist> plans) {
     compiled = plans.size();
     best = std::numeric_limits<double>::infinity();
@@ -122,8 +125,9 @@ private:
 
 } // namespace
 
-/// Adds the compiled plans of some candidates to a round, or their excess if they do not fit.
-/// Returns the number of those that do not fit.
+/// Compiles candidates in parallel. Adds the plans that fit to `round`. Of the other plans, only
+/// records how much more memory than estimated they need (`excess`). Returns the number of plans
+/// that do not fit.
 llvm::Expected<size_t> PlanSearch::compile(llvm::ArrayRef<PricedCandidate> candidates,
                                            double memory, Round &round) {
   llvm::Expected<std::vector<Finalist>> compiled = compile(candidates);
@@ -143,8 +147,8 @@ llvm::Expected<size_t> PlanSearch::compile(llvm::ArrayRef<PricedCandidate> candi
   return misfits;
 }
 
-/// Compiles the best plans of a search, and the best one of each kind. Ends early if the first ones
-/// do not fit.
+/// Compiles the best plans of a search, and the best plan of each kind. Ends early if the first
+/// plans do not fit.
 llvm::Expected<PlanSearch::Round> PlanSearch::compileFinalists(const SearchResult &found,
                                                                double memory) {
   Round round;
@@ -176,8 +180,9 @@ llvm::Expected<PlanSearch::Round> PlanSearch::compileFinalists(const SearchResul
   return round;
 }
 
-/// Moves the plan to the front that loses least if a figure of the cluster is wrong, among those as
-/// fast as the first. A search finds the plans that the model of the costs flatters most.
+/// Compares the plans that are as fast as the first one, within the error of the prediction. Moves
+/// to the front the plan that loses least if one figure of the cluster is wrong. Otherwise, the
+/// search would prefer the plan whose time the cost model underestimates most.
 void PlanSearch::preferRobust(const SearchProblem &problem, std::vector<Finalist> &plans) {
   size_t close = 0;
   while (close < plans.size() && plans[close].price &&

@@ -7,15 +7,17 @@
 
 namespace parashard::driver {
 
-/// Plans within this factor of the fastest are as fast, within the error of the prediction.
+/// The error of predicted times. Plans whose times are within this factor of the fastest count as
+/// equally fast.
 constexpr double kPredictionError = 1.02;
 
 /// A plan of the search, with the price of its program if it was compiled.
 struct Finalist {
   planner::PricedCandidate estimate;
   std::optional<PlanPrice> price;
-  /// The share by which this plan is at worst slower than the best of the close plans, if a figure
-  /// of the cluster is wrong (`kFigureError`). Only for plans that are close to the fastest.
+  /// The share by which this plan is slower than the best of the close plans, in the worst case
+  /// that one figure of the cluster is wrong by `kFigureError`. Example: 0.05 is 5 %. Only set for
+  /// plans that are close to the fastest.
   std::optional<double> regret;
 };
 
@@ -27,28 +29,31 @@ public:
 
   /// Imports the model. Returns failure after a diagnostic. With `isQuiet`, prints no notes.
   llvm::LogicalResult start(bool isQuiet = false);
-  /// Returns the request. After `start`, its global batch is that of the export if none was given.
+  /// Returns the request. If it has no global batch, `start` sets the global batch to the exported
+  /// batch.
   const PlanRequest &getRequest() const { return request; }
   PlanCompiler &getCompiler() { return compiler; }
   mlir::MLIRContext &getContext() { return context; }
   const costs::Cluster &getCluster() const { return cluster; }
 
-  /// Returns the problem of the request under constraints. May be called after `start`.
+  /// Returns the search problem of the request under constraints. May only be called after `start`.
   planner::SearchProblem makeProblem(planner::Constraints constraints);
 
   struct Found {
-    /// Compiled plans that fit the memory, then estimates of others. Fastest first, but among the
-    /// plans that are as fast within the error of the prediction, the one that depends least on the
-    /// figures of the cluster comes first. Empty if no plan fits.
+    /// Compiled plans that fit the memory, followed by estimates of other plans. Each of the two
+    /// parts is sorted by time, with one exception. If several plans are as fast as the fastest
+    /// one, within the error of the prediction, the plan that depends least on the figures of the
+    /// cluster comes first. The list is empty if no plan fits.
     std::vector<Finalist> plans;
-    /// If no plan fits: the compiled plan that needs the least memory, if any can be compiled.
+    /// If no plan fits, the compiled plan that needs the least memory; nullopt if none can be
+    /// compiled.
     std::optional<Finalist> leanest;
     int64_t priced = 0;
     bool isComplete = true; ///< false: the time limit or an interrupt ended the search
   };
-  /// Searches, and compiles the best plans up to level `placed`. If their programs need more
-  /// memory than estimated and none fits, searches again with less memory. Fails if the
-  /// constraints, the ranks and the global batch allow no plan, and if no plan can be compiled.
+  /// Searches, and compiles the best plans up to level `placed`. If their programs need more memory
+  /// than estimated and none fits, searches again with less memory. Fails if the constraints, the
+  /// ranks and the global batch allow no plan, or if no plan can be compiled.
   llvm::Expected<Found> find(const planner::SearchProblem &problem);
 
 private:

@@ -19,15 +19,15 @@ struct PlannedStep {
 
   /// Returns a text such as "1f1b, 2 stages on 2 pipeline coordinates, 4 micro-batches".
   std::string describe() const;
-  /// Returns the bytes that one micro-batch of each chunk of a coordinate saves for backward.
+  /// Returns, for each chunk of a coordinate, the bytes that one micro-batch saves for backward.
   std::vector<int64_t> getSavedBytes(int64_t coordinate) const;
   /// Returns the options for drawing the schedule.
   schedules::TimelineOptions getTimeline() const;
 };
 
-/// Returns the schedule of a module at level `planned` or later: from the module if it has one,
-/// else from the options. Returns nullopt without a pipeline, a training step or recorded stage
-/// costs. Fails if the schedule is invalid or deadlocks.
+/// Returns the planned step of a module at level `planned` or later. The schedule is that of the
+/// module if the module has one, else that of the options. Returns nullopt without a pipeline, a
+/// training step or recorded stage costs. Fails if the schedule is invalid or deadlocks.
 llvm::Expected<std::optional<PlannedStep>> planStep(mlir::ModuleOp module,
                                                     const CompileOptions &options);
 

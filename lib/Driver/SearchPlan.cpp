@@ -1,4 +1,4 @@
-// Answers a request for a plan.
+// Implements searchPlan: finds a plan for a request, and explains the plan.
 #include "dialects/ps/Ps.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/Driver/PlanAdvice.h"
@@ -70,7 +70,7 @@ llvm::Error checkConflicts(const PlanRequest &request, const Constraints &constr
                                  constraints);
 }
 
-/// Returns the error of a search that ended before it found a plan.
+/// Creates the error for a search that ended before it found a plan.
 llvm::Error failUnfinished(const PlanRequest &request) {
   if (request.isInterrupted && request.isInterrupted())
     return llvm::createStringError("interrupted before the search found a plan");
@@ -86,11 +86,11 @@ llvm::Error checkConstraints(const PlanRequest &request) {
   llvm::Expected<Constraints> constraints = readConstraints(request.constraints);
   if (!constraints)
     return constraints.takeError();
-  return request.globalBatch == 0 ? llvm::Error::success() // that of the export, found later
+  return request.globalBatch == 0 ? llvm::Error::success() // the exported batch is only known later
                                   : checkConflicts(request, *constraints, std::nullopt);
 }
 
-/// Makes the problem of a started search. Fails if its constraints contradict each other.
+/// Creates the problem of a started search. Fails if its constraints contradict each other.
 static llvm::Expected<SearchProblem> makeProblem(PlanSearch &search) {
   const PlanRequest &request = search.getRequest();
   llvm::Expected<Constraints> constraints = readConstraints(request.constraints);
@@ -137,7 +137,8 @@ static llvm::Expected<PlanAnswer> makeAnswer(PlanSearch &search, const SearchPro
 
 namespace {
 
-/// Compiles programs at once while it exists. Only one thread may load dialects, so all are loaded.
+/// Enables multithreading of the context while this object exists. Loads all dialects, because only
+/// one thread may load them.
 class Multithreading {
 public:
   explicit Multithreading(MLIRContext &context)

@@ -24,7 +24,7 @@ LogicalResult run(ModuleOp module, StringRef passes) {
   return failure(failed(parsePassPipeline(passes, pm)) || failed(pm.run(module)));
 }
 
-/// Returns a copy of a module at the point where ps-seed-shardings runs, with split inputs; null if
+/// Returns a copy of a module after the passes before ps-seed-shardings, with split inputs; null if
 /// a pass fails.
 OwningOpRef<ModuleOp> prepare(ModuleOp module, const CompileOptions &options, bool isShrunk) {
   OwningOpRef<ModuleOp> copy = module.clone();
@@ -69,7 +69,8 @@ bool hasTensorAxis(const CompileOptions &options) {
   });
 }
 
-/// Returns the file of a search; nullopt if the blocks of the repeated list differ.
+/// Returns the sharding file that a search finds; nullopt if the search fails, or if the file
+/// cannot describe the blocks that the module lacks.
 std::optional<llvm::json::Object> search(ModuleOp module, const sharding::Policy &policy) {
   FailureOr<costs::Cluster> cluster = ir::findCluster(module);
   if (failed(cluster))

@@ -8,7 +8,7 @@ using namespace parashard::planner;
 
 namespace parashard::driver {
 
-/// Returns the error of an import with a batch; empty if the model can be imported.
+/// Returns the error of an import with this batch size; empty if the model can be imported.
 static std::string findImportError(PlanSearch &search, int64_t batch) {
   std::string reason;
   FirstError silence(search.getContext(), reason);
@@ -20,9 +20,9 @@ static std::string findImportError(PlanSearch &search, int64_t batch) {
   return reason;
 }
 
-/// Returns the problem with `factor` times as many data-parallel ranks, and as many samples per
-/// rank as with micro-batches that are smaller by this factor. Returns nullopt if it cannot be
-/// solved: the constraints demand ZeRO, or the cluster has too few ranks.
+/// Returns the problem with `factor` times as many data-parallel ranks. Each rank then has as few
+/// samples as with micro-batches that are smaller by this factor. Returns nullopt if the
+/// constraints demand ZeRO, or if the cluster has too few ranks.
 static std::optional<SearchProblem> multiplyRanks(const SearchProblem &problem, int64_t factor) {
   SearchProblem result = problem;
   result.ranks *= factor;
@@ -59,8 +59,7 @@ static std::optional<Candidate> findPlan(PlanSearch &search, const SearchProblem
   return plan;
 }
 
-/// Returns the numbers of samples of smaller micro-batches that the constraints allow, in ascending
-/// order.
+/// Returns the sizes of smaller micro-batches that the constraints allow, in ascending order.
 static SmallVector<int64_t> listBatches(const SearchProblem &problem) {
   SmallVector<int64_t> batches;
   int64_t fixed = problem.fixedBatch.value_or(0);
@@ -77,7 +76,7 @@ std::optional<SmallerMicroBatch> findSmallerMicroBatch(PlanSearch &search,
   if (batches.empty())
     return std::nullopt;
   SmallerMicroBatch result{batches.back(), "", std::nullopt};
-  // A binary search, since smaller micro-batches need less memory.
+  // Uses a binary search, because smaller micro-batches need less memory.
   ArrayRef<int64_t> left = batches;
   while (!left.empty()) {
     size_t middle = left.size() / 2;

@@ -43,7 +43,7 @@ static LogicalResult writeModule(ModuleOp module, StringRef path, const Twine &c
   return module->emitError() << llvm::toString(std::move(error));
 }
 
-/// Recreates the module as it was before `level`, since a compile does not keep a copy. Returns
+/// Recreates the module as it was before `level`, because a compile does not keep a copy. Returns
 /// null on failure.
 static OwningOpRef<ModuleOp> repeatUpTo(ps::Level level, MLIRContext *context,
                                         const CompileOptions &options, const WalkOptions &walk) {
@@ -57,7 +57,7 @@ static OwningOpRef<ModuleOp> repeatUpTo(ps::Level level, MLIRContext *context,
   return module;
 }
 
-/// Writes the input of the level, and prints the ps-opt command that reproduces a failure.
+/// Writes the input of the failed level, and prints the ps-opt command that reproduces the failure.
 static void reportFailure(ps::Level level, ArrayRef<std::string> passes, MLIRContext *context,
                           const CompileOptions &options, const WalkOptions &walk) {
   if (walk.failurePath.empty() || !walk.reload)
@@ -83,7 +83,7 @@ public:
   bool any = false;
 };
 
-/// Returns true if MLIR's verifier runs after the level. If false, only the level's own ps-verify
+/// Returns true if MLIR's verifier runs after the level. Otherwise, only the level's own ps-verify
 /// pass checks the module.
 static bool needsVerifier(ps::Level level) {
   return level != ps::Level::Planned && level != ps::Level::Scheduled;

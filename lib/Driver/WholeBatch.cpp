@@ -1,6 +1,6 @@
-// Checks that a loss is an average over samples also for the batch of a whole step. Some losses are
-// such an average only for the micro-batch of this compile. Example: `h[:4]` selects all samples of
-// a micro-batch of 4, but half of the samples of a step with two micro-batches.
+// Checks that a loss is also an average over samples for the batch of a whole step. Some losses are
+// an average over samples only for the micro-batch of this compile. Example: `h[:4]` selects all
+// samples of a micro-batch of 4, but half of the samples of a step with two micro-batches.
 #include "dialects/ps/Marks.h"
 #include "lib/Driver/Load.h"
 #include "mlir/IR/Diagnostics.h"
@@ -21,7 +21,7 @@ static bool isSettled(ModuleOp module, const CompileOptions &options) {
 }
 
 /// Imports the model with the batch of a whole step, and lowers it to level `training`. Returns
-/// null if the model does not take such a batch.
+/// null if the model does not accept this batch.
 static OwningOpRef<ModuleOp> trainWholeBatch(MLIRContext &context, CompileOptions options) {
   ImportOptions import = getImportOptions(options);
   import.batchFactor = options.microBatches;

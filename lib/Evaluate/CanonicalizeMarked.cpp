@@ -1,4 +1,4 @@
-// Implements ps-canonicalize: canonicalizes, and copies marks to new ops.
+// Implements ps-canonicalize: canonicalizes, and copies marks (discardable attributes) to new ops.
 #include "dialects/ps/MarkListener.h"
 #include "lib/Evaluate/Passes.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"

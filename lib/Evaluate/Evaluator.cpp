@@ -31,8 +31,9 @@ FailureOr<Evaluator> Evaluator::create(ModuleOp module, uint64_t seed) {
   bool sharded = level && level.getValue() >= Level::Partitioned;
   StringAttr pipeline = sharded ? getPipelineAxis(module) : StringAttr();
   if (Operation *op = pipeline ? findSplitOver(module, pipeline) : nullptr)
-    return op->emitOpError() << "has a tensor that is split over axis " << pipeline
-                             << " of kind pipeline, whose coordinates run different stages";
+    return op->emitOpError() << "has a tensor that is split over the pipeline axis " << pipeline
+                             << "; coordinates of this axis run different stages, and cannot "
+                                "share a tensor";
   Layout layout(sharded ? getMesh(module) : MeshOp());
   FailureOr<Store> store = Store::create(module, layout, sharded, seed);
   if (failed(store))
@@ -181,7 +182,7 @@ LogicalResult Evaluator::runClass(rank::RunOp op, Frame &frame) {
   return success();
 }
 
-/// Only joins the rendezvous; the wait computes the results.
+/// Joins the rendezvous of the started op. The matching wait computes the results.
 LogicalResult Evaluator::runStart(rank::StartOp op, Frame &frame) {
   if (failed(checkMembers(op)))
     return failure();
@@ -189,7 +190,8 @@ LogicalResult Evaluator::runStart(rank::StartOp op, Frame &frame) {
   return startRendezvous(op, op.getToken(), op.getQueue(), members, frame);
 }
 
-/// Copies variables to staging buffers, under symbols that no variable has.
+/// Copies variables to staging buffers. Stores each copy under a symbol that no variable has, such
+/// as "staged:wte.weight".
 LogicalResult Evaluator::runFetch(rank::FetchOp op, Frame &frame) {
   for (Value result : op.getResults()) {
     StringRef symbol = op.getVariable(cast<OpResult>(result)).getValue();
@@ -209,8 +211,8 @@ LogicalResult Evaluator::runOffload(rank::OffloadOp op, Frame &frame) {
   return success();
 }
 
-/// Returns the rows of one micro-batch. `all` holds the rows of all micro-batches along dim 0, or
-/// has `type` and serves every micro-batch.
+/// Returns the rows of one micro-batch. `all` contains the rows of all micro-batches along dim 0.
+/// If `all` has the shape of `type`, every micro-batch uses the same rows.
 static FailureOr<Tensor> takeMicroBatch(Operation *op, StringRef name, const Tensor &all,
                                         RankedTensorType type, int64_t microBatch) {
   if (all.getType().getShape() == type.getShape())
@@ -255,8 +257,8 @@ LogicalResult Evaluator::runOutput(rank::OutputOp op, Frame &frame) {
   return success();
 }
 
-/// Checks that an op's operands exist: results of an asynchronous op exist only after its wait.
-/// Records the tokens without a wait so far.
+/// Checks that an op's operands exist. Results of an asynchronous op exist only after its wait.
+/// Also records the tokens that have no wait yet.
 LogicalResult Evaluator::checkOperands(Operation &op, Frame &frame) {
   for (Value operand : op.getOperands()) {
     if (!isa<RankedTensorType>(operand.getType()) || frame.values.contains(operand))
@@ -356,7 +358,8 @@ static InFlightDiagnostic reportMissingEntry(ModuleOp module, StringRef entry) {
   return refuseFlag(module, "entry " + entry) << ": unknown entry; the module has " << names;
 }
 
-/// Returns the stage functions of an entry (from level 3 on), or its function.
+/// Returns the stage functions of an entry (from level 3 on), or the single function of the entry
+/// (before level 3).
 SmallVector<func::FuncOp> Evaluator::findStages(StringRef entry) {
   SmallVector<func::FuncOp> functions;
   for (auto function : module.getOps<func::FuncOp>())

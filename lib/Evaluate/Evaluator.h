@@ -24,30 +24,31 @@ public:
 
   /// Finds a variable by symbol or by one of its model names. Returns null if there is none.
   ps::VariableOp find(llvm::StringRef name) const { return coordinates.front().store.find(name); }
-  /// Returns the unsharded value of a variable. If stages add to the variable, returns the sum over
-  /// their coordinates. Otherwise fails if two coordinates that write the variable (or read it, if
-  /// none writes) hold different bits.
+  /// Returns the unsharded value of a variable. If stages accumulate into the variable, returns the
+  /// sum over the coordinates of these stages. Otherwise, fails if the coordinates that write the
+  /// variable have different bits. If no coordinate writes the variable, compares the coordinates
+  /// that read it.
   mlir::FailureOr<ps::Tensor> getWhole(ps::VariableOp variable);
   void setWhole(ps::VariableOp variable, const ps::Tensor &value);
-  /// Returns the unsharded value of every variable, by symbol. The value of an accumulator with
-  /// `ps.adds_to` is included in the value of the variable that this attribute names.
+  /// Returns the unsharded value of every variable, by symbol. An accumulator with `ps.adds_to` is
+  /// not listed: its value is added to the variable that `ps.adds_to` names.
   mlir::FailureOr<NamedTensors> getAll();
 
   /// Runs an entry: a function (levels 0 to 2), its stage functions (level 3) or its programs
   /// (level 4). Inputs and results are unsharded, by name.
   mlir::FailureOr<NamedTensors> call(llvm::StringRef entry, const NamedTensors &inputs,
                                      int64_t microBatch);
-  /// Runs one training step, and increments the step number. `inputs` hold the rows of all
+  /// Runs one training step, and increments the step number. `inputs` contain the rows of all
   /// micro-batches along dim 0. Returns the outputs of the last micro-batch.
   mlir::FailureOr<NamedTensors> step(const NamedTensors &inputs, int64_t microBatches);
-  /// Sets the step number that keys random ops.
+  /// Sets the step number, which is part of the random key of dropouts and other random ops.
   void setStep(int64_t step) { context.step = step; }
 
 private:
   struct Effect {
     std::string symbol;
     PerRank value;
-    std::optional<ps::ReductionKind> combines; ///< nullopt: overwrites the old value
+    std::optional<ps::ReductionKind> combines; ///< reduces with the old value; nullopt: overwrites
   };
   /// The values of one function, and its effects on variables.
   struct Frame {
@@ -59,13 +60,13 @@ private:
     NamedTensors outputs;
     /// The rendezvous of each started op, by its token (level 4) or by its result (level 3).
     llvm::DenseMap<mlir::Value, Exchange::Number> started;
-    llvm::DenseSet<mlir::Value> pending; ///< tokens without a wait so far
+    llvm::DenseSet<mlir::Value> pending; ///< tokens that have no wait yet
   };
 
   /// The variables of one pipeline coordinate.
   struct Coordinate {
     Store store;
-    std::set<std::string> accumulated; ///< variables to which this step has added
+    std::set<std::string> accumulated; ///< variables that this step has accumulated into
   };
   /// The progress of one coordinate through the block of a function or program.
   struct Cursor {
@@ -80,7 +81,7 @@ private:
             uint64_t seed);
 
   Store &store() { return coordinates[current].store; }
-  /// Runs all cursors to their ends, in turns. Fails on a deadlock.
+  /// Runs all cursors to their ends; the cursors take turns. Fails on a deadlock.
   mlir::LogicalResult runTogether(llvm::MutableArrayRef<Cursor> cursors);
   /// Runs a cursor until it has to wait. Returns true if the cursor has advanced.
   mlir::FailureOr<bool> advance(Cursor &cursor);
@@ -90,8 +91,8 @@ private:
   mlir::FailureOr<bool> finishWait(rank::WaitOp op, Frame &frame);
   void finishStart(rank::StartOp op, Exchange::Number rendezvous, Frame &frame);
   mlir::FailureOr<bool> reduceOverPipeline(ps::AllReduceOp op, Cursor &cursor);
-  /// Fails for an op whose axes include the pipeline axis: ranks of other coordinates run other
-  /// programs and never join. Not called for the ops that `reduceOverPipeline` runs.
+  /// Fails for an op whose axes include the pipeline axis. The ranks of other coordinates run other
+  /// programs, and would never join the op. Not called for the ops that `reduceOverPipeline` runs.
   mlir::LogicalResult checkMembers(mlir::Operation *op);
   mlir::LogicalResult reportWaiting(Cursor &cursor);
   mlir::LogicalResult checkEnd(Cursor &cursor);
@@ -131,7 +132,7 @@ private:
   PerRank replicate(int64_t value) const;
 
   mlir::ModuleOp module;
-  Layout layout; ///< of the ranks of one coordinate
+  Layout layout; ///< layout of the ranks of one pipeline coordinate
   std::vector<Coordinate> coordinates;
   mlir::StringAttr pipeline; ///< the pipeline axis; null with only one coordinate
   int64_t current = 0;       ///< the coordinate that runs now
@@ -140,7 +141,7 @@ private:
   Exchange exchange;
   std::map<int64_t, PerRank>
       crossing; ///< level 3: values passed between stage functions, by number
-  /// The coordinates that add to a variable, write it, or read it.
+  /// The coordinates that accumulate into a variable, write the variable, or read it.
   struct Uses {
     std::set<int64_t> adds, writes, reads;
   };

@@ -39,8 +39,8 @@ bool Exchange::canEnd(Number rendezvous) const {
 // Matching of members
 //===----------------------------------------------------------------------===//
 
-/// Describes what an op has in common with its counterparts: the message of a send or receive; the
-/// kind, types and reduced variable of a collective.
+/// Describes the properties of an op that must be equal on all members. For a send or receive, this
+/// is the message. For a collective, these are the kind, the types and the reduced variable.
 static std::string describeCommon(Operation *op) {
   std::string text;
   llvm::raw_string_ostream os(text);

@@ -10,8 +10,10 @@
 namespace parashard::evaluate {
 
 /// Matches the ops that pipeline coordinates start in queues, as the runtime does. The n-th ops
-/// that the members start in a queue with the same members form one rendezvous. A rendezvous
-/// completes when it is the oldest one in its queue on every member.
+/// with the same queue and the same members form one rendezvous. Example: coordinates 0 and 1 start
+/// ops in queue "a" with the members {0, 1}. The second of these ops on coordinate 0 and the second
+/// one on coordinate 1 form a rendezvous. A rendezvous completes when it is the oldest incomplete
+/// one of its queue on every member.
 class Exchange {
 public:
   using Number = size_t;
@@ -20,7 +22,8 @@ public:
   mlir::FailureOr<Number> start(mlir::Operation *op, llvm::StringRef queue,
                                 llvm::ArrayRef<int64_t> members, int64_t coordinate,
                                 std::vector<PerRank> values);
-  /// Completes each rendezvous that can complete. Fails if the ops of its members do not match.
+  /// Completes every rendezvous that is the oldest of its queue on every member. Fails if the ops
+  /// of its members do not match.
   mlir::LogicalResult settle();
   bool isOver(Number rendezvous) const { return rendezvousList[rendezvous].isOver; }
   const std::vector<PerRank> &getContribution(Number rendezvous, int64_t member) const {
@@ -50,7 +53,8 @@ private:
 
   std::deque<Rendezvous> rendezvousList;
   std::map<QueueKey, std::vector<Number>> numbers;
-  std::map<std::pair<QueueKey, int64_t>, size_t> started; ///< number of starts per coordinate
+  std::map<std::pair<QueueKey, int64_t>, size_t>
+      started; ///< number of ops that each coordinate has started
   /// Rendezvous that are not complete, by coordinate and queue.
   std::map<std::pair<int64_t, std::string>, std::deque<Number>> queues;
 };

@@ -10,8 +10,8 @@ using namespace parashard::ps;
 
 namespace parashard::evaluate {
 
-/// Reads the tensor that `file` names. `type` is the type of an archive's entry. A safetensors file
-/// records its own types.
+/// Reads the tensor that `file` names. If the file is an archive or an ONNX file, `type` is the
+/// type of the tensor. Safetensors files record the types of their tensors, so `type` is not used.
 static FailureOr<Tensor> readFileTensor(VariableOp variable, FileAttr file, RankedTensorType type) {
   auto [path, entry] = import::splitLocation(file.getLocation());
   if (path.ends_with(".safetensors")) {
@@ -35,7 +35,7 @@ static FailureOr<Tensor> readFileTensor(VariableOp variable, FileAttr file, Rank
   return Tensor::fromBytes(type, ArrayRef(bytes->data(), expected));
 }
 
-/// Reads the part of a file that a variable holds, in the file's element type.
+/// Reads the part of a file's tensor that initializes a variable, in the element type of the file.
 static FailureOr<Tensor> readPart(VariableOp variable, FileAttr file) {
   RankedTensorType type = variable.getTensorType();
   if (auto other = variable->getAttrOfType<TypeAttr>(kFileTypeMark))

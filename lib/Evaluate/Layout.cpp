@@ -109,8 +109,9 @@ int64_t Layout::getGlobalIndex(int64_t rank, ArrayRef<int64_t> shape, ShardingAt
   return index;
 }
 
-/// Returns true if `rank` gets the value when a tensor becomes partial: shard 0 of each axis with a
-/// partial sum, and all shards of other axes.
+/// Returns true if `rank` gets the value when a complete tensor is converted to a partial one. For
+/// a partial sum, only shard 0 of the axis gets the value. For a partial maximum or minimum, all
+/// shards get the value.
 static bool holdsPartial(const Layout &layout, int64_t rank, ShardingAttr sharding) {
   return llvm::all_of(sharding.getPartial(), [&](PartialAttr partial) {
     return partial.getKind() != ReductionKind::Sum ||

@@ -21,14 +21,14 @@ public:
   int64_t getShardIndex(int64_t rank, llvm::ArrayRef<mlir::StringAttr> axes) const;
   int64_t getShardIndex(int64_t rank, mlir::ArrayAttr axes) const;
   int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const;
-  /// Returns the number of elements of each shard of a factor of `size`, including padding.
+  /// Returns the number of elements per shard of a factor with `size` elements, including padding.
   int64_t getShardSize(int64_t size, llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// Returns the members of `rank`'s group over `axes`, in ascending shard index.
   llvm::SmallVector<int64_t> getGroup(int64_t rank, mlir::ArrayAttr axes) const;
 
-  /// Returns the global index of local element `local` of a dim of `size` on `rank`; -1 for
-  /// padding. Example: a dim of size 5 over 2 shards has 3 local elements. Element 2 of shard 1 is
-  /// padding.
+  /// Returns the global index of element `local` along a dim on `rank`; -1 for padding. The global
+  /// dim has `size` elements. Example: a dim of size 5 over 2 shards has 3 local elements. Element
+  /// 2 of shard 1 is padding.
   int64_t getDimIndex(int64_t rank, ps::DimAttr dim, int64_t size, int64_t local) const;
 
   /// Returns each rank's shard of `whole`, with zeros as padding. With a partial sum, shard 0 of

@@ -8,8 +8,8 @@ def PrintShardingRulesPass : Pass<"ps-print-sharding-rules"> {
   let summary = "prints the sharding rule of each op as a remark";
   let description = [{
     Prints `#ps.rule<([i, k], [k, j]) -> ([i, j]), i = 8, k = 384 reduction(sum), j = 1152>`,
-    followed by the groups of operands in which the op is linear. Shows why a sharding does not
-    propagate through an op.
+    followed by the groups of operands in which the op is jointly linear, such as `linear {0} {1}`
+    for a multiplication. Shows why a sharding does not propagate through an op.
   }];
 }
 

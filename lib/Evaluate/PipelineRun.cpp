@@ -1,4 +1,4 @@
-// Runs pipeline coordinates in turns, and gathers the variables that they hold.
+// Runs pipeline coordinates in turns, and gathers the variables of all coordinates.
 #include "lib/Evaluate/Collectives.h"
 #include "lib/Evaluate/Evaluator.h"
 #include "lib/Partition/PipelineAxis.h"
@@ -96,8 +96,8 @@ LogicalResult Evaluator::checkMembers(Operation *op) {
                            << " run other programs and never join";
 }
 
-/// Runs a reduction over the pipeline inside a stage function (level 3). Returns false while it is
-/// not complete; true for other ops.
+/// Runs an all-reduce over the pipeline axis inside a stage function (level 3). Returns false until
+/// the all-reduce is complete. Returns true for an all-reduce over other axes.
 FailureOr<bool> Evaluator::reduceOverPipeline(AllReduceOp op, Cursor &cursor) {
   if (!pipeline || !isReductionOfCoordinates(op, pipeline))
     return true;
@@ -114,7 +114,8 @@ FailureOr<bool> Evaluator::reduceOverPipeline(AllReduceOp op, Cursor &cursor) {
   return true;
 }
 
-/// Returns the number of the value that another stage passes to an argument, or null.
+/// If `value` is an argument that another stage passes to `function`, returns the number of the
+/// passed value. Returns null for other values.
 static IntegerAttr getCrossing(Value value, func::FuncOp function) {
   auto argument = dyn_cast<BlockArgument>(value);
   return argument && function
@@ -139,7 +140,7 @@ FailureOr<bool> Evaluator::isReady(Operation &op, Cursor &cursor) {
   return true;
 }
 
-/// Makes the values that `op` passes to other stages available to them.
+/// Makes the results of `op` available to the stages to which they are passed.
 void Evaluator::publish(Operation &op, Cursor &cursor) {
   if (!cursor.function || coordinates.size() == 1)
     return;

@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::evaluate;
 
-/// Prints the groups of operands in which the op is linear. Example: ` linear {0} {1, 2}`.
+/// Prints the groups of operands in which the op is jointly linear. Example: ` linear {0} {1, 2}`.
 static void printLinear(const ps::ShardingRule &rule, llvm::raw_ostream &os) {
   if (rule.linear.empty())
     return;

@@ -1,4 +1,4 @@
-// Holds variables as shards: scatters initial values, and gathers values for the user.
+// Stores variables as shards: scatters initial values, and gathers values for the user.
 #include "lib/Evaluate/Store.h"
 
 #include "lib/Evaluate/InitialValues.h"
@@ -12,7 +12,7 @@ FailureOr<Store> Store::create(ModuleOp module, const Layout &layout, bool shard
   Store store(module, layout, sharded);
   for (auto variable : module.getOps<VariableOp>()) {
     if (variable.getKind() == VariableKind::Copy)
-      continue; // setWhole of the parameter sets its copies
+      continue; // set together with its parameter, by setWhole
     FailureOr<Tensor> value = getInitialValue(variable, seed);
     if (failed(value))
       return failure();

@@ -7,7 +7,7 @@
 
 namespace parashard::evaluate {
 
-/// Holds one shard per rank of every variable. Before level 3, there is one rank with unsharded
+/// Stores one shard per rank for every variable. Before level 3, there is one rank with unsharded
 /// variables.
 class Store {
 public:

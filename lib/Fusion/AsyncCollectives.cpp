@@ -68,8 +68,8 @@ static int64_t countOuter(Operation *collective, int64_t dim) {
   return std::accumulate(shape.begin(), shape.begin() + dim, int64_t(1), std::multiplies<>());
 }
 
-/// Determines how a matmul is split with a reduce_scatter: by the rows of each shard if the rows
-/// are scattered, else by the dims before the scattered dim.
+/// Determines how a matmul is split together with a reduce_scatter: along the rows of each shard if
+/// the rows are scattered, else along the dims before the scattered dim.
 static void findScatterSplit(ps::ReduceScatterOp scatter, ChunkedMatmul &matmul) {
   int64_t outer = countOuter(scatter, scatter.getDim()), total = countElements(scatter.getResult());
   const MatmulForm &form = matmul.form;

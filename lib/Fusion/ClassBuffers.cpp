@@ -32,7 +32,7 @@ ClassBuffers::ClassBuffers(func::FuncOp function) : function(function) {
     else
       bases[argument] = next++;
   }
-  // Keys come first; a function with keys also has the micro-batch as its last scalar.
+  // The keys come first. The last scalar of a function with keys is the micro-batch.
   for (Value scalar : scalars)
     slots[scalar] = scalar == scalars.back() ? 2 : 3 + int(keys++);
   firstResult = next;
@@ -64,8 +64,9 @@ ClassBuffers::ClassBuffers(func::FuncOp function) : function(function) {
   }
 }
 
-/// Returns the number for coordinate `pp` from a list (negative: nullopt), or a single number for
-/// coordinate 0.
+/// Returns the number that the attribute `mark` has for coordinate `pp`. The attribute is a list
+/// with one number per coordinate, or a single number for coordinate 0. A negative number in a list
+/// gives nullopt.
 static std::optional<int64_t> getByCoordinate(Operation *op, StringRef mark, int64_t pp) {
   if (auto single = op->getAttrOfType<IntegerAttr>(mark))
     return pp == 0 && single.getValue().isSignedIntN(64) ? std::optional(single.getInt())

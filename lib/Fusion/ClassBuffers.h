@@ -6,7 +6,8 @@
 
 namespace parashard::fusion {
 
-/// Returns a variable's address on a pipeline coordinate; nullopt if it has none there.
+/// Returns a variable's address on a pipeline coordinate; nullopt if the coordinate does not store
+/// the variable.
 std::optional<int64_t> getVariableAddress(ps::VariableOp variable, int64_t pp);
 /// Returns the bytes of a pipeline coordinate's arena; nullopt before ps-plan-memory.
 std::optional<int64_t> getArenaBytes(mlir::ModuleOp module, int64_t pp);
@@ -20,7 +21,7 @@ std::optional<HostPart> getHostPart(mlir::ModuleOp module, int64_t pp);
 /// attribute is a single number instead of a list.
 void setByCoordinate(mlir::Operation *op, llvm::StringRef mark, llvm::ArrayRef<int64_t> values);
 
-/// The base buffers of a class function, in order: its tensor and ref arguments, its results,
+/// The base buffers of a class function, in order: its tensor and ref arguments, its results, and
 /// scratch.
 class ClassBuffers {
 public:
@@ -36,15 +37,17 @@ public:
   /// Returns the slot of an i64 argument (a key or the micro-batch) in the kernels' scalars.
   int getScalarSlot(mlir::Value argument) const { return slots.lookup(argument); }
   unsigned getKeyCount() const { return keys; }
-  /// Returns the slot of the `first` flag of a ref. The flag is true in the run of a step that is
-  /// the first to accumulate into the variable.
+  /// Returns the slot of the `first` flag of a ref. The flag is true in the first run of a step
+  /// that accumulates into the variable.
   int getFirstSlot(unsigned ref) const { return 3 + keys + ref; }
 
   /// Returns the base of a value that an op produces: scratch, unless the value has another base.
   unsigned getBase(mlir::Value made) const;
-  /// Returns the index of the ref that `made` is accumulated into by its producer, or -1.
+  /// Returns the index of the ref into which the producer of `made` accumulates it; -1 if the
+  /// producer does not accumulate.
   int getAccumulated(mlir::Value made) const;
-  /// Returns the values to copy at the end, as (value, base); results come before variables.
+  /// Returns the values to copy at the end of the function, as (value, base). Results come before
+  /// variables.
   llvm::ArrayRef<std::pair<mlir::Value, unsigned>> getCopies() const { return copies; }
   bool isInScratch(mlir::Value made) const { return getBase(made) == scratch; }
 

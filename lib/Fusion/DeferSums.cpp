@@ -16,8 +16,8 @@ using namespace parashard::fusion;
 
 static bool isIn(Operation *op, ps::Phase phase) { return ir::getPhase(op) == phase; }
 
-/// Returns true if the sum is only accumulated, and a matmul of the same segment in the phase
-/// `backward_weight` can compute it.
+/// Returns true if the sum is only accumulated, and if a matmul of the same segment in the phase
+/// `backward_weight` can compute the sum.
 static bool canDefer(ps::ReduceOp reduce, bool activations) {
   if (!isIn(reduce, ps::Phase::BackwardInput) || reduce->use_empty() ||
       !llvm::all_of(reduce->getUsers(),
@@ -32,7 +32,8 @@ static bool canDefer(ps::ReduceOp reduce, bool activations) {
 
 static void defer(ps::ReduceOp reduce) {
   auto phase = ps::PhaseAttr::get(reduce.getContext(), ps::Phase::BackwardWeight);
-  // Other readers of the widened cotangent keep their own conversion.
+  // Clones the conversion that widens the cotangent, because it may have other users in the old
+  // phase.
   if (auto convert = reduce.getOperand().getDefiningOp<ps::ConvertOp>()) {
     OpBuilder b(reduce);
     Operation *own = b.clone(*convert);

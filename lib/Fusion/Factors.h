@@ -15,7 +15,7 @@ using FactorList = llvm::SmallVector<unsigned, 2>;
 /// factors.
 class Factors {
 public:
-  /// Creates a leaf of that size; returns an empty list for size 1.
+  /// Creates a leaf of the given size; returns an empty list for size 1.
   FactorList make(int64_t size);
   /// Returns the leaves that a list represents after all unifications and splits so far.
   FactorList resolve(llvm::ArrayRef<unsigned> list) const;

@@ -12,8 +12,8 @@ bool fusion::isEmpty(Value value) {
   return type && type.getNumElements() == 0;
 }
 
-/// Returns true if the type has constants. 8-bit floats have none; their ops are elementwise and
-/// remain.
+/// Returns true if the type can have constants. Tensors of 8-bit floats cannot; their ops are
+/// elementwise and remain.
 static bool hasConstants(Type type) {
   return !isa<Float8E4M3FNType, Float8E5M2Type>(getElementTypeOrSelf(type));
 }
@@ -45,7 +45,7 @@ static DenseElementsAttr makeSplat(Value result, double number) {
   return element.toAttr().resizeSplat(type);
 }
 
-/// Replaces the results of an op whose operands are all empty tensors by their values.
+/// Evaluates an op whose operands are all empty tensors, and replaces its results by constants.
 static void replaceByEvaluation(Operation *op) {
   SmallVector<ps::Tensor> operands;
   for (Value operand : op->getOperands())
@@ -92,7 +92,7 @@ static Value broadcastBias(ps::ContractOp op) {
   return broadcast;
 }
 
-/// Replaces a contraction over no elements by 0, or by the bias.
+/// Replaces a contraction of empty operands by 0, or by the bias.
 static void replaceContraction(ps::ContractOp op) {
   if (op.getSummed() && !isEmpty(op->getOperand(*op.getSummed())))
     op.getSecond().replaceAllUsesWith(sumOperand(op));
@@ -103,8 +103,8 @@ static void replaceContraction(ps::ContractOp op) {
       replace(op, result, makeSplat(result, 0));
 }
 
-/// Returns true if an attention with an empty operand has no pair of a query and a key: the head
-/// dim is not the empty one. Returns false for other ops.
+/// Returns true for an attention with an empty operand whose head dim is not empty. Such an
+/// attention has no queries or no keys. Returns false for other ops.
 static bool hasNoPairs(Operation *op) {
   constexpr unsigned kHeadDim = 3;
   Value keys;
@@ -115,8 +115,8 @@ static bool hasNoPairs(Operation *op) {
   return keys && cast<RankedTensorType>(keys.getType()).getDimSize(kHeadDim) > 0;
 }
 
-/// Replaces attention without keys by zeros, and a cross-entropy over no classes by 0, since all
-/// its labels are ignored. The log-sum-exp of nothing is -inf.
+/// Replaces attention without keys by zeros, and a cross-entropy over no classes by 0, because all
+/// its labels are ignored. The log-sum-exp over no elements is -inf.
 static void replaceSoftmax(Operation *op) {
   bool isForward = isa<ps::AttentionOp, ps::CrossEntropyOp>(op);
   for (OpResult result : op->getResults()) {
@@ -134,7 +134,7 @@ static LogicalResult foldEmpty(Operation *op) {
   } else if (hasNoPairs(op) || isa<ps::CrossEntropyOp>(op)) {
     replaceSoftmax(op);
   } else if (auto reduce = dyn_cast<ps::ReduceOp>(op); reduce && isEmpty(reduce.getOperand())) {
-    auto type = cast<RankedTensorType>(reduce.getType()); // of any size: a splat
+    auto type = cast<RankedTensorType>(reduce.getType()); // may be large, so uses a splat
     Attribute identity = ps::getIdentity(reduce.getKind(), type.getElementType());
     replace(op, reduce.getResult(), DenseElementsAttr::get(type, identity));
   } else if (isa<ps::EvaluateOpInterface>(op) && llvm::all_of(op->getOperands(), isEmpty)) {

@@ -30,8 +30,7 @@ static bool isSameVariable(ps::ReadOp read, ps::WriteOp write) {
   return read.getRef() == write.getRef() && read.getVariableAttr() == write.getVariableAttr();
 }
 
-/// Returns the old value of the variable: an earlier read in the block, or a new read before the
-/// write.
+/// Returns the value of the variable before the write: an earlier read in the block, or a new read.
 static Value readBefore(ps::WriteOp write) {
   for (auto read : write->getBlock()->getOps<ps::ReadOp>())
     if (isSameVariable(read, write) && read->isBeforeInBlock(write))
@@ -71,8 +70,8 @@ static void selectInsteadOfCondition(ps::WriteOp write) {
   write.getConditionMutable().clear();
 }
 
-/// Splits a reduction over the last dims and other dims into one over the last dims, then one over
-/// the other dims.
+/// Splits a reduction over the last dims and other dims into two reductions: first over the last
+/// dims, then over the other dims.
 static void splitByDims(ps::ReduceOp reduce) {
   auto type = cast<RankedTensorType>(reduce.getOperand().getType());
   SmallVector<int64_t> trailing, remaining;

@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::fusion;
 
-/// Returns the value from which reshapes compute `value`.
+/// Looks through reshapes. Example: gives x for reshape(reshape(x)).
 static Value skipReshapes(Value value) {
   while (auto reshape = value.getDefiningOp<ps::ReshapeOp>())
     value = reshape.getOperand();
@@ -49,9 +49,9 @@ static void eraseReshapes(Value value) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Uses of a matmul's result that is the input of a GELU.
+/// Describes how a matmul's result, which is the input of a GELU, is used apart from this GELU.
 struct Uses {
-  bool areKept = false;          ///< saved for backward, or used in backward
+  bool areKept = false;          ///< the result is saved for backward, or used in backward
   bool areUsedOtherwise = false; ///< other ops compute with the result
 };
 } // namespace

@@ -6,8 +6,8 @@
 
 namespace parashard::fusion {
 
-/// Returns the contraction that can multiply its result by the derivative in `grad`, if `grad` is
-/// the only user; else null.
+/// Returns the contraction that computes the cotangent of `grad`, if the contraction can multiply
+/// its result by the derivative and has no other user; else null.
 ps::ContractOp findMatmul(ps::GeluGradOp grad);
 
 /// Fuses tanh-GELUs into the contractions that compute their inputs, and their derivatives into the

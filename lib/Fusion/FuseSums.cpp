@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::fusion;
 
-/// Returns the summed value before it is widened; widening changes no value.
+/// Returns the summed value before it is widened to f32. Widening does not change the value.
 static Value getSummed(ps::ReduceOp reduce) {
   auto convert = reduce.getOperand().getDefiningOp<ps::ConvertOp>();
   if (!convert)
@@ -34,8 +34,8 @@ static bool sumsOperand(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce
   return kept == contract.getFreeLabels(i);
 }
 
-/// Returns true if a matmul can compute a bias gradient and does not yet. A matmul whose result is
-/// sent directly may be split into chunks, which cannot compute bias gradients.
+/// Returns true if a matmul can compute a bias gradient and does not compute one yet. A matmul
+/// whose result is sent directly may be split into chunks, which cannot compute bias gradients.
 static bool mayComputeBiasGradient(ps::ContractOp contract, ps::ReduceOp reduce) {
   Type element = contract.getType().getElementType();
   size_t free = contract.getFreeLabels(0).size() + contract.getFreeLabels(1).size();
@@ -51,8 +51,9 @@ static bool mayComputeBiasGradient(ps::ContractOp contract, ps::ReduceOp reduce)
          !(user && movesData(user));
 }
 
-/// Returns `contract` or `reduce`: the one at whose position the fused matmul fits, after the
-/// operands of the matmul and before the users of both results. Returns null if neither fits.
+/// Returns `contract` or `reduce`, at whose position the fused matmul can be built: after the
+/// operands of the matmul and before the users of both results. Returns null if neither position is
+/// possible.
 static Operation *findPosition(ps::ContractOp contract, ps::ReduceOp reduce) {
   if (contract->isBeforeInBlock(reduce))
     return contract;

@@ -12,7 +12,7 @@ namespace parashard::fusion {
 /// `zeroFirst`: its kernel first sets the whole result to zero.
 struct Piece {
   llvm::SmallVector<OutputRequest, 4> outputs;
-  llvm::SmallVector<unsigned, 4> results; ///< index of the fused op's result, by output
+  llvm::SmallVector<unsigned, 4> results; ///< per output: index of the fused op's result
   bool zeroFirst = false;
 };
 
@@ -26,7 +26,7 @@ llvm::SmallVector<mlir::Operation *> getBodyOps(ps::FusedOp op);
 bool needsPartials(const IterationSpace &space, mlir::Value output, bool accumulates);
 
 /// Returns the bytes of the partial rows of one column reduction with this element type, rounded up
-/// to a multiple of 64. Narrow elements take 32 bits each.
+/// to a multiple of 64. Elements of less than 32 bits are stored in 32 bits each.
 int64_t getPartialBytes(const IterationSpace &space, mlir::Type element);
 
 /// Returns the option `most-chunks` with which ps-fuse created `op` (`ps.most_chunks`), or 0.

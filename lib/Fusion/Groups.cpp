@@ -31,7 +31,7 @@ bool Groups::isReadThrough(Operation *op) const {
 // Values that need their own buffers
 //===----------------------------------------------------------------------===//
 
-/// Makes `value` a dense buffer: copies a view or constant. For a reshape, makes its operand dense.
+/// Makes `value` a dense buffer. Copies a view or constant. For a reshape, makes the operand dense.
 void Groups::requireDense(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !(isView(op) || isSource(op)) || isMaterialized(op))
@@ -363,7 +363,7 @@ void Groups::buildOne(const Members &members) {
 }
 
 void Groups::build() {
-  // Clones the ops of all groups before any op is erased: groups share views.
+  // Clones the ops of all groups before any op is erased, because groups share views.
   for (const Members &members : groups)
     if (!members.empty())
       buildOne(members);

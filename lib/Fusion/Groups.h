@@ -28,7 +28,7 @@ private:
   bool isMaterialized(mlir::Operation *op) const {
     return materialized.contains(op) || reshaped.contains(op);
   }
-  /// Returns true for views and constants that are read through.
+  /// Returns true for views and constants that groups read through, instead of reading a buffer.
   bool isReadThrough(mlir::Operation *op) const;
   void requireDense(mlir::Value value);
   void prepareLibraryOperands(mlir::Operation *op);
@@ -50,7 +50,7 @@ private:
 
   mlir::Block &block;
   llvm::DenseSet<mlir::Operation *> materialized;
-  llvm::DenseSet<mlir::Operation *> reshaped; ///< reshapes of dense buffers, sharing their bytes
+  llvm::DenseSet<mlir::Operation *> reshaped; ///< reshapes that share the bytes of dense buffers
   std::vector<llvm::SetVector<mlir::Operation *>> groups;
   llvm::DenseMap<mlir::Operation *, int> groupOf;
 };

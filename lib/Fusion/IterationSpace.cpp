@@ -54,8 +54,8 @@ FactorList IterationSpace::resolveAll(const Index &index) const {
 // Pulling indices through movement ops
 //===----------------------------------------------------------------------===//
 
-/// Returns the numbers of leading dims of `from` and `to` (at least one each) with equal products;
-/// {0, 0} if none match. Example: [2, 3, 5] and [6, 5] give {2, 1}.
+/// Returns how many leading dims of `from` and of `to` have the same number of elements (at least
+/// one dim each); {0, 0} if none match. Example: [2, 3, 5] and [6, 5] give {2, 1}.
 static std::pair<unsigned, unsigned> matchDims(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   unsigned i = 0, j = 0;
   int64_t left = from[i++], right = to[j++];
@@ -206,7 +206,7 @@ bool IterationSpace::addOutput(const OutputRequest &request) {
   for (auto [i, scale] : llvm::enumerate(request.scales))
     output.buffer.index[i].scale = scale;
   SmallVector<int64_t> strides = denseStrides(request.bufferType.getShape());
-  output.buffer.strides.assign(strides.begin(), strides.end()); // by dim
+  output.buffer.strides.assign(strides.begin(), strides.end()); // one stride per dim
   outputs.push_back(output);
   return pull(request.value, index, outputs.back().value);
 }

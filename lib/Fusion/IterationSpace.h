@@ -25,7 +25,7 @@ struct Access {
   mlir::Value source;
   Index index;
   int64_t offset = 0;
-  llvm::SmallVector<int64_t, 4> strides; ///< by dim of the space; columns are last
+  llvm::SmallVector<int64_t, 4> strides; ///< one per dim of the space; columns are last
 };
 
 /// An output of a group.
@@ -34,9 +34,9 @@ struct Output {
   Access buffer; ///< the position in the result's dense buffer (`source` is the yielded value)
 };
 
-/// One output of a group before analysis. With `offsets`, the value is the part of the result from
-/// `offsets` on (every `scales`-th element) along each dim: a part of a concatenation, or the
-/// inside of a pad.
+/// One output of a group before analysis. With `offsets`, the value is only a part of the result:
+/// along each dim, the part begins at `offsets` and has every `scales`-th element. Examples: one
+/// operand of a concatenation, the inside of a pad.
 struct OutputRequest {
   mlir::Value value;
   mlir::RankedTensorType bufferType;
@@ -46,15 +46,19 @@ struct OutputRequest {
 
 /// How a reduction maps to the space.
 enum class ReductionLayout {
-  Row,   ///< over the columns: one value per row
-  Column ///< over rows: one row per chunk of rows; a second kernel adds the chunks in order
+  /// Reduces over the columns: one value per row.
+  Row,
+  /// Reduces over rows: one partial row per chunk of rows. A second kernel adds the chunks in
+  /// order.
+  Column
 };
 
 /// The space shared by ops that form one kernel.
 class IterationSpace {
 public:
   /// Analyzes `ops` (in program order, with movement ops) for the requested outputs. `mostChunks`
-  /// is as in ps-fuse. Fails (see `getReason`) if the ops do not fit one space.
+  /// is the option `most-chunks` of ps-fuse. Fails if the ops do not fit one space; `getReason`
+  /// then returns the reason.
   mlir::LogicalResult analyze(llvm::ArrayRef<mlir::Operation *> ops,
                               llvm::ArrayRef<OutputRequest> outputs, int64_t mostChunks = 0);
   llvm::StringRef getReason() const { return reason; }

@@ -8,12 +8,13 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
   let summary = "groups the ops of class functions into kernels";
   let description = [{
     Elementwise, Row and Movement ops that share one iteration space (rows x columns) become one
-    `ps.fused`. Movement ops are read through as strided views where possible, and copied otherwise.
-    After the pass, a class function holds `ps.fused` ops, library ops, collectives, views that
-    library ops read through, and variable accesses. The grouping does not change any value.
+    `ps.fused`. Ops read through Movement ops as strided views where possible; otherwise, a kernel
+    copies the view. After the pass, a class function holds `ps.fused` ops, library ops,
+    collectives, views that library ops read through, and variable accesses. The grouping does not
+    change any value.
 
-    - `biases`: a bias that is added to a `ps.contract` becomes its operand. The matmul adds the
-      bias before it rounds.
+    - `biases`: a bias that is added to a `ps.contract` becomes an operand of the contraction. The
+      matmul adds the bias before it rounds.
     - `sums`: a bias gradient becomes a second result of the matmul that computes the weight
       gradient, if the bias gradient is the sum of an operand of that matmul, and no kernel computes
       this operand.
@@ -29,7 +30,8 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
     Option<"biases", "biases", "bool", /*default=*/"false",
            "fuse bias additions into matmuls, for targets that support this">,
     Option<"activations", "activations", "bool", /*default=*/"false",
-           "fuse tanh-GELUs and their derivatives into matmul epilogues, for targets that support this">,
+           "fuse tanh-GELUs and their derivatives into matmul epilogues, for targets that support "
+           "this">,
     Option<"sums", "sums", "bool", /*default=*/"false",
            "fuse bias gradients into matmuls, for targets that support this">,
     Option<"float8", "float8", "bool", /*default=*/"false",
@@ -42,7 +44,7 @@ def DeferSumsPass : Pass<"ps-defer-sums", "::mlir::ModuleOp"> {
   let summary = "moves bias gradients to the phase of the weight-gradient matmuls";
   let description = [{
     Runs before `ps-outline-segments`, for targets whose matmuls compute bias gradients
-    (`ps-fuse{sums=true}`). By default, a bias gradient has the phase `backward_input`, since the
+    (`ps-fuse{sums=true}`). By default, a bias gradient has the phase `backward_input`, because the
     kernel that computes the cotangent can also sum the cotangent. If no kernel computes the
     cotangent, and the matmul of the weight gradient can compute the sum, then the sum and its
     accumulation move to the phase `backward_weight` of the same segment. No value changes.
@@ -60,13 +62,14 @@ def DeferSumsPass : Pass<"ps-defer-sums", "::mlir::ModuleOp"> {
 def StartCollectivesPass : Pass<"ps-start-collectives", "::mlir::ModuleOp"> {
   let summary = "starts collectives of class functions early and waits for them late";
   let description = [{
-    Adds a `ps.wait` for a collective before the first op that uses its result, if a compute op lies
+    Adds a `ps.wait` for a collective before the first op that uses its result, if a compute op is
     between the two. Matmuls that are independent of the collective, such as those of weight
-    gradients, are moved between them, until their estimated time equals that of the collective. The
-    estimate uses the cost interface and the rates of the cluster (`ps.cluster`).
+    gradients, are moved between the two, until the estimated time of the ops there equals that of
+    the collective. The estimate uses the cost interface and the rates of the cluster
+    (`ps.cluster`).
 
     A collective and one contraction are split into chunks along their outermost dim (`ps.chunks`),
-    if both together take less time in chunks. The contraction computes the operand of an
+    if the two together take less time in chunks. The contraction computes the operand of an
     `all_reduce` or `reduce_scatter`, or is the first user of the result of an `all_gather`. One
     chunk is multiplied while another chunk is in transit. No value changes.
 

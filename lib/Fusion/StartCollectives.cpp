@@ -28,7 +28,7 @@ public:
       : block(function.getBody().front()), times(times), forced(forced) {}
 
   void run() {
-    // A write in place must stay after all readers of its variable, so no op moves.
+    // A write in place must stay after all readers of its variable, so the pass moves no op.
     isFixed = !block.getOps<ps::WriteOp>().empty();
     SmallVector<Operation *> collectives;
     for (Operation &op : block)
@@ -122,7 +122,7 @@ private:
   }
 
   /// Collects `op` and the views after `position` that it reads through. Returns false if `op`
-  /// depends on other ops there, or on the op at `position`.
+  /// depends on another op after `position`, or on the op at `position`.
   bool collectViews(Operation *op, Operation *position, SmallVectorImpl<Operation *> &group) const {
     for (Value operand : op->getOperands()) {
       Operation *producer = operand.getDefiningOp();
@@ -179,7 +179,8 @@ private:
                         matmul->size);
   }
 
-  /// Returns true if starting pays off: some op computes before the first use.
+  /// Returns true if an early start pays off: some op computes between the collective and the first
+  /// use of its result.
   bool hasWorkBetween(Operation *collective) const {
     return isWorthStarting() && getTimeBetween(collective) > 0;
   }

@@ -20,9 +20,9 @@ bool StridedView::isDense() const {
   return true;
 }
 
-/// Returns the strides of the same elements in another shape; nullopt if there are none. Example:
-/// shape [4, 6] with strides [12, 1] is a view with gaps. Shape [2, 2, 6] has strides [24, 12, 1],
-/// and shape [24] has none.
+/// Returns the strides of the same elements in another shape; nullopt if no strides express this
+/// shape. Example: shape [4, 6] with strides [12, 1] is a view with gaps. Shape [2, 2, 6] has
+/// strides [24, 12, 1], and shape [24] has none.
 static std::optional<SmallVector<int64_t, 4>> reshapeStrides(const StridedView &view,
                                                              ArrayRef<int64_t> shape) {
   // Runs of evenly spaced operand dims, each as (size, stride), without dims of size 1.
@@ -92,7 +92,8 @@ std::optional<StridedView> fusion::getView(Value value, IsMaterialized stop) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Labels with the same role, and their sizes and strides in each tensor.
+/// The labels with one role (batch, row, column or contracted), and their sizes and strides in each
+/// tensor.
 struct Role {
   struct Label {
     int64_t size, left, right, out;
@@ -169,7 +170,7 @@ std::optional<MatmulForm> fusion::getMatmul(ps::ContractOp op, const StridedView
   auto a = [&](const Role::Label &label) { return form.swapped ? label.right : label.left; };
   auto c = [&](const Role::Label &label) { return form.swapped ? label.left : label.right; };
   for (unsigned i = 0; i < 2; ++i) {
-    // A single batch label goes to index 1.
+    // A single batch label is stored at index 1.
     unsigned from = batch.labels.size() == 2 ? i : i == 1 ? 0 : 2;
     Role::Label label = get(batch, from);
     form.batch[i] = label.size;

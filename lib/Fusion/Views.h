@@ -25,7 +25,8 @@ inline int64_t countElements(mlir::Value value) {
 /// Returns true for a view that ps-fuse copies into its own buffer.
 using IsMaterialized = llvm::function_ref<bool(mlir::Operation *)>;
 
-/// Returns `value` as a view of its buffer; nullopt if a reshape has no strides in the buffer.
+/// Returns `value` as a view of its buffer; nullopt if a reshape cannot be expressed with strides.
+/// Views for which `stop` returns true have buffers of their own.
 std::optional<StridedView> getView(mlir::Value value, IsMaterialized stop = nullptr);
 
 /// A contraction as one batched matmul (docs/program-format.md, "matmul").

@@ -6,7 +6,7 @@ using namespace parashard::ps;
 
 namespace parashard::ir {
 
-/// Returns the variables that a function writes (accumulations do not count).
+/// Returns the variables that a function writes. Accumulations do not count as writes.
 static DenseSet<Attribute> findWritten(func::FuncOp function) {
   DenseSet<Attribute> written;
   function.walk([&](WriteOp write) { written.insert(write.getVariableAttr()); });

@@ -60,7 +60,7 @@ Call getContractions(const ps::OpCost &cost, TypeRange operands) {
   Call call;
   call.flops = double(cost.contractionFlops);
   call.kind = getContraction(cost.flopKind);
-  // Uses the type of the first float operand, since indices and masks add no flops.
+  // Uses the type of the first float operand, because indices and masks add no flops.
   for (Type type : operands)
     if (isa<FloatType>(getElementTypeOrSelf(type))) {
       call.type = getRateKey(type);

@@ -15,14 +15,14 @@ bool isView(mlir::Operation *op);
 /// Returns true for ops that run no code: views, variable accesses, constants and terminators.
 bool hasNoKernel(mlir::Operation *op);
 
-/// Returns the cluster of a module (`ps.cluster`), or the default for CPUs if it names none. Fails
-/// with an error at `module` if the file cannot be read.
+/// Returns the cluster of a module (`ps.cluster`), or the default for CPUs if the module has no
+/// such attribute. Fails with an error at `module` if the file cannot be read.
 mlir::FailureOr<costs::Cluster> findCluster(mlir::ModuleOp module);
 
-/// Returns the contractions of an op as a call that moves no bytes.
+/// Returns a call with the flops of an op's contractions, and without bytes.
 costs::Call getContractions(const ps::OpCost &cost, mlir::TypeRange operands);
 
-/// A mesh axis of the ranks that ops are priced for.
+/// A mesh axis of the ranks for which ops are priced.
 struct AxisSize {
   mlir::StringAttr name;
   int64_t size;
@@ -31,7 +31,7 @@ struct AxisSize {
 /// Prices ops whose types are those of one rank (level 3 and later). All ranks have the same rates.
 class OpTimes {
 public:
-  /// `mesh` may be null: there is one rank.
+  /// Prices ops for the ranks of `mesh`, or for one rank if `mesh` is null.
   OpTimes(const costs::Cluster &cluster, ps::MeshOp mesh);
   /// Prices collectives for other axis sizes, or another order of axes, than those of the module.
   /// The last axis varies fastest.
@@ -40,8 +40,8 @@ public:
 
   const costs::Cluster &getCluster() const { return cluster; }
 
-  /// Returns the work of an op with a kernel. A fused op computes the contractions of its body, and
-  /// moves its own operands and results.
+  /// Returns the work of an op with a kernel. A fused op has the flops of the contractions in its
+  /// body, and the bytes of its own operands and results.
   costs::Call getCall(mlir::Operation *op) const;
   /// Returns the seconds of an op with a kernel, without its launches.
   double getSeconds(mlir::Operation *op) const;
@@ -53,7 +53,8 @@ public:
   double getCollectiveSeconds(costs::Collective collective, llvm::ArrayRef<mlir::StringAttr> axes,
                               double bytes) const;
 
-  /// Returns the members of a communicator over `axes` of the mesh, whose last axis varies fastest.
+  /// Returns the members of a communicator over `axes` of the mesh. The mesh's last axis varies
+  /// fastest.
   costs::Group getGroup(llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// Returns the distance between the rank numbers of neighbors along an axis.
   int64_t getStride(mlir::StringAttr axis) const;
@@ -63,13 +64,13 @@ private:
   llvm::SmallVector<AxisSize> axes;
 };
 
-/// Returns the bytes of all tensors of a list of types.
+/// Returns the total bytes of the tensors in a list of types.
 int64_t sumBytes(mlir::TypeRange types);
 
-/// Returns the collective of an op of a class function; nullopt for other ops.
+/// Returns the kind of collective of an op in a class function; nullopt for other ops.
 std::optional<costs::Collective> findCollective(mlir::Operation *op);
 
-/// Returns the bytes of the larger of a collective's operand and result on one rank.
+/// Returns the bytes of a collective's operands or of its results on one rank, whichever are more.
 int64_t getCollectiveBytes(mlir::TypeRange operands, mlir::TypeRange results);
 
 } // namespace parashard::ir

@@ -1,4 +1,4 @@
-// Makes the label of a run.
+// Creates the label of a run.
 #include "lib/IR/RunLabel.h"
 
 namespace parashard::ir {

@@ -6,7 +6,7 @@
 
 namespace parashard::ir {
 
-/// Returns the class function and the segment of a run: "block.forward 3".
+/// Returns the label of a run: its class function and its segment. Example: "block.forward 3".
 std::string getRunLabel(rank::RunOp run);
 
 } // namespace parashard::ir

@@ -41,7 +41,7 @@ void setStages(mlir::ModuleOp module, const Stages &stages);
 struct StageCost {
   int64_t forward = 0, backwardInput = 0, backwardWeight = 0; ///< flops
   int64_t savedBytes = 0; ///< activations that forward saves for backward
-  int64_t cutBytes = 0;   ///< bytes that cross the cut after the stage, in both directions
+  int64_t cutBytes = 0;   ///< bytes sent over the cut after the stage, in both directions
 };
 /// Returns the cost of each stage that `ps-partition-pipeline` recorded (`ps.stage_costs`), or an
 /// empty list.

@@ -16,8 +16,8 @@ inline constexpr llvm::StringLiteral kLossPlusSymbol = "loss.plus";
 inline constexpr llvm::StringLiteral kLossLeastSymbol = "loss.least";
 /// Accumulators that `@count` fills (`loss.counted`, `loss.counted.1`, ...). If the count of a mean
 /// is computed from sums, there is one accumulator per sum. Example: mask.sum() in
-/// mask.sum().clamp(min=1). Otherwise there is one for the count of the mean; the first mean has
-/// `loss.count` instead.
+/// mask.sum().clamp(min=1). Otherwise, each mean has one accumulator for its count. The first mean
+/// has `loss.count` instead.
 inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";
 /// Variables of loss scaling: the scale, and the number of consecutive steps with finite gradients.
 inline constexpr llvm::StringLiteral kLossScaleSymbol = "loss_scale";

@@ -18,7 +18,8 @@ Value TensorBuilder::splat(RankedTensorType type, double value) {
 }
 
 Value TensorBuilder::constant(RankedTensorType type, ArrayRef<double> elements) {
-  // f32 and f64 avoid one APFloat per element, which matters for millions of elements.
+  // Constants of f32 and f64 are built without an APFloat per element, which would be slow for
+  // millions of elements.
   if (type.getElementType().isF64())
     return make<ps::ConstantOp>(DenseElementsAttr::get(type, elements));
   if (type.getElementType().isF32())
@@ -44,11 +45,11 @@ Value TensorBuilder::convert(Value value, Type elementType) {
   return make<ps::ConvertOp>(typeLike(value, elementType), value);
 }
 
-/// Simplifies a reshape of a transpose of a reshape, if the first reshape merges leading dims, the
-/// transpose keeps the merged dim 0 in front, and the last reshape to `shape` splits it again. The
-/// result is one reshape and one transpose. Returns null for other values. Example: [2, 3, 4, 5]
-/// reshaped to [6, 4, 5], transposed to [6, 5, 4] and reshaped to [2, 3, 5, 4] becomes a single
-/// transpose.
+/// Simplifies reshape(transpose(reshape(x))) to one reshape and one transpose. The first reshape
+/// must merge leading dims of x, and the transpose must keep the merged dim in front. The last
+/// reshape, to `shape`, must split the merged dim again. Returns null for other values. Example:
+/// [2, 3, 4, 5] reshaped to [6, 4, 5], transposed to [6, 5, 4] and reshaped to [2, 3, 5, 4] becomes
+/// a single transpose.
 static Value unmergeBeforeTranspose(TensorBuilder &n, Value value, ArrayRef<int64_t> shape) {
   auto transpose = value.getDefiningOp<ps::TransposeOp>();
   auto merge = transpose ? transpose.getOperand().getDefiningOp<ps::ReshapeOp>() : ps::ReshapeOp();
@@ -116,7 +117,8 @@ Value TensorBuilder::slice(Value value, int64_t dim, int64_t start, int64_t limi
   if (dim < 0 || dim >= getRank(value) || start < 0 || start > limit || limit > shape[dim] ||
       stride < 1) {
     (void)fail("slices elements " + Twine(start) + " to " + Twine(limit) + " with stride " +
-               Twine(stride) + " along dim " + Twine(dim) + " of " + debugString(value.getType()));
+               Twine(stride) + " along dim " + Twine(dim) + " of " + debugString(value.getType()) +
+               ", which is not a valid slice");
     return value;
   }
   if (start == 0 && limit == shape[dim] && stride == 1)
@@ -143,7 +145,8 @@ Value TensorBuilder::concat(ValueRange values, int64_t dim) {
     }
     if (!hasDim || other != shape) {
       (void)fail("concatenates " + debugString(values[0].getType()) + " and " +
-                 debugString(value.getType()) + " along dim " + Twine(dim));
+                 debugString(value.getType()) + " along dim " + Twine(dim) +
+                 "; expected equal sizes of all other dims");
       return values[0];
     }
   }
@@ -172,7 +175,8 @@ Value TensorBuilder::broadcast(Value value, ArrayRef<int64_t> shape) {
   int64_t offset = shape.size() - from.size();
   for (auto [i, size] : enumerate(from)) {
     if (size != shape[i + offset] && size != 1)
-      (void)fail("broadcasts a dim of size " + Twine(size) + " to " + Twine(shape[i + offset]));
+      (void)fail("broadcasts a dim of size " + Twine(size) + " to " + Twine(shape[i + offset]) +
+                 "; expected size 1 or equal sizes");
     if (size == shape[i + offset]) {
       kept.push_back(size);
       dims.push_back(i + offset);
@@ -218,7 +222,8 @@ Value TensorBuilder::divide(Value value, double divisor) {
   return make<ps::DivOp>(value, splat(getType(value), divisor));
 }
 
-/// Removes transposes of a value by permuting its labels. Returns the new labels.
+/// Replaces a transposed value by the operand of its transposes. Returns the labels of the
+/// operand's dims.
 static SmallVector<int64_t> absorbTransposes(Value &value, ArrayRef<int64_t> given) {
   SmallVector<int64_t> labels(given);
   while (auto transpose = value.getDefiningOp<ps::TransposeOp>()) {

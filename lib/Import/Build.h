@@ -13,8 +13,8 @@ class TensorBuilder {
 public:
   TensorBuilder(mlir::OpBuilder &builder, mlir::Location loc) : b(builder), loc(loc) {}
 
-  /// Records that the node cannot be imported. `message` continues the node's name, such as "has 3
-  /// indices for tensor<4xf32>". Keeps the first message.
+  /// Records that the node cannot be imported. In the error, `message` follows the node's name.
+  /// Example: "has 3 indices for tensor<4xf32>". Keeps the first message.
   mlir::LogicalResult fail(const llvm::Twine &message);
   bool failed() const { return !reason.empty(); }
   llvm::StringRef getFailure() const { return reason; }
@@ -44,13 +44,15 @@ public:
   mlir::Value contract(mlir::Value lhs, llvm::ArrayRef<int64_t> lhsLabels, mlir::Value rhs,
                        llvm::ArrayRef<int64_t> rhsLabels, llvm::ArrayRef<int64_t> resultLabels);
   /// Returns the element at index `position` along `dim`. `position` and the result have size 1
-  /// along `dim`. Returns 0 if the index is out of range. Only this element gets a gradient.
+  /// along `dim`. Returns 0 if the index is out of range. Only the selected element gets a
+  /// gradient.
   mlir::Value takePosition(mlir::Value value, mlir::Value position, int64_t dim);
   /// Returns the number of elements along `dims`.
   static int64_t countElements(mlir::Value value, llvm::ArrayRef<int64_t> dims);
   /// Returns the shape that PyTorch broadcasts both values to.
   llvm::SmallVector<int64_t> commonShape(mlir::Value lhs, mlir::Value rhs);
-  /// Returns the dim of a tensor with `rank` dims. A negative dim counts from the end.
+  /// Converts a negative dim, which counts from the end, to a nonnegative one. Example: -1 becomes
+  /// 3 for a tensor of rank 4.
   static int64_t wrapDim(int64_t dim, int64_t rank) { return dim < 0 ? dim + rank : dim; }
   llvm::SmallVector<int64_t> wrapDims(llvm::ArrayRef<int64_t> dims, int64_t rank);
   mlir::RankedTensorType typeLike(mlir::Value value, mlir::Type elementType);

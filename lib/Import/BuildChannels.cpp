@@ -57,7 +57,8 @@ Value buildGroupNorm(TensorBuilder &n, Value x, int64_t groups, double epsilon) 
 
 namespace {
 
-/// One statistic (mean or variance) per channel: the batch statistic, and the one that normalizes.
+/// The mean or the variance of each channel. `batch` is computed from the batch. `holding` is the
+/// statistic that normalizes x.
 struct Statistics {
   Value batch, holding;
 };
@@ -100,9 +101,10 @@ private:
     dims.insert(dims.begin(), 0);
     return n.reduce(ps::ReductionKind::Sum, value, dims, false);
   }
-  /// Returns the batch statistic in training and the running statistic in evaluation
-  /// (`ps.by_mode`). Without a running statistic, returns the batch statistic. In evaluation,
-  /// returns a running statistic that is not a variable unchanged.
+  /// Selects the statistic that normalizes: the batch statistic in training, the running statistic
+  /// in evaluation (`ps.by_mode`). If the norm has no running statistic, always selects the batch
+  /// statistic. If the model was exported in eval mode, and its running statistic is not a
+  /// variable, always selects the running statistic.
   Value byMode(Value batch, Value running) {
     if (!running)
       return batch;

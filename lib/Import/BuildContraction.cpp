@@ -17,8 +17,9 @@ Value contract(TensorBuilder &n, const Operand &lhs, const Operand &rhs, ArrayRe
   return n.contract(lhs.value, lhs.labels, rhs.value, rhs.labels, labels);
 }
 
-/// Returns the operand of a reshape that merges leading dims into dim 0 of `x`, and keeps the last
-/// `kept` dims. Returns `x` if no such reshape produces it.
+/// If `x` is a reshape that merges leading dims into dim 0 and keeps the last `kept` dims, returns
+/// the operand of the reshape. Else returns `x`. Example for kept = 2: a reshape from [2, 3, 4, 5]
+/// to [6, 4, 5].
 Value unmerge(Value x, int64_t kept) {
   auto reshape = x.getDefiningOp<ps::ReshapeOp>();
   if (!reshape || getRank(x) != kept + 1)
@@ -68,7 +69,7 @@ static Value contractMatrices(TensorBuilder &n, Value lhs, Value rhs) {
     int64_t at = i - (batchRank - (getRank(x) - 2));
     return getRank(x) > 2 && at >= 0 ? getShape(x)[at] : 0;
   };
-  // A batch dim of size 1 is dropped if `other` has a larger one.
+  // Drops a batch dim of size 1 if this batch dim is larger in `other`.
   auto makeOperand = [&](Value x, Value other, ArrayRef<int64_t> matrixLabels) {
     Operand operand{x, {}};
     SmallVector<int64_t> shape;
@@ -108,8 +109,8 @@ Value buildMatmul(TensorBuilder &n, Value lhs, Value rhs) {
   return contractMatrices(n, lhs, rhs);
 }
 
-/// If a reshape merged the batch dims of one operand, builds the matmul with the unmerged batch
-/// dims of both operands.
+/// Builds the matmul of [b, m, k] and [b, k, n]. If a reshape merged several dims of one operand
+/// into b, builds the matmul with these dims instead of b.
 Value buildBatchMatmul(TensorBuilder &n, Value lhs, Value rhs) {
   if (getRank(lhs) != 3 || getRank(rhs) != 3) {
     (void)n.fail("multiplies " + debugString(lhs.getType()) + " by " + debugString(rhs.getType()) +

@@ -1,6 +1,6 @@
-// Builds einsum and tensordot. Operands are combined two at a time. A label that only one operand
-// has, and the result does not, is summed first. A sum over shared labels becomes a `ps.contract`.
-// Without such a sum, the operands are broadcast and multiplied elementwise.
+// Builds einsum and tensordot. Operands are combined two at a time. A label that occurs in only one
+// operand, and not in the result, is summed first. A sum over shared labels becomes a
+// `ps.contract`. Without such a sum, the operands are broadcast and multiplied elementwise.
 #include "lib/Import/BuildOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallSet.h"
@@ -27,8 +27,8 @@ struct Term {
   Labels labels;
 };
 
-/// The dims of '...' have the labels kEllipsis + 1, kEllipsis + 2, ... from the last dim to the
-/// first.
+/// The dims of '...' have the labels kEllipsis + 1, kEllipsis + 2, ..., counted from the last dim.
+/// Equal labels are thus aligned at the end, even if operands have different numbers of such dims.
 constexpr int64_t kEllipsis = 1000;
 
 Term takeDiagonals(TensorBuilder &n, Term term) {
@@ -37,7 +37,7 @@ Term takeDiagonals(TensorBuilder &n, Term term) {
       if (term.labels[first] == term.labels[second]) {
         if (getShape(term.value)[first] != getShape(term.value)[second]) {
           (void)n.fail("takes the diagonal of dims of size " + Twine(getShape(term.value)[first]) +
-                       " and " + Twine(getShape(term.value)[second]));
+                       " and " + Twine(getShape(term.value)[second]) + "; expected equal sizes");
           return term;
         }
         term.value = takeDiagonal(n, term.value, first, second);
@@ -251,7 +251,7 @@ Value buildTensordot(TensorBuilder &n, Value lhs, ArrayRef<int64_t> lhsDims, Val
                      ArrayRef<int64_t> rhsDims) {
   if (lhsDims.size() != rhsDims.size()) {
     (void)n.fail("sums over " + Twine(lhsDims.size()) + " dims of the left and " +
-                 Twine(rhsDims.size()) + " dims of the right operand");
+                 Twine(rhsDims.size()) + " dims of the right operand; expected equal numbers");
     return lhs;
   }
   Einsum sum{

@@ -12,8 +12,8 @@ bool isLogarithm(Value value) {
 }
 
 /// Builds max(log(x), bound), as in a decomposed binary cross-entropy. Where the bound applies, x
-/// is replaced by a safe value before the logarithm. Otherwise, the infinite derivative of log at 0
-/// would make the gradient NaN.
+/// is replaced by a safe value before the logarithm. Without this replacement, the infinite
+/// derivative of log at 0 would make the gradient NaN.
 Value buildBoundedLogarithm(TensorBuilder &n, Value logarithm, Value bound) {
   Operation *op = logarithm.getDefiningOp();
   Value x = op->getOperand(0), below = n.compare(ps::Predicate::Lt, logarithm, bound);

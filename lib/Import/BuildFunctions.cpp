@@ -13,17 +13,19 @@ constexpr double kLog2 = 0.69314718055994530942;
 /// Above this x, x^2 + 1 and x^2 - 1 equal x^2 in f64.
 constexpr double kLarge = 1e8;
 
-/// Returns y where x >= 0, and -y elsewhere. With y = x, the gradient at 0 is that of x.
+/// Returns y where x >= 0, and -y elsewhere. For y = x, this is |x|, with the gradient 1 at x = 0.
 Value flip(Math &m, Value x, Value y) {
   return m.select(m.is(x, ps::Predicate::Lt, 0), m.neg(y), y);
 }
 
-/// Returns sqrt(1 - x) and sqrt(1 + x). Their product does not cancel near 1 and -1.
+/// Returns sqrt(1 - x) and sqrt(1 + x). Their product is sqrt(1 - x^2), computed without
+/// cancellation near 1 and -1.
 std::pair<Value, Value> buildRoots(Math &m, Value x) {
   return {m.sqrt(m.sub(m.splat(x, 1), x)), m.sqrt(m.add(x, 1))};
 }
 
-/// Returns log(2 x) where x is large, and `build(x)` elsewhere. The branch not taken gets 2.
+/// Returns log(2 x) where x is large, and `build(x)` elsewhere. Each branch gets 2 instead of x
+/// where it is not selected, so that its gradient stays finite.
 template <typename Fn> Value logIfLarge(Math &m, Value x, Fn build) {
   Value isLarge = m.is(x, ps::Predicate::Gt, kLarge), two = m.splat(x, 2);
   Value log = m.n.make<ps::LogOp>(m.select(isLarge, x, two));
@@ -39,7 +41,8 @@ Value buildTan(TensorBuilder &n, Value x) {
 Value buildSinh(TensorBuilder &n, Value x) {
   Math m{n};
   Value size = flip(m, x, x), power = n.make<ps::ExpOp>(m.mul(size, 0.5));
-  // 1 - exp(-2 |x|). Without the bound, the gradient of a large x is infinity times 0.
+  // `factor` is 1 - exp(-2 |x|), or 1 for |x| > 20. Without this bound, the gradient at a large x
+  // would be infinity times 0.
   Value isOne = m.is(size, ps::Predicate::Gt, 20), zero = m.splat(x, 0);
   Value rest = n.make<ps::Expm1Op>(m.mul(m.select(isOne, zero, size), -2));
   Value factor = m.select(isOne, m.splat(x, 1), m.neg(rest));

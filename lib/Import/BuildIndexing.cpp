@@ -9,8 +9,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Broadcasts the index tensors to a common shape, sets `shape` to it, and returns their values.
-/// Returns nullopt if an index is not constant.
+/// Broadcasts the index tensors to a common shape. Returns their values, and sets `shape` to the
+/// common shape. Returns nullopt if an index is not constant.
 std::optional<SmallVector<ps::Tensor>> getIndices(TensorBuilder &n, ArrayRef<Value> indices,
                                                   SmallVector<int64_t> &shape) {
   for (Value index : indices) {
@@ -36,9 +36,9 @@ std::optional<SmallVector<ps::Tensor>> getIndices(TensorBuilder &n, ArrayRef<Val
 int64_t wrapIndex(int64_t index, int64_t size) { return index < 0 ? index + size : index; }
 
 /// Returns, for each index tensor, the dim of `shape` along which its values are an arithmetic
-/// progression. If these dims differ, the indexing is a slice. Returns nullopt if an index is not
-/// such a progression, or if two indices have the same dim. Example: for shape [2, 3], the indices
-/// [[0], [2]] and [[1, 2, 3]] have dims 0 and 1.
+/// progression. Indexing by such tensors is a slice. Returns nullopt if an index is not such a
+/// progression, or if two indices have the same dim. Example: for shape [2, 3], the indices [[0],
+/// [2]] and [[1, 2, 3]] have dims 0 and 1.
 std::optional<SmallVector<int64_t>>
 getWalkedDims(ArrayRef<ps::Tensor> indices, ArrayRef<int64_t> shape, ArrayRef<int64_t> sizes) {
   SmallVector<int64_t> dims;
@@ -85,8 +85,8 @@ Value indexConstant(TensorBuilder &n, const ps::Tensor &x, ArrayRef<ps::Tensor> 
   return buildHostConstant(n, out);
 }
 
-/// Builds x[i0, i1, ...] for progressions along the dims `dims` of `shape`: slices, then a
-/// transpose to the order of `shape`.
+/// Builds x[i0, i1, ...] if index d is a progression along dim `dims[d]` of `shape`. Slices x, and
+/// transposes the slice to the order of `shape`.
 Value indexBySlices(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices,
                     ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
   for (auto [dim, index] : llvm::enumerate(indices)) {
@@ -178,9 +178,9 @@ void limitInputs(Value index, int64_t size) {
     limitInputs(operand, size);
 }
 
-/// An index tensor. If the model computes the indices, `isInside` has a bool per index. For
-/// constants and model inputs, `isInside` is null: constants are checked by the importer, and
-/// inputs when the program reads its data.
+/// An index tensor. If the model computes the indices, `isInside` has one bool per index: true if
+/// the index is in range. For constants and model inputs, `isInside` is null. The importer checks
+/// constants, and the program checks inputs when it reads its data.
 struct CheckedIndex {
   Value index, isInside;
 };
@@ -201,8 +201,8 @@ CheckedIndex checkIndex(TensorBuilder &n, Value index, int64_t size, bool wraps)
                                    n.compare(ps::Predicate::Lt, index, end))};
 }
 
-/// Replaces elements of `x` that were read out of range by NaN, which ends a run. `isInside` has
-/// the shape of `x`, or is null.
+/// Replaces elements of `x` that were read out of range by NaN. A run ends with an error if its
+/// loss is NaN. `isInside` has the shape of `x`, or is null.
 Value replaceOutside(TensorBuilder &n, Value x, Value isInside) {
   if (!isInside || !isFloat(x))
     return x;
@@ -284,8 +284,8 @@ getWalkedOnce(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices, ArrayRef<
   return dims;
 }
 
-/// Reshapes and transposes `updates` to the dims of x. `dims[d]` is the dim of the indices that
-/// walks along dim d of x.
+/// Reshapes and transposes `updates` to the dims of x. `dims[d]` is the dim of the index tensors
+/// along which the index into dim d of x changes.
 static Value orderUpdates(TensorBuilder &n, Value updates, ArrayRef<int64_t> dims, Value x) {
   SmallVector<int64_t> walked(dims), order, shape;
   llvm::sort(walked);
@@ -385,7 +385,7 @@ Value buildRunningSum(TensorBuilder &n, Value x, int64_t dim, const RunningSum &
     (void)n.fail("is a cumulative sum of bools, which is not supported; convert them to integers");
     return x;
   }
-  // If all rows are equal, such as positions without a mask, only one row is summed.
+  // If all rows are equal, as for position ids without a mask, only one row is summed.
   if (dim > 0 && getShape(x)[0] > 1)
     if (Value row = buildFirstRow(n, x))
       return repeatRow(n, buildRunningSum(n, row, dim, kind), getShape(x));
@@ -395,7 +395,7 @@ Value buildRunningSum(TensorBuilder &n, Value x, int64_t dim, const RunningSum &
   for (int64_t distance = 1; distance < getShape(x)[dim]; distance *= 2)
     sums = n.make<ps::AddOp>(sums, moveAlong(n, sums, dim, distance, kind.reverse));
   sums = n.convert(sums, getElement(x));
-  // Constant sums become constants, because later ops need constant positions.
+  // Replaces sums of constants by a constant, because later ops need constant positions.
   std::optional<ps::Tensor> known = evaluateOnHost(sums);
   return known ? buildHostConstant(n, *known) : sums;
 }

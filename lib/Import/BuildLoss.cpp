@@ -7,8 +7,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// The ignored label of a loss without one. Data does not contain this label; programs use it to
-/// pad a batch.
+/// The ignored label of a loss whose model specifies none. Data does not contain this label;
+/// programs use it to pad a batch.
 constexpr int64_t kNoLabel = std::numeric_limits<int32_t>::min();
 
 /// Moves the classes from dim 1 (dim 0 for a single sample) to the end.
@@ -76,8 +76,8 @@ Value scale(TensorBuilder &n, Value x, double factor) {
   return n.make<ps::MulOp>(x, n.splat(getType(x), factor));
 }
 
-/// Returns the loss of each row, multiplied by the weight of its label's class (`counts`). The term
-/// of label smoothing sums over all classes, each with its own weight.
+/// Returns the loss of each row, multiplied by the weight of its label's class (`counts`). For
+/// label smoothing, sums over all classes, each with its own weight.
 Value buildWeightedCrossEntropy(TensorBuilder &n, Value logits, Value labels, int64_t ignore,
                                 double smoothing, Value weight, Value counts) {
   Value rows = n.make<ps::MulOp>(buildCrossEntropy(n, logits, labels, ignore, 0), counts);
@@ -143,8 +143,11 @@ static bool checkClassLoss(TensorBuilder &n, const ClassLoss &loss) {
                                                 : getRank(loss.labels) == rank - 1);
   if (fits && (!loss.weight || getRank(loss.weight) == 1))
     return true;
-  (void)n.fail("has labels " + debugString(loss.labels.getType()) + " for logits " +
-               debugString(loss.logits.getType()) + ", or a weight with several dims");
+  (void)n.fail(
+      "has labels " + debugString(loss.labels.getType()) + " for logits " +
+      debugString(loss.logits.getType()) +
+      "; expected integer labels without the class dim, or class probabilities of the same "
+      "shape, and a weight with 1 dim");
   return false;
 }
 

@@ -51,7 +51,7 @@ Value takeInOrder(TensorBuilder &n, Value x, ArrayRef<int64_t> indices, int64_t 
   return n.concat(parts, dim);
 }
 
-/// Adds `value` before and after each dim of x.
+/// Pads each dim of x with `value`: `low` elements before and `high` elements after the dim.
 static Value surround(TensorBuilder &n, Value x, ArrayRef<int64_t> low, ArrayRef<int64_t> high,
                       double value) {
   for (int64_t dim = 0; dim < getRank(x); ++dim) {
@@ -79,7 +79,7 @@ Value buildPad(TensorBuilder &n, Value x, ArrayRef<int64_t> before, ArrayRef<int
     if (std::max(before[dim], after[dim]) > kMostPositions ||
         std::min(before[dim], after[dim]) < -size) {
       (void)n.fail("pads by " + Twine(before[dim]) + " and " + Twine(after[dim]) +
-                   " along a dim of size " + Twine(size));
+                   " along a dim of size " + Twine(size) + ", which is out of range");
       return x;
     }
     low[dim] = std::max<int64_t>(0, before[dim]), high[dim] = std::max<int64_t>(0, after[dim]);
@@ -121,8 +121,8 @@ static bool fitsInto(Value base, Value part, ArrayRef<int64_t> starts, ArrayRef<
   return true;
 }
 
-/// Pads `part` with zeros to the shape of `base`, and selects its elements where it has any, else
-/// those of `base`.
+/// Writes `part` into `base` by a select. Pads `part` with zeros to the shape of `base`. Selects
+/// elements of `part` where `part` is written, and elements of `base` elsewhere.
 static Value chooseSpread(TensorBuilder &n, Value base, Value part, ArrayRef<int64_t> starts,
                           ArrayRef<int64_t> strides) {
   SmallVector<int64_t> high;

@@ -21,7 +21,8 @@ Value applyAffine(TensorBuilder &n, Value y, Value weight, Value bias) {
 static bool checkRank(TensorBuilder &n, Value x, int64_t numDims) {
   if (numDims >= 0 && numDims <= getRank(x))
     return true;
-  (void)n.fail("normalizes " + Twine(numDims) + " dims of " + debugString(x.getType()));
+  (void)n.fail("normalizes the last " + Twine(numDims) + " dims of " + debugString(x.getType()) +
+               ", which has " + Twine(getRank(x)) + " dims");
   return false;
 }
 

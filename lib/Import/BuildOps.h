@@ -40,7 +40,8 @@ mlir::Value buildAtanh(TensorBuilder &n, mlir::Value x);
 mlir::Value buildAsin(TensorBuilder &n, mlir::Value x);
 /// Builds 2 atan(sqrt(1 - x) / sqrt(1 + x)), from |x| and pi for a negative x.
 mlir::Value buildAcos(TensorBuilder &n, mlir::Value x);
-/// Builds log(exp(lhs) + exp(rhs)) of operands of one shape. An infinite operand gives no NaN.
+/// Builds log(exp(lhs) + exp(rhs)) for operands of the same shape. The result is not NaN if
+/// operands are infinite.
 mlir::Value buildLogAddExp(TensorBuilder &n, mlir::Value lhs, mlir::Value rhs);
 
 //===----------------------------------------------------------------------===//
@@ -60,7 +61,8 @@ mlir::Value buildBatchMatmul(TensorBuilder &n, mlir::Value lhs, mlir::Value rhs)
 // Data movement and reductions (BuildMovement.cpp)
 //===----------------------------------------------------------------------===//
 
-/// Adds `value` before and after each dim. Negative amounts cut elements off.
+/// Pads each dim with `value`: `before` elements before and `after` elements after the dim.
+/// Negative numbers remove elements.
 mlir::Value buildPad(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<int64_t> before,
                      llvm::ArrayRef<int64_t> after, double value);
 /// Builds tril or triu: keeps x where column <= row + diagonal (`Le`) or >= (`Ge`), and is 0
@@ -74,14 +76,15 @@ mlir::Value takeInOrder(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<int64_t>
 /// Returns `base` with `part` written at `starts`, with step `strides`.
 mlir::Value writePart(TensorBuilder &n, mlir::Value base, mlir::Value part,
                       llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> strides);
-/// Builds argmax or argmin along `dim`, which keeps size 1. Returns the first index of the
-/// extremum, or the first NaN.
+/// Builds argmax or argmin along `dim`. In the result, `dim` has size 1. Returns the first index of
+/// the extremum, or the index of the first NaN.
 mlir::Value findExtremumIndex(TensorBuilder &n, mlir::Value x, int64_t dim, ps::ReductionKind kind);
-/// Builds the product of the elements along a dim, which keeps size 1. Repeatedly multiplies the
-/// two halves of the dim, so that the gradient is also correct for elements that are 0.
+/// Builds the product of the elements along a dim. In the result, the dim has size 1. Repeatedly
+/// multiplies the two halves of the dim, so that the gradient is also correct for elements that are
+/// 0.
 mlir::Value buildProduct(TensorBuilder &n, mlir::Value x, int64_t dim);
-/// Builds log(sum(exp(x))) over dims, which are removed. Uses the log-sum-exp of a cross-entropy
-/// whose labels are all ignored.
+/// Builds log(sum(exp(x))) over dims, and removes these dims. Builds a cross-entropy whose labels
+/// are all ignored, and uses only its log-sum-exp.
 mlir::Value buildLogSumExp(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<int64_t> dims);
 /// Builds the mean over dims. 16-bit floats are summed and divided in f32, as in PyTorch, because
 /// their sum may overflow f16.
@@ -96,7 +99,7 @@ mlir::Value sumAll(TensorBuilder &n, mlir::Value value);
 
 /// Takes the rows of a table [rows, width] at `index`. With `wraps`, negative indices count from
 /// the end. Constant indices that are out of range are errors. Computed indices that are out of
-/// range give rows of NaN, which end a run.
+/// range give rows of NaN.
 mlir::Value buildRows(TensorBuilder &n, mlir::Value table, mlir::Value index,
                       mlir::IntegerAttr padding, bool wraps);
 /// Builds x[i0, i1, ...]. Supports constant indices that form arithmetic progressions, constant x,
@@ -118,8 +121,7 @@ struct RunningSum {
 mlir::Value buildRunningSum(TensorBuilder &n, mlir::Value x, int64_t dim,
                             const RunningSum &kind = {});
 /// Builds torch.gather for an `index` of size 1 along `dim`. For a log_softmax, builds the
-/// equivalent cross-entropy. Checks indices like `buildRows`; computed indices that are out of
-/// range give NaN.
+/// equivalent cross-entropy. Checks indices like `buildRows`.
 mlir::Value buildGather(TensorBuilder &n, mlir::Value x, mlir::Value index, int64_t dim,
                         bool wraps);
 
@@ -127,11 +129,12 @@ mlir::Value buildGather(TensorBuilder &n, mlir::Value x, mlir::Value index, int6
 // Sorts (BuildSort.cpp)
 //===----------------------------------------------------------------------===//
 
-/// Values, and their positions along the sorted dim of the operand (i64).
+/// Sorted values, and the positions of these values along the sorted dim of the operand (i64).
 struct Sorted {
   mlir::Value values, indices;
 };
-/// Sorts x along a dim, stably. A scalar is a tensor with one dim of one element.
+/// Sorts x along a dim with a stable sort. A scalar is sorted like a tensor with one dim of one
+/// element.
 Sorted buildSort(TensorBuilder &n, mlir::Value x, int64_t dim, bool descending);
 /// Returns the `count` largest or smallest elements along a dim, in order. Of equal elements, takes
 /// those with the lowest indices.
@@ -151,8 +154,8 @@ mlir::Value buildLayerNorm(TensorBuilder &n, mlir::Value x, int64_t numDims, dou
 /// `epsilon` is the machine epsilon of f32, or of f64 for f64.
 mlir::Value buildRmsNorm(TensorBuilder &n, mlir::Value x, int64_t numDims,
                          std::optional<double> epsilon);
-/// Builds an op that works on the last dim (softmax, log-softmax) along `dim`: swaps the dims
-/// before and after.
+/// Builds an op along `dim` that only supports the last dim (softmax, log-softmax). Swaps `dim` and
+/// the last dim before and after the op.
 template <typename Op> mlir::Value buildAlongDim(TensorBuilder &n, mlir::Value x, int64_t dim) {
   return n.swapDims(n.make<Op>(n.swapDims(x, dim, -1)), dim, -1);
 }
@@ -166,16 +169,16 @@ mlir::Value applyToChannels(TensorBuilder &n, mlir::Value y, mlir::Value weight,
 /// Normalizes each of `groups` groups of channels, for each sample, without weights.
 mlir::Value buildGroupNorm(TensorBuilder &n, mlir::Value x, int64_t groups, double epsilon);
 
-/// Operands of a batch norm. Training uses batch statistics, evaluation running statistics. All
-/// vectors over channels may be null.
+/// Operands of a batch norm. Training uses batch statistics, and evaluation uses running
+/// statistics. All vectors over channels may be null.
 struct BatchNorm {
   mlir::Value input, weight, bias, runningMean, runningVariance;
   double epsilon = 1e-5;
   double momentum = 0.1; ///< weight of the batch in the new running statistics
   bool isTraining = false;
 };
-/// The result, and the new running statistics. The statistics are null in evaluation, and if the
-/// norm has none.
+/// The result, and the new running statistics. The statistics are null in eval mode, and if the
+/// norm has no running statistics.
 struct BatchNormResult {
   mlir::Value result, runningMean, runningVariance;
 };
@@ -206,8 +209,8 @@ mlir::Value buildTransposedConvolution(TensorBuilder &n, mlir::Value x, mlir::Va
 mlir::Value buildMaxPool(TensorBuilder &n, mlir::Value x, const SpaceWindows &windows);
 
 /// The divisor of average pooling. If `divisor` is 0, each window is divided by its number of
-/// elements, with or without padding. Elements after the padding are not counted; the last window
-/// may have some with ceil_mode.
+/// elements. `includesPadding` determines whether elements in the padding are counted. With
+/// ceil_mode, the last window may extend beyond the padding; these elements are never counted.
 struct AverageDivisor {
   llvm::SmallVector<int64_t> high; ///< padding after x, one entry per spatial dim
   bool includesPadding = true;
@@ -215,8 +218,8 @@ struct AverageDivisor {
 };
 mlir::Value buildAveragePool(TensorBuilder &n, mlir::Value x, const SpaceWindows &windows,
                              const AverageDivisor &by);
-/// Returns `out` windows per dim that cover the dim without padding or overlap. `out` must divide
-/// the size of the dim.
+/// Returns windows without padding or overlap that together cover each dim: `out[d]` windows along
+/// spatial dim d. The size of the dim must be divisible by `out[d]`.
 SpaceWindows tileSpace(mlir::Value x, llvm::ArrayRef<int64_t> out);
 
 //===----------------------------------------------------------------------===//
@@ -230,15 +233,15 @@ bool checkResize(TensorBuilder &n, int64_t in, int64_t out);
 mlir::Value combineAlongDim(
     TensorBuilder &n, mlir::Value x, int64_t dim, int64_t out,
     llvm::function_ref<void(llvm::MutableArrayRef<double> weights, int64_t position)> fill);
-/// Returns floor(p * step) for each output p, the index of the nearest input element. As in
+/// Returns the index of the nearest input element for each output element p: floor(p * step). As in
 /// PyTorch, computes in f32, and ignores `step` if `out` is `in` or 2 * `in`.
 llvm::SmallVector<int64_t> findNearest(int64_t in, int64_t out, double step);
 /// Takes the elements at `indices` along a dim. Builds a broadcast if each element is repeated
 /// equally often ({0, 0, 1, 1}), else a lookup of table rows.
 mlir::Value resizeNearest(TensorBuilder &n, mlir::Value x, int64_t dim,
                           llvm::ArrayRef<int64_t> indices);
-/// Interpolates linearly at `positions` along a dim. Positions beyond the ends give the end
-/// elements.
+/// Interpolates linearly at `positions` along a dim. A position beyond an end gives the element at
+/// this end.
 mlir::Value resizeLinear(TensorBuilder &n, mlir::Value x, int64_t dim,
                          llvm::ArrayRef<double> positions);
 

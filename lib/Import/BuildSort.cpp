@@ -19,7 +19,7 @@ Sorted buildTopK(TensorBuilder &n, Value x, int64_t dim, int64_t count, bool lar
   bool isScalar = getRank(x) == 0;
   int64_t size = isScalar ? 1 : getShape(x)[dim];
   if (count < 0 || count > size) {
-    (void)n.fail("takes " + Twine(count) + " elements of a dim with " + Twine(size));
+    (void)n.fail("takes " + Twine(count) + " elements of a dim of size " + Twine(size));
     return {x, x};
   }
   if (isScalar)

@@ -1,5 +1,5 @@
-// Builds convolutions and pooling. Average pooling with windows that do not overlap becomes a
-// reshape and a reduction, else a convolution with ones.
+// Builds convolutions and pooling. Average pooling becomes a reshape and a reduction if its windows
+// do not overlap, else a convolution with ones.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Shapes.h"
@@ -76,8 +76,9 @@ bool checkWeight(TensorBuilder &n, Value x, Value weight, Value bias) {
   return !n.failed();
 }
 
-/// Returns the number of zeros that x needs after its `size` elements along dim d, so that window
-/// `last` begins within the padded x. `ps.convolution` itself pads `low` zeros before and after.
+/// Returns the number of zeros that must be added after the `size` elements of x along dim d. With
+/// these zeros, window `last` begins within the padded x. In addition, `ps.convolution` pads `low`
+/// zeros before and after x.
 int64_t getExcess(const SpaceWindows &windows, unsigned d, int64_t last, int64_t size) {
   return std::max<int64_t>(0, getBegin(windows, d, last) - size - windows.low[d] + 1);
 }
@@ -138,7 +139,8 @@ Value buildTransposedConvolution(TensorBuilder &n, Value x, Value weight, Value 
 // Pooling
 //===----------------------------------------------------------------------===//
 
-/// Fails if a window only covers padding: it has no maximum, and its average would divide by 0.
+/// Fails if a window only covers padding. Such a window has no maximum, and its average would
+/// divide by 0.
 static bool checkPool(TensorBuilder &n, const SpaceWindows &windows, Value x) {
   if (!checkWindows(n, windows, x))
     return false;
@@ -170,8 +172,8 @@ bool isTiling(const SpaceWindows &windows, Value x) {
   return true;
 }
 
-/// Sums windows that tile x: reshapes each dim to [window, element of the window], and reduces the
-/// latter.
+/// Sums windows that tile x. Reshapes each dim to two dims [window, element of the window], and
+/// reduces the second one.
 Value sumTiles(TensorBuilder &n, Value x, const SpaceWindows &windows) {
   SmallVector<int64_t> shape(getShape(x).take_front(2)), dims;
   for (unsigned d = 0; d < getSpace(windows); ++d) {
@@ -214,8 +216,8 @@ SmallVector<double> countPositions(Value x, const SpaceWindows &windows, const A
   return counts;
 }
 
-/// Divides `sums` by the number of elements of each window: the product of its numbers along the
-/// dims.
+/// Divides `sums` by the number of elements of each window. This number is the product of the
+/// numbers of elements along each dim.
 Value divideByCounts(TensorBuilder &n, Value sums, Value x, const SpaceWindows &windows,
                      const AverageDivisor &by) {
   double common = 1;
@@ -255,10 +257,10 @@ Value buildAveragePool(TensorBuilder &n, Value x, const SpaceWindows &windows,
   }
   for (int64_t out : windows.out)
     if (out > kMaxHostElements) {
-      (void)n.fail("averages " + Twine(out) +
-                   " windows along a dim that overlap or are padded, "
-                   "which is not supported; the limit is " +
-                   Twine(kMaxHostElements));
+      (void)n.fail(
+          "averages " + Twine(out) +
+          " overlapping or padded windows along a dim, which is not supported; the limit is " +
+          Twine(kMaxHostElements));
       return x;
     }
   return n.convert(divideByCounts(n, sums, x, windows, by), element);

@@ -1,5 +1,5 @@
-// Declares how values whose rows are all equal are computed for one row, so that import time does
-// not grow with the batch size.
+// Declares functions that compute only one row of a value whose rows are all equal, so that import
+// time does not grow with the batch size.
 #ifndef PARASHARD_LIB_IMPORT_FIRSTROW_H
 #define PARASHARD_LIB_IMPORT_FIRSTROW_H
 

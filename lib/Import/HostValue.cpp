@@ -46,8 +46,8 @@ public:
   }
 
 private:
-  /// Returns true if the op of `value` may be evaluated. Reads and random ops are not constant. The
-  /// work of max pooling is not bounded by its number of elements.
+  /// Returns true if the op of `value` may be evaluated. Reads and random ops are not constant. Max
+  /// pooling is excluded, because its work is not bounded by its number of elements.
   static bool isCandidate(Value value) {
     return value.getDefiningOp<ps::EvaluateOpInterface>() &&
            getType(value).getNumElements() <= kMaxHostElements &&

@@ -9,10 +9,11 @@
 
 namespace parashard::import {
 
-/// Returns the elements of a value that only depends on constants. Returns nullopt for other
-/// values, or if the evaluation is too expensive: for example, if a visited tensor has more than
-/// `kMaxHostElements` elements.
+/// Maximum number of elements of a tensor that `evaluateOnHost` computes.
 inline constexpr int64_t kMaxHostElements = 1 << 20;
+/// Returns the elements of a value that only depends on constants. Returns nullopt for other
+/// values, or if the evaluation is too expensive. Example: a tensor with more than
+/// `kMaxHostElements` elements.
 std::optional<ps::Tensor> evaluateOnHost(mlir::Value value);
 
 /// Returns true if `value` has a gradient with respect to a trained parameter.

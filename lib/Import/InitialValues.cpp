@@ -112,7 +112,7 @@ LogicalResult setInitialValues(ModuleOp module, ArrayRef<std::string> texts, boo
   FailureOr<SmallVector<InitialValueRule>> rules = parseRules(module, texts);
   if (failed(rules))
     return failure();
-  // Parameters without a value, each with the first rule that matches (null: none).
+  // Lists parameters without a value, each with the first rule that matches it (null: no rule).
   SmallVector<std::pair<VariableOp, const InitialValueRule *>> needy;
   for (VariableOp parameter : getParameters(module)) {
     bool needs = given || !parameter.getInit();

@@ -11,7 +11,7 @@ class MissingOps {
 public:
   void add(llvm::StringRef name, const SourceLocation &location);
   /// Returns a message that lists each op with its count and first location, followed by `advice`.
-  /// Returns "" without missing ops.
+  /// Returns "" if no op is missing.
   std::string describe(llvm::StringRef advice) const;
 
 private:

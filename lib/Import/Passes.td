@@ -9,11 +9,12 @@ class ImportPass<string flag> : Pass<flag, "::mlir::ModuleOp"> {
 }
 
 def RecognizeActivationsPass : ImportPass<"ps-recognize-activations"> {
-  let summary = "replaces expressions of GELU and SiLU by ps.gelu and ps.silu";
+  let summary = "replaces expressions that compute GELU or SiLU by ps.gelu or ps.silu";
   let description = [{
     Evaluates each elementwise expression of one tensor and constants in f64, at about ninety points
     from -1e9 to 1e9. An expression that has the values of an activation at all points is replaced,
-    whatever its ops are. The backward then saves only the operand, not the intermediate values.
+    whatever its ops are. The backward pass then needs only the operand of the activation, so the
+    intermediate values are not saved.
   }];
 }
 
@@ -43,16 +44,17 @@ def RecognizeGroupedQueriesPass : ImportPass<"ps-recognize-grouped-queries"> {
 def RecognizeLabelsPass : ImportPass<"ps-recognize-labels"> {
   let summary = "finds the inputs that are labels or token ids, from their uses";
   let description = [{
-    Follows one row of a cross-entropy back to the index of its label, and to the index of the last
-    token from which its logits are computed. If both are equal, the module gets `ps.labels =
-    "next"`: the data must shift the labels. If the label's index is one higher, the module gets
-    "same": the model shifts the labels, as Hugging Face models do. Inputs that are labels get
-    `ps.role` and `ps.ignore`. Labels and inputs of embeddings get `ps.limit`.
+    Finds the position of the label of one row of a cross-entropy, and the position of the last
+    token on which the row's logits depend. If the positions are equal, the module gets `ps.labels =
+    "next"`: the label at a position must be the next token, so the data must shift the labels. If
+    the label's position is one higher, the module gets `ps.labels = "same"`: the model shifts the
+    labels, as Hugging Face models do. Inputs that are labels get `ps.role` and `ps.ignore`. Labels
+    and inputs of embeddings get `ps.limit`.
   }];
 }
 
 def SetInitialValuesPass : ImportPass<"ps-set-initial-values"> {
-  let summary = "gives parameters without values in the file an initial distribution";
+  let summary = "sets the initial distribution of parameters that have no values in the file";
   let description = [{
     For models exported on the `meta` device. The first rule whose glob matches the parameter's name
     wins. A parameter without a matching rule, and a glob without a matching parameter, are errors.

@@ -13,7 +13,7 @@ struct SourceLocation {
   unsigned line = 0; ///< 0 if `file` is the model's file
 };
 
-/// Sets file and line to the innermost frame outside torch of a formatted Python traceback.
+/// Reads a formatted Python traceback. Sets file and line to the innermost frame outside torch.
 void readStackTrace(llvm::StringRef trace, SourceLocation &source);
 /// Returns a NameLoc with the module path, around a FileLineColLoc with the Python line.
 mlir::Location getLocation(const SourceLocation &source, mlir::MLIRContext *context);

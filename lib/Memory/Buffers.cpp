@@ -1,4 +1,4 @@
-// Finds the buffers to plan memory for, and their lifetimes.
+// Finds the buffers for which memory is planned, and their lifetimes.
 #include "Buffers.h"
 #include "lib/Fusion/AsyncCollectives.h"
 #include "lib/Fusion/ClassBuffers.h"
@@ -138,7 +138,7 @@ private:
     return last;
   }
 
-  /// Returns true if a section after that of `value` uses the value.
+  /// Returns true if a section after the one that computes `value` uses the value.
   bool isUsedLater(Value value) {
     size_t section = getSection(numbers.lookup(value.getDefiningOp()));
     return llvm::any_of(value.getUsers(), [&](Operation *user) {

@@ -1,4 +1,4 @@
-// Finds the buffers to plan memory for, and their lifetimes.
+// Finds the buffers for which memory is planned, and their lifetimes.
 #ifndef PARASHARD_LIB_MEMORY_BUFFERS_H
 #define PARASHARD_LIB_MEMORY_BUFFERS_H
 
@@ -8,8 +8,8 @@
 
 namespace parashard::memory {
 
-/// The buffer of result `result` of `op`. With `result` -1: the workspace of an op in a class
-/// function, or the scratch of a `rank.run` in a program.
+/// The buffer of result `result` of `op`. If `result` is -1, the buffer is the workspace of an op
+/// in a class function, or the scratch of a `rank.run` in a program.
 struct Buffer {
   mlir::Operation *op = nullptr;
   int result = -1;
@@ -25,8 +25,8 @@ std::vector<Buffer> findScratchBuffers(mlir::func::FuncOp function);
 
 /// The buffers of one program. `kept` are values that one section computes for a later section.
 /// Each slot has its own copy of `kept`, because the host may call the first section several times
-/// before the later one. `host` are values in host memory. `shared` are all other values, and the
-/// scratch of each run.
+/// before it calls the later section. `host` are values in host memory. `shared` are all other
+/// values, and the scratch of each run.
 struct ProgramBuffers {
   std::vector<Buffer> shared, kept, host;
 };

@@ -7,10 +7,10 @@ using namespace parashard;
 using namespace parashard::memory;
 
 namespace {
-/// The sum of one choice for each of the first segments.
+/// The total bytes and cost of the first segments, with one choice per segment.
 struct Sum {
   int64_t bytes = 0, cost = 0;
-  int before = -1, pick = 0; ///< index of the sum without the last segment, and its choice
+  int before = -1, pick = 0; ///< index of the sum without the last segment; choice of that segment
 };
 
 /// Keeps the sums that cost less than every sum with fewer bytes, fewest bytes first.

@@ -16,14 +16,14 @@ struct WeighedSegment {
 struct FrontierPoint {
   int64_t bytes = 0;      ///< saved for backward: the sum of weight x bytes
   int64_t cost = 0;       ///< added cost per micro-batch
-  std::vector<int> picks; ///< index of the choice, by segment
+  std::vector<int> picks; ///< per segment: index of its choice
 };
 
 /// Returns the Pareto front of bytes and cost over all combinations of choices, fewest bytes first.
-/// Thins a front of more than `most` points to about one point per equal interval of bytes. Among
-/// equal segments, the earlier ones keep fewer bytes, because their values are live longer.
-/// Example: two segments with weight 1, which each keep 0 bytes at cost 5 or 10 bytes at cost 0,
-/// give (0 bytes, cost 10), (10, 5) and (20, 0).
+/// A front of more than `most` points is divided into `most` equal intervals of bytes, and keeps
+/// about one point per interval. Among equal segments, the earlier ones keep fewer bytes, because
+/// their values are live longer. Example: two segments with weight 1, which each keep 0 bytes at
+/// cost 5 or 10 bytes at cost 0, give (0 bytes, cost 10), (10, 5) and (20, 0).
 std::vector<FrontierPoint> findFrontier(llvm::ArrayRef<WeighedSegment> segments,
                                         size_t most = 4096);
 

@@ -1,4 +1,4 @@
-// Places buffers with lifetimes in one arena.
+// Assigns offsets in one arena to buffers with lifetimes.
 #include "FirstFit.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -11,7 +11,7 @@
 namespace parashard::memory {
 namespace {
 
-/// The free gaps, and the live buffers ordered by their ends.
+/// The state of an arena at one time: the free gaps, and the live buffers ordered by their ends.
 class Arena {
 public:
   /// Allocates `bytes` at the lowest free offset until time `end`. Returns the offset.

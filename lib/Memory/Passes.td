@@ -14,7 +14,7 @@ def RecomputePass : Pass<"ps-recompute", "::mlir::ModuleOp"> {
     accumulations of variables are not cloned. `mode` selects the ops that may be cloned:
 
     - `full`: all ops of a segment, so that only its inputs are saved. The last segment is excluded,
-      since its backward follows its forward at once.
+      because its backward immediately follows its forward.
     - `full+communication`: like `full`, and collectives are cloned too.
     - `selective`: ops without a contraction or library call, if their operands are saved anyway or
       computed by other selected ops. Small results, such as the rstd of a norm, are saved: at most
@@ -42,9 +42,9 @@ def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
     scratch of a class function has one layout, and one address per run.
 
     In a program with sections (`rank.section`), values that a later section uses are stored after
-    that region, in `slots` copies. The host may therefore call the first section up to `slots`
-    times before it calls the second section (`ps.slots`, `ps.slot_base`, `ps.slot_bytes` on the
-    program).
+    the shared region, in `slots` copies. The host may therefore call the first section up to
+    `slots` times before it calls the second section (`ps.slots`, `ps.slot_base`, `ps.slot_bytes` on
+    the program).
 
     The pass writes `ps.address` on variables, `ps.addresses` and `ps.scratch_address` on the ops of
     programs, `ps.offsets`, `ps.workspace_offset` and `ps.scratch_bytes` in class functions, and
@@ -63,8 +63,8 @@ def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
 def VerifyPlacedPass : Pass<"ps-verify-placed", "::mlir::ModuleOp"> {
   let summary = "verifies the constraints of level `placed`";
   let description = [{
-    - `placed_c1`: every variable of a coordinate that is not in host memory is in the coordinate's
-      arena, at a multiple of 64 bytes, and overlaps no other variable.
+    - `placed_c1`: every variable of a coordinate, except for variables in host memory, is in the
+      coordinate's arena, at a multiple of 64 bytes, and overlaps no other variable.
     - `placed_c2`: in its function's scratch, every result and every workspace is at a multiple of
       64 bytes, and overlaps no buffer in use at the same time.
     - `placed_c3`: every value of a program, and the scratch of each run, is after the variables, at
@@ -74,7 +74,8 @@ def VerifyPlacedPass : Pass<"ps-verify-placed", "::mlir::ModuleOp"> {
     - `placed_c5`: variables that the programs of a pipeline coordinate use are in its arena.
     - `placed_c6`: no arena exceeds the budget of the module (`ps.memory_budget`).
     - `placed_c7`: every variable in host memory, and every value while it is stashed, is in the
-      address range of host memory, which begins after the arena, and overlaps no other.
+      address range of host memory, which begins after the arena, and overlaps no other variable or
+      value in use at the same time.
   }];
 }
 

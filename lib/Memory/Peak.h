@@ -19,7 +19,7 @@ struct MemoryHolder {
   int64_t bytes = 0; ///< of all these buffers
 };
 
-/// The largest memory use of each rank of a pipeline coordinate.
+/// The memory use of each rank of a pipeline coordinate, at its peak.
 struct MemoryPeak {
   int64_t coordinate = 0;
   int64_t arenaBytes = 0;
@@ -30,9 +30,9 @@ struct MemoryPeak {
   int64_t liveBytes = 0;
   std::string instant;               ///< description of the op that runs at the peak
   std::vector<MemoryHolder> holders; ///< largest first
-  std::vector<int64_t> inUse;        ///< bytes in use, by op of the program with the peak
-  /// The number of micro-batches whose forward values are live at the peak, by segment. Omits the
-  /// segment and micro-batch of the run at the peak.
+  std::vector<int64_t> inUse;        ///< bytes in use at each op of the program with the peak
+  /// By segment: the number of micro-batches whose forward values are live at the peak. Does not
+  /// count the micro-batch of the run at the peak for the run's own segment.
   std::map<int64_t, int64_t> waiting;
 };
 

@@ -26,7 +26,7 @@ static void setOffsets(Operation *op, StringRef mark, ArrayRef<int64_t> values) 
   op->setAttr(mark, DenseI64ArrayAttr::get(op->getContext(), values));
 }
 
-/// The address of each result of an op; -1 for a result without a buffer.
+/// By op: the address of each result; -1 for a result without a buffer.
 using Addresses = llvm::MapVector<Operation *, SmallVector<int64_t>>;
 
 /// Places buffers from address `base` on. Adds the addresses of results to `addresses`, and sets

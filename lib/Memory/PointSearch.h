@@ -30,8 +30,9 @@ public:
   /// Point 0 was measured at 5, point 3 at 35. The wanted bytes are 30 - (35 - 18) = 13, so the
   /// guess is point 1.
   ///
-  /// Returns nullopt if point 0 exceeds the budget, the two points are neighbors, their saved bytes
-  /// differ by less than 0.1 % of the budget, or 12 measurements are recorded.
+  /// Returns nullopt if point 0 exceeds the budget, or after 12 measurements. Also returns nullopt
+  /// if the largest fitting and the smallest exceeding point are neighbors, or if their saved bytes
+  /// differ by less than 0.1 % of the budget.
   std::optional<size_t> getNext() const;
   void record(size_t point, int64_t takes);
   /// Returns the largest point whose measured memory fits the budget; nullopt if there is none.

@@ -1,4 +1,4 @@
-// Implements ps-recompute: recomputes forward values for backward instead of keeping them.
+// Implements ps-recompute: recomputes forward values for backward instead of saving them.
 #include "RecomputeBudget.h"
 #include "RecomputeTime.h"
 #include "Recomputer.h"

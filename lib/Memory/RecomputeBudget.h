@@ -15,9 +15,10 @@ struct MemoryBudget {
   std::string then;
 };
 
-/// Recomputes forward ops of a module at level 2 so that each rank's arena fits the budget. Takes
-/// the choice with the least added time on `device` (`getTime`) of those that the search visits. If
-/// none fits, emits an error with the least memory found and its largest buffers.
+/// Recomputes forward ops of a module at level 2 so that each rank's arena fits the budget. Among
+/// the choices that the search visits, applies the one that adds the least time on `device`
+/// (`getTime`). If no choice fits, emits an error with the least memory found and its largest
+/// buffers.
 mlir::LogicalResult recomputeUnderBudget(mlir::ModuleOp module, const MemoryBudget &budget,
                                          const costs::Device &device);
 

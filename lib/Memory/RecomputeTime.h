@@ -9,8 +9,8 @@
 
 namespace parashard::memory {
 
-/// Returns the time of an op on one rank in picoseconds (pipeline::getLocalSeconds). Sums of whole
-/// numbers do not depend on their order.
+/// Returns the time of an op on one rank in whole picoseconds (pipeline::getLocalSeconds). Sums of
+/// integers, unlike sums of floats, do not depend on the order.
 int64_t getTime(mlir::Operation *op, ps::MeshOp mesh, const costs::Device &device);
 
 /// Describes how many segments of `function` recompute ops, and the added time in percent.

@@ -15,17 +15,17 @@ struct ForwardSegment {
 };
 
 struct Rerun {
-  llvm::DenseSet<mlir::Operation *> ops; ///< run again if their results are needed
+  llvm::DenseSet<mlir::Operation *> ops; ///< ops that run again if their results are needed
   llvm::SetVector<mlir::Value> dropped;  ///< results of `ops` that backward recomputes
 };
 
 class Recomputer {
 public:
-  /// Takes a function at level 2.
+  /// Reads the segments of a function at level 2.
   explicit Recomputer(mlir::func::FuncOp function);
 
   const std::map<int64_t, ForwardSegment> &getSegments() const { return segments; }
-  /// Returns true for the last segment, whose backward follows its forward at once. Recomputing
+  /// Returns true for the last segment, whose backward immediately follows its forward. Recomputing
   /// this segment frees little memory.
   bool isLast(int64_t segment) const { return segment + 1 == int64_t(segments.size()); }
 

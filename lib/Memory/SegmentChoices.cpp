@@ -45,8 +45,8 @@ public:
     heads.push_back({from, 0});
   }
 
-  /// Returns for each node whether it is on the side of `source`. Returns an empty list if no
-  /// finite cut separates `source` from `sink`.
+  /// Returns, for each node, 1 if the node is on the source's side of the cut. Returns an empty
+  /// list if no finite cut separates `source` from `sink`.
   std::vector<char> cut(int source, int sink) {
     while (findPath(source)[sink]) {
       double most = kInfinite;
@@ -108,7 +108,7 @@ public:
 
 private:
   static constexpr size_t kMostTried = 12;      ///< largest number of ops for an exhaustive search
-  static constexpr size_t kMostPrices = 24;     ///< prices of a byte
+  static constexpr size_t kMostPrices = 24;     ///< largest number of prices of a byte
   static constexpr int64_t kMostTries = 100000; ///< neighbors that the local search visits
 
   const SegmentChoice &add(const std::vector<char> &may) {
@@ -155,15 +155,15 @@ private:
     for (const SegmentGraph::Op &op : graph.ops)
       all += op.cost;
     SegmentChoice none = found.front();
-    std::optional<SegmentChoice> least = solve(double(all)); // a byte outweighs all ops
+    std::optional<SegmentChoice> least = solve(double(all)); // a saved byte costs more than all ops
     if (!least)
       return;
     searchBetween(*least, none);
     improve();
   }
 
-  /// Adds the choices below the line between two choices in the plane of bytes and cost. A cut at
-  /// the price of the line's slope finds the lowest one.
+  /// Adds the choices below the line between two choices in the plane of bytes and cost. A cut
+  /// finds the lowest of them: the price of a byte is the slope of the line.
   void searchBetween(const SegmentChoice &few, const SegmentChoice &many) {
     if (few.bytes >= many.bytes || few.cost <= many.cost || prices.size() >= kMostPrices)
       return;

@@ -18,7 +18,7 @@ struct SegmentGraph {
     auto operator<=>(const Op &) const = default;
   };
   struct Value {
-    int64_t bytes = 0;   ///< bytes of saving the value; 0 if it exists anyway
+    int64_t bytes = 0;   ///< bytes needed to save the value; 0 if it exists anyway
     int producer = -1;   ///< index of an op; -1 if outside of the graph
     bool isUsed = false; ///< used by backward
     auto operator<=>(const Value &) const = default;
@@ -28,15 +28,15 @@ struct SegmentGraph {
   auto operator<=>(const SegmentGraph &) const = default;
 };
 
-/// The ops that run again. A value that backward or one of these ops uses is computed by one of
-/// these ops, or saved.
+/// The ops that run again. Every value that backward or one of these ops uses is either computed by
+/// one of these ops, or saved.
 struct SegmentChoice {
   int64_t bytes = 0;      ///< saved for backward
   int64_t cost = 0;       ///< cost of the ops that run again
-  std::vector<char> runs; ///< by op: 1 if the op runs again
+  std::vector<char> runs; ///< per op: 1 if the op runs again
 };
 
-/// Returns the choice in which each op of `may` runs again if its results are needed.
+/// Returns the choice in which each op with `may` = 1 runs again if its results are needed.
 SegmentChoice evaluateChoice(const SegmentGraph &graph, const std::vector<char> &may);
 
 /// Returns the Pareto front of choices in bytes and cost, fewest bytes first. The choice without

@@ -151,7 +151,7 @@ FailureOr<int64_t> verifyVariables(ModuleOp module, int64_t pp, bool inHost, Ran
     int64_t bytes = ps::getByteSize(type);
     std::optional<int64_t> begin = getVariableAddress(variable, pp);
     if (!begin && isa_and_nonnull<DenseI64ArrayAttr>(variable->getAttr(kAddressMark)))
-      continue; // on other coordinates
+      continue; // only stored on other coordinates
     if (failed(checkRange(variable, label, begin, bytes, room)))
       return failure();
     placed.push_back({variable, {*begin, *begin + bytes}, {}});
@@ -181,7 +181,7 @@ LogicalResult verifyHostPart(ModuleOp module, SymbolTable &symbols, int64_t pp, 
   return success();
 }
 
-/// Checks that a coordinate holds the variables that its programs use.
+/// Checks that a coordinate stores the variables that its programs use.
 LogicalResult verifyHeld(rank::ProgramOp program, SymbolTable &symbols) {
   auto check = [&](Operation *op, StringAttr symbol) -> LogicalResult {
     auto variable = symbols.lookup<ps::VariableOp>(symbol);

@@ -14,7 +14,7 @@ ArrayAttr getAxesAttr(OpBuilder &b, ArrayRef<StringAttr> axes) {
   return b.getArrayAttr(SmallVector<Attribute>(axes.begin(), axes.end()));
 }
 
-/// Returns the value on the first rank over `axes`, and zero on the other ranks.
+/// Builds a tensor that equals `value` on the first rank along `axes`, and is zero on the others.
 Value buildKeepFirst(OpBuilder &b, Location loc, Value value, ArrayRef<StringAttr> axes) {
   auto type = cast<RankedTensorType>(value.getType());
   auto index =

@@ -6,7 +6,8 @@
 
 namespace parashard::partition {
 
-/// Builds the steps. The result has the local type of the target sharding.
+/// Builds the ops of `steps` (from `planReshard`), starting from the local tensor `value`. Returns
+/// the resharded local tensor.
 mlir::Value buildReshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
                          llvm::ArrayRef<sharding::ReshardStep> steps);
 

@@ -11,7 +11,7 @@ using namespace parashard::ps;
 
 namespace parashard::partition {
 
-/// Flops that a device computes in the time in which a link sends one byte.
+/// Number of flops that a device computes in the time that a link needs for one byte.
 static constexpr int64_t kFlopsPerByte = 1000;
 
 static bool isForward(Operation *op) {
@@ -19,7 +19,8 @@ static bool isForward(Operation *op) {
   return phase && (phase.getValue() == Phase::Forward || phase.getValue() == Phase::Evaluate);
 }
 
-/// Returns false for reads of variables that are neither constants nor buffers.
+/// Returns false for a read of a parameter or another variable that is neither a constant nor a
+/// buffer. Returns true for all other ops.
 static bool isOfConstants(Operation *op) {
   auto read = dyn_cast<ReadOp>(op);
   if (!read)

@@ -14,7 +14,8 @@ public:
   explicit CheapValues(mlir::func::FuncOp function);
 
   bool isCheap(mlir::Value value) const;
-  /// Returns the ops that compute a cheap value, in order, without cloneable ops.
+  /// Returns the ops from which a cheap value is computed, in program order. Omits cloneable ops,
+  /// because each segment that uses them clones them anyway.
   llvm::SmallVector<mlir::Operation *> getCone(mlir::Value value) const;
 
 private:

@@ -26,8 +26,8 @@ std::string joinAxes(ArrayAttr axes) {
   return text;
 }
 
-/// Returns the part of a step that runs an op: "evaluate", "count", or a phase without the suffix
-/// of backward phases. Ops without a phase count as forward.
+/// Returns when an op runs: "evaluate", "count", "forward", "backward" or "update". Ops without a
+/// phase count as forward.
 std::string getWhen(Operation *op) {
   auto function = op->getParentOfType<func::FuncOp>();
   if (function && (function.getName() == "evaluate" || function.getName() == "count"))

@@ -37,11 +37,12 @@ std::optional<int64_t> getRunOrder(Operation *op) {
 }
 
 namespace {
-/// The local value of a global value, and its sharding.
+/// The local value (on one rank) that represents a global value, and its sharding.
 struct Held {
   Value local;
   ShardingAttr sharding; ///< null for values that are not tensors
-  /// For a parameter that each run gathers for itself: the sharding that ops see. Else null.
+  /// For a parameter that each run gathers for itself: its sharding after the all-gather, which ops
+  /// see. Null for all other values.
   ShardingAttr gathered;
 
   ShardingAttr getSeen() const { return gathered ? gathered : sharding; }
@@ -126,10 +127,10 @@ private:
 
   //===--- values ---===//
 
-  /// Returns `value` with sharding `wanted` (null: its own sharding). Reuses earlier reshardings,
-  /// with two exceptions. Backward does not reuse those of forward, unless `value` is partial, so
-  /// that gathered values need not be saved for backward. Each run gathers a `Held::gathered`
-  /// parameter for itself.
+  /// Returns `value` with sharding `wanted` (null: its own sharding). Reuses an earlier resharding
+  /// of `value` to `wanted`, with two exceptions. Backward reuses a resharding of forward only if
+  /// `value` is partial, so that gathered values need not be saved for backward. Each run gathers a
+  /// parameter with `Held::gathered` for itself.
   Value getAs(Value value, ShardingAttr wanted) {
     const Held &source = held[value];
     if (!wanted || wanted == source.sharding)
@@ -172,8 +173,9 @@ private:
     setSharding(local, sharding);
   }
 
-  /// Reshards the local value `raw` of `result` to the sharding `marked` (null: `rawSharding`, but
-  /// not partial). Records the local value for the users of `result`.
+  /// Reshards `raw`, the local value of `result`, from `rawSharding` to `marked`. If `marked` is
+  /// null, keeps the splits of `rawSharding` and reduces partial values. Records the resharded
+  /// value for the users of `result`.
   void bind(Value result, Value raw, ShardingAttr rawSharding, ShardingAttr marked) {
     auto type = cast<RankedTensorType>(result.getType());
     markPadding(raw, type, rawSharding);
@@ -272,8 +274,8 @@ private:
     return variable;
   }
 
-  /// Returns true for a parameter, or its copy, that each run gathers for itself and then drops
-  /// (ZeRO-3).
+  /// Returns true for a parameter, or its copy, that each run gathers before use and frees
+  /// afterwards (ZeRO-3).
   bool isGathered(VariableOp variable, ShardingAttr has, ShardingAttr seen) const {
     bool isWeight =
         variable.getKind() == VariableKind::Parameter || variable.getKind() == VariableKind::Copy;
@@ -356,8 +358,8 @@ private:
 
   //===--- clean-up ---===//
 
-  /// Gives each resharding the phase and segment of its first user in execution order, instead of
-  /// its first user in program order.
+  /// Sets the phase and segment of each resharding to those of its first user in execution order.
+  /// Before this call, these marks come from its first user in program order.
   void moveReshardsToUsers() {
     for (Operation *op : llvm::reverse(reshardOps)) {
       Operation *first = nullptr;

@@ -99,7 +99,7 @@ Value LocalBuilder::allReduce(Value value, ReductionKind kind, ArrayRef<StringAt
 // Indices and padding
 //===----------------------------------------------------------------------===//
 
-/// Returns the local sizes of a dim's factors.
+/// Returns the size of each factor of a dim on one rank.
 static SmallVector<int64_t> getLocalSizes(const Split &split, const MeshShape &mesh) {
   SmallVector<int64_t> sizes;
   for (const SubFactor &factor : split)
@@ -147,8 +147,8 @@ Value LocalBuilder::getGlobalIndices(RankedTensorType global, ShardingAttr shard
       index = make<MulOp>(index, constant(type, double(stride)));
     sum = sum ? make<AddOp>(sum, index) : index;
   }
-  // With one factor, the index of padding lies past the end of the dim. With several factors, the
-  // index would be that of another element, so replace it by the size of the dim.
+  // With one factor, the index of a padding element is past the end of the dim. With several
+  // factors, it would equal the index of a real element, so replace it by the size of the dim.
   Value valid = split.size() > 1 ? getValid(split) : Value();
   if (!valid)
     return sum;
@@ -156,7 +156,7 @@ Value LocalBuilder::getGlobalIndices(RankedTensorType global, ShardingAttr shard
   return make<SelectOp>(type, valid, sum, constant(type, double(global.getDimSize(dim))));
 }
 
-/// Returns true for variables and arguments, whose padding is zero.
+/// Returns true for arguments and reads of variables, because their padding is always zero.
 static bool hasZeroPadding(Value value) {
   return isa<BlockArgument>(value) || value.getDefiningOp<ReadOp>();
 }
@@ -173,7 +173,8 @@ Value LocalBuilder::selectPadding(Value local, RankedTensorType global, Sharding
   return make<SelectOp>(type, everywhere, local, constant(type, identity));
 }
 
-/// Returns the dim of a contraction's operand that has a label, or -1.
+/// Returns the dim whose label is `label`, or -1. `labels` has one label per dim of an operand of a
+/// contraction.
 static int64_t findLabel(ArrayRef<int64_t> labels, int64_t label) {
   const int64_t *found = llvm::find(labels, label);
   return found == labels.end() ? -1 : found - labels.begin();

@@ -13,7 +13,8 @@ class LocalBuilder : public ps::PartitionBuilder, mlir::OpBuilder::Listener {
 public:
   LocalBuilder(const sharding::MeshShape &mesh, mlir::Block *block);
 
-  /// Starts building local ops for `op`, which runs with `sharding` (null: no sharding rule).
+  /// Starts building local ops for `op`. `sharding` is how `op` runs; null if `op` has no sharding
+  /// rule.
   void serve(mlir::Operation *op, const sharding::OpSharding *sharding);
   /// Sets the cause that `ps.cause` records on the following collectives, until the next `serve`.
   /// The default is "inside OP", "its shards are combined".
@@ -36,7 +37,8 @@ public:
                             ps::ShardingAttr sharding, unsigned dim, double identity) override;
   void setZeroPadded(mlir::Value local, unsigned dim) override { zeroPadded.insert({local, dim}); }
 
-  /// Returns true if the op that produces the value is known to zero the padding of some dim.
+  /// Returns true if the op that produces the value is known to set the padding of at least one dim
+  /// to zero.
   bool isZeroPadded(mlir::Value local) const;
   /// Returns true if a tensor with this sharding has padding.
   bool hasPadding(mlir::RankedTensorType global, mlir::RankedTensorType local,
@@ -53,8 +55,8 @@ private:
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   /// Returns the index within factor `n` of each local element of a split dim, as tensor<Nxi64>.
   mlir::Value getFactorIndices(const sharding::Split &split, unsigned n);
-  /// Returns which local elements of a dim are valid (not padding), as tensor<Nxi1>. Returns null
-  /// if all elements are valid.
+  /// Returns a mask of a dim's local elements as tensor<Nxi1>: true for elements that are not
+  /// padding. Returns null if the dim has no padding.
   mlir::Value getValid(const sharding::Split &split);
 
   /// Returns true if the padding along `dim` is known to be zero, from `setZeroPadded` or from the

@@ -132,8 +132,8 @@ private:
   }
 
   /// Accumulates a total into its variable at the end of the run. For a sum, `ps.accumulate` sets
-  /// the variable in the first run of a step, and adds in later runs. A maximum or minimum is
-  /// combined with the old value, since `@update` has reset the variable.
+  /// the variable in the first run of a step, and adds to it in later runs. A maximum or minimum is
+  /// always combined with the old value, because `@update` resets the variable after each step.
   void keep(Value ref, const Total &total) {
     Location loc = total.value.getLoc();
     if (total.kind == ReductionKind::Sum)
@@ -213,7 +213,7 @@ rank::RunOp Outliner::buildRun(Location loc, const Run &run, func::FuncOp callee
   return op;
 }
 
-/// Builds an op between runs. First builds the reads and movement ops that compute its operands.
+/// Builds an op between runs, after the reads and movement ops that compute its operands.
 static void buildBetween(OpBuilder &b, Operation *op, IRMapping &values) {
   for (Value operand : op->getOperands())
     if (!values.contains(operand))
@@ -329,7 +329,7 @@ std::vector<StageContent> divide(func::FuncOp function, const Pieces &pieces,
   }
   for (auto [i, value] :
        llvm::enumerate(function.getBody().front().getTerminator()->getOperands())) {
-    auto home = homes.find(value); // arguments have no home: the last stage returns them
+    auto home = homes.find(value); // an argument has no producing stage: the last stage returns it
     int64_t stage = home == homes.end() ? stages.getCount() - 1 : home->second;
     contents[stage].results.push_back(i);
     used[stage].insert(value);

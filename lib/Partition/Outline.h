@@ -15,13 +15,15 @@ struct StageContent {
   int64_t stage = 0; ///< for `update` and `count`: the pipeline coordinate
   llvm::SmallVector<Piece> pieces;
   llvm::SmallVector<unsigned> arguments, results; ///< indices in the original function
-  /// Values received from and sent to other stages, each with the number that both sides use.
+  /// Values received from and sent to other stages. The sender and the receiver identify a value by
+  /// the same number (`ps.value`).
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> received, sent;
 };
 
-/// Returns the content of a stage function that holds all of `function`.
+/// Returns the content of a stage function that contains all pieces of `function`.
 StageContent takeAll(mlir::func::FuncOp function, const Pieces &pieces, int64_t stage);
-/// Distributes the runs over the stages. A value that other stages use is sent by its own stage.
+/// Distributes the pieces of a function over the stages. A value that other stages use is sent by
+/// the stage that produces it.
 std::vector<StageContent> divide(mlir::func::FuncOp function, const Pieces &pieces,
                                  const ir::Stages &stages);
 
@@ -39,8 +41,8 @@ private:
   /// Returns the class function of a run. Builds the function if no equal run has one.
   mlir::func::FuncOp getClass(const Run &run);
   mlir::func::FuncOp buildClass(const Run &run);
-  /// Returns a name for a new class: the class name of the segment's first run, if that name is
-  /// free, else the run's name. Appends a number if the run's name is taken, too.
+  /// Returns a name for a new class: the class name of the segment's first run if it is free, else
+  /// the run's name. If the run's name is taken too, appends a number.
   std::string chooseName(const Run &run);
   /// Creates a stage function without a body, with the attributes of its arguments and results.
   mlir::func::FuncOp createStage(mlir::func::FuncOp function, llvm::StringRef entry,
@@ -56,7 +58,7 @@ private:
   mlir::OpBuilder builder;
   std::map<llvm::SmallVector<const void *>, mlir::func::FuncOp> classes;
   llvm::StringMap<unsigned> taken;             ///< counters for name clashes, by name and phase
-  std::map<int64_t, std::string> segmentNames; ///< class of each segment's first run
+  std::map<int64_t, std::string> segmentNames; ///< by segment: class name of its first run
 };
 
 } // namespace parashard::partition

@@ -8,9 +8,10 @@ def PartitionPass : Pass<"ps-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "rewrites every function to local types with explicit collectives";
   let description = [{
-    Lowers level 2 to level 3. The operands of each op are resharded as the op needs, and its
-    results to their `ps.shardings` (docs/levels/op-sharding.md). Users of a value share reshards,
-    but backward builds its own. A module without a mesh only changes its level.
+    Lowers level 2 to level 3. Reshards the operands of each op to the shardings with which the op
+    runs, and its results to `ps.shardings` (docs/levels/op-sharding.md). Users of a value share
+    its reshards, except that backward does not use the reshards of forward. In a module without a
+    mesh, only the level changes.
   }];
 }
 
@@ -20,12 +21,12 @@ def SimplifyCollectivesPass : Pass<"ps-simplify-collectives", "::mlir::ModuleOp"
   let description = [{
     Applies these rewrites:
     - equal collectives of one segment and phase are merged;
-    - an `all_gather` of a `shard_slice`, or the reverse, is removed;
+    - an `all_gather` of a matching `shard_slice` is removed, and so is the reverse;
     - a `shard_slice` of a constant with equal elements becomes a smaller constant;
     - `all_reduce` whose only use is a `shard_slice` becomes `reduce_scatter`;
     - the sum of two `all_reduce`s of one segment and phase becomes one `all_reduce` of the sum;
-    - gradients are rounded before `all_reduce` or `reduce_scatter`, if `--gradient-reduction`
-      requests a narrower type;
+    - if `--gradient-reduction` requests a narrower type, gradients are converted to this type
+      before their `all_reduce` or `reduce_scatter`;
     - fp8 tensors with one scale are gathered in fp8 and dequantized afterwards.
   }];
 }
@@ -33,10 +34,13 @@ def SimplifyCollectivesPass : Pass<"ps-simplify-collectives", "::mlir::ModuleOp"
 def ExplainCollectivesPass : Pass<"ps-explain-collectives", "::mlir::ModuleOp"> {
   let summary = "prints every collective of a step with its bytes, cause and source line";
   let description = [{
-    Counts the collectives in the functions, including those inside a partitioned op (a softmax over
-    a split dim). `ps-partition` has recorded the cause on each collective. With `record`, the pass
-    prints nothing. Instead the pass appends the table to the text of the plan (`ps.explanation`),
-    stores the collectives on the module (`ps.collectives`), and removes the causes from the ops.
+    Counts the collectives in the functions, including those that compute a partitioned op. Example:
+    a softmax over a split dim needs two all-reduces. The causes are attributes that `ps-partition`
+    set on the collectives.
+
+    With `record`, the pass prints nothing. It appends the table to the text of the plan
+    (`ps.explanation`), stores the collectives on the module (`ps.collectives`), and removes the
+    causes from the ops.
   }];
   let options = [Option<"record", "record", "bool", "false",
                         "store the table in the module instead of printing it">];
@@ -94,11 +98,11 @@ def VerifyPartitionedPass : Pass<"ps-verify-partitioned", "::mlir::ModuleOp"> {
       pipeline coordinate.
     - (partitioned_c8) a value that a stage function receives is a result of exactly one other stage
       function, with the same type.
-    - (partitioned_c9) every member of a reduction over pipeline coordinates (`ps.coordinates`, else
-      all) starts the reduction. The n-th reduction with the same members has the same kind, type
-      and reduced value (`ps.reduced`) on each member.
-    - (partitioned_c10) the stage functions of an entry cannot deadlock: all of them reach their
-      ends, if each op waits for its operands and each reduction waits for its members.
+    - (partitioned_c9) every member of a reduction over pipeline coordinates starts the reduction.
+      The members are `ps.coordinates`, or all coordinates. The n-th reduction with the same members
+      has the same kind, type and reduced value (`ps.reduced`) on each member.
+    - (partitioned_c10) the stage functions of an entry cannot deadlock. All of them reach their
+      ends when each op waits for its operands and each reduction waits for its members.
     - (partitioned_c11) the attributes of stages are consistent with each other and with the mesh.
     - (partitioned_c12) runs call class functions.
     - (partitioned_c13) an op of a stage function does not use a value of a later phase (forward,

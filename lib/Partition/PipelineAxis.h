@@ -1,5 +1,5 @@
-// Defines which ops may use the mesh's pipeline axis from level 3 on, where its coordinates run
-// different programs.
+// Defines which ops may use the pipeline axis of the mesh from level 3 on. At these levels, the
+// coordinates of the pipeline axis run different programs.
 #ifndef PARASHARD_LIB_PARTITION_PIPELINEAXIS_H
 #define PARASHARD_LIB_PARTITION_PIPELINEAXIS_H
 
@@ -19,14 +19,16 @@ mlir::Operation *findSplitOver(mlir::ModuleOp module, mlir::StringAttr axis);
 bool goesOver(mlir::Operation *op, mlir::StringAttr axis);
 
 /// Returns true if `op` is an all_reduce over `axis` alone in a stage function of `update` or
-/// `count`. Such an op reduces a value over coordinates: each member's function has a matching op.
+/// `count`. Such an op reduces a value over pipeline coordinates. The function of each coordinate
+/// that takes part has a matching op.
 bool isReductionOfCoordinates(mlir::Operation *op, mlir::StringAttr axis);
 
-/// Returns the pipeline coordinates that take part in such an all_reduce: `ps.coordinates`, or all.
+/// Returns the pipeline coordinates that take part in a reduction of coordinates: the attribute
+/// `ps.coordinates`, or all coordinates without this attribute.
 llvm::SmallVector<int64_t> getReducingCoordinates(mlir::Operation *op);
 
-/// Checks that runs call class functions, whose attributes later passes read. Errors contain
-/// `label`.
+/// Checks that each `rank.run` calls a class function, because later passes read the attributes of
+/// class functions. Errors contain `label`.
 mlir::LogicalResult verifyCallees(mlir::ModuleOp module, llvm::StringRef label);
 
 /// Returns the entry of a stage function: `micro_batch` for @stage0.micro_batch.

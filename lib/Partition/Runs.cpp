@@ -34,12 +34,12 @@ FlatSymbolRefAttr getVariable(Operation *op) {
 // Inputs, variables, keys, results
 //===----------------------------------------------------------------------===//
 
-/// Returns true if an op only changes the shape of its operand. If a run uses a view of another
-/// run, the run builds its own copy of the view from the operand.
+/// Returns true if an op only changes the shape of its operand (a view). If a run uses a view that
+/// another run computes, the run builds its own copy of the view from the operand.
 static bool isView(Operation *op) { return isa<ReshapeOp, BroadcastOp>(op); }
 
 namespace {
-/// The run of each op of a function.
+/// Maps each op of a function to the index of its run.
 using Homes = DenseMap<Operation *, unsigned>;
 
 class Completer {
@@ -139,7 +139,8 @@ private:
   std::vector<Run> &runs;
   const DenseSet<Operation *> &cloneable;
   Homes homes;
-  DenseMap<Value, bool> boundary; ///< values used outside their run; true: in the same phase
+  /// Values that are used outside of their run. True if a use is in the same phase or between runs.
+  DenseMap<Value, bool> boundary;
 };
 } // namespace
 
@@ -204,7 +205,7 @@ static void addReturnedCloneables(Block &block, const DenseSet<Operation *> &clo
   }
 }
 
-/// Checks that every input of a run comes from outside or from an earlier run.
+/// Checks that every input of a run is produced by an earlier run or by no run.
 static LogicalResult checkOrder(const std::vector<Run> &runs) {
   DenseSet<Value> made;
   DenseSet<Operation *> all;
@@ -215,8 +216,7 @@ static LogicalResult checkOrder(const std::vector<Run> &runs) {
       Operation *producer = input.getDefiningOp();
       if (producer && all.contains(producer) && !made.contains(input))
         return producer->emitOpError(
-            "is used by an earlier run than the run that computes the op; number segments in "
-            "dataflow order");
+            "is in a later run than a user of its result; number segments in dataflow order");
     }
     made.insert(run.results.begin(), run.results.end());
   }
@@ -232,8 +232,8 @@ static bool isReadByRun(Operation *op, std::optional<int64_t> run) {
   });
 }
 
-/// Returns true if `op` is the all-gather of a variable and only one run uses the result. The
-/// all-gather then stands before the run, so that it can start earlier.
+/// Returns true if `op` is the all-gather of a variable and only one run uses the result. Such an
+/// all-gather is placed before the run instead of inside it, so that it can start earlier.
 static bool isGatherForOneRun(Operation *op, const DenseSet<Operation *> &cloneable) {
   auto gather = dyn_cast<AllGatherOp>(op);
   Operation *read = gather ? gather.getOperand().getDefiningOp() : nullptr;
@@ -295,7 +295,7 @@ Pieces cutCount(func::FuncOp function) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Encodes a run as words.
+/// Encodes a run as a list of words (`getSignature`).
 class Signer {
 public:
   explicit Signer(const Run &run) : run(run) {}

@@ -16,11 +16,11 @@ struct Run {
 
   /// Ops in execution order, including clones of the cloneable ops that the run uses.
   llvm::SmallVector<mlir::Operation *> ops;
-  llvm::SmallVector<mlir::Value> inputs;        ///< values from outside, by first use
-  llvm::SmallVector<mlir::Attribute> variables; ///< symbols, by first use
-  llvm::SmallVector<int64_t> keys;              ///< keys of random ops, by first use
-  llvm::SmallVector<mlir::Value> results;       ///< the last `saved` are for later phases only
-  int64_t saved = 0;
+  llvm::SmallVector<mlir::Value> inputs;        ///< values from outside, in order of first use
+  llvm::SmallVector<mlir::Attribute> variables; ///< symbols, in order of first use
+  llvm::SmallVector<int64_t> keys;              ///< keys of random ops, in order of first use
+  llvm::SmallVector<mlir::Value> results;       ///< values that are used outside of the run
+  int64_t saved = 0; ///< number of results, at the end, that only later phases use
 };
 
 /// One piece of a function in execution order: a run, or an op between runs.
@@ -41,13 +41,13 @@ struct Pieces {
 /// one run uses is placed before that run. Fails at an op without a phase or a segment, and if a
 /// run uses a value that a later run produces.
 mlir::FailureOr<Pieces> cutIntoSegments(mlir::func::FuncOp function);
-/// Makes all of `@count` one run without a segment.
+/// Puts all ops of `@count` into one run without a segment.
 Pieces cutCount(mlir::func::FuncOp function);
 /// Cuts `@update` into runs and collectives between runs. The pieces form a sequence of waves,
 /// followed by the update of each parameter. A wave has collectives, then the ops that parameters
 /// share, then the conversions of gradients that the next wave reduces. Example: wave 0 has the
-/// all-reduces of gradients and the norm for clipping. Wave 1 has the all-reduce of the norm over
-/// the pipeline and the clip factor.
+/// all-reduces of gradients, then computes the norm for clipping. Wave 1 has the all-reduce of the
+/// norm over the pipeline axis, then computes the clip factor.
 mlir::FailureOr<Pieces> cutUpdate(mlir::func::FuncOp function);
 
 /// Fills inputs, variables, keys and results of runs whose `ops` are set, and adds to each run the
@@ -56,11 +56,11 @@ mlir::FailureOr<Pieces> cutUpdate(mlir::func::FuncOp function);
 void completeRuns(mlir::func::FuncOp function, std::vector<Run> &runs,
                   const llvm::DenseSet<mlir::Operation *> &cloneable);
 
-/// Encodes a run as a list of words. Runs with equal lists differ at most in variables, keys and
-/// locations, and share a class function.
+/// Encodes a run as a list of words. Runs with equal lists share a class function. Such runs differ
+/// at most in variables, keys and locations.
 llvm::SmallVector<const void *> getSignature(const Run &run);
 
-/// Returns the variable that a read, a write or an accumulation names; null for other ops.
+/// Returns the variable of a read, a write or an accumulation; null for other ops.
 mlir::FlatSymbolRefAttr getVariable(mlir::Operation *op);
 
 /// Returns the key by which a random op draws its numbers; nullopt for other ops and in evaluation.

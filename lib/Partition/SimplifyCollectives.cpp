@@ -37,7 +37,7 @@ struct CancelGatherOfSlice : OpRewritePattern<AllGatherOp> {
     auto slice = gather.getOperand().getDefiningOp<ShardSliceOp>();
     if (!slice || slice.getAxes() != gather.getAxes() || slice.getDim() != gather.getDim() ||
         slice.getOperand().getType() != gather.getType())
-      return rewriter.notifyMatchFailure(gather, "operand is not the matching slice of a whole");
+      return rewriter.notifyMatchFailure(gather, "operand is not a matching shard_slice");
     rewriter.replaceOp(gather, slice.getOperand());
     return success();
   }
@@ -50,13 +50,13 @@ struct CancelSliceOfGather : OpRewritePattern<ShardSliceOp> {
     auto gather = slice.getOperand().getDefiningOp<AllGatherOp>();
     if (!gather || slice.getAxes() != gather.getAxes() || slice.getDim() != gather.getDim() ||
         gather.getOperand().getType() != slice.getType())
-      return rewriter.notifyMatchFailure(slice, "operand is not the matching gather");
+      return rewriter.notifyMatchFailure(slice, "operand is not a matching all_gather");
     rewriter.replaceOp(slice, gather.getOperand());
     return success();
   }
 };
 
-/// Returns true if all shards of a slice have as many elements.
+/// Returns true if all shards of a slice have the same number of elements.
 bool isEven(ShardSliceOp slice) {
   int64_t whole = slice.getOperand().getType().getDimSize(slice.getDim());
   int64_t part = slice.getType().getDimSize(slice.getDim());
@@ -120,8 +120,9 @@ struct SumOnce : OpRewritePattern<AddOp> {
   }
 };
 
-/// Rounds the terms of a sum over ranks instead of the sum, if the sum is converted to a narrower
-/// type and back before it is accumulated. `--gradient-reduction` adds these two conversions.
+/// Replaces convert(sum over ranks of x) by sum over ranks of convert(x), if the conversion to a
+/// narrower type and a conversion back precede an accumulation. `--gradient-reduction` adds these
+/// two conversions.
 struct SumNarrowTerms : OpRewritePattern<AccumulateOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AccumulateOp accumulate, PatternRewriter &rewriter) const override {
@@ -143,14 +144,15 @@ struct SumNarrowTerms : OpRewritePattern<AccumulateOp> {
   }
 };
 
-/// Gathers a tensor before its dequantization instead of after it, so that one byte per element
-/// moves. Applies to tensors with a single scale.
+/// Replaces all_gather(dequantize(x)) by dequantize(all_gather(x)), so that one byte per element is
+/// sent. Applies to tensors with a single scale.
 struct GatherQuantized : OpRewritePattern<AllGatherOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AllGatherOp gather, PatternRewriter &rewriter) const override {
     std::optional<Quantized> quantized = findQuantized(gather.getOperand());
     if (!quantized)
-      return rewriter.notifyMatchFailure(gather, "not of a dequantized tensor with one scale");
+      return rewriter.notifyMatchFailure(gather,
+                                         "operand is not a dequantized tensor with one scale");
     Location loc = gather.getLoc();
     auto type = gather.getType();
     auto [bits, scale] = *quantized;
@@ -172,7 +174,7 @@ bool isSimplified(Operation &op) {
   return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp, ShardSliceOp>(op);
 }
 
-/// Replaces equal collectives and shard slices of one run by the first of them.
+/// Merges equal collectives and shard slices of one run: keeps the first of them.
 void mergeEqual(func::FuncOp function) {
   DenseMap<std::pair<Value, Attribute>, SmallVector<Operation *, 1>> known;
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {

@@ -86,7 +86,7 @@ void addFirstSegments(ModuleOp module, MutableArrayRef<func::FuncOp> functions,
                       ArrayRef<std::vector<SmallVector<Operation *>>> copies) {
   Stages stages = getStages(module);
   Builder b(module.getContext());
-  SmallVector<int64_t> added(stages.getCount(), 0); ///< new segments up to each stage
+  SmallVector<int64_t> added(stages.getCount(), 0); ///< number of new segments in stages 0 to i
   for (int64_t stage = 1; stage < stages.getCount(); ++stage)
     added[stage] = added[stage - 1] + llvm::any_of(copies, [&](auto &ofFunction) {
                      return !ofFunction[stage].empty();

@@ -54,8 +54,8 @@ void StageVariables::recordUses(func::FuncOp function) {
       continue;
     StringAttr symbol = variable.getAttr();
     users[getRoot(symbol)].insert(here.begin(), here.end());
-    // `@micro_batch` may write `loss.count`, an accumulator: the count computed from the sums of
-    // `@count`, or the constant 1 if the first part of the loss is a sum. The stage of such a write
+    // `@micro_batch` may write the accumulator `loss.count`. The written value is computed from the
+    // sums of `@count`, or is 1 if the first part of the loss is a sum. The stage of such a write
     // is an adder.
     bool isAccumulator = isa<WriteOp>(op) &&
                          symbols.lookup<VariableOp>(symbol).getKind() == VariableKind::Accumulator;
@@ -161,8 +161,8 @@ public:
       : function(function), coordinate(coordinate), variables(variables),
         module(function->getParentOfType<ModuleOp>()), builder(function->getContext()) {}
 
-  /// Keeps only writes to the coordinate's variables. Sums over parameters cover the coordinate's
-  /// parameters, and are then reduced over coordinates.
+  /// Removes all writes except those to the coordinate's variables. Restricts sums over parameters
+  /// to the coordinate's parameters, and reduces these sums over coordinates.
   LogicalResult restrict() {
     for (auto write : llvm::make_early_inc_range(function.getOps<WriteOp>()))
       if (!llvm::is_contained(variables.getHolders(write.getVariableAttr().getAttr()), coordinate))
@@ -225,10 +225,10 @@ private:
     return success();
   }
 
-  /// Returns true for an addition of values of different parameters, or of such a sum and a
-  /// parameter. Also returns true for an all_reduce (sum) of such a sum. The axes of this
-  /// all_reduce do not include the pipeline axis, because only `reduce` creates reductions over
-  /// this axis.
+  /// Returns true for an op that is part of a sum over parameters: an addition whose operands
+  /// depend on different parameters, or on such a sum and a parameter. Also returns true for an
+  /// all_reduce (sum) of such a sum. The axes of the all_reduce do not include the pipeline axis,
+  /// because only `reduce` creates reductions over that axis.
   bool isPartOfSum(Operation *op) {
     if (auto reduce = dyn_cast<AllReduceOp>(op))
       return reduce.getKind() == ReductionKind::Sum && getOrigin(reduce.getOperand()).isSum;
@@ -239,8 +239,8 @@ private:
     return aCounts && bCounts && (a.isSum || b.isSum || a.parameter != b.parameter);
   }
 
-  /// Builds a stage's part of a sum: each parameter counts in the first stage that uses it. Returns
-  /// null if the stage has no part.
+  /// Builds a stage's part of a sum over parameters. Each parameter counts in the first stage that
+  /// uses it. Returns null if no parameter of the sum counts in the stage.
   Value buildPart(Value sum, int64_t stage) {
     Origin origin = getOrigin(sum);
     if (!origin.isSum)
@@ -266,8 +266,8 @@ private:
 
   /// Builds the sum over all stages. The parts of all stages are gathered and added in the order of
   /// stages, so the bits do not depend on the placement of stages. Example with 2 stages on 2
-  /// coordinates: coordinate 0 contributes [a, 0], coordinate 1 [0, b]. An all_reduce yields [a, b]
-  /// on both, and a local sum yields a + b.
+  /// coordinates: coordinate 0 contributes [a, 0] and coordinate 1 contributes [0, b]. An
+  /// all_reduce yields [a, b] on both coordinates, and a local sum yields a + b.
   Value combineSum(Value sum) {
     Value &known = combined[sum];
     if (known)
@@ -307,7 +307,7 @@ private:
   }
 
   void combine(ReadOp read, ArrayRef<int64_t> members) {
-    SmallVector<Operation *> chain{read}; // with the reductions over other axes
+    SmallVector<Operation *> chain{read}; // the read, then its reductions over other axes
     while (chain.back()->hasOneUse() && isCollective(*chain.back()->user_begin()))
       chain.push_back(*chain.back()->user_begin());
     Value end = chain.back()->getResult(0);
@@ -324,7 +324,7 @@ private:
       sum = sum ? Value(mark(AddOp::create(builder, term.getLoc(), sum, term))) : term;
       built.insert(sum.getDefiningOp());
     }
-    // If null, no stage of this coordinate adds to the variable, so the read yields zero.
+    // If `sum` is null, no stage of this coordinate adds to the variable, so the read yields zero.
     sum = sum ? sum : end;
     if (members.size() > 1)
       sum = reduce(sum, members, variable.getValue());
@@ -358,9 +358,9 @@ private:
   DenseMap<Value, Value> combined;
 };
 
-/// Reduces each accumulated variable that some coordinate reads, over the coordinates that read or
-/// add to it. Skips a variable with one accumulator that only one coordinate reads, since this
-/// coordinate also adds to it.
+/// Reduces each accumulated variable over the coordinates that read it or add to it. Skips a
+/// variable that no coordinate reads. Also skips a variable with one accumulator that only one
+/// coordinate reads, because the same coordinate adds to it.
 void combineAccumulators(ModuleOp module, MutableArrayRef<CoordinateUpdate> updates,
                          const StageVariables &variables) {
   for (auto variable : module.getOps<VariableOp>()) {

@@ -1,4 +1,4 @@
-// Finds which stages use which variables, and builds @update of each pipeline coordinate.
+// Finds which stages use which variables, and splits @update by pipeline coordinate.
 #ifndef PARASHARD_LIB_PARTITION_SPLITUPDATE_H
 #define PARASHARD_LIB_PARTITION_SPLITUPDATE_H
 
@@ -9,7 +9,7 @@
 
 namespace parashard::partition {
 
-/// The stages that read, write or accumulate each variable in functions with segments.
+/// Records which stages read, write or accumulate each variable, in functions with segments.
 class StageVariables {
 public:
   StageVariables(mlir::ModuleOp module, llvm::ArrayRef<mlir::func::FuncOp> functions);
@@ -18,19 +18,19 @@ public:
   /// other stage would miss updates, because several micro-batches are in flight at once.
   mlir::LogicalResult verifyState();
 
-  /// Creates one accumulator per adder, if a variable has several. A stage has up to two adders:
-  /// its ops of phase `backward_weight`, which may run later, and its other ops. Each accumulator
-  /// is thus updated in the order of the micro-batches. The accumulator of the first adder keeps
-  /// the symbol.
+  /// Creates one accumulator per adder, if a variable has several adders. A stage has up to two
+  /// adders: its ops of phase `backward_weight`, which may run later, and its other ops. Each
+  /// accumulator is thus updated in the order of the micro-batches. The accumulator of the first
+  /// adder keeps the symbol.
   void separateAccumulators();
 
   const ir::Stages &getStages() const { return stages; }
-  /// Returns the last variable on the chain of `of` attributes. Stops at a variable with
-  /// `ps.shared`. Example: `@"x.adamw.mean"` gives `@x`.
+  /// Follows the `of` attributes from a variable and returns the last variable. Stops at a variable
+  /// with `ps.shared`. Example: `@"x.adamw.mean"` gives `@x`.
   mlir::StringAttr getRoot(mlir::StringAttr symbol) const;
-  /// Returns the coordinates that store a variable: those whose stages use any variable with the
-  /// same root. An unused parameter is stored on coordinate 0. Other unused variables, and those
-  /// whose root has `ps.shared`, are stored on all coordinates.
+  /// Returns the coordinates that store a variable: all whose stages use any variable with the
+  /// same root. An unused parameter is stored on coordinate 0. Other unused variables, and
+  /// variables whose root has `ps.shared`, are stored on all coordinates.
   llvm::SmallVector<int64_t> getHolders(mlir::StringAttr symbol) const;
   /// Returns the first stage that uses any variable with the same root; 0 if no stage does.
   int64_t getFirstStage(mlir::StringAttr symbol) const;
@@ -56,10 +56,11 @@ private:
       accumulators;
 };
 
-/// Replaces `@update`, if any, by one function per pipeline coordinate (`@update.pp0`, ...), which
-/// updates the parameters that the coordinate holds. Two kinds of values are reduced over
+/// Replaces `@update`, if any, by one function per pipeline coordinate (`@update.pp0`, ...). Each
+/// function updates the parameters that the coordinate stores. Two kinds of values are reduced over
 /// coordinates: variables that several stages add to, and sums over parameters (the global norm).
-/// Such sums count each parameter once. Fails if an op that is not a sum combines parameters.
+/// Sums over parameters count each parameter once. Fails if an op other than a sum combines
+/// parameters.
 mlir::LogicalResult splitUpdate(mlir::ModuleOp module, const StageVariables &variables);
 
 } // namespace parashard::partition

@@ -72,7 +72,7 @@ private:
     pieces.runs.push_back(std::move(run));
   }
 
-  /// Returns the last variable on the chain of `of` attributes.
+  /// Follows the `of` attributes from a variable and returns the last variable.
   Attribute getRoot(FlatSymbolRefAttr symbol) {
     while (auto variable = symbols.lookup<VariableOp>(symbol.getValue())) {
       if (!variable.getOfAttr())
@@ -91,8 +91,9 @@ private:
     return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op);
   }
 
-  /// Returns true for a collective between runs: each one over the pipeline axis, and each one
-  /// whose operand is a read, a narrowed gradient or the result of another collective between runs.
+  /// Returns true for a collective that is placed between runs: any collective over the pipeline
+  /// axis, and any whose operand is a read, a narrowed gradient or the result of another collective
+  /// between runs.
   bool isBetween(Operation *op) const {
     Operation *producer = isCollective(op) ? op->getOperand(0).getDefiningOp() : nullptr;
     return producer && (isa<ReadOp>(producer) || between.contains(producer) ||
@@ -105,8 +106,9 @@ private:
 
   /// Removes from `cloneable` the ops whose results a collective between runs reads, because runs
   /// must compute these results. There are two kinds: conversions of gradients, and producers of
-  /// values that are reduced over the pipeline. A coordinate that contributes only zeros reduces a
-  /// constant, so a producer of the second kind can be in `cloneable`. A `ps.read` stays cloneable.
+  /// values that are reduced over the pipeline axis. The second kind can be in `cloneable`: on a
+  /// coordinate that contributes only zeros, the producer is a constant. A `ps.read` stays
+  /// cloneable.
   void keepReduced() {
     for (auto convert : function.getOps<ConvertOp>())
       if (convert.getOperand().getDefiningOp<ReadOp>() && !convert.use_empty() &&
@@ -122,7 +124,7 @@ private:
 
   /// Finds the collectives between runs, and the wave of each op. A collective whose operand is the
   /// result of a run belongs to the wave after that run. Collectives over the pipeline axis keep
-  /// their order, since all coordinates must agree on it.
+  /// their order, because it must be the same on all coordinates.
   void findBetween() {
     int64_t last = 0;
     for (Operation &op : function.getBody().front().without_terminator()) {
@@ -144,7 +146,8 @@ private:
     }
   }
 
-  /// Finds the parameter whose update each op belongs to. Shared ops and collectives have none.
+  /// Finds for each op the parameter whose update contains the op. Shared ops and collectives
+  /// belong to no parameter.
   void findOwners() {
     for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
       if (cloneable.contains(&op))

@@ -178,7 +178,7 @@ private:
     return text;
   }
 
-  /// Checks that all members issue the same op as their n-th reduction with these members.
+  /// Checks that one reduction has the same kind, type and reduced value on all members.
   LogicalResult verifyReduction(const Members &members, const Reduction &reduction) {
     AllReduceOp first = reduction.begin()->second;
     for (int64_t member : members) {
@@ -191,8 +191,9 @@ private:
           other->getAttr(kReducedMark) == first->getAttr(kReducedMark))
         continue;
       InFlightDiagnostic error = other.emitOpError("(partitioned_c9) is the ")
-                                 << describe(other) << ", but it meets the " << describe(first)
-                                 << " of pipeline coordinate " << reduction.begin()->first;
+                                 << describe(other)
+                                 << ", but the matching reduction of pipeline coordinate "
+                                 << reduction.begin()->first << " is the " << describe(first);
       error.attachNote(first.getLoc()) << "other reduction here";
       return error;
     }
@@ -201,8 +202,8 @@ private:
 
   //===--- deadlock -------------------------------------------------------===//
 
-  /// Returns true if the next op of a stage function can run: its received values are sent, and all
-  /// members of its reduction have reached the reduction.
+  /// Returns true if the next op of a stage function can run: the values that it receives are sent,
+  /// and for a reduction, all members have reached the reduction.
   bool isReady(Operation *op) {
     for (Value operand : op->getOperands()) {
       auto argument = dyn_cast<BlockArgument>(operand);

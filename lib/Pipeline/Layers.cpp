@@ -100,7 +100,8 @@ private:
     return true;
   }
 
-  /// Records the bytes of a value if backward uses it, and the cuts that the value crosses.
+  /// Adds the bytes of a value to the saved bytes of its layer if backward uses the value, and to
+  /// the bytes of each cut between its producer and its users.
   void addUses(Value value) {
     std::optional<int64_t> home = getSegment(value.getDefiningOp());
     if (!home || !isa<RankedTensorType>(value.getType()))
@@ -130,7 +131,8 @@ private:
   DenseSet<Operation *> cloneable;
   CheapValues cheap;
   std::vector<Layer> layers;
-  std::vector<int64_t> crossings; ///< bytes that cross the cut after a layer, minus those before
+  /// By layer: the bytes sent by a cut after the layer, minus the bytes sent by a cut before it.
+  std::vector<int64_t> crossings;
   llvm::DenseSet<std::pair<int64_t, Attribute>> counted;
   llvm::DenseMap<int64_t, bool> namedByReader; ///< by layer: true if the named op reads parameters
 };
@@ -148,7 +150,7 @@ std::vector<StageCost> addUpStages(ArrayRef<Layer> layers, const Stages &stages)
     cost.backwardInput += layer.backwardInputFlops;
     cost.backwardWeight += layer.backwardWeightFlops;
     cost.savedBytes += layer.activationBytes;
-    cost.cutBytes = layer.boundaryBytes; // of the stage's last layer
+    cost.cutBytes = layer.boundaryBytes; // the last layer of the stage determines the value
   }
   costs.back().cutBytes = 0;
   return costs;
@@ -198,7 +200,7 @@ llvm::Expected<SmallVector<int64_t>> findCuts(ArrayRef<Layer> layers, StringRef 
     return llvm::createStringError(
         message + " (methods are uniform, parameters, flops, time, or module paths)");
   }
-  constexpr double kPerSecond = 1e9; // weights are whole numbers
+  constexpr double kPerSecond = 1e9; // weights are integers: times are converted to nanoseconds
   std::vector<int64_t> weights, bytes;
   for (const Layer &layer : layers) {
     weights.push_back(method == "parameters" ? layer.parameters

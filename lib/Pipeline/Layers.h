@@ -19,15 +19,15 @@ struct Layer {
   int64_t forwardFlops = 0;
   int64_t backwardInputFlops = 0;
   int64_t backwardWeightFlops = 0;
-  double seconds = 0;          ///< of forward and backward on the module's cluster
-  int64_t activationBytes = 0; ///< produced by its forward and used by any backward
-  int64_t boundaryBytes = 0;   ///< sent in both directions if the model is cut after it
+  double seconds = 0;          ///< time of forward and backward on one rank
+  int64_t activationBytes = 0; ///< bytes of forward results that any backward uses
+  int64_t boundaryBytes = 0;   ///< bytes sent, in both directions, by a cut after this layer
 
   int64_t getBackwardFlops() const { return backwardInputFlops + backwardWeightFlops; }
 };
 
-/// Returns the layers of `function`, whose ops have segments and shardings (level 2), with their
-/// times on `device`.
+/// Returns the layers of `function`, with their times on `device`. The ops of `function` must have
+/// segments and shardings (level 2).
 std::vector<Layer> findLayers(mlir::func::FuncOp function, const costs::Device &device);
 
 /// Returns the first layer of each stage except stage 0. `method` is a value of `--split-method`.

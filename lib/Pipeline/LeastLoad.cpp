@@ -10,10 +10,10 @@ using namespace llvm;
 namespace parashard::pipeline {
 namespace {
 
-/// Bounds the weight that all ranks together can take if no rank has more than a given load. A rank
-/// takes blocks of equal weight, and some irregular layers. Example: blocks of weight 4 and one
-/// head of weight 3 on 2 ranks. With a load of at most 7, the rank with the head takes 4 + 3 and
-/// the other rank takes 4, so the capacity is 11.
+/// Computes an upper bound of the total weight that fits on all ranks if no rank has more than a
+/// given load. Most layers are blocks of equal weight; the other layers are irregular. Example:
+/// blocks of weight 4 and one head of weight 3 on 2 ranks. With a load of at most 7, the rank with
+/// the head has 4 + 3 and the other rank has 4, so the capacity is 11.
 class Capacity {
 public:
   Capacity(ArrayRef<int64_t> weights, int64_t ranks) : ranks(ranks), block(findBlock(weights)) {
@@ -56,18 +56,19 @@ private:
     remainders.insert(sums.begin(), sums.end());
   }
 
-  /// Returns the largest weight up to `load` that is `remainder` plus a multiple of a block; 0 if
-  /// there is none.
+  /// Returns the largest weight up to `load` that is `remainder` plus a multiple of the weight of a
+  /// block; 0 if there is none. Example: with blocks of weight 4, load 9 and remainder 3 give 7.
   int64_t fill(int64_t load, int64_t remainder) const {
     return load < remainder ? 0 : load - (load - remainder) % block;
   }
 
   int64_t ranks, block;
-  int64_t irregular = 0;          ///< layers whose weight is not a multiple of a block
-  std::set<int64_t> remainders{}; ///< of sums of irregular weights, modulo a block
+  int64_t irregular = 0;          ///< number of layers whose weight is not a multiple of `block`
+  std::set<int64_t> remainders{}; ///< sums of irregular weights, modulo `block`
 };
 
-/// Returns the smallest load with which all ranks together can take all layers.
+/// Returns the smallest load at which the capacity of all ranks is at least the weight of all
+/// layers.
 int64_t getLoadOfCapacity(ArrayRef<int64_t> weights, int64_t ranks) {
   Capacity capacity(weights, ranks);
   int64_t total = std::accumulate(weights.begin(), weights.end(), int64_t(0));
@@ -82,9 +83,10 @@ int64_t getLoadOfCapacity(ArrayRef<int64_t> weights, int64_t ranks) {
   return low;
 }
 
-/// Bounds the load of the rank with the heaviest layer, which also takes at least one layer for
-/// each of its other stages. Each layer of stage s has an index from s to s + `slack`, because
-/// `slack` is the number of layers minus the number of stages.
+/// Computes a lower bound of the load of the rank with the heaviest layer. This rank also has at
+/// least one layer in each of its other stages. Every stage has at least one layer, so the layers
+/// of stage s have indices from s to s + `slack`. `slack` is the number of layers minus the number
+/// of stages.
 class HeaviestLayer {
 public:
   explicit HeaviestLayer(const PartitionProblem &problem)
@@ -102,7 +104,7 @@ public:
   }
 
 private:
-  /// Returns the least load if the heaviest layer is in `stage`.
+  /// Returns a lower bound of the load if the heaviest layer is in `stage`.
   int64_t getLeastLoad(int64_t stage) const {
     int64_t load = weights[heaviest], rank = placement.getRank(stage);
     for (int64_t chunk = 0; chunk < placement.chunks; ++chunk)

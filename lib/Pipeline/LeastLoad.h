@@ -6,8 +6,8 @@
 
 namespace parashard::pipeline {
 
-/// Returns a lower bound of the largest load of a rank, over all partitions, without a search. The
-/// bound is often exact. `problem` must be valid for `findPartition`.
+/// Returns a lower bound of `StagePartition::largestLoad` for all partitions of `problem`, without
+/// a search. The bound is often exact. `problem` must be valid for `findPartition`.
 int64_t getLeastLoad(const PartitionProblem &problem);
 
 } // namespace parashard::pipeline

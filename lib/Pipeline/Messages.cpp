@@ -94,7 +94,8 @@ private:
     return table.placement.getStage(coordinate, task.chunk);
   }
 
-  /// Finds the first task of each coordinate that needs each value of a micro-batch.
+  /// Finds, for each coordinate and each value of a micro-batch, the first task that uses the
+  /// value.
   void findUses() {
     uses.resize(table.placement.ranks);
     for (int64_t to = 0; to < table.placement.ranks; ++to)
@@ -121,8 +122,8 @@ private:
         }
   }
 
-  /// Sets the times of a queue's messages. A message is used no later than its successor, because
-  /// messages arrive in the sender's order.
+  /// Sets `used`, `posted` and `released` of a queue's messages. The wait for a message is not
+  /// later than the wait for the next message, because messages arrive in the sender's order.
   void setTimes(ArrayRef<size_t> members) {
     int64_t used = std::numeric_limits<int64_t>::max(), released = 0;
     for (size_t i : llvm::reverse(members)) {
@@ -144,7 +145,7 @@ private:
   const StageValues &values;
   const schedules::PipelineSchedule &table;
   const schedules::Replay &replay;
-  /// By coordinate: the first task that needs a value of a micro-batch.
+  /// By coordinate: the first task that needs a value, by (value, micro-batch).
   std::vector<std::map<std::pair<int64_t, int64_t>, int64_t>> uses;
   std::map<std::string, std::vector<size_t>> queues;
   std::vector<Message> messages;

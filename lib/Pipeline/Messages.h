@@ -8,13 +8,15 @@
 
 namespace parashard::pipeline {
 
-/// Returns the kind of work of an op, by its phase. Ops of other phases than backward are Forward.
+/// Returns the kind of work that an op belongs to, from its phase. Returns `Work::Forward` if the
+/// phase is not a backward phase.
 schedules::Work getWork(mlir::Operation *run);
-/// Returns true if a task includes `work`. `Work::Backward` includes both halves of backward.
+/// Returns true if a task includes `work`. A task of kind `Work::Backward` includes both
+/// `BackwardInput` and `BackwardWeight`.
 bool doesWork(const schedules::Task &task, schedules::Work work);
 
-/// The values that are sent between the stage functions of one entry. Their numbers are in
-/// `ps.value`.
+/// The values that are sent between the stage functions of one entry. Each value has a number, the
+/// attribute `ps.value` of arguments and results.
 class StageValues {
 public:
   /// Takes the stage functions in order of stages.
@@ -47,20 +49,20 @@ struct Message {
   /// send before task `released`, or after all tasks if `released` is the row's length.
   int64_t sent = 0, released = 0;
   /// Task indices in the receiver's row. The receive starts before task `posted`. The receiver
-  /// waits for it before task `used`.
+  /// waits for the receive before task `used`.
   int64_t posted = 0, used = 0;
 
   /// Returns the name of the one-directional queue. Examples: "act.0-1", "grad.1-0".
   std::string getQueue() const;
 };
 
-/// Returns all messages of a schedule, by sending coordinate, then in the order of its tasks. The
-/// messages of one queue are therefore in the order of the queue.
+/// Returns all messages of a schedule, sorted by sending coordinate, then by the task that sends
+/// the message. The messages of one queue are therefore in the order of the queue.
 ///
-/// The receive of a message starts one task before its use. `replay` is a simulation of the
-/// schedule, with any task times, and gives the time at which the receive starts. The sender waits
-/// for the send before its first later task that begins at or after this time. Every wait is thus
-/// for an earlier event, and no deadlock arises.
+/// The receive of a message starts one task before the value is used. `replay` is a simulation of
+/// the schedule, with any task times, and gives the time at which the receive starts. The sender
+/// waits for the send before its first later task that begins at or after this time. No deadlock
+/// arises, because each wait is for an event that is earlier in the simulation.
 std::vector<Message> planMessages(const StageValues &values,
                                   const schedules::PipelineSchedule &table,
                                   const schedules::Replay &replay);

@@ -1,4 +1,4 @@
-// Implements ps-offload: moves variables and values that are unused for long to host memory.
+// Implements ps-offload: moves variables and values to host memory while they are not used.
 #include "Offload.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/OpTimes.h"

@@ -7,14 +7,15 @@
 
 namespace parashard::pipeline {
 
-/// Sets `ps.host` on the variables that a single run of the update uses, and inserts fetches before
-/// these runs. Each fetch except the last has at least min(`pieceBytes`, an eighth of the section's
-/// offloaded bytes) bytes. Returns false if no variable is offloaded.
+/// Offloads each variable that only a single run of the update uses: sets `ps.host`, inserts a
+/// fetch before the run, and a copy back after it. Runs share fetches. Each fetch except the last
+/// has at least min(`pieceBytes`, an eighth of the section's offloaded bytes) bytes. Returns false
+/// if no variable is offloaded.
 bool offloadVariables(mlir::ModuleOp module, int64_t pieceBytes);
 
-/// Offloads values that are received or produced by forward runs, and that backward runs use, if
-/// offloading lowers the peak of live bytes. With `onlyHidden`, offloads only values whose copies
-/// overlap fully with computation. Returns false if no value is offloaded.
+/// Offloads values if this lowers the peak of live bytes. Considers values that are received or
+/// produced by forward runs, and that backward runs use. With `onlyHidden`, offloads only values
+/// whose copies overlap fully with computation. Returns false if no value is offloaded.
 bool offloadValues(mlir::ModuleOp module, const costs::Cluster &cluster, bool onlyHidden);
 
 } // namespace parashard::pipeline

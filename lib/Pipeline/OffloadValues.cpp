@@ -14,7 +14,8 @@ namespace parashard::pipeline {
 namespace {
 //===--- times ------------------------------------------------------------===//
 
-/// Estimates the seconds of class functions: those of their kernels and library calls.
+/// Estimates the seconds of a run: the sum over the kernels and library calls of its class
+/// function.
 class RunTimes {
 public:
   RunTimes(const SymbolTable &symbols, const ir::OpTimes &times) : symbols(symbols), times(times) {}
@@ -44,7 +45,7 @@ private:
 
 //===--- one program ------------------------------------------------------===//
 
-/// Values that are unused between the same two ops, and are copied together.
+/// Values that are not used between the same two ops, and are therefore copied together.
 struct Group {
   SmallVector<Value> values;
   int64_t bytes = 0;
@@ -115,9 +116,10 @@ private:
     }
   }
 
-  /// Returns the two ops between which a value can be in host memory: its producer or last use
+  /// Returns the two ops between which a value can be in host memory: its producer or last user
   /// before backward, and the first backward run that uses it. Returns nullopt unless the value is
-  /// received or produced by a forward run, and all its users are runs and sends of its section.
+  /// received or produced by a forward run. Also returns nullopt if it has a user in another
+  /// section, or a user that is neither a run nor a send.
   std::optional<Between> findBetween(OpResult value) const {
     Operation *producer = value.getOwner();
     if (!isa<rank::RecvOp>(producer) && getPhase(producer) != Phase::Forward)
@@ -143,8 +145,8 @@ private:
     return phase == Phase::BackwardInput || phase == Phase::BackwardWeight;
   }
 
-  /// Inserts the stashes, unstashes and waits. Before one op, the order is: waits for stashes,
-  /// unstashes, waits for unstashes.
+  /// Inserts the stashes, unstashes and waits. Ops that are inserted before the same op have this
+  /// order: waits for stashes, unstashes, waits for unstashes.
   bool move(ArrayRef<std::optional<schedules::StashPosition>> positions) {
     struct Move {
       Between between;
@@ -175,8 +177,8 @@ private:
                               rank::TokenType::get(builder.getContext()), group.values);
   }
 
-  /// Copies a group back, starting before the op `before`. Ops with index `from` or later use the
-  /// copies.
+  /// Inserts the copy of a group back to the device before the op `before`. Ops with an index of
+  /// `from` or more use the copies.
   void unstash(Group &group, Operation *before, int64_t from) {
     builder.setInsertionPoint(before);
     ResultRange held = group.stash.getResults();
@@ -200,7 +202,7 @@ private:
   RunTimes &times;
   OpBuilder builder;
   std::vector<Operation *> ops;
-  std::vector<int64_t> sections; ///< by op
+  std::vector<int64_t> sections; ///< number of the section, by op
   DenseMap<Operation *, int64_t> numbers;
   llvm::MapVector<Between, Group> groups;
 };

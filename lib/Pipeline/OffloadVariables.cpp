@@ -1,4 +1,4 @@
-// Keeps in host memory the variables that only the update uses, and fetches them for the update.
+// Keeps variables that only the update uses in host memory, and fetches them for the update.
 #include "Offload.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -22,7 +22,8 @@ bool isUpdate(rank::RunOp run, const SymbolTable &symbols) {
 
 //===--- offloaded variables ----------------------------------------------===//
 
-/// Finds the variables that, in each program, only one run of the update uses.
+/// Finds the variables that can be offloaded: in each program, at most one op uses the variable,
+/// and this op is a run of the update.
 class VariableFinder {
 public:
   VariableFinder(ModuleOp module, const SymbolTable &symbols) : module(module), symbols(symbols) {}
@@ -77,7 +78,7 @@ private:
 struct Piece {
   SmallVector<rank::RunOp> runs;
   SmallVector<Attribute> variables;
-  SmallVector<Type> types; ///< references to the fetched copies
+  SmallVector<Type> types; ///< types of the references to the fetched copies
   int64_t bytes = 0;
   rank::FetchOp fetch;
   rank::OffloadOp offload;

@@ -11,7 +11,7 @@ namespace parashard::pipeline {
 #include "lib/Pipeline/Passes.h.inc"
 
 namespace {
-/// The all-gathers of variables before one run, and the run that uses them.
+/// The all-gathers of variables that precede one run, and this run.
 struct AllGathers {
   SmallVector<rank::StartOp> starts;
   rank::RunOp user;
@@ -26,7 +26,7 @@ bool allGathersVariables(rank::StartOp start) {
 }
 
 /// Returns the all-gathers of each section, grouped by the run that follows them. The host calls
-/// sections separately, so an all-gather never serves a run of another section.
+/// sections separately, so a run uses only all-gathers of its own section.
 SmallVector<SmallVector<AllGathers>> findAllGathers(rank::ProgramOp program) {
   SmallVector<SmallVector<AllGathers>> sections(1);
   SmallVector<rank::StartOp> pending;
@@ -54,7 +54,7 @@ Operation *findInsertionPoint(Operation *position, rank::StartOp start) {
 void startBefore(rank::RunOp before, AllGathers &gathers) {
   Operation *position = before;
   for (rank::StartOp start : gathers.starts) {
-    position = findInsertionPoint(position, start); // in the order of the queue
+    position = findInsertionPoint(position, start); // never before the previous start of the queue
     llvm::SmallPtrSet<Operation *, 32> between;     // isBeforeInBlock would renumber the block
     for (Operation *op = position; op != start; op = op->getNextNode())
       between.insert(op);

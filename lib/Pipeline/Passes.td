@@ -12,8 +12,8 @@ def FindSegmentsPass : Pass<"ps-find-segments", "::mlir::ModuleOp"> {
     A segment is one instance of a repeated block, or the ops between two blocks. Blocks are found
     from the module paths in locations (`transformer.h.3.attn` belongs to `transformer.h.3`).
     Without such paths, the pass searches the op list for a repeating sequence of ops. A backward op
-    has the segment of its forward op. Forward values flow to equal or later segments, backward
-    values to equal or earlier ones.
+    has the segment of its forward op. Forward values are used in the same or a later segment,
+    backward values in the same or an earlier segment.
   }];
 }
 
@@ -28,8 +28,8 @@ def PartitionPipelinePass : Pass<"ps-partition-pipeline", "::mlir::ModuleOp"> {
     `method` selects the cuts:
     - `uniform`, `parameters`, `flops` and `time` give each segment a weight: 1, its number of
       parameter elements, or the flops or the time of its forward and backward on the cluster
-      (`ps.cluster`). The pass minimizes the largest sum of weights of a coordinate. Among equal
-      solutions, the one that sends the fewest bytes wins.
+      (`ps.cluster`). The load of a coordinate is the sum of the weights of its segments. The pass
+      minimizes the largest load. Among equal solutions, the one that sends the fewest bytes wins.
     - A list of module paths: a stage begins at each of these modules.
   }];
   let options = [
@@ -58,16 +58,16 @@ def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
     on. A program runs the forward and backward of its stages for each micro-batch, in the order of
     the schedule, and then the update. Evaluation becomes `@evaluate.pp0` and so on.
 
-    The receive of a value from another coordinate starts one task before its use. The send starts
-    after the task that produces the value. The sender waits for the send when the receive has
-    started, by the times of the simulated schedule.
+    The receive of a value from another coordinate starts one task before the value is used. The
+    send starts after the task that produces the value. The sender waits for the send after the
+    receive has started, according to the simulated times of the schedule.
 
     Collectives of the update are merged into buckets. A bucket of gradients starts during the last
     micro-batch, after the last run that adds to one of its gradients. The waits are placed before
     the first uses.
 
     If the host passes the cotangents (`--loss none`), the program has the sections forward,
-    backward and update. All its collectives of gradients then start in the update.
+    backward and update. All collectives of gradients then start in the update.
   }];
   let options = [
     Option<"microBatches", "micro-batches", "int64_t", "1", "micro-batches per step">,
@@ -82,9 +82,9 @@ def OverlapCollectivesPass : Pass<"ps-overlap-collectives", "::mlir::ModuleOp"> 
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "prefetches the all-gathers of parameters by one layer";
   let description = [{
-    Moves the start of a run's all-gathers in front of the preceding run that uses all-gathers, so
-    that communication overlaps with the preceding run. At most the gathered parameters of two runs
-    exist at once. An all-gather never moves across an op that may write its variable, or into
+    Moves the start of a run's all-gathers before the preceding run that uses all-gathers, so that
+    the all-gathers overlap with the preceding run. Gathered parameters of at most two runs exist at
+    the same time. An all-gather never moves across an op that may write its variable, or into
     another section.
   }];
 }
@@ -93,14 +93,16 @@ def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "offloads optimizer state and saved activations to host memory";
   let description = [{
-    `what=optimizer` offloads optimizer state, averages, and f32 weights of which forward and
-    backward read only a copy in another type. Such a variable gets `ps.host`. `rank.fetch` copies
-    it to the device before each run of the update that uses it, and `rank.offload` copies it back.
-    Runs are grouped into pieces of at least `piece-bytes` bytes, or an eighth of the bytes that the
-    section offloads if this is less. The first piece is fetched where the update begins. Before the
-    runs of piece i, the program starts the fetch of piece i + 1, and waits until piece i - 2 has
-    been copied back. At most three pieces are therefore on the device. Variables that several runs
-    share, and scalars, stay on the device.
+    `what=optimizer` offloads optimizer state and averages. It also offloads f32 weights if forward
+    and backward read only their copies in another type. An offloaded variable gets `ps.host`.
+    `rank.fetch` copies the variable to the device before the run of the update that uses it, and
+    `rank.offload` copies it back. Scalars, and variables that several runs share, stay on the
+    device.
+
+    Runs are grouped into pieces. A piece has at least `piece-bytes` bytes, or an eighth of the
+    bytes that the section offloads if this is less. The first piece is fetched where the update
+    begins. Before the runs of piece i, the program starts the fetch of piece i + 1, and waits until
+    piece i - 2 has been copied back. At most three pieces are therefore on the device.
 
     `what=activations` offloads results of forward runs and received values that a backward run
     uses. A `rank.stash` after the last earlier use copies the value to the host. A `rank.unstash`
@@ -134,9 +136,9 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
     - (scheduled_c6) between a start and its wait, no op may write a variable that the start reads.
     - (scheduled_c7) in a queue between two pipeline coordinates, sends and receives match in order,
       value and type.
-    - (scheduled_c8) there is no deadlock: all programs reach their ends. A wait blocks, and an
-      operation completes only when it is at the head of its queue on every member. The error lists
-      which coordinate waits for which.
+    - (scheduled_c8) there is no deadlock: all programs reach their ends. A wait blocks until its
+      operation completes. An operation completes when it is at the head of its queue on every
+      member. The error lists which coordinate waits for which.
     - (scheduled_c9) every member of a reduction over pipeline coordinates starts the reduction,
       with equal `ps.reduced` and equal types.
     - (scheduled_c10) segments add to a variable in the order of the micro-batches.

@@ -48,7 +48,7 @@ static void copyMarks(DictionaryAttr marks, Operation *op) {
 rank::InputOp ProgramBuilder::getInput(func::FuncOp stage, unsigned i, int64_t microBatch) {
   BlockArgument arg = stage.getArgument(i);
   auto name = stage.getArgAttrOfType<StringAttr>(i, kNameMark);
-  if (!name) // a cotangent has the name of its output
+  if (!name) // a cotangent gets the name of its output
     name = stage.getArgAttrOfType<StringAttr>(i, kCotangentMark);
   if (!name)
     name = builder.getStringAttr("input" + std::to_string(i));
@@ -78,7 +78,7 @@ void ProgramBuilder::addPart(func::FuncOp stage, int64_t microBatch, IRMapping &
                              llvm::function_ref<bool(Operation *)> take) {
   for (Operation &op : stage.getBody().front().without_terminator()) {
     if (isa<ReadOp>(op) || !take(&op))
-      continue; // a read is cloned with its gather
+      continue; // a read is cloned with its all-gather
     if (isCollective(&op)) {
       builder.clone(*op.getOperand(0).getDefiningOp(), values);
       addToBucket(&op, bucketBytes);
@@ -101,7 +101,7 @@ void ProgramBuilder::addOutputs(func::FuncOp stage, int64_t microBatch, IRMappin
   Operation *end = stage.getBody().front().getTerminator();
   for (auto [i, value] : llvm::enumerate(end->getOperands())) {
     if (stage.getResultAttr(i, kValueMark))
-      continue; // for another stage
+      continue; // sent to another stage
     if (auto arg = dyn_cast<BlockArgument>(value))
       bind(stage, arg.getArgNumber(), microBatch, values);
     auto name = stage.getResultAttrOfType<StringAttr>(i, kNameMark);
@@ -150,12 +150,12 @@ static bool fitTogether(Operation *a, Operation *b) {
 
 void ProgramBuilder::addToBucket(Operation *collective, int64_t mostBytes) {
   int64_t bytes = getByteSize(collective->getOperand(0).getType());
-  // A collective on the result of another one cannot share its bucket: the result exists only after
-  // the wait.
+  // A collective on the result of another collective cannot share the bucket of the other one,
+  // because the result exists only after the wait.
   bool isChained = bucketOf.contains(collective->getOperand(0).getDefiningOp());
   for (Bucket &bucket : llvm::reverse(buckets)) {
     if (isChained || isOverPipeline(collective))
-      break; // other coordinates have other neighbors
+      break; // a reduction has its own bucket: other coordinates start other collectives next to it
     if (!fitTogether(bucket.collectives.front(), collective))
       continue;
     if (bucket.start || bucket.bytes + bytes > mostBytes)
@@ -193,7 +193,7 @@ void ProgramBuilder::start(Bucket &bucket, IRMapping &values) {
   DenseI64ArrayAttr members;
   std::string queue = rank::getQueueName(axes.getValue());
   if (isa<AllGatherOp>(first))
-    queue += ".gather"; // parameters need not wait for gradients
+    queue += ".gather"; // so that all-gathers of parameters do not wait for gradients
   if (isOverPipeline(first)) {
     members = first->getAttrOfType<DenseI64ArrayAttr>(kCoordinatesMark);
     if (!members)
@@ -268,12 +268,12 @@ void ProgramBuilder::numberBuckets() {
 
 /// Starts collectives of gradients early, each after the last run that may write its gradient.
 /// Fills buckets in the order of these runs, so that the first buckets are sent while backward
-/// continues. A bucket holds at most max(1/4 of all bytes, 1 MiB), and at most `bucketBytes`.
+/// continues. A bucket has at most max(1/4 of all bytes, 1 MiB), and at most `bucketBytes`.
 void ProgramBuilder::startEarly(func::FuncOp stage, IRMapping &values) {
   Block *block = builder.getInsertionBlock();
   if (!block->getOps<rank::SectionOp>().empty())
     return;
-  llvm::DenseMap<StringAttr, std::pair<int64_t, Operation *>> lastWriter; // and its index
+  llvm::DenseMap<StringAttr, std::pair<int64_t, Operation *>> lastWriter; // index and op
   for (auto [index, op] : llvm::enumerate(*block))
     for (StringAttr variable : getWrittenVariables(&op))
       lastWriter[variable] = {int64_t(index), &op};

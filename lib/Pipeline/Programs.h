@@ -10,9 +10,9 @@ namespace parashard::pipeline {
 /// Appends copies of stage functions' ops to one `rank.program`.
 class ProgramBuilder {
 public:
-  /// Creates a program of pipeline coordinate `pp` at the end of the module. `name` is its symbol;
-  /// the host calls it as `entry`. A bucket holds at most `bucketBytes` bytes, unless one
-  /// collective alone has more.
+  /// Creates a program of pipeline coordinate `pp` at the end of the module. `name` is the symbol
+  /// of the program; the host calls it as `entry`. A bucket has at most `bucketBytes` bytes, unless
+  /// a single collective has more.
   ProgramBuilder(mlir::ModuleOp module, llvm::StringRef name, int64_t pp, llvm::StringRef entry,
                  int64_t bucketBytes);
 
@@ -41,12 +41,14 @@ private:
   struct Bucket {
     llvm::SmallVector<mlir::Operation *> collectives;
     int64_t bytes = 0;
-    mlir::Operation *after = nullptr; ///< early bucket: last run that may write its variables
+    /// For a bucket that starts early: the last run that may write one of its variables.
+    mlir::Operation *after = nullptr;
     rank::StartOp start;
     bool waited = false;
   };
   void bind(mlir::func::FuncOp stage, unsigned arg, int64_t microBatch, mlir::IRMapping &values);
-  /// Returns the op of an input; all stage functions share one op per input and micro-batch.
+  /// Returns the op that reads an input. All stage functions share one such op per input and
+  /// micro-batch.
   rank::InputOp getInput(mlir::func::FuncOp stage, unsigned arg, int64_t microBatch);
   mlir::Value getMicroBatch(mlir::Location loc, int64_t microBatch);
   void addToBucket(mlir::Operation *collective, int64_t mostBytes);

@@ -1,4 +1,4 @@
-// Implements ps-schedule: turns stage functions into programs by a schedule.
+// Implements ps-schedule: builds programs from stage functions, in the order of a schedule.
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/Stages.h"
 #include "lib/Pipeline/Passes.h"
@@ -23,7 +23,7 @@ StringRef getEntry(func::FuncOp stage) { return stage.getName().split('.').secon
 /// Builds the programs of one entry on all pipeline coordinates.
 class PipelineScheduler {
 public:
-  /// Takes `functions` in order of stages. `replay` is a simulation of `table`.
+  /// `functions` must be in order of stages. `replay` is a simulation of `table`.
   PipelineScheduler(ArrayRef<func::FuncOp> functions, const schedules::PipelineSchedule &table,
                     const schedules::Replay &replay)
       : functions(functions), table(table), values(functions),
@@ -63,7 +63,8 @@ public:
 
 private:
   using Key = std::pair<int64_t, int64_t>; ///< number of a value, and micro-batch
-  /// Indices of the messages whose sends, receives or waits come before a task.
+  /// The ops to insert before a task: sends (`sent`), receives (`posted`), and waits for sends
+  /// (`released`) and receives (`used`). Each list has indices of messages.
   struct Actions {
     SmallVector<size_t> sent, posted, released, used;
   };
@@ -169,8 +170,8 @@ private:
            "in the export)";
   }
 
-  /// Returns the function of an entry on a stage (or on a coordinate, if the entry has no stages).
-  /// Returns null if the module lacks the entry.
+  /// Returns the function of an entry for `stage`, or null if the module lacks the entry. For
+  /// entries with one function per coordinate, `stage` is the coordinate.
   func::FuncOp find(StringRef entry, int64_t stage) {
     auto known = entries.find(entry);
     return known == entries.end() ? func::FuncOp() : known->second[stage];
@@ -220,7 +221,7 @@ private:
     PipelineScheduler scheduler(entries["micro_batch"], *table, *replay);
     for (int64_t pp = 0; pp < stages.placement.ranks; ++pp) {
       ProgramBuilder program(getOperation(), "pp" + std::to_string(pp), pp, "step", bucketBytes);
-      if (func::FuncOp count = find("count", pp)) // counts of all micro-batches come first
+      if (func::FuncOp count = find("count", pp)) // runs for all micro-batches before the others
         for (int64_t m = 0; m < microBatches; ++m)
           program.addMicroBatch(count, m);
       scheduler.build(program, pp);

@@ -17,7 +17,7 @@ Repetition findRepetition(ArrayRef<unsigned> classes, int64_t minUnit) {
   Repetition best;
   int64_t n = classes.size();
   for (int64_t unit = minUnit; 2 * unit <= n; ++unit) {
-    // Number of consecutive positions before i with the same class as `unit` positions later.
+    // Number of consecutive positions before i whose class equals the class `unit` positions later.
     int64_t run = 0;
     for (int64_t i = 0; i + unit <= n; ++i) {
       bool equal = i + unit < n && classes[i] == classes[i + unit];
@@ -78,8 +78,9 @@ private:
     }
   }
 
-  /// Finds writes, and ops that depend only on written variables and constants (decay of running
-  /// statistics, counters). Their position in the function does not determine their segment.
+  /// Finds the state ops: writes, and ops that depend only on written variables and constants (such
+  /// as counters and the decay of running statistics). The position of a state op in the function
+  /// does not determine its segment.
   void findStateOps() {
     for (Operation *op : forward) {
       auto producers =
@@ -95,9 +96,9 @@ private:
     }
   }
 
-  /// Assigns a state op to its first user's segment. Assigns a write to the segment that produces
-  /// its value, else to a segment that reads the variable, else to the block in its path, else to
-  /// segment 0.
+  /// Assigns a state op to the segment of its first user. Assigns a write to the segment that
+  /// produces its value. If no segment produces the value, assigns the write to a segment that
+  /// reads the variable, else to the block in its path, else to segment 0.
   void assignStateOps() {
     assignFromUsers();
     DenseMap<Attribute, int64_t> readers;
@@ -120,11 +121,10 @@ private:
     assignFromUsers();
     for (Operation *op : forward)
       if (stateOps.contains(op))
-        segments.try_emplace(op, 0); // unused
+        segments.try_emplace(op, 0); // an op without users
   }
 
-  /// Assigns each state op to the first segment of its forward users, if any of these has a
-  /// segment.
+  /// Assigns each state op to the earliest segment of its forward users, if they have segments.
   void assignFromUsers() {
     for (Operation *op : llvm::reverse(forward)) {
       if (!stateOps.contains(op) || segments.contains(op) || isa<WriteOp>(op))
@@ -142,7 +142,7 @@ private:
   /// layer, wherever they are in the function.
   DenseSet<Operation *> findEarlyOps() const {
     DenseSet<Operation *> early;
-    DenseSet<Operation *> ofVariables; ///< cloneable ops that read
+    DenseSet<Operation *> ofVariables; ///< cloneable ops that depend on a variable
     for (Operation *op : forward) {
       bool reads = isa<ReadOp>(op) || llvm::any_of(op->getOperands(), [&](Value operand) {
                      return ofVariables.contains(operand.getDefiningOp());
@@ -157,14 +157,14 @@ private:
       if (known && !cloneable.contains(op))
         early.insert(op);
     }
-    if (ofVariables.empty()) // without variables, all ops qualify
+    if (ofVariables.empty()) // in a model without variables, all ops would be early
       early.clear();
     return early;
   }
 
-  /// Numbers segments by module path, in order of first appearance. Each stretch between blocks
-  /// gets its own number. Early ops (`findEarlyOps`) belong to segment 0, or to the only segment
-  /// that uses them. If all other ops begin with a block, segment 0 has only early ops.
+  /// Numbers segments by module path, in order of first appearance. The ops between two blocks also
+  /// get a number. Early ops (`findEarlyOps`) belong to segment 0, or to the only segment that uses
+  /// them. If the first op that is not early is in a block, segment 0 contains only early ops.
   DenseMap<Operation *, int64_t> numberByPath() {
     DenseMap<Operation *, int64_t> wanted;
     DenseSet<Operation *> early = findEarlyOps();
@@ -191,7 +191,7 @@ private:
       }
       wanted[op] = current;
     }
-    // For example, ops on labels move to the segment of the loss, their only user.
+    // Example: ops on labels move to the segment of the loss, which alone uses their results.
     for (Operation *op : llvm::reverse(forward)) {
       if (!early.contains(op))
         continue;
@@ -204,8 +204,8 @@ private:
     return wanted;
   }
 
-  /// Numbers segments without module paths. A block is the sequence of ops that repeats over the
-  /// longest stretch.
+  /// Numbers segments without module paths. The blocks are the instances of the sequence of ops
+  /// that repeats over the longest stretch (`findRepetition`).
   DenseMap<Operation *, int64_t> numberByRepetition() {
     SmallVector<Operation *> ops;
     SmallVector<unsigned> classes;
@@ -233,8 +233,8 @@ private:
     return wanted;
   }
 
-  /// Returns the forward op that the `ps.origin` of a backward op refers to, or null. Without
-  /// `ps.origin` on forward ops, the number is the index of the forward op.
+  /// Returns the forward op whose `ps.origin` equals that of a backward op, or null. A forward op
+  /// without `ps.origin` is identified by its index.
   Operation *getOrigin(Operation *op) {
     auto origin = op->getAttrOfType<IntegerAttr>(kOriginMark);
     if (!origin)
@@ -247,9 +247,9 @@ private:
     return forwardByOrigin.lookup(origin.getInt());
   }
 
-  /// Returns the segment of the forward op of `op`, but at most `latest`. Returns `latest` if `op`
-  /// has no forward op. For a cloneable forward op, returns the latest segment up to `latest` that
-  /// uses the result.
+  /// Returns the segment of the forward op of the backward op `op`, but at most `latest`. Returns
+  /// `latest` if `op` has no forward op. If the forward op is cloneable, returns the latest segment
+  /// up to `latest` that uses its result.
   int64_t getOriginSegment(Operation *op, int64_t latest) {
     Operation *origin = getOrigin(op);
     auto it = segments.find(origin);
@@ -304,7 +304,7 @@ private:
     }
   }
 
-  /// Renumbers segments without gaps, in the same order.
+  /// Renumbers segments without gaps, and keeps their order. Returns the number of segments.
   int64_t compress() {
     SmallVector<int64_t> used;
     for (auto &[op, segment] : segments)

@@ -8,10 +8,10 @@
 namespace parashard::pipeline {
 
 /// Assigns a segment to every op of `function`, whose body must be a single block. Returns the
-/// number of segments. A forward op takes its block from its module path. If no path contains a
-/// block, the blocks are the instances found by `findRepetition`. Backward ops take the segment of
-/// their forward op. Segments are then raised or lowered until forward values flow to equal or
-/// later segments, and backward values to equal or earlier ones.
+/// number of segments. The block of a forward op comes from its module path. If no path contains a
+/// block, the blocks are the instances found by `findRepetition`. Backward ops get the segment of
+/// their forward op. Segments are then raised or lowered until forward values are used in the same
+/// or a later segment, and backward values in the same or an earlier segment.
 int64_t assignSegments(mlir::func::FuncOp function);
 
 /// The longest stretch of a list in which a sequence of at least `minUnit` ops repeats: start of

@@ -1,13 +1,14 @@
 // Finds where a model's layers are cut into the stages of a pipeline.
 //
-// A round is one chunk of every rank: consecutive layers, of which each rank in turn takes one or
-// more. A round takes layers from the front or, in every second round of a V, from the back.
-// Example with a loop of 2 ranks and 2 chunks: stages 0 and 1 form round 0, stages 2 and 3 form
-// round 1. Rank 0 takes stages 0 and 2.
+// A round is a range of consecutive layers that contains one chunk of every rank. The ranks take
+// their layers of a round in the order 0, 1, ..., at least one layer each. They take layers from
+// the front of the range or, in every second round of a V, from its back. Example with a loop of 2
+// ranks and 2 chunks: stages 0 and 1 form round 0, stages 2 and 3 form round 1. Rank 0 takes stages
+// 0 and 2.
 //
-// For given bounds of the rounds, the search walks over the ranks. A state of the walk is the
-// number of layers taken of each round. The load of a rank is the weight of all layers taken after
-// the rank's turn, minus the weight taken before.
+// For given bounds of the rounds, the search visits the ranks in order. A state of the search after
+// rank r consists of the number of layers that ranks 0 to r have taken of each round. The load of
+// rank r is the weight of all layers taken after rank r, minus the weight taken before.
 #include "lib/Pipeline/StagePartition.h"
 #include "lib/Pipeline/LeastLoad.h"
 #include "shared/NearestNames.h"
@@ -26,8 +27,8 @@ using namespace llvm;
 namespace parashard::pipeline {
 namespace {
 
-/// Maximum number of cells of a walk with three or more chunks per rank. A larger walk would need
-/// gigabytes, so the search gives up.
+/// Maximum number of cells of a `Walk` with three or more chunks per rank. A larger table of cells
+/// would need gigabytes, so the search gives up.
 constexpr uint64_t kMostCells = uint64_t(1) << 20;
 
 constexpr int64_t kImpossible = std::numeric_limits<int64_t>::max();
@@ -45,8 +46,8 @@ struct CutRules {
     }
   }
 
-  /// Returns the bytes sent by a cut before layer `cut` that begins `stage`; kImpossible if the
-  /// rules exclude the cut.
+  /// Returns the bytes that are sent if `stage` begins at layer `cut`; kImpossible if the rules
+  /// exclude this cut.
   int64_t getBytes(int64_t stage, int64_t cut) const {
     if (cut < first[stage] || cut > last[stage])
       return kImpossible;
@@ -55,21 +56,22 @@ struct CutRules {
   }
 
   PartitionProblem problem;
-  SmallVector<int64_t> first, last; ///< range of cuts, by the stage that the cut begins
+  SmallVector<int64_t> first, last; ///< by stage: range of layers at which the stage may begin
 };
 
 //===----------------------------------------------------------------------===//
 // Rounds
 //===----------------------------------------------------------------------===//
 
-/// The layers of one chunk of every rank, in the order in which ranks 0, 1, ... take them.
+/// A range of layers that contains one chunk of every rank. Ranks 0, 1, ... take their layers from
+/// its front or, if `backward`, from its back.
 struct Round {
   int64_t begin = 0, end = 0; ///< range of layers
   int64_t firstStage = 0;
   int64_t ranks = 1;
   bool backward = false;
 
-  /// Returns the layer that is taken next after `taken` layers.
+  /// Returns the layer that is taken after `taken` other layers.
   int64_t getLayer(int64_t taken) const { return backward ? end - 1 - taken : begin + taken; }
   /// Returns the first layer, in model order, after the cut that follows `taken` layers.
   int64_t getCut(int64_t taken) const { return backward ? end - taken : begin + taken; }
@@ -78,9 +80,9 @@ struct Round {
   int64_t getSlack() const { return end - begin - ranks; }
 };
 
-/// The fewest bytes of the remaining cuts of one round, at [r][ahead]: the first r ranks have taken
-/// r + ahead of its layers. No rank takes more than `mostLoad`. The value is a lower bound, because
-/// other rounds only reduce the weight that ranks can take.
+/// Lower bounds of the bytes of the remaining cuts of one round. The value at [r][ahead] holds if
+/// the first r ranks have taken r + ahead layers of the round, and no rank takes more than
+/// `mostLoad`. It is a lower bound because the layers of other rounds also count toward the load.
 using BytesToGo = std::vector<std::vector<int64_t>>;
 BytesToGo findBytesToGo(const Round &round, const CutRules &rules, int64_t mostLoad) {
   ArrayRef<int64_t> weights = rules.problem.weights;
@@ -88,7 +90,7 @@ BytesToGo findBytesToGo(const Round &round, const CutRules &rules, int64_t mostL
   BytesToGo toGo(round.ranks + 1, std::vector<int64_t>(slack + 1, kImpossible));
   toGo[round.ranks][slack] = 0;
   for (int64_t rank = round.ranks - 1; rank >= 0; --rank) {
-    std::vector<int64_t> fromNext = toGo[rank + 1]; // with the cut after this rank
+    std::vector<int64_t> fromNext = toGo[rank + 1]; // plus the bytes of the cut after this rank
     for (int64_t ahead = 0; ahead <= slack && rank + 1 < round.ranks; ++ahead)
       fromNext[ahead] = addBytes(fromNext[ahead], rules.getBytes(round.getStage(rank + 1),
                                                                  round.getCut(rank + 1 + ahead)));
@@ -105,8 +107,8 @@ BytesToGo findBytesToGo(const Round &round, const CutRules &rules, int64_t mostL
   return toGo;
 }
 
-/// Returns the lexicographically first cuts with the fewest bytes (`toGo`), for a single round
-/// whose ranks take layers from the front.
+/// Returns the cuts of a single round with the fewest bytes (`toGo`). If there are several, returns
+/// the lexicographically first cuts. The ranks must take layers from the front.
 SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
                                       const BytesToGo &toGo) {
   SmallVector<int64_t> cuts;
@@ -122,26 +124,28 @@ SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
 }
 
 //===----------------------------------------------------------------------===//
-// The walk over the ranks
+// The search for given bounds of the rounds
 //===----------------------------------------------------------------------===//
 
-/// A state of the walk after some ranks have taken their layers.
+/// A state of the search after the first ranks have taken their layers.
 struct State {
-  int64_t cell;      ///< number that encodes the layers taken beyond one per rank, for each round
-  int64_t previous;  ///< index of the source state in the previous column
-  int64_t weight;    ///< of all layers taken
-  int64_t bytes = 0; ///< of the cuts so far
+  /// The number of layers taken of each round beyond one per rank, encoded as one number.
+  int64_t cell;
+  int64_t previous;  ///< index of the state before the last rank, in the previous column
+  int64_t weight;    ///< weight of all layers taken
+  int64_t bytes = 0; ///< bytes of the cuts so far
   SmallVector<int32_t, 4> order; ///< per round: index of its cuts in sorted order
 };
+/// All states after the same number of ranks.
 using Column = std::vector<State>;
 
-/// Shared by all walks: the table of marks, and the number of states visited.
+/// Memory that all walks share: the table of marks, and the number of states visited.
 struct Workspace {
-  std::vector<int64_t> marks; ///< by cell: largest weight of its sources; -1 between uses
+  std::vector<int64_t> marks; ///< by cell: largest weight of its source states; -1 if not reached
   int64_t visited = 0;
 };
 
-/// The search for given bounds of the rounds.
+/// The search for given bounds of the rounds. Visits the ranks in order.
 class Walk {
 public:
   Walk(const CutRules &rules, ArrayRef<int64_t> bounds, Workspace &workspace)
@@ -182,16 +186,18 @@ public:
     mostLoad = load;
     Column column = begin();
     for (int64_t rank = 0; rank < ranks && !column.empty(); ++rank) {
-      // With the heaviest states first, a cell needs one visit: a later source adds a larger load.
+      // With the heaviest states first, each cell is visited once: the state that reaches it first
+      // gives the smallest load.
       llvm::sort(column, [](const State &a, const State &b) { return a.weight > b.weight; });
       column = advance(column, rank);
     }
     return !column.empty();
   }
 
-  /// Returns the partition with these bounds that has the fewest bytes, at most `bytes`, and no
-  /// rank above `load`; among equals, the lexicographically first. Returns nullopt if there is
-  /// none. May return nullopt if none has cuts before `cuts`.
+  /// Finds the partition with these bounds that sends the fewest bytes, where no rank exceeds
+  /// `load`. Among equal partitions, finds the one with the lexicographically first cuts. Returns
+  /// nullopt if no partition has at most `bytes` bytes. May also return nullopt if no such
+  /// partition has cuts that are lexicographically before `cuts`.
   std::optional<StagePartition> findBest(int64_t load, int64_t bytes, ArrayRef<int64_t> cuts) {
     mostLoad = load;
     mostBytes = bytes;
@@ -206,7 +212,7 @@ public:
     for (int64_t rank = 0; rank < ranks; ++rank) {
       Column column = advance(columns.back(), rank);
       orderCuts(columns.back(), column, rank + 1);
-      // The first state that reaches a cell is then the best source of the cell.
+      // In this order, the first state that reaches a cell gives the best partition for the cell.
       llvm::sort(column, [](const State &a, const State &b) {
         return std::tie(a.bytes, a.order) < std::tie(b.bytes, b.order);
       });
@@ -225,11 +231,11 @@ private:
     return {{0, 0, 0, getBoundBytes(), SmallVector<int32_t, 4>(rounds.size())}};
   }
 
-  /// Possible numbers of layers taken beyond one per rank.
+  /// Range of the number of layers that the first ranks take of a round, beyond one per rank.
   struct Range {
     int64_t least, most;
   };
-  /// Returns the range after each number of ranks, by the round's size and the cut rules.
+  /// Returns the range after 0, 1, ... ranks, from the round's size and the cut rules.
   std::vector<Range> findRanges(const Round &round) const {
     int64_t slack = round.getSlack();
     std::vector<Range> found = {{0, 0}};
@@ -244,14 +250,14 @@ private:
     return found;
   }
 
-  /// Returns the number of layers of round `i` that `cell` takes beyond one per rank, after `count`
-  /// ranks.
+  /// Returns the number of layers taken of round `i` in `cell`, beyond one for each of the first
+  /// `count` ranks.
   int64_t getAhead(int64_t cell, size_t i, int64_t count) const {
     return ranges[i][count].least + cell / strides[i] % sizes[i];
   }
 
-  /// Returns the bytes of the cuts between rounds: zero where a V turns, because both stages are on
-  /// one rank.
+  /// Returns the bytes of the cuts between rounds. In a V, a cut between rounds has 0 bytes if both
+  /// of its stages are on the same rank.
   int64_t getBoundBytes() const {
     int64_t bytes = 0;
     for (size_t i = 1; i < rounds.size(); ++i)
@@ -259,19 +265,21 @@ private:
     return bytes;
   }
 
-  /// Returns lower bounds of the cuts of partitions with the fewest bytes, for each round alone.
+  /// Returns lower bounds of the cuts of all partitions with the fewest bytes. Considers each round
+  /// separately.
   SmallVector<int64_t> getEarliestCuts() const {
     SmallVector<int64_t> cuts;
     for (Round round : rounds) {
       if (round.begin > 0)
         cuts.push_back(round.begin);
-      round.backward = false; // alone, a round is the same from both ends
+      round.backward = false; // the cuts of a single round do not depend on the direction
       cuts.append(findEarliestCuts(round, rules, findBytesToGo(round, rules, mostLoad)));
     }
     return cuts;
   }
 
-  /// Returns a lower bound of the bytes of the cuts after `rank` ranks have taken layers (`ahead`).
+  /// Returns a lower bound of the bytes of the remaining cuts. The first `rank` ranks have taken
+  /// `ahead` layers beyond one per rank.
   int64_t getBytesToGo(int64_t rank) const {
     int64_t bytes = 0;
     for (auto [i, toGo] : llvm::enumerate(bytesToGo))
@@ -279,8 +287,8 @@ private:
     return bytes;
   }
 
-  /// Returns the states that `from` reaches after `rank` takes its layers. Each new state comes
-  /// from the first source that reaches it.
+  /// Returns the states after `rank` takes its layers, starting from the states `from`. The source
+  /// of each new state is the first state of `from` that reaches it.
   Column advance(const Column &from, int64_t rank) {
     to.clear();
     touched.clear();
@@ -296,7 +304,7 @@ private:
     return std::move(to);
   }
 
-  /// Reaches all cells that the source can reach, beginning with the fewest layers.
+  /// Marks all cells that the next rank can reach from `state`, beginning with the fewest layers.
   void reachFrom(const State &state) {
     int64_t cell = 0, load = 0;
     for (size_t i = 0; i < rounds.size(); ++i) {
@@ -312,10 +320,10 @@ private:
     reach(0, cell, load);
   }
 
-  /// Reaches the cells that take at least the layers of `cell` in round `i` and later rounds,
-  /// within the load. Skips a cell, and all cells beyond it, if a source of at least the same
-  /// weight has reached the cell. That source also reached the cells beyond it, with no larger
-  /// load.
+  /// Marks all cells with at least the layers of `cell` in round `i` and later rounds, up to
+  /// `mostLoad`. If a source of at least the same weight has already marked a cell, skips the cell
+  /// and all cells with more layers. The earlier source also marked those cells, with the same or a
+  /// smaller load.
   void reach(size_t i, int64_t cell, int64_t load) {
     int64_t first = ahead[i];
     for (;; cell += strides[i], ++ahead[i]) {
@@ -340,7 +348,7 @@ private:
       return;
     touched.push_back(cell);
     State state{cell, sourceIndex, source->weight + load, source->bytes, {}};
-    if (ranksTaken < ranks && !bytesToGo.empty()) // else only the load matters
+    if (ranksTaken < ranks && !bytesToGo.empty()) // otherwise bytes do not matter
       for (auto [i, round] : llvm::enumerate(rounds))
         state.bytes = addBytes(state.bytes, rules.getBytes(round.getStage(ranksTaken),
                                                            round.getCut(ranksTaken + ahead[i])));
@@ -360,8 +368,9 @@ private:
     return problem.weights[rounds[i].getLayer(taken)];
   }
 
-  /// Numbers the states by the lexicographic order of their cuts in each round, given the numbers
-  /// of their sources. In a round taken from the back, the newest cut comes first.
+  /// Sets `State::order`: numbers the states by the lexicographic order of their cuts in each
+  /// round. Compares the number of the source state and the newest cut. In a round taken from the
+  /// back, the newest cut is the first cut in model order.
   void orderCuts(const Column &from, Column &column, int64_t rank) {
     using Key = std::pair<int64_t, int64_t>;
     std::vector<std::pair<Key, size_t>> keys(column.size());
@@ -379,7 +388,8 @@ private:
     }
   }
 
-  /// Follows the sources back from the state in which all layers are taken.
+  /// Builds the partition: follows the source states back from the state in which all layers are
+  /// taken.
   StagePartition trace(ArrayRef<Column> columns) const {
     const State *state = &columns.back().front();
     StagePartition partition;
@@ -406,13 +416,13 @@ private:
   int64_t ranks;
   SmallVector<Round> rounds;
   std::vector<std::vector<Range>> ranges; ///< by round
-  SmallVector<int64_t> sizes, strides;    ///< of each round in a cell's number
+  SmallVector<int64_t> sizes, strides;    ///< by round: how `State::cell` encodes its layers
   uint64_t cells = 1;
   int64_t remaining; ///< weight of all layers
 
   int64_t mostLoad = 0;
   int64_t mostBytes = kImpossible;
-  std::vector<BytesToGo> bytesToGo; ///< by round; empty while only the load matters
+  std::vector<BytesToGo> bytesToGo; ///< by round; empty while bytes do not matter
 
   // Members used in a step from one column to the next.
   const State *source = nullptr;
@@ -476,8 +486,8 @@ private:
     } while (moveToNext(bounds));
   }
 
-  /// Sets the bounds from index `from` on to their smallest values, with at least one layer per
-  /// rank in each round. Returns false if the rules exclude all such bounds.
+  /// Sets the bounds from index `from` on to their smallest possible values. Each round has at
+  /// least one layer per rank. Returns false if the rules exclude all bounds.
   bool fill(MutableArrayRef<int64_t> bounds, int64_t from) const {
     for (int64_t i = from; i < chunks; ++i) {
       bounds[i] = std::max(bounds[i - 1] + ranks, rules.first[i * ranks]);
@@ -495,7 +505,8 @@ private:
     return false;
   }
 
-  /// Returns the smallest largest load. Bounds that do not improve on earlier ones cost one walk.
+  /// Returns the smallest possible value of the largest load. Bounds that do not improve on earlier
+  /// bounds need only one call of `fitsLoad`.
   int64_t findSmallestLoad() {
     int64_t least = getLeastLoad(problem);
     int64_t best = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
@@ -518,9 +529,9 @@ private:
     return best;
   }
 
-  /// Finds a partition with the fewest bytes for a load.
+  /// Finds a partition that sends the fewest bytes, where no rank exceeds `load`.
   std::optional<StagePartition> findFewestBytes(int64_t load) {
-    // A limit for each stage instead of each rank gives a lower bound of the bytes.
+    // Limiting the load of each stage, instead of each rank, gives a lower bound of the bytes.
     Round stages{0, layers, 0, ranks * chunks};
     int64_t least = findBytesToGo(stages, rules, load)[0][0];
     std::optional<StagePartition> best;
@@ -532,7 +543,8 @@ private:
     return best;
   }
 
-  /// Finds the partition with these bytes that has the lexicographically first cuts.
+  /// Finds the partition with the lexicographically first cuts, among those with at most `bytes`
+  /// bytes and loads of at most `load`.
   std::optional<StagePartition> findFirst(int64_t load, int64_t bytes) {
     std::optional<StagePartition> best;
     walkAll([&](Walk &walk) {
@@ -546,15 +558,15 @@ private:
     return best;
   }
 
-  /// Restricts the cut rules to the most even cuts among the partitions with the load and bytes of
-  /// `found`.
+  /// Restricts the cut rules to the most even cuts that allow a partition with the load and bytes
+  /// of `found`.
   void keepCutsEven(int64_t load, StagePartition found) {
     std::vector<__int128> distances = getDistances();
     auto getIndex = [&](const StagePartition &partition) {
       return llvm::lower_bound(distances, getDistance(partition.cuts)) - distances.begin();
     };
     int64_t low = 0, high = getIndex(found);
-    // The first probe is the next smaller distance. If it fails, the search ends.
+    // The first probe is the next smaller distance. If no partition has it, the search ends.
     for (bool middle = false; low < high && !gaveUp; middle = !middle) {
       int64_t index = middle ? (low + high) / 2 : high - 1;
       boundDistance(distances[index]);
@@ -583,8 +595,8 @@ private:
     return largest;
   }
 
-  /// Returns, for each layer, the distance between a cut before it and the even start of `stage`:
-  /// weight times the number of stages.
+  /// Returns, for each layer, the distance between a cut before the layer and the even start of
+  /// `stage`. The distance is multiplied by the number of stages, so that it is an integer.
   SmallVector<__int128> getDistances(int64_t stage) const {
     int64_t total = std::accumulate(problem.weights.begin(), problem.weights.end(), int64_t(0));
     SmallVector<__int128> distances;
@@ -643,8 +655,8 @@ Error checkPlacement(const Placement &placement, int64_t layers) {
   return Error::success();
 }
 
-/// Checks that all numbers are at least 0, and that their sum does not overflow. `of(i)` names the
-/// owner of number i in errors.
+/// Checks that all numbers are at least 0, and that their sum does not overflow. In errors, `of(i)`
+/// says what number i belongs to, such as "layer 3".
 Error checkNumbers(ArrayRef<int64_t> numbers, StringRef noun,
                    function_ref<std::string(size_t)> of) {
   int64_t sum = 0;
@@ -663,7 +675,7 @@ Error checkProblem(const PartitionProblem &problem) {
   if (Error error = checkPlacement(problem.placement, layers))
     return error;
   if (problem.bytes.size() != layers - 1)
-    return createStringError("bytes of " + Twine(problem.bytes.size()) + " boundaries for " +
+    return createStringError("got the bytes of " + Twine(problem.bytes.size()) + " cuts for " +
                              count(layers, "layer") + "; expected " + Twine(layers - 1));
   if (Error error = checkNumbers(problem.weights, "weight",
                                  [](size_t i) { return ("layer " + Twine(i)).str(); }))
@@ -699,8 +711,9 @@ Expected<int64_t> findFirstLayer(ArrayRef<std::string> layers, const std::string
     if (!isWithin(layer, name))
       continue;
     if (first >= 0 && last + 1 != int64_t(i))
-      return createStringError("module '" + name + "' holds layers " + Twine(first) + " and " +
-                               Twine(i) + " but not those between; give the path of one layer");
+      return createStringError("module '" + name + "' contains layers " + Twine(first) + " and " +
+                               Twine(i) +
+                               " but not the layers between them; give the path of one layer");
     first = first < 0 ? i : first;
     last = i;
   }

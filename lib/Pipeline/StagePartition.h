@@ -18,7 +18,7 @@ using schedules::PlacementKind;
 /// lists.
 struct PartitionProblem {
   llvm::ArrayRef<int64_t>
-      weights;                   ///< per layer, at least 0; such as 1, its parameters or its flops
+      weights; ///< per layer, at least 0; such as 1, the layer's parameters or its flops
   llvm::ArrayRef<int64_t> bytes; ///< [i]: bytes sent by a cut between layers i and i + 1
   Placement placement;
   /// Number of states after which a search with 3 or more chunks per rank gives up: about a minute.
@@ -29,11 +29,12 @@ struct PartitionProblem {
 struct StagePartition {
   /// The first layer of each stage except stage 0.
   llvm::SmallVector<int64_t> cuts;
-  int64_t largestLoad = 0; ///< largest weight of a rank, over all of its stages
-  int64_t bytes = 0;       ///< sent at cuts between different ranks
+  /// Largest load of a rank. The load of a rank is the sum of the weights of its layers.
+  int64_t largestLoad = 0;
+  int64_t bytes = 0; ///< bytes sent at all cuts between different ranks
 };
 
-/// Returns the partition with the smallest largest load. Ties are resolved in this order:
+/// Returns the partition that minimizes the largest load. Ties are resolved in this order:
 /// - the fewest bytes;
 /// - the most even cuts. An even cut before stage s has s / stages of the total weight before it.
 ///   The distance of a cut from its even position is measured in weight; the largest distance is
@@ -42,26 +43,26 @@ struct StagePartition {
 ///
 /// Example: weights 1 1 1 1 4 on 2 ranks with 1 chunk each give the cut 4, with loads 4 and 4.
 ///
-/// The search is exact, but may give up with more than 2 chunks per rank. With c chunks per rank
-/// and s more layers than stages, it visits at most ranks * C(s + 2c - 1, 2c - 1) states for one
-/// load: 10^6 for 96 layers on 16 ranks in 2 chunks, 10^8 in 4 chunks. Equal blocks need few
-/// states.
+/// The search is exact, but may give up with more than 2 chunks per rank. For one load, it visits
+/// at most ranks * C(s + 2c - 1, 2c - 1) states, with c chunks per rank and s more layers than
+/// stages. Example: 96 layers on 16 ranks need at most 10^6 states with 2 chunks, and 10^8 with 4.
+/// Models of equal blocks need few states.
 ///
 /// Fails for counts below 1, more stages than layers, negative weights or bytes, lists whose
 /// lengths do not match, sums above 2^63 - 2, and a search that gives up.
 llvm::Expected<StagePartition> findPartition(const PartitionProblem &problem);
 
-/// Returns true if a split method balances the weights of coordinates: uniform, parameters, flops
-/// or time. Other methods are lists of modules.
+/// Returns true if a split method balances the loads of the coordinates: uniform, parameters, flops
+/// or time. Returns false for a list of modules.
 bool isBalanced(llvm::StringRef method);
 
 /// Returns the cuts before the modules `names`, one per stage of `placement` except stage 0.
 /// `layers` are the module paths of the layers in model order, empty for a layer without a path. A
-/// name is the path of a layer, or of a module with consecutive layers; the cut is before the first
-/// of them.
+/// name is the path of a layer, or of a module with consecutive layers. In the second case, the cut
+/// is before the first layer of the module.
 ///
-/// Fails unless there are stages - 1 names whose cuts are above 0 and ascend. If a name matches no
-/// layer, the error lists the nearest names.
+/// Fails unless there is one name per cut, and the cuts are above 0 and ascending. If a name
+/// matches no layer, the error lists the nearest names.
 llvm::Expected<llvm::SmallVector<int64_t>> findCutsAtNames(llvm::ArrayRef<std::string> layers,
                                                            llvm::ArrayRef<std::string> names,
                                                            const Placement &placement);

@@ -31,8 +31,8 @@ struct Entry {
   std::vector<int64_t> members;
 };
 
-/// The next op of a coordinate. `queues` holds, in order, the operations that are started but not
-/// complete.
+/// The progress of a coordinate: its next op, and by queue, the operations that have started but
+/// not completed, in order.
 struct State {
   int64_t coordinate;
   Block::iterator next, end;
@@ -85,8 +85,9 @@ private:
       entry = &messages[position];
       entry->members = {position.from, position.to};
     } else if (auto start = dyn_cast<rank::StartOp>(op)) {
-      // All ranks of a coordinate start a collective over other axes, because they run the same
-      // program. Such a collective can still wait for earlier entries of its queue.
+      // A collective over other axes has only this coordinate as a member: all ranks of the
+      // coordinate start the collective, because they run the same program. It can still wait for
+      // earlier entries of its queue.
       std::vector<int64_t> members = start.getOverPp().value_or(ArrayRef(coordinate)).vec();
       int64_t number = reductionCounts[{coordinate, start.getQueue().str(), members}]++;
       entry = &reductions[{start.getQueue().str(), members, number}];
@@ -223,8 +224,8 @@ private:
       states.at(coordinate).queues[getQueue(op)].pop_front();
   }
 
-  /// Returns the first operation in the queue of `entry` on `self`, which must complete first;
-  /// `entry` if the queue is empty.
+  /// Returns the operation at the head of the queue that contains `entry` on coordinate `self`. The
+  /// operation must complete before `entry` can complete. Returns `entry` if the queue is empty.
   const Entry &findFirst(const Entry &entry, int64_t self) {
     auto &pending = states.at(self).queues[getQueue(entry.ops.at(self))];
     return pending.empty() ? entry : *pending.front();

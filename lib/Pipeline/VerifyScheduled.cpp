@@ -48,7 +48,7 @@ LogicalResult verifyReceive(rank::RecvOp recv) {
               : success();
 }
 
-/// Checks that segments add to a variable in the order of the micro-batches.
+/// Checks that runs with a segment add to each variable in the order of the micro-batches.
 LogicalResult verifyOrderOfSums(rank::ProgramOp program, const SymbolTable &symbols) {
   llvm::DenseMap<Attribute, rank::RunOp> last;
   for (auto run : program.getBody().getOps<rank::RunOp>()) {
@@ -227,7 +227,7 @@ LogicalResult verifyQueues(rank::ProgramOp program) {
   return success();
 }
 
-/// Checks that one op reads each input of a micro-batch.
+/// Checks that each input of a micro-batch is read by a single op.
 LogicalResult verifyInputs(rank::ProgramOp program) {
   llvm::DenseMap<std::pair<StringRef, int64_t>, rank::InputOp> known;
   for (auto input : program.getBody().getOps<rank::InputOp>()) {

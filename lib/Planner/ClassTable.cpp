@@ -111,8 +111,8 @@ private:
     return found == users.end() ? std::nullopt : std::optional(*found->second.begin());
   }
 
-  /// Returns the costs that variables of a parameter belong to: its first segment, and its entry in
-  /// the list of tied parameters.
+  /// Returns the costs to which a variable is added: those of the first segment that uses its
+  /// parameter and, if the parameter is tied, those of the tied parameter.
   SmallVector<SegmentCost *, 2> findCosts(StringRef symbol) {
     SmallVector<SegmentCost *, 2> costs;
     if (std::optional<int64_t> segment = findHome(symbol))
@@ -133,7 +133,7 @@ private:
     }
   }
 
-  /// Returns the bytes of a variable on one rank, if no data axis split it.
+  /// Returns the bytes of a variable on one rank, as if no data axis split it.
   double getBytes(ps::VariableOp variable) {
     double bytes = double(ps::getByteSize(variable.getTensorType()));
     if (!mesh || !variable.getSharding())
@@ -151,7 +151,7 @@ private:
       getBytes(*cost, variable) += getBytes(variable);
   }
 
-  /// Returns the bytes of a variable's kind.
+  /// Returns the member of `cost` to which the bytes of a variable are added.
   double &getBytes(SegmentCost &cost, ps::VariableOp variable) {
     switch (variable.getKind()) {
     case ps::VariableKind::Gradient:
@@ -188,7 +188,7 @@ private:
     table.sharedUpdate += parts.sum();
   }
 
-  /// Distributes the seconds of a collective over the segments of its tensors.
+  /// Adds the seconds of a collective to the segments that its tensors belong to.
   void addCollective(rank::StartOp start) {
     std::optional<Collective> collective = findCollective(start.getCollective());
     if (!collective || start.getOverPp())
@@ -210,7 +210,8 @@ private:
     }
   }
 
-  /// Adds the seconds of a collective of a tensor whose larger side has `bytes`.
+  /// Adds the seconds of a collective for one of its tensors. `bytes` is the size of the operand or
+  /// of the result, whichever is larger.
   void addSeconds(Value operand, Value result, double seconds, std::optional<int64_t> after,
                   double bytes) {
     for (Operation *user : result.getUsers()) // a parameter that a segment gathers
@@ -241,8 +242,8 @@ private:
     return std::nullopt;
   }
 
-  /// Finds the values that all coordinates of a pipeline sum: accumulators, and sums over all
-  /// parameters, such as the norm of the gradients.
+  /// Finds the values that are summed over all coordinates of a pipeline: accumulators, and sums
+  /// over all parameters, such as the norm of the gradients.
   void addSums() {
     for (auto variable : module.getOps<ps::VariableOp>())
       if (variable.getKind() == ps::VariableKind::Accumulator &&
@@ -266,7 +267,7 @@ private:
     return getPhase(op) == ps::Phase::Update || isa<rank::StartOp>(op);
   }
 
-  /// Finds the values that forward keeps for backward, and those that cross segments.
+  /// Finds the values that forward keeps for backward, and the values that other segments use.
   void addValues() {
     for (Operation *op : ops) {
       auto run = dyn_cast<rank::RunOp>(op);
@@ -317,7 +318,7 @@ private:
       if (auto start = dyn_cast<rank::StartOp>(op))
         for (Value result : start.getResults()) {
           size_t end = indices.lookup(op);
-          bool isGathered = false; // for a run of the model, not reduced
+          bool isGathered = false; // true for a gathered parameter, which is not a gradient
           for (Operation *user : result.getUsers()) {
             auto run = dyn_cast<rank::RunOp>(user);
             isGathered |= run && run.getSegment();
@@ -329,8 +330,8 @@ private:
     return reduced;
   }
 
-  /// Subtracts variables, saved values and reduced gradients from the bytes in use while each run
-  /// executes.
+  /// Sets `transient` of each segment: the bytes in use while its runs execute, minus variables,
+  /// saved values and reduced gradients.
   void addTransients() {
     std::vector<Saved> others = listReduced();
     llvm::append_range(others, saved);
@@ -381,7 +382,7 @@ private:
   DenseMap<Operation *, size_t> indices;
   llvm::StringSet<> usedByModel;            ///< symbols of variables that forward and backward use
   llvm::StringMap<std::set<int64_t>> users; ///< segments that use a parameter, by its symbol
-  llvm::StringMap<size_t> tied;             ///< indices in the table, by symbol
+  llvm::StringMap<size_t> tied;             ///< indices in `table.tied`, by symbol
   std::vector<Saved> saved;
   ClassTable table;
 };

@@ -8,59 +8,62 @@
 
 namespace parashard::planner {
 
-/// Costs of one segment on one rank. Bytes of variables are those without splits over data axes.
+/// Costs of one segment on one rank. Bytes of variables are computed as if no data axis split them.
 struct SegmentCost {
   Breakdown forward, backwardInput, backwardWeight; ///< of one micro-batch
   double saved = 0; ///< bytes of activations that forward keeps for backward, per micro-batch
-  /// Bytes that only gradients of weights use after the gradients of inputs are computed. Some of
-  /// them are also in `saved`.
+  /// Bytes that are kept for the gradients of weights after the gradients of inputs are computed.
+  /// Some of these bytes are also in `saved`.
   double deferred = 0;
-  double boundary = 0;  ///< bytes that a cut after this segment sends, in each direction
-  double transient = 0; ///< bytes in use while the segment runs, beside variables and saved bytes
-  /// Bytes of the parameters that the model uses: of 16-bit copies, if there are any.
+  double boundary = 0; ///< bytes that a cut after this segment sends, in each direction
+  /// Bytes in use while the segment runs, without variables, saved values and reduced gradients.
+  double transient = 0;
+  /// Bytes of the parameters that the model uses. If a parameter has a 16-bit copy, the model uses
+  /// the copy.
   double parameters = 0;
   double constants = 0; ///< bytes of constants and buffers
   double gradients = 0; ///< bytes of gradients
   double reduced = 0;   ///< bytes of reduced gradients, from the reduction until the update
-  double states = 0;    ///< bytes of the optimizer's state, and of f32 values with copies
-  double update = 0;    ///< seconds of the optimizer's kernels per step, without their launches
-  double updateLaunches = 0; ///< seconds that their launches take, however small the kernels are
-  /// Seconds of the collectives over data axes: of the update, of gradients after the last
-  /// micro-batch, and of gathered parameters (ZeRO-3) per micro-batch.
+  double states = 0; ///< bytes of optimizer state, and of f32 parameters and averages with copies
+  double update = 0; ///< seconds of the optimizer's kernels per step, without their launches
+  double updateLaunches = 0; ///< seconds of the launches of these kernels, for any size of kernel
+  /// Seconds of the collectives over data axes: in the update, for gradients after the last
+  /// micro-batch, and for gathered parameters (ZeRO-3) per micro-batch.
   double updateCommunication = 0, reduction = 0, forwardGathers = 0, backwardGathers = 0;
-  /// The reduction starts after the backward of the segment that is this many positions earlier in
-  /// the model, since small gradients are reduced in buckets.
+  /// Small gradients are reduced in buckets, so the reduction of a segment's gradients may start
+  /// late: after the backward of the segment that is this many positions earlier in the model.
   int64_t reductionDelay = 0;
 
   /// Adds the bytes of another segment's variables.
   void addVariables(const SegmentCost &other);
-  /// Returns the bytes of the variables with a ZeRO stage and a number of data-parallel ranks.
+  /// Returns the bytes of the variables under ZeRO stage `zero` with `shards` data-parallel ranks.
   double getVariableBytes(int64_t zero, int64_t shards) const;
 
   double getSeconds() const { return forward.sum() + backwardInput.sum() + backwardWeight.sum(); }
 };
 
 /// A parameter that several segments use, such as a tied embedding. Each pipeline coordinate that
-/// uses it holds it, and the coordinates sum its gradient. Bytes and seconds are part of the costs
-/// of the first segment, too.
+/// uses the parameter stores it, and the coordinates sum its gradient. The costs of the first
+/// segment also include `cost`.
 struct TiedParameter {
-  llvm::SmallVector<int64_t, 2> segments; ///< that use it, in ascending order
-  SegmentCost cost;                       ///< bytes of its variables, and the update
+  llvm::SmallVector<int64_t, 2> segments; ///< segments that use the parameter, in ascending order
+  SegmentCost cost; ///< bytes of the parameter's variables, and the costs of its update
 };
 
 /// The costs of a model under one sharding. Holds for any pipeline, schedule and number of
 /// micro-batches.
 struct ClassTable {
   std::vector<SegmentCost> segments; ///< in model order
-  double sharedUpdate = 0;           ///< seconds of the update's ops that belong to no segment
+  double sharedUpdate = 0;           ///< seconds of update ops that belong to no segment
   std::vector<TiedParameter> tied;
-  /// Bytes of each value that a pipeline sums before the update, such as the loss.
+  /// Bytes of each value that the coordinates of a pipeline sum before the update, such as the
+  /// loss.
   std::vector<double> sums;
 };
 
 /// Reads the table of a module at level `placed` without a pipeline and with one micro-batch.
-/// `axes` are the mesh axes to price collectives for: those of the module, with any sizes and in
-/// any order. Fails if the module has no training step.
+/// Prices collectives for `axes`: the axes of the module's mesh, but with any sizes and in any
+/// order. Fails if the module has no training step.
 llvm::Expected<ClassTable> readClassTable(mlir::ModuleOp module, const costs::Cluster &cluster,
                                           llvm::ArrayRef<ir::AxisSize> axes);
 

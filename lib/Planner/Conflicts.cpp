@@ -1,5 +1,5 @@
-// Finds constraints on plans that contradict each other: tries all numbers of a plan, then the
-// smallest set of constraints without a solution.
+// Finds constraints on plans that contradict each other: tries sets of constraints, and returns the
+// smallest set that no plan satisfies.
 #include "lib/Planner/Conflicts.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/Schedules/PipelineSchedule.h"
@@ -53,7 +53,7 @@ std::vector<int64_t> getDivisors(int64_t number) {
   return low;
 }
 
-/// A problem: the choices of each rule, and the numbers of a plan.
+/// The choices that each rule allows, and the numbers that every plan must have.
 class Problem {
 public:
   Problem(PlanNumbers numbers, const Constraints &constraints) : numbers(std::move(numbers)) {
@@ -64,7 +64,7 @@ public:
       choices[rule] = constraints.get(kFlags[rule]);
   }
 
-  /// Returns the rules that restrict anything.
+  /// Returns the rules that restrict the plan. Omits rules without a constraint.
   Rules getGiven() const {
     Rules given = (1U << Ranks) | (1U << GlobalBatch);
     for (unsigned rule = Pp; rule <= Zero; ++rule)
@@ -77,7 +77,7 @@ public:
     return given;
   }
 
-  /// Returns a copy in which a rule allows one value only.
+  /// Returns a copy of the problem in which a rule allows only one value.
   Problem with(Rule rule, StringRef value) const {
     Problem other = *this;
     if (rule == Ranks)
@@ -89,7 +89,7 @@ public:
     return other;
   }
 
-  /// Returns true if some plan meets the rules.
+  /// Returns true if some plan satisfies the rules.
   bool isPossible(Rules rules) const {
     std::map<int64_t, bool> shards;
     std::vector<int64_t> sizes = listSizes(rules);
@@ -182,7 +182,7 @@ private:
   Choices choices[kRules];
 };
 
-/// Returns the smallest set of rules without a solution.
+/// Returns the smallest set of rules that no plan satisfies.
 Rules findConflict(const Problem &problem) {
   Rules given = problem.getGiven(), least = given;
   for (Rules subset = given; subset != 0; subset = (subset - 1) & given)
@@ -255,23 +255,24 @@ private:
     if (has(conflict, GlobalBatch))
       reasons.push_back(describeSamples());
     if (hasShards && involves({Batch, FixedBatch, MicroBatches, GlobalBatch}))
-      reasons.emplace_back("the number of --batch is a multiple of the data-parallel ranks");
+      reasons.emplace_back("--batch must be a multiple of the number of data-parallel ranks");
     if (has(conflict, Schedule) && !has(conflict, Chunks))
       reasons.emplace_back("a schedule needs a pipeline axis of at least 2");
     else if (has(conflict, Schedule))
-      reasons.emplace_back("each schedule takes certain numbers of chunks (docs/pipelines.md)");
+      reasons.emplace_back("a schedule allows only some numbers of chunks (docs/pipelines.md)");
     else if (has(conflict, Chunks))
       reasons.emplace_back("several chunks need a pipeline axis of at least 2");
     if (has(conflict, Zero))
       reasons.emplace_back("ZeRO stages above 0 need at least 2 data-parallel ranks");
     if (has(conflict, Split))
-      reasons.push_back(formatv("the modules give {0} stages, the pipeline axis times "
-                                "--num-chunks",
+      reasons.push_back(formatv("the modules give {0} stages, which must equal the pipeline axis "
+                                "times --num-chunks",
                                 *numbers.stages));
     return reasons;
   }
 
-  /// Example: "a step has --batch times --micro-batches samples, and 8 x 4 is not 16".
+  /// Explains how batches are related. Example: "a step has --batch times --micro-batches samples,
+  /// and 8 x 4 is not 16".
   std::string describeSamples() const {
     std::string text = "a step has --batch times --micro-batches samples";
     if (problem.getNumbers().globalBatch > schedules::kMostMicroBatches)
@@ -293,7 +294,7 @@ private:
       if (!has(conflict, Rule(rule)) || rule == Split || rule == FixedBatch)
         continue;
       std::vector<std::string> values = findValues(Rule(rule), problem.getGiven());
-      if (values.empty()) // there is another conflict, too
+      if (values.empty()) // the flags have another conflict, so fix only this one
         values = findValues(Rule(rule), conflict);
       if (values.empty())
         continue;
@@ -312,7 +313,7 @@ private:
     return flag.take_front(flag.find_last_of(" :") + 1).str();
   }
 
-  /// Returns at most two values of a rule with which `rules` have a solution.
+  /// Returns at most two values of `rule` with which some plan satisfies `rules`.
   std::vector<std::string> findValues(Rule rule, Rules rules) const {
     std::vector<std::string> values;
     for (const std::string &value : listCandidates(rule))
@@ -322,7 +323,7 @@ private:
     return values;
   }
 
-  /// Returns values to try, those nearest to the given one first.
+  /// Returns values to try for a rule. The values that are nearest to the given value come first.
   std::vector<std::string> listCandidates(Rule rule) const {
     const PlanNumbers &numbers = problem.getNumbers();
     if (rule == Schedule || rule == Zero || rule == Chunks)

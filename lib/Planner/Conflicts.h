@@ -6,7 +6,7 @@
 
 namespace parashard::planner {
 
-/// The numbers that a plan must have, besides its constraints.
+/// Numbers that every plan must have, in addition to the constraints.
 struct PlanNumbers {
   int64_t ranks = 1;
   std::string ranksFlag; ///< how the ranks were given: "ranks 8", "cluster h100-sxm:8"
@@ -17,10 +17,10 @@ struct PlanNumbers {
   std::optional<int64_t> stages;
 };
 
-/// Fails if no plan has these numbers and meets the constraints, whatever the model. The error is a
-/// FlagError. It names the fewest flags that contradict each other, the rule that they break, and
-/// values that do not contradict the rest. Example: `--batch 8` and a global batch of 12 give
-/// "--batch 8 and --global-batch 12 contradict each other: ...; use --batch 4 or 6, or
+/// Fails if no plan has these numbers and satisfies the constraints, for any model. The error is a
+/// FlagError. It names the smallest set of flags that contradict each other, the rule that they
+/// break, and values with which the flags are consistent. Example: `--batch 8` and a global batch
+/// of 12 give "--batch 8 and --global-batch 12 contradict each other: ...; use --batch 4 or 6, or
 /// --global-batch 8 or 16".
 llvm::Error checkConflicts(const PlanNumbers &numbers, const Constraints &constraints);
 

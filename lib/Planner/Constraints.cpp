@@ -8,7 +8,7 @@ using namespace llvm;
 
 namespace parashard::planner {
 
-/// Largest number of a constraint; larger ends of ranges mean the same.
+/// Largest number in a constraint. A larger end of a range is replaced by this number.
 static constexpr int64_t kMostNumber = int64_t(1) << 40;
 
 static Expected<int64_t> parseEnd(StringRef text, StringRef whole) {
@@ -19,7 +19,8 @@ static Expected<int64_t> parseEnd(StringRef text, StringRef whole) {
                            "' is not a whole number; a range is <=8, >=2 or 2..8");
 }
 
-/// Reads a list such as "1,2,4" or "1|2|4". A comma in a value such as "modules=a,b" belongs to it.
+/// Reads a list such as "1,2,4" or "1|2|4". A comma in a value with `=`, such as "modules=a,b", is
+/// part of the value.
 static Expected<std::vector<std::string>> parseList(StringRef text) {
   std::vector<std::string> values;
   SmallVector<StringRef> parts;
@@ -122,7 +123,8 @@ static Error checkSizes(StringRef part, const Choices &choices) {
                            Twine(kMostSize) + ", a list 1,2,4, a range such as <=8, or *");
 }
 
-/// Splits a mesh into its axes. A part without '=' is a further size of the axis before.
+/// Splits a mesh into its axes. A part without '=' is another size of the preceding axis. Example:
+/// "dp=2,4,tp=8" gives "dp=2|4" and "tp=8".
 static std::vector<std::string> splitMesh(StringRef text) {
   std::vector<std::string> axes;
   for (StringRef part : split(text, ','))

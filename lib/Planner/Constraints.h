@@ -15,8 +15,8 @@ namespace parashard::planner {
 /// The values of `--num-chunks` and `--recompute` that a search tries.
 inline constexpr int64_t kSearchedChunks[] = {1, 2, 3, 4};
 inline constexpr const char *kSearchedModes[] = {"none", "selective", "full"};
-/// The sharding policies that a search tries: those that look for known patterns, and those that
-/// search splits themselves.
+/// The sharding policies that a search tries. The named policies look for known patterns. The
+/// searching policies run a search for the best splits, which takes longer.
 inline constexpr const char *kNamedPolicies[] = {"megatron", "megatron+sp"};
 inline constexpr const char *kSearchingPolicies[] = {"searched", "searched+memory"};
 
@@ -24,8 +24,8 @@ inline constexpr const char *kSearchingPolicies[] = {"searched", "searched+memor
 class Choices {
 public:
   /// Reads `*`, a JSON object, a value, a list "1,2,4" or "1|2|4", or a range "<=8", ">=2" or
-  /// "2..8". Fails for an empty value, for a list with commas, and for a range whose ends are not
-  /// whole numbers of at least 0 in ascending order.
+  /// "2..8". Fails for an empty value, and for a range whose ends are not whole numbers of at least
+  /// 0 in ascending order.
   static llvm::Expected<Choices> parse(llvm::StringRef text);
 
   bool allows(llvm::StringRef value) const;
@@ -35,9 +35,9 @@ public:
   /// Returns true if every value is allowed.
   bool isFree() const { return values.empty() && !isRange(); }
   bool isRange() const { return least || most; }
-  /// Returns the only values that are allowed; empty if the choices are free or a range.
+  /// Returns the values that are allowed; empty if all values or a range is allowed.
   llvm::ArrayRef<std::string> getValues() const { return values; }
-  /// Returns the numbers among the values, and the ends of the range.
+  /// Returns the numbers among the values, or the ends of the range.
   llvm::SmallVector<int64_t> getNumbers() const;
   /// Returns the text that was parsed: "1|2"; "*" if all values are allowed.
   llvm::StringRef getText() const { return text; }
@@ -54,25 +54,25 @@ struct MeshChoices {
   const Choices *find(llvm::StringRef axis) const;
 };
 
-/// Reads a mesh whose sizes are choices: "pp=*,dp=2,4,tp=<=8". The axes are pp, dp and tp; an axis
-/// that is left out may have any size. Fails if the choices of an axis contain no size of at least
-/// 1.
+/// Reads a mesh whose sizes are choices: "pp=*,dp=2,4,tp=<=8". The axes are pp, dp and tp. An
+/// omitted axis may have any size. Fails if the choices of an axis contain no size of at least 1.
 llvm::Expected<MeshChoices> parseMeshChoices(llvm::StringRef text);
 
 /// Constraints by flag of ps-compile: "zero", "recompute", ...
 struct Constraints {
   MeshChoices mesh;
   std::map<std::string, Choices> flags;
-  /// Returns the choices of a flag; all values for a flag without constraint.
+  /// Returns the choices of a flag. All values are allowed for a flag without a constraint.
   const Choices &get(llvm::StringRef flag) const;
 };
 
-/// Returns the values of a flag that the search tries, such as 0 to 3 for "zero". Empty: all values
-/// that ps-compile accepts.
+/// Returns the values of a flag that the search tries, such as 0 to 3 for "zero". Returns an empty
+/// list for a flag that may have any value that ps-compile accepts.
 std::vector<std::string> listSearchedValues(llvm::StringRef flag);
 
-/// Fails if the choices contain a value that the search does not try, or no value that it tries.
-/// Example: `>=4` for "zero". The message follows the name of the flag.
+/// Fails if the choices contain a value that the search does not try. Also fails if they contain no
+/// value that the search tries; example: `>=4` for "zero". The message is the end of a sentence
+/// that begins with the flag.
 llvm::Error checkChoices(llvm::StringRef flag, const Choices &choices);
 
 } // namespace parashard::planner

@@ -1,4 +1,4 @@
-// Reads files of constraints: keys that are flags, and the keys of veScale.
+// Reads files of constraints. The keys are flags of ps-compile or keys of veScale.
 #include "lib/Planner/ConstraintsFile.h"
 #include "lib/Support/JsonDocument.h"
 #include "shared/NearestNames.h"

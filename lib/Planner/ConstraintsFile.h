@@ -21,12 +21,13 @@ struct FileConstraints {
 };
 
 /// Reads an object of constraints: {"zero": [0, 1], "mesh": "tp=<=8", "precision": "bf16"}. The
-/// keys are `flags`, with a value, a list, or the text of a range or "*".
+/// keys are in `flags`. A value is a scalar, a list, or the text of a range or "*".
 ///
-/// The keys of veScale stand for flags, with dots or as nested objects:
+/// The keys of veScale are also accepted, either with dots or as nested objects. They are
+/// translated to flags:
 /// - `pipeline_parallel.split_method`: a method of --split-method, `auto` or `manual`.
 /// - `pipeline_parallel.split_points`: the last module of each stage except the last stage. The
-///   modules that begin the next stages follow by their numbers: "h.2" gives "h.3".
+///   next stage begins at the module with the next number. Example: "h.2" gives "h.3".
 /// - `tensor_parallel.sharding_policy`: --sharding-policy.
 /// - `tensor_parallel.sharding_plan`: a file of --sharding-policy, or {"GLOB": ["Shard(dim=0)"]}.
 ///

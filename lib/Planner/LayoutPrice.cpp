@@ -1,4 +1,4 @@
-// Combines the costs of segments into those of stages, and simulates the schedule.
+// Combines the costs of segments into the costs of stages, and simulates the schedule.
 #include "lib/Planner/LayoutPrice.h"
 #include "lib/Pipeline/StagePartition.h"
 #include "lib/Schedules/Simulator.h"
@@ -31,7 +31,7 @@ double getHop(const ClassTable &table, const Cluster &cluster, const Layout &lay
                                         : 0;
 }
 
-/// Costs of one pipeline coordinate. Times are since the begin of the step.
+/// Costs of one pipeline coordinate. Times are measured from the start of the step.
 struct Coordinate {
   Breakdown parts;
   double busy = 0;    ///< end of its last task
@@ -90,7 +90,7 @@ private:
   struct Tied {
     const SegmentCost &cost;
     SmallVector<int64_t, 2> coordinates; ///< ascending
-    int64_t home;                        ///< the one with the first segment that uses it
+    int64_t home; ///< coordinate of the first segment that uses the parameter
   };
 
   void findTied(ArrayRef<int64_t> cuts) {
@@ -107,8 +107,8 @@ private:
     }
   }
 
-  /// Returns the costs of the tied parameters that a coordinate holds without being their home: the
-  /// bytes that it stores, and the update.
+  /// Returns the costs (bytes and update) of the copies of tied parameters on a coordinate: the
+  /// coordinate uses these parameters, but their home is another coordinate.
   SegmentCost getCopies(int64_t rank) const {
     SegmentCost copies;
     for (const Tied &each : tied)
@@ -121,8 +121,9 @@ private:
     return copies;
   }
 
-  /// Adds the sums over the pipeline, which run one after the other: of values such as the loss,
-  /// then of the gradients of tied parameters. The update waits for them.
+  /// Adds the times of sums over the pipeline axis. They run one after the other: first the sums of
+  /// values such as the loss, then the sums of the gradients of tied parameters. The update waits
+  /// for all of them.
   void sumOverCoordinates(MutableArrayRef<Coordinate> coordinates) const {
     if (layout.stages == 1)
       return;
@@ -136,8 +137,8 @@ private:
                 end);
   }
 
-  /// Sums a value over some coordinates, once all of them are ready and the previous sum has ended
-  /// at `end`. Returns the end.
+  /// Adds the time of a sum over `members`. The sum starts when all members are ready and the
+  /// previous sum has ended (at `end`). Returns the end of the sum.
   double sum(MutableArrayRef<Coordinate> coordinates, ArrayRef<int64_t> members,
              double Coordinate::*ready, double bytes, double end) const {
     int64_t stride =
@@ -180,15 +181,15 @@ private:
     return stage;
   }
 
-  /// Returns the delay of compute by concurrent communication: the communication that does not fit
-  /// beside compute, and the slowdown of the overlapped time. Example: with overlapSlowdown 1.2,
-  /// 3 s of communication beside 2 s of compute give 1 + 2 * 0.2 = 1.4 s.
+  /// Returns how much concurrent communication delays compute: the communication that does not
+  /// overlap, plus the slowdown of the overlapped time. Example: with overlapSlowdown 1.2, 3 s of
+  /// communication during 2 s of compute give 1 + 2 * 0.2 = 1.4 s.
   double getDelay(double communication, double compute) const {
     double beside = std::min(communication, compute);
     return communication - beside + beside * (cluster.overlapSlowdown - 1);
   }
 
-  /// Adds the reductions of gradients and the update after the tasks of a coordinate.
+  /// Returns the costs of a coordinate: its tasks, then the reductions of gradients and the update.
   Coordinate priceCoordinate(int64_t rank, ArrayRef<Span> row) const {
     Coordinate result;
     double update = 0, launches = 0, communication = 0, reductions = 0;
@@ -220,8 +221,8 @@ private:
     return result;
   }
 
-  /// Returns the time at which the last gradient is reduced. Each segment's gradients are reduced
-  /// after its last backward, one segment after the other.
+  /// Returns the time at which the reduction of the last gradient ends. The gradients of a segment
+  /// are reduced after its last backward, one segment after the other.
   double getReductionEnd(int64_t rank, ArrayRef<Span> row) const {
     std::vector<std::pair<double, double>> reductions; // time when ready, seconds
     for (int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
@@ -231,7 +232,7 @@ private:
             span.task.work != Work::BackwardInput)
           ready = std::max(ready, span.end);
       ArrayRef<SegmentCost> segments = stages[size_t(placement.getStage(rank, chunk))].segments;
-      std::vector<double> ends; // of the last backward of each segment; the first ones finish last
+      std::vector<double> ends; // of the last backward, by segment; earlier segments end later
       for (const SegmentCost &segment : segments) {
         ends.push_back(ready);
         ready -= segment.backwardInput.sum() + segment.backwardWeight.sum();
@@ -257,11 +258,11 @@ private:
            getMostValues(rank, row, zero > 0 ? layout.shards : 1);
   }
 
-  /// Returns the most bytes that a segment of a stage uses while its stage runs, beside those that
-  /// the stage keeps for backward.
+  /// Returns the maximum number of bytes that the segments of a stage use while the stage runs, in
+  /// addition to the bytes that the stage keeps for backward.
   static double getTransient(const Stage &stage) {
     double transient = 0;
-    double later = 0; // saved bytes of later segments, which do not exist while this one runs
+    double later = 0; // saved bytes of later segments, which do not exist yet while a segment runs
     for (const SegmentCost &segment : llvm::reverse(stage.segments)) {
       transient = std::max(transient, segment.transient - later);
       later += segment.saved;
@@ -269,9 +270,10 @@ private:
     return transient;
   }
 
-  /// Returns the most bytes of values that a coordinate holds at once. If gradients of weights are
-  /// separate tasks, a micro-batch holds only their operands after its gradients of inputs. A chunk
-  /// holds its reduced gradients, divided by `shards`, from its last backward on.
+  /// Returns the maximum number of bytes of values that exist at once on a coordinate. If gradients
+  /// of weights are separate tasks, a micro-batch keeps only their operands after its gradients of
+  /// inputs are computed. A chunk keeps its reduced gradients, divided by `shards`, from its last
+  /// backward on.
   double getMostValues(int64_t rank, ArrayRef<Span> row, int64_t shards) const {
     double held = 0, most = 0, reduced = 0, transient = 0;
     for (int64_t chunk = 0; chunk < layout.chunks; ++chunk)
@@ -350,7 +352,7 @@ Expected<ArrayRef<int64_t>> CutCache::get(ArrayRef<SegmentCost> segments,
   std::vector<int64_t> weights, bytes;
   for (const SegmentCost &segment : segments) {
     weights.push_back(std::llround(steps * segment.getSeconds() / std::max(longest, 1e-30)));
-    bytes.push_back(isLarge ? 0 : int64_t(2 * segment.boundary)); // only breaks ties
+    bytes.push_back(isLarge ? 0 : int64_t(2 * segment.boundary)); // matters only for ties
   }
   if (!bytes.empty())
     bytes.pop_back(); // the last segment has no cut after it
@@ -387,7 +389,7 @@ Expected<LayoutPricer::Bounds> LayoutPricer::getBounds(const Layout &layout) {
   std::vector<double> loads(size_t(layout.stages), 0), fills(loads), saved(loads), sends(loads);
   std::vector<SegmentCost> variables(size_t(layout.stages), SegmentCost());
   double hop = getHop(table, cluster, layout, cuts);
-  double forwards = 0; // of all stages before, with their messages
+  double forwards = 0; // seconds of the forwards of all earlier stages, and of their messages
   for (int64_t stage = 0; stage < placement.getNumStages(); ++stage) {
     size_t begin = stage == 0 ? 0 : size_t(cuts[size_t(stage) - 1]);
     size_t end = size_t(stage) < cuts.size() ? size_t(cuts[size_t(stage)]) : table.segments.size();

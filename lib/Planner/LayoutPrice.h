@@ -13,37 +13,38 @@ namespace parashard::planner {
 /// How the segments of a class table run on many ranks.
 struct Layout {
   int64_t stages = 1;      ///< pipeline coordinates
-  int64_t stageStride = 1; ///< distance between the rank numbers of neighbors
+  int64_t stageStride = 1; ///< distance between the rank numbers of neighboring coordinates
   int64_t shards = 1;      ///< data-parallel ranks
   int64_t chunks = 1;
   std::string schedule; ///< name of a pipeline schedule; empty: the default for `chunks`
   int64_t microBatches = 1;
   int64_t zero = 0; ///< ZeRO stage
-  /// Data-parallel ranks of the program that the table was read from. With ZeRO, the update's
-  /// kernels of that program work on one of so many shards.
+  /// Data-parallel ranks of the program from which the table was read. With ZeRO, the kernels of
+  /// that program's update compute 1 / `tableShards` of the optimizer step.
   int64_t tableShards = 1;
 };
 
 struct LayoutPrice {
   double seconds = 0;               ///< of a step
   Breakdown parts;                  ///< mean over the pipeline coordinates; sums to `seconds`
-  double memory = 0;                ///< bytes of the fullest rank
-  std::array<double, 4> memories{}; ///< the same by ZeRO stage, if only the stage changed
+  double memory = 0;                ///< bytes of the rank that uses the most memory
+  std::array<double, 4> memories{}; ///< `memory` if only the ZeRO stage changed, by ZeRO stage
 };
 
-/// Finds and remembers the cuts between stages. Tables of one model often have segments of equal
-/// relative times, and the search for cuts takes longer than a price.
+/// Finds the cuts between stages, and caches them. The cache pays off because the search for cuts
+/// takes longer than pricing a layout, and tables of one model often have segments with the same
+/// relative times.
 class CutCache {
 public:
-  /// Returns the first segment of each stage after the first, for any sharding.
+  /// Returns the first segment of each stage except stage 0, whatever the times of the segments.
   using FindCuts =
       std::function<llvm::Expected<llvm::SmallVector<int64_t>>(const schedules::Placement &)>;
-  /// With `findCuts`, the cuts do not depend on the times of the segments.
+  /// Without `findCuts`, the cuts balance the times of the segments.
   explicit CutCache(FindCuts findCuts = nullptr) : findCuts(std::move(findCuts)) {}
 
-  /// Returns the first segment of each stage after the first. Unless `findCuts` is set, the cuts
-  /// balance the seconds of the coordinates, or of the stages if the exact search takes too long.
-  /// Seconds are rounded to 1/1024 of the longest segment, or to 1/16 with more than 64 segments.
+  /// Returns the first segment of each stage except stage 0. Without `findCuts`, the cuts balance
+  /// the seconds of the coordinates, or of the stages if the exact search takes too long. Seconds
+  /// are rounded to 1/1024 of the longest segment, or to 1/16 of it with more than 64 segments.
   /// Fails if there are fewer segments than stages.
   llvm::Expected<llvm::ArrayRef<int64_t>> get(llvm::ArrayRef<SegmentCost> segments,
                                               const schedules::Placement &placement);
@@ -64,17 +65,18 @@ public:
       : table(std::move(table)), cluster(cluster), cache(cache) {}
 
   size_t getSegments() const { return table.segments.size(); }
-  /// Prices a layout. A schedule with many micro-batches is simulated with fewer, since each
-  /// further round takes the same time. Fails if the schedule does not fit the layout, or if there
-  /// are fewer segments than stages.
+  /// Prices a layout. A round has as many micro-batches as there are stages. A schedule with many
+  /// rounds is simulated with fewer and extrapolated, because each additional round takes the same
+  /// time. Fails if the schedule does not fit the layout, or if there are fewer segments than
+  /// stages.
   llvm::Expected<LayoutPrice> price(const Layout &layout);
   struct Bounds {
     /// Seconds of the busiest coordinate: the forwards of the stages before its first stage, then
-    /// its own work on all micro-batches, with the messages of both. Excludes other bubbles, and
-    /// communication over data axes.
+    /// its own work on all micro-batches. Includes the messages of these stages. Excludes its later
+    /// idle time, and communication over data axes.
     double seconds = 0;
-    /// Bytes of the fullest rank, by ZeRO stage: its variables, and the values that its largest
-    /// stage saves for the backward of one micro-batch.
+    /// Bytes of the rank that uses the most memory, by ZeRO stage: its variables, and the values
+    /// that its largest stage saves for the backward of one micro-batch.
     std::array<double, 4> memories{};
   };
   /// Returns lower bounds of a price, without a simulation. Fails like `price`.

@@ -16,12 +16,12 @@ struct Transfer {
   double begin = 0, end = 0;
   double firstChunk = 0; ///< end of its first chunk
   int64_t chunks = 1;
-  Part part = Part::TensorParallel; ///< of the time spent waiting for it
+  Part part = Part::TensorParallel; ///< to which waits for the collective are added
 };
 
 class FunctionReplay {
 public:
-  /// Each op takes `scale` times its modelled time.
+  /// Creates a replay in which each op takes `scale` times its modelled time.
   FunctionReplay(func::FuncOp function, const ir::OpTimes &times, double scale,
                  double overlapSlowdown)
       : function(function), times(times), scale(scale), overlapSlowdown(overlapSlowdown) {
@@ -92,7 +92,8 @@ private:
       waitUntil(transfer.end, transfer.part);
   }
 
-  /// Waits for a collective; for the first of its chunks if a matmul reads chunk by chunk.
+  /// Waits for a collective. If a matmul reads the result chunk by chunk, waits only for the first
+  /// chunk.
   void waitForFirst(Operation *collective) {
     auto found = transfers.find(collective);
     if (found == transfers.end())
@@ -104,10 +105,11 @@ private:
     bool isChunked = matmul && matmul->follows;
     waitUntil(isChunked ? transfer.firstChunk : transfer.end, transfer.part);
     if (!isChunked)
-      transfers.erase(collective); // only a chunked matmul looks it up again
+      transfers.erase(collective); // only a chunked matmul uses the transfer after the wait
   }
 
-  /// Returns the part of the waits for a collective: by its axes in forward and backward.
+  /// Returns the part of the step to which waits for a collective are added. In forward and
+  /// backward, the part depends on the axes of the collective.
   Part getPart(Operation *collective) const {
     auto axes = collective->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>();
     bool isOverData =
@@ -127,7 +129,7 @@ private:
   double now = 0, queueEnd = 0;
   Breakdown parts;
   DenseMap<Operation *, Transfer> transfers;
-  DenseMap<Operation *, double> begins; ///< of computing ops
+  DenseMap<Operation *, double> begins; ///< start times of ops that are not collectives
 };
 
 } // namespace

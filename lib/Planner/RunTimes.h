@@ -7,13 +7,13 @@
 
 namespace parashard::planner {
 
-/// Predicts the times of runs. A class function is replayed once: its ops run one after the other,
-/// and its collectives run in a queue, beside the ops between their start and their wait.
+/// Predicts the times of runs. Replays each class function once: its ops run one after the other.
+/// Its collectives run in a queue, concurrently with the ops between their start and their wait.
 ///
-/// With measured times, the ops of a run take as much longer or shorter as measured, and the
-/// collectives take the predicted time. Example: a run has 2 ms of ops and waits 1 ms for
-/// collectives. If 3 ms of ops were measured, each op takes 1.5 times as long, and the run takes at
-/// most 4 ms.
+/// With measured times, the predicted times of a run's ops are scaled so that their sum is the
+/// measured time. Collectives take the predicted time. Example: a run has 2 ms of ops and waits 1
+/// ms for collectives. If 3 ms of ops were measured, each op takes 1.5 times as long, and the run
+/// takes at most 4 ms.
 class RunTimes {
 public:
   /// `measured` may be null; it must outlive this object.
@@ -25,7 +25,8 @@ public:
   /// Fails if a run with ops was not measured.
   llvm::Error checkMeasured(rank::RunOp run);
 
-  /// Returns how much slower an op is beside a collective. Measured times include it.
+  /// Returns the factor by which a concurrent collective slows down an op. Returns 1 for measured
+  /// times, because they include the slowdown.
   double getOverlapSlowdown() const { return measured ? 1 : times.getCluster().overlapSlowdown; }
 
 private:

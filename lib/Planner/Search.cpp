@@ -1,4 +1,5 @@
-// Enumerates meshes and micro-batches, bounds them, and prices the rest.
+// Enumerates meshes and micro-batches, computes lower bounds of their times, and prices the
+// candidates whose bounds are good enough.
 #include "lib/Planner/Search.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "llvm/ADT/STLExtras.h"
@@ -42,7 +43,7 @@ static Layout makeLayout(const SearchProblem &problem, const Candidate &candidat
   return layout;
 }
 
-/// Returns true if the axes that the constraint names are in its order.
+/// Returns true if `order` has the axes of a mesh constraint in the order of the constraint.
 static bool followsOrder(const MeshChoices &mesh, StringRef order) {
   size_t last = 0;
   for (const auto &[axis, choices] : mesh.axes) {
@@ -62,22 +63,24 @@ static bool allowsSizes(const MeshChoices &mesh, const Candidate &candidate) {
 
 namespace {
 
-/// A mesh with its micro-batches and policy, and a lower bound of its step.
+/// A mesh with its micro-batches and policy, and a lower bound of the time of its step.
 struct Branch {
   Candidate candidate;
   double bound = 0;
   ClassTable table; ///< without recomputation and ZeRO
 };
 
-/// Plans that are slower than the best one by this factor are not returned.
+/// Plans that take more than this factor times the time of the best plan are not returned.
 constexpr double kSlowest = 1.05;
-/// Searched policies are tried for a tensor axis if the named policies leave more than the share
-/// `kMostWhole` of the matmuls whole, or if the best plan has this axis. A search is assumed to
-/// reduce the time to `kSearchGain` of the named policy's time, even if all matmuls are split. At
-/// most `kMostSearches` pairs of tensor axis and samples are tried.
+/// Searched policies are tried for a size of the tensor axis in two cases. Either the named
+/// policies do not split more than the share `kMostWhole` of the matmuls, or the best plan has this
+/// size. A search is assumed to reduce the time to `kSearchGain` of the named policy's time, even
+/// if the named policy splits all matmuls. At most `kMostSearches` pairs of tensor axis and samples
+/// are tried.
 constexpr double kMostWhole = 0.1, kSearchGain = 0.93;
 constexpr size_t kMostSearches = 2;
-/// Candidates of each kind that are priced to find the leanest one, if no plan fits.
+/// Number of candidates of each kind that are priced to find the one with the least memory, if no
+/// plan fits.
 constexpr size_t kMostLeanest = 4;
 
 class Searcher {
@@ -89,7 +92,7 @@ public:
       std::vector<Branch> branches = listBranches(tp);
       llvm::stable_sort(branches,
                         [](const Branch &a, const Branch &b) { return a.bound < b.bound; });
-      // Larger tensor axes communicate more, and their matmuls are smaller.
+      // Larger tensor axes are even slower: they communicate more, and their matmuls are smaller.
       if (!branches.empty() && isTooSlow(branches.front().bound))
         break;
       for (const Branch &branch : branches)
@@ -142,8 +145,8 @@ private:
     return branches;
   }
 
-  /// Returns the orders of axes that differ in the tiers that an axis uses. The first ones have the
-  /// tensor axis innermost.
+  /// Returns the orders of axes to try. Omits an order if each axis uses the same tiers of the
+  /// cluster as in an earlier order. Orders with the tensor axis innermost come first.
   std::vector<std::string> listOrders(Candidate candidate) const {
     std::vector<std::string> orders;
     std::set<std::string> seen;
@@ -189,8 +192,8 @@ private:
     }
   }
 
-  /// Returns the least bound of the policies; infinity if the model cannot be compiled. Leaves out
-  /// a policy that is slower than another one and needs more memory.
+  /// Adds a branch per policy. Returns the smallest lower bound of the policies; infinity if the
+  /// model cannot be compiled. Omits a policy if another one is faster and needs no more memory.
   double addPolicies(Candidate candidate, std::vector<Branch> &branches) {
     std::vector<Branch> found;
     std::vector<Candidate> candidates;
@@ -246,12 +249,12 @@ private:
     if (!policies.empty())
       return policies;
     for (const char *policy : kNamedPolicies)
-      if (policies.empty() || candidate.tp > 1) // without a tensor axis, all are equal
+      if (policies.empty() || candidate.tp > 1) // without a tensor axis, all policies are equal
         policies.push_back(policy);
     return policies;
   }
 
-  /// Remembers the fastest layouts with a tensor axis, for the searched policies.
+  /// Stores the branches with a tensor axis, for which the searched policies may be tried later.
   void keepForSearch(std::vector<Branch> branches) {
     if (!constraints().get("sharding-policy").isFree())
       return;
@@ -260,9 +263,9 @@ private:
         named.push_back(std::move(branch));
   }
 
-  /// Tries the searched policies for the layouts with the least bounds: where named policies leave
-  /// matmuls whole, and for the tensor axis of the best plan. A search takes as long as several
-  /// tables, so few of them are tried.
+  /// Tries the searched policies for the branches with the smallest bounds, if the named policy
+  /// does not split many matmuls, or if the branch has the tensor axis of the best plan. Tries only
+  /// a few branches, because a search takes as long as building several tables.
   void exploreSearched() {
     std::set<std::pair<int64_t, int64_t>> tried; // tensor axis, samples
     std::set<std::tuple<std::string, int64_t, int64_t>> meshes;
@@ -285,8 +288,8 @@ private:
     }
   }
 
-  /// Tries the searched policies for the layout of a branch. Tries `searched+memory` only if
-  /// `searched` has no plan that fits, or needs more memory than the policy of the branch.
+  /// Tries the searched policies for the mesh and samples of a branch. Tries `searched+memory` only
+  /// if no plan with `searched` fits, or if `searched` needs more memory than the branch's policy.
   void exploreSearched(const Branch &branch) {
     int64_t before = result.priced;
     for (const char *policy : kSearchingPolicies) {
@@ -307,7 +310,7 @@ private:
     }
   }
 
-  /// Returns true if a plan of a branch is among the best ones.
+  /// Returns true if a plan of a branch is among the best plans.
   bool hasPlan(const Branch &branch) const {
     return llvm::any_of(result.plans, [&](const PricedCandidate &plan) {
       return plan.candidate.getMesh() == branch.candidate.getMesh() &&
@@ -316,7 +319,7 @@ private:
     });
   }
 
-  /// Returns true if two branches of one layout have the same costs.
+  /// Returns true if two branches that differ only in their policy have the same costs.
   static bool isEqual(const Branch &a, const Branch &b) {
     constexpr double kRounding = 1e-9;
     return std::abs(a.bound - b.bound) <= kRounding * b.bound &&
@@ -337,7 +340,7 @@ private:
   /// if tp=2 takes 0.75 of the time of one rank, half of the work is whole.
   double getWholeShare(const Branch &branch) {
     Candidate one = branch.candidate;
-    one.tp = 1; // on fewer ranks: only the table counts
+    one.tp = 1; // the candidate has fewer ranks, but only its table matters here
     one.policy = listPolicies(one).front();
     const ClassTable *table = problem.getTable(one, problem.cluster);
     if (!table || getMatmuls(*table) == 0)
@@ -355,8 +358,8 @@ private:
     return seconds;
   }
 
-  /// Returns the time of all micro-batches, divided evenly over the pipeline: no bubble, and no
-  /// communication over data axes.
+  /// Returns a lower bound of the time of a step: the time of all micro-batches, divided evenly
+  /// over the pipeline. Excludes bubbles and communication over data axes.
   static double getBound(const ClassTable &table, const Candidate &candidate) {
     double seconds = 0, largest = 0;
     for (const SegmentCost &segment : table.segments) {
@@ -366,14 +369,15 @@ private:
     return std::max(seconds / double(candidate.pp), largest) * double(candidate.microBatches);
   }
 
-  /// Returns true if a plan of this time is not among those wanted.
+  /// Returns true if a plan with this time is too slow for the list of wanted plans.
   bool isTooSlow(double seconds) const {
     return !result.plans.empty() && (seconds > kSlowest * result.plans.front().price.seconds ||
                                      (result.plans.size() >= problem.wanted &&
                                       seconds >= result.plans.back().price.seconds));
   }
 
-  /// Returns true if a plan with this bound may be faster than the best one by the tolerance.
+  /// Returns true if a plan with this bound may be faster than the best plan by more than the
+  /// tolerance.
   bool canBeBest(double bound) const {
     return result.plans.empty() ||
            bound < (1 - problem.tolerance) * result.plans.front().price.seconds;
@@ -386,15 +390,15 @@ private:
            (problem.isInterrupted && problem.isInterrupted());
   }
 
-  /// Like `isEnded`, where parts of the space are left to search.
+  /// Like `isEnded`. Also records that a part of the space was not searched.
   bool isOver() {
     bool isCut = isEnded();
     result.isComplete &= !isCut;
     return isCut;
   }
 
-  /// Prices the plans of a branch. Recomputation costs time and saves memory, so the search stops
-  /// at the first mode with which every schedule fits without ZeRO or with stage 1.
+  /// Prices the plans of a branch. Tries recomputation modes in ascending order of time. Stops at
+  /// the first mode with which every schedule fits the memory, either without ZeRO or with stage 1.
   void explore(const Branch &branch) {
     std::vector<Candidate> modes;
     for (const char *recompute : kSearchedModes)
@@ -406,7 +410,7 @@ private:
     for (const Candidate &candidate : modes) {
       bool isWhole = candidate.recompute == "none";
       if (!isWhole)
-        prepareTables(modes); // if one saves too little memory, the next is needed
+        prepareTables(modes); // a later mode is needed if an earlier one saves too little memory
       const ClassTable *table =
           isWhole ? &branch.table : problem.getTable(candidate, problem.cluster);
       if (!table)
@@ -418,10 +422,10 @@ private:
     }
   }
 
-  /// Prices the ZeRO stages of a candidate, whose table without ZeRO is `table`. Stages beyond 1
-  /// save memory. They are faster only if they hide more communication, so once every schedule
-  /// fits, the search tries a stage only if its bound is below the best plan. Returns true if every
-  /// schedule fits without ZeRO or with stage 1.
+  /// Prices the ZeRO stages of a candidate. `table` is its table without ZeRO. Higher stages save
+  /// memory, but are faster only if they hide more communication. If every schedule fits with lower
+  /// stages, the search therefore tries a stage only if its bound is below the best plan. Returns
+  /// true if every schedule fits without ZeRO or with stage 1.
   bool exploreStages(Candidate candidate, ClassTable table) {
     double bound = getBound(table, candidate);
     LayoutPricer whole(std::move(table), problem.cluster, cuts);
@@ -429,7 +433,7 @@ private:
     leanestOfStages.fill(std::nullopt);
     bool allFit = exploreSchedules(candidate, whole);
     bool needsMore = !allFit;
-    // ZeRO divides variables, so the table without ZeRO also tells the memory of each stage.
+    // ZeRO divides variables, so the memory of each stage follows from the table without ZeRO.
     std::array<std::optional<PricedCandidate>, 4> least = leanestOfStages;
     auto isPossible = [&](int64_t zero) {
       const std::optional<PricedCandidate> &of = least[size_t(zero)];
@@ -466,7 +470,7 @@ private:
     bool allFit = true;
     for (const schedules::Schedule &schedule : schedules::getSchedules()) {
       candidate.schedule = schedule.name;
-      // gpipe takes the time of 1f1b, and more memory.
+      // gpipe takes as long as 1f1b, but needs more memory.
       if (!constraints().get("schedule").allows(StringRef(schedule.name)) ||
           (constraints().get("schedule").isFree() && candidate.schedule == "gpipe"))
         continue;
@@ -490,7 +494,7 @@ private:
       return true;
     }
     double most = problem.memory / getMemoryFactor(candidate);
-    if (bounds->memories[3] > most) { // no ZeRO stage makes it fit
+    if (bounds->memories[3] > most) { // does not fit with any ZeRO stage
       keepLeanestBound(candidate, *bounds);
       return false;
     }
@@ -522,7 +526,7 @@ private:
     return true;
   }
 
-  /// Returns the factor between the memory of programs and its estimate.
+  /// Returns the memory of compiled programs of this kind divided by its estimate.
   double getMemoryFactor(const Candidate &candidate) const {
     auto factor = problem.memoryFactors.find(candidate.getKind());
     return factor == problem.memoryFactors.end() ? 1 : factor->second;
@@ -559,8 +563,9 @@ private:
       ofKind.erase(std::prev(ofKind.end()));
   }
 
-  /// Lists the leanest plan of each kind. Prices those that were only bounded, in ascending order
-  /// of their bounds, until a bound is above the leanest price.
+  /// Lists the plan of each kind that needs the least memory. Candidates with only a lower bound of
+  /// their memory are priced in ascending order of this bound, until a bound exceeds the least
+  /// memory of a priced plan.
   void addLeanest() {
     std::multimap<double, PricedCandidate> all;
     for (const auto &[kind, ofKind] : leanestBounds)
@@ -574,7 +579,7 @@ private:
       if (Expected<LayoutPrice> price = priceCandidate(problem, bounded.candidate))
         bounded.price = *price;
       else
-        consumeError(price.takeError()); // the bound stays
+        consumeError(price.takeError()); // use the lower bound instead
       keepLeanest(leanest, bounded);
       least = std::min(least, bounded.price.memory);
     }
@@ -585,7 +590,7 @@ private:
     });
   }
 
-  /// Adds the fastest plans of the kinds that are not among those wanted.
+  /// Adds the fastest plan of each kind that is not in the list of wanted plans.
   void addKinds() {
     if (result.plans.empty())
       return;
@@ -622,7 +627,7 @@ private:
   const SearchProblem &problem;
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   CutCache cuts;
-  std::vector<Branch> named; ///< with named policies and a tensor axis
+  std::vector<Branch> named; ///< branches with a named policy and a tensor axis
   int64_t considered = 0;
   size_t mostSegments = 0; ///< of any table
   /// The fastest plan of each kind that fits, and the leanest one that does not fit.

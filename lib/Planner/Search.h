@@ -11,7 +11,7 @@ namespace parashard::planner {
 struct Candidate {
   int64_t pp = 1, dp = 1, tp = 1;
   std::string order = "pdt"; ///< axes from the slowest to the fastest varying, by first letter
-  int64_t samples = 1;       ///< per micro-batch and data-parallel rank
+  int64_t samples = 1;       ///< samples per micro-batch and data-parallel rank
   int64_t microBatches = 1;
   int64_t chunks = 1;
   std::string schedule = "1f1b";
@@ -21,7 +21,7 @@ struct Candidate {
 
   /// Returns the size of an axis, 'p', 'd' or 't'.
   int64_t getSize(char axis) const { return axis == 'p' ? pp : axis == 'd' ? dp : tp; }
-  /// Returns which axes are in the mesh: pp, dp, tp.
+  /// Returns which of the axes pp, dp and tp have more than one rank.
   std::array<bool, 3> getKind() const { return {pp > 1, dp > 1, tp > 1}; }
   /// Returns the mesh without axes of size 1: "pp=2,tp=4"; "dp=1" for one rank.
   std::string getMesh() const;
@@ -41,37 +41,39 @@ struct SearchProblem {
   int64_t globalBatch = 1; ///< samples per step
   /// Samples per micro-batch over all data-parallel ranks, if the export fixes them.
   std::optional<int64_t> fixedBatch;
-  /// Returns true if the model can be imported with so many samples per micro-batch over all
-  /// data-parallel ranks. Empty: always.
+  /// Returns true if the model can be imported with this number of samples per micro-batch over all
+  /// data-parallel ranks. If the function is empty, any number is possible.
   std::function<bool(int64_t)> allowsBatch;
-  double memory = 0; ///< bytes of a rank
-  /// By kind (`Candidate::getKind`): factors between the memory of programs and its estimate.
+  double memory = 0; ///< bytes of memory per rank
+  /// By kind (`Candidate::getKind`): the memory of compiled programs divided by its estimate.
   std::map<std::array<bool, 3>, double> memoryFactors;
   Constraints constraints;
   double timeLimit = 30; ///< seconds
-  /// Asked during the search: true ends it. Empty: never.
+  /// Called repeatedly during the search. The search ends when the function returns true. May be
+  /// empty.
   std::function<bool()> isInterrupted;
   size_t wanted = 12; ///< number of plans to return
-  /// Share of the time of a step. The search tries larger micro-batches, and ZeRO stages that the
-  /// memory does not need, only if they can save more than this share.
+  /// A fraction of the time of a step. The search tries larger micro-batches only if they can save
+  /// more than this fraction. The same holds for ZeRO stages that are not needed to fit the memory.
   double tolerance = 0.02;
-  /// Returns the table of a candidate's axes, samples, policy, recomputation and ZeRO stage, priced
-  /// on a cluster; null if the model cannot be compiled with them. The search does not keep the
-  /// pointer.
+  /// Returns the class table of a candidate, priced on a cluster. The table depends on the
+  /// candidate's axes, samples, policy, recomputation and ZeRO stage. Returns null if the model
+  /// cannot be compiled with them. The search does not store the pointer.
   std::function<const ClassTable *(const Candidate &, const costs::Cluster &)> getTable;
-  /// Called with several candidates before the search asks for their tables, so that the tables can
-  /// be made in parallel. May be empty.
+  /// Called with several candidates before the search requests their tables, so that the tables can
+  /// be built in parallel. May be empty.
   std::function<void(llvm::ArrayRef<Candidate>)> prepareTables;
   /// Returns the cuts of `--split-method`, if they do not depend on times. May be empty.
   CutCache::FindCuts findCuts;
-  /// Data-parallel ranks of the program that the table of a candidate is read from.
+  /// Returns the number of data-parallel ranks of the program from which the table of a candidate
+  /// is read.
   std::function<int64_t(const Candidate &)> getTableShards;
 };
 
 struct SearchResult {
-  /// The plans that fit the memory, fastest first: at most `wanted` plans, and the fastest plan of
-  /// each kind that takes at most `kKindMargin` times as long as the fastest plan. Plans of one
-  /// kind have the same axes in their mesh.
+  /// The plans that fit the memory, fastest first: at most `wanted` plans. Also contains the
+  /// fastest plan of each kind if it takes at most `kKindMargin` times as long as the fastest plan.
+  /// Plans of one kind have the same axes in their mesh.
   std::vector<PricedCandidate> plans;
   /// If no plan fits: the plan of each kind that needs the least memory, leanest first.
   std::vector<PricedCandidate> leanest;
@@ -82,17 +84,17 @@ struct SearchResult {
 constexpr double kKindMargin = 1.15;
 
 /// Searches all meshes over pp, dp and tp, with the schedules, policies and other choices that the
-/// constraints allow. Skips a candidate if a lower bound of its time is 5 % slower than the best
-/// plan. The bound is the time of all micro-batches without bubble, and without communication over
-/// data axes. Fails if the constraints, the ranks and the global batch allow no plan, and if the
-/// model cannot be compiled for any of them.
+/// constraints allow. Skips a candidate if a lower bound of its time is more than 5 % above the
+/// time of the best plan. The bound is the time of all micro-batches without bubble, and without
+/// communication over data axes. Fails if the constraints, the ranks and the global batch allow no
+/// plan. Also fails if the model cannot be compiled for any allowed plan.
 llvm::Expected<SearchResult> search(const SearchProblem &problem);
 
 /// Returns true if the constraints allow a candidate.
 bool isAllowed(const SearchProblem &problem, const Candidate &candidate);
 
-/// Prices one candidate, whatever the constraints. Fails if the model cannot be compiled with it,
-/// and if its schedule does not fit its stages and micro-batches.
+/// Prices one candidate without checking the constraints. Fails if the model cannot be compiled
+/// with the candidate, or if its schedule does not fit its stages and micro-batches.
 llvm::Expected<LayoutPrice> priceCandidate(const SearchProblem &problem,
                                            const Candidate &candidate);
 

@@ -59,7 +59,7 @@ private:
     return isa<ReadOp>(op) || op->hasTrait<OpTrait::ConstantLike>();
   }
 
-  /// Returns the longest sequence of equal segments: the first one, and their number.
+  /// Returns the longest sequence of equal segments: the index of the first one, and their number.
   std::pair<size_t, size_t> findRepeats() const {
     std::pair<size_t, size_t> best{0, 0};
     for (size_t first = 0; first < segments.size();) {
@@ -98,8 +98,10 @@ private:
     return true;
   }
 
-  /// Returns true if `x` is to segment `before` what `y` is to segment `after`. The segment before
-  /// the first of the equal ones may be of another kind (`isFirst`).
+  /// Returns true if segment `before` uses `x` in the way segment `after` uses `y`. Either both are
+  /// the same value or equal leaves, or both are the same result of the same op, in the segment
+  /// itself or in the segment before it. If `isFirst`, `before` is the first of the equal segments,
+  /// so the segment before it may be different.
   bool areEqual(Value x, size_t before, Value y, size_t after, bool isFirst) const {
     if (x == y)
       return true;
@@ -155,7 +157,8 @@ private:
     return nullptr;
   }
 
-  /// Returns true if no op after the segments uses results of removed segments, except of the last.
+  /// Returns true if ops after the equal segments use only results of the first and the last of
+  /// these segments.
   bool canRemove(size_t first, size_t count) const {
     DenseMap<Operation *, size_t> homes;
     for (auto [number, segment] : llvm::enumerate(segments))
@@ -182,7 +185,7 @@ private:
       }
   }
 
-  /// Erases reads and constants that only removed ops used, and then variables without reads.
+  /// Erases reads and constants that only removed ops used, and then parameters without reads.
   void eraseUnused() {
     for (Operation &op :
          llvm::make_early_inc_range(function.getBody().front().without_terminator()))

@@ -60,8 +60,8 @@ Breakdown average(ArrayRef<Breakdown> coordinates, double seconds) {
     for (size_t i = 0; i < kParts; ++i)
       mean[Part(i)] += parts[Part(i)] / double(coordinates.size());
   }
-  // A wait that is only a rounding error becomes 0, and the largest part takes the error. So no
-  // part is negative, and the parts still sum to the step.
+  // Replaces a wait that is only a rounding error by 0, and adds the error to the largest part. So
+  // no part is negative, and the sum of the parts is still the time of the step.
   double rounding = 0;
   auto setWait = [&](Part part, double wait) {
     bool isNoise = wait < 1e-12 * seconds;
@@ -90,9 +90,9 @@ namespace {
 /// A message, a copy or a collective of one or more pipeline coordinates.
 struct Transfer {
   size_t members = 1;
-  size_t started = 0;   ///< number of members that have started it
+  size_t started = 0;   ///< number of members that have started the transfer
   double begin = 0;     ///< time of the last start
-  double seconds = 0;   ///< duration without the wait for its queues
+  double seconds = 0;   ///< duration without the wait for earlier transfers of the queue
   bool isKnown = false; ///< whether `end` is known
   double end = 0;
   Part part = Part::Message;
@@ -104,7 +104,7 @@ struct Queue {
   double end = 0; ///< of the last transfer whose end is known
 };
 
-/// One pipeline coordinate at some op of its program.
+/// The progress of a pipeline coordinate in its program.
 struct Coordinate {
   Block::iterator next, end;
   double now = 0;
@@ -152,7 +152,7 @@ private:
     if (auto run = dyn_cast<rank::RunOp>(op)) {
       Breakdown parts = runs.get(run);
       auto phase = run->getAttrOfType<ps::PhaseAttr>(kPhaseMark);
-      if (phase && phase.getValue() == ps::Phase::Update) // with its launches
+      if (phase && phase.getValue() == ps::Phase::Update) // launches count as update, too
         parts[Part::Update] += std::exchange(parts[Part::Launch], 0);
       coordinate.parts.add(parts);
       coordinate.now += parts.sum();
@@ -185,7 +185,7 @@ private:
   }
 
   void startCollective(int64_t pp, Coordinate &coordinate, rank::StartOp op) {
-    Collective collective = *findCollective(op.getCollective()); // start_c1
+    Collective collective = *findCollective(op.getCollective()); // valid because of start_c1
     SmallVector<StringAttr> axes;
     if (auto over = op.getAxesAttr())
       axes = llvm::to_vector(over.getAsRange<StringAttr>());
@@ -198,7 +198,7 @@ private:
       group = {{times.getStride(pipeline) * (over->back() - first) / int64_t(members - 1),
                 int64_t(members)}};
     }
-    // All-reduces of a bucket are one operation; the others run tensor by tensor.
+    // All-reduces of a bucket are one operation. Other collectives run tensor by tensor.
     double seconds = 0, bytes = 0;
     for (auto [operand, result] : llvm::zip(op.getOperands(), op.getResults())) {
       double size = double(ir::getCollectiveBytes(operand.getType(), result.getType()));
@@ -225,8 +225,8 @@ private:
          Part::HostCopy);
   }
 
-  /// Starts a transfer on one of its members. The members of a queue start equal transfers in the
-  /// same order (scheduled_c7, scheduled_c9).
+  /// Starts a transfer on one of its members. All members of a queue start the same transfers in
+  /// the same order (scheduled_c7, scheduled_c9).
   void join(Coordinate &coordinate, Operation *op, Queue &queue, size_t members, double seconds,
             Part part) {
     size_t &position = positions[{&coordinate, &queue}];
@@ -306,7 +306,8 @@ private:
   std::map<std::tuple<std::string, int64_t, int64_t>, Queue> queues;
   DenseMap<Queue *, std::vector<std::unique_ptr<Transfer>>> transfers;
   DenseMap<std::pair<Coordinate *, Queue *>, size_t> positions;
-  DenseMap<Operation *, std::pair<Transfer *, double>> byOp; ///< with the time of the start
+  /// The transfer that an op started, and the time at which the op started it.
+  DenseMap<Operation *, std::pair<Transfer *, double>> byOp;
 };
 
 } // namespace
@@ -321,8 +322,8 @@ static int64_t countMicroBatches(ArrayRef<rank::ProgramOp> programs) {
   return count;
 }
 
-/// Returns the element type in which most flops of contractions are computed, as in cluster files:
-/// "bf16".
+/// Returns the element type in which most flops of contractions are computed, with its name in
+/// cluster files. Example: "bf16".
 static std::string findComputeType(ModuleOp module, const Cluster &cluster) {
   ir::OpTimes times(cluster, ps::getMesh(module));
   std::map<std::string, double> flops;
@@ -352,7 +353,7 @@ llvm::Expected<std::optional<StepTime>> predictStep(ModuleOp module, const Clust
   if (llvm::Error error = replay.checkMeasured(programs))
     return std::move(error);
   StepTime step = replay.run(programs);
-  double flops = 0; // of a step of all ranks; training computes three times the flops of forward
+  double flops = 0; // of all ranks in one step
   if (auto counted = module->getAttrOfType<IntegerAttr>(kFlopsMark))
     flops = double(counted.getInt());
   flops *= double(countMicroBatches(programs));

@@ -23,7 +23,7 @@ enum class Part {
   HostCopy,       ///< waiting for copies to and from host memory
   Update,         ///< the optimizer
   Imbalance,      ///< waiting because the slowest stage has more work than the average
-  Bubble,         ///< the slowest stage's own waiting for other stages
+  Bubble,         ///< idle time of the slowest stage, which waits for other stages
 };
 constexpr size_t kParts = size_t(Part::Bubble) + 1;
 /// Returns the name of a part in texts and JSON keys: "matmuls", "bubble".
@@ -43,9 +43,9 @@ private:
   std::array<double, kParts> seconds{};
 };
 
-/// Averages the parts of the pipeline coordinates of a step of `seconds`. The slowest coordinate's
-/// idle time is the bubble. The other coordinates are idle for as much longer as they have less
-/// work, which is the imbalance. The result sums to `seconds`.
+/// Averages the parts of the pipeline coordinates of a step that takes `seconds`. The bubble is the
+/// idle time of the coordinate with the most work. A coordinate with less work is idle longer; the
+/// mean of this additional idle time is the imbalance. The result sums to `seconds`.
 Breakdown average(llvm::ArrayRef<Breakdown> coordinates, double seconds);
 
 /// The predicted time of a step.
@@ -53,19 +53,20 @@ struct StepTime {
   double seconds = 0;
   /// Mean over the pipeline coordinates. Sums to `seconds`.
   Breakdown parts;
-  /// Model flops per second of all ranks, relative to the peak of the model's compute type.
+  /// Model flops per second of all ranks, divided by their peak rate for the model's compute type.
   double mfu = 0;
 
   llvm::json::Object toJson() const;
 };
 
-/// Measured seconds of the ops of each run, by its label (`ir::getRunLabel`), without collectives.
+/// Measured seconds of the ops of each run, without collectives. The key is the label of the run
+/// (`ir::getRunLabel`).
 using MeasuredRuns = llvm::StringMap<double>;
 
-/// Predicts the time of a training step of a module of level `scheduled` or later. All ranks of a
-/// pipeline coordinate take the same time. Returns nullopt if the module has no training step.
-/// Fails if the mesh has more ranks than the cluster can have. `measured` replaces the modelled
-/// times of ops; fails if it lacks a run.
+/// Predicts the time of a training step of a module of level `scheduled` or later. Assumes that all
+/// ranks of a pipeline coordinate take the same time. Returns nullopt if the module has no training
+/// step. Fails if the mesh has more ranks than the cluster can have. `measured` replaces the
+/// modelled times of ops; fails if `measured` lacks a run.
 llvm::Expected<std::optional<StepTime>> predictStep(mlir::ModuleOp module,
                                                     const costs::Cluster &cluster,
                                                     const MeasuredRuns *measured = nullptr);

@@ -11,7 +11,8 @@ using namespace parashard::ps;
 namespace parashard::precision {
 
 namespace {
-/// Returns true if `value` is `other` or a view of it: broadcast, reshape, transpose or slice.
+/// Returns true if `value` is `other` or a view of `other`: a broadcast, reshape, transpose or
+/// slice.
 bool followsFrom(Value value, Value other) {
   while (value != other) {
     Operation *op = value.getDefiningOp();

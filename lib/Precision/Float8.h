@@ -32,7 +32,7 @@ private:
     llvm::StringMap<unsigned> taken; ///< number of contractions per weight
     /// Quantized values, by original value and format.
     llvm::DenseMap<std::pair<mlir::Value, unsigned>, ps::Quantized> quantized;
-    /// Largest |x| by value, with current scaling.
+    /// With current scaling: the largest |x| of each value.
     llvm::DenseMap<mlir::Value, mlir::Value> largest;
   };
   /// The variables of a tensor with delayed scaling.

@@ -26,9 +26,9 @@ bool isWeight(VariableOp variable) {
                       variable.getKind() == VariableKind::Parameter);
 }
 
-/// Returns the sizes {m, n, k} of the matmul [m, k] x [k, n]. Batch dims (such as experts) are
-/// omitted, since each matmul of the batch must have aligned dims. Example: [8, 32, 64] x [8, 64,
-/// 128], batched over 8, gives {32, 128, 64}.
+/// Returns the sizes {m, n, k} of the matmul [m, k] x [k, n]. Omits batch dims (such as experts),
+/// because each matmul of the batch must have aligned dims. Example: [8, 32, 64] x [8, 64, 128],
+/// batched over 8, gives {32, 128, 64}.
 std::array<int64_t, 3> getSizes(ContractOp op) {
   std::array<int64_t, 3> sizes{1, 1, 1};
   llvm::ArrayRef<int64_t> right = op.getRhsLabels(), result = op.getResultLabels();

@@ -15,7 +15,7 @@ struct Linear {
   mlir::Value input, weight; ///< operands of `op` before quantization
 };
 
-/// Returns the variable that a value is read from. Looks through broadcast, reshape, transpose and
+/// Returns the variable from which a value is read. Looks through broadcast, reshape, transpose and
 /// slice. Returns null for other values.
 ps::VariableOp getReadVariable(mlir::Value value);
 

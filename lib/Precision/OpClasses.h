@@ -12,7 +12,7 @@ namespace parashard::precision {
 bool matchesOp(mlir::Operation *op, llvm::StringRef glob);
 bool matchesAny(mlir::Operation *op, llvm::ArrayRef<std::string> globs);
 
-/// Returns the precision classes of ops for a value of `--precision`.
+/// Looks up the precision classes of ops for a value of `--precision`.
 class OpClasses {
 public:
   explicit OpClasses(const PrecisionSpec &spec) : spec(spec) {}

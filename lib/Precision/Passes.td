@@ -12,22 +12,23 @@ def PrecisionPass : Pass<"ps-precision", "::mlir::ModuleOp"> {
     * `compute`: if the op depends on a parameter or a floating-point input, its operands and
       results are converted to the 16-bit type. Results that are gradients of weights are f32.
     * `fp32`: operands are converted to f32, and results are f32.
-    * `widest`: the op has the widest type of its operands. A bias that is added to the result of a `compute` op takes
-      the type of that result.
+    * `widest`: the op has the widest type of its operands. A bias that is added to the result of a
+      `compute` op is converted to the type of this result.
 
     The types of variables and operands depend on the precision:
 
-    * `bf16` and `fp16` keep parameters, gradients and optimizer state in f32. The 16-bit version of a weight is a
-      variable of kind `copy`, which is written together with the weight.
-    * `half` stores parameters, gradients, optimizer state and averages in bf16. Ops of class `fp32` take 16-bit operands
-      and compute in f32 internally.
-    * `fp8` starts from `bf16`. Both operands of each linear layer, forward and backward, then pass through `ps.quantize`
-      and `ps.dequantize`. With delayed scaling, each tensor has the variables `fp8.NAME.scale` (its scale),
-      `fp8.NAME.amax.history` and `fp8.NAME.amax.now`, which `@micro_batch` and `@update` maintain.
+    * `bf16` and `fp16` keep parameters, gradients and optimizer state in f32. The 16-bit version of
+      a weight is a variable of kind `copy`, which is written together with the weight.
+    * `half` stores parameters, gradients, optimizer state and averages in bf16. Ops of class `fp32`
+      read 16-bit operands and compute in f32 internally.
+    * `fp8` starts from `bf16`. Both operands of each linear layer, in forward and backward, then
+      pass through `ps.quantize` and `ps.dequantize`. With delayed scaling, each tensor has the
+      variables `fp8.NAME.scale` (its scale), `fp8.NAME.amax.history` and `fp8.NAME.amax.now`, which
+      `@micro_batch` and `@update` maintain.
 
     `keep-fp32=GLOB` and `compute=GLOB` override the class of ops by their name (`ps.softmax`) or by
     the path of their module. Conversions are `ps.convert` ops. If backward needs a wide value of
-    forward, it converts the 16-bit value again, so that only the 16-bit value is saved.
+    forward, backward converts the 16-bit value again, so that only the 16-bit value is saved.
   }];
   let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [

@@ -1,4 +1,4 @@
-// ps-precision: chooses the type in which each op computes.
+// Implements ps-precision: chooses the type in which each op computes.
 #include "parashard/Precision.h"
 #include "Float8.h"
 #include "TypeAssigner.h"

@@ -113,7 +113,7 @@ bool TypeAssigner::hasInexactNumber(Operation *op) const {
   });
 }
 
-/// Makes all uses of `result` use its conversion to the narrow type.
+/// Makes all users of `result` read its conversion to the narrow type.
 void TypeAssigner::narrowUses(OpResult result) {
   if (!isConvertible(result))
     return;

@@ -12,12 +12,12 @@ namespace parashard::precision {
 /// null for function arguments.
 mlir::Operation *getOrigin(mlir::Value value);
 
-/// Assigns types to the values of one function, and inserts conversions. The types of its arguments
-/// and results do not change.
+/// Assigns types to the values of one function, and inserts conversions. The types of the
+/// function's arguments and results do not change.
 class TypeAssigner {
 public:
-  /// `narrow` is the 16-bit type. `all` is true with `--precision half`: parameters have the 16-bit
-  /// type, so weight gradients have it too.
+  /// `narrow` is the 16-bit type. `all` is true with `--precision half`: parameters, and therefore
+  /// weight gradients, have the 16-bit type.
   TypeAssigner(mlir::func::FuncOp function, const OpClasses &classes, mlir::FloatType narrow,
                bool all);
   void run();

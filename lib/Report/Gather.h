@@ -36,15 +36,15 @@ llvm::json::Value listCollectives(mlir::ModuleOp module, int64_t microBatches, C
 llvm::json::Object describePipeline(mlir::ModuleOp module, const driver::PlannedStep &step,
                                     const schedules::MeasuredPipeline *measured);
 
-/// Reads the trace of a program of this plan. Fails if the file cannot be read, is not a trace of a
-/// pipeline, or belongs to another program.
+/// Reads the trace that a program of this plan has written. Fails if the file cannot be read, is
+/// not a trace of a pipeline, or was written by a program of another plan.
 llvm::Expected<schedules::MeasuredPipeline> readMeasured(llvm::StringRef path,
                                                          const driver::PlannedStep &step);
 
 //===--- the memory (Memory.cpp) -----------------------------------------===//
 
-/// Lists the memory and the largest buffers of each coordinate at its peak; empty before level
-/// `placed`.
+/// Lists, for each pipeline coordinate, the memory of one rank and the largest buffers at its peak.
+/// Returns an empty list before level `placed`.
 llvm::json::Array listMemory(mlir::ModuleOp module);
 
 //===--- the work (Work.cpp) ----------------------------------------------===//
@@ -53,40 +53,43 @@ llvm::json::Array listMemory(mlir::ModuleOp module);
 struct Cost {
   int64_t contraction = 0; ///< flops of contractions, convolutions and attention
   int64_t other = 0;       ///< flops of all other ops
-  int64_t bytes = 0;       ///< read and written
+  int64_t bytes = 0;       ///< bytes read and written
   void add(const Cost &cost, int64_t times = 1);
   llvm::json::Object toJson() const;
 };
 
-/// Lists the plans of a search, fastest first, the breakdown of the first one, and its neighbors.
+/// Lists the plans of a search, fastest first. For the first plan, also lists the breakdown of its
+/// step, and its neighbors: plans that differ from it in one choice.
 llvm::json::Object listPlans(const driver::PlanAnswer &answer);
 
-/// The number of times that a class function runs on a segment: per step, or per evaluation of one
-/// batch for phase `evaluate`. With a pipeline, sums over one rank of each coordinate.
+/// The number of times that a class function runs on a segment: per step, or per batch for phase
+/// `evaluate`. With a pipeline, the counts of one rank per pipeline coordinate are added.
 struct RunCount {
   mlir::func::FuncOp callee;
   std::optional<int64_t> segment;
-  mlir::Location loc; ///< of the first run
+  mlir::Location loc; ///< location of the first run
   int64_t times = 0;
 };
 
 class Work {
 public:
   /// Collects the class functions of a module and their runs. Before level 4, a step has
-  /// `microBatches` micro-batches; later, the programs determine their number.
+  /// `microBatches` micro-batches. From level 4 on, the programs determine the number of
+  /// micro-batches.
   Work(mlir::ModuleOp module, int64_t microBatches);
 
   int64_t getMicroBatches() const { return microBatches; }
-  /// Returns the cost of a step on one rank of each coordinate.
+  /// Returns the cost of a step. With a pipeline, adds the costs of one rank per pipeline
+  /// coordinate.
   const Cost &getStep() const { return step; }
-  /// Returns the number of runs of fused groups in the step of `getStep`.
+  /// Returns how many fused groups run in a step, counted on the same ranks as in `getStep`.
   int64_t getKernelCalls() const { return kernelCalls; }
-  /// Returns the number of runs of ops that call a library in the step of `getStep`.
+  /// Returns how many library calls run in a step, counted on the same ranks as in `getStep`.
   int64_t getLibraryCalls() const { return libraryCalls; }
 
   /// Lists the class functions with their runs, costs and contents.
   llvm::json::Array listClasses();
-  /// Lists the costs of each segment by phase, and those of the update.
+  /// Lists the costs of each segment by phase, and the costs of the update.
   llvm::json::Object listFlops();
   /// Lists the segments with the class functions that they run.
   llvm::json::Array listSegments();
@@ -99,7 +102,7 @@ private:
   mlir::SymbolTable symbols;
   int64_t microBatches;
   llvm::MapVector<std::pair<mlir::Operation *, int64_t>, RunCount> runs;
-  llvm::MapVector<mlir::Operation *, Cost> costs; ///< of one run
+  llvm::MapVector<mlir::Operation *, Cost> costs; ///< cost of one run, by class function
   Cost step;
   int64_t kernelCalls = 0, libraryCalls = 0;
 };

@@ -8,7 +8,8 @@ namespace json = llvm::json;
 
 namespace parashard::report {
 
-/// Reduces a list to at most `most` values, each the maximum of its part of the list.
+/// Splits a list into at most `most` parts whose sizes differ by at most one. Returns the maximum
+/// of each part.
 static json::Array thinOut(llvm::ArrayRef<int64_t> values, size_t most) {
   json::Array thinned;
   size_t parts = std::min(most, values.size());

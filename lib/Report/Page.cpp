@@ -1,4 +1,4 @@
-// Fills the data of a report, the style and the scripts into the template of the page.
+// Inserts the data of a report, the style and the scripts into the template of the page.
 #include "Page.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"

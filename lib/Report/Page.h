@@ -1,4 +1,4 @@
-// Prints the report as an HTML page, by filling data into the template.
+// Prints the report as an HTML page, by inserting data into the template.
 #ifndef PARASHARD_LIB_REPORT_PAGE_H
 #define PARASHARD_LIB_REPORT_PAGE_H
 

@@ -1,4 +1,5 @@
-// Gathers a pipeline's step: its stages and coordinates, the planned step, and the measured step.
+// Gathers the data of a pipeline: its stages and coordinates, the planned step, and the measured
+// step.
 #include "Gather.h"
 #include "lib/Fusion/ClassBuffers.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -17,8 +18,8 @@ static std::string draw(const schedules::Replay &run, const schedules::TimelineO
   return picture;
 }
 
-/// Describes a step: its duration, its bubble, the live micro-batches of each coordinate, and a
-/// picture.
+/// Describes a step: its duration, its bubble, the maximum number of live micro-batches per
+/// coordinate, and a picture of the timeline.
 static json::Object describeRun(const schedules::Replay &run,
                                 const schedules::TimelineOptions &options) {
   return json::Object{{"unit", options.unit},

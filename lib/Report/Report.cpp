@@ -18,7 +18,7 @@ namespace json = llvm::json;
 namespace parashard::report {
 namespace {
 
-/// Returns a copy of the planned module at level `partitioned`, which has collectives and class
+/// Lowers a copy of the planned module to level `partitioned`, which adds collectives and class
 /// functions. Returns null after an error.
 OwningOpRef<ModuleOp> partitionCopy(ModuleOp module) {
   OwningOpRef<ModuleOp> copy = module.clone();
@@ -33,7 +33,8 @@ json::Object makeSection(StringRef id, StringRef title, json::Value data) {
   return json::Object{{"id", id}, {"title", title}, {"data", std::move(data)}};
 }
 
-/// Gathers the section of the pipeline; nullopt without a pipelined training step.
+/// Gathers the data of the section `pipeline`. Returns nullopt if the plan has no pipelined
+/// training step.
 llvm::Expected<std::optional<json::Object>> gatherPipeline(ModuleOp module,
                                                            const ReportOptions &options) {
   auto step = planStep(module, options.compile);

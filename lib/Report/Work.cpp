@@ -150,7 +150,7 @@ static ps::Phase getPhase(func::FuncOp function) {
 }
 
 /// Returns the number of micro-batches whose inputs the training programs read (`rank.input`), at
-/// least 1. Returns `given` for a module without programs, as before level 4.
+/// least 1. Returns `given` for a module without programs, that is, before level 4.
 static int64_t countMicroBatches(ModuleOp module, int64_t given) {
   std::optional<int64_t> count;
   for (auto program : module.getOps<rank::ProgramOp>()) {
@@ -245,9 +245,10 @@ static std::string listModules(func::FuncOp function) {
   return paths.size() > most ? text + ", ..." : text;
 }
 
-/// Returns the name of a segment: the module path of its layer, such as "transformer.h.0". Between
-/// layers, returns the modules of its ops if no other segment runs the function, or else the class
-/// name.
+/// Returns the name of a segment for the report. A segment of a layer is named by the module path
+/// of the layer, such as "transformer.h.0". The name of any other segment lists the modules of its
+/// ops, such as "norm, head". If the function of such a segment also runs on another segment, the
+/// name is the class.
 std::string Work::getSegmentName(RunCount run) {
   std::optional<StringRef> path = ir::getModulePath(run.loc);
   if (StringRef block = path ? ir::getBlockOfPath(*path) : StringRef(); !block.empty())

@@ -1,22 +1,22 @@
-// Draws the page: the head, and each section of the data with the renderer that has the section's id. A new section
-// needs an entry here and one in lib/Report/Report.cpp.
+// Draws the page: the head, and each section of the data. RENDERERS has the renderer of each section by its id. A new
+// section needs an entry here and one in lib/Report/Report.cpp.
 
 /** Section id -> [description; renderer]. */
 const RENDERERS = {
-  plans: ["The plans that the search found, fastest first. Step and memory are of compiled programs; estimates are of the search. Plans without a step were only estimated.", renderPlans],
-  pipeline: ["The pipeline's stages and one step: planned, by the flops of each stage with free messages; and measured, if a trace was given. Each row is a coordinate of the pipeline axis.", renderPipeline],
-  memory: ["The memory of a rank over a step, in program order. Variables stay; values come and go. The table lists the largest holders at the peak. Values that differ only by layer or micro-batch share a row.", renderMemory],
+  plans: ["The plans that the search found, fastest first. The columns Step and Memory are computed from compiled programs, the column Estimates by the search. Plans without a step time were only estimated, not compiled.", renderPlans],
+  pipeline: ["The pipeline's stages, and the timeline of one step. The planned timeline is computed from the flops of each stage, as if messages took no time. The measured timeline comes from a trace, if one was given. Each row is one pipeline coordinate.", renderPipeline],
+  memory: ["The memory of one rank over a step, in program order. Variables are allocated for the whole step, other values only while they are needed. The table lists the largest buffers at the peak. Values that differ only by layer or micro-batch share a row.", renderMemory],
   parameters: ["The sharding of each parameter and its reason. Parameters that differ only by layer share a row that unfolds.", renderParameters],
-  collectives: ["Communication between ranks. Count and bytes are per micro-batch (forward, backward) or per update; bytes are one rank's input.", renderCollectives],
+  collectives: ["Communication between ranks. Count and bytes are per micro-batch (forward, backward) or per update; bytes are the input of one rank.", renderCollectives],
   flops: ["The computation of one rank in a step, by layer of the model.", renderFlops],
-  kernels: ["Equal layers share a class, with one function per phase. Generated kernels contain the ops that are fused into them; contractions, attention and embeddings are library calls. Runs are per step, or per batch for evaluation.", renderKernels],
+  kernels: ["Layers with the same ops share a class, which has one function per phase. Generated kernels contain the ops that are fused into them; contractions, attention and embeddings are library calls. Runs are per step, or per batch for evaluation.", renderKernels],
   segments: ["The segments of the model, in order.", renderSegments],
 };
 
 function makeTiles(report) {
   const { totals, mesh } = report;
   const ranks = mesh.reduce((product, axis) => product * axis.size, 1);
-  // Stages run on different ranks, so totals are over one rank of each stage.
+  // Stages run on different ranks, so each total adds one rank per stage.
   const staged = report.sections.some(section => section.id === "pipeline");
   const perRank = staged ? "over all stages" : "per rank";
   const flops = totals.contraction_flops + totals.other_flops;
@@ -25,7 +25,7 @@ function makeTiles(report) {
     tile("Parameters", scale(totals.parameter_elements, 1000, ["", "k", "M", "G", "T"]), `${countOf(totals.parameters, "tensor", "tensors")}, ${formatBytes(totals.parameter_bytes)}; ${formatBytes(totals.parameter_local_bytes)} ${perRank}`),
     tile("Ranks", formatInteger(ranks), countOf(report.micro_batches, "micro-batch per step", "micro-batches per step")),
     tile(`Flops per step, ${perRank}`, formatFlops(flops), `${flops ? ((100 * totals.contraction_flops) / flops).toFixed(1) : 0} % in contractions`),
-    tile(`Moved per step, ${perRank}`, formatBytes(totals.collective_bytes), `${countOf(totals.collectives, "collective", "collectives")}${staged ? "; without messages between stages" : ""}`),
+    tile(`Communicated per step, ${perRank}`, formatBytes(totals.collective_bytes), `${countOf(totals.collectives, "collective", "collectives")}${staged ? "; messages between stages not included" : ""}`),
     tile(`Calls per step, ${perRank}`, formatInteger(totals.kernel_calls + totals.library_calls), `${formatInteger(totals.kernel_calls)} fused kernels, ${formatInteger(totals.library_calls)} library calls`),
   ];
   if (totals.arena_bytes !== undefined) tiles.push(tile(staged ? "Memory, largest rank" : "Memory per rank", formatBytes(totals.arena_bytes), "state, saved values and scratch"));

@@ -20,7 +20,7 @@ function colourAxes(text, mesh, isList) {
 
 const formatSeconds = seconds => scale(seconds * 1e6, 1000, ["µs", "ms", "s", "ks"]);
 
-/** Draws plans by memory and time of a step. A line joins those that no other plan beats in both. */
+/** Draws plans in a chart of memory and step time. A line joins the Pareto front: no other plan is better in both. */
 function drawPlans(points, limit) {
   const width = 1000, height = 300, margin = 12;
   const range = values => [Math.min(...values), Math.max(...values)];
@@ -29,10 +29,10 @@ function drawPlans(points, limit) {
   const x = bytes => place(bytes, least, most, width).toFixed(1);
   const y = seconds => (height - place(seconds, fast, slow, height)).toFixed(1);
   const front = points.filter(point => !points.some(other => other.bytes <= point.bytes && other.seconds < point.seconds)).sort((a, b) => a.bytes - b.bytes);
-  const label = `${countOf(points.length, "plan", "plans")} by memory and time of a step; ${countOf(front.length, "plan is", "plans are")} beaten by no other plan in both`;
+  const label = `${countOf(points.length, "plan", "plans")} by memory and step time; ${countOf(front.length, "plan is", "plans are")} on the Pareto front: no other plan is better in both`;
   const markup = `<svg class="plans" viewBox="0 0 ${width} ${height}" role="img">` +
     `<path class="limit" d="M${x(limit)} 0V${height}"/><path class="front" d="M${front.map(point => `${x(point.bytes)} ${y(point.seconds)}`).join("L")}"/>` +
-    points.map((point, i) => `<circle class="${i === 0 ? "chosen" : point.isPlan ? "plan" : "neighbor"}" cx="${x(point.bytes)}" cy="${y(point.seconds)}" r="${i === 0 ? 8 : 5}"/>`).join("") + "</svg>"; // numbers alone
+    points.map((point, i) => `<circle class="${i === 0 ? "chosen" : point.isPlan ? "plan" : "neighbor"}" cx="${x(point.bytes)}" cy="${y(point.seconds)}" r="${i === 0 ? 8 : 5}"/>`).join("") + "</svg>"; // contains only numbers
   const picture = document.adoptNode(new DOMParser().parseFromString(markup, "text/html").body.firstChild);
   picture.setAttribute("aria-label", label);
   picture.querySelectorAll("circle").forEach((circle, i) => {
@@ -41,8 +41,8 @@ function drawPlans(points, limit) {
     circle.append(title);
   });
   return make("div", { class: "frame chart" },
-    make("div", { class: "legend" }, make("span", { class: "chosen" }, "the plan"), make("span", { class: "plan" }, "other plans"), make("span", { class: "neighbor" }, "one choice changed"), make("div", {}, `memory of a rank: ${formatBytes(least)} to ${formatBytes(most)}; the dashed line is the limit, ${formatBytes(limit)}`)),
-    picture, make("div", { class: "ends" }, make("span", {}, `left: less memory; down: a shorter step, from ${formatSeconds(fast)}`)));
+    make("div", { class: "legend" }, make("span", { class: "chosen" }, "the plan"), make("span", { class: "plan" }, "other plans"), make("span", { class: "neighbor" }, "one choice changed"), make("div", {}, `memory per rank: ${formatBytes(least)} to ${formatBytes(most)}; the dashed line is the limit, ${formatBytes(limit)}`)),
+    picture, make("div", { class: "ends" }, make("span", {}, `horizontal: memory per rank; vertical: step time, from ${formatSeconds(fast)}`)));
 }
 
 function renderPlans({ plans, neighbors, breakdown, mfu, memory_limit }) {
@@ -103,15 +103,15 @@ function renderPipeline({ schedule, stages, coordinates, plan, measured }) {
     { title: "Backward, inputs", kind: "number", show: row => formatFlops(row.backward_input) },
     { title: "Backward, weights", kind: "number", show: row => formatFlops(row.backward_weight) },
     { title: "Saved", kind: "number", show: row => formatBytes(row.saved_bytes) },
-    { title: "Sent at the cut after it", kind: "number", show: row => (row.stage + 1 < stages.length ? formatBytes(row.cut_bytes) : "–") },
+    { title: "Sent to the next stage", kind: "number", show: row => (row.stage + 1 < stages.length ? formatBytes(row.cut_bytes) : "–") },
     ...(measured ? PHASES.map(([phase, title]) => ({ title: `${title.replace("Backward, ", "")}, ms`, kind: "number", show: row => milliseconds(measured.stages[row.stage][phase]) })) : []),
   ];
   const coordinateColumns = [
     { title: "Coordinate", kind: "fixed", show: row => formatInteger(row.pp) },
     { title: "Stages", kind: "fixed", show: row => stages.filter(stage => stage.pp === row.pp).map(stage => stage.stage).join(", ") },
-    { title: "Micro-batches held", kind: "number", show: row => formatInteger(plan.held[row.pp]) },
-    ...(measured ? [{ title: "Held, measured", kind: "number", show: row => formatInteger(measured.held[row.pp]) }] : []),
-    { title: "Saved by them", kind: "number", show: row => formatBytes(row.saved_bytes) },
+    { title: "Live micro-batches", kind: "number", show: row => formatInteger(plan.held[row.pp]) },
+    ...(measured ? [{ title: "Live, measured", kind: "number", show: row => formatInteger(measured.held[row.pp]) }] : []),
+    { title: "Saved values, peak", kind: "number", show: row => formatBytes(row.saved_bytes) },
     { title: "Memory per rank", kind: "number", show: row => (row.arena_bytes === undefined ? "–" : formatBytes(row.arena_bytes)) },
   ];
   const table = (label, columns, rows) => make("div", { class: "frame" }, makePlainTable(label, columns, rows));
@@ -137,7 +137,7 @@ function drawInUse(row) {
   const label = `Bytes in use over a step: ${formatBytes(row.variable_bytes)} of variables, at most ${formatBytes(row.live_bytes)} in total`;
   const markup = `<svg class="in-use" viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" role="img">` +
     `<path class="values" d="M0 ${height}${steps}V${height}Z"/>` +
-    `<path class="variables" d="M0 ${height}V${y(row.variable_bytes)}H${width}V${height}Z"/></svg>`; // numbers alone
+    `<path class="variables" d="M0 ${height}V${y(row.variable_bytes)}H${width}V${height}Z"/></svg>`; // contains only numbers
   const picture = document.adoptNode(new DOMParser().parseFromString(markup, "text/html").body.firstChild);
   picture.setAttribute("aria-label", label);
   return picture;

@@ -18,7 +18,7 @@ function make(tag, attributes, ...children) {
 
 const formatInteger = number => Math.round(number).toLocaleString("en-US");
 
-/** Formats a number with three digits and one of `units`, each `base` times the previous one. */
+/** Formats a number with about three digits and one of `units`. Each unit is `base` times the previous one. */
 function scale(number, base, units) {
   let unit = 0;
   while (Math.abs(number) >= base && unit + 1 < units.length) {
@@ -109,7 +109,7 @@ class FoldTable {
     return make("table", {}, make("caption", { class: "hidden" }, this.label), make("thead", {}, make("tr", {}, this.heads)), this.body);
   }
 
-  /** Sorts up, then down, then restores the model's order. */
+  /** Sorts by a column: numbers descending first, text ascending first. The second click reverses the order, the third restores the model's order. */
   clickHead(i) {
     if (this.sorted !== i) this.sortBy(i, Boolean(this.columns[i].kind === "number"));
     else if (this.descending === (this.columns[i].kind === "number")) this.sortBy(i, !this.descending);

@@ -24,7 +24,8 @@ Error fail(const Twine &message) { return createStringError(inconvertibleErrorCo
 
 /// Returns the end (exclusive) of the round of micro-batches that begins with `first`. A rank runs
 /// one chunk for all micro-batches of a round, then its next chunk. A round of fewer than `ranks`
-/// micro-batches would leave the rank idle between chunks, so the last round takes the remainder.
+/// micro-batches would leave the rank idle between chunks, so the remainder is part of the last
+/// full round.
 /// Example: 2 ranks and 5 micro-batches give the rounds 0-1 and 2-4.
 int64_t getEndOfRound(const ScheduleSize &size, int64_t first) {
   bool isLast = size.microBatches - first < 2 * size.ranks;
@@ -76,17 +77,18 @@ PipelineSchedule make1F1B(const ScheduleSize &size) {
   return makeAlternating(size, [&](int64_t rank) { return size.ranks - 1 - rank; });
 }
 
-/// Generates 1F1B with twice as many warm-up forwards, so that messages travel while a rank
+/// Generates 1F1B with twice as many warm-up forwards, so that messages are sent while a rank
 /// computes (Zhuang et al., On Optimizing the Communication of Model Parallelism, 2023). Rank r of
-/// R holds the activations of up to 2 (R - 1 - r) + 1 micro-batches instead of R - r. Example with
-/// R = 4: rank 0 holds 7 instead of 4, rank 3 holds 1 in both schedules.
+/// R stores the activations of up to 2 (R - 1 - r) + 1 micro-batches instead of R - r. Example with
+/// R = 4: rank 0 stores the activations of 7 micro-batches instead of 4. Rank 3 stores those of 1
+/// micro-batch in both schedules.
 PipelineSchedule makeEager1F1B(const ScheduleSize &size) {
   return makeAlternating(size, [&](int64_t rank) { return 2 * (size.ranks - 1 - rank); });
 }
 
 /// Generates interleaved 1F1B. The warm-up of rank r has (chunks - 1) x L + 2 (ranks - 1 - r)
 /// forwards, where L is the number of micro-batches of the longest round. Each rank after r adds
-/// two forwards: one per hop forward, one per hop back.
+/// two forwards, because a micro-batch passes this rank on the way forward and on the way back.
 /// Example: 2 micro-batches, 2 chunks, rank 1 of ranks 0 and 1: F0 F1 F0.1 B0.1 F1.1 B1.1 B0 B1.
 PipelineSchedule makeInterleaved(const ScheduleSize &size) {
   int64_t rounds = std::max<int64_t>(1, size.microBatches / size.ranks);
@@ -127,9 +129,9 @@ PipelineSchedule makeZeroBubbleH1(const ScheduleSize &size) {
 /// in which they run. Among the tasks that are ready, a rank prefers forwards, then input
 /// gradients, then weight gradients. Among tasks of one kind, the rank prefers later chunks.
 ///
-/// A rank holds the activations of at most chunks x ranks pairs (micro-batch, chunk), as much
-/// memory as the first rank under 1F1B. Example: 4 ranks with 2 chunks each hold at most 8 pairs.
-/// Chunk 0 has a lower limit, so that chunk 1 can also run.
+/// A rank stores the activations of at most chunks x ranks pairs (micro-batch, chunk). This is as
+/// much memory as on the first rank under 1F1B. Example: with 4 ranks and 2 chunks, each rank
+/// stores at most 8 pairs. Chunk 0 has a lower limit, so that chunk 1 can also run.
 class ReadyList {
 public:
   ReadyList(const ScheduleSize &size, const Placement &placement)
@@ -342,9 +344,9 @@ private:
     return Error::success();
   }
 
-  /// Counts `task` in `done`, the number of micro-batches for which this kind of task has run.
-  /// Fails if the task occurs twice or skips a micro-batch. Also fails if its input is not computed
-  /// yet (`isReady` is false); `needs` names this input in the message.
+  /// Adds `task` to `done`, the number of micro-batches for which this kind of task has run. Fails
+  /// if the task occurs twice or skips a micro-batch. Also fails if its input is not computed yet
+  /// (`isReady` is false); the message calls this input `needs`.
   Error advance(const Task &task, int64_t &done, bool isReady, const Twine &needs) const {
     std::string text = describeTask(task);
     if (task.microBatch < done)

@@ -15,10 +15,10 @@ enum class Work {
   Forward,
   Backward,       ///< gradients of inputs, then of weights
   BackwardInput,  ///< gradients of a stage's inputs; the previous stage waits for them
-  BackwardWeight, ///< gradients of a stage's weights, at any later time
+  BackwardWeight, ///< gradients of a stage's weights, at any time after `BackwardInput`
 };
 
-/// One unit of work of a rank: a phase of one of its stages on one micro-batch.
+/// One unit of work of a rank: one kind of work for one of its chunks and one micro-batch.
 struct Task {
   Work work;
   int64_t chunk;
@@ -29,9 +29,9 @@ struct Task {
   }
 };
 
-/// A pipeline schedule. The order of the tasks also determines the communication: a forward waits
-/// for the forward of the previous stage, a backward for the backward of the next stage. Results
-/// are sent as soon as they are available.
+/// A pipeline schedule. The order of the tasks also determines the communication. A forward waits
+/// for the forward of the previous stage, and a backward waits for the backward of the next stage.
+/// Results are sent as soon as they are available.
 struct PipelineSchedule {
   std::string name;
   Placement placement;
@@ -53,7 +53,7 @@ struct ScheduleSize {
 /// memory grow with the number. At this maximum, a small model takes seconds and 2 GB.
 inline constexpr int64_t kMostMicroBatches = 16384;
 
-/// The generator of a built-in schedule. `name` is a value of `--schedule`. To add a schedule, add
+/// A built-in schedule and its generator. `name` is a value of `--schedule`. To add a schedule, add
 /// a row with a new `make` function to kSchedules (PipelineSchedule.cpp).
 struct Schedule {
   const char *name;
@@ -71,24 +71,25 @@ std::string listSchedules();
 llvm::Expected<PipelineSchedule> makePipelineSchedule(llvm::StringRef schedule,
                                                       const ScheduleSize &size);
 
-/// Fails unless each rank runs every micro-batch exactly once on each of its chunks: forward, then
-/// backward, then weight gradient, each in the order of the micro-batches. This order gives running
-/// statistics and accumulated gradients the same bits under every schedule. Does not find
-/// deadlocks; `replay` does.
+/// Checks the tasks of each rank. For each of its chunks, a rank must run every micro-batch exactly
+/// once: forward, then backward, then weight gradient. Each kind of task must be in the order of
+/// the micro-batches. This order gives running statistics and accumulated gradients the same bits
+/// under every schedule. Does not find deadlocks; `replay` finds them.
 llvm::Error checkPipelineSchedule(const PipelineSchedule &table);
 
 /// Reads and checks a schedule that a user wrote: `{"placement": "loop" | "v", "chunks": N, "rows":
-/// [["F0", "F1", "B0", ...], ...]}`, with one row per rank. The defaults are "loop" and 1. A task
-/// is a letter (F: forward, B: backward, I: input gradients, W: weight gradients) and a
-/// micro-batch. A chunk other than 0 follows after a dot. Example: "I3.1" is the input gradient of
-/// micro-batch 3 on chunk 1.
+/// [["F0", "F1", "B0", ...], ...]}`, with one row per rank. The default placement is "loop", with 1
+/// chunk. A task is a letter (F: forward, B: backward, I: input gradients, W: weight gradients) and
+/// a micro-batch. A chunk other than 0 follows after a dot. Example: "I3.1" is the input gradient
+/// of micro-batch 3 on chunk 1.
 llvm::Expected<PipelineSchedule> readPipelineSchedule(llvm::StringRef json, llvm::StringRef name);
 
 /// Returns the default schedule: 1f1b for one chunk, zb-v for the V placement, else interleaved.
 llvm::StringRef chooseSchedule(const Placement &placement);
 
-/// Returns the placement of stages that a schedule needs. `schedule` is a name (empty: Loop) or
-/// FILE.json. Fails for an unknown name, and for a file that cannot be read or is not valid.
+/// Returns the placement of stages that a schedule needs. `schedule` is a name or FILE.json.
+/// Returns Loop for an empty name. Fails for an unknown name, and for a file that cannot be read or
+/// is not valid.
 llvm::Expected<PlacementKind> findPlacement(llvm::StringRef schedule);
 
 /// Returns the schedule for a placement. `schedule` is a name (empty: the default schedule) or
@@ -97,7 +98,7 @@ llvm::Expected<PlacementKind> findPlacement(llvm::StringRef schedule);
 llvm::Expected<PipelineSchedule>
 findPipelineSchedule(llvm::StringRef schedule, const Placement &placement, int64_t microBatches);
 
-/// Returns the task as in a schedule file: "F3", or "F3.1" for chunk 1.
+/// Formats a task as in a schedule file: "F3", or "F3.1" for chunk 1.
 std::string describeTask(const Task &task);
 
 } // namespace parashard::schedules

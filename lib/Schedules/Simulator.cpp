@@ -47,8 +47,9 @@ private:
     bool travels = table.placement.getRank(from) != table.placement.getRank(to);
     return end && travels ? *end + times.hop : end;
   }
-  /// Returns the end times (`forwardEnds` or `backwardEnds`) and the stage of the result that
-  /// `task` waits for. The stage is -1 if the task does not wait for another stage.
+  /// Returns the stage whose result `task` waits for, and the list with the end time of this result
+  /// (`forwardEnds` or `backwardEnds`). The stage is -1 if the task does not wait for another
+  /// stage.
   std::pair<const Ends *, int64_t> getNeed(int64_t stage, const Task &task) const {
     if (task.work == Work::Forward)
       return {&forwardEnds, stage - 1};
@@ -71,8 +72,8 @@ private:
     return 0;
   }
 
-  /// Returns the time at which a rank can begin its next task: after its last one, and after its
-  /// message to another rank.
+  /// Returns the time at which a rank can begin its next task: after its previous task, and after
+  /// it has sent the result of that task, if another rank needs the result.
   double getReadyTime(int64_t rank) const {
     if (result.rows[rank].empty())
       return 0;

@@ -1,4 +1,4 @@
-// Simulates a schedule: its duration, idle time and live micro-batches.
+// Simulates a schedule, and computes its duration, idle time and live micro-batches.
 #ifndef PARASHARD_LIB_SCHEDULES_SIMULATOR_H
 #define PARASHARD_LIB_SCHEDULES_SIMULATOR_H
 
@@ -38,8 +38,8 @@ struct Replay {
   std::vector<std::vector<Task>> listTasks() const;
 };
 
-/// Returns the live activations of a rank as pairs (time, total from this time on), one per change.
-/// A live micro-batch of chunk c counts `sizes[c]`, or 1 if `sizes` is empty.
+/// Returns the live activations of a rank over time: one pair (time, total from this time on) per
+/// change of the total. A live micro-batch of chunk c counts `sizes[c]`, or 1 if `sizes` is empty.
 std::vector<std::pair<double, double>> traceHeld(llvm::ArrayRef<Span> row,
                                                  llvm::ArrayRef<int64_t> sizes = {});
 /// Returns the peak of `traceHeld`.

@@ -29,14 +29,14 @@ private:
     return std::lower_bound(begins.begin() + step, begins.end(), time) - begins.begin();
   }
   /// Returns s + 1, where s is the first step after `step` with a duration above 0. Returns the
-  /// number of steps if all later ones take no time.
+  /// number of steps if all later steps have a duration of 0.
   int64_t findAfterWork(int64_t step) const {
     for (++step; step < int64_t(problem.seconds.size()); ++step)
       if (problem.seconds[step] > 0)
         return step + 1;
     return step;
   }
-  /// Returns the last step before `step` with a duration above 0, or 0 if all take no time.
+  /// Returns the last step before `step` with a duration above 0, or 0 if there is none.
   int64_t findWorkBefore(int64_t step) const {
     for (--step; step > 0; --step)
       if (problem.seconds[step] > 0)
@@ -67,8 +67,9 @@ private:
     }
   }
 
-  /// Schedules the copies back as late as possible: each before its use and before the next copy.
-  /// Undoes an offload if its copy back would begin before the copy to the host has ended.
+  /// Schedules the copies back to the device as late as possible: each ends before the values are
+  /// used and before the next copy begins. Undoes an offload if its copy back would begin before
+  /// the copy to the host has ended.
   void scheduleFetches() {
     double needed = begins.back();
     for (size_t at : sortBy([](auto &a, auto &b) { return a.to > b.to; })) {
@@ -89,7 +90,7 @@ private:
     }
   }
 
-  /// Undoes offloads that do not lower the peak, shortest intervals first.
+  /// Undoes offloads that do not lower the peak of live bytes, shortest intervals first.
   void keepUseless() {
     std::vector<int64_t> live = problem.liveBytes;
     auto add = [&](size_t at, int64_t bytes) {

@@ -8,8 +8,8 @@
 
 namespace parashard::schedules {
 
-/// Values that are not used between two steps of a program. A step here is one op of a
-/// `rank.program`, not a training step.
+/// Values that are not used in an interval between two steps of a program. A step here is one op of
+/// a `rank.program`, not a training step.
 struct AwayTime {
   int64_t from = 0; ///< last step that uses the values before the interval
   int64_t to = 0;   ///< first step that uses the values after the interval
@@ -18,8 +18,8 @@ struct AwayTime {
 
 /// The steps (as indices) at which the two copies of an `AwayTime` run.
 struct StashPosition {
-  int64_t gone = 0;  ///< the copy to the host has ended: device memory is free
-  int64_t fetch = 0; ///< the copy back begins
+  int64_t gone = 0;  ///< step at which the copy to the host has ended and device memory is free
+  int64_t fetch = 0; ///< step at which the copy back to the device begins
 };
 
 struct StashProblem {
@@ -38,8 +38,8 @@ struct StashProblem {
 /// interval is too short. With `onlyHidden`, values also stay if a step would wait for a copy.
 /// Copies of one direction run one after another.
 ///
-/// Example: 8 bytes are unused between steps 0 and 5. Each step and each copy takes 1 s. The memory
-/// is free from step 2 on, and the copy back begins at step 4: {gone 2, fetch 4}.
+/// Example: 8 bytes are not used between steps 0 and 5. Each step and each copy takes 1 s. The
+/// memory is free from step 2 on, and the copy back begins at step 4: {gone 2, fetch 4}.
 std::vector<std::optional<StashPosition>> chooseStashes(const StashProblem &problem);
 
 } // namespace parashard::schedules

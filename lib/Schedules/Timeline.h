@@ -9,7 +9,7 @@ namespace parashard::schedules {
 
 struct TimelineOptions {
   std::string title;
-  std::string unit; ///< unit of the times, such as "ms"; empty: none
+  std::string unit; ///< unit of the times, such as "ms"; empty: times without a unit
   /// Activation bytes of one micro-batch, by rank and chunk. If empty, curves count micro-batches.
   std::vector<std::vector<int64_t>> liveBytes;
 };

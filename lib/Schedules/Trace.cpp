@@ -224,7 +224,7 @@ public:
   }
 
 private:
-  /// Returns false for the first of several steps, which includes warm-up.
+  /// Returns false for the first of several steps, because it includes warm-up.
   bool counts(int64_t step) const { return steps.size() == 1 || step != *steps.begin(); }
 
   Error findPlacement() {
@@ -282,8 +282,8 @@ private:
     result.steps.push_back(std::move(step));
   }
 
-  /// Appends a task for `event`. Extends the last task instead if `event` and the event before
-  /// (`last`, may be null) are both forward or both backward of the same stage and micro-batch.
+  /// Appends a task for `event`. Extends the last task instead if `event` and the previous event
+  /// (`last`, may be null) are both forward, or both backward, of the same stage and micro-batch.
   void addToRow(std::vector<Span> &row, const TracedInstruction &event,
                 const TracedInstruction *last) {
     Work work = event.phase == "forward"           ? Work::Forward

@@ -9,13 +9,13 @@
 
 namespace parashard::schedules {
 
-/// An instruction that a rank ran; times are in milliseconds.
+/// An instruction that a rank executed; times are in milliseconds.
 struct TracedInstruction {
   int64_t step = 0;
-  int64_t stage = -1; ///< pipeline stage; -1: none
+  int64_t stage = -1; ///< pipeline stage; -1 for an instruction without a stage
   int64_t microBatch = 0;
-  std::string phase;         ///< "forward"; empty: the instruction is outside of class functions
-  std::string run;           ///< class function and segment, "block.forward 3"
+  std::string phase; ///< such as "forward"; empty for instructions outside of class functions
+  std::string run;   ///< class function and segment, such as "block.forward 3"
   bool isCollective = false; ///< runs, starts or awaits a collective
   double begin = 0, end = 0;
 
@@ -23,7 +23,7 @@ struct TracedInstruction {
 };
 
 struct TracedRank {
-  std::optional<int64_t> coordinate; ///< on the pipeline axis
+  std::optional<int64_t> coordinate; ///< coordinate on the pipeline axis
   std::vector<TracedInstruction> instructions;
 };
 
@@ -31,7 +31,7 @@ struct TracedRank {
 /// communication.
 struct Trace {
   std::map<int64_t, TracedRank> ranks;
-  std::set<int64_t> evaluated; ///< steps whose number an evaluation has too
+  std::set<int64_t> evaluated; ///< numbers of steps during which an evaluation ran
 
   /// Reads a file that `--trace FILE.json` wrote. Fails if the text is not a trace.
   static llvm::Expected<Trace> read(llvm::StringRef json);
@@ -44,31 +44,31 @@ struct Trace {
 /// The measured steps of a program with or without a pipeline.
 struct MeasuredSteps {
   /// Seconds by number of the step, from the first to the last instruction of the slowest rank.
-  /// Excludes incomplete steps, steps beside an evaluation, and the first of several complete steps
-  /// (warm-up).
+  /// Excludes incomplete steps, steps during which an evaluation ran, and the first of several
+  /// complete steps (warm-up).
   std::map<int64_t, double> seconds;
   /// True if the trace has one complete step, so that `seconds` includes warm-up.
   bool isWarmUp = false;
 
-  /// Returns the time that a share of the steps does not exceed: 0.5 gives the median. Example:
-  /// of steps of 1, 2, 3 and 4 s, 0.25 gives 1.75 s.
+  /// Returns the quantile of the times for the fraction `share`: 0.5 gives the median. Example: for
+  /// steps of 1, 2, 3 and 4 s, 0.25 gives 1.75 s.
   double getQuantile(double share) const;
 };
 
-/// Measures the steps of a trace. A step is complete if each rank ran as many instructions as in
-/// its other steps, and some rank ran the update. Fails without a complete step.
+/// Measures the steps of a trace. A step is complete if some rank ran the update, and each rank ran
+/// as many instructions as in its other steps. Fails if the trace has no complete step.
 llvm::Expected<MeasuredSteps> measureSteps(const Trace &trace);
 
-/// Returns the median seconds that each run (`TracedInstruction::run`) computes, over micro-batches
-/// and the steps of `MeasuredSteps`, on the rank on which it takes longest. Excludes collectives
-/// and the waits for them.
+/// Returns the seconds of each run (`TracedInstruction::run`), without collectives and the waits
+/// for them. The value is the median over micro-batches and over the steps of `steps`, on the rank
+/// on which the median is largest.
 llvm::StringMap<double> measureRuns(const Trace &trace, const MeasuredSteps &steps);
 
 /// One measured step of a pipeline; times are in milliseconds.
 struct MeasuredStep {
   int64_t number = 0;
-  Replay run;        ///< times since the start of the first task; a rank is a coordinate
-  double update = 0; ///< the longest update time of a rank
+  Replay run;        ///< tasks by pipeline coordinate; the first task starts at time 0
+  double update = 0; ///< update time of the slowest coordinate
 };
 
 struct MeasuredPipeline {
@@ -92,8 +92,9 @@ llvm::Expected<MeasuredPipeline> measurePipeline(const Trace &trace);
 /// Reads a trace, and measures the stages of its pipeline.
 llvm::Expected<MeasuredPipeline> readTrace(llvm::StringRef json);
 
-/// Returns true if forwards and backwards have the same order on every coordinate. Ignores weight
-/// gradients: if a stage has none, a trace does not show whether its backward was split.
+/// Returns true if forwards and backwards have the same order in `a` and `b` on every coordinate.
+/// Ignores weight gradients, because a trace does not show whether backward is split on a stage
+/// without weight gradients.
 bool isSameOrder(llvm::ArrayRef<std::vector<Task>> a, llvm::ArrayRef<std::vector<Task>> b);
 
 } // namespace parashard::schedules

@@ -19,8 +19,9 @@ struct Weight {
   SmallVector<int64_t> dims;
 };
 
-/// Returns the parameter that a value is read from, possibly converted or transposed; else nullopt.
-/// For a copy, returns its parameter.
+/// Returns the parameter from which a value is read. The value may be converted or transposed after
+/// the read. If the value is read from a copy, returns the parameter of the copy. Returns nullopt
+/// for other values.
 std::optional<Weight> findWeight(Value value, const SymbolTable &symbols) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type)
@@ -88,9 +89,9 @@ private:
     return added > 0 && added * 100 <= size * mostWaste;
   }
 
-  /// Chooses the largest candidate dim of each parameter that a matmul reads. A tensor can use the
-  /// padding axis only once. Example with multiple 16 and most-waste 2: dim 0 of a 50257x770
-  /// parameter, padded to 50272.
+  /// Chooses the largest candidate dim of each parameter that a matmul reads. Chooses only one dim,
+  /// because a tensor can use the padding axis only once. Example with multiple 16 and most-waste
+  /// 2: dim 0 of a 50257x770 parameter, padded to 50272.
   llvm::MapVector<ps::VariableOp, unsigned> chooseDims(const sharding::MeshShape &mesh) {
     SymbolTable symbols(getOperation());
     llvm::MapVector<ps::VariableOp, unsigned> chosen;

@@ -1,4 +1,4 @@
-// Remembers how the ops of a graph run under some shardings.
+// Caches how the ops of a graph run under the shardings of their operands and results.
 #include "lib/Sharding/EdgeShardings.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-// Remembers how the ops of a graph run under some shardings.
+// Caches how the ops of a graph run under the shardings of their operands and results.
 #ifndef PARASHARD_LIB_SHARDING_EDGESHARDINGS_H
 #define PARASHARD_LIB_SHARDING_EDGESHARDINGS_H
 
@@ -7,14 +7,14 @@
 
 namespace parashard::sharding {
 
-/// Calls `computeOpSharding` for the ops of a graph, once for each op and shardings of its operands
-/// and results. The graph must outlive this object; its edges must not change.
+/// Caches the results of `computeOpSharding` for the ops of a graph, by the shardings of their
+/// operands and results. The graph must outlive this object; its edges must not change.
 class EdgeShardings {
 public:
   explicit EdgeShardings(const ShardingGraph &graph) : graph(graph), known(graph.edges.size()) {}
 
-  /// Returns how the op `edge` runs. `nodes` has the sharding of each node. The reference stays
-  /// valid.
+  /// Returns how the op `edge` runs. `nodes` has the sharding of each node. The returned reference
+  /// stays valid after later calls.
   const OpSharding &get(unsigned edge, llvm::ArrayRef<ps::ShardingAttr> nodes);
 
   /// Returns the sharding of each node.

@@ -35,7 +35,8 @@ void print(const ShardingExplanation &explanation, llvm::raw_ostream &os);
 std::string describe(ps::ShardingAttr sharding);
 /// Formats a number of bytes. Examples: `1536 B`, `288 KiB`, `26 MiB`.
 std::string formatBytes(int64_t bytes);
-/// Prints an aligned table. There must be at least one row, and all rows must have as many cells.
+/// Prints an aligned table. There must be at least one row, and all rows must have the same number
+/// of cells.
 void printTable(llvm::ArrayRef<std::vector<std::string>> rows, llvm::raw_ostream &os);
 
 /// Returns the text that `ps-explain-shardings{record}` stored. If none is stored, builds the text

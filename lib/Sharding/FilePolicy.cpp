@@ -97,8 +97,8 @@ private:
     return ("policy" + (path.empty() ? "" : " " + path) + ": \"" + glob + "\"").str();
   }
 
-  /// Reads splits for the first results of ops: PATH:OP, or PATH:OP#N for the op number N from 0
-  /// with this name in its module.
+  /// Reads splits for the first results of ops. The key PATH:OP matches all ops with this name and
+  /// module path. PATH:OP#N matches only op number N of these in each module, counted from 0.
   llvm::Error readOps(StringRef glob, const Members &dims) {
     auto [pathGlob, opName] = glob.rsplit(':');
     auto [name, count] = opName.split('#');
@@ -163,8 +163,8 @@ private:
       return std::nullopt;
     return dim < 0 ? dim + rank : dim;
   }
-  /// Returns true if the tensor has the dims of all keys. Skips keys that are not numbers, which
-  /// `readDims` reports.
+  /// Returns true if the tensor has the dims of all keys. Ignores keys that are not numbers,
+  /// because `readDims` reports them.
   static bool hasDims(const ShardingNode &node, const Members &dims) {
     int64_t dim;
     return llvm::all_of(dims, [&](auto &entry) {
@@ -182,7 +182,7 @@ private:
     return names.size() > 5 ? list + llvm::formatv(" and {0} more", names.size() - 5).str() : list;
   }
 
-  /// Reads the splits of a tensor. `name` is that of the parameter, or PATH:OP.
+  /// Reads the splits of a tensor. `name` is the name of the parameter, or PATH:OP.
   llvm::Expected<TensorSplits> readDims(StringRef glob, StringRef name, const ShardingNode &node,
                                         const Members &dims) {
     TensorSplits splits;
@@ -287,7 +287,7 @@ private:
   StringRef path;
   std::vector<std::string> &notes;
   Seeds seeds;
-  std::optional<std::vector<NamedResult>> results; ///< of `listResults`, once it was called
+  std::optional<std::vector<NamedResult>> results; ///< set by the first call of `listResults`
 };
 } // namespace
 

@@ -47,7 +47,7 @@ double GraphPricer::getWeight(const ShardingEdge &edge) const {
   return edge.kind == ShardingEdge::Kind::Belongs ? 0 : getWeight(getPhase(edge));
 }
 
-/// Counts how often kernels read and write each node. Ops of one phase that are fused read a value
+/// Counts how often kernels read and write each node. Fused ops of the same phase read a value only
 /// once.
 void GraphPricer::findTraffic() {
   std::vector<std::optional<unsigned>> producers(graph.nodes.size());
@@ -147,8 +147,8 @@ double GraphPricer::getReshardSeconds(unsigned number, ShardingAttr from, Shardi
   return known->second;
 }
 
-/// Returns the seconds of an op with the reshards of its operands and results. A value is resharded
-/// once for all ops that need the value with the same sharding.
+/// Returns the seconds of an op and of the reshards of its operands and results. If several ops
+/// need a value with the same sharding, the value is resharded only once.
 double GraphPricer::priceEdge(unsigned number) {
   const ShardingEdge &edge = graph.edges[number];
   double weight = getWeight(edge), seconds = 0;

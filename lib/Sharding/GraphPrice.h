@@ -9,30 +9,31 @@
 namespace parashard::sharding {
 
 struct GraphPrice {
-  /// Seconds of one micro-batch on one rank, and of a share of the update (`kStepShare`). If the
-  /// module only evaluates: of one evaluation.
+  /// Seconds of one micro-batch on one rank, plus `kStepShare` of the seconds of the update. If the
+  /// module only evaluates, the seconds of one evaluation.
   double seconds = 0;
   /// Bytes of the variables and of the values that forward keeps for backward, on one rank.
   double bytes = 0;
 };
 
-/// Prices the shardings of one graph, which may change between calls. An op is priced on the local
-/// types that `computeOpSharding` gives it, a reshard by its collectives. A value counts as written
-/// to memory if something else than a fused op of the same phase uses it. The graph, which must
-/// have edges, and the cluster must outlive the pricer.
+/// Prices the shardings of one graph, which may change between calls. The price of an op depends on
+/// the local types that `computeOpSharding` gives, and the price of a reshard on its collectives. A
+/// value is assumed to be in memory if a library call computes it, or if one of its users is not a
+/// fused op of the same phase. The graph must have edges. The graph and the cluster must outlive
+/// the pricer.
 class GraphPricer {
 public:
   /// `known` must outlive the pricer.
   GraphPricer(const ShardingGraph &graph, const costs::Cluster &cluster, EdgeShardings &known);
 
-  /// Returns the price of the present splits and partial values (`choosePartials`).
+  /// Returns the price of the current splits and partial values (`choosePartials`).
   GraphPrice get();
-  /// Returns the ops of the forward (or of an evaluation alone) whose results the last `get`
-  /// reduced over an axis.
+  /// Returns the forward ops with results that are reduced over an axis, as of the last `get`. If
+  /// the module only evaluates, returns such ops of the evaluation.
   llvm::ArrayRef<unsigned> getReduced() const { return reduced; }
 
 private:
-  /// Passes over the memory of a node's local bytes, per micro-batch.
+  /// Number of reads and writes of a node's local bytes per micro-batch.
   struct Traffic {
     double passes = 0;
     bool isSaved = false; ///< kept from forward to backward
@@ -49,14 +50,14 @@ private:
   ps::MeshOp mesh;
   ir::OpTimes times;
   std::vector<Traffic> traffic;            ///< by node
-  std::vector<ps::ShardingAttr> shardings; ///< by node, of the present `get`
+  std::vector<ps::ShardingAttr> shardings; ///< by node, for the current call of `get`
   EdgeShardings &known;
-  llvm::DenseMap<const OpSharding *, double> callSeconds; ///< of `known`
-  std::vector<char> isCall;                               ///< by edge: a library call
+  llvm::DenseMap<const OpSharding *, double> callSeconds; ///< by element of `known`
+  std::vector<char> isCall;                               ///< by edge: 1 for a library call
   bool isInference = false; ///< the module has no forward, only `@evaluate`
   using Reshard = std::tuple<unsigned, const void *, const void *>;
   std::map<Reshard, double> reshards;
-  std::map<Reshard, double> paid; ///< weights of the reshards of the present `get`
+  std::map<Reshard, double> paid; ///< weights of reshards that the current `get` already priced
   std::vector<unsigned> reduced;
 };
 

@@ -1,4 +1,4 @@
-// Derives the structure of a graph from one walk over its edges, in program order.
+// Derives the structure of a graph in one traversal of its edges, in program order.
 #include "lib/Sharding/GraphStructure.h"
 
 using namespace mlir;

@@ -12,14 +12,13 @@ public:
   explicit GraphStructure(const ShardingGraph &graph);
 
   /// Returns the ops of the forward that depend on an input, in program order. If there are none,
-  /// returns those of `@evaluate`.
+  /// returns the ops of `@evaluate` that depend on an input.
   llvm::ArrayRef<unsigned> getForward() const { return forward; }
   bool isForward(unsigned edge) const { return inForward[edge]; }
   /// Returns true for ops of the forward and of `@evaluate` that depend on an input.
   bool isOfModel(unsigned edge) const { return ofModel[edge]; }
 
-  /// Returns the op or read that computes a value; -1 if there is none, as for an argument or a
-  /// variable.
+  /// Returns the op or read that computes a value; -1 for an argument or a variable.
   int getProducer(unsigned node) const { return producer[node]; }
   bool dependsOnInput(unsigned node) const { return fromInput[node]; }
 
@@ -29,7 +28,7 @@ public:
   int getWeightOperand(unsigned edge) const;
   bool isContraction(unsigned edge) const { return getWeightOperand(edge) >= 0; }
 
-  /// Returns true for elementwise and movement ops, whose results have the splits of their
+  /// Returns true for elementwise and movement ops. Their results have the splits of their
   /// operands.
   static bool isPassed(const ShardingEdge &edge);
 
@@ -44,7 +43,7 @@ private:
 };
 
 bool areWhole(const TensorSplits &splits);
-/// Returns a whole split for each factor of a rule.
+/// Returns for each factor of a rule a split without axes.
 llvm::SmallVector<Split> makeWholeFactors(const ps::ShardingRule &rule);
 
 } // namespace parashard::sharding

@@ -27,10 +27,10 @@ public:
   }
 
 private:
-  /// Chooses the factor of the attention's heads that is split: the groups, or the heads of each
-  /// group if this leaves fewer heads on the busiest rank. Example: 2 groups of 8 heads over 4
-  /// ranks are split by heads (4 per rank) instead of by groups (8 on two ranks, none on the
-  /// others).
+  /// Chooses which factor of the attention's heads is split: the groups of heads, or the heads in
+  /// each group if the largest number of heads per rank is then smaller. Example: 2 groups of 8
+  /// heads over 4 ranks are split by heads, which gives 4 heads per rank. A split by groups would
+  /// give 8 heads on two ranks, and none on the others.
   unsigned chooseHeadFactor(const ShardingRule &rule) const {
     const DimFactors &heads = rule.operands[0][1];
     if (heads.size() < 2)
@@ -105,8 +105,8 @@ private:
     }
   }
 
-  /// Splits a pair of contractions whose second one is `number`. The second contraction sums over
-  /// the split factor, a result dim of the first contraction.
+  /// Splits a pair of contractions. `number` is the second contraction. It sums over the split
+  /// factor, which is a result dim of the first contraction.
   void splitPair(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     unsigned weight = structure.getWeightOperand(number), activation = 1 - weight;
@@ -163,7 +163,8 @@ private:
       splitTable(number, "vocabulary parallel");
   }
 
-  /// Attentions whose split factor (heads or groups) is smaller than `shards`, by its size.
+  /// Attentions whose split factor (heads or groups) is smaller than `shards`, by the size of this
+  /// factor.
   std::map<int64_t, SmallVector<Operation *>> fewHeads;
 };
 } // namespace

@@ -16,8 +16,8 @@ struct MeshAxis {
 };
 
 /// Parses `NAME[:KIND]=N,...`. One N may be `*`: `ranks` divided by the other sizes. Without `*`,
-/// the mesh must have `ranks` devices. If `ranks` is 0, any number of devices is allowed, and no
-/// `*`.
+/// the mesh must have `ranks` devices. If `ranks` is 0, any number of devices is allowed, but `*`
+/// is not.
 llvm::Expected<std::vector<MeshAxis>> parseMesh(llvm::StringRef text, int64_t ranks);
 
 } // namespace parashard::sharding

@@ -94,7 +94,8 @@ private:
            });
   }
 
-  /// Returns the linear group of exactly the operands that are partial by sum over `axis`, or null.
+  /// Returns the linear group that consists of exactly the operands that are partial by sum over
+  /// `axis`. Returns null if there is none.
   const SmallVector<unsigned, 2> *findGroup(StringAttr axis) const {
     for (const SmallVector<unsigned, 2> &group : rule.linear) {
       bool matches = true;
@@ -119,8 +120,8 @@ private:
     }
   }
 
-  /// Returns the split over the axes that both splits have. Returns a whole split if the two splits
-  /// place these axes differently.
+  /// Returns the split over the axes that both splits have. Returns a whole split if `a` and `b`
+  /// split over these axes in different ways.
   Split getCommon(const Split &a, const Split &b) const {
     if (a == b)
       return a;

@@ -6,11 +6,11 @@
 
 namespace parashard::sharding {
 
-/// How an op runs on the mesh.
+/// The splits and shardings with which an op runs on the mesh.
 struct OpSharding {
   /// Split of each factor of the rule. May be empty if nothing is split.
   llvm::SmallVector<Split> factors;
-  /// Sharding that each operand must be resharded to before the op (null: not a tensor).
+  /// Sharding to which each operand must be resharded before the op (null: not a tensor).
   llvm::SmallVector<ps::ShardingAttr> operands;
   /// Shardings of the results that the op computes: partial over the axes of split reduction
   /// factors and of partial operands. The partitioner reshards each result to its `ps.shardings`
@@ -18,8 +18,8 @@ struct OpSharding {
   llvm::SmallVector<ps::ShardingAttr> results;
 };
 
-/// Computes how an op runs (docs/levels.md, "How an op runs"). The choice does not depend on costs.
-/// Each mesh axis is used at most once, by the first step that takes it:
+/// Computes how an op runs (docs/levels/op-sharding.md). The choice does not depend on costs. Each
+/// mesh axis is used at most once, by the first of these steps that uses it:
 ///
 /// 1. If exactly the operands of one linear group are partial by sum over an axis, the op runs on
 ///    the partial operands, and its results are partial.
@@ -29,18 +29,18 @@ struct OpSharding {
 ///    the factor.
 ///
 /// Factors of kind `Whole` are not split. Every operand must then have exactly these splits, and no
-/// partial axes except those of step 1. Example: for x [{dp}, {tp}] times w [{tp}, {}] and the
-/// wanted sharding [{dp}, {}], step 2 splits the summed factor over tp, and step 3 the rows over
-/// dp. The result is [{dp}, {}], partial over tp.
+/// partial axes except those of step 1. Example: the matmul of x [{dp}, {tp}] and w [{tp}, {}],
+/// with the wanted sharding [{dp}, {}]. Step 2 splits the summed factor over tp, and step 3 splits
+/// the rows over dp. The result is [{dp}, {}], partial over tp.
 ///
-/// `operands` are the present shardings of the operands, and `results` the wanted shardings of the
+/// `operands` are the current shardings of the operands. `results` are the wanted shardings of the
 /// results (`ps.shardings`). Null means replicated. The returned shardings are simplified.
 OpSharding computeOpSharding(const ps::ShardingRule &rule,
                              llvm::ArrayRef<ps::ShardingAttr> operands,
                              llvm::ArrayRef<ps::ShardingAttr> results, const MeshShape &mesh);
 
-/// Computes the sharding of `op` with its own rule, which is not built if nothing is split. The
-/// shardings of operands that are not tensors are null.
+/// Computes the sharding of `op` with its own rule. Does not build the rule if nothing is split.
+/// The shardings of operands that are not tensors are null.
 OpSharding computeOpSharding(mlir::Operation *op, llvm::ArrayRef<ps::ShardingAttr> operands,
                              llvm::ArrayRef<ps::ShardingAttr> results, const MeshShape &mesh);
 /// Computes the sharding of `op` from the shardings of its operands and results in the IR. The op
@@ -52,14 +52,14 @@ bool isReplicated(mlir::Operation *op, const MeshShape &mesh);
 
 /// Returns the dim sizes of a tensor of the rule.
 llvm::SmallVector<int64_t> getShape(const ps::ShardingRule &rule, const ps::TensorFactors &tensor);
-/// Returns the split of each factor of the rule that follows from the splits of one tensor. Factors
-/// that the tensor lacks are whole. Appends the axes that do not fit the boundaries of factors to
-/// `dropped`, unless it is null.
+/// Derives the split of each factor of the rule from the splits of one tensor. Factors that the
+/// tensor lacks are whole. Appends the axes that do not fit the boundaries of factors to `dropped`,
+/// unless `dropped` is null.
 llvm::SmallVector<Split>
 projectToFactors(const ps::ShardingRule &rule, const ps::TensorFactors &tensor,
                  const TensorSplits &splits, const MeshShape &mesh,
                  llvm::SmallVectorImpl<mlir::StringAttr> *dropped = nullptr);
-/// Returns the splits of a tensor's dims for the given splits of factors.
+/// Derives the splits of a tensor's dims from the splits of the factors.
 TensorSplits projectToTensor(const ps::ShardingRule &rule, const ps::TensorFactors &tensor,
                              llvm::ArrayRef<Split> factors, const MeshShape &mesh);
 

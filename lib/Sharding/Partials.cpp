@@ -8,8 +8,9 @@ using namespace parashard::ps;
 namespace parashard::sharding {
 
 namespace {
-/// Chooses the values that stay partial over one axis, for one reduction kind. Alternately computes
-/// `kept` (the values that would stay partial) and adds values to `reduced`, which only grows.
+/// Chooses the values that stay partial over one axis, for one reduction kind. Repeats two steps:
+/// computes `kept` (the values that would stay partial), and adds values to `reduced`. Ends because
+/// `reduced` only grows.
 class AxisChooser {
 public:
   AxisChooser(ShardingGraph &graph, StringAttr axis, ReductionKind kind,
@@ -19,7 +20,7 @@ public:
         cost(graph.nodes.size()) {
     for (auto [i, edge] : llvm::enumerate(graph.edges)) {
       if (edge.kind == ShardingEdge::Kind::Read && !edge.isInUpdate())
-        reduced.set(edge.operands[0]); // reduced once, at the accumulation, not at each read
+        reduced.set(edge.operands[0]); // reduce once, at the accumulation, instead of at each read
       if (edge.kind != ShardingEdge::Kind::Op)
         continue;
       for (auto [result, sharding] : llvm::zip(edge.results, raw[i]->results))
@@ -63,8 +64,8 @@ private:
     return llvm::is_contained(node.laterAxes, axis);
   }
 
-  /// Returns true if the node is split over the axis. Ignores splits that were offered later, which
-  /// only become reduce-scatters.
+  /// Returns true if the node is split over the axis. Ignores a split from a later seed, because
+  /// the node can stay partial over its axis instead, and be reduce-scattered later.
   bool isSplit(unsigned node) const {
     return !isOfferedLater(graph.nodes[node]) && isSplitOnAnyDim(node);
   }
@@ -86,8 +87,8 @@ private:
   /// Returns true if an op on partial operands would gather this operand.
   bool wouldBeGathered(int node) const { return node >= 0 && isSplitOnAnyDim(node); }
 
-  /// Returns the linear group of exactly the kept operands. Returns null if there is none, or if
-  /// another operand would be gathered.
+  /// Returns the linear group that consists of exactly the operands that stay partial. Returns null
+  /// if there is none, or if another operand would be gathered.
   const SmallVector<unsigned, 2> *getGroup(unsigned number) const {
     const ShardingEdge &edge = graph.edges[number];
     if (!passes[number])
@@ -187,11 +188,11 @@ private:
   }
 
   /// Returns the bytes to reduce if a value is reduced after its use `number`. If the use is an op,
-  /// its kept operands share the cost of its results equally.
+  /// the cost of its results is shared equally by the operands that stay partial.
   double getShare(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     if (edge.kind == ShardingEdge::Kind::Accumulate)
-      return getBytes(edge.results[0]) * kStepShare; // reduced once
+      return getBytes(edge.results[0]) * kStepShare; // reduced once per step
     double total = 0;
     for (int result : edge.results)
       if (result >= 0)
@@ -203,8 +204,9 @@ private:
     return total / std::max<size_t>(operands.size(), 1);
   }
 
-  /// Walks the program backward. Reduces a kept value if its uses are not cheaper to reduce.
-  /// Example: a 4 MB partial sum used only by a linear op with a 1 MB result stays partial.
+  /// Visits the program backward. Reduces a partial value unless reducing after its uses moves
+  /// fewer bytes. Example: a 4 MB partial sum stays partial if its only user is a linear op with a
+  /// 1 MB result.
   bool reduceWhereCheaper() {
     bool changed = false;
     for (int number = graph.edges.size() - 1; number >= 0; --number) {
@@ -256,7 +258,8 @@ void choosePartials(ShardingGraph &graph) {
 void choosePartials(ShardingGraph &graph, EdgeShardings &known) {
   if (llvm::all_of(graph.mesh.getAxes(), [](AxisAttr axis) { return axis.getDevices() == 1; }))
     return;
-  // Shardings of op results while no value is kept partial yet: the sources of partial values.
+  // How ops run while no value is partial yet. Partial results here are the sources of all partial
+  // values.
   std::vector<const OpSharding *> raw(graph.edges.size());
   std::vector<ShardingAttr> nodes = known.getNodes();
   for (auto [i, edge] : llvm::enumerate(graph.edges))

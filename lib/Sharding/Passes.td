@@ -50,9 +50,9 @@ def AlignDimsPass : Pass<"ps-align-dims", "::mlir::ModuleOp"> {
     For each parameter that a `ps.contract` reads, pads the largest dim whose size per rank is not
     divisible by `multiple`. The pass splits this dim over an additional axis of kind `multiple`,
     which rounds the size per rank up to the next multiple. Example: 50257 rows over tp=2 give 25136
-    rows per rank. The added elements are padding, like those of a dim that does not divide evenly.
-    By propagation, values computed from the parameter (such as logits and their gradients) are
-    padded too. Shapes in files, losses and gradients do not change.
+    rows per rank. The added elements are padding, as in a dim that does not divide evenly over its
+    axes. By propagation, values computed from the parameter (such as logits and their gradients)
+    are padded too. Shapes in files, losses and gradients do not change.
 
     A dim is padded only if its size grows by at most `most-waste` percent.
   }];
@@ -91,8 +91,8 @@ def ExplainShardingsPass : Pass<"ps-explain-shardings", "::mlir::ModuleOp"> {
   let description = [{
     Also prints the form of each attention, and the values that a policy splits. With `record`,
     stores the text in the module instead (`ps.explanation`), and stores the location of each
-    parameter's first use on the parameter (`ps.used_at`). Later levels need both, since their ops
-    have no `ps.shardings`.
+    parameter's first use on the parameter (`ps.used_at`). Later levels need both attributes,
+    because their ops have no `ps.shardings`.
   }];
   let options = [Option<"record", "record", "bool", "false", "store the text in the module instead of printing it">];
 }

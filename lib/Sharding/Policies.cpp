@@ -37,7 +37,7 @@ Seeds useTables(ShardingGraph &graph, const costs::Cluster &) {
   return seeds;
 }
 
-// Among splits of about the same time, those with less memory.
+// Minimizes the time. Among splits with about the same time, prefers those with less memory.
 Seeds useFastest(ShardingGraph &graph, const costs::Cluster &cluster) {
   return searchSeeds(graph, cluster, /*memoryShare=*/0.02);
 }

@@ -18,7 +18,7 @@ struct Seed {
 };
 
 /// Splits that a policy offers to a value after the other seeds have been propagated, and the
-/// reason. The value takes the splits on axes that do not split it yet.
+/// reason. Only the axes that do not split the value yet are added to its splits.
 struct LaterSeed {
   unsigned value; ///< node of the graph
   TensorSplits splits;
@@ -29,31 +29,32 @@ struct LaterSeed {
 struct Seeds {
   std::vector<Seed> variables;
   std::vector<LaterSeed> values;
-  /// Names what a policy has not found, for a remark; empty: no remark.
+  /// Text of a remark that says what the policy has not found. Empty: no remark.
   llvm::StringRef unmatched = {};
 };
 
 /// Splits column- and row-parallel pairs over the tensor axes (Shoeybi et al., Megatron-LM, 2019):
 ///
-/// - Attention: the contractions that compute query, key and value are split by heads. The
-///   contraction that reads the result is split along the same factor.
-/// - MLP: of two contractions with only elementwise and movement ops between them, the first is
-///   split along its result, and the second along its summed dim.
-/// - Vocabulary: a table indexed by an input, and the projection before a cross-entropy, are split
-///   along the vocabulary.
+/// - Attention: the weights of the contractions that compute query, key and value are split by
+///   heads. The weight of the contraction that reads the result is split along the same factor.
+/// - MLP: two contractions with only elementwise and movement ops between them. The weight of the
+///   first is split along a result dim, and the weight of the second along its summed dim.
+/// - Vocabulary: an embedding table that is indexed by an input, and the projection before a
+///   cross-entropy, are split along the vocabulary.
 ///
 /// Parameters that match nothing get no seed.
 std::vector<Seed> seedMegatron(const ShardingGraph &graph);
 
-/// Offers to split the sequence over the tensor axes, in addition to `variables`, the seeds of
-/// `seedMegatron` (Korthikanti et al., Reducing Activation Recomputation in Large Transformer
-/// Models, 2022). The row-parallel contraction that reads an attention gets a seed along the
+/// Offers to split the sequence over the tensor axes (Korthikanti et al., Reducing Activation
+/// Recomputation in Large Transformer Models, 2022). `variables` are the seeds of `seedMegatron`.
+/// The result of the row-parallel contraction that reads an attention gets a seed along the
 /// attention's queries. Norms, dropouts, residuals and embeddings follow by propagation. Returns no
 /// seeds if no such contraction exists.
 std::vector<LaterSeed> seedSequence(const ShardingGraph &graph, llvm::ArrayRef<Seed> variables);
 
-/// Splits the rows of embedding tables over the tensor axes, and nothing else: for models whose
-/// tables dominate, such as recommenders. Only embeddings whose indices depend on an input count.
+/// Splits the rows of embedding tables over the tensor axes, and nothing else. Intended for models
+/// that consist mostly of tables, such as recommenders. Ignores embeddings whose indices do not
+/// depend on an input.
 std::vector<Seed> seedTables(const ShardingGraph &graph);
 
 /// The remark of `searchSeeds` if it returns no seeds.
@@ -61,18 +62,23 @@ inline constexpr llvm::StringLiteral kNoSplitGains =
     "no split over the tensor axes is predicted to be faster";
 
 /// Searches the splits over the tensor axes with the least predicted time of a step on a cluster,
-/// from the contractions of the model alone. A beam search adds one split at a time, to all
-/// parameters or values with the same place in equal blocks, and propagates. `memoryShare` is the
-/// share of the time of a step without splits that all memory of variables and saved values is
-/// worth: with 1, half of the memory counts as much as half of the time. The graph must have the
-/// splits of the inputs. Afterwards, it has the propagated splits of the seeds, without later ones.
+/// without looking for known patterns. A beam search adds one split at a time, and propagates it. A
+/// split applies to all parameters or values with the same role in equal blocks, such as
+/// `h.*.mlp.c_fc.weight`.
+///
+/// The search minimizes seconds + memoryShare * s0 * bytes / b0. Here, `bytes` counts variables and
+/// saved values, and s0 and b0 are the seconds and bytes without splits. Example: with memoryShare
+/// 1, saving half of the memory is worth as much as saving half of the time.
+///
+/// The graph must have the splits of the inputs. Afterwards, the graph has the propagated splits of
+/// the seeds, without those of later seeds.
 Seeds searchSeeds(ShardingGraph &graph, const costs::Cluster &cluster, double memoryShare);
 
 struct Policy {
   llvm::StringRef name;
-  /// True if the seeds depend on ops. If false, `seed` gets a graph of the variables only.
+  /// True if the seeds depend on ops. If false, the graph passed to `seed` has only variables.
   bool readsOps;
-  /// May change the splits of the graph. The cluster is that of the module.
+  /// Returns the seeds. May change the splits of the graph. `cluster` is the cluster of the module.
   Seeds (*seed)(ShardingGraph &graph, const costs::Cluster &cluster);
   /// True if `seed` searches, which takes time in proportion to the size of the graph.
   bool isSearch = false;
@@ -88,12 +94,11 @@ bool isInlinePolicy(llvm::StringRef policy);
 
 /// Reads seeds from the JSON text of a sharding file (docs/running.md), in file order:
 ///
-/// - {"GLOB": {"DIM": AXES}} for parameters. Globs match names of parameters. The first match of a
-///   parameter wins. A glob with wildcards skips parameters that lack one of its dims, and adds a
-///   note to `notes`.
-/// - {"PATH:OP": {"DIM": AXES}} for the first results of ops (NamedResults.h), such as
-///   "h.*.mlp.c_proj:contract": later seeds for the ops of the model with this name and module
-///   path.
+/// - {"GLOB": {"DIM": AXES}} for parameters. Globs match names of parameters. For each parameter,
+///   the first matching glob wins. A glob with wildcards skips parameters that lack one of its
+///   dims, and adds a note to `notes`.
+/// - {"PATH:OP": {"DIM": AXES}} for the first results of ops (NamedResults.h): later seeds for the
+///   ops of the model with this name and module path. Example of a key: "h.*.mlp.c_proj:contract".
 ///
 /// AXES is a list of axes ["tp"], or a list of factors from major to minor [{"size": 6, "axes":
 /// ["tp"]}, {"size": 64}]. Fails for a glob without matches, an unknown or pipeline axis, an

@@ -65,7 +65,7 @@ struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardi
       module.emitError() << "the module has no ps.mesh; run ps-set-mesh first";
       return signalPassFailure();
     }
-    if (module->hasAttr(kLevelMark)) // a module without a level gets none
+    if (module->hasAttr(kLevelMark)) // a module without a level stays without one
       module->setAttr(kLevelMark, ps::LevelAttr::get(&getContext(), ps::Level::Planned));
     sharding::ShardingGraph graph = sharding::ShardingGraph::build(module, mesh);
     sharding::propagateSplits(graph);

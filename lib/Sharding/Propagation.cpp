@@ -1,4 +1,4 @@
-// Propagates the splits of dims over the graph.
+// Propagates splits of dims through the graph.
 #include "lib/Sharding/Propagation.h"
 #include "llvm/ADT/BitVector.h"
 #include <deque>
@@ -110,8 +110,9 @@ private:
     int64_t bytes = 0;
   };
 
-  /// Returns, for each factor, the split carried by the most bytes. A split and its extension count
-  /// as one. Example: splits {tp} (8 MB) and {dp} (2 MB) of the same factor give {tp}.
+  /// Returns, for each factor, the split carried by the most bytes. A split and an extension of it
+  /// count as the same split. Example: splits {tp} (8 MB) and {dp} (2 MB) of the same factor give
+  /// {tp}.
   SmallVector<Offer> mergeFactors(const ShardingEdge &edge, ArrayRef<EdgeTensor> tensors) {
     SmallVector<SmallVector<Offer, 1>> offers(edge.rule->factors.size());
     for (const EdgeTensor &tensor : tensors) {
@@ -307,7 +308,7 @@ void propagateZeroSplits(ShardingGraph &graph) {
   }
 }
 
-/// Returns true if every op that uses the node needs the node's present sharding.
+/// Returns true if every op that uses the node needs the node's current sharding.
 static bool usersAgree(const ShardingGraph &graph, unsigned number) {
   const ShardingNode &node = graph.nodes[number];
   for (unsigned use : node.edges) {

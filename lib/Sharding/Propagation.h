@@ -6,15 +6,16 @@
 
 namespace parashard::sharding {
 
-/// Weight of what happens once per step, relative to what happens in each micro-batch: that of a
-/// step with 4 micro-batches.
+/// Weight of work that is done once per step, relative to work that is done for each micro-batch.
+/// The weight assumes 4 micro-batches per step.
 inline constexpr double kStepShare = 0.25;
 
-/// Propagates splits between the tensors of each edge (Shardy's factor propagation), to all nodes
-/// that are not fixed. The splits of an edge's tensors are projected to the rule's factors, merged,
-/// and projected back. If tensors disagree, the split carried by the most bytes is offered to
-/// tensors without a split. Edges of priority 0 reach their fixed point before edges of priority 1.
-/// No split is ever removed, so the work is linear in edges times axes.
+/// Propagates splits between the tensors of each edge (Shardy's factor propagation). Fixed nodes do
+/// not change. The splits of an edge's tensors are projected to the rule's factors, merged, and
+/// projected back. If tensors have different splits of a factor, the split carried by the most
+/// bytes is offered to tensors in which the factor is not split. Edges of priority 0 reach their
+/// fixed point before edges of priority 1. Splits are never removed, so the work is linear in edges
+/// times axes.
 void propagateSplits(ShardingGraph &graph);
 
 /// Propagates the splits of `nodes`, which changed since the last `propagateSplits`.
@@ -30,16 +31,16 @@ void propagateLaterSplits(ShardingGraph &graph);
 /// split.
 void propagateZeroSplits(ShardingGraph &graph);
 
-/// Replicates each split constant for which a user needs another sharding: slicing is free, while
-/// gathering is not.
+/// Replicates each split constant for which a user needs another sharding. Slicing a replicated
+/// constant is free, but gathering a split constant is not.
 void replicateSharedConstants(ShardingGraph &graph);
 
 /// Chooses the values and accumulated variables that stay partial, and sets `partial` of these
-/// nodes. Runs after all dims have been split. A value stays partial if all of its uses are linear
-/// in it, and if reducing later moves fewer bytes. On a tie, the producer reduces. Fixed nodes do
-/// not change.
+/// nodes. Runs after all dims have been split. A value stays partial if all of its users are linear
+/// in the value, and if reducing their results moves fewer bytes. On a tie, the value is reduced by
+/// its producer. Fixed nodes do not change.
 void choosePartials(ShardingGraph &graph);
-/// Does the same with `known`, which remembers the shardings of ops between calls.
+/// Does the same. `known` caches the shardings of ops between calls.
 void choosePartials(ShardingGraph &graph, EdgeShardings &known);
 
 } // namespace parashard::sharding

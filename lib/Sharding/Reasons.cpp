@@ -72,7 +72,8 @@ std::string describeCause(const ShardingGraph &graph, unsigned number) {
     if (owner != graph.variables.end())
       return followsVariable(graph.nodes[owner->second]);
   }
-  // Walks back from each node to the node that its splits came from, until an op or a seed.
+  // Goes back from each node to the node from which its splits were propagated, until an op or
+  // seed.
   for (unsigned steps = 0; steps < 8; ++steps) {
     const ShardingNode &node = graph.nodes[number];
     if (node.cause < 0)

@@ -1,4 +1,5 @@
-// Plans reshardings on factors: splits every dim into the common factors of both shardings.
+// Plans reshardings. Splits every dim into factors that both shardings have, and plans the steps on
+// these factors.
 #include "lib/Sharding/Reshard.h"
 #include "llvm/Support/MathExtras.h"
 #include <set>
@@ -15,8 +16,8 @@ using Kind = ReshardStep::Kind;
 /// One factor of a dim. Each factor is one dim of the expanded local tensor.
 struct Factor {
   int64_t size;
-  Axes axes;   ///< axes that split the factor now
-  Axes target; ///< axes that split the factor in the end
+  Axes axes;   ///< axes that currently split the factor
+  Axes target; ///< axes that split the factor after the last step
 };
 
 /// Returns the products of the trailing factor sizes. Example: factors [2, 3, 4] give {4, 12, 24}.
@@ -31,7 +32,7 @@ std::set<int64_t> getBorders(const Split &split) {
 }
 
 /// Returns the sizes of the common factors of two splits, major to minor. Returns no sizes if a
-/// border does not divide the next larger one. Example: [2, 12] and [6, 4] give [2, 3, 4].
+/// border does not divide the next larger border. Example: [2, 12] and [6, 4] give [2, 3, 4].
 SmallVector<int64_t> getCommonSizes(const Split &a, const Split &b) {
   std::set<int64_t> borders = getBorders(a);
   std::set<int64_t> ofB = getBorders(b);
@@ -109,7 +110,7 @@ private:
   //===--- the expanded tensor ---===//
 
   /// Splits every dim into factors. A dim is `unmatched` if the factors of source and target do not
-  /// nest: it is gathered over all its axes, and then split by the factors of the target.
+  /// nest. Such a dim is gathered over all its axes, and then split into the factors of the target.
   void readDims() {
     for (auto [dim, pair] : llvm::enumerate(llvm::zip(fromSplits, toSplits))) {
       const auto &[a, b] = pair;
@@ -153,7 +154,8 @@ private:
   //===--- axes that can be added to and removed from a factor ---===//
 
   /// Returns true if sharding over `major` and then `minor` only subdivides the shards over
-  /// `major`. Counterexample: size 5 over 2 gives shards of 3, over 2 x 2 shards of 2.
+  /// `major`. Counterexample: size 5 over 2 gives shards of 3 elements, which 2 x 2 shards of 2
+  /// elements do not subdivide.
   bool nests(int64_t size, ArrayRef<StringAttr> major, ArrayRef<StringAttr> minor) const {
     if (major.empty())
       return true;
@@ -179,8 +181,9 @@ private:
     return ArrayRef<StringAttr>(p.target).drop_front(p.axes.size());
   }
 
-  /// Returns the longest prefix of the missing axes for which `take` holds. Returns no axes if the
-  /// factor still has axes to remove, or if the other missing axes would not nest in this prefix.
+  /// Returns the longest prefix of a factor's missing axes for which `take` returns true. Returns
+  /// no axes if the factor still has axes to remove, or if the other missing axes do not nest in
+  /// this prefix.
   SmallVector<StringAttr> getNext(unsigned dim, llvm::function_ref<bool(StringAttr)> take) const {
     const Factor &factor = factors[dim];
     if (!isReady(factor))
@@ -281,7 +284,7 @@ private:
     }
   }
 
-  /// Moves `axes` from the end of `dim`'s list to the end of `other`'s list.
+  /// Moves `axes` from the end of `dim`'s list to the end of `other`'s list, with an all-to-all.
   void exchange(unsigned dim, unsigned other, ArrayRef<StringAttr> axes, unsigned staying) {
     padTo(other, axes);
     llvm::append_range(factors[other].axes, axes);
@@ -310,7 +313,8 @@ private:
     }
   }
 
-  /// Replaces the factors of each unmatched dim (gathered by now) by the factors of the target.
+  /// Replaces the factors of each unmatched dim by the factors of the target. The dim is already
+  /// gathered.
   void refactorUnmatchedDims() {
     for (auto [first, count, dim] : llvm::reverse(unmatched)) {
       factors.erase(factors.begin() + first, factors.begin() + first + count);
@@ -331,8 +335,8 @@ private:
     }
   }
 
-  /// Turns a replicated value into a partial sum over the added axes. A replicated value already is
-  /// a valid partial maximum or minimum.
+  /// Turns a replicated value into a partial sum over the added axes. Partial maxima and minima
+  /// need no step, because a replicated value already is a valid partial maximum or minimum.
   void keepFirst() {
     Axes axes;
     for (PartialAttr p : added)

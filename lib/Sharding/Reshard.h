@@ -1,4 +1,4 @@
-// Plans how a tensor changes from one sharding to another: as a list of collectives and local ops.
+// Plans how to reshard a tensor: lists the collectives and local ops that are needed.
 #ifndef PARASHARD_LIB_SHARDING_RESHARD_H
 #define PARASHARD_LIB_SHARDING_RESHARD_H
 
@@ -6,7 +6,8 @@
 
 namespace parashard::sharding {
 
-/// One step of a resharding. Takes a local tensor and yields one of local shape `shape`.
+/// One step of a resharding. Its operand and its result are local tensors; the result has shape
+/// `shape`.
 struct ReshardStep {
   enum class Kind {
     Reshape,   ///< reinterprets the elements as `shape` (splits dims into factors, or merges them)
@@ -17,7 +18,7 @@ struct ReshardStep {
     ShardSlice,    ///< takes this rank's shard over `axes` along `dim`
     Slice,         ///< removes padding at the end of `dim`
     Pad,           ///< adds padding at the end of `dim`
-    KeepFirst ///< sets the value to zero on all ranks over `axes` except the first: a partial sum
+    KeepFirst ///< zeroes the value on all ranks along `axes` but the first: gives a partial sum
   };
   Kind kind;
   llvm::SmallVector<int64_t> shape;
@@ -27,10 +28,11 @@ struct ReshardStep {
   ps::ReductionKind reduction = ps::ReductionKind::Sum;
 };
 
-/// Returns the steps from `from` to `to` (null: replicated) for a tensor of global shape `shape`.
-/// The order is: slices over unused axes, reduce-scatters, all-reduces, all-to-alls, all-gathers,
-/// the remaining slices, `KeepFirst`. Returns no steps if the shardings are equivalent. Example:
-/// moving tp from dim 0 to dim 1 ([{tp}, {}] to [{}, {tp}]) takes one all-to-all.
+/// Returns the steps that reshard a tensor of global shape `shape` from `from` to `to` (null:
+/// replicated). The order is: slices over unused axes, reduce-scatters, all-reduces, all-to-alls,
+/// all-gathers, the remaining slices, `KeepFirst`. Returns no steps if the shardings are
+/// equivalent. Example: moving tp from dim 0 to dim 1 ([{tp}, {}] to [{}, {tp}]) takes one
+/// all-to-all.
 llvm::SmallVector<ReshardStep> planReshard(llvm::ArrayRef<int64_t> shape, ps::ShardingAttr from,
                                            ps::ShardingAttr to, const MeshShape &mesh);
 

@@ -15,19 +15,19 @@ using namespace parashard::ps;
 namespace parashard::sharding {
 namespace {
 
-/// Number of plans that the search keeps after each step.
+/// Number of states that the search keeps after each step.
 constexpr size_t kBeam = 2;
-/// Least gain of a further split, as a share of the objective.
+/// Minimum gain of another split, as a fraction of the objective.
 constexpr double kLeastGain = 0.001;
-/// Most choices that are priced. A model with many different layers has many choices, each of which
-/// takes time in proportion to the model.
+/// Maximum number of choices that are priced. A model with many different layers has many choices.
+/// Pricing a choice takes time in proportion to the size of the model.
 constexpr unsigned kMostTries = 600;
 
-/// A split to try: of the parameters, or of one value, in each of many equal blocks.
+/// A split to try. It splits the same parameters, or the same value, in all equal blocks.
 struct Choice {
   std::string what; ///< for reasons: "dim 0 of h.*.mlp.c_fc.weight"
-  std::string key;  ///< unique: with the shape
-  /// By block: the seeds of some parameters. A block is skipped if one of them is split already.
+  std::string key;  ///< `what` and the shape; unique
+  /// By block: seeds of parameters. A block is skipped if one of its parameters is already split.
   std::vector<std::vector<Seed>> variables;
   std::vector<LaterSeed> values;
 };
@@ -45,7 +45,7 @@ std::string getRole(StringRef path) {
 /// By node: the dims that contain the batch.
 using BatchDims = std::vector<SmallVector<bool, 4>>;
 
-/// Finds the choices. `shards` ranks share each split.
+/// Finds the choices. Each choice splits over `shards` ranks.
 class ChoiceFinder : SeedBuilder {
 public:
   explicit ChoiceFinder(const ShardingGraph &graph)
@@ -54,8 +54,8 @@ public:
       names[result.node] = &result;
   }
 
-  /// Returns splits of single parameters, and of the parameters from which ops without weights,
-  /// such as attentions, compute their result.
+  /// Returns splits of single parameters. Also returns splits of all parameters from which the
+  /// operands of an op without weights, such as an attention, are computed.
   std::vector<Choice> findOfVariables() {
     for (auto [i, node] : llvm::enumerate(graph.nodes))
       if (isWeight(i, node))
@@ -93,8 +93,8 @@ public:
   }
 
 private:
-  /// Returns true for a parameter with at least two dims that the forward uses. Vectors follow by
-  /// propagation.
+  /// Returns true for a parameter with at least two dims that the forward uses. Parameters with one
+  /// dim get their splits by propagation.
   bool isWeight(unsigned number, const ShardingNode &node) const {
     return node.variable && VariableOp(node.variable).getKind() == VariableKind::Parameter &&
            node.shape.size() > 1 && !node.fixed && llvm::any_of(node.edges, [&](unsigned edge) {
@@ -119,7 +119,7 @@ private:
     return std::exchange(list, {});
   }
 
-  /// Returns the choice for tensors of one shape; a new one on the first call.
+  /// Returns the choice for `what` and a shape. Creates it on the first call.
   Choice &getChoice(const std::string &what, ArrayRef<int64_t> shape) {
     std::string key =
         what + " of " +
@@ -145,7 +145,8 @@ private:
     getChoice(what, node.shape).variables.push_back({{number, splitDim(node.shape, dim), {}}});
   }
 
-  /// Splits each result factor of an op whose operands are all computed from inputs.
+  /// Adds a choice for each result factor of an op without weights. The choice splits the
+  /// parameters from which the op's operands are computed.
   void addFactors(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     const NamedResult *name = findName(number);
@@ -193,14 +194,15 @@ private:
   llvm::StringMap<size_t> indices; ///< in `list`, by key
 };
 
-/// The splits of all nodes without those of later seeds, and the seeds that gave them.
+/// A state of the search: its seeds, and the splits of all nodes after propagating the seeds. The
+/// splits exclude those of later seeds.
 struct State {
   std::vector<TensorSplits> splits;
   Seeds seeds;
   GraphPrice price;
   double objective = 0;
   SmallVector<unsigned> reduced; ///< ops of the forward whose results are reduced
-  /// Keys of choices without a gain, here or before.
+  /// Keys of choices that gave no gain, in this state or in an earlier one.
   llvm::StringSet<> lost;
 };
 
@@ -219,7 +221,7 @@ public:
     llvm::append_range(choices, finder.findOfValues(finder.findInputOps(), batchDims));
     best = makeStart();
     std::vector<State> beam{best};
-    // When no choice is a gain, those that were dropped are tried again, for the best state.
+    // When no choice gives a gain, the dropped choices are tried once more, for the best state.
     for (bool isLast = false;;) {
       std::vector<State> next;
       for (State &state : beam)
@@ -258,7 +260,8 @@ private:
     return splits;
   }
 
-  /// Returns the dims that a split of the inputs along their batch reaches.
+  /// Finds the dims that contain the batch: splits the inputs along their batch dims and
+  /// propagates.
   BatchDims findBatchDims() {
     SmallVector<StringAttr> axes = graph.mesh.getAxes({AxisKind::Tensor});
     for (ShardingNode &node : graph.nodes) {
@@ -281,7 +284,7 @@ private:
         function ? function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kBatchDimMark)
                  : IntegerAttr();
     int64_t dim = marked ? marked.getInt() : 0;
-    return dim < 0 ? std::nullopt : std::optional(unsigned(dim)); // negative: no batch
+    return dim < 0 ? std::nullopt : std::optional(unsigned(dim)); // negative: no batch dim
   }
 
   /// Sets the splits of the graph, without seeds and partial values.
@@ -323,7 +326,7 @@ private:
     state.reduced.assign(pricer.getReduced().begin(), pricer.getReduced().end());
   }
 
-  /// Adds the states with one further choice that are a gain to `next`.
+  /// Adds to `next` the states with one more choice than `state`, if the choice gives a gain.
   void extend(State &state, ArrayRef<Choice> choices, std::vector<State> &next) {
     std::vector<State> children;
     auto tryAll = [&](ArrayRef<Choice> list) {
@@ -346,7 +349,7 @@ private:
     }
   }
 
-  /// Returns the state with a further choice; nullopt if it does not gain.
+  /// Returns the state with another choice; nullopt if the choice does not give a gain.
   std::optional<State> tryChoice(const State &state, const Choice &choice) {
     State child;
     child.seeds = state.seeds;
@@ -384,8 +387,8 @@ private:
     return child.objective < before.objective - kLeastGain * best.objective;
   }
 
-  /// Propagates all seeds at once, as ps-propagate-shardings does, and prices the result. Splits
-  /// that are propagated one after the other may spread further.
+  /// Propagates all seeds at once, as ps-propagate-shardings does, and prices the result. The
+  /// result may differ from that of `tryChoice`, which propagates one seed after the other.
   void propagateAll(State &state) {
     restore(getInitialSplits());
     for (const Seed &seed : state.seeds.variables) {
@@ -397,8 +400,8 @@ private:
     price(state);
   }
 
-  /// Splits the parameters of a block unless one is split already, and propagates. Returns true if
-  /// it did.
+  /// Splits the parameters of a block, and propagates the splits. Does nothing and returns false if
+  /// one of the parameters is already split.
   bool addBlock(const std::vector<Seed> &block, Seeds &seeds) {
     if (llvm::any_of(block, [&](const Seed &seed) {
           return graph.nodes[seed.variable].fixed || !areWhole(graph.nodes[seed.variable].splits);
@@ -441,7 +444,7 @@ private:
   std::vector<ShardingNode> initial;
   BatchDims batchDims;
   unsigned tries = 0;
-  GraphPrice replicated; ///< without a split over the tensor axes
+  GraphPrice replicated; ///< price without splits over the tensor axes
   State best;
 };
 

@@ -12,7 +12,7 @@ namespace parashard::sharding {
 /// Seeds that belong together: either all of them apply, or none.
 struct SeedPlan {
   llvm::MapVector<unsigned, TensorSplits> variables;
-  llvm::DenseSet<unsigned> visited; ///< values already walked
+  llvm::DenseSet<unsigned> visited; ///< values that were already visited
   bool failed = false;
 };
 
@@ -24,28 +24,31 @@ protected:
   /// word of each reason.
   SeedBuilder(const ShardingGraph &graph, llvm::StringRef policy);
 
-  /// Splits a value as `splits`: adds the splits of the variables from which the value is computed
-  /// to `plan`. Sets `plan.failed` if the value would then need communication.
+  /// Splits the variables from which a value is computed, so that the value has the splits
+  /// `splits`. Adds the splits of the variables to `plan`. Sets `plan.failed` if computing the
+  /// split value would need communication.
   void splitSources(unsigned node, const TensorSplits &splits, SeedPlan &plan);
   /// Adds the seeds of a plan, except for variables that already have a seed.
   void commit(const SeedPlan &plan, const llvm::Twine &reason);
   /// Splits the first operand of an edge along dim `dim`: adds seeds for the variables from which
-  /// the operand is computed. Adds none if the operand would then need communication.
+  /// the operand is computed. Adds no seeds if computing the split operand would need
+  /// communication.
   void splitOperand(unsigned edge, unsigned dim, llvm::StringRef reason);
-  /// Splits the rows of the table of an embedding. Does nothing for other ops, and for tables that
+  /// Splits the rows of an embedding's table. Does nothing for other ops, and for tables that
   /// depend on an input.
   void splitTable(unsigned edge, llvm::StringRef reason);
 
   /// Returns " at MODULE (FILE:LINE)", or "" for an op without a location.
   static std::string at(mlir::Operation *op);
-  /// Returns "; 50 rows over 4: padded to 52", or "" if the shards divide `size`.
+  /// Describes the padding of `size` elements over the shards. Example: "; 50 rows over 4: padded
+  /// to 52". Returns "" if `size` is divisible by the number of shards.
   std::string describePadding(llvm::StringRef noun, int64_t size) const;
 
   const ShardingGraph &graph;
   const MeshShape &mesh;
   GraphStructure structure;
   llvm::SmallVector<mlir::StringAttr> axes; ///< the tensor axes
-  int64_t shards;                           ///< the product of their sizes
+  int64_t shards;                           ///< number of shards over the tensor axes
   std::vector<Seed> seeds;
 
 private:

@@ -24,7 +24,7 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
       getOperation().emitError() << "the module has no ps.mesh; run ps-set-mesh first";
       return signalPassFailure();
     }
-    // Before the policy, which may ask for the splits of the inputs.
+    // Runs before the policy, because a policy may read the splits of the inputs.
     if (failed(sharding::seedInputs(getOperation(), sharding::MeshShape(mesh))))
       return signalPassFailure();
     named = sharding::findPolicy(policy);
@@ -68,7 +68,7 @@ struct SeedShardingsPass : impl::SeedShardingsPassBase<SeedShardingsPass> {
       return ps::reportError(getOperation(), seeds.takeError());
     for (const sharding::Seed &seed : seeds->variables) {
       sharding::ShardingNode &node = graph.nodes[seed.variable];
-      if (node.variable.getSharding()) // sharded before
+      if (node.variable.getSharding()) // already sharded
         continue;
       node.variable.setSharding(sharding::getShardingAttr(seed.splits, {}, graph.mesh));
       sharding::setReason(node.variable, seed.reason);

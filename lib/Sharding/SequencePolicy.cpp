@@ -11,7 +11,8 @@ using namespace parashard::ps;
 namespace parashard::sharding {
 
 namespace {
-/// Follows the query dim of each attention to the row parallel contraction that reads its result.
+/// Follows the query dim of each attention to the row parallel contraction that reads the result of
+/// the attention.
 class SequenceFinder {
 public:
   SequenceFinder(const ShardingGraph &graph, ArrayRef<Seed> variables)

@@ -1,4 +1,4 @@
-// Builds the graph that shardings are propagated over.
+// Builds the graph through which shardings are propagated.
 #include "lib/Sharding/ShardingGraph.h"
 
 using namespace mlir;
@@ -56,8 +56,8 @@ private:
     graph.variables[variable.getSymNameAttr()] = node;
   }
 
-  /// Ties gradients, optimizer state, copies and averages to their parameter if the shapes are
-  /// equal.
+  /// Adds an edge between a gradient, optimizer state, copy or average and its parameter, if the
+  /// shapes are equal.
   void tieToOwner(VariableOp variable) {
     if (!variable.getOfAttr())
       return;
@@ -126,8 +126,8 @@ private:
     return it == graph.variables.end() ? -1 : int(it->second);
   }
 
-  /// Returns true if the read `op` gathers a parameter or copy that is split over data axes. Only
-  /// reads in the update do not.
+  /// Returns true if the read `op` gathers a parameter or copy that is split over data axes. Reads
+  /// in the update do not gather.
   bool isGathered(Operation *op, int variable) {
     auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
     VariableKind kind = graph.nodes[variable].variable.getKind();
@@ -182,7 +182,7 @@ private:
 
   ModuleOp module;
   ShardingGraph graph;
-  /// Edges only carry splits, so a mesh whose axes have size 1 needs none.
+  /// False if all axes of the mesh have size 1: without splits to propagate, edges are not needed.
   bool needsEdges = false;
 };
 } // namespace

@@ -16,26 +16,26 @@ struct ShardingNode {
   int64_t bytes = 0; ///< bytes of the whole tensor
   TensorSplits splits;
   llvm::SmallVector<ps::PartialAttr, 2> partial;
-  /// True if the node was sharded before propagation (a seed). A fixed node gives splits, and takes
-  /// none.
+  /// True if the node was sharded before propagation (a seed). The splits of a fixed node are
+  /// propagated to other nodes, but do not change.
   bool fixed = false;
-  /// Splits that a policy offers after the first fixed point; empty: none.
+  /// Splits that a policy offers after the first fixed point; empty if there are none.
   TensorSplits later;
-  /// Axes that came from later seeds, or in the update from ZeRO's splits. If `choosePartials`
-  /// keeps the node partial over such an axis, the axis no longer splits the node.
+  /// Axes from later seeds or, on values of the update, from ZeRO. If `choosePartials` keeps the
+  /// node partial over such an axis, the axis no longer splits the node.
   llvm::SmallVector<mlir::StringAttr, 1> laterAxes;
   /// True if ZeRO split the node further.
   bool splitLater = false;
-  /// True if propagation may split the node over data, context and expert axes. True for values and
-  /// false for variables, which only seeds and ZeRO split over these axes.
+  /// True if propagation may split the node over data, context and expert axes. True for values.
+  /// False for variables, because only seeds and ZeRO split variables over these axes.
   bool takesDataAxes = true;
-  /// True if all operands of the op are scalars, as for a constant, an iota or a broadcast scalar.
-  /// Every rank can compute any part of such a value, so the node takes the splits of its users and
-  /// gives none.
+  /// True if the op has no operands, or only scalars: a constant, an iota, a broadcast scalar.
+  /// Every rank can compute any part of such a value. The node therefore gets the splits of its
+  /// users, but its splits are not propagated to other nodes.
   bool constant = false;
   /// True if the function returns the value, which is therefore never partial.
   bool returned = false;
-  /// Edge that last changed the splits; -1: seeded, or never split.
+  /// Edge that last changed the splits; -1 for a seed, or if the node was never split.
   int cause = -1;
   llvm::SmallVector<unsigned, 4> edges;
 };
@@ -46,12 +46,12 @@ struct ShardingEdge {
   enum class Kind { Op, Read, Write, Accumulate, Belongs };
   Kind kind = Kind::Op;
   mlir::Operation *op = nullptr;
-  /// never null; a pointer because rules are large and edges are moved
+  /// Never null. A pointer, because rules are large and edges are moved.
   std::unique_ptr<const ps::ShardingRule> rule;
   llvm::SmallVector<int, 3> operands; ///< node indices; -1: not a tensor
-  llvm::SmallVector<int, 2> results;  ///< as `operands`
-  /// True if data, context and expert axes do not propagate along the edge: for `Belongs`, and for
-  /// a `Read` at which the parameter is gathered.
+  llvm::SmallVector<int, 2> results;  ///< node indices, as in `operands`
+  /// True if data, context and expert axes do not propagate along the edge. True for `Belongs`
+  /// edges, and for `Read` edges at which the parameter is gathered.
   bool modelAxesOnly = false;
   /// Edges of priority 0 are propagated first. Ops with a reduction factor, such as contractions,
   /// have priority 1.
@@ -64,8 +64,9 @@ struct ShardingEdge {
 struct ShardingGraph {
   MeshShape mesh;
   std::vector<ShardingNode> nodes;
-  /// `Belongs` edges come first, then functions that accumulate, then other functions. Within a
-  /// function, edges are in program order. The list is empty if all axes have size 1.
+  /// `Belongs` edges come first, then the edges of functions that accumulate, then the edges of
+  /// other functions. Within a function, edges are in program order. The list is empty if all axes
+  /// have size 1.
   std::vector<ShardingEdge> edges;
   llvm::DenseMap<mlir::Value, unsigned> values;
   llvm::DenseMap<mlir::StringAttr, unsigned> variables;

@@ -122,8 +122,7 @@ static int64_t getSize(const Split &split) {
   return size;
 }
 
-/// Merges `minor` into `major` if the merged factor has the same shards. Returns false if it has
-/// not.
+/// Merges `minor` into `major` if the merged factor has the same shards. Otherwise returns false.
 static bool mergeInto(SubFactor &major, const SubFactor &minor, const MeshShape &mesh) {
   bool minorWhole = minor.axes.empty();
   bool evenBlocks = minorWhole && mesh.isEven(major.size, major.axes);
@@ -179,8 +178,8 @@ Split join(ArrayRef<Split> parts, const MeshShape &mesh) {
 }
 
 namespace {
-/// Takes factors off the major end of a split, in portions of given sizes. Example: taking 4 and
-/// then 16 from `64 {dp}` with dp=2 gives `4 {dp}` and `16`.
+/// Cuts parts of given sizes from the major end of a split. Example: cutting 4 and then 16 from
+/// `64 {dp}` with dp=2 gives `4 {dp}` and `16`.
 class Cutter {
 public:
   Cutter(const Split &split, const MeshShape &mesh) : mesh(mesh) {
@@ -210,7 +209,7 @@ public:
     return part.empty() ? wholeSplit(size) : part;
   }
 
-  /// Returns the axes that could not be cut, and those of the remaining factors.
+  /// Returns the axes that could not be cut, and the axes of the remaining factors.
   SmallVector<StringAttr> getDropped() {
     for (const SubFactor &factor : rest)
       llvm::append_range(dropped, factor.axes);
@@ -218,8 +217,9 @@ public:
   }
 
 private:
-  /// Removes the major `size` indices from `factor` and returns them as a factor. Example: taking 4
-  /// from `64 {dp}` with dp=2 returns `4 {dp}` and leaves `16`.
+  /// Splits `factor` into a major factor of `size` indices and a minor factor. Returns the major
+  /// factor, and sets `factor` to the minor one. Example: for `64 {dp}` with dp=2 and size 4,
+  /// returns `4 {dp}` and leaves `16`.
   SubFactor takeMajor(SubFactor &factor, int64_t size) {
     // Padding is at the end of the whole factor, so a part cannot keep the padding axis.
     if (llvm::is_contained(factor.axes, mesh.getMultiple())) {
@@ -257,7 +257,7 @@ private:
   }
 
   const MeshShape &mesh;
-  SmallVector<SubFactor> rest; // minor first
+  SmallVector<SubFactor> rest; // remaining factors, from minor to major
   SmallVector<StringAttr> dropped;
 };
 } // namespace

@@ -6,7 +6,7 @@
 
 namespace parashard::sharding {
 
-/// Sizes and kinds of a mesh's axes, for lookups by name without access to the IR.
+/// Sizes and kinds of a mesh's axes. Looks up axes by name without access to the IR.
 class MeshShape {
 public:
   MeshShape() = default;
@@ -19,8 +19,8 @@ public:
   /// padding axis (kind `multiple`, see Dialect.td).
   int64_t getSize(mlir::StringAttr axis) const;
   ps::AxisKind getKind(mlir::StringAttr axis) const;
-  /// Returns true if tensors may be split over an axis. False for the pipeline axis: its
-  /// coordinates run different programs, which never take part in a collective of one tensor.
+  /// Returns true if tensors may be split over an axis. Returns false for the pipeline axis. Its
+  /// coordinates run different programs, so they cannot take part in the same collective.
   bool splitsTensors(mlir::StringAttr axis) const {
     return getKind(axis) != ps::AxisKind::Pipeline;
   }
@@ -90,11 +90,11 @@ int64_t getLocalSize(const Split &split, const MeshShape &mesh);
 /// `multiple` that adds no padding, and whole factors of size 1. Merges adjacent factors that are
 /// split evenly together. Example: `(6 {"tp"} x 64)` becomes `(384 {"tp"})` if tp divides 6.
 Split simplify(const Split &split, const MeshShape &mesh);
-/// Joins ranges, major to minor, into one range, and returns its simplified split. Example: `4
-/// {dp}` and `16` give `64 {dp}` if dp divides 4.
+/// Joins ranges, major to minor, into one range, and returns the simplified split of this range.
+/// Example: `4 {dp}` and `16` give `64 {dp}` if dp divides 4.
 Split join(llvm::ArrayRef<Split> parts, const MeshShape &mesh);
 /// Cuts a range with the split `split` into ranges of `sizes`, major to minor, and returns their
-/// splits. Appends the axes that do not fit the boundaries to `dropped`, unless it is null.
+/// splits. Appends the axes that do not fit the boundaries to `dropped`, unless `dropped` is null.
 /// Example: `64 {dp}` cut into 4 and 16 with dp=2 gives `4 {dp}` and `16`.
 llvm::SmallVector<Split> cut(const Split &split, llvm::ArrayRef<int64_t> sizes,
                              const MeshShape &mesh,
@@ -112,8 +112,8 @@ TensorSplits getSplits(ps::ShardingAttr sharding, llvm::ArrayRef<int64_t> shape,
 /// Returns the attribute of these splits (simplified), with `partial` in mesh order.
 ps::ShardingAttr getShardingAttr(const TensorSplits &splits,
                                  llvm::ArrayRef<ps::PartialAttr> partial, const MeshShape &mesh);
-/// Returns the canonical form among equal shardings: splits simplified, partial axes in mesh order,
-/// axes of one device left out. Null becomes replicated.
+/// Returns the canonical form among equal shardings: splits are simplified, partial axes are in
+/// mesh order, and axes of one device are omitted. Null becomes replicated.
 ps::ShardingAttr simplify(ps::ShardingAttr sharding, llvm::ArrayRef<int64_t> shape,
                           const MeshShape &mesh);
 

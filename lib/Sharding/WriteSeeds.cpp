@@ -74,7 +74,8 @@ private:
     return (block.rsplit('.').first + ".*" + path.drop_front(block.size())).str();
   }
 
-  /// Returns true if the list of a path lacks blocks, so that only globs stand for all blocks.
+  /// Returns true if a path is in the list whose blocks are not all in the graph. Such a path must
+  /// be written as a glob that matches all blocks.
   bool isRemoved(StringRef path) const {
     StringRef block = ir::getBlockOfPath(path);
     return !list.empty() && !block.empty() && block.rsplit('.').first == list;
@@ -105,7 +106,7 @@ private:
     return true;
   }
 
-  /// Returns true if all results that a glob matches have a seed.
+  /// Returns true if all results that a glob matches have a seed with these splits.
   bool fitsAll(StringRef pathGlob, const NamedResult &like, const TensorSplits &splits) const {
     return llvm::all_of(results, [&](const NamedResult &result) {
       return result.op != like.op || result.number != like.number ||

@@ -7,11 +7,13 @@
 
 namespace parashard::sharding {
 
-/// Returns the sharding file from which `seedFromFile` reads the seeds. `graph` must have the
-/// propagated splits of the seeds, without later ones. Equal splits of all blocks of a list are one
-/// entry: "model.layers.*.mlp.up_proj.weight". `list` is the path of a list that lacks some of its
-/// blocks, such as "model.layers", or empty. Returns nullopt if such an entry is not possible for
-/// this list.
+/// Returns a sharding file from which `seedFromFile` reads the same seeds. `graph` must have the
+/// propagated splits of the seeds, without those of later seeds. Equal splits of all blocks of a
+/// list become one entry, such as "model.layers.*.mlp.up_proj.weight".
+///
+/// `list` is the path of a list whose blocks are only partly in `graph`, such as "model.layers";
+/// empty if no blocks are missing. Each split in this list must be written as one entry for all its
+/// blocks. Returns nullopt if this is not possible.
 std::optional<llvm::json::Object> writeSeeds(const ShardingGraph &graph, const Seeds &seeds,
                                              llvm::StringRef list);
 

@@ -8,7 +8,7 @@ using namespace parashard::ps;
 
 namespace parashard::sharding {
 
-/// Returns the symbols of the parameters of which forward and backward use only 16-bit copies.
+/// Returns the symbols of the parameters whose 16-bit copies forward and backward use instead.
 static llvm::StringSet<> findCopied(const ShardingGraph &graph) {
   llvm::StringSet<> found;
   for (const ShardingNode &node : graph.nodes)

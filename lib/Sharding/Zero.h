@@ -7,10 +7,10 @@
 namespace parashard::sharding {
 
 /// Splits variables over the data, expert and context axes on which they are replicated
-/// (Rajbhandari et al., "ZeRO", 2020, arXiv 1910.02054). Stage 1 splits optimizer state, and the
-/// f32 parameters of which the model uses only 16-bit copies. Stage 2 also splits gradients, and
-/// stage 3 all parameters and copies. An average is split like its parameter. Must run after the
-/// other splits have been propagated; `propagateZeroSplits` propagates the new ones.
+/// (Rajbhandari et al., "ZeRO", 2020, arXiv 1910.02054). Stage 1 splits optimizer state, and f32
+/// parameters if the model uses only their 16-bit copies. Stage 2 also splits gradients. Stage 3
+/// also splits all parameters and copies. An average is split like its parameter. Must run after
+/// the other splits have been propagated; `propagateZeroSplits` propagates the new splits.
 void splitForZero(ShardingGraph &graph, int64_t stage);
 
 } // namespace parashard::sharding

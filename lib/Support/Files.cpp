@@ -109,7 +109,7 @@ static std::atomic<char *> signalFolders[8];
 
 /// Removes the files in a folder, using only calls that are safe in a signal handler.
 static void emptyFolderInHandler(const char *path) {
-  struct Entry { // layout of the kernel's records
+  struct Entry { // layout of the records of getdents64
     uint64_t inode, offset;
     uint16_t size;
     uint8_t type;

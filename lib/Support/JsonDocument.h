@@ -60,7 +60,7 @@ private:
 /// contrast, `llvm::json::Value` takes 4 KB per small object and copies arrays when they grow.
 class JsonDocument {
 public:
-  /// Parses `text`, which must outlive the document. Syntax errors are those of
+  /// Parses `text`, which must outlive the document. Reports the same syntax errors as
   /// `llvm::json::parse`. Also fails on nesting deeper than 512 brackets, a repeated key in an
   /// object, an integer outside int64, a float outside the range of double, and a byte order mark.
   static llvm::Expected<JsonDocument> parse(llvm::StringRef text);

@@ -120,10 +120,10 @@ LogicalResult LossBuilder::checkNames() {
   return success();
 }
 
-/// Warns if dim 1 of the output may hold the classes instead of the last dim, because both give
+/// Warns if the classes may be in dim 1 of the output instead of the last dim, because both give
 /// labels of the same shape. Example: an output of shape [2, 3, 3].
-/// torch.nn.functional.cross_entropy takes dim 1. Language models have the classes last, and move
-/// or flatten this dim before the loss.
+/// torch.nn.functional.cross_entropy expects the classes in dim 1. Language models have the classes
+/// in the last dim, and move or flatten this dim before the loss.
 void LossBuilder::warnOfClasses() {
   auto shape = llvm::to_vector(getType(output).getShape()), others = shape;
   others.erase(others.begin() + 1);

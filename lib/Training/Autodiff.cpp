@@ -30,7 +30,7 @@ struct Output {
   }
 };
 
-/// Sets the attribute `training` of an op (such as dropout), if it has one, to false.
+/// Sets the attribute `training` of an op to false, if the op (such as dropout) has this attribute.
 void stopTraining(Operation *op) {
   auto name = StringAttr::get(op->getContext(), "training");
   if (auto training = op->getInherentAttr(name); training && isa_and_nonnull<BoolAttr>(*training))
@@ -488,8 +488,9 @@ LogicalResult TrainingBuilder::buildMicroBatch() {
   return success();
 }
 
-/// Estimates how many elements a scalar is the sum of: returns the size of the largest tensor from
-/// which it is computed through scalars. Example: 4096 for sum(tensor<32x128xf32>) * 0.5.
+/// Estimates the number of elements whose sum is a scalar. Goes back from the scalar through other
+/// scalars, and returns the size of the largest tensor from which they are computed. Example: 4096
+/// for sum(tensor<32x128xf32>) * 0.5.
 static int64_t countAdded(Value scalar) {
   llvm::SetVector<Value> reached;
   reached.insert(scalar);
@@ -542,9 +543,9 @@ FailureOr<Value> TrainingBuilder::scaleCotangent(BackwardBuilder &builder, Value
   return math.mul(cotangent, math.spread(read, cotangent));
 }
 
-/// Reads the loss scale. Its initial value is 2^16. With `isSummed`, `total` is a sum that
-/// `@update` divides by the step's count. The initial value is then divided by the number of summed
-/// elements, rounded up to a power of two. Example: 2^16 / 2^7 for a sum over 100 labels.
+/// Reads the loss scale. Its initial value is 2^16. If `isSummed`, `total` is a sum that `@update`
+/// later divides by the count of the step. In this case, the initial value is divided by the number
+/// of summed elements, rounded up to a power of two. Example: 2^16 / 2^7 for a sum over 100 labels.
 FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Value total,
                                                 bool isSummed) {
   auto type = cast<RankedTensorType>(total.getType());
@@ -560,7 +561,7 @@ FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Value 
 }
 
 /// Accumulates the floating-point scalar outputs other than the loss over the micro-batches. Does
-/// nothing without a loss. Of outputs that return the same value, only the first is accumulated.
+/// nothing without a loss. If several outputs return the same value, accumulates only the first.
 LogicalResult TrainingBuilder::accumulateOutputs(func::FuncOp function) {
   Operation *end = function.getBody().front().getTerminator();
   OpBuilder builder(end);
@@ -628,8 +629,9 @@ static void markResults(func::FuncOp function) {
   }
 }
 
-/// Warns if the forward writes a value to a buffer and also uses it. @evaluate uses this value,
-/// too. The same model exported in eval mode may use the stored value of the buffer instead.
+/// Warns if the forward writes a value to a buffer and also uses the value. @evaluate uses the
+/// value as well. The same model exported in eval mode may use the stored value of the buffer
+/// instead.
 void TrainingBuilder::warnAboutWrittenBuffers(func::FuncOp evaluate) {
   for (auto write : evaluate.getOps<WriteOp>()) {
     auto isOther = [](Operation *user) { return !isa<WriteOp>(user); };

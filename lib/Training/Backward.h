@@ -8,18 +8,18 @@
 
 namespace parashard::training {
 
-/// Builds the backward of a block: walks its forward ops in reverse, and inserts the backward ops
+/// Builds the backward of a block: visits its forward ops in reverse, and inserts the backward ops
 /// before its terminator.
 class Backward {
 public:
-  /// Numbers the ops of the block (`ps.origin`), which must all be forward ops. `isTrained` returns
-  /// true for the symbol of a variable that requires a gradient.
+  /// Numbers the ops of the block (`ps.origin`). All of them must be forward ops. `isTrained`
+  /// returns true for the symbol of a variable that requires a gradient.
   Backward(mlir::Block &block, llvm::function_ref<bool(mlir::SymbolRefAttr)> isTrained);
 
   /// Returns true if `value` has a derivative with respect to a trained variable.
   bool isActive(mlir::Value value) const { return active.contains(value); }
 
-  /// Adds a cotangent of an active value; ignores inactive values.
+  /// Adds a cotangent to an active value; ignores inactive values.
   void seed(mlir::Value value, mlir::Value cotangent);
   /// Returns a builder for the backward ops of the op that produces `value`.
   ps::BackwardBuilder makeBuilder(mlir::Value value);

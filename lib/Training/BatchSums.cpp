@@ -49,7 +49,7 @@ void BatchSums::setResults(Operation *op, State state) {
     states[result] = state;
 }
 
-/// Returns true for additive ops: the result for the sum of two batches is the sum of both results.
+/// Returns true for additive ops: op(x + y) equals op(x) + op(y).
 static bool isAdditive(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getKind() == ReductionKind::Sum;
@@ -131,7 +131,7 @@ bool BatchSums::computeSameForAllSamples(Value value, Position position, int64_t
   Operation *op = value.getDefiningOp();
   if (cast<RankedTensorType>(value.getType()).getDimSize(position.index) == 1 ||
       isa_and_nonnull<RandomOpInterface, ReadOp>(op))
-    return true; // a variable with one element per sample is only valid for this batch size anyway
+    return true; // a variable with one element per sample would fix the batch size anyway
   if (auto constant = dyn_cast_or_null<ConstantOp>(op)) {
     auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
     return dense && dense.isSplat();
@@ -178,8 +178,8 @@ void BatchSums::visitRows(Operation *op, int64_t samples) {
       return;
     batch = own;
   }
-  // If an operand has a different constant for each sample, the result is not the same function of
-  // each sample.
+  // If an operand that does not depend on the batch differs between samples, the op does not
+  // compute the same function for each sample.
   if (!batch || !areSameForAllSamples(op, rule, *batch, samples))
     return;
   const RuleFactor &factor = rule.factors[batch->index];

@@ -8,9 +8,9 @@
 
 namespace parashard::training {
 
-/// Follows the batch dim through the sharding rules of a block's ops, like propagation of data
+/// Follows the batch dim through the sharding rules of a block's ops, as propagation does for data
 /// parallelism, but without a mesh. The samples may be a factor of a dim. The batch dim of a
-/// function argument is dim 0, or `ps.batch_dim` (-1: none).
+/// function argument is dim 0, or `ps.batch_dim` (-1: no batch dim).
 class BatchSums {
 public:
   explicit BatchSums(mlir::Block &block);
@@ -19,10 +19,11 @@ public:
   /// add up to the value of both batches together. Returns 0 for other values, such as means, and
   /// for a batch of one sample.
   int64_t getSamples(mlir::Value value) const;
-  /// Returns the dim of `value` whose outermost factor is the samples. Returns `kNoBatch` if the
-  /// value depends on no sample, and `kWholeBatch` if it combines several samples or has them as an
-  /// inner factor. If the value combines a batch of one sample, returns the first dim of size 1,
-  /// else dim 0 (for a scalar, `kWholeBatch`).
+  /// Returns the dim of `value` whose outermost factor is the samples. Other cases:
+  /// - `kNoBatch`: the value does not depend on samples.
+  /// - `kWholeBatch`: the value combines several samples, has the samples as an inner factor of a
+  ///   dim, or is a scalar of one sample.
+  /// - A value that combines a batch of one sample: the first dim of size 1, else dim 0.
   int64_t getBatchDim(mlir::Value value) const;
   /// Returns true if `value` depends on a batch of several samples and is not a sum over samples.
   bool isOtherThanSum(mlir::Value value) const;
@@ -40,7 +41,7 @@ private:
   struct State {
     enum class Kind {
       None, ///< does not depend on the batch
-      Rows, ///< the samples are part of a dim, at `position`
+      Rows, ///< the samples are a factor of a dim, at `position`
       Sum,  ///< sum over the samples
       Other
     };
@@ -57,8 +58,9 @@ private:
   State get(mlir::Value value) const { return states.lookup(value); }
   /// Sets the states of an op's results.
   void visit(mlir::Operation *op);
-  /// Returns true if a value that does not depend on the batch has equal elements along the samples
-  /// at `position` of its dims. Example: a bias that is broadcast over the batch.
+  /// Returns true if a value that does not depend on the batch has the same elements for all
+  /// samples (the factor at `position` of its dims). Example: a bias that is broadcast over the
+  /// batch.
   bool isSameForAllSamples(mlir::Value value, Position position, int64_t samples);
   bool computeSameForAllSamples(mlir::Value value, Position position, int64_t samples);
   /// Returns true if `isSameForAllSamples` holds for every operand that does not depend on the

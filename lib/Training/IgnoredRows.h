@@ -9,9 +9,9 @@
 namespace parashard::training {
 
 /// Propagates constants from labels that all equal the ignored label (`ps.ignore`). Tracks only
-/// splats: values whose elements all equal one constant, for any other inputs and variables. An op
-/// has the result 0 if the op is linear in a group of operands that are all 0. This rule assumes
-/// that the other operands are finite.
+/// splats: values whose elements all equal one constant, whatever the other inputs and the
+/// variables are. The result of an op is 0 if the op is linear in a group of operands that are all
+/// 0. This rule assumes that the other operands are finite.
 class IgnoredRows {
 public:
   explicit IgnoredRows(mlir::Block &block);

@@ -59,8 +59,8 @@ static bool isSum(Value value) {
   return false;
 }
 
-/// Returns true if `isIt` holds for an op that `value` is computed from. Calls `isIt` with null for
-/// function arguments.
+/// Returns true if `isIt` returns true for one of the ops from which `value` is computed. Calls
+/// `isIt` with null for function arguments.
 static bool isComputedFrom(Value value, llvm::function_ref<bool(Operation *)> isIt) {
   llvm::SmallPtrSet<Operation *, 16> seen;
   llvm::SmallVector<Value> todo{value};
@@ -90,8 +90,8 @@ static bool dependsOnBatch(Value value) {
   return isComputedFrom(value, [](Operation *op) { return !op || isRandom(op); });
 }
 
-/// Returns true if a scalar that `loss` is computed from through scalars is divided by a scalar
-/// that depends on the batch.
+/// Returns true if the computation of `loss` has a division by a value that depends on the batch.
+/// Goes back from the loss only through values with one element.
 static bool isDividedByCount(Value loss) {
   llvm::SmallPtrSet<Operation *, 16> seen;
   llvm::SmallVector<Value> todo{loss};
@@ -185,8 +185,8 @@ bool training::ignoresRows(llvm::ArrayRef<LossPart> parts) {
 // Counts
 //===----------------------------------------------------------------------===//
 
-/// Finds the sums that a scalar is computed from by elementwise ops. Returns false if the scalar is
-/// computed from the batch in another way. Example: finds `mask.sum()` for
+/// Finds the sums from which a scalar is computed by elementwise ops. Returns false if the scalar
+/// also depends on the batch in another way. Example: finds `mask.sum()` for
 /// `mask.sum().clamp(min=1)`.
 static bool findCounted(Value value, llvm::SmallVectorImpl<Value> &sums) {
   if (!dependsOnBatch(value))
@@ -442,8 +442,8 @@ public:
              {}}};
   }
 
-  /// Returns the location of a constant that was taken for the divisor of a mean over samples, but
-  /// may have another meaning.
+  /// Returns the location of a constant that was interpreted as the divisor of a mean over samples,
+  /// but may have another meaning.
   std::optional<Location> getAmbiguous() const { return ambiguous; }
 
 private:
@@ -459,8 +459,8 @@ private:
     return parts;
   }
 
-  /// Applies a conversion or reshape to a count, once for all parts, so that equal counts remain
-  /// one value.
+  /// Applies a conversion or reshape to a count. Reuses the result for all parts with this count,
+  /// so that parts with equal counts still share one value.
   Value convertCount(Operation *op, Value count) {
     Value &known = counts[{op, count}];
     if (!known)
@@ -554,8 +554,8 @@ private:
     if (samples == 0)
       return false;
     llvm::SmallVector<double> sizes = listSummed(value, samples);
-    // Product of the divisors that are multiples of the number of samples. There are two if a mean
-    // over samples is divided by the number of samples again.
+    // The product of the divisors that are multiples of the number of samples. There are two such
+    // divisors if a mean over samples is divided by the number of samples again.
     double divided = 1;
     std::optional<Location> counts;
     for (auto [divisor, loc] : scale.divisors)

@@ -32,10 +32,10 @@ mlir::Value recount(mlir::OpBuilder &builder, const LossPart &mean, mlir::ValueR
 /// `least` are constants. Example: `mask.sum().clamp(min=1)` has sum = `mask.sum()` and least = 1.
 struct CountForm {
   mlir::Value sum;
-  mlir::Value plus, least; ///< null: none
+  mlir::Value plus, least; ///< null if the form has no such constant
 };
-/// Returns the count of a mean in this form, or nullopt if the count has another form. May create
-/// ops at the builder's insertion point.
+/// Matches the count of a mean with a `CountForm`. Returns nullopt if the count has another form.
+/// May create ops at the builder's insertion point.
 std::optional<CountForm> findCountForm(mlir::OpBuilder &builder, const LossPart &mean);
 
 /// Splits a loss into parts. Looks through additions, conversions, and factors that do not depend
@@ -44,20 +44,20 @@ std::optional<CountForm> findCountForm(mlir::OpBuilder &builder, const LossPart 
 /// - A mean is a sum divided by a count that depends on the batch, such as a masked cross-entropy.
 ///   There is one part per count. If the whole loss is a sum divided by a constant, the loss is
 ///   also a mean.
-/// - The sum contains the terms that are sums over samples, and are not divided by the number of
+/// - The sum contains the terms that are sums over samples and are not divided by the number of
 ///   samples.
 /// - The average contains all other terms.
 ///
 /// A sum that is divided by a multiple of the number of samples, or multiplied by 1 / (number of
-/// summed elements), counts as a mean over samples, and belongs to the average. `ambiguous`, if
-/// given, is set to the location of such a constant that may have another meaning. Creates ops at
-/// the builder's insertion point, which must be after the loss.
+/// summed elements), counts as a mean over samples, and belongs to the average. If such a constant
+/// may have another meaning, `ambiguous` (if given) is set to its location. Creates ops at the
+/// builder's insertion point, which must be after the loss.
 llvm::SmallVector<LossPart> splitLoss(mlir::OpBuilder &builder, mlir::Value loss,
                                       std::optional<mlir::Location> *ambiguous = nullptr);
 
 /// Returns true if the loss of a whole step may differ from the average of the losses of its
-/// micro-batches. Each of these cases is sufficient. With one sample per batch, the second case is
-/// not detected:
+/// micro-batches. Any of these cases is sufficient, but the second case is not detected with one
+/// sample per batch:
 ///
 /// - An average divides by a count that depends on the batch, such as the number of labels that are
 ///   not ignored.

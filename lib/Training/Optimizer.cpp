@@ -13,7 +13,7 @@ namespace parashard::training {
 
 namespace {
 
-/// A parameter that has a gradient, and the values for its optimizer step.
+/// A parameter that has a gradient, and the values that its optimizer step needs.
 struct Trained {
   VariableOp parameter, gradient;
   unsigned group;
@@ -123,12 +123,13 @@ LogicalResult UpdateBuilder::findTrained() {
   return success();
 }
 
-/// Reads the step's count. For a count of 0, uses 1 as divisor and skips the step (`ok` is false).
+/// Reads the count of the step. If the count is 0, uses 1 as divisor and skips the step (`ok` is
+/// false).
 void UpdateBuilder::readCount() {
   auto variable = variables.lookup(kLossCountSymbol);
   if (!variable)
     return;
-  // The loss reads the count too. A second read would be reduced over the ranks a second time.
+  // Reuses the read of the loss, because a second read would be reduced over the ranks again.
   auto reads = builder.getInsertionBlock()->getOps<ReadOp>();
   auto known = llvm::find_if(
       reads, [&](ReadOp op) { return op.getVariable() == StringRef(kLossCountSymbol); });
@@ -161,8 +162,8 @@ static Value addElements(Arithmetic &math, Value value) {
                           llvm::ArrayRef<int64_t>(dims));
 }
 
-/// Skips the step unless all gradients are finite. The check computes the sum of 0 * gradient over
-/// all elements, which is 0 if all elements are finite, and NaN otherwise.
+/// Skips the step if a gradient is not finite. The check computes the sum of 0 * gradient over all
+/// elements. The sum is 0 if all elements are finite, and NaN otherwise.
 LogicalResult UpdateBuilder::skipUnlessFinite() {
   Value total;
   for (Trained &trained : parameters) {
@@ -186,7 +187,7 @@ LogicalResult UpdateBuilder::skipUnlessFinite() {
   return success();
 }
 
-/// Updates the loss scale like torch.amp.GradScaler with its defaults.
+/// Updates the loss scale as torch.amp.GradScaler does with its default settings.
 void UpdateBuilder::adaptLossScale(Value isFinite, VariableOp finiteSteps) {
   constexpr double growthInterval = 2000, largest = 0x1p127;
   Value steps = makeRead(builder, math.loc, finiteSteps), zero = math.constant(steps, 0);
@@ -199,8 +200,8 @@ void UpdateBuilder::adaptLossScale(Value isFinite, VariableOp finiteSteps) {
   makeWrite(builder, math.loc, finiteSteps, math.select(grows, zero, steps));
 }
 
-/// Clips gradients like torch.nn.utils.clip_grad_norm_: multiplies all gradients by min(1, max_norm
-/// / (norm + 1e-6)). The global norm is computed in f32.
+/// Clips gradients as torch.nn.utils.clip_grad_norm_ does: multiplies all gradients by
+/// min(1, max_norm / (norm + 1e-6)). The global norm is computed in f32.
 LogicalResult UpdateBuilder::clip() {
   Value total;
   for (Trained &trained : parameters) {
@@ -299,7 +300,7 @@ LogicalResult UpdateBuilder::buildStep(Trained &trained) {
   return success();
 }
 
-/// Updates the parameter's moving average like torch.optim.swa_utils.AveragedModel with
+/// Updates the parameter's moving average as torch.optim.swa_utils.AveragedModel does with
 /// get_ema_multi_avg_fn. The first applied step sets the average to the parameter. Each later step
 /// computes average += (1 - decay) * (parameter - average).
 LogicalResult UpdateBuilder::buildAverage(const Trained &trained, Value after) {

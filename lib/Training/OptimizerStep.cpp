@@ -80,8 +80,8 @@ llvm::SmallVector<std::string> training::getStateNames(const OptimizerSpec &spec
   llvm_unreachable("unknown optimizer rule");
 }
 
-/// Builds a step like torch.optim.SGD. In the first step, the momentum is the gradient without
-/// dampening.
+/// Builds a step as in torch.optim.SGD. In the first step, the momentum is set to the gradient,
+/// without dampening.
 static StepResult makeSGD(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
                           Value parameter, Value gradient, llvm::ArrayRef<Value> state) {
   if (spec.weightDecay != 0)
@@ -103,8 +103,8 @@ static StepResult makeSGD(Arithmetic &math, const OptimizerSpec &spec, const Gro
   return result;
 }
 
-/// Builds a step like torch.optim.Adam (adds weight decay to the gradient) or AdamW (first
-/// multiplies the parameter by `decayFactor`).
+/// Builds a step as in torch.optim.Adam or AdamW. Adam adds the weight decay to the gradient. AdamW
+/// first multiplies the parameter by `decayFactor`.
 static StepResult makeAdam(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
                            Value parameter, Value gradient, llvm::ArrayRef<Value> state) {
   if (group.decayFactor)

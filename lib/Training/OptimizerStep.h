@@ -67,7 +67,7 @@ struct StepResult {
   mlir::Value parameter;
   llvm::SmallVector<mlir::Value> state;
 };
-/// Builds one step like torch.optim.SGD, Adam or AdamW, without amsgrad.
+/// Builds one optimizer step, as in torch.optim.SGD, Adam or AdamW without amsgrad.
 StepResult makeStep(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
                     mlir::Value parameter, mlir::Value gradient, llvm::ArrayRef<mlir::Value> state);
 

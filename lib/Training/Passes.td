@@ -9,8 +9,8 @@ def AddLossPass : Pass<"ps-add-loss", "::mlir::ModuleOp"> {
   let description = [{
     Adds `loss` as the last output. Its kind is one of:
 
-    * `cross_entropy`: the classes are the last dim of the output, and the labels have the dims before it. Label -100
-      is ignored. The loss is the mean over the other labels.
+    * `cross_entropy`: the last dim of the output contains the classes, and the labels have the
+      other dims of the output. Label -100 is ignored. The loss is the mean over the other labels.
     * `causal_lm`: like `cross_entropy`, for an output [batch, length, classes]. The output at
       position t is compared with label t + 1, so the labels are the tokens themselves.
     * `mse`: the mean of the squared differences over all elements.
@@ -27,8 +27,8 @@ def AddLossPass : Pass<"ps-add-loss", "::mlir::ModuleOp"> {
 def AutodiffPass : Pass<"ps-autodiff", "::mlir::ModuleOp"> {
   let summary = "replaces forward by micro_batch (forward and backward), evaluate and update";
   let description = [{
-    Walks `@forward` in reverse, and builds the derivative of every op on a path from a trained
-    parameter to the loss. See docs/levels.md, level 1.
+    Visits the ops of `@forward` in reverse, and builds the derivative of every op on a path from a
+    trained parameter to the loss. See docs/levels.md, level 1.
   }];
   let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [
@@ -53,9 +53,10 @@ def AutodiffPass : Pass<"ps-autodiff", "::mlir::ModuleOp"> {
 def OptimizerPass : Pass<"ps-optimizer", "::mlir::ModuleOp"> {
   let summary = "adds the optimizer step of every trained parameter to update";
   let description = [{
-    If the loss is scaled (`@loss_scale`), gradients are divided by the scale. A step with a gradient that is not finite
-    is skipped: neither parameters nor their state change, and the scale is halved. The scale is doubled after 2000
-    finite steps in a row. torch.amp.GradScaler works the same way.
+    If the loss is scaled (`@loss_scale`), gradients are divided by the scale. A step with a
+    gradient that is not finite is skipped: neither parameters nor their state change, and the scale
+    is halved. The scale is doubled after 2000 finite steps in a row. torch.amp.GradScaler works the
+    same way.
   }];
   let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [
@@ -69,8 +70,9 @@ def OptimizerPass : Pass<"ps-optimizer", "::mlir::ModuleOp"> {
 def CountFlopsPass : Pass<"ps-count-flops", "::mlir::ModuleOp"> {
   let summary = "counts the floating-point operations of a micro-batch (ps.flops on the module)";
   let description = [{
-    Counts contractions, convolutions and attentions of the whole model, before sharding and recomputation. The count is
-    the basis of model FLOPs utilization (MFU). Without a `@micro_batch`, the operations of `@evaluate` are counted.
+    Counts the operations of contractions, convolutions and attentions of the whole model, before
+    sharding and recomputation. Model FLOPs utilization (MFU) is computed from this count. If the
+    module has no `@micro_batch`, the operations of `@evaluate` are counted.
   }];
 }
 

@@ -8,12 +8,14 @@
 namespace parashard::training {
 
 /// Builds the ops and variables of the loss in all entries of a program. Gradients and `@loss.sum`
-/// accumulate count * loss, and `@update` divides them by `@loss.count`. Count is the first mean's
-/// count over the whole step. Without a mean, count is 1, or the number of micro-batches if the
-/// whole loss is an average. With several parts, `@count` first runs over all micro-batches.
-/// `@micro_batch` then multiplies each part after the first by a factor:
+/// accumulate count * loss, and `@update` divides them by `@loss.count`. Here, count is the count
+/// of the first mean over the whole step. Without a mean, count is 1, or the number of
+/// micro-batches if the whole loss is an average.
 ///
-/// - mean: count / (the part's own count), or 0 if the part's own count is 0
+/// With several parts, `@count` first runs for all micro-batches. Then, `@micro_batch` multiplies
+/// each part after the first by a factor:
+///
+/// - mean: count / (the count of this part), or 0 if the count of this part is 0
 /// - sum: count
 /// - average: count / number of micro-batches
 class StepLoss {
@@ -23,8 +25,8 @@ public:
   StepLoss(llvm::ArrayRef<LossPart> parts, mlir::RankedTensorType type);
 
   mlir::LogicalResult addVariables(ir::VariableTable &variables);
-  /// Returns the kinds of the parts, each once, joined by '+': "step" (means), "sum", "micro-batch"
-  /// (average).
+  /// Returns the different kinds of the parts, joined by '+': "step" (means), "sum", "micro-batch"
+  /// (average). Example: "step+sum".
   std::string describe() const;
   /// Returns true if the program needs `@count`: for several parts, or for a count that is a
   /// function of sums.
@@ -47,7 +49,8 @@ private:
   /// Returns the count of a mean over the whole step, in `@micro_batch`.
   mlir::Value makeCount(mlir::OpBuilder &builder, const LossPart &mean, unsigned part);
   mlir::Value widen(mlir::OpBuilder &builder, mlir::Value value);
-  /// Returns the factor of a part after the first; null: 1. `count` is the step's count; null: 1.
+  /// Returns the factor of a part after the first, or null if the factor is 1. `count` is the count
+  /// of the step, or null if it is 1.
   mlir::Value makeFactor(mlir::OpBuilder &builder, const LossPart &term, unsigned part,
                          mlir::Value count);
   mlir::Value combine(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);

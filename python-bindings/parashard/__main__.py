@@ -1,3 +1,3 @@
-"""`python -m parashard` says what there is."""
+"""Lists the commands of the package: `python -m parashard`."""
 
-print("python -m parashard.export --help    writes a PyTorch or Hugging Face model as the .pt2 that ps-compile reads")
+print("python -m parashard.export --help    writes a PyTorch or Hugging Face model as a .pt2 archive for ps-compile")

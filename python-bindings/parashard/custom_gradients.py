@@ -1,6 +1,6 @@
 """Refuses models with custom gradients that torch.export would drop.
 
-torch.export keeps only the forward of a `torch.autograd.Function`, and drops hooks.
+torch.export keeps only the forward of a `torch.autograd.Function`, and drops gradient hooks.
 """
 import contextlib
 import copy
@@ -22,7 +22,7 @@ class Dropped(Exception):
 
 
 def caller():
-    """Where the model's code stands: the innermost frame that is neither PyTorch's nor of this package."""
+    """Returns the current line of the model's code, FILE:LINE: the innermost frame outside PyTorch and this package."""
     frame = sys._getframe(1)
     while frame and frame.f_code.co_filename.startswith((_TORCH, _PACKAGE)):
         frame = frame.f_back
@@ -30,7 +30,7 @@ def caller():
 
 
 class _Context:
-    """Takes what a forward keeps for its backward."""
+    """A fake `ctx` for a forward: stores the tensors that are saved for backward, and ignores all marks."""
 
     def __init__(self, taking):
         self.needs_input_grad = tuple(taking)
@@ -51,9 +51,12 @@ def _is_float(value):
 
 
 def _draw(value, takes_gradient):
-    """A real tensor like one of the trace: numbers of both signs, and masks, labels and indices that are 0 or 1."""
+    """Returns a random tensor with the shape and type of a traced tensor. Other values are copied.
+
+    Floats have both signs. Integers (labels, indices) and bools are 0 or 1, which are valid in most models.
+    """
     if not isinstance(value, torch.Tensor):
-        return copy.deepcopy(value)  # the code may write to it
+        return copy.deepcopy(value)  # the model's code may write to the value
     shape = [size if isinstance(size, int) else size.node.hint for size in value.shape]
     if value.is_floating_point():
         return torch.randn(shape, dtype=torch.float32).to(value.dtype).requires_grad_(takes_gradient)
@@ -61,7 +64,7 @@ def _draw(value, takes_gradient):
 
 
 def _gradients(call, arguments, scale):
-    """The gradients of a weighed sum of all that `call` returns; the weights are `scale` times random numbers."""
+    """Returns the gradients of a weighted sum of all results of `call`. The weights are `scale` times random numbers."""
     leaves = [a for a in arguments if isinstance(a, torch.Tensor) and a.requires_grad]
 
     def weighed_sum(*values):
@@ -74,20 +77,20 @@ def _gradients(call, arguments, scale):
 
     try:
         found = torch.autograd.grad(weighed_sum(*leaves), leaves, allow_unused=True)
-    except RuntimeError:  # a forward, in which autograd is off, may write over what its derivative needs
+    except RuntimeError:  # the forward may overwrite values that its derivative needs, since autograd is off in it
         places = tuple(range(len(leaves)))
         found = torch.func.grad(torch.func.functionalize(weighed_sum), argnums=places)(*(leaf.detach() for leaf in leaves))
     return [torch.zeros_like(leaf) if gradient is None else gradient for leaf, gradient in zip(leaves, found)]
 
 
-# Scales of the incoming gradients. A backward that clips gradients equals the derivative only if the incoming gradients are small.
+# Scales of the incoming gradients. A backward that clips gradients equals the derivative for small gradients only.
 SCALES = (1.0, 2.0**13)
 
 
 def _is_derivative(function, apply, arguments, taking):
     """Returns whether the backward of a Function equals the derivative of its forward.
 
-    Compares the gradients on random numbers. `taking` has one bool per argument: whether to compare the gradient of this argument.
+    Compares the gradients for random arguments. `taking` has one bool per argument: whether the argument takes a gradient.
     """
 
     def forward(*values):
@@ -97,7 +100,7 @@ def _is_derivative(function, apply, arguments, taking):
         return function.forward(_Context(taking), *values)
 
     def gradients(call, scale):
-        torch.manual_seed(0)  # the same arguments and dropout
+        torch.manual_seed(0)  # both calls get the same arguments and dropout masks
         drawn = [_draw(value, takes_gradient) for value, takes_gradient in zip(arguments, taking)]
         return _gradients(call, drawn, scale)
 
@@ -113,11 +116,15 @@ _APPLY = torch.autograd.Function.apply.__func__
 _apply = types.FunctionType(_APPLY.__code__, _APPLY.__globals__, "apply", _APPLY.__defaults__, _APPLY.__closure__)
 
 
-_enclosing = []  # for each Function whose forward is being traced: whether a gradient flows through it
+_enclosing = []  # a stack with one bool per Function whose forward is being traced: whether an argument takes a gradient
 
 
 def _find_taking(arguments):
-    """Which arguments take a gradient. Within a forward all floats may: PyTorch turns autograd off there."""
+    """Returns one bool per argument: whether it takes a gradient.
+
+    In the forward of another Function, requires_grad is not known, since PyTorch turns autograd off there. All floats count
+    if the outer Function takes a gradient.
+    """
     if _enclosing:
         return [_enclosing[-1] and _is_float(a) for a in arguments]
     return [torch.is_grad_enabled() and _is_float(a) and a.requires_grad for a in arguments]
@@ -126,13 +133,13 @@ def _find_taking(arguments):
 def _check(function, arguments, options, taking):
     try:
         is_right = _is_derivative(function, lambda *values: _apply(function, *values, **options), arguments, taking)
-    except Exception:  # noqa: BLE001 - whatever its code raises, nothing is known of it
+    except Exception:  # noqa: BLE001 - after any error, the backward cannot be compared
         is_right = False
     if not is_right:
         raise Dropped(
-            f"{function.__qualname__} ({caller()}) has a backward of its own, which torch.export drops: the gradient would be "
-            "that of its forward; write it with detach(), as y + (x - y).detach() has the forward of x and the gradient of y, "
-            "and (1 + s) * x.detach() - s * x the gradient of x times -s"
+            f"{function.__qualname__} ({caller()}) has a custom backward, which torch.export drops: the exported model would use the "
+            "derivative of the forward. Write the custom gradient with detach(): y + (x - y).detach() has the value of x and the "
+            "gradient of y; (1 + s) * x.detach() - s * x has the value of x and the gradient of x times -s"
         )
 
 
@@ -148,7 +155,11 @@ def _check_and_apply(function, arguments, options):
 
 
 def _code_of_apply(captured):
-    """The code that stands for that of `Function.apply`, which a model may hold as `reverse = Reverse.apply`. It has one free variable too."""
+    """Returns code that replaces the code of `Function.apply`.
+
+    Replacing the code also affects methods that the model bound before, such as `reverse = Reverse.apply`. The new code has
+    one free variable (`captured`), as the old code has.
+    """
 
     def apply(cls, *arguments, **options):
         from parashard.custom_gradients import _check_and_apply
@@ -158,19 +169,19 @@ def _code_of_apply(captured):
     return apply.__code__
 
 
-# Methods of a tensor, with the attribute that holds what they register.
+# Methods of a tensor that register hooks, with the attribute in which the tensor keeps these hooks.
 _HOOKS = {"register_hook": "_backward_hooks", "register_post_accumulate_grad_hook": "_post_accumulate_grad_hooks"}
 
 
 def _refuse_hook(*_):
     raise Dropped(
-        f"{caller()} registers a hook on a tensor, which torch.export drops; leave it out of the exported model, or write what "
-        "it does with detach()"
+        f"{caller()} registers a hook on a tensor, which torch.export drops; remove the hook, or write its effect on the "
+        "gradient with detach()"
     )
 
 
 class _Node:
-    """A node of autograd's graph, as a model sees it."""
+    """Wraps a node of autograd's graph (`grad_fn`) and refuses hooks on it."""
 
     register_hook = register_prehook = _refuse_hook
 
@@ -208,11 +219,14 @@ def custom_gradients_are_refused():
 
 
 def check_hooks(module):
-    """Fails for hooks on parameters. Returns notes about backward hooks of modules, which may only watch."""
+    """Fails for hooks on parameters. Returns a note about backward hooks of modules.
+
+    Hooks of modules are not refused, since they may only read gradients.
+    """
     for name, parameter in module.named_parameters():
         hooks = [register for register, kept in _HOOKS.items() if getattr(parameter, kept, None)]
         if hooks:
-            message = f"parameter {name} has a hook ({hooks[0]}), which torch.export drops; remove it before the export"
+            message = f"parameter {name} has a hook ({hooks[0]}), which torch.export drops; remove the hook before the export"
             raise Dropped(message)
     watched = [name or type(module).__name__ for name, part in module.named_modules() if part._backward_hooks or part._backward_pre_hooks]
-    return [f"backward hooks are not exported: those of {', '.join(watched[:5])}"] if watched else []
+    return [f"backward hooks of modules are not exported: {', '.join(watched[:5])}"] if watched else []

@@ -1,11 +1,11 @@
-"""Writes a PyTorch model, with its loss in the graph, as the .pt2 archive that `ps-compile` trains.
+"""Exports a PyTorch model, with its loss in the graph, to a .pt2 archive that `ps-compile` compiles.
 
     python -m parashard.export hf:PATH --batch 8 --seq 1024 -o llama.pt2
     python -m parashard.export my_model.py:make -o model.pt2
 
-PATH is a folder or a name of the Hugging Face hub; with --meta only its configuration is read, and the parameters
-have no data (a program compiled from it starts with `--init` or `--weights`). `make()` returns (module, inputs),
-inputs a dict by the names of forward's parameters. From Python:
+PATH is a folder or the name of a model on the Hugging Face hub. With --meta, only its configuration is read, and the
+parameters have no data: give initial values to ps-compile (`--init`) or to the program (`--weights`). `make()` returns
+(module, inputs); inputs is a dict from the names of forward's parameters to tensors. From Python:
 
     from parashard.export import export
     export(module, {"x": x, "labels": labels}, "model.pt2", loss=lambda outputs, labels: F.cross_entropy(outputs, labels))
@@ -43,20 +43,20 @@ __all__ = ["ExportFailed", "Exported", "export", "without_data"]
 
 
 class ExportFailed(Exception):
-    """The model cannot be exported; the message says why and what to do."""
+    """The model cannot be exported. The message says why, and what to do."""
 
 
 @dataclasses.dataclass
 class Exported:
-    """What was written."""
+    """Describes an archive that `export` wrote."""
 
     path: pathlib.Path
-    inputs: dict  # name -> shape; a dim that may be bound later is the name of its symbol
-    loss: str  # name of the output that is the loss, "" when there is none
-    parameters: int  # elements
-    trained: int  # elements of those that require gradients
-    notes: list  # what the user should know
-    unsupported: str = ""  # what ps-compile cannot import, and where it stands in the model
+    inputs: dict  # name -> shape; a dynamic dim is the name of its symbol, such as "s72"
+    loss: str  # name of the first scalar output, the loss; "" if no output is a scalar
+    parameters: int  # number of elements of all parameters
+    trained: int  # number of elements of parameters that require gradients
+    notes: list  # messages for the user
+    unsupported: str = ""  # the ops that ps-compile cannot import, with their source lines
 
 
 # ---- models --------------------------------------------------------------------------------------------------------
@@ -64,9 +64,10 @@ class Exported:
 
 @contextlib.contextmanager
 def without_data():
-    """Modules made here have parameters on the `meta` device, without data; buffers keep their values.
+    """Makes modules that are created in this context have parameters without data, on the `meta` device.
 
-    Parameters are made by `torch.empty` and never written: their memory is not touched.
+    Buffers keep their values. Each parameter is first created by `torch.empty` and never written, so that the system
+    allocates no memory for it.
     """
     register = torch.nn.Module.register_parameter
 
@@ -87,7 +88,7 @@ def without_data():
 
 
 def from_hugging_face(path, meta=False, attention="sdpa", task="causal-lm"):
-    """A model of `transformers` by a folder or a name; with `meta` its configuration alone is read."""
+    """Loads a model of `transformers` from a folder or by name. With `meta`, reads only its configuration."""
     try:
         import transformers
     except ImportError:
@@ -112,7 +113,10 @@ def from_hugging_face(path, meta=False, attention="sdpa", task="causal-lm"):
 
 
 def example_inputs(model, task, batch, length, padding=False):
-    """Inputs of a Hugging Face model: token numbers, or images, and labels; with `padding`, which tokens are real."""
+    """Returns example inputs of a Hugging Face model: token numbers or images, and labels.
+
+    With `padding`, also returns `attention_mask`, which marks the tokens that are not padding.
+    """
     config = model.config
 
     def tokens(*shape):
@@ -123,7 +127,7 @@ def example_inputs(model, task, batch, length, padding=False):
         return {"pixel_values": torch.zeros(batch, channels, size, size), "labels": tokens(batch)}
     longest = getattr(config, "max_position_embeddings", None)
     if longest and length > longest:
-        raise ExportFailed(f"--seq {length}: this model has {longest} positions")
+        raise ExportFailed(f"--seq {length}: this model has {longest} positions; give a smaller --seq")
     inputs = {"input_ids": tokens(batch, length), "labels": tokens(batch, length)}
     if padding or task == "masked-lm":
         inputs["attention_mask"] = torch.ones(batch, length, dtype=torch.int64)
@@ -131,7 +135,7 @@ def example_inputs(model, task, batch, length, padding=False):
 
 
 def from_function(source):
-    """(module, inputs) that FILE.py:NAME or PACKAGE:NAME returns."""
+    """Returns the (module, inputs) that the function FILE.py:NAME or PACKAGE:NAME returns."""
     where, _, name = source.rpartition(":")
     if not where:
         raise ExportFailed(f"{source}: give hf:PATH, FILE.py:FUNCTION or MODULE:FUNCTION")
@@ -150,10 +154,10 @@ def from_function(source):
             raise ExportFailed(f"{source}: {error}") from error
     function = getattr(module, name, None)
     if function is None:
-        raise ExportFailed(f"{where} has no {name}")
+        raise ExportFailed(f"{where} has no function {name}")
     made = function()
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module) and isinstance(made[1], dict)):
-        raise ExportFailed(f"{source} returned {type(made).__name__}; it must return (module, inputs), inputs a dict by name")
+        raise ExportFailed(f"{source} returned {type(made).__name__}; it must return (module, inputs), where inputs is a dict by name")
     return made
 
 
@@ -161,11 +165,11 @@ def from_function(source):
 
 
 def add_loss(module, loss):
-    """Makes forward take `labels` too, and return (loss, outputs...): names of parameters stay as they are."""
+    """Makes forward also take `labels`, and return (loss, outputs...). The parameters keep their names."""
     forward = module.forward
     signature = inspect.signature(forward)
     if "labels" in signature.parameters:
-        raise ExportFailed("the model takes labels already, so its loss is its own; leave `loss` out")
+        raise ExportFailed("forward already takes `labels`, so the model computes its own loss; omit `loss`")
     labels = inspect.Parameter("labels", inspect.Parameter.KEYWORD_ONLY)
     parameters = list(signature.parameters.values())
     variadic = [p for p in parameters if p.kind is inspect.Parameter.VAR_KEYWORD]
@@ -184,7 +188,7 @@ def add_loss(module, loss):
 
 
 def check_inputs(module, inputs):
-    """Every input is a parameter of forward, and no required one is missing."""
+    """Fails if an input is not a parameter of forward or not a tensor, or if a required input is missing."""
     parameters = inspect.signature(module.forward).parameters
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     unknown = [name for name in inputs if name not in parameters and not takes_any]
@@ -200,12 +204,15 @@ def check_inputs(module, inputs):
         raise ExportFailed(f"forward also needs {', '.join(missing)}")
     for name, value in inputs.items():
         if not isinstance(value, torch.Tensor):
-            raise ExportFailed(f"input {name} is {type(value).__name__}; inputs are tensors (bind others with functools.partial)")
+            raise ExportFailed(f"input {name} is {type(value).__name__}; inputs must be tensors (bind other values with functools.partial)")
 
 
 @contextlib.contextmanager
 def autocast_on_meta():
-    """torch 2.9 has no autocast for the meta device; Hugging Face turns it off there around rotary tables."""
+    """Makes autocast on the meta device do nothing.
+
+    Hugging Face's models disable autocast while they compute rotary tables, and torch 2.9 has no autocast for the meta device.
+    """
     autocast = torch.autocast
 
     def choose(device_type, *arguments, **options):
@@ -216,7 +223,10 @@ def autocast_on_meta():
 
 
 def broadcast_mask(mask_function, bh_indices=True):
-    """What `vmap` over batch, heads, queries and keys makes of a mask of one place each, by broadcasting."""
+    """Computes a mask for all batch rows, heads, queries and keys by broadcasting, with the same result as `vmap`.
+
+    `mask_function` returns one element of the mask: whether query `i` of head `h` in sample `b` attends to key `j`.
+    """
 
     def of_all(batch, heads, queries, keys):
         rows = queries[:, None]
@@ -229,23 +239,23 @@ def broadcast_mask(mask_function, bh_indices=True):
 
 
 def broadcast_padding(padding_mask):
-    """The mask of padding alone; without a cache the keys are all of the tokens, in order."""
+    """Returns the mask of padding. Without a cache, the keys are all tokens, in order."""
     return lambda batch, heads, queries, keys: padding_mask[:, None, None, : keys.shape[0]]
 
 
 def broadcast_packing(sequence):
-    """The mask of samples that are packed: which of them a token is of must be the same."""
+    """Returns the mask of packed samples: a query and a key must be in the same sample."""
     return lambda batch, heads, queries, keys: sequence[:, None, :, None] == sequence[:, None, None, :]
 
 
 @contextlib.contextmanager
 def masks_without_vmap():
-    """Hugging Face makes its attention masks by vmap, which torch.export cannot follow with a free batch."""
+    """Replaces the vmap with which Hugging Face builds attention masks. torch.export cannot trace it with a dynamic batch."""
     with contextlib.ExitStack() as stack:
         if "transformers" in sys.modules:
             from transformers import masking_utils
 
-            if hasattr(masking_utils, "_vmap_for_bhqkv"):  # else another version: its masks are traced as they are
+            if hasattr(masking_utils, "_vmap_for_bhqkv"):  # other versions: masks are traced unchanged
                 stack.enter_context(mock.patch.object(masking_utils, "_vmap_for_bhqkv", broadcast_mask))
                 stack.enter_context(mock.patch.object(masking_utils, "padding_mask_function", broadcast_padding))
                 stack.enter_context(mock.patch.object(masking_utils, "packed_sequence_mask_function", broadcast_packing))
@@ -253,7 +263,7 @@ def masks_without_vmap():
 
 
 class NoneBelow(float):
-    """The number 0 where `torch.rand` is compared with it: nothing that is drawn from [0, 1) is below, whatever it is."""
+    """The number 0.0, for which `torch.rand([]) < x` is the constant False: random numbers are in [0, 1)."""
 
     @classmethod
     def __torch_function__(cls, function, types, arguments=(), options=None):
@@ -265,9 +275,10 @@ class NoneBelow(float):
 
 @contextlib.contextmanager
 def layers_kept(module):
-    """Hugging Face's encoders and decoders draw in training which layers to leave out: `if torch.rand([]) < self.layerdrop`.
+    """Removes the random choice of skipped layers (`layerdrop`) from a model. Fails if `layerdrop` is above 0.
 
-    torch.export cannot follow a branch on a number that is drawn. With a `layerdrop` of 0 the answer is known.
+    In training, Hugging Face's encoders and decoders skip a layer `if torch.rand([]) < self.layerdrop`. torch.export cannot
+    trace a branch on a random number. With a `layerdrop` of 0, the condition is always False.
     """
     with contextlib.ExitStack() as stack:
         for name, part in module.named_modules():
@@ -275,15 +286,15 @@ def layers_kept(module):
             if not part.training or not isinstance(share, (int, float)):
                 continue
             if share > 0:
-                raise ExportFailed(f"{name or 'the model'} leaves out layers at random (layerdrop = {share}), "
-                                   "which no graph can; set it to 0")  # fmt: skip
+                raise ExportFailed(f"{name or 'the model'} skips layers at random (layerdrop = {share}), "
+                                   "which an exported graph cannot do; set it to 0")  # fmt: skip
             stack.enter_context(mock.patch.object(part, "layerdrop", NoneBelow()))
         yield
 
 
 @contextlib.contextmanager
 def without_cache(module):
-    """Hugging Face's decoders return what they would need to generate further tokens, in objects that no archive can hold."""
+    """Turns off the cache that Hugging Face's decoders return to generate further tokens. An archive cannot contain its objects."""
     configs = {id(part.config): part.config for part in module.modules() if getattr(getattr(part, "config", None), "use_cache", False) is True}
     try:
         for config in configs.values():
@@ -295,31 +306,34 @@ def without_cache(module):
 
 
 def batch_dims(inputs):
-    """Dim 0 of every input with the batch's size, left to PyTorch to find fixed or free."""
+    """Returns `dynamic_shapes` in which dim 0 of every input is AUTO: torch.export decides whether it is dynamic.
+
+    Returns None if the inputs have different sizes of dim 0, or the size is 1.
+    """
     sizes = {value.shape[0] for value in inputs.values() if value.dim()}
     if len(sizes) != 1 or 1 in sizes:
         return None
     return {name: {0: torch.export.Dim.AUTO} if value.dim() else None for name, value in inputs.items()}
 
 
-REGIONS = ("wrap_with_set_grad_enabled", "wrap_with_autocast")  # graphs in a graph that the compiler imports
+REGIONS = ("wrap_with_set_grad_enabled", "wrap_with_autocast")  # ops with subgraphs that the compiler imports
 
 
 def is_operator(target):
-    """Whether an archive can hold a call of it: operators of PyTorch, and arithmetic on sizes."""
+    """Returns whether an archive can contain a call of `target`: operators of PyTorch, and arithmetic on sizes."""
     if isinstance(target, torch._ops.HigherOrderOperator):
         return target.name() in REGIONS
     return isinstance(target, torch._ops.OpOverload) or type(target) is type(len) or getattr(target, "__name__", "").startswith("sym_")
 
 
 def nodes_of(program):
-    """All nodes, those of the graphs in its graph too."""
+    """Returns all nodes of a program, including those of subgraphs."""
     parts = (part for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule))
     return [node for part in parts for node in part.graph.nodes]
 
 
 def trace(module, inputs, dynamic_shapes):
-    """torch.export of a model whose masks have no vmap, as an archive can hold it."""
+    """Exports a model with torch.export. Decomposes functions that an archive cannot contain, such as torch.vmap."""
     with warnings.catch_warnings(), autocast_on_meta(), masks_without_vmap():
         warnings.simplefilter("ignore")
         with stops_in_autocast_are_refused(), trained_tensors_stay_trained(), data_is_detached(), custom_gradients_are_refused():
@@ -331,11 +345,11 @@ def trace(module, inputs, dynamic_shapes):
 
 
 def decompose(program):
-    """The program without regions (torch.vmap), and with new values where it writes in place.
+    """Decomposes a program: removes subgraphs (torch.vmap), and replaces in-place writes by new values.
 
-    Whether autograd saw a write is lost: so only what the compiler cannot import as it is. PyTorch's rule for the shape of
-    nll_loss takes `reduction` for `size_average` and gives "none" the shape of a mean (torch 2.9, with a free batch).
-    Without this rule the shape is right.
+    Afterwards, the program does not record which writes autograd saw. So only programs that the compiler cannot import
+    otherwise are decomposed. PyTorch's shape rule of nll_loss is removed: it passes `reduction` as `size_average`, and gives
+    "none" the shape of a mean (torch 2.9, with a dynamic batch). Without this rule, the shape is correct.
     """
     with warnings.catch_warnings(), mock.patch.dict(decomposition_table):
         decomposition_table.pop(torch.ops.aten.nll_loss.default, None)
@@ -346,7 +360,7 @@ def decompose(program):
 
 @contextlib.contextmanager
 def model_is_told_of():
-    """What the model does and an archive cannot hold is an ExportFailed with its own message."""
+    """Turns a `Dropped` error into an `ExportFailed` with the same message."""
     try:
         yield
     except Dropped as error:
@@ -354,17 +368,17 @@ def model_is_told_of():
 
 
 def explain(error):
-    """PyTorch's message, and what usually helps."""
+    """Returns PyTorch's error message, with a hint if the error is known."""
     text = f"{type(error).__name__}: {error}"
     functions = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
     hints = {
-        "_detect_is_causal_mask": "PyTorch's transformer layers look at the values of mask=: pass is_causal=True beside it where it is causal, "
-        "else is_causal=False",
+        "_detect_is_causal_mask": "PyTorch's transformer layers read the values of mask=: also pass is_causal=True if the mask is causal, "
+        "otherwise is_causal=False",
         "data-dependent": "a Python `if`, loop or index depends on the values of a tensor: use torch.where, or a fixed size",
         "GuardOnDataDependent": "a Python `if`, loop or index depends on the values of a tensor: use torch.where, or a fixed size",
-        "item()": ".item() takes a value out of the graph: keep it a tensor",
-        "is a view and is being modified inplace": "write a new tensor in place of x[...] = y on a part of chunk() or split()",
-        "out=": "functions with out= cannot be differentiated: use the result",
+        "item()": ".item() makes a Python number, which cannot be in the graph: use the tensor",
+        "is a view and is being modified inplace": "x[...] = y writes to a result of chunk() or split(): compute a new tensor instead",
+        "out=": "functions with out= cannot be differentiated: use the return value",
     }
     lines = text.splitlines()
     shown = "\n".join(lines[:12] + (["..."] if len(lines) > 12 else []))
@@ -373,14 +387,14 @@ def explain(error):
 
 
 def find_tool(name):
-    """A tool of the compiler: in the folder PARASHARD_BIN, on the PATH, or in this checkout's release build; None elsewhere."""
+    """Finds a tool of the compiler in the folder $PARASHARD_BIN, on the PATH, or in this checkout's release build; else returns None."""
     build = pathlib.Path(__file__).resolve().parents[2] / "build/release/bin"
     folders = [os.environ.get("PARASHARD_BIN"), os.environ.get("PATH"), str(build)]
     return next((found for folder in folders if folder and (found := shutil.which(name, path=folder))), None)
 
 
 def find_unsupported(path):
-    """The compiler's own message about what it cannot import; "" when there is none, None without the compiler."""
+    """Returns the compiler's message about unsupported ops; "" if all are supported, None if the compiler is not found."""
     tool = find_tool("ps-translate")
     if not tool:
         return None
@@ -390,7 +404,7 @@ def find_unsupported(path):
 
 
 def write(program, path):
-    """Writes the archive whole, or leaves what is there."""
+    """Writes the archive. If the write fails, an existing file at `path` stays unchanged."""
     temporary = path.with_name(path.stem + ".tmp.pt2")
     try:
         torch.export.save(program, str(temporary))
@@ -404,7 +418,7 @@ def write(program, path):
 
 
 def describe(program, path, notes):
-    """The input shapes, the loss and the parameters of an exported program."""
+    """Returns the input shapes, the loss and the number of parameters of an exported program."""
     nodes = {node.name: node for node in program.graph.nodes}
     inputs = {
         name: [int(s) if isinstance(s, int) else str(s) for s in nodes[name].meta["val"].shape]
@@ -425,14 +439,17 @@ def describe(program, path, notes):
 
 @contextlib.contextmanager
 def in_mode(module, train, notes):
-    """Puts a module into training or evaluation mode. What a module in training mode has in evaluation mode stays so."""
+    """Puts a module into training or evaluation mode, and restores the modes of all its parts afterwards.
+
+    If the module is already in training mode and `train` is set, parts that are in evaluation mode stay in it.
+    """
     modes = {part: part.training for part in module.modules()}
     frozen = [name for name, part in module.named_modules() if not part.training]
     if not (train and module.training):
         module.train(train)
     elif frozen:
         named = ", ".join(frozen[:8]) + (f" and {len(frozen) - 8} more" if len(frozen) > 8 else "")
-        notes.append(f"in evaluation mode, and exported so: {named}")
+        notes.append(f"exported in evaluation mode: {named}")
     try:
         yield
     finally:
@@ -441,15 +458,19 @@ def in_mode(module, train, notes):
 
 
 def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
-    """Exports `module` called with `inputs` (a dict by name) to the archive `path`; returns an `Exported`.
+    """Exports `module`, called with `inputs`, to the archive `path`. Returns an `Exported`.
 
-    `loss(outputs, labels)` is put into the graph, with "labels" among the inputs; models that return their loss need
-    none. Where the compiler is installed, `unsupported` names what it cannot import. `train` exports dropout and
-    normalization as in training (evaluation is made from the same graph); where the model is in training mode, parts of
-    it that are not (a frozen batch norm) stay as they are. The batch, dim 0 of every input, stays free where the model
-    allows it, so that `ps-compile --batch N` may choose it. The modes of the model are afterwards what they were.
-    Hugging Face's `config.use_cache` is off in the graph. A module's `layerdrop` (layers left out at random in training,
-    as some of Hugging Face's have it) must be 0.
+    inputs: a dict from the names of forward's parameters to tensors.
+    loss: `loss(outputs, labels)` is added to the graph, and "labels" must be in `inputs`. Models that return their loss
+        need no `loss`.
+    train: exports dropout and normalization as in training. ps-compile derives the evaluation from the same graph. If
+        the model is in training mode, parts in evaluation mode (a frozen batch norm) stay in evaluation mode.
+    dynamic_batch: makes the batch (dim 0 of every input) dynamic if the model allows it, so that `ps-compile --batch N`
+        can choose it.
+
+    If the compiler is installed, `unsupported` of the result names the ops that it cannot import. The export restores the
+    modes of the model. Hugging Face's `config.use_cache` is off in the graph. The `layerdrop` of a module in training mode
+    (layers skipped at random, as in some Hugging Face models) must be 0.
     """
     path = pathlib.Path(path)
     if path.suffix != ".pt2":
@@ -468,15 +489,15 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
                 program = trace(module, inputs, shapes)
             except Dropped:
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever PyTorch raises, a fixed batch is tried
+            except Exception as error:  # noqa: BLE001 - after any error of PyTorch, try a fixed batch
                 if shapes is None:
                     raise ExportFailed(explain(error)) from error
                 try:
                     program = trace(module, inputs, None)
                 except Exception as fixed_error:  # noqa: BLE001
-                    helps = "\nwhat helps: if this names a symbol, a fixed batch from the start (--fixed-batch, dynamic_batch=False)"
+                    helps = "\nwhat helps: if the error names a symbol such as s0, export with --fixed-batch (dynamic_batch=False)"
                     raise ExportFailed(explain(fixed_error) + helps) from fixed_error
-                notes.append("the batch is fixed: torch.export fails with a free one")
+                notes.append("the batch is fixed: torch.export fails with a dynamic batch")
     write(program, path)
     unsupported = find_unsupported(path)
     if unsupported and not has_untracked_writes(program):
@@ -490,7 +511,7 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
         notes.append("the ops were not checked: ps-translate is not on the PATH")
     exported.unsupported = unsupported or ""
     if not exported.loss:
-        notes.append("no output is a scalar: give a loss here, or ps-compile --loss cross_entropy")
+        notes.append("no output is a scalar: pass loss= to export(), or --loss cross_entropy to ps-compile")
     return exported
 
 
@@ -501,16 +522,16 @@ def parse(arguments):
     parser = argparse.ArgumentParser(prog="python -m parashard.export", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("source", help="hf:PATH, FILE.py:FUNCTION or MODULE:FUNCTION")
-    parser.add_argument("-o", "--output", required=True, help="the archive, *.pt2")
+    parser.add_argument("-o", "--output", required=True, help="the archive to write, *.pt2")
     parser.add_argument("--batch", type=int, default=8, help="samples in the example batch (hf:; default 8)")
     parser.add_argument("--seq", type=int, default=256, help="tokens in a sample (hf:; default 256)")
     parser.add_argument("--task", default="causal-lm", choices=["causal-lm", "masked-lm", "seq2seq-lm", "image-classification"])
     parser.add_argument("--padding", action="store_true",
-                        help="samples are padded: attention_mask is an input (hf:; masked-lm always has it)")  # fmt: skip
-    parser.add_argument("--attention", default="sdpa", choices=["sdpa", "eager"], help="Hugging Face's implementation")
-    parser.add_argument("--meta", action="store_true", help="no weights: only the configuration is read (hf:)")
+                        help="add the input attention_mask, for padded samples (hf:; masked-lm always has it)")  # fmt: skip
+    parser.add_argument("--attention", default="sdpa", choices=["sdpa", "eager"], help="Hugging Face's implementation of attention")
+    parser.add_argument("--meta", action="store_true", help="read only the configuration; parameters have no data (hf:)")
     parser.add_argument("--eval", action="store_true", help="export in evaluation mode (dropout off)")
-    parser.add_argument("--fixed-batch", action="store_true", help="do not try to keep the batch free")
+    parser.add_argument("--fixed-batch", action="store_true", help="do not try to make the batch dynamic")
     options = parser.parse_args(arguments)
     for name in ("batch", "seq"):
         if getattr(options, name) < 1:

@@ -1,4 +1,4 @@
-"""Keeps stopped gradients in an exported graph, where torch.export and run_decompositions forget them."""
+"""Keeps stopped gradients (no_grad, .data, detach) in an exported graph. torch.export and run_decompositions lose some of them."""
 import contextlib
 import pathlib
 import sys
@@ -39,7 +39,7 @@ def data_is_detached():
 
 
 def _is_of_the_model(frame):
-    """Returns whether a frame runs code of the model or of torch.nn. All other frames in PyTorch belong to the trace."""
+    """Returns whether a frame runs code of the model or of torch.nn. All other frames in PyTorch are part of the tracer."""
     around = (f"{_TORCH}/autograd/", f"{_TORCH}/utils/_contextlib.py")  # no_grad as a decorator
     while frame.f_back and frame.f_code.co_filename.startswith(around):
         frame = frame.f_back
@@ -49,13 +49,14 @@ def _is_of_the_model(frame):
 
 @contextlib.contextmanager
 def stops_in_autocast_are_refused():
-    """Refuses to turn gradients off in a region of autocast: torch.export drops no_grad regions there.
+    """Refuses no_grad regions inside an autocast region, because torch.export drops them.
 
-    A region that turns autocast off where none is on does nothing, and is left out: no_grad within it is kept.
+    A region that disables autocast while autocast is already off has no effect. Such regions are skipped, so that no_grad
+    regions inside them are kept.
     """
     autocast = torch.amp.autocast_mode.autocast
     enter, leave = autocast.__enter__, autocast.__exit__
-    skipped = []  # for each region that is open
+    skipped = []  # a stack with one bool per open region: whether it is skipped
 
     def enter_unless_nothing(region):
         skipped.append(not region._enabled and not torch.is_autocast_enabled(region.device))
@@ -68,8 +69,8 @@ def stops_in_autocast_are_refused():
         def turn(region, *mode):
             if not all(skipped) and _is_of_the_model(sys._getframe(1)):
                 raise Dropped(
-                    f"{caller()} turns gradients off (or on) in a region of autocast, which torch.export drops; turn autocast on within "
-                    "no_grad, or detach() what is computed"
+                    f"{caller()} turns gradients off (or on) in a region of autocast, which torch.export drops; enter autocast inside "
+                    "the no_grad region, or detach() the results"
                 )
             return method(region, *mode)
 
@@ -82,13 +83,13 @@ def stops_in_autocast_are_refused():
         yield
 
 
-# The classes that turn gradients on or off, and the method that does it.
+# The classes that turn gradients on or off, and for each the method that does so.
 _GRAD_MODES = [(torch.no_grad, "__enter__"), (torch.enable_grad, "__enter__"), (torch.inference_mode, "__enter__"), (torch.set_grad_enabled, "__init__")]
 
 
 @contextlib.contextmanager
 def trained_tensors_stay_trained():
-    """Refuses a model that sets requires_grad of a trained tensor or a frozen parameter in forward: torch.export drops that."""
+    """Refuses a model whose forward changes requires_grad of a trained tensor or a frozen parameter: torch.export drops the change."""
     flag, method = torch.Tensor.requires_grad, torch.Tensor.requires_grad_
 
     def check(tensor, value):
@@ -96,7 +97,7 @@ def trained_tensors_stay_trained():
         if not is_known and _is_of_the_model(sys._getframe(2)):
             raise Dropped(
                 f"{caller()} sets requires_grad of a tensor to {value}, which torch.export drops; set it before the export, or "
-                "detach() what takes no gradient"
+                "detach() the tensor"
             )
 
     def set_(tensor, value):
@@ -112,7 +113,7 @@ def trained_tensors_stay_trained():
 
 
 def _of_detach(node):
-    """Returns whether a value is a detach() or a view of one. A write to such a value also changes the tensor that was detached."""
+    """Returns whether a value is the result of detach(), or a view of one. A write to this value also changes the original tensor."""
     while isinstance(node, torch.fx.Node) and node.op == "call_function":
         if node.target == torch.ops.aten.detach.default:
             return True
@@ -124,7 +125,7 @@ def _of_detach(node):
 
 
 def _find_untracked_writes(program):
-    """Writes in place in no_grad regions, and through detach()."""
+    """Yields in-place writes that autograd does not see: those in no_grad regions, and those to results of detach()."""
     regions = [n for n in program.graph.nodes if n.op == "call_function" and _REGION in str(n.target) and n.args[0] is False]
     for region in regions:
         body = getattr(program.graph_module, region.args[1].target).graph
@@ -135,7 +136,10 @@ def _find_untracked_writes(program):
 
 
 def has_untracked_writes(program):
-    """Whether an exported program writes in place unseen by autograd: `run_decompositions` makes such a write one that autograd sees."""
+    """Returns whether an exported program has in-place writes that autograd does not see.
+
+    `run_decompositions` would turn them into ops that autograd sees.
+    """
     return any(True for _ in _find_untracked_writes(program))
 
 
@@ -143,8 +147,9 @@ def refuse_untracked_writes(program):
     for node in _find_untracked_writes(program):
         place = node.meta.get("stack_trace", str(node.target)).strip()
         raise Dropped(
-            "a no_grad region (or .data) writes in place, and the model has functions that no archive can hold (torch.vmap and the like), without which "
-            f"the write would not be kept apart from autograd; compute a new value there:\n{place}"
+            "a no_grad region (or .data) writes in place, and the model has functions that an archive cannot contain, such as torch.vmap. To remove "
+            "these functions, the export would have to replace the write by ops that autograd sees. Compute a new value instead of the write:\n"
+            f"{place}"
         )
 
 
@@ -166,7 +171,7 @@ def _detach_results(graph, region, body):
     results = next(n for n in body.graph.nodes if n.op == "output").args[0]
     for user in list(region.users):
         result = results[user.args[1]]
-        if result.op != "placeholder":  # an input that the region returns as it is keeps its gradient
+        if result.op != "placeholder":  # an input that the region returns unchanged keeps its gradient
             _detach_uses(graph, user, user, list(user.users))
 
 

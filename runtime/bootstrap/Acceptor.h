@@ -23,8 +23,8 @@ public:
   /// connection.
   Acceptor(size_t bytes, bool greets) : bytes(bytes), greets(greets) {}
 
-  /// Waits until a connection arrives or sends bytes, `wake` is readable, or the time is over.
-  /// Returns the connections whose first message is complete.
+  /// Waits until a connection arrives or sends bytes, `wake` is readable, or `milliseconds` have
+  /// passed. Returns the connections whose first message is complete.
   std::vector<Arrival> wait(const Socket &listener, int milliseconds, int wake = -1);
   /// Drops all connections without a complete message.
   void clear() { waiting.clear(); }

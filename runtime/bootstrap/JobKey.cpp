@@ -52,8 +52,8 @@ std::string jobSecret() {
     return "";
   if (std::strlen(text) < least)
     PSRT_FAIL(BadArgument,
-              "PSRT_JOB_SECRET has %zu characters; expected at least %zu unpredictable ones "
-              "(openssl rand -hex 32), the same for all processes of the job",
+              "PSRT_JOB_SECRET has %zu characters; give at least %zu unpredictable characters "
+              "(openssl rand -hex 32), the same in all processes of the job",
               std::strlen(text), least);
   return text;
 }

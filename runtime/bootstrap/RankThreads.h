@@ -16,8 +16,8 @@ namespace psrt {
 class RankThreads {
 public:
   /// Starts the threads; ranks are numbered from `first`. Fails if a thread cannot be started.
-  /// `onFailure` is called on the thread of a failed rank, or of the caller of `fail`. It must wake
-  /// all ranks that wait for other ranks, so that their waits throw Aborted.
+  /// `onFailure` is called on the thread of a failed rank, or on the thread that calls `fail`.
+  /// `onFailure` must wake all ranks that wait for other ranks, so that their waits throw Aborted.
   RankThreads(int ranks, std::function<void()> onFailure, int first = 0);
   ~RankThreads();
   RankThreads(const RankThreads &) = delete;
@@ -26,7 +26,8 @@ public:
   int size() const { return ranks; }
   /// Returns the number of ranks that are still running the body of `run`.
   int countRunning() const { return running.load(); }
-  /// Calls `onFailure`, and ends the running call of `run` with the first status. Thread-safe.
+  /// Records a failure and calls `onFailure`. The current call of `run` then throws the failure
+  /// that was recorded first. Thread-safe.
   void fail(Status status);
   /// Calls body(rank) on every rank, and waits for all ranks. Throws the first error, with the rank
   /// that failed.

@@ -34,7 +34,7 @@ struct Header {
     Welcome,    ///< no text; AllArrived follows, or Failed if a rank does not arrive in time
     OtherFlags, ///< no text; Welcome follows if no rank with rank 0's flags arrives
     OtherJob,   ///< no text
-    WrongKey,   ///< no text; the sender claims to be of this job but did not prove it
+    WrongKey,   ///< no text; the process did not prove that it knows the key of this job
     Refused,    ///< text: the reason
     Failed,     ///< text: why the rendezvous failed
     AllArrived  ///< the infos of all processes
@@ -48,8 +48,8 @@ struct Header {
 };
 
 constexpr size_t kMostText = 1024;
-/// Rank 0 waits this long for processes with its own flags. Then rank 0 also admits processes with
-/// other flags, if they complete the job.
+/// Time for which rank 0 waits for processes with the same flags as its own. Then rank 0 also
+/// admits processes with other flags, if they complete the job.
 constexpr double kAsideSeconds = 2;
 
 bool sendMessage(const Socket &socket, const JobKey &key, const Nonce &nonce, Header::Kind kind,
@@ -157,9 +157,9 @@ private:
 
   bool isThere(int rank) const { return aside[rank].socket && !isGone(aside[rank].socket); }
 
-  /// Returns whether a process that was set aside is connected for each missing rank. The wait
-  /// until `asideUntil` lets processes of this job arrive first, so that processes of another job
-  /// are not taken instead.
+  /// Returns whether every missing rank has a process that was set aside and is still connected.
+  /// The wait until `asideUntil` lets processes of this job arrive first, so that processes of
+  /// another job are not admitted instead.
   bool isCompleteWithAside() const {
     if (missing == 0 || std::chrono::steady_clock::now() < asideUntil)
       return false;
@@ -169,8 +169,8 @@ private:
     return true;
   }
 
-  /// Returns the reply to `hello`, and sets `why` for Refused. A process of another job, which
-  /// searches the same ports, gets OtherJob, and no warning is printed.
+  /// Returns the reply to `hello`, and sets `why` for Refused. A process of another job that
+  /// searches the same ports gets OtherJob, without a warning.
   Header::Kind judge(const Hello &hello, const Nonce &challenge, const std::string &address,
                      std::string &why) {
     const ProcessInfo &mine = rendezvous.infos[0], &info = hello.info;
@@ -200,7 +200,7 @@ private:
     return why.empty() ? Header::Welcome : Header::Refused;
   }
 
-  /// Fails and sends the reason to the ranks that have arrived.
+  /// Sends the reason to the ranks that have arrived, and fails.
   [[noreturn]] void failMissing(double seconds) const {
     std::string names;
     int listed = 0;
@@ -237,7 +237,7 @@ private:
   int missing;
 };
 
-/// The connection of another rank to one address where rank 0 may listen.
+/// The connection of a rank other than 0 to one address where rank 0 may listen.
 class Spoke {
 public:
   Spoke(Socket socket, const ProcessInfo &info, const JobKey &key)
@@ -273,7 +273,7 @@ public:
     return isSigned && kind == Header::Welcome;
   }
 
-  /// Receives the infos of all processes from rank 0. Messages contain `where`.
+  /// Receives the infos of all processes from rank 0. Error messages contain `where`.
   std::vector<ProcessInfo> receiveInfos(Deadline deadline, const std::string &where) {
     Header::Kind kind;
     std::string message;
@@ -352,7 +352,7 @@ std::string findBadProcessInfo(const std::vector<ProcessInfo> &infos, const Proc
 }
 
 std::string Rendezvous::addressOf(int rank) const {
-  // A rank with a loopback address is on rank 0's host, whose address is `hub` for this rank.
+  // A rank with a loopback address is on rank 0's host. This process reaches that host at `hub`.
   std::string address = infos[rank].address;
   return isLoopback(address) ? hub : address;
 }

@@ -24,7 +24,8 @@ struct ProcessInfo {
 static_assert(sizeof(ProcessInfo) == 112,
               "ProcessInfo is sent as raw bytes and must have no padding");
 
-/// Returns the info of this process with host, cores and nonce filled in.
+/// Returns the info of this process, including its host and cores and a new nonce. Address, port
+/// and command are not set.
 ProcessInfo makeProcessInfo(int rank, int size, uint64_t job);
 
 /// Checks the list of processes that rank 0 sent. `mine` is the info of this process. Returns a
@@ -42,13 +43,13 @@ struct Rendezvous {
   std::string addressOf(int rank) const;
 };
 
-/// Runs on rank 0: accepts all other ranks that prove that they know the key. Fails after `seconds`
-/// and names the missing ranks.
+/// Runs on rank 0: accepts the other ranks, each of which must prove that it knows the key. Fails
+/// if ranks are missing after `seconds`; the error names them.
 Rendezvous hostRendezvous(const Socket &listener, const ProcessInfo &info, const JobKey &key,
                           double seconds);
 
-/// Returns the currently known candidates for rank 0. Sets `info.job` and `key` if the job was not
-/// known before.
+/// Returns the candidates for rank 0 that are known at this time. Sets `info.job` and `key` if the
+/// job was not known before.
 using Search = std::function<std::vector<Candidate>(ProcessInfo &info, JobKey &key)>;
 
 /// Runs on the other ranks: connects to all candidates at once, repeatedly, until one proves that

@@ -13,7 +13,7 @@ using Digest = std::array<uint8_t, 32>;
 
 Digest sha256(std::string_view data);
 Digest hmacSha256(std::string_view key, std::string_view data);
-/// Compares in constant time, independent of where the digests differ.
+/// Returns whether two digests are equal. The time does not depend on where they differ.
 bool isEqual(const Digest &a, const Digest &b);
 
 } // namespace psrt

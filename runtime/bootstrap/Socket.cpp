@@ -119,8 +119,8 @@ Socket acceptFrom(const Socket &listener) {
 }
 
 /// Returns whether a connection is connected to itself. This happens if no process listens at the
-/// port and the system chooses the same port for the own end. Such a connection would prevent rank
-/// 0 from listening at the port.
+/// port and the system chooses the same port for the local end. Such a connection would prevent
+/// rank 0 from listening at the port.
 static bool isOwnEnd(const Socket &socket) {
   AnyAddress own, other;
   return getsockname(socket.get(), own.get(), &own.length) == 0 &&

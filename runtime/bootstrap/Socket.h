@@ -16,7 +16,7 @@ Deadline secondsFromNow(double seconds);
 /// Returns the milliseconds until the deadline, at least 0, for poll().
 int millisecondsUntil(Deadline deadline);
 
-/// A file descriptor that is closed with its owner.
+/// Owns a file descriptor, and closes it when the object is destroyed.
 class Socket {
 public:
   Socket() = default;

@@ -7,7 +7,7 @@ using namespace psrt;
 
 namespace {
 
-/// A matmul with a GELU or its derivative, and the expected results.
+/// A matmul with a GELU or a GELU's derivative, its operands and its expected results.
 struct GeluProblem {
   int64_t m = 96, n = 64, k = 20;
   Dtype dtype = Dtype::F32;
@@ -62,9 +62,10 @@ struct GeluProblem {
     double rounding = dtype == Dtype::F32 ? 1e-6 : dtype == Dtype::F16 ? 0x1p-10 : 0x1p-7;
     double allowed = dtype == Dtype::F32 ? 1e-5 : rounding / 2;
     if (usesNvidia() && grad && dtype == Dtype::F32)
-      rounding = 4e-5; // cuBLASLt's derivative is off by 3e-5
+      rounding = 4e-5; // cuBLASLt's derivative has an error of 3e-5
     for (int64_t i = 0; i < m * n; ++i) {
-      // cuBLASLt rounds a 16-bit sum before it adds the bias. The slope of the GELU is below 1.2.
+      // cuBLASLt rounds a 16-bit sum before it adds the bias. The GELU increases this error by a
+      // factor of less than 1.2, its largest slope.
       bool isRoundedTwice = usesNvidia() && bias && dtype != Dtype::F32;
       double early = isRoundedTwice ? 1.2 * rounding / 2 * std::fabs(inputs[i] - added[i % n]) : 0;
       ASSERT_NEAR(out[i], want(i), allowed + early + 2 * rounding * std::fabs(want(i)))
@@ -78,8 +79,9 @@ struct GeluProblem {
 
 } // namespace
 
-/// Uses cuBLASLt's epilogue. If cuBLASLt lacks the epilogue, has another GELU or does not support
-/// the row length, a fallback kernel computes the activation, and a note is printed.
+/// The device uses cuBLASLt's epilogue. If cuBLASLt lacks the epilogue, computes another GELU or
+/// does not support the row length, a fallback kernel computes the activation, and the device
+/// prints a note.
 TEST(Matmul, HasAGeluOrItsDerivative) {
   if (testTarget() == "cpu")
     GTEST_SKIP() << "matmuls on the CPU have no activation";
@@ -98,7 +100,7 @@ TEST(Matmul, HasAGeluOrItsDerivative) {
                              : fake == "0"   ? "cuBLASLt offers no algorithm"
                              : fake == "erf" ? "with the fallback kernels"
                                              : nullptr;
-          if (testTarget() != "cuda:replay") // a real cuBLASLt may or may not have the epilogues
+          if (testTarget() != "cuda:replay") // the notes depend on the version of a real cuBLASLt
             continue;
           if (note)
             EXPECT_NE(notes.find(note), std::string::npos) << notes;

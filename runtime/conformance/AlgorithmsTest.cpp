@@ -1,5 +1,5 @@
-// Tests the choice of matmul algorithms on the fakes: the fastest one is measured, used, and stored
-// in a file.
+// Tests the choice of matmul algorithms with the fake driver and the fake cuBLASLt. The fastest
+// algorithm is found by measurements, used, and stored in a file.
 #include "runtime/device/cuda/Algorithms.h"
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/conformance/Environment.h"
@@ -31,7 +31,7 @@ protected:
   void SetUp() override {
     const char *driver = std::getenv("PSRT_CUDA_DRIVER");
     if (!driver || !*driver)
-      GTEST_SKIP() << "PSRT_CUDA_DRIVER names no fake driver";
+      GTEST_SKIP() << "PSRT_CUDA_DRIVER is not set to a fake driver";
     std::string pattern = (std::filesystem::temp_directory_path() / "algorithms-XXXXXX").string();
     folder = mkdtemp(pattern.data());
     file = folder / "cache.json";
@@ -41,7 +41,8 @@ protected:
     set("PSRT_FAKE_ALGORITHMS", "20000,-,300,12000");
   }
   void TearDown() override {
-    // Last one first, so that a variable that was set twice gets its first value.
+    // Restores the variables in reverse order, so that a variable that was set twice gets its
+    // original value.
     while (!environment.empty())
       environment.pop_back();
     if (!folder.empty())
@@ -52,8 +53,8 @@ protected:
     environment.push_back(std::make_unique<Environment>(name, value));
   }
 
-  /// Runs a matmul with a bias, and stores the printed notes. Returns the number of the algorithm
-  /// used.
+  /// Runs a matmul with a bias, and stores the printed notes in `output`. Returns the number of the
+  /// algorithm that was used.
   int run(bool accumulate = false) {
     std::filesystem::remove(folder / "log");
     std::vector<float> lhs = randomValues(kM * kK, 1), rhs = randomValues(kK * kN, 2),
@@ -71,7 +72,7 @@ protected:
     return findLast();
   }
 
-  /// Returns the algorithm of the last matmul from the driver's log.
+  /// Reads the fake driver's log. Sets `matmuls`, and returns the algorithm of the last matmul.
   int findLast() {
     std::ifstream log(folder / "log");
     const std::string mark = "cublasLtMatmul algorithm ";
@@ -93,13 +94,13 @@ protected:
 
   std::filesystem::path folder, file;
   std::string output;
-  int matmuls = 0; ///< matmuls enqueued by the last run
+  int matmuls = 0; ///< number of matmuls that the last run enqueued
   std::vector<std::unique_ptr<Environment>> environment;
 };
 
 } // namespace
 
-/// Removes the bits of the algorithms from the file's text, since the fastest algorithm may vary.
+/// Replaces the bits of the algorithms in a file's text, because the fastest algorithm may vary.
 static std::string withoutBits(const std::string &text) {
   return std::regex_replace(text, std::regex("\"[0-9a-f]{100,}\""), "BITS");
 }
@@ -108,7 +109,7 @@ TEST_F(AlgorithmChoice, TheFastestIsUsedAndStored) {
   EXPECT_EQ(run(), 2);
   EXPECT_EQ(output, "");
   EXPECT_GT(matmuls, 6);
-  // A stored choice is not measured again, even if another algorithm would win now.
+  // A stored choice is not measured again, even if another algorithm is now faster.
   set("PSRT_FAKE_ALGORITHMS", "0,0,20000,0");
   EXPECT_EQ(run(), 2);
   EXPECT_EQ(matmuls, 1);
@@ -161,7 +162,7 @@ TEST_F(AlgorithmChoice, ATruncatedFileIsReplacedWithANote) {
   }
 }
 
-/// The path may name another file of the user by mistake.
+/// PSRT_ALGORITHM_CACHE may be the path of some other file of the user, by mistake.
 TEST_F(AlgorithmChoice, AnotherKindOfFileIsNotOverwritten) {
   for (const std::string &text : {std::string("[1]"), std::string("{}"), std::string("\xff\xfe"),
                                   std::string("for dinner\n"), std::string(R"({"a": 2})")}) {
@@ -197,7 +198,7 @@ TEST_F(AlgorithmChoice, AnotherGpusFileIsReplacedWithANote) {
 TEST_F(AlgorithmChoice, InvalidBitsAreMeasuredAgain) {
   run();
   std::string good = read(), wrong = good;
-  wrong[wrong.rfind('4')] = '5'; // in the last word of the bits
+  wrong[wrong.rfind('4')] = '5'; // this digit is in the last word of the bits
   write(wrong);
   EXPECT_EQ(run(), 2);
   EXPECT_GT(matmuls, 6);
@@ -214,7 +215,8 @@ TEST_F(AlgorithmChoice, AWriteErrorIsReportedOnce) {
 }
 
 TEST_F(AlgorithmChoice, WithoutMemoryToMeasureTheFirstIsUsed) {
-  // Enough memory for the workspace and the matmul, but not for the measurement's buffers.
+  // There is enough memory for the workspace and the matmul, but not for the buffers of the
+  // measurement.
   set("PSRT_FAKE_MEMORY", "50000000");
   EXPECT_EQ(run(), 0);
   EXPECT_FALSE(std::filesystem::exists(file));
@@ -240,7 +242,7 @@ TEST_F(AlgorithmChoice, ProcessesAddToOneFile) {
   for (int i = 0; i < 20; ++i)
     add(first, "a" + std::to_string(i), 100 + i);
   other.join();
-  EXPECT_EQ(add(first, "b7", 1), 207); // the choice of `second`, stored after `first` was opened
+  EXPECT_EQ(add(first, "b7", 1), 207); // `second` stored this choice after `first` was opened
   Algorithms third(gpu, kMatmulAlgorithms);
   third.open(1);
   for (int i = 0; i < 20; ++i) {

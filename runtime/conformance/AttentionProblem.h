@@ -1,4 +1,5 @@
-// Computes attention, forward and backward, with plain loops in f64, as the reference for devices.
+// Computes attention, forward and backward, with plain loops in f64. Tests compare devices with
+// these results.
 #ifndef PSRT_CONFORMANCE_ATTENTIONPROBLEM_H
 #define PSRT_CONFORMANCE_ATTENTIONPROBLEM_H
 
@@ -26,8 +27,8 @@ struct Problem {
   std::vector<float> q, k, v, dout, out, lse, dq, dk, dv, floatMask;
   std::vector<uint8_t> boolMask, padding;
   std::vector<double> wantOut, wantLse, wantDq, wantDk, wantDv;
-  /// Error bound of each result element in units of the rounding error: the sum of the absolute
-  /// values of its rounded terms.
+  /// For each result element, the sum of the absolute values of its rounded terms. The error of the
+  /// element is at most this sum times the relative rounding error of the dtype.
   std::vector<double> roundedOut, roundedDq, roundedDk, roundedDv;
 
   explicit Problem(const AttentionCase &c, Dtype dtype = Dtype::F32) : c(c) {
@@ -50,8 +51,7 @@ struct Problem {
     floatMask = roundTo(randomValues(c.t * c.s, 5), dtype);
     for (float &x : floatMask)
       x = x > 1.2f ? -INFINITY : x;
-    if (c.floatMask) { // rows with all keys masked, rows with only low scores, and partly masked
-                       // rows
+    if (c.floatMask) { // row 0 has no visible key, row 1 only low scores, row 2 some low scores
       std::fill_n(floatMask.begin(), c.s, -INFINITY);
       float lowest = dtype == Dtype::F32    ? std::numeric_limits<float>::lowest()
                      : dtype == Dtype::BF16 ? -0x1.fep127f
@@ -64,7 +64,7 @@ struct Problem {
       boolMask.push_back(x < 0.8f);
     for (float x : randomValues(c.b * c.s, 8))
       padding.push_back(x < 0.8f);
-    if (c.boolMask) // a row with all keys masked
+    if (c.boolMask) // row 0 has no visible key
       std::fill_n(boolMask.begin(), c.s, 0);
     compute();
   }
@@ -125,7 +125,7 @@ struct Problem {
       }
       delta += p[j] * dp[j];
     }
-    double roundedDelta = 0; // computed from the rounded out
+    double roundedDelta = 0; // delta is computed from the rounded out
     for (int64_t d = 0; d < c.d; ++d)
       roundedDelta += std::fabs(dout[qAt + d]) * roundedOut[qAt + d];
     for (int64_t j = 0; j < c.s; ++j)
@@ -139,7 +139,7 @@ struct Problem {
       }
   }
 
-  /// Runs the case on the cpu device.
+  /// Runs the case on the device that the tests use (testTarget()).
   void run(int threads) {
     DeviceFixture fixture(threads);
     run([&](const AttentionOp &op, const std::vector<TestBuffer> &buffers) {
@@ -147,7 +147,8 @@ struct Problem {
     });
   }
 
-  /// Runs forward and backward, each by a call runOp(op, buffers), with key 5, step 3, seed 42.
+  /// Runs forward, then backward, each by a call of runOp(op, buffers). The op must run with key 5,
+  /// step 3 and seed 42.
   template <typename RunOp> void run(RunOp runOp) {
     std::vector<TestBuffer> buffers(AttentionOp::Buffers);
     std::vector<char> mask =
@@ -168,7 +169,7 @@ struct Problem {
       *values = decode(stored[index], op.dtype);
   }
 
-  /// Returns the tensors of the op's dtype.
+  /// Returns the tensors whose dtype is that of the op, with their buffer numbers.
   std::vector<std::pair<int, std::vector<float> *>> tensors() {
     return {{AttentionOp::Q, &q},       {AttentionOp::K, &k},     {AttentionOp::V, &v},
             {AttentionOp::Dout, &dout}, {AttentionOp::Out, &out}, {AttentionOp::Dq, &dq},
@@ -176,8 +177,8 @@ struct Problem {
   }
 };
 
-/// Returns the largest ratio of an error to its bound. The bound is `rounding` times `rounded`,
-/// plus the error of f32 sums.
+/// Returns the largest ratio of an element's error to its bound. The bound is `rounding` times
+/// `rounded`, plus the error of f32 sums.
 inline double worstRounded(double rounding, const std::vector<float> &found,
                            const std::vector<double> &want, const std::vector<double> &rounded) {
   double result = 0;

@@ -26,7 +26,7 @@ TEST_P(Attention, EqualsPlainLoops) {
 }
 
 TEST_P(Attention, OfNarrowFloatsIsOffByItsRoundings) {
-  // cuDNN is less exact with masks of numbers: on an H100, a value was off by 2.6 of these bounds.
+  // cuDNN is less exact with masks of numbers: on an H100, an error was 2.6 times the bound.
   const double allowed = usesNvidia() && GetParam().floatMask ? 4 : 1;
   for (Dtype dtype : {Dtype::BF16, Dtype::F16})
     for (Dtype maskDtype : {dtype, Dtype::F32}) {
@@ -44,8 +44,8 @@ TEST_P(Attention, OfNarrowFloatsIsOffByItsRoundings) {
     }
 }
 
-/// With a scale of 0, all 64 probabilities are 1/64. Sums of whole numbers are then exact over
-/// blocks of rows and over the heads of a group.
+/// With a scale of 0, all 64 probabilities are 1/64. The sums over blocks of rows and over the
+/// heads of a group are then sums of whole numbers, which are exact.
 TEST(Attention, GradientsOfNarrowFloatsAreRoundedOnce) {
   for (Dtype dtype : {Dtype::BF16, Dtype::F16}) {
     Problem problem({"", 2, 6, 2, 700, 64, 8, false, 0, false, false, false, 0}, dtype);
@@ -54,7 +54,7 @@ TEST(Attention, GradientsOfNarrowFloatsAreRoundedOnce) {
     problem.compute();
     problem.run(2);
     std::vector<float> want(problem.wantDv.begin(), problem.wantDv.end());
-    if (usesNvidia()) { // cuDNN rounds the gradient of each of the three heads of a group
+    if (usesNvidia()) { // cuDNN rounds the gradient of each of a group's three heads
       double largest = *std::max_element(want.begin(), want.end());
       EXPECT_LE(worst(problem.dv, problem.wantDv), (3 + 1) * roundingOf(dtype) * largest);
     } else {
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, Attention, testing::ValuesIn(attentionForms),
                          [](const auto &info) { return info.param.name; });
 
 TEST(Attention, FactorsOfTheRandomCounterGiveTheGlobalNumbers) {
-  // A rank has half of the heads. Its random numbers must be those of the unsharded op.
+  // A rank has half of the heads. Its random numbers must equal those of the unsharded op.
   AttentionCase whole{"", 2, 4, 4, 12, 12, 8, true, 0, false, false, false, 0.4f}, half = whole;
   half.h = half.g = 2;
   Problem all(whole), part(half);

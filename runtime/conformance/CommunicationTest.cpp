@@ -1,7 +1,7 @@
-// The conformance suite of communication backends: runs every collective over every list of axes. A
-// single process tests `local` with six ranks as threads. Six processes, started by mpirun or with
-// torchrun's variables, test `mpi` or `tcp` with one rank each. $PSRT_TEST_TARGET selects the
-// device.
+// Contains the conformance suite of communication backends, which runs every collective over every
+// list of axes. A single process tests `local` with six ranks as threads. Six processes, started by
+// mpirun or with torchrun's variables, test `mpi` or `tcp` with one rank each. $PSRT_TEST_TARGET
+// selects the device.
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/conformance/DeviceFixture.h"
@@ -15,7 +15,7 @@ using namespace psrt;
 
 namespace {
 
-/// The job of this process among the six; null for a single process.
+/// The job of six processes to which this process belongs; null for a single process.
 std::unique_ptr<ProcessJob> job;
 
 class Conformance : public testing::Test {
@@ -24,7 +24,7 @@ protected:
   /// The ranks of this process.
   std::vector<int> here = job ? std::vector<int>{job->rank()} : std::vector<int>{0, 1, 2, 3, 4, 5};
 
-  /// Makes the communication. `names` are its queues, each among all ranks.
+  /// Makes the communication with the queues `names`. Each queue connects all ranks.
   std::unique_ptr<Communication> makeCommunication(std::vector<std::string> names = {""}) const {
     if (!job) {
       auto result = device->makeCommunication(mesh, false);
@@ -40,7 +40,7 @@ protected:
     return job->makeCommunication(mesh, queues);
   }
 
-  /// One rank. As in a session, the device is destroyed last.
+  /// One rank. As in a session, the device is destroyed after the communication.
   struct TestRank {
     std::unique_ptr<RankDevice> device;
     std::unique_ptr<RankComm> comm;
@@ -50,10 +50,10 @@ protected:
     std::vector<Instruction> code;
     for (const auto &op : ops)
       code.push_back({op, {}, ""});
-    device.reset(); // an error of the old device must not remain
+    device.reset(); // the new device must not inherit an error of the old device
     device = makeTestDevice(testTarget(), mesh, int(here.size()), code);
   }
-  /// Returns whether each rank has its own GPU; otherwise all ranks share one.
+  /// Returns whether each rank has its own GPU. If not, all ranks share one GPU.
   static bool haveOwnGpus() { return std::getenv("PSRT_FAKE_DEVICES") != nullptr; }
   TestRank makeRank(Communication &communication, int r) const {
     TestRank result;
@@ -105,7 +105,8 @@ protected:
     });
   }
 
-  /// Returns the buffers of every rank: `in` floats with in[i] = 100 rank + i, and `out` floats.
+  /// Returns the buffers of all ranks: an operand of `in` floats with the values 100 rank + i, and
+  /// at least `out` floats for the result.
   std::vector<std::vector<std::vector<float>>> makeBuffers(int64_t in, int64_t out) {
     std::vector<std::vector<std::vector<float>>> result(mesh.size());
     for (int r = 0; r < mesh.size(); ++r) {
@@ -146,7 +147,7 @@ TEST_F(Conformance, AllReduce) {
       }
 }
 
-/// The first rank runs on the thread of the caller, which survives the error.
+/// The first rank runs on the thread of the caller, which must survive the error.
 TEST_F(Conformance, ANewCommunicationWorksAfterAnAbort) {
   if (job)
     GTEST_SKIP() << "aborting ends the job";
@@ -157,7 +158,7 @@ TEST_F(Conformance, ANewCommunicationWorksAfterAnAbort) {
   aborts = true;
   try {
     run(op, buffers);
-  } catch (const Error &) { // of NCCL; otherwise the aborted ranks end without an error
+  } catch (const Error &) { // NCCL reports an error; other aborted ranks end without one
   }
   aborts = false;
   run(op, buffers);
@@ -177,7 +178,7 @@ TEST_F(Conformance, SumsAddShardsInAscendingOrder) {
     EXPECT_EQ(buffers[r][1][0], 0.0f);
 }
 
-/// The last two shards are lost if each is added to an already rounded sum.
+/// If each shard were added to an already rounded sum, the last two shards would be lost.
 TEST_F(Conformance, SumsOfNarrowFloatsAreRoundedOnce) {
   for (Dtype dtype : {Dtype::BF16, Dtype::F16})
     for (auto kind : {CollectiveOp::AllReduce, CollectiveOp::ReduceScatter}) {
@@ -214,7 +215,8 @@ TEST_F(Conformance, MaximumAndMinimum) {
 }
 
 TEST_F(Conformance, BucketOfSeveralBuffers) {
-  // In the second bucket, the shares of the members begin within buffers and at their ends.
+  // In the second bucket, the members' shares of the work begin in the middle of buffers and at
+  // their ends.
   for (std::vector<int64_t> counts : {std::vector<int64_t>{3, 5}, {7000, 1, 900, 5000}}) {
     CollectiveOp op;
     op.axes = {1};
@@ -271,7 +273,7 @@ TEST_F(Conformance, ReduceScatterAndAllGather) {
 }
 
 TEST_F(Conformance, AllToAll) {
-  // [2, 6] split along dim 1, concatenated along dim 0: [6, 2].
+  // A [2, 6] tensor is split along dim 1 and concatenated along dim 0, which gives [6, 2].
   for (bool aliased : {false, true}) {
     inPlace = aliased;
     CollectiveOp op;
@@ -304,7 +306,7 @@ TEST_F(Conformance, AsynchronousWorkIsDoneAtItsWait) {
     TestRank rank = makeRank(*communication, r);
     RankComm *comm = rank.comm.get();
     constexpr int64_t count = 50000;
-    // Two asynchronous collectives with a synchronous one in between, then the waits.
+    // Starts two asynchronous collectives, with a synchronous one in between, then waits for both.
     std::vector<std::vector<float>> ins, outs;
     std::vector<Instruction> code(5);
     for (int i = 0; i < 3; ++i) {
@@ -396,8 +398,8 @@ TEST_F(Conformance, AFailingRankWakesAllOthersAtOnce) {
   threads.run([&](int r) { ranks[r].comm->barrier(); });
 }
 
-/// Runs a fake driver that drops one wait of a stream for an event, for each wait in turn. The
-/// driver must detect the accesses that the dropped wait ordered.
+/// In each run, the fake driver ignores one wait of a stream for an event. The driver must then
+/// report a conflict between the accesses that this wait ordered.
 TEST_F(Conformance, EveryWaitOfAStreamIsNeeded) {
   if (testTarget() == "cpu" || usesNvidia() || haveOwnGpus())
     GTEST_SKIP() << "no streams, no fake driver, or no waits between streams";
@@ -405,7 +407,7 @@ TEST_F(Conformance, EveryWaitOfAStreamIsNeeded) {
   op.axes = {1};
   op.counts = {300};
   inPlace = true;                  // a single run
-  constexpr int waits = 6 * 2 * 2; // each rank for the two others of its three, before and after
+  constexpr int waits = 6 * 2 * 2; // 6 ranks, each with 2 peers; before and after the collective
   for (int dropped = 1; dropped <= waits + 1; ++dropped) {
     setenv("PSRT_FAKE_DROP", std::to_string(dropped).c_str(), 1);
     auto buffers = makeBuffers(300, 300);
@@ -417,8 +419,8 @@ TEST_F(Conformance, EveryWaitOfAStreamIsNeeded) {
   unsetenv("PSRT_FAKE_DROP");
 }
 
-/// The same for asynchronous work: its stream waits for the rank's stream, and the rank's stream
-/// waits for it.
+/// Tests the same for asynchronous work. The stream of this work waits for the rank's stream at the
+/// start, and the rank's stream waits for the work at the WaitOp.
 TEST_F(Conformance, EveryWaitOfAStreamForAsynchronousWorkIsNeeded) {
   if (testTarget() == "cpu" || usesNvidia())
     GTEST_SKIP() << "no streams, or no fake driver";
@@ -440,8 +442,8 @@ TEST_F(Conformance, EveryWaitOfAStreamForAsynchronousWorkIsNeeded) {
     }
   }
   unsetenv("PSRT_FAKE_DROP");
-  // At the first use of a queue's stream, all earlier work has finished, so a start needs no wait.
-  // Which waits these are depends on the timing of the ranks' threads.
+  // At the first use of a queue's stream, all earlier work has finished, so the dropped wait is not
+  // needed. The numbers of these waits depend on the timing of the ranks' threads.
   if (haveOwnGpus())
     EXPECT_GE(noticed, 1);
   else
@@ -463,18 +465,18 @@ TEST_F(Conformance, MovesBytesToTheFirstAndFromIt) {
 }
 
 namespace {
-/// Three stages of two ranks each.
+/// A pipeline of three stages with two ranks each.
 class Pipelines : public Conformance {
 protected:
   Pipelines() { mesh = {{{"pp", AxisKind::Pipeline, 3}, {"dp", AxisKind::Data, 2}}}; }
 
-  /// Makes, binds and runs the instructions of a rank, in order.
+  /// Creates and binds the instructions of one rank, which run() then runs in order.
   struct Script {
     explicit Script(TestRank &rank) : rank(rank) {}
     TestRank &rank;
     std::unique_ptr<RankMemory> memory = rank.device->makeMemory(4096);
     std::map<float *, int64_t>
-        addresses; ///< addresses of the test's numbers, if the memory is a device's
+        addresses; ///< addresses of the test's numbers, if the rank has device memory
     std::deque<Instruction> instructions;
     std::deque<std::vector<void *>> buffers;
     std::deque<Bound> bounds;
@@ -540,7 +542,7 @@ protected:
           bound.run(bound);
       ranks.at(r).comm->drain();
       script.bringBack();
-      ranks.at(r).comm->barrier(); // other ranks may write the data of this rank until here
+      ranks.at(r).comm->barrier(); // other ranks may write to this rank's data until this barrier
     });
   }
 };
@@ -563,7 +565,7 @@ TEST_F(Pipelines, NeighboursSendToOneAnotherBeforeEitherReceives) {
       script.message(false, 0, "grad.1-0", 2, first);
       script.message(true, 0, "act.0-1", 0, third);
       script.message(true, 0, "act.0-1", 1, fourth);
-      script.wait(1); // in the same queue after the other one, which is then done too
+      script.wait(1); // message 0 is earlier in the same queue, so it is then done too
       script.wait(0);
       script.wait(2);
     }

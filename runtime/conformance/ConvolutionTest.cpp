@@ -1,4 +1,4 @@
-// Tests convolutions and max pooling with any number of threads against plain loops in f64.
+// Compares convolutions and max pooling, with several numbers of threads, with plain loops in f64.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/device/cpu/Windows.h"
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ struct Case {
   WindowShape windows;
 };
 
-/// Returns the windows of images with two space dims.
+/// Returns the windows of images with two spatial dims.
 WindowShape plane(std::array<int64_t, 2> in, std::array<int64_t, 2> out,
                   std::array<int64_t, 2> kernel, int64_t stride, int64_t low,
                   int64_t dilation = 1) {
@@ -22,7 +22,7 @@ WindowShape plane(std::array<int64_t, 2> in, std::array<int64_t, 2> out,
   return s;
 }
 
-/// Returns the sizes of x, w and y.
+/// Returns the numbers of elements of x, w and y.
 std::array<int64_t, 3> getSizes(const Case &c) {
   return {c.batch * c.groups * c.in * volume(c.windows.in),
           c.groups * c.in * c.out * volume(c.windows.kernel),
@@ -65,7 +65,8 @@ TEST_P(Convolution, EqualsPlainLoops) {
     }
 }
 
-/// Sums of whole numbers are exact in f32, so the result must be the exact sum, rounded once.
+/// The inputs are whole numbers, whose sums are exact in f32. The result must be the exact sum,
+/// rounded once.
 TEST_P(Convolution, OfNarrowFloatsIsRoundedOnce) {
   Case c = GetParam();
   std::array<int64_t, 3> sizes = getSizes(c);
@@ -110,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{2, 1, 5, 7, plane({11, 12}, {7, 8}, {3, 3}, 1, 0, 2)},
         Case{4, 1, 3, 8, plane({16, 16}, {4, 4}, {4, 4}, 4, 0)},
         Case{1, 1, 4, 4, plane({2, 2}, {4, 4}, {1, 1}, 1, 1)},
-        // After the last window, more than a stride of the input is left, which no library
+        // The last window ends more than a stride before the end of the input, which no library
         // supports.
         Case{2, 1, 3, 2, plane({12, 12}, {4, 4}, {2, 2}, 2, 0)},
         Case{3, 1, 4, 6,
@@ -154,7 +155,7 @@ TEST(MaxPool, OfNarrowFloatsIsRoundedOnce) {
   int64_t elements = op.planes * volume(op.windows.in);
   std::vector<float> x = randomIntegers(elements, 1), y(elements), out(elements),
                      g = randomIntegers(elements, 2);
-  for (float &value : g) // sums of up to nine values
+  for (float &value : g) // large enough that rounding sums of up to nine values matters
     value = 100 + value;
   DeviceFixture().run(op, {x, y, nullptr});
   op.grad = true;

@@ -29,7 +29,7 @@ std::string readImage() {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The results of a few steps and an evaluation.
+/// The results of a few training steps and an evaluation.
 struct Outcome {
   std::vector<float> w = std::vector<float>(tinyWidth), prediction = std::vector<float>(tinyRows);
   std::vector<double> losses;
@@ -85,7 +85,7 @@ protected:
   void SetUp() override {
     const char *driver = std::getenv("PSRT_CUDA_DRIVER");
     if (!driver || !*driver)
-      GTEST_SKIP() << "PSRT_CUDA_DRIVER names no fake driver";
+      GTEST_SKIP() << "PSRT_CUDA_DRIVER is not set to a fake driver";
   }
 };
 
@@ -100,18 +100,19 @@ TEST_F(Cuda, AProgramComputesWhatItDoesOnTheCpu) {
     EXPECT_EQ(cuda.w, cpu.w);
     EXPECT_EQ(cuda.prediction, cpu.prediction);
     EXPECT_EQ(cuda.graphs,
-              size_t(*graphs - '0')); // graph of the step; the evaluation ran only once
+              size_t(*graphs - '0')); // only the step has a graph, as the evaluation ran only once
   }
 }
 
-/// The fake driver delays each operation by up to 20 ms, so that a wait of the host is detected.
+/// The fake driver delays each operation by up to 20 ms. If a run waited for its operations, the
+/// stream would be idle when the run returns.
 TEST_F(Cuda, AStepOnlyEnqueues) {
   Environment environment("PSRT_FAKE_DELAY", "20000");
   std::string table = makeTable("cuda:replay"), image = readImage();
   Session session(
       {table.data(), table.size(), psrt_program_kernels, ".", image.data(), image.size()}, {});
   const auto &device = dynamic_cast<const cuda::CudaRank &>(*session.rank(0)->device);
-  for (int run = 0; run < 4; ++run) { // run directly, recorded, launched, launched
+  for (int run = 0; run < 4; ++run) { // direct run, captured run, two runs of the graph
     session.run(session.entry("step"));
     EXPECT_EQ(device.getDriver().streamQuery(device.getStream()->get()),
               cuda::CUDA_ERROR_NOT_READY);
@@ -134,12 +135,12 @@ TEST_F(Cuda, TracesHaveTheTimesOfTheStream) {
 
 TEST_F(Cuda, MemoryIsReachedInPieces) {
   DeviceFixture fixture(1, "cuda:replay");
-  constexpr int64_t count = 5 << 20; // 4-byte elements: more than four pieces
+  constexpr int64_t count = 5 << 20; // 20 MiB of 4-byte elements, in more than four pieces
   auto memory = fixture.getRank().makeMemory(2 * count * 4);
   EXPECT_EQ(memory->host(0), nullptr);
   std::vector<int32_t> found(count, -1), want(count);
   memory->read(64, found.data(), count * 4);
-  EXPECT_EQ(found, want); // zeroed
+  EXPECT_EQ(found, want); // new memory contains zeros
   PieceWriter writer(*memory, 64, count * 4);
   for (int64_t i = 0; i < count; i += 3) { // every third element stays 0
     int64_t n = std::min<int64_t>(2, count - i);
@@ -177,7 +178,8 @@ TEST_F(Cuda, AReadSeesTheValueAtItsStart) {
   EXPECT_EQ(second, 8);
 }
 
-/// Calls commitAhead for two values, each followed by a read. Returns the values of the reads.
+/// Calls commitAhead() for two values and reads each value. The fake driver ignores the wait number
+/// `dropped`. Returns the values read.
 static std::vector<int32_t> bringAhead(const char *dropped) {
   Environment delay("PSRT_FAKE_DELAY", "2000"), drop("PSRT_FAKE_DROP", dropped);
   DeviceFixture fixture(1, "cuda:replay");
@@ -195,8 +197,8 @@ static std::vector<int32_t> bringAhead(const char *dropped) {
   return found;
 }
 
-/// The stream must wait for the copy of a value, and the next copy must wait until the value has
-/// been read.
+/// The stream must wait for the copy of a value to the landing buffer. The next copy to this buffer
+/// must wait until the value has been copied out.
 TEST_F(Cuda, CommitsAheadAreInOrder) {
   EXPECT_EQ(bringAhead("0"), (std::vector{5, 6}));
   for (const char *wait : {"1", "2", "3"})
@@ -209,7 +211,7 @@ TEST_F(Cuda, RunsWithoutGraphsIfTheyAreNotSupported) {
   Outcome cuda = train("cuda:replay");
   std::string output = testing::internal::GetCapturedStderr();
   EXPECT_EQ(output.rfind("note: a step runs instruction by instruction", 0), 0u) << output;
-  EXPECT_EQ(output.find('\n'), output.size() - 1); // once, not at each step
+  EXPECT_EQ(output.find('\n'), output.size() - 1); // the note is printed once, not at each step
   EXPECT_EQ(cuda.graphs, 0u);
   EXPECT_EQ(cuda.losses, train("cpu").losses);
 }

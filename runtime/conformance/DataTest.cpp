@@ -1,5 +1,5 @@
-// Tests shuffling, safetensors, parsing of programs, conversion of floats, token windows and sample
-// order.
+// Tests shuffling, safetensors files, the parsing of programs, the conversion of floats, token
+// windows and the order of samples.
 #include "runtime/core/Arena.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
@@ -139,11 +139,11 @@ TEST(Floats, RoundToTheNearestTiesToEven) {
   EXPECT_EQ(roundedBits(1, Dtype::F16), 0x3c00);
   EXPECT_EQ(roundedBits(1 + 0x1p-11, Dtype::F16), 0x3c00); // a tie between 1 and the next number
   EXPECT_EQ(roundedBits(1 + 3 * 0x1p-11, Dtype::F16), 0x3c02); // a tie between the next two numbers
-  EXPECT_EQ(roundedBits(65519, Dtype::F16), 0x7bff);           // the largest
-  EXPECT_EQ(roundedBits(65520, Dtype::F16), 0x7c00);           // infinite
-  EXPECT_EQ(roundedBits(-0x1p-24, Dtype::F16), 0x8001);        // the smallest
-  EXPECT_EQ(roundedBits(0x1p-25, Dtype::F16), 0);              // half of it
-  EXPECT_EQ(roundedBits(0x1.fffp-15, Dtype::F16), 0x0400);     // up to the smallest normal number
+  EXPECT_EQ(roundedBits(65519, Dtype::F16), 0x7bff);           // the largest finite number
+  EXPECT_EQ(roundedBits(65520, Dtype::F16), 0x7c00);           // infinity
+  EXPECT_EQ(roundedBits(-0x1p-24, Dtype::F16), 0x8001);        // the smallest magnitude
+  EXPECT_EQ(roundedBits(0x1p-25, Dtype::F16), 0);              // half of the smallest magnitude
+  EXPECT_EQ(roundedBits(0x1.fffp-15, Dtype::F16), 0x0400);     // the smallest normal number
   EXPECT_EQ(roundedBits(1 + 0x1p-8, Dtype::BF16), 0x3f80);
   EXPECT_EQ(roundedBits(1 + 3 * 0x1p-8, Dtype::BF16), 0x3f82);
   EXPECT_EQ(roundedBits(-INFINITY, Dtype::BF16), 0xff80);
@@ -254,8 +254,8 @@ TEST(Program, AMatmulOf8BitsHasScales) {
             "");
 }
 
-/// Returns a program of two functions. Each starts an all_reduce with token 0, between the
-/// instructions `before` and `after`.
+/// Returns a program of two equal functions. Each consists of the instructions `before`, the start
+/// of an all_reduce with token 0, and the instructions `after`.
 static Program parseStarts(const std::string &before, const std::string &after) {
   std::string function =
       R"({"name": "f", "bases": 1, "code": [)" + before +

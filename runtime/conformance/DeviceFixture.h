@@ -10,8 +10,8 @@
 
 namespace psrt {
 
-/// A buffer of an instruction: a vector or a number of the test. Null or empty: the buffer is
-/// absent.
+/// A buffer of an instruction: a vector or a number of the test. Null or an empty vector means that
+/// the instruction has no such buffer.
 struct TestBuffer {
   void *data = nullptr;
   size_t bytes = 0;
@@ -22,7 +22,8 @@ struct TestBuffer {
   TestBuffer(int64_t *number) : data(number), bytes(number ? sizeof(*number) : 0) {}
 };
 
-/// Provides test buffers to an instruction: directly, or through copies in device memory.
+/// Provides test buffers to an instruction. A CPU rank uses the buffers directly; a GPU rank uses
+/// copies in device memory.
 class TestMemory {
 public:
   TestMemory(RankDevice &rank, const std::vector<TestBuffer> &given) : buffers(given) {
@@ -38,7 +39,7 @@ public:
     }
     bring();
   }
-  /// Copy the test's buffers to the memory and back.
+  /// bring() copies the test's buffers to device memory, and bringBack() copies them back.
   void bring() {
     for (size_t i = 0; i < buffers.size(); ++i)
       if (addresses[i] >= 0 && buffers[i].data)
@@ -63,12 +64,12 @@ inline std::string testTarget() {
   return target ? target : "cpu";
 }
 
-/// Returns whether the tests run on a GPU with NVIDIA's libraries, which round more often than the
-/// CPU and the fake libraries do.
+/// Returns whether the tests run on a GPU with NVIDIA's libraries. These libraries round more often
+/// than the CPU and the fake libraries do.
 inline bool usesNvidia() { return testTarget() != "cpu" && testTarget() != "cuda:replay"; }
 
-/// Makes a device for `ranks` ranks of this process. Its program consists of these instructions on
-/// every pipeline coordinate.
+/// Makes a device for `ranks` ranks of this process. The device's program consists of the
+/// instructions `code` on every pipeline coordinate.
 inline std::unique_ptr<Device> makeTestDevice(const std::string &target, const Mesh &mesh = {},
                                               int ranks = 1,
                                               const std::vector<Instruction> &code = {}) {
@@ -97,8 +98,8 @@ public:
     Instruction instruction;
     instruction.op = op;
     instruction.buffers.resize(buffers.size());
-    // Makes a new rank for each instruction: a rank stores prepared data by the address of the
-    // instruction, which the next one may reuse.
+    // Makes a new rank for each instruction. A rank stores prepared data by the address of the
+    // instruction, and the next instruction may have the same address.
     rank = device->makeRank(threads, false, 0);
     int64_t scalars[] = {42, step, 0};
     TestMemory memory(*rank, buffers);
@@ -131,8 +132,8 @@ inline std::vector<float> randomValues(int64_t count, int seed) {
   return result;
 }
 
-/// Returns whole numbers from -8 to 8. They are exact in every dtype, and sums of a few thousand of
-/// their multiples are exact in f32.
+/// Returns random whole numbers from -8 to 8, which are exact in every dtype. Sums of a few
+/// thousand products of such numbers are exact in f32.
 inline std::vector<float> randomIntegers(int64_t count, int seed) {
   std::mt19937 generator(seed);
   std::vector<float> result(count);
@@ -156,12 +157,12 @@ inline std::vector<float> decode(const std::vector<char> &bytes, Dtype dtype) {
   return result;
 }
 
-/// Returns numbers after a round trip through `dtype`.
+/// Returns the numbers rounded to `dtype`.
 inline std::vector<float> roundTo(const std::vector<float> &values, Dtype dtype) {
   return decode(encode(values, dtype), dtype);
 }
 
-/// Returns the rounding error of a number of size 1: half of its last bit.
+/// Returns the largest rounding error of numbers near 1: half of the last bit.
 inline double roundingOf(Dtype dtype) { return dtype == Dtype::BF16 ? 0x1p-8 : 0x1p-11; }
 
 } // namespace psrt

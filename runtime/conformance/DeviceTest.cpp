@@ -77,8 +77,9 @@ TEST_P(Matmul, EqualsPlainLoops) {
   EXPECT_LT(worst, 1e-5 * std::sqrt(double(c.k)) * 4);
 }
 
-/// Returns the largest ratio of an error to its bound: one rounding of each of two numbers of this
-/// size. (cuBLASLt rounds a sum before it adds a bias or an earlier value, and then again.)
+/// Returns the largest ratio of an element's error to its bound. The bound allows two roundings,
+/// because cuBLASLt rounds a sum before it adds a bias or an earlier value, and rounds again
+/// afterwards. `added` bounds the magnitude of the added values.
 static double worstOfTwoRoundings(const std::vector<float> &found, const std::vector<float> &want,
                                   float added, Dtype dtype) {
   double result = 0;
@@ -88,7 +89,8 @@ static double worstOfTwoRoundings(const std::vector<float> &found, const std::ve
   return result;
 }
 
-/// Sums of whole numbers are exact in f32, so the result must be the exact sum, rounded once.
+/// The inputs are whole numbers, whose sums are exact in f32. The result must be the exact sum,
+/// rounded once.
 TEST_P(Matmul, OfNarrowFloatsIsRoundedOnce) {
   MatmulCase c = GetParam();
   std::vector<float> lhs = randomIntegers(c.b * c.m * c.k, 1),
@@ -117,7 +119,7 @@ TEST_P(Matmul, OfNarrowFloatsIsRoundedOnce) {
         op.dtype = dtype, op.outDtype = outDtype;
         std::vector<char> left = encode(lhs, dtype), right = encode(rhs, dtype),
                           out = encode(before, outDtype);
-        // The CPU supports no 16-bit bias.
+        // The CPU does not support a 16-bit bias.
         bool biased = c.bias && (outDtype == Dtype::F32 || testTarget() != "cpu");
         std::vector<char> added = encode(bias, outDtype);
         DeviceFixture(threads).run(op, {left, right, out, biased ? TestBuffer(added) : nullptr},
@@ -128,7 +130,7 @@ TEST_P(Matmul, OfNarrowFloatsIsRoundedOnce) {
         SCOPED_TRACE(testing::Message() << dtypeName(dtype) << " to " << dtypeName(outDtype) << ", "
                                         << threads << " threads");
         if (usesNvidia() && outDtype == dtype && (biased || c.accumulate)) {
-          constexpr float mostAdded = 2 * 8; // a bias and an earlier value
+          constexpr float mostAdded = 2 * 8; // a bias and an earlier value are each at most 8
           ASSERT_LE(worstOfTwoRoundings(decode(out, outDtype), biasedSums, mostAdded, dtype), 1);
         } else {
           ASSERT_EQ(decode(out, outDtype), roundTo(biasedSums, outDtype));
@@ -154,9 +156,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Matmul,
                                          MatmulCase{1, 130, 140, 3000, true, true, false, false},
                                          MatmulCase{1, 1, 1, 1, false, false, false, false}));
 
-/// Checks the bias gradient of one operand of a matmul. cuBLASLt's epilogue computes the bias
-/// gradient, or a matmul with ones if the epilogue is missing. With whole numbers, the sums are
-/// exact. The bias gradient is set, also if the matmul accumulates.
+/// Checks the bias gradient of one operand of a matmul. On a GPU, cuBLASLt's epilogue computes the
+/// bias gradient, or a matmul with ones if the epilogue is missing. The operands are whole numbers,
+/// so the sums are exact. The bias gradient is set, even if the matmul accumulates.
 static void checkBiasGradient(const MatmulCase &c, Dtype dtype, int summed) {
   std::vector<float> lhs = randomIntegers(c.m * c.k, 1), rhs = randomIntegers(c.k * c.n, 2),
                      before = randomIntegers(c.m * c.n, 3), want = before;
@@ -196,7 +198,8 @@ TEST(Matmul, ComputesABiasGradient) {
   }
 }
 
-/// The pieces, and so the last bits of a result, may only depend on the number of threads.
+/// The split into pieces affects the last bits of a result. The split may only depend on the number
+/// of threads.
 TEST(Matmul, GivesTheSameBitsAgain) {
   constexpr int64_t m = 1700, n = 420, k = 96;
   std::vector<float> lhs = randomValues(m * k, 1), rhs = randomValues(k * n, 2), one(m * n),
@@ -259,7 +262,8 @@ TEST(Embedding, GathersRowsOfNarrowFloats) {
   }
 }
 
-/// Many indices refer to few rows: with rounding after each addition, the sums would stop growing.
+/// Many indices refer to a few rows. If sums were rounded to 16 bits after each addition, they
+/// would stop growing.
 TEST(Embedding, GradientOfNarrowFloatsIsRoundedOnce) {
   constexpr int64_t count = 3000, width = 19, rows = 6, padding = 4, first = 100;
   std::vector<float> grad = randomIntegers(count * width, 1),
@@ -306,14 +310,15 @@ TEST(NarrowFloat, EveryOneIsWidened) {
   }
 }
 
-/// Numbers of all sizes, ties and special values, at lengths that are not multiples of a vector.
+/// Tests numbers of all magnitudes, ties and special values, in rows whose length is not a multiple
+/// of the vector length.
 TEST(NarrowFloat, RowsAreRoundedAsSingleNumbersAre) {
   std::mt19937 generator(1);
   std::vector<float> values = {0.0f,  -0.0f, INFINITY, -INFINITY, NAN,
                                65519, 65520, 0x1p-25f, 0x1.8p-25f};
   for (uint32_t i = 0; i < 300'000; ++i)
     values.push_back(castBits<float>(uint32_t(generator())));
-  for (uint32_t i = 0; i < 0x10000; ++i) { // between two neighbours, and next to their middle
+  for (uint32_t i = 0; i < 0x10000; ++i) { // the middle of two neighbors, and numbers next to it
     for (int32_t off : {-1, 0, 1}) {
       values.push_back(castBits<float>((i << 16 | 0x8000) + off));
       values.push_back(castBits<float>(castBits<uint32_t>(fromHalf(i)) + 0x1000 + off));

@@ -7,7 +7,7 @@
 
 namespace psrt {
 
-/// Sets an environment variable. The destructor restores its old value.
+/// Sets an environment variable. The destructor restores the old value.
 class Environment {
 public:
   Environment(const char *name, const std::string &value) : name(name) {

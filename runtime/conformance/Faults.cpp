@@ -1,5 +1,5 @@
-// Makes a rank of a test program fail: PSRT_TEST_FAIL="rank=2,step=3". With ",throw" appended, the
-// rank throws std::runtime_error instead of the runtime's Error.
+// Makes a rank of a test program fail. Example: PSRT_TEST_FAIL="rank=2,step=3". With ",throw"
+// appended, the rank throws std::runtime_error instead of the runtime's Error.
 #include "runtime/session/Session.h"
 #include <cstdlib>
 #include <cstring>

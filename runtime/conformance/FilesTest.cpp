@@ -1,4 +1,5 @@
-// Tests files that a run writes: exclusive creation, and the lock of a folder.
+// Tests the files that a run writes: exclusive creation, atomic replacement, and the lock of a
+// folder.
 #include "runtime/core/EntryChecks.h"
 #include "runtime/core/NewFile.h"
 #include "runtime/core/Status.h"
@@ -115,7 +116,7 @@ TEST_F(Files, ALockRemovesWhatItCreated) {
 TEST_F(Files, ADeadProcessDoesNotBlock) {
   pid_t child = fork();
   if (child == 0) {
-    new FolderLock(folder); // killed while it holds the folder
+    new FolderLock(folder); // the process is killed while it holds the lock
     raise(SIGKILL);
   }
   int status = 0;
@@ -128,7 +129,7 @@ TEST_F(Files, ALockOfAnotherHostIsWatched) {
   put(".lock", recordOf("another-boot"));
   {
     FolderLock lock(folder, kShort);
-  } // not renewed
+  } // nobody renews the other host's lock, so this process can take it over
   put(".lock", recordOf("another-boot"));
   std::atomic<bool> ends = false;
   std::thread holder([&] {
@@ -147,7 +148,7 @@ TEST_F(Files, ALockOfAnotherHostIsWatched) {
 TEST_F(Files, ATakenFolderIsNoticed) {
   FolderLock lock(folder);
   fs::remove(path(".lock"));
-  lock.check(); // not taken by another run: locked again
+  lock.check(); // no other run has locked the folder, so check() locks it again
   EXPECT_TRUE(fs::exists(path(".lock")));
   fs::remove(path(".lock"));
   FolderLock other(folder);

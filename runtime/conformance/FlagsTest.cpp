@@ -1,5 +1,5 @@
-// Tests the table of flags, and that docs/program-flags.md is up to date. To rewrite the page:
-// psrt-flags-test --write
+// Tests the table of flags, and that docs/program-flags.md is up to date. To rewrite this page, run
+// `psrt-flags-test --write`.
 #include "runtime/main/Flags.h"
 #include "runtime/main/Config.h"
 #include <filesystem>
@@ -11,12 +11,12 @@ using namespace psrt;
 
 namespace {
 
-/// A table with the flags of a program.
+/// The flags of a program: their table, and the values after parsing.
 struct Parsed {
   Flags flags;
   FlagTable table{""};
   Parsed() { addFlags(table, flags); }
-  /// Parses and checks the arguments. Returns the error, or "".
+  /// Parses and checks the arguments. Returns the error message, or "" if there is no error.
   std::string parse(const std::vector<std::string> &arguments) {
     try {
       table.parse(arguments);
@@ -38,7 +38,7 @@ std::string escape(const std::string &text) {
   return result;
 }
 
-/// Returns the rules of a flag for the last column of the page.
+/// Returns the text in the last column of the page: rules such as "needs --save".
 std::string describeRules(const FlagTable::Entry &entry) {
   std::vector<std::string> rules, needed;
   for (const char *name : entry.info.needs)
@@ -139,9 +139,9 @@ TEST(Flags, AnUnknownNameListsTheKnownOnes) {
 
 TEST(Flags, ANumberHasARange) {
   EXPECT_EQ(errorOf({"--keep", "0", "--save", "x"}),
-            "--keep: must be at least 1, a whole number, not \"0\"");
+            "--keep: must be at least 1 and a whole number, not \"0\"");
   EXPECT_EQ(errorOf({"--threads", "1025"}),
-            "--threads: must be at most 1024, a whole number, not \"1025\"");
+            "--threads: must be at most 1024 and a whole number, not \"1025\"");
 }
 
 TEST(Flags, AFlagMayNeedAnother) {

@@ -1,4 +1,4 @@
-// Tests matmuls of 8-bit floats against plain loops over their values.
+// Compares matmuls of 8-bit floats with plain loops in f32.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/core/Status.h"
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ float decode(uint8_t bits, Dtype dtype) {
   return bits & 0x80 ? -number : number;
 }
 
-/// Returns numbers around 1, so that sums of a few of them are exact in f32.
+/// Returns random numbers with magnitudes around 1. Sums of a few products are then exact in f32.
 std::vector<uint8_t> randomBytes(int64_t count, Dtype dtype, int seed) {
   int middle = dtype == Dtype::F8E4M3 ? 7 << 3 : 15 << 2;
   std::mt19937 generator(seed);
@@ -48,7 +48,7 @@ void check(const Case &c, Dtype lhsType, Dtype rhsType, Dtype outType) {
   op.rhs = {0, c.k * c.n, c.rhsTurned ? c.n : 1, c.rhsTurned ? 1 : c.k};
   op.out = {0, c.m * c.n, c.n, 1};
   std::vector<float> want = before;
-  std::vector<double> magnitudes(want.size()); ///< sums of the products' absolute values
+  std::vector<double> magnitudes(want.size()); // sums of the absolute values of the products
   for (int64_t b = 0; b < c.b; ++b)
     for (int64_t i = 0; i < c.m; ++i)
       for (int64_t j = 0; j < c.n; ++j) {
@@ -79,7 +79,8 @@ void check(const Case &c, Dtype lhsType, Dtype rhsType, Dtype outType) {
     EXPECT_EQ(out, wanted);
     return;
   }
-  // Sums of 8-bit floats on Hopper keep 14 bits, and cuBLASLt rounds before it adds.
+  // Hopper sums 8-bit products with a precision of 14 bits. cuBLASLt rounds a sum before it adds
+  // the bias or the earlier value.
   double rounding = outType == Dtype::F32 ? 0x1p-13 : roundingOf(outType), worst = 0;
   std::vector<float> found = decode(out, outType);
   for (size_t i = 0; i < found.size(); ++i)
@@ -94,7 +95,7 @@ bool hasFloat8() { return testTarget() != "cpu"; }
 
 TEST(Float8Matmul, EqualsPlainLoops) {
   if (!hasFloat8())
-    GTEST_SKIP() << "no matmuls of 8-bit floats on the cpu";
+    GTEST_SKIP() << "the cpu does not support matmuls of 8-bit floats";
   constexpr Dtype e4m3 = Dtype::F8E4M3, e5m2 = Dtype::F8E5M2;
   for (auto [lhs, rhs] : {std::pair(e4m3, e4m3), std::pair(e4m3, e5m2), std::pair(e5m2, e4m3)})
     for (bool lhsTurned : {false, true})

@@ -1,4 +1,4 @@
-// Tests globs over names, as used by flags and policies.
+// Tests the glob patterns for names that flags and policies use.
 #include "shared/Globs.h"
 #include <gtest/gtest.h>
 #include <string>

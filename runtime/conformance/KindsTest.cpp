@@ -1,4 +1,5 @@
-// Tests that the parser converts names in a program's table to enums, and its errors.
+// Tests that the parser converts the names in a program's table to enums, and that it reports
+// unknown names.
 #include "runtime/core/Backend.h"
 #include "runtime/core/Program.h"
 #include "runtime/data/Samples.h"
@@ -7,7 +8,7 @@
 
 using namespace psrt;
 
-/// A program with a field of every kind.
+/// The table of a program that has a field for every enum.
 static const std::string kTable = R"({"version": 1, "arena_bytes": 4096, "labels": "same",
   "loss_average": "step+sum", "ignores_rows": "evaluate", "target": "cuda:sm_90a",
   "mesh": [{"name": "pp", "kind": "pipeline", "size": 1}, {"name": "dp", "size": 1}],
@@ -19,7 +20,7 @@ static const std::string kTable = R"({"version": 1, "arena_bytes": 4096, "labels
     {"op": "all_reduce", "kind": "max", "dtype": "f32", "in": [0, 0], "out": [1, 0], "count": 1}]}],
   "programs": [{"name": "backward", "code": []}]})";
 
-/// Returns the error of the program in which `from` is replaced by `to`.
+/// Returns the error message of the parser after replacing `from` by `to` in the table.
 static std::string errorWith(const std::string &from, const std::string &to) {
   std::string table = kTable;
   size_t at = table.find(from);
@@ -129,7 +130,7 @@ TEST(Kinds, AnUnknownNameListsTheKnownOnes) {
       << message;
 }
 
-/// Checks that each name has one value, and each value has one name.
+/// Checks that the names and the values of an enum correspond one to one.
 template <typename Enum> static void checkNames() {
   for (const EnumName<Enum> &row : EnumNames<Enum>::table) {
     EXPECT_STREQ(nameOf(row.value), row.name);

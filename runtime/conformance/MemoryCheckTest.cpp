@@ -13,7 +13,7 @@ const char stepBuffers[] = "[[1024, 128, -1, 0], [1280, 128, -1, 1], [1536, 32, 
 const char evaluateBuffers[] = "[[2048, 128, -1, 0], [2304, 32, -1, 0], [2560, 4, 0, 1],"
                                " [2624, 4, 0, 1], [2688, 32, 0, 1]]";
 
-/// Returns the table with its memory plan, with `from` replaced by `to`.
+/// Returns the program's table with a memory plan. In the plan, `from` is replaced by `to`.
 std::string makeTable(const std::string &from = "", const std::string &to = "") {
   std::string table = PSRT_TINY_TABLE("1", "8"), step = stepBuffers, evaluate = evaluateBuffers;
   for (std::string *text : {&step, &evaluate})

@@ -1,5 +1,5 @@
-// Tests a program without a loss, whose sections are called separately: two forwards in two slots,
-// then their backwards, and an update.
+// Tests a program without a loss, whose sections the host calls separately: the forwards of two
+// slots, then their backwards, and an update.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/session/NamedTensors.h"
 #include "runtime/session/Session.h"
@@ -13,7 +13,7 @@ constexpr int64_t width = 4;
 
 float *at(void *const *buffers, int i) { return static_cast<float *>(buffers[i]); }
 
-/// Arguments: (x, w, prediction).
+/// Computes the prediction x w. The buffers are (x, w, prediction).
 void forward(void *const *buffers, const int64_t *, int64_t lo, int64_t hi) {
   for (int64_t i = lo; i < hi; ++i) {
     at(buffers, 2)[i] = 0;
@@ -22,7 +22,7 @@ void forward(void *const *buffers, const int64_t *, int64_t lo, int64_t hi) {
   }
 }
 
-/// Arguments: (x, cotangent, grad).
+/// Sets the gradient of w, or adds to it. The buffers are (x, cotangent, grad).
 void backward(void *const *buffers, const int64_t *scalars, int64_t lo, int64_t hi) {
   for (int64_t j = 0; j < width; ++j) {
     float sum = 0;
@@ -32,7 +32,7 @@ void backward(void *const *buffers, const int64_t *scalars, int64_t lo, int64_t 
   }
 }
 
-/// Arguments: (w, grad).
+/// Runs one SGD step with a learning rate of 0.1. The buffers are (w, grad).
 void update(void *const *buffers, const int64_t *, int64_t lo, int64_t hi) {
   for (int64_t j = lo; j < hi; ++j)
     at(buffers, 0)[j] -= 0.1f * at(buffers, 1)[j];

@@ -1,4 +1,5 @@
-// Tests placements: local index to global index, ownership, and groups of ranks.
+// Tests placements: the mapping from local to global indices, owners of elements, and groups of
+// ranks.
 #include "runtime/core/Placement.h"
 #include <gtest/gtest.h>
 #include <set>
@@ -53,7 +54,8 @@ TEST(Placement, ShardsMayHaveMorePaddingThanTheyNeed) {
 
 TEST(Placement, MinorFactorIsSplitWithinEachMajorOne) {
   Mesh mesh = mesh22();
-  Placement p = make(mesh, {{{3, {}}, {4, {1}}}}); // (3 x 4 {tp})
+  // A dim of 12 = 3 x 4 elements. Its minor factor, of size 4, is split over tp.
+  Placement p = make(mesh, {{{3, {}}, {4, {1}}}});
   EXPECT_EQ(p.globalIndices(mesh, {0, 1}, 0), (std::vector<int64_t>{2, 3, 6, 7, 10, 11}));
 }
 

@@ -1,4 +1,5 @@
-// Tests how psrt-probe derives the figures of a cluster file, on plain data.
+// Tests how psrt-probe derives the figures of a cluster file from measurements. The measurements
+// are constants.
 #include "runtime/probe/ClusterFile.h"
 #include "runtime/probe/CoreUse.h"
 #include "runtime/probe/Fit.h"
@@ -74,7 +75,7 @@ TEST(RunSpread, TheFastestRunOfEachMeasurementCounts) {
   EXPECT_EQ(spread.getShare(), 0);
   spread.add({1, 1, 1, 1, 2}, 1);
   EXPECT_DOUBLE_EQ(spread.getShare(), 0.2);
-  spread.add({2, 2, 2, 2, 2}, 10); // slower matmuls, with ten times as many runs, all as fast
+  spread.add({2, 2, 2, 2, 2}, 10); // equally fast samples; each is the mean of ten runs
   EXPECT_DOUBLE_EQ(spread.getShare(), 106. / 105 - 1);
 }
 
@@ -98,7 +99,7 @@ TEST(RunSpread, ADisturbedMachineIsDescribed) {
   RunSpread quiet, busy;
   quiet.add({1, 1.1, 1.2, 1.3, 1.4}, 1);
   EXPECT_EQ(quiet.describeDisturbance(), std::nullopt);
-  // The median is that of a quiet machine: two of five runs were interrupted.
+  // Two of five runs were interrupted. The median is still that of a quiet machine.
   busy.add({1, 1, 1, 2, 2.25}, 1);
   EXPECT_EQ(busy.describeDisturbance(), "other programs seem to have used the machine: repeated "
                                         "matmuls took 45 % longer than the fastest "
@@ -109,12 +110,12 @@ TEST(CoreUse, ReadsTheTicksOfTheHost) {
   std::istringstream stat("cpu  300 50 100 5000 70 1 2 3 4 5\ncpu0 300 0 100 0 0 0 0 0 0 0\n"
                           "cpu1 0 50 0 5000 70 1 2 3 4 5\nintr 17\n");
   CoreUse use = parseStat(stat, 100);
-  EXPECT_DOUBLE_EQ(use.busy, 4.56); // without idle, iowait and guests, which are part of user
+  EXPECT_DOUBLE_EQ(use.busy, 4.56); // excludes idle and iowait; guest time is part of user time
   EXPECT_EQ(use.cores, 2);
 }
 
 TEST(CoreUse, OtherProgramsAreDescribedIfTheRanksNeedTheirCores) {
-  // In 10 s, ranks used 8 s of two cores, and all programs 19 s.
+  // On two cores in 10 s, the ranks used 8 s of core time, and all programs together used 19 s.
   CoreUse use{10, 19, 8, 2};
   EXPECT_EQ(describeOthers({use}, 2), "other programs used 1.1 of 2 cores");
   EXPECT_EQ(describeOthers({{10, 19, 4, 2}, {10, 19, 4, 2}}, 2),
@@ -154,7 +155,7 @@ TEST(Fit, QuantitiesAreThoseOfClusterFiles) {
 
 namespace {
 
-/// A plan in which each measurement has a rate of 1 GFLOP/s or 1 GB/s.
+/// Returns the measurements of a plan, each with a rate of 1 GFLOP/s or 1 GB/s.
 std::vector<Probe> measureAll(const RankLayout &layout) {
   std::vector<Probe> probes = planProbes(layout, Target(), "0", 64 << 20).probes;
   for (Probe &probe : probes)

@@ -12,7 +12,7 @@ using namespace psrt;
 
 namespace {
 
-/// Sets environment variables for one test and removes those of all other launchers.
+/// Removes the environment variables of all launchers, then sets the given variables.
 class Environment {
 public:
   Environment(std::initializer_list<std::pair<const char *, const char *>> given) {
@@ -58,8 +58,8 @@ TEST(Processes, EachLauncherGivesTheRank) {
   }
 }
 
-/// The side that closes a connection first keeps the port in TIME_WAIT for a minute. The next job
-/// must be able to use the port earlier.
+/// The side that closes a connection first keeps its port in the state TIME_WAIT for a minute. The
+/// next job must be able to listen at this port earlier.
 TEST(Processes, APortIsFreeOnceItsJobHasEnded) {
   uint16_t port;
   {
@@ -72,11 +72,11 @@ TEST(Processes, APortIsFreeOnceItsJobHasEnded) {
     ASSERT_TRUE(client && server);
     server = Socket();
     char byte;
-    EXPECT_FALSE(receiveAll(client, &byte, 1, deadline)); // the server has closed
+    EXPECT_FALSE(receiveAll(client, &byte, 1, deadline)); // the server has closed the connection
   }
   Socket again = listenAt(port, true);
   EXPECT_TRUE(again);
-  EXPECT_FALSE(listenAt(port, true)) << "two jobs at one port";
+  EXPECT_FALSE(listenAt(port, true)) << "two jobs listen at one port";
 }
 
 TEST(Processes, TorchrunsAgentHoldsTheMastersPort) {
@@ -147,8 +147,8 @@ TEST(Rendezvous, AJobRefusesRanksOfOtherJobsAndStrangers) {
     }
 }
 
-/// A rank on rank 0's host may have connected through any address of the host. Other ranks must use
-/// the address at which they reach rank 0.
+/// A rank on rank 0's host may have connected through any address of this host. To reach this rank,
+/// other ranks must use the address at which they reach rank 0.
 TEST(Rendezvous, RanksOnTheHostOfRank0HaveItsAddress) {
   std::string address = ownAddresses()[0];
   if (isLoopback(address))
@@ -168,8 +168,8 @@ TEST(Rendezvous, RanksOnTheHostOfRank0HaveItsAddress) {
   EXPECT_EQ(neighbour.addressOf(2), address);
 }
 
-/// Other programs that listen at rank 0's range of ports do not delay the rendezvous, even if they
-/// never answer.
+/// Other programs may listen at ports in rank 0's range and never answer. These programs must not
+/// delay the rendezvous.
 TEST(Rendezvous, SilentListenersCostNoTime) {
   std::vector<Socket> listeners;
   std::vector<Candidate> where;
@@ -212,7 +212,8 @@ std::string hex(const Digest &digest) {
   return text;
 }
 
-/// A job of `size` ranks at a port of this host. A thread runs the rendezvous of rank 0.
+/// A job of `size` ranks that uses a port of this host. A thread runs rank 0's part of the
+/// rendezvous.
 struct TestJob {
   Socket listener = listenAt(0, true);
   std::vector<Candidate> where = {{"127.0.0.1", portOf(listener)}};
@@ -242,14 +243,15 @@ struct TestJob {
 } // namespace
 
 TEST(JobKey, HashesAreThoseOfTheStandards) {
-  // FIPS 180-4: one block, an empty text, and a text whose padding needs a second block.
+  // From FIPS 180-4: a text of one block, an empty text, a text whose padding needs a second block,
+  // and a long text.
   EXPECT_EQ(hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(hex(sha256("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(hex(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
   EXPECT_EQ(hex(sha256(std::string(1000000, 'a'))),
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-  // RFC 4231, cases 1, 2 and 6: the last key is longer than a block.
+  // From RFC 4231: cases 1, 2 and 6. The key of case 6 is longer than a block.
   EXPECT_EQ(hex(hmacSha256(std::string(20, '\x0b'), "Hi There")),
             "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
   EXPECT_EQ(hex(hmacSha256("Jefe", "what do ya want for nothing?")),
@@ -275,7 +277,8 @@ TEST(JobKey, DependsOnTheSecretAndOnTheJob) {
   setenv("PSRT_JOB_SECRET", "0123456789abcdeg", 1);
   RendezvousAddress second = findRendezvousAddress(findProcessIdentity());
   EXPECT_NE(first.key.bytes, second.key.bytes);
-  EXPECT_EQ(first.job, second.job) << "sent in clear: it must not depend on the secret";
+  EXPECT_EQ(first.job, second.job) << "the job's id is sent unencrypted, so it must not depend on "
+                                      "the secret";
 }
 
 TEST(Acceptor, SilentConnectionsCostNoTime) {
@@ -328,7 +331,7 @@ TEST(Rendezvous, TheSecondOfTwoProcessesOfOneRankIsRefused) {
   EXPECT_NE(output.find("warning: two processes claim rank 1"), std::string::npos) << output;
 }
 
-/// Two jobs at one port: the ranks with other flags connect first.
+/// Two jobs use one port, and the ranks with other flags connect first.
 TEST(Rendezvous, RanksWithOtherFlagsAreSetAside) {
   TestJob testJob(3, 10);
   std::string refused[3];

@@ -1,4 +1,4 @@
-// Tests the hand-written program on 1, 2 and 4 ranks against plain loops, and the C API.
+// Compares the hand-written program on 1, 2 and 4 ranks with plain loops, and tests the C API.
 #include "psrt/psrt.h"
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/conformance/Environment.h"
@@ -159,7 +159,8 @@ TEST(Program, InputsOfAStepWithUnequalSamplesAreRefused) {
   }
 }
 
-/// Runs a step on rank 0, and also on rank 1 if `other`, which rank 1 calls first, returns true.
+/// Runs a step on rank 0. Rank 1 first calls `other`, and runs the step only if `other` returns
+/// true.
 static void runStep(const std::function<bool()> &other) {
   Environment timeout("PSRT_TIMEOUT", "1");
   SessionOptions options;
@@ -261,7 +262,7 @@ TEST(CApi, WrongTensorsAreRefusedWithWhatIsExpected) {
   xShape[1] = 4;
   inputs[0].name = "x";
   EXPECT_EQ(psrt_step(program, inputs, 2, nullptr), PSRT_OK)
-      << psrt_last_error(program); // still usable
+      << psrt_last_error(program); // the program can still be used after the errors
   EXPECT_EQ(psrt_backward(program, 0, nullptr, 0), PSRT_BAD_ARGUMENT);
   psrt_close(program);
   psrt_program *missing = nullptr;

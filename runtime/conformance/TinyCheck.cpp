@@ -1,4 +1,4 @@
-// The one-rank program of the hand-written program, for `--check`.
+// Defines the one-rank version of the hand-written program, for `--check`.
 #include "runtime/conformance/TinyProgram.h"
 
 extern "C" {
@@ -7,8 +7,8 @@ extern const uint64_t psrt_check_program_json_size = sizeof(psrt_check_program_j
 extern const psrt::Kernel psrt_check_program_kernels[];
 }
 
-/// The kernels of the other program, which do not depend on the mesh. Their addresses are only
-/// known at load time.
+/// Calls a kernel of the program for 2 ranks, because the kernels do not depend on the mesh. A
+/// function is needed, since the addresses of these kernels are only known at load time.
 static void call(int kernel, void *const *buffers, const int64_t *scalars, int64_t lo, int64_t hi) {
   psrt_program_kernels[kernel](buffers, scalars, lo, hi);
 }

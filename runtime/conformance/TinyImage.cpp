@@ -1,5 +1,5 @@
-// Embeds the replay images of the hand-written program and of its one-rank program, like a compiled
-// CUDA object.
+// Embeds the replay images of the hand-written program and of its one-rank version, in the same way
+// as a compiled CUDA program.
 #define PSRT_IMAGE(name, file)                                                                     \
   asm(".pushsection .rodata, \"a\"\n"                                                              \
       ".balign 64\n"                                                                               \

@@ -1,5 +1,5 @@
-// Defines the kernels of the hand-written program, and the symbols of a compiled object for 2
-// ranks.
+// Defines the kernels of the hand-written program, and the symbols that a compiled program for 2
+// ranks exports.
 #include "runtime/conformance/TinyProgram.h"
 
 namespace {
@@ -13,7 +13,8 @@ float predict(const float *x, const float *w) {
   return sum;
 }
 
-/// Arguments: (x, y, w, grad, sum, count). Adds the gradient of the sum of squares; one piece.
+/// Adds the gradient of the sum of squares, the sum and the count. The buffers are (x, y, w, grad,
+/// sum, count). The function must be called with all rows in one piece.
 void forward(void *const *buffers, const int64_t *scalars, int64_t lo, int64_t hi) {
   float *grad = at(buffers, 3), *sum = at(buffers, 4), *count = at(buffers, 5);
   if (scalars[3]) {
@@ -31,7 +32,8 @@ void forward(void *const *buffers, const int64_t *scalars, int64_t lo, int64_t h
   }
 }
 
-/// Arguments: (w, grad, sum, count, loss, lr). Runs SGD on elements [lo, hi).
+/// Runs an SGD step on elements [lo, hi), and computes the loss. The buffers are (w, grad, sum,
+/// count, loss, lr).
 void update(void *const *buffers, const int64_t *, int64_t lo, int64_t hi) {
   float count = *at(buffers, 3);
   for (int64_t j = lo; j < hi; ++j)
@@ -40,7 +42,8 @@ void update(void *const *buffers, const int64_t *, int64_t lo, int64_t hi) {
     *at(buffers, 4) = *at(buffers, 2) / count;
 }
 
-/// Arguments: (x, y, w, sum, count, prediction).
+/// Computes the predictions, the sum of squares and the count. The buffers are (x, y, w, sum,
+/// count, prediction).
 void evaluate(void *const *buffers, const int64_t *, int64_t lo, int64_t hi) {
   *at(buffers, 3) = *at(buffers, 4) = 0;
   for (int64_t i = lo; i < hi; ++i) {

@@ -1,11 +1,11 @@
-// Defines a hand-written program: a linear model with mean squared error, trained by SGD,
-// data-parallel, with two micro-batches.
+// Declares a hand-written program, which tests use in place of a compiled one. The program trains a
+// linear model with mean squared error by SGD, data-parallel and with two micro-batches.
 #ifndef PSRT_CONFORMANCE_TINYPROGRAM_H
 #define PSRT_CONFORMANCE_TINYPROGRAM_H
 
 #include "runtime/core/Program.h"
 
-/// Rows and columns of a micro-batch.
+/// Numbers of rows and columns of a micro-batch.
 inline constexpr int64_t tinyRows = 8, tinyWidth = 4;
 
 /// The target of the executable.
@@ -13,7 +13,8 @@ inline constexpr int64_t tinyRows = 8, tinyWidth = 4;
 #define PSRT_TINY_TARGET "cpu"
 #endif
 
-/// The table for a mesh of dp ranks with `rows` = 8 / dp rows each; both are string literals.
+/// The program's table (JSON) for a mesh of dp ranks with `rows` = 8 / dp rows each. Both arguments
+/// are string literals.
 #define PSRT_TINY_BATCH(dp) "{\"size\": 8, \"axes\": [\"dp\"]}"
 #define PSRT_TINY_INPUTS(entry, x0, y0)                                                            \
   "{\"name\": \"x\", \"dtype\": \"f32\", \"shape\": [8, 4], \"factors\": [[" PSRT_TINY_BATCH(      \

@@ -1,8 +1,8 @@
-// The kernels of the hand-written program as a replay image (runtime/device/cuda/Replay.h), for
-// ranks with PSRT_TINY_ROWS rows per micro-batch.
+// Builds the kernels of the hand-written program as a replay image (runtime/device/cuda/Replay.h),
+// for ranks with PSRT_TINY_ROWS rows per micro-batch.
 #include "runtime/conformance/TinyProgram.cpp"
 
-/// Runs a launch of one block of one thread. The parameters are six buffers and the scalars.
+/// Runs a launch with a single thread. The parameters are six buffers and the scalars.
 static void launch(psrt::Kernel kernel, void **parameters, int64_t rows) {
   void *buffers[6];
   for (int i = 0; i < 6; ++i)

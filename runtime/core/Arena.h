@@ -31,7 +31,8 @@ public:
   void commit(char *, int64_t, size_t) override {}
   void startRead(int64_t address, void *to, size_t count) override { read(address, to, count); }
   void finishRead(void *) override {}
-  /// Returns the end of the mapping. At least 4096 bytes after the arena hold no buffer.
+  /// Returns the end of the mapping, at least 4096 bytes after the end of the arena. No buffer is
+  /// in between.
   int64_t end() const { return int64_t(mapped); }
 
 private:

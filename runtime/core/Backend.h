@@ -22,8 +22,8 @@ struct Bound {
   void *const *buffers = nullptr;   ///< buffers of the instruction; null where absent
   const int64_t *scalars = nullptr; ///< [seed, step, micro_batch, keys.., first..]
   Kernel kernel = nullptr;          ///< code of a KernelOp
-  bool accumulate = false; ///< for an op with a ref: add to the result instead of setting it
-  int64_t key = 0;         ///< for an op with a random key
+  bool accumulate = false; ///< for an op with a ref: add to the result instead of overwriting it
+  int64_t key = 0;         ///< the random key, or the shard index of a ShardIndexOp
   const std::vector<int64_t> *coordinates = nullptr; ///< coordinates of this rank in the mesh
   /// Bytes from each buffer's address to the end of that buffer in the memory plan (at least 1).
   /// Null unless `RankDevice::wantsExtents`.
@@ -66,7 +66,8 @@ private:
   std::atomic<uint64_t> begun{0}; ///< written only by the rank's thread
 };
 
-/// The model of a device, and the bytes of its memory. Empty and 0: the host.
+/// The model of a device, and the bytes of its memory. For the host, the model is empty and the
+/// memory 0.
 struct DeviceInfo {
   std::string model;
   int64_t memory = 0;
@@ -111,7 +112,7 @@ public:
 
   /// Records the time at which the previous instruction ends and the next one begins.
   virtual void mark() { marks.push_back(now()); }
-  /// Returns the recorded times since the last call, in seconds of the steady clock.
+  /// Returns the times recorded since the last call, in seconds of the steady clock.
   virtual std::vector<double> takeMarks() { return std::exchange(marks, {}); }
   /// Returns whether bound instructions need extents.
   virtual bool wantsExtents() const { return false; }
@@ -145,7 +146,7 @@ public:
   virtual void drain() {}
   /// Starts recording the time spans of asynchronous communication.
   virtual void startTrace() {}
-  /// Returns the recorded time spans of finished communication since the last call.
+  /// Returns the time spans of the communication that has finished since the last call.
   virtual std::vector<AsyncTimes> takeTimes() { return {}; }
 };
 
@@ -173,8 +174,8 @@ public:
 class Device {
 public:
   virtual ~Device() = default;
-  /// Makes the share of one rank. `threads` counts the rank's own thread too; `dedicated` means
-  /// that each thread has its own core; `localRank` is the rank's index in this process.
+  /// Creates the RankDevice of one rank. `threads` includes the rank's own thread; `dedicated`
+  /// means that each thread has its own core; `localRank` is the rank's index in this process.
   virtual std::unique_ptr<RankDevice> makeRank(int threads, bool dedicated, int localRank) = 0;
   /// Returns the communication among ranks that are threads of this process, or null to use
   /// `makeLocalCommunication`.
@@ -191,7 +192,7 @@ public:
   }
 };
 
-/// The processes that a launcher started as one job, one rank each, seen from this process.
+/// The job of this process: a launcher has started several processes, and each process is one rank.
 class Job {
 public:
   virtual ~Job() = default;
@@ -202,7 +203,7 @@ public:
   /// Gathers one text per rank. Returns the texts by rank on rank 0, and an empty list on other
   /// ranks.
   virtual std::vector<std::string> collect(const std::string &text) = 0;
-  /// Barrier: waits until all ranks have called this function.
+  /// Waits until all ranks have called this function (a barrier).
   virtual void meet() = 0;
   /// Connects the ranks. All processes make the call with the same mesh and queue names.
   virtual std::unique_ptr<Communication> makeCommunication(const Mesh &mesh,

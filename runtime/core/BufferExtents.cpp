@@ -12,7 +12,7 @@ BufferExtents::BufferExtents(const Program &program, int64_t stage) : program(pr
 }
 
 /// Returns the number of bytes from `address` to the end of the buffer that contains it while
-/// instruction `at` runs, or 0 if there is none.
+/// instruction `at` runs. Returns 0 if no live buffer contains the address.
 static int64_t findAt(const std::vector<BufferLifetime> &buffers, int64_t address, int64_t at) {
   for (const BufferLifetime &buffer : buffers)
     if (buffer.address <= address && address < buffer.address + buffer.bytes &&

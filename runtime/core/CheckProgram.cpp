@@ -99,7 +99,7 @@ void checkCollective(const CollectiveOp &op, const Mesh &mesh) {
 void checkMeeting(const Instruction &instruction, int64_t coordinate) {
   if (const auto *op = std::get_if<MessageOp>(&instruction.op);
       op && (coordinate < 0 || op->peer == coordinate))
-    PSRT_FAIL(BadInput, "a message with pipeline coordinate %lld is not allowed here",
+    PSRT_FAIL(BadInput, "a message to or from pipeline coordinate %lld is not allowed here",
               (long long)op->peer);
   const auto *op = std::get_if<CollectiveOp>(&instruction.op);
   if (op && !op->overPipeline.empty() &&
@@ -178,7 +178,7 @@ static void checkHostPart(const Program &program) {
         (base % kPage != 0 || base - kPage < program.arenaBytes[i] || bytes > INT64_MAX / 2 - base))
       PSRT_FAIL(BadInput,
                 "host memory of %lld bytes begins at address %lld, and the arena has %lld bytes; "
-                "expected a multiple of %lld, at least one such page after the arena",
+                "expected an address that is a multiple of %lld, at least one page after the arena",
                 (long long)bytes, (long long)base, (long long)program.arenaBytes[i],
                 (long long)kPage);
   }

@@ -18,15 +18,16 @@ void checkFactors(const Placement &placement, const Mesh &mesh);
 /// Checks that numbers of elements do not overflow and that dims and targets exist.
 void checkCollective(const CollectiveOp &op, const Mesh &mesh);
 /// Checks communication between pipeline coordinates in the program of `coordinate`: the peer of a
-/// message must be another coordinate, and a collective must include `coordinate`. A function (-1)
-/// must have neither.
+/// message must be another coordinate, and a collective must include `coordinate`. A function
+/// (`coordinate` -1) must contain neither.
 void checkMeeting(const Instruction &instruction, int64_t coordinate);
 /// Checks the grid of a kernel, and that the indices of written arguments are valid.
 void checkKernel(const KernelOp &op, size_t arguments);
 /// Check the sizes of windows, and that numbers of elements do not overflow.
 void checkConvolution(const ConvolutionOp &op);
 void checkMaxPool(const MaxPoolOp &op);
-/// Checks that a variable that is a part of a file's tensor lies within that tensor.
+/// Checks that the initial value of a variable is within the file's tensor, if the variable is a
+/// part of it.
 void checkInitial(const Variable &variable);
 /// Checks that variables, inputs, slots and outputs lie in the arena or in host memory, and that
 /// batch dims exist.

@@ -57,8 +57,8 @@ void EntryChecks::check(const Variable &variable, const std::string &path, const
     return;
   if (computeCrc32(bytes, size_t(file.bytes)) != *file.crc)
     PSRT_FAIL(BadInput,
-              "\"%s\" has changed since it was compiled, or was damaged before: the CRC of \"%s\" "
-              "(%s) does not match; restore the file, or export and compile it again",
+              "\"%s\" is damaged or has changed since it was compiled: the CRC-32 of \"%s\" (%s) "
+              "does not match; restore the file, or export and compile the model again",
               path.c_str(), variable.displayName().c_str(), file.tensor.c_str());
   entry->isGood = true;
 }

@@ -27,8 +27,8 @@ public:
   Executor(const Program &program, const Kernel *kernels, int rank, RankMemory &memory,
            RankDevice &device, RankComm &comm, uint64_t seed);
 
-  /// An entry whose instructions are bound to one slot (of the values that forward saves for
-  /// backward).
+  /// An entry whose instructions are bound to one slot. A slot contains the values that forward
+  /// saves for backward.
   struct BoundEntry {
     std::vector<Bound> code;
     const EntryCode *point = nullptr;
@@ -42,10 +42,12 @@ public:
     size_t updateFrom = 0;    ///< index of the update's first instruction
   };
 
-  /// Binds an entry, or returns the result of an earlier call. With `piecewise`, every accumulation
-  /// adds instead of setting first, and the host zeroes the accumulators.
+  /// Binds an entry, or returns the result of an earlier call. With `piecewise`, the first
+  /// accumulation also adds to its accumulator instead of overwriting it. In this case, the host
+  /// must zero the accumulators.
   BoundEntry &bind(const EntryPoint &entry, int64_t slot, bool piecewise);
-  /// Runs a bound entry. Random numbers depend on `microBatch`; -1 uses the number in the program.
+  /// Runs a bound entry. Random numbers depend on `microBatch`; -1 selects the number that is in
+  /// the program.
   void run(BoundEntry &entry, int64_t step, Extent extent = Extent::All, int64_t microBatch = -1);
 
   /// Describes the wait of this rank in a deadlock: "waits for rank 1 in all_reduce over tp".

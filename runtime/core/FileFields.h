@@ -14,8 +14,8 @@ namespace psrt {
 /// `"PATH" is not a valid KIND: ...`.
 nlohmann::json parseJsonFile(std::string_view text, const std::string &path, const char *kind);
 
-/// An object in the JSON of a file. A missing or invalid field fails with BadInput: `"PATH":
-/// "a"."b" is 1.5; expected ...`.
+/// An object in the JSON of a file. Reading a missing or invalid field fails with BadInput:
+/// `"PATH": "a"."b" is 1.5; expected ...`.
 class FileFields {
 public:
   /// `where` is the path of keys to the object, such as `"a"."b"`. It is empty for the whole file.
@@ -36,7 +36,7 @@ public:
   std::vector<std::string> keys() const;
   /// Fails if the object has a key that is not in `names`.
   void allow(std::initializer_list<const char *> names) const;
-  /// Fails with a message on the value of `key` and the expected value.
+  /// Fails with a message that contains the value of `key` and the expected value.
   [[noreturn]] void refuse(const std::string &key, const std::string &expected) const;
 
 private:

@@ -1,6 +1,6 @@
-// Converts 16-bit floats for generated code on processors without such instructions. The functions
-// are those of compiler-rt, some of which are missing on some systems. They form a separate
-// library, because a program that is a shared object is not linked with any other library.
+// Converts 16-bit floats for generated code on processors without such instructions. These are
+// functions of compiler-rt; some systems do not provide all of them. They form a separate library,
+// because a program that is a shared object is not linked with any other library.
 #include "runtime/core/Element.h"
 
 namespace {
@@ -19,8 +19,8 @@ float roundToOdd(double value) {
 }
 
 /// Converts like psrt::toHalf, but without the math library, which is not linked into a shared
-/// object. Values below 2^-14 become multiples of 2^-24. Adding 0.5 rounds them so, since f32
-/// numbers from 0.5 to 1 are multiples of 2^-24.
+/// object. Values below 2^-14 become multiples of 2^-24. Adding 0.5 performs this rounding, since
+/// f32 numbers from 0.5 to 1 are multiples of 2^-24.
 _Float16 toHalf(float value) {
   uint32_t bits = psrt::castBits<uint32_t>(value), rest = bits & 0x7fffffff, half;
   if (rest > 0x7f800000)

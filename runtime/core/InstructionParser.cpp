@@ -65,8 +65,8 @@ void parseFloat8(const Json &object, const Instruction &instruction, MatmulOp &o
               has(MatmulOp::BiasGrad) ? " and a bias gradient" : "");
 }
 
-/// Parses which operand the bias gradient sums. A matmul with a bias gradient has neither a batch
-/// nor a bias.
+/// Parses which operand the bias gradient sums. A matmul with a bias gradient must have neither a
+/// batch nor a bias.
 void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &op) {
   op.summed = parseName<MatmulOp::Buffer>(object.at("summed"), "a matmul");
   if (op.batch[0] != 1 || op.batch[1] != 1 || instruction.buffers[MatmulOp::Bias].present())
@@ -74,8 +74,8 @@ void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &o
               instruction.buffers[MatmulOp::Bias].present() ? "a bias" : "a batch");
 }
 
-/// Parses the activation. A matmul with an activation has no batch, does not accumulate, and has no
-/// bias gradient.
+/// Parses the activation. A matmul with an activation must not have a batch, a ref to accumulate
+/// into, or a bias gradient.
 void parseActivation(const Json &object, const Instruction &instruction, MatmulOp &op) {
   op.activation = parseName<MatmulOp::Activation>(object.at("activation"), "a matmul");
   bool isGrad = op.activation == MatmulOp::Activation::GeluGrad;

@@ -9,7 +9,7 @@ namespace psrt {
 /// Appends buffers by the names of their fields. Fails if one is null.
 void addBuffers(Instruction &result, const Json &object, std::initializer_list<const char *> keys);
 
-/// Parse the instructions of ops that have a source of their own.
+/// Parses a sort instruction (defined in SortOp.cpp).
 void parseSort(const Json &object, const Mesh &mesh, Instruction &result);
 
 /// Parses an instruction. Fails with BadInput if the instruction is unknown or lacks a field.

@@ -13,10 +13,10 @@ namespace psrt {
 /// Sizes of an instruction by name, for traces. Example: {{"rows", 512}}.
 using NamedSizes = std::vector<std::pair<const char *, int64_t>>;
 
-/// An op that a device computes with a function of its own: the device's overload of `bindCall`.
+/// An op that a device computes with a dedicated function: the device's overload of `bindCall`.
 /// `name` is the name of the instruction. `kCategory` is the category of its events in traces, and
 /// `sizes` are their arguments. `writes` returns whether the op writes the buffer with this index.
-/// Two more members are optional. `int accumulate` is the index of the ref whose `first` flag
+/// Two other members are optional. `int accumulate` is the index of the ref whose `first` flag
 /// decides between set and add, or -1. `int key` is the index of the op's random key in the run's
 /// keys, or -1.
 template <typename Op>

@@ -195,7 +195,7 @@ void MemoryCheck::after(const Bound &bound) {
 
 void MemoryCheck::checkUnchanged(const Bound &bound) {
   std::vector<MemoryRange> own = named;
-  for (const auto &[token, ranges] : open) // asynchronous work may change these at any time
+  for (const auto &[token, ranges] : open) // asynchronous work may change these ranges at any time
     own.insert(own.end(), ranges.begin(), ranges.end());
   std::sort(own.begin(), own.end(), [](auto &a, auto &b) { return a.begin < b.begin; });
   int64_t from = 0;
@@ -230,7 +230,7 @@ void MemoryCheck::accept(MemoryRange range) {
 void MemoryCheck::reject(const Bound &bound, int64_t address, const char *action) const {
   std::string held = "there is no buffer at this time";
   if (const MemoryRange *other = find(address))
-    held = format("bytes %lld to %lld belong to a buffer that it does not use",
+    held = format("bytes %lld to %lld belong to a buffer that this instruction does not use",
                   (long long)other->begin, (long long)other->end);
   else if (address >= int64_t(arena.size()))
     held = format("the arena has %zu bytes", arena.size());

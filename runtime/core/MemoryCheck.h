@@ -22,12 +22,12 @@ class MemoryCheck {
 public:
   MemoryCheck(const Program &program, int64_t stage, Arena &arena);
 
-  /// Starts an entry point, before its first instruction. Accepts all data that the host wrote
-  /// before.
+  /// Begins an entry point, before its first instruction. Accepts all data that the host has
+  /// written so far.
   void begin(const EntryCode &code);
-  /// Called before and after each instruction. They fail if an instruction uses an address without
-  /// a live buffer, or has changed bytes outside of its buffers. The message contains the
-  /// instruction, its location and the address.
+  /// Check an instruction before and after it runs. Fail if it uses an address without a live
+  /// buffer, or has changed bytes outside of its buffers. The message contains the instruction, its
+  /// location and the address.
   void before(const Bound &bound, const ProgramEntry &entry);
   void after(const Bound &bound);
   /// Ends an entry of `code`, after its last instruction.
@@ -43,7 +43,7 @@ public:
 
 private:
   void hold(MemoryRange range);
-  /// Marks variables and slots as in use for the whole entry.
+  /// Marks the memory of variables and slots as in use during the whole entry.
   void holdForGood(const EntryCode &code);
   /// Fills all bytes that are not in use with NaN.
   void poisonRest();
@@ -54,7 +54,7 @@ private:
   const MemoryRange *find(int64_t address) const;
   void checkUnchanged(const Bound &bound);
   void checkUnchanged(const Bound &bound, int64_t begin, int64_t end);
-  /// Copies the current contents of a range to `copy`: they are the expected contents from now on.
+  /// Copies the current contents of a range to `copy`. Later checks expect these contents.
   void accept(MemoryRange range);
   [[noreturn]] void reject(const Bound &bound, int64_t address, const char *action) const;
 

@@ -19,8 +19,8 @@ public:
   PieceWriter(RankMemory &memory, int64_t address, int64_t bytes)
       : memory(memory), address(address), bytes(bytes), base(memory.host(address)) {}
 
-  /// Writes `count` elements of `size` bytes from element `local` on. Calls body(char *to, int64_t
-  /// first, int64_t n) for each part of this run; `first` is relative to the run.
+  /// Writes `count` elements of `size` bytes, starting at element `local`. Calls body(char *to,
+  /// int64_t first, int64_t n) for each part of this run; `first` is relative to the run.
   template <typename Body> void write(int64_t local, int64_t count, int64_t size, Body &&body) {
     if (base)
       return body(base + local * size, int64_t(0), count);

@@ -28,7 +28,8 @@ static std::pair<std::string, std::string> splitPath(const std::string &path) {
   return {path.substr(0, length), path.substr(length)};
 }
 
-/// Returns the prefix of a temporary name. Long names are cut, as a name has at most 255 bytes.
+/// Returns the prefix of a temporary name. Truncates long names, since a file name has at most 255
+/// bytes.
 static std::string beginTemporaryName(const std::string &name) {
   return name.substr(0, NAME_MAX - kDigits - kEnding.size() - 1) + ".";
 }
@@ -74,7 +75,8 @@ ReservedSpace::ReservedSpace(const std::string &target, int64_t bytes) {
   if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG)
     PSRT_FAIL(
         BadInput,
-        "cannot write \"%s\": %s; the run reserves the %lld bytes of this file when it starts",
+        "cannot write \"%s\": %s; the run needs %lld bytes for this file, and reserves them when "
+        "it starts",
         target.c_str(), std::strerror(failed), (long long)bytes);
 }
 

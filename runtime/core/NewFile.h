@@ -46,7 +46,7 @@ private:
 bool isLeftover(const std::string &name, const std::string &target);
 
 /// Returns the target of a temporary name: "w.pt" for "w.pt.0123456789abcdef.tmp", "" for other
-/// names. Targets of more than 234 bytes are cut.
+/// names. A target of more than 234 bytes is returned truncated.
 std::string findLeftoverTarget(const std::string &name);
 
 /// Syncs the folder of `path` to disk (fsync), if the folder is readable.

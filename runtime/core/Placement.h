@@ -44,9 +44,9 @@ struct Mesh {
 };
 
 /// The layout of a tensor over the mesh. A dim is split into factors, major to minor, whose sizes
-/// multiply to its size. A factor of size n over k shards has c = `given` or ceil(n / k) elements
-/// per shard. Shard r holds the elements [r c, min((r + 1) c, n)). Example: n = 10 over k = 4 gives
-/// c = 3; shard 3 holds [9, 10).
+/// multiply to its size. A factor of size n over k shards has c elements per shard: c is `given` if
+/// set, else ceil(n / k). Shard r holds the elements [r c, min((r + 1) c, n)). Example: n = 10 over
+/// k = 4 gives c = 3; shard 3 holds [9, 10).
 struct Placement {
   /// A factor of a dim and the axes that split it.
   struct Factor {
@@ -72,9 +72,9 @@ struct Placement {
   /// Returns the global index of each local index of a dim (-1: padding).
   std::vector<int64_t> globalIndices(const Mesh &mesh, const std::vector<int64_t> &coordinates,
                                      unsigned dim) const;
-  /// Returns whether the rank at `coordinates` is the owner of its shard among ranks with equal
-  /// data: coordinate 0 on every axis that neither splits the tensor nor makes it partial (`stage`
-  /// on the pipeline axis).
+  /// Returns whether the rank at `coordinates` is the owner of its shard. Among ranks with equal
+  /// data, the owner has coordinate 0 on every axis that neither splits the tensor nor makes it
+  /// partial. On the pipeline axis, the owner has coordinate `stage`.
   bool isOwner(const Mesh &mesh, const std::vector<int64_t> &coordinates, int64_t stage = 0) const;
   /// Computes `local` from the factors.
   std::vector<int64_t> computeLocal(const Mesh &mesh) const;

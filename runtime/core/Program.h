@@ -180,7 +180,7 @@ public:
         return int64_t(i);
     return -1;
   }
-  /// Returns whether every coordinate that has `other` also has this tensor.
+  /// Returns whether this tensor has an address on every coordinate on which `other` has one.
   bool covers(const Addresses &other) const {
     for (size_t i = 0; i < byCoordinate.size(); ++i)
       if (other.isAt(int64_t(i)) && !isAt(int64_t(i)))
@@ -204,7 +204,7 @@ struct CollectiveOp {
   Reduction reduction = Sum;
   Dtype dtype = Dtype::F32;
   std::vector<int> axes;
-  std::vector<int64_t> overPipeline; ///< all_reduce: over these pipeline coordinates instead
+  std::vector<int64_t> overPipeline; ///< all_reduce: pipeline coordinates, used instead of `axes`
   std::string queue;
   std::vector<int64_t> counts;            ///< all_reduce, permute: elements per pair of buffers
   int64_t outer = 1, size = 1, inner = 1; ///< `size`: local size of the dim
@@ -212,7 +212,7 @@ struct CollectiveOp {
   std::vector<int64_t> shape;             ///< all_to_all: shape of the operand
   int split = 0, concat = 0;
   std::vector<int> targets;
-  int64_t token = -1;       ///< asynchronous: a wait for this token ends it; -1: synchronous
+  int64_t token = -1;       ///< a WaitOp with this token waits for the collective; -1: synchronous
   const char *name() const; ///< name of the instruction: "all_reduce"
   /// Returns the bytes of one rank's operand (all buffers of a bucket). For shard_slice, returns
   /// the bytes of the result.
@@ -393,11 +393,11 @@ struct Input {
 struct Program {
   std::string version, llvm, model, compileLine, explain;
   LabelRule labels = LabelRule::Given;
-  std::vector<LossAverage> lossAverages; ///< the kinds of the parts of the loss, each once
+  std::vector<LossAverage> lossAverages; ///< how parts of the loss are averaged, without duplicates
   Target target;
   Mesh mesh;
   std::vector<std::string> kernelNames;
-  std::vector<int64_t> arenaBytes; ///< per rank, by pipeline coordinate
+  std::vector<int64_t> arenaBytes; ///< arena size of a rank, by pipeline coordinate
   /// Host memory by pipeline coordinate: first address (after the arena) and size. Size 0, or an
   /// empty list: no host memory.
   std::vector<int64_t> hostBase, hostBytes;
@@ -417,7 +417,7 @@ struct Program {
     return std::find(ignoresRows.begin(), ignoresRows.end(), entry) != ignoresRows.end();
   }
   /// Flops of matmuls, convolutions and attention in one step, for the whole model before sharding.
-  /// In a program that only evaluates: in one batch.
+  /// In a program that only evaluates, flops of one batch.
   double flopsPerStep = 0;
 
   /// Returns the entry, or null if the program has none.

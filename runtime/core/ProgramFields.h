@@ -72,7 +72,8 @@ template <size_t N> std::array<int64_t, N> getStrides(const Json &object, const 
 /// Returns the indices of the named mesh axes. Fails if one is listed twice. Returns an empty list
 /// if `names` is null.
 std::vector<int> parseAxes(const Json &names, const Mesh &mesh);
-/// Parses "shape", "factors" and "partial" of a tensor. Fails if "local" does not match them.
+/// Parses "shape", "factors" and "partial" of a tensor. Fails if the field "local" does not match
+/// them.
 Placement parsePlacement(const Json &object, const Mesh &mesh);
 /// Parses an address or offset from 0 to 2^44, so that sums of addresses do not overflow.
 int64_t toAddress(const Json &value);

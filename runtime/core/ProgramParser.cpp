@@ -40,7 +40,8 @@ int64_t *startedToken(Instruction &instruction) {
   return op ? &op->token : nullptr;
 }
 
-/// Parses a wait. The work that it waits for must precede it in `code`. Messages contain `where`.
+/// Parses a wait. The instruction that starts the awaited work must precede the wait in `code`.
+/// Error messages contain `where`.
 Instruction parseWait(const Json &object, std::vector<Instruction> &code,
                       const std::string &where) {
   int64_t token = getInt(object, "wait");
@@ -175,7 +176,7 @@ EntryCode parseCode(const Json &object, const std::string &name, const Program &
   return result;
 }
 
-/// Adds an output. Outputs of the same name on several pipeline coordinates become one.
+/// Adds an output. Outputs with the same name on several pipeline coordinates become one output.
 void addOutput(const Json &object, const Mesh &mesh, int64_t coordinate, EntryPoint &entry) {
   std::string name = object.at("name");
   int64_t address = toAddress(object.at("address"));

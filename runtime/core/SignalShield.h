@@ -6,10 +6,11 @@
 
 namespace psrt {
 
-/// Blocks signals on the calling thread during the object's lifetime. Threads that it starts
-/// meanwhile block them for their whole lives. Signals that a thread itself causes (SIGSEGV,
-/// SIGBUS, ...) still arrive. Reason: oneDNN's AVX-512 matmuls use the stack pointer as an ordinary
-/// register. The kernel would then write the frame of a signal handler into the heap.
+/// Blocks signals on the calling thread during the object's lifetime. Threads that this thread
+/// starts meanwhile block signals for their whole lives. Signals that a thread itself causes
+/// (SIGSEGV, SIGBUS, ...) still arrive. Reason: oneDNN's AVX-512 matmuls use the stack pointer as
+/// an ordinary register. During such a matmul, the operating system would write the frame of a
+/// signal handler into the heap.
 class SignalShield {
 public:
   SignalShield();

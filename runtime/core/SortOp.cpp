@@ -14,7 +14,7 @@ void parseSort(const Json &object, const Mesh &, Instruction &result) {
   op.inner = getInt(object, "inner");
   op.descending = getOr(object, "descending", false);
   countElements({op.outer, op.size, op.inner});
-  countElements({op.outer, op.inner}); // both products, as one of the sizes may be 0
+  countElements({op.outer, op.inner}); // the product above is 0 if `size` is 0
   if (isFloat8(op.dtype) || (op.grad && !isFloat(op.dtype)))
     PSRT_FAIL(BadInput, "%s of %s is not supported", op.name(), dtypeName(op.dtype));
   addBuffers(result, object, {"x", "indices", "out"});

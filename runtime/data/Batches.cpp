@@ -108,7 +108,7 @@ void InputWriter::fillIgnored(char *data, int64_t row) {
 void InputWriter::writeRow(const SampleSource &source, char *data, int64_t row, int64_t sample) {
   if (sample < 0 && input->role == InputRole::Labels && input->hasIgnore)
     return fillIgnored(data, row);
-  // An ignored row gets a real sample: a normalization of zeros may give NaN.
+  // An ignored row gets a real sample, since a normalization of zeros could give NaN.
   sample = std::max<int64_t>(sample, 0);
   int64_t size = dtypeSize(input->dtype);
   const char *values = source.read(*input, sample, scratch.data());

@@ -9,7 +9,7 @@
 namespace psrt {
 
 /// The order of samples. With M micro-batches of B rows, row b of micro-batch m of step s reads
-/// position s M B + m B + b. An epoch consists of whole steps. If the last step has too few
+/// position s M B + m B + b. An epoch consists of complete steps. If the last step has too few
 /// samples, it is padded with rows to ignore (-1), or skipped if rows cannot be ignored.
 struct SampleOrder {
   int64_t samples = 0, microBatches = 1, rows = 1;
@@ -30,8 +30,8 @@ class InputWriter {
 public:
   InputWriter(const Input &input, const Mesh &mesh, const std::vector<int64_t> &coordinates);
   const Input &getInput() const { return *input; }
-  /// Fills the input's buffer at an address. Row r gets the sample samples(r); -1 is a row to
-  /// ignore. Fails on a value outside of [0, limit), if the input has a limit.
+  /// Fills the input's buffer at an address. Row r gets the sample samples(r), or is ignored if
+  /// samples(r) is -1. Fails on a value outside of [0, limit), if the input has a limit.
   template <typename Samples>
   void write(const SampleSource &source, RankMemory &memory, int64_t address, Samples samples) {
     char *data = memory.stage(address, bytes);

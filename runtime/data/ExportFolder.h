@@ -16,12 +16,12 @@ bool isExportName(const std::string &name);
 /// releases the lock when the process dies.
 class ExportFolder {
 public:
-  /// Waits up to a minute for another export to end. Continues without the lock afterwards.
+  /// Waits up to a minute for another export to end, and then continues without the lock.
   explicit ExportFolder(const std::string &path);
   ~ExportFolder();
   ExportFolder(const ExportFolder &) = delete;
-  /// Removes temporary files of killed exports. Does nothing without the lock. Keeps files that a
-  /// running process is still writing, which are locked.
+  /// Removes temporary files of killed exports. Does nothing without the lock. Keeps locked files,
+  /// since a running process is still writing them.
   void removeLeftovers() const;
 
 private:

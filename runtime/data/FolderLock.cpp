@@ -228,7 +228,8 @@ bool FolderLock::removeStale(int found) {
   if (flocked == Flock::Held)
     refuse(text);
   Holder self = describeThisProcess();
-  // Within one kernel, flock is reliable. Across hosts, only the modification time of the file is.
+  // Within one kernel, flock is reliable. Across hosts, only the modification time of the file is
+  // reliable.
   bool isOfThisKernel = holder && holder->boot == self.boot;
   bool isKnown = isOfThisKernel && (flocked == Flock::Taken || holder->space == self.space);
   if (isKnown && flocked == Flock::Unsupported && isAlive(*holder))
@@ -243,7 +244,7 @@ bool FolderLock::removeStale(int found) {
   return true;
 }
 
-/// Returns whether the holder, on another host, no longer updates the time of the lock file.
+/// Returns whether a holder on another host no longer updates the time of the lock file.
 bool FolderLock::isSilent() {
   auto look = [&] { // reopen the file, so that NFS asks its server for the time
     struct stat info{};

@@ -30,13 +30,15 @@ public:
 class FolderLock {
 public:
   /// Creates the folder if it does not exist. If another run holds the lock, throws FolderInUse
-  /// (BadArgument) with the holder. Fails with BadInput if the folder is not writable.
+  /// (BadArgument) with a description of the holder. Fails with BadInput if the folder is not
+  /// writable.
   explicit FolderLock(const std::string &folder, LockTimes times = {});
   /// Removes the lock file. Also removes the folder if this object has created it and it is empty.
   ~FolderLock();
   FolderLock(const FolderLock &) = delete;
-  /// Throws FolderInUse if another run has taken the lock in the meantime: this process was
-  /// suspended for too long, or someone removed the lock file. Takes the lock again if it is free.
+  /// Throws FolderInUse if another run has acquired the lock in the meantime. Reasons: this process
+  /// was suspended for too long, or someone removed the lock file. Acquires the lock again if it is
+  /// free.
   void check();
   /// Returns the contents of a folder's lock file, or "" if there is none.
   static std::string readRecord(const std::string &folder);

@@ -17,8 +17,8 @@ namespace psrt {
   PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
 }
 
-/// Follows symbolic links, also dangling ones, and returns the path of the file. Fails if the file
-/// exists but is not regular, since a rename would replace a device by a file.
+/// Follows symbolic links, including dangling links, and returns the path of the file. Fails if the
+/// file exists but is not regular, since a rename would replace a device by a file.
 static std::string findTarget(const std::string &path) {
   namespace fs = std::filesystem;
   std::error_code error;

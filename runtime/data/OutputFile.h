@@ -27,8 +27,8 @@ public:
   void finish();
   /// Calls `finish`, then renames the file to `path`.
   void commit();
-  /// Removes the existing file at `path`. Example: the old index of a set of files, before the new
-  /// files are committed.
+  /// Removes the existing file at `path`. Example: before the new files of a set are committed, the
+  /// old index of the set is removed.
   void retract();
   /// Renames the file to `path`, and keeps it open and locked for further writes. Fails with
   /// BadArgument if another run has published a file at `path` and is still writing it.

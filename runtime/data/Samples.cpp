@@ -305,7 +305,7 @@ std::vector<const Input *> inputsOf(const Program &program, const DataOptions &o
 }
 
 /// Returns whether labels are the next tokens, according to the program, or to `--labels` if the
-/// program does not specify the rule. Fails if both specify different rules, since the model would
+/// program does not specify the rule. Fails if the two rules differ, since the model would then
 /// train on the wrong tokens.
 bool labelsAreNext(const Program &program, const DataOptions &options) {
   LabelRule labels = options.labels.value_or(program.labels);
@@ -403,7 +403,8 @@ static std::optional<DataFormat> checkFormats(const std::vector<std::string> &pa
   return common;
 }
 
-/// Gives the array of a .npy file the name of the only input.
+/// Gives the array of a .npy file the name of the only input. Fails if the model has several
+/// inputs.
 static void nameArray(HostTensor &array, const std::vector<const Input *> &inputs,
                       const std::string &path) {
   std::string names;

@@ -183,7 +183,8 @@ std::vector<std::string> listExportedFiles(const std::string &folder) {
   return {result.begin(), result.end()};
 }
 
-/// Removes files of an earlier export. Readers would take them for a part of the new export.
+/// Removes files of an earlier export. Readers would mistake these files for a part of the new
+/// export.
 static void removeOthers(const std::string &path, const std::set<std::string> &written) {
   std::vector<fs::path> stale;
   for (const fs::directory_entry &entry : fs::directory_iterator(path)) {

@@ -16,7 +16,7 @@ public:
   /// files come from two exports, or if an export to the folder is running.
   explicit WeightFiles(const std::string &path);
   const std::string &path() const { return given; }
-  /// Returns all files that are read: the tensor files, and the index of a folder.
+  /// Returns all files that this object reads: the tensor files, and the index of a folder.
   std::vector<std::string> listFiles() const;
   const std::map<std::string, SafetensorsFile::Tensor> &tensors() const { return table; }
   const std::vector<SafetensorsFile> &getFiles() const { return files; }
@@ -47,14 +47,15 @@ struct WeightToWrite {
 std::vector<std::vector<const WeightToWrite *>>
 cutIntoFiles(const std::vector<WeightToWrite> &weights, int64_t maxFileBytes);
 
-/// Returns whether `path` is to be a folder of weights: it does not end in ".safetensors".
+/// Returns whether weights are written to `path` as a folder, that is, whether `path` does not end
+/// in ".safetensors".
 bool isWeightFolder(const std::string &path);
 
 /// Writes `model.safetensors`, or several `model-00001-of-0000N.safetensors` and an index if one
 /// file would exceed `maxFileBytes`. Removes other files of an earlier export, and temporary files
 /// of killed exports. Removes an earlier index before the first file changes and writes the new
 /// index last, so that readers find either one complete export or an error. With an empty path,
-/// only calls the fill functions, as in SafetensorsWriter.
+/// only calls the fill functions, like SafetensorsWriter::write.
 void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite> &weights,
                        int64_t maxFileBytes);
 

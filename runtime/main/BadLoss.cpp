@@ -9,7 +9,7 @@ namespace psrt {
 namespace {
 
 /// Returns the ranks whose part of the loss is nan or infinite, for example "0, 3". Returns "" if
-/// all ranks or none have a bad part.
+/// all ranks have a bad part, or if none has.
 std::string findBadRanks(Session &session, const RecordedScalars &scalars) {
   const Program &program = session.getProgram();
   int index = program.variable("loss.sum");

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double lossTolerance = 1e-5, gradientTolerance = 1e-3, updateTolerance = 5e-3;
 /// A gradient element is rounding noise if it is smaller than `noise` times the largest gradient
-/// element, and differs between mesh and one rank by more than `agreement` of its size. Example:
+/// element, and differs between mesh and one rank by more than `agreement` times its size. Example:
 /// the gradient of an attention's key bias. An optimizer that divides by the gradient's size, such
 /// as Adam, turns noise into full updates. Therefore the updates of these elements are not
 /// compared.
@@ -151,7 +151,7 @@ int report(const FirstStep &mesh, const FirstStep &one) {
   std::printf("worst update    %.3g (at most %.0e)  %s\n", update.value, updateTolerance,
               update.name.c_str());
   if (noisy)
-    std::printf("%lld elements whose gradient is rounding noise are not compared in the updates\n",
+    std::printf("the updates of %lld elements are not compared: their gradient is rounding noise\n",
                 (long long)noisy);
   bool good = lossDifference <= lossTolerance && gradient.value <= gradientTolerance &&
               update.value <= updateTolerance;

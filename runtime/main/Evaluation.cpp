@@ -65,7 +65,7 @@ static std::optional<std::string> suffixOf(const std::string &output, const std:
   return suffix.empty() || suffix[0] == '.' ? std::optional(suffix) : std::nullopt;
 }
 
-/// Returns whether an output is part of the loss or of its count.
+/// Returns whether an output is a part of the loss or of the loss's count.
 static bool isOfLoss(const Output &output) {
   const std::string *names[] = {&kLossSum, &kLossCount, &kLossPlus, &kLossLeast};
   return std::any_of(std::begin(names), std::end(names), [&](const std::string *name) {
@@ -111,10 +111,11 @@ template <typename SampleOf> Evaluator::Sums Evaluator::runBatch(SampleOf sample
   return sums;
 }
 
-/// Returns the sums over the `count` samples from `first` on. Used if rows cannot be ignored and
-/// `count` is less than the rows of a batch. The batch repeats the samples. Its sums are a multiple
-/// of the wanted sums plus the sums over a shorter range, which are computed recursively. Example
-/// with 5 samples and 8 rows, where S is a wanted sum and B the sum of a batch:
+/// Returns the sums over `count` samples, starting at sample `first`. Used if rows cannot be
+/// ignored and `count` is less than the number of rows of a batch. The batch repeats the samples.
+/// Its sums are a multiple of the wanted sums plus the sums over a shorter range, which are
+/// computed recursively. Example with 5 samples and 8 rows, where S is a wanted sum and B the sum
+/// of a batch:
 ///   S(0..4) = B(0,1,2,3,4,0,1,2) - S(0..2)
 ///   S(0..2) = (B(0,1,2,0,1,2,0,1) - S(0..1)) / 2
 ///   S(0..1) = B(0,1,0,1,0,1,0,1) / 4
@@ -181,14 +182,15 @@ void Evaluator::checkLoss(double loss) const {
                           : (": " + input + " is nan or infinite; fix the data").c_str());
 }
 
-/// Returns whether an output has one value per batch, and the data is not exactly one batch.
+/// Returns whether an output has one value per batch although the data is not exactly one batch.
 bool Evaluator::isOfBatch(const Output &output) const {
   bool isWhole = output.placement.shape.empty() || output.batchDim == Output::kWholeBatch;
   return isWhole && samples() != order.rows;
 }
 
-/// Returns whether a dim of an output that does not depend on the batch has the size of a batch.
-/// The output is then written once, which a note explains.
+/// Returns whether an output looks as if it had one row per sample, but does not depend on the
+/// batch: one of its dims has the size of a batch. Such an output is written once, and a note
+/// explains it.
 bool Evaluator::mayBeOfSamples(const Output &output) const {
   const std::vector<int64_t> &shape = output.placement.shape;
   return output.batchDim == Output::kNoBatch && order.rows > 1 && samples() != order.rows &&
@@ -214,25 +216,27 @@ void Evaluator::collectOutputs(const std::vector<std::string> &names) {
                     [&](const Collected &item) { return item.output == &output; }))
       continue;
     if (isOfBatch(output))
-      PSRT_FAIL(BadArgument,
-                "--output %s: it is per batch, not per sample, and %lld samples are not one batch "
-                "of %lld; give exactly one batch, or --eval-steps 1",
-                name.c_str(), (long long)samples(), (long long)order.rows);
+      PSRT_FAIL(
+          BadArgument,
+          "--output %s: this output has one value per batch, not per sample, and the %lld samples "
+          "are not exactly one batch of %lld; give data of one batch, or --eval-steps 1",
+          name.c_str(), (long long)samples(), (long long)order.rows);
     collected.push_back({&output, {}});
   }
   if (!skipped.empty() && session.isFirst())
     std::fprintf(stderr,
-                 "note: --outputs skips %s: per batch, not per sample; --eval-steps 1 writes the "
-                 "first batch\n",
+                 "note: --outputs omits outputs with one value per batch, not per sample: %s; use "
+                 "--eval-steps 1 to write their values for the first batch\n",
                  skipped.c_str());
   for (const Collected &item : collected)
     if (mayBeOfSamples(*item.output))
       append(once, item.output->name);
   if (!once.empty() && session.isFirst())
-    std::fprintf(stderr,
-                 "note: --outputs writes %s once, with a dim of %lld as for one batch: it does not "
-                 "depend on the samples\n",
-                 once.c_str(), (long long)order.rows);
+    std::fprintf(
+        stderr,
+        "note: --outputs writes %s once, with a dim of %lld (the batch size), because it does "
+        "not depend on the samples\n",
+        once.c_str(), (long long)order.rows);
 }
 
 /// The layout of an output as consecutive blocks, one for each index of the dims before the batch

@@ -32,14 +32,14 @@ public:
   double run();
   /// Returns whether the model has a loss.
   bool computesLoss() const { return !parts.empty(); }
-  /// Fails if the loss of the last run is nan or infinite, naming the batch and the input.
+  /// Fails if the loss of the last run is nan or infinite. The error names the batch and the input.
   void checkLoss(double loss) const;
   /// Returns the number of samples that a run reads.
   int64_t samples() const { return std::min(order.samples, steps * order.rows); }
 
   /// Chooses the outputs that `run` collects. Without names, these are all outputs except sums and
-  /// counts of the loss. Outputs with one value per batch are skipped with a note, unless the data
-  /// is exactly one batch; in `names`, they are an error.
+  /// counts of the loss. Outputs with one value per batch are allowed only if the data is exactly
+  /// one batch. Otherwise, they are skipped with a note, or are an error if `names` contains them.
   void collectOutputs(const std::vector<std::string> &names);
   void writeOutputs(const std::string &path);
 
@@ -65,8 +65,8 @@ private:
   SampleOrder order;
   int64_t steps = 0;
   int64_t badStep = -1; ///< the first batch of the last run with a non-finite sum
-  /// A part of the loss. It is divided by `max(counts + plus, least)`, where `counts` is the sum of
-  /// its counts over all batches.
+  /// A part of the loss. The sum of a part is divided by `max(counts + plus, least)`, where
+  /// `counts` is the sum of the part's counts over all batches.
   struct Part {
     std::string suffix; ///< suffix of its output names
     double plus = 0, least = -std::numeric_limits<double>::infinity();

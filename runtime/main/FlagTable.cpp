@@ -41,7 +41,7 @@ CLI::Validator FlagTable::makeValidator(NumberRange range) {
     bool isLarge = error == std::errc::result_out_of_range || (stop == end && value > range.most);
     std::string limit =
         isLarge ? "most " + std::to_string(range.most) : "least " + std::to_string(range.least);
-    return "must be at " + limit + ", a whole number, not \"" + text + "\"";
+    return "must be at " + limit + " and a whole number, not \"" + text + "\"";
   };
   return CLI::Validator(check, "", "");
 }

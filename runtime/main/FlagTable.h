@@ -29,8 +29,8 @@ struct FlagInfo {
   /// one, the other one is ignored in a run file.
   const char *excludes = nullptr;
   std::vector<FlagConflict> conflicts = {};
-  bool takesCommas = false; ///< a list: a,b gives two values
-  bool isOfProcess = false; ///< may differ between the ranks of a job
+  bool takesCommas = false; ///< commas separate values: a,b
+  bool isOfProcess = false; ///< the flag may differ between the ranks of a job
   bool isInRunFile = true;  ///< a run file (--config) may set the flag
 };
 
@@ -56,12 +56,12 @@ public:
     std::string describe() const;
   };
 
-  /// `program` is the name of the program in the line on usage.
+  /// `program` is the name of the program in the usage line of the help.
   explicit FlagTable(const char *overview, const char *program = "program");
   FlagTable(const FlagTable &) = delete;
   FlagTable &operator=(const FlagTable &) = delete;
 
-  /// Begins a group of flags in `--help`. Flags that are added next belong to it.
+  /// Begins a group of flags in `--help`. Flags that are added afterwards belong to this group.
   void addGroup(const char *name) { group = name; }
 
   void add(FlagInfo info, bool &target);
@@ -75,7 +75,8 @@ public:
     option->transform(makeValidator(range));
     finish(std::move(info), option);
   }
-  /// Adds a flag whose value is the name of an enum value, out of `choices` (empty: all).
+  /// Adds a flag whose value is the name of an enum value. Only the values in `choices` are valid
+  /// (empty: all values).
   template <typename Enum, typename Target>
   void addChoice(FlagInfo info, Target &target, const std::vector<Enum> &choices = {}) {
     std::vector<std::string> names;
@@ -92,19 +93,19 @@ public:
   /// Parses arguments and writes the targets. Throws CLI::Success after `--help`.
   void parse(const std::vector<std::string> &arguments);
   /// Fails if a given flag needs another flag that is not given, or conflicts with a given one.
-  /// Call this after the flags of a run file are parsed too.
+  /// Must be called after the flags of a run file have been parsed.
   void checkGiven() const;
 
   const std::vector<Entry> &getEntries() const { return entries; }
   /// Returns the entry of a flag, or null. `name` has no dashes.
   const Entry *find(const std::string &name) const;
-  /// Returns whether the command line gives this flag, or the other flag for the same setting.
+  /// Returns whether the command line contains this flag, or the other flag for the same setting.
   bool isGiven(const Entry &entry) const;
   /// Returns the given flags that must be the same on every rank, sorted: "--steps 10".
   std::vector<std::string> listGiven() const;
-  /// Calls `parse`, which parses the command line. Prints the help or an error of `parse`. Returns
-  /// the exit status then, else nullopt. `rank` is the rank of this process: only rank 0 prints the
-  /// help, and a negative rank prints nothing.
+  /// Calls `parse`, which parses the command line. If `parse` requests the help or fails, prints
+  /// the help or the error and returns the exit status. Otherwise returns nullopt. `rank` is the
+  /// rank of this process: only rank 0 prints the help, and a negative rank prints nothing.
   std::optional<int> run(int64_t rank, const std::function<void()> &parse) const;
 
 private:

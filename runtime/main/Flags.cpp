@@ -230,8 +230,8 @@ void addCheckpoints(FlagTable &t, Flags &f) {
         f.keep, NumberRange{1});
   t.add({.name = "load",
          .value = "FOLDER",
-         .help = "resume from a checkpoint: its folder, or latest for the last checkpoint of "
-                 "--save, if any",
+         .help = "resume from the checkpoint in FOLDER; latest: from the last checkpoint of "
+                 "--save, or start at step 0 if there is none",
          .conflicts = {{"weights", "and --weights both give the initial weights; remove one of "
                                    "them"},
                        {"check", "resumes, and --check starts from the model's initial values; "

@@ -26,7 +26,7 @@ void addLaunchFlags(FlagTable &table, std::optional<Comm> &comm, int &threads);
 struct Flags {
   // ranks
   int ranks = 0, threads = 0;
-  std::optional<Comm> comm; ///< nullopt: as the process was launched
+  std::optional<Comm> comm; ///< nullopt: the backend of the launcher
   // data
   DataOptions data;
   bool shuffle = false;

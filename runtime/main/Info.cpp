@@ -187,7 +187,7 @@ std::string weightsText(const Program &program) {
   }
   if (given)
     return "given at start (--weights)";
-  return carries ? "in the program" : result.empty() ? "drawn" : result;
+  return carries ? "in the program" : result.empty() ? "random (--seed)" : result;
 }
 
 } // namespace

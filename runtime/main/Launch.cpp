@@ -7,7 +7,8 @@
 
 namespace psrt {
 
-/// Returns the communication backend: that of --comm, or the one for the launcher.
+/// Returns the communication backend that --comm selects, or else the default backend of the
+/// launcher.
 static Comm chooseComm(std::optional<Comm> given, const ProcessIdentity &identity) {
   if (given && given != Comm::Nccl) // nccl connects processes through mpi or tcp
     return *given;

@@ -10,8 +10,8 @@
 namespace psrt {
 
 /// Returns how the processes of a job communicate; nullopt if all ranks are threads of this
-/// process. `given` is the value of --comm. Fails if the flag does not fit the target, or how this
-/// process was started.
+/// process. `given` is the value of --comm. Fails if --comm contradicts the target or the launcher
+/// of this process.
 std::optional<Comm> chooseProcessComm(const ProcessIdentity &identity, std::optional<Comm> given,
                                       int64_t ranks, const Target &target);
 

@@ -18,7 +18,7 @@ void LineFile::open() {
     MappedFile earlier(path);
     kept = keep({earlier.data(), earlier.size()});
   }
-  // The existing file is replaced when the new file contains the lines to keep.
+  // Replaces the existing file only after the new file contains the lines to keep.
   file.emplace(path, OutputFile::Takes::Devices);
   add(kept);
   file->publish();
@@ -85,7 +85,9 @@ template <typename Body> static void forEachLine(std::string_view text, Body &&b
 
 std::string keepLogLines(std::string_view text, int64_t step, int64_t every) {
   std::string kept;
-  size_t lastAt = std::string::npos; // where the last line begins, if it is only a run's last
+  // Offset in `kept` of the last line, if an earlier run wrote the line only because the run ended
+  // there.
+  size_t lastAt = std::string::npos;
   forEachLine(text, [&](std::string_view line, bool isWhole) {
     auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
     bool hasStep = json.is_object() && json.contains("step") && json["step"].is_number_integer();

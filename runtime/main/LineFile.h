@@ -12,15 +12,15 @@
 namespace psrt {
 
 /// A text file that is flushed after each line, for tail -f. The first line creates the file, so a
-/// run that fails before keeps an existing file. After a failed write, the error is stored and
-/// nothing more is written, so that the run can still save a checkpoint.
+/// run that fails earlier does not replace an existing file. After a failed write, the object
+/// stores the error and writes nothing more, so that the run can still save a checkpoint.
 class LineFile {
 public:
   /// Given the text of the existing file, returns the lines of an earlier run to keep.
   using Keep = std::function<std::string(std::string_view text)>;
   /// Writes nothing if `path` is empty. Without `keep`, all lines of an earlier run are dropped.
   explicit LineFile(std::string path, Keep keep = {});
-  /// Creates the file with the lines that stay, if this run has not written to it yet.
+  /// Creates the file with the lines to keep, unless this run has already written to the file.
   void begin();
   void write(const std::string &line);
   /// Call at the end of the run: creates an empty file if no line was written.
@@ -55,7 +55,7 @@ std::string keepLogLines(std::string_view text, int64_t step, int64_t every);
 
 /// Returns the lines of the steps before `step` from a file with one loss per line. `mark`
 /// describes the lines that the file had when the checkpoint was saved. If the file does not begin
-/// with these lines, its first line is taken for step 0.
+/// with these lines, its first line is assumed to be the loss of step 0.
 std::string keepLossLines(std::string_view text, int64_t step, const std::optional<LineMark> &mark);
 
 } // namespace psrt

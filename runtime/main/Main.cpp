@@ -45,7 +45,7 @@ static std::string findCheckpoint(const Flags &flags, bool isFirst) {
   if (flags.load != "latest")
     return flags.load;
   if (flags.save.empty())
-    PSRT_FAIL(BadArgument, "--load latest is the last checkpoint of --save; give --save FOLDER");
+    PSRT_FAIL(BadArgument, "--load latest loads the last checkpoint of --save; give --save FOLDER");
   if (hasCheckpoint(flags.save))
     return flags.save;
   // A run that is killed during its first save, or an incomplete copy, can leave checkpoints

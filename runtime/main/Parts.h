@@ -82,8 +82,8 @@ void printMemoryCheck(Session &session);
 /// at the same time. Only rank 0 gets the result.
 double measurePeak(Session &session);
 
-/// Returns the location of the first nan or infinite input element of `samples`, or "" if all are
-/// finite. Skips samples of -1 (ignored rows).
+/// Returns the location of the first nan or infinite input element of `samples`, or "" if all
+/// elements are finite. Skips ignored rows, whose sample is -1.
 std::string findBadInput(Session &session, const EntryPoint &entry, const SampleSource &source,
                          const std::vector<int64_t> &samples);
 

@@ -48,10 +48,11 @@ void compare(const Command &first, const Command &other, size_t rank) {
               "\"%s\"; start all ranks with copies of the same program",
               rank, other.file.c_str(), first.file.c_str());
   if (first.parts != other.parts)
-    PSRT_FAIL(BadArgument,
-              "rank %zu has other flags than rank 0: rank 0 has %s, this rank has %s; give all "
-              "ranks the same flags (only rank 0 writes files other than checkpoints)",
-              rank, findMissing(first, other).c_str(), findMissing(other, first).c_str());
+    PSRT_FAIL(
+        BadArgument,
+        "rank %zu has other flags than rank 0: rank 0 has %s, rank %zu has %s instead; give all "
+        "ranks the same flags (only rank 0 writes files other than checkpoints)",
+        rank, findMissing(first, other).c_str(), rank, findMissing(other, first).c_str());
 }
 
 /// Returns a hash that identifies a compiled program.

@@ -71,8 +71,8 @@ void compareNames(const Json &first, const Json &other, size_t rank) {
       return i < files.size() ? "\"" + files[i][0].get<std::string>() + "\"" : "no further file";
     };
     if (nameAt(first) != nameAt(other))
-      PSRT_FAIL(BadInput, "rank %zu reads %s where rank 0 reads %s; %s", rank,
-                nameAt(other).c_str(), nameAt(first).c_str(), kAdvice);
+      PSRT_FAIL(BadInput, "rank %zu reads %s, but rank 0 reads %s; %s", rank, nameAt(other).c_str(),
+                nameAt(first).c_str(), kAdvice);
   }
 }
 

@@ -93,7 +93,7 @@ void StepLog::write(StepRecord &record) {
   if ((record.step + 1) % every == 0 || !std::isnan(record.evalLoss))
     file.write(std::exchange(pending, ""));
   else
-    file.begin(); // lines of an earlier run end at the first step of this run
+    file.begin(); // keeps the lines of an earlier run before the first step of this run
 }
 
 void StepLog::finish() {

@@ -31,8 +31,7 @@ public:
           int64_t microBatches);
   /// Returns the symbols of the scalars that the log contains.
   std::vector<std::string> getSymbols() const;
-  /// Takes the record of a step, and writes its line if one is due. All processes of a job make
-  /// this call.
+  /// Writes the line of a step if one is due. All processes of a job must make this call.
   void write(StepRecord &record);
   /// Call at the end of the run: writes the line of the last step if it is missing. Creates an
   /// empty file if no line was written.

@@ -117,8 +117,8 @@ public:
   }
 
 private:
-  /// Calls `body`, which reads data. After bad data, the weights are still valid, so the run saves
-  /// and ends. Before the first step, throws the error, since there is nothing to save.
+  /// Calls `body`, which reads data. If the data is bad, the weights are still valid, so the run
+  /// saves and ends. Before the first step there is nothing to save, so the error is thrown.
   void withoutBadData(const std::function<void()> &body) {
     try {
       body();
@@ -234,7 +234,7 @@ private:
 
   void save() {
     savedAt = session.step;
-    losses.sync(); // a checkpoint must not contain more steps than the files of lines
+    losses.sync(); // a checkpoint must not contain more steps than --losses and --log
     log.sync();
     RunPosition position{session.step,  session.getSeed(),
                          flags.shuffle, order.microBatches * order.rows,
@@ -335,8 +335,8 @@ ExportOptions exportOptions(const Flags &flags, bool averages) {
   return {flags.maxFileBytes, averages, flags.exportOnly, trained};
 }
 
-/// Reserves disk space for the weights that the run writes at its end, so that they can be written
-/// even if the disk is full by then.
+/// Reserves disk space for the weights that the run writes at its end. The weights can then be
+/// written even if the disk is full at that time.
 ReservedSpace reserveWeights(Session &session, const NamedTensors &tensors, const Flags &flags) {
   if (flags.exportWeights.empty() || !session.isFirst())
     return {};

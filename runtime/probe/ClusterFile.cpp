@@ -18,7 +18,7 @@ class Figures {
 public:
   explicit Figures(const std::vector<Probe> &probes) : probes(probes) {}
 
-  /// Returns the measured probes of a figure; all names if `name` is empty.
+  /// Returns the measured probes of a figure, with any name if `name` is empty.
   std::vector<Probe> list(Figure figure, const std::string &name = "") const {
     std::vector<Probe> result;
     for (const Probe &probe : probes)
@@ -68,7 +68,8 @@ public:
       return 1;
     return fitSlowdown(matmul * std::max(1.0, std::round(collective / matmul)), collective, both);
   }
-  /// Returns the link between neighbors on one host. A single rank has the bandwidth of a copy.
+  /// Returns the link between neighbors on one host. With a single rank per host, returns the
+  /// bandwidth of a copy.
   FittedLink getHostLink(int64_t perHost) const {
     std::vector<Probe> messages = list(Figure::Collective, "permute");
     std::erase_if(messages, [&](const Probe &probe) { return probe.ranks != perHost; });
@@ -156,7 +157,7 @@ std::string printMeasured(const Figures &figures) {
   return "{" + text + "\n  }";
 }
 
-/// Returns the number in a file; infinity if there is none.
+/// Returns the number in a file, or infinity if the file has no number.
 double readNumber(const char *path) {
   std::ifstream file(path);
   double number = INFINITY;

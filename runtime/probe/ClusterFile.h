@@ -10,12 +10,12 @@ namespace psrt {
 /// The machine that was measured.
 struct MachineInfo {
   std::string host;  ///< name of the first host
-  std::string model; ///< of the processor or GPU
+  std::string model; ///< model of the processor or GPU
   double memory = 0; ///< bytes per rank
 };
 
-/// Describes this process's host, shared by `ranks` ranks. The memory is that of the host or, if it
-/// is less, the limit of the control group.
+/// Describes this process's host, shared by `ranks` ranks. The memory is the memory of the host or,
+/// if it is less, the limit of the control group.
 MachineInfo findMachine(int64_t ranks);
 
 /// Returns the text of the cluster file. `date` is "2026-11-26". `note`, if any, is added to the

@@ -1,4 +1,4 @@
-// Reads /proc/stat, and judges the use of cores.
+// Reads /proc/stat, and detects the use of cores by other programs.
 #include "runtime/probe/CoreUse.h"
 #include "runtime/core/Status.h"
 #include "runtime/main/Progress.h"
@@ -55,8 +55,8 @@ CoreUse parseCoreUse(const std::string &text) {
 }
 
 std::optional<std::string> describeOthers(const std::vector<CoreUse> &processes, int64_t threads) {
-  // Share of the needed cores. On an idle machine of 2 cores, others use at most 0.03 of each; one
-  // busy loop uses 0.45, two use 0.8.
+  // Maximum share of the needed cores that other programs may use. On an idle machine with 2 cores,
+  // other programs use a share of at most 0.03. One busy loop uses 0.45, and two use 0.8.
   constexpr double kMost = 0.1;
   if (processes.empty() || processes.front().cores == 0 || processes.front().wall <= 0)
     return std::nullopt;

@@ -10,17 +10,18 @@
 
 namespace psrt {
 
-/// How much the cores of a host were used in some time.
+/// The use of the cores of a host during a time span.
 struct CoreUse {
-  double wall = 0;   ///< seconds
+  double wall = 0;   ///< length of the time span in seconds
   double busy = 0;   ///< seconds of all programs on all cores
   double own = 0;    ///< seconds of this process on all cores
-  int64_t cores = 0; ///< of the host; 0: unknown
+  int64_t cores = 0; ///< number of cores of the host; 0: unknown
 };
 
 /// Returns `busy` and `cores` since the start of the machine. `stat` has the form of /proc/stat,
-/// with `ticks` per second. Time that a hypervisor took for other machines is busy; waiting for
-/// input and output is not. Example: the line "cpu 300 0 100 5000 70 0 0 0" has 400 busy ticks.
+/// with `ticks` per second. Time that a hypervisor gave to other machines counts as busy; waiting
+/// for input and output does not. Example: the line "cpu 300 0 100 5000 70 0 0 0" has 400 busy
+/// ticks.
 CoreUse parseStat(std::istream &stat, double ticks);
 
 /// Returns the use since the start of the machine.
@@ -28,15 +29,15 @@ CoreUse readCoreUse();
 /// Returns the use from `begin` to `end`.
 CoreUse subtract(const CoreUse &end, const CoreUse &begin);
 
-/// Convert a use to text and back, to send it to other processes. `parseCoreUse` returns an unknown
-/// use (0 cores) if the text has another form.
+/// Convert a CoreUse to text and back, to send it to other processes. If the text has another form,
+/// `parseCoreUse` returns an unknown use (0 cores).
 std::string print(const CoreUse &use);
 CoreUse parseCoreUse(const std::string &text);
 
 /// Returns a sentence for the user, without a period, if other programs used cores that the ranks
-/// of a host needed; else nullopt. `processes` are the processes of these ranks, which have
-/// `threads` threads in total. Example: on 4 cores, 2 threads leave 2 cores free, so another
-/// program that uses 2 cores gives nullopt.
+/// of a host needed; else nullopt. `processes` are the processes of these ranks, with `threads`
+/// threads in total. Example: on 4 cores, 2 threads leave 2 cores free, so another program that
+/// uses 2 cores gives nullopt.
 std::optional<std::string> describeOthers(const std::vector<CoreUse> &processes, int64_t threads);
 
 } // namespace psrt

@@ -89,7 +89,7 @@ std::string printQuantity(double value, const char *unit) {
   bool isTime = std::string(unit) == "s";
   const Prefix *begin = isTime ? std::begin(kSmall) : std::begin(kLarge);
   const Prefix *last = (isTime ? std::end(kSmall) : std::end(kLarge)) - 1;
-  // The largest prefix that leaves a number of 1 or more, with four digits.
+  // Chooses the largest prefix for which the number, rounded to four digits, is at least 1.
   constexpr double kRounding = 1 - 0.5e-4;
   const Prefix *prefix = std::find_if(
       begin, last, [&](const Prefix &each) { return value >= each.factor * kRounding; });

@@ -38,12 +38,13 @@ struct FittedLink {
   double latency = 0, bandwidth = 0;
 };
 
-/// Fits a link to the times of messages, by least squares of the logarithms: a time that is half or
-/// twice the measured one is an equal error. `samples` must not be empty.
+/// Fits a link to the times of messages, by least squares of the logarithms. A predicted time of
+/// half the measured time and one of twice the measured time are then equal errors. `samples` must
+/// not be empty.
 FittedLink fitLink(const std::vector<Sample> &samples);
 
-/// Sorts samples by work, and raises times that are shorter than the time of less work. Example: 5
-/// us for 1 KiB and 4 us for 32 KiB give 5 us for both.
+/// Sorts samples by work. Raises each time to at least the times of samples with less work.
+/// Example: 5 us for 1 KiB and 4 us for 32 KiB give 5 us for both.
 void makeAscending(std::vector<Sample> &samples);
 
 /// Returns how many times longer a matmul takes while a collective runs. `matmul` and `collective`
@@ -51,7 +52,7 @@ void makeAscending(std::vector<Sample> &samples);
 /// longer of the two times, and 2 if `both` is at least their sum. Example: (3, 2, 4) gives 1.5.
 double fitSlowdown(double matmul, double collective, double both);
 
-/// Prints a quantity with four digits, as cluster files have it: 3.35e12 and "B/s" give
+/// Prints a quantity with four digits, in the form of cluster files: 3.35e12 and "B/s" give
 /// "3.35TB/s", 7.9e-5 and "s" give "79us".
 std::string printQuantity(double value, const char *unit);
 /// Prints a number of bytes without rounding: 1024 gives "1KiB", 1020 gives "1020B".

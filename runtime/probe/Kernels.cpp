@@ -15,7 +15,7 @@ static void add(void *const *buffers, const int64_t *, int64_t lo, int64_t hi) {
 
 /// Divides each row by its root mean square. Arguments: in, out.
 static void normalize(void *const *buffers, const int64_t *, int64_t lo, int64_t hi) {
-  constexpr int64_t kParts = 16; // independent sums, as generated reductions have
+  constexpr int64_t kParts = 16; // independent sums, as in generated reductions
   for (int64_t row = lo; row < hi; ++row) {
     const float *in = static_cast<const float *>(buffers[0]) + row * kProbeRow;
     float *__restrict out = static_cast<float *>(buffers[1]) + row * kProbeRow;

@@ -1,4 +1,5 @@
-// Declares the kernels of the probe's program for CPUs, which move data as generated kernels do.
+// Declares the kernels of the probe's program for CPUs. The kernels access memory in the same way
+// as generated kernels.
 #ifndef PSRT_PROBE_KERNELS_H
 #define PSRT_PROBE_KERNELS_H
 
@@ -9,7 +10,7 @@ namespace psrt {
 /// Numbers of the kernels in the program's table.
 enum ProbeKernel { AddKernel, NormalizeKernel, EmptyKernel };
 inline constexpr const char *kProbeKernelNames[] = {"add", "normalize", "empty"};
-/// Elements of a row of the kernels.
+/// Number of elements in a row of the kernels.
 inline constexpr int64_t kProbeRow = 1024;
 
 /// The kernels, in the order of ProbeKernel.

@@ -11,8 +11,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Returns the sizes of axes whose last ones form groups of 2, 4, ... consecutive ranks. Example:
-/// 12 ranks give 3, 2, 2.
+/// Factors a number of ranks into the sizes of axes. The last axes, of size 2, form groups of 2, 4,
+/// ... consecutive ranks. Example: 12 ranks give 3, 2, 2.
 std::vector<int64_t> factor(int64_t ranks) {
   std::vector<int64_t> sizes;
   for (; ranks % 2 == 0; ranks /= 2)
@@ -113,9 +113,9 @@ Json PlanBuilder::makeMatmul(const std::string &type, int64_t m, int64_t n, int6
           {"out_strides", {0, 0, n, 1}}};
 }
 
-/// Adds the three matmuls of a linear layer with about these flops: many rows times a transposed
-/// weight (forward), a square one (gradient of the input), and a sum over many rows (gradient of
-/// the weight).
+/// Adds the three matmuls of a linear layer, each with about `flops` flops: many rows times a
+/// transposed weight (forward), a square matmul (gradient of the input), and a contraction over
+/// many rows (gradient of the weight).
 void PlanBuilder::addMatmulsOf(const std::string &type, double flops) {
   int64_t side = roundDim(std::cbrt(flops / 2)), small = roundDim(std::cbrt(flops / 8));
   struct {
@@ -164,8 +164,9 @@ Json PlanBuilder::makeAttention(bool isBackward) const {
   return op;
 }
 
-/// Adds a causal attention and its gradient, with matmuls of as many flops. The cost model counts 2
-/// contractions forward and 5 backward, each half because of the causal mask.
+/// Adds a causal attention and its gradient, and matmuls with the same number of flops. The cost
+/// model counts 2 contractions for forward and 5 for backward. Each counts half, because of the
+/// causal mask.
 void PlanBuilder::addAttention() {
   std::string type = isGpu() ? "bf16" : "f32";
   for (bool isBackward : {false, true}) {
@@ -207,7 +208,8 @@ void PlanBuilder::addMemory() {
   }
 }
 
-/// Makes a collective of f32. `size` is the number of bytes of the larger of operand and result.
+/// Returns a collective of f32. `size` is the number of bytes of the operand or result, whichever
+/// is larger.
 Json PlanBuilder::makeCollective(const std::string &kind, int64_t size, int64_t ranks,
                                  const std::vector<std::string> &axes) const {
   int64_t count = size / kTypeBytes;
@@ -228,7 +230,7 @@ Json PlanBuilder::makeCollective(const std::string &kind, int64_t size, int64_t 
 
 constexpr const char *kCollectives[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
                                         "permute"};
-/// The bytes of a collective in `kSizes`, which is at most `bytes`, and the same for all ranks.
+/// The measured sizes of collectives in bytes. Sizes larger than a buffer are reduced to its size.
 constexpr int64_t kSizes[] = {1 << 10, 32 << 10, 1 << 20, 8 << 20, 64 << 20};
 
 void PlanBuilder::addGroup(int64_t ranks, const std::vector<std::string> &axes) {
@@ -244,8 +246,8 @@ void PlanBuilder::addGroup(int64_t ranks, const std::vector<std::string> &axes) 
     }
 }
 
-/// Adds the collectives of consecutive ranks on a host, in groups of 2, 4, ... ranks and of all,
-/// and messages between hosts.
+/// Adds collectives among consecutive ranks of a host, in groups of 2, 4, ... ranks and of all
+/// ranks of the host. Also adds messages between hosts.
 void PlanBuilder::addCollectives() {
   int64_t ranks = 1;
   for (size_t i = localAxes.size(); i-- > 0;) {

@@ -1,4 +1,4 @@
-// Lists what the probe measures, and makes the program that contains it.
+// Lists the measurements of the probe, and makes the program that contains them.
 #ifndef PSRT_PROBE_PROBEPLAN_H
 #define PSRT_PROBE_PROBEPLAN_H
 
@@ -8,8 +8,8 @@
 
 namespace psrt {
 
-/// The figure that a measurement is for. Work is in flops for matmuls and attention, in bytes
-/// otherwise.
+/// The figure that a measurement determines. The work of a measurement is in flops for matmuls and
+/// attention, and in bytes otherwise.
 enum class Figure {
   Matmul,            ///< name: element type
   Attention,         ///< name: "forward" or "backward"
@@ -36,11 +36,11 @@ struct Probe {
   std::string name;
   int variant = 0;   ///< number of the shape; probes that differ only in work are one series
   int64_t ranks = 1; ///< members of a collective
-  double work = 0;   ///< of one run
+  double work = 0;   ///< work of one run
   CodeRange code;
   /// Overlap: the matmul, which runs repeatedly after the first instruction of `code`.
   CodeRange repeated;
-  double weight = 1;  ///< share of the time budget
+  double weight = 1;  ///< the time budget is divided in proportion to the weights
   double seconds = 0; ///< result: the time of one run; 0: not measured
 
   bool isInSeriesOf(const Probe &other) const {
@@ -62,8 +62,8 @@ struct ProbePlan {
   std::vector<Probe> probes;
 };
 
-/// Returns the largest number of bytes of one buffer that the figures need: more than the caches of
-/// a processor.
+/// Returns the buffer size in bytes that the figures need. The size exceeds the caches of a
+/// processor.
 int64_t getBufferBytes(const Target &target);
 
 /// Plans all measurements. A buffer has at most `bufferBytes` bytes, a multiple of 1 MiB.

@@ -10,9 +10,9 @@ namespace psrt {
 namespace {
 
 constexpr int64_t kMostSamples = 50, kMostRuns = 1000;
-/// The least time of a sample, much longer than a barrier of all ranks.
+/// The minimum time of a sample, much longer than a barrier of all ranks.
 constexpr double kLeastSample = 0.5e-3;
-/// The least time of a probe.
+/// The minimum time budget of a probe.
 constexpr double kLeastShare = 2e-3;
 
 } // namespace
@@ -20,7 +20,7 @@ constexpr double kLeastShare = 2e-3;
 Prober::Prober(Session &session, ProbePlan &plan, double seconds)
     : session(session), plan(plan), seconds(seconds) {}
 
-/// Fills the memory of each rank with small numbers. Pages that were never written would be one
+/// Fills the memory of each rank with small numbers. Pages that were never written all map to one
 /// page of zeros, which is faster to read than memory.
 void Prober::fillMemory() {
   session.parallel([&](Rank &rank) {
@@ -50,7 +50,7 @@ void Prober::run() {
     collect();
 }
 
-/// Adds the spread and the use of cores of the other processes on rank 0.
+/// On rank 0, adds the spread and the use of cores of the other processes.
 void Prober::collect() {
   std::vector<std::string> spreads = session.collect(spread.print());
   std::vector<std::string> texts = session.collect(print(uses.front()));
@@ -67,9 +67,10 @@ const Probe *Prober::find(Figure figure) const {
   return nullptr;
 }
 
-/// Predicts the seconds of a probe from those before it in its series, or returns 0. The rate of
-/// matmuls is that of the last one, that of messages is the difference of the last two. A probe
-/// after one that was not measured is predicted to take forever.
+/// Predicts the seconds of a probe from the earlier probes of its series. A matmul is assumed to
+/// have the rate of the previous matmul. The time of a message is extrapolated linearly from the
+/// previous two messages. Returns 0 if there are too few earlier probes, and infinity if the
+/// previous probe was not measured.
 double Prober::predict(const Probe &probe) const {
   std::vector<const Probe *> before;
   for (const Probe &other : plan.probes) {
@@ -92,13 +93,14 @@ double Prober::predict(const Probe &probe) const {
   return last.seconds + std::max(0.0, slope) * (probe.work - last.work);
 }
 
-/// Returns how many matmuls take about the time of the collective that they run beside.
+/// Returns the number of matmuls that take about as long as the collective that runs at the same
+/// time.
 int64_t Prober::countMatmuls(const Probe &probe) const {
   if (probe.figure != Figure::Overlap)
     return 1;
   double matmul = find(Figure::OverlapMatmul)->seconds;
   double collective = find(Figure::OverlapCollective)->seconds;
-  bool isKnown = matmul > 0 && collective > 0; // on rank 0
+  bool isKnown = matmul > 0 && collective > 0; // only on rank 0
   return isKnown ? std::clamp<int64_t>(std::llround(collective / matmul), 1, kMostRuns) : 1;
 }
 
@@ -113,12 +115,12 @@ Prober::Repeats Prober::agree(const Repeats &chosen) {
 
 /// Measures one probe in about `share` seconds.
 void Prober::measure(Probe &probe, double share) {
-  constexpr double kPatience = 4; // shares that one run may take
+  constexpr double kPatience = 4; // one run may take at most this many shares
   bool isSkipped = predict(probe) > kPatience * share;
   Repeats repeats = agree({isSkipped ? 0 : 1, 1, countMatmuls(probe)});
   if (repeats.samples == 0)
     return;
-  // The first run prepares caches, recordings of a GPU and connections.
+  // The first run is a warm-up: it fills caches, records GPU graphs and opens connections.
   double first = findMedianOfRanks(time(probe, repeats));
   repeats = agree({first > share ? 0 : 1, 1, repeats.matmuls});
   if (repeats.samples == 0) {
@@ -132,8 +134,8 @@ void Prober::measure(Probe &probe, double share) {
   probe.seconds = findMedianOfRanks(time(probe, agree(repeats)));
 }
 
-/// Measures a probe on all ranks. Returns the median of each rank of this process, by rank; 0 for
-/// the ranks of other processes. Adds the times of matmuls to the spread.
+/// Measures a probe on all ranks. Returns the median time of each rank of this process, by rank,
+/// and 0 for the ranks of other processes. Adds the times of matmuls to the spread.
 std::vector<double> Prober::time(const Probe &probe, const Repeats &repeats) {
   std::vector<double> medians(size_t(session.getProgram().mesh.size()));
   std::vector<std::vector<double>> times(medians.size());
@@ -175,7 +177,8 @@ double Prober::timeOnce(Rank &rank, const Probe &probe, const Repeats &repeats) 
   return (steadySeconds() - begin) / double(repeats.runs);
 }
 
-/// Returns the median of all ranks in the process of rank 0, and the own time in other processes.
+/// In the process of rank 0, returns the median over all ranks. In other processes, returns the
+/// time of the process's own rank.
 double Prober::findMedianOfRanks(const std::vector<double> &here) {
   if (!session.isOneOfMany())
     return findMedian(here);

@@ -10,13 +10,14 @@
 namespace psrt {
 
 /// Measures the probes of a plan. Ranks share the cores and the memory of their host, so every rank
-/// runs each measurement, and all ranks start it together. Rank 0 decides how often it is repeated.
+/// runs each measurement, and all ranks start it together. Rank 0 decides how often each
+/// measurement is repeated.
 class Prober {
 public:
   /// `seconds` is the time budget. The session has the program of the plan.
   Prober(Session &session, ProbePlan &plan, double seconds);
-  /// Sets `Probe::seconds` on rank 0: the median over the ranks of the median of repeated runs. A
-  /// probe stays 0 if the budget does not suffice for it.
+  /// Sets `Probe::seconds` on rank 0: the median over the ranks of the median of repeated runs. The
+  /// value stays 0 if the budget is too small for the probe.
   void run();
   /// Returns the spread of the repeated matmuls; on rank 0, of all ranks. May be called after
   /// `run`.
@@ -26,8 +27,8 @@ public:
   const std::vector<CoreUse> &getCoreUses() const { return uses; }
 
 private:
-  /// How often a probe runs: `samples` times are measured, each of `runs` runs. Matmuls beside a
-  /// collective run `matmuls` times in each run.
+  /// How often a probe runs. The time of `runs` runs is measured `samples` times. In an overlap
+  /// probe, each run contains `matmuls` matmuls.
   struct Repeats {
     int64_t samples = 1, runs = 1, matmuls = 1;
   };

@@ -1,4 +1,4 @@
-// Sums the times of repeated runs, and judges them.
+// Sums the times of repeated runs, and detects disturbances.
 #include "runtime/probe/RunSpread.h"
 #include "runtime/core/Status.h"
 #include "shared/ThisMachine.h"
@@ -31,8 +31,8 @@ void RunSpread::merge(const std::string &text) {
 double RunSpread::getShare() const { return least > 0 ? total / least - 1 : 0; }
 
 std::optional<std::string> RunSpread::describeDisturbance() const {
-  // On an idle machine of 2 cores, two ranks have a share of 0.06 to 0.16. Beside two busy loops,
-  // they have 0.23 to 1.34.
+  // On an idle machine with 2 cores, two ranks have a share of 0.06 to 0.16. While two busy loops
+  // run, the share is 0.23 to 1.34.
   constexpr double kMost = 0.3;
   if (getShare() <= kMost)
     return std::nullopt;

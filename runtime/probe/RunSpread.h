@@ -1,4 +1,4 @@
-// Tells from the times of repeated runs whether other programs used the machine.
+// Detects from the times of repeated runs whether other programs used the machine.
 #ifndef PSRT_PROBE_RUNSPREAD_H
 #define PSRT_PROBE_RUNSPREAD_H
 
@@ -9,9 +9,9 @@
 
 namespace psrt {
 
-/// Compares the times of repeated runs with those of the fastest ones. Where another program takes
-/// a core for a while, some runs take much longer, and others do not. The median of the runs hides
-/// this, so the mean counts.
+/// Compares the mean time of repeated runs with the time of the fastest runs. While another program
+/// uses a core, some runs take much longer and others do not. The mean shows the long runs; the
+/// median would hide them.
 class RunSpread {
 public:
   /// Adds the samples of one measurement. Each sample is the mean time of `runs` runs, in seconds.
@@ -23,9 +23,9 @@ public:
   /// Adds the sums of another process. `text` comes from `print`.
   void merge(const std::string &text);
 
-  /// Returns total / least - 1. `total` is the time of all samples. `least` is their time if each
-  /// sample were as fast as the fastest one of its measurement. Returns 0 without measurements.
-  /// Example: the samples 1, 1, 1, 1 and 2 give 6 / 5 - 1 = 0.2.
+  /// Returns total / least - 1. `total` is the time of all samples. `least` is the time that they
+  /// would take if each sample were as fast as the fastest sample of its measurement. Returns 0
+  /// without measurements. Example: the samples 1, 1, 1, 1 and 2 give 6 / 5 - 1 = 0.2.
   double getShare() const;
 
   /// Returns a sentence for the user, without a period, if other programs seem to have used the
@@ -34,7 +34,7 @@ public:
 
 private:
   double total = 0; ///< seconds of all samples
-  double least = 0; ///< seconds of as many samples, each as fast as the fastest one
+  double least = 0; ///< seconds if each sample were as fast as the fastest of its measurement
 };
 
 } // namespace psrt

@@ -1,5 +1,5 @@
 // psrt-probe: measures this machine, and writes a cluster file for --cluster (docs/planning.md).
-// Exit status: as that of compiled programs.
+// The exit status is the same as for compiled programs.
 #include "runtime/data/OutputFile.h"
 #include "runtime/main/FlagTable.h"
 #include "runtime/main/Flags.h"
@@ -105,8 +105,8 @@ int64_t findRanks(const ProbeFlags &flags, const ProcessIdentity &identity) {
                          : std::clamp(int(std::thread::hardware_concurrency()), 1, kMost);
 }
 
-/// Returns how the ranks of a job are spread over hosts. Fails unless each host has as many ranks,
-/// with consecutive numbers.
+/// Returns how the ranks of a job are distributed over hosts. Fails unless each host has the same
+/// number of ranks, with consecutive numbers.
 RankLayout findLayout(Job *job, int64_t ranks) {
   if (!job)
     return {1, ranks};
@@ -118,11 +118,12 @@ RankLayout findLayout(Job *job, int64_t ranks) {
   for (size_t rank = 0; rank < hosts.size(); ++rank)
     if (hosts.size() % size_t(perHost) != 0 ||
         hosts[rank] != hosts[rank / size_t(perHost) * size_t(perHost)])
-      PSRT_FAIL(BadArgument,
-                "the host of rank 0 has %lld of %lld ranks, and other hosts have other numbers of "
-                "ranks or no consecutive ones; start as many ranks on each host, one host after "
-                "the other",
-                (long long)perHost, (long long)ranks);
+      PSRT_FAIL(
+          BadArgument,
+          "the host of rank 0 has %lld of %lld ranks, and another host has a different number "
+          "of ranks, or ranks that are not consecutive; start the same number of ranks on "
+          "each host, one host after the other",
+          (long long)perHost, (long long)ranks);
   Mesh mesh{{{"ranks", AxisKind::Data, ranks}}};
   job->makeCommunication(mesh, {})->share(&perHost, sizeof(perHost), "comparing hosts");
   return {ranks / perHost, perHost};
@@ -135,8 +136,8 @@ std::string printDate() {
   return format("%04d-%02d-%02d", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
 }
 
-/// Returns the bytes of a buffer: those that the figures need, but at most an eighth of the memory
-/// of a rank.
+/// Returns the buffer size in bytes: the size that the figures need, but at most an eighth of the
+/// memory of a rank.
 int64_t chooseBuffer(const Target &target, const MachineInfo &machine) {
   constexpr int64_t kUnit = 1 << 20, kLeast = 16 * kUnit;
   int64_t most = std::max(kLeast, int64_t(machine.memory / 8) / kUnit * kUnit);
@@ -216,7 +217,7 @@ int probe(const ProbeFlags &flags, int64_t ranks, Job *job) {
   return 0;
 }
 
-/// Returns what must be equal in all processes of a job.
+/// Returns the version and the given flags as text, which must be equal in all processes of a job.
 std::string describeProbe(const ProbeFlags &flags) {
   std::string text = "psrt-probe " PSRT_VERSION "\n";
   for (const std::string &flag : flags.given)
@@ -244,7 +245,8 @@ int run(const ProbeFlags &flags, const ProcessIdentity &identity) {
   return runInJob(*job, [&] { return probe(flags, ranks, job.get()); });
 }
 
-/// Makes the library for MPI known, which lies in the lib folder of the build or the installation.
+/// Sets PSRT_COMM_MPI to the path of the MPI library in the lib folder of the build or the
+/// installation, unless the variable is already set.
 void findMpiLibrary() {
   std::error_code error;
   std::filesystem::path bin = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();

@@ -75,7 +75,7 @@ void AveragesInPlace::exchangeAll() {
     refreshCopies(of);
 }
 
-/// Sets a copy of a parameter in another dtype: each rank converts its own elements.
+/// Updates a copy of a parameter in another dtype. Each rank converts its own elements.
 static void convertHere(Session &session, const Variable &parameter, const Variable &copy) {
   session.parallel([&](Rank &rank) {
     if (!copy.addresses.isAt(rank.stage))

@@ -8,8 +8,8 @@ namespace psrt {
 
 /// Returns whether the program was compiled with --ema.
 bool keepsAverages(const Program &program);
-/// Returns whether the program keeps averages and at least one step has updated them. Averages are
-/// zero before the first step.
+/// Returns whether the program keeps averages and at least one step has updated these averages.
+/// Averages are zero before the first step.
 bool hasAverages(Session &session);
 
 /// Temporarily replaces the parameters (and their copies in other dtypes) by their averages, on all
@@ -26,7 +26,7 @@ private:
   /// Updates the copies of a parameter after a swap.
   void refreshCopies(int parameter);
 
-  /// A parameter whose average has another dtype or layout: a copy of its elements.
+  /// A copy of the elements of a parameter whose average has another dtype or layout.
   struct Kept {
     int index;
     std::vector<char> whole;

@@ -107,7 +107,7 @@ void openProgram(psrt_program &program, const char *path, const psrt_options *op
     loadWeights(*program.session, *program.tensors, *weights);
 }
 
-/// Fails if `tensor` is null or invalid. Messages contain `role`.
+/// Fails if `tensor` is null or invalid. Error messages contain `role`.
 void checkGiven(const psrt_tensor *tensor, const char *role) {
   if (!tensor)
     PSRT_FAIL(BadArgument, "%s is NULL; give a psrt_tensor", role);
@@ -147,8 +147,8 @@ std::vector<HostTensor> hostTensors(const psrt_tensor *tensors, size_t count) {
   return result;
 }
 
-/// Copies the given tensors into the inputs of an entry. Their batch dim holds the rows of all
-/// micro-batches.
+/// Copies the given tensors into the inputs of an entry. The batch dim of a given tensor contains
+/// the rows of all micro-batches.
 void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *tensors,
                  size_t count, int64_t microBatches, int64_t slot, bool cotangents) {
   checkGiven(tensors, count, cotangents ? "cotangent" : "input");
@@ -215,7 +215,7 @@ void checkSlot(const EntryPoint &entry, int64_t slot) {
               (long long)slot, entry.name(), (long long)slots);
 }
 
-/// The headings of psrt_name and psrt_describe.
+/// The headings that psrt_name and psrt_describe accept.
 enum class Heading { Variables, Inputs, Entries, Outputs };
 
 } // namespace
@@ -274,7 +274,8 @@ std::vector<const char *> namesOf(psrt_program *program, const std::string &text
   return result;
 }
 
-/// Returns the tensor with a name under a heading. Fails if there is none.
+/// Returns dtype and shape of the tensor with a name under a heading. Fails if no such tensor
+/// exists.
 std::pair<Dtype, std::vector<int64_t>> describe(psrt_program *program, const std::string &text,
                                                 const std::string &name) {
   ParsedHeading parsed = parseHeading(text);

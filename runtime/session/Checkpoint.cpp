@@ -25,8 +25,8 @@ static const char *const kLatest = "latest";
 static const char *const kOldIndex =
     "checkpoint.json"; ///< of format version 1, which has whole tensors
 
-/// Returns whether a checkpoint must contain a tensor: a step reads values that an earlier step has
-/// written. Gradients and accumulators of a step are not such state.
+/// Returns whether a checkpoint must contain a tensor. A tensor is state if a step reads values
+/// that an earlier step has written. Gradients and accumulators of a step are not state.
 static bool isState(const Program &program, const NamedTensor &tensor) {
   const Variable &variable = program.variables[tensor.parts.front().variable];
   if (tensor.kind == VariableKind::Optimizer && !tensor.isOfParameter) { // a step count
@@ -99,7 +99,7 @@ private:
     SafetensorsWriter writer;
   };
   /// Plans the files of a rank. `here` is null for a rank of another process, whose values are not
-  /// available here.
+  /// available in this process.
   std::vector<File> layOut(int rank, const Rank *here) const;
   void removeLeftovers() const;
   void makeFolder() const;
@@ -184,7 +184,7 @@ std::vector<CheckpointWriter::File> CheckpointWriter::layOut(int rank, const Ran
 
 /// Removes unfinished files of killed runs. The caller must hold the folder's lock, so that no
 /// other run is saving to the folder. If a rank of a killed run is still writing, the next save
-/// removes its files.
+/// removes the files of this rank.
 void CheckpointWriter::removeLeftovers() const {
   std::error_code ignored;
   for (const fs::directory_entry &entry : fs::directory_iterator(folder)) {
@@ -325,9 +325,10 @@ static std::string readLatest(const fs::path &path) {
   while (!name.empty() && std::isspace((unsigned char)name.back()))
     name.pop_back();
   if (!parseCheckpointName(name))
-    PSRT_FAIL(BadInput,
-              "\"%s\" does not name a checkpoint, but \"%s\"; load a checkpoint by its own folder",
-              path.c_str(), name.c_str());
+    PSRT_FAIL(
+        BadInput,
+        "\"%s\" does not name a checkpoint: it contains \"%s\"; pass a checkpoint's own folder",
+        path.c_str(), name.c_str());
   return name;
 }
 
@@ -392,7 +393,8 @@ Checkpoint::Checkpoint(const std::string &folder) : given(folder), path(folder) 
     addTensor(name, tensors.fields(name));
 }
 
-/// Fails if the index was changed after it was written, that is, if the hash in it does not match.
+/// Fails if the index was changed after it was written, that is, if its contents do not match the
+/// hash in it.
 void Checkpoint::checkSum(Json json, const FileFields &fields, const std::string &index) {
   std::string expected = fields.text("sum");
   json.erase("sum");
@@ -447,14 +449,14 @@ void Checkpoint::addFile(const std::string &name, const FileFields &fields) {
         path.c_str(), name.c_str());
   int64_t found = int64_t(fs::file_size(at, error));
   if (error || found != bytes)
-    PSRT_FAIL(
-        BadInput,
-        "\"%s\" has %lld bytes, but %lld were written: it is incomplete; load another checkpoint",
-        at.c_str(), (long long)found, (long long)bytes);
+    PSRT_FAIL(BadInput,
+              "\"%s\" has %lld bytes, but %lld were written: the file is incomplete; load another "
+              "checkpoint",
+              at.c_str(), (long long)found, (long long)bytes);
   files.try_emplace(name, at.string(), fields.text("sum"), bytes);
 }
 
-/// Reads the ranges of each dim; they must ascend and lie within the tensor.
+/// Reads the ranges of each dim. The ranges must ascend and be within the tensor.
 static IndexRanges parseRanges(const FileFields &fields, const std::vector<int64_t> &shape) {
   const Json &json = fields.list("ranges");
   IndexRanges result;
@@ -536,8 +538,8 @@ static bool fits(const SavedTensor *has, const NamedTensor &needs) {
          (has->dtype == needs.dtype || (isFloat(has->dtype) && isFloat(needs.dtype)));
 }
 
-/// Returns true if the name of a state tensor begins with one of `prefixes`, after "state.", which
-/// NamedTensors inserts if the model has a tensor of the same name.
+/// Returns whether the name of a state tensor begins with one of `prefixes`. Ignores a leading
+/// "state.", which NamedTensors inserts if the model has a tensor of the same name.
 static bool beginsWith(std::string_view name, std::initializer_list<std::string_view> prefixes) {
   constexpr std::string_view kInserted = "state.";
   while (name.starts_with(kInserted))
@@ -614,13 +616,15 @@ Checkpoint::describeDifferences(const std::vector<const NamedTensor *> &state) c
     if (!wanted.count(name))
       unknown.push_back(name);
   if (!missing.empty())
-    notes.push_back(format("checkpoint \"%s\" has no %s, so %s afresh", path.c_str(),
+    notes.push_back(format("checkpoint \"%s\" has no %s, so %s", path.c_str(),
                            nameFirst(missing).c_str(),
-                           missing.size() == 1 ? "it starts" : "they start"));
+                           missing.size() == 1 ? "it starts at its initial value"
+                                               : "they start at their initial values"));
   if (!unfit.empty())
-    notes.push_back(format("checkpoint \"%s\" has %s in another shape, so %s afresh", path.c_str(),
+    notes.push_back(format("checkpoint \"%s\" has %s in another shape, so %s", path.c_str(),
                            nameFirst(unfit).c_str(),
-                           unfit.size() == 1 ? "it starts" : "they start"));
+                           unfit.size() == 1 ? "it starts at its initial value"
+                                             : "they start at their initial values"));
   if (!unknown.empty())
     notes.push_back(format("checkpoint \"%s\" has %s, which this program lacks; %s ignored",
                            path.c_str(), nameFirst(unknown).c_str(),

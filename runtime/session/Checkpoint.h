@@ -13,7 +13,7 @@ namespace psrt {
 class FileFields;
 class FolderLock;
 
-/// The position of a run. Determines its next samples and random numbers.
+/// The position of a run. Determines the next samples and random numbers of the run.
 struct RunPosition {
   int64_t step = 0;               ///< the next step
   uint64_t seed = 0;              ///< seed of shuffling and random ops
@@ -23,7 +23,7 @@ struct RunPosition {
   std::string run;                ///< unique name of the run; a resumed run keeps the name
 };
 
-/// Where and how a run saves.
+/// Options for saving checkpoints.
 struct SaveOptions {
   std::string folder;
   int64_t keep = 0; ///< number of newest checkpoints to keep; 0: all
@@ -58,15 +58,15 @@ public:
   explicit Checkpoint(const std::string &path);
   const RunPosition &getPosition() const { return position; }
   const std::string &getPath() const { return path; }
-  /// Returns all files that are read: the index, the tensor files, and the pointer that named the
-  /// checkpoint.
+  /// Returns all files that this object reads: the index, the tensor files, and the pointer that
+  /// named the checkpoint.
   std::vector<std::string> listFiles() const;
   /// Returns the names of the model's tensors in the checkpoint.
   std::set<std::string> names() const;
   /// Sets all state. Each rank reads only its own shards, and floats are converted to the program's
-  /// dtypes. Fails with BadInput if names, shapes or types do not match (listing three tensors), or
-  /// if a file was changed after it was written. Returns notes on loss scales and fp8 scales that
-  /// do not match, and on converted dtypes.
+  /// dtypes. Fails with BadInput if names, shapes or types do not match (the error lists three
+  /// tensors), or if a file was changed after it was written. Returns notes on loss scales and fp8
+  /// scales that do not match, and on converted dtypes.
   std::vector<std::string> load(Session &session, const NamedTensors &tensors) const;
 
 private:

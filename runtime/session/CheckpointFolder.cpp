@@ -55,7 +55,7 @@ static std::optional<Checkpoint> readWhole(const fs::path &path, std::exception_
 }
 
 /// Renames a checkpoint to the name of an unfinished one, then removes it. If the process is killed
-/// in between, the next save removes the rest.
+/// in between, the next save removes the remaining files.
 static void removeCheckpoint(const fs::path &path) {
   fs::path aside = path.parent_path() / (kPartialPrefix + drawUniqueName());
   fs::rename(path, aside);

@@ -25,9 +25,9 @@ std::optional<std::pair<int64_t, int64_t>> parseCheckpointName(const std::string
 /// a later run of 4, "step-000004" comes before "step-000008".
 std::vector<std::filesystem::path> listCheckpoints(const std::filesystem::path &folder);
 
-/// Removes the complete checkpoints of a run, except for the `keep` newest ones and those in
-/// `kept`. With `keep` = 0, removes nothing. Checkpoints of other runs and unreadable checkpoints
-/// are neither removed nor counted.
+/// Removes the complete checkpoints of a run, except for the `keep` newest checkpoints and the
+/// checkpoints in `kept`. With `keep` = 0, removes nothing. Checkpoints of other runs and
+/// unreadable checkpoints are neither removed nor counted.
 void removeOlderCheckpoints(const std::filesystem::path &folder, int64_t keep,
                             const std::string &run, const std::vector<std::string> &kept);
 

@@ -15,8 +15,8 @@ bool isTrained(const Program &program, const NamedTensor &tensor);
 void checkFinite(const Program &program, const NamedTensor &tensor, const char *data, int64_t count,
                  int64_t step);
 
-/// Returns the name of a parameter with nan or infinite values, or "". All processes make the same
-/// call and get the same answer.
+/// Returns the name of a parameter with nan or infinite values, or "". All processes must make the
+/// same call, and get the same result.
 std::string findBadWeight(Session &session, const NamedTensors &tensors);
 
 } // namespace psrt

@@ -212,7 +212,7 @@ void copyFromFile(const Variable &variable, const Variable &source, const Bytes 
 /// Minimum number of elements per thread: drawing fewer takes less time than starting a thread.
 constexpr int64_t kDrawnByThread = 1 << 14;
 
-/// Draws the value of element `global`, or returns the constant that all elements have.
+/// Returns the value of element `global`: a random number, or the constant that all elements have.
 double getNumber(const Variable &source, uint64_t key, int64_t global) {
   if (source.hasValue)
     return source.value;
@@ -226,7 +226,7 @@ void initialize(const Variable &variable, const Variable &source, const Mesh &me
   int64_t size = dtypeSize(variable.dtype), sourceSize = dtypeSize(source.initialDtype);
   bool first = mesh.shardIndex(variable.placement.partial, rank.coordinates) == 0;
   if (!first)
-    return; // partial over an axis: shard 0 gets the value, the other shards stay zero
+    return; // partial over an axis: only shard 0 gets the value, the other shards stay zero
   if (source.hasFile && !source.distribution)
     return copyFromFile(variable, source, files.open(source), mesh, files.checks, rank);
   if (!source.data.empty() &&

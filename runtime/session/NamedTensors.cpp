@@ -70,8 +70,8 @@ std::string NamedTensors::derive(std::string prefix, const std::string &name,
   return prefix + name;
 }
 
-/// Adds a variable under its names. The file range of `view` specifies which part of the tensor the
-/// variable holds.
+/// Adds a variable under its names. The file range of `view` specifies which part of the tensor is
+/// in the variable.
 void NamedTensors::add(const Program &program, int index, std::vector<std::string> names,
                        const Variable &view) {
   const Variable &variable = program.variables[index];

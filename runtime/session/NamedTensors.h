@@ -10,7 +10,7 @@
 
 namespace psrt {
 
-/// A tensor under the name that files and users know.
+/// A tensor with the names by which files and users refer to it.
 struct NamedTensor {
   std::string name;                 ///< the first name
   std::vector<std::string> aliases; ///< all names, including the first
@@ -22,8 +22,8 @@ struct NamedTensor {
   bool isOfModel = false; ///< a tensor of the model, not training or precision state
   Dtype dtype = Dtype::F32;
   std::vector<int64_t> shape;
-  /// A variable that holds the part of the tensor that begins at the indices `lower` (empty: the
-  /// whole tensor).
+  /// A variable that contains a part of the tensor. The part begins at the indices `lower`; if
+  /// `lower` is empty, the variable contains the whole tensor.
   struct Part {
     int variable;
     std::vector<int64_t> lower;
@@ -37,9 +37,9 @@ struct NamedTensor {
 class NamedTensors {
 public:
   explicit NamedTensors(const Program &program);
-  /// Finds a tensor by its name in the model, by symbol, or as "grad.NAME" or "ema.NAME". Model
-  /// names win: if the model has a tensor "grad.w", the gradient of w is "grad.self.w". If the
-  /// model has a tensor "loss_scale", the loss scale is "state.loss_scale".
+  /// Finds a tensor by its name in the model, by symbol, or as "grad.NAME" or "ema.NAME". Names of
+  /// the model have priority: if the model has a tensor "grad.w", the gradient of w is
+  /// "grad.self.w". If the model has a tensor "loss_scale", the loss scale is "state.loss_scale".
   const NamedTensor *find(const std::string &name) const;
   /// Returns the average of a parameter, or null.
   const NamedTensor *findAverage(const NamedTensor &of) const;
@@ -50,8 +50,8 @@ public:
 private:
   void add(const Program &program, int variable, std::vector<std::string> names,
            const Variable &view);
-  /// Returns `prefix` + `name`, a name for state. Inserts `more` after the prefix until no tensor
-  /// of the model has this name.
+  /// Returns `prefix` + `name`, a name for state. Inserts `more` after the prefix, repeatedly,
+  /// until no tensor of the model has the resulting name.
   std::string derive(std::string prefix, const std::string &name, const char *more = "self.") const;
   std::vector<NamedTensor> tensors;
   std::set<std::string> modelNames;
@@ -77,7 +77,7 @@ std::vector<std::string> loadWeights(Session &session, const NamedTensors &tenso
 /// Options for writing weights.
 struct ExportOptions {
   int64_t maxFileBytes = 5'000'000'000; ///< largest file of a folder, unless one tensor is larger
-  bool averages = false;                ///< write averages instead of the parameters that have one
+  bool averages = false;                ///< write averages instead of parameters, where they exist
   /// Selects tensors. "trained": only trained parameters; another text: a glob of names; empty:
   /// all.
   std::string only;

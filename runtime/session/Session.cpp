@@ -106,7 +106,7 @@ void Session::endDeadlock(double silence) {
 }
 
 std::unique_ptr<Communication> Session::makeAmongProcesses(Job &job) {
-  std::vector<Queue> queues; // those over which the host, not the device, communicates
+  std::vector<Queue> queues; // empty if the device, not the host, performs the communication
   if (!device->hasOwnCommunication())
     queues = findQueues(program, job.rank());
   return device->makeProcessCommunication(job.makeCommunication(program.mesh, queues));
@@ -248,7 +248,7 @@ static void addInto(Dtype dtype, char *whole, const char *part, int64_t count) {
 }
 
 /// Calls `body`, in which processes communicate. In a job, an error with code Failed makes the
-/// session unusable, and gets the rank and the step.
+/// session unusable; the rank and the step are added to the error.
 template <typename Body> void Session::amongProcesses(Body &&body) {
   try {
     body();
@@ -317,7 +317,7 @@ void Session::gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char
   }
 }
 
-/// Copies the local elements of rank `index` to the process of rank 0.
+/// Copies the local elements of rank `index` into `received` in the process of rank 0.
 void Session::bringFrom(int index, const RankTensor &tensor, int64_t stage,
                         const RecordedScalars *recorded, std::vector<char> &received) {
   int64_t bytes = tensor.localBytes();

@@ -76,8 +76,8 @@ public:
   bool isOneOfMany() const { return options.job != nullptr; }
   /// Returns whether `here` is true in any process.
   bool isAny(bool here);
-  /// Returns the text of each process, by rank, on rank 0; empty in the other processes. Without a
-  /// job, returns only `text`.
+  /// On rank 0, returns the text of each process, by rank. In the other processes, returns an empty
+  /// list. Without a job, returns only `text`.
   std::vector<std::string> collect(const std::string &text);
   /// Returns the text of rank 0's process in every process.
   std::string share(const std::string &text);
@@ -130,8 +130,8 @@ public:
                                     [&](int64_t row) { return sampleOf(m, row); });
     });
   }
-  /// Returns the inputs that an entry reads. `cotangents` selects the inputs of its backward
-  /// instead.
+  /// Returns the inputs that an entry reads. If `cotangents` is set, returns the inputs of the
+  /// entry's backward instead.
   std::vector<const Input *> inputsOf(const EntryPoint &entry, bool cotangents = false) const;
 
   /// Gathers a tensor to `whole` on rank 0: joins shards, and adds partial values in rank order.
@@ -141,9 +141,9 @@ public:
   void gatherEverywhere(const RankTensor &tensor, char *whole);
   /// Gathers a variable. For an accumulator, adds the values of all stages that accumulate into it.
   void readVariable(int variable, char *whole);
-  /// Sets a variable and its copies in other dtypes. Each rank gets its own elements by calls of
-  /// `read`, possibly from several threads at once. In a partial variable, shard 0 gets the values,
-  /// and the other shards get zeros.
+  /// Sets a variable and its copies in other dtypes. Each rank calls `read` for its own elements,
+  /// possibly from several threads at once. In a partial variable, shard 0 gets the values, and the
+  /// other shards get zeros.
   void setVariable(int variable, const ReadElements &read);
   /// Sets a variable from its row-major global elements.
   void writeVariable(int variable, const char *whole);
@@ -195,8 +195,8 @@ private:
   /// Returns the address of an input, or Absent if the rank's stage does not read the input.
   int64_t inputAt(const Rank &rank, const EntryPoint &entry, size_t input, int64_t microBatch,
                   int64_t slot) const;
-  /// If `recorded` is set, takes the values of recorded scalars from there instead of from the
-  /// ranks' memory.
+  /// If `recorded` is set, reads recorded scalars from `recorded` instead of from the ranks'
+  /// memory.
   void gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole,
                   const RecordedScalars *recorded = nullptr);
   void bringFrom(int index, const RankTensor &tensor, int64_t stage,
@@ -209,7 +209,7 @@ private:
   void makeRank(int index, bool dedicated);
   std::unique_ptr<Communication> makeAmongProcesses(Job &job);
   DeadlockMonitor::Look lookAtRanks() const;
-  /// Ends a run in which all ranks have waited for each other for `silence` seconds.
+  /// Ends a run whose ranks have all waited for each other for `silence` seconds.
   void endDeadlock(double silence);
 
   ProgramSource source;

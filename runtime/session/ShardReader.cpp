@@ -43,7 +43,7 @@ void ShardFile::checkShards() const {
   SafetensorsFile header(path);
   std::map<int64_t, const SafetensorsFile::Tensor *> starts;
   for (const auto &[name, tensor] : header.tensors())
-    if (tensor.bytes) // an empty tensor begins where the next one does
+    if (tensor.bytes) // an empty tensor has the same offset as the next tensor
       starts.emplace(tensor.data - header.begin(), &tensor);
   for (const Expected &shard : expected) {
     auto found = starts.find(shard.offset);
@@ -109,7 +109,7 @@ void ShardReader::read(char *to, int64_t first, int64_t count) const {
   }
 }
 
-/// Reads `count` elements from `index` on, within one row of the tensor.
+/// Reads `count` elements within one row of the tensor, starting at `index`.
 void ShardReader::readRow(char *to, const std::vector<int64_t> &index, int64_t count) const {
   int64_t found = 0;
   for (size_t i = 0; i < shards.size() && found < count; ++i)

@@ -55,8 +55,8 @@ struct SavedTensor {
   std::vector<SavedShard> shards;
 };
 
-/// Reads a part of a saved tensor, and converts floats to `dtype`. The tensor must outlive the
-/// reader.
+/// Reads a part of a saved tensor, and converts floats to `dtype`. The saved tensor must outlive
+/// the reader.
 class ShardReader {
 public:
   /// Selects the part that begins at the indices `lower` (empty: 0) and has the shape `shape`.

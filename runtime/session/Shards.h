@@ -23,13 +23,13 @@ struct Shard {
   int variable = 0;
   std::string key;    ///< name in the rank's file
   IndexRanges ranges; ///< relative to the whole tensor
-  /// Whether the variable is a sum over ranks. The sum is then gathered first, and the first rank
-  /// writes it.
+  /// Whether the variable is a sum over ranks. Rank 0 then gathers the sum and writes it.
   bool isCollected = false;
 };
 
-/// Returns the shards that each rank writes; every process gets the same result. Among ranks with
-/// equal data, the rank with the fewest bytes so far writes the shard.
+/// Returns the shards that each rank writes; every process gets the same result. If several groups
+/// of ranks hold the variable, the group whose first rank has the fewest bytes so far writes the
+/// variable.
 std::vector<std::vector<Shard>> planShards(const Program &program,
                                            const std::vector<const NamedTensor *> &tensors);
 

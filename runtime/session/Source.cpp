@@ -36,7 +36,7 @@ ProgramSource linkedCheckSource() {
           psrt_check_program_image,   psrt_check_program_image ? psrt_check_program_image_size : 0};
 }
 
-/// Returns the address of a symbol. Fails if the object does not have it.
+/// Returns the address of a symbol. Fails if the object does not define the symbol.
 static void *symbol(void *handle, const char *name, const std::string &path) {
   void *result = dlsym(handle, name);
   if (!result)

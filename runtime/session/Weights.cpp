@@ -148,7 +148,7 @@ static bool isGroupOf(const std::string &symbol, const std::string &name) {
          symbol.find_first_not_of("0123456789", name.size() + 1) == std::string::npos;
 }
 
-/// Fails if the value is outside of the scalar's range.
+/// Fails if the value is outside of the valid range of the scalar.
 static void checkScalar(const std::string &name, double value) {
   if (std::string expected = describeScalarRange(name, value); !expected.empty())
     PSRT_FAIL(BadArgument, "scalar \"%s\" cannot be %g; expected %s", name.c_str(), value,

@@ -3,7 +3,7 @@ import dataclasses
 
 STEPS = 20  # steps of a compared training run
 ARCHIVE = "programs.tar.xz"
-MOST_BYTES = 64 << 20  # limit for the archive and the files of the repository together, which are copied to the GPU machine
+MOST_BYTES = 64 << 20  # limit for the size of the archive plus the repository's files; both are copied to the GPU machine
 STAGE_SECONDS = 480
 TESTS = ["psrt-device-test", "psrt-comm-test"]
 
@@ -65,7 +65,7 @@ SPARE_TOKENS = 50304 - 50257  # rows that pad GPT-2's vocabulary of 50257 to a m
 
 @dataclasses.dataclass
 class Way:
-    """A further program for the model of a bench, compiled with `flags`. `is_odd`: with GPT-2's unpadded vocabulary of 50257."""
+    """Another program for the model of a bench, compiled with `flags`. With `is_odd`, the model has GPT-2's unpadded vocabulary of 50257."""
 
     bench: str
     flags: tuple

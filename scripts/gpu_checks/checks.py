@@ -1,4 +1,4 @@
-"""Runs checks. After each check, prints one line and rewrites the file of results."""
+"""Runs checks. After each check, prints one line and rewrites the results file."""
 import json
 import statistics
 import subprocess
@@ -8,15 +8,15 @@ import traceback
 from . import machine
 from .cases import STAGE_SECONDS, STEPS, benches, is_rehearsal
 
-LEAST_SECONDS = 5  # no check starts with fewer seconds left
+LEAST_SECONDS = 5  # a check starts only if at least so many seconds are left
 
 
 class OutOfTime(Exception):
-    """The stage, or the whole run, has no time left."""
+    """The time of the stage or of the whole run is over."""
 
 
 class Checks:
-    """The checks of one run. `folder` holds the unpacked archive; `end` is the time limit on the monotonic clock, or None."""
+    """The checks of one run. `folder` contains the unpacked archive; `end` is the time limit on the monotonic clock, or None."""
 
     def __init__(self, folder, environment, results=None, end=None):
         self.folder, self.environment, self.results, self.end = folder, environment, results, end
@@ -26,7 +26,7 @@ class Checks:
         self.machine, self.found, self.stage, self.stage_end = machine.describe(), [], "", None
 
     def has(self, name):
-        """Returns whether a program was prepared (`prepare --only` selects programs)."""
+        """Returns whether the archive has this program (`prepare --only` selects programs)."""
         return (self.folder / name).exists()
 
     def begin(self, stage):
@@ -57,7 +57,7 @@ class Checks:
             good, figures = False, {"said": str(error)[-300:] or "no time was left"}
         except subprocess.CalledProcessError as error:
             good, figures = False, {"status": error.returncode, "said": (error.stderr or "").strip()[-600:]}
-        except Exception as error:  # a run on a GPU machine is rare: continue with the next check
+        except Exception as error:  # continue with the next check, because runs on a GPU machine are rare
             place = traceback.extract_tb(error.__traceback__)[-1]
             good, figures = False, {"said": f"{type(error).__name__}: {error} ({place.filename.split('/')[-1]}:{place.lineno})"[:600]}
         self.record(name, good, **figures)
@@ -70,7 +70,7 @@ class Checks:
                               text=True, timeout=max(1, min(timeout, self.left())))  # fmt: skip
 
     def call(self, program, *flags, **options):
-        """Runs a program; raises CalledProcessError unless it ends with status 0."""
+        """Runs a program. Raises CalledProcessError unless the program ends with status 0."""
         done = self.start(program, *flags, **options)
         done.check_returncode()
         return done

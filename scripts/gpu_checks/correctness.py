@@ -11,7 +11,7 @@ from .tensors import read_tensors
 
 
 def conformance(checks):
-    """The runtime's unit tests on this driver: every library call, copies, communication among ranks on one GPU."""
+    """Runs the runtime's unit tests on this driver: every library call, copies, and communication among ranks on one GPU."""
     path = f"{checks.folder}:{checks.environment.get('LD_LIBRARY_PATH', '')}"
     for test in TESTS:
         def check():
@@ -28,7 +28,7 @@ def conformance(checks):
 
 
 def worst_case(found, wanted):
-    """Returns [(error / allowed error, name)] of the tensors, largest first. Only compares the elements that `wanted` contains."""
+    """Returns [(error / allowed error, name)] of the tensors, largest first. Compares only the elements that `wanted` contains."""
     errors = []
     for name, about in wanted.items():
         values = found.get(name)
@@ -65,19 +65,19 @@ def ops(checks):
 
 
 def parity(checks):
-    """Losses of 20 steps equal those of the CPU target: ten small models and two larger ones, f32 (TF32 off), bf16, fp16."""
+    """Losses of 20 steps equal the losses of the CPU target: small models and two larger ones, in f32 (TF32 off), bf16 and fp16."""
     for name in filter(checks.has, PARITY):
         checks.attempt(name, lambda: checks.losses(name, 1e-4 if name.endswith("fp32") else 2e-2))
 
 
 def ranks(checks):
-    """Losses of several ranks on one GPU equal those of the CPU target."""
+    """Losses of several ranks on one GPU equal the losses of the CPU target."""
     for name in filter(checks.has, RANKS):
         checks.attempt(name, lambda: checks.losses(name, 1e-4, "--comm", "local"))
 
 
 def nccl(checks):
-    """With several GPUs: losses of ranks with one GPU each, as threads and as processes. With one GPU: the error that reports it."""
+    """With several GPUs: losses of ranks with one GPU each, as threads and as processes. With one GPU: the error about missing GPUs."""
     count = int(checks.environment.get("PSRT_FAKE_DEVICES", "1")) if checks.rehearsal else machine.count_gpus()
     for name in filter(checks.has, RANKS):
         size = math.prod(int(axis.split("=")[1]) for axis in RANKS[name][1].split(","))
@@ -113,7 +113,7 @@ def run_processes(checks, name, ranks):
 
 
 def repeat(checks):
-    """Two runs have bitwise equal losses, and so has a run that resumes from a checkpoint."""
+    """Losses of two runs are bitwise equal, also if one of them resumes from a checkpoint."""
     for name in filter(checks.has, ["gpt_dropout-fp32", "gpt-bf16", "gpt_middle-bf16"]):
         data = checks.said["programs"][name]["data"]
 

@@ -6,7 +6,7 @@ import time
 
 
 def ends(checks, status, words, program, *flags, **environment):
-    """Returns (whether the program ends with this status and these words in less than 60 s, figures)."""
+    """Returns (good, figures). A program is good if it ends in less than 60 s with this status, and its stderr matches all `words`."""
     started = time.monotonic()
     done = checks.start(program, *flags, timeout=90, **environment)
     took = time.monotonic() - started
@@ -15,7 +15,7 @@ def ends(checks, status, words, program, *flags, **environment):
 
 
 def faults(checks):
-    """A missing library or too little memory is an error before the run (status 3); a rank fails; a loss is nan or infinite; SIGTERM."""
+    """Programs end with a clear error if a library is missing, memory is too small, a rank fails or a loss is NaN; SIGTERM ends a run with status 0."""
     programs = checks.said["programs"]
     plain = "mlp-fp32"
     data = {name: ("--data", about["data"], "--quiet") for name, about in programs.items()}
@@ -30,13 +30,13 @@ def faults(checks):
     add("too little memory", "large", 3, ["GPU 0", "needs? ", "free"], "large", *data.get(plain, ()), **little)
     add("no cuBLASLt", plain, 3, ["nowhere"], plain, *data.get(plain, ()), PSRT_CUBLASLT="/nowhere/libcublasLt.so")
     add("a rank fails", "failing", 3, ["rank 1"], "failing", *data.get(plain, ()), "--steps", "5", "--comm", "local", PSRT_TEST_FAIL="rank=1,step=2")
-    add("a loss is no number", "gpt-fp32", 1, ["step"], "gpt-fp32", *data.get("gpt-fp32", ()), "--set", "lr=1e30")
+    add("a loss is NaN", "gpt-fp32", 1, ["step"], "gpt-fp32", *data.get("gpt-fp32", ()), "--set", "lr=1e30")
     if checks.has("gpt2-dp2"):
         checks.attempt("SIGTERM", lambda: stop(checks, "gpt2-dp2", data["gpt2-dp2"]))
 
 
 def stop(checks, program, flags):
-    """Stops a long run by SIGTERM. Returns (whether it ends with status 0 and has written its losses, figures)."""
+    """Stops a long run by SIGTERM. Returns (good, figures): the run must end with status 0 and have written its losses."""
     losses = checks.folder / "stopped.txt"
     process = subprocess.Popen([checks.folder / program, *flags, "--steps", "100000000", "--losses", losses], cwd=checks.folder,
                                env=checks.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip

@@ -10,12 +10,12 @@ from .speed import TOKENS, draw_tokens, find_rates, time_steps
 BANDWIDTH_PART = 0.85  # minimum bandwidth of a kernel, as a fraction of a copy's
 IDLE_PART = 0.01  # maximum fraction of a step in which the GPU is idle
 MEMORY_PART = 0.02  # maximum difference between used and planned memory, as a fraction of the plan
-LEAST_BYTES = 32 << 20  # smallest launch whose bandwidth is checked: too large for caches, and long compared with its timing events
+LEAST_BYTES = 32 << 20  # smallest launch whose bandwidth is checked: larger than the caches, and long compared with the overhead of timing
 STEPS = 8
 
 
 def read_trace(path, skipped=3):
-    """Returns the events of the steps from `skipped` on: {step: [event]}."""
+    """Returns the events of each step, {step: [event]}, without the first `skipped` steps."""
     steps = collections.defaultdict(list)
     for event in json.loads(path.read_text())["traceEvents"]:
         if event["ph"] == "X" and event["args"]["step"] >= skipped:
@@ -39,7 +39,7 @@ def by_name(launches):
 
 
 def kernels(checks):
-    """The bandwidth of the generated kernels in a step of GPT-2 124M, compared with a copy; the cost of launches."""
+    """Bandwidth of the generated kernels in a step of GPT-2 124M, compared with a copy; cost of launches."""
     name = "gpt2-124m"
     if name not in checks.benches:
         return
@@ -83,7 +83,10 @@ def read_besides(checks, name):
 
 
 def use(checks, name, data, *flags):
-    """Returns the bytes of a run: (planned, needed in addition, in use according to the driver). A first run measures the matmul algorithms."""
+    """Returns the bytes of a run: (planned, needed in addition, in use according to the driver).
+
+    A run before the measured one chooses the matmul algorithms, which needs further memory.
+    """
     checks.train(name, data, 1, *flags)
     with Watch() as watch:
         lines, _ = checks.train(name, data, 6, *flags)
@@ -91,7 +94,7 @@ def use(checks, name, data, *flags):
 
 
 def memory(checks):
-    """The memory in use according to the driver, compared with the plan. A small model shows the memory of driver and libraries."""
+    """Memory in use according to the driver, compared with the planned memory. A small model gives the share of the driver and the libraries."""
     small = "gpt-bf16"
     apart = {}
 

@@ -16,7 +16,7 @@ DRIVER_FOLDERS = ["/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/
 
 
 def find_libraries():
-    """Returns the folders of NVIDIA's libraries in PyTorch's packages, and a folder with libcuda that the loader may not search."""
+    """Returns the folders of NVIDIA's libraries in PyTorch's packages, and the first folder of DRIVER_FOLDERS that has libcuda."""
     folders = []
     if spec := importlib.util.find_spec("torch"):
         packages = pathlib.Path(spec.origin).parents[1] / "nvidia"
@@ -26,13 +26,13 @@ def find_libraries():
 
 
 def environment_with(libraries):
-    """Returns the environment of programs, with the libraries' folders in LD_LIBRARY_PATH."""
+    """Returns the environment for programs, with the libraries' folders in LD_LIBRARY_PATH."""
     before = os.environ.get("LD_LIBRARY_PATH")
     return {**os.environ, "LD_LIBRARY_PATH": ":".join([*libraries, *([before] if before else [])])}
 
 
 def ask_gpu(facts=FACTS):
-    """Returns the facts that nvidia-smi prints about the first GPU, by name, or {} without a GPU."""
+    """Returns the values that nvidia-smi prints for `facts` of the first GPU, by name, or {} without a GPU."""
     try:
         line = ["nvidia-smi", f"--query-gpu={','.join(facts)}", "--format=csv,noheader,nounits", "-i", "0"]
         done = subprocess.run(line, capture_output=True, text=True, timeout=30)
@@ -50,7 +50,7 @@ def count_gpus():
 
 
 def describe():
-    """Returns the description of the machine for the file of results."""
+    """Returns the description of the machine for the results file."""
     versions = {}
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

@@ -1,4 +1,4 @@
-"""Computes the expected results of ops with PyTorch on the CPU: the ops of test/python/test_import_ops.py, and larger ones with many blocks."""
+"""Computes the expected results of ops with PyTorch on the CPU: small ops of test/python/test_import_ops.py, and large ops with many blocks."""
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
@@ -60,7 +60,7 @@ class Large(torch.nn.Module):
         for name, (_, shapes) in cases.items():
             for i, shape in enumerate(shapes):
                 value = torch.randn(shape, generator=generator)
-                self.operands[f"{name}_{i}"] = torch.nn.Parameter((value * 8).round() / 8)  # exact in bf16, and small when packed
+                self.operands[f"{name}_{i}"] = torch.nn.Parameter((value * 8).round() / 8)  # exact in bf16, and compresses well
 
     def forward(self, x):
         values = {}
@@ -91,8 +91,10 @@ def expect_large(cases, precision):
 
 
 def expect_small(small):
-    """Returns the expected values and gradients of the cases of test_import_ops. As in that test, the allowed error is four times
-    PyTorch's error in float32, plus some rounding errors."""
+    """Returns the expected values and gradients of the cases of test_import_ops.
+
+    As in test_import_ops, the allowed error is four times PyTorch's error in float32, plus some rounding errors.
+    """
     values, gradients = {}, {}
     for name in small.CASES:
         (value, exact), (single_value, single) = (small.in_torch(dtype)[name] for dtype in (torch.float64, torch.float32))
@@ -108,7 +110,7 @@ def about(weights, values, gradients):
 
 
 def prepare(folder, compile_program, small, rehearsal):
-    """Compiles the programs. Returns the expected results of each, by name. `small` is the module test_import_ops."""
+    """Compiles the programs. Returns the expected results of each program, by name. `small` is the module test_import_ops."""
     ones = {"x": torch.ones(4, 3)}
     save_file(ones, folder / "ones.safetensors")
     archive = folder / "ops.pt2"

@@ -3,8 +3,8 @@
 
     gpu_checks/peer.py '{"kind": "gpt", "sizes": {...}, "batch": 16, "vocabulary": 50304, "time": 1024}'
 
-Prints one line of JSON when it is ready. For each line on stdin, it measures a few steps and prints their median time as JSON. With
-{"kind": "rates"}, it prints the rates of matmuls and of copies, and ends. The GPT is the model that `export` gives to ps-compile. The Llama is
+Prints one line of JSON when the model is compiled. For each line on stdin, measures a few steps and prints their median time as JSON. With
+{"kind": "rates"}, prints the rates of matmuls and of copies, and ends. The GPT is the model that `export` exports for ps-compile. The Llama is
 Hugging Face's.
 """
 import json
@@ -110,7 +110,7 @@ def make_step(spec):
 
 
 def measure(step):
-    """Returns the median seconds of a step. Frees cached GPU memory, so that the other program can use it."""
+    """Returns the median seconds of a step. Then frees cached GPU memory for the compiled program that runs next."""
     seconds = seconds_of(step, 20 if DEVICE == "cuda" else 2)
     return {"seconds": seconds, "bytes": give_back()}
 

@@ -20,7 +20,7 @@ BUILD = pathlib.Path(os.environ.get("PARASHARD_BIN", ROOT / "build/release/bin")
 
 
 class Preparation:
-    """Compiles programs into a folder for a target. `only` has globs of program names."""
+    """Compiles programs for a target into a folder. `only` has globs of program names."""
 
     def __init__(self, folder, target, only):
         self.folder, self.target, self.only = folder, target, only
@@ -120,7 +120,7 @@ def prepare_benches(preparation):
 
 
 def prepare_faults(preparation, oracle):
-    """Compiles programs that cannot run: for a later architecture, and too large for any GPU; and one that fails by PSRT_TEST_FAIL."""
+    """Compiles programs that fail: for a newer GPU architecture, too large for any GPU, and one that PSRT_TEST_FAIL makes fail."""
     archive = preparation.folder / "fault.pt2"
     if preparation.wants("failing"):
         oracle.zoo("mlp").export(archive)
@@ -137,7 +137,7 @@ def prepare_faults(preparation, oracle):
 
 
 def copy_tests(preparation):
-    """Copies the runtime's tests, with the libraries that a GPU machine may lack."""
+    """Copies the runtime's tests, and the libraries that a GPU machine may lack."""
     tests = [test for test in cases.TESTS if preparation.wants(test)]
     for test in tests:
         shutil.copy(BUILD / "bin" / test, preparation.folder)
@@ -148,7 +148,7 @@ def copy_tests(preparation):
 
 
 def pack(folder):
-    """Packs all files into one archive, and removes them. A large window helps, because programs share most of their bytes."""
+    """Packs all files into one archive, and removes the files. Programs share most of their bytes, so a large LZMA window compresses them well."""
     files = sorted(path for path in folder.iterdir() if path.is_file())
     window = [{"id": lzma.FILTER_LZMA2, "preset": 3, "dict_size": 1 << 26}]
     with lzma.open(folder / cases.ARCHIVE, "wb", filters=window) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
@@ -160,7 +160,7 @@ def pack(folder):
 
 
 def count_tree():
-    """Returns the bytes of the repository's files, which are copied to the GPU machine too."""
+    """Returns the bytes of the repository's files, which are also copied to the GPU machine."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True).stdout.split("\0")
     return sum((ROOT / name).stat().st_size for name in listed if name and (ROOT / name).is_file())
 
@@ -187,7 +187,7 @@ def fill(folder, target, only):
     prepare_faults(preparation, oracle)
     copy_tests(preparation)
     if not any(folder.iterdir()):
-        raise OSError(f"--only {' '.join(only)} names no program; scripts/gpu_checks/cases.py has their names")
+        raise OSError(f"--only {' '.join(only)} does not match a program; scripts/gpu_checks/cases.py has the names")
     wanted["compile_seconds"] = preparation.seconds
     (folder / "wanted.json").write_text(json.dumps(wanted))
     size = pack(folder)

@@ -1,4 +1,4 @@
-"""Stages that measure steps: in comparison with torch.compile, and of programs compiled with different flags."""
+"""Stages that measure steps: compared with torch.compile, and with programs of the same model but other flags."""
 import array
 import json
 import os
@@ -23,11 +23,11 @@ LOSSES_ALIKE = 2e-2  # maximum relative difference of losses between programs th
 
 
 class Peer:
-    """The PyTorch program (peer.py). The program is started once and measures steps on request."""
+    """The PyTorch program (peer.py), which is started once and measures steps on request."""
 
     def __init__(self, checks, spec):
         self.checks, self.said, self.errors = checks, b"", checks.folder / "peer.txt"
-        with self.errors.open("w") as errors:  # -P: else kernels.py of this folder would hide a package that transformers imports
+        with self.errors.open("w") as errors:  # without -P, kernels.py of this folder would hide a package that transformers imports
             self.process = subprocess.Popen([sys.executable, "-P", PEER, json.dumps(spec)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
 
     def __enter__(self):
@@ -66,7 +66,7 @@ def find_rates(checks):
 
 
 def draw_tokens(checks, bench, steps=40):
-    """Writes a file of tokens for `steps` steps. The tokens are valid for GPT-2's unpadded vocabulary too."""
+    """Writes a file of tokens for `steps` steps. The tokens are also valid for GPT-2's unpadded vocabulary."""
     data = checks.folder / "tokens.bin"
     tokens = range(bench.vocabulary - SPARE_TOKENS)
     data.write_bytes(array.array("H", random.Random(1).choices(tokens, k=bench.time * bench.batch * steps + 1)).tobytes())
@@ -80,7 +80,7 @@ def time_steps(checks, program, data, *flags, steps=25, **environment):
 
 
 def compare(checks, name):
-    """Measures our program and the peer in alternating runs. The result is the median of the ratios of the pairs."""
+    """Measures the compiled program and the peer in turn, up to PAIRS times. The speedup is the median of the ratios of these pairs."""
     bench = checks.benches[name]
     data, pairs, clocks = draw_tokens(checks, bench), [], []
     started = time.monotonic()
@@ -137,7 +137,7 @@ STAGES = {f"bench-{name}": make_bench(name) for name in BENCHES}
 
 
 def ways(checks):
-    """The speedup by padding a vocabulary of 50257 to 50272 rows, by GELUs in matmul epilogues, and by fp8 matmuls."""
+    """Speedups from padding a vocabulary of 50257 rows to 50272, from GELUs in matmul epilogues, and from fp8 matmuls."""
     def compare_ways(first, second, is_asked):
         data, times, losses = draw_tokens(checks, checks.benches[WAYS[first].bench]), [], []
         for _ in range(PAIRS):
@@ -156,7 +156,7 @@ def ways(checks):
 
 
 def attention(checks):
-    """Steps whose attention is computed by the faster implementation, cuDNN, cuDNN's nondeterministic engines, or the fallback kernels."""
+    """Steps with each implementation of attention: the measured choice, cuDNN, cuDNN with nondeterministic engines, and the fallback kernels."""
     if "gpt2-124m" not in checks.benches:
         return
     always = {"PSRT_ALGORITHM_TIMING": "0"}

@@ -1,4 +1,4 @@
-"""Reads .safetensors files of f32 tensors with Python alone."""
+"""Reads f32 tensors of .safetensors files, with the standard library only."""
 import array
 import json
 import struct

@@ -1,4 +1,4 @@
-// Tests the reading of cluster files: presets, values, and the errors of wrong files.
+// Tests the reader of cluster files: presets, values, and errors about invalid files.
 #include "lib/Costs/Cluster.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ std::string getError(llvm::StringRef text) {
   return cluster ? "" : llvm::toString(cluster.takeError());
 }
 
-/// Returns a small cluster, with one text replaced by another.
+/// Returns the text of a small cluster file, with `from` replaced by `to`.
 std::string change(llvm::StringRef from = "", llvm::StringRef to = "") {
   std::string text = R"({"name": "box", "source": "measured", "device": {"target": "cpu:native",
     "memory": "16GB", "memory_bandwidth": "20GB/s", "launch": "1us", "host_bandwidth": "5GB/s",

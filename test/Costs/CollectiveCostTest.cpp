@@ -1,4 +1,4 @@
-// Tests the prices of collectives against figures worked out by hand, and laws that hold for all.
+// Tests the prices of collectives: values computed by hand, and laws that hold for every cluster.
 #include "lib/Costs/CollectiveCost.h"
 #include <gtest/gtest.h>
 #include <random>
@@ -7,7 +7,7 @@ using namespace parashard::costs;
 
 namespace {
 
-/// Nodes of 8 ranks at 100 GB/s, and 10 GB/s between nodes.
+/// Returns a cluster with nodes of 8 ranks: 100 GB/s within a node, and 10 GB/s between nodes.
 Cluster makeCluster(double latency = 0) {
   Cluster cluster;
   cluster.tiers = {{"node", 8, 100e9, latency}, {"network", 0, 10e9, 2 * latency}};
@@ -36,7 +36,8 @@ TEST(CollectiveCost, OfOneIslandIsARing) {
 }
 
 TEST(CollectiveCost, MembersOfAnIslandShareTheWayOut) {
-  // 16 consecutive ranks: 8 links of 10 GB/s leave each node. Every eighth rank: one link each.
+  // A group of 16 consecutive ranks uses 8 links of 10 GB/s per node. A group of every eighth rank
+  // uses one link per node.
   EXPECT_DOUBLE_EQ(getSeconds(makeCluster(), Collective::AllGather, {{1, 16}}, 16e9), 15e9 / 80e9);
   EXPECT_DOUBLE_EQ(getSeconds(makeCluster(), Collective::AllGather, {{8, 2}}, 16e9), 8e9 / 10e9);
 }
@@ -68,8 +69,8 @@ TEST(CollectiveCost, MeasurementsOfTheSameSizeCountFirst) {
                    getSeconds(makeCluster(), Collective::AllReduce, {{1, 4}}, 1e6));
 }
 
-// Laws: faster links, shorter latencies and fewer bytes never cost more. A communicator that is
-// written as two axes costs what it does as one.
+// Laws: faster links, shorter latencies and fewer bytes never cost more. A group written as two
+// axes costs the same as the same group written as one axis.
 TEST(CollectiveCost, LawsHoldForRandomClusters) {
   std::mt19937 random(28);
   auto draw = [&](double low, double high) {

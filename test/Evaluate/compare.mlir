@@ -3,16 +3,16 @@
 // RUN: ps-run %s --entry first --compare %t.safetensors | FileCheck %s --check-prefix=EQUAL
 // EQUAL: 3 tensors are equal
 // RUN: ps-run %s --entry near --compare %t.safetensors --tolerance 1e-2 | FileCheck %s --check-prefix=NEAR
-// NEAR: 3 tensors agree; y differs most, by 6.2e-03 of its largest element
+// NEAR: 3 tensors agree; the largest difference is in y: 6.2e-03 relative to max(0.001, its largest absolute element)
 
-// Twin: without the tolerance, with a smaller one, and by an integer, they differ.
+// Twin: without a tolerance, with a smaller tolerance, or with another integer, the tensors differ.
 // RUN: not ps-run %s --entry near --compare %t.safetensors 2>&1 | FileCheck %s --check-prefix=FAR
 // RUN: not ps-run %s --entry near --compare %t.safetensors --tolerance 1e-3 2>&1 | FileCheck %s --check-prefix=FAR
 // FAR: error: {{.*}}.safetensors: y differs by 6.2e-03 relative to max(0.001, its largest absolute element); --tolerance allows
 // RUN: not ps-run %s --entry count --compare %t.safetensors --tolerance 1e-2 2>&1 | FileCheck %s --check-prefix=COUNT
 // COUNT: n differs by 1.0e+00 relative to max(0.001, its largest absolute element)
 
-// NaN agrees with NaN alone.
+// NaN agrees only with NaN.
 // RUN: not ps-run %s --entry nan --compare %t.safetensors --tolerance 1e9 2>&1 | FileCheck %s --check-prefix=NAN
 // NAN: y has a NaN or infinity that differs between the two runs
 // RUN: ps-run %s --entry nan --outputs %t.nan.safetensors --compare %t.nan.safetensors --tolerance 0 | FileCheck %s --check-prefix=EQUAL

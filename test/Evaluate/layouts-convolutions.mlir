@@ -27,7 +27,7 @@
 // REDEFINE: %{flags} = --mesh dp=2,pp=2 --zero 2
 // RUN: %{agrees}
 
-// The channels between the convolutions are split: the second one is a partial sum.
+// The channels between the convolutions are split, so the second convolution computes partial sums.
 // REDEFINE: %{ranks} = 2
 // REDEFINE: %{flags} = --mesh tp=2 --sharding-policy %S/inputs/channels.json
 // RUN: %{agrees}

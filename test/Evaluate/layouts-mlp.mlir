@@ -60,7 +60,7 @@
 // REDEFINE: %{flags} = --mesh dp=2 --zero 1
 // RUN: %{agrees}
 
-// Stages 2 and 3 add the ranks of each micro-batch first.
+// Stages 2 and 3 first add the gradients of all ranks for each micro-batch.
 // REDEFINE: %{compare} = --compare %t/replicated.safetensors --tolerance 1e-5
 // REDEFINE: %{flags} = --mesh dp=2 --zero 2
 // RUN: %{agrees}

@@ -1,5 +1,5 @@
-// Trains a model whose first and last op share a weight on one rank and in each layout: a pipeline
-// adds the gradients of both stages.
+// Trains a model on one rank and in each layout. Its first and last op share a weight, so a
+// pipeline adds the gradients of two stages.
 // REQUIRES: ps-compile, ps-run
 // DEFINE: %{flags} =
 // DEFINE: %{ranks} =

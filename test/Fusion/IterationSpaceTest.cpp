@@ -1,5 +1,5 @@
-// Tests the iteration spaces of groups of ops: sizes, strides of what is read and written, and why
-// ops do not fit one space.
+// Tests the iteration spaces of groups of ops: sizes, strides of operands and results, and the
+// reasons why ops do not fit one space.
 #include "lib/Fusion/IterationSpace.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
@@ -192,7 +192,7 @@ TEST_F(IterationSpaceTest, AUseOfASumOverRowsDoesNotFit) {
   EXPECT_EQ(space.getReason().str(), "a sum over rows is used in its own group");
 }
 
-/// Nothing ties the rows of the sum to those of the difference: both read a value from outside.
+/// The sum and the difference both read a value from outside, so their rows may differ.
 TEST_F(IterationSpaceTest, ASumOverOtherRowsDoesNotFit) {
   EXPECT_FALSE(analyze("%x: tensor<4x8xf32>", R"(
     %0 = ps.reduce sum %x dims [0] : tensor<4x8xf32> -> tensor<8xf32>

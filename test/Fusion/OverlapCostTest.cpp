@@ -6,10 +6,10 @@ using namespace parashard::fusion;
 
 namespace {
 
-/// A matmul and a collective of these seconds, of which each chunk takes `latency` in addition.
+/// Seconds of a matmul and a collective. Each chunk of the collective adds `latency`.
 struct Case {
   double matmul, collective, latency = 0, independent = 0, overlap = 1;
-  double slowerChunks = 0; ///< seconds that each chunk of the matmul takes in addition
+  double slowerChunks = 0; ///< seconds that each chunk of the matmul adds
 
   template <typename Use> auto with(Use use) const {
     auto chunk = [&](int64_t count) { return matmul / double(count) + slowerChunks; };

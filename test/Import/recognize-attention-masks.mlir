@@ -60,8 +60,8 @@ func.func @bools_multiplied(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, 
   return %o : tensor<2x4x8x16xf32>
 }
 
-// With a finite mask value, a query whose keys are all padding weighs them all alike. Such a mask
-// stays an added mask, narrowed to one row for all queries. A mask of -inf is padding.
+// With a finite mask value, a query whose keys are all padding gives them equal weights. Such a
+// mask stays an added mask, narrowed to one row for all queries. A mask of -inf becomes padding.
 // CHECK-LABEL: func.func @finite_padding
 // CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "added padding"} : ({{.*}}, tensor<2x1x1x8xf32>)
 // CHECK: ps.attention %arg0, %arg1, %arg2 padding %arg3 scale 1.000000e+00 {ps.attention_form = "padding"}

@@ -48,7 +48,7 @@ module {
 
 // -----
 
-// Logits and labels are sliced alike: a loss on some positions, without a shift in the model.
+// Logits and labels have the same slice: a loss on some positions, without a shift in the model.
 // CHECK: module attributes {ps.labels = "next"}
 module {
   func.func @forward(%ids: tensor<2x4xi64>, %labels: tensor<2x4xi64>, %w: tensor<16x8xf32>) -> tensor<2x3xf32> {

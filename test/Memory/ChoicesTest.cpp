@@ -184,7 +184,7 @@ TEST(PointSearch, FindsTheLargestPointThatFits) {
   std::vector<int64_t> bytes;
   for (int i = 0; i < 3000; ++i)
     bytes.push_back(i * 1000);
-  // The peak is the larger of a fixed moment of 1500000 bytes and a moment that depends on the
+  // The peak is at one of two moments. One always needs 1500000 bytes; the other depends on the
   // choice.
   auto getPeak = [&](size_t i) { return std::max<int64_t>(1500000, 700000 + bytes[i]); };
   for (int64_t budget : {1500001, 1600000, 2500000, 3699000}) {

@@ -2,8 +2,8 @@
 // RUN: ps-opt %s -ps-plan-memory | sed 's/ps.address = array<i64: 0, -1>/ps.address = array<i64: -1, 0>/' | not ps-opt -ps-verify-placed 2>&1 | FileCheck %s --check-prefix=HELD
 
 // The arena of each pipeline coordinate holds the variables that its programs name. @a is on the
-// first, @b on the second, @t on both. @n, which no program names, is on the first. A sent value
-// stays alive until the wait and does not overlap values received before it.
+// first coordinate, @b on the second, @t on both, and @n, which no program names, on the first. A
+// sent value stays alive until the wait and does not overlap values received before it.
 // CHECK: module attributes {ps.arena_bytes = array<i64: 512, 320>
 // CHECK: ps.variable parameter @a {ps.address = array<i64: 0, -1>}
 // CHECK: ps.variable parameter @b {ps.address = array<i64: -1, 0>}

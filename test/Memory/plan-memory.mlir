@@ -11,8 +11,8 @@ module {
   ps.variable parameter @b {ps.sharding = #ps.sharding<@mesh, []>} : tensor<f32>
   ps.variable parameter @c {ps.sharding = #ps.sharding<@mesh, [{}]>} : tensor<16xf32>
 
-  // Values alive at the same time do not overlap. The third value reuses the bytes of the dead
-  // first.
+  // Values alive at the same time do not overlap. The third value reuses the bytes of the first
+  // value, which is dead by then.
   // CHECK-LABEL: func.func @chain
   // CHECK-SAME: ps.scratch_bytes = 128 : i64
   // CHECK: ps.exp {{.*}}ps.offsets = array<i64: 0>

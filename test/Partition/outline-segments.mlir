@@ -25,8 +25,8 @@ ps.variable accumulator @loss.count : tensor<f32>
 // CHECK: ps.constant
 // CHECK: ps.add
 
-// All layers accumulate alike, so they share one backward_weight class, named after the first
-// layer.
+// All layers accumulate in the same way, so they share one backward_weight class. Its name is that
+// of the first layer.
 // CHECK-LABEL: func.func @h.1.backward_input(
 // CHECK-LABEL: func.func @h.1.backward_weight(
 // CHECK: ps.accumulate %{{.*}}, %{{.*}} {ps.phase = #ps.phase<backward_weight>} : !ps.ref<tensor<4xf32>>

@@ -24,7 +24,7 @@ func.func @partitioned_c2() attributes {ps.class = "h", ps.phase = #ps.phase<for
 // -----
 
 func.func @partitioned_c3(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64} {
-  // expected-error@+1 {{(partitioned_c3) stands between runs; only reads, data movement and collectives are valid here}}
+  // expected-error@+1 {{(partitioned_c3) is between runs; only reads, data movement and collectives are valid here}}
   %0 = ps.exp %x : tensor<4xf32>
   return
 }
@@ -152,7 +152,7 @@ func.func @stage0.update() attributes {ps.stage = 0 : i64} {
 }
 func.func @stage1.update() attributes {ps.stage = 1 : i64} {
   %s = ps.read @loss.sum : tensor<f32>
-  // expected-error@+1 {{(partitioned_c9) is the max of 'loss.sum', tensor<f32>, but it meets the sum of 'loss.sum', tensor<f32> of pipeline coordinate 0}}
+  // expected-error@+1 {{(partitioned_c9) is the max of 'loss.sum', tensor<f32>, but the matching reduction of pipeline coordinate 0 is the sum of 'loss.sum', tensor<f32>}}
   %0 = ps.all_reduce max %s over ["pp"] {ps.reduced = "loss.sum"} : tensor<f32>
   return
 }

@@ -19,8 +19,8 @@ using namespace parashard::evaluate;
 
 namespace {
 
-/// Model with a tied embedding; four blocks take the place of the BLOCK lines. Every axis kind and
-/// stage has work.
+/// A model with a tied embedding. `makeModel` replaces the BLOCK lines by four blocks, so that
+/// every axis kind and every stage has work.
 constexpr const char *kModel = R"(
 module attributes {ps.level = #ps.level<imported>} {
   ps.variable parameter @emb names ["emb"] : tensor<8x4xf32>

@@ -298,8 +298,9 @@ bool Mutator::duplicate() {
 }
 
 bool Mutator::removeFunction() {
-  if (coordinates == 1 ||
-      pick(8)) // a module without the entry is valid; rare, as the verifier finds it easily
+  // With one coordinate, the module would stay valid. With more, the verifier detects this change
+  // easily, so it is rare: one attempt of 8.
+  if (coordinates == 1 || pick(8))
     return false;
   Operation *op = pickOp(isProgramOrStage);
   description = "removed @" + SymbolTable::getSymbolName(op).str();

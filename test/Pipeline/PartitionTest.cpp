@@ -269,7 +269,7 @@ TEST(Partition, ChecksCounts) {
   EXPECT_EQ(getPartitionError(six, five, 0, 2), "a pipeline of 0 ranks; use at least 1");
   EXPECT_EQ(getPartitionError(six, five, 2, -1), "-1 chunks per rank; use at least 1");
   EXPECT_EQ(getPartitionError({}, {}, 1, 1), "a model without layers has no stages");
-  EXPECT_EQ(getPartitionError(six, six, 2, 1), "bytes of 6 boundaries for 6 layers; expected 5");
+  EXPECT_EQ(getPartitionError(six, six, 2, 1), "got the bytes of 6 cuts for 6 layers; expected 5");
 }
 
 TEST(Partition, ChecksWeightsAndBytes) {
@@ -340,7 +340,8 @@ TEST(CutsAtNames, RejectsACutAtTheFirstLayer) {
 
 TEST(CutsAtNames, LayersOfAModuleMustBeContiguous) {
   EXPECT_EQ(getError(findCutsAtNames({"x", "a.0", "b", "a.1"}, {"a"}, {PlacementKind::V, 2, 1})),
-            "module 'a' holds layers 1 and 3 but not those between; give the path of one layer");
+            "module 'a' contains layers 1 and 3 but not the layers between them; give the path of "
+            "one layer");
 }
 
 TEST(CutsAtNames, NeedsOneNameLessThanStages) {

@@ -3,8 +3,8 @@
 // RUN: sed "s|ps.level = #ps.level<scheduled>|&, ps.cluster = \"%S/inputs/slow-host.json\"|" %s | ps-opt -split-input-file -ps-offload=what=activations 2>&1 | FileCheck %s --check-prefix=SLOW
 
 // Three layers. The saved value of the first layer is copied to the host while the second layer
-// runs, and back during the backward of the second. Backward needs the value of the last layer at
-// once.
+// runs, and back during the backward of the second. Backward needs the value of the last layer
+// immediately, so that value stays on the device.
 // SLOW: --offload activations changes nothing
 // SLOW-NOT: rank.stash
 module attributes {ps.level = #ps.level<scheduled>} {

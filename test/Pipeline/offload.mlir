@@ -2,8 +2,8 @@
 // RUN: not ps-opt %s -split-input-file -ps-offload=what=state 2>&1 | FileCheck %s --check-prefix=WHAT
 // WHAT: ps-offload what=state is not valid; use optimizer, activations, activations=all, or several separated by commas
 
-// Two pieces of one run each. The first is fetched at the start of the update, the second before
-// the first run. Both are offloaded again.
+// The update has two pieces of one run each. The variables of both pieces are fetched before the
+// first run, and offloaded again after the run that uses them.
 module attributes {ps.level = #ps.level<scheduled>} {
   // CHECK: ps.variable parameter @a :
   ps.variable parameter @a : tensor<4xf32>

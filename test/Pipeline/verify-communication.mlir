@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -split-input-file -verify-diagnostics -ps-verify-scheduled
 
-// Valid: neighbours send to each other at the same time, as in 1F1B. Both start their receive
+// Valid: neighbors send to each other at the same time, as in 1F1B. Both start their receive
 // before they wait.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 rank.program @pp0 pp = 0 entry "step" {
@@ -20,7 +20,7 @@ rank.program @pp1 pp = 1 entry "step" {
 
 // -----
 
-// Deadlock: each neighbour waits for its own send first.
+// Deadlock: each neighbor waits for its own send first.
 ps.mesh @mesh <"pp" = 2 : pipeline>
 rank.program @pp0 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>

@@ -68,7 +68,7 @@ TEST(Conflicts, OfBatchesNameTheNumbers) {
             "--micro-batches samples, and at most 16384 micro-batches; use --batch 4 or 8");
   EXPECT_EQ(Problem(4, 7).mesh("dp=4").check(),
             "--mesh dp=4 and --global-batch 7 contradict each other: a step has --batch times "
-            "--micro-batches samples; the number of --batch is a multiple of the data-parallel "
+            "--micro-batches samples; --batch must be a multiple of the number of data-parallel "
             "ranks; use --mesh "
             "dp=1, or --global-batch 4 or 8");
 }
@@ -89,7 +89,7 @@ TEST(Conflicts, WithPipelinesNameTheRule) {
       "--mesh pp=1 and --schedule 1f1b contradict each other: a schedule needs a pipeline axis "
       "of at least 2; use --mesh pp=2 or 4");
   EXPECT_EQ(Problem(4, 16).set("schedule", "1f1b").set("num-chunks", "2").check(),
-            "--schedule 1f1b and --num-chunks 2 contradict each other: each schedule takes certain "
+            "--schedule 1f1b and --num-chunks 2 contradict each other: a schedule allows only some "
             "numbers of chunks (docs/pipelines.md); use --schedule interleaved or zb-v, or "
             "--num-chunks 1");
   EXPECT_EQ(Problem(4, 16).mesh("dp=1").set("zero", ">=1").check(),
@@ -100,7 +100,8 @@ TEST(Conflicts, WithPipelinesNameTheRule) {
   EXPECT_EQ(
       split.check(),
       "--split-method NAME,... and --cluster x:4 contradict each other: the sizes of the mesh "
-      "multiply to the 4 ranks; the modules give 3 stages, the pipeline axis times "
+      "multiply to the 4 ranks; the modules give 3 stages, which must equal the pipeline axis "
+      "times "
       "--num-chunks; use --cluster x:3 or 6");
 }
 

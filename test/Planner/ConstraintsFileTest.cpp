@@ -1,4 +1,4 @@
-// Tests the reader of files of constraints.
+// Tests the reader of constraint files.
 #include "lib/Planner/ConstraintsFile.h"
 #include "llvm/ADT/StringExtras.h"
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests the search against all plans of random small problems, and the laws of prices.
+// Compares the search with all plans of small random problems, and checks laws of its prices.
 #include "lib/Planner/Search.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include <cmath>
@@ -10,11 +10,11 @@ using namespace parashard::planner;
 
 namespace {
 
-/// A made-up model: seconds and bytes of a segment as functions of the axes.
+/// An artificial model: seconds and bytes per segment as functions of the axes.
 struct Model {
-  std::vector<double> work; ///< seconds of a sample on one rank, by segment
-  double overhead = 0;      ///< seconds of a segment per micro-batch
-  double exchange = 0;      ///< seconds of a sample for a tensor axis above 1, per segment
+  std::vector<double> work; ///< seconds per sample on one rank, for each segment
+  double overhead = 0;      ///< seconds per segment and phase
+  double exchange = 0;      ///< seconds per segment and sample, times log2(tp)
   double parameters = 0, saved = 0;
 
   ClassTable makeTable(const Candidate &candidate) const {
@@ -73,7 +73,7 @@ struct Problem {
     search.getTableShards = [](const Candidate &) { return 2; };
   }
 
-  /// Returns the least seconds of a plan that fits; infinity if none does.
+  /// Returns the least seconds of a plan that fits, or infinity if no plan fits.
   double findBest() const {
     double best = std::numeric_limits<double>::infinity();
     for (int64_t pp = 1; pp <= search.ranks; pp *= 2)

@@ -1,7 +1,7 @@
 // RUN: ps-opt %s -split-input-file -ps-shrink-repeats | FileCheck %s
 
-// The first segment has a further op, so three equal layers remain, and become two. The result of
-// the last layer becomes that of the second equal one.
+// The first segment has an additional op, so only the other three layers are equal. Two of them
+// remain. The head then reads the result of the second one.
 // CHECK: module attributes {ps.repeats = {count = 1 : i64, parameter = "layers.2.w"}}
 // CHECK-COUNT-3: ps.variable parameter
 // CHECK-NOT: ps.variable
@@ -80,7 +80,7 @@ module {
 
 // -----
 
-// Each dropout has a key of its own.
+// Each dropout has its own key.
 // CHECK: module attributes {ps.repeats = {count = 1 : i64, parameter = "layers.1.w"}}
 // CHECK-COUNT-2: ps.dropout
 // CHECK-NOT: ps.dropout

@@ -1,5 +1,5 @@
-// Tests that schedule tables with one random change are accepted exactly if a run by data
-// dependencies gives the same results.
+// Changes schedule tables at random. A changed table must be accepted exactly if its execution by
+// data dependencies gives the same results.
 #include "lib/Schedules/Simulator.h"
 #include "llvm/Support/Error.h"
 #include "gtest/gtest.h"

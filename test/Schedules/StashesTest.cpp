@@ -56,7 +56,7 @@ TEST(Stashes, WithoutOnlyHiddenSpeedIsIgnored) {
 
 TEST(Stashes, ValuesThatDoNotLowerThePeakStay) {
   StashProblem problem = makeProblem(/*bytesPerSecond=*/8);
-  problem.liveBytes[0] = 1000; // the peak is a step in which no value is away
+  problem.liveBytes[0] = 1000; // the peak is a step without values in host memory
   for (const auto &stash : chooseStashes(problem))
     EXPECT_FALSE(stash);
 }

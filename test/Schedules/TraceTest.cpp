@@ -58,7 +58,7 @@ std::string makeTrace() {
 }
 
 /// Returns a trace of two ranks and four steps of 4, 8, 6 and 10 ms. Rank 1 is slower. An
-/// evaluation has the number of the last step.
+/// evaluation has the same number as the last step.
 TraceText makeFlatTrace() {
   TraceText text(2);
   for (int64_t step : {0, 1, 2, 3}) {

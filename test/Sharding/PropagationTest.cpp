@@ -11,7 +11,7 @@ using namespace parashard::sharding;
 namespace {
 
 /// A graph whose ops are written as in einops: one letter per factor, parentheses around the
-/// factors of one dim. Factors that no result has are summed, and capital letters must stay whole.
+/// factors of one dim. Factors that no result has are summed. Capital letters cannot be split.
 /// Example: `(hd)k nk -> nhd` with sizes h=4, d=2, k=8, n=6.
 class PropagationTest : public testing::Test {
 protected:
@@ -69,7 +69,7 @@ protected:
 
   TestMesh mesh{R"("dp" = 2 : data, "tp" = 2 : tensor, "three" = 3 : tensor)"};
   ShardingGraph graph;
-  /// Sizes of the factors of dims with several, by letter. Other factors have the dim's size.
+  /// Sizes of factors by letter, for dims of several factors. Other factors have the dim's size.
   std::map<char, int64_t> sizes;
 
 private:
@@ -151,7 +151,7 @@ TEST_F(PropagationTest, ASplitThatCrossesFactorsOfAReshapeStops) {
   connect("(hd) -> hd", {x}, {heads});
   propagateSplits(graph);
   EXPECT_EQ(splitsOf(heads), "[4, 6]")
-      << "24 over 3 are parts of 8 elements, which are no whole rows of 6";
+      << "24 elements over 3 ranks give parts of 8, which do not consist of rows of 6";
 }
 
 TEST_F(PropagationTest, AMinorFactorStaysAFactorOfTheMergedDim) {
@@ -323,7 +323,7 @@ TEST_F(PropagationTest, APartialSumIsReducedAfterALinearOpWithASmallerResult) {
   propagateSplits(graph);
   choosePartials(graph);
   EXPECT_EQ(getPartialAxes(graph, y), std::vector<StringRef>{"tp"});
-  EXPECT_TRUE(getPartialAxes(graph, z).empty()) << "nothing is gained by reducing later";
+  EXPECT_TRUE(getPartialAxes(graph, z).empty()) << "a later reduction is not cheaper";
 }
 
 TEST_F(PropagationTest, APartialSumIsReducedBeforeAnOpThatIsNotLinear) {

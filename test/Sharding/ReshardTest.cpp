@@ -59,7 +59,7 @@ void copyShifted(const Array &from, Array &to, unsigned dim, int64_t offset) {
   });
 }
 
-/// The local tensors of all ranks, and the meaning of each step for them.
+/// The local tensors of all ranks. Executes the steps of a reshard plan on them.
 class Ranks {
 public:
   Ranks(const TestMesh &mesh, std::vector<Array> arrays) : mesh(mesh), arrays(std::move(arrays)) {}
@@ -169,8 +169,8 @@ public:
       names.push_back(axis.getName());
   }
 
-  /// Adds every layout whose dims are split by `getDims` and that uses each axis at most once;
-  /// partial sums and maxima over the axes that are left.
+  /// Adds every layout whose dims are split by `getDims` and that uses each axis at most once. Its
+  /// value may be a partial sum or maximum over the other axes.
   void addLayouts(llvm::function_ref<std::vector<Split>(int64_t)> getDims) {
     std::vector<TensorSplits> all = {{}};
     for (int64_t size : shape) {
@@ -267,7 +267,7 @@ private:
     return arrays;
   }
 
-  /// Reduces what is partial in `layout`: every rank then holds complete elements.
+  /// Reduces the axes over which `layout` is partial. Every rank then holds complete elements.
   void complete(Ranks &ranks, const Layout &layout) const {
     for (PartialAttr p : layout.partial) {
       ReshardStep step{Kind::AllReduce, ranks.get().front().shape, {p.getAxis()}};

@@ -24,8 +24,8 @@ func.func @logits(%x: tensor<4x7xbf16> {ps.name = "x"}) -> (tensor<4x30xbf16>, t
 
 // -----
 
-// Padding applies after the split over tp: 30 elements give shards of 15, padded to 16. The results
-// of the matmul and of later ops on the shards follow.
+// Padding applies after the split over tp: 30 elements give shards of 15, padded to 16. The matmul
+// and later ops on the shards have padded results too.
 // CHECK-LABEL: ps.mesh @mesh
 // CHECK: @up {{.*}}column parallel{{.*}}; dim 0 padded to 16 elements per rank{{.*}}[{"tp", "pad.8"}, {}]
 // CHECK: @down {{.*}}row parallel{{.*}}; dim 1 padded to 16 elements per rank{{.*}}[{}, {"tp", "pad.8"}]

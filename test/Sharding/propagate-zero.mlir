@@ -23,8 +23,8 @@ ps.variable gradient @w.grad of @w : tensor<8x16xf32>
 // THREE: optimizer @w.m {{.*}}[{"tp", "dp"}, {}]
 ps.variable optimizer @w.m of @w : tensor<8x16xf32>
 
-// A dim that the axis does not divide is padded, unless a model axis splits it; then another dim is
-// taken.
+// A dim that the axis does not divide is padded. If a model axis splits this dim, ZeRO splits
+// another dim instead.
 // THREE: parameter @odd {{.*}}[{"tp"}, {"dp"}]
 ps.variable parameter @odd {ps.sharding = #ps.sharding<@mesh, [{"tp"}, {}]>} : tensor<7x5xf32>
 // THREE: parameter @padded {{.*}}[{"dp"}]
@@ -35,8 +35,8 @@ ps.variable parameter @one : tensor<1xf32>
 // ALL: optimizer @count {{.*}}[]
 ps.variable optimizer @count of @one : tensor<i64>
 
-// Only the update uses the f32 values of a 16-bit copy, so stage 1 splits them. Their average shares
-// the sharding.
+// Only the update uses the f32 values of a 16-bit copy, so stage 1 splits them. Their average has
+// the same sharding.
 // ZERO: parameter @f32 {{.*}}[{}]
 // ONE: parameter @f32 {{.*}}[{"dp"}]
 // TWO: parameter @f32 {{.*}}[{"dp"}]

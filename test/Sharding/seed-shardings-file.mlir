@@ -22,12 +22,12 @@
 // RUN: not ps-opt %t/model.mlir --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=%t/same-dim.json 2>&1 | FileCheck %s --check-prefix=SAME-DIM
 // SAME-DIM: error: --sharding-policy {{.*}}same-dim.json: "fc.*": "0" and "-2" both name dim 0 of fc.weight, which has 2 dims; give the axes of a dim under one key{{$}}
 
-// Factors of a dim, and results of ops. A numbered op is one of those with the same name and module.
+// Splits of factors of a dim, and of results of ops. `#0` is the first of the ops with that name.
 // RUN: ps-opt %t/model.mlir --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=%t/values.json | FileCheck %s --check-prefix=VALUES
 // VALUES-DAG: @fc.weight {{.*}}[(4 x 4 {"tp"}), {}]
 // VALUES: ps.contract {{.*}} {ps.later_shardings = [#ps.sharding<@mesh, [{}, {"tp"}]>], ps.reason = "policy {{.*}}values.json: \22h.*:contract#0\22"}
 // VALUES-NOT: later_shardings
-// The text of a file, as in a plan.
+// The policy may be the text of such a file, as in a plan.
 // RUN: ps-opt %t/model.mlir --pass-pipeline='builtin.module(ps-set-mesh{mesh=tp=2},ps-seed-shardings{policy={{"fc.*":{"0":["tp"]}}}})' | FileCheck %s --check-prefix=INLINE
 // INLINE: @fc.weight {{.*}}[{"tp"}, {}]
 // RUN: not ps-opt %t/model.mlir --ps-set-mesh=mesh=dp=2,tp=2 --ps-seed-shardings=policy=%t/size.json 2>&1 | FileCheck %s --check-prefix=SIZE

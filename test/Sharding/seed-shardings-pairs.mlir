@@ -1,7 +1,7 @@
 // Finds pairs of column and row parallel contractions.
 // RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron | FileCheck %s
 
-// Both input contractions of a gated MLP are the first of the pair.
+// In a gated MLP, both contractions that read the input are column parallel.
 // CHECK-DAG: @gate {{.*}}column parallel{{.*}}[{"tp"}, {}]
 // CHECK-DAG: @up {{.*}}column parallel{{.*}}[{"tp"}, {}]
 // CHECK-DAG: @down {{.*}}row parallel{{.*}}[{}, {"tp"}]

@@ -2,7 +2,7 @@
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=dp=2,tp=4 --ps-seed-shardings=policy=tables 2>&1 | FileCheck %s --check-prefix=GPT
 // GPT-NOT: remark
 // GPT: @wte.weight {{.*}}ps.reason = "tables: row parallel, an embedding table{{.*}}; 50 rows over 4: padded to 52", ps.sharding = #ps.sharding<@mesh, [{"tp"}, {}]>
-// Positions do not depend on an input, so their table has no seed. Neither have pairs and heads.
+// Positions do not depend on an input, so their table has no seed. MLPs and heads have none either.
 // GPT-NOT: ps.variable parameter {{.*}}ps.sharding
 
 // RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=tables 2>&1 | FileCheck %s
@@ -31,7 +31,7 @@ func.func @transposed_table(%ids: tensor<4xi64> {ps.name = "ids"}) -> tensor<4x8
 
 // -----
 
-// Twin: the rows are those of an input. A remark reports that nothing is split.
+// Twin: the table is an input of the model. A remark reports that nothing is split.
 // CHECK-DAG: @scale names [{{.*}}] : tensor<8xf32>
 ps.variable parameter @scale names ["scale"] : tensor<8xf32>
 func.func @given_rows(%rows: tensor<10x8xf32> {ps.name = "rows"}, %ids: tensor<4xi64> {ps.name = "ids"}) -> tensor<4x8xf32> {

@@ -1,4 +1,4 @@
-"""A Python face of psrt's C API (include/psrt/psrt.h), for tests: torch tensors in and out."""
+"""Wraps psrt's C API (include/psrt/psrt.h) for tests. Inputs and outputs are torch tensors."""
 import ctypes
 
 import torch
@@ -41,7 +41,7 @@ class Options(ctypes.Structure):
 
 
 def load():
-    """The shared runtime of the build under test."""
+    """Loads the shared runtime library of the build under test."""
     library = ctypes.CDLL(str(tools_folder().parent / "lib/libpsrt.so"))
     library.psrt_last_error.restype = ctypes.c_char_p
     library.psrt_last_error.argtypes = [ctypes.c_void_p]
@@ -51,7 +51,7 @@ def load():
 
 
 def describe(tensors):
-    """An array of psrt_tensor over contiguous torch tensors, by name."""
+    """Returns an array of psrt_tensor that describes contiguous torch tensors, given by name."""
     array = (Tensor * len(tensors))()
     for item, (name, value) in zip(array, tensors.items()):
         assert value.is_contiguous()
@@ -61,7 +61,7 @@ def describe(tensors):
 
 
 class Program:
-    """One open program; every error is a RuntimeError with the runtime's message."""
+    """An open program. Each error raises a RuntimeError with the runtime's message."""
 
     def __init__(self, path, ranks=0, threads=1, seed=0, weights=None):
         self.library = load()
@@ -75,7 +75,7 @@ class Program:
             raise RuntimeError(self.library.psrt_last_error(self.handle).decode())
 
     def call(self, entry, inputs, outputs, slot=0):
-        """Runs an entry; `outputs` are filled in place."""
+        """Runs an entry and writes its results into the tensors `outputs`."""
         given, wanted = describe(inputs), describe(outputs)
         self._check(
             self.library.psrt_call(
@@ -101,7 +101,7 @@ class Program:
         self._check(self.library.psrt_zero_grad(self.handle))
 
     def get(self, name, like):
-        """A variable, shaped and typed as `like`."""
+        """Returns the value of a variable that has the shape and type of `like`."""
         value = torch.empty_like(like).contiguous()
         self._check(self.library.psrt_get_variable(self.handle, describe({name: value})))
         return value

@@ -1,5 +1,5 @@
-"""The cases that are compared with PyTorch (models x importers x meshes x micro-batches x optimizers), and mutants: wrong
-programs that the comparison must detect.
+"""Lists the cases that are compared with PyTorch (models x importers x meshes x micro-batches x optimizers), and mutants:
+wrong programs that the comparison must detect.
 
 The tests and scripts/compare-with-pytorch read these lists. Cases are only added, never removed.
 """
@@ -151,12 +151,12 @@ ODD = {
 
 @dataclasses.dataclass
 class Mutant:
-    """A wrong program: compiled with other flags, or with changed gradients."""
+    """A program that is deliberately wrong: compiled with other flags, or with changed gradients."""
 
     name: str
     optimizer: str
     flags: tuple = ()
-    change: object = None  # function of the gradients by name
+    change: object = None  # a function that changes the gradients, given by name
 
 
 def halve(gradients):

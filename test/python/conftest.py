@@ -15,12 +15,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def tools_folder():
-    """Returns bin/ of the build under test: PARASHARD_BIN, or that of the release build."""
+    """Returns bin/ of the build under test: PARASHARD_BIN, or bin/ of the release build."""
     return pathlib.Path(os.environ.get("PARASHARD_BIN", ROOT / "build/release/bin"))
 
 
 def run_tool(tool, *arguments, **environment):
-    """Runs a tool of the build under test, with further environment variables; returns its status and output."""
+    """Runs a tool of the build under test, with further environment variables. Returns the completed process."""
     command = [tools_folder() / tool, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **environment})
 
@@ -49,7 +49,7 @@ def exports(shared):
 
 @pytest.fixture(scope="module")
 def one_thread():
-    """Limits PyTorch to one thread, for tests on tensors that are too small to gain from several threads."""
+    """Limits PyTorch to one thread, for tests whose tensors are too small for several threads."""
     import torch
 
     threads = torch.get_num_threads()
@@ -59,7 +59,7 @@ def one_thread():
 
 
 def pytest_configure(config):
-    """Registers the marks. Limits each of several workers to one PyTorch thread, because waiting threads spin and occupy cores."""
+    """Registers the marks. With several workers, limits PyTorch to one thread per worker, because waiting threads spin."""
     for mark, meaning in lanes.MARKS.items():
         config.addinivalue_line("markers", f"{mark}: {meaning}")
     if IS_WORKER:
@@ -67,7 +67,7 @@ def pytest_configure(config):
 
 
 def pytest_sessionstart(session):
-    """Fails with the build command if the tests' programs are missing, which are not part of the default target."""
+    """Fails with the build command if the programs of the tests are missing. The default target does not build them."""
     folder = tools_folder()
     if folder.is_dir() and not (folder / "psrt-tiny").exists():
         raise pytest.UsageError(f"{folder} has no programs of the tests; build them: cmake --build --preset release --target all tests")
@@ -104,7 +104,7 @@ def pytest_generate_tests(metafunc):
 
 
 def hold_turn(item, is_alone):
-    """Holds the lock of all workers: shared with other workers or, with `is_alone`, exclusively."""
+    """Holds the lock that all workers share: exclusively with `is_alone`, otherwise together with other workers."""
     folder = item.config.stash.get(SHARED, None)
     return once.hold_turn(folder, is_alone) if IS_WORKER and folder else contextlib.nullcontext()
 

@@ -1,4 +1,4 @@
-"""Draws graphs at random from all ops that have a derivative (except dropout and float8), as MLIR and in PyTorch."""
+"""Draws random graphs of all ops that have a derivative (except dropout and float8), as MLIR and as PyTorch functions."""
 import dataclasses
 import itertools
 import math
@@ -14,10 +14,10 @@ MOST_ELEMENTS, MOST_VALUE = 2000, 1e5
 
 @dataclasses.dataclass
 class Node:
-    """One value: what it is made of (numbers of nodes), its shape, its text and its function in PyTorch.
+    """A value of the graph: its operands (indices of nodes), its shape, its ops as MLIR text and as a PyTorch function.
 
-    Of a parameter the text is None. `{0}`, `{1}` stand for operands, `{y}` for the result, `{T0}`, `{Ty}` for their types,
-    `{t}` begins the names of values between.
+    The text of a parameter is None. In a text, `{0}` and `{1}` are operands, `{y}` is the result, and `{T0}` and `{Ty}` are
+    their types. Names of intermediate values begin with `{t}`.
     """
 
     kind: str
@@ -50,10 +50,10 @@ class Drawing:
         return self.nodes[value].shape
 
     def draw(self):
-        """The graph: its nodes, and the numbers of those that enter the loss."""
+        """Draws a graph: its nodes, and the indices of its outputs."""
         rank = self.random.randint(1, 5)
         shape = [self.random.randint(1, 7 if rank < 4 else 4) for _ in range(rank)]
-        is_long = self.random.random() < 0.15  # sums over so many rows are made in parts
+        is_long = self.random.random() < 0.15  # a sum over more than 128 rows is split into parts
         if is_long:
             shape = [self.random.randint(129, 300), *[self.random.randint(1, 3) for _ in range(self.random.randint(0, 2))]]
             self.random.shuffle(shape)
@@ -73,12 +73,12 @@ class Drawing:
         return Graph(self.nodes, outputs or [len(self.nodes) - 1])
 
     def pick(self):
-        """Returns a value: most often the last, so that ops form chains."""
+        """Returns the index of a value, most often of the last one, so that ops form chains."""
         computed = [i for i, node in enumerate(self.nodes) if node.text] or [0]
         return computed[-1] if self.random.random() < 0.7 else self.random.choice(computed)
 
     def step(self):
-        """Adds an op, if one that fits is drawn."""
+        """Draws an op, and adds it if it fits the drawn value."""
         value = self.pick()
         maker = self.random.choice(MAKERS)
         before = len(self.nodes)
@@ -104,7 +104,7 @@ UNARY = {name: (f"%{{y}} = ps.{name} %{{0}} : {{Ty}}", function) for name, funct
          [*op_cases.UNARY.items(), *op_cases.STEPS.items()] if name not in ("exp", "expm1")}  # fmt: skip
 UNARY["gelu_erf"] = ("%{y} = ps.gelu erf %{0} : {Ty}", F.gelu)
 UNARY["gelu_tanh"] = ("%{y} = ps.gelu tanh %{0} : {Ty}", lambda a: F.gelu(a, approximate="tanh"))
-for _name in ["exp", "expm1"]:  # of numbers that are not large
+for _name in ["exp", "expm1"]:  # tanh limits the operand
     UNARY[_name] = (f"%{{t}}0 = ps.tanh %{{0}} : {{Ty}}\n%{{y}} = ps.{_name} %{{t}}0 : {{Ty}}",
                     lambda a, f=op_cases.UNARY[_name]: f(a.tanh()))
 for _name, _function in op_cases.POSITIVE.items():
@@ -148,7 +148,7 @@ def binary(d, value, shape):
 
 @maker(4)
 def binary_spread(d, value, shape):
-    """With a value or a parameter that is broadcast to its shape."""
+    """Adds a binary op of a value and of another value or parameter that is broadcast to its shape."""
     dims = sorted(d.random.sample(range(len(shape)), d.random.randint(0, len(shape))))
     part = tuple(shape[dim] for dim in dims)
     others = [i for i, node in enumerate(d.nodes) if node.shape == part]
@@ -181,7 +181,7 @@ def reshape_to(d, value, result):
 
 @maker(5)
 def reshape(d, value, shape):
-    """Cuts dims into their divisors, and merges neighbours."""
+    """Splits dims into divisors of their sizes, and merges neighboring dims."""
     sizes = list(shape)
     for _ in range(d.random.randint(1, 3)):
         choice = d.random.random()
@@ -210,7 +210,7 @@ def transpose(d, value, shape):
 
 @maker(3)
 def with_itself(d, value, shape):
-    """A value and itself with dims exchanged: f(x) + f(x).T, or all pairs of a dim's elements, f(x)[:, None] - f(x)[None]."""
+    """Combines a value with its transpose, f(x) + f(x).T, or all pairs of elements of a dim, f(x)[:, None] - f(x)[None]."""
     if not shape:
         return None
     value = unary(d, value, shape)
@@ -249,7 +249,7 @@ def slice_some(d, value, shape):
 
 @maker(3)
 def select_index(d, value, shape):
-    """x[:, i, None]: one place of a dim; the dim is dropped or stays, elsewhere too."""
+    """Selects one index of a dim, x[:, i, None]. The dim is removed, or becomes a dim of size 1 at any position."""
     if not shape:
         return None
     dim = d.random.randrange(len(shape))
@@ -334,7 +334,7 @@ def reduce_of(d, value, kind, dims):
 
 @maker(8)
 def reduce(d, value, shape):
-    """A sum, mean or extreme over some dims, which stay as 1, are spread again, or go."""
+    """Reduces some dims by sum, mean, max or min. These dims are then kept with size 1, broadcast, or removed."""
     if not shape:
         return None
     dims = sorted(d.random.sample(range(len(shape)), d.random.randint(1, len(shape))))
@@ -355,7 +355,7 @@ def reduce(d, value, shape):
 
 @maker(4)
 def reduce_and_move(d, value, shape):
-    """A reduction right before movements of its result, or (in the gradient) right after them: x[:, 0, None].expand(...).mean(1)."""
+    """Combines a reduction directly with movement ops. Their gradient has the opposite order. Example: x[:, 0, None].expand(...).mean(1)."""
     if not shape or len(shape) > 4:
         return None
     if d.random.random() < 0.5:
@@ -390,7 +390,7 @@ def rows(d, value, shape):
 
 @maker(2)
 def cumsum(d, value, shape):
-    """By a triangle of ones, as the importer writes it."""
+    """Adds a cumulative sum, as the importer builds it: a contraction with a triangle of ones."""
     if not shape:
         return None
     size, letters = shape[-1], list(range(len(shape)))
@@ -405,11 +405,11 @@ def cumsum(d, value, shape):
 
 @maker(6)
 def contract(d, value, shape):
-    """With another value or a parameter: each dim is a batch dim, contracted, or free."""
+    """Contracts with another value or a parameter. Each dim is a batch dim, contracted, or free."""
     roles = [d.random.choice(["batch", "inner", "free"]) for _ in shape]
     others = [i for i, node in enumerate(d.nodes) if node.shape == shape]
     labels = list(range(len(shape)))
-    if others and d.random.random() < 0.3:  # x y^T and the like
+    if others and d.random.random() < 0.3:  # a product such as x y^T
         other = d.random.choice(others)
         right = [label if role != "free" else label + 10 for label, role in zip(labels, roles)]
     else:
@@ -429,7 +429,7 @@ def contract(d, value, shape):
 
 @maker(2)
 def mask(d, value, shape):
-    """Where one index is not above another (a causal mask), or the index itself."""
+    """Keeps a value where the index of one dim is <= the index of another (a causal mask); elsewhere, takes the index instead."""
     if not shape:
         return None
     i, j = (d.random.randrange(len(shape)) for _ in range(2))
@@ -448,13 +448,13 @@ def mask(d, value, shape):
 
 
 def whole_numbers(values, shape):
-    """The text of a constant of i64."""
+    """Returns the text of an i64 constant."""
     return f"dense<{torch.tensor(values).reshape(shape).tolist()}> : {type_of(shape, 'i64')}"
 
 
 @maker(2)
 def embedding(d, value, shape):
-    """Rows of a table by indices, some of them twice."""
+    """Looks up rows of a table by indices, some of which are equal."""
     if len(shape) != 2:
         return None
     places = [d.random.randint(1, 3) for _ in range(d.random.randint(1, 3))]
@@ -466,7 +466,7 @@ def embedding(d, value, shape):
 
 @maker(2)
 def cross_entropy(d, value, shape):
-    """Of each row, by a label that may be ignored."""
+    """Adds a cross entropy per row, with labels of which some are ignored."""
     if not shape:
         return None
     rows, classes = math.prod(shape[:-1]), shape[-1]
@@ -482,7 +482,7 @@ def cross_entropy(d, value, shape):
 
 @maker(2)
 def convolution(d, value, shape):
-    """With groups, strides, padding and dilation."""
+    """Adds a convolution with groups, strides, padding and dilation."""
     if len(shape) not in (3, 4):
         return None
     groups = d.random.choice([i for i in range(1, shape[1] + 1) if shape[1] % i == 0])
@@ -514,7 +514,7 @@ def max_pool(d, value, shape):
 
 @maker(2)
 def attention(d, value, shape):
-    """Queries [batch, heads, length, width]; keys and values may have fewer heads and another length. In f32: there is no other."""
+    """Adds attention in f32, the only type of the op. Queries are [batch, heads, length, width]; keys and values may have fewer heads and another length."""
     if len(shape) != 4:
         return None
     is_causal = d.random.random() < 0.5
@@ -527,7 +527,7 @@ def attention(d, value, shape):
              f"({', '.join(narrow)}) -> ({narrow[0]}, {type_of(shape[:-1], 'f32')})\n"
              f"%{{y}} = ps.convert %{{t}}3 : {narrow[0]} -> {{Ty}}")
 
-    def function(*operands):  # rounded as ours is: a first row of a causal mask is a row of the values
+    def function(*operands):  # in f32, as the op: with a causal mask, row 0 of the result is row 0 of the values
         narrow = F.scaled_dot_product_attention(*(x.float() for x in operands), is_causal=is_causal, scale=0.5, enable_gqa=True)
         return narrow.to(operands[0].dtype)
 
@@ -544,7 +544,7 @@ class Graph:
 
     @property
     def is_rounded(self):
-        """Whether an op computes in f32."""
+        """Returns whether an op computes in f32."""
         return any(self.nodes[i].kind == "attention" for i in self.live())
 
     @property
@@ -552,7 +552,7 @@ class Graph:
         return 1e-3 if self.is_rounded else 1e-8
 
     def live(self):
-        """Numbers of the nodes that an output needs, in order."""
+        """Returns the indices of the nodes that an output needs, in order."""
         needed, work = set(), list(self.outputs)
         while work:
             node = work.pop()
@@ -562,17 +562,17 @@ class Graph:
         return sorted(needed)
 
     def parameters(self, seed):
-        """Values of the parameters and of the outputs' weights, by name."""
+        """Draws the values of the parameters and of the weights of the outputs, by name."""
         generator = torch.Generator().manual_seed(seed)
         shapes = {f"v{i}": self.nodes[i].shape for i in self.live() if not self.nodes[i].text}
         shapes |= {f"w{k}": self.nodes[i].shape for k, i in enumerate(self.outputs)}
         return {name: torch.randn(shape, dtype=torch.float64, generator=generator) for name, shape in shapes.items()}
 
     def gradients(self, parameters, dtype=torch.float64, nudge=0.0):
-        """The loss and the gradients by PyTorch.
+        """Computes the loss and the gradients with PyTorch.
 
-        `nudge` changes what is rounded to whole numbers, and by its size, up or down, each result of a function that is not
-        exact: two values that are equal by such roundings alone are no longer.
+        `nudge` perturbs the operands of roundings to whole numbers (floor, ceil), and multiplies each result of an inexact
+        function by 1 + `nudge` or 1 - `nudge`. Values that are equal only because of rounding errors then differ.
         """
         leaves = {name: value.to(dtype).requires_grad_() for name, value in parameters.items()}
         values = {}
@@ -590,7 +590,7 @@ class Graph:
         return loss.detach(), {name: zeros[name] if g is None else g for name, g in zip(leaves, found)}
 
     def text(self, prefix, element):
-        """(variables, ops, the name of the loss)"""
+        """Returns (variables, ops, names of the terms of the loss) as MLIR text."""
         variables, lines, terms = [], [], []
 
         def read(name, shape):
@@ -622,7 +622,7 @@ INEXACT = r"ps\.(sqrt|rsqrt|exp|expm1|log|log1p|tanh|sin|cos|atan|erf|sigmoid|si
 
 
 def draw_graph(seed):
-    """A graph whose numbers are finite, not too large, and do not change much where the parameters do a little."""
+    """Draws a graph whose values are finite and not too large, and hardly change if the parameters change a little."""
     for attempt in itertools.count():
         graph = Drawing(f"{seed}.{attempt}").draw()
         parameters = graph.parameters(seed)

@@ -1,4 +1,4 @@
-"""What `--precision fp8` means, in PyTorch: linear layers whose operands are rounded to scaled 8-bit floats, under bf16 autocast."""
+"""Implements `--precision fp8` in PyTorch: linear layers with operands rounded to scaled 8-bit floats, under bf16 autocast."""
 import copy
 import math
 
@@ -12,20 +12,20 @@ FORMATS = {"e4m3": (torch.float8_e4m3fn, 448.0), "e5m2": (torch.float8_e5m2, 573
 
 
 def scale(amax, format, margin=0):
-    """The value that 1 in 8 bits stands for: a power of two."""
+    """Returns the scale, by which a tensor is divided before it is quantized: a power of two."""
     known = 0 < amax < math.inf
     return 2.0 ** min(max(margin - math.floor(math.log2(FORMATS[format][1] / amax)), -100), 100) if known else 1.0
 
 
 def quantize(x, amax, format, margin=0):
-    """round(clamp(x / scale)) scale."""
+    """Returns round(clamp(x / scale)) * scale."""
     dtype, largest = FORMATS[format]
     one = scale(amax, format, margin)
     return ((x.float() / one).clamp(-largest, largest).to(dtype).float() * one).to(x.dtype)
 
 
 class Scales:
-    """The largest |x| by name: of this step, and of the steps that are remembered."""
+    """Stores the largest |x| of each tensor by name, for this step and for the last `history` steps."""
 
     def __init__(self, delayed=True, history=16, margin=0):
         self.delayed, self.history, self.margin = delayed, history, margin
@@ -46,7 +46,7 @@ class Scales:
 
 
 class RoundedMatmul(torch.autograd.Function):
-    """x w^T in bf16, of rounded x, w and, backward, gradient; the weight's gradient in f32."""
+    """Computes x w^T in bf16. x, w and the incoming gradient are rounded to 8 bits; the gradient of w is computed in f32."""
 
     @staticmethod
     def forward(context, x, w, name, scales):
@@ -64,7 +64,7 @@ class RoundedMatmul(torch.autograd.Function):
 
 
 def replace_linears(module, scales):
-    """Of every `Linear` and `Conv1D` (its weight transposed)."""
+    """Makes every `Linear` and `Conv1D` (whose weight is transposed) compute a RoundedMatmul."""
     for name, layer in module.named_modules():
         if not isinstance(layer, (torch.nn.Linear, Conv1D)):
             continue
@@ -78,8 +78,10 @@ def replace_linears(module, scales):
 
 
 def train(model, batches, steps, scales, micro_batches=1):
-    """(losses, state_dict) of AdamW steps; without scales in f32. The loss is differentiated as a sum over labels, and divided
-    afterwards."""
+    """Trains by AdamW, in f32 if `scales` is None. Returns (losses, state_dict).
+
+    Differentiates the sum of the losses over labels, and then divides by their count.
+    """
     module = copy.deepcopy(model.module).train()
     if scales:
         replace_linears(module, scales)

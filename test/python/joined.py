@@ -1,6 +1,6 @@
-"""Many small computations in one program: evaluated whole, evaluated split over ranks, and compiled, each at once.
+"""Builds one module from many small computations (calls), so that one evaluation or one compile covers all of them.
 
-A call is some ops with their operands; every call is a segment of its own in one `@micro_batch`.
+A call consists of one or a few ops with their operands. Each call is a separate segment of the function `@micro_batch`.
 """
 import dataclasses
 import re
@@ -19,28 +19,28 @@ TYPES = {"f32": torch.float32, "f64": torch.float64, "i64": torch.int64, "i32": 
 
 @dataclasses.dataclass
 class Call:
-    """An op case under a name of its own, and how its tensors are split (text, one an operand and a result)."""
+    """An op case with a unique name, and the shardings of its operands and results (one text per tensor)."""
 
     name: str
     case: op_cases.OpCase
     operands: list = None
     results: list = None
-    computed: bool = False  # operands come from ops that leave NaN, or other than zero, in their padding
+    computed: bool = False  # operands are results of ops that write NaN or other nonzero values into padding
 
 
 def parse_type(text):
-    """`tensor<4x5xf32>`: ([4, 5], torch.float32)"""
+    """Parses a type. Example: `tensor<4x5xf32>` gives ([4, 5], torch.float32)."""
     dims = re.fullmatch(r"tensor<((?:\d+x)*)(\w+)>", text)
     return [int(d) for d in dims[1].split("x")[:-1]], TYPES[dims[2]]
 
 
 def with_shape(text, shape):
-    """The type with other sizes."""
+    """Returns the type with other sizes."""
     return "tensor<" + "".join(f"{size}x" for size in shape) + text[len("tensor<"):-1].split("x")[-1] + ">"
 
 
 def draw(case):
-    """Operands by name; the same for every call of the case."""
+    """Draws the operands by name. All calls of a case have the same operands."""
     generator = torch.Generator().manual_seed(len(case.name))
     values = {}
     for name, text in case.operands.items():
@@ -65,7 +65,7 @@ def marks(index, shardings):
 
 
 def compute(name, type_, attributes):
-    """`name` again, by ops whose value is not zero where the operand is."""
+    """Returns ops that compute the value `name` again, as `name.ready`. For operands of 0, as in padding, their result is not 0."""
     attributes = f" {{{attributes}}}" if attributes else ""
     if type_.endswith("i1>"):
         return [f"%{name}.ready = ps.not %{name}{attributes} : {type_}"]
@@ -79,12 +79,12 @@ def compute(name, type_, attributes):
                 f"%{name}.1 = ps.div %{name}.wide, %{name}.wide{attributes} : {wide}",
                 f"%{name}.same = ps.mul %{name}.wide, %{name}.1{attributes} : {wide}",
                 f"%{name}.ready = ps.quantize %{name}.same, %{name}.scale{attributes} : {wide}, {wide} -> {type_}"]
-    return [f"%{name}.1 = ps.div %{name}, %{name}{attributes} : {type_}",  # 1, or NaN
+    return [f"%{name}.1 = ps.div %{name}, %{name}{attributes} : {type_}",  # 1, or NaN for 0
             f"%{name}.ready = ps.mul %{name}, %{name}.1{attributes} : {type_}"]
 
 
 def body(index, call, marked):
-    """The call's ops, its values named after it."""
+    """Returns the ops of a call. The names of its values begin with the name of the call."""
     lines = []
     if call.computed:
         placed = call.operands or [None] * len(call.case.operands)
@@ -100,7 +100,7 @@ def body(index, call, marked):
 
 
 def module(calls, mesh=None):
-    """All calls in one function: at level 2 with their splits where there is a mesh, else plain."""
+    """Returns a module with all calls in one function: with a mesh, at level 2 with shardings; otherwise, without a level."""
     arguments, results, values, types = [], [], [], []
     for call in calls:
         placed = iter(call.operands or [])
@@ -124,7 +124,7 @@ def inputs(calls):
 
 
 def evaluate(calls, path, folder, ranks=1, values=None):
-    """What ps-run says, by `CALL.rN`."""
+    """Runs the module in ps-run. Returns the results by name, `CALL.rN`."""
     save_file(values or inputs(calls), folder / "in.safetensors")
     out = folder / f"{path.stem}.safetensors"
     run([tools_folder() / "ps-run", path, "--entry", "micro_batch", "--ranks", ranks, "--inputs",
@@ -133,7 +133,7 @@ def evaluate(calls, path, folder, ranks=1, values=None):
 
 
 def call_compiled(calls, path, folder, ranks=1, threads=1, values=None, target="cpu"):
-    """What the compiled program says, by `CALL.rN`; `path` is a module of any level from 2 on."""
+    """Compiles the module `path`, of level 2 or later, and runs the program. Returns the results by name, `CALL.rN`."""
     library = folder / f"{path.stem}.{target.replace(':', '-')}.so"
     run([tools_folder() / "ps-compile", path, "-o", library, "--target", target], folder, timeout=600)
     outputs = {}
@@ -149,7 +149,7 @@ def call_compiled(calls, path, folder, ranks=1, threads=1, values=None, target="
 
 
 def assert_close(found, expected, calls):
-    """Every result of the calls: as exact as the order of additions allows."""
+    """Compares all results of the calls. Floats may differ by rounding errors of another order of additions."""
     wrong = []
     for call in calls:
         for key in (f"{call.name}.r{i}" for i in range(len(call.case.results))):

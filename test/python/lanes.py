@@ -1,7 +1,7 @@
 """Lanes of tests: `quick` is a part of `middle`, and `middle` is a part of `all` (scripts/test, docs/testing.md).
 
-A mark of a test, or of one cell (a combination of parameters), gives its lane. `quick`: in every lane. `full`: only in `all`.
-Without a mark, a test is in `middle` and `all`.
+A test, or one cell of a test (a combination of parameters), is in a lane by its mark. `quick`: in every lane. `full`: only in
+`all`. Without a mark: in `middle` and `all`.
 """
 import dataclasses
 import itertools
@@ -19,14 +19,14 @@ MARKS = {
 
 
 def is_in(lane, marks):
-    """Returns whether a test with these marks is in the lane. `full` has priority: a quick file may have a cell with the mark `full`."""
+    """Returns whether a test with these marks is in the lane. `full` has priority, since a quick file may have cells with the mark `full`."""
     if "full" in marks:
         return lane == "all"
     return lane != "quick" or "quick" in marks
 
 
 def cells(rows, positions, quick=()):
-    """Returns (row, marks) for each row: `full` for rows outside of `positions`, `quick` for those in `quick`."""
+    """Returns (row, mark) for each row: `quick` for the indices in `quick`, `full` for indices that are not in `positions`."""
     for index, row in enumerate(rows):
         lane = "quick" if index in quick else None if index in positions else "full"
         yield row, [getattr(pytest.mark, lane)] if lane else []
@@ -35,7 +35,7 @@ def cells(rows, positions, quick=()):
 def cover(cases, is_quick=lambda case: False, strength=2):
     """Returns each case of a table as a parameter of a test.
 
-    The middle lane has cases in which every pair of values of two fields occurs; with strength 1, every value.
+    The cases of the middle lane contain every pair of values of two fields; with strength 1, every value of a field.
     """
     quick = [index for index, case in enumerate(cases) if is_quick(case)]
     positions = pairwise.cover([dataclasses.asdict(case) for case in cases], quick, strength)
@@ -43,7 +43,7 @@ def cover(cases, is_quick=lambda case: False, strength=2):
 
 
 def product(**fields):
-    """Parametrizes a test by all combinations of values. The middle lane has a pairwise cover of them.
+    """Parametrizes a test by all combinations of values. The middle lane has a pairwise cover of these combinations.
 
     Example: product(mesh=MESHES, micro_batches=[1, 4], zero=[0, 1, 2, 3]).
     """
@@ -53,18 +53,18 @@ def product(**fields):
 
 
 def full(*values):
-    """Returns a cell of a test that only the lane all has."""
+    """Returns a cell of a test for the lane `all` only."""
     return pytest.param(*values, marks=pytest.mark.full)
 
 
 def some(names, kept):
-    """Returns all names as cells of a test. The middle lane has the `kept` ones."""
+    """Returns all names as cells of a test. The middle lane has only the names in `kept`."""
     assert set(kept) < set(names)
     return [name if name in kept else full(name) for name in names]
 
 
 def fields_of(item):
-    """Returns the identities of a cell's values, one entry per parametrize mark. Values may be functions, which have no other equality."""
+    """Returns the ids of a cell's values, one entry per parametrize mark. The ids are Python's id(), since values may be functions."""
     values, row = dict(item.callspec.params), {}
     for mark in item.iter_markers("parametrize"):
         names = mark.args[0].replace(" ", "").split(",") if isinstance(mark.args[0], str) else mark.args[0]
@@ -73,7 +73,7 @@ def fields_of(item):
 
 
 def thin(items):
-    """Computes a cover of the cells of each test with the mark `cover`, and marks all other cells as `full`. Each parametrize mark is one field."""
+    """For each test with the mark `cover`, chooses cells that cover its values, and marks all other cells as `full`. Each parametrize mark is one field."""
     tests = {}
     for item in items:
         if item.get_closest_marker("cover"):

@@ -1,4 +1,4 @@
-"""Models of language with padded samples, tiny: Hugging Face's BERT, BART, GPT-NeoX and OPT, by `parashard.export`."""
+"""Builds tiny language models with padded samples: Hugging Face's BERT, BART, GPT-NeoX, OPT and Qwen2, exported by `parashard.export`."""
 import dataclasses
 import sys
 
@@ -9,15 +9,15 @@ from models import IGNORED, Model, tokens
 sys.path.insert(0, str(ROOT / "python-bindings"))
 
 BATCH, LENGTH, VOCABULARY = 8, 12, 64
-# The least number of real tokens of a sample.
+# Minimum number of real tokens (not padding) per sample.
 SHORTEST = 3
 
 
 @dataclasses.dataclass
 class Padded(Model):
-    """A model whose `attention_mask` marks the real tokens of each sample: a prefix, or a suffix with `left`.
+    """A model whose `attention_mask` marks the real tokens of each sample: a prefix or, with `left`, a suffix.
 
-    `aligned`: labels stand beside the tokens, and count where these are real; else they are another sequence.
+    With `aligned`, each token has a label, and labels of padding are ignored. Otherwise, the labels are a separate sequence.
     """
 
     left: bool = False
@@ -29,14 +29,14 @@ class Padded(Model):
         return export(self.module, self.inputs, path).path
 
     def export_onnx(self, path, *arguments, **options):
-        """torch's exporter, with what `parashard.export` does about layers that are left out at random, here none."""
+        """Exports with torch's exporter. As in `parashard.export`, replaces the random choice of skipped layers (`layerdrop`, here 0)."""
         from parashard.export import layers_kept
 
         with layers_kept(self.module):
             return super().export_onnx(path, *arguments, **options)
 
     def draw_inputs(self, seed, batch=None, ignored=0.0):
-        """Lengths of the samples differ, from `SHORTEST` on, and more so in the later ones."""
+        """Draws inputs. The lengths of samples are random and at least `SHORTEST`; later samples are shorter on average."""
         inputs = super().draw_inputs(seed, batch, ignored)
         rows, length = inputs["attention_mask"].shape
         generator = torch.Generator().manual_seed(seed)
@@ -50,7 +50,7 @@ class Padded(Model):
 
 
 def make(name, module, lengths=(LENGTH, LENGTH), **options):
-    """`lengths`: of the tokens, and of the labels."""
+    """Returns a `Padded` model. `lengths` has the lengths of the tokens and of the labels."""
     inputs = {"input_ids": tokens(VOCABULARY, BATCH, lengths[0], 1),
               "attention_mask": torch.ones(BATCH, lengths[0], dtype=torch.int64),
               "labels": tokens(VOCABULARY, BATCH, lengths[1], 2)}  # fmt: skip
@@ -60,7 +60,7 @@ def make(name, module, lengths=(LENGTH, LENGTH), **options):
 
 
 def bert(dropout=0.0, attention="sdpa"):
-    """Masked tokens are guessed: labels that count are few. The decoder's weight and bias are tied."""
+    """BERT for masked tokens. The weight and the bias of the decoder are tied."""
     from transformers import BertConfig, BertForMaskedLM
 
     torch.manual_seed(0)
@@ -73,7 +73,7 @@ def bert(dropout=0.0, attention="sdpa"):
 
 
 def bart(dropout=0.0, attention="sdpa"):
-    """An encoder of padded samples, a decoder that attends to it; its tokens are the labels, moved by one."""
+    """BART: an encoder of padded samples, and a decoder with cross attention. The decoder's tokens are the labels shifted by one."""
     from transformers import BartConfig, BartForConditionalGeneration
 
     torch.manual_seed(0)
@@ -88,7 +88,7 @@ def bart(dropout=0.0, attention="sdpa"):
 
 
 def neox(dropout=0.0, attention="sdpa"):
-    """One weight of queries, keys and values, head by head; a quarter of each head is rotated; padded at the end."""
+    """GPT-NeoX: one weight for queries, keys and values, ordered by head. A quarter of each head is rotated. Padding is at the end."""
     from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 
     torch.manual_seed(0)
@@ -101,7 +101,7 @@ def neox(dropout=0.0, attention="sdpa"):
 
 
 def opt(dropout=0.0, attention="sdpa"):
-    """Positions are counted over the real tokens. Padded at the beginning: the first queries of a sample see no key."""
+    """OPT: positions count real tokens only. Padding is at the beginning, so that the first queries of a sample attend to no key."""
     from transformers import OPTConfig, OPTForCausalLM
 
     torch.manual_seed(0)
@@ -114,7 +114,7 @@ def opt(dropout=0.0, attention="sdpa"):
 
 
 def qwen():
-    """Each layer has a mask of its own: the first sees all tokens before it, the second the last four."""
+    """Qwen2 with a different mask per layer: layer 0 attends to all previous tokens, layer 1 to the last four."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(0)

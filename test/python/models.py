@@ -1,7 +1,7 @@
 """The model zoo of the tests: tiny models, each built from a fixed seed and exported as a .pt2 archive or as ONNX.
 
 Every builder returns a `Model`: the torch module, its example inputs by name, `export(path)` and `export_onnx(path)`.
-`MODELS` maps a name to its builder, so that a test may be run over all of them.
+`MODELS` maps the name of each model to its builder.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ IGNORED = -100
 
 @dataclasses.dataclass
 class Model:
-    """A module and the inputs that it is exported with.
+    """A module and its example inputs for the export.
 
     `decompositions`: None (as exported), "empty" (`run_decompositions({})`: the same ATen ops, without
     the vmap regions that torch cannot write to a file) or "core" (`run_decompositions()`).
@@ -33,10 +33,10 @@ class Model:
     inputs: dict
     decompositions: str | None = None
     dynamic_shapes: dict | None = None
-    vocabulary: int = 0
-    # Which inputs are class numbers in [0, vocabulary), and whether the model shifts its labels itself.
+    vocabulary: int = 0  # class numbers (tokens, labels) are below this number
+    # Whether the model shifts its labels itself.
     shifts_labels: bool = False
-    # Batch norms that see one micro-batch at a time: PyTorch trains on each of a step by itself too.
+    # Whether the model has batch norms, which use the statistics of one micro-batch. PyTorch then also trains on each micro-batch separately.
     has_statistics: bool = False
 
     def export(self, path):
@@ -54,9 +54,9 @@ class Model:
         return pathlib.Path(path)
 
     def export_onnx(self, path, optimize=False, **options):
-        """Writes the model as torch's exporter does, and returns its path."""
+        """Exports the model with torch's ONNX exporter, and returns the path."""
         options = {"external_data": False, **options}
-        logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # about packages that no model here needs
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # hides warnings about packages that these models do not need
         with warnings.catch_warnings(), open(os.devnull, "w") as quiet, contextlib.redirect_stdout(quiet):
             warnings.simplefilter("ignore")
             torch.onnx.export(
@@ -66,7 +66,7 @@ class Model:
         return pathlib.Path(path)
 
     def as_in_onnx(self):
-        """The model that torch's ONNX exporter writes: batch norms in the form of evaluation."""
+        """Returns the model that torch's ONNX exporter writes, with batch norms in evaluation mode."""
         if not self.has_statistics:
             return self
         module = copy.deepcopy(self.module)
@@ -76,11 +76,11 @@ class Model:
         return dataclasses.replace(self, module=module, has_statistics=False)
 
     def loss(self, inputs=None, dtype=torch.float32):
-        """The loss that PyTorch computes on `inputs` (those of the export by default)."""
+        """Returns the loss that PyTorch computes for `inputs` (default: the inputs of the export)."""
         return first_loss(self.module.to(dtype)(**cast(inputs or self.inputs, dtype)))
 
     def draw_inputs(self, seed, batch=None, ignored=0.0):
-        """Another batch of the same shapes; a share `ignored` of the labels is -100."""
+        """Draws another batch with the same shapes. The fraction `ignored` of the labels is -100."""
         generator = torch.Generator().manual_seed(seed)
         out = {}
         for name, value in self.inputs.items():
@@ -103,7 +103,7 @@ AUTOCAST = torch.autocast
 
 
 def autocast_off_meta(device_type, *arguments, **options):
-    """`torch.autocast`, which torch 2.9 lacks for the `meta` device: Hugging Face switches it off around rotary tables."""
+    """Replaces `torch.autocast`, which torch 2.9 lacks for the `meta` device. Hugging Face disables autocast while it computes rotary tables."""
     return contextlib.nullcontext() if device_type == "meta" else AUTOCAST(device_type, *arguments, **options)
 
 
@@ -114,7 +114,7 @@ def cast(inputs, dtype):
 
 
 def first_loss(outputs):
-    """Output 0, or `.loss` of a Hugging Face output."""
+    """Returns output 0, or `.loss` of a Hugging Face output."""
     if hasattr(outputs, "loss"):
         return outputs.loss
     return outputs[0] if isinstance(outputs, tuple) else outputs
@@ -192,7 +192,7 @@ class Classifier(nn.Module):
 
 
 class Regressor(nn.Module):
-    """A perceptron with a mean squared error: a loss that is not a mean with a count."""
+    """A perceptron with a mean squared error, a loss that does not divide by a count of labels."""
 
     def __init__(self, features, hidden):
         super().__init__()
@@ -203,7 +203,7 @@ class Regressor(nn.Module):
 
 
 class Recommender(nn.Module):
-    """Tables of several sizes, one of them read twice, and a small network on their products."""
+    """Embedding tables of several sizes, one of which is read twice, and a small network on products of their rows."""
 
     def __init__(self, rows, width, features):
         super().__init__()
@@ -291,7 +291,7 @@ def llama(batch=4, length=16, vocabulary=96, width=32, hidden=64, layers=2, head
 
 
 def restore_buffers(module, config):
-    """Gives the rotary tables of a module on the `meta` device their values."""
+    """Computes the values of the rotary tables of a module on the `meta` device."""
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
     module.model.rotary_emb = LlamaRotaryEmbedding(config)
@@ -342,16 +342,16 @@ def llama_deep():
     return llama(layers=4)
 
 
-# The models of the acceptance tests first, then the other ways in which they may be exported.
+# First the models of the acceptance tests, then variants with other export options.
 MODELS = {
     f.__name__: f
     for f in (
         gpt, gpt2, llama, mlp, gpt2_eager, llama_eager, gpt_core, llama_core, gpt_dropout, gpt_dynamic, regressor,
     )
 }
-# With layers for four stages of a pipeline.
+# Models with enough layers for four pipeline stages.
 DEEP = {f.__name__: f for f in (gpt2_deep, llama_deep)}
-# Whose parameters are mostly tables.
+# Models whose parameters are mostly embedding tables.
 TABLES = {f.__name__: f for f in (recommender,)}
 
 

@@ -1,4 +1,4 @@
-"""What several workers share: files that only one of them makes, and turns that a test may hold alone."""
+"""Coordinates the workers of a test run: files that one worker creates for all, and turns in which a test runs alone."""
 import contextlib
 import fcntl
 import pathlib
@@ -8,7 +8,7 @@ import tempfile
 
 @contextlib.contextmanager
 def lock(path):
-    """Holds the lock of a file that need not exist yet. The lock ends with its holder."""
+    """Holds an exclusive lock for a file, which need not exist yet. The lock ends with the process that holds it."""
     with open(f"{path}.lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -16,9 +16,10 @@ def lock(path):
 
 @contextlib.contextmanager
 def hold_turn(folder, is_alone):
-    """Holds a turn beside other turns, or alone.
+    """Holds a turn: together with other turns or, with `is_alone`, alone.
 
-    Who waits for a turn alone holds the door: no new turn begins, so that the wait ends with the turns that are held.
+    A process that waits for a turn alone holds the lock `door`. Until its turn begins, other processes cannot begin a turn, so
+    it waits only for the turns that already run.
     """
     with open(pathlib.Path(folder) / "turn", "w") as turn:
         with open(pathlib.Path(folder) / "door", "w") as door:
@@ -28,7 +29,7 @@ def hold_turn(folder, is_alone):
 
 
 def make(path, build):
-    """Returns `path`. Where it does not exist, calls `build` with a path of the same name in a folder of its own, and moves that."""
+    """Returns `path`. If it does not exist, calls `build` with a path in a temporary folder, and moves the result to `path`."""
     path = pathlib.Path(path)
     if path.exists():
         return path

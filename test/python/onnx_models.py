@@ -1,4 +1,4 @@
-"""What the tests of ONNX import share: small graphs made by hand, and refusals."""
+"""Helpers of the ONNX tests: build small graphs, and check refusals."""
 import onnx
 import torch
 from conftest import tools_folder
@@ -11,7 +11,7 @@ TYPES = {torch.float32: TensorProto.FLOAT, torch.float64: TensorProto.DOUBLE, to
 
 
 def constant(name, tensor):
-    """An initializer."""
+    """Returns an initializer."""
     array = tensor.detach().contiguous()
     raw = array.view(torch.int16) if array.dtype == torch.bfloat16 else array
     return helper.make_tensor(name, TYPES[tensor.dtype], list(tensor.shape), raw.numpy().tobytes(), raw=True)
@@ -22,7 +22,7 @@ def value(name, dtype, shape):
 
 
 def graph(nodes, inputs, outputs, initializers=(), opset=20, functions=(), path=None, domains=()):
-    """A model of `nodes`; inputs by name as (dtype, shape), outputs by name, initializers by name as tensors."""
+    """Returns a model of `nodes`. Maps input names to (dtype, shape), and initializer names to tensors; `outputs` lists names."""
     made = helper.make_graph(
         nodes, "test", [value(name, *what) for name, what in inputs.items()],
         [helper.make_empty_tensor_value_info(name) for name in outputs],
@@ -37,7 +37,7 @@ def graph(nodes, inputs, outputs, initializers=(), opset=20, functions=(), path=
 
 
 def refuse(folder, path, *words):
-    """The import fails with a message that has these words; the message."""
+    """Imports the model, which must fail with a message that contains `words`. Returns the message."""
     said = run([tools_folder() / "ps-translate", "--import-onnx", path, "--check"], folder, expect=1)
     for word in words:
         assert word in said, f"'{word}' not in:\n{said}"

@@ -1,6 +1,6 @@
-"""One call of every op, for tests that go over all of them: text, operand types, and how operands are drawn.
+"""Lists one call of every op, for tests of all ops: MLIR text, operand types, and how to draw the operands.
 
-`ATTRIBUTES` stands where marks go. Sizes are such that two shards do not divide some of them.
+In a text, `ATTRIBUTES` is the placeholder of the attributes. Some sizes are odd, so that two shards do not divide them evenly.
 """
 import dataclasses
 import re
@@ -16,7 +16,7 @@ class OpCase:
     operands: dict  # name -> type
     results: list  # types
     below: dict = dataclasses.field(default_factory=dict)  # integer operands: name -> exclusive limit
-    permuted: dict = dataclasses.field(default_factory=dict)  # operands that hold each index along a dim once: name -> dim
+    permuted: dict = dataclasses.field(default_factory=dict)  # operands that are permutations along a dim: name -> dim
     positive: bool = False
     unit: bool = False  # floats are drawn from (0, 1)
 
@@ -28,12 +28,12 @@ def case(name, text, operands, results, **options):
     CASES[name] = OpCase(name, text, operands, results, **options)
 
 
-# Of one operand, with PyTorch's name for it; those of POSITIVE take no others.
+# Unary ops and PyTorch's functions for them. The ops of POSITIVE need positive operands.
 UNARY = {"neg": torch.neg, "abs": torch.abs, "exp": torch.exp, "tanh": torch.tanh, "erf": torch.erf, "sin": torch.sin,
          "cos": torch.cos, "atan": torch.atan, "sigmoid": torch.sigmoid, "relu": torch.relu, "silu": F.silu,
          "expm1": torch.expm1, "softplus": F.softplus}
 POSITIVE = {"log": torch.log, "log1p": torch.log1p, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt}
-# No gradient goes through these.
+# Ops whose gradient is 0.
 STEPS = {"floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "round": torch.round,
          "stop_gradient": torch.Tensor.detach}
 
@@ -54,7 +54,7 @@ for name in ["and", "or"]:
 INT = "tensor<4x5xi64>"
 for name in ["add", "sub", "mul", "max", "min", "and", "or"]:
     case(f"{name}_int", f"%r0 = ps.{name} %a, %b ATTRIBUTES : {INT}", {"a": INT, "b": INT}, [INT])
-for bits in [8, 16, 32, 64]:  # divisors are 0 too, and vectors have a tail
+for bits in [8, 16, 32, 64]:  # some divisors are 0, and the size is not divisible by the vector width
     INTS = f"tensor<3x7xi{bits}>"
     case(f"div_i{bits}", f"%r0 = ps.div %a, %b ATTRIBUTES : {INTS}", {"a": INTS, "b": INTS}, [INTS])
 case("compare", f"%r0 = ps.compare lt %a, %b ATTRIBUTES : {X} -> {BOOL}", {"a": X, "b": X}, [BOOL])
@@ -121,7 +121,7 @@ case("contract_sums", "%r0, %r1 = ps.contract %a [0, 1, 2], %b [0, 1, 3] -> [3, 
      "(tensor<2x3x5xf32>, tensor<2x3x7xf32>) -> (tensor<7x5xf32>, tensor<7xf32>)",
      {"a": "tensor<2x3x5xf32>", "b": "tensor<2x3x7xf32>"}, ["tensor<7x5xf32>", "tensor<7xf32>"])  # fmt: skip
 
-# Windows: (space of x, channels of a group, groups, space of w, space of y, strides, low, dilation).
+# Windows: (spatial sizes of x, channels per group, groups, spatial sizes of w, spatial sizes of y, strides, low padding, dilation).
 WINDOWS = {
     "": ([7, 8], (3, 5), 1, [3, 2], [4, 6], [2, 1], [1, 0], [1, 2]),
     "_groups": ([6], (2, 3), 3, [3], [5], [1], [1], [1]),
@@ -189,7 +189,7 @@ for dim in [0, 1]:
          {"g": BATCHES, "i": ORDERS}, [BATCHES], permuted={"i": dim})
 
 Q, K, L = "tensor<2x6x4x3xf32>", "tensor<2x3x4x3xf32>", "tensor<2x6x4xf32>"
-# Forms of attention: (what stands before the scale, further operands, attributes)
+# Forms of attention: (text before the scale, further operands, attributes)
 FORMS = {
     "": ("causal", {}, ""),
     "_full": ("", {}, ""),
@@ -213,7 +213,7 @@ case("dropout", f"%r0 = ps.dropout %a p 0.5 {{ps.key = 3 : i64, ATTRIBUTE_LIST}}
 
 
 def write(text, attributes):
-    """The op with `attributes` (text, without braces) in place."""
+    """Returns the text of an op with `attributes` (text without braces) in place of the placeholder."""
     if not attributes:
         return re.sub(r", ATTRIBUTE_LIST| ATTRIBUTES", "", text)
     return text.replace("ATTRIBUTE_LIST", attributes).replace("ATTRIBUTES", "{" + attributes + "}")

@@ -1,7 +1,7 @@
-"""The oracle: trains a model of the zoo in PyTorch and as a compiled program on the same batches, and compares.
+"""The oracle: trains a model of the zoo in PyTorch and as a compiled program on the same batches, and compares both.
 
-Compared are the loss of every step, every gradient of step 0 (against PyTorch in float64), and after the last step
-every parameter and running statistic by its UPDATE, |dw - dw_torch| / |dw_torch|: losses alone hide wrong optimizers.
+Compares the loss of every step, and every gradient of step 0 (with PyTorch in float64). After the last step, compares the
+UPDATE of each parameter and running statistic, |dw - dw_torch| / |dw_torch|, since losses alone do not reveal wrong optimizers.
 """
 import contextlib
 import copy
@@ -28,7 +28,7 @@ STEPS = 8
 LOSS_TOLERANCE = 1e-5
 STATISTICS_TOLERANCE = 1e-4
 OPTIMIZERS = {
-    # name: (flag of ps-compile, the same in PyTorch, tolerance of updates)
+    # name: (flag of ps-compile, PyTorch's optimizer, tolerance of updates)
     "sgd": (
         "sgd(lr=0.05,momentum=0.9,nesterov=true)",
         lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True),
@@ -46,10 +46,11 @@ OPTIMIZERS = {
 
 
 def draw_batches(model, micro_batches, steps=STEPS, seed=100):
-    """All samples of a run, by input name: [steps x micro_batches x batch, ...], in the order in which they are read.
+    """Draws all samples of a run, by input name: [steps x micro_batches x batch, ...], in reading order.
 
-    Labels are masked unevenly: more in later rows of a micro-batch, so that ranks get different counts. Where a step has
-    several micro-batches, one of them is masked whole; if each is seen by itself, the later ones are masked more.
+    Later rows of a micro-batch have more ignored labels, so that ranks have different counts. If a step has several
+    micro-batches, all labels of one of them are ignored. For models with batch norms, later micro-batches have more ignored
+    labels instead.
     """
     parts = []
     generator = torch.Generator().manual_seed(seed)
@@ -69,7 +70,7 @@ def draw_batches(model, micro_batches, steps=STEPS, seed=100):
 
 
 def rows_of_step(batches, step, steps=STEPS):
-    """The samples of one step, all micro-batches together."""
+    """Returns the samples of all micro-batches of one step."""
     out = {}
     for name, value in batches.items():
         rows = value.shape[0] // steps
@@ -81,7 +82,7 @@ def rows_of_step(batches, step, steps=STEPS):
 
 
 class InFloat64(TorchFunctionMode):
-    """Makes a model that asks for float32 by name (rotary tables, norms, losses) compute in float64."""
+    """Makes code that requests float32 explicitly (rotary tables, norms, losses) compute in float64."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if function is torch.Tensor.float:
@@ -92,8 +93,9 @@ class InFloat64(TorchFunctionMode):
 
 
 def backward(module, rows, parts=1):
-    """The loss of a step; its gradients are left in the module. The parts of `rows` are seen one after the other, each with
-    its share of the labels that count.
+    """Returns the loss of a step, and leaves the gradients in the module.
+
+    Splits `rows` into `parts`, and weights the loss of each part by its share of the labels that are not ignored.
     """
     if parts == 1:
         loss = models.first_loss(module(**rows))
@@ -110,9 +112,9 @@ def backward(module, rows, parts=1):
 
 
 def loss_and_gradients(module, inputs, dtype, parts=1):
-    """(loss, {name: gradient}) of a copy of `module` in `dtype`.
+    """Returns (loss, {name: gradient}) of a copy of `module` in `dtype`.
 
-    Attention is PyTorch's plain one: the fused ones give a query that sees no key another gradient.
+    Uses PyTorch's math backend of attention. The fused backends give another gradient to a query that attends to no key.
     """
     module = copy.deepcopy(module).to(dtype)
     with sdpa_kernel(SDPBackend.MATH), InFloat64() if dtype == torch.float64 else contextlib.nullcontext():
@@ -122,19 +124,19 @@ def loss_and_gradients(module, inputs, dtype, parts=1):
 
 @dataclasses.dataclass
 class Reference:
-    """What PyTorch says about one (model, micro-batches, optimizer)."""
+    """PyTorch's results for one model, number of micro-batches and optimizer."""
 
     losses: list
     gradients: dict  # of step 0, float32
     exact_gradients: dict  # of step 0, float64
-    before: dict  # parameters
+    before: dict  # parameters before the first step
     after: dict
-    aliases: dict  # any name of a parameter -> the name used here
-    statistics: dict = dataclasses.field(default_factory=dict)  # buffers that training moves: (before, after)
+    aliases: dict  # every name of a parameter -> its name in the other members
+    statistics: dict = dataclasses.field(default_factory=dict)  # buffers that training changes: (before, after)
 
 
 def train_in_torch(model, batches, make_optimizer, steps=STEPS, micro_batches=1):
-    """Trains a copy of the model, each step on all micro-batches at once, unless it must see them one by one."""
+    """Trains a copy of the model. A step runs all micro-batches as one batch, or separately for models with batch norms."""
     parts = micro_batches if model.has_statistics else 1
     module = copy.deepcopy(model.module)
     parameters = dict(module.named_parameters())
@@ -158,7 +160,7 @@ def copy_of(tensors):
 
 
 def aliases_of(module):
-    """Every name in the state dict -> the first name of the same parameter."""
+    """Maps every name of a parameter to the first name of the same parameter. Example: tied weights have two names."""
     names = {}
     first = {id(p): n for n, p in module.named_parameters()}
     for name, p in module.named_parameters(remove_duplicate=False):
@@ -167,7 +169,7 @@ def aliases_of(module):
 
 
 def reference(name, micro_batches, optimizer, importer="pt2"):
-    """What PyTorch says about a model of the zoo, made once."""
+    """Returns PyTorch's results for a model of the zoo, which are computed once."""
     same = zoo(name, importer) is zoo(name)
     return train_of_zoo(name, micro_batches, optimizer, "pt2" if same else importer)
 
@@ -181,7 +183,7 @@ def train_of_zoo(name, micro_batches, optimizer, importer):
 
 @functools.cache
 def zoo(name, importer="pt2"):
-    """A model by its name; what its file for `importer` can say of it."""
+    """Returns a model by its name, in the form that a file for `importer` has."""
     if importer == "onnx":
         return zoo(name).as_in_onnx()
     return {**models.MODELS, **models.DEEP, **models.TABLES, **language.MODELS, **vision.MODELS}[name]()
@@ -191,11 +193,11 @@ def zoo(name, importer="pt2"):
 
 
 class ToolFailed(AssertionError):
-    """A tool ended with another exit status than 0."""
+    """A tool ended with an unexpected exit status."""
 
 
 def run(command, cwd, expect=0, timeout=600):
-    """Runs a command; its stdout and stderr, or ToolFailed with the line to repeat it."""
+    """Runs a command and returns its stdout and stderr. Raises ToolFailed, with the command line, for another exit status."""
     command = [str(c) for c in command]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout)
     if done.returncode != expect:
@@ -208,13 +210,13 @@ def run(command, cwd, expect=0, timeout=600):
 
 
 def ranks_of(mesh):
-    """The number of ranks of a mesh such as dp=2,tp=2."""
+    """Returns the number of ranks of a mesh. Example: dp=2,tp=2 has 4."""
     return int(np.prod([int(axis.split("=")[1]) for axis in mesh.split(",")]))
 
 
 @dataclasses.dataclass
 class Result:
-    """What the compiled program says."""
+    """The results of a compiled program."""
 
     losses: list
     gradients: dict
@@ -224,7 +226,7 @@ class Result:
 
 
 def compile_model(folder, export, mesh, *flags, out="program", can_fail=False):
-    """Runs ps-compile; the program's path. With `can_fail` PSRT_TEST_FAIL lets one of its ranks fail."""
+    """Runs ps-compile and returns the program's path. With `can_fail`, PSRT_TEST_FAIL can make a rank of the program fail."""
     program = pathlib.Path(folder) / out
     linker = {"PARASHARD_LINKER": str(ROOT / "runtime/conformance/link-with-faults")} if can_fail else {}
     with unittest.mock.patch.dict(os.environ, linker):
@@ -233,7 +235,7 @@ def compile_model(folder, export, mesh, *flags, out="program", can_fail=False):
 
 
 def evaluate(folder, export, inputs, mesh):
-    """The loss that a compiled program's --eval prints."""
+    """Compiles a model and returns the loss that the program prints with --eval."""
     program = compile_model(folder, export, mesh, "--optimizer", "sgd(lr=0)")
     save_file(inputs, pathlib.Path(folder) / "data.safetensors")
     said = run([program, "--ranks", ranks_of(mesh), "--eval", "--data", "data.safetensors"], folder)
@@ -241,7 +243,7 @@ def evaluate(folder, export, inputs, mesh):
 
 
 def train_compiled(folder, export, batches, mesh, micro_batches, optimizer_flag, flags=(), steps=STEPS, run_flags=()):
-    """Compiles, trains `steps` steps, reads what it wrote."""
+    """Compiles a model, trains it for `steps` steps, and reads the files that the program wrote."""
     program = compile_model(
         folder, export, mesh, "--micro-batches", micro_batches, "--optimizer", optimizer_flag, *flags
     )
@@ -249,7 +251,7 @@ def train_compiled(folder, export, batches, mesh, micro_batches, optimizer_flag,
 
 
 def train_program(folder, program, batches, ranks, steps=STEPS, run_flags=()):
-    """Trains `steps` steps, reads what the program wrote."""
+    """Trains for `steps` steps, and reads the files that the program wrote."""
     folder = pathlib.Path(folder)
     data = folder / "data.safetensors"
     save_file({n: v.contiguous() for n, v in batches.items()}, data)
@@ -264,7 +266,7 @@ def train_program(folder, program, batches, ranks, steps=STEPS, run_flags=()):
 
 
 def first_step(folder, export, data, *flags, mesh="dp=1"):
-    """(loss, gradients by name) of the first step of the compiled program on `data`."""
+    """Compiles a model and runs one step on `data`. Returns (loss, gradients by name)."""
     folder = pathlib.Path(folder)
     program = compile_model(folder, export, mesh, "--optimizer", "sgd(lr=0)", *flags)
     save_file({n: v.contiguous() for n, v in data.items()}, folder / "data.safetensors")
@@ -278,7 +280,7 @@ def first_step(folder, export, data, *flags, mesh="dp=1"):
 
 
 def read_losses(path):
-    """The last number of each line."""
+    """Returns the last number of each line."""
     return [float(line.split()[-1]) for line in pathlib.Path(path).read_text().splitlines() if line.strip()]
 
 
@@ -286,9 +288,9 @@ def read_losses(path):
 
 
 def noise_elements(ref, name):
-    """Where a parameter's true gradient is rounding noise (such as an attention's key bias): a bool tensor.
+    """Returns a bool tensor: whether each element of a gradient consists of rounding errors only (example: the key bias of attention).
 
-    Where most of a parameter is noise, all of it is: an element may round to exactly zero in the first step and not in later ones.
+    If this holds for most elements of a parameter, returns True for all. An element may be exactly zero in the first step, but not in later ones.
     """
     exact, single = ref.exact_gradients[name], ref.gradients[name].double()
     largest = max(g.abs().max() for g in ref.exact_gradients.values())
@@ -297,14 +299,14 @@ def noise_elements(ref, name):
 
 
 def worst_loss(ref, losses):
-    """The largest relative difference of a step's loss."""
+    """Returns the largest relative difference of a step's loss."""
     if len(losses) != len(ref.losses):
         return float("inf")
     return max(abs(a - b) / abs(b) for a, b in zip(losses, ref.losses))
 
 
 def gradient_errors(ref, gradients):
-    """Parameter -> error / what is allowed: 4 x PyTorch's own float32 error + 1e-6 of the model's largest entry."""
+    """Returns error / allowed error per parameter. Allowed: 4 x the error of PyTorch in float32 + 1e-6 x the model's largest gradient element."""
     largest = max(g.abs().max().item() for g in ref.exact_gradients.values())
     ours = {ref.aliases.get(name, name): value for name, value in gradients.items()}
     errors = {}
@@ -319,7 +321,7 @@ def gradient_errors(ref, gradients):
 
 
 def statistics_errors(ref, after):
-    """Running statistic -> |db - db_torch| / |db_torch|."""
+    """Returns |db - db_torch| / |db_torch| per running statistic."""
     errors = {}
     for name, (before, expected) in ref.statistics.items():
         found = after.get(name, torch.full_like(expected, 0)).double()
@@ -329,10 +331,10 @@ def statistics_errors(ref, after):
 
 
 def update_errors(ref, after):
-    """Parameter -> |dw - dw_torch| / |dw_torch| over the elements whose gradient is more than noise.
+    """Returns |dw - dw_torch| / |dw_torch| per parameter, without elements whose gradient consists of rounding errors.
 
-    Of each element's difference two roundings of the weight itself are allowed: where a batch norm follows, the scale of the
-    one before it hardly matters, and the whole update of a weight of 1 is then some dozen such steps of 1.2e-7.
+    The difference of each element is reduced by two roundings of the weight. Reason: if two batch norms follow each other, the
+    loss hardly depends on the scale of the first. The update of such a weight of 1 is then only about a dozen roundings of 1.2e-7.
     """
     errors, after = {}, {**{ref.aliases.get(name, name): value for name, value in after.items()}, **after}
     for name, before in ref.before.items():
@@ -351,14 +353,14 @@ def update_errors(ref, after):
 
 
 def left_out(ref):
-    """Parameters with elements that are not compared by update, and how many."""
+    """Returns, per parameter, the number of elements whose update is not compared, if there are any."""
     counts = {name: int(noise_elements(ref, name).sum()) for name in ref.gradients}
     return {name: count for name, count in counts.items() if count}
 
 
 @dataclasses.dataclass
 class Comparison:
-    """The worst of each kind, by name."""
+    """The largest error of each kind, with the tensor's name."""
 
     first_loss: float
     loss: float
@@ -388,7 +390,7 @@ class Comparison:
 
 
 def compare(ref, result, update_tolerance):
-    """Everything that must agree."""
+    """Compares the results of a program with PyTorch's. Returns a Comparison."""
 
     def worst(errors):
         return max(errors.items(), key=lambda item: item[1])
@@ -404,7 +406,7 @@ def compare(ref, result, update_tolerance):
 
 
 def export(name, folder, importer="pt2"):
-    """The model's file in `folder`, made once."""
+    """Returns the model's exported file in `folder`, which is written once."""
 
     def build(path):
         model = zoo(name, importer)
@@ -414,7 +416,7 @@ def export(name, folder, importer="pt2"):
 
 
 def check_case(folder, exports, case):
-    """Trains a `cases.Case` both ways; the Comparison."""
+    """Trains a `cases.Case` in PyTorch and as a compiled program. Returns the Comparison."""
     flag, _, tolerance = OPTIMIZERS[case.optimizer]
     ref = reference(case.model, case.micro_batches, case.optimizer, case.importer)
     batches = draw_batches(zoo(case.model, case.importer), case.micro_batches)

@@ -28,7 +28,7 @@ def need_mpi():
 
 
 def launch(how, ranks):
-    """The command and the environment that start a program as `ranks` processes (for `hand`: see start_by_hand)."""
+    """Returns the command and the environment that start a program as `ranks` processes by mpirun or torchrun."""
     environment = {**BASE, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     if how == "mpirun":
         need_mpi()
@@ -44,25 +44,29 @@ def start(command, cwd, environment):
 
 
 def by_hand(ranks, **more):
-    """The variables of torchrun that all ranks of a job have in common."""
+    """Returns the environment of a job: torchrun's variables that are equal on all ranks."""
     return {**BASE, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **more}
 
 
 def start_by_hand(command, cwd, ranks, **more):
-    """One process for each rank, with the variables of torchrun: each one's end can be looked at."""
+    """Starts one process per rank with torchrun's variables, so that a test can check how each process ends."""
     shared = by_hand(ranks, **more)
     return [start(command, cwd, {**shared, "RANK": str(rank)}) for rank in range(ranks)]
 
 
 def finish(process, timeout=60):
-    """(status, what it printed)"""
+    """Waits for a process. Returns (exit status, output)."""
     out, err = process.communicate(timeout=timeout)
     assert "json.exception" not in err, "the name of a library's exception:\n" + err
     return process.returncode, out + err
 
 
 def check_started(events):
-    """How many were started; each is in a thread of its queue: after its start, over when its wait ends, one after the other."""
+    """Checks the events of asynchronous collectives in a trace, and returns their number.
+
+    Each event is in the trace thread of its queue. The events of a queue do not overlap. Each begins after an instruction
+    of its rank has begun (the start), and ends before an instruction ends (the wait).
+    """
     started = [event for event in events if event.get("cat") == "communication"]
     queues = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
     assert {(event["pid"], event["tid"]) for event in started} == queues

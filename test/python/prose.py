@@ -1,6 +1,6 @@
-"""Checks of the project's English: constructions that a reader has to decode, and how paragraphs are wrapped.
+"""Checks the project's English: finds constructions that are hard to read, and badly wrapped paragraphs.
 
-The functions take text: documents, sources of C++, MLIR and Python, and scripts.
+The functions take the text of documents, of C++, MLIR and Python sources, and of scripts.
 """
 import ast
 import re
@@ -29,7 +29,7 @@ PATTERNS = [
 ]  # fmt: skip
 COMPILED = [(re.compile(expression, re.IGNORECASE | re.MULTILINE), advice) for expression, advice in PATTERNS]
 
-# A product of numbers is called so in comments on arithmetic.
+# Advice that holds only for documents. Comments on arithmetic may say "product" (of numbers).
 OF_DOCUMENTS = {"matmul; contraction where it is general"}
 # Comments on functions begin with a verb: "Returns ...", "Splits ...".
 NO_VERB = re.compile(r"^\s*///<? ?(What|Of) ", re.MULTILINE)
@@ -39,7 +39,7 @@ PARAGRAPH = 6  # lines
 
 
 def strip_code(text):
-    """Markdown without code blocks, code spans, HTML comments and addresses of links; lines keep their numbers."""
+    """Removes code blocks, code spans, HTML comments and link addresses from Markdown. Lines keep their numbers."""
 
     def blank(match):
         return "\n" * match[0].count("\n") or "X"
@@ -51,21 +51,21 @@ def strip_code(text):
 
 
 def find_constructions(text):
-    """(line, what was found, what to write instead) for each match of a pattern in prose without code."""
+    """Returns (line, found text, advice) for each match of a pattern in prose without code."""
     text = "\n".join(" ".join(line.split()) for line in text.splitlines())
-    # A sentence may span lines, a paragraph or a list item ends it.
+    # Joins the lines of a paragraph or list item, since a sentence may span lines.
     joined = re.sub(r"(?<=\S)\n(?=[^\s|#*\-\d])", " ", text)
     return sorted(
         (text.count("\n", 0, match.start()) + 1, match[0].strip(), advice) for expression, advice in COMPILED for match in expression.finditer(joined)
     )
 
 
-# A string, a character or a comment: a `//` in a string begins no comment.
+# A string, a character or a comment. Strings are matched because a `//` in a string does not begin a comment.
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 def read_sources(text):
-    """Returns the comments of C++, TableGen or MLIR without marks; lines keep their numbers.
+    """Returns the comments of C++, TableGen or MLIR without their marks. Lines keep their numbers.
 
     Example: the lines `int a; /// It goes`, `/* on. */` give `It goes`, `on.`.
     """
@@ -86,17 +86,17 @@ def strip_spans(comments):
 
 
 def find_in_comments(comments):
-    """Runs find_constructions on comments without their code spans, except for the patterns that only documents avoid."""
+    """Runs find_constructions on comments without code spans. Skips the patterns that are only for documents."""
     return [one for one in find_constructions(strip_spans(comments)) if one[2] not in OF_DOCUMENTS]
 
 
 def find_constructions_of_sources(text):
-    """The same as find_constructions, of a source: (line, what was found, what to write instead)."""
+    """Returns the same as find_constructions, for the comments of a C++, TableGen or MLIR source."""
     starts = [(text.count("\n", 0, match.start(1)) + 1, match[1], "begin with a verb") for match in NO_VERB.finditer(text)]
     return sorted(find_in_comments(read_sources(text)) + starts)
 
 
-# The tokens of Python that hold or hide comments. The module tokenize would double the time of the check.
+# Comments and strings of Python; a # in a string does not begin a comment. The module tokenize would double the time of the check.
 PYTHON_TOKEN = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*', re.DOTALL)
 
 
@@ -109,7 +109,7 @@ def list_definitions(node):
 
 
 def read_python(text):
-    """Returns the docstrings, the comments, and the names of tests with blanks for underscores; lines keep their numbers."""
+    """Returns the docstrings, the comments, and the names of tests (with blanks instead of underscores). Lines keep their numbers."""
     lines = text.splitlines()
     docstrings, comments, names = [""] * len(lines), [""] * len(lines), [""] * len(lines)
     for node in list_definitions(ast.parse(text)):
@@ -125,23 +125,23 @@ def read_python(text):
 
 
 def find_constructions_of_python(text):
-    """The same as find_constructions, of Python."""
+    """Returns the same as find_constructions, for a Python source."""
     return sorted(one for kind in read_python(text) for one in find_in_comments(kind))
 
 
 def read_scripts(text):
-    """Returns the comments of shell scripts, CMake, YAML and TOML, which begin with `#`; lines keep their numbers."""
+    """Returns the comments of shell scripts, CMake, YAML and TOML, which begin with `#`. Lines keep their numbers."""
     matches = [re.search(r"(?:^|\s)#+!?(.*)", line) for line in text.splitlines()]
     return "\n".join(match[1] if match else "" for match in matches)
 
 
 def find_constructions_of_scripts(text):
-    """The same as find_constructions, of scripts."""
+    """Returns the same as find_constructions, for a script."""
     return find_in_comments(read_scripts(text))
 
 
 def find_long_lines(text):
-    """(line, its length) of Markdown prose beyond COLUMNS: not of tables, code, HTML and single words such as links."""
+    """Returns (line, length) for lines of Markdown prose that are longer than COLUMNS. Skips tables, code, HTML, and single words such as links."""
     found, in_code = [], False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -152,7 +152,7 @@ def find_long_lines(text):
 
 
 def find_long_paragraphs(text):
-    """(line, number of lines) of paragraphs and list items of Markdown with more than PARAGRAPH lines."""
+    """Returns (line, number of lines) for paragraphs and list items of Markdown with more than PARAGRAPH lines."""
     found, in_code, begin, length = [], False, 0, 0
     for number, line in enumerate([*text.splitlines(), ""], 1):
         stripped = line.strip()

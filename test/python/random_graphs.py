@@ -1,9 +1,9 @@
-"""Compares graphs drawn at random (drawn_graphs.py) with PyTorch in f64: forward and gradients.
+"""Compares random graphs (drawn_graphs.py) with PyTorch in f64: outputs and gradients.
 
-Many graphs are one module, whose loss is the sum of theirs: one compile, one run. The loss of a graph is the sum of each
-output multiplied by a parameter of its shape, so that the gradient of that parameter is the output itself.
+Many graphs form one module, which is compiled and run once. Its loss is the sum of the losses of the graphs. In the loss of a
+graph, each output is multiplied by a parameter of its shape, so that the gradient of this parameter is the output itself.
 
-    python test/python/random_graphs.py --seed 1 --graphs 50000 --reduce     # as the test does, but more of them
+    python test/python/random_graphs.py --seed 1 --graphs 50000 --reduce     # the test with more graphs
 """
 import argparse
 import contextlib
@@ -44,14 +44,14 @@ def evaluate(source, weights, like, folder):
     run([tools_folder() / "ps-run", folder / "training.mlir", "--entry", "micro_batch", "--inputs", weights, "--outputs",
          folder / "out.safetensors"], folder)  # fmt: skip
     found = load_file(folder / "out.safetensors")
-    return {name: found.get(f"{name}.grad", torch.zeros_like(value)) for name, value in like.items()}  # some have none
+    return {name: found.get(f"{name}.grad", torch.zeros_like(value)) for name, value in like.items()}  # some parameters have no gradient
 
 
 LIBRARIES = itertools.count()
 
 
 def gradient_of(program, name, like):
-    """Zeros where the program has none: the comparison with PyTorch says whether that is right."""
+    """Returns a gradient, or zeros if the program has no gradient of this name. The comparison with PyTorch detects missing gradients."""
     try:
         return program.get(f"grad.{name}", like)
     except RuntimeError:
@@ -59,12 +59,12 @@ def gradient_of(program, name, like):
 
 
 def train(source, weights, like, folder, target):
-    library = folder / f"{next(LIBRARIES)}.so"  # one that is loaded is not loaded again
+    library = folder / f"{next(LIBRARIES)}.so"  # a new name each time, because a library that is already loaded is not loaded again
     run([tools_folder() / "ps-compile", source, "-o", library, "--init", "zeros", "--optimizer", "sgd(lr=0)", "--target",
          target], folder)  # fmt: skip
     program = capi.Program(library, ranks=1)
     for name, value in load_file(weights).items():
-        with contextlib.suppress(RuntimeError):  # nothing reads it
+        with contextlib.suppress(RuntimeError):  # the program has no variable that is not used
             program.set(name, value)
     program.step({})
     found = {name: gradient_of(program, name, value) for name, value in like.items()}
@@ -74,7 +74,7 @@ def train(source, weights, like, folder, target):
 
 
 def compute(graphs, ways, folder):
-    """By way, the gradients of all graphs by name; by graph, what PyTorch says."""
+    """Returns ({way: gradients of all graphs by name}, {graph: PyTorch's gradients})."""
     parameters = {seed: graph.parameters(seed) for seed, graph in graphs.items()}
     exact = {seed: graph.gradients(parameters[seed])[1] for seed, graph in graphs.items()}
     values = {f"g{seed}.{name}": value for seed, own in parameters.items() for name, value in own.items()}
@@ -91,7 +91,7 @@ def compute(graphs, ways, folder):
 
 
 def failures(graphs, ways, folder):
-    """By graph, what is wrong with it: a tool's message, or the gradients that differ from PyTorch's."""
+    """Returns, for each failing graph, a tool's error or the names of the gradients that differ from PyTorch's."""
     try:
         found, exact = compute(graphs, ways, folder)
     except (ToolFailed, RuntimeError) as error:
@@ -113,7 +113,7 @@ def failures(graphs, ways, folder):
 
 
 def smaller(graph):
-    """Graphs with less in them: fewer outputs, a value that becomes a parameter, an op that is left out."""
+    """Yields smaller graphs: with fewer outputs, with a parameter instead of a value, or without an op."""
     live = graph.live()
     for output in graph.outputs:
         if len(graph.outputs) > 1:
@@ -140,7 +140,7 @@ def smaller(graph):
 
 
 def reduce_graph(seed, graph, ways, folder):
-    """The smallest graph found that still fails, by leaving out one thing after the other."""
+    """Returns the smallest graph found that still fails. Replaces the graph by a smaller one until all smaller graphs pass."""
     changed = True
     while changed:
         changed = False
@@ -156,11 +156,11 @@ def describe(seed, graph, text):
     return f"graph {seed}: {text}\n{module({seed: graph})}"
 
 
-# ---- which ops met in one kernel -----------------------------------------------------------------------------------
+# ---- ops that share a kernel -----------------------------------------------------------------------------------
 
 
 def fused_pairs(source, folder, target="cpu"):
-    """Pairs of names of ops that stand in one kernel of the program."""
+    """Returns the pairs of names of ops that one kernel of the program computes."""
     run([tools_folder() / "ps-compile", source, "-o", folder / "fused.mlir", "--init", "zeros", "--optimizer", "sgd(lr=0)",
          "--target", target, "--stop-after", "partitioned"], folder)  # fmt: skip
     pairs, group = set(), None
@@ -176,7 +176,7 @@ def fused_pairs(source, folder, target="cpu"):
 
 
 def check(seeds, ways, folder, reduces=True, batch=50, pairs=None):
-    """Descriptions of the graphs that fail; `pairs`, a set, takes what was fused."""
+    """Returns descriptions of the graphs that fail. Adds the fused pairs of ops to the set `pairs`."""
     wrong = []
     for first in range(0, len(seeds), batch):
         graphs = {seed: draw_graph(seed) for seed in seeds[first : first + batch]}
@@ -184,7 +184,7 @@ def check(seeds, ways, folder, reduces=True, batch=50, pairs=None):
             graph = graphs[seed]
             if reduces:
                 graph = reduce_graph(seed, graph, ways, folder)
-                text += "\nreduced to " + failures({seed: graph}, ways, folder).get(seed, "one that does not fail again")
+                text += "\nreduced to " + failures({seed: graph}, ways, folder).get(seed, "a graph that does not fail again")
             wrong.append(describe(seed, graph, text))
         if pairs is not None:
             (folder / "graphs.mlir").write_text(module(graphs))
@@ -194,9 +194,9 @@ def check(seeds, ways, folder, reduces=True, batch=50, pairs=None):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0, help="the first graph's number")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first graph")
     parser.add_argument("--graphs", type=int, default=300)
-    parser.add_argument("--batch", type=int, default=50, help="graphs of one module")
+    parser.add_argument("--batch", type=int, default=50, help="graphs per module")
     parser.add_argument("--ways", default="evaluated,cpu,cuda:replay")
     parser.add_argument("--reduce", action="store_true", help="reduce graphs that fail")
     parser.add_argument("--pairs", action="store_true", help="print pairs of ops that never met in a kernel")

@@ -1,4 +1,4 @@
-"""Runs commands that must be refused; the program and the data that the tests of bad input use."""
+"""Helpers of the tests of bad input: run commands that must be refused, and make a program and data."""
 import subprocess
 import zipfile
 
@@ -12,7 +12,7 @@ PLAIN = ("--optimizer", "adamw(lr=1e-3)")
 
 
 def refuse(command, cwd, status, *words):
-    """Runs a command that must end with `status` (one of them) and print all `words`."""
+    """Runs a command that must end with `status` (or one of several) and print all `words`. Returns the output."""
     done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True, timeout=120)
     said = done.stdout + done.stderr
     allowed = status if isinstance(status, tuple) else (status,)
@@ -28,7 +28,7 @@ def refuse_compile(cwd, archive, *flags_and_words, status=(1, 2), words=()):
 
 
 def damage(archive, path, change):
-    """A copy of an archive with some entries changed: change(name, bytes) gives the new bytes, or None to leave it out."""
+    """Copies an archive to `path` with changed entries: change(name, bytes) returns the new bytes, or None to omit the entry."""
     with zipfile.ZipFile(archive) as source, zipfile.ZipFile(path, "w") as target:
         for entry in source.infolist():
             data = change(entry.filename, source.read(entry))
@@ -45,7 +45,7 @@ def program(tmp_path_factory, exports):
 
 
 def data_for(folder, name="data.safetensors", **changes):
-    """A data file of the GPT's inputs; `changes` replace a tensor, or drop it when None."""
+    """Writes a data file with inputs of the GPT. `changes` replaces tensors by name, and omits those that are None."""
     tensors = {**models.gpt().draw_inputs(1), **changes}
     path = folder / name
     save_file({n: t.contiguous() for n, t in tensors.items() if t is not None}, path)

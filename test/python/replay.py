@@ -1,6 +1,6 @@
-"""Programs for CUDA without a GPU: kernels as code of this machine, and a fake driver, cuBLASLt and cuDNN.
+"""Runs CUDA programs without a GPU: kernels are compiled for this CPU, and the driver, cuBLASLt and cuDNN are fakes.
 
-The fake driver runs streams as threads, and fails where two accesses to the same memory are not ordered by streams and events.
+The fake driver runs streams as threads. It fails if two accesses to the same memory are not ordered by streams and events.
 """
 import os
 
@@ -8,14 +8,14 @@ from conftest import tools_folder
 
 
 def environment(**more):
-    """What a program of --target cuda:replay is started with."""
+    """Returns the environment variables for a program of --target cuda:replay."""
     folder = tools_folder().parent / "lib"
     return {"PSRT_CUDA_DRIVER": str(folder / "libpsrt_fake_cuda.so"), "PSRT_CUBLASLT": str(folder / "libpsrt_fake_cublaslt.so"),
             "PSRT_CUDNN": str(folder / "libpsrt_fake_cudnn.so"), **more}  # fmt: skip
 
 
 def run(function, *arguments, **options):
-    """Calls it with that environment in this process."""
+    """Calls a function in this process, with the environment variables of `environment`."""
     before = dict(os.environ)
     os.environ.update(environment())
     try:

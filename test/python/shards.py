@@ -1,4 +1,4 @@
-"""Reads checkpoints by their index."""
+"""Reads the tensors of checkpoints."""
 import json
 import math
 
@@ -8,7 +8,7 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "i64": torch.int64, "i32
 
 
 def join(step):
-    """The tensors of a checkpoint, by its index alone; each element is there once."""
+    """Returns the tensors of a checkpoint, read with its index only. Checks that each element is stored once."""
     index, state = json.loads((step / "index.json").read_text()), {}
     for name, tensor in index["tensors"].items():
         whole = torch.zeros(tensor["shape"], dtype=DTYPES[tensor["dtype"]])

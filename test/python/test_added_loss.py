@@ -24,7 +24,7 @@ def perceptron():
 
 
 def masked(shape, classes):
-    """Labels of which a third, spread unevenly, is ignored."""
+    """Draws labels of which about a third is ignored. Later samples have more ignored labels."""
     generator = torch.Generator().manual_seed(5)
     labels = torch.randint(0, classes, shape, generator=generator)
     labels[torch.rand(shape, generator=generator) < torch.linspace(0, 0.6, shape[0]).reshape(-1, *[1] * (len(shape) - 1))] = -100
@@ -83,7 +83,7 @@ def test_labels_follow_from_the_kind(tmp_path, kind, default):
 
 
 class Several(Perceptron):
-    """Outputs of which two are scalars, and none is the first."""
+    """A model with two scalar outputs, after an output that is not a scalar."""
 
     def forward(self, x, target):
         y = super().forward(x)
@@ -92,7 +92,7 @@ class Several(Perceptron):
 
 @pytest.mark.parametrize("asked", ["absolute", 2])
 @pytest.mark.parametrize("file", ["model.pt2", "model.onnx"])
-def test_the_output_that_is_the_loss(tmp_path, file, asked):
+def test_loss_output_by_name_or_number(tmp_path, file, asked):
     torch.manual_seed(0)
     inputs = {"x": torch.randn(8, 12), "target": torch.randn(8, 10)}
     model = models.Model("several", Several(), inputs)

@@ -1,4 +1,4 @@
-"""`--align-dims`: dims of weights are padded, and nothing else changes."""
+"""`--align-dims`: dims of weights are padded, and results do not change."""
 import re
 
 import cases
@@ -27,7 +27,7 @@ def odd_gpt():
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory):
-    """A model whose vocabulary of 2001 no GPU likes, and its data."""
+    """A model with a vocabulary of 2001, which is slow on GPUs, and its data."""
     folder = tmp_path_factory.mktemp("odd")
     model = odd_gpt()
     save_file({n: v.contiguous() for n, v in oracle.draw_batches(model, 1).items()}, folder / "data.safetensors")
@@ -35,7 +35,7 @@ def odd(tmp_path_factory):
 
 
 def products(folder, archive, *flags):
-    """The types of what products of the model multiply and yield, as one rank computes them."""
+    """Returns the operand and result types of the matmuls of one rank, and the text of the module."""
     oracle.run([tools_folder() / "ps-compile", archive, "-o", "local.mlir", "--stop-after", "partitioned", *flags], folder)
     text = (folder / "local.mlir").read_text()
     return "\n".join(re.findall(r"ps\.contract .*: (\(.*\) -> \S+)", text)), text
@@ -50,7 +50,7 @@ def test_gpus_get_an_aligned_vocabulary(odd):
 
 
 def test_the_loss_stays_one_op_and_its_gradient_is_not_masked_again(odd):
-    """Padded elements of a row act as minus infinity. Their gradients are zero without a mask, and so are matmuls of these gradients."""
+    """Padded logits act as minus infinity. Their gradients are zero without a mask, and so are results of matmuls with these gradients."""
     folder, archive = odd
     for flags in [(), ("--precision", "bf16")]:
         _, text = products(folder, archive, "--align-dims", "16", *flags)
@@ -61,15 +61,15 @@ def test_the_loss_stays_one_op_and_its_gradient_is_not_masked_again(odd):
             assert "2016x32" in functions[name] and "ps.select" not in functions[name], name
 
 
-def test_too_much_waste_is_left_alone(tmp_path, exports):
-    """97 rows to 112, 30 columns to 32: more than 2%."""
+def test_dims_that_would_grow_too_much_are_not_padded(tmp_path, exports):
+    """97 rows would grow to 112, and 30 columns to 32: by more than 2 %."""
     model = cases.ODD["gpt"]()
     found, text = products(tmp_path, model.export(tmp_path / "model.pt2"), "--target", "cuda:sm_90")
     assert "pad.16" not in text and "x97x" in found
 
 
 def test_files_have_the_models_shapes(odd):
-    """Weights, gradients and checkpoints go from a padded program to a plain one and back, bit by bit."""
+    """A padded and a plain program exchange weights and checkpoints without changing a bit. Files contain no padding."""
     folder, archive = odd
     plain = oracle.compile_model(folder, archive, "dp=1", "--optimizer", "adamw(lr=1e-3)", out="plain")
     padded = oracle.compile_model(folder, archive, "tp=2", "--optimizer", "adamw(lr=1e-3)", "--align-dims", "16", out="padded")
@@ -83,7 +83,7 @@ def test_files_have_the_models_shapes(odd):
     assert mine.keys() == other.keys() and all(mine[key].equal(other[key]) for key in mine)
 
 
-def test_explain_and_info_say_what_is_padded(odd):
+def test_explain_and_info_report_padded_dims(odd):
     folder, archive = odd
     tool = tools_folder() / "ps-compile"
     said = oracle.run([tool, archive, "-o", "explained", "--align-dims", "16", "--explain"], folder)
@@ -92,7 +92,7 @@ def test_explain_and_info_say_what_is_padded(odd):
 
 
 @pytest.mark.parametrize("value", ["0", "-3", "often", "5000", "1.5"])
-def test_values_that_are_none(odd, value):
+def test_bad_values(odd, value):
     folder, archive = odd
     said = oracle.run([tools_folder() / "ps-compile", archive, "-o", "never", f"--align-dims={value}"], folder, expect=2)
     assert f"--align-dims takes auto, off, or a number from 1 to 4096, not '{value}'" in said
@@ -100,7 +100,7 @@ def test_values_that_are_none(odd, value):
 
 
 @pytest.mark.parametrize("text", ["dp=2,pad:multiple=4"])
-def test_a_mesh_has_devices_alone(odd, text):
+def test_a_mesh_axis_of_unknown_kind_is_refused(odd, text):
     folder, archive = odd
     said = oracle.run([tools_folder() / "ps-compile", archive, "-o", "never", "--mesh", text], folder, expect=2)
     assert 'unknown kind "multiple"' in said

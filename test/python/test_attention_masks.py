@@ -1,9 +1,9 @@
-"""Queries that see no key: zeros where the mask says so (a bool, -inf), all keys alike where it is low but finite.
+"""Attention of queries whose mask excludes all keys.
 
-As PyTorch since 2.5: `scaled_dot_product_attention` gives zeros for a row of a mask that is False, or -inf, everywhere,
-forward and backward, on every backend and decomposed. A mask of `finfo.min`, as Hugging Face's eager attention adds it,
-gives the mean of all values. Its gradient is compared with PyTorch's math backend: the fused one of the CPU loses the
-log of the sum beside so low a maximum, and gives the gradient of such a row times the number of keys.
+If the mask is False or -inf for all keys, the result and the gradient are zero, as in PyTorch since 2.5 (on every backend, and
+decomposed). If the mask adds a very low finite number, such as `finfo.min` in Hugging Face's eager attention, the result is
+the mean of all values. Its gradient is compared with PyTorch's math backend. PyTorch's fused CPU backend is wrong here: next
+to such a low maximum, it loses the logarithm of the sum, and returns the gradient times the number of keys.
 """
 import dataclasses
 
@@ -31,7 +31,7 @@ class Attend(torch.nn.Module):
 
 
 def make_mask(kind):
-    """Causal, but some queries see nothing: the first two of sample 1, one in the middle of sample 2, all of sample 3."""
+    """Returns a causal mask in which some queries attend to no key: the first two of sample 1, query 3 of sample 2, and all of sample 3."""
     seen = torch.ones(LENGTH, LENGTH).tril().bool().repeat(BATCH, 1, 1, 1)
     seen[1, 0, :2] = seen[2, 0, 3] = seen[3] = False
     hidden = {"bool": None, "-inf": -float("inf"), "finfo": torch.finfo(torch.float32).min, "-1e9": -1e9}[kind]
@@ -39,7 +39,7 @@ def make_mask(kind):
 
 
 def compare_gradients(folder, program, model, inputs, dtype=torch.float64):
-    """Loss and gradients of the first step equal PyTorch's, as the acceptance tests compare them."""
+    """Compares the loss and the gradients of the first step with PyTorch's, as the acceptance tests do."""
     save_file({n: t.contiguous() for n, t in inputs.items()}, folder / "data.safetensors")
     oracle.run([program, "--data", "data.safetensors", "--steps", 1, "--gradients", "gradients.safetensors"], folder)
     loss, exact = oracle.loss_and_gradients(model.module, inputs, dtype)
@@ -54,14 +54,14 @@ def compare_gradients(folder, program, model, inputs, dtype=torch.float64):
 
 
 @lanes.product(kind=["bool", "-inf", "finfo", "-1e9"], decompositions=[None, "core"], mesh=["dp=1", "dp=2,tp=2"])
-def test_queries_that_see_nothing(tmp_path, kind, decompositions, mesh):
+def test_queries_that_attend_to_no_key(tmp_path, kind, decompositions, mesh):
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(1)
     x, y = torch.randn(2, BATCH, LENGTH, WIDTH, generator=generator)
     inputs = {"x": x, "mask": make_mask(kind), "y": y}
     model = models.Model("attend", Attend(), inputs, decompositions)
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), mesh, *FIXED)
-    # Beside 1e9 only float64 still sees the scores.
+    # With -1e9, scores are lost in float32 roundings, but not in float64: compare in float32.
     compare_gradients(tmp_path, program, model, inputs, torch.float32 if kind == "-1e9" else torch.float64)
     oracle.run([program, "--eval", "--data", "data.safetensors", "--outputs", "out.safetensors"], tmp_path)
     expected = model.module(**inputs)[1].detach()
@@ -78,7 +78,7 @@ def test_queries_that_see_nothing(tmp_path, kind, decompositions, mesh):
     ("gpt2", "sdpa", "causal, padding"), ("gpt2", "eager", "added mask"),
 ])  # fmt: skip
 def test_left_padding_in_transformers(tmp_path, name, attention, form, mesh):
-    """Loss and gradients with labels at the padding, where queries see nothing, as PyTorch's."""
+    """Loss and gradients equal PyTorch's, although padding, whose queries attend to no key, has labels."""
     model = models.MODELS[name]()
     model = dataclasses.replace(model, module=getattr(models, name)(attention=attention).module)
     seen = torch.ones_like(model.inputs["input_ids"])
@@ -91,7 +91,7 @@ def test_left_padding_in_transformers(tmp_path, name, attention, form, mesh):
 
 
 class Biased(torch.nn.Module):
-    """T5's attention: a trained bias for each distance, by head; keys and values of fewer heads, if `groups` says so."""
+    """T5's attention, with a trained bias per distance and head. Keys and values have `groups` heads."""
 
     def __init__(self, groups, written_out):
         super().__init__()
@@ -119,7 +119,7 @@ class Biased(torch.nn.Module):
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 @pytest.mark.parametrize("groups,written_out", [(HEADS, False), (2, False), (HEADS, True)])
-def test_a_bias_that_is_trained(tmp_path, groups, written_out, mesh):
+def test_trained_attention_bias(tmp_path, groups, written_out, mesh):
     torch.manual_seed(0)
     inputs = {"x": torch.randn(BATCH, LENGTH, WIDTH), "y": torch.randn(BATCH, LENGTH, WIDTH)}
     model = models.Model("biased", Biased(groups, written_out), inputs)
@@ -133,7 +133,7 @@ def test_a_bias_that_is_trained(tmp_path, groups, written_out, mesh):
 
 @pytest.mark.parametrize("kind", ["plain", "causal", "seen", "added", "written out"])
 def test_attention_of_f64(tmp_path, kind):
-    """It is computed op by op, queries that see no key included: libraries have none of f64."""
+    """Attention in f64 is computed by separate ops, since libraries do not support it. One query attends to no key."""
     seen, added = torch.ones(5, 5, dtype=torch.bool).tril(-1), torch.arange(25.0).view(5, 5).double() / 9
     added[2] = -float("inf")
     options = {"plain": {}, "causal": {"is_causal": True}, "seen": {"attn_mask": seen}, "added": {"attn_mask": added}}

@@ -17,7 +17,7 @@ RATE = 0.05
 
 
 def train_in_torch(model, batches, decay=DECAY, skipped=()):
-    """(trained parameters, their averages, the averaged module); a skipped step enters neither."""
+    """Returns (trained parameters, their averages, the averaged module). A skipped step changes neither parameters nor averages."""
     module = copy.deepcopy(model.module)
     averaged = AveragedModel(module, multi_avg_fn=get_ema_multi_avg_fn(decay))
     optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=RATE, momentum=0.9)
@@ -32,7 +32,7 @@ def train_in_torch(model, batches, decay=DECAY, skipped=()):
 
 
 def train_compiled(folder, name, batches, mesh, micro_batches, *flags, export="weights.safetensors", run_flags=()):
-    """What the program printed; it wrote weights and averages."""
+    """Compiles and trains a model; the program writes weights and averages. Returns its output."""
     optimizer = ("--optimizer", f"sgd(lr={RATE},momentum=0.9)", "--ema", DECAY)
     archive = oracle.export(name, folder)
     program = oracle.compile_model(folder, archive, mesh, "--micro-batches", micro_batches, *optimizer, *flags)
@@ -43,11 +43,11 @@ def train_compiled(folder, name, batches, mesh, micro_batches, *flags, export="w
 
 
 def worst_update(found, expected, before):
-    """max over parameters of |dw - dw_torch| / |dw_torch|."""
+    """Returns the maximum over parameters of |dw - dw_torch| / |dw_torch|."""
     errors = {}
     for name, value in expected.items():
         change = value.detach() - before[name]
-        if change.norm() > 1e-6:  # else its gradient is rounding noise (an attention's key bias)
+        if change.norm() > 1e-6:  # otherwise its gradient is only rounding errors, such as that of the key bias of attention
             errors[name] = ((found[name] - before[name]) - change).norm().item() / change.norm().item()
     assert errors
     return max(errors.values())
@@ -58,7 +58,7 @@ def worst_update(found, expected, before):
     [("gpt2", "dp=2", 1), ("gpt2", "tp=2", 1), ("gpt2", "dp=2,tp=2", 4), ("mlp", "dp=1", 4), ("llama", "tp=4", 1)],
 )
 def test_averages_equal_pytorch(tmp_path, name, mesh, micro_batches):
-    """Weights, averages, and the losses of both: tied, fused and grouped parameters among them."""
+    """Compares weights, averages, and the evaluation losses of both, for models with tied, fused and grouped parameters."""
     model = models.MODELS[name]()
     batches = oracle.draw_batches(model, micro_batches, STEPS)
     evaluation = model.draw_inputs(77)
@@ -71,7 +71,7 @@ def test_averages_equal_pytorch(tmp_path, name, mesh, micro_batches):
     found = load_file(tmp_path / "weights.ema.safetensors")
     assert worst_update(load_file(tmp_path / "weights.safetensors"), trained, before) < 1e-3
     assert worst_update(found, averages, before) < 1e-3
-    assert worst_update(found, train_in_torch(model, batches, decay=0.79)[1], before) > 1e-3, "the comparison sees a decay"
+    assert worst_update(found, train_in_torch(model, batches, decay=0.79)[1], before) > 1e-3, "the comparison detects another decay"
     averaged.load_state_dict(found, strict=True)
     expected = models.first_loss(averaged.eval()(**evaluation)).item()
     losses = dict(re.findall(r"step 6: (eval loss.*?) ([0-9.]+) over", said))
@@ -87,7 +87,7 @@ def test_averages_equal_pytorch(tmp_path, name, mesh, micro_batches):
     ("dp=2", (), torch.bfloat16),
 ])  # fmt: skip
 def test_averages_are_evaluated_in_any_precision(tmp_path, mesh, flags, dtype):
-    """Copies in other types too; training continues as without evaluations."""
+    """Also with copies of parameters in other types. Evaluations do not change the training."""
     model = models.mlp()
     model.module.to(dtype)
     model.inputs = {n: v.to(dtype) if v.is_floating_point() else v for n, v in model.inputs.items()}
@@ -108,8 +108,8 @@ def test_averages_are_evaluated_in_any_precision(tmp_path, mesh, flags, dtype):
     assert len(set(losses.values())) == 2
 
 
-def test_a_skipped_step_does_not_enter(tmp_path):
-    """Neither as the first one, which starts the averages, nor later."""
+def test_a_skipped_step_does_not_change_the_averages(tmp_path):
+    """Neither step 0, where the averages begin, nor a later step."""
     model = models.mlp()
     batches = oracle.draw_batches(model, 1, STEPS)
     for step in (0, 3):
@@ -121,7 +121,7 @@ def test_a_skipped_step_does_not_enter(tmp_path):
 
 
 def test_processes_keep_the_same_averages(tmp_path):
-    """Bit for bit: weights, averages, the losses of both; the log is written once."""
+    """Weights, averages and their losses have the same bits as with threads. Only one process writes the log."""
     model = models.mlp()
     batches = oracle.draw_batches(model, 1, STEPS)
     save_file(model.draw_inputs(3), tmp_path / "eval.safetensors")
@@ -139,8 +139,8 @@ def test_processes_keep_the_same_averages(tmp_path):
     assert [set(json.loads(line)) for line in (tmp_path / "log.jsonl").read_text().splitlines()] == keys and len(keys) == STEPS
 
 
-def test_averages_of_a_folder(tmp_path):
-    """Beside the weights, as a folder that transformers reads; frozen parameters are as they are."""
+def test_averages_exported_to_a_folder(tmp_path):
+    """The subfolder `ema` of the weights has the averages, and transformers can load it. Frozen parameters are unchanged."""
     from transformers import GPT2LMHeadModel
 
     model = models.gpt2()
@@ -151,13 +151,13 @@ def test_averages_of_a_folder(tmp_path):
     trained = load_file(tmp_path / "trained/model.safetensors")
     assert torch.equal(loaded["transformer.wpe.weight"], model.module.transformer.wpe.weight)
     assert not torch.equal(loaded["transformer.wte.weight"], trained["transformer.wte.weight"])
-    # --weights takes them: their loss is then the model's own.
+    # The program also loads the averages by --weights, and evaluates them like other weights.
     save_file(model.draw_inputs(3), tmp_path / "eval.safetensors")
     said = oracle.run(["./program", "--weights", "trained/ema", "--eval", "--eval-data", "eval.safetensors"], tmp_path)
     module = GPT2LMHeadModel.from_pretrained(tmp_path / "trained/ema").eval()
     expected = module(**model.draw_inputs(3)).loss.item()
     assert float(re.search(r"eval loss ([0-9.]+)", said)[1]) == pytest.approx(expected, rel=1e-5)
-    assert "averages" not in said, "without a step there are none"
+    assert "averages" not in said, "without a training step, there are no averages"
 
 
 @pytest.mark.parametrize("value", ["0", "1", "1.5", "-0.1", "most", "nan"])

@@ -1,4 +1,4 @@
-"""What users get wrong when compiling: each case ends with exit status 1 or 2 and a message that says what to do."""
+"""Mistakes of users when compiling: each case ends with exit status 1 or 2 and a message that says what to do."""
 import os
 import shutil
 import signal
@@ -21,7 +21,10 @@ from safetensors.torch import save_file
 
 @pytest.mark.parametrize("kept", [0, 1, 3, 40, 0.1, 0.5, 0.9, -200, -30, -1])
 def test_truncated_archive(tmp_path, exports, kept):
-    """Cut anywhere (a share of the file, bytes kept, bytes lost): an error that names the file, and no output."""
+    """An archive that is cut anywhere gives an error that names the file, and no output.
+
+    `kept` is a fraction of the file, a number of bytes to keep or, if negative, a number of bytes to remove.
+    """
     whole = oracle.export("mlp", exports).read_bytes()
     path = tmp_path / "cut.pt2"
     path.write_bytes(whole[: int(len(whole) * kept) if isinstance(kept, float) else kept])
@@ -87,7 +90,7 @@ def test_entry_that_leaves_the_archive(tmp_path, exports, outside):
     assert not (tmp_path.parent / "outside").exists()
 
 
-def test_name_that_no_tensor_in_a_file_can_have(tmp_path):
+def test_reserved_tensor_name(tmp_path):
     module = torch.nn.Linear(4, 4)
     module.register_parameter("__metadata__", torch.nn.Parameter(torch.ones(4)))
     module.forward = lambda x: (x @ module.weight * module.get_parameter("__metadata__")).mean()
@@ -96,7 +99,7 @@ def test_name_that_no_tensor_in_a_file_can_have(tmp_path):
 
 
 def test_names_that_are_not_utf8(tmp_path, exports):
-    """Of files, and in models of each kind: an error that shows the bytes."""
+    """Names of files, and names in models of each kind. The error shows the bytes."""
     archive = oracle.export("mlp", exports)
     (tmp_path / "module.mlir").write_text(r"""
         func.func @forward(%x: tensor<f32> {ps.name = "a\FF"}) -> (tensor<f32> {ps.name = "loss"}) { return %x : tensor<f32> }""")
@@ -107,7 +110,7 @@ def test_names_that_are_not_utf8(tmp_path, exports):
     refuse_compile(tmp_path, "module.mlir", status=1, words=['the name "a\\FF"', "is not UTF-8; rename it"])
     refuse_compile(tmp_path, os.fsdecode(b"\xff.pt2"), status=2, words=['"\\FF.pt2" is not UTF-8'])
     refuse_compile(tmp_path, archive, "-o", os.fsdecode(b"\xff"), status=2, words=['"\\FF" is not UTF-8'])
-    # A folder may have any name: what stands in the program is found without it.
+    # A folder may have any name, because the program stores the path relative to itself.
     folder = tmp_path / os.fsdecode(b"\xff")
     folder.mkdir()
     shutil.copy(archive, folder / "mlp.pt2")
@@ -117,7 +120,7 @@ def test_names_that_are_not_utf8(tmp_path, exports):
 
 @pytest.fixture(scope="module")
 def escaping(tmp_path_factory):
-    """A model whose names set colors, end lines and imitate messages; and a program of it."""
+    """A model whose names contain terminal colors, newlines and text that looks like messages, and its compiled program."""
     folder, name = tmp_path_factory.mktemp("escaping"), "w\x1b[31m\x9b1m\r\nwrote x\x7f"
     x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [8, 4]) for n in ("x" + name, "y" + name))
     matmul = onnx.helper.make_node("MatMul", [x.name, name], ["a"], name=name)
@@ -137,7 +140,7 @@ def escaping(tmp_path_factory):
     ids=str,
 )  # fmt: skip
 def test_names_do_not_reach_the_terminal(escaping, command):
-    """Control characters of names that a file has are printed as \\x1b, and no name begins a line."""
+    """Control characters in names from files are printed as \\x1b, and a name never begins a line."""
     folder, said = escaping
     if command:
         bad = (folder / "m.onnx").read_bytes().replace(b"Relu", b"R\x1b\nu")
@@ -196,7 +199,7 @@ def test_dim_out_of_the_range_of_the_export(tmp_path, exports):
 
 
 def test_dim_without_a_size(tmp_path, exports):
-    """An export that keeps no hint of a dim's size: it must be given, and then all is well."""
+    """An export without a hint for the size of a dim needs --batch, and then compiles."""
 
     def forget(name, data):
         return data.replace(b'"hint": {"as_int": 4}', b'"hint": null') if name.endswith("model.json") else data
@@ -222,7 +225,7 @@ def test_axis_used_twice(tmp_path, exports):
     refuse_compile(tmp_path, oracle.export("mlp", exports), "--mesh", "dp=2,dp=2", status=2, words=["dp"])
 
 
-def test_mesh_that_is_none(tmp_path, exports):
+def test_mesh_size_that_is_not_a_number(tmp_path, exports):
     refuse_compile(tmp_path, oracle.export("mlp", exports), "--mesh", "dp=two", status=2, words=["two"])
 
 
@@ -285,8 +288,8 @@ def test_bad_policy(tmp_path, exports, text, words):
     )
 
 
-def test_policy_glob_passes_over_what_has_no_such_dim(tmp_path, exports):
-    """A rule for dim 1 is about the weights: the biases are left to propagation, and a note says so."""
+def test_policy_glob_skips_parameters_without_the_dim(tmp_path, exports):
+    """A rule for dim 1 applies to the weights. Biases have no dim 1: propagation chooses their shardings, and a note reports this."""
     policy = tmp_path / "policy.json"
     policy.write_text('{"layers.*": {"1": ["tp"]}}')
     flags = ("--mesh", "tp=2", "--sharding-policy", policy, "--explain")
@@ -300,7 +303,7 @@ def test_policy_glob_passes_over_what_has_no_such_dim(tmp_path, exports):
 
 
 def test_an_error_of_a_flag_is_not_a_failing_pass(tmp_path, exports):
-    """The message begins with the flag, the exit status is 2, and nothing is left to repeat."""
+    """The message begins with the flag, the exit status is 2, and no files for reproducing a failure are written."""
     policy = tmp_path / "policy.json"
     policy.write_text('{"layers.0.weight": {"0": ["pp"]}}')
     flags = ("--mesh", "pp=2", "--micro-batches", 2, "--sharding-policy", policy)
@@ -349,13 +352,13 @@ def write_model(folder, body, variables="", samples=4, type="tensor<f32>"):
     ],
 )
 def test_an_error_of_the_model_is_not_a_failing_pass(tmp_path, model, flags, words):
-    """The user changes the model: nothing is left to repeat."""
+    """The user has to change the model, so no files for reproducing a failure are written."""
     said = refuse_compile(tmp_path, write_model(tmp_path, **model), *flags, status=1, words=words)
     assert "reproduce the failure with" not in said and not (tmp_path / "out.failed.mlir").exists()
 
 
-def test_a_failing_pass_can_be_repeated(tmp_path):
-    """The module that the failing level was given is written, and the command beside it fails as the compile did."""
+def test_a_failing_pass_can_be_reproduced(tmp_path):
+    """The input of the failing level is written, and the printed command fails in the same way."""
     model = write_model(tmp_path, SUM + "\n    %z = arith.negf %r : tensor<f32>")
     command = [tools_folder() / "ps-compile", model, "-o", tmp_path / "out"]
     done = subprocess.run([str(c) for c in command], cwd=tmp_path, capture_output=True, text=True)
@@ -365,7 +368,7 @@ def test_a_failing_pass_can_be_repeated(tmp_path):
     assert again.returncode != 0 and "is not an op of the dialect ps" in again.stderr
 
 
-def test_policy_that_is_not_there(tmp_path, exports):
+def test_missing_policy_file(tmp_path, exports):
     archive = oracle.export("mlp", exports)
     refuse_compile(tmp_path, archive, "--sharding-policy", "no.json", status=2, words=["no.json"])
     refuse_compile(tmp_path, archive, "--sharding-policy", "best", status=2, words=["best", "megatron"])
@@ -391,7 +394,7 @@ def test_bad_optimizer(tmp_path, exports, text, words):
     refuse_compile(tmp_path, oracle.export("mlp", exports), "--optimizer", text, status=2, words=["--optimizer", *words])
 
 
-def test_optimizers_that_leave_a_parameter_out(tmp_path, exports):
+def test_parameter_without_an_optimizer(tmp_path, exports):
     refuse_compile(
         tmp_path, oracle.export("mlp", exports), "--optimizer", "*weight=sgd(lr=1)", status=1, words=["layers.0.bias"]
     )
@@ -419,7 +422,7 @@ def test_globs_that_match_nothing_name_the_nearest(tmp_path, exports, flags, wor
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_globs_that_change_nothing_are_spoken_of(tmp_path, exports, flags, words):
+def test_globs_without_effect_cause_warnings(tmp_path, exports, flags, words):
     refuse_compile(tmp_path, oracle.export("mlp", exports), *flags, "--no-codegen", status=0, words=[*words, "out is not written"])
     assert not (tmp_path / "out").exists()
 
@@ -528,7 +531,7 @@ def test_bad_flag_of_the_importer(tmp_path, flags, words):
     assert archive.read_bytes() == before and list(tmp_path.iterdir()) == [archive]
 
 
-def test_model_that_the_importer_does_not_find(tmp_path):
+def test_missing_model_of_the_importer(tmp_path):
     tool = tools_folder() / "ps-translate"
     refuse([tool, "--check"], tmp_path, 2, "--import-pt2 FILE")
     refuse([tool, "--import-pt2", "none.pt2", "--check"], tmp_path, 2, "none.pt2", "does not exist")
@@ -573,7 +576,7 @@ def test_bad_flag_of_the_evaluator(tmp_path, flags, status, words):
     refuse([tools_folder() / "ps-run", "module.mlir", *inputs, *flags], tmp_path, status, *words)
 
 
-def test_module_that_the_evaluator_does_not_find(tmp_path):
+def test_missing_module_of_the_evaluator(tmp_path):
     refuse([tools_folder() / "ps-run"], tmp_path, 2, "ps-run FILE.mlir")
     refuse([tools_folder() / "ps-run", "none.mlir"], tmp_path, 2, "none.mlir", "does not exist")
     (tmp_path / "module.mlir").write_text(MODULE)
@@ -582,7 +585,7 @@ def test_module_that_the_evaluator_does_not_find(tmp_path):
     refuse([tools_folder() / "ps-run", "module.mlir"], tmp_path, 1, "module.mlir")
 
 
-def test_output_folder_that_is_not_there(tmp_path, exports):
+def test_missing_output_folder(tmp_path, exports):
     command = [tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", tmp_path / "no/such/out"]
     refuse(command, tmp_path, 2, "no/such")
 
@@ -592,7 +595,7 @@ def test_output_that_is_a_folder(tmp_path, exports):
     refuse_compile(tmp_path, oracle.export("mlp", exports), status=2, words=["folder"])
 
 
-def test_module_without_a_level_to_stop_at(tmp_path, exports):
+def test_mlir_output_needs_stop_after(tmp_path, exports):
     command = [tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", "x.mlir"]
     refuse(command, tmp_path, 2, "x.mlir", "--stop-after")
     refuse([*command, "--stop-after", "native"], tmp_path, 2, "x.mlir", "--stop-after")
@@ -612,7 +615,7 @@ def test_output_that_is_the_model(tmp_path):
 
 
 def test_output_that_is_an_input_or_another_output(tmp_path):
-    """Nothing that a compile reads is overwritten, under no spelling, nor is another output."""
+    """An output cannot overwrite an input of the compile or another output, under any spelling of the path."""
     graph = models.mlp().export_onnx(tmp_path / "m.onnx", external_data=True)
     oracle.run([tools_folder() / "ps-compile", graph, "-o", "0-imported.mlir", "--stop-after", "imported"], tmp_path)
     (tmp_path / "policy.json").write_text('{"*": {}}')
@@ -651,7 +654,7 @@ def special_file(folder, kind):
 
 @pytest.mark.parametrize("kind", ["fifo", "link to a fifo"])
 def test_output_that_is_not_a_regular_file(tmp_path, exports, program, kind):
-    """A device or a pipe is refused, and stays what it is."""
+    """A device or a pipe is refused and not replaced."""
     path = special_file(tmp_path, kind)
     archive, tools = oracle.export("mlp", exports), tools_folder()
     (tmp_path / "module.mlir").write_text(MODULE)
@@ -686,7 +689,7 @@ def test_output_that_is_a_link_is_written_through(tmp_path, exports, program, ex
 @pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_removes_temporary_folders(tmp_path, exports, number):
-    """While objects are written, and while the linker runs, which then finds no folder."""
+    """Sends the signal while objects are written, and while the linker runs. The linker then does not find its folder."""
     (tmp_path / "temporary").mkdir()
     command = [tools_folder() / "ps-compile", oracle.export("gpt", exports), "-o", "out", "--batch", "4"]
     for wanted in ("program.o", "log.txt"):

@@ -1,4 +1,4 @@
-"""What users get wrong when running a compiled program: its flags, its data, its outputs."""
+"""Mistakes of users when running a compiled program: bad flags, data and outputs."""
 import json
 import os
 import re
@@ -67,7 +67,7 @@ def test_data_without_a_sample(tmp_path, program):
 
 
 @pytest.mark.parametrize("flags", [["--losses", ""], ["--log="]])
-def test_values_that_are_empty(tmp_path, program, flags):
+def test_empty_values_of_flags(tmp_path, program, flags):
     refuse(train(program, data_for(tmp_path), *flags), tmp_path, 2, flags[0].rstrip("="), "empty")
 
 
@@ -81,7 +81,7 @@ def test_data_of_another_kind(tmp_path, program):
 
 
 def test_tensors_in_several_files(tmp_path, program):
-    """Samples of all files, one after the other, also across a micro-batch."""
+    """The samples of several files are read in order. A micro-batch may contain samples of two files."""
     whole = models.gpt().draw_inputs(1, batch=8)
     save_file(whole, tmp_path / "whole.safetensors")
     for i, (low, high) in enumerate([(0, 3), (3, 4), (4, 8)]):
@@ -92,7 +92,7 @@ def test_tensors_in_several_files(tmp_path, program):
         losses.append(oracle.read_losses(tmp_path / "losses.txt"))
     assert losses[0] == losses[1] and len(losses[0]) == 4
     tokens = torch.zeros(4, 16, dtype=torch.int64)
-    tokens[0, 0] = 96  # one of one rank: of several ranks any may be the first to say so
+    tokens[0, 0] = 96  # only one rank reads a bad token, so that the error is deterministic
     data_for(tmp_path, "part-3.safetensors", input_ids=tokens)
     words = ["96", '"part-3.safetensors", input "input_ids", sample 0, element 0']
     refuse([program, "--data", "part-?.safetensors", "--steps", 3], tmp_path, 1, *words)
@@ -109,22 +109,22 @@ def test_too_little_data(tmp_path, program):
     refuse(train(program, tmp_path / "short.bin", "--data-type", "uint8"), tmp_path, (1, 2), "short.bin")
 
 
-def test_data_that_is_not_there(tmp_path, program):
+def test_missing_data_file(tmp_path, program):
     refuse(train(program, tmp_path / "none.bin", "--data-type", "uint8"), tmp_path, (1, 2), "none.bin")
 
 
-def test_token_outside_the_vocabulary_is_given_with_its_place(tmp_path, program):
+def test_token_outside_the_vocabulary_is_reported_with_its_position(tmp_path, program):
     (tmp_path / "tokens.bin").write_bytes(bytes([5] * 40 + [200] + [5] * 500))
     refuse(train(program, tmp_path / "tokens.bin", "--data-type", "uint8"), tmp_path, (1, 2), "200", "40")
 
 
-def test_lines_into_a_pipe_that_nobody_reads(tmp_path, program):
+def test_log_to_a_pipe_without_reader(tmp_path, program):
     os.mkfifo(tmp_path / "pipe")
     refuse(train(program, data_for(tmp_path), "--log", "pipe"), tmp_path, 1, 'cannot write "pipe"', "start its reader first")
 
 
-def test_lines_into_the_file_of_standard_output(tmp_path, program):
-    """Both go to one file, and neither overwrites the other."""
+def test_losses_to_the_file_of_standard_output(tmp_path, program):
+    """Losses and standard output go to the same file, and do not overwrite each other."""
     command = [program, "--data", data_for(tmp_path), "--steps", "2", "--losses", "/dev/stdout"]
     with open(tmp_path / "both.txt", "w") as both:
         subprocess.run(command, cwd=tmp_path, stdout=both, check=True)
@@ -140,8 +140,8 @@ def test_file_without_tokens_among_others(tmp_path, program):
 
 
 @pytest.mark.parametrize("name,default,other", [("gpt", "next", "same"), ("gpt2", "same", "next"), ("llama", "same", "next")])
-def test_labels_are_as_the_graph_shows(tmp_path, exports, name, default, other):
-    """The shift is read from the graph: --info says it, token files are read so, and the other way is an error."""
+def test_label_shift_is_read_from_the_graph(tmp_path, exports, name, default, other):
+    """The shift of labels is read from the graph. --info prints it, token files are read accordingly, and another --labels is an error."""
     program = oracle.compile_model(tmp_path, oracle.export(name, exports), "dp=2", *PLAIN)
     said = oracle.run([program, "--info"], tmp_path)
     assert f"labels      {default} " in said
@@ -171,7 +171,7 @@ def list_files(folder):
 
 
 def test_output_that_is_an_input_or_another_output(tmp_path):
-    """Nothing that is read is overwritten, under no spelling, nor is another output."""
+    """An output cannot overwrite an input of the run or another output, under any spelling of the path."""
     archive = models.mlp().export(tmp_path / "model.pt2")
     program = oracle.compile_model(tmp_path, archive, "dp=1", *PLAIN)
     save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
@@ -224,7 +224,7 @@ def test_output_that_is_a_model_with_external_data(tmp_path):
 
 
 @pytest.mark.parametrize("flag", ["--losses", "--log"])
-def test_lines_that_no_longer_fit_the_disk(tmp_path, program, flag):
+def test_losses_and_log_on_a_full_disk(tmp_path, program, flag):
     os.symlink("/dev/full", tmp_path / "full")
     run = [program, "--ranks", 2, "--data", data_for(tmp_path), "--steps", 5, "--save", "saved"]
     failing = [*run, flag, "full", "--export-weights", "no.safetensors"]
@@ -307,7 +307,7 @@ def test_number_out_of_range_in_a_config(tmp_path, program):
     assert len(said) < 250, "a plain message"
 
 
-def test_data_that_no_input_takes(tmp_path, program):
+def test_data_for_no_input(tmp_path, program):
     path = data_for(tmp_path)
     save_file({**load_file(path), "extra\n": torch.zeros(3)}, path)
     assert 'note: the data has "extra\\x0a", which the model' in oracle.run(train(program, path), tmp_path)
@@ -358,7 +358,7 @@ def test_ranks_that_the_system_refuses(tmp_path, exports):
     ],
     ids=" ".join,
 )
-def test_process_that_is_alone(tmp_path, program, environment):
+def test_job_of_one_process(tmp_path, program, environment):
     command = [str(c) for c in train(program, data_for(tmp_path))]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env={**os.environ, **environment})
 
@@ -370,7 +370,7 @@ def test_nothing_to_do(tmp_path, program):
 @pytest.mark.alone
 @pytest.mark.parametrize("how", ["", ",throw"], ids=["status", "exception"])
 def test_failing_rank_ends_all(tmp_path, exports, how):
-    """One of four ranks fails in step 2, the others wait for it: exit status 3 within 5 seconds, with rank, step, reason."""
+    """One of four ranks fails in step 2 while the others wait for it. The run ends within 5 seconds with status 3, rank, step and reason."""
     program = oracle.compile_model(tmp_path, oracle.export("gpt", exports), "dp=2,tp=2", *PLAIN, can_fail=True)
     command = [program, "--ranks", "4", "--data", data_for(tmp_path), "--steps", "100000", "--quiet"]
     environment = {**os.environ, "PSRT_TEST_FAIL": f"rank=2,step=2{how}"}
@@ -383,22 +383,22 @@ def test_failing_rank_ends_all(tmp_path, exports, how):
     assert "rank 2, step 2" in done.stderr and "as PSRT_TEST_FAIL asked" in done.stderr
 
 
-def test_programs_of_users_have_no_switch_of_tests(tmp_path, program):
-    """Nothing in the environment lets a rank of theirs fail."""
+def test_programs_contain_no_test_switches(tmp_path, program):
+    """No environment variable can make a rank of such a program fail."""
     assert b"PSRT_TEST_" not in program.read_bytes()
     command = [str(c) for c in [*train(program, data_for(tmp_path)), "--quiet"]]
     environment = {**os.environ, "PSRT_TEST_FAIL": "rank=0,step=0"}
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env=environment)
 
 
-def test_model_without_a_loss_names_the_cure(tmp_path):
+def test_error_of_a_model_without_a_loss_says_what_to_do(tmp_path):
     archive = models.gpt(loss=False).export(tmp_path / "model.pt2")
     words = ["the model has no floating-point scalar output", "--loss cross_entropy, causal_lm or mse", "--loss none"]
     refuse_compile(tmp_path, archive, status=1, words=words)
 
 
 class Regularised(torch.nn.Module):
-    """Every place of an attention block where dropout may stand."""
+    """A model with two dropouts."""
 
     def __init__(self, p):
         super().__init__()
@@ -422,13 +422,13 @@ def test_export_in_eval_mode_warns_once(tmp_path, p, mode, warns):
         assert "eval mode" in done.stderr and "dropout off (p = 0.25 here, 2 dropouts in total)" in done.stderr
 
 
-def test_training_without_a_loss_by_itself(tmp_path, exports):
+def test_program_without_a_loss_cannot_train_by_itself(tmp_path, exports):
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", "--loss", "none")
     save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
     refuse([program, "--data", "data.safetensors"], tmp_path, 2, "--loss none", "psrt_backward")
 
 
-def test_loss_that_is_not_a_number_names_the_step(tmp_path, exports):
+def test_nan_loss_names_the_step(tmp_path, exports):
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", *PLAIN)
     batch = models.mlp().draw_inputs(1)
     x = torch.cat([batch["x"], batch["x"]])
@@ -440,7 +440,7 @@ def test_loss_that_is_not_a_number_names_the_step(tmp_path, exports):
 
 
 class Picks(torch.nn.Module):
-    """Reads an element of each row, by an index of the data plus `shift`."""
+    """Selects one element of each row, at an index from the data plus `shift`."""
 
     def __init__(self, shift, of_classes):
         super().__init__()
@@ -455,7 +455,7 @@ class Picks(torch.nn.Module):
 @pytest.mark.parametrize("of_classes", [False, True], ids=["elements", "classes"])
 @pytest.mark.parametrize("value", [4, -1, -100, 2**40])
 def test_index_outside_of_a_row(tmp_path, value, of_classes):
-    """PyTorch raises an error. An index of the data has one, an index that the model computes gives NaN."""
+    """An index from the data is an error, as in PyTorch. An index that the model computes gives a NaN loss."""
     x, index = torch.randn(4, 5), torch.tensor([0, 3, 1, 2])
     for name, shift, words in [("read", 0, ["sample 2", str(value), '"index"']), ("computed", 1, ["step 0 is nan", "a computed index out of range"])]:
         archive = models.Model(name, Picks(shift, of_classes), {"x": x, "index": index - shift}).export(tmp_path / "model.pt2")
@@ -464,8 +464,8 @@ def test_index_outside_of_a_row(tmp_path, value, of_classes):
         refuse([program, "--data", "data.safetensors", "--steps", 1], tmp_path, 1, *words)
 
 
-def test_eval_loss_that_is_not_a_number(tmp_path, exports):
-    """It is printed, and ends the run: with the sample, the weights or the labels that it comes from."""
+def test_nan_eval_loss(tmp_path, exports):
+    """A NaN loss is printed and ends the run. The error names the cause: a sample, the weights, or labels that are all ignored."""
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", *PLAIN)
     batch = models.mlp().draw_inputs(1)
     oracle.run([program, "--export-weights", "w.safetensors"], tmp_path)
@@ -486,8 +486,8 @@ def test_eval_loss_that_is_not_a_number(tmp_path, exports):
 
 
 @pytest.mark.parametrize("row,ranks", [(1, "rank 0"), (6, "rank 1"), (None, "")])
-def test_loss_that_is_not_a_number_names_the_ranks(tmp_path, exports, row, ranks):
-    """Whose part of the batch it was; with good data, what helps against weights that diverge."""
+def test_nan_loss_names_the_ranks(tmp_path, exports, row, ranks):
+    """The error names the rank with the bad part of the batch. If the data is good, it says what helps against diverging weights."""
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=2", "--optimizer", "sgd(lr=1e30)")
     batch = models.mlp().draw_inputs(1)
     if row is not None:
@@ -500,7 +500,7 @@ def test_loss_that_is_not_a_number_names_the_ranks(tmp_path, exports, row, ranks
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
 def test_weights_that_the_last_update_made_infinite_are_not_saved(tmp_path, exports, mesh):
-    """The loss is looked at before an update only."""
+    """The loss does not show this, since it is computed before the update."""
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), mesh, "--optimizer", "sgd(lr=0.1)")
     batch = [models.mlp().draw_inputs(seed) for seed in range(3)]
     batch[2]["x"] *= 1000
@@ -517,7 +517,7 @@ def test_weights_that_the_last_update_made_infinite_are_not_saved(tmp_path, expo
     oracle.run([*line, "--steps", 3, "--save", "saved", "--load", "latest", "--keep", 1], tmp_path)
 
 
-def test_loaded_weights_that_are_not_numbers_are_named(tmp_path, exports):
+def test_loaded_nan_weights_are_named(tmp_path, exports):
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=2", *PLAIN)
     save_file(models.mlp().draw_inputs(1), tmp_path / "data.safetensors")
     state = {n: v.clone() for n, v in models.mlp().module.state_dict().items()}
@@ -530,8 +530,8 @@ def test_loaded_weights_that_are_not_numbers_are_named(tmp_path, exports):
 
 
 @pytest.mark.parametrize("samples,steps,left", [(19, 3, 3), (16, 9, 0), (19, 1, 0)])
-def test_samples_that_fill_no_step_are_spoken_of(tmp_path, samples, steps, left):
-    """A model without labels cannot ignore rows: the rest of an epoch is left out, which is said where it happens."""
+def test_samples_that_do_not_fill_a_step_are_reported(tmp_path, samples, steps, left):
+    """A model without labels cannot ignore rows, so the last samples of an epoch are skipped. A message reports this."""
     model = models.regressor()
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), "dp=2")
     save_file(model.draw_inputs(1, batch=samples), tmp_path / "data.safetensors")
@@ -541,8 +541,8 @@ def test_samples_that_fill_no_step_are_spoken_of(tmp_path, samples, steps, left)
 
 
 @pytest.mark.parametrize("name,status", [("w.bin", 2), ("w.pt", 2), ("deep/w.pth", 2), ("taken", 1), ("device", 1)])
-def test_weights_under_a_name_of_another_kind(tmp_path, exports, name, status):
-    """Neither a folder called w.bin nor a file in place of a device: the message says what can be named."""
+def test_bad_names_for_exported_weights(tmp_path, exports, name, status):
+    """The program neither creates a folder w.bin nor replaces a device by a file. The message says which names are possible."""
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1")
     (tmp_path / "taken").write_text("a file")
     os.symlink("/dev/full", tmp_path / "device")
@@ -552,7 +552,7 @@ def test_weights_under_a_name_of_another_kind(tmp_path, exports, name, status):
 
 
 @pytest.mark.parametrize("name", ["lr", "optimizer.0.count", "optimizer.adamw.mean.layers.0.weight", "grad.layers.0.weight", "loss.sum"])
-def test_weights_set_no_state_of_training(tmp_path, exports, name):
+def test_weights_cannot_set_training_state(tmp_path, exports, name):
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", "--optimizer", "adamw(lr=0.01)")
     oracle.run([program, "--export-weights", "w.safetensors"], tmp_path)
     weights = load_file(tmp_path / "w.safetensors")
@@ -570,7 +570,7 @@ def test_weights_into_a_folder_whose_name_has_a_dot(tmp_path, exports):
 
 @pytest.mark.parametrize("flag", ["--export-weights", "--gradients"])
 def test_full_disk(tmp_path, exports, flag):
-    """A limit on the size of files stands for a disk that is full: the message says which file, and no half of it stays."""
+    """A limit on the size of files simulates a full disk. The message names the file, and no partial file remains."""
     program = oracle.compile_model(tmp_path, oracle.export("gpt", exports), "dp=1")
     command = [program, "--data", data_for(tmp_path), "--steps", 1, flag, "out.safetensors", "--quiet"]
 
@@ -583,8 +583,8 @@ def test_full_disk(tmp_path, exports, flag):
     assert not list(tmp_path.glob("out*"))
 
 
-def test_moved_weights_are_named(tmp_path):
-    """Weights are referenced in the model's file: without it the program says which file it misses."""
+def test_missing_weights_file_is_named(tmp_path):
+    """A program reads its weights from the model's file. If the file is missing, the error names it."""
     archive = models.mlp().export(tmp_path / "model.pt2")
     program = oracle.compile_model(tmp_path, archive, "dp=1", *PLAIN)
     os.remove(archive)
@@ -618,7 +618,7 @@ def test_safetensors_that_do_not_cover_their_bytes(tmp_path, program, change, wo
 
 
 def start_long_run(program, folder, *flags):
-    """Returns a run that does not end by itself, after its first step."""
+    """Starts a run that does not end by itself, and waits for its first step. Returns the process."""
     save_file(oracle.draw_batches(models.gpt(), 1, steps=4000), folder / "long.safetensors")
     command = [program, "--ranks", "2", "--data", "long.safetensors", "--epochs", "1000000", "--quiet", "--log", "log.jsonl", *flags]
     process = subprocess.Popen([str(c) for c in command], cwd=folder, stderr=subprocess.PIPE, text=True)
@@ -629,14 +629,14 @@ def start_long_run(program, folder, *flags):
 
 
 def test_data_that_becomes_shorter(tmp_path, program):
-    """Its pages are mapped: what is gone cannot be read, and says so."""
+    """Data files are memory-mapped. If a file is truncated during the run, the error says so."""
     process = start_long_run(program, tmp_path)
     os.truncate(tmp_path / "long.safetensors", 8192)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1 and said.count("was truncated during the run") == 1, said
 
 
-def test_lines_of_another_run_that_continues(tmp_path, program):
+def test_log_of_a_run_that_is_still_writing(tmp_path, program):
     (tmp_path / "link").symlink_to("log.jsonl")
     process = start_long_run(program, tmp_path, "--losses", "losses")
     try:
@@ -652,9 +652,11 @@ def test_lines_of_another_run_that_continues(tmp_path, program):
 
 
 @pytest.mark.parametrize("what, processes", [("evaluation", 1), ("training", 1), ("evaluation", 2), ("training", 2)])
-def test_bad_data_lose_no_steps(tmp_path, what, processes):
-    """The run ends with the error, and has saved the steps that it did before; where one of several processes reads
-    the bad sample, all end so."""
+def test_bad_data_loses_no_steps(tmp_path, what, processes):
+    """A run with bad data ends with an error, but first saves the steps before it.
+
+    If one of several processes reads the bad sample, all processes end in this way.
+    """
     model = models.mlp()
     batches = oracle.draw_batches(model, 1, 4)
     bad = {n: v.clone() for n, v in batches.items()}

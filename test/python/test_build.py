@@ -1,4 +1,4 @@
-"""The default target has what is installed; `tests` has the rest."""
+"""The default target builds what is installed. The target `tests` builds the rest."""
 import subprocess
 
 import pytest
@@ -9,10 +9,10 @@ OF_TESTS = ["bin/psrt-tiny", "bin/psrt-core-test", "bin/ps-json-test", "lib/libp
 
 
 def list_made(target):
-    """The words of all commands that make a target; what they make is among these."""
+    """Returns the words of all commands that build a target, which include the files that they build."""
     build = tools_folder().parent
     if not (build / "build.ninja").exists():
-        pytest.skip("the build is not one of ninja")
+        pytest.skip("the build does not use ninja")
     return set(subprocess.run(["ninja", "-C", build, "-t", "commands", target], capture_output=True, text=True, check=True).stdout.split())
 
 
@@ -25,6 +25,6 @@ def test_target_of_tests():
     assert not set(OF_TESTS) - list_made("tests")
 
 
-def test_ps_compile_comes_with_what_it_links():
-    """scripts/quickstart builds this target alone, and then links a program."""
+def test_target_ps_compile_builds_the_libraries_it_links():
+    """scripts/quickstart builds only this target and a few other ones, and then links a program."""
     assert {"lib/libpsrt_main.a", "lib/libpsrt_builtins.a", "bin/psrt-probe"} <= list_made("ps-compile")

@@ -1,4 +1,4 @@
-"""Training through the C API alone equals PyTorch: cotangents from outside, pending forwards, two models at once."""
+"""Training through the C API equals PyTorch: with cotangents from the host, several pending forwards, and two models at once."""
 import copy
 import ctypes
 import os
@@ -18,12 +18,12 @@ FLAG, OPTIMIZER, TOLERANCE = oracle.OPTIMIZERS["sgd"]
 
 
 def output_name(archive):
-    """The name of the only output of an export."""
+    """Returns the name of the only output of an export."""
     return torch.export.load(archive).graph_signature.user_outputs[0]
 
 
 def make_program(folder, model, mesh, name="program"):
-    """A library of a model without loss, open; and its output's name."""
+    """Compiles a model without a loss to a library and opens it. Returns the program and the name of its output."""
     archive = model.export(folder / f"{name}.pt2")
     output = output_name(archive)
     library = oracle.compile_model(
@@ -37,7 +37,7 @@ def assert_same_updates(program, module, before):
         expected = parameter.detach() - before[name]
         ours = program.get(name, parameter.detach()) - before[name]
         if expected.abs().max() > 1e-6 * max(p.detach().abs().max() for p in module.parameters()):
-            # An attention's key bias moves by rounding noise alone; it is bounded, not compared.
+            # Skips elements that change only by rounding errors, such as the key bias of attention.
             noise = expected.abs() < 1e-5 * expected.abs().max()
             error = (ours - expected)[~noise].norm() / expected[~noise].norm()
             assert error < TOLERANCE, name
@@ -45,7 +45,7 @@ def assert_same_updates(program, module, before):
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
 def test_two_forwards_before_two_backwards(tmp_path, mesh):
-    """Two pending forwards, their backwards in the other order, a third pair: one update of the accumulated gradients."""
+    """Runs two forwards, their backwards in the opposite order, and a third pair. Then one update uses the accumulated gradients."""
     model = models.gpt(loss=False)
     program, output = make_program(tmp_path, model, mesh)
     module = copy.deepcopy(model.module)
@@ -84,7 +84,7 @@ def test_two_forwards_before_two_backwards(tmp_path, mesh):
 
 
 def test_two_models_in_one_process_interleaved(tmp_path):
-    """Two programs that share a process share nothing else."""
+    """Two programs in one process do not affect each other."""
     programs, modules, starts, optimizers = [], [], [], []
     for index, model in enumerate((models.gpt(loss=False), models.gpt(loss=False, layers=1, width=16))):
         program, output = make_program(tmp_path, model, "dp=2", f"program{index}")
@@ -126,7 +126,7 @@ def test_errors_are_status_values_with_a_message(tmp_path):
 
 @pytest.mark.skipif(not (shutil.which("cc") or shutil.which("clang-22")), reason="needs a C compiler")
 def test_example_in_c(tmp_path):
-    """examples/c-api as its first lines say; its losses are those of PyTorch."""
+    """Builds and runs examples/c-api as its first lines describe. Its losses equal PyTorch's."""
     root = pathlib.Path(__file__).resolve().parents[2]
     model = models.mlp()
     model.export(tmp_path / "mlp.pt2")
@@ -155,7 +155,7 @@ BAD_ARGUMENT = 2
 
 
 def calls_with_bad_arguments(program, output):
-    """Every entry of psrt.h with a null pointer or a negative value: (name, call)."""
+    """Yields (name, call) for calls of every function of psrt.h with null pointers or negative values."""
     library, handle, no = program.library, program.handle, None
     one, minus = ctypes.c_size_t(1), ctypes.c_int64(-3)
     x = torch.zeros(4)
@@ -255,7 +255,7 @@ def test_a_forked_child_is_refused(tmp_path):
 
 
 class Wide(torch.nn.Module):
-    """Its matmuls take nearly all of a step."""
+    """A model whose matmuls take most of a step."""
 
     def __init__(self):
         super().__init__()
@@ -284,7 +284,7 @@ assert losses[0] == losses[1] and came >= 100, (losses, came)
 
 
 def test_signals_while_it_computes(tmp_path):
-    """A handler of the host runs on none of the threads that compute: oneDNN uses their stack pointers as registers."""
+    """The host's signal handlers do not run on compute threads, because oneDNN uses their stack pointers as registers."""
     wide = models.Model("wide", Wide(), {"x": torch.randn(512, 512), "y": torch.randn(512, 512)})
     library = oracle.compile_model(tmp_path, wide.export(tmp_path / "wide.pt2"), "dp=1", out="wide.so")
     here = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
@@ -301,7 +301,7 @@ def test_bad_options_are_a_status(tmp_path, options):
 
 
 def test_names_and_descriptions(tmp_path):
-    """Everything that psrt_name lists can be described; an input of several entries is listed once."""
+    """psrt_describe accepts every name that psrt_name lists. An input of several entries is listed once."""
     library = oracle.compile_model(tmp_path, models.gpt().export(tmp_path / "m.pt2"), "dp=2", out="program.so")
     program = Program(library)
     library, handle = program.library, program.handle
@@ -325,7 +325,7 @@ def test_names_and_descriptions(tmp_path):
 
 
 def test_the_callers_openmp_threads_stay(tmp_path):
-    """The runtime's matmuls run on one OpenMP thread each; those of the process that embeds it are as many as before."""
+    """The runtime runs each matmul on one OpenMP thread, but does not change the number of OpenMP threads of the host process."""
     model = models.gpt(loss=False)
     program, output = make_program(tmp_path, model, "dp=1")
     batch = model.draw_inputs(1)

@@ -1,4 +1,4 @@
-"""--check-memory: nothing reads or writes what it should not by the plan of the memory, and all of the plan is used, to the byte."""
+"""--check-memory: all accesses match the memory plan, and the program uses exactly the planned bytes."""
 import json
 import re
 
@@ -23,7 +23,7 @@ PLANS = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """A folder for each model, with its archive and batches."""
+    """A folder per model, with its archive and batches."""
     folders = {}
     for name, make in MODELS.items():
         model, folders[name] = make(), tmp_path_factory.mktemp(name)
@@ -34,7 +34,7 @@ def data(tmp_path_factory):
 
 
 def train(folder, program, name, *flags, launcher=(), environment=None):
-    """Losses, weights, and what was said."""
+    """Trains with a program. Returns losses, weights and output."""
     line = [*launcher, program, "--data", folder / "data.safetensors", "--steps", STEPS, "--eval-data", folder / "data.safetensors",
             "--quiet", "--losses", f"{name}.txt", "--export-weights", f"{name}.safetensors", *flags]  # fmt: skip
     status, said = processes.finish(processes.start(line, folder, environment))
@@ -50,7 +50,7 @@ def check_all_is_used(said, coordinates=1):
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("model", MODELS)
-def test_the_plan_is_what_is_used(data, model, plan):
+def test_used_memory_equals_the_plan(data, model, plan):
     folder, (mesh, flags) = data[model], PLANS[plan]
     program = oracle.compile_model(folder, folder / "model.pt2", mesh, *FLAGS, *flags, out=plan.replace(" ", "-"))
     losses, weights, _ = train(folder, program, "plain")
@@ -61,8 +61,8 @@ def test_the_plan_is_what_is_used(data, model, plan):
 
 
 @pytest.mark.parametrize("plan", ["1f1b", "zero 3"])
-def test_among_processes(data, plan):
-    """Where messages and collectives arrive while other instructions run."""
+def test_used_memory_equals_the_plan_in_processes(data, plan):
+    """With processes, messages and collectives arrive while other instructions run."""
     folder, (mesh, flags) = data["gpt2"], PLANS[plan]
     program = oracle.compile_model(folder, folder / "model.pt2", mesh, *FLAGS, *flags, out="processes")
     launcher, environment = processes.launch("mpirun", 2)
@@ -73,7 +73,7 @@ def test_among_processes(data, plan):
 
 
 def test_a_lifetime_that_ends_too_early_is_found(data):
-    """The table says of one value that it is dead before its last use."""
+    """Changes the table of buffers, so that the lifetime of one value ends before its last use."""
     folder = data["gpt2"]
     program = oracle.compile_model(folder, folder / "model.pt2", "dp=1", *FLAGS, out="early")
     text = program.read_bytes()

@@ -1,4 +1,4 @@
-"""--save and --load: a stopped run resumes with the results of an unbroken run, under its own plan or another."""
+"""--save and --load: a stopped run resumes with the results of an uninterrupted run, under the same or another plan."""
 import json
 import os
 import random
@@ -36,7 +36,7 @@ def compile_plan(folder, archive, plan):
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
-    """A folder with data, and the program of each plan; dropout draws numbers, the head is tied."""
+    """A folder with data, and one program per plan. The model has dropout and a tied head."""
     folder = tmp_path_factory.mktemp("checkpoints")
     model = models.gpt2(dropout=0.1)
     archive = model.export(folder / "model.pt2")
@@ -45,7 +45,7 @@ def programs(tmp_path_factory):
 
 
 def train(folder, program, name, *flags, expect=0, launcher=(), environment=None):
-    """Losses, and weights with their averages."""
+    """Trains with a program. Returns (losses, weights and averages), or the output if the run must fail."""
     line = [*launcher, program, "--data", "data.safetensors", "--shuffle", "--seed", "5", "--quiet", "--losses", f"{name}.txt",
             "--export-weights", f"{name}.safetensors", *flags]  # fmt: skip
     if launcher:
@@ -74,7 +74,7 @@ def test_a_run_resumes_with_the_same_bits(programs, plan):
     assert first + rest == losses and differing(weights, found) == []
     assert sorted(p.name for p in (folder / state).iterdir()) == ["latest", *(f"step-00000{i}" for i in (3, 4, 6, 8))]
     train(folder, made[plan], f"{plan}-again", "--steps", STEPS, "--save", state, "--load", "latest", "--keep", 1)
-    assert len(list((folder / state).iterdir())) == 5, "nothing was trained, nothing is saved"
+    assert len(list((folder / state).iterdir())) == 5, "without a training step, nothing is saved"
 
 
 def test_processes_save_and_load_the_same(programs):
@@ -89,7 +89,7 @@ def test_processes_save_and_load_the_same(programs):
 
 
 def contents(step):
-    """Without the name of the run, which is another one each time, and the sum of the index with it."""
+    """Returns the files of a checkpoint, without the id of the run and the hash of the index, which differ between runs."""
     files = {path.name: path.read_bytes() for path in step.iterdir()}
     index = json.loads(files["index.json"])
     assert len(index.pop("run")) == 16 and index.pop("sum")
@@ -105,7 +105,7 @@ def test_each_process_writes_its_share(programs, plan, ranks):
     sizes = {file.name: sum(v.nbytes for v in load_file(file).values()) for file in step.glob("*.safetensors")}
     assert sorted(sizes) == [f"rank-{rank:05}.safetensors" for rank in range(ranks)]
     whole = sum(value.nbytes for value in join(step).values())
-    assert sum(sizes.values()) == whole and max(sizes.values()) <= 1.3 * whole / ranks, "all about as much"
+    assert sum(sizes.values()) == whole and max(sizes.values()) <= 1.3 * whole / ranks, "all files have about the same size"
 
 
 @pytest.mark.parametrize("saved", PLANS)
@@ -124,10 +124,10 @@ def test_any_plan_loads_what_another_saved(programs, saved):
         assert found == pytest.approx(losses, rel=1e-5)
         for tensor, value in weights.items():
             if tensor.endswith("c_attn.bias"):
-                continue  # the keys' part: softmax does not see it, its gradient is rounding noise, and Adam steps by its sign
+                continue  # softmax does not depend on the key bias: its gradient is only rounding errors, and Adam uses their sign
             assert (after[tensor] - value).norm() <= 1e-3 * value.norm(), tensor
         train(folder, program, name, "--steps", 2, "--load", source, "--save", again)
-        assert differing(state, join(again / "step-000002")) == [], "what is loaded is saved as it was"
+        assert differing(state, join(again / "step-000002")) == [], "saving a loaded checkpoint must not change it"
 
 
 def wait_for(condition):
@@ -138,17 +138,17 @@ def wait_for(condition):
 
 
 def saved_step(state):
-    """Of the checkpoint that `latest` names; 0 if there is none."""
+    """Returns the step of the checkpoint that `latest` names, or 0 without a checkpoint."""
     if not (state / "latest").exists():
         return 0
     named = (state / "latest").read_text().strip()
     try:
         return json.loads((state / named / "index.json").read_text())["step"]
-    except FileNotFoundError:  # it was removed in between: a later one is there
+    except FileNotFoundError:  # removed in the meantime: `latest` now names a later checkpoint
         return saved_step(state)
 
 
-def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(programs, repeat=12):
+def test_a_kill_at_any_moment_leaves_a_complete_checkpoint(programs, repeat=12):
     folder, made = programs
     state = folder / "killed"
     generator = random.Random(3)
@@ -163,10 +163,10 @@ def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(programs, repeat=12):
         assert "error" not in running.communicate()[1]
         last = saved_step(state)
     train(folder, made["whole"], "after-kills", "--steps", last + 1, "--load", "killed")
-    assert len([p for p in state.iterdir() if p.name.startswith("step-")]) <= 5, "3, the loaded one and a new one"
+    assert len([p for p in state.iterdir() if p.name.startswith("step-")]) <= 5, "3, the loaded one and the new one"
 
 
-def test_a_kill_of_any_process_leaves_a_whole_checkpoint(programs, repeat=4):
+def test_a_kill_of_any_process_leaves_a_complete_checkpoint(programs, repeat=4):
     folder, made = programs
     state = folder / "killed-rank"
     generator = random.Random(4)
@@ -196,7 +196,7 @@ def test_sigterm_saves(programs):
     assert json.loads((folder / "ended" / named / "index.json").read_text())["step"] > 0
 
 
-# ---- which checkpoints stay -------------------------------------------------------------------------------------------
+# ---- which checkpoints are kept -------------------------------------------------------------------------------------------
 
 
 def names_in(state):
@@ -210,16 +210,16 @@ def save_in(programs, state, *flags, expect=0):
 
 
 def test_keep_counts_by_the_order_of_saving(programs):
-    """A run that goes back has lower steps than those that were saved before; its own checkpoints stay."""
+    """A run that resumes from an early step saves lower steps than an earlier run did. Its own checkpoints are kept."""
     state = programs[0] / "kept-back"
     save_in(programs, "kept-back", "--steps", 4, "--save-every", 1)
     save_in(programs, "kept-back", "--steps", 2, "--load", "kept-back/step-000001", "--keep", 2)
-    assert names_in(state) == ["latest", "step-000001", "step-000002-2", "step-000004"], "2, and the one that was loaded"
+    assert names_in(state) == ["latest", "step-000001", "step-000002-2", "step-000004"], "two checkpoints and the loaded one"
     assert (state / "latest").read_text() == "step-000002-2\n"
     save_in(programs, "kept-back", "--steps", 3, "--load", "latest", "--keep", 1)
     assert names_in(state) == ["latest", "step-000002-2", "step-000003"]
     save_in(programs, "kept-back", "--steps", 3, "--save-every", 1, "--keep", 1)
-    assert names_in(state) == ["latest", "step-000002-2", "step-000003", "step-000003-2"], "those of another run stay"
+    assert names_in(state) == ["latest", "step-000002-2", "step-000003", "step-000003-2"], "checkpoints of another run are kept"
     assert (state / "latest").read_text() == "step-000003-2\n"
     save_in(programs, "kept-back", "--steps", 4, "--load", "latest", "--keep", 1)
     assert names_in(state) == ["latest", "step-000002-2", "step-000003", "step-000003-2", "step-000004"]
@@ -227,7 +227,7 @@ def test_keep_counts_by_the_order_of_saving(programs):
     assert names_in(state) == ["latest", "step-000002-2", "step-000003", "step-000004", "step-000005"]
 
 
-def test_keep_removes_whole_checkpoints_alone(programs):
+def test_keep_removes_only_complete_checkpoints(programs):
     state = programs[0] / "kept-others"
     save_in(programs, "kept-others", "--steps", 2, "--save-every", 1)
     (state / "step-000000").mkdir()
@@ -240,8 +240,8 @@ def test_keep_removes_whole_checkpoints_alone(programs):
     assert (state / "step-000000/notes.txt").read_text() == "mine"
 
 
-def test_latest_without_a_pointer_is_the_one_saved_last(programs):
-    """As a kill after the first checkpoint leaves it, or a copy."""
+def test_latest_without_a_pointer_loads_the_last_checkpoint(programs):
+    """`latest` may be missing after a kill, or in a copy of the folder."""
     state = programs[0] / "no-pointer"
     save_in(programs, "no-pointer", "--steps", 2, "--save-every", 1)
     (state / "latest").unlink()
@@ -252,10 +252,10 @@ def test_latest_without_a_pointer_is_the_one_saved_last(programs):
     (state / "latest").unlink()
     for step in state.iterdir():
         (step / "index.json").write_text("{}")
-    assert "index.json" in save_in(programs, "no-pointer", "--steps", 4, "--load", "latest", expect=1), "none is whole"
+    assert "index.json" in save_in(programs, "no-pointer", "--steps", 4, "--load", "latest", expect=1), "all checkpoints are damaged"
 
 
-# ---- lines continue ------------------------------------------------------------------------------------------------------
+# ---- logs and losses of resumed runs ------------------------------------------------------------------------------------------------------
 
 
 def read_lines(folder):
@@ -263,11 +263,11 @@ def read_lines(folder):
 
 
 def test_log_and_losses_continue(programs):
-    """Lines of repeated steps are replaced, those before stay; nothing is touched where nothing is trained or an input is wrong."""
+    """Lines of repeated steps are replaced; earlier lines are kept. Runs that fail or train no step do not change the files."""
     folder, made = programs
     line = [made["whole"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--quiet", "--log", "go-on.jsonl", "--losses", "go-on.txt"]
     saving = [*line, "--save", "go-on", "--load", "latest", "--save-every", "2"]
-    (folder / "go-on.txt").write_text("9\n" * 20)  # of another run, which no run resumes
+    (folder / "go-on.txt").write_text("9\n" * 20)  # from another run, which is not resumed
     oracle.run([*line, "--steps", 8], folder)
     steps, unbroken = read_lines(folder)
     assert steps == list(range(8)) and len(unbroken) == 8
@@ -276,7 +276,7 @@ def test_log_and_losses_continue(programs):
     oracle.run([*saving, "--steps", 5], folder)
     assert read_lines(folder) == ([0, 1, 2, 3, 4], unbroken[:5])
     with open(folder / "go-on.jsonl", "a") as log:
-        log.write('{"step": 5, "lo')  # as a kill leaves it
+        log.write('{"step": 5, "lo')  # an incomplete line, as after a kill
     oracle.run([*line, "--load", "go-on/step-000002", "--steps", 4], folder)
     assert read_lines(folder) == ([0, 1, 2, 3], unbroken[:4])
     before = contents_of(folder)
@@ -291,7 +291,10 @@ def test_log_and_losses_continue(programs):
 
 
 def test_a_log_with_few_lines_continues(programs):
-    """The resumed log equals that of an unbroken run: the line of a run's last step goes if the next run does not write it."""
+    """The log of resumed runs equals the log of an uninterrupted run.
+
+    A run also writes the line of its last step. The next run removes this line if it is not due with --log-every.
+    """
     folder, made = programs
     line = [made["whole"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--quiet", "--log", "few.jsonl", "--log-every", 3]
 
@@ -310,9 +313,9 @@ def test_a_log_with_few_lines_continues(programs):
     assert read() == unbroken
     before = (folder / "few.jsonl").read_bytes()
     oracle.run([*saving, "--steps", 10], folder)
-    assert (folder / "few.jsonl").read_bytes() == before, "nothing is trained"
+    assert (folder / "few.jsonl").read_bytes() == before, "no step is trained"
     with open(folder / "few.jsonl", "a") as log:
-        log.write('{"step": 10, "done": 11}\n{"step": 11, "done": 12, "lo')  # of a killed run that went further
+        log.write('{"step": 10, "done": 11}\n{"step": 11, "done": 12, "lo')  # from a killed run that trained more steps
     oracle.run([*saving, "--steps", 13], folder)
     assert [done for done, _ in read()] == [3, 6, 9, 12, 13]
 
@@ -335,7 +338,7 @@ def contents_of(folder):
 
 
 def test_losses_that_begin_at_a_later_step_continue(programs):
-    """The checkpoint remembers which lines belong to it."""
+    """A checkpoint records the number of lines at its step."""
     folder, made = programs
     line = [made["whole"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--quiet", "--save", "later", "--load", "latest"]
     oracle.run([*line, "--steps", 3], folder)
@@ -368,11 +371,11 @@ def test_a_second_run_into_the_folder_ends_at_once(programs):
     finally:
         first.send_signal(signal.SIGTERM)
     assert first.wait(30) == 0
-    assert len(list((folder / "shared").iterdir())) == 2, "latest and one checkpoint: the lock file is gone"
+    assert len(list((folder / "shared").iterdir())) == 2, "latest and one checkpoint: the lock file is removed"
     oracle.run([*second[:-2], "--load", "latest", "--seed", 5, "--shuffle"], folder)
 
 
-def test_what_a_killed_run_leaves_does_not_block(programs):
+def test_files_of_a_killed_run_do_not_block_the_next(programs):
     folder, made = programs
     first = start_endless(folder, made["whole"], "stale")
     first.kill()
@@ -384,7 +387,7 @@ def test_what_a_killed_run_leaves_does_not_block(programs):
     assert sorted(p.name for p in (folder / "stale").iterdir()) == ["latest", "notes.tmp", "step-000002"]
 
 
-# ---- what is wrong --------------------------------------------------------------------------------------------------
+# ---- damaged checkpoints and bad flags --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -412,7 +415,7 @@ def flip(step):
 
 
 def write_index(step, index):
-    """With the sum of itself that fits: what it says is looked at too."""
+    """Writes an index with a correct hash, so that its contents are checked, too."""
     index.pop("sum", None)
     index["sum"] = sum_of(json.dumps(index, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode())
     (step / "index.json").write_text(json.dumps(index))
@@ -442,14 +445,14 @@ def remove_the_sum(step):
 
 
 def move_a_shard(step):
-    """One digit of an offset."""
+    """Changes one digit of an offset."""
     text = (step / "index.json").read_text()
     at = re.search(r'"offset":\d+', text).end() - 1
     (step / "index.json").write_text(text[:at] + chr(ord(text[at]) ^ 1) + text[at + 1 :])
 
 
 def give_twice(key):
-    """A key of the whole index and its value once more: the sum of what is parsed stays the same."""
+    """Repeats a key of the index with the same value. The hash of the parsed index stays the same."""
 
     def apply(step):
         text = (step / "index.json").read_text()
@@ -461,7 +464,7 @@ def give_twice(key):
 
 @pytest.mark.parametrize("change, words", [
     (move_a_shard, ["index.json\" was changed after it was written: its hash differs"]),
-    (lambda step: os.truncate(step / "rank-00000.safetensors", 5000), ["rank-00000.safetensors\" has 5000 bytes", "it is incomplete"]),
+    (lambda step: os.truncate(step / "rank-00000.safetensors", 5000), ["rank-00000.safetensors\" has 5000 bytes", "the file is incomplete"]),
     (flip, ["rank-00000.safetensors\" was changed after it was written"]),
     (lambda step: (step / "rank-00000.safetensors").unlink(), ["has no file \"rank-00000.safetensors\""]),
     (lambda step: (step / "index.json").write_text("{"), ["index.json\" is not a valid index of a checkpoint: parse error"]),
@@ -487,11 +490,11 @@ def give_twice(key):
     (change_index(lambda index: index.update(files={"..": {"bytes": 1, "sum": "0"}})), ["\"files\" names \"..\", which is outside of the checkpoint"]),
     (lambda step: (step.parent / "latest").write_text("../x"), ["latest\" does not name a checkpoint"]),
 ])  # fmt: skip
-def test_files_that_are_not_as_they_were_written(saved, change, words):
+def test_changed_checkpoint_files(saved, change, words):
     refuse(saved, words, change=change)
 
 
-def test_a_checkpoint_that_is_not_there(saved):
+def test_missing_checkpoint(saved):
     folder, made, _ = saved
     line = [made["whole"], "--data", "data.safetensors", "--load"]
     assert '--load "saved/step-2": no such folder; "saved" has step-000002' in oracle.run([*line, "saved/step-2"], folder, expect=2)
@@ -502,7 +505,7 @@ def test_a_checkpoint_that_is_not_there(saved):
     (("--seed", "6"), ["--seed 5; give the same seed"]), (("--weights", "saved-run.safetensors"), ["--load and --weights"]),
     (("--save-every", "2"), ["--save-every needs --save FOLDER"]), (("--check",), ["remove --load or --check"]),
 ])  # fmt: skip
-def test_flags_that_contradict_it(saved, flags, words):
+def test_flags_that_contradict_a_checkpoint(saved, flags, words):
     folder, made, _ = saved
     line = [made["whole"], "--data", "data.safetensors", "--shuffle", "--steps", "4", "--load", "saved", *flags]
     said = oracle.run(line + ([] if "--seed" in flags else ["--seed", "5"]), folder, expect=2)
@@ -524,7 +527,7 @@ def test_another_model_or_another_batch(saved, tmp_path):
 
 
 def sum_of(data):
-    """As the runtime sums a file: FNV-1a over words of 8 bytes, the last bytes alone."""
+    """Returns the hash of a file, as the runtime computes it: FNV-1a over words of 8 bytes, then over the remaining bytes."""
     mask, prime, total = 2**64 - 1, 0x100000001B3, 0xCBF29CE484222325
     for (word,) in struct.iter_unpack("<Q", data[: len(data) // 8 * 8]):
         total = ((total ^ word) * prime) & mask
@@ -535,13 +538,13 @@ def sum_of(data):
 
 
 def offsets_in(data):
-    """Where each tensor of a safetensors file begins."""
+    """Returns the offset of each tensor of a safetensors file."""
     size = int.from_bytes(data[:8], "little")
     return {n: 8 + size + t["data_offsets"][0] for n, t in json.loads(data[8 : 8 + size]).items() if n != "__metadata__"}
 
 
 def test_floats_of_another_dtype_are_converted(saved):
-    """As f64 they keep their values."""
+    """A checkpoint with f64 tensors has the same values, and gives the same run."""
     folder, made, step = saved
     shutil.rmtree(folder / "wide", ignore_errors=True)
     shutil.copytree(step.parent, folder / "wide")
@@ -560,7 +563,7 @@ def test_floats_of_another_dtype_are_converted(saved):
     assert found == losses and differing(weights, after) == []
 
 
-def test_a_full_disk_of_one_process_leaves_what_was_there(saved):
+def test_a_full_disk_of_one_process_keeps_the_old_checkpoint(saved):
     folder, made, step = saved
     before = contents(step)
     limited = ["bash", "-c", 'if [ $RANK = 1 ]; then ulimit -f 20; fi; exec "$@"', "bash"]
@@ -572,8 +575,8 @@ def test_a_full_disk_of_one_process_leaves_what_was_there(saved):
     assert sorted(p.name for p in step.parent.iterdir()) == ["latest", step.name] and contents(step) == before
 
 
-def test_a_full_disk_leaves_what_was_there(saved):
-    """A limit on the size of files stands for a full disk."""
+def test_a_full_disk_keeps_the_old_checkpoint(saved):
+    """A limit on the size of files simulates a full disk."""
     folder, made, step = saved
     before = {p.relative_to(step.parent): p.read_bytes() for p in step.parent.rglob("*") if p.is_file()}
     line = [made["whole"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--steps", "4", "--load", "saved", "--save", "saved", "--quiet"]
@@ -584,7 +587,7 @@ def test_a_full_disk_leaves_what_was_there(saved):
 
 
 @pytest.mark.parametrize("ranks, flags", [(1, ("--save-every", "2")), (1, ()), (2, ())])
-def test_weights_are_written_although_the_checkpoint_cannot_be(saved, ranks, flags):
+def test_weights_are_written_if_the_checkpoint_fails(saved, ranks, flags):
     folder, made, _ = saved
     run = [made["tp"], "--data", "data.safetensors", "--shuffle", "--seed", "5", "--steps", "2", "--quiet"]
     oracle.run([*run, "--export-weights", "expected.safetensors"], folder)
@@ -592,7 +595,7 @@ def test_weights_are_written_although_the_checkpoint_cannot_be(saved, ranks, fla
     (folder / "found.safetensors").unlink(missing_ok=True)
     disk = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=64k none full && exec "$@"', "sh"]
     if subprocess.run([*disk, "true"], cwd=folder, capture_output=True).returncode:
-        pytest.skip("no user namespaces here")
+        pytest.skip("user namespaces are not allowed")
     if ranks == 2:
         disk += ["sh", "-c", 'RANK=1 "$@" & RANK=0 "$@"; status=$?; wait $! && exit 0; exit $status', "sh"]
     job = processes.by_hand(ranks) if ranks > 1 else None
@@ -603,7 +606,7 @@ def test_weights_are_written_although_the_checkpoint_cannot_be(saved, ranks, fla
 
 
 class Gain(torch.nn.Module):
-    """A trained number, as CLIP's logit_scale."""
+    """A model with a scalar parameter, like CLIP's logit_scale."""
 
     def __init__(self):
         super().__init__()
@@ -616,7 +619,7 @@ class Gain(torch.nn.Module):
 
 @pytest.mark.parametrize("flags", [(), ("--mesh", "dp=2", "--zero", "1")])
 def test_a_parameter_without_dims_resumes_too(tmp_path, flags):
-    """The count of steps, which has no dims either, is not taken for the state of such a parameter."""
+    """The optimizer's count of steps is a scalar, too. It is not mistaken for the state of a scalar parameter."""
     torch.manual_seed(0)
     x = torch.randn(4, 8)
     torch.export.save(torch.export.export(Gain(), (x,)), tmp_path / "model.pt2")
@@ -630,7 +633,7 @@ def test_a_parameter_without_dims_resumes_too(tmp_path, flags):
 
 @pytest.mark.parametrize("optimizer", ["adamw(lr=0.05)", "sgd(lr=0.05,momentum=0.9)"])
 def test_inference_reads_what_training_saved(tmp_path, optimizer):
-    """The optimizer's state and averages are left out, and a line says so."""
+    """The optimizer's state and the averages are ignored, and a message reports this."""
     torch.manual_seed(0)
     x = torch.randn(4, 8)
     torch.export.save(torch.export.export(Gain(), (x,)), tmp_path / "model.pt2")
@@ -647,7 +650,7 @@ def test_inference_reads_what_training_saved(tmp_path, optimizer):
 
 
 class NamesOfTheRuntime(torch.nn.Module):
-    """Modules whose parameters have the names that gradients and averages of others have."""
+    """Parameters whose names equal names of gradients and averages of other parameters, such as grad.proj.weight."""
 
     def __init__(self):
         super().__init__()
@@ -661,7 +664,7 @@ class NamesOfTheRuntime(torch.nn.Module):
 
 
 class NamesOfState(torch.nn.Module):
-    """Parameters by names that the runtime's own state has in checkpoints."""
+    """Parameters whose names equal names of the runtime's training state, such as loss_scale."""
 
     def __init__(self):
         super().__init__()
@@ -673,8 +676,8 @@ class NamesOfState(torch.nn.Module):
         return ((self.proj(x) + self.optimizer[0].count) * self.loss_scale - x).square().mean()
 
 
-def test_names_that_the_state_of_training_has(tmp_path):
-    """A resumed run has the optimizer's count of steps and the scale of the loss."""
+def test_parameters_with_names_of_training_state(tmp_path):
+    """A checkpoint has both the parameters and the training state, under different names."""
     torch.manual_seed(0)
     models.Model("names", NamesOfState(), {"x": torch.randn(8, 6)}).export(tmp_path / "m.pt2")
     save_file({"x": torch.randn(64, 6)}, tmp_path / "data.safetensors")
@@ -683,7 +686,7 @@ def test_names_that_the_state_of_training_has(tmp_path):
     oracle.run([*run, "--steps", 8, "--losses", "whole.txt", "--export-weights", "whole.safetensors"], tmp_path)
     oracle.run([*run, "--steps", 4, "--save", "saved"], tmp_path)
     said = oracle.run([*run, "--steps", 8, "--load", "saved", "--losses", "rest.txt", "--export-weights", "rest.safetensors"], tmp_path)
-    assert "afresh" not in said, said
+    assert "initial value" not in said, said
     assert oracle.read_losses(tmp_path / "rest.txt") == oracle.read_losses(tmp_path / "whole.txt")[4:]
     assert (tmp_path / "rest.safetensors").read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
     tensors = json.loads((tmp_path / "saved/step-000004/index.json").read_text())["tensors"]
@@ -691,8 +694,8 @@ def test_names_that_the_state_of_training_has(tmp_path):
     assert tensors["loss_scale"]["shape"] == [6] and tensors["state.loss_scale"]["shape"] == []
 
 
-def test_names_that_gradients_and_averages_have(tmp_path):
-    """The model's tensors keep them in every file, and a run resumes from its checkpoint."""
+def test_parameters_with_names_of_gradients_and_averages(tmp_path):
+    """The model's tensors keep their names in every file, and a run resumes from its checkpoint."""
     module = NamesOfTheRuntime()
     model = models.Model("names", module, {"x": torch.randn(8, 6)})
     data = {"x": torch.randn(32, 6)}

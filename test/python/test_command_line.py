@@ -1,4 +1,4 @@
-"""The command lines: every flag is there or says that it is not built; config files, globs, weights in files and folders."""
+"""Command lines: --help has every flag; config files, globs, and weights in files and folders."""
 import fcntl
 import json
 import os
@@ -58,7 +58,7 @@ def test_help_names_every_flag(trained, tool, flags):
 
 
 def test_leading_zeros(tmp_path):
-    """Numbers are decimal, as scripts pad them."""
+    """Numbers with leading zeros are decimal, since scripts pad numbers with zeros."""
 
     class Squares(torch.nn.Linear):
         def forward(self, x):
@@ -73,8 +73,8 @@ def test_leading_zeros(tmp_path):
     assert len((tmp_path / "losses.txt").read_text().splitlines()) == 11
 
 
-def test_the_model_is_found(tmp_path, exports):
-    """Beside the program, where it was when it was compiled, and as it was named; the message lists what was tried."""
+def test_programs_find_their_model(tmp_path, exports):
+    """A program finds its model next to itself, at the absolute path of the compile, and by its relative path. The error lists all these paths."""
     (tmp_path / "models").mkdir()
     (tmp_path / "moved").mkdir()
     archive = tmp_path / "models" / "mlp.pt2"
@@ -119,7 +119,7 @@ def test_a_file_that_is_only_called_onnx(trained):
         ("0-imported", ("--batch", "8"), ["warning: --batch", "level imported"]),
     ],
 )
-def test_flags_of_a_level_that_is_past(tmp_path, exports, level, flags, words):
+def test_flags_of_earlier_levels(tmp_path, exports, level, flags, words):
     archive = oracle.export("mlp", exports)
     oracle.compile_model(tmp_path, archive, "dp=2", "--dump-dir", tmp_path, "--stop-after", "scheduled", out="o.mlir")
     status, said = run([tools_folder() / "ps-compile", f"{level}.mlir", "-o", "out", *flags], tmp_path)
@@ -142,7 +142,7 @@ def losses(folder, *flags):
     return oracle.read_losses(folder / "losses.txt")
 
 
-def test_config_is_as_its_flags(trained):
+def test_config_equals_its_flags(trained):
     config = {"data": "data.safetensors", "steps": 3, "set": ["lr=0.125"], "shuffle": True, "seed": 7, "eval": False}
     (trained / "run.json").write_text(json.dumps(config))
     line = ["--data", "data.safetensors", "--steps", 3, "--set", "lr=0.125", "--shuffle", "--seed", 7]
@@ -178,7 +178,7 @@ def test_bad_config(trained, text, words):
     assert "json.exception" not in said
 
 
-def test_config_that_is_not_there(trained):
+def test_missing_config(trained):
     status, said = run([trained / "program", "--config", "no.json"], trained)
     assert status == 2 and "no.json" in said
 
@@ -187,7 +187,7 @@ def test_config_that_is_not_there(trained):
 
 
 def updates(folder, *flags):
-    """Parameter -> its change in one step."""
+    """Runs one step. Returns the change of each parameter."""
     status, said = run(
         [folder / "program", "--data", "data.safetensors", "--steps", 1, *flags, "--export-weights", "after.safetensors"],
         folder,
@@ -197,7 +197,7 @@ def updates(folder, *flags):
     return {n: t - before[n].detach() for n, t in load_file(folder / "after.safetensors").items()}
 
 
-def test_rate_of_some_parameters(trained):
+def test_learning_rate_of_some_parameters(trained):
     usual, other = updates(trained), updates(trained, "--set", "*bias=lr=0.25")
     for name, value in usual.items():
         factor = 0.5 if name.endswith("bias") else 1.0
@@ -209,7 +209,7 @@ def test_rate_of_some_parameters(trained):
     [
         ("nothing*=lr=1", ["nothing*", "no trained parameter", "nearest names"]),
         ("layer.0.bias=lr=1", ["layer.0.bias", "nearest names are 'layers.0.bias'"]),
-        ("layers.0.*=lr=1", ["layers.0.", "--optimizer"]),  # in part: the group has other biases
+        ("layers.0.*=lr=1", ["layers.0.", "--optimizer"]),  # the glob matches only a part of the group
         ("*=momentum=1", ["lr"]),
         ("momentum=1", ["momentum", "lr.0"]),
         ("lr", ["NAME=VALUE"]),
@@ -227,7 +227,7 @@ def test_bad_setting(trained, setting, words):
 
 
 class Terms(torch.nn.Module):
-    """A loss, and two further scalars that training leaves alone."""
+    """A model with a loss and two other scalar outputs, which are not trained."""
 
     def __init__(self):
         super().__init__()
@@ -240,7 +240,7 @@ class Terms(torch.nn.Module):
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
 def test_further_scalars_are_logged_by_name(tmp_path, mesh):
-    """The mean over a step's micro-batches, as of the loss."""
+    """Logs the mean over the micro-batches of a step, as for the loss."""
     torch.manual_seed(0)
     module = Terms()
     x = torch.randn(8, 8)
@@ -261,7 +261,7 @@ def test_further_scalars_are_logged_by_name(tmp_path, mesh):
 
 
 class Weighted(torch.nn.Module):
-    """One input without a batch, one whose batch is its second dim."""
+    """A model with an input without a batch dim, and an input whose batch is dim 1."""
 
     def __init__(self):
         super().__init__()
@@ -301,10 +301,10 @@ def test_batch_dims(tmp_path):
 @pytest.mark.parametrize("name,mesh", [("mlp", "dp=1"), ("gpt2", "dp=1,tp=2")])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_weights_of_another_dtype_are_converted(tmp_path, exports, name, mesh, dtype):
-    """As PyTorch does, whole and in parts, and a line says so."""
+    """Weights are converted as in PyTorch, also if they are split over ranks. A message reports the conversion."""
     program = oracle.compile_model(tmp_path, oracle.export(name, exports), mesh)
     state = models.MODELS[name]().module.state_dict()
-    given = {n: (t * 1.37).to(dtype) for n, t in state.items() if n != "lm_head.weight"}  # tied: one name is enough
+    given = {n: (t * 1.37).to(dtype) for n, t in state.items() if n != "lm_head.weight"}  # the weight is tied, so one of its names is enough
     save_file(given, tmp_path / "given.safetensors")
     status, said = run([program, "--weights", "given.safetensors", "--export-weights", "out.safetensors"], tmp_path)
     assert status == 0, said
@@ -315,7 +315,7 @@ def test_weights_of_another_dtype_are_converted(tmp_path, exports, name, mesh, d
         assert torch.equal(found[n], value.float()), n
 
 
-def test_weights_of_the_same_dtype_are_not_spoken_of(trained):
+def test_weights_of_the_same_dtype_cause_no_message(trained):
     save_file(models.mlp().module.state_dict(), trained / "given.safetensors")
     status, said = run([trained / "program", "--weights", "given.safetensors", "--export-weights", "x.safetensors"], trained)
     assert status == 0 and "converted" not in said
@@ -343,7 +343,7 @@ def test_weights_that_do_not_fit(trained, change, words):
 
 
 def test_weights_in_place_of_the_models_file(tmp_path):
-    """Where all weights are given the model's file is not read: in training, in --check, and through the C API."""
+    """If --weights gives all weights, the model's file is not read: in training, in --check, and through the C API."""
     model, data = models.gpt2(), "data.safetensors"
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), "dp=2", "--check")
     library = oracle.compile_model(tmp_path, tmp_path / "model.pt2", "dp=2", out="program.so")
@@ -370,7 +370,7 @@ def test_weights_in_place_of_the_models_file(tmp_path):
 
 
 def test_folder_of_weights_loads_in_transformers(tmp_path, exports):
-    """GPT-2's weights in files of at most 20 kB: transformers reads them, and so does the program."""
+    """GPT-2's weights in several files of at most 20 kB can be read by transformers and by the program."""
     from transformers import GPT2LMHeadModel
 
     model = models.gpt2()
@@ -388,7 +388,7 @@ def test_folder_of_weights_loads_in_transformers(tmp_path, exports):
     status, said = run([program, "--weights", "wrong", "--export-weights", "x.safetensors"], tmp_path)
     assert status == 1 and f'tensor "transformer.wte.weight" is in the file "{files[-1]}", but the file does not contain it' in said, said
     state = model.module.state_dict()
-    assert set(index["weight_map"]) == set(state) - {"lm_head.weight"}  # tied: the first name only
+    assert set(index["weight_map"]) == set(state) - {"lm_head.weight"}  # the index has only the first name of a tied weight
     loaded = GPT2LMHeadModel.from_pretrained(tmp_path / "weights").state_dict()
     for name, value in state.items():
         assert torch.equal(loaded[name], value), name
@@ -409,14 +409,14 @@ def test_folder_of_one_file_replaces_an_earlier_export(trained):
 
 
 def export_parts(trained, folder, weights=None):
-    """The program's weights, or others, in a folder: a file for each tensor."""
+    """Exports the program's weights, or those of `weights`, to a folder with one file per tensor."""
     flags = ["--weights", weights] if weights else []
     return run([trained / "program", *flags, "--export-weights", folder, "--max-file-size", 1], trained)
 
 
 @pytest.fixture
 def two_exports(trained):
-    """Folders of one layout, and what is in each: zeros in one, ones in the other."""
+    """Two exported folders with the same files. All values are 0 in the folder `zeros` and 1 in the folder `ones`."""
     state = models.mlp().module.state_dict()
     for name, value in (("zeros", 0.0), ("ones", 1.0)):
         save_file({n: torch.full_like(v, value) for n, v in state.items()}, trained / f"{name}.safetensors")
@@ -425,7 +425,7 @@ def two_exports(trained):
 
 
 def values_in(trained, folder):
-    """The values that a program finds in a folder; None where it refuses."""
+    """Returns the set of values that a program loads from a folder, or None if it refuses the folder."""
     status, said = run([trained / "program", "--weights", folder, "--export-weights", "found.safetensors"], trained)
     if status:
         assert status == 1 and "error: " in said, said
@@ -440,12 +440,12 @@ def test_folder_with_files_of_two_exports_is_refused(two_exports):
     status, said = run([trained / "program", "--weights", "zeros", "--export-weights", "found.safetensors"], trained)
     assert status == 1 and '"zeros" is a mix of two exports' in said and file in said, said
     (trained / "zeros/model.safetensors.index.json").unlink()
-    assert values_in(trained, "zeros") is None, "without an index nothing is whole"
+    assert values_in(trained, "zeros") is None, "without an index, the folder is incomplete"
     assert export_parts(trained, "zeros", "zeros.safetensors")[0] == 0 and values_in(trained, "zeros") == {0.0}
 
 
-def test_kill_during_an_export_leaves_no_mix(two_exports, repeat=8):
-    """After it, one whole export or an error; the next export removes what it left."""
+def test_kill_during_an_export_does_not_mix_two_exports(two_exports, repeat=8):
+    """After a kill, the folder has one complete export or is refused. The next export removes leftover files."""
     trained, generator = two_exports, random.Random(6)
     for _ in range(repeat):
         assert export_parts(trained, "zeros", "zeros.safetensors")[0] == 0
@@ -464,10 +464,10 @@ def test_kill_during_an_export_leaves_no_mix(two_exports, repeat=8):
     with open(held) as writer:
         fcntl.flock(writer, fcntl.LOCK_EX)
         assert export_parts(trained, "zeros", "zeros.safetensors")[0] == 0
-    assert sorted((trained / "zeros").glob("*.tmp")) == sorted([held, other]), "one is written, one is not ours"
+    assert sorted((trained / "zeros").glob("*.tmp")) == sorted([held, other]), "a file that is being written, and a file of another program, are kept"
 
 
-def test_reader_beside_an_export_sees_no_mix(two_exports):
+def test_reader_during_an_export_does_not_see_two_exports(two_exports):
     trained, found = two_exports, []
     for name in ("ones", "zeros", "ones", "zeros"):
         writing = subprocess.Popen([trained / "program", "--weights", f"{name}.safetensors", "--export-weights", "both", "--max-file-size", "1"],
@@ -502,7 +502,7 @@ def test_bad_folders_of_weights(trained):
     (lambda text: text.replace('"weight_map"', '"weight_maps"'), ["the unknown key \"weight_maps\""]),
     (lambda text: '{"weight_map": ["a"]}', ["\"weight_map\" is array; expected an object"]),
 ])  # fmt: skip
-def test_indices_of_weights_that_are_not_as_they_were_written(trained, change, words):
+def test_damaged_indices_of_weights(trained, change, words):
     shutil.rmtree(trained / "indexed", ignore_errors=True)
     assert run([trained / "program", "--export-weights", "indexed", "--max-file-size", 1000], trained)[0] == 0
     index = trained / "indexed/model.safetensors.index.json"
@@ -526,7 +526,7 @@ def test_batch_beyond_every_tensor(trained, exports):
     assert status == 2 and "--batch takes a number from 1 to 1099511627776, not '9223372036854775807'" in said
 
 
-def test_each_written_file_is_said(trained, exports):
+def test_each_written_file_is_reported(trained, exports):
     status, said = run([tools_folder() / "ps-compile", oracle.export("mlp", exports), "-o", "beside", "--report", "r.html", "--write-plan", "p.json",
                         "--dump-dir", "levels"], trained)  # fmt: skip
     assert status == 0
@@ -562,7 +562,7 @@ class Sequences(torch.nn.Module):
 
 
 def test_length_of_sequences_is_chosen_when_compiling(tmp_path):
-    """As docs/models.md says; data of another length is an error that names both."""
+    """Data of another length is an error that names both lengths. Also checks the text in docs/models.md."""
     torch.manual_seed(0)
     module, ids = Sequences(), torch.randint(0, 16, (4, 8))
     exported = torch.export.export(module, (ids,), dynamic_shapes={"ids": {1: torch.export.Dim("length")}})
@@ -579,7 +579,7 @@ def test_length_of_sequences_is_chosen_when_compiling(tmp_path):
 
 @pytest.mark.parametrize("mesh, whose", [("dp=2", ""), ("pp=2", " of pipeline coordinate [01]")])
 def test_memory_limit(tmp_path, exports, mesh, whose):
-    """As many bytes as a rank needs are enough, and one less is not."""
+    """A limit that equals the bytes of a rank is accepted; one byte less is refused."""
     command = [tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", tmp_path / "program", "--mesh", mesh]
 
     def refused(limit, *flags):
@@ -611,7 +611,7 @@ def test_a_long_compile_shows_its_steps_on_a_terminal(tmp_path, exports):
 
 
 def read_terminal(descriptor):
-    """What is there; nothing after the last writer has gone."""
+    """Reads from a terminal. Returns b"" after the last writer has closed it."""
     try:
         return os.read(descriptor, 4096)
     except OSError:

@@ -1,4 +1,4 @@
-"""Rates, bandwidths and times of machines stand in clusters/*.json, not in the code that decides on plans."""
+"""Rates, bandwidths and times of machines are in clusters/*.json, not in the code that chooses plans."""
 
 import re
 import subprocess
@@ -8,15 +8,15 @@ from conftest import ROOT
 
 pytestmark = pytest.mark.quick
 
-# The folders that choose or price plans. The others have the numbers of models, such as epsilons of norms.
+# The folders that choose or price plans. Other folders have constants of models, such as the epsilons of norms.
 FOLDERS = ["lib/Costs", "lib/Driver", "lib/Fusion", "lib/IR", "lib/Memory", "lib/Partition", "lib/Pipeline", "lib/Planner", "lib/Report",
            "lib/Schedules", "lib/Sharding", "lib/Support", "tools"]  # fmt: skip
 COMMENTS_AND_TEXTS = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"', re.S)
-# 3.35e12 or 4e-6, and decimal integers from 10^9 on.
+# Matches 3.35e12, 4e-6, and decimal integers from 10^9 on.
 MAGNITUDE = re.compile(r"(?<![\w.])(?:\d[\d']*\.?\d*e[+-]?\d+|\d(?:'?\d){9,})(?![\w.])", re.I)
-# A constant that is named after a rate or a time: kLaunchSeconds = 4
+# Matches constants that are named after a rate or a time: kLaunchSeconds = 4
 NAMED = re.compile(r"\b(k\w*(?:Bandwidth|Latency|Launch|Efficiency|Peak(?!s)|PerSecond|PerByte|Seconds|Micros|Nanos|Flops(?!Mark)|Tflop)\w*)\s*=\s*[-\d.]")
-# Numbers that say nothing about a machine.
+# Constants that do not describe a machine, with their meaning.
 KNOWN = {
     ("lib/Costs/Quantity.cpp", "1e-9"): "unit prefix", ("lib/Costs/Quantity.cpp", "1e-6"): "unit prefix", ("lib/Costs/Quantity.cpp", "1e-3"): "unit prefix",
     ("lib/Costs/Quantity.cpp", "1e3"): "unit prefix", ("lib/Costs/Quantity.cpp", "1e6"): "unit prefix", ("lib/Costs/Quantity.cpp", "1e9"): "unit prefix",
@@ -50,7 +50,7 @@ def test_constants_are_found(line, constants):
     assert find_constants(line) == constants
 
 
-def test_no_cost_constant_stands_outside_the_cluster_files():
+def test_cost_constants_are_only_in_cluster_files():
     files = subprocess.run(["git", "ls-files", "*.cpp", "*.h"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
     found = {(file, constant) for file in files if file.startswith(tuple(FOLDERS)) for constant in find_constants((ROOT / file).read_text())}
     unknown = sorted(found - KNOWN.keys())

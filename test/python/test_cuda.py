@@ -1,7 +1,7 @@
-"""Training on a GPU equals PyTorch, without a GPU: the whole CUDA runtime on a fake driver.
+"""Training with the CUDA runtime equals PyTorch. Runs without a GPU, on a fake driver.
 
-Kernels are the bodies that PTX is made of, as code of this machine. The driver's streams are threads; it fails where two accesses to the
-same memory are not ordered by streams and events.
+The bodies of the kernels, from which PTX is generated, are compiled for this CPU instead. The fake driver runs streams as threads. It fails
+if two accesses to the same memory are not ordered by streams and events.
 """
 import json
 import os
@@ -36,7 +36,7 @@ def test_equals_pytorch(tmp_path, exports, case):
 
 @pytest.mark.parametrize("model,precision", [("gpt", "bf16"), ("llama", "bf16"), ("gpt", "fp16"), ("gpt", "half"), ("gpt_dropout", "fp32"), ("gpt", "fp8")])
 def test_equals_the_cpu(tmp_path, exports, model, precision):
-    """16-bit types, dropout's masks: what the CPU computes, to a few roundings."""
+    """Losses with 16-bit types and dropout equal the losses of the CPU target, up to a few roundings."""
     found = {}
     for target in ["cpu", "cuda:replay"]:
         folder = tmp_path / target.replace(":", "-")
@@ -50,7 +50,7 @@ def test_equals_the_cpu(tmp_path, exports, model, precision):
 
 
 def run_without_wait(program, data, number, **environment):
-    """(exit status, what it says) of a run whose wait with that number is left out."""
+    """Runs a program and omits the wait with this number. Returns (exit status, stderr)."""
     done = subprocess.run([program, "--data", data, "--steps", "2", "--quiet"], cwd=program.parent, capture_output=True, text=True, timeout=120,
                           env={**os.environ, "PSRT_FAKE_DROP": str(number), **environment})  # fmt: skip
     return done.returncode, done.stderr
@@ -60,9 +60,9 @@ def run_without_wait(program, data, number, **environment):
                                         lanes.full("pp=2", ("--schedule", "1f1b")), ("pp=2", ("--schedule", "zb-h1"))],
                          ids=["dp", "tp", "zero3", "1f1b", "zb-h1"])  # fmt: skip
 def test_a_wait_that_is_left_out_is_noticed(tmp_path, exports, mesh, flags):
-    """Omits waits one at a time, in random order, until five were noticed.
+    """Omits waits one at a time, in random order, until the fake driver has detected five of them.
 
-    Another wait may guard the same data, so not every one is needed: of the 5,080 of ZeRO 3, about one in six.
+    Not every wait is needed, since another wait may guard the same data. Example: with ZeRO 3, about one in six of 5,080 waits is needed.
     """
     model = oracle.zoo("gpt2_deep")
     program = oracle.compile_model(tmp_path, oracle.export("gpt2_deep", exports), mesh, "--micro-batches", 2, "--optimizer", "adamw",
@@ -80,15 +80,15 @@ def test_a_wait_that_is_left_out_is_noticed(tmp_path, exports, mesh, flags):
         noticed += status == 3
         if noticed == 5:
             break
-    assert noticed == 5, f"{noticed} of {tried} omitted waits were noticed; the program has {waits}"
+    assert noticed == 5, f"{noticed} of {tried} omitted waits were detected; the program has {waits}"
 
 
-# ---- what a user may meet ------------------------------------------------------------------------------------------
+# ---- errors that a user may see ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory, exports):
-    """A folder with programs for a GPU and for the fake, and their data."""
+    """A folder with programs for a GPU and for the fake driver, and their data."""
     folder = tmp_path_factory.mktemp("compiled")
     for name, target in {"program": "cuda:sm_90", "replayed": "cuda:replay"}.items():
         oracle.compile_model(folder, oracle.export("mlp", exports), "dp=1", "--optimizer", "sgd(lr=0.1)", "--target", target, out=name)
@@ -104,7 +104,7 @@ def compiled(tmp_path_factory, exports):
     ("replayed", {"PSRT_FAKE_DEVICES": "0"}, ["GPU"]),
     ("replayed", {"PSRT_FAKE_MEMORY": "100000"}, ["GPU 0", "needs", "free"]),
 ], ids=["no driver", "another path", "another architecture", "no GPU", "little memory"])  # fmt: skip
-def test_a_machine_that_cannot_run_it(compiled, program, environment, words):
+def test_machines_that_cannot_run_a_gpu_program(compiled, program, environment, words):
     done = subprocess.run([compiled / program, "--data", "data.safetensors", "--steps", "1", "--losses", "losses"], cwd=compiled, capture_output=True,
                           text=True, timeout=60, env={**os.environ, **environment})  # fmt: skip
     assert done.returncode == 3, done.stderr
@@ -137,7 +137,7 @@ def test_info_needs_no_gpu(compiled):
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_70", "cuda:sm_1", "cuda:sm_199", "cuda:sm_90a", "cuda:", "cuda:hopper", "cuda", "gpu"])
-def test_no_such_target(tmp_path, exports, target):
+def test_unknown_targets(tmp_path, exports, target):
     archive = oracle.export("mlp", exports)
     done = subprocess.run([oracle.tools_folder() / "ps-compile", archive, "-o", tmp_path / "program", "--target", target], capture_output=True, text=True)
     assert done.returncode in (1, 2)
@@ -145,12 +145,12 @@ def test_no_such_target(tmp_path, exports, target):
     assert not (tmp_path / "program").exists()
 
 
-# ---- the rest of a run ---------------------------------------------------------------------------------------------
+# ---- other parts of a run ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory, exports):
-    """A folder with a program for the CPU, one for a GPU and one for two ranks that share it, and data."""
+    """A folder with programs for the CPU, for a GPU, and for two ranks that share a GPU, and their data."""
     folder = tmp_path_factory.mktemp("runs")
     for name, flags in {"cpu": ("--mesh", "dp=1"), "gpu": ("--mesh", "dp=1", "--target", "cuda:replay", "--check"),
                         "ranks": ("--mesh", "dp=2", "--zero", "2", "--target", "cuda:replay", "--check")}.items():
@@ -168,7 +168,7 @@ def losses_of(runs, program, *flags):
 
 
 def test_checkpoints_go_between_devices(runs):
-    """The same bits on the device that saved it, to a few roundings elsewhere; written again unchanged."""
+    """A resumed run has the same bits on the device that saved the checkpoint, and equal losses up to a few roundings on other devices."""
     unbroken = losses_of(runs, "gpu", "--steps", "8")
     assert losses_of(runs, "gpu", "--steps", "4", "--save", "saved") == unbroken[:4]
     assert losses_of(runs, "gpu", "--steps", "8", "--load", "saved") == unbroken[4:]
@@ -197,16 +197,16 @@ def test_a_trace_has_times(runs):
     assert all(event["args"]["bytes"] > 0 for event in timed if event["cat"] == "kernel")
 
 
-def test_what_looks_into_the_hosts_memory_is_refused(runs):
+def test_check_memory_is_refused_on_gpus(runs):
     done = subprocess.run([runs / "gpu", "--data", "data.safetensors", "--steps", "1", "--check-memory"], cwd=runs, capture_output=True, text=True)
     assert done.returncode == 2 and "--check-memory" in done.stderr and "--target cpu" in done.stderr
 
 
-# ---- biases and sums of products -----------------------------------------------------------------------------------
+# ---- biases and bias gradients of matmuls -----------------------------------------------------------------------------------
 
 
 def split_fused(folder, archive, flags, option):
-    """The level at which products got what they do besides, and the same without an option of ps-fuse."""
+    """Compiles with and without a fusion option of the pass pipeline. Returns the files of level 3 of both."""
     oracle.compile_model(folder, archive, "dp=1", *flags, "--dump-dir", folder)
     made = (folder / "3-partitioned.mlir").read_text()
     passes = re.match(r"// passes: (.*)\n", made)[1].replace(f" {option}=true", "")
@@ -227,7 +227,7 @@ def flags_of(precision):
 
 @pytest.mark.parametrize("precision,tolerance", [("fp32", 1e-6), ("bf16", 2e-3)])
 def test_matmuls_add_biases(tmp_path, exports, precision, tolerance):
-    """The same training as with kernels that add them, except for one rounding of 16-bit sums."""
+    """Matmuls that add biases train as separate kernels do, except for one rounding of 16-bit sums."""
     flags = flags_of(precision)
     levels = split_fused(tmp_path, oracle.export("gpt2", exports), flags, "biases")
     losses = [train_level(tmp_path / str(number), level, precision).losses for number, level in enumerate(levels)]
@@ -241,7 +241,7 @@ def test_matmuls_add_biases(tmp_path, exports, precision, tolerance):
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_matmuls_sum_cotangents(tmp_path, exports, monkeypatch, precision):
-    """The same gradients as with kernels that sum them, by cuBLASLt's epilogue and, where it has none, by products with ones."""
+    """Matmuls compute bias gradients as separate kernels do: by cuBLASLt's epilogue or, without it, by a matmul with ones."""
     levels = split_fused(tmp_path, oracle.export("gpt2", exports), flags_of(precision), "sums")
     counts = [path.read_text().count(" sums of ") for path in levels]
     assert counts[0] >= 3 and counts[1] == 0

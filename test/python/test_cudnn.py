@@ -1,7 +1,7 @@
-"""Convolutions and attention by cuDNN's graph API, on a fake that computes what the descriptors say and refuses what the library would.
+"""Convolutions and attention by cuDNN's graph API, on a fake cuDNN that checks and executes the graph descriptors.
 
-Each problem is compared with the fallback kernels before it is used. The fallback kernels run where the library is absent,
-refuses or computes something else.
+The runtime compares each cuDNN plan with the fallback kernels before it uses the plan. The fallback kernels are used if the library is
+missing, refuses the problem, or computes something else.
 """
 import importlib.util
 import json
@@ -29,7 +29,7 @@ def fake(monkeypatch):
 
 @pytest.mark.parametrize("name,mesh", [("resnet", "dp=1"), ("mobile", "dp=2"), ("unet", "dp=1")])
 def test_equals_pytorch(tmp_path, exports, monkeypatch, name, mesh):
-    """Strides, a kernel for each channel, dilations, transposed convolutions."""
+    """Models with strided, depthwise, dilated and transposed convolutions."""
     monkeypatch.setenv("PSRT_FAKE_LOG", str(tmp_path / "log"))
     comparison = oracle.check_case(tmp_path, exports, Case(name, "pt2", mesh, 1, "adamw", target="cuda:replay"))
     print(comparison)
@@ -53,8 +53,8 @@ def test_sixteen_bits_equal_the_cpu(tmp_path, exports, precision):
 @pytest.mark.parametrize("version", ["92800", "91900"])
 @pytest.mark.parametrize("name,mesh,flags", [
     ("gpt2", "dp=2,tp=2", ()),
-    lanes.full("gpt2", "dp=4", ()),  # a sample each
-    ("gpt2", "tp=4", ()),  # a head each
+    lanes.full("gpt2", "dp=4", ()),  # one sample per rank
+    ("gpt2", "tp=4", ()),  # one head per rank
     ("llama", "tp=2", ("--sharding-policy", "megatron+sp")),
     ("gpt2_deep", "dp=2,pp=2", ("--schedule", "1f1b", "--recompute", "full")),
     ("bert", "dp=2", ()),
@@ -66,8 +66,11 @@ def test_sixteen_bits_equal_the_cpu(tmp_path, exports, precision):
     ("gpt_dropout", "dp=1", ("--precision", "half")),
 ], ids=lambda value: value if isinstance(value, str) else "-".join(value))  # fmt: skip
 def test_attention(tmp_path, exports, monkeypatch, name, mesh, flags, version):
-    """Causal, grouped queries, padding, two lengths, windows, dropout; described to cuDNN as one operation and as a graph of operations:
-    losses are those of the fallback kernels, except for roundings."""
+    """Losses with cuDNN's attention equal those of the fallback kernels, up to roundings.
+
+    The models have causal attention, grouped queries, padding, two lengths, windows and dropout. Attention is described to cuDNN as one
+    operation or, for older versions, as a graph of operations.
+    """
     monkeypatch.setenv("PSRT_FAKE_CUDNN_VERSION", version)
     micro_batches, found = 4 if "pp" in mesh else 1, []
     batches = oracle.draw_batches(oracle.zoo(name), micro_batches)
@@ -83,14 +86,14 @@ def test_attention(tmp_path, exports, monkeypatch, name, mesh, flags, version):
         log = (tmp_path / "log").read_text()
         found.append((trained.losses, log.count("psrt_attention_dq"), log.count(EXECUTED)))
     (without, gradients, none), (losses, compared, executed) = found
-    assert none == 0 and executed > 2 * gradients  # each step forward and backward, and in comparisons
-    assert 0 < compared < gradients / 2  # in comparisons alone
+    assert none == 0 and executed > 2 * gradients  # forward and backward of each step, and comparisons
+    assert 0 < compared < gradients / 2  # only in comparisons
     for ours, wanted in zip(losses, without, strict=True):
         assert abs(ours - wanted) <= 2e-3 * abs(wanted)
 
 
 def real_library(where):
-    """(cuDNN of PyTorch's packages or of a CUDA toolkit, folders of what it loads); None where there is none."""
+    """Returns (path of cuDNN in PyTorch's packages or a CUDA toolkit, folders of the libraries that it loads), or None without cuDNN."""
     if where == "toolkit":
         folders = [pathlib.Path(os.environ.get("CUDA_PATH", "/usr/local/cuda")) / "lib64"]
         library = folders[0] / "libcudnn.so.9"
@@ -103,8 +106,8 @@ def real_library(where):
 
 @pytest.mark.parametrize("where, tests", [
     ("package", "*/sm_90"), pytest.param("package", "*", marks=pytest.mark.full), pytest.param("toolkit", "*", marks=pytest.mark.full)])  # fmt: skip
-def test_the_real_library_takes_our_graphs(where, tests):
-    """Plans for GPUs that are not here: attention as all that it is made of, with dropout and without, by cuDNN 9.10 and later."""
+def test_the_real_library_accepts_our_graphs(where, tests):
+    """The real cuDNN (9.10 or later) builds plans for GPUs that this machine does not have: convolutions, and attention as a graph of operations."""
     if not (found := real_library(where)):
         pytest.skip("there is no cuDNN")
     done = subprocess.run([tools_folder() / "psrt-cudnn-plans-test"], capture_output=True, text=True, timeout=600,
@@ -114,11 +117,11 @@ def test_the_real_library_takes_our_graphs(where, tests):
     assert all(f"OK ] Gpus/CudnnPlans.{name}/sm_90" in done.stdout for name in ["CompositeAttention", "Dropout", "OtherLengths"])
 
 
-# ---- what a user may meet ------------------------------------------------------------------------------------------
+# ---- messages that a user may see ------------------------------------------------------------------------------------------
 
 
 def compile_folder(folder, exports, name, *flags):
-    """With a program, and its data."""
+    """Compiles a program into a folder, and writes its data. Returns the folder."""
     oracle.compile_model(folder, oracle.export(name, exports), "dp=1", "--optimizer", "sgd(lr=0.1)", "--target", "cuda:replay", *flags)
     batches = oracle.draw_batches(oracle.zoo(name), 1, steps=4)
     save_file({name: value.contiguous() for name, value in batches.items()}, folder / "data.safetensors")
@@ -131,7 +134,7 @@ def compiled(tmp_path_factory, exports):
 
 
 def run(compiled, **environment):
-    """(status, what it says, its losses, the names of what ran)"""
+    """Runs the program of a folder. Returns (status, stderr, losses, log of the executed operations)."""
     for name in ["losses", "log"]:
         (compiled / name).unlink(missing_ok=True)
     done = subprocess.run([compiled / "program", "--data", "data.safetensors", "--steps", "4", "--quiet", "--losses", "losses"], cwd=compiled,
@@ -149,21 +152,21 @@ def without(compiled):
     return losses
 
 
-def test_it_computes_what_our_kernels_do(compiled, without):
+def test_cudnn_equals_the_fallback_kernels(compiled, without):
     status, said, losses, log = run(compiled)
     assert (status, said) == (0, "")
     assert EXECUTED in log
     assert max(abs(float(a) - float(b)) for a, b in zip(losses, without, strict=True)) <= 1e-5
 
 
-def test_the_stand_in_driver_alone_has_none(compiled, without):
-    """A library for real GPUs that may be on this machine is not looked for."""
+def test_the_fake_driver_without_cudnn(compiled, without):
+    """With the fake driver, the runtime does not search for a cuDNN for real GPUs."""
     status, said, losses, log = run(compiled, PSRT_CUDNN="")
     assert (status, said, losses) == (0, "", without) and EXECUTED not in log
 
 
-def test_tf32_is_for_who_asks(compiled, without):
-    """The engine that rounds comes first in the heuristic's answer, and is passed over without it."""
+def test_tf32_only_on_request(compiled, without):
+    """cuDNN's heuristic lists an engine with TF32 first. The runtime skips this engine unless PSRT_TF32 is 1."""
     status, said, losses, _ = run(compiled, PSRT_TF32="1")
     assert (status, said) == (0, "")
     differences = [abs(float(a) - float(b)) / abs(float(b)) for a, b in zip(losses, without, strict=True)]
@@ -176,8 +179,8 @@ def test_tf32_is_for_who_asks(compiled, without):
     ("fails", ["convolution input gradient, f32", "CUDNN_STATUS_EXECUTION_FAILED", "as PSRT_FAKE_CUDNN requests"]),
     ("unstartable", ["convolutions run on slower fallback kernels", "CUDNN_STATUS_NOT_INITIALIZED"]),
 ])  # fmt: skip
-def test_our_kernels_take_over(compiled, without, fault, words):
-    """To the last bit what they compute alone, and said once for each kind of convolution."""
+def test_fallback_kernels_replace_a_failing_cudnn(compiled, without, fault, words):
+    """The results have the same bits as without cuDNN. A note reports the fallback once per kind of convolution."""
     status, said, losses, _ = run(compiled, PSRT_FAKE_CUDNN=fault)
     assert status == 0 and losses == without
     lines = said.splitlines()
@@ -198,7 +201,7 @@ def test_a_library_that_was_named_must_be_one(compiled, environment, words):
 
 @pytest.fixture(scope="module")
 def transformer(tmp_path_factory, exports):
-    """Without attention by cuDNN: (a folder, its losses)."""
+    """Returns (folder of a program with attention, its losses without cuDNN)."""
     folder = compile_folder(tmp_path_factory.mktemp("transformer"), exports, "opt", "--precision", "bf16")
     status, said, losses, log = run(folder, **replay.environment(PSRT_CUDNN="off"))
     assert (status, said) == (0, "") and EXECUTED not in log
@@ -219,8 +222,8 @@ COMPOSITE = {"PSRT_FAKE_CUDNN_VERSION": "91900"}
     ({"PSRT_FAKE_CUDNN": "refuses", **COMPOSITE}, ["attention gradient, bf16, ", "no engine"]),
     ({"PSRT_FAKE_CUDNN": "unrepeatable", **COMPOSITE}, ["attention gradient, bf16, ", "two runs differ", "PSRT_NONDETERMINISTIC=1"]),
 ], ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "")  # fmt: skip
-def test_our_attention_takes_over(transformer, environment, words):
-    """A cuDNN that does not take attention, or that gives something else; queries that see no key are compared."""
+def test_fallback_attention_replaces_a_failing_cudnn(transformer, environment, words):
+    """The fallback kernels run if cuDNN refuses attention or computes other values. Queries that attend to no key are compared, too."""
     folder, without = transformer
     status, said, losses, _ = run(folder, **environment)
     assert status == 0 and losses == without
@@ -229,8 +232,8 @@ def test_our_attention_takes_over(transformer, environment, words):
     assert all(word in said for word in words), said
 
 
-def test_gradients_over_some_lengths_need_a_later_one(transformer):
-    """cuDNN 9.10 only computes the value where the number of keys is not a multiple of 128."""
+def test_gradients_over_some_lengths_need_a_later_cudnn(transformer):
+    """If the number of keys is not a multiple of 128, cuDNN 9.10 supports only the forward."""
     folder, without = transformer
     status, said, losses, log = run(folder, PSRT_FAKE_CUDNN_VERSION="91002")
     assert status == 0 and EXECUTED in log and "attention value" not in said
@@ -239,8 +242,8 @@ def test_gradients_over_some_lengths_need_a_later_one(transformer):
 
 
 @pytest.mark.parametrize("more", [{"PSRT_FAKE_CUDNN": "unrepeatable"}, COMPOSITE], ids=["unrepeatable", "composite"])
-def test_who_asks_gets_an_engine_whose_runs_differ(transformer, more):
-    """A composite graph is another one then: gradients of queries are added up as they come, which no engine tells of."""
+def test_nondeterministic_engines_only_on_request(transformer, more):
+    """With PSRT_NONDETERMINISTIC, a composite graph may accumulate gradients of queries in any order. cuDNN does not report this for its engines."""
     folder, without = transformer
     status, said, losses, log = run(folder, PSRT_NONDETERMINISTIC="1", **more)
     assert (status, said) == (0, "") and log.count(EXECUTED) > 4
@@ -249,7 +252,7 @@ def test_who_asks_gets_an_engine_whose_runs_differ(transformer, more):
 
 # ---- which is faster -----------------------------------------------------------------------------------------------
 
-# In microseconds: more than what either takes on a busy machine.
+# Times in microseconds, larger than those of both implementations on a busy machine.
 SLOW_CUDNN, SLOW_KERNELS = {"PSRT_FAKE_CUDNN_TIME": "300000"}, {"PSRT_FAKE_KERNEL_TIME": "30000"}
 
 
@@ -259,16 +262,16 @@ def measured(tmp_path):
 
 
 def chosen(measured):
-    """By problem: "cudnn" or "own"."""
+    """Returns the chosen implementation per problem: "cudnn" or "own"."""
     return json.loads(pathlib.Path(measured["PSRT_ALGORITHM_CACHE"] + ".cudnn").read_text())["algorithms"]
 
 
-def test_the_faster_one_is_taken_and_remembered(transformer, measured):
+def test_the_faster_kernel_is_chosen_and_remembered(transformer, measured):
     folder, without = transformer
     status, said, losses, _ = run(folder, **measured, **SLOW_CUDNN)
     assert (status, said, losses) == (0, "", without)
     assert set(chosen(measured).values()) == {"own"} and all("attention" in problem for problem in chosen(measured))
-    # Also where it would be another one now: two runs give the same bits.
+    # The stored choice is used, although the other implementation is faster now: two runs give the same bits.
     status, said, losses, _ = run(folder, **measured, PSRT_FAKE_KERNEL_TIME="5000")
     assert (status, said, losses) == (0, "", without)
 
@@ -280,8 +283,8 @@ def test_cudnn_is_taken_where_it_is_faster(compiled, without, measured):
     assert losses == run(compiled)[2] != without and EXECUTED in log
 
 
-def test_without_times_it_is_cudnn(transformer, measured):
-    """Wherever its results are right; remembered times are not read."""
+def test_without_timing_cudnn_is_used(transformer, measured):
+    """Without timing, cuDNN is used wherever its results are correct. Stored times are not read."""
     folder, without = transformer
     run(folder, **measured, **SLOW_CUDNN)
     status, said, losses, _ = run(folder, **{**measured, "PSRT_ALGORITHM_TIMING": "0"})
@@ -295,7 +298,7 @@ def test_a_wrong_cudnn_is_not_measured(transformer, measured):
     assert not os.path.exists(measured["PSRT_ALGORITHM_CACHE"] + ".cudnn")
 
 
-def test_a_program_without_convolutions_needs_none(tmp_path, exports):
+def test_a_program_without_convolutions_needs_no_cudnn(tmp_path, exports):
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1", "--optimizer", "sgd(lr=0.1)", "--target", "cuda:replay")
     save_file({name: value.contiguous() for name, value in oracle.draw_batches(oracle.zoo("mlp"), 1).items()}, tmp_path / "data.safetensors")
     done = subprocess.run([program, "--data", "data.safetensors", "--steps", "1", "--quiet"], cwd=tmp_path, capture_output=True, text=True,

@@ -1,4 +1,4 @@
-"""Any layout reads the same samples in the same order: those that the written rule names, in PyTorch's hands."""
+"""Every layout reads the same samples in the same order. The losses equal PyTorch's on samples in the documented order."""
 import models
 import oracle
 import pytest
@@ -9,7 +9,7 @@ WRAP = 1 << 64
 
 
 def mix(x):
-    """The step of splitmix64."""
+    """Computes one step of splitmix64."""
     x = (x + 0x9E3779B97F4A7C15) % WRAP
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % WRAP
     x = (x ^ (x >> 27)) * 0x94D049BB133111EB % WRAP
@@ -17,7 +17,7 @@ def mix(x):
 
 
 def shuffled(index, count, epoch):
-    """runtime/data/Shuffle.h: a Feistel network of 6 rounds, walked until it lands inside."""
+    """Shuffles an index as runtime/data/Shuffle.h: applies a Feistel network of 6 rounds until the result is below `count`."""
     half = 1
     while 1 << (2 * half) < count:
         half += 1
@@ -32,7 +32,7 @@ def shuffled(index, count, epoch):
 
 
 def expected_losses(model, tokens, rows, epochs, next_token):
-    """Of steps of `rows` samples; the last of an epoch is filled up with rows that are ignored."""
+    """Returns the losses of steps of `rows` samples. The last step of an epoch has fewer samples; the program fills it with ignored rows."""
     losses = []
     for epoch in range(epochs):
         order = [shuffled(i, SAMPLES, epoch) for i in range(SAMPLES)]
@@ -51,10 +51,10 @@ def expected_losses(model, tokens, rows, epochs, next_token):
         ("gpt_dynamic", "dp=2,tp=2", 4, 2), ("llama", "dp=2,tp=2", 4, 2), ("llama", "dp=1", 4, 2),
     ],
 )  # fmt: skip
-def test_order_is_that_of_the_rule(tmp_path, exports, name, mesh, batch, micro_batches):
-    """Two epochs of one token file in two parts, shuffled; a model whose labels are the next tokens, and one that shifts."""
+def test_order_equals_the_documented_rule(tmp_path, exports, name, mesh, batch, micro_batches):
+    """Two shuffled epochs of a token file in two parts, for a model whose labels are the next tokens and for a model that shifts labels itself."""
     model, following = models.MODELS[name](), name != "llama"
-    count = SAMPLES * LENGTH + 1  # `next` needs one token more
+    count = SAMPLES * LENGTH + 1  # with labels `next`, one more token is needed
     tokens = torch.randint(0, 96, (count,), generator=torch.Generator().manual_seed(3))
     data = bytes(tokens.tolist())
     (tmp_path / "part-0.bin").write_bytes(data[:100])

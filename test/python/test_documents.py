@@ -1,4 +1,4 @@
-"""Documents and comments name files that exist and are plain English, and the README stays short."""
+"""Documents and comments refer only to files that exist, and are in plain English. The README is short."""
 import os
 import pathlib
 import re
@@ -12,9 +12,9 @@ pytestmark = pytest.mark.quick
 
 FOLDERS = "docs|lib|dialects|runtime|include|test|tools|fuzz|bench|examples|scripts|python-bindings|cmake|\\.ci|\\.github"
 PATH = re.compile(rf"(?<![\w/.<{{$-])((?:{FOLDERS})/[\w./-]*\w)")
-# A link of Markdown: its path and its anchor. Addresses of the web have a colon.
+# Matches a Markdown link: its path and its anchor. Web addresses have a colon and do not match.
 LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)")
-# What is generated or installed.
+# Paths of generated or installed files, which are not in the repository.
 MADE = ("docs/reference", "lib/cmake", "lib/libpsrt", "lib/parashard")
 SOURCES = (".h", ".cpp", ".c", ".def", ".td", ".mlir", ".js", ".css")
 SCRIPTS = (".cmake", ".cmake.in", "CMakeLists.txt", ".yml", ".toml", ".clang-tidy", ".clang-format", "requirements.txt")
@@ -25,7 +25,7 @@ def list_files():
 
 
 def find_kind(file, text):
-    """Returns how prose.py reads the comments of a file: "sources", "python" or "scripts"; None of other files."""
+    """Returns how prose.py reads the comments of a file: "sources", "python" or "scripts"; None for other files."""
     first = text.split("\n", 1)[0]
     if file.endswith(SOURCES):
         return "sources"
@@ -35,7 +35,7 @@ def find_kind(file, text):
 
 
 def read_prose(file, text):
-    """The text of a document or a workflow, the comments and docstrings of a source; None of other files."""
+    """Returns the text of a document or workflow, or the comments and docstrings of a source; None for other files."""
     if file.endswith(".md") or file.startswith(".github/"):
         return text
     kind = find_kind(file, text)
@@ -50,7 +50,7 @@ def strip_fences(text):
 
 
 def find_anchors(text):
-    """The anchors that GitHub gives to the headings of a document. Example: "## Level 0: `imported`" has level-0-imported."""
+    """Returns GitHub's anchors for the headings of a document. Example: "## Level 0: `imported`" has the anchor level-0-imported."""
     anchors = []
     for heading in re.findall(r"^#{1,6} +(.*?)[ #]*$", strip_fences(text), re.M):
         words = re.sub(r"\]\([^)]*\)", "]", heading).lower()
@@ -60,7 +60,7 @@ def find_anchors(text):
 
 
 def find_missing(texts, known):
-    """(what a text cites that does not exist, the number of citations), where `texts` has the text of each file to check."""
+    """Returns (cited files and anchors that do not exist, the number of citations). `texts` has the text of each file to check."""
     stems = {os.path.splitext(file)[0] for file in known}
     documents = {pathlib.PurePath(file).name for file in known}
     missing, seen = [], 0
@@ -83,7 +83,7 @@ def find_missing(texts, known):
 
 
 def read_texts(files):
-    """The text of each file, except for files of data and of past releases."""
+    """Returns the text of each file, except for data files and the changelog."""
     own = [file for file in files if not file.startswith(("fuzz/corpus", "CHANGELOG")) and not (ROOT / file).is_symlink()]
     return {file: data.decode() for file in own if b"\0" not in (data := (ROOT / file).read_bytes())}
 
@@ -143,7 +143,7 @@ def test_prose_is_wrapped(file):
 
 @pytest.mark.parametrize("kind", ["sources", "python", "scripts"])
 def test_comments_are_plain(kind):
-    """Also docstrings and names of tests."""
+    """Checks comments, docstrings and names of tests."""
     find = getattr(prose, f"find_constructions_of_{kind}")
     files = {file: text for file, text in read_texts(list_files()).items() if find_kind(file, text) == kind}
     found = [f"{file}:{line}: '{words}': {advice}" for file, text in files.items() for line, words, advice in find(text)]
@@ -153,7 +153,7 @@ def test_comments_are_plain(kind):
 
 @pytest.mark.parametrize("file", ["mkdocs.yml", *(file for file in list_files() if file.startswith("test/help/"))])
 def test_printed_text_is_plain(file):
-    """The text of --help, and the title and descriptions of the site."""
+    """Checks the text of --help, and the title and descriptions of the documentation site."""
     found = prose.find_constructions((ROOT / file).read_text())
     assert not found, "\n".join(f"{file}:{line}: '{text}': {advice}" for line, text, advice in found)
 
@@ -168,7 +168,7 @@ on behind the product.
 
 
 def test_constructions_are_found():
-    """Also over the end of a line; not in code, nor where the words are part of plain English."""
+    """Constructions are found also across line ends, but not in code. Similar words in plain English are not reported."""
     found = prose.find_constructions(prose.strip_code(BAD))
     assert [(line, text) for line, text, _ in found] == [
         (1, "goes on"), (1, "is no"), (2, "behind"), (2, "product"), (4, ". What is kept is"), (4, "entry a dim"),
@@ -196,7 +196,7 @@ int d = '"'; /* It is told. */ /* It goes */
 
 
 def test_constructions_of_comments_are_found():
-    """Also over the end of a line, and in block comments. A product may be one of numbers; code spans do not count."""
+    """Constructions are found also across line ends and in block comments, but not in code spans. Comments may say "product"."""
     found = prose.find_constructions_of_sources(BAD_SOURCE)
     assert [(line, text) for line, text, _ in found] == [
         (1, "What"), (2, "is no"), (5, "What is kept is"), (7, "is no"), (9, "goes on"), (11, "is told"),
@@ -218,7 +218,7 @@ class B:
 
 
 def test_constructions_of_python_are_found():
-    """In docstrings, comments, and names of tests; not in strings."""
+    """Constructions are found in docstrings, comments and names of tests, but not in strings."""
     found = prose.find_constructions_of_python(BAD_PYTHON)
     assert [(line, text) for line, text, _ in found] == [
         (1, "is no"), (3, "goes on"), (7, "is no"), (7, "what is here is"), (9, "behind")]  # fmt: skip

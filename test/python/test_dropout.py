@@ -1,6 +1,6 @@
-"""The masks of dropout themselves: a model returns them, and the C API hands them out.
+"""Dropout masks: a model returns them as outputs, which the test reads through the C API.
 
-A mask is a function of run seed, op, step, micro-batch and element: equal on every layout, different otherwise.
+A mask is a function of the run's seed, op, step, micro-batch and element. Masks are equal on every layout, and otherwise different.
 """
 import itertools
 import json
@@ -14,19 +14,19 @@ import torch.nn.functional as F
 from torch import nn
 
 P, LENGTH, HEADS, FEATURES = 0.1, 8, 2, 8
-# A policy that splits w, and with it the features of what dropout takes and the heads of attention.
+# A policy that splits w, and therefore the features of dropout's operand and the heads of attention.
 SPLIT = {"w": {"0": ["tp"]}}
 
 
 class Masks(nn.Module):
-    """Two layers of dropout and two of attention with dropout, whose outputs are zero where they dropped."""
+    """Two dropouts and two attentions with dropout. Their outputs are zero exactly where elements are dropped."""
 
     def __init__(self):
         super().__init__()
         self.w = nn.Parameter(torch.ones(HEADS * FEATURES))
 
     def forward(self, x, one):
-        """x: [B, T, H D] without zeros; one: [B, H, T, T], the unit matrix: attention gives its probabilities."""
+        """x: [B, T, H D] without zeros; one: [B, H, T, T], the identity matrix as values, so that attention returns its probabilities."""
         x = x * self.w
         heads = x.view(-1, LENGTH, HEADS, FEATURES).transpose(1, 2)
         drop, attend = lambda: F.dropout(x, P), lambda: F.scaled_dot_product_attention(heads, heads, one, dropout_p=P)
@@ -48,7 +48,7 @@ def open_program(folder, mesh, batch, policy=None, seed=0):
 
 
 def masks(program, batch):
-    """What one forward drops, by layer."""
+    """Runs one forward. Returns the dropped elements per layer, as bool tensors."""
     outputs = {name: torch.full((batch, LENGTH, HEADS * FEATURES), float("nan")) for name in ("first", "second")}
     outputs |= {name: torch.full((batch, HEADS, LENGTH, LENGTH), float("nan")) for name in ("third", "fourth")}
     program.call("forward", inputs(batch), outputs)
@@ -62,7 +62,7 @@ def same(a, b):
 
 @pytest.fixture(scope="module")
 def one_rank(tmp_path_factory):
-    """The masks of steps 0 and 1 on one rank, 8 samples at once."""
+    """The masks of steps 0 and 1 on one rank, with 8 samples per step."""
     program = open_program(tmp_path_factory.mktemp("masks") / "one", "dp=1", 8)
     steps = []
     for _ in range(2):
@@ -75,7 +75,7 @@ def one_rank(tmp_path_factory):
 def test_each_layer_and_each_step_has_its_own_mask(one_rank):
     every = {(name, step): mask.flatten() for step, drawn in enumerate(one_rank) for name, mask in drawn.items()}
     for (a, first), (b, second) in itertools.combinations(every.items(), 2):
-        # Two independent masks agree in dropping in P^2 of the places.
+        # Two independent masks both drop a fraction P^2 of the elements.
         both = (first & second).float().mean()
         assert abs(both - P * P) < 0.012, (a, b)
     for key, mask in every.items():
@@ -100,7 +100,7 @@ def test_micro_batches_draw_the_masks_of_their_samples(tmp_path, one_rank):
     program.close()
 
 
-def test_two_runs_draw_the_same_and_another_seed_others(tmp_path, one_rank):
+def test_two_runs_draw_the_same_masks_and_another_seed_draws_others(tmp_path, one_rank):
     for seed in (0, 1):
         program = open_program(tmp_path / str(seed), "dp=1", 8, seed=seed)
         drawn = masks(program, 8)

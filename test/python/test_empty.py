@@ -1,5 +1,7 @@
-"""Tensors without elements: every op with each of its dims of size 0, compiled for the CPU and as GPU kernels, equals the
-evaluator; reductions over nothing give the identity; models with an empty dim train as in PyTorch.
+"""Tensors without elements.
+
+Every op with each of its dims of size 0, compiled for the CPU and as GPU kernels, equals the evaluator. Reductions over a dim of
+size 0 give the identity. Models with an empty dim train as in PyTorch.
 """
 import dataclasses
 import re
@@ -17,7 +19,7 @@ from torch import nn
 
 
 def emptied(name, factor):
-    """The case with a factor of size 0 in every tensor that has it."""
+    """Returns the case with a factor of size 0 in all tensors, or None if its text cannot be rewritten."""
     case, rule = CASES[name], rules()[name]
 
     def shrink(dims, type_):
@@ -31,12 +33,12 @@ def emptied(name, factor):
     renamed = dict(zip(given, types))
     text = re.sub(r"tensor<[^>]*>", lambda match: renamed.get(match[0], match[0]), case.text)
     if len(set(given)) < len({*zip(given, [*operands.values(), *results])}):
-        return None  # one type became two: the text does not say which is which
+        return None  # equal types became different, and the text does not tell which tensor has which type
     return joined.Call(f"{name}.{factor}", dataclasses.replace(case, text=text, operands=operands, results=results))
 
 
 def accepted(calls):
-    """Those that the verifiers take."""
+    """Returns the calls that the verifiers accept."""
     chunks = [joined.module([call]) for call in calls]
     ends = [0]
     for chunk in chunks:
@@ -47,7 +49,7 @@ def accepted(calls):
     return [call for call, low, high in zip(calls, ends, ends[1:]) if not any(low < line <= high for line in wrong)]
 
 
-# No label is a class; heads of size 0 under a mask or dropout are refused.
+# Omitted cases: a cross entropy without classes, and heads of size 0 with a mask or dropout, which are refused.
 NO_MEANING = r"cross_entropy.*\.j|attention\w*_(padding|mask|bias|dropout)\w*\.n$"
 
 CHAINS = {
@@ -97,7 +99,7 @@ def results(tmp_path_factory):
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_every_op_with_each_dim_empty(results, device):
     calls, expected, found = results
-    assert len(calls) > 150, "too few forms are taken: the test has lost its meaning"
+    assert len(calls) > 150, "too few cases are accepted, so the test checks too little"
     joined.assert_close(found[device], expected, calls)
 
 
@@ -122,7 +124,7 @@ def test_reductions_over_nothing_give_the_identity(results, device, kind):
 
 
 class Hollow(nn.Module):
-    """Values without elements in the middle of it, each of which enters the loss, and a parameter of size 0."""
+    """A model with empty intermediate values, which contribute to the loss, and a parameter of size 0."""
 
     def __init__(self):
         super().__init__()
@@ -146,5 +148,5 @@ def test_training_with_an_empty_dim_equals_pytorch(tmp_path, mesh):
     loss, gradients = first_step(tmp_path, tmp_path / "model.pt2", data, mesh=mesh)
     assert loss == pytest.approx(exact_loss, rel=1e-5)
     for name, gradient in exact.items():
-        found = gradients.get(name, torch.zeros(gradient.shape))  # a parameter without elements may have none
+        found = gradients.get(name, torch.zeros(gradient.shape))  # a parameter without elements may have no gradient
         torch.testing.assert_close(found.double(), gradient, rtol=1e-4, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Errors carry their kind as data (docs/errors.md): no message of the compiler spells a flag at its beginning."""
+"""Errors about flags store the flag as data (docs/errors.md). No message in the compiler's sources begins with the text of a flag."""
 import re
 import subprocess
 
@@ -7,15 +7,15 @@ from conftest import ROOT
 
 pytestmark = pytest.mark.quick
 
-# A literal that begins with a flag, after the name of a tool or not.
+# Matches a literal that begins with a flag, optionally after the name of a tool.
 FLAG = re.compile(r'"(?:[\w-]+: )?(?:error: )?--')
 TOKEN = re.compile(r"""(//[^\n]*)|(R"(?P<end>\w*)\(.*?\)(?P=end)")|("(?:\\.|[^"\\\n])*")|'(?:\\.|.)'|\w+|\S""", re.S)
-# Spells flags; passes flags to the linker.
+# Files whose literals may begin with a flag: one spells flags, two pass flags to the linker.
 SPELL_FLAGS = {"dialects/ps/Refusal.cpp", "lib/Codegen/Link.cpp", "lib/Codegen/LinkDriver.cpp"}
 
 
 def find_flags(source):
-    """The literals of a C++ source that begin with a flag. A literal after another one continues its text."""
+    """Returns the literals of a C++ source that begin with a flag. Skips literals that continue the previous literal."""
     found, continues = [], False
     for comment, raw, _, literal in TOKEN.findall(source):
         if literal and not continues and FLAG.match(literal):
@@ -25,7 +25,7 @@ def find_flags(source):
 
 
 def test_messages_about_flags_are_made_by_refuse_flag():
-    """Others would end with the exit status of a failing pass. See `refuseFlag`, `createFlagError` and `spellFlag`."""
+    """Without `refuseFlag` or `createFlagError`, an error about a flag would have the exit status of a failing pass."""
     files = subprocess.run(["git", "ls-files", "lib", "dialects", "tools"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
     sources = [file for file in files if file.endswith((".cpp", ".h"))]
     found = [f"{file}: {literal}" for file in sources if file not in SPELL_FLAGS for literal in find_flags((ROOT / file).read_text())]

@@ -1,4 +1,4 @@
-"""Level 1, run by the reference evaluator, equals PyTorch; levels 3 and 4 on N ranks equal level 1 on one."""
+"""Level 1 in the reference evaluator equals PyTorch. Levels 3 and 4 on N ranks equal level 1 on one rank."""
 import dataclasses
 
 import cases
@@ -16,7 +16,7 @@ STEPS = 3
 
 
 def evaluate(folder, module, data, micro_batches, steps):
-    """Every variable after `steps` steps, by symbol."""
+    """Runs `steps` steps in ps-run. Returns every variable, by symbol."""
     out = folder / f"after-{steps}.safetensors"
     oracle.run(
         [tools_folder() / "ps-run", module, "--entry", "step", "--micro-batches", micro_batches, "--steps", steps,
@@ -50,8 +50,10 @@ def test_level_1_equals_pytorch(tmp_path, exports, name, micro_batches, optimize
 @pytest.mark.parametrize("mesh", ["tp=2", "tp=4", "dp=2,tp=2"])
 @pytest.mark.parametrize("name", cases.ODD)
 def test_levels_3_and_4_equal_level_1(tmp_path, name, mesh):
-    """With NaN in all padding, after two steps of two micro-batches: every variable, that is weights, their last
-    gradients, the optimizer's state and the loss."""
+    """Compares every variable after two steps of two micro-batches: weights, gradients, optimizer state and loss.
+
+    The evaluator fills all padding with NaN.
+    """
     model, micro_batches, steps = cases.ODD[name](), 2, 2
     data = tmp_path / "data.safetensors"
     save_file(oracle.draw_batches(model, micro_batches, steps), data)
@@ -70,7 +72,7 @@ def test_levels_3_and_4_equal_level_1(tmp_path, name, mesh):
 
 
 def test_evaluation_on_each_level(tmp_path, exports):
-    """Functions up to level 3, programs from 4 on: one entry."""
+    """--entry evaluate runs on every level: functions up to level 3, programs from level 4 on."""
     model = oracle.zoo("gpt")
     oracle.compile_model(tmp_path, oracle.export("gpt", exports), "dp=2,tp=2", "--sharding-policy", "megatron", "--dump-dir", tmp_path)
     save_file(model.draw_inputs(3), tmp_path / "data.safetensors")

@@ -1,4 +1,4 @@
-"""The export that ships in examples/gpt is that of the model beside it."""
+"""The export in examples/gpt is up to date with the model next to it."""
 import importlib.util
 
 import torch

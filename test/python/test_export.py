@@ -1,4 +1,4 @@
-"""`parashard.export`: what it writes compiles and equals the model; what it cannot write is refused in clear words."""
+"""`parashard.export`: exported models compile and equal the original. Models that cannot be exported are refused with a clear message."""
 import os
 import re
 import subprocess
@@ -30,7 +30,7 @@ def run_export(folder, *arguments, expect=0):
 
 
 class Plain(nn.Module):
-    """Logits only; with a branch on its input's values when asked for."""
+    """A model that returns only logits. With `branches`, forward branches on the values of its input."""
 
     def __init__(self, branches=False):
         super().__init__()
@@ -54,8 +54,8 @@ def test_loss_is_put_into_the_graph_and_names_stay(tmp_path):
     model = Plain().eval()
     done = export(model, {"x": x, "labels": labels}, tmp_path / "m.pt2", loss=F.cross_entropy)
     assert done.loss and done.parameters == done.trained == sum(p.numel() for p in model.parameters())
-    assert not model.training and model(x).shape == (4, 5)  # as it was before
-    x, labels = draw(6, seed=1)  # another batch than that of the export
+    assert not model.training and model(x).shape == (4, 5)  # the export does not change the model
+    x, labels = draw(6, seed=1)  # another batch size than at the export
     expected = F.cross_entropy(model(x), labels)
     expected.backward()
     loss, gradients = first_step(tmp_path, tmp_path / "m.pt2", {"x": x, "labels": labels}, "--batch", 6)
@@ -94,8 +94,8 @@ def test_padded_samples_of_a_hugging_face_folder(tmp_path):
     assert loss == pytest.approx(float(model.module(**inputs).loss.detach()), rel=1e-5)
 
 
-def test_the_cache_of_a_decoder_is_left_out(tmp_path):
-    """The model's own setting stays as it is."""
+def test_the_cache_of_a_decoder_is_omitted(tmp_path):
+    """The export does not change the model's configuration."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     module = GPT2LMHeadModel(GPT2Config(vocab_size=96, n_embd=32, n_layer=2, n_head=4, n_positions=16, bos_token_id=0, eos_token_id=0,
@@ -120,7 +120,7 @@ def test_without_data(tmp_path):
     loss, _ = first_step(tmp_path, tmp_path / "m.pt2", {"input_ids": tokens, "labels": tokens.clone()}, "--init", "normal(0.02)")
     assert 3 < loss < 6  # near log(96)
     said = run([tools_folder() / "ps-compile", "m.pt2", "-o", "p"], cwd=tmp_path, expect=1)
-    assert "--init" in said and not (tmp_path / "p").exists()  # without values there is nothing to train
+    assert "--init" in said and not (tmp_path / "p").exists()  # without --init, the parameters have no values
 
 
 def test_drawn_values_are_the_same_on_any_number_of_threads(tmp_path):
@@ -134,7 +134,7 @@ def test_drawn_values_are_the_same_on_any_number_of_threads(tmp_path):
 
 
 def test_masks_of_any_batch_are_found(tmp_path):
-    """What they are made of is computed for one sample: of 70,000 it would be too much."""
+    """Masks are recognized from the computation of one sample, since 70,000 samples would take too much memory."""
     from transformers import GPT2Config
 
     config = GPT2Config(architectures=["GPT2LMHeadModel"], n_embd=16, n_head=2, n_layer=1, n_positions=16, vocab_size=32)
@@ -182,7 +182,7 @@ def test_refused_sources(tmp_path, arguments, words):
 
 
 class Dropping(nn.Module):
-    """Leaves out layers as Hugging Face's encoders do."""
+    """A model that skips layers at random, as Hugging Face's encoders do."""
 
     def __init__(self, layerdrop):
         super().__init__()
@@ -200,8 +200,8 @@ class Dropping(nn.Module):
         return x.square().mean()
 
 
-def test_layers_are_left_out_at_random(tmp_path):
-    """Never, where the share is 0; a graph cannot where it is not, unless the model is in evaluation mode."""
+def test_layerdrop_is_refused(tmp_path):
+    """A layerdrop of 0, and any layerdrop in evaluation mode, can be exported. A layerdrop above 0 in training mode is refused."""
     x, _ = draw(4)
     for share, train in [(0.0, True), (0, True), (0.5, False)]:
         model = Dropping(share)
@@ -238,7 +238,7 @@ def test_ops_that_the_compiler_does_not_know_are_named(tmp_path, monkeypatch, ca
     assert not done.unsupported and any("were not checked" in note for note in done.notes)
 
 
-def test_a_mask_whose_values_are_looked_at(tmp_path):
+def test_a_mask_whose_values_are_read(tmp_path):
     class Masked(nn.Module):
         def __init__(self):
             super().__init__()
@@ -270,7 +270,7 @@ def test_refused_models(tmp_path):
 
 
 class Apply(nn.Module):
-    """The loss is `function(self, h)` of a layer's result; `q` is a buffer."""
+    """A model whose loss is `function(self, h)`, where h is the result of a layer. `q` is a buffer."""
 
     def __init__(self, function):
         super().__init__()
@@ -334,7 +334,7 @@ def own_data(model, h):
 
 
 def two_ways(model, h):
-    """Also with a region that is decomposed."""
+    """Writes to a buffer without gradients, and uses torch.vmap, which the export has to decompose."""
     with torch.no_grad():
         model.q[:4] = h[:4]
     return torch.vmap(lambda row: row * 2)(h @ model.q.t()).mean()
@@ -353,7 +353,7 @@ def autocast_within(model, h):
 
 
 def in_autocast(model, h):
-    """torch.export drops a no_grad region within a region of autocast."""
+    """torch.export would drop a no_grad region inside an autocast region."""
     with torch.autocast("cpu", enabled=False):
         with torch.no_grad():
             norm = h.norm()
@@ -362,10 +362,10 @@ def in_autocast(model, h):
 
 
 @pytest.mark.parametrize("function", [queue, part_of_another, through_a_view, through_detach, of_a_detach, entropies, in_autocast, autocast_within])
-def test_writes_that_autograd_does_not_see(tmp_path, function):
+def test_untracked_writes(tmp_path, function):
     model, x = Apply(function), torch.randn(8, 6)
     done = export(model, {"x": x}, tmp_path / "m.pt2")
-    assert isinstance(done.inputs["x"][0], str) or function is not entropies, "a batch that stays free"
+    assert isinstance(done.inputs["x"][0], str) or function is not entropies, "the batch stays dynamic"
     reference = Apply(function)
     expected = reference(x)
     expected.backward()
@@ -384,13 +384,13 @@ def twice_of_a_detach(model, h):
 
 
 @pytest.mark.parametrize("function", [own_value, own_weight, own_data, twice_of_a_detach])
-def test_writes_that_would_take_the_gradient(tmp_path, function):
+def test_untracked_writes_of_values_that_require_grad(tmp_path, function):
     export(Apply(function), {"x": torch.randn(8, 6)}, tmp_path / "m.pt2")
     said = subprocess.run([tools_folder() / "ps-compile", "m.pt2", "-o", "p"], cwd=tmp_path, capture_output=True, text=True)
     assert said.returncode == 1 and re.search(r"test_export.py:\d+:.*a value that requires grad", said.stderr), said.stderr
 
 
-def test_writes_beside_what_no_archive_holds(tmp_path):
+def test_untracked_writes_in_a_model_that_cannot_be_saved(tmp_path):
     with pytest.raises(ExportFailed, match="writes in place.*vmap(.|\n)*test_export.py"):
         export(Apply(two_ways), {"x": torch.randn(8, 6)}, tmp_path / "m.pt2")
 
@@ -434,7 +434,7 @@ FREEZES = r"test_export.py:\d+ sets requires_grad of a tensor to False"
     (in_mixed_precision, IN_AUTOCAST), (decorated_in_mixed_precision, IN_AUTOCAST), (freezes, FREEZES),
     (freezes_a_module, FREEZES), (freezes_by_attribute, FREEZES),
 ])  # fmt: skip
-def test_stops_that_an_export_drops(tmp_path, function, message):
+def test_models_that_an_export_would_change(tmp_path, function, message):
     model = Apply(function)
     with pytest.raises(ExportFailed, match=message):
         export(model, {"x": torch.randn(8, 6)}, tmp_path / "m.pt2")
@@ -452,7 +452,7 @@ class Reverse(torch.autograd.Function):
 
 
 class Swish(torch.autograd.Function):
-    """With the derivative of its forward, which is not a loss."""
+    """A Function whose backward equals the derivative of its forward."""
 
     @staticmethod
     def forward(ctx, x):
@@ -466,7 +466,7 @@ class Swish(torch.autograd.Function):
 
 
 class MaskedSoftmax(torch.autograd.Function):
-    """Writes over what the derivative of its forward needs, as transformers' XSoftmax does."""
+    """A Function whose forward overwrites values that its derivative needs, as transformers' XSoftmax does."""
 
     @staticmethod
     def forward(ctx, x, mask):
@@ -482,7 +482,7 @@ class MaskedSoftmax(torch.autograd.Function):
 
 
 class Dropped(torch.autograd.Function):
-    """Draws a mask, and counts in an object of the model how often."""
+    """A dropout that appends each mask that it draws to a list of the model."""
 
     @staticmethod
     def forward(ctx, x, counts):
@@ -497,7 +497,7 @@ class Dropped(torch.autograd.Function):
 
 
 class LeakySoftmax(MaskedSoftmax):
-    """Differs where the mask is true alone."""
+    """A Function whose backward is wrong where the mask is true."""
 
     @staticmethod
     def backward(ctx, gradient):
@@ -519,11 +519,11 @@ class Rounded(torch.autograd.Function):
         return gradient
 
 
-rounded = Rounded.apply  # held before the export
+rounded = Rounded.apply  # bound before the export
 
 
 class Clipped(torch.autograd.Function):
-    """The derivative for small gradients alone."""
+    """A Function whose backward equals the derivative only for small gradients."""
 
     @staticmethod
     def forward(ctx, x):
@@ -535,7 +535,7 @@ class Clipped(torch.autograd.Function):
 
 
 class Scaled(torch.autograd.Function):
-    """Gives no gradient to a scale that takes none."""
+    """A Function whose backward returns no gradient for `scale`, which may need none."""
 
     @staticmethod
     def forward(ctx, x, scale):
@@ -563,7 +563,7 @@ def set_data(model, h):
 
 
 class Frozen(torch.nn.Module):
-    """A batch norm whose statistics are frozen, beside one whose are not."""
+    """A model with a batch norm in evaluation mode and a batch norm in training mode."""
 
     def __init__(self):
         super().__init__()
@@ -573,11 +573,11 @@ class Frozen(torch.nn.Module):
         return self.norm(self.frozen(self.layer(x)).tanh()).square().mul(torch.arange(6)).mean()
 
 
-def test_modes_of_parts(tmp_path):
+def test_modules_in_evaluation_mode(tmp_path):
     """A module in evaluation mode inside a training model stays in evaluation mode; the export restores all modes."""
     model, x = Frozen(), torch.randn(8, 6)
     done = export(model, {"x": x}, tmp_path / "m.pt2")
-    assert "in evaluation mode, and exported so: frozen" in done.notes
+    assert "exported in evaluation mode: frozen" in done.notes
     assert [part.training for part in (model, model.layer, model.frozen, model.norm)] == [True, True, False, True]
     assert first_step(tmp_path, tmp_path / "m.pt2", {"x": x})[0] == pytest.approx(float(model(x)), rel=1e-5)
     model.eval()
@@ -600,24 +600,24 @@ OWN = [
 
 
 @pytest.mark.parametrize("name,function", OWN)
-def test_gradients_of_the_models_own(tmp_path, name, function):
+def test_custom_gradients(tmp_path, name, function):
     with pytest.raises(ExportFailed, match=rf"{name}(.|\n)*torch.export drops") as failed:
         export(Apply(function), {"x": torch.randn(8, 6)}, tmp_path / "m.pt2")
     assert "test_export.py" in str(failed.value)
 
 
-def test_backwards_that_draw(tmp_path):
+def test_custom_backwards_with_random_numbers(tmp_path):
     counts = []
     export(Apply(lambda m, h: Dropped.apply(h, counts).mean()), {"x": torch.randn(8, 6)}, tmp_path / "m.pt2", dynamic_batch=False)
-    assert len(counts) == 1, "the check itself leaves nothing behind"
+    assert len(counts) == 1, "the check does not change the model's list"
 
 
-def test_backwards_that_are_derivatives(tmp_path):
+def test_custom_backwards_that_equal_the_derivative(tmp_path):
     reentrant = torch.utils.checkpoint.checkpoint
     model = Apply(lambda m, h: reentrant(Swish.apply, h, use_reentrant=True).mean())
     x = torch.randn(8, 6)
     model.layer.register_full_backward_hook(lambda *_: None)
-    assert "backward hooks are not exported: those of layer" in export(model, {"x": x}, tmp_path / "m.pt2").notes
+    assert "backward hooks of modules are not exported: layer" in export(model, {"x": x}, tmp_path / "m.pt2").notes
     loss, _ = first_step(tmp_path, tmp_path / "m.pt2", {"x": x})
     assert loss == pytest.approx(float(model(x)), rel=1e-5)
     handle = model.layer.weight.register_post_accumulate_grad_hook(lambda parameter: None)
@@ -678,7 +678,7 @@ class Rows(nn.Module):
     def forward(self, x, y, weight):
         h = self.layer(x)
         if self.decomposed:
-            h = torch.vmap(lambda row: row * 2)(h)  # no archive can hold it
+            h = torch.vmap(lambda row: row * 2)(h)  # an archive cannot contain torch.vmap
         return (self.loss(h, y) * weight).mean()
 
 

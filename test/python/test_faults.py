@@ -1,4 +1,4 @@
-"""A rank that dies, hangs, fails or cannot be reached ends the job on every rank within seconds, and is named."""
+"""If a rank dies, hangs, fails or cannot be reached, the job ends on all ranks within seconds. The errors name the rank."""
 import os
 import signal
 import socket
@@ -22,7 +22,7 @@ def job(request, tmp_path_factory, exports):
 
 
 def await_steps(folder, count=3):
-    """Returns when the job has taken some steps."""
+    """Waits until the job has done `count` steps."""
     for _ in range(600):
         path = folder / "losses.txt"
         if path.exists() and len(path.read_text().splitlines()) >= count:
@@ -41,7 +41,10 @@ def start_training(job, **environment):
 
 @pytest.fixture
 def ended(request):
-    """Says that a job must have ended by now, and keeps how long that took (`--junitxml` has it)."""
+    """Returns a function that measures how long a job takes to end. Records the time for `--junitxml`.
+
+    ended() starts the measurement. ended(within=5) fails if more than 5 seconds have passed.
+    """
     begin = []
 
     def measure(within=None):
@@ -56,7 +59,7 @@ def ended(request):
 
 
 def check_ended(processes, victim, ended, seconds, *words):
-    """All but the victim end by themselves in that time, with status 3 and the victim's number."""
+    """Checks that all ranks except `victim` end within `seconds` with status 3, and that their errors name the victim."""
     try:
         for rank, process in enumerate(processes):
             if rank != victim:
@@ -92,7 +95,7 @@ def test_hung_rank(job, ended, victim):
 
 
 def test_rank_that_pauses_is_waited_for(job):
-    """Shorter than the time allowed: the job continues."""
+    """A pause that is shorter than PSRT_TIMEOUT does not end the job."""
     folder, _ = job
     processes = start_training(job, PSRT_TIMEOUT="20")
     processes[1].send_signal(signal.SIGSTOP)
@@ -126,7 +129,7 @@ def read_losses(folder):
 
 
 def check_stopped_well(folder, weights):
-    """Losses are whole lines, and the weights are there, whole."""
+    """Checks that all lines of losses are complete, and that the weights are written completely."""
     assert all(float(line) > 0 for line in read_losses(folder))
     assert all(torch.isfinite(tensor).all() for tensor in load_file(folder / weights).values())
 
@@ -148,7 +151,7 @@ def test_sigterm_of_one_ends_all_after_the_step(job, ended):
 
 
 def start_under_mpirun(job, *flags, **environment):
-    """The launcher's process, and the number of each rank's."""
+    """Starts the job with mpirun. Returns mpirun's process, and the process id of each rank."""
     folder, command = job
     (folder / "losses.txt").unlink(missing_ok=True)
     launcher, base = launch("mpirun", 4)
@@ -161,7 +164,7 @@ def start_under_mpirun(job, *flags, **environment):
 
 @pytest.mark.alone
 def test_killed_rank_under_mpirun(job, ended):
-    """mpirun ends the others itself; what they say first names the rank."""
+    """mpirun ends the other ranks. Their first message names the killed rank."""
     running, pids = start_under_mpirun(job)
     ended()
     os.kill(pids[2], signal.SIGKILL)
@@ -199,7 +202,7 @@ def test_sigterm_under_mpirun(job, ended, whom):
     else:
         os.kill(pids[2], signal.SIGTERM)
     status, said = finish(running)
-    # After SIGTERM, mpirun waits that long whatever its ranks do, and its own status reports the signal.
+    # After SIGTERM, mpirun itself waits for 3 seconds, even if its ranks have ended. Its exit status reports the signal.
     ended(within=3 + 5 if whom == "mpirun" else 5)
     assert status == 0 or whom == "mpirun", said
     check_stopped_well(folder, "stopped.safetensors")
@@ -208,7 +211,7 @@ def test_sigterm_under_mpirun(job, ended, whom):
 # ---- peers that cannot be reached ----------------------------------------------------------------------------------
 
 
-def test_rank_that_does_not_come(job):
+def test_rank_that_does_not_connect(job):
     folder, command = job
     environment = {"WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29871", "PSRT_TIMEOUT": "1"}
     first = start(command, folder, {**BASE, **environment, "RANK": "0"})
@@ -232,7 +235,7 @@ def test_port_that_is_taken(job):
 
 @pytest.mark.alone
 def test_host_that_cannot_be_reached(job):
-    """An address that no host has, and a name that is none."""
+    """An address that no host has, and a host name that does not exist."""
     folder, command = job
     shared = {**BASE, "RANK": "1", "WORLD_SIZE": "4", "MASTER_PORT": "29871", "PSRT_TIMEOUT": "1",
               "TORCHELASTIC_USE_AGENT_STORE": "True"}  # fmt: skip
@@ -248,7 +251,7 @@ def test_host_that_cannot_be_reached(job):
 
 
 def test_file_that_cannot_be_written(job):
-    """Rank 0 alone writes; all end with its status, and it alone says why."""
+    """Only rank 0 writes. All ranks end with its status, but only rank 0 prints the error."""
     folder, command = job
     line = [*command[:3], "--steps", "2", "--export-weights", "/dev/full/weights.safetensors", "--quiet"]
     results = [finish(process) for process in start_by_hand(line, folder, 4)]
@@ -259,7 +262,7 @@ def test_file_that_cannot_be_written(job):
 @pytest.mark.alone
 @pytest.mark.parametrize("ranks", ["threads", "processes"])
 def test_losses_on_a_full_disk(job, ended, ranks):
-    """It says so at the first step, not after hours."""
+    """The error appears at the first step."""
     folder, command = job
     line = [*command[:3], "--steps", "1000000", "--losses", "/dev/full", "--quiet"]
     ended()
@@ -267,14 +270,14 @@ def test_losses_on_a_full_disk(job, ended, ranks):
     results = [finish(process) for process in started]
     ended(within=20)
     assert all(status == 1 for status, _ in results), results
-    (said,) = [said for _, said in results if said]  # by one rank for all
+    (said,) = [said for _, said in results if said]  # only one rank prints the error
     assert 'cannot write "/dev/full": No space left' in said
 
 
 def start_on_tiny_disk(line, folder, disk, kilobytes, ranks):
-    """Starts the job where `disk` is a disk of so many kB, which holds what the folder `disk` holds."""
+    """Starts the job with a disk of `kilobytes` mounted at the folder `disk`, with the folder's files copied to it."""
     if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(disk)], capture_output=True).returncode:
-        pytest.skip("no disk can be mounted here")
+        pytest.skip("mounting a disk is not allowed")
     script = f'cp -r "{disk}" "{disk}.copy.$$" && mount -t tmpfs -o size={kilobytes}k none "{disk}" && ' \
              f'cp "{disk}.copy.$$"/* "{disk}" && rm -r "{disk}.copy.$$"; "$@"; status=$?; ls "{disk}" >&2; ' \
              f'sha256sum "{disk}"/* >&2; exit $status'  # fmt: skip
@@ -289,7 +292,7 @@ def hash_of(path):
 @pytest.mark.alone
 @pytest.mark.parametrize("form", ["file", "folder"])
 def test_weights_on_a_full_disk(job, ended, tmp_path, form):
-    """It is said at the start, not after days. What an earlier run left stays whole, and nothing else stays."""
+    """The error appears at the start of the run. Files of an earlier run stay complete, and no other files remain."""
     folder, command = job
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -309,7 +312,7 @@ def test_weights_on_a_full_disk(job, ended, tmp_path, form):
 
 @pytest.mark.parametrize("ranks", ["threads", "processes"])
 def test_weights_beyond_a_limit_on_file_sizes(job, tmp_path, ranks):
-    """The signal that comes with it does not end the program without a word."""
+    """The signal SIGXFSZ does not end the program without a message."""
     folder, command = job
     out = tmp_path / "weights.safetensors"
     out.write_bytes(b"what was there")

@@ -1,4 +1,4 @@
-"""Files that a program reads and writes: NumPy data, damaged weights, exports in part, and nothing of the user's removed."""
+"""Files that a program reads and writes: NumPy data, damaged weights, partial exports, and files of the user that must be kept."""
 import os
 import shutil
 import stat
@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 
 class Adapter(torch.nn.Module):
-    """A frozen base and a trained part."""
+    """A model with a frozen base and a trained part."""
 
     def __init__(self):
         super().__init__()
@@ -65,7 +65,7 @@ def test_numpy_data_is_read_as_safetensors(made):
 
 
 def change_a_byte(path):
-    """Of the first array's data."""
+    """Changes one byte in the data of the first array."""
     data = bytearray(path.read_bytes())
     data[256] ^= 1
     path.write_bytes(data)
@@ -95,7 +95,7 @@ def test_one_array_for_two_inputs(made):
     refuse(["./one", "--data", "x.npy,x.safetensors"], folder, 2, "files of one kind")
 
 
-def test_what_is_exported_and_said(made):
+def test_exported_tensors_and_messages(made):
     folder, *_ = made
     line = ["./one", "--data", "x.npy", "--steps", "2"]
     said = oracle.run([*line, "--export-weights", "all.safetensors", "--save", "saved", "--gradients", "g.safetensors", "--trace", "t.json"], folder)
@@ -113,7 +113,7 @@ def test_what_is_exported_and_said(made):
 
 
 def damage(folder, path):
-    """Sets the bytes of the base's weight to zero, in place."""
+    """Sets the bytes of the base's weight in an archive to zero."""
     content = bytearray((folder / path).read_bytes())
     weight = torch.export.load(folder / "one.pt2").state_dict["base.weight"].detach().numpy().tobytes()
     at = content.find(weight)
@@ -123,18 +123,18 @@ def damage(folder, path):
 
 
 def test_weights_that_were_changed_in_place(made):
-    """At the start of a program, and where the compiler copies them."""
+    """Changed weights are detected at the start of a program, and when the compiler copies them."""
     folder, *_ = made
     (folder / "changed.pt2").write_bytes((folder / "one.pt2").read_bytes())
     oracle.run([tools_folder() / "ps-compile", "changed.pt2", "-o", "changed", "--mesh", "dp=2"], folder)
     run = ["./changed", "--data", "x.npy", "--steps", "1"]
     oracle.run(run, folder)
     damage(folder, "changed.pt2")
-    refuse(run, folder, 1, 'changed.pt2" has changed since it was compiled', '"base.weight"', "CRC")
+    refuse(run, folder, 1, 'changed.pt2" is damaged or has changed since it was compiled', '"base.weight"', "CRC")
     refuse([tools_folder() / "ps-compile", "changed.pt2", "-o", "copied", "--weights", "copy"], folder, 1, "damaged entry", "CRC")
 
 
-def test_nothing_of_the_users_is_removed(made):
+def test_files_of_the_user_are_kept(made):
     folder, *_ = made
     (folder / "kept.tmp").write_text("important")
     oracle.run([tools_folder() / "ps-compile", "one.pt2", "-o", "kept"], folder)
@@ -147,7 +147,7 @@ def test_nothing_of_the_users_is_removed(made):
 
 @pytest.mark.parametrize("driver", ["clang++-22", "g++"])
 def test_linkers_work_where_nobody_else_writes(made, tmp_path, driver):
-    """Object and output are opened by their names: in a folder of mode 0700, which goes afterwards."""
+    """Linkers open the object file and the output by name. Both are in a temporary folder of mode 0700, which is removed afterwards."""
     folder, *_ = made
     if not shutil.which(driver):
         pytest.skip(f"there is no {driver}")
@@ -164,7 +164,7 @@ def test_linkers_work_where_nobody_else_writes(made, tmp_path, driver):
 
 
 def test_a_planted_link_is_not_followed(made):
-    """Names of temporary files were the process's number."""
+    """A link that has the predictable name of a temporary file (with a process id) is not followed. Earlier versions used such names."""
     folder, *_ = made
     (folder / "victim").write_text("mine")
     for pid in range(os.getpid(), os.getpid() + 300):

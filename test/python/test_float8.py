@@ -1,4 +1,4 @@
-"""`--precision fp8` against PyTorch with operands of linear layers rounded alike."""
+"""`--precision fp8` equals PyTorch with the operands of linear layers rounded in the same way (float8.py)."""
 import math
 import re
 import subprocess
@@ -38,7 +38,7 @@ AMAX = [0.0, 1.0, 448.0, 3.7, 1e-30, 2e5, math.inf, math.nan, 1e-44, 3e38]
 @pytest.mark.parametrize("format", float8.FORMATS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_rounds_as_pytorch(tmp_path, format, dtype):
-    """To nearest, ties to even, subnormals among them; what is too large becomes the largest: evaluated, and in a program."""
+    """Rounding is to nearest with ties to even, also for subnormals. Too large values become the largest number. Checks ps-run and a program."""
     shape = f"{len(AMAX)}x{len(VALUES)}x"
     type_, amax = f"tensor<{shape}{'f32' if dtype == torch.float32 else 'bf16'}>", f"tensor<{shape}f32>"
     bits = f"tensor<{shape}{'f8E4M3FN' if format == 'e4m3' else 'f8E5M2'}>"
@@ -69,7 +69,7 @@ def test_rounds_as_pytorch(tmp_path, format, dtype):
 
 @pytest.fixture(scope="module")
 def references(tmp_path_factory):
-    """(name, delayed, micro-batches) -> (archive, batches, weights after f32, (losses, weights) after fp8, scales)."""
+    """Returns a function (name, delayed, micro-batches) -> (archive, batches, f32 weights, fp8 (losses, weights), scales), trained in PyTorch."""
     folder, known = tmp_path_factory.mktemp("references"), {}
 
     def get(name, delayed=True, micro_batches=1):
@@ -96,13 +96,13 @@ def test_trains_as_pytorch(tmp_path, references, name, mesh, micro_batches, flag
     archive, batches, exact, (losses, weights), _ = references(name, True, micro_batches)
     found = oracle.train_compiled(tmp_path, archive, batches, mesh, micro_batches, ADAM, ("--precision", "fp8", *flags), STEPS)
     assert max(abs(a - b) / b for a, b in zip(found.losses, losses, strict=True)) < 0.02
-    # Not nearer to f32 than 8 bits can be, and not farther than PyTorch's.
+    # The distance to the f32 weights is about that of PyTorch with fp8: neither much smaller nor larger.
     assert 0.5 < distance(found.after, exact) / distance(weights, exact) < 1.2
 
 
 @pytest.mark.parametrize("scaling", ["fp8", "fp8,scaling=current"])
 def test_a_first_layer_of_the_input(tmp_path, scaling):
-    """No gradient of its input is needed: what its rounding reads is of the weight's half of the backward."""
+    """The first layer needs no gradient of its input. Its incoming gradient is quantized for the gradient of the weight only."""
     torch.manual_seed(0)
 
     class Network(torch.nn.Module):
@@ -136,7 +136,7 @@ def saved_scales(tmp_path, archive, batches, mesh, micro_batches, flags, steps=3
 
 
 def test_histories_are_those_of_pytorch_in_every_layout(tmp_path, references):
-    """Histories hold the largest magnitude of the whole tensor over all micro-batches, wherever its parts are."""
+    """Histories store the largest magnitude of the unsharded tensor over all micro-batches, on every layout."""
     archive, batches, _, _, _ = references("llama", True, 2)
     model, scales = oracle.zoo("llama"), float8.Scales()
     part = oracle.rows_of_step(batches, 0, STEPS // 3)
@@ -144,12 +144,12 @@ def test_histories_are_those_of_pytorch_in_every_layout(tmp_path, references):
     for mesh, _, flags in [("dp=1", 2, ()), ("dp=2", 2, ("--zero", "2")), *LAYOUTS[2:]]:
         found = saved_scales(tmp_path, archive, part, mesh, 2, flags)
         histories = {name: value for name, value in found.items() if name.endswith(".history")}
-        # The three that share an input have one of it: 7 layers twice and the head, less 2 + 1 shared inputs a layer.
+        # 15 linear layers (7 in each of 2 blocks, and the head) have 3 histories each. Per block, layers that share an input save 2 + 1 histories.
         assert len(histories) == 3 * 15 - 2 * 3
         for name, history in histories.items():
             tensor = name.removesuffix(".amax.history")
             steps = scales.steps[tensor.removeprefix("fp8.")]
-            # Of the first step to some roundings; from then on the weights move apart.
+            # Equal up to some roundings in the first step; later, the weights differ more.
             for place, most in [(-3, 0.05), (-2, 0.1), (-1, 0.1)]:
                 assert history[place].item() == pytest.approx(steps[place], rel=most), (mesh, name)
             assert not history[:-3].any()
@@ -177,7 +177,7 @@ MATMULS = re.compile(r"matmul (\d+)x(\d+)x(\d+)( of 8 bits)?")
 
 @pytest.fixture
 def fake(monkeypatch, tmp_path):
-    """Programs for a GPU run on the fake driver, and log what they enqueue."""
+    """Makes programs for a GPU run on the fake driver and log the operations that they enqueue."""
     for name, value in {**replay.environment(), "PSRT_FAKE_LOG": str(tmp_path / "log")}.items():
         monkeypatch.setenv(name, value)
 
@@ -191,7 +191,7 @@ ON_GPU = [
 
 @pytest.mark.parametrize("name, mesh, micro_batches, flags", ON_GPU, ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value))
 def test_matmuls_of_8_bits_equal_those_of_the_cpu(tmp_path, exports, fake, name, mesh, micro_batches, flags):
-    """The CPU multiplies what the 8-bit numbers stand for. All products of linear layers are such, where a rank's dims are multiples of 16."""
+    """The CPU multiplies dequantized numbers. On a GPU, a matmul of a linear layer is in 8 bits if all its local dims are multiples of 16."""
     batches, losses = oracle.draw_batches(oracle.zoo(name), micro_batches, 4), {}
     precision = () if "--precision" in flags else ("--precision", "fp8")
     for target in ["cpu", "cuda:replay"]:
@@ -207,7 +207,7 @@ def test_matmuls_of_8_bits_equal_those_of_the_cpu(tmp_path, exports, fake, name,
 
 
 def test_matmuls_of_16_bits_where_a_gpu_has_no_others(tmp_path, exports):
-    """sm_80 multiplies no 8-bit floats: there they are dequantized by kernels."""
+    """sm_80 has no matmuls of 8-bit floats, so kernels dequantize the operands."""
     for architecture, narrow in [("sm_80", False), ("sm_90", True), ("sm_100", True)]:
         oracle.run([oracle.tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "x.mlir", "--precision", "fp8",
                     "--target", f"cuda:{architecture}", "--stop-after", "partitioned"], tmp_path)  # fmt: skip
@@ -216,8 +216,8 @@ def test_matmuls_of_16_bits_where_a_gpu_has_no_others(tmp_path, exports):
         assert bool(re.search(r"ps.dequantize", text)) != narrow
 
 
-def test_what_backward_keeps_is_of_8_bits(tmp_path, exports):
-    """All that weights' gradients are computed of takes a byte an element."""
+def test_backward_keeps_values_of_8_bits(tmp_path, exports):
+    """All saved operands of weight gradients have one byte per element."""
     elements = {}
     for precision in ["bf16", "fp8"]:
         oracle.run([oracle.tools_folder() / "ps-compile", oracle.export("llama", exports), "-o", "x.mlir", "--precision", precision,
@@ -227,11 +227,11 @@ def test_what_backward_keeps_is_of_8_bits(tmp_path, exports):
     assert elements == {"bf16": {"bf16"}, "fp8": {"f8E4M3FN", "f8E5M2"}}
 
 
-# ---- in and out ----------------------------------------------------------------------------------------------------
+# ---- checkpoints and inference ----------------------------------------------------------------------------------------------------
 
 
-def test_scales_are_saved_and_left_out(tmp_path):
-    """A resumed run has the same bits; another precision starts without scales and says so; weight files have none."""
+def test_scales_are_saved_in_checkpoints_only(tmp_path):
+    """A resumed run has the same bits. A run with another precision or history reports ignored or new scales. Weight files contain no scales."""
     model = models.llama()
     archive = model.export(tmp_path / "model.pt2")
     save_file(oracle.draw_batches(model, 1, 4), tmp_path / "data.safetensors")
@@ -246,16 +246,16 @@ def test_scales_are_saved_and_left_out(tmp_path):
     said = oracle.run(["./other", *run, "--load", "a/step-000002", "--save", "b", "--save-every", "2"], tmp_path)
     assert 'has "fp8.' in said and "more, which this program lacks; they are ignored" in said
     said = oracle.run(["./late", *run, "--load", "b/step-000004", "--epochs", "2"], tmp_path)
-    assert 'has no "fp8.' in said and "more, so they start afresh" in said
+    assert 'has no "fp8.' in said and "more, so they start at their initial values" in said
     said = oracle.run(["./short", *run, "--load", "a/step-000002", "--save", "c", "--save-every", "1"], tmp_path)
-    assert re.search(r'has "fp8\.\S+\.history" and 38 more in another shape, so they start afresh', said)
+    assert re.search(r'has "fp8\.\S+\.history" and 38 more in another shape, so they start at their initial values', said)
     for name, history in join(tmp_path / "c/step-000003").items():
         if name.endswith(".amax.history"):
             assert not history[:3].any() and history[3] > 0, name
 
 
 def test_inference_scales_by_the_tensor_itself(tmp_path):
-    """Small weights are not rounded to nothing where no step is remembered."""
+    """In an inference program without history, small weights are not rounded to zero."""
     model = models.llama()
     with torch.no_grad():
         for name, value in model.module.named_parameters():
@@ -275,7 +275,7 @@ def test_inference_scales_by_the_tensor_itself(tmp_path):
 
 
 def scales_of(tmp_path, archive, precision):
-    """(names with a scale, what was said)"""
+    """Compiles a model. Returns (names of its fp8 scales, stderr)."""
     command = [oracle.tools_folder() / "ps-compile", archive, "-o", "x.mlir", "--precision", precision, "--stop-after", "planned"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -311,7 +311,7 @@ def test_include_and_exclude(tmp_path):
     ("bf16,scaling=current", "'scaling=current' needs fp8"),
     ("fp8,exclude=lm_heat", "--precision exclude=lm_heat matches no op and no module of the model; the nearest names are 'lm_head'"),
 ])  # fmt: skip
-def test_says_what_is_wrong(tmp_path, text, words):
+def test_bad_precisions(tmp_path, text, words):
     archive = models.gpt2().export(tmp_path / "model.pt2")
     refusals.refuse_compile(tmp_path, archive, "--precision", text, status=2, words=[words])
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""The sources are formatted, linted and spelled as the configuration files at the root say: .clang-format, ruff.toml, _typos.toml."""
+"""The sources are formatted, linted and spelled according to .clang-format, ruff.toml and _typos.toml."""
 import pathlib
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def test_cpp_is_formatted():
 
 def test_no_line_ends_in_blanks():
     found = subprocess.run(["git", "grep", "-IlP", r"[ \t]+$", "--", ".", ":!fuzz/corpus", ":!*.svg", ":!*.patch"], cwd=ROOT, capture_output=True, text=True)
-    assert found.stdout == "" and found.returncode == 1, found.stderr  # 1: none
+    assert found.stdout == "" and found.returncode == 1, found.stderr  # status 1: no matches
 
 
 def test_python_is_linted():
@@ -35,7 +35,7 @@ def test_python_is_linted():
 
 
 def test_scripts_in_python_are_linted_too():
-    """Their names have no ending: ruff.toml lists them."""
+    """ruff.toml lists the Python scripts, because their file names have no ending."""
     scripts = [file for file in list_files() if "." not in pathlib.PurePath(file).name and is_python(ROOT / file)]
     assert scripts
     listed = (ROOT / "ruff.toml").read_text()
@@ -60,7 +60,7 @@ def test_words_are_spelled():
     ids=["clang-format", "ruff", "typos"],
 )
 def test_mistakes_are_found(tmp_path, tool, file, text):
-    """With our configuration: none of the tools is silenced by it."""
+    """The configuration files do not disable the tools."""
     for name in (".clang-format", "ruff.toml", "_typos.toml"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     (tmp_path / file).write_text(text)

@@ -1,4 +1,4 @@
-"""scripts/gpu-checks, rehearsed: it is prepared for the fakes and run on them, so that on a GPU it is the GPU that is checked."""
+"""Rehearses scripts/gpu-checks on the fake driver, so that errors on a GPU are not errors of the script itself."""
 import json
 import os
 import subprocess
@@ -16,7 +16,7 @@ FEW = ["mlp-fp32", "gpt-bf16", "gpt2-dp2", "failing", "later"]  # compiled in se
 
 
 def run(folder, *stages, **environment):
-    """(exit status, what it prints, the figures)."""
+    """Runs stages. Returns (exit status, output, contents of the results file)."""
     results = folder.parent / "results.json"
     results.unlink(missing_ok=True)
     environment = {"PARASHARD_BIN": str(tools_folder()), "PARASHARD_VENV": sys.prefix, **replay.environment(), **environment}
@@ -62,8 +62,8 @@ def test_all_stages(tmp_path):
     assert [path.name for path in prepared.iterdir()] == ["programs.tar.xz"]
 
 
-def test_what_is_wrong_fails(prepared):
-    """On a machine with too little memory each check says so, and the next ones are run."""
+def test_failing_checks(prepared):
+    """On a machine with too little memory, each check fails with a message, and the next checks still run."""
     status, said, figures = run(prepared, "parity", PSRT_FAKE_MEMORY="100000")
     assert status == 1
     assert said.count("FAIL") == len(figures["checks"]) > 1
@@ -73,11 +73,11 @@ def test_what_is_wrong_fails(prepared):
 @pytest.mark.parametrize("words, said", [
     (["run", "FOLDER", "speed"], "no stage is called speed"), (["run", "nowhere"], "nothing is prepared in nowhere"),
     (["run", "FOLDER", "--within", "-5"], "expected seconds above 0"),
-    (["run", "FOLDER", "--results", "/nowhere/r.json"], "there is no such folder"), (["run", "FOLDER", "bench-gpt2-1.5b"], "nothing was checked"),
-    (["prepare", "-o", "NEW", "--target", "cuda:replay", "--only", "nothing"], "names no program"),
+    (["run", "FOLDER", "--results", "/nowhere/r.json"], "folder of this file does not exist"), (["run", "FOLDER", "bench-gpt2-1.5b"], "nothing was checked"),
+    (["prepare", "-o", "NEW", "--target", "cuda:replay", "--only", "nothing"], "does not match a program"),
     (["prepare", "-o", "NEW", "--target", "cuda:sm_75", "--only", "mlp-fp32"], "ended with"), (["prepare", "-o", "USED"], "choose another folder"),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else "")  # fmt: skip
-def test_what_is_asked_wrongly(prepared, tmp_path, words, said):
+def test_bad_arguments(prepared, tmp_path, words, said):
     (tmp_path / "used").mkdir()
     (tmp_path / "used/notes").write_text("mine")
     names = {"FOLDER": prepared, "NEW": tmp_path / "new", "USED": tmp_path / "used"}

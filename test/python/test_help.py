@@ -1,6 +1,6 @@
-"""The --help of each tool and of a compiled program is the text in test/help: a change of a flag or its help shows in review.
+"""The --help of each tool and of a compiled program equals the text in test/help, so that reviewers see changes of flags.
 
-docs/ps-compile-flags.md is made from test/help/ps-compile.txt.
+docs/ps-compile-flags.md is generated from test/help/ps-compile.txt.
 To rewrite the files: build/venv/bin/python test/python/test_help.py
 """
 import pathlib
@@ -65,7 +65,7 @@ def test_the_page_has_every_flag():
 
 @pytest.mark.quick
 def test_ps_opt_shows_passes_first():
-    """Options of LLVM's libraries are hidden, so that our passes stand on the first page."""
+    """Options of LLVM's libraries are hidden, so that Parashard's passes are on the first page."""
     text = read_help(tools_folder() / "ps-opt")
     lines = text.splitlines()
     first = next(number for number, line in enumerate(lines) if re.match(r" +--ps-\w", line))

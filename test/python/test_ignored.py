@@ -1,4 +1,4 @@
-"""A row of a cross-entropy whose label is ignored adds nothing, whatever its logits are: infinite, NaN, or neither."""
+"""Rows of a cross entropy with ignored labels contribute nothing, even if their logits are infinite or NaN."""
 import joined
 import op_cases
 import pytest
@@ -8,7 +8,7 @@ from conftest import tools_folder
 
 INF, NAN, IGNORED, CLASSES = float("inf"), float("nan"), -100, 7
 
-# Rows of logits that are ignored. Where softmax is not a number PyTorch's gradient is NaN too; ours is zero.
+# Logits of ignored rows. If their softmax is NaN, PyTorch's gradient is NaN, but Parashard's is zero.
 ROWS = {
     "finite": [0.5, -1.0, 2.0, 0.0, 1.0, -0.5, 3.0],
     "masked classes": [0.5, -INF, 2.0, -INF, 1.0, -0.5, -INF],
@@ -21,7 +21,7 @@ EQUAL_TO_TORCH = ["finite", "masked classes"]
 
 
 def draw():
-    """Rows that count stand between those that are ignored; one that counts has masked classes as well."""
+    """Draws logits, labels and cotangents. Every second row is ignored. A row that is not ignored has masked classes, too."""
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(2 * len(ROWS), CLASSES, generator=generator)
     x[0, 3] = -INF
@@ -32,7 +32,7 @@ def draw():
 
 
 def make_calls(smoothing, split):
-    """The loss and its gradient, each alone. `split`: the dim of the logits that is, or None."""
+    """Returns two calls: the loss and its gradient. `split` is the dim of the logits that is split over ranks, or None."""
     rows = 2 * len(ROWS)
     x, row, labels = f"tensor<{rows}x{CLASSES}xf32>", f"tensor<{rows}xf32>", f"tensor<{rows}xi64>"
     words = f"ignore {IGNORED}" + (f" smoothing {smoothing}" if smoothing else "") + " ATTRIBUTES"
@@ -47,7 +47,7 @@ def make_calls(smoothing, split):
 
 
 def compute_in_torch(smoothing):
-    """What the calls take, the losses, and their gradient."""
+    """Computes in PyTorch. Returns (inputs of the calls, losses, gradient of the logits)."""
     x, labels, cotangent = draw()
     x.requires_grad_()
     loss = F.cross_entropy(x, labels, ignore_index=IGNORED, label_smoothing=smoothing, reduction="none")
@@ -62,7 +62,7 @@ def compute_in_torch(smoothing):
 @pytest.mark.parametrize("smoothing", [0, 0.1])
 @pytest.mark.parametrize("split,ranks", [(None, 1), (0, 2), (1, 2), (1, 3)], ids=["one rank", "rows", "classes", "padded"])
 def test_ignored_rows_give_zeros(tmp_path, smoothing, split, ranks):
-    """In the evaluator and compiled, and the rows between them are PyTorch's."""
+    """Ignored rows are zero in the evaluator and in compiled programs. All other rows equal PyTorch's."""
     given, loss, gradient = compute_in_torch(smoothing)
     for i, name in enumerate(ROWS):
         assert name not in EQUAL_TO_TORCH or torch.equal(gradient[2 * i + 1], torch.zeros(CLASSES)), name

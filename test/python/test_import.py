@@ -1,4 +1,4 @@
-"""Import of .pt2 archives: the forward equals PyTorch's, attention is recognised, and bad archives are refused."""
+"""Import of .pt2 archives: the forward equals PyTorch's, attention is recognized, and bad archives are refused."""
 import json
 import re
 import subprocess
@@ -32,7 +32,7 @@ def refuse(archive, *words, flags=(), status=1):
 
 
 def import_model(archive, folder, *flags):
-    """The module as imported, and after the passes of level 0."""
+    """Imports a model. Returns the files of the module as imported, and after the passes of level 0."""
     raw, recognised = folder / "raw.mlir", folder / "recognised.mlir"
     run_tool("ps-translate", "--import-pt2", archive, *flags, "-o", raw)
     run_tool("ps-opt", *LEVEL_0, raw, "-o", recognised)
@@ -103,14 +103,14 @@ def test_frozen_and_transient(tmp_path):
     assert re.search(r'names \["fixed.weight"\] init .* frozen', text)
     assert not re.search(r'names \["free.weight"\] init .* frozen', text)
     assert re.search(r'ps.variable buffer @scale', text)
-    assert "@shift" not in text  # small, not saved, never written: a constant
+    assert "@shift" not in text  # small, not in the state dict and never written, so it becomes a constant
 
 
 NAMES_OF_OURS = ["loss_scale", "lr", "loss", "grad_norm", "count", "fp8", "update"]
 
 
 def test_parameters_with_names_of_ours(tmp_path):
-    """Symbols of the optimizer and of functions: parameters of these names are trained as others are."""
+    """Parameters with names of the optimizer's variables or of functions are trained like all others."""
 
     class Named(torch.nn.Module):
         def __init__(self):
@@ -167,7 +167,7 @@ def test_bound_batch(flags, dynamic, tmp_path):
 
 
 class Apart(torch.nn.Module):
-    """Nothing ties the batches of its inputs: they are two symbols of the export."""
+    """A model whose inputs have independent batch sizes: two symbols in the export."""
 
     def __init__(self):
         super().__init__()
@@ -216,7 +216,7 @@ def archive(exports):
 
 
 def rewrite(source, target, change, method=zipfile.ZIP_STORED):
-    """Copies an archive; `change(name, data)` gives each entry's new (name, data), or None to drop it."""
+    """Copies an archive. `change(name, data)` returns the new (name, data) of an entry, or None to omit the entry."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", method) as new:
         for item in old.infolist():
             changed = change(item.filename, old.read(item))
@@ -260,7 +260,7 @@ def test_compressed(archive, tmp_path):
 
 
 def test_entry_that_inflates_without_bound(archive, tmp_path):
-    """A file of 72 kB whose graph has 70 MiB: refused by its stated size, before anything is inflated."""
+    """A file of 72 kB whose graph inflates to 70 MiB is refused by its stated size, before it is inflated."""
     bomb = rewrite(archive, tmp_path / "bomb.pt2", lambda n, d: (n, b" " * (70 << 20)) if n.endswith("model.json") else None,
                    zipfile.ZIP_DEFLATED)
     refuse(bomb, "bomb.pt2", "models/model.json", "73400320 bytes", "at most 67108864 are allowed")
@@ -274,7 +274,7 @@ def test_entry_of_another_size_than_it_states(archive, tmp_path, stated):
     header = data.rindex(b"PK\1\2")
     data[header + 24 : header + 28] = stated.to_bytes(4, "little")
     path.write_bytes(data)
-    refuse(path, "lies.pt2", "models/model.json", f"states {stated} bytes and inflates to", "export it again")
+    refuse(path, "lies.pt2", "models/model.json", f"states {stated} bytes, but the entry inflates to", "export it again")
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -351,7 +351,7 @@ def test_output_that_cannot_be_written(archive, tmp_path):
 
 
 class WritesUntracked(torch.nn.Module):
-    """Writes in place that autograd does not see: PyTorch passes the gradient on to the value from before."""
+    """In-place writes that autograd does not see. PyTorch passes the gradient to the value before the write."""
 
     def __init__(self, detached):
         super().__init__()
@@ -374,7 +374,7 @@ def test_untracked_writes_are_refused(detached, words, tmp_path):
 
 
 def test_names_that_the_compiler_uses_itself(tmp_path):
-    """A parameter may be called as an entry is, or as what training adds."""
+    """A parameter may have the name of an entry or of a variable that training adds."""
 
     class Odd(torch.nn.Module):
         def __init__(self):

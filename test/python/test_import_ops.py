@@ -1,7 +1,7 @@
-"""Ops of PyTorch by what they are imported as: values and gradients equal PyTorch's in float64, edges included.
+"""PyTorch ops after the import: values and gradients equal PyTorch's in float64, also at the edges of domains.
 
-A case is a function of a few tensors. All cases are one model, in which every tensor is a parameter and every case an
-output; it is imported as exported and decomposed, evaluated, split over ranks, and compiled.
+A case is a function of a few tensors. All cases form one model, in which every tensor is a parameter and every case is an
+output. The model is imported as exported and after run_decompositions, then evaluated, split over ranks, and compiled.
 """
 import functools
 import json
@@ -19,14 +19,14 @@ from refusals import damage
 from safetensors.torch import load_file, save_file
 
 CASES = {}  # name -> (function, operands)
-REFERENCES = {}  # what a case is compared with, where PyTorch's kernel has a constant rounded to float32
-# Decomposed these are other functions at their edges, in PyTorch too: a square root with an infinite slope at 0, a
-# branch not taken that overflows, a logarithm's slope where the kernel's own is 0, the slopes of equal operands.
+REFERENCES = {}  # name -> function to compare with, if PyTorch's kernel has a constant that is rounded to float32
+# Cases whose decompositions have other gradients at edges, also in PyTorch: a square root with an infinite slope at 0, an
+# overflow in a branch that is not taken, a logarithm's slope where the kernel's slope is 0, the slopes of equal operands.
 AS_EXPORTED_ONLY = {"std_dim", "celu", "bce_certain", "xlogy_of_zeros", "logaddexp_equal"}
 
 
 def case(name, function, *operands):
-    """`operands`: tensors, or shapes of random ones."""
+    """Adds a case. `operands` are tensors, or shapes of random tensors."""
     generator = torch.Generator().manual_seed(len(CASES))
     made = [x if isinstance(x, torch.Tensor) else torch.randn(x, generator=generator, dtype=torch.float64)
             for x in operands]
@@ -34,7 +34,7 @@ def case(name, function, *operands):
 
 
 INFINITY = float("inf")
-# Large, tiny, and where branches meet.
+# Large and tiny numbers, and numbers at which functions switch branches.
 EDGES = torch.tensor([-1e3, -90, -20.5, -6, -3.1, -1, -0.5, -0.3, -1e-4, 0, 1e-4, 0.3, 0.5, 1, 2.9, 6, 20.5, 90, 1e3, 2.5])
 NEAR = EDGES[EDGES.abs() < 50]
 NARROW = torch.tensor([-0.999, -0.5, -1e-5, 0, 1e-5, 0.5, 3, 1e3])
@@ -60,7 +60,7 @@ REFERENCES["hardsigmoid"] = lambda x: F.relu6(x + 3) / 6
 case("expm1", torch.expm1, NEAR)
 case("exp2", torch.exp2, NEAR)
 case("log1p", torch.log1p, NARROW)
-INSIDE = torch.tensor([-0.999, -0.5, -1e-5, 0, 1e-5, 0.5, 0.9, 0.99999])  # of the functions on [-1, 1]
+INSIDE = torch.tensor([-0.999, -0.5, -1e-5, 0, 1e-5, 0.5, 0.9, 0.99999])  # for functions with domain [-1, 1]
 HUGE = torch.cat([EDGES, torch.tensor([-1e12, -1e8, 1e8, 1e12])])
 for _name, _operand in {"tan": NEAR, "sinh": NEAR, "cosh": NEAR, "atan": HUGE, "asinh": HUGE, "acosh": HUGE.abs() + 1.01,
                         "asin": INSIDE, "acos": INSIDE, "atanh": INSIDE}.items():  # fmt: skip
@@ -79,7 +79,7 @@ case("prelu_channels", F.prelu, (2, 3, 4), (3,))
 case("glu", F.glu, (3, 8))
 case("glu_dim", lambda x: F.glu(x, 0), (4, 3))
 case("xlogy", lambda x, y: torch.xlogy(x.abs(), y.exp()), (3, 4), (3, 4))
-OFF = 1 - torch.eye(3, 4)  # where x is 0 in the next case, and y may be 0 too
+OFF = 1 - torch.eye(3, 4)  # 0 at the elements where x is 0 in the next case
 case("xlogy_of_zeros", lambda x, y: torch.xlogy(x - x.detach() * OFF, y.relu() * OFF + 2 * (1 - OFF)), (3, 4), (3, 4))
 case("in_place", lambda x: F.elu(x * 2, inplace=True) + F.leaky_relu(x * 1, 0.2, inplace=True), EDGES)
 
@@ -175,7 +175,7 @@ case("sort", lambda x: x.sort().values, (3, 1, 7))
 case("sort_both", lambda x: x * x.sort(dim=0, descending=True, stable=True).indices + x.sort(0).values, (5, 4))
 case("sort_ties", lambda x: x.sort(dim=1, stable=True).values * x.sort(dim=1, stable=True).indices, TIES)
 case("sort_scalar", lambda x: x.sum().sort().values, (3, 2))
-WITH_NANS = torch.tensor([[1.0, 3, -2, 0, 5], [9, -1, 7, -3, 8], [4, 2, -1, 1, 3]])  # numbers above 6 become NaN
+WITH_NANS = torch.tensor([[1.0, 3, -2, 0, 5], [9, -1, 7, -3, 8], [4, 2, -1, 1, 3]])  # the cases replace numbers above 6 by NaN
 case("sort_nans", lambda x: numbers(nans(x).sort(1).values), WITH_NANS)
 case("sort_nans_descending", lambda x: numbers(nans(x).sort(dim=0, descending=True, stable=True).values), WITH_NANS)
 case("argsort", lambda x: x.argsort(1) * x + x.argsort(dim=0, descending=True, stable=True), (3, 6))
@@ -187,7 +187,7 @@ case("median", lambda x: x.median(1).values * x.median(1, keepdim=True).indices[
 case("median_odd", lambda x: x.median(0).values, (5, 2))
 case("median_nans", lambda x: numbers(nans(x).median(1).values) + nans(x).median(1).indices, WITH_NANS)
 
-# ---- products ------------------------------------------------------------------------------------------------------
+# ---- matmuls ------------------------------------------------------------------------------------------------------
 
 for _equation, *_shapes in [
     ("bhid,bhjd->bhij", (2, 3, 4, 5), (2, 3, 6, 5)), ("bqhd,bkhd->bhqk", (2, 4, 3, 5), (2, 6, 3, 5)),
@@ -208,7 +208,7 @@ case("mv", torch.mv, (3, 4), (4,))
 case("inner", torch.inner, (3, 4), (5, 4))
 case("tensordot", lambda x, y: torch.tensordot(x, y, ([2, 1], [0, 2])), (2, 3, 4), (4, 5, 3))
 
-# ---- places --------------------------------------------------------------------------------------------------------
+# ---- indexing --------------------------------------------------------------------------------------------------------
 
 case("roll", lambda x: x.roll((1, -2), (0, 1)), (3, 4))
 case("roll_flat", lambda x: x.roll(5), (3, 4))
@@ -297,7 +297,7 @@ case("instance_norm", lambda x, w, b: F.instance_norm(x, weight=w, bias=b), (2, 
 
 
 class Ops(torch.nn.Module):
-    """The loss is the mean of `x` times the sum of all cases; each case is an output, weighted and summed."""
+    """A model of all cases. Each output is the weighted sum of a case. The loss is the sum of all outputs times the mean of `x`."""
 
     def __init__(self, dtype):
         super().__init__()
@@ -324,7 +324,7 @@ def exported(dtype):
 
 @functools.cache
 def in_torch(dtype):
-    """Value and gradients of each case, apart from the others."""
+    """Computes the value and the gradients of each case in PyTorch, independently of other cases."""
     found = {}
     module = Ops(dtype)
     for name, (function, operands) in CASES.items():
@@ -344,7 +344,7 @@ def check(name, values, gradients, rtol):
 
 @pytest.fixture(scope="module", params=[False, True], ids=["as_exported", "decomposed"])
 def evaluated(request, tmp_path_factory):
-    """Values and gradients by the reference evaluator, in f64."""
+    """Returns (whether the model is decomposed, values and gradients in f64 from the reference evaluator)."""
     folder = tmp_path_factory.mktemp("ops")
     archive, program = folder / "ops.pt2", exported(torch.float64)
     torch.export.save(program.run_decompositions() if request.param else program, archive)
@@ -361,7 +361,7 @@ def evaluated(request, tmp_path_factory):
 def test_evaluated_equals_pytorch(evaluated, name):
     decomposed, evaluated = evaluated
     if decomposed and name in AS_EXPORTED_ONLY:
-        pytest.skip("not the same function once decomposed")
+        pytest.skip("the decomposition has other gradients at edges")
     values = {name: evaluated[f"output.{name}"]}
     gradients = {key.removeprefix("operands.").removesuffix(".grad"): value for key, value in evaluated.items()
                  if key.endswith(".grad")}
@@ -373,7 +373,7 @@ def test_evaluated_equals_pytorch(evaluated, name):
 
 
 def policy_of(dim):
-    """Every operand split over tp along a dim, counted from the end when negative, where it has it."""
+    """Returns a policy that splits dim `dim` of every operand over tp, if the operand has this dim. Negative dims count from the end."""
     policy = {}
     for name, (_, operands) in CASES.items():
         for i, operand in enumerate(operands):
@@ -384,7 +384,7 @@ def policy_of(dim):
 
 @pytest.mark.parametrize("mesh,dim", [("dp=1", 0), ("tp=2", 0), pytest.param("tp=3", -1, marks=pytest.mark.full)])
 def test_compiled_equals_pytorch(tmp_path, mesh, dim):
-    """One step of all cases in f32, whole and split: every gradient is as near to f64 as PyTorch's own."""
+    """Runs one step of all cases in f32, on one rank and split. The errors of gradients are at most about four times PyTorch's f32 errors."""
     archive, policy = tmp_path / "ops.pt2", tmp_path / "policy.json"
     torch.export.save(exported(torch.float32), archive)
     policy.write_text(policy_of(dim))
@@ -405,7 +405,7 @@ def test_compiled_equals_pytorch(tmp_path, mesh, dim):
 
 
 class Tagger(torch.nn.Module):
-    """Several labels a sample; positives weigh more."""
+    """A classifier with several labels per sample and a larger weight for positive labels."""
 
     def __init__(self):
         super().__init__()
@@ -420,7 +420,7 @@ class Tagger(torch.nn.Module):
 
 
 class Attender(torch.nn.Module):
-    """Attention by einsum over normalised rows, and a robust loss."""
+    """Attention by einsum over normalized rows, with a robust loss."""
 
     def __init__(self):
         super().__init__()
@@ -437,7 +437,7 @@ class Attender(torch.nn.Module):
 
 
 class Distiller(torch.nn.Module):
-    """The divergence from a given distribution, and the angle to a given vector."""
+    """A loss of the divergence from a given distribution and the angle to a given vector."""
 
     def __init__(self):
         super().__init__()
@@ -468,7 +468,7 @@ def test_models_train_as_in_pytorch(tmp_path, name, mesh):
 
 
 class Sums(torch.nn.Module):
-    """Running sums of integers and of floats."""
+    """A model that returns cumulative sums of integers and of floats."""
 
     def __init__(self):
         super().__init__()
@@ -480,7 +480,7 @@ class Sums(torch.nn.Module):
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
 def test_running_sums_are_exact(tmp_path, mesh):
-    """Integers beyond 2^53 and those that wrap; infinities and NaN reach only what sums them up."""
+    """Integers beyond 2^53 and wrapping integers are exact. Infinities and NaN only affect the sums that include them."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randint(-(2**62), 2**62, (4, 3000), generator=generator)
     y = torch.randn(4, 3000, generator=generator)
@@ -491,7 +491,7 @@ def test_running_sums_are_exact(tmp_path, mesh):
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "sums.pt2"), mesh, "--optimizer", "sgd(lr=0)")
     save_file({"x": x, "y": y}, tmp_path / "data.safetensors")
     command = [program, "--ranks", oracle.ranks_of(mesh), "--eval", "--data", "data.safetensors", "--outputs", "out.safetensors"]
-    assert "eval loss nan over 4 samples" in run(command, tmp_path, expect=1)  # the outputs are written all the same
+    assert "eval loss nan over 4 samples" in run(command, tmp_path, expect=1)  # the outputs are written anyway
     found = list(load_file(tmp_path / "out.safetensors").values())
     integers = [t for t in found if t.dtype == torch.int64]
     assert len(integers) == 1 and torch.equal(integers[0], expected[1])
@@ -501,7 +501,7 @@ def test_running_sums_are_exact(tmp_path, mesh):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_running_sums_of_short_floats_are_added_in_float32(tmp_path, dtype):
-    """In bfloat16, 256 + 1 is 256."""
+    """In bfloat16, 256 + 1 would be 256."""
 
     class Short(torch.nn.Module):
         def forward(self, x):
@@ -521,14 +521,14 @@ FUNCTIONS = ["tan", "sinh", "cosh", "atan", "asinh", "acosh", "asin", "acos", "a
 
 
 class Functions(torch.nn.Module):
-    """Each of FUNCTIONS, of the same numbers."""
+    """Applies each of FUNCTIONS to the same numbers."""
 
     def forward(self, x):
         return {name: getattr(torch, name)(x) for name in FUNCTIONS}
 
 
 def test_functions_lose_no_digits(tmp_path):
-    """In f32, near 0, at the ends of the domains, and where x^2 overflows: to a few ulps; infinities and NaN as in PyTorch."""
+    """In f32, functions are exact to a few ulps near 0, at the ends of domains, and where x^2 overflows. Infinities and NaN are as in PyTorch."""
     tiny = torch.logspace(-30, 0, 200)
     x = torch.cat([tiny, -tiny, 1 - tiny, 1 + tiny, torch.linspace(-89, 89, 1001), torch.tensor([89.3, -89.3]),
                    torch.logspace(2, 38, 100), -torch.logspace(2, 38, 100),
@@ -546,7 +546,7 @@ def test_functions_lose_no_digits(tmp_path):
 
 
 def test_slopes_at_the_ends_of_domains_are_infinite(tmp_path):
-    """As in PyTorch. Infinity times 0 would be NaN."""
+    """The slopes are infinite, as in PyTorch, and not NaN (infinity times 0)."""
 
     class Ends(torch.nn.Module):
         def __init__(self):
@@ -570,7 +570,7 @@ def test_slopes_at_the_ends_of_domains_are_infinite(tmp_path):
 
 
 def test_logaddexp_of_infinities(tmp_path):
-    """Equal infinities too, whose difference is NaN."""
+    """Also for equal infinities, whose difference is NaN."""
 
     class Sum(torch.nn.Module):
         def forward(self, x, y):
@@ -588,7 +588,7 @@ def test_logaddexp_of_infinities(tmp_path):
 
 
 def test_means_of_halves_are_divided_in_float32(tmp_path):
-    """The sum of 4096 squares of 5.5 is beyond f16, their mean is not; nor is the loss, whose division comes after it."""
+    """The sum of 4096 squares of 5.5 overflows f16, but their mean and the loss do not."""
 
     class Halves(torch.nn.Module):
         def __init__(self):
@@ -608,7 +608,7 @@ def test_means_of_halves_are_divided_in_float32(tmp_path):
     torch.testing.assert_close(gradients["w"], module.w.grad, rtol=1e-2, atol=0)
 
 
-def test_what_is_not_supported_says_what_to_do(tmp_path):
+def test_errors_about_unsupported_ops_say_what_to_do(tmp_path):
     class Odd(torch.nn.Module):
         def forward(self, x):
             return (torch.fmod(x, 0.3) + x.flip(0)).sum()
@@ -631,7 +631,7 @@ def test_what_is_not_supported_says_what_to_do(tmp_path):
     ],
     ids=["argument", "name", "twice", "kind", "float"],
 )  # fmt: skip
-def test_what_no_converter_reads_is_an_error(tmp_path, change, words):
+def test_arguments_that_no_converter_reads_are_errors(tmp_path, change, words):
     archive = models.Model("plain", torch.nn.ReLU(), {"input": torch.rand(4)}).export(tmp_path / "plain.pt2")
 
     def edit(name, data):

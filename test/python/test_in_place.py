@@ -1,4 +1,4 @@
-"""Writes in place, through views and beside them: loss and gradients equal PyTorch's, or the write is refused."""
+"""In-place writes, directly and through views: loss and gradients equal PyTorch's, or the write is refused."""
 import pytest
 import torch
 from conftest import tools_folder
@@ -58,7 +58,7 @@ def two_views(q, y):
 
 
 def out_of_functions(q, y):
-    """Only without gradients does PyTorch take out=."""
+    """Uses out=, which PyTorch allows only without gradients."""
     with torch.no_grad():
         made = torch.empty_like(q)
         torch.mul(q.detach(), 2, out=made)
@@ -172,7 +172,7 @@ def test_write(tmp_path, write, decomposed):
 
 
 class Averaging(nn.Module):
-    """A buffer that every step changes, by writes that follow each other."""
+    """A model that changes a buffer in every step by several writes."""
 
     def __init__(self):
         super().__init__()
@@ -207,7 +207,7 @@ def test_buffer(tmp_path, decomposed):
 
 
 def maybe_a_view(q, y):
-    v = q.t().reshape(-1)  # a copy here; PyTorch decides by the strides
+    v = q.t().reshape(-1)  # a copy in this case; for other strides, PyTorch returns a view
     v.mul_(2)
     return q * y
 
@@ -226,7 +226,7 @@ def einsum(q, y):
 
 def unfolded(q, y):
     v = q.clone()
-    v.unfold(1, 2, 2)[:, 1].mul_(2)  # nothing reads the view but the write
+    v.unfold(1, 2, 2)[:, 1].mul_(2)  # only the write uses the view
     return v * y
 
 

@@ -1,4 +1,4 @@
-"""What `cmake --install` copies compiles programs where the build folder is gone; programs look for libraries where the system looks."""
+"""Installed tools compile programs without the build folder. Programs search for libraries only in the folders of the system."""
 import os
 import pathlib
 import re
@@ -23,7 +23,7 @@ def test_programs_look_for_libraries_where_the_system_looks(program):
 
 
 def test_libraries_that_programs_need_are_documented(program):
-    """Except for those of every system with C."""
+    """The list in docs/install.md omits the C libraries that every system has."""
     said = subprocess.run(["readelf", "-d", program], capture_output=True, text=True, check=True).stdout
     needed = {name for name in re.findall(r"NEEDED.*\[(.*)\]", said) if not re.match(r"lib(c|m|gcc_s)\.so|ld-linux", name)}
     readme = (ROOT / "docs/install.md").read_text()
@@ -32,17 +32,17 @@ def test_libraries_that_programs_need_are_documented(program):
         assert command in readme
 
 
-def test_what_pip_install_leaves_is_ignored():
-    """The names that setuptools gives its folders."""
+def test_files_of_pip_install_are_ignored():
+    """Git ignores the folders that setuptools creates."""
     if not (ROOT / ".git").exists():
-        pytest.skip("no repository")
+        pytest.skip("not a git repository")
     left = ["python-bindings/build/lib/x.py", "python-bindings/parashard.egg-info/PKG-INFO"]
     done = subprocess.run(["git", "check-ignore", *left], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.split() == left, done.stderr
 
 
 def test_no_tool_looks_into_the_current_folder():
-    """As an empty entry of a list of folders says."""
+    """An empty entry in a run path would mean the current folder."""
     build = tools_folder().parent
     files = [path for path in [*(build / "bin").glob("ps*"), *(build / "lib").glob("*.so")] if path.is_file()]
     assert len(files) >= 6
@@ -52,7 +52,7 @@ def test_no_tool_looks_into_the_current_folder():
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
-    """Where Parashard was installed to, and then moved from."""
+    """Installs Parashard to a folder and moves the folder. Returns its new path."""
     folder = tmp_path_factory.mktemp("install")
     subprocess.run(["cmake", "--install", tools_folder().parent, "--prefix", folder / "first"], capture_output=True, check=True)
     return (folder / "first").rename(folder / "moved")
@@ -63,9 +63,9 @@ TREE = [ROOT] if BUILD.is_relative_to(ROOT) else [ROOT, BUILD]  # the sources an
 
 
 def run_hidden(script, cwd, hidden, **variables):
-    """Runs a script of the shell where the folders `hidden` are empty."""
+    """Runs a shell script with empty folders mounted over the folders `hidden`."""
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
-        pytest.skip("no folder can be hidden here")
+        pytest.skip("mounting over folders is not allowed")
     hide = "".join(f"mount -t tmpfs none '{folder}' && " for folder in hidden)
     environment = {**os.environ, **{name: str(value) for name, value in variables.items()}}
     return subprocess.run(["unshare", "-rm", "sh", "-c", hide + script], cwd=cwd, capture_output=True, text=True, env=environment)
@@ -81,7 +81,7 @@ def test_what_is_installed(prefix):
 
 
 def test_installed_tools_need_no_sources(prefix, tmp_path):
-    """Nor the build folder, which is in them."""
+    """Installed tools need neither the sources nor the build folder."""
     models.gpt().export(tmp_path / "model.pt2")
     data_for(tmp_path)
     script = '"$PREFIX/bin/ps-compile" model.pt2 -o program --mesh dp=2 --optimizer "sgd(lr=0.1)" && ' \
@@ -90,12 +90,12 @@ def test_installed_tools_need_no_sources(prefix, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-LLVM_TOOLS = pathlib.Path("/usr/lib/llvm-22/bin")  # where the build's ld.lld leads to
+LLVM_TOOLS = pathlib.Path("/usr/lib/llvm-22/bin")  # folder of the ld.lld that the build uses
 
 
 @pytest.mark.parametrize("linker", ["cc", "ld.lld"])
 def test_a_c_compiler_or_a_linker_is_enough(tmp_path, exports, linker):
-    """To link executables and libraries; nothing else is on the path."""
+    """With only a C compiler or a linker on the PATH, ps-compile links executables and libraries."""
     found = shutil.which("cc") if linker == "cc" else shutil.which("ld.lld-22") or shutil.which("ld.lld")
     if not found:
         pytest.skip(f"there is no {linker}")
@@ -179,7 +179,7 @@ def test_bash_completes(prefix, tmp_path, words, expected):
 
 
 def test_zsh_and_man_read_them(prefix):
-    """Where they are installed."""
+    """zsh, bash and man accept the completions and manual pages. Skips programs that are not installed."""
     for shell, pattern in (("zsh", "zsh/site-functions/_*"), ("bash", "bash-completion/completions/*")):
         for path in (prefix / "share").glob(pattern):
             if shutil.which(shell):

@@ -1,6 +1,6 @@
-"""Generated code, for the CPU and for GPUs, equals the reference evaluator: every op alone, and groups of ops as models have them.
+"""Generated code for the CPU and for GPUs equals the reference evaluator, for every op, and for groups of ops as in models.
 
-All go into one program, compiled once. With ops split over ranks: test_op_factors.py.
+All cases are in one program, which is compiled once. test_op_factors.py tests ops that are split over ranks.
 """
 import re
 
@@ -16,7 +16,7 @@ CASES = dict(op_cases.CASES)
 
 
 def chain(name, lines, operands, results, **options):
-    """A case of several lines; its results are the values named %r0, %r1, ..."""
+    """Adds a case of several ops. Its results are the values named %r0, %r1, ..."""
     def mark(line):
         return re.sub(r"ps\.constant|(?= : )", r"\g<0> ATTRIBUTES", line.strip(), count=1)
 
@@ -24,13 +24,13 @@ def chain(name, lines, operands, results, **options):
     CASES[name] = op_cases.OpCase(name, text, operands, results, **options)
 
 
-# Many chunks of rows: a GPU cuts their sum into pieces, the last of which is short.
+# Many chunks of rows: a GPU splits the sum over rows into parts, the last of which is short.
 for rows, columns in [(5000, 24), (17000, 3)]:
     for kind in ["sum", "max"]:
         chain(f"reduce_{kind}_rows_{rows}x{columns}", f"%r0 = ps.reduce {kind} %a dims [0] : tensor<{rows}x{columns}xf32> -> tensor<{columns}xf32>",
               {"a": f"tensor<{rows}x{columns}xf32>"}, [f"tensor<{columns}xf32>"])  # fmt: skip
 
-# Long sums: a GPU cuts them into parts, whole rows of one dim.
+# Long sums: a GPU splits them into parts, each of which has complete rows of one dim.
 for shape in ["96x768", "7x130x331", "40000", "2x384x100", "65537"]:
     chain(f"reduce_all_{shape}", f"""
         %h = ps.mul %a, %b : tensor<{shape}xf32>
@@ -38,7 +38,7 @@ for shape in ["96x768", "7x130x331", "40000", "2x384x100", "65537"]:
           {"a": f"tensor<{shape}xf32>", "b": f"tensor<{shape}xf32>"}, ["tensor<f32>"])  # fmt: skip
 chain("reduce_of_each", "%r0 = ps.reduce max %a dims [1, 2] : tensor<2x384x100xf32> -> tensor<2xf32>", {"a": "tensor<2x384x100xf32>"}, ["tensor<2xf32>"])
 
-# Rows longer than a block of 64, with and without a tail; more rows than a chunk of a sum over rows.
+# Rows longer than a block of 64 columns, with and without a partial block, and more rows than a chunk of a sum over rows has.
 for rows, columns in [(300, 200), (5, 70), (130, 64), (3, 1), (2, 1000), (257, 17)]:
     x, row, column = f"tensor<{rows}x{columns}xf32>", f"tensor<{rows}xf32>", f"tensor<{columns}xf32>"
     size = f"{rows}x{columns}"
@@ -141,7 +141,7 @@ for name in HALVES:
     a, b = (f"tensor<19x{element}>" for element in name.split("_")[1:])
     chain(name, f"%r0 = ps.convert %a : {a} -> {b}", {"a": a}, [b])
 
-# The least integer by -1 wraps around, and a divisor of 0 gives 0, in every lane; 5 elements leave lanes that are masked.
+# The smallest integer divided by -1 wraps around, and a divisor of 0 gives 0, in every vector lane. With 5 elements, some lanes are masked.
 for bits in [8, 16, 32, 64]:
     x, least = f"tensor<5xi{bits}>", -(2 ** (bits - 1))
     chain(f"div_ends_i{bits}", f"""
@@ -168,7 +168,7 @@ def extreme_text(op, x):
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """What the evaluator says of all cases, and what the compiled program does."""
+    """Returns (results of all cases from the evaluator, results from the compiled programs by device)."""
     folder = tmp_path_factory.mktemp("kernels")
     calls = [joined.Call(name, case) for name, case in CASES.items()]
     plain, planned = folder / "plain.mlir", folder / "planned.mlir"
@@ -183,14 +183,14 @@ def results(tmp_path_factory):
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_kernel(results, name, device):
-    """On the CPU, and as kernels of a GPU whose threads are played on the CPU."""
+    """Runs each case on the CPU, and as GPU kernels whose threads are simulated on the CPU."""
     expected, found = results
     joined.assert_close(found[device], expected, [joined.Call(name, CASES[name])])
 
 
 @pytest.fixture(scope="module")
 def at_ends(tmp_path_factory):
-    """Functions of rows that hold one of ENDS each: evaluated, on the CPU, and on a GPU."""
+    """Evaluates functions of rows that each contain one of ENDS. Returns (the rows, results of the evaluator, the CPU and the GPU)."""
     folder = tmp_path_factory.mktemp("ends")
     given = torch.stack([torch.tensor(ENDS), torch.zeros(len(ENDS)), torch.full([len(ENDS)], 0.5)], 1)
     x = f"tensor<{len(ENDS)}x3xf32>"
@@ -222,7 +222,7 @@ ANGLES = torch.tensor([0.0, 5, 88, 8191, 65504, 1e6, 1e7, 1e9, 1e12, 2e14, -5, -
 
 @pytest.mark.parametrize("target", ["cpu", "cuda:replay"])
 def test_powers_and_angles(tmp_path, target):
-    """x^y of all signs and kinds, and sines of numbers so large that a period is rounded: f32 keeps one unit."""
+    """x^y for numbers of all kinds, and sin and cos of large numbers, whose reduction by multiples of the period needs extra digits."""
     angles = torch.cat([ANGLES, torch.linspace(-7, 7, 3001), torch.linspace(-1e5, 1e5, 2001)])
     x, wide = f"tensor<{len(BASES) * len(EXPONENTS)}xf32>", f"tensor<{len(angles)}xf32>"
     calls = [joined.Call("pow", op_cases.OpCase("pow", f"%r0 = ps.pow %a, %b ATTRIBUTES : {x}", {"a": x, "b": x}, [x]))]
@@ -241,7 +241,7 @@ def test_powers_and_angles(tmp_path, target):
 
 @pytest.mark.parametrize("target", ["cpu", "cuda:replay"])
 def test_inverse_tangents_keep_their_digits(tmp_path, target):
-    """f32 to 3 ulps, of tiny and huge numbers too; f64 exactly as libm."""
+    """atan in f32 is exact to 3 ulps, also for tiny and huge numbers. In f64, it is as exact as libm."""
     numbers = torch.cat([torch.linspace(-4, 4, 4001), torch.logspace(-38, 38, 1001), torch.tensor([0.0, 1e-40, INF, -INF, NAN])])
     types = {"f32": f"tensor<{len(numbers)}xf32>", "f64": f"tensor<{len(numbers)}xf64>"}
     calls = [joined.Call(n, op_cases.OpCase(n, f"%r0 = ps.atan %a ATTRIBUTES : {x}", {"a": x}, [x])) for n, x in types.items()]
@@ -261,7 +261,7 @@ INTEGERS = {"i8": [44, -44, 127, 0, -128, 0, -128, -128, 0, 0],
 
 
 def test_floats_as_integers(tmp_path):
-    """Truncated, then wrapped to narrow integers as in PyTorch; NaN is 0 and the ends stand for what lies beyond."""
+    """Floats are truncated, and wrapped to narrow integers as in PyTorch. NaN gives 0, and numbers out of range are clamped."""
     x = f"tensor<{len(FLOATS)}xf32>"
     calls, values = [], {}
     for name in INTEGERS:
@@ -280,7 +280,7 @@ def test_floats_as_integers(tmp_path):
 
 
 def test_long_sums_keep_small_terms(tmp_path):
-    """9 million terms of 100 to 100.5: added one after the other in f32, a large sum would lose the fractions."""
+    """Sums 9 million terms between 100 and 100.5. A sequential sum in f32 would lose their fractions."""
     rows, columns = "tensor<2x9000000xf32>", "tensor<9000000x2xf32>"
     calls = [joined.Call(name, op_cases.OpCase(name, f"%r0 = ps.reduce sum %a dims [{dim}] ATTRIBUTES : {x} -> tensor<2xf32>",
                                                {"a": x}, ["tensor<2xf32>"]))
@@ -295,7 +295,7 @@ def test_long_sums_keep_small_terms(tmp_path):
 
 @pytest.mark.parametrize("target", ["cpu", "cuda:replay"])
 def test_sums_of_halves_are_added_in_f32(tmp_path, target):
-    """4000 terms of 1 and a last bit, over rows and over columns: 16 bits lose that bit from the third term on."""
+    """Sums 4000 terms of 1 + eps, over rows and over columns. A sum in 16 bits would lose eps from the third term on."""
     calls = []
     for element in ["bf16", "f16"]:
         for dim, shape in enumerate(["4000x24", "24x4000"]):
@@ -313,7 +313,7 @@ def test_sums_of_halves_are_added_in_f32(tmp_path, target):
 
 
 class Divisions(torch.nn.Module):
-    """Each way in which PyTorch divides integers, by tensors and by numbers."""
+    """Divides integers in each way that PyTorch has, by tensors and by constants."""
 
     def forward(self, x, y):
         return x // y, x % y, torch.fmod(x, y), torch.div(x, y, rounding_mode="trunc"), x // 3, x % -3, torch.fmod(x, -3)
@@ -322,7 +322,7 @@ class Divisions(torch.nn.Module):
 @pytest.mark.parametrize("target", ["cpu", "cuda:replay"])
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int64], ids=str)
 def test_integer_division(tmp_path, dtype, target):
-    """As PyTorch, and by 0 a quotient of 0 and a remainder of the dividend; the lanes beyond the 13 do not trap."""
+    """Division is as in PyTorch. Division by 0 gives the quotient 0 and the dividend as remainder. Unused vector lanes do not trap."""
     ends = torch.iinfo(dtype)
     x = torch.tensor([7, -7, 7, -7, 6, -6, ends.min, ends.min, ends.max, 0, 1, 5, -5], dtype=dtype)
     y = torch.tensor([2, 2, -2, -2, 3, 3, 2, -3, -5, 4, ends.min, 0, 0], dtype=dtype)
@@ -348,10 +348,10 @@ def test_integer_division(tmp_path, dtype, target):
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:x86-64"])
 def test_conversions_of_halves(tmp_path, target):
-    """Rounded once, by processors with instructions for it and by those that call functions; libraries hold these."""
+    """Conversions to 16 bits round once, with processor instructions (cpu) and with library functions (cpu:x86-64)."""
     calls = [joined.Call(name, CASES[name]) for name in HALVES]
     values = joined.inputs(calls)
-    for call in calls:  # 2^-40 above the midpoint of two f16, the midpoint, beyond the largest, subnormal, infinite
+    for call in calls:  # 2^-40 above the midpoint of two f16 numbers, the midpoint, around the largest number, subnormal, infinite, NaN
         given = values[f"{call.name}.a"]
         given[:9] = torch.tensor([1 + 2**-11 + 2**-40, 1 + 2**-11, 65519.9, 65520, 1e30, 6e-8, -3e-6, float("inf"), float("nan")],
                                  dtype=torch.float64)
@@ -361,6 +361,6 @@ def test_conversions_of_halves(tmp_path, target):
     for call in calls:
         given, dtype = values[f"{call.name}.a"], joined.parse_type(call.case.results[0])[1]
         expected = given.to(dtype)
-        if call.name == "convert_f64_f16":  # PyTorch rounds twice
+        if call.name == "convert_f64_f16":  # PyTorch rounds twice, but numpy rounds once
             expected = torch.from_numpy(given.numpy().astype("float16"))
         torch.testing.assert_close(found[f"{call.name}.r0"], expected, rtol=0, atol=0, equal_nan=True)

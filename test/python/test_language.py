@@ -1,5 +1,7 @@
-"""Models of language with padded samples: what their attention became, their evaluation. That they train as in PyTorch is
-in the table (cases.py): samples have uneven lengths, over ranks and micro-batches, and so have the labels that count.
+"""Language models with padded samples: the forms of their attention, and their evaluation.
+
+cases.py compares their training with PyTorch. There, the lengths of samples and the numbers of labels that are not ignored differ
+between ranks and between micro-batches.
 """
 import re
 
@@ -10,8 +12,8 @@ import pytest
 import torch
 from conftest import tools_folder
 
-# What attention became, of each of the model's own in order. A mask that is added and finite stays one, because a
-# query that sees no key weighs all alike under it; where it is the same for all queries, it is one row.
+# The form of each attention of a model, in order. A mask that adds finite numbers is not converted to a bool mask: with it, a
+# query that attends to no key gives all keys the same weight. If such a mask is equal for all queries, it has one row.
 FORMS = {
     "bert": ["added padding"] * 2,
     "bart": ["added padding"] * 2 + ["causal", "added padding"] * 2,
@@ -23,7 +25,7 @@ FORMS = {
 
 @pytest.mark.parametrize("name", language.MODELS)
 def test_padding_is_uneven(name):
-    """Between the halves of a batch, which are ranks, and between micro-batches; in front only where asked for."""
+    """Padding differs between the halves of a batch (ranks) and between micro-batches. It is at the beginning only with `left`."""
     real = oracle.draw_batches(oracle.zoo(name), 4, 1)["attention_mask"]
     counts = real.reshape(4, 2, -1).sum(-1)
     assert (counts[:, 0] > counts[:, 1]).all() and counts.sum(1).unique().numel() > 1
@@ -31,7 +33,7 @@ def test_padding_is_uneven(name):
 
 
 @pytest.mark.parametrize("name", language.MODELS)
-def test_what_attention_became(tmp_path, exports, name):
+def test_forms_of_attention(tmp_path, exports, name):
     program = tmp_path / "program"
     said = oracle.run([tools_folder() / "ps-compile", oracle.export(name, exports), "-o", program, "--mesh", "tp=2",
                        "--explain"], tmp_path)  # fmt: skip
@@ -41,7 +43,7 @@ def test_what_attention_became(tmp_path, exports, name):
 
 @pytest.mark.parametrize("name", ["bert", "bart", "neox", "opt"])
 def test_evaluation_is_that_of_eval_mode(tmp_path, name, mesh="dp=2,tp=2"):
-    """Exported in training with dropouts, which evaluation leaves out."""
+    """The model is exported in training mode with dropout, which evaluation omits."""
     model = language.MODELS[name](dropout=0.2)
     inputs = model.draw_inputs(3)
     found = oracle.evaluate(tmp_path, model.export(tmp_path / "model.pt2"), inputs, mesh)
@@ -51,9 +53,9 @@ def test_evaluation_is_that_of_eval_mode(tmp_path, name, mesh="dp=2,tp=2"):
     assert found == pytest.approx(expected, rel=1e-5) and found != pytest.approx(trained, rel=1e-4)
 
 
-@pytest.mark.parametrize("name", ["bert", "neox", "opt"])  # BART's own mask of the decoder fails in torch.export
+@pytest.mark.parametrize("name", ["bert", "neox", "opt"])  # BART's decoder mask fails in torch.export
 def test_attention_that_is_written_out(tmp_path, name):
-    """Hugging Face's "eager": the same gradients, from the same attention ops where its masks say the same."""
+    """Hugging Face's "eager" attention is recognized. Its gradients equal PyTorch's."""
     model = language.MODELS[name](attention="eager")
     inputs = model.draw_inputs(5)
     loss, exact = oracle.loss_and_gradients(model.module, inputs, torch.float64)
@@ -65,8 +67,8 @@ def test_attention_that_is_written_out(tmp_path, name):
     assert max(errors.values()) <= 1, errors
 
 
-def test_all_of_a_sample_is_padding(tmp_path, exports):
-    """Such a sample of BERT's weighs all its tokens alike."""
+def test_a_sample_of_padding_only(tmp_path, exports):
+    """In such a sample of BERT, attention gives all tokens the same weight."""
     model = oracle.zoo("bert")
     inputs = model.draw_inputs(5)
     inputs["attention_mask"][2] = 0

@@ -1,4 +1,4 @@
-"""Folders stand in layers: a folder includes those that come before it here, and none that comes after."""
+"""Folders form layers. A folder may include headers only of folders in earlier lines of the lists below."""
 import os
 import pathlib
 import re
@@ -9,12 +9,12 @@ from conftest import ROOT
 
 pytestmark = pytest.mark.quick
 
-# From the foundation up. What stands in one line knows nothing of each other.
+# From the lowest layer up. Folders in one line do not include each other.
 COMPILER = [
     {"include/shared", "include/psrt"},
     {"dialects/ps"},
     {"dialects/rank"},
-    {"include/parashard"},  # declares what the libraries offer
+    {"include/parashard"},  # declares the interfaces of the libraries
     {"lib/Support"},  # files, JSON: no MLIR
     {"lib/Costs", "lib/Schedules"},  # clusters and their rates; pipeline schedules as data: no MLIR
     {"lib/IR"},
@@ -24,7 +24,7 @@ COMPILER = [
     {"lib/Partition"},  # level 3
     {"lib/Pipeline"},  # level 2: segments and stages; level 4
     {"lib/Fusion"},  # level 3: kernels
-    {"lib/Memory"},  # level 2: recomputation; level 5: addresses of what kernels make
+    {"lib/Memory"},  # level 2: recomputation; level 5: addresses of buffers
     {"lib/Planner"},  # level 4: the time of a step
     {"lib/Codegen"},  # level 6
     {"lib/Evaluate"},
@@ -46,9 +46,9 @@ RUNTIME = [
     {"runtime/conformance", "runtime/testing"},
     {"bench", "fuzz"},
 ]
-# In quotes or angle brackets, with spaces wherever the preprocessor allows them.
+# Matches includes in quotes or angle brackets, with spaces wherever the preprocessor allows them.
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.M)
-# Test doubles and fixtures beside the code that they test.
+# Matches fakes and fixtures in folders `test` next to the code that they test.
 TESTS = re.compile(r"/test/")
 
 
@@ -63,7 +63,7 @@ def list_sources():
 
 
 def find_includes(file, text, known):
-    """The tree's own headers that the text of a file includes, by paths from the root."""
+    """Yields the headers of this repository that a file includes, as paths from the root."""
     for bracket, target in INCLUDE.findall(text):
         beside = [os.path.normpath(pathlib.PurePath(file).parent / target)] if bracket == '"' else []
         for path in (target, f"include/{target}", *beside):
@@ -72,7 +72,7 @@ def find_includes(file, text, known):
 
 
 def list_includes():
-    """(file, what it includes) of all sources."""
+    """Returns (file, included header) for all sources."""
     files = list_sources()
     known = set(files)
     return [(file, path) for file in files for path in find_includes(file, (ROOT / file).read_text(), known)]
@@ -95,9 +95,9 @@ def test_folders_include_what_is_below_them(layers):
             continue
         seen.add((source, target))
         if levels[target] >= levels[source]:
-            upward.append(f"{file} includes {included}: {target} does not stand below {source}")
+            upward.append(f"{file} includes {included}: {target} is not in a lower layer than {source}")
     assert not upward, "\n".join(upward)
-    assert len(seen) > 10, "the check has found the tree's includes"
+    assert len(seen) > 10, "the check must find the includes of the repository"
 
 
 def test_every_folder_has_a_layer():
@@ -105,14 +105,14 @@ def test_every_folder_has_a_layer():
     assert rooms <= set().union(*COMPILER, *RUNTIME)
 
 
-def test_the_runtime_knows_no_compiler():
+def test_the_runtime_does_not_include_the_compiler():
     found = [f"{file} includes {path}" for file, path in list_includes() if file.startswith("runtime/") and path.startswith(("lib/", "dialects/"))]
     assert not found, "\n".join(found)
 
 
 def test_a_library_has_the_namespace_of_its_folder():
     """Example: lib/Fusion and include/parashard/Fusion.h open `parashard::fusion`, or namespaces in it."""
-    public = {"Levels", "Version"}  # belong to no library
+    public = {"Levels", "Version"}  # not part of a library
     wrong, libraries = [], set()
     for file in list_sources():
         parts = pathlib.PurePath(file).parts
@@ -123,6 +123,6 @@ def test_a_library_has_the_namespace_of_its_folder():
         libraries.add(library)
         for opened in re.findall(r"^namespace (parashard[\w:]*) \{", (ROOT / file).read_text(), re.M):
             if opened != expected and not opened.startswith(f"{expected}::"):
-                wrong.append(f"{file} opens {opened}, but its folder stands for {expected}")
+                wrong.append(f"{file} opens {opened}, but its folder requires {expected}")
     assert not wrong, "\n".join(wrong)
     assert len(libraries) > 10

@@ -1,9 +1,9 @@
-"""docs/levels.md is true: its examples are what the tools print today, and it has every attribute, pass and constraint.
+"""docs/levels.md is up to date: the tools print its examples, and it lists every attribute, pass and constraint.
 
-To rewrite them: build/venv/bin/python test/python/test_level_examples.py
+To regenerate the examples: build/venv/bin/python test/python/test_level_examples.py
 
-A comment `<!-- example: NAME -->` in the page stands before each example. Lines that an example omits are marked by a
-line `...`, attributes that it omits by `...` among the others.
+In the page, a comment `<!-- example: NAME -->` precedes each example. A line `...` marks omitted lines. Three dots among the
+attributes of an op mark omitted attributes.
 """
 import dataclasses
 import inspect
@@ -34,12 +34,12 @@ class Linear(torch.nn.Module):
 
 @dataclasses.dataclass
 class Excerpt:
-    """Some lines of a level's IR."""
+    """Selects some lines of a level's IR."""
 
     level: str
-    # Of the ops and functions whose first line matches the key: the lines that match the value.
+    # Pattern for the first line of an op or function -> pattern for its lines to keep.
     parts: dict
-    # The attributes that stay.
+    # The attributes to keep.
     attributes: tuple = ()
 
 
@@ -76,7 +76,7 @@ EXCERPTS = {
 
 
 def split_attributes(text):
-    """The attributes of a dictionary's inside: commas in brackets or strings separate none."""
+    """Splits the text inside a dictionary into attributes, at commas outside of brackets and strings."""
     attributes, depth, quoted, start = [], 0, False, 0
     for i, c in enumerate(text + ","):
         quoted ^= c == '"'
@@ -88,7 +88,7 @@ def split_attributes(text):
 
 
 def elide_attributes(line, kept):
-    """`{ps.phase = #ps.phase<forward>, ps.segment = 0 : i64}` without ps.phase: `{..., ps.segment = 0 : i64}`."""
+    """Replaces attributes that are not in `kept` by dots. Example: `{ps.phase = ..., ps.segment = 0 : i64}` gives `{..., ps.segment = 0 : i64}`."""
     out, at = "", 0
     while (begin := line.find("{ps.", at)) >= 0:
         end, depth, quoted = begin, 0, False
@@ -107,7 +107,7 @@ def elide_attributes(line, kept):
 
 
 def cut(text, excerpt):
-    """The lines of `text` that an excerpt has, with `...` where it omits some."""
+    """Returns the lines of `text` that an excerpt selects, with `...` for omitted lines."""
     out, head = [], ""
     for line in text.strip().splitlines():
         if re.match(r"(  )?\S", line) and not line.strip().startswith("}"):
@@ -125,7 +125,7 @@ def cut(text, excerpt):
 
 
 def make_levels(folder):
-    """The IR of every level, by name, without source locations; the passes that made level 1: "passes 1"."""
+    """Returns the IR of every level by name, without source locations, and the passes of level N as "passes N"."""
     torch.manual_seed(0)
     inputs = {"x": torch.zeros(8, 4), "target": torch.zeros(8, 2)}
     torch.export.save(torch.export.export(Linear(), (), inputs), str(folder / "linear.pt2"))
@@ -166,7 +166,7 @@ def test_examples_are_what_the_tools_print(levels):
 
 
 def read_sections():
-    """Per level: its text by heading."""
+    """Returns, for each level, its text by heading."""
     levels = re.split(r"^## Level \d: \w+.*\n", PAGE.read_text(), flags=re.MULTILINE)[1:]
     return [dict(re.findall(r"^### (.+)\n((?:(?!###).*\n)*)", level, re.MULTILINE)) for level in levels]
 
@@ -179,7 +179,7 @@ def test_every_level_has_the_same_headings():
 
 
 def test_every_attribute_is_listed():
-    """The page has the marks of dialects/ps/Marks.def, and no other file spells out a name."""
+    """The page lists the attributes of dialects/ps/Marks.def. No other file contains their names as literals."""
     table = ROOT / "dialects/ps/Marks.def"
     marks = set(re.findall(r'^PS_MARK\(\w+, "(ps\.\w+)"', table.read_text(), re.MULTILINE))
     rows = "".join(section["Attributes added"] for section in read_sections())
@@ -191,7 +191,7 @@ def test_every_attribute_is_listed():
 
 
 def test_every_pass_is_listed_in_order(levels):
-    """The passes of the example; the page has further ones, that flags add."""
+    """The page lists the passes of the example in order. It also lists passes that flags add."""
     for number, section in enumerate(read_sections()[1:], 1):
         rows = re.findall(r"^\d+\. (.*?)(?:: |, with |, except |$)", section["Passes in order"], re.MULTILINE)
         listed = [name for row in rows for name in re.findall(r"`([\w-]+)`", row)]
@@ -200,7 +200,7 @@ def test_every_pass_is_listed_in_order(levels):
 
 
 def test_every_constraint_is_listed():
-    """In the order of their numbers; level 1 has none with a label."""
+    """Constraints are in the order of their numbers. Level 1 has no constraints with labels."""
     sources = "".join(path.read_text() for folder in ("dialects", "lib") for path in (ROOT / folder).rglob("*.cpp"))
     for section, level in zip(read_sections(), LEVELS):
         checked = {int(number) for number in re.findall(rf"{level}_c(\d+)", sources)}
@@ -209,7 +209,7 @@ def test_every_constraint_is_listed():
 
 
 def test_excerpts_are_marked():
-    """A line that is left out, and an attribute that is, leave three dots."""
+    """Three dots replace omitted lines and omitted attributes."""
     text = 'module {\n  ps.x {ps.a = [1, 2], ps.b = "}, {"}\n  ps.y\n}\n'
     assert cut(text, Excerpt("", {"module|ps.x": ""}, ("ps.a",))) == "module {\n  ps.x {..., ps.a = [1, 2]}\n  ...\n"
 

@@ -1,4 +1,4 @@
-"""Every level of the walk is text that can be fed back: to ps-compile, and pass by pass to ps-opt."""
+"""The dump of every level can be read again: by ps-compile, and by ps-opt for one pass at a time."""
 import re
 import subprocess
 
@@ -24,7 +24,7 @@ def dumps(request, tmp_path_factory, exports):
 
 
 def body(text):
-    """A dump without its comments and without the mark of its level."""
+    """Returns a dump without comments and without the attribute of its level."""
     lines = [line for line in text.splitlines() if not line.startswith("//")]
     return re.sub(r"#ps\.level<\w+>", "#ps.level<>", "\n".join(lines))
 
@@ -44,7 +44,7 @@ def test_ps_compile_resumes_from_each_level(dumps, tmp_path, level):
 
 @pytest.mark.parametrize("level", range(1, len(LEVELS)))
 def test_ps_opt_runs_each_pass_by_itself(dumps, tmp_path, level):
-    """The passes that the dump names in its first line, one process each, make the same level."""
+    """Runs the passes in the first line of a dump, each in a separate process. The result equals the dump."""
     folder, _ = dumps
     made = (folder / f"{LEVELS[level]}.mlir").read_text()
     passes = re.match(r"// passes: (.*)\n", made).group(1)
@@ -60,7 +60,7 @@ def test_ps_opt_runs_each_pass_by_itself(dumps, tmp_path, level):
 
 
 def split_passes(text):
-    """A pipeline's passes: commas inside braces or quotes belong to options."""
+    """Splits a pipeline into its passes. Commas inside braces or quotes are part of options."""
     passes, depth, quoted, start = [], 0, False, 0
     for i, c in enumerate(text + ","):
         quoted ^= c == '"'
@@ -73,7 +73,7 @@ def split_passes(text):
 
 # ---- all passes ----------------------------------------------------------------------------------------------------
 
-# Passes that change nothing, and those that add what a flag says and are an error where it is there.
+# Matches passes that do not change the module, and passes that fail if the module already has the addition of their flag.
 READERS = re.compile(r"ps-(verify|print|explain)-|ps-(set-mesh|add-loss)$")
 
 
@@ -82,8 +82,11 @@ def registered_passes():
     return re.findall(r"^ +--(ps-[\w-]+)", help_text, re.MULTILINE)
 
 
-def test_every_pass_is_in_the_walk(dumps):
-    """So that the tests above run it by itself, with the flag that brings it. The others print what a module has, and serve the planner."""
+def test_every_pass_is_in_the_list(dumps):
+    """The tests above therefore run every pass separately, except for two passes that serve reports and the planner.
+
+    Some passes run only with a flag.
+    """
     folder, flags = dumps
     brought = {"ps-add-loss": "--loss", "ps-defer-sums": "--target", "ps-offload": "--offload"}
     used = {name for name, flag in brought.items() if flag not in flags}
@@ -97,7 +100,7 @@ def test_every_pass_is_in_the_walk(dumps):
 
 @pytest.mark.parametrize("name", [name for name in registered_passes() if not READERS.match(name)])
 def test_every_rewriting_pass_has_its_twin(name):
-    """Among the lit tests that are named after it there is one, called a twin, where it does nothing."""
+    """The lit tests named after a pass contain a twin: a test in which the pass must not change the module."""
     stem = name.removeprefix("ps-")
     files = [f for f in (ROOT / "test").rglob(f"{stem}*.mlir") if f.parent.name != "inputs"]
     assert any("twin" in f.read_text().lower() for f in files), f"no twin for {name} in {files}"

@@ -1,4 +1,4 @@
-"""`--log`: every key, against what PyTorch and the clock say."""
+"""`--log`: the values of all keys equal those of PyTorch and of a clock."""
 import json
 
 import models
@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 
 def run_logged(folder, archive, data, mesh, *flags, run_flags=()):
-    """The log's objects."""
+    """Compiles and trains a model with --log. Returns the entries of the log."""
     oracle.compile_model(folder, archive, mesh, *flags)
     save_file({n: v.contiguous() for n, v in data.items()}, folder / "data.safetensors")
     oracle.run(["./program", "--data", "data.safetensors", "--log", "log.jsonl", "--quiet", *run_flags], folder)
@@ -17,13 +17,13 @@ def run_logged(folder, archive, data, mesh, *flags, run_flags=()):
 
 
 def llama_flops(config, samples, length):
-    """Of a step of a Llama: three times the products of its weights, and attention (causal: a half)."""
+    """Returns the flops of a step of a Llama: three times the matmuls with weights, and attention (half, since it is causal)."""
     head = config.hidden_size // config.num_attention_heads
     width, wide = config.hidden_size, config.intermediate_size
     layer = 2 * width * width + 2 * width * config.num_key_value_heads * head + 3 * width * wide
     products = 3 * 2 * samples * length * (config.num_hidden_layers * layer + width * config.vocab_size)
     scores = samples * config.num_attention_heads * length * length * head
-    return products + config.num_hidden_layers * (2 * 2 + 2 * 5) * scores / 2  # 2 products forward, 5 backward
+    return products + config.num_hidden_layers * (2 * 2 + 2 * 5) * scores / 2  # 2 matmuls in forward, 5 in backward
 
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
@@ -46,7 +46,7 @@ def test_keys(tmp_path, exports, mesh):
         seconds = entry["step_ms"] / 1e3
         assert 0 < seconds < 60 and entry["samples_s"] == pytest.approx(8 / seconds, rel=1e-3)
         assert entry["tokens_s"] == pytest.approx(8 * 16 / seconds, rel=1e-3)
-        assert entry["flops_s"] == pytest.approx(flops / seconds, rel=1e-3), "of the whole model, on any layout"
+        assert entry["flops_s"] == pytest.approx(flops / seconds, rel=1e-3), "flops of the whole model, on any layout"
         assert entry["peak_flops_s"] > 1e8 and entry["flops_use"] == pytest.approx(entry["flops_s"] / entry["peak_flops_s"], rel=1e-2)
         assert entry["memory"] > 1000 and ("eval_loss" in entry) == (step in (1, 2)) and "eval_loss_ema" not in entry
 
@@ -56,12 +56,12 @@ def test_a_step_without_labels(tmp_path, exports):
     oracle.rows_of_step(batches, 0, 2)["labels"][:] = models.IGNORED
     entries = run_logged(tmp_path, oracle.export("mlp", exports), batches, "dp=2", "--optimizer", "sgd(lr=0.1)")
     assert [(e["skipped"], e["loss"] == 0) for e in entries] == [(True, True), (False, False)]
-    assert "tokens_s" not in entries[0], "floating inputs are no tokens"
+    assert "tokens_s" not in entries[0], "floating-point inputs are not tokens"
     assert "grad_norm" not in entries[0] and "lr.0" not in entries[0]
 
 
 def test_norm_without_clipping(tmp_path, exports):
-    """--clip-norm inf measures it, and changes nothing."""
+    """--clip-norm inf logs the norm without clipping."""
     data = models.mlp().draw_inputs(1)
     plain = run_logged(tmp_path, oracle.export("mlp", exports), data, "dp=2", "--optimizer", "sgd(lr=1)", run_flags=("--steps", 4))
     measured = run_logged(
@@ -73,7 +73,7 @@ def test_norm_without_clipping(tmp_path, exports):
 
 
 def test_a_line_every_few_steps(tmp_path, exports):
-    """Every third step, each evaluation and the last step: their lines are those of a log of all steps, except for times."""
+    """--log-every 3 logs every third step, evaluations and the last step. Except for times, the lines equal those of a full log."""
     data = models.mlp().draw_inputs(1)
     save_file(models.mlp().draw_inputs(5), tmp_path / "eval.safetensors")
     flags = ("--steps", 11, "--eval-data", "eval.safetensors", "--eval-every", 4, "--losses", "losses.txt")
@@ -83,7 +83,7 @@ def test_a_line_every_few_steps(tmp_path, exports):
     )
     assert [entry["done"] for entry in full] == list(range(1, 12))
     assert [entry["done"] for entry in sparse] == [3, 4, 6, 8, 9, 11]
-    assert len(oracle.read_losses(tmp_path / "losses.txt")) == 11, "of all steps"
+    assert len(oracle.read_losses(tmp_path / "losses.txt")) == 11, "losses of all steps"
     for entry in sparse:
         same = full[entry["step"]]
         assert {key: entry[key] for key in ("loss", "lr", "skipped", "memory")} == {key: same[key] for key in ("loss", "lr", "skipped", "memory")}

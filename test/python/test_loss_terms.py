@@ -1,4 +1,4 @@
-"""Losses of several terms, and sums: M micro-batches of a step equal PyTorch on the whole batch, on every layout."""
+"""Losses of several terms, and summed losses: a step of several micro-batches equals PyTorch on the whole batch, on every layout."""
 import copy
 import json
 import re
@@ -19,7 +19,7 @@ LAYOUTS = [("dp=1", 1), ("dp=1", 4), ("dp=2", 4), ("tp=2", 4), ("dp=2,tp=2", 1)]
 
 
 class Network(torch.nn.Module):
-    """Two layers over rows of 12; `loss(self, x, hidden, logits, labels, others)` is its loss."""
+    """Two layers on rows of 12 elements. Its loss is `loss(self, x, hidden, logits, labels, others)`."""
 
     def __init__(self, loss):
         super().__init__()
@@ -38,7 +38,7 @@ def z_loss(network, x, hidden, logits, labels, others):
 
 
 def counted_z_loss(network, x, hidden, logits, labels, others):
-    """A z-loss over the labels that count is of the same mean."""
+    """A z-loss over the labels that are not ignored: part of the same mean as the cross entropy."""
     rows = F.cross_entropy(logits, labels, reduction="none") + 0.1 * logits.logsumexp(-1).square() * (labels != -100)
     return rows.sum() / (labels != -100).sum()
 
@@ -52,19 +52,19 @@ def penalty(network, x, hidden, logits, labels, others):
 
 
 def balance(network, x, hidden, logits, labels, others):
-    """The product of two means over a micro-batch: averaged over micro-batches, as the term is written."""
+    """Adds a product of two means over a micro-batch. This term is averaged over micro-batches."""
     terms = [part.mean(0) for part in logits.softmax(-1).chunk(network.parts)]
     return F.cross_entropy(logits, labels) + sum((10 * m * m).sum() for m in terms) / network.parts
 
 
 def all_kinds(network, x, hidden, logits, labels, others):
-    """Two means, a sum over the batch, a mean over it, and what knows no batch."""
+    """Adds two masked means, a sum over the batch, a mean over the batch, and a term that does not depend on the batch."""
     return (two_counts(network, x, hidden, logits, labels, others) + 0.01 * hidden.square().sum()
             + logits.square().mean() + penalty(network, x, hidden, logits, labels, others))  # fmt: skip
 
 
 def clamped(network, x, hidden, logits, labels, others):
-    """A count that is at least 1: of the step, not of each micro-batch."""
+    """Divides by a count of at least 1. The minimum applies to the count of the step, not of each micro-batch."""
     counted = labels != -100
     return (F.cross_entropy(logits, labels, reduction="none") * counted).sum() / counted.sum().clamp(min=1)
 
@@ -75,13 +75,13 @@ def clamped_counts(network, x, hidden, logits, labels, others):
 
 
 def negative_count(network, x, hidden, logits, labels, others):
-    """The sign of a log-likelihood, written in the denominator."""
+    """A negative log-likelihood with the minus sign in the denominator."""
     counted = labels != -100
     return (-F.cross_entropy(logits, labels, reduction="none") * counted).sum() / -counted.sum()
 
 
 def weighted(network, x, hidden, logits, labels, others):
-    """The count is of weights that the model holds."""
+    """Divides by a sum of class weights, which are a buffer of the model."""
     return F.cross_entropy(logits, labels, weight=network.weights)
 
 
@@ -90,7 +90,7 @@ def summed(network, x, hidden, logits, labels, others):
 
 
 def sums(network, x, hidden, logits, labels, others):
-    """As of a variational autoencoder: one of its sums has a factor."""
+    """Adds two sums, one of them with a factor, as in a variational autoencoder."""
     return F.mse_loss(logits, x[:, :10], reduction="sum") - 0.5 * (1 + hidden - hidden.exp()).sum()
 
 
@@ -103,7 +103,7 @@ def summed_with_penalty(network, x, hidden, logits, labels, others):
 
 
 CASES = {
-    # name: (loss, how --info says that it is averaged)
+    # name: (loss, text of --info about its averaging)
     "z-loss": (z_loss, "loss averaged by step, added terms averaged by micro-batch"),
     "counted z-loss": (counted_z_loss, "loss averaged by step\n"),
     "two counts": (two_counts, "loss averaged by step\n"),
@@ -133,7 +133,10 @@ def network(name):
 
 
 def draw(model, micro_batches):
-    """Labels masked unevenly over ranks and micro-batches, one of these whole; the others the other way round."""
+    """Draws batches whose ignored labels differ between ranks and micro-batches. In one micro-batch, all are ignored.
+
+    `others` has the mask of `labels` in reverse order.
+    """
     batches = oracle.draw_batches(model, micro_batches, STEPS)
     if "others" in batches:
         masked = (batches["labels"] == models.IGNORED).flip(0)
@@ -142,7 +145,7 @@ def draw(model, micro_batches):
 
 
 def train_both(folder, model, mesh, micro_batches):
-    """(PyTorch's run on whole batches, the compiled program's, what --info says)."""
+    """Trains in PyTorch on whole batches, and as a compiled program. Returns (PyTorch's results, the program's results, output of --info)."""
     batches = draw(model, micro_batches)
     archive = model.export(folder / "model.pt2")
     model.module.parts = micro_batches
@@ -180,7 +183,7 @@ def test_a_z_loss_over_a_split_vocabulary(tmp_path, mesh, micro_batches):
 
 @pytest.mark.parametrize("level", ["training", "partitioned", "scheduled"])
 @pytest.mark.parametrize("name", ["all kinds", "clamped counts", "sum"])
-def test_every_level_is_the_compiled_program(tmp_path, name, level):
+def test_every_level_equals_the_compiled_program(tmp_path, name, level):
     model, micro_batches, mesh = network(name), 2, "dp=2"
     batches = draw(model, micro_batches)
     archive = model.export(tmp_path / "model.pt2")
@@ -201,7 +204,7 @@ def test_every_level_is_the_compiled_program(tmp_path, name, level):
 
 
 def test_the_loss_of_an_evaluation_is_that_of_all_its_data(tmp_path):
-    """Each mean by its own count over all batches; the terms added to them averaged over the batches."""
+    """Each masked mean is divided by its count over all batches. Added terms are averaged over the batches."""
     model = network("z-loss")
     batches = draw(model, 2)
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), "dp=2")
@@ -211,7 +214,7 @@ def test_the_loss_of_an_evaluation_is_that_of_all_its_data(tmp_path):
 
 
 def test_a_step_that_counts_nothing_changes_nothing(tmp_path):
-    """Whatever its added terms say: PyTorch's loss is nan."""
+    """A step without labels is skipped, although its added terms are not zero. PyTorch's loss would be NaN."""
     model = network("z-loss")
     batches = draw(model, 2)
     batches["labels"][: 2 * 8] = models.IGNORED
@@ -227,7 +230,7 @@ WARNING = "differs from the loss of the whole batch"
 
 
 class Nested(torch.nn.Module):
-    """A masked mean inside of a function: no term of its own."""
+    """A function of a masked mean, so that the mean is not a term of the loss."""
 
     def __init__(self):
         super().__init__()
@@ -238,7 +241,7 @@ class Nested(torch.nn.Module):
 
 
 def test_a_mean_that_is_not_a_term_is_averaged_over_micro_batches(tmp_path):
-    """As the sum of PyTorch's losses of the micro-batches divided by their number; a warning says that the whole batch has another."""
+    """The loss is the mean of PyTorch's losses of the micro-batches. A warning says that the loss of the whole batch differs."""
     torch.manual_seed(0)
     x, labels = torch.randn(16, 12), torch.randint(0, 10, (16,))
     labels[1:8] = models.IGNORED  # the first micro-batch has one label, the second eight
@@ -267,7 +270,7 @@ def test_a_mean_that_is_not_a_term_is_averaged_over_micro_batches(tmp_path):
 
 
 class OfMean(torch.nn.Module):
-    """A function of the mean square, which over a batch is not an average over samples unless it multiplies."""
+    """A function of the error and a trained number. In general, it is not an average over samples."""
 
     def __init__(self, function):
         super().__init__()
@@ -300,7 +303,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_loss_that_is_not_an_average_over_samples_is_reported(tmp_path, name):
-    """And only that: where there is no warning, two micro-batches have PyTorch's loss of the whole batch."""
+    """Without a warning, the loss of two micro-batches equals PyTorch's loss of the whole batch."""
     torch.manual_seed(0)
     function, is_uneven = FUNCTIONS[name]
     x, y = torch.randn(16, 12), torch.randn(16, 4)
@@ -318,7 +321,7 @@ NUMBER = "the model uses the batch size here"
 CONSTANT = "divides a sum over samples by a constant here"
 WHOLE = "but not for the whole batch of a step"
 OF_THE_NUMBER = {
-    # name: (loss, the warning where it is not that of the whole batch)
+    # name: (loss, the warning if the loss differs from that of the whole batch)
     "times": (lambda e, rows: e.square().mean() * rows, NUMBER),
     "plus": (lambda e, rows: e.square().mean() + rows, NUMBER),
     "tensor": (lambda e, rows: e.square().mean() * torch.tensor(rows), NUMBER),
@@ -333,7 +336,7 @@ OF_THE_NUMBER = {
     "by a sum of ones": (lambda e, rows: e.square().sum() / torch.ones(rows, 4).sum(), None),
     "a factor that may be a count": (lambda e, rows: e.square().sum() * (1 / 32), CONSTANT),
     "a factor": (lambda e, rows: e.square().sum() * (1 / 16), None),
-    # What has all samples of a micro-batch of 8, but not of two.
+    # Losses that use all samples of one micro-batch of 8 samples, but not of two micro-batches.
     "the first rows": (lambda e, rows: e[:8].square().mean(), WHOLE),
     "the last rows beside": (lambda e, rows: e.square().mean() - 0.1 * e[-8:].mean(), WHOLE),
     "in groups": (lambda e, rows: e.view(-1, 8, 4).mean(0).square().mean(), WHOLE),
@@ -344,8 +347,10 @@ OF_THE_NUMBER = {
 
 @pytest.mark.parametrize("name", OF_THE_NUMBER)
 def test_a_loss_of_the_number_of_samples(tmp_path, name):
-    """Of several micro-batches, each has another number than all: a warning says where it is used but as a divisor, and
-    where a factor is taken for one."""
+    """A micro-batch has fewer samples than the batch of the step.
+
+    Warnings show where a model uses the batch size other than as a divisor, and where a constant factor is treated as a divisor.
+    """
     torch.manual_seed(0)
     function, warning = OF_THE_NUMBER[name]
     x, y = torch.randn(16, 12), torch.randn(16, 4)
@@ -367,7 +372,7 @@ def test_a_loss_of_the_number_of_samples(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["z-loss", "sum"])
-def test_terms_are_averaged_over_micro_batches_where_that_is_asked_for(tmp_path, name):
+def test_terms_are_averaged_over_micro_batches_on_request(tmp_path, name):
     model, micro_batches = network(name), 2
     batches = draw(model, micro_batches)
     batches["labels"][:] = torch.arange(len(batches["labels"])) % 10
@@ -382,7 +387,7 @@ def test_terms_are_averaged_over_micro_batches_where_that_is_asked_for(tmp_path,
 
 @pytest.mark.parametrize("name,read", [("all kinds", ("x", "labels", "others")), ("sum", ("x", "labels"))])
 def test_a_host_steps_through_the_c_api(tmp_path, name, read):
-    """With the rows of all micro-batches in one call."""
+    """psrt_step takes the samples of all micro-batches in one call."""
     model = network(name)
     batch = oracle.rows_of_step(draw(model, 2), 0, STEPS)
     library = oracle.compile_model(
@@ -398,7 +403,7 @@ def test_a_host_steps_through_the_c_api(tmp_path, name, read):
 
 
 def test_a_further_output_that_is_returned_twice(tmp_path):
-    """It is in the log once."""
+    """The log contains the output once."""
     class Twice(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -418,11 +423,11 @@ def test_a_further_output_that_is_returned_twice(tmp_path):
     assert pytest.approx(module(x)[1].item(), rel=1e-5) in record.values(), record
 
 
-# ---- evaluations of fewer samples than a batch has ----------------------------------------------------------------
+# ---- evaluations with fewer samples than a batch ----------------------------------------------------------------
 
 
 class Regression(torch.nn.Module):
-    """Rows of 4 to rows of 3; `loss(network, found, y)` is its loss, without labels that could be ignored."""
+    """Maps rows of 4 to rows of 3 elements. Its loss is `loss(network, found, y)`; it has no labels that could be ignored."""
 
     def __init__(self, loss):
         super().__init__()
@@ -438,13 +443,13 @@ def of_samples(network, found, y):
 
 
 def of_weights(network, found, y):
-    """A mean whose count comes from the batch."""
+    """A mean whose divisor is a sum of weights of the samples."""
     weights = y[:, 0].abs()
     return ((found - y).square().mean(-1) * weights).sum() / weights.sum()
 
 
 def of_weights_and_one(network, found, y):
-    """The constant 1 is added to the count once, however few samples there are."""
+    """Adds the constant 1 to the count, once for any number of samples."""
     weights = y[:, 0].abs()
     return ((found - y).square().mean(-1) * weights).sum() / (weights.sum() + 1)
 
@@ -462,7 +467,7 @@ def contrast(network, found, y):
                                          (of_weights_and_one, 1)],
                          ids=["mean", "sum", "weights", "penalty", "contrast", "plus one"])  # fmt: skip
 def test_evaluation_is_over_all_samples(tmp_path, mesh, loss, parts):
-    """The last batch is computed from whole ones. `parts`: a loss of n samples is multiplied by parts / n; 0: the loss is not a sum over samples."""
+    """The last, incomplete batch is evaluated with full batches. The loss of n samples is multiplied by parts / n; 0 if this is impossible."""
     model = Regression(loss)
     torch.export.save(torch.export.export(model, (torch.randn(8, 4), torch.randn(8, 3))), tmp_path / "model.pt2")
     program = oracle.compile_model(tmp_path, tmp_path / "model.pt2", mesh, "--optimizer", "sgd(lr=0)")
@@ -478,7 +483,7 @@ def test_evaluation_is_over_all_samples(tmp_path, mesh, loss, parts):
 
 
 class Masked(torch.nn.Module):
-    """`count(self, mask)` is what the loss is divided by."""
+    """A masked loss that is divided by `count(self, mask)`."""
 
     def __init__(self, count):
         super().__init__()
@@ -500,8 +505,8 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_what_a_count_has_once_is_counted_once(tmp_path, name):
-    """However many batches a step or an evaluation has, of which one counts nothing."""
+def test_a_constant_part_of_a_count_is_counted_once(tmp_path, name):
+    """A constant part of a count is added once for several batches. One of the batches counts no samples."""
     model, x = Masked(COUNTS[name]), torch.randn(8, 4)
     mask = torch.tensor([1.0, 1, 0, 0, 0, 0, 0, 0])
     archive = models.Model("masked", model, {"x": x[:4], "mask": mask[:4]}).export(tmp_path / "model.pt2")
@@ -515,11 +520,11 @@ def test_what_a_count_has_once_is_counted_once(tmp_path, name):
     assert float(said.split()[2]) == pytest.approx(expected, rel=1e-5)
 
 
-# ---- steps of fewer samples than a batch has ----------------------------------------------------------------------
+# ---- steps with fewer samples than a batch ----------------------------------------------------------------------
 
 
 class Classifier(torch.nn.Module):
-    """Rows of 5 in 6 classes; `loss(logits, y)` is its loss, `before` a layer on its rows."""
+    """Classifies rows of 5 elements into 6 classes. Its loss is `loss(logits, y)`. `before` is a layer on the input."""
 
     def __init__(self, loss, before=None):
         super().__init__()
@@ -531,7 +536,7 @@ class Classifier(torch.nn.Module):
 
 
 class UnitRows(torch.nn.Module):
-    """NaN for a row of zeros, which is none of the samples."""
+    """Normalizes rows. A row of zeros gives NaN, but no sample is such a row."""
 
     def forward(self, x):
         return x / x.norm(dim=-1, keepdim=True)
@@ -555,7 +560,7 @@ def beside_zeros(logits, y):
     return F.cross_entropy(logits, y) + (logits.square().sum(-1) * counts).sum() / counts.sum()
 
 
-# Whether rows with ignored labels fill up the last step; else its samples are left out.
+# name: (model, whether rows with ignored labels fill up the last step). Otherwise, the samples of the last step are skipped.
 LAST_STEPS = {
     "mean": (Classifier(F.cross_entropy), True),
     "unit rows": (Classifier(F.cross_entropy, UnitRows()), True),
@@ -575,10 +580,10 @@ LAST_STEPS = {
 @pytest.mark.parametrize("flags", [("dp=2",), ("dp=1", "--micro-batches", "2")], ids=["dp=2", "micro-batches"])
 @pytest.mark.parametrize("name", LAST_STEPS)
 def test_last_steps_of_epochs(tmp_path, name, flags):
-    """Losses, running statistics and the evaluation of 20 samples in steps of 8 are PyTorch's, with the last 4 or without."""
+    """Training and evaluation on 20 samples in steps of 8 equal PyTorch's, with or without the last 4 samples."""
     module, fills = LAST_STEPS[name]
     if name == "batch norm" and len(flags) > 1:
-        return  # whose statistics are those of a micro-batch
+        return  # PyTorch would use the statistics of the whole batch
     module = copy.deepcopy(module)
     torch.manual_seed(4)
     data = {"x": torch.randn(20, 5), "y": torch.randint(6, (20,))}
@@ -601,7 +606,7 @@ def test_last_steps_of_epochs(tmp_path, name, flags):
     assert oracle.read_losses(tmp_path / "losses.txt") == pytest.approx(losses, rel=1e-5)
     for key, value in load_file(tmp_path / "w.safetensors").items():
         assert torch.allclose(value, module.state_dict()[key], rtol=0, atol=1e-5), key
-    if name != "sum":  # that of an evaluation is one of batches
+    if name != "sum":  # the eval loss of a sum is the mean per batch
         found = float(re.search(r"eval loss ([\d.]+) over 20", said)[1])
         assert found == pytest.approx(module.eval()(**data).item(), rel=1e-5)
 
@@ -609,7 +614,7 @@ def test_last_steps_of_epochs(tmp_path, name, flags):
 @pytest.mark.parametrize("mesh", ["dp=1", "tp=2", "tp=4"])
 @pytest.mark.parametrize("label", [0, 7])
 def test_labels_of_no_class(tmp_path, mesh, label):
-    """That the model computes: their loss is NaN, also where each rank has some of the classes."""
+    """A label that the model computes, and that is not a class, gives a NaN loss, also if the classes are split over ranks."""
     model = models.Model("shifted", Classifier(lambda o, y: F.cross_entropy(o, y - 1)), {"x": torch.randn(8, 5), "y": torch.arange(8) % 6 + 1})
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "m.pt2"), mesh)
     model.inputs["y"][3] = label

@@ -1,4 +1,4 @@
-"""Masked labels: uneven over ranks and micro-batches, equal to PyTorch on the whole batch; a step without any label."""
+"""Ignored labels that differ between ranks and micro-batches: training equals PyTorch on the whole batch. Also a step without any label."""
 import json
 
 import models
@@ -12,7 +12,7 @@ ADAMW, make_adamw, UPDATE_TOLERANCE = oracle.OPTIMIZERS["adamw"]
 
 
 def mask(labels, batch):
-    """In each step: micro-batch 1 whole, half the ranks' rows of micro-batch 2, and more and more of micro-batch 3."""
+    """Ignores labels of each step: all of micro-batch 1, the second half of micro-batch 2, and more and more of micro-batch 3."""
     generator = torch.Generator().manual_seed(7)
     for step in labels.split(MICRO_BATCHES * batch):
         _, whole, half, uneven = step.split(batch)
@@ -24,7 +24,7 @@ def mask(labels, batch):
 
 @pytest.fixture(scope="module", params=["gpt", "llama"])
 def masked(request):
-    """A model's name, its batches, and what PyTorch makes of them, each step on all its samples at once."""
+    """Returns (a model's name, its batches, PyTorch's results, with one batch per step)."""
     model = oracle.zoo(request.param)
     parts = [model.draw_inputs(50 + i) for i in range(STEPS * MICRO_BATCHES)]
     batches = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
@@ -43,7 +43,7 @@ def test_uneven_masks_equal_pytorch_on_the_whole_batch(tmp_path, exports, masked
 
 @pytest.mark.parametrize("mesh,micro_batches", [("dp=1", 1), ("dp=2", 2), ("tp=2", 1), ("dp=2,tp=2", 2)])
 def test_a_step_without_labels_changes_nothing(tmp_path, exports, mesh, micro_batches):
-    """Its loss is 0, it is warned of, and neither weights nor the optimizer's count of steps know of it."""
+    """Its loss is 0, and a warning reports it. Weights and the optimizer's count of steps do not change."""
     model, empty = oracle.zoo("gpt"), 1
     batches = oracle.draw_batches(model, micro_batches, STEPS)
     rows = batches["labels"].shape[0] // STEPS

@@ -1,4 +1,4 @@
-"""`ps-plan --measured` chooses among plans by the traces of their programs, and prices plans with measured times."""
+"""`ps-plan --measured` compares plans by the traces of their programs, and prices plans with measured times."""
 
 import json
 import statistics
@@ -21,7 +21,7 @@ def gpt(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plans(gpt, tmp_path_factory):
-    """A folder with the plans data.json and stages.json, and the traces of their programs."""
+    """A folder with the plans data.json and stages.json, and traces of their programs."""
     folder = tmp_path_factory.mktemp("plans")
     (np.arange(4096, dtype=np.uint16) % 96).tofile(folder / "data.bin")
     for name, mesh in [("data", "dp=2"), ("stages", "pp=2")]:
@@ -36,7 +36,7 @@ def plans(gpt, tmp_path_factory):
 
 
 def measure(trace):
-    """Returns the seconds of each step but the first, on the rank that takes longest."""
+    """Returns the seconds of each step except the first, on the slowest rank."""
     times = {}
     for event in json.loads(trace.read_text())["traceEvents"]:
         if "step" in event["args"] and event["tid"] == 0:
@@ -104,11 +104,11 @@ def test_the_trace_of_another_plan(gpt, plans, tmp_path):
     assert done.returncode == 2 and "--measured: the trace is of another program: it has no run of \"" in done.stderr, done.stderr
 
 
-# ---- errors, with plans and traces that are written by hand -----------------------------------------------------------
+# ---- errors, with plans and traces that the tests write -----------------------------------------------------------
 
 
 def write_trace(path, ranks=2, times=(9, 3, 4, 5), micro_batches=1, rows=None):
-    """A trace with a step for each of `times` (in ms). With `rows`, a list of tasks (phase, stage, micro-batch) for each rank."""
+    """Writes a trace with one step per element of `times` (in ms). `rows` has the tasks (phase, stage, micro-batch) of each rank."""
     events = [{"ph": "M", "pid": rank, "tid": 0, "args": {"pp": rank if rows else 0}} for rank in range(ranks)]
     for step, time in enumerate(times):
         for rank in range(ranks):
@@ -149,7 +149,7 @@ def test_plans_within_the_spread(tmp_path):
 
 
 def test_the_best_plan_keeps_its_shardings(tmp_path):
-    """The first glob that matches a parameter wins, so the order of the keys counts."""
+    """The plan file keeps the order of the globs, since the first one that matches a parameter is used."""
     policy = {"wte.weight": {"0": ["tp"]}, "*": {}}
     files = pair(tmp_path, first={"sharding-policy": policy, "mesh": "dp=1,tp=2"}, second={"sharding-policy": policy})
     done = run("ps-plan", *files, "--measured", "-o", tmp_path / "best.json")
@@ -231,7 +231,7 @@ def test_plans_that_cannot_be_compared(tmp_path, first, second, words):
 def test_a_plan_without_its_samples(tmp_path):
     files = pair(tmp_path)
     files[1].write_text('{"mesh": "tp=2"}')
-    assert "the plan does not tell the samples per step; add \"batch\": N" in refuse(*files, "--measured")
+    assert "the plan does not specify the samples per step; add \"batch\": N" in refuse(*files, "--measured")
     files[1].write_text('{"mesh": "tp=2", "predicted": {"global-batch": 4}}')
     assert run("ps-plan", *files, "--measured").returncode == 0
 
@@ -249,4 +249,4 @@ def test_the_command_line(gpt, tmp_path):
     assert "b.json' is one of the plans" in refuse(a, b, "--measured", "-o", b)
     assert "but one model is expected; compare plan files with --diff or --measured" in refuse(a, b, "--cluster", "cpu-mpi:2")
     assert run("ps-plan", a, b, "--measured", *traces).returncode == 0
-    assert run("ps-plan", *sorted(tmp_path.glob("*.json")), "--measured").returncode == 0  # plans and traces, in one folder
+    assert run("ps-plan", *sorted(tmp_path.glob("*.json")), "--measured").returncode == 0  # the folder contains plans and traces

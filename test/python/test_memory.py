@@ -1,5 +1,7 @@
-"""The memory that a program says it needs: little more than what is in use at once, which is computed here again from the
-dumped program; and what it says about its fullest moment."""
+"""The planned memory of a program is only slightly larger than the bytes that are in use at the same time.
+
+The test computes these bytes from the dumped program. It also checks the report about the peak.
+"""
 import json
 import re
 
@@ -26,7 +28,7 @@ def split_types(text):
 
 
 def largest_sum(text, program):
-    """Of the bytes of values and scratch in use at once, in a `rank.program` of a module at level 5."""
+    """Returns the largest sum of the bytes of values and scratch that are in use at once, in a `rank.program` at level 5."""
     scratch = {name: int(size) for name, size in re.findall(r"func\.func @([\w.$-]+|\"[^\"]*\")\(.*ps\.scratch_bytes = (\d+)", text)}
     body = text[text.index(f"rank.program @{program} ") :].split("\n  }")[0].split("\n")[1:]
     makers, uses, waits = {}, {}, {}
@@ -72,7 +74,7 @@ def largest_sum(text, program):
 
 
 def plan(folder, archive, *flags):
-    """The module at level 5, and the data of its page's memory section."""
+    """Compiles a model. Returns (the module at level 5, the data of the memory section of its report)."""
     command = [tools_folder() / "ps-compile", archive, "-o", "placed.mlir", "--stop-after", "placed", "--report", "plan.html", *flags]
     oracle.run(command, folder)
     data = json.loads(re.search(r'type="application/json">(.*?)</script>', (folder / "plan.html").read_text(), re.S)[1])
@@ -87,12 +89,12 @@ def plan(folder, archive, *flags):
     (("--mesh", "pp=2", "--schedule", "1f1b"), 1.02), (("--mesh", "pp=2", "--schedule", "zb-h1"), 1.05),
     (("--mesh", "pp=2", "--schedule", "interleaved", "--num-chunks", "2"), 1.05), (("--mesh", "pp=2", "--schedule", "zb-v", "--num-chunks", "2"), 1.05),
 ], ids=["one rank", "recompute", "1f1b", "zb-h1", "interleaved", "zb-v"])  # fmt: skip
-def test_little_more_than_what_is_in_use(tmp_path, make, flags, most):
+def test_the_arena_is_little_larger_than_the_live_values(tmp_path, make, flags, most):
     text, rows = plan(tmp_path, make().export(tmp_path / "model.pt2"), "--micro-batches", "4", *flags)
     assert len(rows) == (2 if "--mesh" in flags else 1)
     for row in rows:
         values = largest_sum(text, f"pp{row['pp']}")
-        assert abs(row["live_bytes"] - row["variable_bytes"] - values) <= 0.01 * values, "the sum that is said"
+        assert abs(row["live_bytes"] - row["variable_bytes"] - values) <= 0.01 * values, "the peak in the report"
         assert row["arena_bytes"] <= most * (values + row["variable_bytes"]) + 64 * text.count("ps.variable"), row["pp"]
         assert max(row["in_use"]) == row["live_bytes"] and min(row["in_use"]) >= row["variable_bytes"]
         assert sum(holder["bytes"] for holder in row["holders"]) <= row["live_bytes"] and row["instant"]

@@ -1,6 +1,7 @@
-"""Ranks on GPUs of their own, by NCCL: as threads and as processes, on fakes of the driver and for NCCL.
+"""Ranks with one GPU each that communicate by NCCL, as threads and as processes. Uses the fake driver and a fake NCCL.
 
-The fake NCCL really moves and sums, among the threads or processes of this machine; sums in another order than ours.
+The fake NCCL performs the collectives among threads or processes of this machine. It adds summands in another order than
+communication between threads (`--comm local`).
 """
 import json
 import os
@@ -47,7 +48,7 @@ LAYOUTS = {"dp": ("dp=2", ()), "tp": ("tp=2", ()), "zero3": ("dp=2", ("--zero", 
 
 @pytest.fixture(scope="module", params=LAYOUTS)
 def compiled(request, tmp_path_factory, exports):
-    """(folder with a program and its data, its number of ranks)"""
+    """Returns (folder with a program and its data, number of ranks)."""
     mesh, flags = LAYOUTS[request.param]
     folder = tmp_path_factory.mktemp(request.param)
     model = "gpt2_deep" if "pp" in mesh else "gpt2"
@@ -75,7 +76,7 @@ def run_all(started):
 
 
 def test_processes_equal_threads(compiled):
-    """By the variables of torchrun, and by mpirun: the same bits; as CUDA graphs; and what the host finds in local ranks, to a few roundings."""
+    """Processes with torchrun's variables give the same bits as threads. `--comm local` gives the same losses up to a few roundings."""
     folder, ranks = compiled
     oracle.run(line(*outputs("threads")), folder)
     started = [processes.start(line(*outputs("hand")), folder, {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
@@ -99,7 +100,7 @@ def test_under_mpirun(compiled):
 
 
 def test_a_trace_shows_the_queues(compiled):
-    """What NCCL does beside the instructions, by the events of its streams."""
+    """A trace contains NCCL's collectives in separate threads, timed by events of their streams."""
     folder, _ = compiled
     oracle.run(line("--trace", "trace.json"), folder)
     events = json.loads((folder / "trace.json").read_text())["traceEvents"]
@@ -107,7 +108,7 @@ def test_a_trace_shows_the_queues(compiled):
 
 
 def test_steps_are_graphs(compiled):
-    """With NCCL inside: from the third step on nothing is enqueued but graphs."""
+    """Steps are recorded as CUDA graphs that include NCCL's collectives. Results have the same bits without graphs."""
     folder, _ = compiled
     plain = {**os.environ, "PSRT_CUDA_GRAPHS": "0"}
     said = subprocess.run(line(*outputs("graphs")), cwd=folder, capture_output=True, text=True, check=True).stderr
@@ -126,7 +127,7 @@ def test_a_wait_that_is_left_out_is_noticed(compiled):
         assert done.returncode == (3 if done.stderr else 0)
         assert not done.stderr or "no order between" in done.stderr
         noticed += done.returncode == 3
-    print(f"{noticed} noticed, of {waits} waits")
+    print(f"{noticed} omitted waits detected; the program has {waits}")
     assert noticed >= 3
 
 
@@ -135,7 +136,7 @@ def test_a_wait_that_is_left_out_is_noticed(compiled):
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory, exports):
-    """A folder with a program for two ranks over tp, and data for many steps."""
+    """A folder with a program for tp=2, and data for many steps."""
     folder = tmp_path_factory.mktemp("pair")
     oracle.compile_model(folder, oracle.export("gpt2", exports), "tp=2", "--micro-batches", 2, "--optimizer", "adamw", "--target", "cuda:replay")
     save_file({name: value.contiguous() for name, value in oracle.draw_batches(oracle.zoo("gpt2"), 2, steps=8).items()}, folder / "data.safetensors")
@@ -149,7 +150,7 @@ def start_pair(folder, *flags, ranks=({}, {}), **shared):
 
 @pytest.mark.alone
 def test_a_rank_that_hangs_ends_all(pair):
-    """Its NCCL operation never ends: both say which one, within the time that is allowed and a few seconds."""
+    """An NCCL operation that never ends is an error on both ranks, within a few seconds after PSRT_TIMEOUT. The errors name the operation."""
     begin = time.monotonic()
     ends = [processes.finish(process) for process in start_pair(pair, PSRT_TIMEOUT="2", PSRT_FAKE_NCCL_HANG="1:30")]
     assert time.monotonic() - begin < 20
@@ -160,7 +161,7 @@ def test_a_rank_that_hangs_ends_all(pair):
 
 @pytest.mark.alone
 def test_a_step_longer_than_the_time_allowed_is_healthy(tmp_path, exports):
-    """It computes for longer than PSRT_TIMEOUT, and communicates at its end alone; its graphs and communicators end in order."""
+    """A step that computes for longer than PSRT_TIMEOUT before it communicates is not an error."""
     oracle.compile_model(tmp_path, oracle.export("gpt2", exports), "dp=2", "--micro-batches", 2, "--optimizer", "sgd(lr=0.1)", "--target", "cuda:replay")
     save_file({name: value.contiguous() for name, value in oracle.draw_batches(oracle.zoo("gpt2"), 2, steps=1).items()}, tmp_path / "data.safetensors")
     begin = time.monotonic()
@@ -207,7 +208,7 @@ def test_versions_that_differ(pair):
 
 
 def test_which_gpus_threads_have(pair, tmp_path):
-    """A GPU each where there are enough and NCCL; else one for all."""
+    """Threads use one GPU each if there are enough GPUs and NCCL is found. Otherwise, they share one GPU."""
     def devices(*flags, **environment):
         log = tmp_path / "log"
         log.unlink(missing_ok=True)

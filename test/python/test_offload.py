@@ -1,4 +1,4 @@
-"""--offload: what is not used for long lies in the host's memory; every bit stays, and the device has that much less."""
+"""--offload keeps unused tensors in host memory. Results do not change by a bit, and the device needs less memory."""
 import json
 import os
 import random
@@ -28,15 +28,15 @@ PLANS = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with a model, its batches, and a function that compiles a plan with and without the flag."""
+    """Returns (a folder with a model and its batches, a function that compiles a plan with or without --offload)."""
     folder = tmp_path_factory.mktemp("offload")
-    model = models.gpt2(dropout=0.1, layers=4, batch=8)  # activations are more than what the update holds
+    model = models.gpt2(dropout=0.1, layers=4, batch=8)  # activations need more memory than the update
     archive = model.export(folder / "model.pt2")
     save_file({n: v.contiguous() for n, v in oracle.draw_batches(model, 2, STEPS).items()}, folder / "data.safetensors")
     known = {}
 
     def compile_plan(plan, what, *flags):
-        """`what`: to offload; True for the optimizer."""
+        """Compiles a plan. `what` is the value of --offload; True means optimizer, False means no flag."""
         key = (plan, what, *flags)
         if key not in known:
             mesh, own = PLANS[plan]
@@ -48,7 +48,7 @@ def made(tmp_path_factory):
 
 
 def train(folder, program, *flags):
-    """Losses, weights (and averages), and what was said."""
+    """Trains with a program. Returns (losses, weights and averages, output)."""
     (folder / "losses.txt").unlink(missing_ok=True)  # a resumed run would append to it
     said = oracle.run([program, "--data", "data.safetensors", "--seed", "5", "--quiet", "--losses", "losses.txt", "--export-weights",
                        "weights.safetensors", *flags], folder)  # fmt: skip
@@ -65,14 +65,14 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("plan", lanes.some(PLANS, ["averages", "zero 1", "zero 3", "1f1b", "dp and tp", "zb-h1"]))
-def test_every_bit_stays(made, plan):
+def test_every_bit_is_the_same(made, plan):
     folder, compile_plan = made
     plain = train(folder, compile_plan(plan, False), "--steps", STEPS)
     assert_same(train(folder, compile_plan(plan, True), "--steps", STEPS), plain)
 
 
 @pytest.mark.parametrize("plan", ["whole", "bf16", "zero 3", "gpipe", "1f1b", "zb-h1", "dp and tp"])
-def test_every_bit_stays_with_activations(made, plan):
+def test_every_bit_is_the_same_with_activations(made, plan):
     folder, compile_plan = made
     plain = train(folder, compile_plan(plan, False), "--steps", STEPS)
     program = compile_plan(plan, "activations=all,optimizer")
@@ -88,30 +88,30 @@ def test_equals_pytorch(tmp_path, exports):
     assert all(abs(a - b) <= oracle.LOSS_TOLERANCE * abs(b) for a, b in zip(ours.losses, theirs.losses, strict=True))
 
 
-# ---- the account ---------------------------------------------------------------------------------------------------
+# ---- sizes of memory ---------------------------------------------------------------------------------------------------
 
 
 def table_of(program):
-    """The table that a program carries."""
+    """Returns the table of a program, as JSON."""
     text = program.read_bytes()
     start = text.index(b'{"version":1,"parashard"')
     return json.JSONDecoder().raw_decode(text[start:].decode("latin-1"))[0]
 
 
 @pytest.mark.parametrize("plan", ["whole", "bf16", "zero 3"])
-def test_the_device_has_less_by_what_the_host_has(made, plan):
-    """Less what is on its way: three pieces of an eighth, and no less than the largest variables."""
+def test_the_device_needs_less_by_the_variables_in_the_host(made, plan):
+    """The device needs less memory, by at least 95 % of the bytes in host memory. The rest are buffers of running copies."""
     _, compile_plan = made
     plain, ours = table_of(compile_plan(plan, False)), table_of(compile_plan(plan, True))
     in_host = [v for v in ours["variables"] if v["address"] >= ours["host_base"]]
     assert sum(-(-v["bytes"] // 64) * 64 for v in in_host) == ours["host_bytes"]
     assert {v["kind"] for v in in_host} == ({"optimizer", "parameter"} if plan == "bf16" else {"optimizer"})
-    # What waits for its use at the fullest moment is in neither: the update is not that moment.
+    # Copies that wait for their use are not part of the peak, since the peak is not in the update.
     assert plain["arena_bytes"] - ours["arena_bytes"] >= 0.95 * ours["host_bytes"]
 
 
 def list_stashes(table):
-    """Of each program of a step: the ends of the copies to the host's memory that stand in front of the update."""
+    """Returns, for each step program, the offload instructions before the update."""
     found = []
     for program in table["programs"]:
         if program["name"] == "step":
@@ -120,8 +120,8 @@ def list_stashes(table):
 
 
 @pytest.mark.parametrize("plan,least", [("whole", 0.3), ("gpipe", 0.3)])
-def test_the_device_has_less_by_what_waits_in_the_host(made, plan, least):
-    """Of what the device has beside its variables, which stay, by `least` less; the host has what is stashed at once."""
+def test_the_device_needs_less_by_the_activations_in_the_host(made, plan, least):
+    """Offloaded activations reduce the device memory without variables by at least the fraction `least`. Host memory grows by at least as much."""
     _, compile_plan = made
     plain, ours = table_of(compile_plan(plan, False)), table_of(compile_plan(plan, "activations=all"))
     coordinates = 2 if plan == "gpipe" else 1
@@ -137,8 +137,8 @@ def test_the_device_has_less_by_what_waits_in_the_host(made, plan, least):
         assert all(size > 0 for op in stashes for size in op["sizes"])
 
 
-def test_what_is_not_hidden_stays(made):
-    """A model this small computes too little beside its copies."""
+def test_copies_that_cannot_be_hidden_are_not_offloaded(made):
+    """In a small model, the computation is too short to hide copies of activations."""
     folder, _ = made
     said = subprocess.run([tools_folder() / "ps-compile", folder / "model.pt2", "-o", "hidden", "--offload", "activations", "--target", "cuda:replay"],
                           cwd=folder, capture_output=True, text=True)  # fmt: skip
@@ -146,7 +146,7 @@ def test_what_is_not_hidden_stays(made):
 
 
 @pytest.mark.parametrize("plan", ["averages", "bf16", "1f1b"])
-def test_the_plan_is_what_is_used(made, plan):
+def test_used_memory_equals_the_plan(made, plan):
     folder, compile_plan = made
     plain = train(folder, compile_plan(plan, True), "--steps", 2)
     checked = train(folder, compile_plan(plan, True), "--steps", 2, "--check-memory")
@@ -156,7 +156,7 @@ def test_the_plan_is_what_is_used(made, plan):
     assert all(one[0] == one[1] and one[2] == one[3] for one in found), found
 
 
-def test_info_and_explain_tell_both(made, exports):
+def test_info_and_explain_report_host_memory(made, exports):
     folder, compile_plan = made
     said = oracle.run([compile_plan("whole", True), "--info"], folder)
     table = table_of(compile_plan("whole", True))
@@ -167,11 +167,11 @@ def test_info_and_explain_tell_both(made, exports):
     assert "host memory per rank: " in explained
 
 
-# ---- beside other features -----------------------------------------------------------------------------------------
+# ---- with other features -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("first,second", [(True, False), (False, True)], ids=["to plain", "from plain"])
-def test_checkpoints_fit_both(made, first, second):
+def test_checkpoints_load_with_and_without_offload(made, first, second):
     folder, compile_plan = made
     unbroken = train(folder, compile_plan("averages", False), "--steps", STEPS)
     saved = f"saved-{first}"
@@ -189,8 +189,8 @@ def test_averages_are_evaluated(made):
     assert figures[0] and figures[0] == figures[1]
 
 
-def test_the_evaluator_means_the_same(made):
-    """What level 4 says with fetches is what it says without."""
+def test_the_evaluator_agrees(made):
+    """In ps-run, level 4 with fetches and stashes gives the same results as without."""
     folder, _ = made
     found = []
     for name, flags in {"plain": (), "offloaded": ("--offload", "activations=all,optimizer")}.items():
@@ -204,7 +204,7 @@ def test_the_evaluator_means_the_same(made):
     assert "rank.fetch" in text and "rank.unstash" in text
 
 
-# ---- where nothing can be ------------------------------------------------------------------------------------------
+# ---- errors and flags without effect ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("flags,words", [
@@ -248,8 +248,8 @@ def test_gpus_keep_every_bit(made, fake, monkeypatch, plan, what, graphs):
 
 
 @pytest.mark.parametrize("what", ["optimizer", "activations=all"])
-def test_a_copy_that_is_not_waited_for_is_noticed(made, fake, what):
-    """Of the waits that order copies: by name in the log, each left out once."""
+def test_a_missing_wait_for_a_copy_is_detected(made, fake, what):
+    """Omits waits one at a time. The fake driver must detect at least half of the omitted waits."""
     folder, compile_plan = made
     program = compile_plan("whole", what, "--target", "cuda:replay")
 
@@ -258,7 +258,7 @@ def test_a_copy_that_is_not_waited_for_is_noticed(made, fake, what):
                               timeout=120, env={**os.environ, "PSRT_FAKE_DROP": str(number), **more})  # fmt: skip
         return done.returncode, done.stderr
 
-    log = folder / f"{what}.log"  # is added to
+    log = folder / f"{what}.log"  # the fake driver appends to the log
     assert run(0, PSRT_FAKE_LOG=str(log)) == (0, "")
     waits = len(re.findall(r": wait \d+$", log.read_text(), re.M))
     noticed = 0
@@ -267,7 +267,7 @@ def test_a_copy_that_is_not_waited_for_is_noticed(made, fake, what):
         assert status == (3 if said else 0)
         assert not said or "no order between" in said
         noticed += status == 3
-    print(f"{noticed} noticed, of {waits} waits")
+    print(f"{noticed} omitted waits detected; the program has {waits}")
     assert noticed >= min(20, waits) // 2
 
 

@@ -1,4 +1,4 @@
-"""What workers share: files are made once, whole or not at all; a turn that is held alone has no other beside it."""
+"""Coordination of workers (once.py): files are created once and completely, and a turn that is held alone excludes all others."""
 import multiprocessing
 import os
 import time
@@ -51,7 +51,7 @@ def take_turns(folder, is_alone, log):
                 time.sleep(0.005)
 
 
-def test_a_turn_alone_has_no_other_beside_it(tmp_path):
+def test_an_exclusive_turn_does_not_overlap_others(tmp_path):
     context = multiprocessing.get_context("fork")
     log = context.SimpleQueue()
     takers = [context.Process(target=take_turns, args=(tmp_path, is_alone, log)) for is_alone in (False, False, False, True, True)]

@@ -1,4 +1,4 @@
-"""Import of ONNX: models train as in PyTorch, every op means what ONNX says, bad files are refused."""
+"""Import of ONNX files: models train as in PyTorch, and bad exports are reported."""
 import re
 
 import models
@@ -21,7 +21,7 @@ CAUSAL = {"gpt", "gpt2", "llama", "gpt2_eager", "llama_eager"}
 
 
 def exported(name, folder, optimize=False):
-    """The file of a model of the zoo in `folder`, made once."""
+    """Returns the exported file of a model of the zoo, which is written once."""
     if not optimize:
         return oracle.export(name, folder, "onnx")
     path = folder / f"{name}-optimized.onnx"
@@ -62,7 +62,7 @@ def test_attention_is_found(tmp_path, exports, name, optimize):
 
 
 def test_megatron_splits_what_it_splits_from_pt2(tmp_path, exports):
-    """The plan of the same model from both files: shardings by parameter."""
+    """The policy megatron gives the same shardings to the parameters of a model from ONNX and from .pt2."""
 
     def shardings(path):
         folder = tmp_path / path.suffix[1:]
@@ -81,7 +81,7 @@ def test_megatron_splits_what_it_splits_from_pt2(tmp_path, exports):
 
 @pytest.mark.parametrize("name", ["gpt", "gpt2", "llama"])
 def test_default_export_says_what_it_cannot_train(tmp_path, exports, name):
-    """torch's optimizer folds weights into constants, and merges parameters of equal value."""
+    """In the default export, torch's optimizer folds weights into constants and merges parameters with equal values. A warning lists them."""
     path, model = exported(name, exports, optimize=True), oracle.zoo(name)
     said = translate(path, tmp_path)
     assert "warning" in said and "folded" in said and "optimize=False" in said
@@ -98,11 +98,11 @@ def test_default_export_says_what_it_cannot_train(tmp_path, exports, name):
     values = dict(model.module.named_parameters(remove_duplicate=False))
     for parameter, gradient in gradients.items():
         uniform = bool((values[parameter] == values[parameter].flatten()[0]).all())
-        if uniform:  # stands for several
+        if uniform:  # may be the merged parameter of several
             continue
         tied = [name for name in aliases if aliases[name] == aliases[parameter]]
         if any(f"'{name}'" in said for name in tied):
-            assert any(name.endswith("head.weight") for name in tied)  # its use as head was folded
+            assert any(name.endswith("head.weight") for name in tied)  # the optimizer folded the head, but not the embedding
         else:
             assert (gradient - true_gradients[aliases[parameter]]).abs().max() < 1e-5 * largest, parameter
             compared += 1
@@ -110,7 +110,7 @@ def test_default_export_says_what_it_cannot_train(tmp_path, exports, name):
 
 
 def test_outputs_that_are_constants(tmp_path):
-    """A shape and a number; alone, a model of these has nothing to compute."""
+    """A model whose outputs are a shape and a number, so that nothing is computed."""
     nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Constant", [], ["c"], value_float=2.5)]
     onnx_models.graph(nodes, {"x": (torch.float32, [2, 3])}, ["s", "c"], path=tmp_path / "shape.onnx")
     command = [tools_folder() / "ps-compile", "shape.onnx", "-o", "shape", "--inference"]
@@ -175,7 +175,7 @@ def test_dropout_in_both_modes(tmp_path, exports):
 
 
 def kept_as_they_are(path, module):
-    """Parameters that a file has with their values, and that stand for no other ones (as equal values may)."""
+    """Returns the parameters that the file has with their values. Skips parameters with equal elements, which may be merged with others."""
     values = {t.name: torch.from_numpy(onnx.numpy_helper.to_array(t).copy()) for t in onnx.load(path).graph.initializer}
     return {name for name, value in module.named_parameters()
             if name in values and torch.equal(values[name], value) and not (value == value.flatten()[0]).all()}  # fmt: skip
@@ -184,8 +184,9 @@ def kept_as_they_are(path, module):
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 @pytest.mark.parametrize("name", ["bert", "bart", "neox", "opt", "vit", "resnet", "unet"])
 def test_first_step_of_the_default_export(tmp_path, exports, name, mesh):
-    """Of the gradients those of parameters that the file has as the model does. Others torch's optimizer folds or merges: of
-    BERT and BART it leaves none.
+    """Compares the gradients of parameters that the file has unchanged.
+
+    torch's optimizer folds or merges all other parameters. In BERT and BART, it changes all parameters.
     """
     model, path = oracle.zoo(name, "onnx"), exported(name, exports, optimize=True)
     loss, gradients = oracle.first_step(tmp_path, path, model.inputs, "--sharding-policy", "megatron", mesh=mesh)
@@ -200,7 +201,7 @@ def test_first_step_of_the_default_export(tmp_path, exports, name, mesh):
 
 @pytest.mark.parametrize("name", ["bert", "opt", "gpt2"])
 def test_parameters_that_are_merged_have_one_shape(tmp_path, exports, name):
-    """A matrix that the default export folds is not taken for the bias that its module shares with others."""
+    """A folded weight matrix is not mistaken for a merged bias of the same module."""
     translate(exported(name, exports, optimize=True), tmp_path)
     shapes = {n: tuple(p.shape) for n, p in oracle.zoo(name).module.named_parameters(remove_duplicate=False)}
     found = re.findall(r"ps.variable parameter @\S+ names \[(.*?)\].* : tensor<(.*)xf32>", (tmp_path / "model.mlir").read_text())
@@ -210,12 +211,12 @@ def test_parameters_that_are_merged_have_one_shape(tmp_path, exports, name):
             assert shapes.get(parameter, sizes) in (sizes, tuple(map(int, sizes.split("x")))), parameter
 
 
-# ---- what training must be told ------------------------------------------------------------------------------------
+# ---- warnings about training ------------------------------------------------------------------------------------
 
 
 
-def test_tied_weights_come_home(tmp_path):
-    """The folder has the name that Hugging Face asks for, whichever one the exporter kept, and a head's bias by both."""
+def test_tied_weights_load_in_transformers(tmp_path):
+    """Exported weights load in transformers. The folder has the names of tied weights that Hugging Face expects, and both names of a tied bias."""
     import language
     import transformers
 
@@ -239,7 +240,7 @@ def test_tied_weights_come_home(tmp_path):
         assert f"{loss:.5f}"[:6] in said, (loss, said)
 
 def test_batch_norms_that_train_in_the_form_of_evaluation_warn(tmp_path, exports):
-    """torch's exporter writes this form of a model in training too."""
+    """torch's ONNX exporter writes batch norms in evaluation mode even if the model is in training mode."""
     path = vision.resnet().export_onnx(tmp_path / "resnet.onnx")
     said = run([tools_folder() / "ps-compile", path, "-o", "program"], tmp_path)
     assert "its batch norms train with their running statistics" in said and "torch.export.export" in said
@@ -248,7 +249,7 @@ def test_batch_norms_that_train_in_the_form_of_evaluation_warn(tmp_path, exports
 
 
 def test_running_statistics_of_other_exporters_are_not_parameters(tmp_path):
-    """No metadata says what an initializer is; those of a batch norm of the batch itself need no warning."""
+    """Without torch's metadata, running statistics are recognized by their use in batch norms."""
     vector = lambda: torch.rand(3) + 0.5  # noqa: E731
     nodes = [helper.make_node("BatchNormalization", ["x", "scale", "bias", "mean", "variance"], ["y"]),
              helper.make_node("ReduceMean", ["y"], ["z"], keepdims=0)]  # fmt: skip
@@ -261,7 +262,7 @@ def test_running_statistics_of_other_exporters_are_not_parameters(tmp_path):
 
 
 def test_batch_norms_that_the_exporter_folds_into_weights(tmp_path, exports):
-    """The weights keep their names and have other values: nothing is written under the names of the norms."""
+    """The folded weights keep their names but have other values. The parameters of the norms are reported as missing."""
     path = exported("resnet", exports, optimize=True)
     said = translate(path, tmp_path)
     for words in ["batch norms into the weights before them", "12 parameters of the norms", "'stem.1.weight'", "optimize=False"]:
@@ -307,7 +308,7 @@ def test_label_smoothing_that_the_exporter_drops(tmp_path, smoothing, optimize):
 
 
 def test_large_constants_are_not_expanded(tmp_path):
-    """A 4 x 4 constant tiled to 2^32 elements, and constants of over 2^20: an op, a splat, a triangle."""
+    """A 4 x 4 constant that is tiled to 2^32 elements, and constants with more than 2^20 elements: general, equal elements, and triangular."""
     n = 1100
     nodes = [helper.make_node("Constant", [], [name], value=onnx_models.constant(name, value)) for name, value in {
         "tile": torch.arange(16.0).view(4, 4), "repeats": torch.tensor([2**14, 2**14]),

@@ -1,7 +1,7 @@
-"""Ops on images from ONNX: values and gradients equal PyTorch's, and sizes that make no sense are refused.
+"""Ops on images from ONNX: values and gradients equal PyTorch's, and invalid sizes are refused.
 
-A case is a node, its operands, and the same in PyTorch. All cases are one model, in which every operand is a parameter
-and every case an output.
+A case is a node, its operands, and a PyTorch function. All cases form one model, in which every operand is a parameter and
+every case is an output.
 """
 import functools
 
@@ -15,7 +15,7 @@ from onnx import helper
 from oracle import run
 from safetensors.torch import load_file, save_file
 
-CASES = {}  # name -> (op, attributes, operands, the same in PyTorch, further constant inputs)
+CASES = {}  # name -> (op, attributes, operands, PyTorch function, further constant inputs)
 
 
 def case(name, op, function, *shapes, constants=(), **attributes):
@@ -102,14 +102,14 @@ case("scatter", "ScatterND", lambda x: torch.cat([x[:1], torch.ones(1, 3), x[2:3
 
 
 def weights_of(name, dtype):
-    """What a case's result is multiplied by before it is summed."""
+    """Returns the weights by which the result of a case is multiplied before it is summed."""
     _, _, operands, function, _ = CASES[name]
     result = function(*(x.to(dtype) for x in operands))
     return (torch.arange(result.numel(), dtype=dtype) + 1).cos().reshape(result.shape)
 
 
 def write(path, dtype):
-    """The loss is the mean of `x` times the sum of all cases; each case is an output, weighted and summed."""
+    """Writes the model of all cases. Each output is the weighted sum of a case. The loss is the sum of all outputs times the mean of `x`."""
     nodes, parameters = [], {}
 
     def constant(name, value, kind=dtype):
@@ -120,7 +120,7 @@ def write(path, dtype):
     for name, (op, attributes, operands, _, constants) in CASES.items():
         inputs = [f"{name}_{i}" for i in range(len(operands))]
         parameters.update({key: value.to(dtype) for key, value in zip(inputs, operands)})
-        kind = torch.float32 if op == "Resize" else dtype  # factors are always in f32
+        kind = torch.float32 if op == "Resize" else dtype  # scales are always in f32
         inputs += ["" if isinstance(c, str) else constant(f"{name}_c{i}", c, kind) for i, c in enumerate(constants)]
         nodes += [
             helper.make_node(op, inputs, [f"{name}_y"], **attributes),
@@ -135,7 +135,7 @@ def write(path, dtype):
 
 @functools.cache
 def in_torch(dtype):
-    """Value and gradients of each case, apart from the others."""
+    """Computes the value and the gradients of each case in PyTorch, independently of other cases."""
     found = {}
     for name, (_, _, operands, function, _) in CASES.items():
         leaves = [x.to(dtype).requires_grad_() for x in operands]
@@ -146,7 +146,7 @@ def in_torch(dtype):
 
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory):
-    """Values and gradients by the reference evaluator, in f64."""
+    """Returns values and gradients from the reference evaluator, in f64."""
     folder = tmp_path_factory.mktemp("images")
     path = write(folder / "images.onnx", torch.float64)
     run([tools_folder() / "ps-translate", "--import-onnx", path, "-o", "raw.mlir"], folder)
@@ -168,7 +168,7 @@ def test_evaluated_equals_pytorch(evaluated, name):
 
 @pytest.mark.parametrize("mesh", ["dp=1", "tp=2"])
 def test_compiled_equals_pytorch(tmp_path, mesh):
-    """One step of all cases in f32: every gradient is as near to f64 as PyTorch's own."""
+    """Runs one step of all cases in f32. The errors of gradients are at most about four times PyTorch's f32 errors."""
     path = write(tmp_path / "images.onnx", torch.float32)
     _, found = oracle.first_step(tmp_path, path, {"x": torch.ones(4, 3)}, mesh=mesh)
     wrong = []
@@ -182,7 +182,7 @@ def test_compiled_equals_pytorch(tmp_path, mesh):
 
 
 def test_factors_are_not_parameters(tmp_path):
-    """Without torch's metadata every floating initializer with dims may be one; those of a Resize are not."""
+    """Without torch's metadata, floating-point initializers with dims become parameters, except for the scales of a Resize."""
     torch.manual_seed(0)
     weight, x = torch.randn(3), torch.randn(2, 3, 4)
     nodes = [helper.make_node("Mul", ["x", "weight"], ["y"]),
@@ -195,7 +195,7 @@ def test_factors_are_not_parameters(tmp_path):
     assert set(gradients) == {"weight"} and loss == pytest.approx((x * weight[:, None]).mean().item(), rel=1e-5)
 
 
-# ---- what is refused -----------------------------------------------------------------------------------------------
+# ---- refusals -----------------------------------------------------------------------------------------------
 
 MANY = 2**62
 X, W = (2, 4, 6, 6), (6, 4, 3, 3)
@@ -282,7 +282,7 @@ def test_resizes_that_are_refused(tmp_path, sizes, scales, attributes, words):
     onnx_models.refuse(tmp_path, path, "'Resize'", *words)
 
 
-def test_results_that_are_not_there(tmp_path):
+def test_unsupported_results(tmp_path):
     image, vector = (torch.float32, list(X)), (torch.float32, [4])
     refused(tmp_path, [helper.make_node("MaxPool", ["x"], ["y", "places"], kernel_shape=[2, 2])], {"x": image}, "'places'", "indices of the maxima")
     inputs = {"x": image, **dict.fromkeys("sbmv", vector)}

@@ -1,4 +1,4 @@
-"""Every op that is imported from ONNX gives what ONNX's own reference gives; bad files are refused."""
+"""Every op that is imported from ONNX equals ONNX's reference evaluator. Bad files are refused."""
 import hashlib
 import os
 import pathlib
@@ -32,7 +32,7 @@ def draw(dtype, shape, seed):
 
 
 def check(folder, model, inputs, expected=None, tolerance=2e-6):
-    """Imports, evaluates, and compares all outputs with `expected`, or else with ONNX's reference evaluator."""
+    """Imports and evaluates a model. Compares all outputs with `expected` or, without it, with ONNX's reference evaluator."""
     path = folder / "model.onnx"
     onnx.save(model, str(path))
     run([tools_folder() / "ps-translate", "--import-onnx", path, "-o", "model.mlir"], folder)
@@ -58,12 +58,12 @@ ints = lambda *values: torch.tensor(values, dtype=i64)  # noqa: E731
 
 
 def image(op, *operands, opset=20, initializers=(), **attributes):
-    """A row of OPS: operands by shape, initializers by value."""
+    """Returns an entry of OPS. Operands are given by shape, initializers by value."""
     return op, {name: (f32, list(shape)) for name, shape in zip("xwb", operands)}, dict(initializers), attributes, 1, opset
 
 
 def resized(shape, sizes=None, scales=None, **attributes):
-    """Resize, whose inputs `roi` and `scales` may be absent."""
+    """Returns an entry of OPS for Resize, whose inputs `roi` and `scales` may be absent."""
     given = {"": None, "scales": torch.tensor(scales)} if scales else {"": None, " ": None, "sizes": ints(*sizes)}
     return image("Resize", shape, initializers=given, **attributes)
 
@@ -196,14 +196,14 @@ def test_op_means_what_onnx_says(tmp_path, case):
     op, inputs, initializers, attributes, outputs, opset = (*OPS[case], *(1, 20)[len(OPS[case]) - 4 :])
     names = [f"out{i}" for i in range(outputs)]
     node = helper.make_node(op, [name.strip() for name in (*inputs, *initializers)], names, **attributes)
-    # A floating initializer would be a variable: constants stand in the graph.
+    # Constants are nodes, since a floating-point initializer would become a variable.
     constants = [helper.make_node("Constant", [], [n], value=onnx_models.constant(n, t)) for n, t in initializers.items() if t is not None]
     model = onnx_models.graph([*constants, node], inputs, names, opset=opset)
     check(tmp_path, model, {n: draw(*what, seed=i) for i, (n, what) in enumerate(inputs.items())})
 
 
 def test_functions_of_bounded_domains(tmp_path):
-    """acosh is taken far from 1, where its slope is infinite and no two implementations agree."""
+    """acosh is not tested near 1, where its slope is infinite and implementations differ."""
     nodes = [helper.make_node("Asin", ["x"], ["a"]), helper.make_node("Acos", ["x"], ["b"]), helper.make_node("Atanh", ["x"], ["c"]),
              helper.make_node("Cosh", ["x"], ["d"]), helper.make_node("Add", ["d", "d"], ["twice"]),
              helper.make_node("Acosh", ["twice"], ["e"])]  # fmt: skip
@@ -261,7 +261,7 @@ def test_ranges_of_many_elements_and_of_none(tmp_path):
 
 
 def test_functions_are_inlined(tmp_path):
-    """A function that calls another one, with attributes of its own and by default."""
+    """A function that calls another function, with given and with default attributes."""
     scaled = helper.make_function(
         "local", "Scaled", ["x"], ["y"],
         [helper.make_node("Elu", ["x"], ["z"]), helper.make_node("Add", ["z", "x"], ["y"])], [helper.make_opsetid("", 20)], ["alpha"],
@@ -282,7 +282,7 @@ def test_functions_are_inlined(tmp_path):
 
 
 def test_blocks_in_both_orders(tmp_path):
-    """The order of channels and blocks, which the reference does not know in both directions."""
+    """Tests both orders of channels and blocks. ONNX's reference evaluator does not support them in both directions."""
     inputs = {"x": (f32, [2, 3, 4, 6])}
     nodes = [helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2, mode="CRD"),
              helper.make_node("DepthToSpace", ["y"], ["z"], blocksize=2, mode="CRD")]  # fmt: skip
@@ -291,7 +291,7 @@ def test_blocks_in_both_orders(tmp_path):
 
 
 def test_cut_by_padding(tmp_path):
-    """A negative amount, which the reference cannot compute."""
+    """Pads by a negative amount, which ONNX's reference evaluator does not support."""
     pads = helper.make_node("Constant", [], ["p"], value_ints=[0, -1, 1, 1])
     model = onnx_models.graph([pads, helper.make_node("Pad", ["x", "p"], ["y"])], X, ["y"])
     x = draw(f32, [3, 4], 0)
@@ -305,17 +305,17 @@ def test_a_function_that_calls_itself_is_refused(tmp_path):
     onnx_models.refuse(tmp_path, path, "calls itself")
 
 
-# ---- graphs of which one is chosen ---------------------------------------------------------------------------------
+# ---- If nodes ---------------------------------------------------------------------------------
 
 
 def branch(*nodes, initializers=()):
-    """A graph without inputs that sees the values around it; the last node's results are its own."""
+    """Returns a subgraph without inputs, which may use values of the outer graph. Its outputs are the results of the last node."""
     outputs = [helper.make_empty_tensor_value_info(name) for name in nodes[-1].output]
     return helper.make_graph(list(nodes), "branch", [], outputs, [onnx_models.constant(n, t) for n, t in dict(initializers).items()])
 
 
 def by_rows(then, otherwise, results):
-    """An `If` on whether x has more than 2 rows."""
+    """Returns the nodes of an `If` whose condition is that x has more than 2 rows."""
     return [
         helper.make_node("Shape", ["x"], ["rows"], start=0, end=1), helper.make_node("Constant", [], ["two"], value_ints=[2]),
         helper.make_node("Greater", ["rows", "two"], ["many"]), helper.make_node("Squeeze", ["many"], ["condition"]),
@@ -325,7 +325,7 @@ def by_rows(then, otherwise, results):
 
 @pytest.mark.parametrize("rows", [2, 3])
 def test_a_known_condition_chooses_its_branch(tmp_path, rows):
-    """Branches in branches, values from around them and of their own; what is not chosen may be anything."""
+    """Nested branches use values of outer graphs and their own values. A branch that is not chosen may contain unsupported ops."""
     inner = branch(helper.make_node("Add", ["z", "c"], ["y0"]), initializers={"c": torch.arange(4.0)})
     unknown = branch(helper.make_node("Unknown", ["z"], ["y1"], domain="com.example"))
     truth = helper.make_node("Constant", [], ["truth"], value=onnx_models.constant("truth", torch.tensor(True)))
@@ -354,7 +354,7 @@ def test_choices_and_loops_that_are_refused(tmp_path):
     onnx_models.refuse(tmp_path, path, "2 ops of the model", "Loop: 1 time", "Scan: 1 time")
 
 
-# ---- nothing is ignored --------------------------------------------------------------------------------------------
+# ---- attributes and fields that are not read --------------------------------------------------------------------------------------------
 
 QKV = {name: (f32, [1, 1, 5, 4]) for name in "qkv"}
 
@@ -395,7 +395,7 @@ def test_what_no_converter_reads_is_an_error(tmp_path, node, inputs, words):
     ],
 )
 def test_what_the_importer_does_not_read_is_refused(tmp_path, change, words):
-    """Fields that it does not know, results that no op gives, and declarations that the graph does not keep."""
+    """Unknown fields, undefined results, and declared types that differ from the graph are refused."""
     model = onnx_models.graph([helper.make_node("Add", ["x", "w"], ["y"])], X, ["y"], {"w": torch.ones(4)})
     change(model)
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
@@ -403,7 +403,7 @@ def test_what_the_importer_does_not_read_is_refused(tmp_path, change, words):
 
 
 def test_sizes_that_the_file_declares_otherwise(tmp_path):
-    """As exporters leave them where only the input's dim is dynamic."""
+    """Some exporters declare fixed sizes for values although the dim of the input is dynamic."""
     model = onnx_models.graph([helper.make_node("Neg", ["x"], ["y"])], X, ["y"])
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
     model.graph.output[0].CopyFrom(onnx_models.value("y", f32, [3, 4]))
@@ -414,7 +414,7 @@ def test_sizes_that_the_file_declares_otherwise(tmp_path):
 
 
 def test_neutral_attributes_are_not_errors(tmp_path):
-    """Those without an effect on what is imported, and neutral values, that exporters write down."""
+    """Exporters write attributes that have no effect on the import, and attributes with neutral values."""
     nodes = [
         helper.make_node("LayerNormalization", ["x", "s"], ["a"], stash_type=1), helper.make_node("Cast", ["a"], ["b"], to=TensorProto.FLOAT, saturate=0),
         helper.make_node("ReduceMean", ["b", "axes"], ["c"], noop_with_empty_axes=0), helper.make_node("Dropout", ["c"], ["d"], seed=3),
@@ -443,7 +443,7 @@ def test_windows_of_attention(tmp_path, left, right, causal, keys):
 
 
 def test_windows_and_masks_of_attention(tmp_path):
-    """A bool mask and added numbers, each with a window."""
+    """Tests a bool mask and an additive mask, each with a window."""
     inputs = {**{name: (f32, [2, 3, 5, 4]) for name in "qkv"}, "b": (bool_, [5, 5]), "m": (f32, [5, 5])}
     nodes = [helper.make_node("Attention", ["q", "k", "v", mask], [f"y{mask}"], left_window_size=2, is_causal=1) for mask in "bm"]
     row, column = torch.arange(5)[:, None], torch.arange(5)
@@ -467,7 +467,7 @@ def test_values_have_names_of_their_own(tmp_path):
 
 
 def test_branches_have_names_of_their_own(tmp_path):
-    """Two choices whose branches use one name, which a value around them has too."""
+    """Two `If` nodes whose branches use the same name as a value of the outer graph."""
     then, otherwise = branch(helper.make_node("Neg", ["x"], ["t"])), branch(helper.make_node("Exp", ["x"], ["t"]))
     nodes = [helper.make_node("Sin", ["x"], ["t"]), *by_rows(then, otherwise, ["a"]),
              helper.make_node("If", ["condition"], ["b"], then_branch=otherwise, else_branch=then),
@@ -498,7 +498,7 @@ def test_foreign_file(tmp_path):
 
 
 def test_damage_never_crashes(tmp_path, mlp):
-    """Bytes changed at random, from a fixed seed: exit status 0 or 1, and no signal."""
+    """After random changes of bytes (with a fixed seed), the exit status is 0 or 1; no signal ends the tool."""
     generator = np.random.default_rng(0)
     for _ in range(60):
         content = bytearray(mlp)
@@ -511,7 +511,7 @@ def test_damage_never_crashes(tmp_path, mlp):
 
 
 def test_graphs_that_make_no_sense_never_crash(tmp_path):
-    """Attributes, operands, ops and sizes exchanged at random: a message, and no signal."""
+    """After random exchanges of attributes, operands, ops and sizes, the tool prints a message; no signal ends it."""
     whole = onnx.load(str(models.gpt().export_onnx(tmp_path / "gpt.onnx")))
     draws = random.Random(0)
     numbers = [-1, -2, -100, 0, 1, 2, 5, 100, 2**31, 2**62, -(2**62)]
@@ -601,7 +601,7 @@ def test_tensors_that_are_refused(tmp_path):
 
 
 def test_unsupported_ops_are_listed_at_once(tmp_path):
-    """With their number, and where torch wrote it the module and line."""
+    """The list has the number of nodes per op and, if torch recorded them, the module and source line."""
     nodes = [helper.make_node("NonZero", ["x"], ["a"]), helper.make_node("Det", ["x"], ["b"]), helper.make_node("NonZero", ["x"], ["c"]),
              helper.make_node("Fancy", ["x"], ["d"], domain="com.example"), helper.make_node("Unique", ["x"], ["unread"])]  # fmt: skip
     for key, value in {"pkg.torch.onnx.name_scopes": "['', 'layers.0', 'det']",

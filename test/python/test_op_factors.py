@@ -1,7 +1,7 @@
-"""Every op with each of its factors split: level 3 on N ranks equals the op on one, and the compiled program equals it.
+"""Every op with each of its factors split: level 3 on N ranks equals the op on one rank, and so does the compiled program.
 
-The cases follow from the sharding rules that the ops give (`ps-print-sharding-rules`); the table of op x factor stands
-in docs/op-factors.md, and is written by `build/venv/bin/python test/python/test_op_factors.py`.
+The cases are derived from the sharding rules of the ops (`ps-print-sharding-rules`). docs/op-factors.md has the table of ops and
+factors; `build/venv/bin/python test/python/test_op_factors.py` writes it.
 """
 import dataclasses
 import functools
@@ -27,7 +27,7 @@ class Factor:
 
 @dataclasses.dataclass
 class Rule:
-    operands: list  # per operand, per dim: names of factors
+    operands: list  # for each operand and each dim: the names of its factors
     results: list
     factors: dict
 
@@ -39,7 +39,7 @@ def parse_tensors(text):
 
 
 def parse_rule(text):
-    """`([i, k x j]) -> ([i, j]), i = 4, j = 384, k = 3 whole("...") linear {0}`"""
+    """Parses a sharding rule. Example: `([i, k x j]) -> ([i, j]), i = 4, j = 384, k = 3 whole("...") linear {0}`."""
     match = re.match(r"(\(.*?\)) -> (\(.*?\))(.*)", text)
     factors = {}
     pattern = r', (\w+) = (\d+)(?: reduction\((\w+)\)| whole\("([^"]*)"\))?'
@@ -50,7 +50,7 @@ def parse_rule(text):
 
 @functools.cache
 def rules():
-    """The rule of each case, by name."""
+    """Returns the sharding rule of each case, by name."""
     text = joined.module([joined.Call(name, case) for name, case in CASES.items()])
     done = subprocess.run([tools_folder() / "ps-opt", "-ps-print-sharding-rules"], input=text, capture_output=True,
                           text=True)  # fmt: skip
@@ -61,7 +61,7 @@ def rules():
 
 
 def sharding(dims, factor, factors):
-    """A tensor split over tp on `factor` where it has it."""
+    """Returns the sharding of a tensor whose dim with `factor`, if any, is split over tp."""
     def one(dim):
         if factor not in dim:
             return "{}"
@@ -73,8 +73,10 @@ def sharding(dims, factor, factors):
 
 
 def calls_of(name):
-    """The case once for each factor that may be split: on what the program is given (zero in its padding), and on
-    what ops made of it (where anything may stand in the padding)."""
+    """Returns calls of a case for each factor that may be split.
+
+    The operands of one call are inputs, with zeros in padding. The operands of another call are computed, with any values in padding.
+    """
     rule, calls = rules()[name], []
     for factor in rule.factors.values():
         if not factor.kind.startswith("whole"):
@@ -88,7 +90,7 @@ def calls_of(name):
 
 @pytest.fixture(scope="module", params=SHARDS)
 def results(request, tmp_path_factory):
-    """All cases on one rank, split in the evaluator, split in the compiled program."""
+    """Returns the results of all cases: on one rank, split in the evaluator, and split in the compiled program."""
     folder = tmp_path_factory.mktemp("factors")
     calls = [call for name in CASES for call in calls_of(name)]
     whole, planned, local = folder / "whole.mlir", folder / "planned.mlir", folder / "local.mlir"
@@ -111,7 +113,7 @@ def test_compiled_equals_evaluated_with_each_factor_split(results, name):
     joined.assert_close(compiled, evaluated, calls_of(name))
 
 
-def test_nothing_is_left_out():
+def test_every_op_and_every_factor_is_tested():
     """Every op that computes has a case, and every factor that is not whole has a call."""
     text = "\n".join(case.text for case in CASES.values())
     used = set(re.findall(r"ps\.\w+", text))
@@ -120,11 +122,11 @@ def test_nothing_is_left_out():
     assert len(lines) - 1 == sum(not call.computed for name in CASES for call in calls_of(name))
 
 
-# ---- dims that a rule calls whole ----------------------------------------------------------------------------------
+# ---- factors that a rule declares whole ----------------------------------------------------------------------------------
 
 
 def cut(dims, factor, shape, begin, end):
-    """The shape, and the slices, of the part of a tensor with places [begin, end) of a factor; None: it has it not."""
+    """Returns (shape, slices) of the part of a tensor with the indices [begin, end) of a factor; None if no dim is exactly this factor."""
     at = [i for i, names in enumerate(dims) if factor in names]
     if not at or dims[at[0]] != [factor]:
         return None
@@ -133,7 +135,7 @@ def cut(dims, factor, shape, begin, end):
 
 
 def cut_call(name, factor, begin, end):
-    """The case on a part of the factor: (call, its operands, where its results stand), None where it makes no sense."""
+    """Returns a case restricted to a part of a factor: (call, operands, slices of the results); None if a result lacks the factor."""
     case, rule = CASES[name], rules()[name]
     text, operands, types, places = case.text, {}, {}, []
     given = joined.draw(case)
@@ -146,7 +148,7 @@ def cut_call(name, factor, begin, end):
     for dims, type_ in zip(rule.results, case.results):
         part = cut(dims, factor, joined.parse_type(type_)[0], begin, end)
         if not part:
-            return None  # a sum, or a mixture of dims
+            return None  # the factor is reduced, or part of a mixed dim
         results.append(joined.with_shape(type_, part[0]))
         places.append(part[1])
     renamed = dict(zip([*case.operands.values(), *case.results], [*types.values(), *results]))
@@ -161,8 +163,8 @@ def is_accepted(call, folder):
     return subprocess.run([tools_folder() / "ps-opt", path], capture_output=True).returncode == 0
 
 
-def test_what_is_whole_cannot_be_concatenated(tmp_path):
-    """A dim whose parts, computed apart, are the parts of the result should have been split."""
+def test_whole_factors_cannot_be_concatenated(tmp_path):
+    """Checks that factors are not declared whole needlessly: results of the two halves, concatenated, must differ from the result."""
     parts = []
     for name, rule in rules().items():
         for factor in rule.factors.values():
@@ -170,7 +172,7 @@ def test_what_is_whole_cannot_be_concatenated(tmp_path):
             cuts = [cut_call(name, factor.name, *places) for places in [(0, middle), (middle, factor.size)]]
             if factor.kind.startswith("whole") and all(c and is_accepted(c[0], tmp_path) for c in cuts):
                 parts.append((name, factor.name, cuts))
-    assert parts, "no case is left to look at"
+    assert parts, "no case can be checked"
     names = sorted({name for name, _, _ in parts})
     (tmp_path / "whole.mlir").write_text(joined.module([joined.Call(name, CASES[name]) for name in names]))
     whole = joined.evaluate([joined.Call(name, CASES[name]) for name in names], tmp_path / "whole.mlir", tmp_path)
@@ -185,7 +187,7 @@ def test_what_is_whole_cannot_be_concatenated(tmp_path):
 
 
 def computing_ops():
-    """The ops of the dialect that have a sharding rule, by their .td files."""
+    """Returns the ops with a sharding rule, according to the .td files of the dialect."""
     found = set()
     for path in (ROOT / "dialects/ps").glob("*Ops.td"):
         found |= {f"ps.{name}" for name in re.findall(
@@ -194,7 +196,7 @@ def computing_ops():
 
 
 def table():
-    """Markdown: op, factor, its size in the test, what splitting it does."""
+    """Returns the page in Markdown: op, factor, its size in the test, and the effect of splitting it."""
     lines = ["# Which factors of which op may be split", "",
              "`build/venv/bin/python test/python/test_op_factors.py` writes this page from the sharding rules of",
              f"the ops. The test runs each line that is not `whole` on {' and '.join(map(str, SHARDS))} ranks: in the evaluator",

@@ -1,7 +1,7 @@
-"""The gradient of every op, by ps-autodiff and the reference evaluator, against torch.autograd in float64.
+"""Compares the gradient of every op (ps-autodiff, reference evaluator) with torch.autograd in float64.
 
-A case is one line: a name, the ops (trained %a, %b, ... to the result %y; {a} stands for the type of %a, {y} for
-that of %y), the shapes of the trained tensors, and the same in PyTorch. The loss is sum(y * c) for a random c.
+A case is a name, the ops that compute %y from the trained tensors %a, %b, ..., the shapes of these tensors, and a PyTorch function.
+In the ops, {a} is the type of %a, and {y} is the type of %y. The loss is sum(y * c) for a random c.
 """
 import subprocess
 
@@ -16,7 +16,7 @@ CASES = {}
 
 
 def case(name, ops, shapes, reference, positive=False, **inputs):
-    """`inputs`: further tensors that are not trained, by name ({name} is their type in `ops`)."""
+    """Adds a case. `inputs` has further tensors that are not trained, by name ({name} is their type in `ops`)."""
     CASES[name] = (ops, shapes, reference, positive, inputs)
 
 
@@ -129,7 +129,7 @@ case("embedding_padding", EMBEDDING(" padding 1"), {"a": (6, 4)},
 
 
 def attention(name, heads=2, groups=2, queries=4, keys=4, options="causal", mask=None, **inputs):
-    """`mask` is what PyTorch adds or sees ([..., queries, keys]); `inputs` what the op gets of it."""
+    """Adds a case of attention. `mask` is PyTorch's mask ([..., queries, keys]); `inputs` has the mask operands of the op."""
     types = {"seen": " mask %seen", "padding": " padding %padding"}
     extra = "".join(types[key] for key in inputs)
     listed = ", ".join("{" + key + "}" for key in ["a", "b", "c", *inputs])
@@ -171,7 +171,7 @@ def type_of(tensor):
 
 
 def run(folder, ops, trained, inputs, result, entry="micro_batch"):
-    """The variables after one call: gradients as NAME.grad, the loss as loss.sum."""
+    """Runs one call in ps-run. Returns the variables: gradients as NAME.grad, the loss as loss.sum."""
     cotangent = torch.randn(result.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     inputs = {**inputs, "cotangent": cotangent}
     types = {name: type_of(tensor) for name, tensor in {**trained, **inputs, "y": result}.items()}
@@ -230,7 +230,7 @@ def test_dropout_drops_the_same_elements_backward(tmp_path):
 
 
 def test_attention_dropout_drops_the_same_probabilities_backward(tmp_path):
-    """Linear in the values: the loss is sum(v * dv)."""
+    """Attention is linear in the values v. Therefore, the loss must equal sum(v * dv)."""
     trained = make_trained({"a": (1, 2, 4, 3), "b": (1, 2, 4, 3), "c": (1, 2, 4, 3)}, False)
     ops = ("%y, %lse = ps.attention %a, %b, %c causal scale 0.5 {dropout = 0.5 : f64, ps.key = 1 : i64} : "
            "({a}, {b}, {c}) -> ({y}, tensor<1x2x4xf64>)")

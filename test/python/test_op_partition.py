@@ -1,7 +1,7 @@
-"""Every op split over ranks, in the reference evaluator, against the same op whole.
+"""Compares every op split over ranks with the same op on one rank, in the reference evaluator.
 
-The cases are those of test_op_gradients; here each is planned with some dims of its trained tensors split over two
-or three ranks (three leave padding, which the evaluator fills with NaN).
+The cases are those of test_op_gradients. Each is planned with some dims of its trained tensors split over two or three ranks.
+With three ranks, shards have padding, which the evaluator fills with NaN.
 """
 import json
 import subprocess
@@ -60,7 +60,7 @@ pytestmark = pytest.mark.skipif(not has_partition(), reason="this ps-opt has no 
 
 
 def check_split(name, mesh, split, tmp_path):
-    """The op whole against the op on a mesh, given as its axes; the planned text."""
+    """Compares the op on one rank with the op on `mesh`. Returns the text of the planned module."""
     ops, shapes, reference, positive, inputs = {**CASES, **RANDOM}[name]
     trained = make_trained(shapes, positive)
     whole, _ = run(tmp_path, ops, trained, inputs, reference(*trained.values()))
@@ -84,7 +84,7 @@ def test_split(name, ranks, split, tmp_path):
 @pytest.mark.parametrize("axes", [["pad.7"], ["tp", "pad.7"]], ids="-".join)
 @pytest.mark.parametrize("name,split", {(name, json.dumps(split)): None for name, _, split in SPLITS + RANDOM_SPLITS}, ids=str)
 def test_padded(name, split, axes, tmp_path):
-    """Dims padded to a multiple of 7, which none of them is, on one rank and split over two."""
+    """Pads dims, whose sizes are not multiples of 7, to a multiple of 7, on one rank and split over two."""
     padded = {tensor: dict.fromkeys(dims, axes) for tensor, dims in json.loads(split).items()}
     text = check_split(name, f'"tp" = {len(axes)} : tensor, "pad.7" = 7 : multiple', padded, tmp_path)
     assert "ps.global = " in text or "ps.select" in text, "nothing is padded"

@@ -1,6 +1,6 @@
-"""Five steps of every optimizer, by ps-optimizer and the reference evaluator, against torch.optim.
+"""Compares five steps of every optimizer (ps-optimizer, reference evaluator) with torch.optim.
 
-Compared by update, |w - w_torch| / |w_torch - w_0| per parameter: a wrong decay or correction shows at once.
+Compares the update of each parameter, |w - w_torch| / |w_torch - w_0|, which reveals a wrong decay or bias correction.
 """
 import subprocess
 

@@ -1,4 +1,4 @@
-"""`--eval --outputs`: what a model returns for each sample, wherever its batch is; outputs with one value per batch are reported as omitted."""
+"""`--eval --outputs` writes the outputs of all samples, for any position of the batch dim. Outputs with one value per batch are omitted, which is reported."""
 import subprocess
 
 import oracle
@@ -12,7 +12,7 @@ BATCH, SAMPLES = 8, 20
 
 
 class Outputs(torch.nn.Module):
-    """Outputs with the batch in each place, of no batch, and of a batch as a whole."""
+    """Outputs with the batch in different dims, outputs without a batch, and outputs of a batch as a whole."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""--overlap: collectives of tensor axes beside matmuls change no bit of what a program computes, and do run beside them."""
+"""--overlap: tensor-parallel collectives run in parallel with matmuls, and do not change a bit of the results."""
 import json
 import pathlib
 import re
@@ -49,8 +49,11 @@ def read(folder, name):
 
 
 def check_same(folder, overlap):
-    """All bits are those without overlap. Where oneDNN has no kernels of AVX-512 it calls a GEMM whose order of additions depends
-    on the number of rows, so matmuls that are cut into chunks are compared to a few roundings there."""
+    """Checks that results have the same bits as without overlap.
+
+    Without AVX-512, oneDNN calls a GEMM whose order of additions depends on the number of rows. Therefore, results of matmuls that are
+    split into chunks may then differ by a few roundings.
+    """
     if overlap in ("off", "1") or " avx512bw" in pathlib.Path("/proc/cpuinfo").read_text():
         assert read(folder, overlap) == read(folder, "off"), overlap
         return
@@ -63,7 +66,7 @@ def check_same(folder, overlap):
 
 
 def count_marks(folder, archive, overlap, mesh, *flags):
-    """(waits, cut collectives) of the class functions."""
+    """Returns the numbers of (waits, collectives that are split into chunks) in the class functions."""
     tool = tools_folder() / "ps-compile"
     oracle.run([tool, archive, "-o", "parts.mlir", "--stop-after", "partitioned", "--mesh", mesh, "--overlap", overlap, *flags], folder)
     text = (folder / "parts.mlir").read_text()
@@ -71,16 +74,16 @@ def count_marks(folder, archive, overlap, mesh, *flags):
 
 
 @pytest.mark.parametrize("layout", lanes.some(LAYOUTS, ["four", "one sample", "recompute", "zb-h1", "dropout"]))
-def test_bits_are_those_without(tmp_path, layout):
+def test_bits_are_the_same_without_overlap(tmp_path, layout):
     name, mesh, flags = LAYOUTS[layout]
     archive = export(tmp_path, name)
     for overlap in ["off", "1", "2"]:
         program = compile_overlap(tmp_path, archive, overlap, mesh, *flags)
         oracle.run([*run_line(program, overlap), "--ranks", oracle.ranks_of(mesh)], tmp_path)
         check_same(tmp_path, overlap)
-    assert count_marks(tmp_path, archive, "auto", mesh, *flags) == (0, 0), "a CPU's own cores communicate"
+    assert count_marks(tmp_path, archive, "auto", mesh, *flags) == (0, 0), "on CPUs, auto does not overlap, because the cores that compute also communicate"
     waits, chunks = count_marks(tmp_path, archive, "auto", mesh, "--target", "cuda:sm_90", *flags)
-    assert waits > 0 and chunks == 0, "too small to be cut"
+    assert waits > 0 and chunks == 0, "the collectives are too small to be split"
     waits, chunks = count_marks(tmp_path, archive, "1", mesh, *flags)
     assert waits > 0 and chunks == 0
     waits, chunks = count_marks(tmp_path, archive, "2", mesh, *flags)
@@ -88,7 +91,7 @@ def test_bits_are_those_without(tmp_path, layout):
 
 
 def is_beside(events):
-    """Returns whether a matmul stands between a start and the first wait after it."""
+    """Returns whether a matmul is between the start of a collective and the next wait."""
     started = False
     for event in events:
         if event["name"] in ("all_reduce", "reduce_scatter", "all_gather"):
@@ -102,7 +105,7 @@ def is_beside(events):
 
 @pytest.mark.parametrize("flags", [(), SP], ids=["tp", "sp"])
 def test_processes_and_their_trace(tmp_path, flags):
-    """Over TCP: the same bits, no byte of memory but the planned ones, and collectives that run while products do."""
+    """With processes over TCP, results have the same bits, --check-memory passes, and collectives run during matmuls."""
     archive = export(tmp_path, "gpt2")
     oracle.run([*run_line(compile_overlap(tmp_path, archive, "off", "tp=2", *flags), "off"), "--ranks", "2"], tmp_path)
     for overlap in ["1", "2"]:
@@ -127,8 +130,8 @@ def test_over_mpi(tmp_path):
     assert read(tmp_path, "mpi") == read(tmp_path, "one")
 
 
-def test_the_plan_of_memory_holds(tmp_path):
-    """Buffers of what is under way are nobody else's: threads, four ranks, all that is planned is used."""
+def test_used_memory_equals_the_plan(tmp_path):
+    """Buffers of running collectives are not reused: --check-memory passes with four ranks as threads."""
     archive = export(tmp_path, "llama")
     for overlap in ["1", "2"]:
         program = compile_overlap(tmp_path, archive, overlap, "dp=2,tp=2", *SP, "--zero", "3")
@@ -138,7 +141,7 @@ def test_the_plan_of_memory_holds(tmp_path):
 
 @pytest.mark.parametrize("mesh,overlap", [("tp=2", "4"), ("dp=2,tp=2", "2")])
 def test_the_evaluator_agrees(tmp_path, mesh, overlap):
-    """The level with waits and chunks computes what the model does."""
+    """In ps-run, level 3 with waits and chunks equals level 1."""
     archive, data = test_pipelines.prepare(tmp_path, models.gpt2(), 2)
     flags = ["--optimizer", "sgd(lr=0.1)", "--micro-batches", "2"]
     tool = tools_folder() / "ps-compile"
@@ -160,7 +163,7 @@ def fake(monkeypatch):
 
 @pytest.mark.parametrize("mesh,flags", [("tp=2", ()), ("tp=2", SP), ("dp=4,tp=2", SP)], ids=["tp", "sp", "one sample"])
 def test_streams_compute_the_same(tmp_path, fake, mesh, flags):
-    """The communication stream beside that of the products: in order, and the CPU's losses to a few roundings."""
+    """A separate communication stream does not change results, except for a few roundings with chunks."""
     archive, found = export(tmp_path, "gpt2"), {}
     for overlap in ["off", "auto", "2"]:
         program = compile_overlap(tmp_path, archive, overlap, mesh, "--target", "cuda:replay", *flags)
@@ -170,11 +173,11 @@ def test_streams_compute_the_same(tmp_path, fake, mesh, flags):
     assert found["2"] == pytest.approx(found["off"], rel=1e-6)
 
 
-# ---- what a user may get wrong -------------------------------------------------------------------------------------
+# ---- errors of users -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("overlap", ["0", "-1", "some", "2.5"])
-def test_no_such_overlap(tmp_path, overlap):
+def test_bad_values_of_overlap(tmp_path, overlap):
     (tmp_path / "model.mlir").write_text("module {}\n")
     process = processes.start([tools_folder() / "ps-compile", "model.mlir", "-o", "out", "--overlap", overlap], tmp_path, processes.BASE)
     status, said = processes.finish(process)
@@ -182,7 +185,7 @@ def test_no_such_overlap(tmp_path, overlap):
 
 
 def test_chunks_that_do_not_fit(tmp_path):
-    """A mark that somebody edited: a diagnostic at the collective."""
+    """An attribute that was edited by hand in a dump gives an error at the collective."""
     archive = export(tmp_path, "gpt2")
     tool = tools_folder() / "ps-compile"
     oracle.run([tool, archive, "-o", "parts.mlir", "--stop-after", "partitioned", "--mesh", "tp=2", "--overlap", "2"], tmp_path)

@@ -1,7 +1,7 @@
-"""Every pair of ops that may become one kernel: the second on the result of the first, compiled and evaluated.
+"""Every pair of ops that may be fused into one kernel: the second op uses the result of the first. Compares a program with ps-run.
 
-Random graphs draw most pairs seldom. These are 3,276 pairs, and 2,209 ordered pairs of kinds of ops in one kernel.
-Operands are 4 x 5 of f32. What a second op cannot take, such as a negative number for a logarithm, is mapped before.
+Random graphs rarely contain most pairs. There are 3,276 pairs of cases, and 2,209 ordered pairs of op kinds in one kernel. Operands
+are 4 x 5 tensors of f32. Values that the second op does not accept, such as negative numbers for a logarithm, are mapped first.
 """
 import re
 
@@ -12,9 +12,9 @@ import replay
 import torch
 from op_cases import CASES, X
 
-# Libraries compute these, or they stand alone.
+# Prefixes of ops that libraries compute, or that are never fused.
 ALONE = ("contract", "convolution", "max_pool", "attention", "embedding", "float8_scale", "by_mode_evaluation")
-# What a second op takes, from any number.
+# Ops that map any number into the domain of a second op.
 GUARDS = {
     "positive": f"%m = ps.mul %h, %h ATTRIBUTES : {X}\n%k = ps.constant ATTRIBUTES dense<0.5> : {X}\n"
                 f"%z = ps.add %m, %k ATTRIBUTES : {X}\n",
@@ -36,7 +36,7 @@ def renamed(text, suffix, names):
 
 
 def pair(first, second):
-    """One case: an operand of `second` is the result of `first`."""
+    """Returns a case in which an operand of `second` is the result of `first`."""
     one, other = FIRST[first], SECOND[second]
     taken = next(name for name, type_ in other.operands.items() if type_ == X)
     guard = "positive" if other.positive else "unit" if other.unit else "small" if second in ("exp", "expm1") else None
@@ -50,7 +50,7 @@ def pair(first, second):
 
 
 def draw(call):
-    """Operands of both ops, each as its own case draws it."""
+    """Draws the operands of both ops as their separate cases do."""
     first, second = call.case.name.split(".")
     values = {f"{name}_a": value for name, value in joined.draw(FIRST[first]).items()}
     values |= {f"{name}_b": value for name, value in joined.draw(SECOND[second]).items()}

@@ -1,4 +1,4 @@
-"""Pairwise covers: every pair occurs, the rows are few, and the lanes of the tables are made of them."""
+"""Pairwise covers contain every pair in few rows, and define the middle lane of the tables."""
 import dataclasses
 import itertools
 import random
@@ -23,8 +23,8 @@ def check(rows, positions, strength=2):
 
 @pytest.mark.parametrize("rows, most", [
     (product(a="xy", b=[0, 1], c="pq"), 4),
-    (product(a="xyz", b=[0, 1, 2], c="pqr", d="stu"), 12),  # 9 is the least
-    (product(a=range(14), b="xy", c=range(4), d="pq"), 60),  # 56 is the least
+    (product(a="xyz", b=[0, 1, 2], c="pqr", d="stu"), 12),  # at least 9 rows are needed
+    (product(a=range(14), b="xy", c=range(4), d="pq"), 60),  # at least 56 rows are needed
     (product(a="xy"), 0),
     ([], 0),
 ])  # fmt: skip
@@ -34,14 +34,14 @@ def test_every_pair_occurs_in_few_rows(rows, most):
     assert len(positions) <= most and positions == pairwise.cover(rows)
 
 
-def test_values_alone_occur_alike():
-    """With strength 1: of 8 kinds and 2 meshes, each kind once and each mesh in 4 rows."""
+def test_single_values_occur_equally_often():
+    """With strength 1, values occur equally often: of 8 kinds and 2 meshes, each kind in one row and each mesh in 4 rows."""
     rows = product(kind=range(8), mesh="xy")
     found = [rows[i] for i in pairwise.cover(rows, strength=1)]
     assert [row["kind"] for row in found] == list(range(8)) and [row["mesh"] for row in found].count("x") == 4
 
 
-def test_pairs_that_never_meet_are_not_asked_for():
+def test_pairs_that_cannot_occur_are_not_required():
     rows = [row for row in product(a=range(5), b=range(5), c=range(5)) if row["a"] != row["b"]]
     check(rows, pairwise.cover(rows))
 
@@ -67,9 +67,9 @@ TABLES = {name: table for name, table in vars(cases).items()
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_middle_lane_has_every_pair_of_a_table(name):
-    """And --all has every row. Of padded dims, and of sequence sharding, the middle lane has every value."""
+    """The lane `all` has every row. For padded dims and sequence parallelism, the middle lane only has every value."""
     table = TABLES[name]
-    # Padding beside meshes is in the cells of cases.ODD too; lit proves the layouts of sequence sharding (test/Evaluate).
+    # cases.ODD also tests padding on meshes, and lit tests (test/Evaluate) prove the layouts of sequence parallelism.
     strength = 1 if name in ("ALIGNED", "SEQUENCE") else 2
     cells = lanes.cover(table, strength=strength)
     assert [cell.values[0] for cell in cells] == table

@@ -1,4 +1,4 @@
-"""Executables of pipelines: equal to PyTorch in every layout, the same bits under every schedule and over every transport."""
+"""Pipeline programs equal PyTorch on every layout. All schedules over the same stages give the same bits."""
 import dataclasses
 import re
 import xml.etree.ElementTree
@@ -25,7 +25,7 @@ def test_equals_pytorch(tmp_path, exports, case):
 
 @pytest.mark.parametrize("name, mesh, schedule", [("gpt2_deep", "pp=4", "1f1b"), ("bert", "dp=2,pp=2", "zb-h1"), ("bart", "pp=2,tp=2", "gpipe")])
 def test_the_same_tokens_in_2_and_in_8_micro_batches(tmp_path, name, mesh, schedule):
-    """Losses count labels over the whole step, however it is cut; half of the samples have none."""
+    """Losses are divided by the number of labels in the whole step, for any number of micro-batches. Half of the samples have no labels."""
     flag, make_optimizer, tolerance = oracle.OPTIMIZERS["adamw"]
     model = oracle.zoo(name)
     batches = oracle.draw_batches(dataclasses.replace(model, inputs=model.draw_inputs(1, batch=8)), 2)
@@ -40,7 +40,7 @@ def test_the_same_tokens_in_2_and_in_8_micro_batches(tmp_path, name, mesh, sched
 
 
 class Counting(torch.nn.Module):
-    """A counter that nothing but the loss reads."""
+    """A model with a counter that only the loss uses."""
 
     def __init__(self):
         super().__init__()
@@ -56,7 +56,7 @@ class Counting(torch.nn.Module):
 
 
 @pytest.mark.parametrize("flags", [(), ("--split-method", "layers.3")])
-def test_state_lies_where_it_is_used(tmp_path, flags):
+def test_state_is_on_the_stages_that_use_it(tmp_path, flags):
     torch.manual_seed(0)
     model = models.Model("counting", Counting(), {"x": torch.randn(4, 8), "y": torch.randn(4, 1)})
     results = []
@@ -69,8 +69,8 @@ def test_state_lies_where_it_is_used(tmp_path, flags):
     assert cut.losses == one.losses and torch.equal(cut.after["seen"], one.after["seen"]) and one.after["seen"] == 16
 
 
-def test_a_mask_makes_no_layer(tmp_path):
-    """Eager attention with a padding mask: it is computed before the embeddings, in the first block."""
+def test_a_mask_does_not_become_a_layer(tmp_path):
+    """Eager attention computes the padding mask before the embeddings. The mask does not become a separate layer."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(vocab_size=96, n_embd=32, n_layer=4, n_head=4, n_positions=12, use_cache=False, attn_implementation="eager",
@@ -85,7 +85,7 @@ def test_a_mask_makes_no_layer(tmp_path):
 
 
 def bits(result):
-    """All that a run leaves."""
+    """Returns all results of a run, by name."""
     return {"losses": torch.tensor(result.losses), **result.after, **{f"grad.{n}": g for n, g in result.gradients.items()}}
 
 
@@ -114,7 +114,7 @@ def test_schedules_over_the_same_stages_give_the_same_bits(tmp_path, exports, na
 
 @pytest.fixture(scope="module", params=[models.gpt_dropout, lambda: language.bart(dropout=0.1)], ids=["gpt", "bart"])
 def with_dropout(request, tmp_path_factory):
-    """A model's file, samples, and what one rank makes of them."""
+    """Returns (a model's file, samples, results of one rank)."""
     folder = tmp_path_factory.mktemp("dropout")
     model = request.param()
     archive, batches = model.export(folder / "model.pt2"), oracle.draw_batches(model, 4)
@@ -123,7 +123,7 @@ def with_dropout(request, tmp_path_factory):
 
 @pytest.mark.parametrize("mesh, schedule, chunks", [("pp=2", "1f1b", 1), ("dp=2,pp=2", "zb-h1", 1), ("pp=2", "interleaved", 2)])
 def test_dropout_equals_one_rank(tmp_path, with_dropout, mesh, schedule, chunks):
-    """The same numbers are drawn wherever a layer lies, in either half of its backward."""
+    """Dropout masks are the same for any placement of layers, and in both halves of the backward pass."""
     archive, batches, whole = with_dropout
     cut = oracle.train_compiled(tmp_path, archive, batches, mesh, 4, oracle.OPTIMIZERS["sgd"][0],
                                 ("--schedule", schedule, "--num-chunks", chunks))  # fmt: skip
@@ -135,13 +135,13 @@ def test_dropout_equals_one_rank(tmp_path, with_dropout, mesh, schedule, chunks)
 
 @pytest.mark.parametrize("mesh, schedule, chunks", [("pp=2", "1f1b", 1), ("pp=4", "zb-h1", 1), ("pp=2", "zb-v", 2), ("dp=2,pp=2", "gpipe", 1)])
 def test_the_measured_step(tmp_path, exports, mesh, schedule, chunks):
-    """What a trace shows is held at once is what the plan says; it is drawn like the plan."""
+    """The number of micro-batches with saved activations in a trace equals the plan. ps-timeline draws the step like the plan."""
     archive = oracle.export("gpt2_deep", exports)
     trace = ("--trace", "trace.json")
     train(tmp_path, archive, oracle.zoo("gpt2_deep"), mesh, schedule, chunks, micro_batches=8, run_flags=trace)
     timeline = [tools_folder() / "ps-timeline", "trace.json"]
     said = oracle.run([*timeline, "-o", "step.svg", "--schedule", schedule, "--hop", "0.01"], tmp_path)
-    held = [int(n) for n in re.findall(r"pp \d holds (\d+) micro-batches", said)]
+    held = [int(n) for n in re.findall(r"pp \d: saved activations of at most (\d+) micro-batches", said)]
     plan = re.findall(r"^  \d +[\d, ]+?  +(\d+) +", oracle.run(["./program", "--info"], tmp_path).split("micro-batches held")[1], re.M)
     assert held == [int(n) for n in plan], said
     assert f"simulated {schedule}, 8 micro-batches" in said and "8 steps" in said
@@ -151,7 +151,7 @@ def test_the_measured_step(tmp_path, exports, mesh, schedule, chunks):
     assert "the trace has steps 0 to 7" in oracle.run([*timeline, "--step", "8"], tmp_path, expect=2)
 
 
-def test_traces_that_are_none_are_refused(tmp_path):
+def test_bad_traces_are_refused(tmp_path):
     tool = tools_folder() / "ps-timeline"
     for text, words, status in [("", "trace.json", 1), ('{"traceEvents": []}', "the trace is not of a pipeline", 1)]:
         (tmp_path / "trace.json").write_text(text)

@@ -1,4 +1,4 @@
-"""Programs of pipelines, in the reference evaluator, equal the model on one rank: cuts, chunks, schedules, dp and tp."""
+"""Pipeline programs in the reference evaluator equal the model on one rank, for various stages, chunks, schedules and meshes."""
 import json
 import re
 import subprocess
@@ -14,7 +14,7 @@ import vision
 from conftest import tools_folder
 from safetensors.torch import load_file, save_file
 
-# Mesh, schedule, chunks, method: each schedule, each method and each mesh of a pipeline with others.
+# (mesh, schedule, chunks, split method). The plans contain each schedule, method and kind of mesh.
 PLANS = [
     ("pp=2", "gpipe", 1, "uniform"),
     ("pp=2", "1f1b", 1, "flops"),
@@ -28,7 +28,7 @@ PLANS = [
     ("dp=2,pp=2,tp=2", "gpipe", 1, "uniform"),
 ]
 LAYERS = 4
-# With layers for four stages: tied, rotary tables, a padding mask.
+# Models with enough layers for four stages. They have tied weights, rotary tables, and a padding mask.
 DEEP = {
     "gpt2": lambda: models.gpt2(layers=LAYERS),
     "llama": lambda: models.llama(layers=LAYERS),
@@ -37,7 +37,7 @@ DEEP = {
 
 
 def evaluate(folder, module, data, micro_batches):
-    """Every variable after a step, by symbol."""
+    """Runs one step in ps-run. Returns every variable, by symbol."""
     out = folder / f"{module.stem}.safetensors"
     oracle.run(
         [tools_folder() / "ps-run", module, "--entry", "step", "--micro-batches", micro_batches, "--inputs", data,
@@ -76,7 +76,7 @@ def prepare(folder, model, micro_batches):
 
 @pytest.mark.parametrize("name", lanes.some(DEEP, ["llama", "bert"]))
 def test_a_pipeline_equals_one_rank(tmp_path, name):
-    """Uneven masks, tied parameters, clipping over all stages: weights, gradients and loss after a step of 4 micro-batches."""
+    """Weights, gradients and loss after a step of 4 micro-batches are equal. Tests uneven masks, tied parameters, and clipping over all stages."""
     micro_batches = 4
     archive, data = prepare(tmp_path, DEEP[name](), micro_batches)
     whole, same_cuts = None, {}
@@ -89,12 +89,12 @@ def test_a_pipeline_equals_one_rank(tmp_path, name):
         found = check(folder, whole, folder / "5-placed.mlir", data, micro_batches)
         cuts = re.search(r"ps.stage_cuts = array<i64: ([\d, ]*)>", (folder / "2-planned.mlir").read_text())[1]
         known = same_cuts.setdefault((plan[0], plan[2], cuts), found)
-        assert all(known[n].equal(v) for n, v in found.items()), f"{plan}: other bits than under another schedule"
+        assert all(known[n].equal(v) for n, v in found.items()), f"{plan}: the bits differ from those of another schedule"
 
 
 @pytest.mark.parametrize("name", ["bart", "unet", "resnet"])
 def test_long_skips_cross_attention_and_statistics(tmp_path, name):
-    """What crosses several stages at once, several tensors at a cut, and running statistics."""
+    """Tests values that pass several stages, several tensors between two stages, and running statistics."""
     micro_batches = 2
     model = (language.MODELS | vision.MODELS)[name]()
     archive, data = prepare(tmp_path, model, micro_batches)
@@ -106,7 +106,7 @@ def test_long_skips_cross_attention_and_statistics(tmp_path, name):
 
 @pytest.mark.parametrize("name", DEEP)
 def test_one_tensor_crosses_each_boundary(tmp_path, name):
-    """Masks, positions and rotary tables are computed where they are used: [B, T, H] and its cotangent travel, alone."""
+    """Only the [B, T, H] tensor and its cotangent are sent. Masks, positions and rotary tables are computed where they are used."""
     model = DEEP[name]()
     archive, _ = prepare(tmp_path, model, 2)
     text, _ = compile_plan(tmp_path, archive, ("pp=4", "1f1b", 1, "uniform"), 2)
@@ -118,8 +118,8 @@ def test_one_tensor_crosses_each_boundary(tmp_path, name):
     assert {(int(s[2]), int(s[3])) for s in sends} == {(batch, length)}
 
 
-def test_ranks_cost_nothing(tmp_path):
-    """Thousands of replicas: the same programs, except for the mesh's size and the shapes."""
+def test_programs_do_not_grow_with_ranks(tmp_path):
+    """With thousands of data-parallel ranks, the programs are the same except for shapes."""
     archive = models.gpt2(batch=8192).export(tmp_path / "model.pt2")
     texts = []
     for ranks in (2, 8192):
@@ -142,8 +142,8 @@ def test_evaluation_over_stages(tmp_path):
         assert model.loss(inputs).item() == pytest.approx(losses[0], rel=1e-5) or model.loss(inputs).item() in losses
 
 
-def test_a_schedule_of_ones_own(tmp_path):
-    """A table in a file is run like those that have names."""
+def test_a_schedule_from_a_file(tmp_path):
+    """A schedule from a file runs like a built-in schedule."""
     archive, data = prepare(tmp_path, DEEP["gpt2"](), 2)
     table = tmp_path / "table.json"
     table.write_text(json.dumps({"rows": [["F0", "F1", "B0", "B1"], ["F0", "B0", "F1", "B1"]]}))
@@ -202,8 +202,8 @@ def test_tables_that_cannot_run_are_refused(tmp_path, exports, rows, words):
     assert done.returncode in (1, 2) and all(word in done.stderr for word in words), done.stderr
 
 
-def test_the_step_as_a_picture_and_in_words(tmp_path, exports):
-    """Drawn from the plan: a box for each task, ranks as rows; `--explain` says the bubble and what is held."""
+def test_the_timeline_as_a_picture_and_as_text(tmp_path, exports):
+    """--write-timeline draws a box per task, with one row per rank. --explain prints the bubble and the micro-batches with saved activations."""
     said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "out.mlir", "--stop-after", "planned",
                        "--mesh", "pp=2", "--micro-batches", "4", "--schedule", "gpipe", "--explain", "--write-timeline",
                        "step.svg"], tmp_path)  # fmt: skip
@@ -212,7 +212,7 @@ def test_the_step_as_a_picture_and_in_words(tmp_path, exports):
     assert {"rank 0", "rank 1", "3"} <= set(texts)
     idle = float(re.search(r"bubble ([\d.]+) %", said)[1])
     assert any(text and f"{idle} %" in text for text in texts), texts
-    assert re.search(r"\n  0   0       4 .*\n  1   1       4 ", said), said  # gpipe holds all
+    assert re.search(r"\n  0   0       4 .*\n  1   1       4 ", said), said  # gpipe saves the activations of all micro-batches
 
 
 @pytest.mark.parametrize("flags, words", [
@@ -220,7 +220,7 @@ def test_the_step_as_a_picture_and_in_words(tmp_path, exports):
     (("--mesh", "pp=2", "--write-timeline", "missing/t.svg"), ["--write-timeline", "missing"]),
     (("--mesh", "pp=2", "--write-timeline", "out.mlir"), ["--write-timeline", "out.mlir"]),
 ])  # fmt: skip
-def test_pictures_that_cannot_be_are_refused(tmp_path, exports, flags, words):
+def test_timelines_that_cannot_be_drawn_are_refused(tmp_path, exports, flags, words):
     said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "out.mlir", "--stop-after",
                        "scheduled", *flags], tmp_path, expect=2)  # fmt: skip
     assert all(word in said for word in words), said
@@ -228,7 +228,7 @@ def test_pictures_that_cannot_be_are_refused(tmp_path, exports, flags, words):
 
 
 def test_compiles_resume_from_dumps_of_pipelines(tmp_path):
-    """The decisions in a dump hold, whatever the flags' defaults are; the program compiled from the dump is the same."""
+    """Decisions recorded in a dump have priority over the defaults of flags. All dumps compile to the same program."""
     archive, data = prepare(tmp_path, DEEP["gpt2"](), 4)
     compile_plan(tmp_path, archive, ("pp=2", "zb-v", 2, "uniform"), 4)
     for level in ("2-planned", "4-scheduled", "5-placed"):
@@ -242,7 +242,7 @@ def test_compiles_resume_from_dumps_of_pipelines(tmp_path):
 
 
 class Shared(torch.nn.Module):
-    """Two matrices of one shape, used in the first and the last stage, one of them in both halves of a backward; a sum."""
+    """A summed loss, and two matrices of one shape that the first and the last stage use."""
 
     def __init__(self):
         super().__init__()
@@ -266,7 +266,7 @@ def export_small(folder, module):
 
 @pytest.mark.parametrize("mesh, chunks", [("pp=2", 1), ("pp=4", 1), ("pp=2", 2)])
 def test_parameters_of_several_stages(tmp_path, mesh, chunks):
-    """Their reductions are in one order on all coordinates; a sum's count is known on all."""
+    """All coordinates reduce the gradients of such parameters in the same order, and know the count of the loss."""
     archive, data = export_small(tmp_path, Shared())
     compile_plan(tmp_path, archive, (mesh, "interleaved" if chunks > 1 else "1f1b", chunks, "uniform"), 2)
     whole = evaluate(tmp_path, tmp_path / "1-training.mlir", data, 2)

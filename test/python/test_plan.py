@@ -1,4 +1,4 @@
-"""What the plan of a compile is: how many collectives a layer has, counted from the dump of level 3."""
+"""The number of collectives per layer, counted in the dump of level 3."""
 import collections
 import re
 
@@ -10,13 +10,13 @@ COLLECTIVES = re.compile(r"\bps\.(all_reduce|reduce_scatter|all_gather|all_to_al
 
 
 def functions_of(text):
-    """Name -> body, of each function of a dump."""
+    """Returns the body of each function of a dump, by name."""
     parts = re.split(r"^\s*func\.func (?:private )?@(\"[^\"]+\"|[\w.$-]+)", text, flags=re.M)
     return dict(zip((name.strip('"') for name in parts[1::2]), parts[2::2]))
 
 
 def collectives_of(text):
-    """(phase, kind) -> how many a micro-batch runs, by the runs of class functions and between them."""
+    """Returns the number of collectives per micro-batch, by (phase, kind). Counts those in runs of class functions and between runs."""
     functions = functions_of(text)
     counts = collections.Counter()
     body = functions["stage0.micro_batch"]
@@ -35,7 +35,7 @@ def collectives_of(text):
 
 
 def added_by_a_layer(folder, name, policy, mesh="tp=2"):
-    """(phase, kind) -> how many a third layer adds: so embedding, head and loss do not matter."""
+    """Returns the number of collectives that a third layer adds, by (phase, kind). This excludes embedding, head and loss."""
     counts = []
     for layers in (2, 3):
         here = folder / str(layers)
@@ -57,7 +57,7 @@ def test_megatron_has_two_all_reduces_a_layer_each_way(tmp_path, name):
 
 @pytest.mark.parametrize("name, mesh", [("gpt", "tp=2"), ("gpt2", "tp=2"), ("llama", "tp=2"), ("gpt2", "dp=2,tp=2")])
 def test_sequence_parallelism_gathers_and_scatters_twice_per_layer_each_way(tmp_path, name, mesh):
-    """Korthikanti et al., 2022, figure 5; weight gradients gather again what forward did not keep (their section 4.2.2)."""
+    """See Korthikanti et al., 2022, figure 5. Weight gradients repeat the all-gathers of forward, which saves only shards (section 4.2.2)."""
     assert added_by_a_layer(tmp_path, name, "megatron+sp", mesh) == {
         ("forward", "all_gather"): 2, ("forward", "reduce_scatter"): 2,
         ("backward_input", "all_gather"): 2, ("backward_input", "reduce_scatter"): 2,
@@ -67,14 +67,17 @@ def test_sequence_parallelism_gathers_and_scatters_twice_per_layer_each_way(tmp_
 
 @pytest.mark.parametrize("policy, kind", [("megatron", "all_reduce"), ("megatron+sp", "reduce_scatter")])
 def test_queries_keys_and_values_are_summed_before_a_residual(tmp_path, exports, policy, kind):
-    """A BERT's layers take the residual itself: its cotangent is not a partial sum, and would split theirs into three."""
+    """In BERT, the cotangents of queries, keys and values are added before the cotangent of the residual.
+
+    The residual's cotangent is not partial. If it were added between them, three collectives would be needed instead of one.
+    """
     oracle.compile_model(tmp_path, oracle.export("bert", exports), "tp=2", "--sharding-policy", policy, "--dump-dir", tmp_path / "dump")
     counts = collectives_of((tmp_path / "dump/3-partitioned.mlir").read_text())
-    assert counts["backward_input", kind] == 2 * 2 + 1  # of two layers, and of the head
+    assert counts["backward_input", kind] == 2 * 2 + 1  # two per layer, and one for the head
 
 
 def explained(text):
-    """(when, kind, axes) -> how many collectives the plan in words names."""
+    """Returns the number of collectives that --explain lists, by (when, kind, axes)."""
     table = text[text.index("\ncollectives (") :].splitlines()[3:]
     counts = collections.Counter()
     for line in table:
@@ -87,8 +90,8 @@ def explained(text):
 
 
 @pytest.mark.parametrize("name", ["gpt", "llama"])
-def test_the_plan_in_words_names_every_collective(tmp_path, exports, name):
-    """Those that a cross-entropy over a split vocabulary makes inside itself too; at level 2 and of the program alike."""
+def test_explain_names_every_collective(tmp_path, exports, name):
+    """--explain also lists the collectives inside a cross entropy over a split vocabulary. Level 2 and the program give the same list."""
     archive = oracle.export(name, exports)
     flags = ["--sharding-policy", "megatron", "--explain", "--mesh", "dp=2,tp=2"]
     compile_it = [oracle.tools_folder() / "ps-compile", archive, *flags]

@@ -1,4 +1,4 @@
-"""Searches read what earlier searches of the same model computed, and nothing else."""
+"""Searches reuse the results of earlier searches for the same model only."""
 
 import json
 import re
@@ -12,7 +12,7 @@ CLUSTER = json.loads((ROOT / "clusters/cpu-mpi.json").read_text())
 
 
 class Search:
-    """Searches plans of one model file on one cluster file, with a cache of its own."""
+    """Searches for plans of one model file on one cluster file, with a separate cache."""
 
     def __init__(self, folder):
         self.folder, self.model, self.cluster = folder, folder / "gpt.pt2", folder / "cluster.json"
@@ -20,7 +20,7 @@ class Search:
         self.cluster.write_text(json.dumps(CLUSTER))
 
     def run(self, *flags, cache="cache"):
-        """Returns the printed answer without the time that it took."""
+        """Runs a search. Returns the printed answer without times."""
         flags = ["--cluster", f"{self.cluster}:4", "--global-batch", 8, "--mesh", "tp=<=2", *flags]
         done = run("ps-plan", self.model, *flags, XDG_CACHE_HOME=str(self.folder / cache))
         assert done.returncode == 0, done.stderr

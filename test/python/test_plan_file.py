@@ -1,4 +1,4 @@
-"""Plans as files: `--write-plan` writes what `--plan` reads, flags win, and what fits no flag is refused."""
+"""Plan files: --plan reads the files of --write-plan, the command line takes precedence, and unknown keys are refused."""
 import json
 import subprocess
 
@@ -11,12 +11,12 @@ SMALL = ("--stop-after", "planned")
 
 
 def compile_to(folder, archive, name, *flags):
-    """The module at level planned."""
+    """Compiles to level planned. Returns the module."""
     oracle.run([tools_folder() / "ps-compile", archive, "-o", folder / f"{name}.mlir", *SMALL, *flags], folder)
     return (folder / f"{name}.mlir").read_text()
 
 
-def test_a_written_plan_is_as_its_flags(tmp_path, exports):
+def test_a_written_plan_equals_its_flags(tmp_path, exports):
     archive = oracle.export("gpt", exports)
     flags = ("--mesh", "dp=*,tp=2", "--ranks", 4, "--sharding-policy", "replicated", "--micro-batches", 4, "--loss-average", "step")
     first = compile_to(tmp_path, archive, "first", *flags, "--write-plan", tmp_path / "plan.json")
@@ -35,7 +35,7 @@ def test_flags_win_over_the_plan(tmp_path, exports):
     compile_to(tmp_path, archive, "a", *given, "--write-plan", tmp_path / "a.json")
     plan = json.loads((tmp_path / "a.json").read_text())
     assert (plan["mesh"], plan["sharding-policy"], plan["micro-batches"]) == ("tp=2", "replicated", 3)
-    # Of two flags that say the same, the one of the command line stands.
+    # --global-batch of the command line replaces --micro-batches of the plan.
     dynamic = oracle.export("gpt_dynamic", exports)
     compile_to(tmp_path, dynamic, "b", *given, "--batch", 4, "--global-batch", 8, "--write-plan", tmp_path / "b.json")
     assert json.loads((tmp_path / "b.json").read_text())["micro-batches"] == 2

@@ -1,4 +1,4 @@
-"""ps-plan: the plans that it finds compile, train and fit; its prices agree with those of the programs."""
+"""ps-plan: the plans that it finds compile, train and fit into memory. Its prices agree with those of the compiled programs."""
 
 import itertools
 import json
@@ -32,7 +32,7 @@ def fixed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """Large enough that kernels and transfers take more time than launches and latencies."""
+    """A model in which kernels and transfers take more time than launches and latencies."""
     archive = tmp_path_factory.mktemp("large") / "gpt.pt2"
     models.gpt_dynamic(layers=6, width=512, length=256, vocabulary=4096, heads=8).export(archive)
     return archive
@@ -67,7 +67,7 @@ def test_an_automatic_plan_equals_pytorch(tmp_path, exports, name):
     assert oracle.compare(oracle.reference(name, 2, "adamw"), found, tolerance).failures() == []
 
 
-def test_a_price_is_that_of_explain(gpt):
+def test_a_predicted_price_equals_that_of_explain(gpt):
     flags = ["--cluster", "h100-sxm", "--mesh", "pp=2,tp=2", "--micro-batches", 4]
     done = run("ps-plan", gpt, "--predict", *flags)
     assert done.returncode == 0, done.stderr
@@ -125,7 +125,7 @@ def test_a_static_export_keeps_its_batch(fixed, tmp_path):
     assert "note: other sizes of micro-batches are not searched: the export fixes the batch to 8; export with " in done.stderr
 
 
-def test_the_leanest_plan_is_the_least(gpt):
+def test_the_leanest_plan_needs_the_least_memory(gpt):
     fixed = ["--mesh", "dp=4", "--micro-batches", 1]
     done = run("ps-plan", gpt, "--cluster", "cpu-mpi:4", "--global-batch", 16, *fixed, "--memory", "100KiB")
     named = int(re.search(r"the leanest needs (\d+) KiB", done.stderr).group(1))
@@ -162,7 +162,7 @@ def test_a_batch_that_the_export_fixes(fixed):
 
 @pytest.fixture(scope="module")
 def long(tmp_path_factory):
-    """Has more activations than weights."""
+    """A model with more bytes of activations than of weights."""
     archive = tmp_path_factory.mktemp("long") / "gpt.pt2"
     models.gpt(layers=2, batch=8, length=64).export(archive)
     return archive
@@ -173,13 +173,13 @@ def search_two_ranks(model, memory, *flags):
 
 
 def list_changes(done):
-    """Returns the changes with which a plan fits, by what is before the colon: {"with 4 ranks": "--mesh dp=4 ..."}."""
+    """Returns the printed changes with which a plan fits: {change: plan}. Example: {"with 4 ranks": "--mesh dp=4 ..."}."""
     assert done.returncode == 1 and "; a plan fits\n" in done.stderr, done.stdout + done.stderr
     return dict(line.strip().split(": ", 1) if ": " in line else (line.strip(), "") for line in done.stderr.splitlines()[1:])
 
 
 def check_fit(done, memory, plan):
-    """Checks that `plan` of a list of changes is the first plan, and fits."""
+    """Checks that the first plan of a search is `plan`, and that it fits into `memory`."""
     assert done.returncode == 0, done.stderr
     rows = read_rows(done.stdout)
     assert rows and all(row[1] <= memory for row in rows)
@@ -201,7 +201,7 @@ def test_bf16_is_not_listed_where_no_plan_fits_with_it(long):
 
 
 def test_smaller_micro_batches_of_another_export_are_listed(fixed, gpt):
-    """The other export is that of `gpt`: the same model, with a dynamic batch dim."""
+    """`gpt` is another export of the same model, with a dynamic batch dim."""
     memory = 700 * 2**10
     changes = list_changes(search_two_ranks(fixed, memory))
     plan, reason = changes["with another export and --batch 4"].split(" (")
@@ -223,7 +223,7 @@ def test_smaller_micro_batches_that_cannot_be_tried_are_not_promised(fixed):
 
 
 def test_an_interrupt_ends_the_search_with_the_best_plan(large, tmp_path):
-    """Ctrl-C does not lose the search. A plan that was found before is written whole; otherwise, the error says that there is none."""
+    """After Ctrl-C, the best plan so far is written completely. Without a plan, the error says that none was found."""
     plan = tmp_path / "plan.json"
     command = [tools_folder() / "ps-plan", large, "--cluster", "h100-sxm:4096", "--global-batch", "8192", "--time-limit", "300", "-o", plan]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -238,7 +238,7 @@ def test_an_interrupt_ends_the_search_with_the_best_plan(large, tmp_path):
 
 
 def test_a_cluster_may_have_no_more_ranks_than_the_tensor_axis(gpt, tmp_path):
-    """As the file of one host that psrt-probe writes: class tables must not need more ranks."""
+    """A cluster file of one host, as psrt-probe writes it, may limit the ranks. Class tables must not need more ranks."""
     cluster = json.loads((ROOT / "test/clusters/fast-network.json").read_text())
     cluster["tiers"][0]["ranks"] = 2
     (tmp_path / "host.json").write_text(json.dumps(cluster))

@@ -1,4 +1,4 @@
-"""ps-plan refuses values, constraints and files that no plan can have, and names the reason and what to change."""
+"""ps-plan refuses invalid values, constraints and files. The errors name the reason and say what to change."""
 
 import json
 
@@ -17,7 +17,7 @@ def gpt(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """A file with the figures of a preset for GPUs."""
+    """A cluster file with the figures of a preset for GPUs."""
     path = tmp_path_factory.mktemp("cluster") / "my.json"
     path.write_text((ROOT / "clusters/h100-sxm.json").read_text())
     return path
@@ -61,7 +61,7 @@ CONFLICTS = [
     (["--batch", "8", "--micro-batches", "4"], "8 x 4 is not 8; use --batch 2, or --micro-batches 1, or --global-batch 32"),
     (["--mesh", "pp=1", "--schedule", "1f1b"], "a schedule needs a pipeline axis of at least 2; use --mesh pp=2 or 4"),
     (["--mesh", "dp=1", "--zero", "1"], "--mesh dp=1 and --zero 1 contradict each other"),
-    (["--split-method", "blocks.0,blocks.1"], "the modules give 3 stages, the pipeline axis times --num-chunks"),
+    (["--split-method", "blocks.0,blocks.1"], "the modules give 3 stages, which must equal the pipeline axis times --num-chunks"),
 ]
 # fmt: on
 
@@ -203,7 +203,7 @@ def test_constraints_in_a_file(gpt, tmp_path):
     assert done.returncode == 0, done.stderr
     content = json.loads((tmp_path / "plan.json").read_text())
     assert content["mesh"] == "pp=2,dp=2" and content["zero"] in (1, 2) and content["batch"] <= 4
-    assert run(*search, "--zero", "0", "--mesh", "dp=4").returncode == 0  # the command line wins
+    assert run(*search, "--zero", "0", "--mesh", "dp=4").returncode == 0  # the command line takes precedence
     content = json.loads((tmp_path / "plan.json").read_text())
     assert content["mesh"] == "dp=4" and content["zero"] == 0
     (tmp_path / "c.json").write_text('{"zerro": 1}')

@@ -1,4 +1,4 @@
-"""`--precision`: 16-bit contractions, measured against torch.autocast; masters in f32, a scaled loss, skipped steps."""
+"""`--precision`: 16-bit training is compared with torch.autocast. Also tests f32 master weights, loss scaling and skipped steps."""
 import copy
 import json
 import math
@@ -20,11 +20,11 @@ ADAM = "adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)"
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-# ---- as torch.autocast ---------------------------------------------------------------------------------------------
+# ---- comparison with torch.autocast ---------------------------------------------------------------------------------------------
 
 
 def train_torch(model, batches, dtype):
-    """(losses, state_dict) of PyTorch; with a dtype under autocast, and with a gradient scaler where that is float16."""
+    """Trains in PyTorch, with autocast if `dtype` is given, and with a gradient scaler for float16. Returns (losses, state_dict)."""
     module = copy.deepcopy(model.module).train()
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
     scaler = torch.amp.GradScaler("cpu", enabled=dtype == torch.float16)
@@ -42,7 +42,7 @@ def train_torch(model, batches, dtype):
 
 @pytest.fixture(scope="module")
 def references(tmp_path_factory):
-    """name -> (archive, batches, runs of PyTorch by dtype), made when first asked for."""
+    """Returns a function: name -> (archive, batches, runs of PyTorch by dtype). Results are cached."""
     folder, known = tmp_path_factory.mktemp("references"), {}
 
     def get(name):
@@ -61,29 +61,29 @@ def distance(weights, exact):
     return math.sqrt(sum((weights[name].double() - exact[name].double()).square().sum().item() for name in floats))
 
 
-LAYOUTS = {  # mesh, flags, the most that the distance may be of autocast's
-    # The order of sums alone moves PyTorch's own distance by 1.2: with one thread or two, in fp16.
+LAYOUTS = {  # mesh: (flags, the maximum of the distance from f32, divided by autocast's distance)
+    # The order of additions alone changes PyTorch's own distance by a factor of 1.2 (fp16, one or two threads).
     "dp=1": ((), 1.4), "dp=2": (("--zero", "3"), 1.4),
-    # What ranks of a split product add up is rounded first: one rounding more than on one rank.
+    # The partial sums of a split matmul are rounded before they are added: one rounding more than on one rank.
     "tp=2": ((), 1.5), "tp=2,pp=2": (("--recompute", "full"), 1.5),
 }  # fmt: skip
 
 
 @lanes.product(name=["gpt2", "llama"], precision=list(DTYPES), mesh=list(LAYOUTS))
 def test_trains_as_autocast(tmp_path, references, name, precision, mesh):
-    """After 50 steps the weights are as near to those of f32 as autocast's are, and every loss is within 2 % of it."""
+    """After 50 steps, the weights are about as close to f32 weights as autocast's are. Every loss is within 2 % of autocast's."""
     flags, most = LAYOUTS[mesh]
     archive, batches, runs = references(name)
     found = oracle.train_compiled(tmp_path, archive, batches, mesh, 1, ADAM, ("--precision", precision, *flags), STEPS)
     (_, exact), (losses, peer) = runs[None], runs[DTYPES[precision]]
     assert max(abs(a - b) / b for a, b in zip(found.losses, losses, strict=True)) < 0.02
-    # Not nearer than 16 bits can be, and not farther than autocast: fp32 would be 100 times nearer.
+    # Neither much closer to f32 than autocast nor farther. The distance with fp32 would be 100 times smaller.
     assert 0.2 < distance(found.after, exact) / distance(peer, exact) < most
 
 
 @pytest.mark.parametrize("name", ["bert", "resnet", "unet", "bart"])
 def test_other_models_train(tmp_path, name):
-    """Losses of bf16 and fp16 stay within 2 % of f32's; convolutions, running statistics and encoders among them."""
+    """Losses of 16-bit training stay within 2 % of f32, for models with convolutions, running statistics and encoders."""
     model = oracle.zoo(name)
     archive, batches = model.export(tmp_path / "model.pt2"), oracle.draw_batches(model, 2, 8)
     losses = {}
@@ -98,7 +98,7 @@ def test_other_models_train(tmp_path, name):
 
 
 def test_gathered_copies_are_not_kept(tmp_path):
-    """ZeRO-3 gathers the 16-bit copy of a weight for forward, and again for backward: no run hands it on."""
+    """ZeRO-3 gathers the 16-bit copies of weights for forward, and again for backward. Forward does not save them."""
     archive = models.gpt2(batch=20).export(tmp_path / "model.pt2")
     for precision in ["bf16", "fp8"]:
         oracle.run([oracle.tools_folder() / "ps-compile", archive, "-o", "x.mlir", "--mesh", "dp=2", "--zero", "3", "--precision", precision,
@@ -110,7 +110,7 @@ def test_gathered_copies_are_not_kept(tmp_path):
             assert not {"32x128", "128x32", "32x32", "96x32"} & set(results), line
 
 
-def test_is_repeatable_and_alike_in_every_schedule(tmp_path):
+def test_two_runs_and_every_schedule_have_the_same_bits(tmp_path):
     """A second run, recomputation and every schedule of the same stages give the same bits."""
     model = oracle.zoo("gpt2_deep")
     archive, batches = model.export(tmp_path / "model.pt2"), oracle.draw_batches(model, 4, 4)
@@ -124,11 +124,11 @@ def test_is_repeatable_and_alike_in_every_schedule(tmp_path):
         assert [n for n, value in other.after.items() if not torch.equal(value, runs[0].after[n])] == []
 
 
-# ---- the scale of the loss -----------------------------------------------------------------------------------------
+# ---- loss scaling -----------------------------------------------------------------------------------------
 
 
 def overflowing(unit=100.0):
-    """GPT-2 of which one hidden unit of the first layer, in the second half, passes nothing forward and overflows backward."""
+    """Returns a GPT-2 whose gradients overflow in the last hidden unit of the first MLP. The activation of this unit is 0."""
     model = models.gpt2()
     mlp = model.module.transformer.h[0].mlp
     with torch.no_grad():
@@ -153,7 +153,7 @@ def test_overflow_on_one_rank_skips_the_step_everywhere(tmp_path, mesh):
     assert count > 0 and sum(skipped) < 8
     scales = [line["loss_scale"] for line in lines]
     assert scales[1:] == [a / 2 if skip else a for a, skip in zip(scales, skipped[1:])]
-    # Up to then nothing changed, on no rank; after it all parameters did.
+    # The skipped steps change no parameter on any rank. The first step that is not skipped changes all of them.
     oracle.run([*run, "--steps", count], tmp_path)
     assert [n for n, value in load_file(tmp_path / "w.safetensors").items() if not torch.equal(value, before[n])] == []
     oracle.run([*run, "--steps", count + 1], tmp_path)
@@ -170,11 +170,11 @@ def test_gradients_that_never_are_finite_end_the_run(tmp_path):
     assert "are not finite" in said and "keep-fp32=MODULE" in said
 
 
-# ---- weights in and out --------------------------------------------------------------------------------------------
+# ---- loading and saving weights --------------------------------------------------------------------------------------------
 
 
 def test_copies_follow_their_weights(tmp_path):
-    """A step from given weights, from a checkpoint, and from the model's file: the 16-bit copies are of what was given."""
+    """The 16-bit copies are made from the loaded weights: from --weights, from a checkpoint, or from the model's file."""
     model = models.gpt2()
     archive = model.export(tmp_path / "model.pt2")
     save_file(oracle.draw_batches(model, 1, 4), tmp_path / "data.safetensors")
@@ -199,7 +199,7 @@ def test_copies_follow_their_weights(tmp_path):
 
 @pytest.mark.parametrize("saved, loaded", [("fp16", "fp32"), ("fp32", "fp16"), ("bf16", "fp32"), ("fp16", "bf16"), ("bf16", "half"), ("half", "fp32")])
 def test_checkpoints_go_from_one_precision_to_another(tmp_path, saved, loaded):
-    """Weights and state return to the same bits, except for `half`, which reports that it rounds; what a plan has not starts afresh."""
+    """Weights and state keep their bits, except with `half`, which reports conversions. State that the checkpoint lacks is initialized."""
     model = models.gpt2()
     archive = model.export(tmp_path / "model.pt2")
     save_file(oracle.draw_batches(model, 1, 4), tmp_path / "data.safetensors")
@@ -217,7 +217,7 @@ def test_checkpoints_go_from_one_precision_to_another(tmp_path, saved, loaded):
 
 
 def state_of(folder):
-    """Every tensor of a checkpoint, by name; not the scale of a loss, which is of one precision."""
+    """Returns the tensors of a checkpoint by name, except for the loss scale, which only fp16 has."""
     return {name: value for name, value in join(folder).items() if not name.startswith("loss_scale")}
 
 
@@ -232,14 +232,14 @@ def state_of(folder):
     ("bf16,keep-fp32=transformer.g.0",
      "--precision keep-fp32=transformer.g.0 matches no op and no module of the model; the nearest names are 'transformer.h.0"),
 ])  # fmt: skip
-def test_says_what_is_wrong(tmp_path, text, words):
+def test_bad_precisions(tmp_path, text, words):
     archive = models.gpt2().export(tmp_path / "model.pt2")
     refusals.refuse_compile(tmp_path, archive, "--precision", text, status=2, words=[words])
     assert not (tmp_path / "out").exists()
 
 
 def test_gradients_are_written_without_their_scale(tmp_path):
-    """`--gradients` of a scaled loss are those of the loss."""
+    """--gradients writes the gradients without the loss scale."""
     model = models.gpt2()
     archive, data = model.export(tmp_path / "model.pt2"), oracle.draw_batches(model, 1, 1)
     found = {}
@@ -250,12 +250,12 @@ def test_gradients_are_written_without_their_scale(tmp_path):
     for precision, most in [("fp16", 2**-7), ("half", 2**-4)]:
         for name, exact in found["fp32"][1].items():
             other = found[precision][1][name].float()
-            if exact.norm() > 1e-6:  # not the bias of keys, whose gradient is noise
+            if exact.norm() > 1e-6:  # skips the key bias, whose gradient is only rounding errors
                 assert (other - exact).norm() < most * exact.norm(), (precision, name)
 
 
 def test_a_model_of_f64_has_a_scaled_loss(tmp_path):
-    """Whose count is f64, and the scale f32."""
+    """The count of the loss is f64, and the loss scale is f32."""
     torch.manual_seed(0)
     module, x = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double(), torch.randn(4, 6).double()
 
@@ -274,7 +274,7 @@ def test_a_model_of_f64_has_a_scaled_loss(tmp_path):
         torch.testing.assert_close(found[f"layers.{name}"].double(), parameter.grad, rtol=2e-2, atol=1e-3)
 
 
-def test_check_asks_for_f32(tmp_path):
+def test_check_needs_f32(tmp_path):
     archive = models.gpt2().export(tmp_path / "model.pt2")
     flags = ["--mesh", "dp=2", "--precision", "bf16", "--check"]
     said = oracle.run([oracle.tools_folder() / "ps-compile", archive, "-o", "x", *flags], tmp_path, expect=2)
@@ -282,7 +282,7 @@ def test_check_asks_for_f32(tmp_path):
 
 
 def test_modules_keep_f32(tmp_path):
-    """The whole model kept in f32 has f32's bits; a part of it has neither's."""
+    """keep-fp32=* gives the bits of fp32. With a part of the model in f32, the bits differ from both fp32 and bf16."""
     model = models.gpt2()
     archive, batches = model.export(tmp_path / "model.pt2"), oracle.draw_batches(model, 1, 4)
     losses = {}
@@ -297,7 +297,7 @@ def test_modules_keep_f32(tmp_path):
 
 @pytest.mark.parametrize("zero", ["0", "1", "2", "3"])
 def test_gradients_are_reduced_in_bf16(tmp_path, zero):
-    """`--gradient-reduction bf16`: the sum over ranks moves half the bytes; updates stay within bf16 of those of f32."""
+    """--gradient-reduction bf16 halves the communicated bytes. Updates equal those of fp32 up to bf16 roundings."""
     model = models.gpt2()
     archive, batches = model.export(tmp_path / "model.pt2"), oracle.draw_batches(model, 2, 4)
     moved, runs = {}, {}

@@ -1,4 +1,4 @@
-"""`ps-compile --cluster C --explain` predicts the time of a step: its laws, and measured steps."""
+"""`ps-compile --cluster C --explain` predicts the time of a step. Tests properties of the prediction, and measured steps."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def plan(archive, *flags):
 
 
 def predict(archive, *flags):
-    """Returns the seconds of the step and of each part."""
+    """Returns the predicted seconds of the step and of each part."""
     done = plan(archive, *flags)
     assert done.returncode == 0, done.stderr
     text = done.stdout
@@ -68,7 +68,7 @@ def test_without_a_network_cost_only_compute_and_the_bubble_remain(gpt, tmp_path
     step, parts = predict(gpt, "--cluster", cluster, "--mesh", "pp=2", "--micro-batches", "4")
     spent = {name for name, seconds in parts.items() if seconds > 1e-4 * step}
     assert spent <= {"matmuls", "kernels", "imbalance", "bubble", "update"}
-    assert parts["matmuls"] == pytest.approx(4 * alone / 2, rel=0.01)  # the batch of one rank is a micro-batch
+    assert parts["matmuls"] == pytest.approx(4 * alone / 2, rel=0.01)  # a micro-batch has the batch of the one-rank step
     # Two stages of 1f1b are idle for one forward and one backward of a micro-batch.
     assert parts["bubble"] + parts["imbalance"] >= 0.9 * alone / 2
 

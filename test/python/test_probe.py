@@ -1,4 +1,4 @@
-"""psrt-probe measures this machine: its file is a cluster of the planner, and `--cluster cpu` measures once."""
+"""psrt-probe measures this machine and writes a cluster file for the planner. `--cluster cpu` measures once."""
 import json
 import re
 import signal
@@ -86,7 +86,7 @@ def test_the_planner_reads_the_file(path):
         (["-o", "{}"], 2, "-o: "),
     ],
 )
-def test_wrong_flags_are_found_before_anything_is_measured(tmp_path, flags, status, message):
+def test_bad_flags_are_reported_before_anything_is_measured(tmp_path, flags, status, message):
     begin = time.monotonic()
     done = run("psrt-probe", *[flag.format(tmp_path) for flag in flags])
     assert (done.returncode, list(tmp_path.iterdir())) == (status, []) and message in done.stderr, done.stderr
@@ -101,7 +101,7 @@ def test_ranks_as_processes(tmp_path):
 
 
 def test_a_gpu_is_measured_by_the_fake_driver(tmp_path):
-    """Its memory is that of the GPU. Kernels are not measured: they are not part of the runtime."""
+    """The cluster file has the memory of the GPU. Kernels are not measured, because they are not part of the runtime."""
     path = tmp_path / "gpu.json"
     done = run("psrt-probe", "-o", path, "--ranks", 1, "--seconds", 1, "--target", "cuda:replay", **replay.environment())
     assert done.returncode == 0, done.stderr
@@ -139,7 +139,7 @@ def test_this_machine_is_measured_once(tmp_path):
 @pytest.mark.quick
 @pytest.mark.parametrize("note", ["", "; other programs used 1.6 of 2 cores"])
 def test_figures_of_a_disturbed_machine_have_a_warning(tmp_path, path, note):
-    """Each use of the kept file warns, since its figures stay too slow. Figures of a quiet machine have no warning."""
+    """Each use of the stored file warns, since its figures are too slow. Without disturbance, there is no warning."""
     environment = {"XDG_CACHE_HOME": str(tmp_path), "PSRT_PROBE_SECONDS": "1"}
     flags = [MODEL, "--mesh", "dp=2", "--batch", 4, "--no-codegen", "--cluster", "cpu"]
     assert run("ps-compile", *flags, **environment).returncode == 0

@@ -1,4 +1,4 @@
-"""Ranks as processes: started by mpirun and torchrun they compute, bit by bit, what the ranks of one process compute."""
+"""Ranks as processes, started by mpirun or torchrun, compute the same bits as ranks as threads of one process."""
 import json
 import os
 import pathlib
@@ -31,7 +31,10 @@ def outputs(name):
 
 @pytest.fixture(scope="module", params=MESHES)
 def compiled(request, tmp_path_factory, exports):
-    """A program, its data, and what it writes with all ranks in one process."""
+    """Compiles a program and runs it with all ranks in one process.
+
+    Returns (folder, number of ranks, command, evaluation command, output).
+    """
     folder = tmp_path_factory.mktemp("processes")
     ranks = oracle.ranks_of(request.param)
     oracle.compile_model(folder, oracle.export("gpt", exports), request.param, "--micro-batches", "2", *PLAIN)
@@ -52,13 +55,13 @@ def check_same(folder, name, files=FILES[:3]):
 def test_processes_compute_what_one_process_does(compiled, how):
     folder, ranks, command, evaluate, said = compiled
     if how == "standalone" and ranks == 2:
-        pytest.skip("seen with four ranks")
+        pytest.skip("tested with four ranks")
     launcher, environment = launch(how, ranks)
     status, printed = finish(start([*launcher, *command, *outputs(how)], folder, environment))
     assert status == 0, printed
     check_same(folder, how)
     evaluations = [line for line in said.splitlines() if "eval loss" in line]
-    assert [line for line in printed.splitlines() if "eval loss" in line] == evaluations, "said once, by rank 0"
+    assert [line for line in printed.splitlines() if "eval loss" in line] == evaluations, "only rank 0 prints evaluations"
     if how == "mpirun":
         line = [*launcher, *evaluate, "--outputs", f"{how}-outputs.safetensors"]
         status, printed = finish(start(line, folder, environment))
@@ -73,7 +76,7 @@ def test_processes_compute_what_one_process_does(compiled, how):
     (language.bart, "pp=2,tp=2", ("--schedule", "gpipe")), lanes.full(vision.resnet, "pp=2", ()),
 ], ids=lambda part: getattr(part, "__name__", None))  # fmt: skip
 def test_other_models_over_mpi(tmp_path, make, mesh, flags):
-    """Weights, and running statistics, after three steps of two micro-batches."""
+    """Weights and running statistics after three steps of two micro-batches have the same bits as with threads."""
     ranks = oracle.ranks_of(mesh)
     launcher, environment = launch("mpirun", ranks)
     model = make()
@@ -87,7 +90,7 @@ def test_other_models_over_mpi(tmp_path, make, mesh, flags):
 
 
 def test_two_jobs_at_once(tmp_path, program):
-    """Their agents hold two ports; each rank finds rank 0 of its own job."""
+    """The torchrun agents of the jobs use different ports. Each rank finds rank 0 of its own job."""
     data = data_for(tmp_path)
     line = [program, "--data", data, "--quiet", "--steps"]
     jobs = []
@@ -121,7 +124,7 @@ def test_files_of_a_folder_and_a_trace(request, tmp_path, compiled):
     assert check_started(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) or "tp" in request.node.name
 
 
-# ---- a file says where they meet -----------------------------------------------------------------------------------
+# ---- rendezvous files -----------------------------------------------------------------------------------
 
 
 def start_by_file(command, folder, file, ranks, **more):
@@ -129,12 +132,12 @@ def start_by_file(command, folder, file, ranks, **more):
     return [start(command, folder, {**shared, "RANK": str(rank)}) for rank in ranks]
 
 
-LEFT = {"parashard_rendezvous": 2, "job": 7, "secret": "00" * 32, "port": 9, "addresses": ["127.0.0.1"]}  # where nothing listens
+LEFT = {"parashard_rendezvous": 2, "job": 7, "secret": "00" * 32, "port": 9, "addresses": ["127.0.0.1"]}  # no process listens at this address
 
 
 @pytest.mark.parametrize("left", [None, LEFT], ids=["new", "left by a job that was killed"])
-def test_processes_meet_by_a_file(tmp_path, compiled, left):
-    """Those that look for rank 0 come first."""
+def test_processes_connect_by_a_file(tmp_path, compiled, left):
+    """The ranks that search for rank 0 start first."""
     folder, ranks, command, _, _ = compiled
     file = tmp_path / "meet"
     if left:
@@ -157,10 +160,10 @@ def test_file_that_is_not_a_rendezvous_file_stays(tmp_path, program, text):
 
 
 def test_only_the_user_can_read_the_file(tmp_path, program):
-    """It has the job's secret. A file of somebody else is refused: its writer would choose where the processes meet."""
+    """The file contains the job's secret. A file of another user is refused, because that user could redirect the processes."""
     file = tmp_path / "meet"
     shared = {**BASE, "WORLD_SIZE": "2", "RANK": "0", "PSRT_RENDEZVOUS_FILE": str(file)}
-    first = start([program, "--data", data_for(tmp_path)], tmp_path, shared)  # alone: the file stays until all have come
+    first = start([program, "--data", data_for(tmp_path)], tmp_path, shared)  # without rank 1, the file is not removed
     try:
         until = time.monotonic() + 5
         while not file.exists() and time.monotonic() < until:
@@ -170,25 +173,25 @@ def test_only_the_user_can_read_the_file(tmp_path, program):
         first.kill()
         finish(first)
     if os.geteuid() != 0:
-        pytest.skip("only root can give a file away")
+        pytest.skip("only root can change the owner of a file")
     file.write_text(json.dumps(LEFT))
     os.chown(file, 65534, 65534)
     status, said = finish(start([program, "--data", data_for(tmp_path)], tmp_path, shared))
     assert status == 2 and "belongs to user 65534" in said, said
 
 
-# ---- a secret ------------------------------------------------------------------------------------------------------
+# ---- job secrets ------------------------------------------------------------------------------------------------------
 
 
 def meet_with(program, folder, secrets, **more):
-    """Starts a rank for each secret (None: without one)."""
+    """Starts one rank per secret (None: without a secret)."""
     shared = {**BASE, "WORLD_SIZE": str(len(secrets)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **more}
     return [start([program, "--data", data_for(folder), "--steps", "1", "--quiet"], folder,
                   {**shared, "RANK": str(rank), **({"PSRT_JOB_SECRET": secret} if secret else {})})
             for rank, secret in enumerate(secrets)]  # fmt: skip
 
 
-def test_processes_with_one_secret_meet(tmp_path, program):
+def test_processes_with_one_secret_connect(tmp_path, program):
     for process in meet_with(program, tmp_path, ["0123456789abcdef"] * 2):
         status, said = finish(process)
         assert status == 0 and not said, said
@@ -197,7 +200,7 @@ def test_processes_with_one_secret_meet(tmp_path, program):
 @pytest.mark.alone
 @pytest.mark.parametrize("other, by_file", [("fedcba9876543210", False), (None, False), (None, True)])
 def test_process_without_the_secret_is_refused_by_name(tmp_path, program, other, by_file):
-    """Who can read the file does not know this secret yet."""
+    """A rank without the secret is refused, even if it can read the rendezvous file."""
     place = {"PSRT_RENDEZVOUS_FILE": str(tmp_path / "meet")} if by_file else {}
     ranks = meet_with(program, tmp_path, ["0123456789abcdef", other], PSRT_TIMEOUT="1", **place)
     (status, said), (second, refused) = [finish(process) for process in ranks]
@@ -211,8 +214,8 @@ def test_secret_that_can_be_guessed_is_refused(tmp_path, program):
     assert status == 2 and "PSRT_JOB_SECRET has 5 characters" in said, said
 
 
-def test_what_the_environment_decides_is_documented():
-    """Each variable that the runtime reads; those of libraries that are loaded stand where it is said who is trusted."""
+def test_environment_variables_are_documented():
+    """docs/ describes each variable that the runtime reads. processes.md lists the variables that choose libraries, since they are security-relevant."""
     docs = {path.name: path.read_text() for path in (ROOT / "docs").glob("*.md")}
     trust = docs["processes.md"].split("\n## Who can take part\n")[1].split("\n## ")[0]
     texts = [path.read_text() for path in (ROOT / "runtime").rglob("*.cpp") if not {"testing", "conformance"} & set(path.parts)]
@@ -224,7 +227,7 @@ def test_what_the_environment_decides_is_documented():
 
 
 def listening_ports(process):
-    """The TCP ports at which a process listens."""
+    """Returns the TCP ports on which a process listens."""
     links = [os.readlink(path) for path in pathlib.Path(f"/proc/{process.pid}/fd").iterdir() if path.is_symlink()]
     inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
     lines = [line.split() for name in ("tcp", "tcp6") for line in pathlib.Path("/proc/net", name).read_text().splitlines()[1:]]
@@ -240,7 +243,7 @@ def await_true(condition, seconds=20):
 
 @pytest.mark.alone
 def test_silent_connections_cost_no_time_and_listeners_close(tmp_path, program):
-    """Twenty at each port of rank 0 (rank 1 comes later); in training nobody listens."""
+    """Opens twenty silent connections to each port of rank 0 before rank 1 starts. During training, no process listens on a port."""
     shared = {**BASE, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     line = [program, "--data", data_for(tmp_path), "--steps", "1000000", "--losses", "losses.txt", "--quiet"]
     ranks, held = [start(line, tmp_path, {**shared, "RANK": "0"})], []
@@ -261,8 +264,8 @@ def test_silent_connections_cost_no_time_and_listeners_close(tmp_path, program):
             process.kill()
 
 
-def test_file_by_which_another_job_meets_is_refused(tmp_path, program):
-    """Rank 1 comes last, and finds the first job."""
+def test_rendezvous_file_of_another_job_is_refused(tmp_path, program):
+    """A second rank 0 with the same file is refused. Rank 1 starts last, and finds the first job."""
     file = tmp_path / "meet"
     shared = {**BASE, "WORLD_SIZE": "2", "PSRT_RENDEZVOUS_FILE": str(file)}
     line = [program, "--data", data_for(tmp_path), "--quiet", "--steps"]
@@ -276,7 +279,7 @@ def test_file_by_which_another_job_meets_is_refused(tmp_path, program):
 
 @pytest.mark.alone
 def test_two_jobs_at_one_port_do_not_mix(tmp_path, program):
-    """Without a secret their flags tell them apart: the other job's rank 1 has come first."""
+    """Without a secret, jobs are distinguished by their flags. Rank 1 of the other job connects first, and is refused."""
     shared = {**BASE, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "PSRT_TIMEOUT": "5"}
     line = [program, "--data", data_for(tmp_path), "--quiet", "--steps"]
     first = start([*line, "1"], tmp_path, {**shared, "RANK": "0"})
@@ -296,7 +299,7 @@ def test_file_that_cannot_be_written(tmp_path, program):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_nobody_else_comes_to_the_file(tmp_path, program, rank):
+def test_rendezvous_file_of_an_incomplete_job(tmp_path, program, rank):
     file = tmp_path / "meet"
     shared = {**BASE, "WORLD_SIZE": "2", "PSRT_RENDEZVOUS_FILE": str(file), "PSRT_TIMEOUT": "1", "RANK": str(rank)}
     status, said = finish(start([program, "--data", data_for(tmp_path)], tmp_path, shared))
@@ -309,7 +312,7 @@ def test_nobody_else_comes_to_the_file(tmp_path, program, rank):
 
 
 def run_in_folders(program, folders, flags, **more):
-    """A rank in each folder, as on hosts with disks of their own: what they print, and their exit status."""
+    """Starts one rank per folder, as on hosts with separate disks. Returns [(exit status, output)]."""
     shared = {**BASE, "WORLD_SIZE": str(len(folders)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **more}
     ranks = [start([program, *flags], folder, {**shared, "RANK": str(rank)}) for rank, folder in enumerate(folders)]
     return [finish(rank) for rank in ranks]
@@ -325,7 +328,7 @@ def two_hosts(tmp_path, program):
     oracle.run([program, "--data", "data.safetensors", "--steps", 2, "--save", "saved", "--quiet"], hosts[0])
     oracle.run([program, "--export-weights", "w.safetensors", "--quiet"], hosts[0])
     oracle.run([program, "--export-weights", "folder", "--max-file-size", 3000, "--quiet"], hosts[0])
-    for name in ("saved", "folder"):  # each run and export has a number of its own
+    for name in ("saved", "folder"):  # copied, because each run and export has a unique id
         shutil.copytree(hosts[0] / name, hosts[1] / name)
     shutil.copy(hosts[0] / "w.safetensors", hosts[1])
     return hosts
@@ -367,7 +370,7 @@ def test_files_that_differ_between_hosts_are_refused(two_hosts, program, change,
         return
     assert (status, other, silent) == (1, 1, ""), said + silent
     assert f'"{file}' in said and "copy them to every host" in said, said
-    assert "differs between rank 1 and rank 0" in said or "where rank 0 reads no further file" in said
+    assert "differs between rank 1 and rank 0" in said or "but rank 0 reads no further file" in said
 
 
 @pytest.mark.parametrize("before", [(), ("--load", "latest")])
@@ -379,7 +382,7 @@ def test_folder_that_is_not_shared_is_refused_at_the_start(two_hosts, program, b
     assert not (two_hosts[0] / "l.txt").exists() and not (two_hosts[0] / "apart").exists()
 
 
-# ---- what users get wrong ------------------------------------------------------------------------------------------
+# ---- errors of users ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["mpirun", "torchrun"])
@@ -412,7 +415,7 @@ AT_MASTER = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29671"}
     ],
     ids=str,
 )
-def test_environment_that_is_not_whole(tmp_path, program, environment, words):
+def test_incomplete_environment(tmp_path, program, environment, words):
     if "PMI_SIZE" in environment:
         need_mpi()
     command = [program, "--data", data_for(tmp_path), "--losses", "losses.txt"]
@@ -424,7 +427,7 @@ def test_environment_that_is_not_whole(tmp_path, program, environment, words):
 
 
 def test_flags_that_a_rank_refuses_are_reported(tmp_path, program):
-    """Rank 0 may have been given others."""
+    """Each rank checks its own flags, since ranks may have different flags."""
     environment = {**BASE, "RANK": "1", "WORLD_SIZE": "2", **AT_MASTER}
     status, printed = finish(start([program, "--data", data_for(tmp_path), "--bogus"], tmp_path, environment))
     assert status == 2 and printed.startswith("error: rank 1: ") and "--bogus" in printed, printed
@@ -447,16 +450,16 @@ def test_comm_local_under_a_launcher_is_refused(tmp_path, program):
         assert status == 2 and words in printed
 
 
-def test_mpi_that_is_not_there(tmp_path, program):
+def test_missing_mpi(tmp_path, program):
     environment = {**BASE, "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0", "PSRT_COMM_MPI": "libnowhere.so"}
     status, printed = finish(start([program, "--data", data_for(tmp_path)], tmp_path, environment))
     assert status == 2 and "libnowhere.so" in printed and "--comm tcp" in printed, printed
 
 
 @pytest.mark.parametrize("mode, owner, is_loaded", [(0o644, -1, True), (0o666, -1, False), (0o644, 65534, False)])
-def test_mpi_beside_the_program_is_loaded_if_only_the_user_can_write_it(tmp_path, program, mode, owner, is_loaded):
+def test_mpi_next_to_the_program_is_loaded_if_only_the_user_can_write_it(tmp_path, program, mode, owner, is_loaded):
     if owner >= 0 and os.geteuid() != 0:
-        pytest.skip("only root can give a file away")
+        pytest.skip("only root can change the owner of a file")
     shutil.copy(program, tmp_path / "program")
     beside = tmp_path / "libpsrt_comm_mpi.so"
     beside.write_text("no library")
@@ -468,7 +471,7 @@ def test_mpi_beside_the_program_is_loaded_if_only_the_user_can_write_it(tmp_path
 
 
 def test_bad_data_is_reported_once(tmp_path, program):
-    """Only one rank reads the row with the token; every process ends."""
+    """Only one rank reads the bad token and prints the error. All processes end."""
     tokens = torch.zeros(4, 16, dtype=torch.int64)
     tokens[3, 5] = 96
     line = [program, "--data", data_for(tmp_path, input_ids=tokens), "--steps", "1"]
@@ -478,7 +481,7 @@ def test_bad_data_is_reported_once(tmp_path, program):
 
 
 def test_other_flags_on_a_rank_are_refused(tmp_path, program):
-    """What rank 0 alone would write, all take part in: the others would be waited for at the end of the run."""
+    """All ranks take part in writing outputs, so rank 0 would wait for ranks with other flags at the end of the run."""
     environment = {**BASE, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     line = [program, "--data", data_for(tmp_path), "--steps", "1"]
     ranks = [start([*line, *more], tmp_path, {**environment, "RANK": str(rank)})
@@ -493,7 +496,7 @@ def test_other_flags_on_a_rank_are_refused(tmp_path, program):
 @pytest.mark.parametrize("how", ["hand", "mpirun"])
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["dp pp", "pp dp"])
 def test_another_program_on_a_rank_is_refused(tmp_path, exports, program, how, order):
-    """The programs open different numbers of channels: no rank waits for one that the other does not open."""
+    """The programs open different numbers of channels. No rank waits for a channel that the other rank does not open."""
     other = oracle.compile_model(tmp_path, oracle.export("gpt", exports), "pp=2", "--micro-batches", "2", *PLAIN)
     first, second = [(program, other)[i] for i in order]
     flags = ["--data", data_for(tmp_path), "--steps", "2"]
@@ -509,8 +512,8 @@ def test_another_program_on_a_rank_is_refused(tmp_path, exports, program, how, o
     assert "".join(said for _, said in results).count(words) == 1, results
 
 
-def test_a_rank_that_is_none_of_the_jobs_says_so(tmp_path, program):
-    """As each process does before the job is met."""
+def test_a_rank_outside_of_the_job_is_reported(tmp_path, program):
+    """Each process checks its rank before it connects to the job."""
     shared = {**BASE, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
     status, said = finish(start([program, "--data", data_for(tmp_path)], tmp_path, {**shared, "WORLD_SIZE": "2", "RANK": "7"}))
     assert status == 2 and "WORLD_SIZE is 2" in said and "7" in said

@@ -1,6 +1,6 @@
-"""`--matmul-epilogues on`: products compute the GELUs that are taken of them, and multiply by their derivatives.
+"""`--matmul-epilogues on`: matmuls compute GELU and its gradient in epilogues.
 
-On the fakes: by cuBLASLt's epilogues; where it has none, or one that is another function, by a product and a kernel of the runtime.
+The fake cuBLASLt has these epilogues, or has none, or computes another function. In the last two cases, a matmul and a fallback kernel run.
 """
 import json
 import re
@@ -31,14 +31,14 @@ def train(folder, export, *flags, model="gpt2", mesh="dp=1", optimizer=ADAMW):
 
 
 def products(folder, archive, *flags):
-    """The contractions at the level at which they get what they do besides, by what that is."""
+    """Compiles to level 3. Returns the number of contractions with each epilogue."""
     oracle.run([tools_folder() / "ps-compile", archive, "-o", folder / "level.mlir", "--stop-after", "partitioned", *flags], folder)
     lines = [line for line in (folder / "level.mlir").read_text().splitlines() if " ps.contract " in line]
     return {word: sum(re.search(rf"\] .*\b{word} .*:", line) is not None for line in lines) for word in ["gelu", "gelu_grad at", "sums of"]}
 
 
-def test_every_gelu_is_of_a_matmul(tmp_path, exports):
-    """GPT-2's blocks are alike, so one class has them; the gradients of biases are summed by the products of weights' gradients."""
+def test_every_gelu_is_in_a_matmul_epilogue(tmp_path, exports):
+    """All GELUs are in matmul epilogues. The matmuls of weight gradients then also compute the bias gradients."""
     archive = oracle.export("gpt2", exports)
     without, found = products(tmp_path, archive, "--target", "cuda:replay"), products(tmp_path, archive, *ON)
     assert found["gelu"] >= 1 and found["gelu_grad at"] >= 1 and without["gelu"] == without["gelu_grad at"] == 0
@@ -51,7 +51,7 @@ def test_every_gelu_is_of_a_matmul(tmp_path, exports):
     ("dp=1", ("--recompute", "selective")), ("dp=1", ("--recompute", "full")),
 ], ids=["alone", "dp", "tp", "sp", "selective", "full"])  # fmt: skip
 def test_equals_pytorch(tmp_path, exports, mesh, flags):
-    """In f32 a rounding is nothing beside what PyTorch's own are."""
+    """In f32, the changed rounding is smaller than the tolerance of the comparison."""
     result = train(tmp_path / "run", oracle.export("gpt2", exports), *ON, *flags, mesh=mesh)
     comparison = oracle.compare(oracle.reference("gpt2", 2, "adamw"), result, ADAMW_TOLERANCE)
     assert comparison.failures() == []
@@ -59,14 +59,14 @@ def test_equals_pytorch(tmp_path, exports, mesh, flags):
 
 
 def test_in_a_pipeline(tmp_path, exports):
-    """Of zb-h1, where the gradients of weights are runs of their own."""
+    """With zb-h1, gradients of weights are separate runs."""
     result = train(tmp_path / "run", oracle.export("gpt2_deep", exports), *ON, "--schedule", "zb-h1", model="gpt2_deep", mesh="pp=2")
     assert oracle.compare(oracle.reference("gpt2_deep", 2, "adamw"), result, ADAMW_TOLERANCE).failures() == []
 
 
 @pytest.mark.parametrize("precision,tolerance", [("fp32", 1e-6), ("bf16", 2e-3), ("fp16", 2e-3)])
-def test_a_rounding_apart(tmp_path, exports, monkeypatch, precision, tolerance):
-    """From the training with kernels, whose GELUs are of rounded sums; and so is that where cuBLASLt has no GELU, or another."""
+def test_losses_differ_by_one_rounding(tmp_path, exports, monkeypatch, precision, tolerance):
+    """Losses differ by one rounding from training without epilogues, also if cuBLASLt has no GELU epilogue or a wrong one."""
     archive, flags = oracle.export("gpt2", exports), ("--precision", precision)
     without = train(tmp_path / "without", archive, *flags, "--target", "cuda:replay")
     for fake, note in {"1": None, "0": "cuBLASLt offers no algorithm with this epilogue", "erf": "with the fallback kernels"}.items():
@@ -80,7 +80,7 @@ def test_a_rounding_apart(tmp_path, exports, monkeypatch, precision, tolerance):
 
 
 def test_a_library_with_another_gelu_changes_nothing(tmp_path, exports, monkeypatch):
-    """By erf, losses would be some 1e-4 away."""
+    """With the erf form of GELU, losses would differ by about 1e-4."""
     archive = oracle.export("gpt2", exports)
     losses = [train(tmp_path / "own", archive, *ON).losses]
     monkeypatch.setenv("PSRT_FAKE_GELU", "erf")
@@ -88,8 +88,8 @@ def test_a_library_with_another_gelu_changes_nothing(tmp_path, exports, monkeypa
     assert losses[1] == pytest.approx(losses[0], rel=1e-6)
 
 
-def test_rows_that_the_library_does_not_take(tmp_path):
-    """Of 60 elements on each of two ranks: no multiple of 8."""
+def test_rows_that_the_library_does_not_support(tmp_path):
+    """Rows have 60 elements per rank, which is not a multiple of 8."""
     model = models.gpt2(width=30, heads=2)
     archive, batches = model.export(tmp_path / "odd.pt2"), oracle.draw_batches(model, 1)
     found = {}
@@ -100,7 +100,7 @@ def test_rows_that_the_library_does_not_take(tmp_path):
     assert "not a multiple of 8 elements" in found["with"].output
 
 
-def test_the_same_bits_again(tmp_path, exports):
+def test_two_runs_have_the_same_bits(tmp_path, exports):
     first, second = (train(tmp_path / name, oracle.export("gpt2", exports), *ON, "--precision", "bf16") for name in ["first", "second"])
     assert first.losses == second.losses
     assert all(torch.equal(tensor, second.after[name]) for name, tensor in first.after.items())
@@ -116,7 +116,7 @@ def test_flags_that_are_refused(tmp_path, exports, flags, words):
     assert not (tmp_path / "never").exists()
 
 
-def test_a_plan_says_it(tmp_path, exports):
+def test_a_plan_file_sets_epilogues(tmp_path, exports):
     archive = oracle.export("gpt2", exports)
     products(tmp_path, archive, *ON, "--write-plan", tmp_path / "plan.json")
     assert json.loads((tmp_path / "plan.json").read_text())["matmul-epilogues"] == "on"
@@ -138,7 +138,7 @@ module attributes {ps.level = #ps.level<imported>} {
 """
 
 
-def test_the_evaluator_knows_them(tmp_path):
+def test_the_evaluator_computes_epilogues(tmp_path):
     (tmp_path / "op.mlir").write_text(CONTRACTIONS)
     torch.manual_seed(0)
     x, w, b, h = torch.randn(4, 6), torch.randn(6, 8), torch.randn(8), torch.randn(4, 8, requires_grad=True)

@@ -1,4 +1,4 @@
-"""Programs of another kind than the usual one: that carry their weights or have none, only evaluate, train in eval mode."""
+"""Special programs: with embedded weights, without weights, for evaluation only, and trained in evaluation mode."""
 import re
 import shutil
 
@@ -24,8 +24,8 @@ def train(folder, program, *flags, steps=2):
 
 @pytest.mark.parametrize("mesh", ["dp=2", "tp=2"])
 def test_program_that_carries_its_weights(tmp_path, mesh):
-    """Bit for bit as the one that refers to them, when the model is gone and the program elsewhere."""
-    model = models.gpt2()  # parts of fused weights, tied ones
+    """--weights copy gives the same bits as --weights reference, after the model is removed and the program is moved."""
+    model = models.gpt2()  # has fused and tied weights
     archive = model.export(tmp_path / "model.pt2")
     save_file(model.draw_inputs(1), tmp_path / "data.safetensors")
     oracle.compile_model(tmp_path, archive, mesh, *PLAIN)
@@ -54,7 +54,7 @@ def test_carried_weights_that_are_cut_off(tmp_path, exports):
 
 
 def test_program_without_weights(tmp_path):
-    """It needs them when it starts; then it is as any other, and the model's file is not read."""
+    """A program of --weights none needs --weights. With it, results are the same, and the model's file is not read."""
     model = models.gpt2()
     archive = model.export(tmp_path / "model.pt2")
     save_file(model.draw_inputs(1), tmp_path / "data.safetensors")
@@ -68,7 +68,7 @@ def test_program_without_weights(tmp_path):
 
 
 def test_program_without_weights_that_draws_them(tmp_path, exports):
-    """--init is then of parameters with values in the file too; those that no rule matches must be given."""
+    """With --weights none, --init also applies to parameters with values in the model's file. All other parameters need --weights."""
     archive = oracle.export("mlp", exports)
     program = oracle.compile_model(
         tmp_path, archive, "dp=1", "--weights", "none", "--init", "*weight=normal(0.02)", "--init", "ones"
@@ -101,7 +101,7 @@ def draw(batch, seed=1):
 
 @pytest.mark.parametrize("mode,equal", [("eval", True), ("train", False)])
 def test_training_in_eval_mode(tmp_path, mode, equal):
-    """--mode eval: gradients are those of model.eval(), without dropout; --mode train has it."""
+    """With --mode eval, gradients equal those of model.eval(), without dropout. With --mode train, dropout is active."""
     model = models.Model("dropping", Dropping().train(), draw(8))
     archive = model.export(tmp_path / "model.pt2")
     loss, gradients = oracle.first_step(tmp_path, archive, draw(8), "--mode", mode)
@@ -115,7 +115,7 @@ def test_training_in_eval_mode(tmp_path, mode, equal):
 
 @pytest.mark.parametrize("mesh", ["dp=1", "tp=2", "dp=2"])
 def test_inference(tmp_path, exports, mesh):
-    """A program that only evaluates: no gradients and no optimizer in it, outputs of every sample."""
+    """An --inference program only evaluates. It contains no gradients and no optimizer, and writes outputs of every sample."""
     archive = oracle.export("gpt", exports)
     program = oracle.compile_model(tmp_path, archive, mesh, "--inference")
     training = oracle.compile_model(tmp_path, archive, mesh, out="training")
@@ -134,7 +134,7 @@ def test_inference(tmp_path, exports, mesh):
 
 
 def test_inference_without_labels_and_loss(tmp_path):
-    """The model needs no loss; the last batch, of which only a part is data, is evaluated too."""
+    """An --inference program needs no loss. The last, incomplete batch is evaluated, too."""
     model = models.gpt(loss=False)
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), "dp=2", "--inference", "--micro-batches", 2)
     inputs = {"input_ids": torch.cat([model.draw_inputs(1)["input_ids"], model.draw_inputs(2)["input_ids"][:1]])}  # 5
@@ -145,7 +145,7 @@ def test_inference_without_labels_and_loss(tmp_path):
     torch.testing.assert_close(found, model.module.eval()(**inputs).detach(), rtol=1e-4, atol=1e-5)
 
 
-def test_flags_beside_inference(tmp_path, exports):
+def test_flags_with_inference(tmp_path, exports):
     archive = oracle.export("gpt", exports)
     refuse_compile(tmp_path, archive, "--inference", "--loss", "none", status=2, words=["--inference", "--loss none"])
     refuse_compile(tmp_path, archive, "--inference", "--check", status=2, words=["--check", "--inference"])

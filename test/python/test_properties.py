@@ -1,4 +1,4 @@
-"""What must hold of compiled training besides its numbers: same bits, exported weights, evaluation, initial values."""
+"""Properties of compiled training: same bits in two runs, exported weights, evaluation, and initial values."""
 import copy
 import json
 
@@ -33,7 +33,7 @@ def test_two_runs_have_the_same_bits(tmp_path, exports, mesh, name):
 
 @pytest.mark.parametrize("mesh,micro_batches,batch", [("dp=2", 1, 4), ("tp=2", 1, 4), ("dp=1", 4, 1)])
 def test_dropout_is_the_same_on_every_layout(tmp_path, mesh, micro_batches, batch):
-    """With dropout 0.1 the losses of 4 samples per step equal those of one rank, however they are laid out."""
+    """With dropout 0.1, the losses of 4 samples per step equal those of one rank, for any layout."""
     whole, parts = models.gpt_dropout(batch=4), models.gpt_dropout(batch=batch)
     batches = dict(oracle.draw_batches(whole, 1))
     losses = []
@@ -46,7 +46,7 @@ def test_dropout_is_the_same_on_every_layout(tmp_path, mesh, micro_batches, batc
 
 
 def test_masks_of_dropout_differ_between_steps(tmp_path):
-    """Without learning (lr 0) and on the same batch, losses differ from step to step by their masks alone."""
+    """With a learning rate of 0 and the same batch, the losses of steps differ only because of their dropout masks."""
     model = models.gpt_dropout()
     batch = model.draw_inputs(1)
     batches = {n: v.repeat(4, *[1] * (v.dim() - 1)) for n, v in batch.items()}
@@ -75,7 +75,7 @@ def test_exported_weights_load_and_give_the_loss_of_the_evaluation(tmp_path, exp
 
 
 def test_initial_values_are_the_same_on_every_layout(tmp_path):
-    """A meta export with --init: the same bits on one rank and on four."""
+    """A model exported on the meta device and initialized with --init has the same bits on one rank and on four."""
     archive = models.llama(device="meta").export(tmp_path / "llama.pt2")
     inputs = models.llama().draw_inputs(1)
     save_file(inputs, tmp_path / "data.safetensors")

@@ -1,6 +1,6 @@
-"""Kernels for GPUs as PTX: what every model of the zoo is compiled to assembles for each architecture, spills nothing and calls nothing.
+"""Kernels for GPUs as PTX. For every model of the zoo, ptxas accepts the PTX for each architecture; no kernel spills registers or calls a library.
 
-Where there is no ptxas (of a CUDA toolkit), only the text is looked at. Whether they compute the right thing: test_kernels.py, test_cuda.py.
+Without ptxas (from a CUDA toolkit), only the text of the PTX is checked. test_kernels.py and test_cuda.py check the results of the kernels.
 """
 import itertools
 import os
@@ -19,7 +19,7 @@ ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
 
 
 def find_ptxas():
-    """The assembler of a CUDA toolkit; None where there is none, or one that does not run."""
+    """Returns the path of ptxas, the assembler of a CUDA toolkit; None if there is none or it does not run."""
     for path in [shutil.which("ptxas"), "/usr/local/cuda/bin/ptxas"]:
         if path and os.access(path, os.X_OK) and subprocess.run([path, "--version"], capture_output=True).returncode == 0:
             return path
@@ -49,18 +49,18 @@ def compile_ptx(folder, model, architecture, *flags):
 
 
 def spills(log):
-    """[(kernel, what ptxas says)] of those that spill."""
+    """Returns [(kernel, line of ptxas about it)] for the kernels that spill registers."""
     kernels = re.findall(r"Function properties for (\w+)\n\s*(.*?)\n", log)
     return [(name, said) for name, said in kernels if "0 bytes spill stores, 0 bytes spill loads" not in said]
 
 
-def test_there_is_an_assembler():
-    """Else a run of the tests says what it left out."""
+def test_ptxas_is_installed():
+    """Skipped without ptxas, so that the summary of the tests shows what was not checked."""
     if not PTXAS:
-        pytest.skip("there is no ptxas of a CUDA toolkit, on PATH or in /usr/local/cuda/bin: of PTX only the text is looked at")
+        pytest.skip("ptxas (of a CUDA toolkit) is neither on PATH nor in /usr/local/cuda/bin: only the text of the PTX is checked")
 
 
-# The middle lane has each model, every second one in fp32.
+# The middle lane has each model in one precision: alternately fp32 and bf16.
 CELLS = [
     (name, precision) if (precision == "fp32") == (number % 2 == 0) else lanes.full(name, precision)
     for (number, name), precision in itertools.product(enumerate(MODELS), ["fp32", "bf16"])
@@ -85,7 +85,7 @@ def test_model(exports, tmp_path, name, precision):
 
 @pytest.mark.parametrize("architecture", ["sm_86", "sm_88", "sm_89", "sm_103", "sm_110", "sm_120", "sm_121"])
 def test_other_architectures(exports, tmp_path, architecture):
-    """Each begins with a version of PTX of its own."""
+    """Each of these architectures needs another version of PTX."""
     path = compile_ptx(tmp_path, exports("gpt"), architecture)
     assert f".target {architecture}" in path.read_text()
     if PTXAS:
@@ -93,13 +93,13 @@ def test_other_architectures(exports, tmp_path, architecture):
         assert done.returncode == 0 or "is not defined for option 'gpu-name'" in done.stderr, done.stderr[:2000]  # an older toolkit
 
 
-def test_a_spill_is_noticed():
+def test_a_spill_is_detected():
     log = "ptxas info    : Function properties for k1\n    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads\n"
     assert spills(log) == [("k1", "8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads")]
 
 
 def ptx_of(folder, shape, dtype):
-    """PTX of one group: two additions and a product."""
+    """Returns the PTX of a program that adds two tensors."""
     folder.mkdir()
     case = op_cases.OpCase("group", f"%r0 = ps.add %a, %b ATTRIBUTES : tensor<{shape}x{dtype}>",
                            {"a": f"tensor<{shape}x{dtype}>", "b": f"tensor<{shape}x{dtype}>"}, [f"tensor<{shape}x{dtype}>"])  # fmt: skip
@@ -110,7 +110,7 @@ def ptx_of(folder, shape, dtype):
 
 
 def test_accesses_are_of_16_bytes_where_sizes_allow_it(tmp_path):
-    """And of one element where rows are odd."""
+    """With odd row lengths, each access is one element."""
     for dtype, access in {"f32": "v4.b32", "bf16": "v4.b32", "i64": "v2.b64"}.items():
         text = ptx_of(tmp_path / dtype, "64x128", dtype)
         assert f"ld.global.{access}" in text and f"st.global.{access}" in text, text

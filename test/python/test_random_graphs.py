@@ -1,9 +1,9 @@
 """Graphs drawn at random: loss and gradients equal PyTorch's in float64.
 
-Graphs of ops that meet seldom, by torch.export, on one rank and sharded: a seed that fails is a graph of its own,
-`pytest -k "graph7-"` runs it again. And graphs of all ops as MLIR (random_graphs.py), others each day: a failure prints
-the smallest graph that fails and its number, which PARASHARD_RANDOM_SEED=NUMBER PARASHARD_RANDOM_GRAPHS=1 runs again.
-PARASHARD_RANDOM_GRAPHS=200 draws more, or fewer, of both. Without it the middle lane runs 8 of 16 and all 300.
+There are two kinds. Graphs by torch.export combine ops that models seldom combine, on one rank and sharded; `pytest -k "graph7-"`
+runs the graph of seed 7 alone. Graphs of all ops as MLIR (random_graphs.py) are different each day. A failure prints the smallest
+graph that fails and its number; PARASHARD_RANDOM_SEED=NUMBER PARASHARD_RANDOM_GRAPHS=1 runs it again.
+PARASHARD_RANDOM_GRAPHS=200 sets the number of graphs of both kinds. By default, the middle lane runs 8 of 16 and all 300.
 """
 import datetime
 import os
@@ -23,12 +23,12 @@ BATCH, LARGEST = 4, 4000
 
 
 def in_lanes(numbers, most):
-    """Returns numbers as parameters: in the middle lane the first `most`, or all if PARASHARD_RANDOM_GRAPHS is set."""
+    """Returns numbers as pytest parameters. The middle lane runs the first `most`, or all if PARASHARD_RANDOM_GRAPHS is set."""
     return [pytest.param(n, marks=pytest.mark.full if i >= most and not ASKED else ()) for i, n in enumerate(numbers)]
 
 
 class Drawn(nn.Module):
-    """A chain of up to 7 ops, each on one of the last two values; the loss weighs every element of the last two by its place."""
+    """A chain of up to 7 ops, each on one of the last two values. The loss weights each element of the last two values by its index."""
 
     def __init__(self, seed):
         super().__init__()
@@ -104,7 +104,7 @@ SEEDS = range(SEED, SEED + int(ASKED or 300))
 
 @pytest.mark.parametrize("first", SEEDS[::BATCH_OF_GRAPHS], ids="from{}".format)
 def test_all_ops_equal_pytorch(tmp_path, first):
-    """By turns on the CPU and as replayed kernels of a GPU: most of the time is that of LLVM."""
+    """Batches run alternately on the CPU and as replayed GPU kernels, because LLVM takes most of the time of either."""
     seeds = range(first, min(first + BATCH_OF_GRAPHS, SEEDS[-1] + 1))
     way = ["cpu", "cuda:replay"][(first - SEED) // BATCH_OF_GRAPHS % 2]
     print(f"graphs {seeds[0]} to {seeds[-1]}, {way}")
@@ -113,7 +113,7 @@ def test_all_ops_equal_pytorch(tmp_path, first):
 
 
 def test_a_failing_graph_is_reduced_to_the_wrong_op(tmp_path):
-    """What reduces a failing graph keeps the ops that matter: here a wrong derivative that is put into the graph."""
+    """The reduction of a failing graph keeps the op that fails: here one with a wrong derivative, which the test inserts."""
     drawing = drawn_graphs.Drawing(0)
     value = drawing.parameter([3, 4])
     for name in ["tanh", "sin", "cos", "erf"]:

@@ -1,5 +1,5 @@
-"""The recipe of docs/recipe.md, as it stands there: a Hugging Face Llama is exported, trained on four ranks with everything
-that a run has, stopped by SIGTERM, and taken home. Its loss there is the one printed; PyTorch, run alike, has its weights.
+"""Runs the commands of docs/recipe.md: a Hugging Face Llama is exported, trained on four ranks with most flags of a run, stopped by
+SIGTERM, and loaded into transformers. Its loss there equals the printed one. The same training in PyTorch gives the same weights.
 """
 import copy
 import json
@@ -19,13 +19,13 @@ LENGTH, BATCH = 32, 4
 
 
 def read_recipe():
-    """The commands of the document."""
+    """Returns the commands of the document."""
     section = (ROOT / "docs/recipe.md").read_text()
     return section.split("```bash\n")[1].split("```")[0]
 
 
 def make_inputs(folder):
-    """The model's folder and the files of tokens that the recipe begins with."""
+    """Writes the inputs of the recipe: the model's folder and the files of tokens. Returns the model."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
@@ -46,14 +46,14 @@ def windows(path):
 
 
 def rate_factor(step):
-    """cosine(warmup=10,steps=500,min=0.1)"""
+    """Returns the factor of --lr-schedule cosine(warmup=10,steps=500,min=0.1)."""
     if step < 10:
         return (step + 1) / 10
     return 0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * min(1, (step - 10) / 490)))
 
 
 def train_in_torch(model, data, steps):
-    """The same run in PyTorch, as the oracle wants it."""
+    """Trains in PyTorch as the recipe does. Returns the results in the form that oracle compares."""
     module = copy.deepcopy(model).train()
     module.model.embed_tokens.weight.requires_grad_(False)
     before = {n: p.detach().clone() for n, p in module.named_parameters()}
@@ -98,11 +98,11 @@ def test_recipe(tmp_path):
 
     log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     all_steps = 3 * math.ceil(len(windows(tmp_path / "train.bin")) / BATCH)
-    assert 25 <= len(log) == int(steps) < all_steps, "it was stopped in the middle"
-    assert any(entry["grad_norm"] > 1 for entry in log), "clipping did something"
+    assert 25 <= len(log) == int(steps) < all_steps, "the run was not stopped before its end"
+    assert any(entry["grad_norm"] > 1 for entry in log), "no gradient was clipped"
 
-    used = min(len(log), 313)  # of the first epoch
-    assert used == len(log), "the machine is so fast that the first epoch was over; give the test more data"
+    used = min(len(log), 313)  # 313 steps: the first epoch
+    assert used == len(log), "this fast machine finished the first epoch; give the test more data"
     ref = train_in_torch(model, windows(tmp_path / "train.bin"), len(log))
     assert oracle.worst_loss(ref, [entry["loss"] for entry in log]) < 1e-4
     errors = oracle.update_errors(ref, load_file(tmp_path / "trained/model.safetensors"))

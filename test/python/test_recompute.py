@@ -1,4 +1,4 @@
-"""`--recompute`: forward values are recomputed instead of kept: the same bits, and less memory."""
+"""`--recompute`: forward values are recomputed instead of kept, which gives the same bits and needs less memory."""
 import re
 
 import lanes
@@ -17,7 +17,7 @@ MODES = ["selective", "full"]
 
 
 def train(folder, model, mesh, micro_batches, *flags):
-    """All that a run leaves, and the bytes of a rank."""
+    """Trains for 4 steps. Returns all losses, gradients and weights of the run, and the bytes per rank."""
     folder.mkdir()
     batches = oracle.draw_batches(model, micro_batches)
     found = oracle.train_compiled(folder, model.export(folder / "model.pt2"), batches, mesh, micro_batches, oracle.OPTIMIZERS["adamw"][0], flags, steps=4)
@@ -31,7 +31,7 @@ def differing(a, b):
 
 
 class Written(torch.nn.Module):
-    """Blocks whose forward writes a buffer, before it uses it or after."""
+    """Blocks whose forward writes a buffer, and uses its new value or its old one."""
 
     class Block(torch.nn.Module):
         def __init__(self, early):
@@ -72,13 +72,13 @@ def written():
     lanes.full(models.mlp, "tp=2", 2, "*"),
 ], ids=lambda part: getattr(part, "__name__", None))  # fmt: skip
 def test_every_mode_has_the_same_bits(tmp_path, make, mesh, micro_batches, modules):
-    """Losses, gradients, weights, running statistics, with the same random numbers."""
+    """The losses, gradients, weights and running statistics are equal; dropout draws the same random numbers."""
     model = make()
     whole, most = train(tmp_path / "none", model, mesh, micro_batches)
     for mode in [*MODES, f"modules={modules}"]:
         found, size = train(tmp_path / mode.partition("=")[0], model, mesh, micro_batches, "--recompute", mode)
         assert differing(whole, found) == [], mode
-        if make in (models.gpt, models.gpt_dropout, models.gpt2, models.llama):  # of layers, where there is something to win
+        if make in (models.gpt, models.gpt_dropout, models.gpt2, models.llama):  # models of layers, where recomputation saves memory
             assert size < most, mode
 
 
@@ -95,13 +95,13 @@ def test_beside_pipelines_and_zero(tmp_path, name, mesh, schedule, chunks, flags
 
 
 def compile_placed(folder, archive, *flags):
-    """The module at level 5, and what --explain says."""
+    """Returns the module at level 5, and the output of --explain."""
     said = oracle.run([tools_folder() / "ps-compile", archive, "-o", "placed.mlir", "--stop-after", "placed", "--explain", *flags], folder)
     return (folder / "placed.mlir").read_text(), said
 
 
 def saved_bytes(text, function):
-    """Of the last `ps.saved` results of a class function."""
+    """Returns the bytes that a class function saves for its backward: its last `ps.saved` results."""
     head = re.search(rf"func\.func @{re.escape(function)}\((.*?)\n", text)[1]
     results = re.findall(r"tensor<([^>]*)>", head.partition("->")[2])
     count = int(re.search(r"ps\.saved = (\d+)", head)[1]) if "ps.saved" in head else 0
@@ -116,8 +116,8 @@ def saved_bytes(text, function):
     return total
 
 
-def test_full_keeps_the_inputs_of_a_layer_alone(tmp_path, exports):
-    """And selective less than all; contractions run again only in full."""
+def test_full_keeps_only_the_inputs_of_a_layer(tmp_path, exports):
+    """Mode selective keeps less than none does. Only full recomputes contractions."""
     archive = oracle.export("gpt", exports)
     kept = {}
     for mode in ["none", *MODES]:
@@ -131,7 +131,7 @@ def test_full_keeps_the_inputs_of_a_layer_alone(tmp_path, exports):
 
 @pytest.mark.parametrize("policy", ["megatron", "megatron+sp"])
 def test_communication_is_not_repeated(tmp_path, exports, policy):
-    """The same collectives over tp, forward and backward, whatever runs again."""
+    """Every mode has the same collectives over tp, forward and backward."""
     moved = []
     for mode in ["none", *MODES]:
         flags = ("--mesh", "dp=2,tp=2", "--sharding-policy", policy, "--recompute", mode)
@@ -153,32 +153,32 @@ def test_bad_modes_are_reported(tmp_path, exports, mode, words):
 
 
 @pytest.mark.parametrize("mesh, flags", [("tp=2", ()), ("dp=2,tp=2", ("--sharding-policy", "megatron+sp")), ("pp=2,tp=2", ("--zero", "0"))])
-def test_communication_is_repeated_when_asked(tmp_path, mesh, flags):
-    """The same bits, and less kept: what came out of attention's reduction is made again."""
+def test_communication_is_repeated_on_request(tmp_path, mesh, flags):
+    """The bits are the same and fewer values are kept: the result of the all-reduce after attention is recomputed."""
     model = oracle.zoo("gpt2_deep")
     kept, size = train(tmp_path / "kept", model, mesh, 2, "--recompute", "full", *flags)
     found, less = train(tmp_path / "repeated", model, mesh, 2, "--recompute", "full+communication", *flags)
     assert differing(kept, found) == []
-    assert less < size or (less == size and mesh != "tp=2")  # of a small model other values may be the peak
+    assert less < size or (less == size and mesh != "tp=2")  # in a small model, other values may set the peak
 
 
 # ---- under a budget ------------------------------------------------------------------------------------------------
 
 
 def exact_arena(text):
-    """Bytes of the rank that needs most."""
+    """Returns the bytes of the rank that needs the most."""
     found = re.search(r"ps\.arena_bytes = (?:array<i64: ([-\d, ]+)>|(\d+))", text)
     return max(map(int, (found[1] or found[2]).split(",")))
 
 
 def added(said):
-    """Per cent of a micro-batch, as --explain says them; 0 where it says nothing of recomputation."""
+    """Returns the time that recomputation adds, in percent of a micro-batch, from --explain; 0 if it reports none."""
     line = re.search(r"^recompute .*", said, re.M)
     return float(re.search(r"([\d.]+) % more time", line[0])[1]) if line else 0.0
 
 
 def bounds(folder, archive, *flags):
-    """Bytes of a rank where all is kept, and the least, which is what an impossible budget says."""
+    """Returns the bytes per rank if all values are kept, and the least possible, from the error message about an impossible budget."""
     most = exact_arena(compile_placed(folder, archive, *flags)[0])
     said = oracle.run([tools_folder() / "ps-compile", archive, "-o", "program", "--recompute", "budget=1000", *flags], folder, expect=2)
     assert "--recompute budget=1000: a rank" in said and "the largest buffers in" in said and "--zero" in said
@@ -207,7 +207,7 @@ def test_a_budget_is_held_with_the_same_bits(tmp_path, exports, name, mesh, micr
 
 @pytest.mark.parametrize("make", [lambda: models.gpt(layers=6), lambda: models.llama(layers=6)], ids=["gpt", "llama"])
 def test_more_memory_costs_less_time(tmp_path, make):
-    """Never more than `full` and `selective` where they hold the budget; nearly all of the budget is used."""
+    """A budget adds no more time than `full` or `selective` with the same memory, and nearly all of the budget is used."""
     archive = make().export(tmp_path / "model.pt2")
     most, least = bounds(tmp_path, archive)
     points = [compile_placed(tmp_path, archive, "--recompute", f"budget={least + (most - least) * i // 6}") for i in range(7)]
@@ -230,7 +230,7 @@ def test_enough_memory_changes_nothing(tmp_path, exports):
 
 
 def test_a_plan_that_exceeds_its_budget_after_a_change_is_refused(tmp_path, exports):
-    """More micro-batches in flight than the plan was made for."""
+    """The change: more micro-batches are in flight than the plan was made for."""
     archive = oracle.export("gpt2_deep", exports)
     most, _ = bounds(tmp_path, archive, "--mesh", "pp=2", "--micro-batches", 2)
     budget = ["--mesh", "pp=2", "--micro-batches", 2, "--recompute", f"budget={most}"]

@@ -1,5 +1,5 @@
-"""The page that --report writes: what it holds equals what the dumps and the program say, and it is one file that needs
-nothing else."""
+"""The page that --report writes: its data equals the data of the dumps and of the program, and the page is a single file
+that needs no other."""
 import collections
 import json
 import math
@@ -21,7 +21,7 @@ BYTES = {"f32": 4, "i64": 8, "i32": 4, "i1": 1}
 
 
 def page_data(path):
-    """The data that stands in a page, and the page."""
+    """Returns the data embedded in a page, and the text of the page."""
     page = path.read_text()
     found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, flags=re.S)
     return json.loads(found.group(1)), page
@@ -37,26 +37,26 @@ def compile_page(folder, model, *flags, expect=0):
 
 @pytest.fixture(scope="module", params=["gpt", "llama"])
 def compiled(request, tmp_path_factory, exports):
-    """A folder with a program, its dumps, and its page's data."""
+    """Returns a folder with a program, its dumps and its page, and the data of the page."""
     folder = tmp_path_factory.mktemp("report")
     archive = oracle.export(request.param, exports)
     compile_page(folder, archive, "-o", "program", "--dump-dir", "dump", *FLAGS)
     return folder, page_data(folder / "plan.html")[0]
 
 
-# ---- the data equals what the dumps say ----------------------------------------------------------------------------
+# ---- the data equals that of the dumps -----------------------------------------------------------------------------
 
 VARIABLE = re.compile(r'ps\.variable parameter @("[^"]+"|\S+) names \["([^"]+)".*?ps\.sharding<@mesh, (\[.*?\])>\]?.*? : tensor<(\S*)> loc')
 
 
 def local_shape(shape, sharding):
-    """Of dims that are split as one factor each."""
+    """Returns the shape of a shard. No dim may be split as several factors."""
     dims = re.findall(r"\{([^}]*)\}", sharding)
     split = [math.prod(MESH[axis] for axis in re.findall(r'"(\w+)"', dim)) for dim in dims]
     return [-(-size // shards) for size, shards in zip(shape, split, strict=True)]
 
 
-def test_each_parameter_lies_as_the_plan_says(compiled):
+def test_each_parameter_has_the_sharding_of_the_plan(compiled):
     folder, data = compiled
     rows = section(data, "parameters")
     planned = {}
@@ -64,8 +64,8 @@ def test_each_parameter_lies_as_the_plan_says(compiled):
         found = VARIABLE.search(line)
         if found:
             symbol, name, sharding, kind = found.groups()
-            name = max(symbol.strip('"'), name, key=len)  # a part of a fused one goes by its symbol
-            assert not re.search(r"\d+ x|x \d+", sharding), "this test reads dims of one factor"
+            name = max(symbol.strip('"'), name, key=len)  # a part of a fused parameter is listed under its symbol
+            assert not re.search(r"\d+ x|x \d+", sharding), "this test cannot read a dim of several factors"
             *shape, dtype = kind.split("x")
             planned[name] = ([int(size) for size in shape], dtype, sharding)
     assert planned and {row["name"]: (row["shape"], row["dtype"], row["sharding"]) for row in rows} == planned
@@ -81,13 +81,13 @@ def test_each_parameter_lies_as_the_plan_says(compiled):
 
 
 def bytes_of(line):
-    """Of the operand of a collective."""
+    """Returns the bytes of the operand of a collective."""
     *shape, dtype = re.search(r"tensor<([^>]*)>", line).group(1).split("x")
     return math.prod(int(size) for size in shape) * BYTES[dtype]
 
 
 def moved(text):
-    """Returns {(when, kind, axes): [count, bytes]} of the collectives of level 3: those of class functions, once per run, and between."""
+    """Returns {(when, kind, axes): [count, bytes]} of the collectives of level 3. Those of a class function count for each call of it."""
     functions = functions_of(text)
     totals = collections.defaultdict(lambda: [0, 0])
 
@@ -130,9 +130,9 @@ def test_collectives_are_those_of_level_3(compiled):
 def test_flops_and_kernels_are_those_of_the_program(compiled):
     folder, data = compiled
     program = (folder / "program").read_bytes().decode("latin1")
-    contraction = data["totals"]["contraction_flops"]  # of one rank; the program tells those of the whole model
+    contraction = data["totals"]["contraction_flops"]  # of one rank; the program reports the FLOPs of the whole model
     whole = float(re.search(r'"flops_per_step":([\d.e+]+)', program).group(1))
-    assert 0 < whole <= math.prod(MESH.values()) * contraction <= 1.001 * whole  # the angles of rotations are made on all
+    assert 0 < whole <= math.prod(MESH.values()) * contraction <= 1.001 * whole  # each rank computes the angles of the rotary embedding
     flops = section(data, "flops")
     parts = [cost for row in flops["segments"] for cost in row.values() if isinstance(cost, dict)] + [flops["rest"]]
     assert sum(cost["contraction"] for cost in parts) == contraction
@@ -173,7 +173,7 @@ def test_segments_and_classes_are_those_of_level_3(compiled):
 
 
 def test_the_same_at_each_level(compiled):
-    """Without code and from a dump; names of kernels come with code, addresses with a placed module."""
+    """A page made from a dump, without code, has the same data. Only names of kernels (need code) and addresses (need level 5) differ."""
     folder, whole = compiled
     for level in ("2-planned", "3-partitioned", "5-placed"):
         flags = [] if level == "5-placed" else ["--stop-after", level[2:], "-o", "again.mlir"]
@@ -197,7 +197,7 @@ def test_the_same_at_each_level(compiled):
 
 @pytest.fixture(scope="module")
 def pipelined(tmp_path_factory, exports):
-    """A folder with a program of four stages, what it traced, and the data of its page."""
+    """Returns a folder with a program of four stages, its trace and its page, and the data of the page."""
     folder = tmp_path_factory.mktemp("pipelined")
     model = oracle.zoo("gpt2_deep")
     flags = ["--mesh", "pp=2,tp=2", "--num-chunks", "2", "--schedule", "zb-v", "--micro-batches", "6"]
@@ -219,9 +219,9 @@ def test_a_pipeline_is_shown_with_its_stages(pipelined):
     for row, end in zip(pipeline["stages"], ends, strict=True):
         for phase in ("forward", "backward_input", "backward_weight"):
             costs = [segment.get(phase) for segment in flops[row["first_segment"] : end]]
-            whole = 6 * row[phase]  # by global types and their shards; the segments by local ones
+            whole = 6 * row[phase]  # from global types and their shards; the costs of segments come from local types
             assert sum(cost["contraction"] + cost["other"] for cost in costs if cost) == pytest.approx(whole, rel=0.05)
-    assert [row["cut_bytes"] for row in pipeline["stages"]] == [2 * 4 * 4 * 16 * 32] * 3 + [0]  # [B, T, H] there and back
+    assert [row["cut_bytes"] for row in pipeline["stages"]] == [2 * 4 * 4 * 16 * 32] * 3 + [0]  # [B, T, H] is sent in both directions
     arenas = [row["arena_bytes"] for row in pipeline["coordinates"]]
     assert max(arenas) == data["totals"]["arena_bytes"] and all(0 < row["saved_bytes"] < row["arena_bytes"] for row in pipeline["coordinates"])
     names = [rect.get("class") for rect in xml.etree.ElementTree.fromstring(pipeline["plan"]["picture"]).iter() if rect.tag.endswith("rect")]
@@ -248,7 +248,7 @@ def test_measured_times_are_shown_beside_the_plan(pipelined):
     ("pp=2", [], "none.json", "none.json"),
     ("pp=2", [], "plan.html", "plan.html"),
 ])  # fmt: skip
-def test_a_trace_of_something_else(pipelined, tmp_path, exports, mesh, flags, trace, words):
+def test_a_trace_of_another_plan(pipelined, tmp_path, exports, mesh, flags, trace, words):
     folder, _ = pipelined
     forward, backward = ([f"{work}{m}" for m in range(6)] for work in "FB")
     rows = [[*forward, *(f"{task}.1" for task in forward), *(f"{task}.1" for task in backward), *backward]] * 2
@@ -260,18 +260,18 @@ def test_a_trace_of_something_else(pipelined, tmp_path, exports, mesh, flags, tr
     assert not list(tmp_path.iterdir())
 
 
-# ---- one file, whatever the model is called ---------------------------------------------------------------------------
+# ---- one file, for any name of the model ------------------------------------------------------------------------------
 
 HOSTILE = "</script><!--<script>alert('1')</script>\\22&quot; \\\\ \u2028 @SCRIPT@"
 SPOKEN = HOSTILE.replace("\\22", '"').replace("\\\\", "\\")
-# Ways to name something outside of the page, in markup, style and script.
+# Ways to refer to a file or site outside of the page, in markup, style and script.
 OUTSIDE = r"https?:|\bsrc\s*=|\bhref\s*=\s*\"(?!#|data:,)|url\(|@import|\bfetch\(|XMLHttpRequest|WebSocket|EventSource"
 OUTSIDE += r"|\bimport\b\s*[\"'(]|<(?:iframe|object|embed|base|form)\b|sendBeacon"
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory, exports):
-    """A page of a model with names that are markup, in a file that is."""
+    """Returns a page of a model whose names, and whose file name, are HTML markup."""
     folder = tmp_path_factory.mktemp("hostile")
     archive = oracle.export("mlp", exports)
     oracle.compile_model(folder, archive, "dp=2", "--stop-after", "partitioned", out="m.mlir")
@@ -296,7 +296,7 @@ def test_names_are_never_markup(hostile):
     assert page.count("drawPage();") == 1
 
 
-def test_the_page_names_nothing_outside_of_it(compiled, hostile):
+def test_the_page_refers_to_nothing_outside_of_it(compiled, hostile):
     folder, _ = compiled
     for path in (folder / "plan.html", hostile[0]):
         page = path.read_text()
@@ -327,7 +327,7 @@ def test_a_searched_plan_is_shown_with_the_others(searched):
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
-@pytest.mark.skipif(not BROWSER, reason="there is no browser")
+@pytest.mark.skipif(not BROWSER, reason="no browser is installed")
 def test_a_browser_draws_every_section(compiled, hostile, searched, tmp_path):
     folder, data = compiled
     compile_page(folder, "dump/5-placed.mlir", "--no-codegen")
@@ -369,7 +369,7 @@ def test_a_page_that_cannot_be_written(tmp_path, exports, flags, words):
     assert [path.name for path in tmp_path.iterdir()] == ["m.pt2"]
 
 
-def test_a_model_at_fault_leaves_the_page_that_was_there(tmp_path):
+def test_a_bad_model_keeps_the_old_page(tmp_path):
     (tmp_path / "m.mlir").write_text('func.func @forward() { "no.such"() : () -> () }')
     (tmp_path / "plan.html").write_text("before")
     compile_page(tmp_path, "m.mlir", "--no-codegen", expect=1)

@@ -1,4 +1,4 @@
-"""Every layout to every other: in the evaluator on N ranks against one, and compiled against the evaluator."""
+"""Reshards from every layout to every other. The evaluator on N ranks agrees with one rank, and compiled code with the evaluator."""
 import itertools
 import re
 
@@ -8,13 +8,13 @@ import pytest
 from conftest import tools_folder
 
 TYPE = "tensor<4x6x5xf32>"
-# Dims of a [4, 6, 5] tensor: whole, split over one axis or both in either order, a factor of a dim.
+# Shardings of a [4, 6, 5] tensor: replicated, or a dim (or one factor of it) is split over one axis or over both in either order.
 DIMS = [
     '{}, {}, {}', '{"dp"}, {}, {}', '{"tp"}, {}, {}', '{}, {"tp"}, {}', '{}, {}, {"tp"}', '{"dp"}, {"tp"}, {}',
     '{"tp"}, {"dp"}, {}', '{"dp", "tp"}, {}, {}', '{"tp", "dp"}, {}, {}', '{}, {"dp", "tp"}, {}',
     '{}, (2 x 3 {"tp"}), {}', '{"dp"}, (3 {"tp"} x 2), {}', '{}, {}, {"dp", "tp"}',
 ]  # fmt: skip
-PARTIALS = ['{"tp"}, {}', '{"dp", "tp"}, {}', '{"tp", "dp"}, {}']  # of a [5, 6] operand's summed dim
+PARTIALS = ['{"tp"}, {}', '{"dp", "tp"}, {}', '{"tp", "dp"}, {}']  # how the summed dim of a contraction is split
 
 
 def sharding(dims):
@@ -31,7 +31,7 @@ def move(i, j):
 
 
 def add_up(i, j):
-    """A sum over a split dim, laid out as its mark says: all-reduced or scattered."""
+    """Returns a contraction whose summed dim is split (PARTIALS[i]). The sharding of its result (DIMS[j]) needs an all-reduce or a reduce-scatter."""
     left, right = "tensor<4x5xf32>", "tensor<5x6x5xf32>"
     text = f"%r0 = ps.contract %a [0, 1], %b [1, 2, 3] -> [0, 2, 3] ATTRIBUTES : ({left}, {right}) -> {TYPE}"
     summed = PARTIALS[i].removesuffix(", {}")
@@ -39,7 +39,7 @@ def add_up(i, j):
     return joined.Call(f"s{i}.{j}", case, [sharding("{}, " + summed), sharding(summed + ", {}, {}")], [sharding(DIMS[j])])
 
 
-# The second dim's places, or those of a shard, are a multiple of 4; beside what moves over ranks.
+# Shardings that pad a dim, or each shard of a dim, to a multiple of 4. Some also split a dim over ranks.
 PADDED = ['{}, {"pad.4"}, {}', '{}, {"tp", "pad.4"}, {}', '{"dp"}, {"pad.4"}, {}', '{}, {}, {"tp", "pad.4"}', '{"dp", "pad.4"}, {}, {}',
           '{}, (2 x 3 {"pad.4"}), {}']
 
@@ -48,7 +48,7 @@ CALLS += [add_up(i, j) for i, j in itertools.product(range(len(PARTIALS)), range
 
 
 def check_moves(tmp_path, calls, dp, tp, more=""):
-    """The calls on a mesh against the calls whole; their text at level 3."""
+    """Compares the calls on a mesh with the calls on one rank. Returns their module at level 3."""
     whole, planned, local = tmp_path / "whole.mlir", tmp_path / "planned.mlir", tmp_path / "local.mlir"
     whole.write_text(joined.module(calls))
     planned.write_text(joined.module(calls, f'"dp" = {dp} : data, "tp" = {tp} : tensor{more}'))
@@ -64,12 +64,12 @@ def check_moves(tmp_path, calls, dp, tp, more=""):
 def test_every_layout_to_every_other(tmp_path, dp, tp):
     text = check_moves(tmp_path, CALLS, dp, tp)
     for collective in ["all_gather", "all_to_all", "all_reduce", "reduce_scatter", "shard_slice"]:
-        assert f"ps.{collective}" in text, f"no {collective} among all these"
+        assert f"ps.{collective}" in text, f"no reshard needs {collective}"
 
 
 @pytest.mark.parametrize("dp,tp", [(2, 2), (1, 3)])
 def test_layouts_with_a_multiple(tmp_path, dp, tp):
-    """To and from shards that are padded more than their number asks for, and between those."""
+    """Reshards to and from shards that are padded to a multiple, also between two such layouts."""
     pairs = [pair for i, padded in enumerate(PADDED) for other in [*DIMS, *PADDED[:i]] for pair in [(padded, other), (other, padded)]]
     calls = [move_between(f"p{number}", *pair) for number, pair in enumerate(pairs)]
     text = check_moves(tmp_path, calls, dp, tp, ', "pad.4" = 4 : multiple')

@@ -1,4 +1,4 @@
-"""`--sharding-policy searched`: splits that a search finds are right, and as good as those of known patterns."""
+"""`--sharding-policy searched`: the splits that the search finds are correct, and as fast as those of known patterns."""
 
 import json
 
@@ -23,7 +23,7 @@ def test_equals_pytorch(tmp_path, exports, case):
 
 
 class NormedPairs(torch.nn.Module):
-    """Linear layers with a norm between the two of a pair. The policy megatron finds no pairs in it."""
+    """Pairs of linear layers with a norm between the two layers. The policy megatron finds no pairs in this model."""
 
     def __init__(self, width, hidden, layers):
         super().__init__()
@@ -39,7 +39,7 @@ class NormedPairs(torch.nn.Module):
 
 
 def export_large(folder, name):
-    """A model that is large enough for splits to be a gain on GPUs."""
+    """Exports a model that is large enough to run faster on GPUs when it is split."""
     path = folder / f"{name}.pt2"
     if name == "gpt":
         models.gpt(batch=8, length=256, vocabulary=2048, width=256, layers=3, heads=8).export(path)
@@ -59,7 +59,7 @@ def predict(folder, model, policy):
 
 @pytest.mark.parametrize("name", ["gpt", "llama"])
 def test_finds_megatron_with_sequence_parallelism(tmp_path, name):
-    """The plan with the preference for memory is that of megatron+sp: same time of a step and same memory. The fastest plan is faster."""
+    """The plan of searched+memory has the step time and the memory of megatron+sp. The plan of searched is at least as fast."""
     model = export_large(tmp_path, name)
     known, lean, fastest = (predict(tmp_path, model, policy) for policy in ("megatron+sp", "searched+memory", "searched"))
     assert lean["step_s"] == pytest.approx(known["step_s"], rel=1e-3)
@@ -67,7 +67,7 @@ def test_finds_megatron_with_sequence_parallelism(tmp_path, name):
     assert fastest["step_s"] <= lean["step_s"]
 
 
-def test_splits_what_megatron_leaves_whole(tmp_path):
+def test_splits_parameters_that_megatron_does_not_split(tmp_path):
     model = export_large(tmp_path, "pairs")
     whole, known, found = (predict(tmp_path, model, policy) for policy in ("replicated", "megatron", "searched"))
     assert known["step_s"] == pytest.approx(whole["step_s"], rel=1e-3)
@@ -89,7 +89,7 @@ def test_a_plan_file_holds_the_shardings(tmp_path):
 
 
 def test_repeated_blocks_are_searched_once(tmp_path):
-    """The file of a deep model is that of a model with few blocks."""
+    """The shardings that the search finds for a deep model are those of a model with few blocks."""
     texts = []
     for layers in (3, 8):
         archive = models.gpt(batch=8, length=256, vocabulary=2048, width=256, layers=layers, heads=8).export(tmp_path / f"{layers}.pt2")
@@ -111,7 +111,7 @@ def test_the_text_of_a_sharding_file_is_a_policy(tmp_path, exports):
     fixed = '{"wte.weight": {"0": ["tp"]}, "wpe.weight": {"1": ["tp"]}}'
     planned = run("ps-plan", gpt, "--cluster", "cpu-mpi:2", "--mesh", "tp=2", "--sharding-policy", fixed, "-o", tmp_path / "plan.json", "--global-batch", 4)
     assert " {...} " in planned.stdout, planned.stderr
-    assert json.loads((tmp_path / "plan.json").read_text())["sharding-policy"] == fixed  # the order of its keys counts
+    assert json.loads((tmp_path / "plan.json").read_text())["sharding-policy"] == fixed  # the order of the keys is kept
 
 
 def test_a_program_that_only_evaluates_is_split(tmp_path):

@@ -1,4 +1,4 @@
-"""The seeded faults of test/faults: each still applies, is small, and says where a test should find it."""
+"""The seeded faults of test/faults: each still applies, is small, and names the tests that should detect it."""
 import re
 import subprocess
 import sys
@@ -13,7 +13,7 @@ FAULTS = sorted(FOLDER.glob("*.patch"))
 PRODUCT = ("lib/", "dialects/", "runtime/", "include/", "tools/")
 
 
-def test_there_are_twenty():
+def test_faults_are_numbered():
     assert [path.name[:2] for path in FAULTS] == [f"{n:02}" for n in range(1, len(FAULTS) + 1)] and len(FAULTS) >= 20
 
 
@@ -33,7 +33,7 @@ def test_a_fault_applies_and_is_small(path):
 
 @pytest.mark.parametrize("numbers", ["99", "6", "06,", ""])
 def test_an_unknown_number_is_refused(tmp_path, numbers):
-    """Before the clone is made and built."""
+    """The error comes before the clone is made and built."""
     done = subprocess.run([sys.executable, FOLDER / "try", "--only", numbers, "--tree", tmp_path / "tree"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "the numbers are 01, 02, " in done.stderr
     assert repr(numbers.split(",")[-1]) in done.stderr and not (tmp_path / "tree").exists()

@@ -1,4 +1,4 @@
-"""`--sharding-policy megatron+sp`: sequences are split over tp between a row and a column parallel contraction, and nothing else changes."""
+"""`--sharding-policy megatron+sp`: between a row-parallel and a column-parallel contraction, sequences are split over tp. Results stay the same."""
 import re
 
 import cases
@@ -23,7 +23,7 @@ def test_equals_pytorch(tmp_path, exports, case):
 
 
 def odd(name):
-    """13 places, which neither 2 nor 4 divides."""
+    """Returns a model of 13 positions, which neither 2 nor 4 divides."""
     return models.MODELS[name](length=13)
 
 
@@ -41,7 +41,7 @@ def test_sizes_that_do_not_divide_equal_pytorch(tmp_path, make, name, mesh, flag
 
 @pytest.fixture(scope="module")
 def with_dropout(tmp_path_factory):
-    """A model's file, samples, and what one rank makes of them."""
+    """Returns the file of a model, samples, and the results of one rank for them."""
     folder = tmp_path_factory.mktemp("dropout")
     model = models.gpt_dropout()
     archive, batches = model.export(folder / "model.pt2"), oracle.draw_batches(model, 2)
@@ -51,7 +51,7 @@ def with_dropout(tmp_path_factory):
 @pytest.mark.parametrize("mesh, flags", [
     ("tp=2", ()), ("tp=4", ("--recompute", "full")), ("dp=2,tp=2", ("--zero", 3)), ("pp=2,tp=2", ("--schedule", "zb-h1"))])  # fmt: skip
 def test_dropout_equals_one_rank(tmp_path, with_dropout, mesh, flags):
-    """Each shard draws the numbers of its own places."""
+    """Each shard draws the random numbers of its own elements."""
     archive, batches, whole = with_dropout
     found = oracle.train_compiled(tmp_path, archive, batches, mesh, 2, oracle.OPTIMIZERS["sgd"][0], (*POLICY, *flags))
     assert found.losses == pytest.approx(whole.losses, rel=1e-5)
@@ -62,7 +62,7 @@ def test_dropout_equals_one_rank(tmp_path, with_dropout, mesh, flags):
 
 @pytest.mark.parametrize("mesh", ["tp=4", "dp=2,tp=2"])
 def test_the_evaluator_agrees(tmp_path, mesh):
-    """The plan alone, with NaN in all padding, computes what the model does."""
+    """The partitioned module, evaluated with NaN in all padding, gives the results of the model."""
     archive, data = test_pipelines.prepare(tmp_path, odd("gpt"), 2)
     flags = ["--optimizer", oracle.OPTIMIZERS["sgd"][0], "--micro-batches", "2"]
     tool = tools_folder() / "ps-compile"
@@ -73,7 +73,7 @@ def test_the_evaluator_agrees(tmp_path, mesh):
 
 
 def test_stages_send_a_share_of_the_sequence(tmp_path, exports):
-    """[4, 16, 32] is cut to 8 places, forward and backward."""
+    """Of [4, 16, 32], a rank sends 8 of the 16 positions, forward and backward."""
     archive = oracle.export("gpt2_deep", exports)
     oracle.compile_model(tmp_path, archive, "pp=2,tp=2", *POLICY, "--dump-dir", tmp_path / "dump")
     sent = re.findall(r"rank\.send .*: (tensor<\S+>)", (tmp_path / "dump/4-scheduled.mlir").read_text())
@@ -82,7 +82,7 @@ def test_stages_send_a_share_of_the_sequence(tmp_path, exports):
 
 @pytest.mark.parametrize("name", ["mlp", "unet"])
 def test_without_a_sequence_it_is_megatron(tmp_path, exports, name):
-    """And a remark says so."""
+    """A remark reports that sequences are not split."""
     parts = {}
     for policy in ("megatron", "megatron+sp"):
         folder = tmp_path / policy

@@ -11,7 +11,7 @@ def test_every_page_is_in_the_navigation():
     listed = re.findall(r"- (\S+\.md)$", navigation, re.M)
     assert len(listed) == len(set(listed))
     missing = PAGES - set(listed)
-    assert not missing, "pages that mkdocs.yml does not list"
+    assert not missing, "mkdocs.yml does not list these pages"
 
 
 def test_every_page_is_in_the_table_of_contents():
@@ -20,7 +20,7 @@ def test_every_page_is_in_the_table_of_contents():
 
 
 def test_every_phase_is_in_the_reference():
-    """Each dialect and each Passes.td makes a page (docs/CMakeLists.txt)."""
+    """docs/CMakeLists.txt generates one page for each dialect and each Passes.td."""
     sources = [path.name for path in (ROOT / "dialects").iterdir() if path.is_dir()]
     sources += [f"passes-{path.parent.name.lower()}" for path in (ROOT / "lib").glob("*/Passes.td")]
     listed = re.findall(r"- reference/(\S+)\.md$", (ROOT / "mkdocs.yml").read_text(), re.M)

@@ -1,4 +1,4 @@
-"""Small models that use what larger ones seldom do: their first step equals PyTorch's, on one rank and sharded."""
+"""Small models with constructs that larger models seldom have: their first step equals PyTorch's, on one rank and sharded."""
 import copy
 
 import pytest
@@ -12,7 +12,7 @@ ROWS, IN, OUT = 8, 6, 10
 
 
 class Twice(nn.Module):
-    """A parameter read at several places of one segment: its gradient is the sum of all."""
+    """A parameter that one segment reads several times: its gradient is the sum over all uses."""
 
     def __init__(self, kind):
         super().__init__()
@@ -43,7 +43,7 @@ class Twice(nn.Module):
 
 
 class Bools(nn.Module):
-    """Extremes and sums of bools: true is more than false."""
+    """Maxima, minima and sums of bools, where true is greater than false."""
 
     def __init__(self, kind):
         super().__init__()
@@ -61,7 +61,7 @@ class Bools(nn.Module):
 
 
 class Attention(nn.Module):
-    """Heads whose values have another size than queries and keys; keys of one sample for all."""
+    """Attention whose values have another head size than queries and keys, or whose samples share the keys and values of one sample."""
 
     def __init__(self, query, value, shared=False):
         super().__init__()
@@ -104,7 +104,7 @@ class Remainders(nn.Module):
 
 
 class Doubles(nn.Module):
-    """Functions of float64."""
+    """A model that computes in float64."""
 
     def __init__(self):
         super().__init__()
@@ -118,7 +118,7 @@ class Doubles(nn.Module):
 
 
 class Parts(nn.Module):
-    """Sums over all rows of which a part is taken, or which become a part of something: their places are not the sums'."""
+    """Sums over all rows that are then sliced, padded or concatenated: an element of the result has another index than in the sum."""
 
     def __init__(self, kind):
         super().__init__()
@@ -139,13 +139,13 @@ class Parts(nn.Module):
         if self.kind == "joined":
             total = z.sum((0, 1))
             return (torch.cat([total, total * 2]) - 0.1).square().mean()
-        if self.kind == "the same for all columns":  # as is then what the bias's gradient sums up
+        if self.kind == "the same for all columns":  # so is the gradient of z, which the bias's gradient sums over rows
             return z.transpose(0, 2).sum(0).square().mean()
         raise AssertionError(self.kind)
 
 
 class FirstToken(nn.Module):
-    """What one position of a sequence takes a part in: its gradient is padded where the others are."""
+    """Ops on some positions of a sequence: the gradient is padded with zeros for the other positions."""
 
     def __init__(self, kind):
         super().__init__()
@@ -173,7 +173,7 @@ def normalised(weight):
 
 
 class Quantizer(nn.Module):
-    """The bottleneck of a VQ-VAE: rows of a codebook, and gradients that go straight through."""
+    """The bottleneck of a VQ-VAE: it selects rows of a codebook, and passes gradients straight through."""
 
     def __init__(self):
         super().__init__()
@@ -232,7 +232,7 @@ class Stopped(nn.Module):
         if self.kind == "vq":
             z, loss = self.quantizer(z)
             return F.mse_loss(z, y) + loss
-        if self.kind == "gate":  # SiLU by its values, not by its derivative
+        if self.kind == "gate":  # has the values of SiLU, but not its derivative
             return F.mse_loss(z * torch.sigmoid(z).detach(), y)
         if self.kind == "softmax":
             e = (z - z.amax(-1, keepdim=True).detach()).exp()
@@ -252,7 +252,7 @@ class Stopped(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Query from one side, key and value from the other: three parts of one bias."""
+    """Attention with the query from one tensor, and key and value from another. One bias has three parts for them."""
 
     def __init__(self):
         super().__init__()
@@ -266,7 +266,7 @@ class CrossAttention(nn.Module):
 
 
 class Scaled(nn.Module):
-    """Values joined with the same values times their mean: one value per row that two loops use."""
+    """Values multiplied by their mean, then concatenated or padded: two loops read the one value of each row."""
 
     def __init__(self, kind):
         super().__init__()
@@ -282,7 +282,7 @@ class Scaled(nn.Module):
 
 
 class Ranked(nn.Module):
-    """Elements by their order: gates of a mixture of experts, ordered features, and the worst samples of a batch."""
+    """Elements selected by their order: gates of a mixture of experts, sorted features, and the worst samples of a batch."""
 
     def __init__(self, kind):
         super().__init__()
@@ -334,7 +334,7 @@ def test_bools(tmp_path, kind):
 
 
 @pytest.mark.parametrize("query,value,shared", [(4, 7, False), (7, 4, False), (5, 5, True)])
-def test_heads_of_other_sizes(tmp_path, query, value, shared):
+def test_value_heads_of_another_size(tmp_path, query, value, shared):
     check(tmp_path, Attention(query, value, shared), draw(5))
 
 
@@ -395,7 +395,7 @@ def test_unsigned_bytes_are_converted(tmp_path):
 
 
 class Sixteen(nn.Module):
-    """Fused ops whose rows are computed in f32 within a model that is 16-bit itself."""
+    """Fused ops that compute their rows in f32, in a model whose parameters are 16-bit."""
 
     def __init__(self, kind):
         super().__init__()
@@ -407,7 +407,7 @@ class Sixteen(nn.Module):
     def forward(self, x, y):
         z, labels = self.linear(x), (torch.arange(ROWS) * 3) % OUT
         rows = torch.where(labels == 3, -100, labels)
-        parts = z.unflatten(1, (2, 5)).unsqueeze(0).transpose(1, 2)  # of attention
+        parts = z.unflatten(1, (2, 5)).unsqueeze(0).transpose(1, 2)  # the heads of attention
         return {
             "mean": lambda: F.cross_entropy(z, rows), "sum": lambda: F.cross_entropy(z, rows, reduction="sum"),
             "rows": lambda: F.cross_entropy(z, rows, reduction="none").square().mean(),
@@ -430,12 +430,12 @@ class Sixteen(nn.Module):
 
 
 def check_sixteen_bits(tmp_path, single, dtype, unit):
-    """A model that is 16-bit itself: a loss and gradients as near to f32 as a few roundings allow."""
+    """Checks a model with 16-bit parameters: its loss and gradients equal those in f32 up to a few roundings."""
     data = {n: v.to(dtype) for n, v in draw().items()}
     module = copy.deepcopy(single).to(dtype)
     torch.export.save(torch.export.export(module, (), data), tmp_path / "model.pt2")
     loss, gradients = first_step(tmp_path, tmp_path / "model.pt2", data)
-    exact = copy.deepcopy(module).float()  # the rounded weights
+    exact = copy.deepcopy(module).float()  # has the rounded weights
     expected = exact(**{n: v.float() for n, v in data.items()})
     expected.backward()
     assert loss == pytest.approx(expected.item(), rel=8 * unit)

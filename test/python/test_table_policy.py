@@ -1,4 +1,4 @@
-"""`--sharding-policy tables`: the rows of embedding tables are split over tp, and nothing else is."""
+"""`--sharding-policy tables`: the rows of embedding tables are split over tp, and no other parameter is."""
 import cases
 import lanes
 import oracle
@@ -17,14 +17,14 @@ def test_equals_pytorch(tmp_path, exports, case):
 
 
 def plan(folder, archive, policy):
-    """What ps-compile prints, and the collectives of level 3."""
+    """Returns the output of ps-compile, and the collectives of level 3."""
     command = [tools_folder() / "ps-compile", archive, "--mesh", "tp=4", "--sharding-policy", policy, "--no-codegen", "--explain"]
     said = oracle.run([*command, "--dump-dir", folder / policy], folder)
     return said, test_plan.collectives_of((folder / policy / "3-partitioned.mlir").read_text())
 
 
 def test_a_rank_holds_a_share_of_each_table(tmp_path, exports):
-    """97 rows over 4 ranks are 25 each, and the network is whole."""
+    """Each of 4 ranks has 25 of 97 rows (padded to 100). The other layers are not split."""
     said, _ = plan(tmp_path, oracle.export("recommender", exports), "tables")
     split = [line for line in said.splitlines() if "tables: row parallel" in line]
     assert [line.split()[0] for line in split] == [f"tables.{i}.weight" for i in range(3)]
@@ -35,7 +35,7 @@ def test_a_rank_holds_a_share_of_each_table(tmp_path, exports):
 
 
 def test_without_a_table_nothing_is_split(tmp_path, exports):
-    """And a remark says so."""
+    """A remark reports it."""
     archive = oracle.export("mlp", exports)
     said, collectives = plan(tmp_path, archive, "tables")
     assert "--sharding-policy tables: no embedding table is read at an input; no parameter is split" in said

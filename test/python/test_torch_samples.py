@@ -1,4 +1,4 @@
-"""Ops equal PyTorch on the samples of PyTorch's own tests: 16 ops a day; torch_samples.py compares all of them."""
+"""Ops equal PyTorch on the samples of PyTorch's own tests. Each day tests 16 other ops; torch_samples.py compares all of them."""
 import datetime
 import os
 import random

@@ -1,4 +1,4 @@
-"""Compiled training equals PyTorch: every case of the table; and the comparison notices every mutant."""
+"""Compiled training equals PyTorch in every case of the table (cases.py), and the comparison detects every mutant."""
 import dataclasses
 
 import cases
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def is_quick(case):
-    """One rank per model and importer."""
+    """Whether a case is in the quick lane: the run on one rank, for each model and importer."""
     return (case.mesh, case.micro_batches, case.optimizer) == ("dp=1", 1, "adamw")
 
 
@@ -37,15 +37,15 @@ def test_sizes_that_do_not_divide_equal_pytorch(tmp_path, name, mesh):
 
 
 @pytest.mark.parametrize("name", cases.MODELS)
-def test_little_is_left_out(name):
-    """Only parameters that cannot matter, such as an attention's key bias, are left out of the comparison."""
+def test_the_comparison_omits_few_parameters(name):
+    """The comparison omits only parameters that cannot change the loss, such as the key bias of attention."""
     ref = oracle.reference(name, 1, "adamw")
     compared = sum(p.numel() for p in ref.before.values())
     assert sum(oracle.left_out(ref).values()) < 0.02 * compared, oracle.left_out(ref)
 
 
 @pytest.mark.parametrize("mutant", cases.MUTANTS, ids=lambda m: m.name)
-def test_mutant_is_noticed(tmp_path, exports, mutant):
+def test_mutant_is_detected(tmp_path, exports, mutant):
     ref = oracle.reference("gpt", 1, "adamw")
     batches = oracle.draw_batches(oracle.zoo("gpt"), 1)
     archive = oracle.export("gpt", exports)

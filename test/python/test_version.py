@@ -1,4 +1,4 @@
-"""The file VERSION is the only source of the version; tools and programs print it with the commit that was built."""
+"""The version comes from the file VERSION alone. Tools and programs print it, with the commit that they were built from."""
 import re
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def test_version_and_commit_are_printed(tmp_path, exports, tool):
 
 
 def test_python_package_has_the_same_version():
-    """Both when pip installs it and when it is imported."""
+    """It has this version both when pip installs it and when it is imported."""
     built = "import setuptools; print(setuptools.setup(script_args=['--quiet', '--version']).get_version())"
     imported = "import parashard; print(parashard.__version__)"
     for code in (built, imported):
@@ -55,13 +55,13 @@ def test_changed_files_make_the_commit_dirty(repository, tmp_path_factory):
     assert write_version(folder, out) == commit
     (folder / "untracked").write_text("")
     before = out.stat().st_mtime_ns
-    assert write_version(folder, out) == commit and out.stat().st_mtime_ns == before, "a build must not compile it again"
+    assert write_version(folder, out) == commit and out.stat().st_mtime_ns == before, "the file was written again, so a build would compile it again"
     (folder / "file").write_text("two")
     assert write_version(folder, out) == f"{commit}-dirty"
 
 
 def test_sources_outside_of_a_repository_have_no_commit(repository, tmp_path_factory):
-    """A release as an archive, a copy within another project's repository, a machine without git."""
+    """Three cases: a release as an archive, a copy in the repository of another project, and a machine without git."""
     folder, _ = repository
     out = tmp_path_factory.mktemp("out")
     (folder / "vendored").mkdir()

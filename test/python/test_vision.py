@@ -1,5 +1,5 @@
-"""Models of images: what a batch norm keeps, evaluation, interpolation. That they train as in PyTorch is in the table
-(cases.py). A batch norm sees one micro-batch at a time, whole, whatever the mesh.
+"""Models of images: running statistics of batch norms, evaluation and interpolation. The table in cases.py compares their training
+with PyTorch. On any mesh, a batch norm computes its statistics over one whole micro-batch.
 """
 import copy
 
@@ -16,14 +16,14 @@ STEPS = 4
 
 
 def statistics_after(model, batches, micro_batches):
-    """What PyTorch makes of the running statistics with weights that stay, so that they differ by rounding only."""
+    """Trains in PyTorch with a learning rate of 0, so that the running statistics of two runs differ only by rounding. Returns the results."""
     ref = oracle.train_in_torch(model, batches, lambda p: torch.optim.SGD(p, lr=0.0), STEPS, micro_batches)
     assert set(ref.statistics) == {name for name, _ in model.module.named_buffers()}
     return ref
 
 
 def test_statistics_are_those_of_the_whole_micro_batch(tmp_path, exports):
-    """Those of half a micro-batch would be others."""
+    """Statistics over half a micro-batch would be different."""
     model, micro_batches = oracle.zoo("resnet"), 4
     batches = oracle.draw_batches(model, micro_batches, STEPS)
     archive = oracle.export("resnet", exports)
@@ -35,8 +35,8 @@ def test_statistics_are_those_of_the_whole_micro_batch(tmp_path, exports):
     assert halves["stem.1.running_var"] > 1e-3
 
 
-def test_images_over_threads(tmp_path, exports):
-    """Pieces of 3, 3 and 2 images; each has its own sum for a kernel."""
+def test_images_are_split_over_threads(tmp_path, exports):
+    """The 3 threads compute 3, 3 and 2 images, and each sums its own gradient of a convolution kernel."""
     ref, batches = oracle.reference("resnet", 1, "sgd"), oracle.draw_batches(oracle.zoo("resnet"), 1)
     flag, _, tolerance = oracle.OPTIMIZERS["sgd"]
     found = oracle.train_compiled(tmp_path, oracle.export("resnet", exports), batches, "dp=1", 1, flag,
@@ -60,7 +60,7 @@ def test_evaluation_is_that_of_eval_mode(tmp_path, name, mesh):
 
 
 def test_the_evaluator_agrees(tmp_path):
-    """Level 1 in the reference evaluator: what @evaluate gives is what the model gives in eval mode."""
+    """At level 1, @evaluate in the reference evaluator gives the result of the model in eval mode."""
     model = oracle.zoo("resnet")
     oracle.compile_model(tmp_path, model.export(tmp_path / "model.pt2"), "dp=1", "--dump-dir", tmp_path)
     inputs = model.draw_inputs(3)
@@ -101,7 +101,7 @@ class Interpolated(torch.nn.Module):
     ((1, 2, 3, 2, 4), {"size": (4, 4, 3), "mode": "trilinear", "align_corners": True}),
 ])  # fmt: skip
 def test_interpolation_along_one_and_three_dims(tmp_path, shape, options):
-    """As exported: torch decomposes these into indices that are not imported."""
+    """The export is not decomposed: torch would decompose these ops into index computations that the importer does not support."""
     module, data = Interpolated(shape, options), {"x": torch.ones(2, 3)}
     archive = models.Model("interpolated", module, data).export(tmp_path / "model.pt2")
     loss = module(**data)
@@ -112,7 +112,7 @@ def test_interpolation_along_one_and_three_dims(tmp_path, shape, options):
 
 
 def test_nearest_elements_of_infinite_ones(tmp_path):
-    """One infinite element of a mask is copied, and makes no other NaN."""
+    """An infinite element of a mask is copied, and makes no other element NaN."""
     class Resized(torch.nn.Module):
         def forward(self, x):
             return tuple(F.interpolate(x, size=size) for size in ((8, 8), (6, 5), (3, 4), (2, 2)))

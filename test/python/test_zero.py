@@ -1,4 +1,4 @@
-"""`--zero`: what data-parallel ranks hold alike is split over them, and nothing else changes."""
+"""`--zero`: state that data-parallel ranks would replicate is split over them. Results stay the same."""
 import json
 import re
 
@@ -23,7 +23,7 @@ def test_equals_pytorch(tmp_path, exports, case):
 
 @pytest.mark.parametrize("name, mesh, stage", [("gpt", "dp=4", 3), ("gpt2", "dp=4", 1), ("llama", "dp=2,tp=2", 3), ("llama", "dp=4", 2)])
 def test_sizes_that_do_not_divide_equal_pytorch(tmp_path, name, mesh, stage):
-    """Shards with padding, and empty ones."""
+    """Some shards have padding, and some are empty."""
     model = cases.ODD[name]()
     flag, make, tolerance = oracle.OPTIMIZERS["adamw"]
     batches = oracle.draw_batches(model, 2)
@@ -35,7 +35,7 @@ def test_sizes_that_do_not_divide_equal_pytorch(tmp_path, name, mesh, stage):
 
 
 def bytes_by_kind(program):
-    """Of a rank, from --info."""
+    """Returns the bytes per rank of each kind of tensor, from --info."""
     units = {"B": 1, "KB": 1e3, "MB": 1e6}
     rows = re.findall(r"^  (\w+) +\d+ tensors? +([\d.]+) (\w+)$", oracle.run([program, "--info"], program.parent), re.M)
     return {kind: float(value) * units[unit] for kind, value, unit in rows}
@@ -44,7 +44,7 @@ def bytes_by_kind(program):
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 @pytest.mark.parametrize("mesh, shards", [("dp=2", 2), ("dp=4", 4), ("dp=2,tp=2", 2)])
 def test_bytes_of_a_rank_are_those_of_the_formula(tmp_path, exports, name, mesh, shards):
-    """Rajbhandari et al., 2020, figure 1: parameters, gradients and state, each whole or a share."""
+    """The formula is figure 1 of Rajbhandari et al., 2020: parameters, gradients and optimizer state are each replicated or split."""
     held = []
     for stage in range(4):
         folder = tmp_path / str(stage)
@@ -60,7 +60,7 @@ def test_bytes_of_a_rank_are_those_of_the_formula(tmp_path, exports, name, mesh,
 
 
 def clipping(make, most, norms):
-    """An optimizer of PyTorch that clips before it steps; adds each norm to `norms`."""
+    """Returns a maker of PyTorch optimizers that clip the gradients before each step and append the norm to `norms`."""
 
     def build(parameters):
         optimizer = make(parameters)
@@ -80,7 +80,7 @@ def clipping(make, most, norms):
     ("gpt2", "dp=2,pp=2", 2), ("gpt2", "pp=2,tp=2", 0), ("bart", "pp=3", 0), ("gpt2", "dp=4", 1), ("gpt2", "dp=2,tp=2", 3),
     ("llama", "dp=2,pp=2", 3)])  # fmt: skip
 def test_clipping_counts_each_shard_once(tmp_path, exports, name, mesh, stage):
-    """And each tied parameter: the norm is that of the model on one device."""
+    """Each tied parameter also counts once: the norm equals that of the model on one device."""
     flag, make, tolerance = oracle.OPTIMIZERS["sgd"]
     model, norms = oracle.zoo(name), []
     batches = oracle.draw_batches(model, 2)
@@ -92,11 +92,11 @@ def test_clipping_counts_each_shard_once(tmp_path, exports, name, mesh, stage):
     assert logged == pytest.approx(norms, rel=1e-5) and max(norms) > 0.3
 
 
-# ---- beside other features -----------------------------------------------------------------------------------------
+# ---- with other features -------------------------------------------------------------------------------------------
 
 
 def test_stages_of_zero_give_the_same_bits(tmp_path, exports):
-    """1 as 0, and 3 as 2: from 2 on the two gradients of a tied weight are summed over ranks each by itself."""
+    """Stages 0 and 1 give the same bits, and so do 2 and 3. From stage 2, each of the two gradients of a tied weight is reduced by itself."""
     results = []
     batches = oracle.draw_batches(oracle.zoo("gpt"), 1)
     for stage in range(4):
@@ -113,7 +113,7 @@ def test_stages_of_zero_give_the_same_bits(tmp_path, exports):
 
 @pytest.mark.parametrize("stage", [1, 3])
 def test_check_and_averages(tmp_path, exports, stage):
-    """--check compares with the program of one rank; averages are evaluated; weights are read and written whole."""
+    """--check compares with the program of one rank; averages are evaluated; files of weights have whole tensors."""
     model = oracle.zoo("gpt2")
     flags = ("--zero", stage, "--ema", "0.9", "--check")
     program = oracle.compile_model(tmp_path, oracle.export("gpt2", exports), "dp=2,tp=2", *flags)
@@ -128,7 +128,7 @@ def test_check_and_averages(tmp_path, exports, stage):
 
 @pytest.mark.parametrize("mesh", ["dp=4", "dp=2,tp=2"])
 def test_the_evaluator_agrees(tmp_path, mesh):
-    """The plan alone, with NaN in all padding, computes what the model does."""
+    """The partitioned module, evaluated with NaN in all padding, gives the results of the model."""
     archive, data = test_pipelines.prepare(tmp_path, cases.ODD["gpt"](), 2)
     flags = ["--optimizer", oracle.OPTIMIZERS["sgd"][0], "--micro-batches", "2"]
     tool = tools_folder() / "ps-compile"
@@ -139,7 +139,7 @@ def test_the_evaluator_agrees(tmp_path, mesh):
 
 
 class Sharing(torch.nn.Module):
-    """Two blocks, cut into two stages, that share what `share` says."""
+    """Two blocks in two pipeline stages; the function `share` makes them share parameters."""
 
     def __init__(self, share):
         super().__init__()
@@ -163,7 +163,7 @@ def share_module(first, second):
 
 @pytest.mark.parametrize("share", [share_bias, share_module])
 def test_stages_that_share_parameters(tmp_path, share):
-    """A bias that is gathered for one stage is gathered for the other too."""
+    """Each stage gathers the shared parameter."""
     module, data = Sharing(share), {"x": torch.randn(8, 8)}
     torch.export.save(torch.export.export(module, (data["x"][:4],)), tmp_path / "m.pt2")
     expected_loss, expected = oracle.loss_and_gradients(module, data, torch.float64)

@@ -1,8 +1,8 @@
 """Compares ops with PyTorch on the samples that PyTorch's own tests draw for them (`torch.testing`, OpInfo).
 
 `python torch_samples.py --ops 700 --samples 20` compares the ops that the compiler imports, and lists the others. Each sample
-is a module whose tensors are parameters (floats) or buffers; many are joined into one program. Compared are the value
-of each sample, a weighted sum of the op's results, and the gradients of all its floats.
+is a module whose tensors are parameters (floats) or buffers. Many samples are joined into one program. The comparison covers
+the value of each sample, which is a weighted sum of the op's results, and the gradients of all its floats.
 """
 import argparse
 import itertools
@@ -25,7 +25,7 @@ RANDOM = {
     "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout", "nn.functional.multi_head_attention_forward", "nn.functional.rrelu",
     "normal", "pca_lowrank", "rand_like", "randint", "randint_like", "randn", "randn_like", "svd_lowrank", "uniform",
 }  # fmt: skip
-MOST_ELEMENTS = 20000  # of one sample's tensors
+MOST_ELEMENTS = 20000  # in all tensors of one sample
 VALUE, GRADIENT = 2e-4, 2e-3  # relative; a gradient may also differ by 2e-4 times the largest gradient of its sample
 
 
@@ -71,7 +71,7 @@ class Kept:
 
 
 class Joined(nn.Module):
-    """Many samples in one loss. The gradient of `factors` is the value of each."""
+    """Many samples in one loss. The gradient of `factors` holds the value of each sample."""
 
     def __init__(self, samples):
         super().__init__()
@@ -134,7 +134,7 @@ def draw(op, count, folder):
 
 
 def largest_of(gradients):
-    """Returns the largest element of the gradients of each sample, by its number."""
+    """Returns {number of a sample: largest absolute element of its gradients}."""
     largest = {}
     for name, gradient in gradients.items():
         number = int(name.split(".")[1])
@@ -143,12 +143,12 @@ def largest_of(gradients):
 
 
 def is_refusal(error):
-    """Whether ps-compile refuses a model with a message, as for an element type that no kernel has yet."""
+    """Whether ps-compile refuses the model with an error message, for example because no kernel has an element type yet."""
     return "exit status 1," in str(error) and "ps-compile'" in str(error) and ": error: " in str(error)
 
 
 def compare(samples, folder):
-    """Returns texts about the samples that differ, and about those that ps-compile refuses."""
+    """Returns a text for each sample that differs, and a text for each sample that ps-compile refuses."""
     try:
         _, found = first_step(folder, save(samples, folder), DATA)
     except ToolFailed as error:
@@ -161,7 +161,7 @@ def compare(samples, folder):
 
 
 def differences(samples, found):
-    """Returns texts about values and gradients that differ from PyTorch's."""
+    """Returns a text for each value and gradient that differs from PyTorch's."""
     expected = gradients_in_torch(Joined(samples))
     values = zip(samples, expected.pop("factors"), found["factors"])
     texts = [f"{sample.name}: value {b:.7g}, expected {a:.7g}" for sample, a, b in values if abs(a - b) > VALUE * max(1, abs(a))]
@@ -176,7 +176,7 @@ def differences(samples, found):
 
 
 def check(ops, count, folder, joined=40):
-    """Returns the number of samples compared, and texts about those that differ and those that the compiler refuses."""
+    """Returns the number of samples compared, a text for each sample that differs, and a text for each one that the compiler refuses."""
     compared, wrong, refused, waiting = 0, [], [], []
     for op in [*ops, None]:
         if op:
@@ -194,9 +194,9 @@ def check(ops, count, folder, joined=40):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--first", type=int, default=0, help="the first op's number")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first op")
     parser.add_argument("--ops", type=int, default=len(op_db))
-    parser.add_argument("--samples", type=int, default=4, help="of an op")
+    parser.add_argument("--samples", type=int, default=4, help="the most samples of each op")
     flags = parser.parse_args()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as name:

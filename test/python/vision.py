@@ -1,4 +1,4 @@
-"""Models of images, tiny: a ResNet, blocks by depth, a U-Net, and Hugging Face's ViT."""
+"""Tiny models of images: a ResNet, a MobileNet with depthwise convolutions, a U-Net, and Hugging Face's ViT."""
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -23,7 +23,7 @@ class Residual(nn.Module):
 
 
 class ByDepth(nn.Module):
-    """MobileNet's block: each channel by itself, then all channels at each place."""
+    """The block of MobileNet: a depthwise convolution, then a pointwise one."""
 
     def __init__(self, inside, outside, stride):
         super().__init__()
@@ -35,7 +35,7 @@ class ByDepth(nn.Module):
 
 
 class Classifier(nn.Module):
-    """A stem with pooling, two stages, the average over space, a linear layer."""
+    """A stem with pooling, two stages, the average over all positions, and a linear layer."""
 
     def __init__(self, block, width=8, classes=10):
         super().__init__()
@@ -51,7 +51,7 @@ class Classifier(nn.Module):
 
 
 class UNet(nn.Module):
-    """Down by max and average pooling, up by a transposed convolution and by nearest places; long skips."""
+    """A U-Net: max and average pooling on the way down, a transposed convolution and nearest interpolation on the way up, and long skips."""
 
     def __init__(self, width=6, classes=4):
         super().__init__()
@@ -72,7 +72,7 @@ class UNet(nn.Module):
 
 
 def settle(module, inputs):
-    """Some batches in training, so that running statistics are not those that a model begins with."""
+    """Runs some batches in training mode, so that the running statistics differ from their initial values. Returns the module."""
     with torch.no_grad():
         for scale in (0.5, 2.0):
             module(inputs["pixels"] * scale + 0.3, inputs["labels"])

@@ -38,7 +38,7 @@ EXAMPLE
 
 Exit status: 0 success, 1 error in the model or failure of the compiler, 2 error in the command line.)help";
 
-/// Values of the flags that are not compile options: files, reports and where to stop.
+/// Values of the flags that are not in `CompileOptions`: files, reports and the last level.
 struct Flags {
   std::string output, targetName = "cpu:native", planFile, writePlan;
   std::string report, measured, timeline, stopAfter, dumpDir, memoryLimit;
@@ -111,12 +111,12 @@ bool bad(const llvm::Twine &message) {
 
 bool check(llvm::Error error) { return !error || bad(llvm::toString(std::move(error))); }
 
-/// Prints the error "--FLAG" + `message`.
+/// Prints the error "--FLAG" + `message`, and returns false.
 bool badFlag(const llvm::Twine &flag, const llvm::Twine &message) {
   return check(ps::createFlagError(flag, message));
 }
 
-/// Checks flags against each other.
+/// Fails for flags that exclude each other.
 bool checkCombinations(const Flags &f, const CompileOptions &c) {
   for (auto [flag, value] :
        {std::pair("precision", c.precision), {"gradient-reduction", c.gradientReduction}})
@@ -245,8 +245,9 @@ bool readMemoryLimit(const Flags &f, CommandLine &line) {
   if (!bytes)
     return badFlag("memory-limit", ": " + llvm::toString(bytes.takeError()));
   if (line.walk.stopAfter < ps::Level::Placed)
-    return badFlag("memory-limit", " needs the addresses, which do not exist after --stop-after " +
-                                       f.stopAfter + "; stop after placed or later");
+    return badFlag("memory-limit",
+                   " needs the addresses of buffers, which do not exist after --stop-after " +
+                       f.stopAfter + "; stop after placed or later");
   line.output.memoryLimit = *bytes;
   return true;
 }
@@ -324,7 +325,7 @@ llvm::json::Object describePlan(const FlagTable &table, const CompileOptions &co
   return plan;
 }
 
-/// Warns if the program is for CPUs only because no target was given, and the cluster has GPUs.
+/// Warns if the cluster has GPUs, but the program is for CPUs because no target was given.
 void warnOfTarget(const FlagTable &table, const CommandLine &line) {
   if (table.isGiven("target") || line.compile.cluster.empty() ||
       line.walk.stopAfter < ps::Level::Native)
@@ -384,13 +385,12 @@ void copyFlags(const Flags &f, CommandLine &line) {
 /// Checks the flags that exclude `--auto`.
 bool checkAutomatic(const Flags &f, const CompileOptions &c) {
   if (!f.planFile.empty())
-    return badFlag("auto", " and --plan exclude each other: the one searches a plan, the other "
-                           "reads it");
+    return badFlag("auto", " searches for a plan, and --plan reads one; remove one of these flags");
   if (c.inference || c.loss == "none")
     return badFlag("auto", " plans training steps, and the program has none; remove --" +
                                llvm::Twine(c.inference ? "inference" : "loss none"));
   if (llvm::StringRef(c.model).ends_with(".mlir"))
-    return badFlag("auto", " needs the model (.pt2 or .onnx), not a level of it");
+    return badFlag("auto", " needs the model (.pt2 or .onnx), not a dump of one of its levels");
   return true;
 }
 
@@ -411,7 +411,7 @@ llvm::Expected<PlanRequest> makeAutomaticRequest(FlagTable &table, const Flags &
   if (!table.isGiven("target") && cluster.cluster)
     c.target = cluster.getTarget();
   std::optional<int64_t> globalBatch = compile.globalBatch;
-  compile.globalBatch.reset(); // counts micro-batches, which are searched
+  compile.globalBatch.reset(); // fixes the number of micro-batches, which the search chooses
   if (llvm::Error error = finishCompileFlags(table, compile))
     return std::move(error);
   if (llvm::Error error = checkValues(table, compile))
@@ -424,7 +424,7 @@ llvm::Expected<PlanRequest> makeAutomaticRequest(FlagTable &table, const Flags &
   return request;
 }
 
-/// Searches a plan, prints it, and sets the Plan flags to it.
+/// Searches for a plan, prints the best plans, and sets the Plan flags to the first one.
 bool planAutomatically(FlagTable &table, const Flags &f, CompileFlags &compile,
                        OutputOptions &output, int &status) {
   GivenCluster cluster;
@@ -455,8 +455,8 @@ bool planAutomatically(FlagTable &table, const Flags &f, CompileFlags &compile,
   return check(setPlanFlags(table, answer->plans.front().options, cluster));
 }
 
-/// Assigns the values of all flags, those of the plan file included. The plan file is read after
-/// the first pass over the flags, which finds its name.
+/// Assigns the values of all flags, including those of the plan file. The first `table.assign`
+/// finds the name of the plan file. The second one assigns the values from this file.
 bool readValues(FlagTable &table, Flags &f, CompileFlags &compile, CommandLine &line, int &status) {
   if (!check(table.assign()) || !readStop(f, line) || !readFiles(f, line))
     return false;
@@ -471,7 +471,7 @@ bool readValues(FlagTable &table, Flags &f, CompileFlags &compile, CommandLine &
 } // namespace
 
 std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status) {
-  // libLLVM registers its own options, --stop-after among them. Remove them first.
+  // Remove the options that libLLVM registers: one of them is also called --stop-after.
   cl::ResetCommandLineParser();
   Flags f;
   CommandLine line;
@@ -521,7 +521,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status) 
         << " is not written: --no-codegen only plans; use --stop-after LEVEL to write a level\n";
     line.output.output.clear();
   }
-  if (!check(measureLocalCluster(c))) // takes long: after all checks
+  if (!check(measureLocalCluster(c))) // last, because the measurement takes long
     return std::nullopt;
   return line;
 }

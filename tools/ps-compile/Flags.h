@@ -8,24 +8,24 @@
 
 namespace parashard {
 
-/// Lists the outputs of a compile: the program, the plan and its reports.
+/// The outputs of a compile: the program, the plan and its reports.
 struct OutputOptions {
   std::string output;
   bool explain = false;
   std::string report;                 ///< path of the HTML report of the plan; empty: none
   std::string measured;               ///< path of a trace to show in the report; empty: none
   std::string timeline;               ///< path of the SVG timeline of a pipeline step; empty: none
-  std::optional<int64_t> memoryLimit; ///< most bytes of a rank; nullopt: no limit
+  std::optional<int64_t> memoryLimit; ///< limit for the bytes of a rank; nullopt: no limit
   bool codegen = true;
   bool check = false;      ///< whether the program includes its one-rank version
   bool isPortable = false; ///< whether the program is for other machines
   bool verbose = false;
   std::string line;                         ///< the command line, for the program's --info
   std::string planRead;                     ///< path given to --plan; empty: none
-  std::optional<PlanPrediction> prediction; ///< of the file of --plan
+  std::optional<PlanPrediction> prediction; ///< from the file of `--plan`
   std::string planFile;                     ///< path given to --write-plan; empty: none
   llvm::json::Object plan;                  ///< Plan flags and their values
-  std::optional<driver::PlanAnswer> plans;  ///< of `--auto`
+  std::optional<driver::PlanAnswer> plans;  ///< plans that `--auto` found
 };
 
 /// A flag of the command line, and the level whose passes use the flag.
@@ -41,7 +41,7 @@ struct CommandLine {
   std::vector<GivenFlag> given; ///< given flags that change the program
 };
 
-/// Parses argv, and searches the plan on request (`--auto`). After an error, prints it, sets
+/// Parses argv. With `--auto`, also searches for the plan. On an error, prints the error, sets
 /// `status` to the exit status, and returns nullopt. `--help` prints the help and exits with 0.
 std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status);
 

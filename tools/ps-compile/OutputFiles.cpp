@@ -19,7 +19,8 @@ struct NamedFile {
   std::string path, flag;
 };
 
-/// Returns whether the value of a policy or schedule names a file, unlike "megatron" or "1f1b".
+/// Returns whether the value of `--sharding-policy` or `--schedule` is a file. Examples: "s.json"
+/// is a file, "megatron" and "1f1b" are names.
 bool isFile(llvm::StringRef value) { return value.ends_with(".json"); }
 
 std::vector<NamedFile> listReads(const CommandLine &line) {

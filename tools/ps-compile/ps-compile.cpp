@@ -67,8 +67,8 @@ LogicalResult writeText(ModuleOp module, const std::string &path) {
   return module->emitError() << llvm::toString(std::move(error));
 }
 
-/// Checks that the flags fit the level of the module. A dumped module resumes after its level, so
-/// flags of this level and of earlier ones have no effect and cause warnings.
+/// Checks that the flags fit the level of the module. The compile of a dump resumes after the
+/// dump's level. Flags of this level and of earlier levels have no effect and cause warnings.
 llvm::Error checkLevel(ModuleOp module, const CommandLine &line) {
   ps::Level level = getLevel(module);
   if (StringRef(line.compile.model).ends_with(".mlir"))
@@ -89,7 +89,7 @@ llvm::Error checkLevel(ModuleOp module, const CommandLine &line) {
                                  " names an earlier level");
 }
 
-/// Fails if the plan file was made for another model.
+/// Fails if the plan file of `--plan` was made for another model.
 llvm::Error checkPrediction(ModuleOp module, const CommandLine &line) {
   if (!line.output.prediction || getLevel(module) != ps::Level::Imported)
     return llvm::Error::success();

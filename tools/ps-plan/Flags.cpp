@@ -142,7 +142,7 @@ llvm::Error checkPrediction(const FlagTable &table) {
   return llvm::Error::success();
 }
 
-/// Finds the cluster, and sets the target: that of the cluster, unless one is given.
+/// Finds the cluster, and sets the target. Without `--target`, uses the target of the cluster.
 llvm::Error readCluster(PlanLine &line) {
   CompileOptions &options = line.options;
   if (options.cluster.empty())
@@ -157,7 +157,7 @@ llvm::Error readCluster(PlanLine &line) {
   return checkTarget(options.target);
 }
 
-/// Reads the flags and files that tell the plan: `--plan` or `--constraints`.
+/// Reads the flags and files that give the plan (`--plan`) or constrain it (`--constraints`).
 llvm::Error readPlanFlags(PlanLine &line, bool predicts) {
   if (!predicts) {
     if (!line.planFile.empty())
@@ -175,7 +175,7 @@ llvm::Error readPlanFlags(PlanLine &line, bool predicts) {
     return error;
   if (llvm::Error error = line.table.assign())
     return error;
-  if (isOtherCluster) // the target of the plan is that of its own cluster
+  if (isOtherCluster) // the file's target is for the cluster of the file
     line.target.clear();
   return llvm::Error::success();
 }
@@ -212,7 +212,7 @@ llvm::Error readLine(PlanLine &line, bool predicts) {
     return error;
   if (llvm::Error error = readCluster(line))
     return error;
-  // A searched plan counts its micro-batches by the global batch.
+  // The search chooses the number of micro-batches, so --global-batch must not fix it here.
   std::optional<int64_t> globalBatch = line.compile.globalBatch;
   if (!predicts)
     line.compile.globalBatch.reset();

@@ -19,8 +19,8 @@ struct PlanLine {
   std::optional<int64_t> finalists; ///< number of plans to write to the folder `output`
   GivenCluster cluster;
   bool predicts = false;
-  bool compares = false; ///< `--measured` without `--predict`
-  std::string measured;  ///< trace of the plan to price; empty: none
+  bool compares = false; ///< true for `--measured` without `--predict`
+  std::string measured;  ///< trace of the plan to price; empty if not given
   int64_t timeLimit = 30;
 
   PlanLine() = default;

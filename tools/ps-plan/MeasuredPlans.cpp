@@ -22,7 +22,7 @@ llvm::Error fail(const llvm::Twine &message) {
   return ps::createFlagError("measured", ": " + message);
 }
 
-/// Fails with the name of the file at fault.
+/// Returns an error that begins with the name of the file.
 llvm::Error failFile(llvm::StringRef path, const llvm::Twine &message) {
   return fail("\"" + path + "\": " + message);
 }
@@ -55,7 +55,7 @@ llvm::Expected<std::optional<int64_t>> getNumber(const PlanFile &file, llvm::Str
   return number;
 }
 
-/// Sets the properties of a plan by its flags. Errors do not name the file.
+/// Sets the shape and the global batch of a plan from its flags. Errors do not name the file.
 llvm::Error setShape(MeasuredPlan &plan) {
   std::map<llvm::StringRef, std::optional<int64_t>> numbers;
   for (llvm::StringRef flag : {"ranks", "num-chunks", "batch", "micro-batches", "global-batch"}) {
@@ -79,8 +79,9 @@ llvm::Error setShape(MeasuredPlan &plan) {
   if (!samples && plan.file.predicted && plan.file.predicted->globalBatch > 0)
     samples = plan.file.predicted->globalBatch;
   if (!samples)
-    return llvm::createStringError("the plan does not tell the samples per step; add \"batch\": N, "
-                                   "the samples of a micro-batch");
+    return llvm::createStringError(
+        "the plan does not specify the samples per step; add \"batch\": N, "
+        "the samples of a micro-batch");
   plan.globalBatch = *samples;
   return llvm::Error::success();
 }
@@ -105,7 +106,7 @@ std::string removeEnding(llvm::StringRef path) {
   return path.str();
 }
 
-/// Returns how a program or file in the current folder is started: "./gpt".
+/// Returns the shell command that starts a program. Example: "gpt" gives "./gpt".
 std::string spellProgram(const std::string &path) {
   return llvm::StringRef(path).contains('/') ? path : "./" + path;
 }
@@ -152,7 +153,8 @@ llvm::Error checkPair(const MeasuredPlan &a, const MeasuredPlan &b) {
 
 std::string getTracePath(llvm::StringRef plan) { return removeEnding(plan) + ".trace.json"; }
 
-/// Returns the plans of the command line. Omits the traces that `plans/*.json` includes.
+/// Returns the plan files of the command line. If no traces are given after the flag, omits files
+/// that are traces of other files: `plans/*.json` also matches PLAN.trace.json.
 std::vector<std::string> listPlans(const PlanLine &line) {
   std::vector<std::string> plans = line.files;
   llvm::erase_if(plans, [&](const std::string &path) {
@@ -167,7 +169,7 @@ llvm::Expected<std::vector<MeasuredPlan>> readPlans(const PlanLine &line) {
   std::vector<std::string> files = listPlans(line);
   if (files.empty())
     return fail(
-        "no plan given: ps-plan PLAN.json... --measured [TRACE.json...]; plans stand before "
+        "no plan given: ps-plan PLAN.json... --measured [TRACE.json...]; give the plans before "
         "the flag, and their traces after it");
   if (!line.traces.empty() && line.traces.size() != files.size())
     return fail(llvm::formatv("{0} traces for {1} plans; give one trace for each plan, in the same "
@@ -248,7 +250,7 @@ void printTable(const FlagTable &table, llvm::ArrayRef<MeasuredPlan> plans, llvm
         "middle half of the steps; error: of the prediction\n";
 }
 
-/// Says which plan to use, and how certain this choice is. `plans` begin with the fastest.
+/// Prints which plan to use, and how certain this choice is. `plans` are sorted, the fastest first.
 void printChoice(llvm::ArrayRef<MeasuredPlan> plans, llvm::raw_ostream &os) {
   const MeasuredPlan &best = plans.front();
   os << "use " << best.path << ": " << costs::printSeconds(best.getSeconds()) << " per step\n";
@@ -259,11 +261,11 @@ void printChoice(llvm::ArrayRef<MeasuredPlan> plans, llvm::raw_ostream &os) {
   bool isWithinSpread = distance <= std::max(best.getSpread(), next.getSpread());
   os << llvm::formatv("{0} is {1:f1} % slower{2}\n", next.path, 100 * distance / best.getSeconds(),
                       isWithinSpread ? ", which is within the spread of the steps: both plans may "
-                                       "be as fast; trace more steps to tell them apart"
+                                       "be equally fast; trace more steps to tell them apart"
                                      : "");
 }
 
-/// Returns the content of a plan file with what was measured.
+/// Returns the content of a plan file, with the measured times added.
 llvm::Expected<llvm::json::Object> describeBest(const FlagTable &table, const MeasuredPlan &plan) {
   auto buffer = llvm::MemoryBuffer::getFile(plan.path);
   if (!buffer)
@@ -302,7 +304,7 @@ llvm::Error writeBest(const FlagTable &table, const MeasuredPlan &plan, const st
   return described ? writePlanFile(path, std::move(*described)) : described.takeError();
 }
 
-/// Fails for flags other than those that the comparison uses.
+/// Fails for a flag that the comparison does not use.
 llvm::Error checkFlags(const FlagTable &table) {
   for (const FlagInfo *flag : table.listGiven([](const FlagInfo &info) {
          return !info.name.empty() && info.name != "measured" && info.name != "o";

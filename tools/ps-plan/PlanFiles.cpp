@@ -77,7 +77,7 @@ llvm::Error writePlans(PlanLine &line, const PlanAnswer &answer, const PlanReque
   }
   noteOldPlans(line.output, written);
   if (written < *line.finalists)
-    llvm::errs() << "note: only " << written << " plans were found that fit\n";
+    llvm::errs() << "note: only " << written << " plans that fit were found\n";
   return llvm::Error::success();
 }
 
@@ -85,7 +85,7 @@ static llvm::Error fail(const std::string &path, const llvm::Twine &message) {
   return ps::createFlagError("diff", ": \"" + path + "\" " + message);
 }
 
-/// Reads a plan file. Checks its keys.
+/// Reads a plan file. Fails for an unknown key.
 static llvm::Expected<llvm::json::Object> readPlan(const FlagTable &table,
                                                    const std::string &path) {
   auto buffer = llvm::MemoryBuffer::getFile(path);

@@ -1,4 +1,4 @@
-// Declares what ps-plan writes to plan files, and how it compares them.
+// Declares how ps-plan writes and compares plan files.
 #ifndef PARASHARD_TOOLS_PS_PLAN_PLANFILES_H
 #define PARASHARD_TOOLS_PS_PLAN_PLANFILES_H
 
@@ -12,12 +12,13 @@ llvm::Error writeJson(const std::string &path, llvm::json::Object object);
 /// Writes a plan as `writeJson` does, and reports the file on stderr.
 llvm::Error writePlanFile(const std::string &path, llvm::json::Object plan);
 
-/// Writes the first plan to the file of `-o`, or the first ones to its folder (`--finalists`).
+/// Writes the first plan to the file of `-o`. With `--finalists K`, writes the first K plans to the
+/// folder of `-o`.
 llvm::Error writePlans(PlanLine &line, const driver::PlanAnswer &answer,
                        const driver::PlanRequest &request);
 
-/// Prints the flags that differ between two plan files, and both predictions. Fails if a file
-/// cannot be read, and for keys that plan files do not have.
+/// Prints the flags that differ between two plan files, and the predicted and measured figures of
+/// both. Fails if a file cannot be read or has an unknown key.
 llvm::Error printDifference(const FlagTable &table, const std::string &first,
                             const std::string &second, llvm::raw_ostream &os);
 

@@ -1,4 +1,4 @@
-// Reads the trace of a plan's program, and checks that both belong together.
+// Reads the trace of a plan's program, and checks that the trace matches the plan.
 #include "PlanTrace.h"
 #include "lib/Sharding/MeshText.h"
 #include "llvm/ADT/STLExtras.h"
@@ -48,13 +48,13 @@ bool hasWeightTasks(const Replay &run) {
   });
 }
 
-/// Returns true if a traced step may have run in the order of a schedule.
+/// Returns true if the tasks of a traced step are in the order of a schedule.
 bool isOfSchedule(const Replay &run, const PipelineSchedule &table) {
   return isSameOrder(run.listTasks(), table.rows) &&
          (table.splitsBackward() || !hasWeightTasks(run));
 }
 
-/// Returns the first built-in schedule whose order a traced step has, for errors.
+/// Returns the name of the first built-in schedule whose order matches a traced step, for errors.
 std::string findSchedule(const Replay &run, const Placement &placement, int64_t microBatches) {
   for (const Schedule &known : getSchedules()) {
     auto table =
@@ -67,8 +67,8 @@ std::string findSchedule(const Replay &run, const Placement &placement, int64_t 
   return "another order of tasks";
 }
 
-/// Fails if the pipeline in a trace has another placement or schedule than the plan. Both have the
-/// same number of stages and micro-batches.
+/// Fails if the pipeline in a trace has another placement or schedule than the plan. The numbers of
+/// stages and micro-batches must be equal.
 llvm::Error checkPipeline(const Trace &trace, const MeasuredSteps &steps, const PlanShape &shape) {
   llvm::Expected<MeasuredPipeline> pipeline = measurePipeline(trace);
   if (!pipeline)
@@ -87,7 +87,7 @@ llvm::Error checkPipeline(const Trace &trace, const MeasuredSteps &steps, const 
       " in the trace, " + planned->name + " in the plan");
 }
 
-/// Fails if a trace cannot be of a program with this plan.
+/// Fails if a program with this plan cannot have written the trace.
 llvm::Error checkTrace(const Trace &trace, const MeasuredSteps &steps, const PlanShape &shape) {
   int64_t stages = shape.placement.getNumStages();
   for (auto [name, traced, planned] :

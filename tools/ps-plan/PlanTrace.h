@@ -6,7 +6,7 @@
 
 namespace parashard {
 
-/// The properties of a plan that a trace shows.
+/// The properties of a plan that can be compared with a trace.
 struct PlanShape {
   int64_t ranks = 1;
   schedules::Placement placement; ///< of the pipeline stages
@@ -14,8 +14,8 @@ struct PlanShape {
   std::string schedule; ///< as in `--schedule`; empty: the default
 };
 
-/// Returns the shape of a plan by the values of its flags. `ranks` may be 0, as in `parseMesh`, and
-/// `schedule` may be empty for the default.
+/// Returns the shape of a plan with these flags. `ranks` may be 0, as in `parseMesh`. An empty
+/// `schedule` is the default schedule.
 llvm::Expected<PlanShape> makeShape(llvm::StringRef mesh, int64_t ranks, int64_t chunks,
                                     llvm::StringRef schedule, int64_t microBatches);
 
@@ -24,8 +24,8 @@ struct MeasuredTrace {
   schedules::MeasuredSteps steps;
 };
 
-/// Reads a trace and its steps. Fails if the trace is not of a plan with this shape. Errors do not
-/// name the file.
+/// Reads a trace and its steps. Fails if the trace does not match the shape. Errors do not name the
+/// file.
 llvm::Expected<MeasuredTrace> readTraceOf(const PlanShape &shape, const std::string &path);
 
 } // namespace parashard

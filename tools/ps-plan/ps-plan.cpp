@@ -30,7 +30,7 @@ EXAMPLE
 
 Without --predict, the flags of Plan are constraints: a value, a list 1,2,4, a range <=8, >=2 or 2..8, or * (any value).
 The flags mesh, sharding-policy, zero, batch, micro-batches, num-chunks, schedule and recompute are searched unless they
-are given; the other ones take one value.
+are given. All other flags of Plan take one value.
 
 Exit status: 0 success, 1 error in the model or no plan fits, 2 error in the command line.)help";
 
@@ -40,7 +40,7 @@ int printError(llvm::Error error, int status = BadCommandLine) {
   return status;
 }
 
-/// Imports, compiles up to the addresses, and prints the price.
+/// Imports the model, compiles it to level `placed`, and writes the price of the plan.
 int predict(MLIRContext &context, PlanLine &line) {
   if (llvm::Error error = measureLocalCluster(line.options))
     return printError(std::move(error));

@@ -20,8 +20,8 @@ std::string print(mlir::Type type) {
   return text;
 }
 
-/// Returns the absolute difference of two elements. Returns 0 for equal infinities and for two
-/// NaNs. Otherwise returns infinity if an element is not finite.
+/// Returns the absolute difference of two elements: 0 for equal infinities and for two NaNs.
+/// Otherwise, returns infinity if an element is not finite.
 double getDifference(const ps::Tensor &found, const ps::Tensor &expected, int64_t i) {
   if (!expected.isFloat())
     return std::abs(double(found.getInt(i)) - double(expected.getInt(i)));

@@ -49,7 +49,7 @@ struct Flags {
   cl::opt<int64_t> steps{
       "steps",
       cl::desc("steps to run; dim 0 of each input is split evenly over the steps; an input whose "
-               "dim 0 is not divisible by N is given whole to each step"),
+               "dim 0 is not divisible by N is passed unchanged to each step"),
       cl::value_desc("N"), cl::init(1), cl::cat(category)};
   cl::opt<uint64_t> seed{"seed", cl::desc("seed of random numbers and initial values"),
                          cl::value_desc("N"), cl::init(0), cl::cat(category)};
@@ -85,8 +85,8 @@ int printUsageError(const llvm::Twine &message) {
   return BadCommandLine;
 }
 
-/// Initializes variables from the tensors of `inputs` with their names, and removes these tensors
-/// from `inputs`. Then applies `--set`.
+/// Initializes each variable for which `inputs` has a tensor of the same name, and removes this
+/// tensor from `inputs`. Then applies `--set`.
 LogicalResult setVariables(MLIRContext &context, Evaluator &evaluator, NamedTensors &inputs,
                            const Flags &flags) {
   for (auto it = inputs.begin(); it != inputs.end();) {
@@ -191,13 +191,14 @@ LogicalResult compare(MLIRContext &context, const NamedTensors &tensors, const F
   if (agreement->tensor.empty())
     llvm::outs() << llvm::formatv("{0} tensors are equal\n", agreement->tensors);
   else
-    llvm::outs() << llvm::formatv("{0} tensors agree; {1} differs most, by {2:e1} of its largest "
-                                  "element\n",
+    llvm::outs() << llvm::formatv("{0} tensors agree; the largest difference is in {1}: {2:e1} "
+                                  "relative to max(0.001, its largest absolute element)\n",
                                   agreement->tensors, agreement->tensor, agreement->largest);
   return success();
 }
 
-/// Prints the results of the run, or writes or compares them and all variables.
+/// Prints the results of the run. With `--outputs` or `--compare`, writes or compares the results
+/// and all variables instead.
 LogicalResult report(MLIRContext &context, Evaluator &evaluator, const NamedTensors &results,
                      const Flags &flags) {
   if (flags.outputs.empty() && flags.compare.empty()) {

@@ -72,7 +72,8 @@ void printStages(const schedules::MeasuredPipeline &measured, const schedules::M
   outs() << formatv("step {0}: {1:f3} to the last backward, bubble {2:f1} %, update {3:f3}\n",
                     step.number, step.run.makespan, 100 * step.run.bubble, step.update);
   for (auto [rank, live] : enumerate(step.run.peakLive))
-    outs() << formatv("  pp {0} holds {1} micro-batches at once\n", rank, live);
+    outs() << formatv("  pp {0}: saved activations of at most {1} micro-batches at once\n", rank,
+                      live);
 }
 
 int simulate(const schedules::MeasuredPipeline &measured, const Options &options) {

@@ -56,8 +56,8 @@ void CpuKernel::emitRows() {
   call.grain = space.hasColumnReduction() ? space.getChunkRows() : chooseGrain(space.getColumns());
 }
 
-/// Returns the number of rows, with `columns` columns each, that a thread takes at once: about 96
-/// KiB.
+/// Returns the number of rows, with `columns` columns each, that a thread processes per call: about
+/// 96 KiB of data.
 int64_t CpuKernel::chooseGrain(int64_t columns) const {
   constexpr int64_t kTargetBytes = 96 * 1024;
   int64_t columnBytes = 0;
@@ -176,8 +176,8 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
     addRun();
     sums.erase(sums.begin(), sums.begin() + unroll);
   }
-  // Combines the upper half of the partials with the lower half until one is left, like the lanes
-  // of one long vector.
+  // Combines the upper half of the partial sums with the lower half until one is left, like the
+  // lanes of one long vector.
   unsigned count = cycle;
   sums.resize(count, identity);
   for (unsigned half = count / 2; half > 0; half /= 2)
@@ -191,8 +191,8 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
 // Values that a row kernel stores for several passes over a row
 //===----------------------------------------------------------------------===//
 
-/// Returns true if recomputing a value takes only a few cheap operations, less than storing and
-/// loading it.
+/// Returns true if recomputing a value takes only a few cheap operations, which cost less than
+/// storing and loading the value.
 static bool isCheap(Value value, Block *block, int &budget) {
   Operation *def = value.getDefiningOp();
   if (!def || def->getBlock() != block ||

@@ -13,8 +13,8 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::codegen;
 
-/// Fails unless `cpu` can run code for `triple`. Must run before a machine is created: with an
-/// unknown name, LLVM would print its own message or end the process.
+/// Fails unless `cpu` can run code for `triple`. Must run before the target machine is created. For
+/// an unknown name, LLVM would print its own message or end the process.
 static llvm::Error checkCpu(const llvm::Target &target, const llvm::Triple &triple, StringRef cpu) {
   std::unique_ptr<llvm::MCSubtargetInfo> all(target.createMCSubtargetInfo(triple, "", ""));
   if (!all || !all->isCPUStringValid(cpu))

@@ -30,8 +30,8 @@ private:
   unsigned lanes = 4;
 };
 
-/// Adds a global `symbol` with these bytes to the module, and their number as `symbol_size` if
-/// `withSize`.
+/// Adds a global `symbol` with these bytes to the module. With `withSize`, also adds the number of
+/// bytes as `symbol_size`.
 void addBytes(mlir::ModuleOp module, llvm::StringRef symbol, llvm::StringRef bytes, bool withSize);
 /// Adds the table of kernel addresses. With `isEmpty`, the kernels are in another image, and the
 /// table holds nulls.

@@ -10,9 +10,10 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// Maximum elements of a row per thread. More elements would spill.
+/// Maximum elements of a row per thread. With more elements, registers would spill.
 static constexpr int64_t kRowRegisters = 32;
-/// Minimum elements of a row per thread. With fewer elements, a reduction costs more than the work.
+/// Minimum elements of a row per thread. With fewer elements, a reduction over the threads costs
+/// more than the work of each thread.
 static constexpr int64_t kLeastElements = 8;
 static constexpr int64_t kMostThreads = 512;
 
@@ -43,7 +44,7 @@ ThreadLayout codegen::chooseTiles(int64_t columns, unsigned width) {
   ThreadLayout best;
   best.width = width;
   best.threads = 1;
-  // Uses the most threads of which at most a ninth is idle.
+  // Uses as many threads as possible, of which at most a ninth may be idle.
   for (int64_t threads = best.block; threads > 1; threads /= 2) {
     int64_t covered = llvm::alignTo(columns, threads * width);
     if (covered <= columns + columns / 8) {
@@ -70,9 +71,9 @@ CudaKernel::CudaKernel(ps::FusedOp op, const Piece &piece, const IterationSpace 
                           : chooseLayout(space.getRows(), space.getColumns(), chooseWidth());
 }
 
-/// Returns the columns per memory access: 8 if some element along the columns has at most 16 bits,
-/// else 4. Halves this number until it divides the row length, all offsets and all row strides.
-/// Returns 1 for unaligned buffers.
+/// Returns the columns per memory access: 8 if a buffer that is contiguous along the columns has
+/// elements of at most 16 bits, else 4. Halves this number until it divides the row length, all
+/// offsets and all row strides. Returns 1 for unaligned buffers.
 unsigned CudaKernel::chooseWidth() const {
   if (!context.aligned)
     return 1;
@@ -317,10 +318,11 @@ void CudaKernel::forElements(int64_t total, int64_t, KernelCall &call,
 // Sums of chunks
 //===----------------------------------------------------------------------===//
 
-/// Threads per block of a second kernel, and numbers that a thread loads before it adds the first.
+/// Threads per block of a second kernel, and how many numbers a thread loads before it adds them.
 static constexpr int64_t kSumThreads = 512, kSumUnroll = 8;
 
-/// Emits the second kernel, whose threads cover columns and pieces of sums, in its own layout.
+/// Emits the second kernel with a layout of its own, because its threads cover columns and pieces
+/// of sums instead of rows.
 KernelCall CudaKernel::emitPartialSum(const Partial &partial, int64_t workspace) {
   ThreadLayout ofRows = layout;
   layout = {kSumThreads, kSumThreads, 1, 1, 1};
@@ -330,8 +332,8 @@ KernelCall CudaKernel::emitPartialSum(const Partial &partial, int64_t workspace)
 }
 
 /// Visits one column per thread. Each block covers at least as many columns as a warp has threads.
-/// Different threads add the pieces of a sum, because a single thread would load one number after
-/// another.
+/// A long sum is cut into pieces that different threads add, because a single thread would load one
+/// number after another.
 void CudaKernel::forSums(int64_t total, int64_t chunks, KernelCall &call,
                          llvm::function_ref<void()> visit) {
   sumPieces = 1;
@@ -352,7 +354,7 @@ void CudaKernel::forSums(int64_t total, int64_t chunks, KernelCall &call,
   visit();
 }
 
-/// Adds each piece in ascending order, then the pieces.
+/// Adds the chunks of each piece in ascending order, then adds the pieces.
 Value CudaKernel::addUpChunks(const Partial &partial, Value from, int64_t chunks, int64_t total) {
   int64_t columns = kSumThreads / sumPieces, ofPiece = llvm::divideCeil(chunks, sumPieces);
   int64_t unroll = std::min(kSumUnroll, ofPiece), iterations = llvm::divideCeil(ofPiece, unroll);
@@ -409,8 +411,8 @@ Value CudaKernel::addUpPieces(ps::ReductionKind kind, Value value, Value piece) 
 // Reductions
 //===----------------------------------------------------------------------===//
 
-/// Returns the value of the warp's thread with this thread's index xor `mask`, sent as 32-bit
-/// words.
+/// Returns the value of another thread of the warp, sent as 32-bit words. The index of that thread
+/// is this thread's index xor `mask`.
 Value CudaKernel::exchange(Value value, unsigned mask) {
   Type type = value.getType(), word = b.getI32Type();
   unsigned bits = type.getIntOrFloatBitWidth();
@@ -439,8 +441,8 @@ Value CudaKernel::reduceWarp(ps::ReductionKind kind, Value value) {
   return value;
 }
 
-/// Reduces over the warps of a group: each warp stores its value in shared memory, and every thread
-/// adds all of them in the same order.
+/// Reduces over the warps of a group. Each warp stores its value in shared memory, and every thread
+/// combines the values of all warps in the same order.
 Value CudaKernel::reduceGroup(ps::ReductionKind kind, Value value) {
   Type element = value.getType(), storage = getStorageType(element);
   std::string symbol = name + "_shared" + std::to_string(sharedCount++);

@@ -15,7 +15,7 @@ struct ThreadLayout {
   int64_t block = 256;   ///< threads per block
   int64_t threads = 256; ///< threads per row: a power of two
   unsigned width = 1;    ///< columns per vector, that is, per memory access
-  int64_t steps = 1;     ///< vectors per thread; 0: a loop, without keeping the row in registers
+  int64_t steps = 1;     ///< vectors per thread; 0: a loop, and the row is not in registers
   int64_t tiles = 1;     ///< above 1: one vector per thread, from one tile of the row
   int64_t rowsOfBlock() const { return block / threads; }
 };
@@ -23,7 +23,8 @@ struct ThreadLayout {
 /// Returns the layout of a kernel whose rows are not cut into tiles, with vectors of `width`
 /// columns.
 ThreadLayout chooseLayout(int64_t rows, int64_t columns, unsigned width);
-/// Returns the layout, with tiles, of a kernel whose columns are independent.
+/// Returns the layout of a kernel whose columns are independent, so that rows can be cut into
+/// tiles.
 ThreadLayout chooseTiles(int64_t columns, unsigned width);
 
 class CudaKernel : public KernelEmitter {
@@ -75,14 +76,14 @@ private:
   ThreadLayout layout;
   unsigned bufferCount = 0;    ///< of the current function
   mlir::Value thread, block;   ///< i64 indices
-  mlir::Value threadOfRow;     ///< thread's index in the row's group
+  mlir::Value threadOfRow;     ///< index of the thread in its row's group
   mlir::Value rowCondition;    ///< whether the group's row exists; null: always
   mlir::Value columnCondition; ///< whether the current columns exist; null: always
-  bool inChunk = false;        ///< a loop visits the rows
-  int64_t step = 0;            ///< of the current columns, if there are steps
+  bool inChunk = false;        ///< inside the loop over the rows of a chunk
+  int64_t step = 0;            ///< of the current columns, if layout.steps > 0
   unsigned sharedCount = 0;
-  int64_t sumPieces = 1; ///< of a second kernel: pieces per sum
-  /// Sums of column reductions while rows are in registers: by partial, then by step.
+  int64_t sumPieces = 1; ///< pieces per sum in a second kernel
+  /// The sums of column reductions, if rows are in registers: layout.steps values for each partial.
   llvm::SmallVector<mlir::Value> sums;
 };
 

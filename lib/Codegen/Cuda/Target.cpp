@@ -1,4 +1,4 @@
-// Compiles to PTX with LLVM's back end, without a CUDA toolkit. The driver compiles the PTX to
+// Compiles to PTX with LLVM's back end, without a CUDA toolkit. The CUDA driver compiles the PTX to
 // machine code.
 #include "Target.h"
 #include "dialects/ps/Refusal.h"
@@ -25,7 +25,7 @@ void LLVMInitializeNVPTXTargetMC();
 void LLVMInitializeNVPTXAsmPrinter();
 }
 
-/// Returns the number of an architecture (90 for sm_90); 0 if there is none.
+/// Returns the number of an architecture (90 for sm_90); 0 if the name is not of this form.
 static unsigned getNumber(StringRef architecture) {
   unsigned number = 0;
   if (!architecture.consume_front("sm_") || architecture.getAsInteger(10, number))
@@ -51,16 +51,16 @@ llvm::Expected<CudaTarget> CudaTarget::create(StringRef architecture) {
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return llvm::createStringError(error);
-  // Checked before a machine is created: with an unknown name, LLVM would end the process or print
-  // its own message.
+  // Checks the name before the target machine is created. For an unknown name, LLVM would end the
+  // process or print its own message.
   std::unique_ptr<llvm::MCSubtargetInfo> known(target->createMCSubtargetInfo(triple, "", ""));
-  constexpr unsigned kLeast = 80; // bf16
+  constexpr unsigned kLeast = 80; // the first with bf16
   unsigned number = getNumber(architecture);
   if (number < kLeast || !known || !known->isCPUStringValid(architecture))
     return ps::createFlagError("target cuda:" + architecture,
                                ": unsupported architecture; use sm_80, sm_90, sm_100 or "
                                "another number from 80 on, without a letter suffix");
-  // LLVM knows the first PTX version of each later architecture.
+  // Asks for PTX 8.0 on these older architectures. For newer ones, LLVM selects the PTX version.
   bool hasPtx80 = llvm::is_contained({80u, 86u, 87u, 89u, 90u}, number);
   result.machine.reset(target->createTargetMachine(triple, architecture, hasPtx80 ? "+ptx80" : "",
                                                    llvm::TargetOptions(), llvm::Reloc::PIC_,

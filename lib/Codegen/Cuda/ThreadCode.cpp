@@ -1,4 +1,4 @@
-// Generates kernel frames, thread indices, barriers, shuffles and shared memory, for PTX and for
+// Generates kernel functions, thread indices, barriers, shuffles and shared memory, for PTX and for
 // replay.
 #include "ThreadCode.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,10 +23,10 @@ static Value elementPointer(OpBuilder &b, Location loc, Value base, int64_t inde
 }
 
 //===----------------------------------------------------------------------===//
-// The frame
+// Kernel functions
 //===----------------------------------------------------------------------===//
 
-/// Adds const uint32_t NAME_parameters[] = {count, 8, 8, ...}.
+/// Adds the global `const uint32_t NAME_parameters[] = {count, 8, 8, ...}`.
 static void describeParameters(ModuleOp module, Location loc, StringRef name, unsigned count) {
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
   SmallVector<int32_t> numbers(count + 1, sizeof(void *));
@@ -48,8 +48,8 @@ void ThreadCode::begin(OpBuilder &b, Location loc, ModuleOp module, StringRef na
     function.setCConv(LLVM::CConv::PTX_Kernel);
     function.setPassthroughAttr(
         b.getArrayAttr({b.getStrArrayAttr({"nvvm.reqntid", std::to_string(block)}),
-                        // Allows all registers: otherwise ptxas would spill some to fit more
-                        // blocks.
+                        // Lets a thread use all registers. Otherwise, ptxas would spill registers
+                        // to fit more blocks.
                         b.getStrArrayAttr({"nvvm.minctasm", "1"})}));
   }
   Block *entry = function.addEntryBlock(b);
@@ -99,7 +99,7 @@ static Value callIntrinsic(OpBuilder &b, Location loc, StringRef name, Type resu
   return result ? call->getResult(0) : Value();
 }
 
-/// Calls a field of the hooks, which a global variable of the image points to.
+/// Calls function `number` of the replay hooks. A global variable of the image points to the hooks.
 Value ThreadCode::callHook(OpBuilder &b, Location loc, unsigned number, ValueRange operands,
                            bool hasResult) {
   auto module = function->getParentOfType<ModuleOp>();

@@ -51,34 +51,35 @@ public:
   /// Returns the elements of an input that only depends on constants. Fails for other inputs.
   std::optional<ps::Tensor> constantInput(unsigned i);
   llvm::SmallVector<int64_t> integersInput(unsigned i);
-  /// Returns the element of a constant input with equal elements, or nullopt.
+  /// Returns the value of a constant input whose elements are all equal. Returns nullopt for other
+  /// inputs.
   std::optional<double> numberInput(unsigned i);
 
-  // Attributes. Each access records the attribute as read. An attribute of another kind fails the
-  // node.
+  // Attributes. Each access records the attribute as read. The node fails if an attribute has
+  // another kind.
   const onnx::AttributeProto *attribute(llvm::StringRef name, OnnxKind kind);
   bool hasAttribute(llvm::StringRef name) const { return findAttribute(name); }
   int64_t integer(llvm::StringRef name, int64_t fallback);
   double number(llvm::StringRef name, double fallback);
   std::string string(llvm::StringRef name, llvm::StringRef fallback);
   llvm::SmallVector<int64_t> integers(llvm::StringRef name);
-  /// Returns the value of an attribute. An attribute that refers to an attribute of the enclosing
-  /// function has the value from the call.
+  /// Returns the value of an attribute. If the attribute refers to an attribute of the enclosing
+  /// function, returns the value from the call of the function.
   const onnx::AttributeProto *resolve(const onnx::AttributeProto &attribute) const;
-  /// Records attributes as read that have no effect on the imported ops.
+  /// Records attributes as read because they have no effect on the imported ops.
   void haveNoEffect(std::initializer_list<llvm::StringRef> names) {
     readAttributes.insert(names.begin(), names.end());
   }
   /// Fails if the converter did not read an attribute or input, or did not handle a result.
   mlir::LogicalResult checkRead();
-  /// Returns integers that are input `i`, or the attribute `name` in earlier opsets. Returns an
+  /// Returns a list of integers: input `i`, or the attribute `name` in earlier opsets. Returns an
   /// empty list if both are missing.
   llvm::SmallVector<int64_t> integersOf(llvm::StringRef name, unsigned i);
   int64_t getOpset() const { return scope.opset; }
-  /// Returns the attribute `axis` as one of `rank` dims; negative values count from the end. Fails
+  /// Returns the attribute `axis` as a dim in [0, rank). Negative values count from the end. Fails
   /// if the axis is out of range.
   int64_t axis(int64_t fallback, int64_t rank);
-  /// Fails unless a tensor may have this shape: no negative sizes, and at most 2^40 elements.
+  /// Fails if a size of the shape is negative, or if the shape has more than 2^40 elements.
   bool checkShape(llvm::ArrayRef<int64_t> shape);
 
   // Results. `isUsed`, `set` and `onlyResults` record a result as handled.
@@ -88,8 +89,8 @@ public:
   mlir::LogicalResult set(unsigned result, mlir::Value value);
   mlir::LogicalResult set(mlir::Value value) { return set(0, value); }
   mlir::LogicalResult setSequence(llvm::SmallVector<mlir::Value> values);
-  /// Fails if result `first` or a later result is read. `description` names these results in the
-  /// message.
+  /// Fails if the model reads result `first` or a later result. `description` names these results
+  /// in the message.
   mlir::LogicalResult onlyResults(unsigned first, llvm::StringRef description);
 
   /// Returns both inputs, broadcast to their common shape.

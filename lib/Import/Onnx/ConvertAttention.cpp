@@ -94,8 +94,8 @@ void checkSoftmaxPrecision(OnnxNode &n, Value query) {
                  ", which is not supported; export it without softmax_precision");
 }
 
-/// Adds the window to the mask. A causal attention with a window, or with a mask and different
-/// numbers of queries and keys, becomes a window with right = 0.
+/// Adds the window to the mask. The causal mask becomes a window with right = 0 in two cases: the
+/// attention also has a window, or it has a mask and different numbers of queries and keys.
 void applyWindow(OnnxNode &n, AttentionParts &parts) {
   Window window = readWindow(n);
   bool isSquare = getShape(parts.query)[2] == getShape(parts.key)[2];

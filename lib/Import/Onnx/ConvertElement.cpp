@@ -55,8 +55,8 @@ LogicalResult convertDiv(OnnxNode &n) {
   return n.set(n.make<ps::DivOp>(lhs, rhs));
 }
 
-/// Builds the remainder of integers. It has the sign of the divisor, or with `fmod` of the
-/// dividend.
+/// Builds the remainder of integers. The remainder has the sign of the divisor, or with `fmod` the
+/// sign of the dividend.
 LogicalResult convertMod(OnnxNode &n) {
   auto [lhs, rhs] = n.broadcastInputs();
   if (n.failed())

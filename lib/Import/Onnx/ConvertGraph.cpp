@@ -25,8 +25,9 @@ template <typename Call> static std::string getFunctionKey(const Call &call, Str
 /// Returns true for `If`, which is replaced by the subgraph that its condition selects.
 static bool isChoice(const onnx::NodeProto &node) { return getOpName(node) == "If"; }
 
-/// Adds all names that a subgraph of a node reads, defined inside or outside of the subgraph. The
-/// parser of the file limits the nesting of subgraphs.
+/// Adds all names that a subgraph of a node reads, whether they are defined inside or outside of
+/// the subgraph. The recursion is bounded, since the parser of the file limits the nesting of
+/// subgraphs.
 static void addNamesRead(const onnx::GraphProto &graph, llvm::StringSet<> &read) {
   for (const onnx::ValueInfoProto &output : graph.output())
     read.insert(output.name());

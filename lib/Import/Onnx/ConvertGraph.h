@@ -10,8 +10,8 @@ namespace parashard::import {
 
 using OnnxNodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
-/// Returns the nodes whose results are read, in order. Adds to `read` the names that are read:
-/// `outputs`, and all names that these nodes and their subgraphs (branches of `If`) read.
+/// Returns the nodes whose results are read, in order. Adds to `read` the `outputs`, and all names
+/// that the returned nodes and their subgraphs (branches of `If`) read.
 std::vector<const onnx::NodeProto *>
 findLiveNodes(const OnnxNodes &nodes, llvm::ArrayRef<std::string> outputs, llvm::StringSet<> &read);
 
@@ -19,8 +19,9 @@ class OnnxGraphConverter {
 public:
   OnnxGraphConverter(const OnnxModel &model, mlir::OpBuilder &builder);
 
-  /// Returns a message that lists the live nodes without a converter, also inside functions.
-  /// Returns another message if there are too many nodes, and "" if all nodes can be converted.
+  /// Returns a message that lists the live nodes without a converter, including nodes inside
+  /// functions. If there are too many nodes after inlining, the message only says so. Returns "" if
+  /// all nodes can be converted.
   std::string describeUnsupported(llvm::ArrayRef<const onnx::NodeProto *> nodes) const;
   /// Converts nodes in order. Emits a diagnostic for each node that fails, and continues with nodes
   /// that do not depend on it. Fails if any node fails.

@@ -9,7 +9,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Takes x[indices] along dim 0, as rows of the matrix [size of dim 0, other elements].
+/// Takes x[indices] along dim 0. Reshapes x to a matrix [size of dim 0, other elements], and looks
+/// up rows of the matrix.
 Value takeRows(OnnxNode &n, Value x, Value indices) {
   SmallVector<int64_t> shape(getShape(indices));
   llvm::append_range(shape, getShape(x).drop_front());
@@ -40,8 +41,8 @@ LogicalResult convertGather(OnnxNode &n) {
   for (int64_t i = 0; i < known->size(); ++i) {
     positions.push_back(n.wrapDim(known->getInt(i), shape[axis]));
     if (positions.back() < 0 || positions.back() >= shape[axis])
-      return n.fail("gathers index " + Twine(known->getInt(i)) + " of a dim of size " +
-                    Twine(shape[axis]));
+      return n.fail("gathers index " + Twine(known->getInt(i)) +
+                    ", which is out of range for a dim of size " + Twine(shape[axis]));
   }
   Value taken = takeInOrder(n, x, positions, axis);
   shape.erase(shape.begin() + axis);
@@ -106,8 +107,9 @@ LogicalResult convertScatterND(OnnxNode &n) {
   return n.failed() ? failure() : n.set(written);
 }
 
-/// Writes updates into x at `index` along one dim. Along the other dims, each update has its own
-/// index.
+/// Writes updates into x. Along dim `axis`, `index` contains the position of each update. Along
+/// other dims, an update keeps its position. Example for axis 0: updates[i, j] is written to
+/// x[index[i, j], j].
 LogicalResult convertScatterElements(OnnxNode &n) {
   Value x = n.input(0), index = n.input(1), updates = n.input(2);
   if (!n.failed())

@@ -15,7 +15,7 @@ struct Resize {
   double factor = 1;
 };
 
-/// Returns the input coordinate of output element `index`, for a value of
+/// Returns the input coordinate of output element `index`. `transformation` is the value of
 /// "coordinate_transformation_mode".
 double getPosition(const Resize &resize, StringRef transformation, int64_t index) {
   double at = double(index), in = double(resize.in), out = double(resize.out);
@@ -31,7 +31,8 @@ double getPosition(const Resize &resize, StringRef transformation, int64_t index
   return middle;
 }
 
-/// Rounds an input coordinate to an element, for a value of "nearest_mode".
+/// Rounds an input coordinate to the index of an input element. `mode` is the value of
+/// "nearest_mode".
 int64_t roundPosition(double position, StringRef mode, int64_t in) {
   double rounded = mode == "floor"               ? std::floor(position)
                    : mode == "ceil"              ? std::ceil(position)
@@ -90,7 +91,7 @@ private:
     return !n.failed();
   }
   static std::string debugFactor(double factor) { return std::to_string(factor); }
-  /// Adds a resize, unless the dim does not change.
+  /// Adds a resize if it changes the dim.
   void add(SmallVector<Resize> &resizes, const Resize &resize) {
     if (resize.in == resize.out && resize.factor == 1)
       return;

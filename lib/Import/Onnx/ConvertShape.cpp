@@ -107,7 +107,8 @@ LogicalResult convertExpand(OnnxNode &n) {
   return n.failed() ? failure() : n.set(x);
 }
 
-/// Fails unless the tensors have the same types in all but one dim.
+/// Fails unless the tensors have the same element type, and the same sizes in all dims except
+/// `dim`.
 bool checkSameTypes(OnnxNode &n, ArrayRef<Value> parts, int64_t dim) {
   for (Value part : parts) {
     bool same = getRank(part) == getRank(parts[0]) && getElement(part) == getElement(parts[0]);
@@ -115,7 +116,8 @@ bool checkSameTypes(OnnxNode &n, ArrayRef<Value> parts, int64_t dim) {
       same = i == dim || getShape(part)[i] == getShape(parts[0])[i];
     if (!same) {
       (void)n.fail("concatenates " + debugString(parts[0].getType()) + " and " +
-                   debugString(part.getType()) + " along dim " + Twine(dim));
+                   debugString(part.getType()) + " along dim " + Twine(dim) +
+                   "; expected equal element types, and equal sizes of all other dims");
       return false;
     }
   }

@@ -20,16 +20,16 @@ struct WindowAttributes {
   /// Returns the number of elements from the first to the last element of a window.
   int64_t getExtent(unsigned d) const { return (kernel[d] - 1) * dilations[d] + 1; }
   bool isSame() const { return padding == "SAME_UPPER" || padding == "SAME_LOWER"; }
-  /// Splits `total` into padding before and after. An odd element is after the dim for SAME_UPPER,
-  /// else before.
+  /// Splits `total` into padding before and after. If `total` is odd, the extra element is after
+  /// the dim for SAME_UPPER, else before the dim.
   void splitPadding(unsigned d, int64_t total) {
     low[d] = padding == "SAME_UPPER" ? total / 2 : total - total / 2;
     high[d] = total - low[d];
   }
 };
 
-/// Returns the `count` numbers of attribute `name`. A missing attribute has `fallback` for each
-/// number.
+/// Returns the `count` numbers of attribute `name`. If the attribute is missing, each number is
+/// `fallback`.
 SmallVector<int64_t> readList(OnnxNode &n, StringRef name, size_t count, int64_t least,
                               int64_t fallback) {
   SmallVector<int64_t> numbers = n.integers(name);
@@ -47,7 +47,7 @@ SmallVector<int64_t> readList(OnnxNode &n, StringRef name, size_t count, int64_t
 }
 
 /// Reads the attributes of windows. `kernel` is the spatial shape of the weight, or empty for
-/// pooling. The attribute "kernel_shape" must equal it.
+/// pooling. If `kernel` is not empty, the attribute "kernel_shape" must be equal to `kernel`.
 WindowAttributes readWindows(OnnxNode &n, Value x, ArrayRef<int64_t> kernel) {
   WindowAttributes attributes;
   if (getRank(x) < 3) {
@@ -59,7 +59,7 @@ WindowAttributes readWindows(OnnxNode &n, Value x, ArrayRef<int64_t> kernel) {
   unsigned space = attributes.getSpace();
   attributes.kernel = readList(n, "kernel_shape", space, 1, 1);
   if (!kernel.empty() && n.hasAttribute("kernel_shape") && ArrayRef(attributes.kernel) != kernel)
-    (void)n.fail("has a 'kernel_shape' that is not its weight's");
+    (void)n.fail("has a 'kernel_shape' that differs from the shape of its weight");
   if (!kernel.empty())
     attributes.kernel.assign(kernel.begin(), kernel.end());
   else if (!n.hasAttribute("kernel_shape"))
@@ -115,7 +115,8 @@ SpaceWindows placeWindows(OnnxNode &n, WindowAttributes &attributes) {
     if (windows.out.back() < 1)
       (void)n.fail("has windows over " + Twine(attributes.getExtent(d)) +
                    " elements of a dim of size " + Twine(attributes.in[d]) + " with padding of " +
-                   Twine(attributes.low[d]) + " and " + Twine(attributes.high[d]));
+                   Twine(attributes.low[d]) + " and " + Twine(attributes.high[d]) +
+                   ", which do not fit");
   }
   windows.kernel = attributes.kernel;
   windows.strides = attributes.strides;

@@ -1,4 +1,4 @@
-// Compares the types that a file declares for values with the computed types.
+// Compares the types of values that a file declares with the types that the importer computes.
 #include "lib/Import/Onnx/DeclaredTypes.h"
 #include "mlir/IR/Diagnostics.h"
 

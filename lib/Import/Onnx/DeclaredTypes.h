@@ -1,5 +1,5 @@
-// Declares the comparison of the types that an ONNX file declares for values with the computed
-// types.
+// Declares a check that compares two types of a value: the type that the ONNX file declares, and
+// the type that the importer computes.
 #ifndef PARASHARD_LIB_IMPORT_ONNX_DECLAREDTYPES_H
 #define PARASHARD_LIB_IMPORT_ONNX_DECLAREDTYPES_H
 
@@ -7,9 +7,9 @@
 
 namespace parashard::import {
 
-/// Fails if the file declares another element type or number of dims for an output or intermediate
-/// value. Warns once if it declares other sizes, because some exporters write the sizes of their
-/// example input even if dims are dynamic.
+/// Fails if an output or intermediate value has another element type or number of dims than the
+/// file declares. Warns once if only sizes differ: some exporters write the sizes of their example
+/// input even if dims are dynamic.
 mlir::LogicalResult checkDeclaredTypes(const onnx::GraphProto &graph, const OnnxScope &scope);
 
 } // namespace parashard::import

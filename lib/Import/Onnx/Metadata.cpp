@@ -35,9 +35,9 @@ SourceLocation getSourceLocation(const onnx::NodeProto &node, const SourceLocati
   return source;
 }
 
-/// Returns the call that a node was exported from. Example: "...
-/// call_function[target=torch.ops.aten. cross_entropy_loss.default](args = (%logits, %labels, None,
-/// 1, -100, 0.1), kwargs = {})".
+/// Returns the torch call that a node was exported from. Example:
+/// "... call_function[target=torch.ops.aten.cross_entropy_loss.default](args = (%logits, %labels,
+/// None, 1, -100, 0.1), kwargs = {})".
 static StringRef getCall(const onnx::NodeProto &node) {
   return getMetadata(node, "pkg.torch.onnx.fx_node");
 }
@@ -82,8 +82,8 @@ static void readSignatureLine(StringRef line, Signature &signature) {
   if (target.empty())
     return;
   StringRef name = target.split('\'').first;
-  // Lines of inputs come first and win. A line of an output may repeat the name of the buffer that
-  // it updates.
+  // The first line of a name determines its kind. Lines of inputs come first. A later line of an
+  // output may repeat the name of the buffer that the output updates.
   signature.kinds.try_emplace(name, kind.trim().str());
   if (target.ends_with("persistent=False"))
     signature.transient.insert(name);
@@ -91,7 +91,7 @@ static void readSignatureLine(StringRef line, Signature &signature) {
     signature.parameters.push_back(name.str());
 }
 
-/// Sets the kind of running statistics to buffer. Files without metadata do not record kinds.
+/// Sets the kind of running statistics to buffer, for files whose metadata does not record kinds.
 static void addStatistics(const onnx::GraphProto &graph, Signature &signature) {
   for (const onnx::NodeProto &node : graph.node())
     if (node.op_type() == "BatchNormalization" && node.input_size() == 5)
@@ -99,7 +99,7 @@ static void addStatistics(const onnx::GraphProto &graph, Signature &signature) {
         signature.kinds.try_emplace(node.input(input), "BUFFER");
 }
 
-/// Sets the kind of sizes and scales of Resize to constant. Scales are floats, but are not
+/// Sets the kind of the sizes and scales of Resize nodes to constant. Scales are floats, but not
 /// parameters.
 static void addFactors(const onnx::GraphProto &graph, Signature &signature) {
   for (const onnx::NodeProto &node : graph.node())

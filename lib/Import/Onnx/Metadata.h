@@ -14,8 +14,8 @@ namespace parashard::import {
 /// Returns the module path and Python line of a node, or `caller` if the node has neither.
 SourceLocation getSourceLocation(const onnx::NodeProto &node, const SourceLocation &caller);
 
-/// Returns the label smoothing that the loss has in the torch model, or 0 if it has none or is not
-/// known.
+/// Returns the label smoothing of the loss in the torch model. Returns 0 if the loss has none, or
+/// if the metadata does not record it.
 double getLabelSmoothing(const onnx::NodeProto &node);
 
 /// Returns the `padding_idx` of an embedding. This row has no gradient.
@@ -26,8 +26,8 @@ bool isFusedBatchNorm(const onnx::NodeProto &node);
 
 /// The metadata about parameters, buffers and constants.
 struct Signature {
-  /// False for files without this metadata, from other exporters. Then only the kinds of inputs of
-  /// BatchNormalization and Resize are known.
+  /// False for files of other exporters, which do not have this metadata. For such files, only the
+  /// kinds of inputs of BatchNormalization and Resize are known.
   bool isKnown = false;
   /// "PARAMETER", "BUFFER" or another kind, by name in the torch model.
   llvm::StringMap<std::string> kinds;

@@ -342,9 +342,10 @@ Error OnnxModel::locateExternal(const onnx::TensorProto &message, OnnxTensor &te
                              "', a link that leaves the model's folder, which is not allowed");
   if (tensor.offset > available || (hasLength && length > available - tensor.offset))
     return createStringError(
-        formatv("{0} has its data beyond the end of '{1}', which has {2} bytes; it is truncated, "
-                "copy it again",
-                name, file.str(), available)
+        formatv(
+            "{0} has its data beyond the end of '{1}', which has {2} bytes; the file is truncated, "
+            "copy it again",
+            name, file.str(), available)
             .str());
   tensor.file = file.str().str();
   tensor.size = hasLength ? length : available - tensor.offset;

@@ -39,8 +39,8 @@ unsigned getOnnxElementSize(int32_t dtype);
 class OnnxModel {
 public:
   /// Opens a model. Fails for a file that is not ONNX, is truncated, or has an unsupported opset.
-  /// Also fails if the number of bytes of a tensor does not match its shape, and if external data
-  /// is missing or outside of the model's folder.
+  /// Also fails if the number of bytes of a tensor does not match its shape, or if external data is
+  /// missing or outside of the model's folder.
   static llvm::Expected<OnnxModel> open(llvm::StringRef path);
 
   llvm::StringRef getPath() const { return path; }

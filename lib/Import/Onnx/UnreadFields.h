@@ -7,8 +7,9 @@
 
 namespace parashard::import {
 
-/// Describes the first field that `onnx.proto` does not declare, and its message. Returns "" if all
-/// fields are declared. Example: "the field 'quantization_annotation' (14) of the graph 'g'".
+/// Describes the first field that `onnx.proto` does not declare, and the message that contains the
+/// field. Returns "" if all fields are declared. Example: "the field 'quantization_annotation' (14)
+/// of the graph 'g'".
 std::string findUnreadField(const onnx::ModelProto &model);
 std::string findUnreadField(const onnx::TensorProto &tensor);
 

@@ -12,8 +12,8 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// Maximum size in bytes of constants that are stored in the IR instead of read from the file. The
-/// second limit is for triangles (causal masks).
+/// Maximum size in bytes of constants that are stored in the IR, not read from the file. The second
+/// limit is for triangles (causal masks).
 constexpr uint64_t kMaxInlineBytes = 1 << 14;
 constexpr uint64_t kMaxTriangleBytes = 1 << 28;
 
@@ -76,9 +76,9 @@ std::string listNames(ArrayRef<std::string> names) {
   return text;
 }
 
-/// Finds a parameter of a child module with the name of a missing parameter. Example: heads of
-/// masked language models have the same bias as `X.bias` and `X.decoder.bias`, and the file only
-/// contains the one that is read.
+/// Searches the child modules of a missing parameter for a parameter with the same last name.
+/// Example: heads of masked language models have one bias under two names, `X.bias` and
+/// `X.decoder.bias`. The file contains only the name that a node reads.
 void findOfChild(const OnnxModel &model, const Signature &signature, MissingParameter &parameter) {
   SmallVector<StringRef> children;
   for (const std::string &other : signature.parameters)
@@ -244,8 +244,8 @@ Error OnnxVariables::makeVariable(const OnnxTensor &tensor, RankedTensorType typ
   for (const MissingParameter &parameter : missing)
     if (parameter.shared == tensor.name)
       names.push_back(parameter.name);
-  // Sorts names in the order of the torch model, since weight files use the first name. The
-  // exporter may have kept any of the names.
+  // Sorts names in the order of the torch model, since weight files use the first name. In the ONNX
+  // file, the exporter may have kept any of the names.
   stable_sort(names, [&](StringRef a, StringRef b) {
     return find(signature.parameters, a) < find(signature.parameters, b);
   });

@@ -11,7 +11,7 @@ namespace parashard::import {
 /// A parameter of the torch model that the file does not contain under its name.
 struct MissingParameter {
   std::string name;
-  std::string shared; ///< initializer that the parameter's module reads instead; empty: none
+  std::string shared; ///< initializer that the parameter's module reads instead, or empty
   /// True if the exporter merged the parameter with `shared`, because their values are equal.
   bool isMerged = false;
   /// True for parameters of a batch norm that the exporter fused into the weight before it.
@@ -27,10 +27,11 @@ std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signatur
 bool hasFoldedConstants(const OnnxModel &model, const Signature &signature);
 /// Returns a warning about parameters that cannot be trained as in the torch model, or "".
 std::string describeMissing(llvm::ArrayRef<MissingParameter> missing, bool isFolded);
-/// Returns a warning about parameters that the file also contains as a transposed constant (a tied
-/// head), or "".
+/// Returns a warning about parameters of which the file also contains a transposed copy as a
+/// constant (a tied head), or "".
 std::string describeFoldedCopies(const OnnxModel &model, const Signature &signature);
-/// Returns a note about parameters whose names are lost, although no constant was folded, or "".
+/// Returns a note about parameters that are not in the file, although no constant was folded.
+/// Returns "" if there are none.
 std::string describeUnnamed(llvm::ArrayRef<MissingParameter> missing, bool isFolded);
 /// Returns a note about parameters that are treated as parameters of a child (`isOfParent`), or "".
 std::string describeOfParents(llvm::ArrayRef<MissingParameter> missing);

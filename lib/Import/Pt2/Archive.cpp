@@ -43,8 +43,8 @@ struct Directory {
   uint64_t count = 0;
 };
 
-/// Finds the central directory by its end record, which is in the last 64 KiB, before an optional
-/// comment.
+/// Finds the central directory by its end record. The end record is in the last 64 KiB of the file;
+/// only a comment may follow it.
 std::optional<Directory> findDirectory(Bytes file) {
   if (file.data.size() < 22)
     return std::nullopt;
@@ -81,8 +81,8 @@ bool inflate(zip_file_t *file, uint64_t size, std::string &text) {
   return false;
 }
 
-/// Replaces sizes and the offset that do not fit 32 bits by those of the zip64 extra field, in this
-/// order.
+/// Replaces each argument that does not fit 32 bits, and is thus 0xffffffff, by a value of the
+/// zip64 extra field. The field has the replaced values in the order of the arguments.
 void readExtra64(Bytes extra, uint64_t &size, uint64_t &storedSize, uint64_t &header) {
   for (uint64_t at = 0; at + 4 <= extra.data.size(); at += 4 + extra.u16(at + 2)) {
     if (extra.u16(at) != kExtra64)
@@ -191,8 +191,8 @@ Error Archive::addEntry(StringRef name, uint64_t header, unsigned method, Archiv
     return error("is truncated inside its entry '" + name + "'; copy or export it again");
   entry.stored = method == kMethodStored;
   if (entry.stored && entry.size != entry.storedSize)
-    return error("has the entry '" + name + "' of " + Twine(entry.size) + " bytes in " +
-                 Twine(entry.storedSize) + ", but is not compressed; copy or export it again");
+    return error("has the uncompressed entry '" + name + "' with " + Twine(entry.storedSize) +
+                 " stored bytes, but the size " + Twine(entry.size) + "; copy or export it again");
   if (uint64_t limit = getInflationLimit(entry.storedSize); !entry.stored && entry.size > limit)
     return error("has the entry '" + name + "', which would inflate from " +
                  Twine(entry.storedSize) + " to " + Twine(entry.size) + " bytes; at most " +
@@ -227,7 +227,7 @@ const ArchiveEntry *Archive::find(StringRef name) const {
 Expected<const ArchiveEntry *> Archive::findStored(StringRef name) const {
   const ArchiveEntry *entry = find(name);
   if (!entry)
-    return error("has no entry '" + name + "'; it is incomplete, export it again");
+    return error("has no entry '" + name + "'; the archive is incomplete, export the model again");
   if (!entry->stored)
     return error("has a compressed entry '" + name +
                  "'; weights are mapped, so store it uncompressed (zip -0)");
@@ -266,8 +266,8 @@ Expected<std::string> Archive::readText(const ArchiveEntry &entry) const {
   scope_exit closeFile([&] { zip_fclose(file); });
   std::string text;
   if (!inflate(file, entry.size, text))
-    return error("has a damaged entry '" + entry.name + "': it states " + Twine(entry.size) +
-                 " bytes and inflates to " +
+    return error("has a damaged entry '" + entry.name + "': the directory states " +
+                 Twine(entry.size) + " bytes, but the entry inflates to " +
                  (text.size() > entry.size ? Twine("more") : Twine(text.size())) +
                  "; copy or export it again");
   if (Error e = checkSum(entry, text))

@@ -61,7 +61,8 @@ std::string getDtypeName(ScalarType dtype) {
 
 namespace {
 
-/// Returns a rank for type promotion: bool < integer < floating-point.
+/// Returns the category of a type in type promotion: 0 for bool, 1 for integers, 2 for
+/// floating-point.
 int getCategory(Type type) { return isa<FloatType>(type) ? 2 : type.isInteger(1) ? 0 : 1; }
 
 Type promoteWithin(Type a, Type b) {
@@ -188,9 +189,9 @@ std::string NodeConverter::string(StringRef name) {
 }
 
 void NodeConverter::markBatchNumber(const Size &size) {
-  // Exceptions: a sum over samples divided by a multiple of the batch size is a mean, which does
-  // not depend on the batch size. The length of an arange may depend on it, like the size of other
-  // tensors.
+  // There are two exceptions. A sum over samples that is divided by a multiple of the batch size is
+  // a mean, which does not depend on the batch size. The length of an arange is the size of a
+  // tensor, so it may depend on the batch size.
   const SizeBinding &sizes = graph.getSizes();
   StringRef op = node.target;
   bool divides = op.starts_with("aten.div.") || op.starts_with("aten.true_divide.");
@@ -218,8 +219,8 @@ Scalar NodeConverter::scalar(StringRef name) {
   }
 }
 
-/// Returns true for arguments that only affect the memory of a tensor, which the compiler plans,
-/// and for dtypes, which the result types already contain.
+/// Returns true for arguments that have no effect on the imported ops. Most of them only affect the
+/// memory of a tensor, which the compiler plans. The result types already contain `dtype`.
 static bool isPlacement(StringRef name) {
   return is_contained(
       {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy"}, name);

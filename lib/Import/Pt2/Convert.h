@@ -50,11 +50,12 @@ public:
   bool boolean(llvm::StringRef name, bool fallback);
   std::string string(llvm::StringRef name);
   Scalar scalar(llvm::StringRef name);
-  /// Records arguments as read that only affect the result's type, such as the sizes of a view.
+  /// Records arguments as read because they only affect the result's type. Example: the sizes of a
+  /// view.
   void areInResultType(std::initializer_list<llvm::StringRef> names) {
     readArguments.insert(names.begin(), names.end());
   }
-  /// Records arguments as read that have no effect on the imported ops.
+  /// Records arguments as read because they have no effect on the imported ops.
   void haveNoEffect(std::initializer_list<llvm::StringRef> names) {
     readArguments.insert(names.begin(), names.end());
   }
@@ -79,9 +80,9 @@ public:
 private:
   const Argument *require(llvm::StringRef name);
   int64_t evaluate(const Size &size);
-  /// Sets `ps.batch_number` on the module if `size`, a number that the op computes with, depends on
-  /// the batch size. Exceptions: the length of an arange, and a divisor that is a multiple of the
-  /// batch size.
+  /// Sets `ps.batch_number` on the module if `size` depends on the batch size. `size` is a number
+  /// with which the op computes. Exceptions: the length of an arange, and a divisor that is a
+  /// multiple of the batch size.
   void markBatchNumber(const Size &size);
 
   llvm::StringSet<> readArguments;

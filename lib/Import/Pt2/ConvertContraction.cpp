@@ -32,7 +32,7 @@ LogicalResult convertAddmm(NodeConverter &n) {
   Value y = buildLinear(n, lhs, rhs, /*outFirst=*/false, Value());
   if (alpha != 1)
     y = n.make<ps::MulOp>(y, n.splat(getType(y), alpha));
-  if (beta == 0) // PyTorch does not read `self` if beta is 0; it may hold NaN
+  if (beta == 0) // PyTorch does not read `self` then, so `self` may contain NaN
     return n.failed() ? failure() : n.set(y);
   self = n.broadcast(self, getShape(y));
   if (beta != 1)

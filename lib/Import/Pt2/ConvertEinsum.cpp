@@ -67,7 +67,7 @@ LogicalResult convertDiagonal(NodeConverter &n) {
   std::optional<int64_t> dim1 = findDim(n, "dim1", getRank(x), 0);
   std::optional<int64_t> dim2 = findDim(n, "dim2", getRank(x), 1);
   if (!dim1 || !dim2 || *dim1 == *dim2)
-    return n.fail("takes the diagonal of one dim");
+    return n.fail("takes the diagonal of one dim; expected two different dims");
   int64_t row = *dim1, column = *dim2;
   if (offset < -getShape(x)[row] || offset > getShape(x)[column])
     return n.set(n.splat(n.getResultType(), 0));

@@ -19,9 +19,9 @@ LogicalResult convertEmbedding(NodeConverter &n) {
   return n.failed() ? failure() : n.set(rows);
 }
 
-/// Converts x[:, i, j, :]. First moves the indexed dims to the front. As in NumPy, the dims of the
-/// indices then replace the indexed dims if these are adjacent. Otherwise, the dims of the indices
-/// stay in front.
+/// Converts indexing such as x[:, i, j, :]. First moves the indexed dims to the front, and indexes
+/// them. The dims of the indices are then in front. As in NumPy, they move back to the position of
+/// the indexed dims if the indexed dims are adjacent.
 LogicalResult convertIndex(NodeConverter &n) {
   Value x = n.tensor("self");
   SmallVector<Value> arguments = n.tensors("indices"), indices;

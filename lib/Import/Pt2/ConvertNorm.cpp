@@ -57,8 +57,8 @@ LogicalResult convertNorm(NodeConverter &n) {
   return n.set(buildNorm(n, x, p, n.reducedDims(x), n.boolean("keepdim", false)));
 }
 
-/// Converts a vector norm, or the norm of all elements. Of matrix norms, only the Frobenius norm is
-/// supported.
+/// Converts a vector norm, or the norm of all elements. The only supported matrix norm is the
+/// Frobenius norm.
 LogicalResult convertLinalgNorm(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())

@@ -70,7 +70,7 @@ Value absoluteDifference(NodeConverter &n, Value x, Value target) {
   return n.make<ps::AbsOp>(n.make<ps::SubOp>(x, target));
 }
 
-/// Builds d^2 / (2 beta) where d < beta, else d - beta / 2. d is |x - target|.
+/// Builds d^2 / (2 beta) where d < beta, else d - beta / 2, for d = |x - target|.
 Value smoothL1(NodeConverter &n, Value x, Value target) {
   double beta = n.number("beta", 1);
   Value d = absoluteDifference(n, x, target);
@@ -81,7 +81,7 @@ Value smoothL1(NodeConverter &n, Value x, Value target) {
   return n.make<ps::SelectOp>(below(n, ps::Predicate::Lt, d, beta), near, far);
 }
 
-/// Builds d^2 / 2 where d <= delta, else delta * (d - delta / 2). d is |x - target|.
+/// Builds d^2 / 2 where d <= delta, else delta * (d - delta / 2), for d = |x - target|.
 Value huber(NodeConverter &n, Value x, Value target) {
   double delta = n.number("delta", 1);
   Value d = absoluteDifference(n, x, target);
@@ -90,9 +90,9 @@ Value huber(NodeConverter &n, Value x, Value target) {
   return n.make<ps::SelectOp>(below(n, ps::Predicate::Le, d, delta), near, far);
 }
 
-/// Builds x * log(y), or 0 where x is 0 and log(y) is not finite. There, y is replaced by 1 before
-/// the logarithm, so that value and gradient are not NaN. Where x is 0 and y is positive, the
-/// gradient of x is log(y).
+/// Builds x * log(y), or 0 where x is 0 and log(y) is not finite. In the second case, y is replaced
+/// by 1 before the logarithm, so that value and gradient are not NaN. Where x is 0 and y is
+/// positive, the gradient of x is log(y).
 Value buildXlogy(NodeConverter &n, Value x, Value y) {
   Value zero = n.splat(getType(x), 0), one = n.splat(getType(x), 1);
   Value infinity = n.splat(getType(x), std::numeric_limits<double>::infinity());
@@ -120,8 +120,8 @@ Value binaryCrossEntropy(NodeConverter &n, Value x, Value target) {
 }
 
 /// Builds max(x, 0) - x * y + log1p(exp(-|x|)). With `pos_weight` p, the first and last terms are
-/// multiplied by 1 - y + p * y, and the second term by p. The gradient of max(x, 0) at 0 is 1/2,
-/// which equals the sigmoid of 0.
+/// multiplied by 1 - y + p * y, and the second term by p. The gradient of max(x, 0) at 0 is 1/2, so
+/// that the gradient of the loss is sigmoid(x) - y also at x = 0.
 Value binaryCrossEntropyWithLogits(NodeConverter &n, Value x, Value target) {
   Value zero = n.splat(getType(x), 0), one = n.splat(getType(x), 1);
   Value positive = n.make<ps::MaxOp>(x, zero);

@@ -43,7 +43,8 @@ LogicalResult convertTopK(NodeConverter &n) {
   return dim ? setSorted(n, buildTopK(n, x, *dim, count, n.boolean("largest", true))) : failure();
 }
 
-/// Takes one position of sorted rows. The results have the shapes of the export.
+/// Takes the elements at index `position` along the sorted dim. The results have the shapes of the
+/// export.
 LogicalResult setPosition(NodeConverter &n, const Sorted &sorted, int64_t dim, int64_t position) {
   n.areInResultType({"keepdim"});
   auto take = [&](unsigned result, Value value) {
@@ -62,13 +63,13 @@ LogicalResult convertKthValue(NodeConverter &n) {
     return failure();
   int64_t size = getRank(x) == 0 ? 1 : getShape(x)[*dim];
   if (k < 1 || k > size)
-    return n.fail("takes element " + Twine(k) + " of a dim with " + Twine(size));
+    return n.fail("takes element " + Twine(k) + " of a dim of size " + Twine(size));
   return setPosition(n, buildSort(n, x, *dim, /*descending=*/false), *dim, k - 1);
 }
 
-/// Takes the lower of the two middle elements, or the first NaN. In descending order, the first NaN
-/// is the first element, and the lower median of `size` elements is element size / 2. Example: 4 3
-/// 2 1 has the median 2.
+/// Takes the lower of the two middle elements, or the first NaN. Sorts in descending order: the
+/// first NaN is then element 0, and the lower median of `size` elements is element size / 2.
+/// Example: 4 3 2 1 has the median 2.
 LogicalResult convertMedian(NodeConverter &n) {
   Value x = n.tensor("self");
   std::optional<int64_t> dim = findSortedDim(n, x);

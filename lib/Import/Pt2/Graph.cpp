@@ -325,8 +325,8 @@ OutputSpec readOutputSpec(Reader &r, JsonValue value) {
   return spec;
 }
 
-/// Reads the names in a tree of outputs (JSON in a string): [1, {"context": "[\"loss\",
-/// \"logits\"]", ...}].
+/// Reads the names in a tree of outputs, which is JSON in a string. Example: [1, {"context":
+/// "[\"loss\", \"logits\"]", ...}] has the names loss and logits.
 std::vector<std::string> readTreeNames(StringRef text) {
   std::vector<std::string> names;
   Expected<JsonDocument> spec = JsonDocument::parse(text);
@@ -344,8 +344,8 @@ std::vector<std::string> readTreeNames(StringRef text) {
   return names;
 }
 
-/// Returns the keys if the model returns a dict, such as "loss" and "logits". Returns an empty list
-/// otherwise.
+/// If the model returns a dict, returns the keys of the dict, such as "loss" and "logits".
+/// Otherwise returns an empty list.
 std::vector<std::string> readOutputNames(JsonValue module) {
   std::vector<JsonValue> calls =
       module.get("module_call_graph").value_or(JsonValue()).getElements();

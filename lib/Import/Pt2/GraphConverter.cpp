@@ -137,8 +137,8 @@ bool GraphConverter::definesResult(StringRef name) const {
 
 LogicalResult GraphConverter::convert(const Node &node) {
   Location loc = getLocation(node.source, b.getContext());
-  // Reports a value that is not a result of any node, and a result that its node's converter does
-  // not define. Skips results of failed nodes, whose errors are already reported.
+  // Reports two kinds of undefined values: results of no node, and results that the converter of
+  // their node does not define. Skips results of failed nodes, whose errors are already reported.
   if (readsUndefined(node)) {
     forEachTensor(node, [&](StringRef name) {
       if (!lookup(name) && !failedValues.contains(name))

@@ -42,19 +42,19 @@ private:
   mlir::LogicalResult convert(const Node &node);
   mlir::LogicalResult inlineGraph(const Node &node, mlir::Location loc);
   /// Fails if an in-place write that autograd does not record (no_grad, detach) overwrites a value
-  /// that requires grad. The overwritten value is that of `name`, or of a tensor that `name` is a
-  /// view of. Reason: in PyTorch, the tensor keeps its grad_fn, so the gradient of the new value
-  /// goes to the ops that computed the old value.
+  /// that requires grad. Checks the tensor `name`, and the tensors that `name` is a view of. In
+  /// PyTorch, an overwritten tensor keeps its grad_fn, so the gradient of the new value goes to the
+  /// ops that computed the old value.
   mlir::LogicalResult checkUntrackedWrite(llvm::StringRef name, const llvm::Twine &how,
                                           mlir::Location loc);
   /// Recomputes the view `name` if its base was written after the view was computed.
   mlir::LogicalResult refresh(llvm::StringRef name, mlir::Location reader);
   mlir::LogicalResult refreshOperands(const Node &node, mlir::Location loc);
   void markFresh(const Node &node);
-  /// Calls `markBatchNumber` if the node sums a value over the batch dim, and the value does not
-  /// depend on an input. Such a sum is proportional to the batch size. Example: the sum of a
-  /// parameter that is expanded to all samples. Instead replaces the sum by a number if the sum is
-  /// constant and only divisions use it.
+  /// Handles a node that sums a value over the batch dim, if the value does not depend on an input.
+  /// Such a sum is proportional to the batch size. Example: the sum of a parameter that is expanded
+  /// to all samples. If the sum is a constant, and only divisions use it, replaces it by a number.
+  /// Else calls `markBatchNumber`.
   void markSumOfBatch(const Node &node, mlir::Location loc);
   bool readsUndefined(const Node &node) const;
   /// Returns true if a node of the graph has a result with this name.
@@ -73,12 +73,11 @@ private:
   llvm::StringSet<> failedValues;
 };
 
-/// Returns the nodes whose results or in-place writes are read, directly or indirectly, by the
-/// outputs.
+/// Returns the nodes on which the outputs depend, through results or in-place writes.
 llvm::BitVector findLiveNodes(const Graph &graph, const llvm::StringSet<> &outputs,
                               const Views &views);
-/// Returns a message that lists the live nodes that cannot be converted, or "". They have no
-/// converter, or unknown writes.
+/// Returns a message that lists the live nodes that cannot be converted, or "" if there are none.
+/// Such nodes have no converter, or may write tensors in an unknown way (`hasUnknownWrites`).
 std::string describeUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
                                 const ConverterTable &table, const SizeBinding &sizes);
 

@@ -22,7 +22,7 @@ Expected<ExportedProgram> readProgram(const Archive &archive) {
       continue;
     names += (names.empty() ? "" : ", ") + name.str();
     if (model)
-      return createStringError("'" + archive.getPath() + "' holds several models (" + names +
+      return createStringError("'" + archive.getPath() + "' contains several models (" + names +
                                "); save one of them alone");
     model = &entry;
   }
@@ -158,7 +158,8 @@ private:
     return ps::CompareOp::create(b, loc, type, ps::Predicate::Le, column, row);
   }
 
-  /// Writes the variables that the graph mutates, by an output or in place.
+  /// Writes the variables that the graph changes. The new value is an output of the graph, or the
+  /// result of in-place writes.
   void writeState() {
     llvm::StringMap<Value> values;
     for (const InputSpec &input : program.inputs)

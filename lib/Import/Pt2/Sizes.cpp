@@ -316,11 +316,10 @@ Error checkRange(const Symbols &symbols, const std::string &symbol, int64_t valu
 Error setSymbol(const Symbols &symbols, const std::string &symbol, int64_t value, Values &values) {
   auto [it, inserted] = values.emplace(symbol, value);
   if (!inserted && it->second != value)
-    return createStringError(
-        formatv(
-            "dim {0} is given as {1} and as {2}, but is one symbol of the export; give one value",
-            symbols.describeSymbol(symbol), it->second, value)
-            .str());
+    return createStringError(formatv("dim {0} is given as {1} and as {2}; the export has a single "
+                                     "symbol for it, so give one value",
+                                     symbols.describeSymbol(symbol), it->second, value)
+                                 .str());
   return checkRange(symbols, symbol, value);
 }
 
@@ -397,7 +396,7 @@ Error applyBatch(const Symbols &symbols, const BatchDims &batches, int64_t batch
 }
 
 /// Binds a symbol without a flag to its size at export. Adds a note with the flag that would change
-/// it.
+/// the size.
 Error bindHint(const Symbols &symbols, const BatchDims &batches, const std::string &symbol,
                Values &values, std::vector<std::string> &notes) {
   auto hint = symbols.hints.find(symbol);

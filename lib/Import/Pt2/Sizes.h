@@ -8,14 +8,12 @@
 
 namespace parashard::import {
 
-/// The flags that bind symbols. `dims`: "INPUT.D=N" or "SYMBOL=N" (--dim). `batch`: samples of a
-/// micro-batch (--batch), 0 if not given. `batchDims`: "INPUT=D", "INPUT=none" or "none"
-/// (--batch-dim). `batchFactor`: see ImportOptions.
+/// The flags that bind symbols.
 struct SizeOptions {
-  std::vector<std::string> dims;
-  int64_t batch = 0;
-  std::vector<std::string> batchDims;
-  int64_t batchFactor = 1;
+  std::vector<std::string> dims;      ///< --dim: "INPUT.D=N" or "SYMBOL=N"
+  int64_t batch = 0;                  ///< --batch: samples of a micro-batch; 0 if not given
+  std::vector<std::string> batchDims; ///< --batch-dim: "INPUT=D", "INPUT=none" or "none"
+  int64_t batchFactor = 1;            ///< see ImportOptions
 };
 
 /// A value for each symbol of a program.
@@ -27,7 +25,7 @@ public:
   static llvm::Expected<SizeBinding>
   bind(const ExportedProgram &program, const SizeOptions &options, std::vector<std::string> &notes);
 
-  /// Returns the number of a size. `graph` defines the names of values in sizes.
+  /// Returns the number that a size is bound to. `size` may be the name of a value of `graph`.
   llvm::Expected<int64_t> evaluate(const Size &size, const Graph &graph) const;
   llvm::Expected<llvm::SmallVector<int64_t>> evaluate(llvm::ArrayRef<Size> sizes,
                                                       const Graph &graph) const;

@@ -14,7 +14,7 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// Maximum size in bytes of constants that are stored in the IR instead of read from the file.
+/// Maximum size in bytes of constants that are stored in the IR, not read from the file.
 constexpr uint64_t kMaxInlineBytes = 1 << 14;
 
 struct Stored {
@@ -221,7 +221,7 @@ Expected<VariableTable> VariableTable::create(const ExportedProgram &program,
     if (it == stored.end())
       return createStringError(
           "'" + input.target +
-          "' is not in the archive's configs; it is incomplete, export it again");
+          "' is not in the archive's configs; the archive is incomplete, export the model again");
     const Stored &entry = it->second;
     if (ps::VariableOp known = created.lookup(entry.entry)) {
       table.variables[input.name] = known;

@@ -13,10 +13,10 @@ namespace parashard::import {
 /// The variables of a program, by graph input.
 class VariableTable {
 public:
-  /// Creates a `ps.variable` for each parameter, buffer and constant. Names that share a file are
-  /// one variable. A small tensor, or a causal mask, that is not persistent and not written is a
-  /// constant instead (`getConstant`, `getTriangle`). Inserts the ops at the builder's insertion
-  /// point.
+  /// Creates a `ps.variable` for each parameter, buffer and constant. Names that share a file
+  /// become one variable. A tensor that is neither persistent nor written becomes a constant
+  /// instead, if it is small (`getConstant`) or a causal mask (`getTriangle`). Inserts the ops at
+  /// the builder's insertion point.
   static llvm::Expected<VariableTable> create(const ExportedProgram &program,
                                               const Archive &archive,
                                               const llvm::StringSet<> &written,

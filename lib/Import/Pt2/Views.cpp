@@ -76,8 +76,8 @@ ViewKind getKind(const Node &node) {
       .Default(ViewKind::None);
 }
 
-/// Returns true if an einsum does not sum over a label, so that its result may be a view. Examples:
-/// "ii->i", "ij->ji".
+/// Returns true if an einsum keeps all labels of its operand, so that its result may be a view.
+/// Examples: "ii->i", "ij->ji".
 bool keepsAllLetters(const Node &node) {
   const Argument *equation = node.find("equation");
   if (!equation || equation->names.empty())
@@ -111,8 +111,8 @@ bool hasArgument(const Node &node, StringRef name) {
   return argument && argument->kind != Argument::None;
 }
 
-/// Returns true for batch norms that write their running statistics (in training). Their names do
-/// not end with '_', unlike other in-place ops.
+/// Returns true for batch norms that write their running statistics (in training). Unlike the names
+/// of other in-place ops, their names do not end with '_'.
 bool movesStatistics(const Node &node) {
   return llvm::is_contained({"batch_norm", "native_batch_norm", "_native_batch_norm_legit"},
                             getOp(node)) &&
@@ -283,8 +283,8 @@ void Views::add(StringRef name, View view) {
     views[name] = std::move(view);
 }
 
-/// Adds the results of a body that are operands of the body, or views of operands. Records the
-/// operands that the body writes.
+/// Adds a view for each result of a body that is an operand of the body, or a view of an operand.
+/// Also records the operands that the body writes.
 void Views::addViewsOfBody(const Node &node) {
   const Graph &body = *getBody(node);
   Views inner(body, sizes);

@@ -26,7 +26,7 @@ struct View {
   std::string base;
   const Node *node = nullptr; ///< node that defines the view
   unsigned result = 0;
-  /// False if sharing is only known at run time in PyTorch.
+  /// False if it is only known at run time whether PyTorch shares the memory.
   bool isCertain = true;
 
   bool isDetached() const { return node->target == "aten.detach.default"; }
@@ -39,7 +39,8 @@ public:
 
   /// Returns the view `name`, or null if `name` has its own memory.
   const View *find(llvm::StringRef name) const;
-  /// Returns the value that owns the memory of `name`: follows bases until a value is not a view.
+  /// Returns the value that owns the memory of `name`: follows the chain of bases to a value that
+  /// is not a view.
   llvm::StringRef getRoot(llvm::StringRef name) const;
   /// Returns the values that a node writes in place: the operand of an in-place op, running
   /// statistics, operands that a body writes, or all operands of an op with unknown writes.

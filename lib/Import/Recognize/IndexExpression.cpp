@@ -147,7 +147,7 @@ ExpressionPtr make(Kind kind, std::vector<ExpressionPtr> operands,
     return makeConstant(e->evaluate({}));
   if (ExpressionPtr linear = foldLinear(kind, e->operands))
     return linear;
-  // Simplifies: true and x, false or x, ...
+  // Simplifies `true and x`, `false or x` and similar expressions.
   if (kind == Kind::And || kind == Kind::Or)
     for (unsigned i : {0, 1})
       if (e->operands[i]->isConstant())
@@ -177,8 +177,9 @@ ExpressionPtr buildTable(ps::ConstantOp op, llvm::ArrayRef<ExpressionPtr> indice
 }
 
 /// Converts indices of the result of a reshape to indices of its operand. If only dims of size 1
-/// are added or dropped, the other indices are kept. Otherwise computes the row-major offset.
-/// Example: for a reshape from [2, 3] to [6], index i becomes (i / 3 mod 2, i mod 3).
+/// are added or dropped, the other indices are kept. Otherwise computes the row-major offset, and
+/// splits it into indices of the operand. Example: for a reshape from [2, 3] to [6], index i
+/// becomes (i / 3 mod 2, i mod 3).
 SmallVector<ExpressionPtr> unreshape(ArrayRef<int64_t> from, ArrayRef<int64_t> to,
                                      llvm::ArrayRef<ExpressionPtr> indices) {
   SmallVector<int64_t> fromSizes, toSizes;
@@ -216,7 +217,8 @@ ExpressionPtr buildSlice(ps::SliceOp op, llvm::ArrayRef<ExpressionPtr> indices) 
   return buildExpression(op.getOperand(), inner);
 }
 
-/// Follows broadcast, transpose, reshape and slice. Returns null for other ops.
+/// Expands a broadcast, transpose, reshape or slice: converts indices of its result to indices of
+/// its operand. Returns null for other ops.
 ExpressionPtr buildMovement(Operation *op, llvm::ArrayRef<ExpressionPtr> indices) {
   SmallVector<ExpressionPtr> inner;
   if (auto broadcast = dyn_cast<ps::BroadcastOp>(op)) {
@@ -252,7 +254,7 @@ std::optional<Kind> getElementwiseKind(Operation *op) {
       .Default([](Operation *) { return std::optional<Kind>(); });
 }
 
-/// Follows a cast. A cast to bool becomes x != 0. A cast from float to integer is a leaf, because
+/// Expands a cast. A cast to bool becomes x != 0. A cast from float to integer is a leaf, because
 /// it truncates. Other casts do not change the value.
 ExpressionPtr buildConvert(ps::ConvertOp op, llvm::ArrayRef<ExpressionPtr> indices) {
   ExpressionPtr x = buildExpression(op.getOperand(), indices);

@@ -1,5 +1,5 @@
-// Declares expressions for the elements of a tensor over its indices, to prove the form of masks.
-// Example: a causal mask is key <= query.
+// Declares expressions that compute the elements of a tensor from their indices. The importer uses
+// them to prove the form of masks. Example: the elements of a causal mask are key <= query.
 #ifndef PARASHARD_LIB_IMPORT_RECOGNIZE_INDEXEXPRESSION_H
 #define PARASHARD_LIB_IMPORT_RECOGNIZE_INDEXEXPRESSION_H
 
@@ -16,8 +16,9 @@ inline constexpr unsigned kNumIndices = 4;
 struct Expression;
 using ExpressionPtr = std::shared_ptr<const Expression>;
 
-/// An expression tree over the index variables. `Linear` is constant + sum of coefficients[i] *
-/// index i. Only constants may be non-integers.
+/// An expression tree over the index variables. A `Linear` node is constant + sum of
+/// coefficients[i] * index i. A `Table` node is an element of a constant tensor, and a `Leaf` node
+/// is an element of another tensor. Only constants may be non-integers.
 struct Expression {
   enum Kind {
     Linear,
@@ -54,11 +55,11 @@ struct Expression {
   double evaluate(const std::array<int64_t, kNumIndices> &indices) const;
 };
 
-/// Return a constant, and index variable number `index` (0 to kNumIndices - 1).
 ExpressionPtr makeConstant(double value);
+/// Returns index variable number `index` (0 to kNumIndices - 1).
 ExpressionPtr makeIndex(unsigned index);
 
-/// Returns an expression for the element of `value` at `indices` (one expression per dim). Follows
+/// Returns an expression for the element of `value` at `indices` (one expression per dim). Expands
 /// constants, iota, arithmetic, comparisons, logical ops and movement ops. Other values become
 /// leaves.
 ExpressionPtr buildExpression(mlir::Value value, llvm::ArrayRef<ExpressionPtr> indices);

@@ -1,4 +1,4 @@
-// Moves a slice of one index before elementwise ops and broadcasts.
+// Narrows a dim to one index: moves the slice of this index before elementwise ops and broadcasts.
 #include "lib/Import/Recognize/NarrowDim.h"
 #include "lib/Import/Recognize/Matching.h"
 #include "llvm/ADT/DenseMap.h"

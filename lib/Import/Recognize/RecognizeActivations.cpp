@@ -45,14 +45,14 @@ bool isElementwise(Operation *op) {
          });
 }
 
-/// An elementwise expression that is grown backward from `root`, until it depends on only one
-/// value.
+/// An elementwise expression that computes the result of `root`. It grows backward from `root`, op
+/// by op, until it depends on only one value.
 class Expression {
 public:
   explicit Expression(Operation *root) : root(root) { open.insert(root->getResult(0)); }
 
-  /// Adds the last op that defines an open value. Returns false if no further growth can lead to an
-  /// expression of one value.
+  /// Adds one op to the expression: the last op in the block that defines a value of `open`.
+  /// Returns false if the expression cannot be reduced to one value by adding more ops.
   bool grow() {
     Operation *last = nullptr;
     int ends = 0;
@@ -76,7 +76,8 @@ public:
 
   /// Returns the only value that the expression depends on, or null if there are several.
   Value getArgument() const { return open.size() == 1 ? open.front() : Value(); }
-  /// Returns true for several ops on one value, one of them transcendental.
+  /// Returns true if the expression has several ops, depends on only one value, and contains a
+  /// transcendental op.
   bool isCandidate() const {
     return ops.size() > 1 && hasCurve && getArgument() &&
            getArgument().getType() == root->getResult(0).getType();
@@ -155,8 +156,8 @@ const Activation kActivations[] = {
      makeGelu<ps::GeluKind::Tanh>},
     {[](double x) { return x / (1 + std::exp(-x)); }, makeSilu}};
 
-/// Compares an expression with an activation. The tolerance allows for constants rounded to f32,
-/// and distinguishes erf-GELU from tanh-GELU, which differ by up to 5e-4.
+/// Returns true if an expression has the values of an activation. The tolerance allows for
+/// constants rounded to f32, and distinguishes erf-GELU from tanh-GELU, which differ by up to 5e-4.
 bool isEqual(const ps::Tensor &found, const Activation &activation) {
   for (auto [i, x] : llvm::enumerate(getPoints()))
     if (!(std::fabs(found.get(int64_t(i)) - activation.value(x)) <= 4e-7 * (1 + std::fabs(x))))

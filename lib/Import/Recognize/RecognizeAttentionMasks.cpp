@@ -25,12 +25,12 @@ constexpr int64_t kFar = int64_t(1) << 40;
 struct Form {
   int64_t low = -kFar, high = kFar;
   SmallVector<ExpressionPtr> padding;
-  /// Hidden keys have low but finite scores. A query without visible keys then weights all keys
-  /// equally, instead of returning 0.
+  /// True if hidden keys have low but finite scores. In this case, a query without visible keys
+  /// weights all keys equally; its result is not 0.
   bool finite = false;
 };
 
-/// The parts of a mask. A key is visible if all parts show it.
+/// The parts of a mask. A key is visible if it is visible in every part.
 struct Parts {
   SmallVector<ExpressionPtr> predicates;
   SmallVector<ExpressionPtr> scores; ///< float masks without leaves, to be enumerated

@@ -30,8 +30,8 @@ Indices unflatten(int64_t number, ArrayRef<int64_t> shape) {
   return indices;
 }
 
-/// Traces one element of a value back to the function's inputs. Indices follow the factors of each
-/// op's sharding rule, from its results to its operands.
+/// Traces one element of a value back to the function's inputs. Converts indices of an op's result
+/// to indices of its operands by the factors of the op's sharding rule.
 class Tracer {
 public:
   /// Returns the input elements that the element of `value` at `indices` depends on: each input
@@ -168,8 +168,8 @@ std::optional<int64_t> getShift(ps::CrossEntropyOp loss, int64_t row) {
   return last ? std::optional(label->second[1] - *last) : std::nullopt;
 }
 
-/// Returns the value of `ps.labels` if three rows of each loss have the same shift, and it is 0 or
-/// 1.
+/// Returns the value of `ps.labels` if three rows of each loss have the same shift, and the shift
+/// is 0 or 1.
 std::optional<StringRef> nameShift(ArrayRef<ps::CrossEntropyOp> losses) {
   std::optional<int64_t> shift;
   for (ps::CrossEntropyOp loss : losses) {

@@ -30,8 +30,9 @@ public:
         ++useCounts[use.getSymbolRef().getRootReference()];
   }
 
-  /// Returns the variable of `read` if it can be split: this is its only read, with a single use,
-  /// and its initial value is a whole tensor in a file. Else returns null.
+  /// Returns the variable of `read` if the variable can be split, else null. `read` must be the
+  /// only read of the variable and have a single use. The initial value must be a whole tensor in a
+  /// file.
   ps::VariableOp getSplittable(ps::ReadOp read) const {
     auto symbol = read ? read.getVariableAttr() : FlatSymbolRefAttr();
     auto variable = symbol ? symbols.lookup<ps::VariableOp>(symbol.getAttr()) : ps::VariableOp();
@@ -49,8 +50,8 @@ private:
   DenseMap<StringAttr, unsigned> useCounts;
 };
 
-/// Collects the users of `matmul`. Returns false unless all are slices of the last dim that cover
-/// it without gaps or overlaps.
+/// Collects the users of `matmul`. Returns false unless all users are slices of the last dim that
+/// cover it without gaps or overlaps.
 bool findSlices(Value matmul, Fused &fused) {
   int64_t last = getType(matmul).getRank() - 1, size = getShape(matmul)[last];
   for (Operation *user : matmul.getUsers()) {

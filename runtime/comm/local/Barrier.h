@@ -1,4 +1,4 @@
-// Implements barriers among ranks that are threads. After a failure of a rank, waits throw Aborted.
+// Implements barriers among ranks that are threads. After a rank fails, waits throw Aborted.
 #ifndef PSRT_COMM_LOCAL_BARRIER_H
 #define PSRT_COMM_LOCAL_BARRIER_H
 
@@ -14,7 +14,7 @@ inline void pauseThread() {
 #endif
 }
 
-/// The state that all waits of one communication share.
+/// State that all waits of one Communication share.
 struct WaitState {
   std::atomic<bool> aborted{false};
   std::atomic<int> waiting{0}; ///< number of threads that sleep until another rank arrives
@@ -35,14 +35,14 @@ private:
 /// A barrier of a group of threads.
 class Barrier {
 public:
-  /// `state` is shared by all barriers of a communication. With `dedicated` cores, threads spin
-  /// longer.
+  /// `state` is shared by all barriers of a Communication. If each thread has a core of its own
+  /// (`dedicated`), threads spin longer before they sleep.
   Barrier(int members, bool dedicated, WaitState &state)
       : members(members), spins(dedicated ? 4000 : 16), state(state) {}
 
   /// Waits until all members have arrived. Throws Aborted if a rank failed.
   void arrive();
-  /// Wakes the waiting threads; `aborted` must be set before.
+  /// Wakes the waiting threads. The caller must have set `aborted`.
   void wake();
   /// Resets the number of arrived members. No thread may be in `arrive`.
   void reset() { arrived = 0; }

@@ -11,7 +11,7 @@
 
 namespace psrt {
 
-/// A group: the ranks that differ only on the axes passed to `Groups::getGroup`.
+/// A group of ranks whose coordinates differ only on the axes passed to `Groups::getGroup`.
 struct Group {
   Group(int members, bool dedicated, WaitState &state)
       : barrier(members, dedicated, state), slots(members), owned(members) {}
@@ -20,12 +20,13 @@ struct Group {
   std::vector<void *> owned; ///< by member: a pointer for the backend, which Group does not free
 };
 
-/// Fails if value, micro-batch or size of a sent message differ from the receiver's.
+/// Fails if the value, micro-batch or size of a sent message is not the one that the receiver
+/// expects.
 void checkMessage(const Bound &sent, const Bound &awaited);
 /// Fails if the members of a reduction have tensors of different dtypes or sizes.
 void checkReductions(const std::vector<Arrival *> &parts);
 
-/// The groups and queues of a communication.
+/// The groups and queues of one Communication.
 class Groups {
 public:
   Groups(const Mesh &mesh, bool dedicated);
@@ -40,7 +41,7 @@ public:
   Group *getAll(int rank) { return getGroup(rank, everyAxis); }
   LocalRendezvous *getQueue(const std::vector<int> &members, const std::string &name);
   Waiter *addWaiter();
-  /// Returns how often a thread polls before it sleeps.
+  /// Returns the number of polls before a thread sleeps.
   int spins() const { return dedicated ? 4000 : 16; }
   /// Returns the number of ranks that sleep until another rank arrives.
   int countWaiting() const { return state.waiting.load(); }
@@ -98,7 +99,7 @@ private:
   Groups &groups;
   Waiter *waiter;
   std::vector<const AsyncCollective *> started;
-  int resets = 0; ///< resets of the groups when this rank last started work
+  int resets = 0; ///< value of `groups.resets` when this rank last started work
 };
 
 } // namespace psrt

@@ -41,7 +41,7 @@ void LocalRendezvous::attend(int member, Arrival &arrival, Action action) {
   }
   action(present);
   for (Arrival *arrival : present) {
-    Waiter *waiter = arrival->waiter; // the rank may start the arrival again once it is over
+    Waiter *waiter = arrival->waiter; // once `over` is set, the rank may reuse the arrival
     arrival->over = true;
     waiter->ring();
   }

@@ -35,7 +35,7 @@ struct Arrival {
 /// A queue among members. The n-th arrivals of all members form one rendezvous.
 class LocalRendezvous {
 public:
-  /// Performs the communication of all members, given in member order.
+  /// Performs the communication of one rendezvous. The arrivals are in member order.
   using Action = void (*)(const std::vector<Arrival *> &);
   explicit LocalRendezvous(int members) : lines(members) { present.reserve(members); }
 

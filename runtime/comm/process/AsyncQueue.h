@@ -18,8 +18,8 @@ public:
   AsyncQueue(const AsyncQueue &) = delete;
 
   /// Appends an operation to the queue. All ranks must start the same operations in the same order.
-  /// Throws the failure of an earlier operation, if any. The recorded times refer to the
-  /// instruction `bound`.
+  /// Throws if an earlier operation has failed. `bound` is the instruction that the recorded times
+  /// refer to.
   void start(ProcessOp &op, int64_t token, const Bound &bound);
   /// Waits for all operations with the token. Throws if an operation has failed.
   void wait(int64_t token);

@@ -135,8 +135,8 @@ bool HeartbeatMonitor::takeMessage(Link &link) {
   return true;
 }
 
-/// Reports ranks without heartbeats. After a failure, calls the last resort if this process has not
-/// ended.
+/// Reports ranks without heartbeats. Calls the last-resort function if this process is still
+/// running two seconds after a failure.
 void HeartbeatMonitor::look() {
   for (Link &link : links)
     if (!link.left && secondsSince(link.heard) > silence)
@@ -172,7 +172,7 @@ void HeartbeatMonitor::judge(JobFailure found) {
 }
 
 /// Sends a message; the caller holds the mutex. If the connection accepts no more data, the message
-/// is lost, and the missing heartbeats show the failure.
+/// is lost. Missing heartbeats then reveal the failure.
 void HeartbeatMonitor::send(Link &link, uint32_t kind, const JobFailure &failure) {
   Header header{kind, failure.rank, uint32_t(failure.code), failure.reported,
                 uint32_t(std::min<size_t>(failure.text.size(), mostText))};
@@ -222,7 +222,7 @@ void HeartbeatMonitor::abandon() {
 }
 
 void HeartbeatMonitor::failLost(int peer, const std::string &activity, const std::string &reason) {
-  // This peer may have ended because another rank had failed, which rank 0 knows.
+  // The peer may have ended because another rank failed. Gives rank 0 time to report that failure.
   {
     std::unique_lock<std::mutex> lock(mutex);
     changed.wait_for(lock, std::chrono::duration<double>(graceSeconds / 2),

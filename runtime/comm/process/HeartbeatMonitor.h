@@ -13,7 +13,7 @@
 
 namespace psrt {
 
-/// The failure that ends a job: the first one that reaches rank 0.
+/// The failure that ends a job: the first failure that reaches rank 0.
 struct JobFailure {
   int rank = 0; ///< the failed rank
   StatusCode code = StatusCode::Failed;
@@ -39,14 +39,14 @@ public:
     if (judged.load(std::memory_order_relaxed))
       fail(activity);
   }
-  /// Marks this rank as failed, before it reports the reason. Its other threads that wait get
+  /// Marks this rank as failed before it reports the reason. Waits in its other threads then throw
   /// Aborted.
   void abandon();
   /// Returns a descriptor that becomes readable when the job or this rank has failed.
   int wakeDescriptor() const { return wake[0]; }
   std::optional<JobFailure> getJobFailure();
-  /// Reports a failure to all ranks. If another failure was reported earlier, returns that one
-  /// instead. Takes at most two seconds.
+  /// Reports a failure to all ranks. Returns the failure that was reported first, which may be the
+  /// failure of another rank. Takes at most two seconds.
   JobFailure report(JobFailure jobFailure);
   /// Fails because the connection to `peer` broke. Throws the failure that rank 0 reports, or else
   /// `reason`.

@@ -8,8 +8,8 @@
 #include <thread>
 #include <unistd.h>
 
-/// The runtime folder that ps-compile linked the program with. Undefined in programs that
-/// ps-compile has not linked.
+/// The path of the runtime folder from which ps-compile has linked the program. The symbol is
+/// undefined in programs that ps-compile has not linked.
 extern "C" __attribute__((weak)) const char psrt_runtime_folder[];
 
 namespace psrt {

@@ -21,7 +21,8 @@ bool ProcessCollective::overlap(int64_t outBytes) const {
 
 namespace {
 
-/// A run of elements in one pair of buffers.
+/// Consecutive elements of one operand and of its result. `pair` is the index of the operand among
+/// the operands, and of the result among the results.
 struct Piece {
   size_t pair;
   int64_t first, count;
@@ -209,8 +210,8 @@ private:
   Exchange exchange;
 };
 
-/// Sends part i along `split` to member i, which concatenates the received parts along `concat`, in
-/// order of the senders.
+/// Splits the operand along `split` and sends part i to member i. Each member concatenates the
+/// received parts along `concat`, in order of the senders.
 class AllToAll : public ProcessCollective {
 public:
   explicit AllToAll(Member given)

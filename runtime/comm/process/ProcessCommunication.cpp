@@ -174,7 +174,7 @@ private:
   std::map<std::string, ProcessQueue> queues;
 };
 
-/// Barrier: all ranks send to rank 0, which then sends to all ranks.
+/// Implements a barrier: all ranks send to rank 0, which then sends to all ranks.
 void meet(Transport &transport, int rank, int size) {
   char byte = 0;
   std::vector<char> bytes(size);

@@ -11,7 +11,7 @@ namespace psrt {
 /// The channels of the queues, by name.
 using QueueChannels = std::map<std::string, std::unique_ptr<Transport>>;
 
-/// Makes the communication; `transport` and `monitor` must outlive it. Asynchronous operations use
+/// Creates a Communication; `transport` and `monitor` must outlive it. Asynchronous operations use
 /// the channel of their queue. A collective whose queue has no channel runs synchronously. `comm`
 /// is the name of the backend for messages.
 std::unique_ptr<Communication> makeProcessCommunication(const Mesh &mesh, Transport &transport,
@@ -19,7 +19,7 @@ std::unique_ptr<Communication> makeProcessCommunication(const Mesh &mesh, Transp
                                                         HeartbeatMonitor &monitor,
                                                         const char *comm);
 
-/// Barrier: waits until all ranks have called this function.
+/// Waits until all ranks have called this function (a barrier).
 void meetAll(Transport &transport, int rank, int size);
 
 } // namespace psrt

@@ -45,8 +45,8 @@ void ProcessJob::startMonitor(Rendezvous rendezvous) {
 
 namespace {
 
-/// Prints a message and ends the process, unless the timer is destroyed before its timeout. A call
-/// of MPI that waits for a missing process cannot be interrupted otherwise.
+/// Prints a message and ends the process, unless the timer is destroyed before its timeout. An MPI
+/// call that waits for a missing process cannot be interrupted in another way.
 class ConnectTimer {
 public:
   explicit ConnectTimer(double seconds) : thread([this, seconds] { wait(seconds); }) {}

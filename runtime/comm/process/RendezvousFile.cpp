@@ -90,7 +90,8 @@ std::optional<RendezvousInfo> readRendezvousFile(const std::string &path) {
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     return std::nullopt;
-  /// Rendezvous files are shorter. The path may name another file of any size.
+  /// Limit on the bytes that are read: rendezvous files are shorter, but the path may name another
+  /// file of any size.
   constexpr size_t most = 4096;
   std::string text(most, '\0');
   struct stat info{};
@@ -113,7 +114,8 @@ std::optional<RendezvousInfo> readRendezvousFile(const std::string &path) {
   }
 }
 
-/// Returns whether a rank 0 listens at the address, so that its job is still connecting.
+/// Returns whether a rank 0 still listens at the address, that is, whether its job is still
+/// connecting.
 static bool isAnswered(const RendezvousInfo &info) {
   Connector connector(sizeof(Challenge));
   connector.start(info.candidates());
@@ -143,7 +145,7 @@ static void removeStale(const std::string &path) {
     unlink(path.c_str());
 }
 
-/// Renames unless `to` exists. Returns false if it does.
+/// Renames `from` to `to`. Returns false if `to` exists.
 static bool renameToNew(const std::string &from, const std::string &to) {
   if (link(from.c_str(), to.c_str()) == 0) {
     unlink(from.c_str());

@@ -132,7 +132,7 @@ private:
     return n > 0;
   }
 
-  /// Waits until data can move, the job has failed, or a short time has passed.
+  /// Waits until data can be sent or received, the job has failed, or a short time has passed.
   void sleep(const Exchange &exchange) {
     entries.assign(1, {monitor.wakeDescriptor(), POLLIN, 0});
     for (size_t i = 0; i < exchange.transfers.size(); ++i) {

@@ -14,8 +14,8 @@ struct Span {
   size_t bytes;
 };
 
-/// A set of simultaneous transfers of one rank. For each pair of ranks, the `out` spans of one
-/// match the `in` spans of the other, one by one.
+/// A set of simultaneous transfers of one rank. For each pair of ranks, `out` span i of one rank
+/// has the size of `in` span i of the other rank.
 struct Exchange {
   struct Transfer {
     int peer;
@@ -40,7 +40,7 @@ public:
   virtual void run(const Exchange &exchange, const std::string &activity) = 0;
 };
 
-/// Fails if a wait takes too long, although all ranks send heartbeats.
+/// Limits the time of a wait. A peer may never send data although all ranks send heartbeats.
 class Patience {
 public:
   Patience(HeartbeatMonitor &monitor, const std::string &activity)
@@ -69,7 +69,7 @@ public:
   virtual bool hasThreads() const = 0;
 };
 
-/// Where a rank listens, and the nonce that connecting ranks sign.
+/// The address at which a rank listens, and the nonce that connecting ranks sign.
 struct MeshPeer {
   Candidate where;
   Nonce nonce;

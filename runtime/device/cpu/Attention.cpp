@@ -1,6 +1,6 @@
 // Computes attention, forward and backward, in blocks of query rows. oneDNN computes the matmuls.
-// The scores of a block stay in cache for the softmax in between. Key columns that no row of a
-// block sees are skipped.
+// Between the matmuls, the scores of a block stay in cache for the softmax. Key columns that no row
+// of a block sees are skipped.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/NarrowFloat.h"
@@ -33,20 +33,21 @@ struct PreparedAttention : Prepared {
   bool runsOfCounters = false; ///< whether the random counters of a row's columns are consecutive
 
   /// Returns whether q, k, v and the results are 16-bit floats. Probabilities and their gradients
-  /// are then 16-bit as well, and use the first half of their f32 row of scores.
+  /// are then 16-bit as well, and overwrite the first half of the memory of their f32 row.
   bool isNarrow() const { return isNarrowFloat(op.dtype); }
 };
 
-/// A thread's scratch memory.
+/// The parts of a thread's scratch memory.
 struct Scratch {
-  float *matmul;      ///< for the matmuls
+  float *matmul;      ///< scratch of the matmuls
   float *scores, *dp; ///< one matrix each; dp only in the backward
   float *keep;        ///< one row: a widened mask row, then dropout factors
   float *dout, *out;  ///< 16-bit backward: one widened row each
   float *dk, *dv;     ///< 16-bit backward: f32 gradients of a key/value head, [s, d]
   int64_t floats = 0; ///< total size
 
-  /// `begin` is null to compute only the size.
+  /// Assigns addresses to the parts, starting at `begin`. If `begin` is null, only computes the
+  /// total size.
   Scratch(const PreparedAttention &p, float *begin) {
     auto take = [&](int64_t count) {
       int64_t at = std::exchange(floats, floats + (count + 15) / 16 * 16);
@@ -71,8 +72,8 @@ void visible(const AttentionOp &op, int64_t i, int64_t &lo, int64_t &hi) {
   lo = std::min(lo, hi);
 }
 
-/// Returns the scale that the softmax applies. This is 1 with a float mask, since addMask has then
-/// scaled the scores.
+/// Returns the scale that the softmax applies. With a float mask, this scale is 1, because addMask
+/// has already scaled the scores.
 float restOfScale(const Bound &bound, const AttentionOp &op) {
   return bound.buffers[AttentionOp::Mask] && isFloat(op.maskDtype) ? 1 : op.scale;
 }
@@ -125,7 +126,8 @@ void applyMasks(const Bound &bound, const AttentionOp &op, int64_t b, int64_t h,
         row[j - column] = hiddenScore;
 }
 
-/// Returns the global index of the local score (b, h, i, j), without the offset of the shard.
+/// Returns the index of the local score (b, h, i, j) in the unsharded tensor, without the offset of
+/// this rank's shard.
 uint64_t elementIndex(const AttentionOp &op, int64_t b, int64_t h, int64_t i, int64_t j) {
   int64_t linear = ((b * op.h + h) * op.t + i) * op.s + j, result = 0;
   if (op.factorSizes.empty())
@@ -251,7 +253,8 @@ float computeDelta(const Bound &bound, const PreparedAttention &p, const Scratch
   return rowMath().dot(scratch.dout, scratch.out, op.d);
 }
 
-/// Turns row i of scores into probabilities (with dropout), and row i of dP into dS.
+/// Turns row i of scores into probabilities (with dropout), and row i of dP (the gradient of the
+/// probabilities) into dS (the gradient of the scores).
 void backwardRow(const Bound &bound, const PreparedAttention &p, const Block &block, int64_t b,
                  int64_t h, int64_t i, const Scratch &scratch) {
   const AttentionOp &op = p.op;
@@ -330,8 +333,8 @@ void clearSums(const Bound &bound, const PreparedAttention &p, const Scratch &sc
   }
 }
 
-/// Computes the gradients of pieces [lo, hi). A piece is one (batch, key/value head). Its query
-/// heads add to dk and dv in ascending order.
+/// Computes the gradients of pieces [lo, hi). A piece is one key/value head of one batch index. The
+/// query heads that share this key/value head add to its dk and dv in ascending order.
 void backwardPiece(void *context, int thread, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const auto &p = *static_cast<const PreparedAttention *>(bound.prepared);
@@ -402,8 +405,8 @@ void makeBlocks(CpuRank &rank, PreparedAttention &p) {
   rank.needScratch(Scratch(p, nullptr).floats * sizeof(float));
 }
 
-/// Returns whether the columns of a row lie within one factor of stride 1. This is the case unless
-/// keys are sharded.
+/// Returns whether the columns of a row have consecutive random counters: whole rows lie within the
+/// innermost factor, and its stride is 1. This is the case unless keys are sharded.
 bool hasRunsOfCounters(const AttentionOp &op) {
   return op.factorSizes.empty() ||
          (op.factorStrides.back() == 1 && op.factorSizes.back() % op.s == 0);

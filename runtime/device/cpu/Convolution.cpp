@@ -40,8 +40,8 @@ struct Request {
   static memory::desc anyLayout(const Dims &dims, memory::data_type dtype) {
     return {dims, dtype, memory::format_tag::any};
   }
-  /// Returns a forward request in which `result` has the dtype of the other operand. oneDNN needs a
-  /// forward descriptor as a hint to create a backward primitive.
+  /// Returns a copy in which `result` has the dtype of the operands. To create a backward
+  /// primitive, oneDNN needs the descriptor of a forward convolution with these dtypes (the hint).
   Request ofOperands(int result) const {
     Request request = *this;
     request.dtypes[result] =
@@ -122,7 +122,8 @@ std::unique_ptr<ConvolutionPrimitive> ConvolutionPrimitive::make(const dnnl::eng
   return made;
 }
 
-/// Creates reorders for tensors whose layout is not dense, and lays out the scratch memory.
+/// Creates reorders for the tensors whose layout is not dense, and assigns offsets in the scratch
+/// memory.
 void ConvolutionPrimitive::chooseLayouts() {
   size_t at = 0, most = scratch.get_size();
   for (int i = 0; i < 3; ++i) {

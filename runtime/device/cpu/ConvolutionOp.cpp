@@ -9,19 +9,23 @@
 namespace psrt {
 namespace {
 
-/// A convolution with one piece of whole images per thread. A weight gradient is computed per piece
-/// and summed in piece order, so its last bits depend on the number of threads.
+/// A convolution whose batch is split into one piece of whole images per thread. For the weight
+/// gradient, each piece computes a partial gradient. The partial gradients are summed in piece
+/// order, so the last bits depend on the number of threads.
 struct PreparedConvolution : Prepared {
   ConvolutionOp op;
-  ConvolutionPrimitive::Dtypes stored{}, computed{}; ///< by ConvolutionOp::X, W, Y
-  int64_t piece = 0, pieces = 0; ///< images per piece (the last may have fewer), and pieces
+  /// Dtypes in memory and in the primitive, indexed by ConvolutionOp::X, W, Y.
+  ConvolutionPrimitive::Dtypes stored{}, computed{};
+  /// Number of images per piece (the last piece may have fewer), and number of pieces.
+  int64_t piece = 0, pieces = 0;
   std::unique_ptr<ConvolutionPrimitive> primitives[2];   ///< [is last piece]
-  std::vector<ConvolutionPrimitive::Handles> handles[2]; ///< by thread
-  int64_t elements[3] = {};                              ///< per image for x and y; of the whole w
-  int64_t offsets[3] = {}; ///< of staged tensors in the thread's scratch memory, in floats
-  /// 0 if the weight gradient is rounded to 16 bits. Otherwise 1: piece 0 writes to the result.
+  std::vector<ConvolutionPrimitive::Handles> handles[2]; ///< [is last piece][thread]
+  int64_t elements[3] = {}; ///< elements per image of x and y, and all elements of w
+  int64_t offsets[3] = {};  ///< offsets of f32 copies in a thread's scratch memory, in floats
+  /// The first piece whose partial weight gradient is in `parts`: 0 if the result is rounded to 16
+  /// bits, else 1, because piece 0 then writes directly to the result.
   int64_t firstPart = 1;
-  std::vector<float> parts; ///< partial weight gradients from piece `firstPart` on
+  std::vector<float> parts; ///< partial weight gradients of piece `firstPart` and later pieces
 
   /// Returns whether the primitive uses an f32 copy of the tensor.
   bool isStaged(int tensor) const {
@@ -145,8 +149,8 @@ void computeRow(const ConvolutionOp &op, void *const *buffers, int64_t row) {
   }
 }
 
-/// Computes with plain loops, which are slow. Used for f64, and for convolutions that oneDNN does
-/// not support.
+/// Computes a convolution with plain loops, which are slow. Used for f64, and for convolutions that
+/// oneDNN does not support.
 template <typename T, typename Result = T> void runLoops(const Bound &bound) {
   auto piece = [](void *context, int, int64_t lo, int64_t hi) {
     const Bound &bound = *static_cast<const Bound *>(context);

@@ -20,8 +20,8 @@ extern const RowMath rowMath_avx2, rowMath_avx512;
 enum class Vectors { Baseline, Avx2, Avx512 };
 
 /// Returns the widest vectors that both the processor and the operating system support. Does not
-/// use __builtin_cpu_supports, which needs a library of the compiler: programs can be linked
-/// without a compiler.
+/// use __builtin_cpu_supports, which needs a library of the compiler. Users may link programs on a
+/// machine without a compiler.
 static Vectors findVectors() {
   unsigned eax, ebx, ecx, edx;
   if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_OSXSAVE) || !(ecx & bit_FMA))
@@ -106,7 +106,8 @@ static void runCopy(const Bound &bound) {
   CpuRank::of(bound).pool.run(piece, &context, op.bytes, 1 << 18);
 }
 
-/// Copies at once: the offloaded memory of a CPU rank is also host memory.
+/// Copies before it returns, although a TransferOp may be asynchronous: on the CPU, offloaded data
+/// is in host memory like all other data, so there is nothing to overlap.
 static void runTransfer(const Bound &bound) {
   const TransferOp &op = std::get<TransferOp>(bound.instruction->op);
   struct Context {

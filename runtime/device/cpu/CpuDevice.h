@@ -10,14 +10,15 @@
 
 namespace psrt {
 
-/// Data prepared for an instruction; each kind of library call derives its own class.
+/// Base class of the data prepared for an instruction. Each kind of library call has its own
+/// derived class.
 struct Prepared {
   virtual ~Prepared() = default;
 };
 
-/// A rank on the CPU. A piece function on thread t uses the handles and scratch memory of thread t.
-/// Exception: part i of a split-K matmul has its result in scratch memory i, whichever thread
-/// computes it.
+/// A rank on the CPU. Thread t of the pool uses the handles and the scratch memory of index t.
+/// Exception: part i of a split-K matmul is written to the scratch memory of index i, whichever
+/// thread computes the part.
 class CpuRank : public RankDevice {
 public:
   CpuRank(std::shared_ptr<MatmulCache> cache, int threads, bool dedicated);
@@ -27,11 +28,11 @@ public:
   std::unique_ptr<RankMemory> makeMemory(MemorySizes sizes) override;
 
   ThreadPool pool;
-  std::vector<std::unique_ptr<MatmulRunner>> runners; ///< by thread
+  std::vector<std::unique_ptr<MatmulRunner>> runners; ///< indexed by thread
   MatmulCache &cache() { return *primitives; }
   /// Finds or creates a primitive, and creates its handles on every thread.
   const MatmulPrimitive *prepareMatmul(const MatmulShape &shape);
-  /// Requests at least `bytes` of 64-byte aligned scratch per thread, available after reserve().
+  /// Requests at least `bytes` of 64-byte aligned memory per thread, which reserve() allocates.
   void needScratch(size_t bytes) { scratchBytes = std::max(scratchBytes, bytes); }
   float *scratch(int thread) { return reinterpret_cast<float *>(scratchMemory[thread]); }
   template <typename T> T *keep(std::unique_ptr<T> prepared) {
@@ -44,7 +45,8 @@ public:
 private:
   std::shared_ptr<MatmulCache> primitives;
   std::deque<std::unique_ptr<Prepared>> kept;
-  /// `run` and `prepared` by instruction and accumulate flag, shared by all runs of a function.
+  /// Bound::run and Bound::prepared for each pair of instruction and accumulate flag. All runs of a
+  /// function share these entries.
   std::map<std::pair<const Instruction *, bool>, std::pair<void (*)(const Bound &), void *>>
       prepared;
   size_t scratchBytes = 0;

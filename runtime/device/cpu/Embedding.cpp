@@ -39,7 +39,7 @@ template <typename T> void addRow(T *out, const T *grad, int64_t n) {
     out[j] += grad[j];
 }
 
-/// Adds gradients to rows [lo, hi) of the table's gradient, in the order of `indices`.
+/// Adds cotangents to rows [lo, hi) of the table's gradient, in the order of `indices`.
 template <typename T> void scatterAdd(void *context, int, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const EmbeddingOp &op = std::get<EmbeddingOp>(bound.instruction->op);
@@ -69,12 +69,12 @@ template <typename T> void runScatterAdd(const Bound &bound) {
 
 //===--- the gradient of 16-bit floats ------------------------------------===//
 
-/// Linked lists: for each table row, the positions in `indices` that refer to the row, ascending.
-/// Each row can then be summed in f32 and rounded once. Example: indices {2, 0, 2} give first[2] =
-/// 0, next[0] = 2 and next[2] = -1.
+/// A linked list per table row: the positions in `indices` that refer to the row, in ascending
+/// order. With such a list, a row is summed in f32 and rounded only once. Example: indices {2, 0,
+/// 2} give first[2] = 0, next[0] = 2 and next[2] = -1.
 struct PreparedLists : Prepared {
-  std::vector<int64_t> first; ///< first position of each row; -1: none
-  std::vector<int64_t> next;  ///< next position of the same row; -1: last
+  std::vector<int64_t> first; ///< by row: its first position, or -1 if no index refers to the row
+  std::vector<int64_t> next;  ///< by position: the next position of the same row, or -1
 };
 
 void linkPositions(const Bound &bound, const EmbeddingOp &op, PreparedLists &lists) {
@@ -88,8 +88,8 @@ void linkPositions(const Bound &bound, const EmbeddingOp &op, PreparedLists &lis
   }
 }
 
-/// Computes rows [lo, hi) of the table's gradient. Scratch memory holds a row of sums and a widened
-/// row.
+/// Computes rows [lo, hi) of the table's gradient. The scratch memory has space for a row of sums
+/// and for a cotangent row widened to f32.
 void sumRows(void *context, int thread, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const EmbeddingOp &op = std::get<EmbeddingOp>(bound.instruction->op);

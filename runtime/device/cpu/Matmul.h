@@ -1,5 +1,5 @@
-// Manages oneDNN matmul primitives, created once per shape and shared by all ranks. Each thread has
-// its own handles.
+// Manages oneDNN matmul primitives. There is one primitive per shape, which all ranks share. Each
+// thread has its own handles.
 #ifndef PSRT_DEVICE_CPU_MATMUL_H
 #define PSRT_DEVICE_CPU_MATMUL_H
 
@@ -14,25 +14,26 @@
 
 namespace psrt {
 
-/// out[m, n] = lhs[m, k] rhs[k, n] (+ bias[n]) (+ out) on one thread, accumulated in f32. Strides
-/// are {row, column}, in elements.
+/// Describes a matmul on one thread: out[m, n] = lhs[m, k] rhs[k, n] (+ bias[n]) (+ out). Sums are
+/// accumulated in f32. Strides are {row, column}, in elements.
 struct MatmulShape {
   int64_t m = 0, n = 0, k = 0;
   std::array<int64_t, 2> lhs{}, rhs{}, out{};
   bool accumulate = false, bias = false;
-  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of lhs and rhs, and of out; bias is f32
+  /// The dtype of lhs and rhs, and the dtype of out. The bias is f32.
+  Dtype dtype = Dtype::F32, outDtype = Dtype::F32;
   auto operator<=>(const MatmulShape &) const = default;
 };
 
-/// A primitive. Several threads may run a primitive at once, since the caller provides scratch
-/// memory.
+/// A oneDNN matmul. Several threads may run one primitive at once, because each caller provides its
+/// own scratch memory.
 struct MatmulPrimitive {
   int index = 0;
   dnnl::matmul primitive;
   dnnl::memory::desc lhs, rhs, out, bias, scratch;
 };
 
-/// The primitives of a process.
+/// The matmul primitives of a process, by shape.
 class MatmulCache {
 public:
   MatmulCache() : engine(dnnl::engine::kind::cpu, 0) {}
@@ -62,18 +63,18 @@ private:
   };
   MatmulCache &cache;
   dnnl::stream stream;
-  std::vector<Handles> handles; ///< by primitive index
+  std::vector<Handles> handles; ///< indexed by MatmulPrimitive::index
   std::vector<char> scratch;
 };
 
-/// Returns whether oneDNN computes matmuls of the dtype natively on this machine. (oneDNN emulates
-/// bf16 where the machine has no instructions for it.)
+/// Returns whether oneDNN computes matmuls of the dtype natively on this machine. Returns false for
+/// bf16 if the machine has no bf16 instructions; oneDNN would emulate them.
 bool hasMatmuls(Dtype dtype);
 /// Returns oneDNN's bf16 for BF16, and f32 for every other dtype.
 dnnl::memory::data_type toDnnl(Dtype dtype);
 
-/// Limits OpenMP, which oneDNN may use, to the calling thread. The destructor restores the thread's
-/// limit, since the thread may belong to a host that uses OpenMP itself.
+/// Limits OpenMP, which oneDNN may use, to one thread. The destructor restores the previous limit,
+/// because the calling thread may belong to a host program that uses OpenMP itself.
 class OneOpenMPThread {
 public:
   OneOpenMPThread();

@@ -107,7 +107,8 @@ void runSum(const Bound &bound) {
   pool.run(addParts, &operands, p.op.m, 16);
 }
 
-/// Computes in f64 with plain loops, for exact comparisons rather than speed.
+/// Computes a matmul in f64 with plain loops. The loops are slow; f64 is used for exact
+/// comparisons.
 void runMatmulF64(const Bound &bound) {
   auto piece = [](void *context, int, int64_t lo, int64_t hi) {
     const Bound &bound = *static_cast<Bound *>(context);
@@ -137,8 +138,9 @@ void runMatmulF64(const Bound &bound) {
 
 int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Chooses pieces of 256 rows (192 if lhs is transposed, as in weight gradients; measured best).
-/// Splits the columns as well if there are fewer than 4 pieces, and at least 512 columns.
+/// Chooses pieces of 256 rows, or of 192 rows if lhs is transposed, as in weight gradients. These
+/// sizes were the fastest in measurements. Splits the columns as well if there are fewer than 4
+/// pieces and at least 512 columns.
 void chooseSmallPieces(PreparedMatmul &p) {
   const MatmulOp &op = p.op;
   bool transposed = op.lhs[3] != 1 && op.m > 1;
@@ -148,11 +150,13 @@ void chooseSmallPieces(PreparedMatmul &p) {
     p.columnPiece = std::max<int64_t>(256, divideUp(op.n / 8, 64) * 64);
 }
 
-/// Returns the cost of copying operands of an m x n matmul, per element of the contracted dim.
+/// Returns the number of operand elements that an m x n matmul copies per index of the contracted
+/// dim.
 int64_t copiesOf(int64_t m, int64_t n) { return m + n; }
 
-/// Chooses two pieces per thread if the sides of each piece are at least 192, else one. Among the
-/// grids with this number of pieces, chooses the one that copies the fewest elements.
+/// Chooses two pieces per thread if both sides of a piece are then at least 192. Otherwise, chooses
+/// one piece per thread. Among the grids with this number of pieces, chooses the grid that copies
+/// the fewest elements.
 void chooseLargePieces(PreparedMatmul &p, int64_t threads) {
   constexpr int64_t kLargeSide = 192;
   const MatmulOp &op = p.op;
@@ -187,8 +191,8 @@ void choosePieces(PreparedMatmul &p, int64_t threads) {
   p.columnPieces = divideUp(p.op.n, p.columnPiece);
 }
 
-/// Returns whether split-K copies fewer elements than pieces of the result do. This is the case for
-/// a long contracted dim and a small result, as in weight gradients.
+/// Returns whether split-K copies fewer elements than splitting the result into pieces. This is the
+/// case for a long contracted dim and a small result, as in weight gradients.
 bool isBetterAsSum(const PreparedMatmul &p, int64_t threads, bool hasBias) {
   const MatmulOp &op = p.op;
   bool isOne =
@@ -259,14 +263,15 @@ void bindBlasMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
 
 //===--- bias gradients ---------------------------------------------------===//
 
-/// The binding of the matmul that computes the main result.
+/// A matmul with a bias gradient: Bound::run and Bound::prepared of the matmul alone.
 struct PreparedSums : Prepared {
   void (*run)(const Bound &) = nullptr;
   void *prepared = nullptr;
 };
 
-/// Computes elements [lo, hi) of a bias gradient: sums of an operand over the contracted dim. The
-/// loops are slow, as only GPU programs that run on a CPU need them.
+/// Computes elements [lo, hi) of a bias gradient: sums of an operand over the contracted dim. These
+/// loops are slow. The compiler fuses bias gradients into matmuls only for GPUs, so speed does not
+/// matter here.
 void runBiasGrad(void *context, int, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const MatmulOp &op = std::get<MatmulOp>(bound.instruction->op);

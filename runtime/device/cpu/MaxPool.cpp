@@ -9,8 +9,8 @@
 namespace psrt {
 namespace {
 
-/// Returns the position of the maximum of a window in its plane: the first one, or the last NaN.
-/// Returns -1 if no tap lies in the plane.
+/// Returns the index in the plane of a window's maximum: the first of equal maxima, or the last NaN
+/// if there are NaNs. Returns -1 if no tap of the window lies in the plane.
 template <typename T> int64_t findMaximum(const WindowShape &s, const T *plane, int64_t window) {
   int64_t found = -1;
   T best = -std::numeric_limits<T>::infinity();
@@ -31,7 +31,7 @@ template <typename T> void poolPlane(const WindowShape &s, const T *x, T *y) {
   }
 }
 
-/// Computes the gradient of a plane; `y` is the cotangent.
+/// Computes the gradient of a plane. `y` is the cotangent of the pooled plane.
 template <typename T> void poolGradPlane(const WindowShape &s, const T *x, const T *y, T *out) {
   std::fill(out, out + volume(s.in), T(0));
   for (int64_t p = 0; p < volume(s.out); ++p)

@@ -1,4 +1,4 @@
-// Converts rows of 16-bit floats to f32, in which the CPU computes, and back.
+// Converts rows of 16-bit floats to f32 and back. The CPU device computes in f32.
 #ifndef PSRT_DEVICE_CPU_NARROWFLOAT_H
 #define PSRT_DEVICE_CPU_NARROWFLOAT_H
 
@@ -27,7 +27,7 @@ inline void narrow(const float *from, Dtype dtype, void *to, int64_t n) {
                       : rowMath().narrowToBfloat16(from, bits, n);
 }
 
-/// A 16-bit float for plain loops.
+/// A 16-bit float that converts to and from double, for code that processes single elements.
 template <Dtype dtype> struct NarrowFloat {
   uint16_t bits = 0;
   NarrowFloat(double value)

@@ -1,6 +1,6 @@
-// Implements the row functions; compiled once per instruction set with the suffix PSRT_ISA. Must
-// not include standard headers with inline functions, which would be emitted with instructions that
-// the machine may lack.
+// Implements the row functions. This file is compiled once per instruction set, with the suffix
+// PSRT_ISA. It must not include standard headers with inline functions: they would be compiled for
+// the same instruction set, which the machine may lack.
 #include "runtime/device/cpu/RowMath.h"
 
 #define PSRT_CONCAT2(a, b) a##b
@@ -25,8 +25,8 @@ inline __attribute__((always_inline)) Lanes splat(float x) {
   return Lanes{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
 }
 
-/// Computes exp by range reduction and a polynomial of degree 6 (error below 1.5 ulp); 0 below
-/// -87.3.
+/// Computes exp by range reduction and a polynomial of degree 6. The error is below 1.5 ulp.
+/// Arguments below -87.3 give 0.
 inline __attribute__((always_inline)) Lanes exponential(Lanes x) {
   const Lanes magic = splat(12582912.0f);
   Lanes low = splat(-87.3f), high = splat(88.7f);
@@ -194,7 +194,7 @@ inline __attribute__((always_inline)) Lanes fromBfloat16(BitLanes bits) {
 
 inline __attribute__((always_inline)) BitLanes toBfloat16(Lanes x) {
   BitLanes bits = (BitLanes)x, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  return x != x ? (bits >> 16 | 0x40) : rounded; // rounding a NaN could carry into the sign
+  return x != x ? (bits >> 16 | 0x40) : rounded; // rounding up a NaN could change its sign bit
 }
 
 inline __attribute__((always_inline)) Lanes fromHalf(BitLanes bits) {
@@ -208,10 +208,11 @@ inline __attribute__((always_inline)) Lanes fromHalf(BitLanes bits) {
 inline __attribute__((always_inline)) BitLanes toHalf(Lanes x) {
   BitLanes bits = (BitLanes)x, rest = bits & 0x7fffffff;
   BitLanes normal = (rest + 0xfff + (rest >> 13 & 1) - 0x38000000) >> 13;
-  // Below 2^-14, results are multiples of 2^-24, the last bit of floats near 0.5.
+  // Below 2^-14, f16 numbers are multiples of 2^-24, and so are f32 numbers from 0.5 to 1. Adding
+  // 0.5 in f32 thus rounds to such a multiple.
   BitLanes small = (BitLanes)((Lanes)rest + splat(0.5f)) - 0x3f000000;
   BitLanes number = rest < 0x38800000 ? small : normal, infinite = BitLanes{} + 0x7c00;
-  number = rest >= 0x477ff000 ? infinite : number; // 65520 and larger
+  number = rest >= 0x477ff000 ? infinite : number; // 65520 and larger round to infinity
   number = rest > 0x7f800000 ? infinite + 0x200 : number;
   return number | (bits >> 16 & 0x8000);
 }

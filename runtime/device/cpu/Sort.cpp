@@ -1,4 +1,4 @@
-// Sorts rows, and moves cotangents of sorted values back.
+// Sorts rows. The gradient moves the cotangents of sorted elements back to the original positions.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/NarrowFloat.h"
@@ -15,7 +15,7 @@ template <typename Key> struct Item {
   int64_t index;
 };
 
-/// Returns the number by which an element is compared.
+/// Returns the number that is compared for an element.
 template <typename T> auto getKey(T value) { return value; }
 template <Dtype dtype> double getKey(NarrowFloat<dtype> value) { return value; }
 
@@ -27,8 +27,8 @@ template <typename Key> bool isLess(Key x, Key y) {
   return x < y;
 }
 
-/// Sorts rows [lo, hi), each as items in scratch memory. Equal items are ordered by their indices,
-/// which makes the sort stable without the memory of std::stable_sort.
+/// Sorts rows [lo, hi), each as an array of items in scratch memory. Equal items are ordered by
+/// their indices, so the sort is stable and needs no extra memory, unlike std::stable_sort.
 template <typename T> void sortRows(void *context, int thread, int64_t lo, int64_t hi) {
   using Key = decltype(getKey(std::declval<T>()));
   const Bound &bound = *static_cast<const Bound *>(context);
@@ -52,7 +52,8 @@ template <typename T> void sortRows(void *context, int thread, int64_t lo, int64
   }
 }
 
-/// Takes the cotangents of rows [lo, hi) back to the positions of the operand.
+/// Moves the cotangents of rows [lo, hi) back to the positions that the elements have in the
+/// operand.
 template <typename T> void gradRows(void *context, int, int64_t lo, int64_t hi) {
   const Bound &bound = *static_cast<const Bound *>(context);
   const SortOp &op = std::get<SortOp>(bound.instruction->op);
@@ -80,7 +81,7 @@ template <typename T> void bindSort(CpuRank &rank, const SortOp &op, Bound &boun
   bound.run = run<sortRows<T>>;
 }
 
-/// Moves elements as bits of their size.
+/// Binds the gradient. It moves elements of any dtype as unsigned integers of the same size.
 void bindGrad(const SortOp &op, Bound &bound) {
   int64_t bytes = dtypeSize(op.dtype);
   bound.run = bytes == 2   ? run<gradRows<uint16_t>>

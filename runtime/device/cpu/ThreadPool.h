@@ -12,15 +12,15 @@
 
 namespace psrt {
 
-/// Calls functions on pieces of a range on all threads, including the caller's. Only one thread may
-/// use a pool at a time.
+/// Splits a range into pieces and calls a function on each piece. All threads take part, including
+/// the caller's. Only one thread may use a pool at a time.
 class ThreadPool {
 public:
   /// Computes the piece [lo, hi) on thread `thread` (0 is the caller's).
   using Piece = void (*)(void *context, int thread, int64_t lo, int64_t hi);
 
-  /// Starts the threads. Fails if the system refuses a thread. With `dedicated`, idle threads spin
-  /// for about 50 us before they sleep.
+  /// Starts the threads. Fails if the system cannot start one of them. With `dedicated`, idle
+  /// threads spin for about 50 us before they sleep.
   ThreadPool(int threads, bool dedicated);
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
@@ -28,8 +28,9 @@ public:
 
   int threads() const { return int(workers.size()) + 1; }
 
-  /// Runs piece(context, thread, lo, hi) over [0, count) in pieces of `grain`; the last one may be
-  /// shorter. Returns when all pieces are done. Rethrows the first exception of a piece.
+  /// Splits [0, count) into pieces of `grain` elements and calls piece(context, thread, lo, hi) for
+  /// each. The last piece may be shorter. Returns when all pieces are done. Rethrows the first
+  /// exception of a piece.
   void run(Piece piece, void *context, int64_t count, int64_t grain);
 
 private:

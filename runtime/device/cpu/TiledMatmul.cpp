@@ -9,8 +9,9 @@ namespace {
 
 int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Returns the size of equal parts of `size` when split into as few parts of at most `most` as
-/// possible, rounded up to 16. Example: 500 with most = 256 gives 256.
+/// Splits `size` into as few equal parts as possible, of at most `most` each. Returns the size of a
+/// part, rounded up to a multiple of 16. Example: 500 with most = 256 gives two parts of 250, and
+/// returns 256.
 int64_t evenPart(int64_t size, int64_t most) {
   int64_t part = divideUp(size, std::max<int64_t>(1, divideUp(size, most)));
   return std::clamp<int64_t>(divideUp(part, 16) * 16, 1, most);
@@ -60,7 +61,7 @@ struct Source {
   }
 };
 
-/// Transposes 16-bit floats, widening a few of their rows at a time.
+/// Transposes a tile of 16-bit floats to f32. Widens eight contiguous columns at a time.
 template <int64_t most>
 void transposeWidened(const Source &from, float *to, int64_t toStride, int64_t rows,
                       int64_t columns) {
@@ -74,7 +75,8 @@ void transposeWidened(const Source &from, float *to, int64_t toStride, int64_t r
   }
 }
 
-/// Copies a tile of at most `most` rows to rows of `columns` floats that are `toStride` apart.
+/// Copies a tile of at most `most` rows as f32. The rows of the copy have `columns` floats and are
+/// `toStride` apart.
 template <int64_t most>
 void copyTile(const Source &from, float *to, int64_t toStride, int64_t rows, int64_t columns) {
   bool isTransposed = from.strides[1] != 1 && from.strides[0] == 1;
@@ -173,7 +175,7 @@ void TiledMatmul::copyRhs(const Pass &pass, const Tile &tile) const {
                    std::min(depth, shape.k - tile.k), std::min(columns, shape.n - tile.n));
 }
 
-/// Multiplies a tile of lhs by the tile in the copy of rhs.
+/// Multiplies a tile of lhs by a tile of rhs. If rhs is copied, copyRhs() has copied its tile.
 void TiledMatmul::runTile(const Pass &pass, const Tile &tile) const {
   auto [m, n, k] = tile;
   const void *left = elementAt(pass.lhs, shape.dtype, m * shape.lhs[0] + k * shape.lhs[1]);

@@ -9,13 +9,16 @@ namespace psrt {
 
 class CpuRank;
 
-/// out[m, n] = lhs[m, k] rhs[k, n] on one thread, tile by tile, with the contracted dim as the
+/// Computes out[m, n] = lhs[m, k] rhs[k, n] on one thread, tile by tile. The contracted dim is the
 /// outer loop.
-/// Without AVX-512 kernels, oneDNN 2.6 takes twice the time if an operand is transposed or its rows
-/// lie pages apart. oneDNN copies such operands itself only if 1/m + 1/n < 0.0038. A small matmul,
-/// or one on AVX-512, is a single tile without copies.
-/// 16-bit floats without native matmuls are widened while they are copied. A 16-bit result is
-/// accumulated in f32, one tile at a time, and rounded once.
+///
+/// Without AVX-512 kernels, oneDNN 2.6 takes twice as long if an operand is transposed, or if its
+/// rows are pages apart in memory. oneDNN itself copies such operands only if 1/m + 1/n < 0.0038,
+/// so this class copies them. A small matmul is a single tile without copies. The same is true for
+/// all f32 matmuls on machines with AVX-512.
+///
+/// If oneDNN has no native matmuls of a 16-bit dtype, the operands are widened to f32 while they
+/// are copied. A 16-bit result is then accumulated in f32, one tile at a time, and rounded once.
 class TiledMatmul {
 public:
   /// Creates the primitives on all threads of the rank. Without `copiesToBeFast`, operands are
@@ -27,20 +30,20 @@ public:
   void run(MatmulRunner &runner, float *scratch, const void *lhs, const void *rhs, void *out,
            const float *bias) const;
 
-  /// Returns the scratch size, which is the same for all matmuls.
+  /// Returns the scratch size in floats, which is the same for all matmuls.
   static constexpr int64_t getScratchFloats() { return kLhsFloats + kRhsFloats + kOutFloats; }
 
 private:
-  /// Tile sizes. Rows of copies are kGap floats (a cache line) longer than their data, to spread
-  /// them over cache sets.
+  /// Tile sizes. Each row of a copy is followed by a gap of kGap floats (one cache line), which
+  /// spreads the rows over the cache sets.
   static constexpr int64_t kRows = 256, kColumns = 512, kDepth = 384, kGap = 16;
   static constexpr int64_t kLhsFloats = kRows * (kDepth + kGap);
   static constexpr int64_t kRhsFloats = kDepth * (kColumns + kGap);
   static constexpr int64_t kOutFloats = kRows * (kColumns + kGap);
 
-  /// The data of one run.
+  /// The arguments and the scratch memory of one run.
   struct Pass;
-  /// The first element of a tile.
+  /// The indices of a tile's first element.
   struct Tile {
     int64_t m = 0, n = 0, k = 0;
   };
@@ -52,7 +55,7 @@ private:
   void runNarrowed(const Pass &pass) const;
 
   MatmulShape shape;
-  int64_t rows, columns, depth; ///< of a tile; the last tiles may be smaller
+  int64_t rows, columns, depth; ///< sizes of a tile; the last tiles may be smaller
   bool copiesLhs = false, copiesRhs = false;
   bool narrowsResult = false; ///< whether tiles of the result are accumulated in scratch memory
   const MatmulPrimitive *primitives[2][2][2][2] =

@@ -1,4 +1,4 @@
-// Iterates over windows of an image, for the CPU's plain loops and pooling.
+// Iterates over the input elements of a window, for max pooling and plain loops of convolutions.
 #ifndef PSRT_DEVICE_CPU_WINDOWS_H
 #define PSRT_DEVICE_CPU_WINDOWS_H
 
@@ -11,8 +11,9 @@ inline int64_t volume(const std::array<int64_t, 3> &sizes) {
 }
 
 /// Calls visit(tap, element) for each tap of window `window` that lies in x, in ascending order of
-/// taps. Windows, taps and elements are numbered in row-major order. Example: a 1-d window of 3
-/// taps with low padding 1 at window 0 visits (1, 0) and (2, 1).
+/// taps. A tap is an index of the kernel; `element` is the index in x of the element at this tap.
+/// Windows, taps and elements are numbered in row-major order. Example: for a 1-d kernel of 3 taps
+/// with low padding 1, window 0 visits (1, 0) and (2, 1), as tap 0 lies in the padding.
 template <typename Visit> void forEachTap(const WindowShape &s, int64_t window, Visit visit) {
   int64_t begin[3], rest = window;
   for (int d = 2; d >= 0; --d) {

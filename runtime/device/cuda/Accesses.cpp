@@ -30,9 +30,9 @@ bool writesBuffer(const Instruction &instruction, size_t index) {
   return std::visit(Writes{instruction, index}, instruction.op);
 }
 
-/// Returns the bytes from the first to the last element that a matmul accesses in buffer `index`.
-/// The span can be smaller than the buffer, as chunks of a split matmul share one buffer. Example:
-/// a 2x3 f32 chunk with row stride 8 spans (1 * 8 + 2 * 1 + 1) * 4 = 44 bytes.
+/// Returns the number of bytes from the first to the last element that a matmul accesses in buffer
+/// `index`. This span can be smaller than the buffer, because the chunks of a split matmul share
+/// one buffer. Example: a 2x3 f32 chunk with row stride 8 spans (1 * 8 + 2 * 1 + 1) * 4 = 44 bytes.
 static int64_t spanOf(const MatmulOp &op, size_t index) {
   if (index == MatmulOp::Bias)
     return op.n * dtypeSize(op.outDtype);
@@ -54,8 +54,8 @@ static int64_t spanOf(const MatmulOp &op, size_t index) {
   return elements * dtypeSize(isOut ? op.outDtype : op.dtype);
 }
 
-/// Returns the bytes that an instruction accesses of a buffer with `extent` bytes. Only matmuls
-/// access less than their whole buffer.
+/// Returns the number of bytes that an instruction accesses in a buffer of `extent` bytes. Only
+/// matmuls access less than the whole buffer.
 static int64_t bytesTouched(const Instruction &instruction, size_t index, int64_t extent) {
   const auto *matmul = std::get_if<MatmulOp>(&instruction.op);
   return matmul ? std::min(extent, spanOf(*matmul, index)) : extent;

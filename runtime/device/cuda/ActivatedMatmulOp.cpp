@@ -1,6 +1,6 @@
-// Runs matmuls followed by a GELU or multiplied by a GELU's derivative. Uses a cuBLASLt epilogue if
-// its results match those of a plain matmul followed by our GELU kernel. Otherwise, runs the plain
-// matmul and the kernel.
+// Runs matmuls whose result goes through a GELU or is multiplied by the derivative of a GELU. Uses
+// a cuBLASLt epilogue if the epilogue's results match those of a plain matmul followed by the
+// fallback GELU kernel. Otherwise, runs the plain matmul and the kernel.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/CublasLtMatmul.h"
 #include "runtime/device/cuda/CudaDevice.h"
@@ -15,7 +15,7 @@ using Epilogue = CublasLtMatmul::Epilogue;
 
 bool isGrad(const MatmulOp &op) { return op.activation == MatmulOp::Activation::GeluGrad; }
 
-/// Returns the epilogue of the plain matmul that precedes our GELU kernel.
+/// Returns the epilogue of the plain matmul that precedes the fallback GELU kernel.
 Epilogue getPlainEpilogue(const Bound &bound) {
   return bound.buffers[MatmulOp::Bias] ? Epilogue::Bias : Epilogue::None;
 }
@@ -29,12 +29,13 @@ Epilogue getEpilogue(const MatmulOp &op, const Bound &bound) {
   return hasBias ? Epilogue::GeluBias : Epilogue::Gelu;
 }
 
-/// Enqueues the matmul on the instruction's `buffers`.
+/// Enqueues the matmul on the instruction's `buffers`. `byKernel` means that the fallback kernel
+/// computes the GELU afterwards.
 void runBlasMatmul(const CudaRank &rank, const MatmulOp &op, const CublasLtMatmul &matmul,
                    bool byKernel, void *const *buffers) {
   void *aux = buffers[MatmulOp::Aux], *out = buffers[MatmulOp::Out];
-  // If `aux` keeps the pre-activation, the kernel reads it there. Otherwise, the kernel works in
-  // place.
+  // If `aux` stores the pre-activation, the kernel reads it from `aux`. Otherwise, the kernel works
+  // in place.
   bool isKept = byKernel && aux && !isGrad(op);
   matmul.run(rank.getStream()->get(),
              {.lhs = buffers[MatmulOp::Lhs],
@@ -45,7 +46,7 @@ void runBlasMatmul(const CudaRank &rank, const MatmulOp &op, const CublasLtMatmu
              /*accumulate=*/false);
 }
 
-/// Returns the launches of our GELU kernel, which follows the plain matmul.
+/// Returns the launches of the fallback GELU kernel, which follows the plain matmul.
 Launches launchKernel(const MatmulOp &op, void *const *buffers) {
   void *aux = buffers[MatmulOp::Aux], *out = buffers[MatmulOp::Out];
   int64_t count = op.m * op.n;
@@ -53,14 +54,14 @@ Launches launchKernel(const MatmulOp &op, void *const *buffers) {
                     : launchGelu(op.outDtype, aux ? aux : out, out, count);
 }
 
-//===--- comparison of cuBLASLt's epilogue with our kernel --------------===//
+//===--- comparison of cuBLASLt's epilogue with the fallback kernel -----===//
 
 /// Describes the tensors of a comparison, indexed by buffer. The matmul's results mostly lie
-/// between -4 and 4, where erf and tanh GELUs differ.
+/// between -4 and 4. In this range, a GELU by erf differs from the required GELU by tanh.
 Trial makeTrial(const MatmulOp &op, bool hasBias, bool hasAux) {
-  /// This tolerance lies between two differences. The results of erf and tanh GELUs differ by up to
-  /// 4.7e-4. For inner dims of realistic size, another order of additions changes a result by less
-  /// than 2.4e-4.
+  /// This tolerance rejects a GELU by erf, whose results differ by up to 4.7e-4 from a GELU by
+  /// tanh. It accepts another order of additions, which changes a result by less than 2.4e-4 for
+  /// inner dims of realistic size.
   constexpr double absolute = 3e-4;
   Trial trial;
   trial.tensors.resize(MatmulOp::Buffers);
@@ -75,7 +76,7 @@ Trial makeTrial(const MatmulOp &op, bool hasBias, bool hasAux) {
     Trial::Tensor &tensor = set(buffer, Trial::Tensor::dense(op.outDtype, {op.m, op.n}));
     tensor.isResult = isResult;
     tensor.absolute = absolute;
-    tensor.roundings = 2; // of the matmul result, and of the GELU
+    tensor.roundings = 2; // the matmul result and the GELU are both rounded
     tensor.scale = 4;
   };
   setLikeOut(MatmulOp::Out, true);
@@ -93,8 +94,8 @@ std::vector<Access> accessesOf(const Trial &trial, void *const *buffers) {
   return result;
 }
 
-/// Compares cuBLASLt's epilogue with a plain matmul and our kernel. Returns the difference as text,
-/// or an empty string if the results match.
+/// Compares cuBLASLt's epilogue with a plain matmul and the fallback kernel. Returns the difference
+/// as text, or an empty string if the results match.
 std::string compare(CudaRank &rank, const MatmulOp &op, const CublasLtMatmul &theirs,
                     const Bound &bound, int64_t alignment) {
   Trial trial = makeTrial(op, bound.buffers[MatmulOp::Bias], findAux(bound));
@@ -142,8 +143,8 @@ void runActivated(const Bound &bound) {
                              rank.findAccesses(bound));
 }
 
-/// Tries to use cuBLASLt's epilogue. Returns false if the epilogue is unavailable or not trusted;
-/// the reason is reported once per kind of matmul.
+/// Tries to use cuBLASLt's epilogue. Returns false if the epilogue is unavailable or its results do
+/// not match. In this case, prints the reason once per kind of matmul.
 bool tryEpilogue(CudaRank &rank, const Bound &bound, PreparedActivation &p, int64_t alignment) {
   constexpr int64_t auxAlignment = 16, auxRow = 8;
   TrialResults &trials = rank.getMatmulTrials();

@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kFormat = 1;
 constexpr const char *kFormatKey = "parashard_algorithms";
-/// The first bytes of every algorithm file, even a truncated one, as JSON keys are sorted.
+/// The first bytes of every algorithm file, in which JSON keys are sorted. A truncated file begins
+/// with all or some of these bytes.
 constexpr const char *kBeginning = "{\n \"algorithms\": {";
 
 /// Replaces characters that are unsafe in file names, such as spaces and slashes.
@@ -37,8 +38,8 @@ std::string toKey(const AlgorithmOrigin &origin) {
   return key;
 }
 
-/// Returns the library's part of a file name: "" for cuBLASLt, whose files predate the others, else
-/// toKey(origin).
+/// Returns the part of a file name that identifies the library: toKey(origin), but "" for cuBLASLt.
+/// Files of cuBLASLt existed before those of other libraries, so their names lack this part.
 std::string getMark(const AlgorithmOrigin &origin) {
   return origin.library == kCublasLt ? "" : toKey(origin);
 }
@@ -123,10 +124,11 @@ AlgorithmMap readAlgorithms(const std::string &path, const AlgorithmOrigin &orig
   }
   if (found == origin)
     return result;
-  complaint = format(
-      "it was measured on %s with %d multiprocessors and %s %zu; this run uses %s with %d and %zu",
-      found.gpu.c_str(), found.processors, found.library.c_str(), found.version, origin.gpu.c_str(),
-      origin.processors, origin.version);
+  complaint =
+      format("it was measured on %s with %d multiprocessors and %s %zu; this run uses %s with %d "
+             "multiprocessors and version %zu",
+             found.gpu.c_str(), found.processors, found.library.c_str(), found.version,
+             origin.gpu.c_str(), origin.processors, origin.version);
   return {};
 }
 

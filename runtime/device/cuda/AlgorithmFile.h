@@ -44,12 +44,13 @@ private:
   int file = -1;
 };
 
-/// Returns why a file must not be overwritten: it is a folder, a device or not an algorithm file.
-/// Returns an empty string if the file may be written or does not exist.
+/// Returns the reason why a file must not be overwritten: it is a folder, a device or not an
+/// algorithm file. Returns an empty string if the file may be overwritten or does not exist.
 std::string findOwner(const std::string &path);
 
-/// Reads the algorithms in a file; returns an empty map if the file does not exist. If the file is
-/// truncated, or belongs to another GPU or version, sets `complaint` to the reason.
+/// Reads the algorithms in a file. Returns an empty map if the file does not exist. If the file is
+/// truncated, or belongs to another GPU or library version, also returns an empty map and sets
+/// `complaint` to the reason.
 AlgorithmMap readAlgorithms(const std::string &path, const AlgorithmOrigin &origin,
                             std::string &complaint);
 

@@ -7,8 +7,9 @@
 
 namespace psrt::cuda {
 
-/// The byte that fills measured memory. 0x3c bytes are about 0.01 in f32 and bf16, and about 1 in
-/// f16. Zeros would be unrealistic: GPUs process zeros faster than training data.
+/// The byte with which memory is filled before a measurement. Elements of 0x3c bytes are about 0.01
+/// in f32 and bf16, and about 1 in f16. Zeros would be unrealistic, because GPUs process zeros
+/// faster than training data.
 static constexpr unsigned char kFilling = 0x3c;
 
 static std::unique_ptr<DeviceMemory> tryToAllocate(const GpuRef &gpu, size_t bytes) {
@@ -64,7 +65,7 @@ double BurstTimer::measureBurst(const std::function<bool()> &enqueue, int repeat
 double BurstTimer::measure(const std::function<bool()> &enqueue) const {
   constexpr double kBurstMilliseconds = 1;
   constexpr int kMostRepeats = 10;
-  double first = measureBurst(enqueue, 1); // the first run of a kernel loads it
+  double first = measureBurst(enqueue, 1); // the first run of a kernel also loads the kernel
   if (first == std::numeric_limits<double>::infinity())
     return first;
   int repeats = int(std::clamp(kBurstMilliseconds / std::max(first, 1e-3), 1.0, //

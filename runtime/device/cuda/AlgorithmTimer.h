@@ -8,13 +8,13 @@
 
 namespace psrt::cuda {
 
-/// Measures the time of the work that a callback enqueues on a stream. A burst is a few calls in a
-/// row; the faster of two bursts counts.
+/// Measures the time of the work that a callback enqueues on a stream. A burst consists of a few
+/// consecutive calls. The result is the time of the faster of two bursts.
 class BurstTimer {
 public:
-  /// Before each burst, the kWorkspaceBytes at `filler` are written `fillings` times. While the GPU
-  /// is busy with these writes, the host enqueues the timed work, so launch overhead is not
-  /// measured.
+  /// Before each burst, the kWorkspaceBytes bytes at `filler` are written `fillings` times. While
+  /// the GPU executes these writes, the host enqueues the timed work. The measured time therefore
+  /// does not include launch overhead.
   BurstTimer(const Stream &stream, CUdeviceptr filler, int fillings = 4);
   /// Returns the milliseconds per call of `enqueue`. Returns infinity if `enqueue` returns false,
   /// i.e. the operation is not supported.

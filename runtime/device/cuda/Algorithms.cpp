@@ -9,7 +9,7 @@
 namespace psrt::cuda {
 
 static bool isMeasuring(const Gpu &gpu) {
-  // Timings on the fake driver are meaningless, so they are only measured on request.
+  // Timings on the fake driver are meaningless. They are only measured on request, for tests.
   return readSwitch("PSRT_ALGORITHM_TIMING").value_or(!gpu.getDriver().isFake());
 }
 
@@ -29,8 +29,8 @@ void Algorithms::open(size_t version) {
   if (std::string owner = findOwner(path); !owner.empty()) {
     std::fprintf(
         stderr,
-        "note: \"%s\" (PSRT_ALGORITHM_CACHE) is not overwritten: %s; %s are measured in every run "
-        "(PSRT_ALGORITHM_CACHE=FILE names another file)\n",
+        "note: \"%s\" (PSRT_ALGORITHM_CACHE) is not overwritten, because %s; %s are measured in "
+        "every run; set PSRT_ALGORITHM_CACHE to another file to avoid this\n",
         path.c_str(), owner.c_str(), kind.measured);
     path.clear();
     return;
@@ -60,8 +60,8 @@ void Algorithms::write() {
   if (reason.empty() || std::exchange(hasReportedWriting, true))
     return;
   std::fprintf(stderr,
-               "note: cannot write \"%s\": %s; %s are measured in every run "
-               "(PSRT_ALGORITHM_CACHE=FILE names another file)\n",
+               "note: cannot write \"%s\": %s; %s are measured in every run; set "
+               "PSRT_ALGORITHM_CACHE to another file to avoid this\n",
                path.c_str(), reason.c_str(), kind.measured);
 }
 

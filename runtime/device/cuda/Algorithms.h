@@ -1,7 +1,6 @@
 // Chooses the fastest algorithm for a problem. Each problem is measured once, and the choice is
 // stored. For matmuls, the candidates are the algorithms that cuBLASLt's heuristics return. For
-// operations that both cuDNN and the runtime's fallback kernels support, the candidates are these
-// two.
+// operations that cuDNN supports, the candidates are cuDNN and the fallback kernels.
 #ifndef PSRT_DEVICE_CUDA_ALGORITHMS_H
 #define PSRT_DEVICE_CUDA_ALGORITHMS_H
 
@@ -13,7 +12,7 @@
 
 namespace psrt::cuda {
 
-/// Identifies the library of the candidates and the wording of messages about them.
+/// Identifies the library of the candidates, and names the candidates in messages.
 struct AlgorithmKind {
   const char *library;  ///< e.g. "cuBLASLt"
   const char *measured; ///< the candidates, as a plural noun phrase
@@ -39,9 +38,9 @@ public:
   /// An algorithm as text.
   using Algorithm = std::string;
   /// Returns the algorithm for a problem, or nullopt if none could be measured. Returns the stored
-  /// algorithm if `isUsable` accepts it; otherwise calls `measure`. Calls are serialized, because
-  /// concurrent measurements by several ranks would disturb each other. Once measuring has taken
-  /// kMostSeconds in total, no further problem is measured.
+  /// algorithm if `isUsable` accepts it; otherwise calls `measure`. Only one rank measures at a
+  /// time, because concurrent measurements would disturb each other. After kMostSeconds in total,
+  /// no further problem is measured.
   std::optional<Algorithm> choose(const std::string &problem,
                                   const std::function<bool(const Algorithm &)> &isUsable,
                                   const std::function<std::optional<Algorithm>()> &measure);

@@ -1,4 +1,4 @@
-// Defines a CUDA rank's state in an asynchronous collective between pipeline coordinates.
+// Defines the state of one CUDA rank in an asynchronous collective between pipeline coordinates.
 #ifndef PSRT_DEVICE_CUDA_ASYNCPART_H
 #define PSRT_DEVICE_CUDA_ASYNCPART_H
 
@@ -6,8 +6,8 @@
 
 namespace psrt::cuda {
 
-/// The collective starts after the event `ready` of the rank's stream, and records `done` at its
-/// end. At the matching WaitOp, the rank's stream waits for `done`.
+/// The collective waits for the event `ready`, which the rank's stream records. At its end, the
+/// collective records `done`. At the matching WaitOp, the rank's stream waits for `done`.
 struct AsyncPart : AsyncCollective {
   explicit AsyncPart(CudaRankComm &comm)
       : comm(comm), ready(comm.getDevice().getStream()->getGpu()),

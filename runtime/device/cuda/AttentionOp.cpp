@@ -1,4 +1,4 @@
-// Runs attention with cuDNN or with our fallback kernels.
+// Runs attention with cuDNN or with the fallback kernels.
 #include "runtime/device/cuda/CudnnOp.h"
 #include "runtime/device/cuda/Switches.h"
 #include "runtime/device/cuda/cudnn/AttentionGraph.h"
@@ -17,7 +17,7 @@ double drawAt(int64_t i) {
 
 class CudnnAttention : public CudnnOp {
 public:
-  /// `scalars` and `key` select dropout's random numbers.
+  /// `scalars` and `key` determine the random numbers of dropout.
   CudnnAttention(const AttentionProblem &problem, const int64_t *scalars, int64_t key)
       : problem(problem), op(this->problem.op), scalars(scalars), key(key), scale(op.scale),
         keptPart(1 - op.dropout), keptScale(1 / keptPart), window(int32_t(op.window)),
@@ -77,7 +77,7 @@ public:
   }
 
   int64_t getWorkBytes() const override { return workspaceBytes(op); }
-  /// Computes the forward pass if this is a gradient, which reads the results of the forward pass.
+  /// For a gradient, returns the launches of the forward pass, whose results the gradient reads.
   Launches launchInputs(void *const *buffers, void *) const override {
     if (!op.grad)
       return {};
@@ -96,7 +96,7 @@ public:
   }
 
 private:
-  /// Extra buffers, allocated consecutively:
+  /// Buffers that cuDNN needs in addition to those of the instruction, allocated consecutively:
   /// - Bias: values added to the scores.
   /// - Rows, Dout: one number per row of dout, and a scaled copy of dout.
   /// - Lse: copy of the log-sum-exps.
@@ -156,7 +156,7 @@ private:
     return launchAttention(attention, buffers, scalars, key, work);
   }
 
-  /// Returns the buffers of heads and of the log-sum-exps.
+  /// Returns the buffers of heads (q, k, v, out and their gradients) and of the log-sum-exps.
   std::vector<int> getUsed() const {
     if (!op.grad)
       return {AttentionOp::Q, AttentionOp::K, AttentionOp::V, AttentionOp::Out, AttentionOp::Lse};
@@ -164,9 +164,9 @@ private:
             AttentionOp::Dout, AttentionOp::Dq, AttentionOp::Dk, AttentionOp::Dv};
   }
 
-  /// Describes a tensor of the comparison. cuDNN and our kernels round probabilities, and values
-  /// computed from these, to the tensors' dtype at different steps. The resulting error is
-  /// proportional to the row's magnitude.
+  /// Describes a tensor of the comparison. cuDNN and the fallback kernels round probabilities, and
+  /// values computed from probabilities, to the tensors' dtype at different steps. The resulting
+  /// error is proportional to the row's magnitude.
   Trial::Tensor describe(int buffer) const {
     if (buffer == AttentionOp::Lse) {
       Trial::Tensor result = Trial::Tensor::dense(Dtype::F32, {op.b, op.h, op.t});
@@ -187,8 +187,8 @@ private:
     return result;
   }
 
-  /// Describes a random mask with three special rows. Row 0 hides all keys. Row 1 has the lowest
-  /// finite number at all keys, and row 2 at every other key.
+  /// Describes a random mask whose row 0 hides all keys. In masks of numbers, row 1 has the lowest
+  /// finite number at all keys, and row 2 has this number at every other key.
   Trial::Tensor describeMask() const {
     Trial::Tensor result;
     result.dtype = op.maskDtype;

@@ -1,4 +1,4 @@
-// Runs convolutions with cuDNN or with our fallback kernels.
+// Runs convolutions with cuDNN or with the fallback kernels.
 #include "runtime/device/cuda/CudnnOp.h"
 #include "runtime/device/cuda/Switches.h"
 #include "runtime/device/cuda/cudnn/ConvolutionGraph.h"
@@ -53,8 +53,8 @@ public:
   }
 
 private:
-  /// Returns the allowed absolute error. The error grows with the square root of the number of
-  /// terms, like the result's standard deviation.
+  /// Returns the allowed absolute error. This error grows with the square root of the number of
+  /// summed terms, like the standard deviation of the sum.
   double getTolerance() const {
     int64_t taps = volumeOf(op.windows.kernel), positions = volumeOf(op.windows.out);
     const int64_t terms[] = {op.outChannels * taps, op.batch * positions, op.inChannels * taps};

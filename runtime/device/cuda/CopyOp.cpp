@@ -24,9 +24,10 @@ void zero(const CudaRank &rank, CUdeviceptr to, int64_t bytes) {
         "to zero memory");
 }
 
-/// Copies between ranges that may overlap. The driver's copies must not overlap, so each piece is
-/// as long as the distance between the ranges. No piece is overwritten before it is read. Example:
-/// moving 10 bytes up by 4 copies bytes 6-9, 2-5, then 0-1.
+/// Copies between ranges that may overlap. A single copy of the driver must not overlap, so the
+/// data is copied in pieces that are as long as the distance between the ranges. No piece is
+/// overwritten before it is read. Example: to move 10 bytes to addresses that are higher by 4,
+/// copies bytes 6-9, then 2-5, then 0-1.
 void copyOverlapping(const CudaRank &rank, CUdeviceptr to, CUdeviceptr from, int64_t bytes) {
   int64_t distance = to > from ? int64_t(to - from) : int64_t(from - to);
   if (distance >= bytes)

@@ -82,7 +82,7 @@ enum cublasLtMatmulDescAttributes_t : int {
   CUBLASLT_MATMUL_DESC_FAST_ACCUM = 25,             ///< int8_t
   CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE = 26,         ///< int32_t
 };
-/// Attributes of heuristics' preferences, each with its value type.
+/// Attributes of the preferences that are passed to the heuristics, each with its value type.
 enum cublasLtMatmulPreferenceAttributes_t : int {
   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,   ///< uint64_t
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5, ///< uint32_t

@@ -37,8 +37,9 @@ cublasComputeType_t computeOf(Dtype dtype) {
                                                  : CUBLAS_COMPUTE_32F;
 }
 
-/// The transpose of a row-major matrix, as cuBLASLt's column-major matrix. If `transposed` is set,
-/// cuBLASLt transposes the matrix in memory (CUBLAS_OP_T).
+/// Describes the transpose of a matrix to cuBLASLt, whose matrices are column-major. A row-major
+/// matrix in memory is already the column-major transpose. For a column-major matrix in memory,
+/// `transposed` is set, and cuBLASLt transposes it (CUBLAS_OP_T).
 struct View {
   bool transposed = false;
   int64_t rows = 0, columns = 0, ld = 0; ///< sizes in memory, in column-major order
@@ -101,7 +102,8 @@ void CublasLtMatmul::setEpilogue(const MatmulOp &op, int64_t alignment) {
   if (!traits.hasVector)
     return;
   set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, int32_t(typeOf(op.outDtype)));
-  // Heuristics only check the pointer's alignment, so `alignment` serves as an address.
+  // The heuristics only check the alignment of the pointer, so `alignment` itself serves as an
+  // address.
   set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void *>(alignment));
   int64_t count = epilogue == Epilogue::LhsBiasGrad ? op.m : op.n;
   vectorBytes = size_t(count * dtypeSize(op.outDtype));
@@ -129,7 +131,7 @@ CublasLtMatmul::CublasLtMatmul(const Blas &blas, const MatmulOp &op, const Matmu
   set(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(rhs.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
   set(CUBLASLT_MATMUL_DESC_TRANSB, int32_t(lhs.transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
   setEpilogue(op, alignment);
-  if (isFloat8) // heuristics check whether scales are set, not their addresses
+  if (isFloat8) // the heuristics check whether the scale pointers are set, so any address will do
     setScales(this, this);
   setAux(op, out.ld, alignment);
   description = format("%c%c %d x%lld%s", rhs.transposed ? 'T' : 'N', lhs.transposed ? 'T' : 'N',
@@ -153,7 +155,7 @@ CublasLtMatmul::~CublasLtMatmul() {
 
 std::vector<cublasLtMatmulAlgo_t> CublasLtMatmul::askFor(int most, const MatmulOp &op,
                                                          int64_t alignment) const {
-  /// Partial results are reduced in the compute type, in a fixed order.
+  /// Allows only algorithms that reduce partial results in the compute type and in a fixed order.
   constexpr auto reductionSchemes = cublasLtMatmulPreferenceAttributes_t(3);
   constexpr uint32_t inComputeType = 2;
   cublasLtMatmulPreference_t preference = nullptr;
@@ -182,7 +184,8 @@ std::vector<cublasLtMatmulAlgo_t> CublasLtMatmul::askFor(int most, const MatmulO
              (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (status == CUBLAS_STATUS_SUCCESS && result.empty())
     status = CUBLAS_STATUS_NOT_SUPPORTED;
-  // For an unsupported matmul, library versions return either of these statuses.
+  // For an unsupported matmul, some versions of the library return the first status, and others the
+  // second.
   bool isLacking = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   bool mayLack = isFloat8 || traitsOf(epilogue).mayLack;
   if (!isLacking || !mayLack)
@@ -190,8 +193,8 @@ std::vector<cublasLtMatmulAlgo_t> CublasLtMatmul::askFor(int most, const MatmulO
   return result;
 }
 
-/// Returns true if cuBLASLt accepts the algorithm for this matmul. Rejects invalid bits read from a
-/// file.
+/// Returns true if cuBLASLt accepts the algorithm for this matmul. Returns false for invalid bits
+/// that were read from a file.
 bool CublasLtMatmul::isUsable(const Algorithm &candidate) const {
   cublasLtMatmulHeuristicResult_t result{};
   cublasStatus_t status = library.matmulAlgoCheck(blas.getHandle(), desc, a.layout, b.layout,
@@ -201,8 +204,8 @@ bool CublasLtMatmul::isUsable(const Algorithm &candidate) const {
 
 std::optional<cublasLtMatmulAlgo_t>
 CublasLtMatmul::measure(const std::vector<Algorithm> &offered) const {
-  /// A candidate must take less than this fraction of the best time. A smaller gain is noise, for
-  /// which the heuristics' order decides.
+  /// A later candidate must take less than this fraction of the best time so far. A smaller gain is
+  /// noise, and the earlier candidate of the heuristics is then preferred.
   constexpr double leastGain = 0.97;
   size_t scaleBytes = isFloat8 ? sizeof(float) : 0, auxBytes = hasAux ? d.bytes : 0;
   AlgorithmTimer timer(blas.getGpu(),

@@ -19,21 +19,23 @@ struct MatmulBatch {
 struct MatmulData {
   const void *lhs = nullptr, *rhs = nullptr;
   void *out = nullptr;
-  void *vector = nullptr; ///< bias or bias gradient; null if there is neither
-  void *aux = nullptr;    ///< matrix of a GELU epilogue, else null
+  void *vector = nullptr;                              ///< bias or bias gradient, or null
+  void *aux = nullptr;                                 ///< matrix of a GELU epilogue, or null
   const void *lhsScale = nullptr, *rhsScale = nullptr; ///< scales of 8-bit operands
 };
 
 /// Runs a row-major matmul with cuBLASLt, whose matrices are column-major. The row-major out = lhs
-/// rhs is the column-major out^T = rhs^T lhs^T, so A is rhs and B is lhs. Results accumulate in f32
-/// (TF32 operands with PSRT_TF32=1) or f64 and are rounded once. Results of 8-bit operands are
-/// multiplied by the operands' scales.
+/// rhs is the column-major out^T = rhs^T lhs^T, so cuBLASLt's operand A is rhs, and B is lhs. Sums
+/// are accumulated in f32 or f64 and rounded once. With PSRT_TF32=1, f32 operands are first rounded
+/// to TF32. Results of 8-bit operands are multiplied by the operands' scales.
 class CublasLtMatmul {
 public:
-  /// An operation fused into the matmul. Bias adds a vector; LhsBiasGrad and RhsBiasGrad write a
-  /// bias gradient, i.e. an operand summed over the inner dim. Gelu applies GELU to the result.
-  /// GeluAux also writes the pre-activation to `aux`, a matrix shaped like the result. GeluGrad
-  /// multiplies the result by GELU's derivative at `aux`.
+  /// An operation fused into the matmul.
+  /// - Bias adds a vector.
+  /// - LhsBiasGrad and RhsBiasGrad write a bias gradient: the sum of an operand over the inner dim.
+  /// - Gelu applies the GELU to the result. GeluAux also writes the pre-activation to `aux`, a
+  ///   matrix shaped like the result.
+  /// - GeluGrad multiplies the result by the GELU's derivative at `aux`.
   enum class Epilogue {
     None,
     Bias,
@@ -47,9 +49,9 @@ public:
   };
 
   /// Prepares a matmul whose addresses are multiples of `alignment` bytes. May measure algorithms
-  /// on separately allocated memory. If cuBLASLt does not support a matmul with a bias gradient, a
-  /// GELU or 8-bit operands, isOffered() returns false. Fails if cuBLASLt does not support any
-  /// other matmul.
+  /// on separately allocated memory. If cuBLASLt does not support the matmul, the constructor
+  /// fails. Exception: with a bias gradient, a GELU or 8-bit operands, isOffered() returns false
+  /// instead.
   CublasLtMatmul(const Blas &blas, const MatmulOp &op, const MatmulBatch &batch, Epilogue epilogue,
                  int64_t alignment);
   ~CublasLtMatmul();
@@ -59,14 +61,14 @@ public:
   bool isOffered() const { return offered; }
   /// Returns a description of all properties that affect the matmul's speed.
   const std::string &getKind() const { return kind; }
-  /// Enqueues the matmul; `accumulate` adds to `out`.
+  /// Enqueues the matmul. With `accumulate`, the result is added to `out`.
   void run(CUstream stream, const MatmulData &data, bool accumulate) const;
 
 private:
   using Algorithm = cublasLtMatmulAlgo_t;
   struct Matrix {
     cublasLtMatrixLayout_t layout = nullptr;
-    size_t bytes = 0;        ///< from the first element to the end of the last
+    size_t bytes = 0;        ///< from the start of the first element to the end of the last one
     std::string description; ///< properties that may affect the choice of an algorithm
   };
 

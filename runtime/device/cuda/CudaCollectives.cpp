@@ -12,8 +12,9 @@ static constexpr int kMostMembers = kMaxParts;
 
 void checkReduction(const CollectiveOp &op, int members) {
   if (members > kMostMembers)
-    PSRT_FAIL(BadInput, "%s over %d ranks of one GPU; at most %d ranks are supported", op.name(),
-              members, kMostMembers);
+    PSRT_FAIL(BadInput,
+              "%s over %d ranks that share one GPU is not supported; use at most %d ranks",
+              op.name(), members, kMostMembers);
 }
 
 namespace {
@@ -111,7 +112,7 @@ void runReduceScatter(const Bound &bound) {
   void *out = isStaged ? reinterpret_cast<void *>(m.comm->getScratch()) : bound.buffers[1];
   m.meet(bound.buffers);
   Pointers ins = insOf(m);
-  // This member reads only its own part of each input. The whole input is reported to the fake
+  // This member reads only its own part of each input, but reports the whole input to the fake
   // driver.
   launch(m, launchReduceScatter(m.op, ins, m.index, out),
          accessesOf(m, ins, m.bytes, {out}, bytes));
@@ -178,8 +179,8 @@ const AsyncPart &partOf(const Arrival &arrival) {
   return *static_cast<const AsyncPart *>(arrival.bound->prepared);
 }
 
-/// Enqueues work on the side stream of `where`, after the start of each member. The wait of each
-/// member waits for this work.
+/// Enqueues work on the side stream of rank `where`. The work runs after all members have started
+/// the collective. At its WaitOp, each member waits for the work.
 template <typename Enqueue>
 void enqueueForAll(const std::vector<Arrival *> &parts, CudaRankComm &where, Enqueue &&enqueue) {
   const Stream &stream = where.getSideStream();

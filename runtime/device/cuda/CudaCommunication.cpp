@@ -138,9 +138,9 @@ static void runAsync(const Bound &bound) {
   member.comm->addAsync(member);
 }
 
-/// Returns true if a collective of `members` ranks may run concurrently with the instructions after
-/// it. This is not the case if the result overlaps the operand: the collective then uses scratch
-/// that all collectives share.
+/// Returns true if a collective of `members` ranks may run concurrently with later instructions.
+/// Returns false if the result overlaps the operand, because the collective then uses scratch
+/// memory that all collectives share.
 static bool runsAsync(const CollectiveOp &op, const Bound &bound, int64_t bytes, int64_t members) {
   if (op.token < 0 || members == 1)
     return false;

@@ -1,6 +1,6 @@
 // Implements communication between CUDA ranks that are threads of one process and share a GPU. Host
-// threads synchronize as CPU ranks do (comm/local). Streams wait for each other through events;
-// nothing spins on the GPU.
+// threads synchronize as CPU ranks do (comm/local). Streams wait for each other through events, so
+// no GPU kernel spins.
 #ifndef PSRT_DEVICE_CUDA_CUDACOMMUNICATION_H
 #define PSRT_DEVICE_CUDA_CUDACOMMUNICATION_H
 
@@ -9,7 +9,7 @@
 
 namespace psrt::cuda {
 
-/// Maps rank numbers to the ranks of this process. A rank is added when it is created.
+/// Maps rank numbers to the ranks of this process. CudaDevice::makeRank adds the ranks.
 class RankTable {
 public:
   void set(int rank, CudaRank *device);
@@ -20,9 +20,9 @@ private:
   std::map<int, CudaRank *> ranks;
 };
 
-/// Events that mark when a member is ready for a collective and when its part is done. There is one
-/// pair per group and member. A member records an event again only after a barrier. Before this
-/// barrier, the other members have enqueued their waits for the event.
+/// Two events per group and member. `ready` means that the member is ready for a collective, and
+/// `done` that its part is done. A member records an event again only after a barrier. Before this
+/// barrier, all other members have enqueued their waits for the previous record.
 struct Ends {
   explicit Ends(const GpuRef &gpu) : gpu(gpu), ready(gpu), done(gpu) {}
   GpuRef gpu;
@@ -63,7 +63,7 @@ private:
   CudaRank &device;
   std::unique_ptr<Stream> side;
   AsyncCollectives started;
-  std::vector<const AsyncMember *> underWay; ///< collectives over axes that run in the side stream
+  std::vector<const AsyncMember *> underWay; ///< started collectives over mesh axes
   size_t startedCount = 0, scratchBytes = 0;
   std::unique_ptr<DeviceMemory> scratch;
   std::map<Group *, std::unique_ptr<Ends>> ends;
@@ -97,10 +97,11 @@ struct Member {
   int64_t bytes = 0;              ///< bytes of the operand
   const Stream *stream = nullptr; ///< stream that runs this rank's part
 
-  /// Waits until all members arrive. Then makes this rank's later work wait for the work that the
-  /// members enqueued before.
+  /// Begins this rank's part: publishes `buffers` and waits until all members have called meet().
+  /// Then makes this rank's later GPU work wait for the work that the members enqueued before.
   void meet(void *const *buffers) const;
-  /// Makes this rank's later work wait for the parts of all members.
+  /// Ends this rank's part: waits until all members have called leave(). Then makes this rank's
+  /// later GPU work wait for the parts of all members.
   void leave() const;
   /// Returns buffer `i` of member `m`; valid between meet() and leave().
   CUdeviceptr of(int m, size_t i) const {
@@ -122,7 +123,7 @@ void (*findRunner(const CollectiveOp &op, int members))(const Bound &);
 /// Enqueues a reduction over pipeline coordinates for all its members. Called by the last member to
 /// arrive.
 void reduceAcross(const std::vector<Arrival *> &parts);
-/// Enqueues the copy of a message, for both sender and receiver. Called by the last one to arrive.
+/// Enqueues the copy of a message, for both sender and receiver. Called by the later of the two.
 void deliver(const std::vector<Arrival *> &parts);
 
 } // namespace psrt::cuda

@@ -186,15 +186,15 @@ static int chooseGpu(const DeviceRequest &request, int count) {
   if (count == 1 && visible && *visible)
     return 0;
   refuse(
-      "rank %d is process %d of this machine (counting from 0), which has %d GPU%s; each process "
-      "needs its own GPU: start fewer processes here, or run all ranks in one process, where "
-      "they may share a GPU: --ranks %lld",
+      "rank %d is process %d (counting from 0) on this machine, but the machine has only %d GPU%s; "
+      "each process needs its own GPU; start fewer processes here, or use --ranks %lld to run all "
+      "ranks in one process, where they may share a GPU",
       request.first, localRank, count, count == 1 ? "" : "s",
       (long long)request.program.mesh.size());
 }
 
-/// Returns the GPUs of one process's ranks. If there are enough GPUs and NCCL is available, each
-/// rank has its own GPU; otherwise, all ranks share the first.
+/// Returns the GPU of each rank of a process. If there are enough GPUs and NCCL is available, each
+/// rank has its own GPU. Otherwise, all ranks share GPU 0.
 static std::vector<int> chooseGpus(const DeviceRequest &request, int count) {
   std::vector<int> own(request.ranks), shared(request.ranks, 0);
   for (int i = 0; i < request.ranks; ++i)
@@ -211,8 +211,8 @@ static std::vector<int> chooseGpus(const DeviceRequest &request, int count) {
     return own;
   std::fprintf(
       stderr,
-      "note: all %d ranks share GPU 0 of %d: NCCL was not found (install libnccl.so.2 or set "
-      "PSRT_NCCL)\n",
+      "note: all %d ranks share GPU 0, although there are %d GPUs, because NCCL was not found; "
+      "install libnccl.so.2, or set PSRT_NCCL to its path\n",
       request.ranks, count);
   return shared;
 }

@@ -1,4 +1,4 @@
-// Defines the CUDA device: this process's GPUs and the ranks on them, which enqueue instructions.
+// Defines the CUDA device: the GPUs of this process and their ranks, which enqueue instructions.
 #ifndef PSRT_DEVICE_CUDA_CUDADEVICE_H
 #define PSRT_DEVICE_CUDA_CUDADEVICE_H
 
@@ -22,12 +22,13 @@ struct Groups;
 
 namespace psrt::cuda {
 
-/// Data prepared for an instruction. Each kind of instruction derives its own class.
+/// Base class of the data prepared for an instruction. Each kind of instruction has its own derived
+/// class.
 struct Prepared {
   virtual ~Prepared() = default;
 };
 
-/// State of cuDNN that the ranks of a process share.
+/// The cuDNN library and trial results that the ranks of a process share.
 struct CudnnUse {
   std::once_flag looked;
   CudnnRef library; ///< null if cuDNN is not used
@@ -57,7 +58,8 @@ struct ProgramView {
   Mesh mesh;
 };
 
-/// One rank. All its instructions go to one stream, in call order.
+/// One rank. Its instructions are enqueued on one stream, in call order. Only transfers to and from
+/// host memory and asynchronous communication have streams of their own.
 class CudaRank : public RankDevice {
 public:
   CudaRank(GpuResources resources, std::shared_ptr<const ProgramView> program);
@@ -77,8 +79,8 @@ public:
   void begin(const int64_t *scalars) override;
   void run(const Bound *first, const Bound *last) override;
   void forgetRecordings() override { recordings.clear(); }
-  /// Sets a function that is called while instructions are enqueued: at both ends of a run and
-  /// between some instructions. Null disables the calls.
+  /// Sets a function that is called while instructions are enqueued: at the beginning and end of a
+  /// run, and between some instructions. Null disables the calls.
   void setPulse(std::function<void()> function) { pulse = std::move(function); }
   void mark() override { clock.mark(); }
   std::vector<double> takeMarks() override { return clock.take(); }
@@ -107,8 +109,8 @@ public:
   /// Returns the choices between cuDNN and the fallback kernels.
   Algorithms &getCudnnAlgorithms() const { return resources.algorithms->cudnn; }
   TrialResults &getMatmulTrials() const { return *resources.matmuls; }
-  /// Reports to the fake driver the memory that the instruction's next enqueued operation accesses:
-  /// its buffers and `more`.
+  /// Reports to the fake driver which memory the next enqueued operation accesses: the buffers of
+  /// the instruction, and `more`.
   void announce(const Bound &bound, const char *name, const std::vector<Access> &more = {}) const;
   /// Returns the memory that an instruction may access, and `more`. Returns an empty list with a
   /// real driver.
@@ -127,7 +129,9 @@ private:
   StreamRef stream;
   void *arena = nullptr;
   size_t arenaBytes = 0;
-  std::deque<DeviceMemory> scratches; ///< in increasing size; captured graphs use the older ones
+  /// Scratch allocations in order of size. The last one is current; captured graphs may use the
+  /// earlier ones.
+  std::deque<DeviceMemory> scratches;
   std::unique_ptr<Blas> blas;
   std::unique_ptr<CudnnHandle> cudnnHandle; ///< outlives captured graphs of its plans
   bool hasTriedCudnn = false;
@@ -137,8 +141,9 @@ private:
   Transfers transfers;
   EventClock clock;
   std::deque<std::unique_ptr<Prepared>> kept;
-  /// `run` and `prepared` by instruction, accumulate flag and alignment, shared by the runs of a
-  /// function. The prepared data depends on the alignment of addresses, not on the addresses.
+  /// Bound::run and Bound::prepared for each instruction, accumulate flag and alignment. All runs
+  /// of a function share these entries, because the prepared data depends only on the alignment of
+  /// the addresses.
   std::map<std::tuple<const Instruction *, bool, int64_t>,
            std::pair<void (*)(const Bound &), void *>>
       shared;
@@ -158,7 +163,7 @@ public:
   makeProcessCommunication(std::unique_ptr<Communication> host) override;
 
 private:
-  std::shared_ptr<const nccl::Groups> groups; ///< process groups that the program communicates in
+  std::shared_ptr<const nccl::Groups> groups; ///< groups of ranks that communicate in the program
   int firstRank;                              ///< number of this process's first rank
   std::vector<int> gpus;                      ///< GPU ordinal of each rank of this process
   std::shared_ptr<ProgramView> program;

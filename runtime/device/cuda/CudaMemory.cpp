@@ -6,8 +6,8 @@
 
 namespace psrt::cuda {
 
-/// Limit on pinned memory in bytes. Beyond this limit, writes wait for a buffer instead of
-/// allocating another.
+/// Limit on the pinned memory of a rank, in bytes. At the limit, a write waits for a free buffer
+/// instead of allocating another one.
 static constexpr size_t kMostPinned = size_t(64) << 20;
 /// Kernels may read slightly past the end of their buffers, as on the host (Arena::end).
 static constexpr size_t kGuardBytes = 4096;

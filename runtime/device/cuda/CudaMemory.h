@@ -1,5 +1,5 @@
-// Defines the GPU memory of one rank: one allocation. Copies to and from it run on the rank's
-// stream.
+// Defines the GPU memory of one rank. The memory is a single allocation. Copies to and from this
+// memory run on the rank's stream.
 #ifndef PSRT_DEVICE_CUDA_CUDAMEMORY_H
 #define PSRT_DEVICE_CUDA_CUDAMEMORY_H
 
@@ -11,8 +11,9 @@
 namespace psrt::cuda {
 
 /// One rank's memory on a GPU, with an optional part in pinned host memory.
-/// - Copies to the GPU are enqueued from pinned buffers, which are reused once their copy is done.
-///   The host waits for a copy only if the buffers' total size would exceed a limit.
+/// - Data for the GPU is first written to a pinned buffer, from which an asynchronous copy is
+///   enqueued. A buffer is reused after its copy is done. The host waits for a copy only if the
+///   total size of the buffers would exceed a limit.
 /// - Reads wait for the stream. Accesses to the host part also wait, because transfers
 ///   (CudaTransfers) may still use this memory.
 /// - Prefetched data is copied to a landing buffer by a side stream, and from there to its address
@@ -46,7 +47,7 @@ private:
     void *reader = nullptr; ///< destination of the data being read, or null
     size_t readBytes = 0;
   };
-  /// A GPU buffer for data prefetched for one address, separate from the rank's memory.
+  /// A GPU buffer, separate from the rank's memory, for data that is prefetched for one address.
   struct Landing {
     Landing(const GpuRef &gpu, size_t bytes)
         : memory(gpu, bytes, "the inputs of the next step"), brought(gpu), taken(gpu) {}
@@ -67,14 +68,14 @@ private:
   Landing *findLanding(int64_t address, size_t count);
 
   StreamRef stream;
-  Stream side; ///< stream of prefetched data
+  Stream side; ///< stream that copies prefetched data
   MemorySizes sizes;
   DeviceMemory memory;
   std::unique_ptr<PinnedMemory> hostPart; ///< null if there is no host part
   std::deque<Block> blocks;
   size_t pinned = 0;                   ///< total bytes of the blocks
   std::map<int64_t, Landing> landings; ///< by destination address
-  size_t landed = 0;                   ///< total bytes of the landings
+  size_t landed = 0;                   ///< total bytes of the landing buffers
 };
 
 } // namespace psrt::cuda

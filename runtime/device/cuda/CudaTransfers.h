@@ -9,9 +9,10 @@
 
 namespace psrt::cuda {
 
-/// Each direction has a stream, created on first use. A copy waits for the work that was enqueued
-/// on the rank's stream before it. Work enqueued after the wait runs after the copy. The host never
-/// waits, so transfers can be captured in CUDA graphs.
+/// Each direction (to the host, to the GPU) has a stream, created on first use. A copy runs after
+/// the work that was enqueued on the rank's stream before it. Work that is enqueued after the
+/// matching WaitOp runs after the copy. The host never waits, so transfers can be captured in CUDA
+/// graphs.
 class Transfers {
 public:
   explicit Transfers(StreamRef stream) : stream(std::move(stream)) {}
@@ -20,7 +21,7 @@ public:
   void bind(const WaitOp &op, Bound &bound);
 
 private:
-  /// One copy, enqueued in every run.
+  /// One transfer, which every run enqueues again.
   struct Transfer {
     Transfer(Transfers &owner, const StreamRef &copyStream)
         : owner(owner), copyStream(copyStream), ready(copyStream->getGpu()),

@@ -12,11 +12,11 @@ namespace {
 /// Limit in bytes on a comparison's GPU memory. Larger problems are compared on part of the batch.
 constexpr int64_t kMostTrialBytes = int64_t(1) << 30;
 
-/// Number of fillings before the timed work. The fillings take a GPU about 0.5 ms, in which the
-/// host enqueues ten plans.
+/// Number of times that the filler is written before the timed work (BurstTimer). These writes take
+/// a GPU about 0.5 ms. In this time, the host enqueues ten plans.
 constexpr int kFillings = 40;
 
-/// Bytes that must stay free for later allocations.
+/// Bytes of GPU memory that must stay free for later allocations.
 constexpr int64_t kLeftBytes = int64_t(kWorkspaceBytes + kLandingBytes);
 
 void *pointer(CUdeviceptr at) { return reinterpret_cast<void *>(at); }
@@ -27,7 +27,7 @@ const CudnnPlan &getPlan(CudnnHandle &cudnnHandle, const CudnnOp &op) {
 
 //===--- the comparison ---------------------------------------------------===//
 
-/// One problem and the memory for comparing or measuring cuDNN and our kernels.
+/// One problem, and the memory for comparing or measuring cuDNN and the fallback kernels.
 class Comparison {
 public:
   Comparison(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op)
@@ -42,7 +42,7 @@ public:
 
   Trial::Times measure() {
     std::optional<DeviceMemory> filler = allocate(kWorkspaceBytes);
-    int fillings = rank.getDriver().isFake() ? 1 : kFillings; // the fake fills on the host
+    int fillings = rank.getDriver().isFake() ? 1 : kFillings; // the fake driver fills slowly
     BurstTimer timer(*rank.getStream(), filler->get(), fillings);
     return trial.measure(rank.getStream(), [&](const std::function<void()> &run) {
       return timer.measure([&] { return run(), true; });
@@ -79,7 +79,7 @@ private:
     return memory ? pointer(memory->get()) : nullptr;
   }
 
-  /// Returns all tensors and workspaces as written memory, for the fake driver.
+  /// Returns the accesses to report to the fake driver: all tensors and workspaces, as written.
   std::vector<Access> findAccesses(void *const *buffers) const {
     std::vector<Access> result;
     for (size_t i = 0; i < trial.tensors.size(); ++i)
@@ -109,8 +109,8 @@ int64_t getTrialBytes(const CudnnOp &op) {
   return op.makeTrial().getBytes() + op.getOwnBytes() + op.getWorkBytes();
 }
 
-/// Calls `use` with a comparison of the problem, halving the batch until it fits into memory.
-/// Returns the result of `use`, or the reason why the comparison could not run.
+/// Calls `use` with a comparison of the problem. Halves the batch until the comparison fits into
+/// memory. Returns the result of `use`, or the reason why the comparison could not run.
 std::string onTrial(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &whole,
                     const std::function<std::string(Comparison &)> &use) {
   try {
@@ -139,7 +139,7 @@ bool areAligned(const std::vector<CudnnTensor> &tensors) {
   });
 }
 
-/// Returns true if cuDNN computes the problem correctly. Otherwise, reports the reason once.
+/// Returns true if cuDNN computes the problem correctly. Otherwise, prints the reason once.
 bool isRight(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op, const Bound &bound) {
   std::string problem = op.describe();
   TrialResults &trials = rank.getCudnnUse().trials;
@@ -160,7 +160,7 @@ std::string nameMeasured(const CudnnOp &op) {
          (mayBeNondeterministic() ? ", nondeterministic" : "");
 }
 
-/// Returns true if the fallback kernels are faster, by a new or a stored measurement.
+/// Returns true if the fallback kernels are faster, according to a new or a stored measurement.
 bool areOursFaster(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op) {
   constexpr const char *kTheirs = "cudnn", *kOurs = "own";
   /// The fallback kernels must take less than this fraction of cuDNN's time. A smaller gain is
@@ -220,7 +220,7 @@ bool bindToCudnn(CudaRank &rank, std::unique_ptr<CudnnOp> given, Bound &bound) {
   const CudnnOp &op = *p->op;
   try {
     p->plan = &getPlan(*cudnnHandle, op);
-    // The memory that our kernels write follows cuDNN's workspace.
+    // The scratch memory contains cuDNN's workspace, then the memory that launchBefore() writes.
     int64_t workspace = alignScratch(p->plan->getWorkspaceBytes());
     int64_t bytes = workspace + op.getOwnBytes();
     CUdeviceptr work = rank.getScratch(bytes);
@@ -229,7 +229,7 @@ bool bindToCudnn(CudaRank &rank, std::unique_ptr<CudnnOp> given, Bound &bound) {
     p->pack.emplace(p->plan->pack(op.nameTensors(bound.buffers, own), pointer(work)));
     if (bytes)
       p->more.push_back({work, work + CUdeviceptr(bytes), 1});
-  } catch (const CudnnFailure &failure) { // the trial may have used another rank's plan
+  } catch (const CudnnFailure &failure) { // possible, since the trial may have run on another rank
     refuse("%s: %s; set PSRT_CUDNN=off to run without cuDNN", op.describe().c_str(),
            failure.what());
   }

@@ -10,8 +10,8 @@ namespace psrt::cuda {
 /// Rounds the size of a scratch part up, so that the next part is aligned.
 inline int64_t alignScratch(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-/// One problem that cuDNN may compute. `buffers` are the instruction's buffers, `own` is memory of
-/// getOwnBytes(), and `work` is memory of getWorkBytes().
+/// One problem that cuDNN may compute. In the functions below, `buffers` are the instruction's
+/// buffers, `own` is memory of getOwnBytes() bytes, and `work` is memory of getWorkBytes() bytes.
 class CudnnOp {
 public:
   virtual ~CudnnOp() = default;
@@ -22,7 +22,8 @@ public:
   /// Returns the tensors that the plan reads and writes. Host scalars are members of this object,
   /// so this object must outlive the plan's runs.
   virtual std::vector<CudnnTensor> nameTensors(void *const *buffers, void *own) const = 0;
-  /// Returns the bytes of memory that our kernels write before the plan runs.
+  /// Returns the bytes of memory that kernels of the runtime write before the plan runs, e.g. for a
+  /// mask.
   virtual int64_t getOwnBytes() const { return 0; }
   /// Returns the launches of these kernels.
   virtual Launches launchBefore(void *const *, void * /*own*/) const { return {}; }
@@ -31,7 +32,8 @@ public:
   virtual Trial makeTrial() const = 0;
   /// Returns the bytes of workspace that launchInputs() and launchOurs() need.
   virtual int64_t getWorkBytes() const { return 0; }
-  /// Returns launches that compute the inputs of the comparison that depend on other inputs.
+  /// Returns launches that compute those inputs of the comparison that depend on other inputs.
+  /// Example: the gradient of attention reads the result of its forward pass.
   virtual Launches launchInputs(void *const *, void * /*work*/) const { return {}; }
   /// Returns the launches of the fallback kernels.
   virtual Launches launchOurs(void *const *buffers, void *work) const = 0;

@@ -1,4 +1,4 @@
-// Maps matmul epilogues to cuBLASLt's.
+// Maps the runtime's matmul epilogues to those of cuBLASLt.
 #ifndef PSRT_DEVICE_CUDA_EPILOGUE_H
 #define PSRT_DEVICE_CUDA_EPILOGUE_H
 
@@ -10,7 +10,7 @@ struct EpilogueTraits {
   cublasLtEpilogue_t kind;
   const char *name; ///< suffix in descriptions of matmuls
   bool hasVector, hasAux;
-  bool mayLack; ///< true: there is a fallback if cuBLASLt lacks this epilogue
+  bool mayLack; ///< whether there is a fallback if cuBLASLt lacks this epilogue
 };
 
 EpilogueTraits traitsOf(CublasLtMatmul::Epilogue epilogue);

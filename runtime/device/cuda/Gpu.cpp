@@ -37,8 +37,8 @@ DeviceMemory::DeviceMemory(GpuRef given, size_t bytes, const char *purpose)
   CUresult result = gpu->getDriver().memAlloc(&pointer, bytes ? bytes : 1);
   if (result == CUDA_ERROR_OUT_OF_MEMORY)
     refuse(
-        "GPU %d (%s) cannot allocate %zu bytes for %s, %zu are free; use more ranks or a smaller "
-        "micro-batch",
+        "GPU %d (%s) cannot allocate %zu bytes for %s, because only %zu bytes are free; use more "
+        "ranks or a smaller micro-batch",
         gpu->getOrdinal(), gpu->getName().c_str(), bytes, purpose, gpu->freeMemory());
   gpu->check(result, "to allocate memory");
 }

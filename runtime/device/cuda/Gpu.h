@@ -1,5 +1,4 @@
-// Wraps a GPU and its resources (memory, streams and events), which are released with their
-// objects.
+// Wraps a GPU and its resources (memory, streams and events). Destructors release the resources.
 #ifndef PSRT_DEVICE_CUDA_GPU_H
 #define PSRT_DEVICE_CUDA_GPU_H
 
@@ -45,8 +44,8 @@ public:
   void setWatch(std::function<void()> function) const { watch = std::move(function); }
   /// Returns true on the first call during a wait; called by the watch function.
   bool isWaitNew() const { return std::exchange(waitIsNew, false); }
-  /// Polls `isOver`, which queries the driver, until it returns true. Without a watch function,
-  /// calls the blocking `wait` instead.
+  /// Calls `isOver`, which queries the driver, repeatedly until it returns true. Without a watch
+  /// function, calls the blocking function `wait` instead.
   template <typename IsOver, typename Wait> void await(IsOver &&isOver, Wait &&wait) const {
     if (!watch)
       return wait();
@@ -136,7 +135,7 @@ public:
   void record(const Stream &stream) const;
   bool isOver() const;
   void synchronize() const;
-  /// Makes work enqueued in the stream from now on wait for this event.
+  /// Makes all work that is later enqueued in the stream wait for this event.
   void holdUp(const Stream &stream) const;
 
 private:

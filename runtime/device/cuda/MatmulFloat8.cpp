@@ -12,7 +12,7 @@ namespace {
 struct Operand {
   int buffer;
   int64_t rows = 0, inner = 0, batches = 1,
-          batchStride = 0; ///< elements have one byte, so strides are also in bytes
+          batchStride = 0; ///< in elements, which have one byte
   int64_t rowStride = 0, innerStride = 0;
   CUdeviceptr copy = 0; ///< address of the transposed copy; 0 if the inner dim is contiguous
 
@@ -85,8 +85,8 @@ bool emplace(CudaRank &rank, const MatmulOp &op, PreparedFloat8 &p, bool hasBias
   return p.matmul->isOffered();
 }
 
-/// Allocates transposed copies of operands that are not contiguous and sets the matmul's strides to
-/// those of the copies.
+/// Allocates transposed copies of the operands whose inner dim is not contiguous, and sets the
+/// strides of the matmul to those of the copies.
 void makeDense(CudaRank &rank, MatmulOp &op, PreparedFloat8 &p) {
   auto bytesOf = [](const Operand &operand) {
     return operand.isDense() ? 0 : (operand.countBytes() + 255) / 256 * 256;

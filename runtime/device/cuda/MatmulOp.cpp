@@ -1,4 +1,4 @@
-// Runs a matmul instruction as one cuBLASLt matmul, or as one per index of an outer batch dim.
+// Runs a matmul instruction as one cuBLASLt call, or as one call per index of an outer batch dim.
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/CublasLtMatmul.h"
@@ -9,8 +9,8 @@
 namespace psrt::cuda {
 namespace {
 
-/// Computes a bias gradient as a matmul with a vector of ones, if cuBLASLt lacks the matmul's
-/// bias-gradient epilogue.
+/// Computes a bias gradient as a matmul with a vector of ones. Used if cuBLASLt does not offer the
+/// bias-gradient epilogue for the main matmul.
 struct OnesMatmul {
   OnesMatmul(CudaRank &rank, const MatmulOp &op, int64_t alignment)
       : ones(rank.getBlas().getGpu(), size_t(op.k * dtypeSize(op.dtype)),
@@ -95,7 +95,7 @@ MatmulBatch batchOf(const MatmulOp &op, PreparedMatmul &p) {
   return result;
 }
 
-/// Returns the alignment in bytes that all operands have in each call and at each batch index.
+/// Returns the alignment in bytes that all operands and results have at all batch indices.
 int64_t findAlignment(const Bound &bound, const PreparedMatmul &p, const MatmulBatch &batch) {
   int64_t bits = alignmentOf(bound) | p.lhsBytes | p.rhsBytes | p.outBytes |
                  batch.lhs * dtypeSize(p.op.dtype) | batch.rhs * dtypeSize(p.op.dtype) |
@@ -119,8 +119,8 @@ void runEmpty(const Bound &bound) {
 
 //===--- f64 with a bias, which cuBLASLt does not support ---------------------===//
 
-/// Fills the rows of the result with the bias, in copies of doubling size. Then accumulates the
-/// matmul onto these rows.
+/// Fills the rows of the result with the bias, by copies whose size doubles each time. Then adds
+/// the matmul to these rows.
 void runBiased(const Bound &bound) {
   const auto &p = *static_cast<const PreparedMatmul *>(static_cast<Prepared *>(bound.prepared));
   CudaRank &rank = CudaRank::of(bound);
@@ -149,8 +149,8 @@ bool isDense(const MatmulOp &op) {
 
 //===--- bias gradients -----------------------------------------------===//
 
-/// Returns the bias gradient as a matmul: the operand times a column of ones, or a row of ones
-/// times the operand.
+/// Returns the matmul that computes the bias gradient: the operand times a column of ones, or a row
+/// of ones times the operand.
 MatmulOp makeOnesOp(const MatmulOp &op) {
   MatmulOp result = op;
   result.accumulate = -1;
@@ -183,7 +183,8 @@ void bindOnes(CudaRank &rank, const MatmulOp &op, PreparedMatmul &p, int64_t ali
   writeOnes(rank, p.biasGrad->ones, op.dtype, op.k);
 }
 
-/// Binds a matmul with a bias gradient: one with cuBLASLt's epilogue, or two plain matmuls.
+/// Binds a matmul with a bias gradient: as one matmul with cuBLASLt's epilogue, or as two plain
+/// matmuls.
 void bindBiasGrad(CudaRank &rank, const MatmulOp &op, PreparedMatmul &p, const MatmulBatch &batch,
                   int64_t alignment) {
   auto epilogue = op.summed == MatmulOp::Lhs ? CublasLtMatmul::Epilogue::LhsBiasGrad

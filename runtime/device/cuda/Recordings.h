@@ -1,5 +1,5 @@
-// Captures runs of an entry as CUDA graphs. The first run enqueues each instruction, the second is
-// captured, and later runs launch the captured graph.
+// Captures runs of an entry as CUDA graphs. The first run enqueues each instruction. The second run
+// is captured, and this and later runs launch the captured graph.
 #ifndef PSRT_DEVICE_CUDA_RECORDINGS_H
 #define PSRT_DEVICE_CUDA_RECORDINGS_H
 
@@ -10,10 +10,10 @@
 
 namespace psrt::cuda {
 
-/// The captured graphs of one stream, by range of instructions. Data that changes between runs is
-/// in memory that instructions read (ScalarMirror), never in the enqueued operations. A range is
-/// never captured if an instruction needs the host in each run, e.g. to wait for other threads.
-/// PSRT_CUDA_GRAPHS=0 disables capturing.
+/// The captured graphs of one stream, by range of instructions. Values that change between runs are
+/// never parameters of enqueued operations; instructions read them from memory (ScalarMirror). A
+/// range is not captured if one of its instructions needs the host in each run, e.g. to wait for
+/// other threads. PSRT_CUDA_GRAPHS=0 disables capturing.
 class Recordings {
 public:
   explicit Recordings(StreamRef stream);

@@ -11,8 +11,8 @@
 //
 // If a kernel uses thread indices or barriers, the image also exports the pointer `const
 // PsrtReplayHooks *psrt_replay_hooks`, which the driver sets before the first launch. A kernel's
-// shared memory is `thread_local` in the image, as one thread runs the blocks of a stream. Kernels
-// do not modify their parameters.
+// shared memory is `thread_local` in the image, because one operating-system thread runs all blocks
+// of a stream. Kernels do not modify their parameters.
 #ifndef PSRT_DEVICE_CUDA_REPLAY_H
 #define PSRT_DEVICE_CUDA_REPLAY_H
 
@@ -27,8 +27,8 @@ struct PsrtReplayHooks {
   uint32_t (*gridSize)();
   /// Waits until all threads of the block arrive. Fails if some threads of the block have ended.
   void (*barrier)();
-  /// Returns the value of the thread whose index within the warp of 32 is this thread's xor `mask`.
-  /// All existing threads of the warp must call this function.
+  /// Returns the `value` of another thread of the warp of 32 threads: the thread whose index is
+  /// this thread's index xor `mask`. All existing threads of the warp must call this function.
   uint32_t (*shuffleXor)(uint32_t value, uint32_t mask);
   /// Returns the block's dynamic shared memory, 128-byte aligned.
   void *(*dynamicShared)();

@@ -69,7 +69,8 @@ static int64_t findAvailable() {
   return -1;
 }
 
-/// Fails unless the offloaded data fits into host memory. Pinned memory cannot be swapped out.
+/// Fails if the offloaded data does not fit into the available host memory. (Offloaded data is in
+/// pinned memory, which cannot be swapped out.)
 static void checkHostMemory(const Program &program, const std::vector<int> &ranks) {
   int64_t needed = 0, available = findAvailable();
   for (int rank : ranks) {

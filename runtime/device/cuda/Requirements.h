@@ -7,11 +7,11 @@
 
 namespace psrt::cuda {
 
-/// Fails unless the GPU can run the program's kernels; the error names the target to compile for.
+/// Fails if the GPU cannot run the program's kernels. The error names the target to compile for.
 void checkTarget(const Program &program, const Gpu &gpu);
 
-/// Fails unless the memory of `ranks` (numbers in the mesh) fits into the GPU's free memory; the
-/// error lists the largest users of memory.
+/// Fails if the memory of `ranks` (rank numbers) does not fit into the GPU's free memory. The error
+/// lists the largest users of memory.
 void checkMemory(const Program &program, const std::vector<int> &ranks, const Gpu &gpu);
 
 } // namespace psrt::cuda

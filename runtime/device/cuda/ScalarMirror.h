@@ -1,5 +1,5 @@
-// Keeps a copy of a bound entry's scalars on the GPU. Instructions read the scalars from there, so
-// that the enqueued or captured operations are the same in every step.
+// Keeps a copy of a bound entry's scalars on the GPU. Instructions read the scalars from this copy,
+// so that the enqueued or captured operations are the same in every step.
 #ifndef PSRT_DEVICE_CUDA_SCALARMIRROR_H
 #define PSRT_DEVICE_CUDA_SCALARMIRROR_H
 
@@ -7,7 +7,8 @@
 
 namespace psrt::cuda {
 
-/// Alternates between two pinned buffers, so the host waits only if it is two runs ahead.
+/// Alternates between two pinned buffers, so the host waits only if it is two runs ahead of the
+/// GPU.
 class ScalarMirror {
 public:
   ScalarMirror(StreamRef stream, size_t count);

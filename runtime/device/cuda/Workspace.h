@@ -6,15 +6,15 @@
 
 namespace psrt::cuda {
 
-/// Bytes of cuBLASLt's workspace for partial results. Each rank allocates one with its first
-/// matmul.
+/// Bytes of cuBLASLt's workspace for partial results. Each rank allocates its workspace when the
+/// first matmul is bound.
 inline constexpr size_t kWorkspaceBytes = size_t(32) << 20;
 
 /// Limit in bytes on GPU memory for prefetched inputs of the next step. Larger inputs are copied
 /// after the current step.
 inline constexpr size_t kLandingBytes = size_t(256) << 20;
 
-/// Returns the bytes of workspace and prefetched inputs for a rank of a pipeline coordinate.
+/// Returns the bytes of workspace and prefetched inputs per rank of a pipeline coordinate.
 inline int64_t bytesBesides(const Program &program, int64_t coordinate) {
   int64_t inputs = 0;
   for (const Input &input : program.inputs)

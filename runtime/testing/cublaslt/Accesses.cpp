@@ -6,7 +6,8 @@ namespace psrt::fake {
 
 namespace {
 
-/// Operands with more pieces than this are left to the caller's announcement.
+/// Maximum number of pieces of an operand. The accesses of an operand with more pieces are omitted;
+/// the caller must report them with psrt_fake_access.
 constexpr int64_t maxPieces = 256;
 
 void add(std::vector<PsrtFakeAccess> &accesses, const void *data, size_t bytes, bool writes) {
@@ -15,7 +16,8 @@ void add(std::vector<PsrtFakeAccess> &accesses, const void *data, size_t bytes, 
     accesses.push_back({begin, begin + bytes, writes});
 }
 
-/// Adds a matrix line by contiguous line, or as one range if there are no gaps.
+/// Adds one access per contiguous line of a matrix, or a single access if the lines have no gaps in
+/// between.
 void addMatrix(std::vector<PsrtFakeAccess> &accesses, const void *data, const Layout &layout,
                bool writes) {
   bool byColumn = layout.order == CUBLASLT_ORDER_COL;

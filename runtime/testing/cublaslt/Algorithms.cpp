@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t wantedWorkspace = 4096;
 /// Bytes of the widest load or store.
 constexpr uintptr_t widestLoad = 16;
-/// Last word of an algorithm's bits.
+/// Last word of an algorithm's bits, which marks valid bits.
 constexpr uint64_t signature = 0x5053525453544e44;
 
 /// Returns the duration of each algorithm in microseconds; negative for an unsupported result.

@@ -20,9 +20,9 @@ struct Algorithm {
 
 /// Returns the algorithms that fit the workspace, best first according to the heuristics.
 /// $PSRT_FAKE_ALGORITHMS lists the duration of each in microseconds, e.g. "300,-,100"; "-" marks an
-/// algorithm that supports no matmul, as the heuristics report. By default, there are three
-/// algorithms without a delay. Algorithms require that the bias or bias gradient is as aligned as
-/// `vector`, up to 16 bytes.
+/// algorithm that the heuristics report as unsupported for every matmul. By default, there are
+/// three algorithms without a delay. Algorithms require that the bias or bias gradient has the
+/// alignment of `vector`, but at most 16 bytes.
 std::vector<cublasLtMatmulHeuristicResult_t> offerAlgorithms(uint64_t workspace,
                                                              const void *vector);
 

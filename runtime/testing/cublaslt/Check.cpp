@@ -64,7 +64,7 @@ bool fp8Supported(const Matmul &matmul) {
          !matmul.desc.transB && matmul.desc.compute == CUBLAS_COMPUTE_32F;
 }
 
-/// Returns true if there are kernels for the types.
+/// Returns true if cuBLASLt has kernels for the types.
 bool typesSupported(const Matmul &matmul) {
   const MatmulDesc &desc = matmul.desc;
   int32_t a = matmul.a.type, b = matmul.b.type, c = matmul.c.type, d = matmul.d.type;

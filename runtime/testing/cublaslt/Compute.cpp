@@ -86,7 +86,7 @@ std::vector<T> unpack(const void *data, const Layout &layout, bool transposed, i
   return values;
 }
 
-/// The factors of the matmul, of C and of the result.
+/// The factors of the matmul, of C and of the result D.
 struct Factors {
   double alpha, beta, result;
 
@@ -196,7 +196,7 @@ template <typename T> void computeIn(const Matmul &matmul) {
 void Matmul::compute() const {
   if (algorithm.workspace)
     std::memset(workspace, 0xff,
-                algorithm.workspace); // reveals concurrent matmuls in one workspace
+                algorithm.workspace); // reveals matmuls that use one workspace at the same time
   if (algorithm.microseconds)
     usleep(algorithm.microseconds);
   desc.compute == CUBLAS_COMPUTE_64F ? computeIn<double>(*this) : computeIn<float>(*this);

@@ -45,7 +45,8 @@ struct Matmul {
   /// Returns INVALID_VALUE if the shapes do not match, or NOT_SUPPORTED if cuBLASLt lacks the
   /// matmul.
   cublasStatus_t check() const;
-  /// Checks the pointers in the same way.
+  /// Returns INVALID_VALUE if a pointer is null or misaligned, or NOT_SUPPORTED if an fp8 pointer
+  /// is not aligned to 16 bytes.
   cublasStatus_t checkPointers() const;
   /// Returns the memory that the matmul accesses. Operands with too many separate pieces are
   /// omitted.

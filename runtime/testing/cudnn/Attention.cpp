@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Attributes by kind of tensor; the last three of the gradient are results.
+/// Attributes by kind of tensor. The last three attributes of the gradient are results.
 constexpr cudnnBackendAttributeName_t kForward[] = {
     CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC,
     CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC,

@@ -32,7 +32,8 @@ protected:
   std::vector<std::optional<Tensor>> heads; ///< by kind
   std::optional<Tensor> scale;
   int first = -1, last = -1; ///< numbers of the mask's input and output values
-  /// Dropout: 1 or 0 for each score, 1 / the keep probability, and the keep probability.
+  /// Tensors of dropout: `kept` is 1 or 0 for each score, `keptScale` is 1 / the keep probability,
+  /// and `keptPart` is the keep probability.
   std::optional<Tensor> kept, keptScale, keptPart;
   /// Scratch of gradients: row sums times `keptPart`, and query gradients.
   std::optional<Tensor> rowSums, querySums;

@@ -30,10 +30,10 @@ public:
 
 private:
   using Kind = Part::Kind;
-  /// Returns a part of this kind and mode that reads x and is not taken, or null.
+  /// Returns a part of this kind and mode that reads x and is not taken yet, or null.
   Part *find(Kind kind, int mode, const Descriptor &x);
-  /// Takes the part that find() returns. Refuses the graph if there is none, if its other operand
-  /// is not `b`, or if its result has the wrong type.
+  /// Marks the part that find() returns as taken, and returns it. Refuses the graph if there is
+  /// none, if its other operand is not `b`, or if its result has the wrong type.
   const Part &take(Kind kind, int mode, const Descriptor &x, const Descriptor *b = nullptr,
                    bool isNarrow = false);
   const Descriptor &step(cudnnPointwiseMode_t mode, const Descriptor &x,
@@ -49,7 +49,8 @@ private:
   const Descriptor &takeDiagonal(const Descriptor &scores);
   void takeValue();
   void takeGradients();
-  /// Takes transposed scores times rows, summed over the query heads of a key head.
+  /// Takes the matmul of transposed scores with rows, and the sum over the query heads of each key
+  /// head.
   void takeKeyGradient(int kind, const Descriptor &scores, const Descriptor &rows);
   void takeQueryGradient(const Descriptor &scores, const Descriptor &transposedK);
 

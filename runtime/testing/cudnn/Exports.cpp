@@ -78,7 +78,8 @@ constexpr size_t kUnifiedVersion = 92100;
 
 //===--- engines ----------------------------------------------------------===//
 
-/// Engines in the heuristics' order. Engines that the runtime may have to skip come first.
+/// Engines in the order in which the heuristics return them. Engines that the runtime may have to
+/// skip come first.
 struct Engine {
   std::vector<cudnnBackendNumericalNote_t> notes;
   int64_t workspace;

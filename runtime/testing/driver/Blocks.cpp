@@ -7,8 +7,8 @@
 
 namespace psrt::fake {
 
-/// The thread's runner while it runs blocks. Hooks are called too often to use a thread-local
-/// object with a constructor.
+/// The thread's runner while it runs blocks. A thread-local object with a constructor would be too
+/// slow, since hooks are called very often.
 static thread_local constinit BlockRunner *active __attribute__((tls_model("initial-exec"))) =
     nullptr;
 

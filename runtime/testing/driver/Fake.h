@@ -21,15 +21,16 @@ PSRT_FAKE_EXPORT void psrt_fake_access(psrt::cuda::CUstream stream, const char *
 
 /// Enqueues run(data) on the stream as a kernel called `name`. Calls release(data) after the last
 /// run; a captured operation runs once per launch. `release` may be null and must not call the
-/// driver. `accesses` are the work's accesses in addition to those announced.
+/// driver. `accesses` are the accesses of the work, in addition to those reported by
+/// psrt_fake_access.
 PSRT_FAKE_EXPORT psrt::cuda::CUresult psrt_fake_enqueue(psrt::cuda::CUstream stream,
                                                         const char *name, void (*run)(void *data),
                                                         void *data, void (*release)(void *data),
                                                         int count, const PsrtFakeAccess *accesses);
 
-/// Makes all work known to the calling host thread (or host function of a stream) happen before
-/// work that follows psrt_fake_acquire(token). Barriers of host threads call both functions to
-/// report the order that they create.
+/// Makes all work that happens before this call also happen before work that follows
+/// psrt_fake_acquire(token). The caller is a host thread or a host function of a stream. Barriers
+/// of host threads call both functions to report the order that they create.
 PSRT_FAKE_EXPORT void psrt_fake_release(const void *token);
 PSRT_FAKE_EXPORT void psrt_fake_acquire(const void *token);
 

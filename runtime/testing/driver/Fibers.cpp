@@ -38,7 +38,8 @@ thread_local size_t made = 0; // number of fibers created by this thread
 
 extern "C" void psrt_fake_switch(void **save, void *resume);
 // Saves the callee-saved registers on the old stack and restores them from the new stack. Rounding
-// modes are not switched, as kernels do not change them. A jump is predicted better than a return.
+// modes are not switched, as kernels do not change them. Ends with a jump, which the processor
+// predicts better than a return.
 asm(R"(
   .text
   .p2align 4

@@ -8,8 +8,8 @@
 namespace psrt::fake {
 
 static constexpr uint64_t alignment = 256;
-/// Limit on the filled bytes of new memory. The limit exceeds the buffers of the tests, but large
-/// arenas stay mostly untouched.
+/// Maximum number of bytes of new memory that are filled. The buffers of the tests are smaller.
+/// Large arenas stay mostly untouched.
 static constexpr uint64_t filled = uint64_t(64) << 20;
 
 static uint64_t roundUp(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }

@@ -73,7 +73,7 @@ std::string directive(const std::string &ptx, const std::string &name) {
   return begin == std::string::npos ? std::string() : ptx.substr(begin, end - begin);
 }
 
-/// Loads PTX text after the checks that the driver's compiler makes first.
+/// Loads PTX text after the first checks of the driver's PTX compiler.
 CUresult loadPtx(const char *text, Module &module, std::string &log) {
   module.ptx = text;
   std::string version = directive(module.ptx, ".version"),

@@ -38,8 +38,8 @@ struct HostThread {
   unsigned actor = 0;
   Clock clock;
 };
-/// Returns the calling thread as an actor. The thread's first use of the driver happens after
-/// everything that other host threads know at that time.
+/// Returns the calling thread as an actor. The thread's first use of the driver happens after all
+/// work that other host threads have synchronized with by that time.
 HostThread &hostThread();
 /// Records that all work in `clock` happens before later calls of the calling host thread.
 void hostKnows(const Clock &clock);

@@ -1,5 +1,5 @@
-// Implements the functions of NCCL on streams of the fake driver. As with nonblocking
-// communicators, each call first reports once that it is in progress.
+// Implements the functions of NCCL on streams of the fake driver. As with nonblocking communicators
+// in NCCL, ncclCommGetAsyncError first reports a call as in progress.
 #include "runtime/device/cuda/nccl/NcclApi.h"
 #include "runtime/testing/driver/Fake.h"
 #include "runtime/testing/driver/Handles.h"
@@ -36,7 +36,7 @@ struct Comm {
   int ranks, rank;
   std::atomic<bool> aborted{false};
   Board board;
-  std::atomic<bool> isLate{true}; ///< report once that a call is in progress
+  std::atomic<bool> isLate{true}; ///< report a call as in progress once
   std::atomic<int64_t> runs{0};   ///< number of batches run
   std::atomic<int> registered{0};
   std::atomic<int> batches{0}; ///< live batches: enqueued, or captured in a graph

@@ -82,7 +82,7 @@ protected:
   std::optional<Descriptor> properties;
 };
 
-/// Returns attention whose heads lie next to each other in rows, as matmuls write them.
+/// Returns an attention problem whose heads are adjacent within a row, as matmuls write them.
 AttentionProblem makeAttention(Dtype dtype, int64_t heads, int64_t groups, int64_t length,
                                int64_t width) {
   AttentionProblem problem;

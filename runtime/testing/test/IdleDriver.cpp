@@ -30,7 +30,7 @@ PSRT_IDLE(cuStreamGetCtx)
 PSRT_IDLE(cuTensorMapEncodeIm2col)
 PSRT_IDLE(cuTensorMapEncodeTiled)
 
-/// Target of all returned handles.
+/// The object that all returned handles point to.
 static char someObject[4096];
 
 static int give(void **object) { return *object = someObject, 0; }

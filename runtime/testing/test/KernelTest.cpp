@@ -77,14 +77,14 @@ TEST_F(FakeTest, modules_may_be_unloaded_while_their_kernels_wait) {
   EXPECT_EQ(9, download<int>(values, 1, stream)[0]);
 }
 
-/// Launches a kernel whose threads wait for each other in vain, and checks the reported reason.
+/// Launches a kernel whose threads deadlock, and checks the reported reason.
 #define EXPECT_DEADLOCK(name, block, text)                                                         \
   do {                                                                                             \
     CUstream stream = newStream();                                                                 \
     testing::internal::CaptureStderr();                                                            \
     OK(launch(kernel(name), 2, block, stream));                                                    \
     EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, cu.streamSynchronize(stream));                             \
-    EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, cu.streamSynchronize(stream)); /* for good */              \
+    EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, cu.streamSynchronize(stream)); /* still failed */          \
     std::string messages = testing::internal::GetCapturedStderr();                                 \
     EXPECT_NE(std::string::npos, messages.find(text)) << messages;                                 \
   } while (false)

@@ -10,7 +10,8 @@ using namespace psrt::cuda;
 
 class OrderTest : public FakeTest {
 protected:
-  /// The status that the host received from the last program, and the messages printed meanwhile.
+  /// The status that the host received from the last program, and the messages that the program
+  /// printed.
   CUresult result = CUDA_SUCCESS;
   std::string messages;
   int output[2] = {};
@@ -55,7 +56,8 @@ protected:
     other.join();
   }
 
-  /// Runs two rounds of a pipeline of three streams, with a wait for each hand-over.
+  /// Runs two rounds of a pipeline of three streams. Each stream waits before it reads or
+  /// overwrites another stream's data.
   void pipeline() {
     CUstream copies = newStream(), compute = newStream(), results = newStream();
     CUfunction add = kernel("add");

@@ -1,5 +1,5 @@
-// Draws the samples of four micro-batches of four for language models: 6 tokens below 10, and
-// labels of which a quarter is ignored.
+// Draws inputs for language models: 4 micro-batches of 4 samples. A sample has 6 tokens below 10,
+// and 6 labels. About a quarter of the labels is ignored.
 !floats = tensor<16x6xf32>
 !ids = tensor<16x6xi64>
 module {

@@ -1,5 +1,5 @@
-// Draws the samples of two steps of four micro-batches of four for regression: vectors of 6 and
-// targets of 8.
+// Draws inputs for regression: 2 steps of 4 micro-batches of 4 samples. A sample is a vector of 6
+// elements, and its target has 8.
 module {
   ps.variable buffer @drawn.x init #ps.distribution<normal, 0.0, 1.0> : tensor<32x6xf32>
   ps.variable buffer @drawn.target init #ps.distribution<normal, 0.0, 1.0> : tensor<32x8xf32>

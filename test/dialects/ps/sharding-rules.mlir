@@ -37,8 +37,8 @@ func.func @reshape(%x: tensor<2x3x24xf32>, %y: tensor<4x6xf32>, %z: tensor<5x1x2
   %0 = ps.reshape %x : tensor<2x3x24xf32> -> tensor<2x3x4x6xf32>
   // expected-remark @below {{([k, j, i]) -> ([k x j, i])}}
   %1 = ps.reshape %x : tensor<2x3x24xf32> -> tensor<6x24xf32>
-  // The common divisors of both shapes at either end are factors, here i = 2. The rest cannot be
-  // split.
+  // At the first and the last dim, the greatest common divisor of both sizes is a factor, here
+  // i = 2. The other factors cannot be split.
   // expected-remark @below {{([k, j x i]) -> ([m, l x i])}}
   %2 = ps.reshape %y : tensor<4x6xf32> -> tensor<3x8xf32>
   // expected-remark @below {{([n x k, j x i]) -> ([n x m, l x i])}}

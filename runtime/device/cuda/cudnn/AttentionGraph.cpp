@@ -1,4 +1,4 @@
-// Chooses which attention problems cuDNN runs, and in which form.
+// Decides which attention problems cuDNN runs, and in which form.
 #include "runtime/device/cuda/cudnn/AttentionGraph.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
@@ -8,11 +8,12 @@
 namespace psrt::cuda {
 namespace {
 
-/// First version with SDPA operations that contain a graph for the scores.
+/// The first version of cuDNN whose SDPA operations accept a graph that modifies the scores.
 constexpr size_t kUnifiedVersion = 92100;
-/// Earlier versions compute wrong results for some composite graphs.
+/// Versions of cuDNN before this one compute wrong results for some composite graphs.
 constexpr size_t kCompositeVersion = 91002;
-/// Earlier versions compute wrong composite gradients if the last block of keys is partial.
+/// Versions of cuDNN before this one compute wrong composite gradients if the last block of keys is
+/// partial.
 constexpr size_t kAnyLengthVersion = 91600;
 constexpr int64_t kBlockOfKeys = 128;
 

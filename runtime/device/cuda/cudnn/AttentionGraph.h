@@ -18,15 +18,16 @@ struct AttentionProblem {
   AttentionOp op;
   bool hasMask = false, hasPadding = false;
   AttentionForm form = AttentionForm::Unified;
-  /// If set, composite gradients accumulate query gradients in f32 in order of completion, so runs
-  /// may differ. Otherwise, the workspace first holds all score gradients in 16 bits.
+  /// If set, composite gradients accumulate query gradients in f32 in order of completion, so
+  /// results may differ between runs. Otherwise, the workspace stores all score gradients in 16
+  /// bits.
   bool addsUpQueries = false;
 
   bool isComposite() const { return form == AttentionForm::Composite; }
   bool hasBias() const { return hasMask || hasPadding; }
   /// Returns the sizes [b, h, t, s] of the f32 bias that represents mask and padding. A size is 1
-  /// if the bias is the same along the dim. A kernel of the runtime writes the bias first, with
-  /// -inf for hidden keys. cuDNN adds the bias to the scores.
+  /// if the bias is the same along the dim. A kernel of the runtime computes the bias, which is
+  /// -inf for hidden keys. Then cuDNN adds the bias to the scores.
   std::array<int64_t, 4> getBiasSizes() const;
   /// Returns true if dout must be scaled. If all elements of a mask row are very low, e.g. -1e38,
   /// the row's log-sum-exp cannot represent the row's sum of exponentials: all recomputed
@@ -52,14 +53,14 @@ AttentionForm chooseForm(size_t version, const AttentionOp &op);
 /// dropout mask of at most kMostScoreBytes.
 bool hasAttentionGraph(const AttentionProblem &problem);
 
-/// Limit in bytes on 16-bit data per score: the dropout mask or score gradients. Larger problems
-/// use the fallback kernels, which need neither.
+/// Limit in bytes on a 16-bit tensor with one element per score, such as the dropout mask or the
+/// score gradients. Larger problems use the fallback kernels, which need no such tensor.
 inline constexpr int64_t kMostScoreBytes = int64_t(1) << 30;
 
-/// IDs of the graphs' host scalars. The IDs of other tensors are their buffer numbers in
-/// AttentionOp plus 1; the bias has the mask's ID. The scalars are: the scores' scale, -inf, the
-/// window (int32 in the unified form, else f32), 1 / keep probability, and the keep probability.
-/// The keep probability is 1 without dropout.
+/// IDs of the graphs' host scalars, in this order: the scores' scale, -inf, the window (int32 in
+/// the unified form, else f32), 1 / keep probability, and the keep probability. The keep
+/// probability is 1 without dropout. The IDs of other tensors are their buffer numbers in
+/// AttentionOp plus 1; the bias has the mask's ID.
 inline constexpr int64_t kScaleId = 100, kHiddenId = 101, kWindowId = 102, kKeptScaleId = 103,
                          kKeptPartId = 104;
 /// IDs of extra tensors: the dropout mask (1 where a probability is kept, else 0; in the heads'
@@ -74,8 +75,8 @@ CudnnGraph makeAttentionGraph(const CudnnTarget &target, const AttentionProblem 
 /// workspace holds f32 accumulators of gradients and may hold score gradients.
 int64_t getMostWorkspace(const AttentionProblem &problem);
 
-/// Returns a unique description, also used in messages, e.g. "attention gradient, bf16,
-/// 16x12x1024x64, causal, ...".
+/// Returns a unique description of the problem, also used in messages. Example: "attention
+/// gradient, bf16, 16x12x1024x64, causal, ...".
 std::string describeAttention(const AttentionProblem &problem);
 
 } // namespace psrt::cuda

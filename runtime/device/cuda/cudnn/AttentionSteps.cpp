@@ -19,7 +19,7 @@ std::vector<int> getHeads(const AttentionOp &op) {
 
 AttentionSteps::Tensor &AttentionSteps::makeHeads(int buffer, bool isTransposed) {
   std::array<int64_t, 3> at = getStrides(op, buffer);
-  if (buffer == A::Dout && problem.scalesDout()) // a dense copy
+  if (buffer == A::Dout && problem.scalesDout()) // the graph reads the scaled copy, which is dense
     at = {op.h * op.t * op.d, op.t * op.d, op.d};
   bool isOfKeys = buffer == A::K || buffer == A::V || buffer == A::Dk || buffer == A::Dv;
   std::vector<int64_t> sizes = {op.b, isOfKeys ? op.g : op.h, isOfKeys ? op.s : op.t, op.d};

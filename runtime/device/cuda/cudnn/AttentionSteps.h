@@ -7,7 +7,8 @@
 
 namespace psrt::cuda {
 
-/// Returns the buffers of heads in a fixed order.
+/// Returns the buffers of heads in a fixed order: q, k, v, out and, for a gradient, dout, dq, dk
+/// and dv.
 std::vector<int> getHeads(const AttentionOp &op);
 
 CudnnGraph makeUnifiedAttention(const CudnnTarget &target, const AttentionProblem &problem);
@@ -42,14 +43,15 @@ protected:
     return op.dtype == Dtype::F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
   }
 
-  /// Adds y = mode(x, b, t), computed in type `arithmetic`; missing operands are null. Returns y.
+  /// Adds y = mode(x, b, t), computed in type `arithmetic`. Operands that `mode` does not have are
+  /// null. Returns y.
   Tensor &addPointwise(cudnnPointwiseMode_t mode, cudnnDataType_t arithmetic, Tensor &y, Tensor &x,
                        Tensor *b = nullptr, Tensor *t = nullptr, int64_t axis = -1);
-  /// Adds the bias of mask and padding to the scores. Returns the result.
+  /// Adds the sum of the scores and the bias of mask and padding. Returns the sum.
   Tensor &addBias(Tensor &scores);
-  /// Masks scores with -inf if a query does not see a key. Query i sees key j if i >= j (causal)
-  /// and j + window > i, computed in `windowType`. Indices are generated from the shape of `from`,
-  /// or of the masked scores if null.
+  /// Sets a score to -inf if its query does not see its key. Query i sees key j if i >= j (causal)
+  /// and j + window > i. This sum has the type `windowType`. The indices i and j are generated from
+  /// the shape of `from`, or from the shape of the scores if `from` is null.
   Tensor &addDiagonal(Tensor &scores, cudnnDataType_t windowType, Tensor *from = nullptr);
 
   const CudnnTarget &target;
@@ -66,7 +68,8 @@ private:
     return *hidden;
   }
   Tensor &addIndex(Tensor &from, int64_t dim);
-  /// Selects the score where `x mode b` holds, else -inf. Returns the result.
+  /// Adds a selection: the score where the comparison `x mode b` is true, else -inf. Returns the
+  /// result.
   Tensor &addSelect(Tensor &scores, cudnnPointwiseMode_t mode, Tensor &x, Tensor &b);
 
   Tensor *hidden = nullptr;

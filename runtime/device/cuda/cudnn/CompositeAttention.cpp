@@ -67,7 +67,7 @@ private:
   Tensor &makeLse() { return makeTensor(A::Lse + 1, Dtype::F32, getRows()); }
   Tensor &makeKept() { return makeTensor(kKeptId, op.dtype, {op.b, op.h, op.t, op.s}); }
 
-  /// Adds the scaled scores plus the bias of masks and padding.
+  /// Adds the scaled scores, plus the bias of mask and padding if there is one.
   Tensor &addScores(Tensor &q, Tensor &transposedK, Tensor &scale) {
     Tensor &scores = multiply(addMatmul(makeScores(), q, transposedK), scale);
     return problem.hasBias() ? addBias(scores) : scores;
@@ -99,12 +99,12 @@ private:
 
   //===--- gradients ------------------------------------------------------===//
 
-  /// Adds the row sums of dout * out, times the keep probability. The sums are in memory, as a
-  /// different kernel reads them.
+  /// Adds the row sums of dout * out, times the keep probability. The sums are stored in memory,
+  /// because a different kernel reads them.
   Tensor &addRowSums(Tensor &dout) {
     Tensor &products = makeInside(
         CUDNN_DATA_FLOAT, {op.b, op.h, op.t, op.d},
-        {op.h * op.t * op.d, op.t * op.d, op.h * op.d, 1}); // layout that cuDNN's pattern expects
+        {op.h * op.t * op.d, op.t * op.d, op.h * op.d, 1}); // strides that cuDNN's pattern expects
     addPointwise(CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, products, dout, &makeHeads(A::Out));
     Tensor &sums = addReduction(CUDNN_REDUCE_TENSOR_ADD, makeRows(), products);
     return addPointwise(CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT,
@@ -112,8 +112,9 @@ private:
                         &makeNumber(kKeptPartId));
   }
 
-  /// Adds the gradient of keys or values: the transposed `scores` (score gradients or
-  /// probabilities) times `rows` (q or dout). Sums the query heads of each key head.
+  /// Adds the gradient of keys or values: the transpose of `scores` times `rows`. For keys,
+  /// `scores` are the score gradients, and `rows` is q. For values, `scores` are the probabilities,
+  /// and `rows` is dout. Sums over the query heads that share a key/value head.
   void addKeyGradient(int buffer, Tensor &scores, Tensor &rows) {
     Tensor &transposed = addReshape(makeInside(getHeadType(), {op.b, op.h, op.s, op.t},
                                                {op.h * op.t * op.s, op.t * op.s, 1, op.s}),

@@ -6,8 +6,8 @@
 namespace psrt::cuda {
 namespace {
 
-/// Returns the first spatial dim passed to cuDNN: 1, or 0 if the first of three dims is not
-/// trivial.
+/// Returns the first of the three spatial dims that is passed to cuDNN: 0 for volumes. For planes,
+/// dim 0 is trivial (size 1), so returns 1.
 int getFirstDim(const WindowShape &s) {
   bool isTrivial = s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 && s.low[0] == 0;
   return isTrivial ? 1 : 0;
@@ -17,10 +17,10 @@ std::vector<int64_t> takeDims(const std::array<int64_t, 3> &dims, const WindowSh
   return {dims.begin() + getFirstDim(s), dims.end()};
 }
 
-/// Returns the padding after a dim that results in exactly `out` windows; negative if the windows
-/// end before the image does. Among several such values, returns the one nearest to `low`, because
-/// more cuDNN engines support symmetric padding. Example: in 8, kernel 3, stride 2, low 1 and out 4
-/// need a padding of 0 or 1; returns 1.
+/// Returns the padding after a dim that results in exactly `out` windows. The padding is negative
+/// if the windows end before the image does. If several paddings are possible, returns the one
+/// nearest to `low`, because more cuDNN engines support symmetric padding. Example: in 8, kernel 3,
+/// stride 2, low 1 and out 4 allow the paddings 0 and 1; returns 1.
 int64_t getHighPadding(const WindowShape &s, int dim) {
   int64_t least = (s.out[dim] - 1) * s.strides[dim] + (s.kernel[dim] - 1) * s.dilation[dim] + 1 -
                   s.in[dim] - s.low[dim];

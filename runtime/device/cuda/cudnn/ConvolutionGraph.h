@@ -6,9 +6,9 @@
 
 namespace psrt::cuda {
 
-/// Returns true if the convolution can be expressed as a cuDNN graph. Elements must be f32, bf16 or
-/// f16, no tensor may be empty, and the last windows must end less than a stride before the image
-/// ends.
+/// Returns true if the convolution can be expressed as a cuDNN graph. This requires f32, bf16 or
+/// f16 elements, tensors that are not empty, and last windows that end less than a stride before
+/// the end of the image.
 bool hasConvolutionGraph(const ConvolutionOp &op);
 
 /// Returns the graph of a convolution or one of its gradients, selected by ConvolutionOp::result.
@@ -19,8 +19,8 @@ CudnnGraph makeConvolutionGraph(const CudnnTarget &target, const ConvolutionOp &
 /// output channels), channels, and two or three spatial dims.
 std::vector<int64_t> getConvolutionSizes(const ConvolutionOp &op, int tensor);
 
-/// Returns a unique description, also used in messages. Example: "convolution forward, bf16,
-/// x 8x3x32x32, ...".
+/// Returns a unique description of the problem, also used in messages. Example: "convolution
+/// forward, bf16, x 8x3x32x32, ...".
 std::string describeConvolution(const ConvolutionOp &op);
 
 } // namespace psrt::cuda

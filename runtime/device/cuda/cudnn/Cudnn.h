@@ -11,8 +11,8 @@
 
 namespace psrt::cuda {
 
-/// Reports why cuDNN cannot do something, in cuDNN's words. Callers that request a plan then use
-/// the fallback kernels.
+/// Reports why a call of cuDNN failed, in cuDNN's words. If the caller requested a plan, it then
+/// uses the fallback kernels.
 class CudnnFailure : public std::exception {
 public:
   explicit CudnnFailure(std::string text) : text(std::move(text)) {}
@@ -36,10 +36,10 @@ struct Cudnn {
 using CudnnRef = std::shared_ptr<const Cudnn>;
 
 /// Loads cuDNN, which is never unloaded.
-/// - Returns null if PSRT_CUDNN=off.
-/// - Returns null and prints a note if PSRT_CUDNN is not set and no cuDNN is found. With the fake
-///   driver, cuDNN is only loaded if PSRT_CUDNN is set, and there is no note.
-/// - Fails if PSRT_CUDNN does not name cuDNN 9; the error says what to do.
+/// - With PSRT_CUDNN=off, returns null.
+/// - If PSRT_CUDNN is a path, but not the path of cuDNN 9, fails. The error says what to do.
+/// - If PSRT_CUDNN is not set and cuDNN is not found, prints a note and returns null. With the fake
+///   driver, does not search for cuDNN, and returns null without a note.
 CudnnRef loadCudnn(const Driver &driver);
 
 /// Returns the version as text, e.g. "9.19.0".

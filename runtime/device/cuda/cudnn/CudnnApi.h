@@ -13,7 +13,8 @@ namespace psrt::cuda {
 using cudnnHandle_t = struct CudnnTag *;
 using cudnnBackendDescriptor_t = void *;
 
-/// X(name, value) of each enumeration, for the declarations here and for the test.
+/// Lists of the values of each enumeration, as X(name, value). The declarations below and the test
+/// use these lists.
 #define PSRT_CUDNN_STATUSES(X)                                                                     \
   X(CUDNN_STATUS_SUCCESS, 0)                                                                       \
   X(CUDNN_STATUS_NOT_INITIALIZED, 1001)                                                            \
@@ -80,8 +81,8 @@ using cudnnBackendDescriptor_t = void *;
   X(CUDNN_BACKEND_REDUCTION_DESCRIPTOR, 21)                                                        \
   X(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, 22)                                              \
   X(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, 31)
-/// Values of later versions: properties of a GPU that is not installed (9.8), attention (9.13 and
-/// 9.17).
+/// Values that later versions added: for properties of a GPU that is not installed (9.8), and for
+/// attention (9.13 and 9.17).
 #define PSRT_CUDNN_LATER_DESCRIPTOR_TYPES(X)                                                       \
   X(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, 38)                                                       \
   X(CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR, 41)                                               \
@@ -166,7 +167,7 @@ using cudnnBackendDescriptor_t = void *;
   X(CUDNN_ATTR_OPERATION_REDUCTION_DESC, 1612)                                                     \
   X(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, 2200)                                                      \
   X(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, 2201)
-/// Values of later versions. Operations on scores (SUBGRAPH) need cuDNN 9.21.
+/// Values that later versions added. Operations on scores (SUBGRAPH) need cuDNN 9.21.
 #define PSRT_CUDNN_LATER_ATTRIBUTES(X)                                                             \
   X(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, 204)                                                         \
   X(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, 407)                                                     \

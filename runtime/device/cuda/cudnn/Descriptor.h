@@ -37,13 +37,13 @@ public:
   Descriptor &set(cudnnBackendAttributeName_t name, const std::string &value);
   Descriptor &set(cudnnBackendAttributeName_t name, const Descriptor &value);
   Descriptor &set(cudnnBackendAttributeName_t name, const std::vector<const Descriptor *> &values);
-  /// Finalizes the descriptor; `name` names it in messages, e.g. "a tensor".
+  /// Finalizes the descriptor. Messages call the descriptor `name`, e.g. "a tensor".
   Descriptor &finalize(const char *name);
 
   int64_t getInt(cudnnBackendAttributeName_t name) const;
   std::vector<cudnnBackendNumericalNote_t> getNotes(cudnnBackendAttributeName_t name) const;
-  /// Returns the descriptors that an attribute contains, at most `most`. Creates descriptors of
-  /// this type, which cuDNN fills.
+  /// Returns at most `most` of the descriptors that an attribute contains. Creates descriptors of
+  /// the given type and lets cuDNN fill them.
   std::vector<Descriptor> getDescriptors(cudnnBackendAttributeName_t name,
                                          cudnnBackendDescriptorType_t type, int64_t most) const;
 

@@ -13,7 +13,7 @@ constexpr int64_t kMostEngines = 16;
 /// Returns true if engines with this numerical note may be used.
 bool isAllowed(cudnnBackendNumericalNote_t note, Dtype dtype) {
   switch (note) {
-  case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: // rounds f32 operands to TF32
+  case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: // tensor cores round f32 operands to TF32
     return dtype != Dtype::F32 || mayRoundToTf32();
   case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
     return mayBeNondeterministic();

@@ -10,8 +10,8 @@
 
 namespace psrt::cuda {
 
-/// The target of graphs and plans: the GPU of a handle, or a GPU that is not installed, given by
-/// its properties. Plans for a GPU that is not installed cannot run.
+/// The target of graphs and plans: the GPU of a handle, or a GPU that is described by its
+/// properties and need not be installed. Plans for a described GPU cannot run.
 struct CudnnTarget {
   const Cudnn &library;
   cudnnHandle_t handle = nullptr;
@@ -33,7 +33,7 @@ using CudnnGraph = std::vector<Descriptor>;
 struct CudnnTensor {
   int64_t id;
   void *data;
-  bool isOfHost = false; ///< `data` is a host scalar
+  bool isOfHost = false; ///< whether `data` is the address of a host scalar
 };
 
 /// Creates a graph of operations, which the caller finalizes.
@@ -42,13 +42,13 @@ Descriptor describeGraph(const CudnnTarget &target,
 /// Appends the graph of one operation, whose descriptor is the last in `graph`.
 void finishGraph(const CudnnTarget &target, CudnnGraph &graph, const char *name);
 
-/// Holds an engine for a graph. cuDNN's heuristics list engines, the fastest first; the plan uses
-/// the first one that the runtime allows. Engines must be deterministic (unless
-/// PSRT_NONDETERMINISTIC=1), accumulate in f32 and not round f32 operands (unless PSRT_TF32=1).
+/// Holds an engine for a graph. cuDNN's heuristics list engines, the fastest first. The plan uses
+/// the first engine that the runtime allows. Allowed engines are deterministic (unless
+/// PSRT_NONDETERMINISTIC=1), accumulate in f32 and do not round f32 operands (unless PSRT_TF32=1).
 class CudnnPlan {
 public:
-  /// `dtype` is the dtype of the operands. Engines that need more than `mostWorkspace` bytes are
-  /// skipped. Throws a CudnnFailure if no engine is left.
+  /// Chooses an engine. `dtype` is the dtype of the operands. Engines that need more than
+  /// `mostWorkspace` bytes are skipped. Throws a CudnnFailure if no engine remains.
   CudnnPlan(const CudnnTarget &target, CudnnGraph graph, Dtype dtype, int64_t mostWorkspace);
   int64_t getWorkspaceBytes() const { return workspaceBytes; }
   /// Returns the variant pack for run(). `workspace` is null if the plan needs none.
@@ -65,7 +65,7 @@ private:
   int64_t workspaceBytes = 0;
 };
 
-/// Holds one rank's cuDNN handle and its plans, by the description of their problem.
+/// Holds one rank's cuDNN handle, and a plan for each description of a problem.
 class CudnnHandle {
 public:
   CudnnHandle(CudnnRef library, const Stream &stream);
@@ -73,8 +73,8 @@ public:
   CudnnHandle(const CudnnHandle &) = delete;
   CudnnHandle &operator=(const CudnnHandle &) = delete;
   CudnnTarget getTarget() const { return {*library, handle}; }
-  /// Returns the plan stored under `name`; calls `make` to create it on first use. Throws a
-  /// CudnnFailure.
+  /// Returns the plan stored under `name`, which `make` creates on first use. Throws a CudnnFailure
+  /// if `make` does.
   template <typename Make> const CudnnPlan &getPlan(const std::string &name, Make make) {
     auto found = plans.find(name);
     if (found == plans.end())

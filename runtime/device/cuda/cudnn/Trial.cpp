@@ -13,8 +13,8 @@
 namespace psrt::cuda {
 namespace {
 
-/// Random elements repeat after this number, a prime: drawing on the host is slower than copying on
-/// a GPU.
+/// Random elements repeat after this number of elements, which is a prime. Copying the repeated
+/// elements on the GPU is faster than drawing all elements on the host.
 constexpr int64_t kPeriod = 1048573;
 /// Limit on compared elements. In larger results, a subset of the rows is compared.
 constexpr int64_t kMostCompared = int64_t(1) << 24;
@@ -59,8 +59,9 @@ private:
     return reinterpret_cast<void *>(at);
   }
 
-  /// Fills the tensor with random numbers drawn on the host, then repeats them by copies of
-  /// doubling size. Tensors with a `value` function are computed entirely on the host.
+  /// Fills a tensor with random numbers that are drawn on the host, and repeats these numbers by
+  /// copies whose size doubles each time. Tensors with a `value` function are computed entirely on
+  /// the host.
   void fill(CUdeviceptr to, const Trial::Tensor &tensor, unsigned seed) const {
     int64_t size = dtypeSize(tensor.dtype), count = tensor.getExtent();
     int64_t drawn = tensor.value ? count : std::min(count, kPeriod);
@@ -101,8 +102,8 @@ template <typename Visit> void forEachRow(const Trial::Tensor &tensor, Visit vis
 
 double squareOf(double value) { return std::isfinite(value) ? value * value : 0; }
 
-/// Returns a text about the first element that differs by more than the tolerance, or an empty
-/// string.
+/// Describes the first element that differs by more than the tolerance. Returns an empty string if
+/// there is none.
 std::string compareValues(const Trial::Tensor &tensor, const std::vector<char> &theirs,
                           const std::vector<char> &ours) {
   int64_t size = dtypeSize(tensor.dtype), width = tensor.sizes.back(), elements = 0;

@@ -1,5 +1,5 @@
-// Compares the results of a library and of our kernels on random numbers, before the library is
-// trusted with a problem. Also measures both.
+// Compares the results of a library with those of the fallback kernels on random numbers, before
+// the library is used for a problem. Also measures the times of both.
 #ifndef PSRT_DEVICE_CUDA_CUDNN_TRIAL_H
 #define PSRT_DEVICE_CUDA_CUDNN_TRIAL_H
 
@@ -16,16 +16,17 @@ namespace psrt::cuda {
 struct Trial {
   struct Tensor {
     Dtype dtype = Dtype::F32; ///< f32, bf16, f16 or bool
-    /// Sizes and strides in elements; rows, along the last dim, are contiguous. No sizes: the
-    /// tensor does not exist.
+    /// Sizes and strides in elements. Rows, along the last dim, are contiguous. If there are no
+    /// sizes, the tensor does not exist.
     std::vector<int64_t> sizes, strides;
     bool isResult = false;
-    /// Tolerance of results: `absolute`, plus `ofRow` times the root mean square of the row (at
-    /// least a tenth of that of the whole result), plus rounding errors.
+    /// The tolerance of a result element is a sum: `absolute`, `ofRow` times the root mean square
+    /// of its row, and `roundings` rounding errors. A root mean square of less than a tenth of that
+    /// of the whole result is raised to this tenth.
     double absolute = 0, ofRow = 0;
-    double roundings = 1; ///< number of rounding errors allowed
-    /// Returns the element at an index of an input. If empty, elements are random, from -scale to
-    /// scale.
+    double roundings = 1;
+    /// Returns the element at an index of an input. If there is no function, the elements are
+    /// random numbers from -scale to scale.
     std::function<double(int64_t)> value;
     double scale = 1;
 
@@ -39,13 +40,14 @@ struct Trial {
   std::vector<Tensor> tensors;
   Run prepare;            ///< computes inputs that depend on other inputs; may be empty
   Run theirs, ours;       ///< enqueue the problem; the arguments are the addresses of `tensors`
-  bool mayDiffer = false; ///< two runs of `theirs` may differ
+  bool mayDiffer = false; ///< whether two runs of `theirs` may give different results
 
   /// Returns the bytes of device memory for all tensors. Results are allocated twice.
   int64_t getBytes() const;
-  /// Runs both implementations and waits. Returns how the results differ, or an empty string.
+  /// Runs both implementations and waits. Returns how the results differ, or an empty string if
+  /// they match.
   std::string compare(const StreamRef &stream) const;
-  /// Times that `time` reports for both implementations on the same inputs.
+  /// The times of both implementations, as returned by the argument `time` of measure().
   struct Times {
     double theirs = 0, ours = 0;
   };
@@ -61,9 +63,9 @@ class TrialResults {
 public:
   /// `library` is the library's name in notes.
   explicit TrialResults(const char *library) : library(library) {}
-  /// Returns true if the library is trusted with the problem. `test` returns the reason why the
-  /// library is not trusted, which is printed as a note, or an empty string. Each problem is tested
-  /// once per GPU.
+  /// Returns true if the library may be used for the problem. On the first call per GPU and
+  /// problem, calls `test`. If `test` returns a reason against the library, prints this reason as a
+  /// note. An empty string means that the library may be used.
   bool isTrusted(int gpu, const std::string &problem, const std::function<std::string()> &test);
 
 private:

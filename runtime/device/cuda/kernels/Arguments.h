@@ -1,6 +1,6 @@
 // Defines the arguments of the runtime's kernels: plain structs with the same layout on host and
-// device. All pointers are device pointers. Sizes and strides count elements unless stated
-// otherwise.
+// device. All pointers are device pointers. Sizes and strides are in elements unless specified
+// otherwise. A "unit" is the 1 to 16 bytes that a thread copies at once.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_ARGUMENTS_H
 #define PSRT_DEVICE_CUDA_KERNELS_ARGUMENTS_H
 
@@ -8,18 +8,18 @@
 
 namespace psrt::cuda {
 
-/// Looks up rows of a table by index.
+/// Copies the rows of a table that `indices` select.
 struct EmbeddingArguments {
   const void *table, *indices;
   void *out;
   const int64_t *firstRow; ///< first row of this shard; may be null
   int64_t count, rows;
-  int64_t width; ///< width of a row, in units of 1 to 16 bytes
+  int64_t width; ///< width of a row, in units
   int32_t wideIndices;
 };
 
-/// Computes an embedding's gradient in two steps: sorts the positions in `indices` by row, then
-/// sums each row's cotangents in ascending order of position.
+/// Computes the gradient of an embedding in two steps. First sorts the positions in `indices` by
+/// row. Then sums each row's cotangents in ascending order of position.
 struct EmbeddingGradArguments {
   const void *grad, *indices;
   void *out;
@@ -27,7 +27,7 @@ struct EmbeddingGradArguments {
   uint32_t *positions, *keys; ///< workspace: the sorted positions and their rows
   int64_t count, rows, width, paddingIndex;
   int32_t wideIndices, accumulate;
-  int32_t packed; ///< load four elements at once; requires aligned rows
+  int32_t packed; ///< whether to load four elements at once; requires aligned rows
 };
 
 struct ZeroArguments {
@@ -35,13 +35,13 @@ struct ZeroArguments {
   int64_t bytes;
 };
 
-/// Computes a GELU, or a cotangent times the GELU's derivative, of `count` elements.
+/// Computes a GELU of `count` elements, or a cotangent times the GELU's derivative.
 struct GeluArguments {
   const void *x;    ///< input of the GELU
   const void *grad; ///< the cotangent; null for the GELU itself
   void *out;        ///< may be `x` or `grad`
   int64_t count;
-  int32_t packed; ///< load four elements at once
+  int32_t packed; ///< whether to load four elements at once
 };
 
 struct WriteIndexArguments {
@@ -49,24 +49,24 @@ struct WriteIndexArguments {
   int64_t value;
 };
 
-inline constexpr int kMaxParts = 64; ///< limit on the members of a reduction or gather
+inline constexpr int kMaxParts = 64; ///< limit on the members of one reduction or gather launch
 
-/// Reduces [outer, row] elements over all `ins`, in order, and writes the result to all `outs`.
-/// With more than kMaxParts ins or outs, `pointers` is a device array of the ins followed by the
-/// outs.
+/// Reduces [outer, row] elements over all inputs `ins`, in order, and writes the result to all
+/// outputs `outs`. If there are more than kMaxParts inputs or outputs, `pointers` is a device array
+/// of the addresses of all inputs, then of all outputs.
 struct ReduceArguments {
   const void *ins[kMaxParts];
   void *outs[kMaxParts];
   const uint64_t *pointers;
-  int64_t outer, row, inStride, outStride; ///< the strides are those of the outer dim
+  int64_t outer, row, inStride, outStride; ///< inStride and outStride: strides of the outer dim
   int32_t inCount, outCount;
   int32_t reduction; ///< CollectiveOp::Reduction
-  int32_t packed;    ///< load 16 bytes at once
+  int32_t packed;    ///< whether to load 16 bytes at once
 };
 
 inline constexpr int kCopyDims = 5;
 
-/// Copies one part from each of `ins` to `out`. A part has `sizes` units of 1 to 16 bytes.
+/// Copies one part from each of `ins` to `out`. `sizes` are the sizes of a part, in units.
 struct CopyArguments {
   const void *ins[kMaxParts];
   void *out;
@@ -75,8 +75,8 @@ struct CopyArguments {
   int64_t sizes[kCopyDims], inStrides[kCopyDims], outStrides[kCopyDims];
 };
 
-/// Copies `kept` of the `whole` units of each of `outer` rows. Pads each row to `size` units with
-/// zeros.
+/// Copies the first `kept` units of each of `outer` rows, and pads each row to `size` units with
+/// zeros. The rows of `in` are `whole` units apart.
 struct SliceArguments {
   const void *in;
   void *out;
@@ -107,7 +107,7 @@ struct MaxPoolArguments {
 };
 
 struct ConvolutionArguments {
-  const void *x, *w, *y; ///< the computed tensor is `out` instead
+  const void *x, *w, *y; ///< the operands; the computed tensor of x, w and y is written to `out`
   void *out;
   int64_t batch, groups, inChannels, outChannels; ///< channels per group
   WindowArguments windows;
@@ -120,13 +120,13 @@ struct HeadStrides {
 inline constexpr int kMaxFactors = 16;
 enum MaskKind : int32_t { NoMask, BoolMask, F32Mask, Bf16Mask, F16Mask };
 
-/// Converts masks and padding of attention to numbers that are added to scores.
+/// Converts the mask and the padding of attention to an f32 bias, which is added to the scores.
 struct AttentionBiasArguments {
   const void *mask;       ///< mask of `maskKind`, or null
   const uint8_t *padding; ///< [b, s], 0 if a key is hidden; or null
   float *out;             ///< [b, h, t, s], dense
   int64_t maskStrides[4];
-  int32_t b, h, t, s; ///< 1 if the bias is the same along the dim
+  int32_t b, h, t, s; ///< sizes of `out`; 1 if the bias is the same along the dim
   MaskKind maskKind;
 };
 
@@ -151,9 +151,9 @@ struct AttentionArguments {
   int32_t causal, window;
   float scale, dropout;
   MaskKind maskKind;
-  int32_t packed; ///< rows can be loaded 16 bytes at once
+  int32_t packed; ///< whether rows can be loaded 16 bytes at once
   int32_t factors;
-  int32_t runsOfCounters; ///< dropout counters are consecutive along a row
+  int32_t runsOfCounters; ///< whether dropout counters are consecutive along a row
   int64_t factorSizes[kMaxFactors], factorStrides[kMaxFactors];
 };
 

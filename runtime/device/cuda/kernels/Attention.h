@@ -1,5 +1,5 @@
-// Defines functions of all attention kernels: the columns visible to a row, masked scores, the
-// random numbers of dropout, and probabilities from a log-sum-exp.
+// Defines functions that all attention kernels use: the columns visible to a row, masked scores,
+// the random numbers of dropout, and probabilities computed from a log-sum-exp.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_ATTENTION_H
 #define PSRT_DEVICE_CUDA_KERNELS_ATTENTION_H
 
@@ -39,8 +39,8 @@ struct Range {
 PSRT_DEVICE int32_t atLeast(int32_t x, int32_t least) { return x > least ? x : least; }
 PSRT_DEVICE int32_t atMost(int32_t x, int32_t most) { return x < most ? x : most; }
 
-/// Returns the columns visible to row i under `causal` and `window`. Both ends increase with i.
-/// Example: t = s = 4, causal, window 2: row 2 sees columns [1, 3).
+/// Returns the columns visible to row i under `causal` and `window`. Neither end of the range
+/// decreases with i. Example: t = s = 4, causal, window 2: row 2 sees columns [1, 3).
 PSRT_DEVICE Range columnsOf(const AttentionArguments &a, int32_t i) {
   int32_t diagonal = i + a.s - a.t;
   int32_t end = a.causal ? atMost(a.s, atLeast(diagonal + 1, 0)) : a.s;
@@ -72,8 +72,8 @@ PSRT_DEVICE float readMask(const void *mask, MaskKind kind, int64_t at) {
 
 PSRT_DEVICE bool isHidden(float score) { return score <= hiddenScore * 0.5f; }
 
-/// Returns the scaled and masked score of element (i, j), given q_i * k_j. Returns `hiddenScore` if
-/// the element is not visible or out of range.
+/// Returns the scaled and masked score of element (i, j); `product` is q_i * k_j. Returns
+/// `hiddenScore` if the element is not visible or out of range.
 PSRT_DEVICE float scoreOf(const AttentionArguments &a, const Head &head, int32_t i, int32_t j,
                           float product) {
   Range seen = columnsOf(a, i);
@@ -103,7 +103,7 @@ PSRT_DEVICE float probabilityOf(float score, float lse, float factor) {
 
 //===--- random numbers ---------------------------------------------------===//
 
-/// Random-number state of one run of the op.
+/// The state of the random numbers in one run of the op.
 struct Dropout {
   uint64_t key = 0, start = 0;
   float kept = 1;
@@ -117,7 +117,8 @@ PSRT_DEVICE Dropout dropoutOf(const AttentionArguments &a) {
           1.0f / (1.0f - a.dropout)};
 }
 
-/// Returns the global index of element (i, j), without the offset.
+/// Returns the index of element (i, j) in the unsharded tensor, without the offset of this rank's
+/// shard.
 PSRT_DEVICE uint64_t elementIndex(const AttentionArguments &a, const Head &head, int32_t i,
                                   int32_t j) {
   int64_t linear = rowNumber(a, head, i) * a.s + j, result = 0;
@@ -130,8 +131,8 @@ PSRT_DEVICE uint64_t elementIndex(const AttentionArguments &a, const Head &head,
   return result;
 }
 
-/// Returns the counter of a row's first column. With `runsOfCounters`, column j has this counter
-/// plus j.
+/// Returns the random counter of a row's first column. With `runsOfCounters`, the counter of column
+/// j is this counter plus j.
 PSRT_DEVICE uint64_t counterOfRow(const AttentionArguments &a, const Dropout &dropout,
                                   const Head &head, int32_t i) {
   return a.dropout > 0 ? dropout.start + elementIndex(a, head, i, 0) : 0;
@@ -154,7 +155,7 @@ PSRT_DEVICE float gradientOf(const AttentionArguments &a, float p, float dp, flo
   return p == 0 ? 0 : p * (dp - delta) * a.scale;
 }
 
-/// Per-row values needed for the gradients of the row's scores.
+/// The values of one row that the gradients of the row's scores need.
 struct Row {
   int32_t i;
   float lse, factor, delta;

@@ -1,7 +1,7 @@
-// Computes the gradient of attention; probabilities are recomputed from the log-sum-exps. One
+// Computes the gradient of attention. Probabilities are recomputed from the log-sum-exps. One
 // kernel keeps rows of q and dout in shared memory and accumulates dq. The other keeps rows of k
-// and v, and accumulates dk and dv over query rows and over the heads of the group. One thread
-// block computes each gradient in a fixed order, so results are deterministic.
+// and v, and accumulates dk and dv over query rows and over the heads of the group. Each gradient
+// row is accumulated by a single thread block in a fixed order, so results are deterministic.
 #include "runtime/device/cuda/kernels/Attention.h"
 #include "runtime/device/cuda/kernels/RegisterTiles.h"
 
@@ -10,8 +10,8 @@ namespace {
 
 template <int D> using Shape = TileShape<D, D == 64 ? 16 : 32, D == 256 ? 2 : 4>;
 
-/// Two matrices stay in shared memory (q and dout, or k and v), while chunks of two others are
-/// streamed.
+/// Shared memory of a block. Rows of two matrices stay in shared memory (q and dout, or k and v),
+/// while chunks of the other two are streamed.
 template <int D> struct Memory {
   alignas(16) float first[Shape<D>::rows * Shape<D>::stride];
   alignas(16) float second[Shape<D>::rows * Shape<D>::stride];
@@ -60,7 +60,7 @@ PSRT_DEVICE void multiply(const AttentionArguments &a, Memory<D> &memory, const 
   }
 }
 
-/// Computes sums += weights * the streamed matrix.
+/// Adds the matmul of the weights and the streamed matrix to the sums.
 template <int D, typename T>
 PSRT_DEVICE void accumulate(const AttentionArguments &a, Memory<D> &memory,
                             const Scores<D> &weights, const Matrix<T> &passing, Sums<D> &sums) {

@@ -7,7 +7,7 @@
 namespace psrt::cuda {
 namespace {
 
-/// The more elements a head has, the fewer rows per block.
+/// A block has fewer rows if the heads have more elements.
 template <int D> using Shape = TileShape<D, D == 64 ? 8 : D == 128 ? 16 : 32, 4>;
 
 template <int D> struct Memory {
@@ -16,7 +16,7 @@ template <int D> struct Memory {
   alignas(16) float p[Shape<D>::rows * Shape<D>::scoreStride];
 };
 
-/// A thread's state for its rows.
+/// The state of a thread for its rows.
 template <int D> struct Rows {
   using S = Shape<D>;
   Float4 out[S::chunks][S::rm][S::units] = {};
@@ -36,7 +36,8 @@ template <int D> struct Rows {
   }
 };
 
-/// Turns the scores of a step into unnormalized probabilities (weights) in shared memory.
+/// Turns the scores of a step into unnormalized probabilities (weights), and writes the weights to
+/// shared memory.
 template <typename T, int D>
 PSRT_DEVICE void weigh(const AttentionArguments &a, const Dropout &dropout, const Head &head,
                        int32_t row, int32_t column, float (&scores)[Shape<D>::rm][Shape<D>::rn],

@@ -1,7 +1,9 @@
-// Computes per-row inputs of attention. For the gradient kernels: the row sums of dout * out, and
-// factors for rows whose log-sum-exp is too large to represent the row's sum of exponentials. For
-// cuDNN's attention: masks as additive biases, scaled cotangents of such rows, and the dropout
-// mask.
+// Computes inputs of attention kernels.
+// - For the fallback gradient kernels: the row sums of dout * out, and a factor per row. The factor
+//   differs from 1 if the row's log-sum-exp is too large to represent the row's sum of
+//   exponentials.
+// - For cuDNN's attention: masks as additive biases, cotangents scaled by these factors, and the
+//   dropout mask.
 #include "runtime/device/cuda/kernels/Attention.h"
 
 namespace psrt::cuda {
@@ -16,8 +18,8 @@ template <typename T> PSRT_DEVICE float dot(const T *x, const T *y, int32_t d) {
   return sum;
 }
 
-/// Returns 1 / the sum of the probabilities computed from a row's log-sum-exp. This is slow, as
-/// each lane computes whole dot products, but such rows are rare.
+/// Returns 1 / sum, where `sum` is the sum of the probabilities computed from a row's log-sum-exp.
+/// This function is slow, because each lane computes complete dot products. It is rarely needed.
 template <typename T>
 PSRT_DEVICE float factorOf(const AttentionArguments &a, const Head &head, int32_t i, float lse) {
   const T *q = rowOf(static_cast<const T *>(a.q), a.qStrides, head.b, head.h, i);

@@ -11,7 +11,7 @@ std::string withUnit(const char *name, int64_t unit) { return name + std::to_str
 
 //===--- reductions -------------------------------------------------------===//
 
-/// Builds a reduction; `ins` and `outs` point to their elements [0, 0].
+/// Builds the launch of a reduction. `ins` and `outs` are the addresses of elements [0, 0].
 KernelLaunch makeReduction(CollectiveOp::Reduction reduction, Dtype dtype, ReduceArguments a,
                            const Pointers &ins, const std::vector<void *> &outs,
                            const uint64_t *pointers) {
@@ -44,9 +44,9 @@ struct Dim {
   int64_t size, inStride, outStride;
 };
 
-/// Merges adjacent dims that are contiguous in both input and output. The last dim is contiguous
-/// bytes. Example: sizes {2, 3, 4} with in strides {12, 4, 1} and out strides {24, 4, 1} become {2,
-/// 12}.
+/// Merges adjacent dims that are contiguous in both input and output. The stride of the last dim is
+/// 1 byte. Example: the sizes {2, 3, 4} with the input strides {12, 4, 1} and the output strides
+/// {24, 4, 1} become {2, 12}.
 std::vector<Dim> joinDims(const std::vector<Dim> &dims) {
   std::vector<Dim> joined;
   for (const Dim &dim : dims) {
@@ -59,7 +59,7 @@ std::vector<Dim> joinDims(const std::vector<Dim> &dims) {
   return joined;
 }
 
-/// Copies part i, of shape `dims`, from ins[i] to `out` + i * outPart.
+/// Copies part i, whose dims are `whole`, from ins[i] to `out` + i * outPart.
 Launches copyParts(const std::vector<Dim> &whole, const Pointers &ins, char *out, int64_t outPart) {
   std::vector<Dim> dims = joinDims(whole);
   if (dims.size() > kCopyDims)

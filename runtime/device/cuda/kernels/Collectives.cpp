@@ -17,7 +17,7 @@ template <int reduction, typename T> PSRT_DEVICE T combine(T a, T b) {
     return a != a || a < b ? a : b;
 }
 
-/// Converts elements to the type used for arithmetic; integers stay unchanged.
+/// Converts an element to the type used for arithmetic. Integers stay unchanged.
 template <typename T> PSRT_DEVICE auto load(T x) {
   if constexpr (__is_integral(T))
     return x;
@@ -38,8 +38,8 @@ PSRT_DEVICE void *outOf(const ReduceArguments &a, int i) {
   return a.pointers ? reinterpret_cast<void *>(a.pointers[a.inCount + i]) : a.outs[i];
 }
 
-/// Reduces `unit` elements per thread and step. Each thread reads its elements of all members
-/// before it writes any, so an out may be an in.
+/// Reduces `unit` elements per thread and step. A thread reads its elements from all inputs before
+/// it writes any, so an output may be the same buffer as an input.
 template <int reduction, typename T, int unit>
 PSRT_DEVICE void reduceUnits(const ReduceArguments &a) {
   using Units = Pack<T, unit>;
@@ -84,7 +84,8 @@ template <typename T> PSRT_DEVICE void reduce(const ReduceArguments &a) {
 
 //===--- copies -----------------------------------------------------------===//
 
-/// Copies units. `Index` has 32 bits if they suffice, as 64-bit divisions take four times as long.
+/// Copies units. `Index` has 32 bits if this is enough, because 64-bit divisions take four times as
+/// long.
 template <typename Unit, typename Index> PSRT_DEVICE void copyUnits(const CopyArguments &a) {
   Index units = 1;
 #pragma unroll

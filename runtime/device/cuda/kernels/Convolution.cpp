@@ -1,12 +1,13 @@
-// Computes convolutions directly, for machines without cuDNN. Each element of the result is summed
-// by one thread or one warp, in f64 for f64 tensors, else in f32. Memory accesses of neighboring
-// threads are coalesced.
+// Computes convolutions directly, if cuDNN is not used. One thread or one warp sums each element of
+// the result, in f64 for f64 tensors, else in f32. Memory accesses of neighboring threads are
+// coalesced.
 #include "runtime/device/cuda/kernels/Windows.h"
 
 namespace psrt::cuda {
 namespace {
 
-/// Offsets in dense tensors [batch, group, channel, position] and [group, out, in, tap].
+/// Computes offsets in dense tensors: x and y are [batch, group, channel, position], and w is
+/// [group, out channel, in channel, tap].
 struct Layout {
   int64_t elements, positions, taps;
 
@@ -24,10 +25,10 @@ struct Layout {
   }
 };
 
-constexpr int kChannels = 4; ///< channels per thread, which share each loaded operand
+constexpr int kChannels = 4; ///< channels per thread; they share each loaded element of x or y
 
-/// Computes y. Neighboring threads have neighboring positions; each thread has kChannels output
-/// channels.
+/// Computes y. Each thread computes one position of kChannels output channels. Neighboring threads
+/// have neighboring positions.
 template <typename T, typename Out> PSRT_DEVICE void computeY(const ConvolutionArguments &a) {
   Layout at(a);
   auto *x = static_cast<const T *>(a.x);
@@ -56,8 +57,8 @@ template <typename T, typename Out> PSRT_DEVICE void computeY(const ConvolutionA
   }
 }
 
-/// Computes x's gradient. Each thread has an element of kChannels input channels and visits the
-/// windows that contain the element.
+/// Computes the gradient of x. Each thread computes one element of kChannels input channels, and
+/// visits the windows that contain this element.
 template <typename T, typename Out> PSRT_DEVICE void computeX(const ConvolutionArguments &a) {
   Layout at(a);
   auto *y = static_cast<const T *>(a.y);
@@ -111,7 +112,7 @@ PSRT_DEVICE double sumOverWarp(double value) {
 }
 
 /// Computes the gradient of w with one warp per element. The positions of all images are split over
-/// the lanes, whose sums are added in a fixed tree.
+/// the lanes. The sums of the lanes are added in a fixed tree order.
 template <typename T, typename Out> PSRT_DEVICE void computeW(const ConvolutionArguments &a) {
   Layout at(a);
   const WindowArguments &s = a.windows;

@@ -1,5 +1,5 @@
-// Computes embeddings and their gradient. Instead of using atomics, each row of the gradient is
-// summed over positions in ascending order.
+// Computes embeddings and their gradient. The gradient uses no atomics: each row is summed over its
+// positions in ascending order.
 #include "runtime/device/cuda/kernels/Arguments.h"
 #include "runtime/device/cuda/kernels/Kernel.h"
 
@@ -34,7 +34,8 @@ struct Keys {
   alignas(16) uint32_t values[kTile];
 };
 
-/// Returns the row that position `i` adds to, or kNoRow.
+/// Returns the row to which the cotangent at position `i` is added, or kNoRow. This row is the sort
+/// key of the position.
 PSRT_DEVICE uint32_t keyOf(const EmbeddingGradArguments &a, int64_t first, int64_t i) {
   if (i >= a.count)
     return kNoRow;
@@ -43,11 +44,11 @@ PSRT_DEVICE uint32_t keyOf(const EmbeddingGradArguments &a, int64_t first, int64
   return isThere ? uint32_t(row) : kNoRow;
 }
 
-/// Returns how many keys of a tile come before the key of position `i`. The tile holds the keys of
-/// positions `at` and following.
+/// Returns how many keys of a tile come before the key of position `i`. The tile contains the keys
+/// of the kTile positions from `at` on.
 PSRT_DEVICE uint32_t countBefore(const Keys &keys, int64_t at, uint32_t key, int64_t i) {
   uint32_t before = 0;
-  if (at + kTile <= i || at > i) { // equal keys of the tile all come before, or all after
+  if (at + kTile <= i || at > i) { // either all equal keys of the tile come before, or none
     bool equalCount = at <= i;
     uint32_t bound = equalCount && key != kNoRow ? key + 1 : key;
 #pragma unroll 8
@@ -60,10 +61,10 @@ PSRT_DEVICE uint32_t countBefore(const Keys &keys, int64_t at, uint32_t key, int
   return before;
 }
 
-/// Sorts positions stably by counting, for each position, the keys that come before its own.
-/// Example: keys 3 1 3 0 get the ranks 2 1 3 0. The work is quadratic, but a step is only a compare
-/// and an add on broadcast shared memory. Sorting 16k positions takes 20 us, less than the launches
-/// of a multi-pass sort.
+/// Sorts positions stably. For each position, counts the keys that come before its own key.
+/// Example: the keys 3 1 3 0 get the indices 2 1 3 0 in the sorted list. The work is quadratic, but
+/// each step is only a compare and an add on broadcast shared memory. Sorting 16k positions takes
+/// 20 us, which is less than the launches of a multi-pass sort.
 PSRT_DEVICE void sortPositions(const EmbeddingGradArguments &a) {
   PSRT_SHARED(Keys, keys);
   int64_t i = gridThread(), first = a.firstRow ? *a.firstRow : 0;
@@ -81,13 +82,14 @@ PSRT_DEVICE void sortPositions(const EmbeddingGradArguments &a) {
   }
 }
 
-/// Clears the list before the sort, since positions without a row leave its end unwritten.
+/// Sets all keys to kNoRow before the sort. The sort does not write positions without a row, so the
+/// end of the list may stay unwritten.
 PSRT_DEVICE void clearKeys(const EmbeddingGradArguments &a) {
   for (int64_t i = gridThread(); i < a.count; i += gridThreads())
     a.keys[i] = kNoRow;
 }
 
-/// Sums `unit` elements of a row whose positions begin at slot `at` of the sorted list.
+/// Sums `unit` elements of a row. The row's positions begin at slot `at` of the sorted list.
 template <typename T, typename Out, int unit>
 PSRT_DEVICE void sumUnit(const EmbeddingGradArguments &a, int64_t at, uint32_t key, int64_t j) {
   auto *grad = static_cast<const Pack<T, unit> *>(a.grad);
@@ -97,8 +99,8 @@ PSRT_DEVICE void sumUnit(const EmbeddingGradArguments &a, int64_t at, uint32_t k
 #pragma unroll
   for (int e = 0; e < unit; ++e)
     sums[e] = widen(stored.elements[e]);
-  // The additions are ordered, the loads are not: the next loads are issued before earlier values
-  // are added.
+  // The additions are in order, but the loads need not be: the next loads are issued before earlier
+  // values are added.
 #pragma unroll 4
   for (int64_t slot = at; slot < a.count && a.keys[slot] == key; ++slot) {
     Pack<T, unit> added = grad[(int64_t(a.positions[slot]) * a.width + j) / unit];
@@ -112,7 +114,8 @@ PSRT_DEVICE void sumUnit(const EmbeddingGradArguments &a, int64_t at, uint32_t k
   out = stored;
 }
 
-/// Sums one row of the table per block: the row whose positions begin at the block's slot, if any.
+/// Assigns slots of the sorted list to blocks. If the positions of a row begin at a slot, the block
+/// of this slot sums the row.
 template <typename T, typename Out> PSRT_DEVICE void sumRows(const EmbeddingGradArguments &a) {
   for (int64_t at = blockIndex(); at < a.count; at += gridSize()) {
     uint32_t key = a.keys[at];

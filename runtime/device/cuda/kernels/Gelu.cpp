@@ -12,14 +12,14 @@ PSRT_DEVICE float gate(float x) {
   return 1 / (1 + exponential(-kTwiceSqrt2OverPi * (x + kCubic * x * x * x)));
 }
 
-/// Returns the GELU's derivative p + x p (1 - p) (2 u)', where p is the gate. If x p (1 - p) is
-/// zero, (2 u)' may be infinite and is skipped.
+/// Returns the GELU's derivative p + x p (1 - p) (2 u)', where p is the gate. (2 u)' may be
+/// infinite, so the second term is omitted if x p (1 - p) is zero.
 PSRT_DEVICE float slope(float x) {
   float p = gate(x), bell = x * p * (1 - p);
   return bell == 0 ? p : p + bell * kTwiceSqrt2OverPi * (1 + 3 * kCubic * x * x);
 }
 
-/// Processes elements in packs of `unit`.
+/// Processes elements in packs of `unit` elements.
 template <typename T, int unit, bool isGrad> PSRT_DEVICE void each(const GeluArguments &a) {
   using Unit = Pack<T, unit>;
   for (int64_t i = gridThread(); i < a.count / unit; i += gridThreads()) {

@@ -1,5 +1,5 @@
 # Joins the PTX files INPUTS into one module, OUTPUT. Fails if a kernel calls a function that is not
-# in its file, such as one of libdevice, which is not linked.
+# in its own file. Example: a function of libdevice, which is not linked.
 set(joined "")
 foreach(input IN LISTS INPUTS)
   file(READ ${input} text)

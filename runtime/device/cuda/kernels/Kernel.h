@@ -1,6 +1,6 @@
-// Defines the macros and functions that kernel bodies use. Compiled for NVPTX, a body is a kernel;
-// compiled for the host, it is a function of a replay image (runtime/device/cuda/Replay.h). Neither
-// needs the CUDA toolkit or a library.
+// Defines the macros and functions that kernel bodies use. Compiled for NVPTX, a body becomes a GPU
+// kernel. Compiled for the host, a body becomes a function of a replay image
+// (runtime/device/cuda/Replay.h). Neither needs the CUDA toolkit or a library.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_KERNEL_H
 #define PSRT_DEVICE_CUDA_KERNELS_KERNEL_H
 
@@ -12,13 +12,13 @@
 #include <cmath>
 #endif
 
-/// Marks a function called by kernels. Always inlined, so that the compiler recognizes pointers
-/// into shared memory.
+/// Marks a function that kernels call. The function is always inlined, so that the compiler
+/// recognizes pointers into shared memory.
 #define PSRT_DEVICE __attribute__((always_inline)) inline
 
 #ifdef __NVPTX__
 
-/// Begins the body of a kernel that takes one struct by value, as `a`.
+/// Begins the body of a kernel, whose only parameter is a struct `a`, passed by value.
 #define PSRT_KERNEL(NAME, ARGUMENTS)                                                               \
   extern "C" __attribute__((device_kernel)) void NAME(const ARGUMENTS a)
 /// Declares shared memory of a block.
@@ -59,8 +59,8 @@ PSRT_DEVICE uint32_t gridSize() { return __nvvm_read_ptx_sreg_nctaid_x(); }
 PSRT_DEVICE void barrier() { __syncthreads(); }
 /// Waits for all threads of the warp and makes their writes visible.
 PSRT_DEVICE void warpBarrier() { __nvvm_bar_warp_sync(0xffffffff); }
-/// Returns the value of the lane whose index is this lane's xor `mask`. The whole warp must call
-/// this function.
+/// Returns the `value` of another lane: the lane whose index is this lane's index xor `mask`. The
+/// whole warp must call this function.
 PSRT_DEVICE uint32_t shuffleXor(uint32_t value, uint32_t mask) {
   return __nvvm_shfl_sync_bfly_i32(0xffffffff, int(value), int(mask), 31);
 }
@@ -89,8 +89,8 @@ PSRT_DEVICE float shuffleXor(float value, uint32_t mask) {
   return __builtin_bit_cast(float, shuffleXor(__builtin_bit_cast(uint32_t, value), mask));
 }
 
-/// Returns the sum or maximum over `lanes` neighboring lanes (a power of two); all lanes get the
-/// same result.
+/// Return the sum or maximum over groups of `lanes` neighboring lanes (a power of two). All lanes
+/// of a group get the same result.
 template <int lanes> PSRT_DEVICE float sumOverLanes(float value) {
 #pragma unroll
   for (uint32_t mask = lanes / 2; mask > 0; mask /= 2)
@@ -126,10 +126,10 @@ PSRT_DEVICE float logarithmOfTwo(float x) { return std::log2(x); }
 
 PSRT_DEVICE float infinity() { return __builtin_huge_valf(); }
 
-/// Returns exp(x) with an error of at most 2 ulp. The product with log2(e) has a second, low part
-/// that keeps large arguments exact. The low part would turn infinities into NaN, so an infinite
-/// power is returned as it is. The product is never -infinity, because arguments are clamped at
-/// -104, where the power is 0.
+/// Returns exp(x) = 2^(x log2(e)) with an error of at most 2 ulp. The exponent x log2(e) is the sum
+/// of `product` and a small `rest`, which keeps results for large x exact. If 2^product is
+/// infinite, the correction by `rest` is skipped, because it could give NaN. Arguments below -104
+/// are replaced by -104, where the result is 0, so `product` is never -infinity.
 PSRT_DEVICE float exponential(float x) {
   constexpr float high = 0x1.715476p+0f, low = 0x1.4ae0bep-26f, ln2 = 0x1.62e430p-1f;
   x = x < -104 ? -104 : x;
@@ -143,15 +143,17 @@ PSRT_DEVICE float logarithm(float x) { return logarithmOfTwo(x) * 0x1.62e430p-1f
 
 //===--- elements ---------------------------------------------------------===//
 
-/// 16-bit floats in memory.
+/// A bf16 number in memory.
 struct Bf16 {
   uint16_t bits;
 };
+/// An f16 number in memory.
 struct F16 {
   uint16_t bits;
 };
 
-/// Converts elements to the type used for arithmetic, and back with rounding to nearest even.
+/// widen() converts an element to the type used for arithmetic. narrow() converts back and rounds
+/// to nearest even.
 PSRT_DEVICE float widen(float x) { return x; }
 PSRT_DEVICE double widen(double x) { return x; }
 #ifdef __NVPTX__
@@ -168,14 +170,14 @@ PSRT_DEVICE void narrow(float x, F16 &to) { to.bits = toHalf(x); }
 PSRT_DEVICE void narrow(float x, float &to) { to = x; }
 PSRT_DEVICE void narrow(double x, double &to) { to = x; }
 
-/// Returns the number after rounding to T.
+/// Returns the number that results from rounding x to T.
 template <typename T> PSRT_DEVICE float rounded(float x) {
   T stored;
   narrow(x, stored);
   return widen(stored);
 }
 
-/// The type in which elements of T are summed.
+/// The type in which elements of type T are summed.
 template <typename T> struct SumOf {
   using Type = float;
 };

@@ -1,4 +1,4 @@
-// Helps to build kernel launches.
+// Provides functions that build kernel launches.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_LAUNCHHELPERS_H
 #define PSRT_DEVICE_CUDA_KERNELS_LAUNCHHELPERS_H
 
@@ -20,13 +20,15 @@ KernelLaunch makeLaunch(std::string kernel, int64_t grid, uint32_t block,
   return launch;
 }
 
-/// Returns the number of blocks for a loop over `count` items with `each` items per block. The
-/// limit fills any GPU several times; with more items, threads process several.
+/// Returns the number of blocks for a loop over `count` items with `each` items per block, but at
+/// most 8192. This limit fills any GPU several times. With more items, each thread processes
+/// several items.
 inline int64_t blocksFor(int64_t count, int64_t each) {
   return std::clamp<int64_t>((count + each - 1) / each, 1, 8192);
 }
 
-/// Returns the largest power of two, up to 16, that divides all numbers (byte counts or addresses).
+/// Returns the largest power of two, up to 16, that divides all `numbers` (byte counts or
+/// addresses).
 inline int64_t commonUnit(std::initializer_list<int64_t> numbers) {
   int64_t all = 16;
   for (int64_t number : numbers)

@@ -11,11 +11,13 @@ std::string named(const char *name, Dtype dtype) {
   return std::string(name) + "_" + dtypeName(dtype);
 }
 
-/// Fails if a volume is too large for the 32-bit indices of kernels.
+/// Fails if a shape has too many elements for the 32-bit indices of the kernels.
 void checkWindows(const char *name, const WindowShape &shape) {
   for (int64_t size : {volumeOf(shape.in), volumeOf(shape.out)})
     if (size >= int64_t(1) << 31)
-      PSRT_FAIL(BadInput, "%s over %lld positions is not supported on cuda", name, (long long)size);
+      PSRT_FAIL(BadInput,
+                "%s over %lld positions is not supported on cuda; use fewer positions than 2^31",
+                name, (long long)size);
 }
 
 //===--- embedding --------------------------------------------------------===//
@@ -38,8 +40,11 @@ Launches launchGrad(const EmbeddingOp &op, void *const *buffers, bool accumulate
               "embedding gradients of %s are not supported on cuda; use f32, bf16, f16 or f64",
               dtypeName(op.dtype));
   if (op.rows >= 0xffffffff || op.count >= 0xffffffff)
-    PSRT_FAIL(BadInput, "embedding gradients of %lld positions in %lld rows are not supported",
-              (long long)op.count, (long long)op.rows);
+    PSRT_FAIL(
+        BadInput,
+        "an embedding gradient of %lld positions and %lld rows is not supported on cuda; both "
+        "must be less than 2^32 - 1",
+        (long long)op.count, (long long)op.rows);
   const void *grad = buffers[EmbeddingOp::Table];
   void *out = buffers[EmbeddingOp::Out];
   int64_t size = dtypeSize(op.dtype), outSize = dtypeSize(op.outDtype);
@@ -78,16 +83,20 @@ void check(const AttentionOp &op, bool hasMask) {
     PSRT_FAIL(BadInput, "%lld attention heads are not a multiple of %lld key/value heads",
               (long long)op.h, (long long)op.g);
   if (op.d > 256)
-    PSRT_FAIL(BadInput,
-              "attention heads of %lld elements are not supported on cuda; at most 256 are",
-              (long long)op.d);
+    PSRT_FAIL(
+        BadInput,
+        "attention heads of %lld elements are not supported on cuda; the limit is 256 elements",
+        (long long)op.d);
   if (op.t + op.s >= 1 << 30)
-    PSRT_FAIL(BadInput, "attention of %lld rows over %lld columns is not supported on cuda",
+    PSRT_FAIL(BadInput,
+              "attention of %lld queries over %lld keys is not supported on cuda; their sum must "
+              "be less than 2^30",
               (long long)op.t, (long long)op.s);
   if (op.factorSizes.size() > kMaxFactors)
-    PSRT_FAIL(BadInput,
-              "attention dropout over %zu factors is not supported on cuda; at most %d are",
-              op.factorSizes.size(), kMaxFactors);
+    PSRT_FAIL(
+        BadInput,
+        "attention dropout over %zu factors is not supported on cuda; the limit is %d factors",
+        op.factorSizes.size(), kMaxFactors);
 }
 
 MaskKind getMaskKind(const AttentionOp &op, bool hasMask) {
@@ -168,8 +177,8 @@ AttentionArguments toArguments(const AttentionOp &op, void *const *buffers, cons
   return a;
 }
 
-/// Returns the rows per block of the kernels for heads of up to `d` elements. See Shape and kRows
-/// in the kernels.
+/// Returns the number of rows per block in the kernels for heads of up to `d` elements. The values
+/// must equal those of Shape and kRows in the kernels.
 int64_t getForwardRows(Dtype dtype, int d) {
   bool hasTensorCores = isNarrowFloat(dtype) && d <= 128;
   return d == 64 || hasTensorCores ? 64 : d == 128 ? 32 : 16;

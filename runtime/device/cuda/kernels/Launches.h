@@ -43,33 +43,35 @@ Launches launchEmbedding(const EmbeddingOp &op, void *const *buffers, bool accum
                          void *workspace);
 Launches launchAttention(const AttentionOp &op, void *const *buffers, const int64_t *scalars,
                          int64_t key, void *workspace);
-/// Writes mask and padding as an f32 bias of `sizes` [b, h, t, s]. A size is 1 if the bias is the
-/// same along the dim.
+/// Writes the f32 bias that represents mask and padding, with the sizes [b, h, t, s]. A size is 1
+/// if the bias is the same along the dim.
 Launches launchAttentionBias(const AttentionOp &op, const std::array<int64_t, 4> &sizes,
                              void *const *buffers, void *out);
-/// Writes a dense copy [b, h, t, d] of dout, divided by each row's sum of probabilities. This sum
-/// is 1 unless the log-sum-exp is too large to represent the row's sum of exponentials. `workspace`
-/// has workspaceBytes(op).
+/// Writes a dense copy [b, h, t, d] of dout, in which each row is divided by the row's sum of
+/// probabilities. This sum is 1 unless the log-sum-exp is too large to represent the row's sum of
+/// exponentials. `workspace` has workspaceBytes(op) bytes.
 Launches launchAttentionDout(const AttentionOp &op, void *const *buffers, void *workspace,
                              void *out);
-/// Writes a dense [b, h, t, s] in the heads' dtype: 1 if dropout keeps a probability, else 0.
+/// Writes the dropout mask, a dense tensor [b, h, t, s] of the heads' dtype. An element is 1 if
+/// dropout keeps the probability, else 0.
 Launches launchAttentionKept(const AttentionOp &op, void *const *buffers, const int64_t *scalars,
                              int64_t key, void *out);
-/// Writes the log-sum-exps, with inf for rows that see no key.
+/// Writes a copy of the log-sum-exps, with inf for rows that see no key.
 Launches launchAttentionLse(const AttentionOp &op, void *const *buffers, void *out);
 Launches launchMaxPool(const MaxPoolOp &op, void *const *buffers);
 Launches launchConvolution(const ConvolutionOp &op, void *const *buffers);
 Launches launchSort(const SortOp &op, void *const *buffers, void *workspace);
 
-/// Byte matrices, `batchStride` apart. Each has rows x columns elements and contiguous rows.
+/// `batches` matrices of rows x columns bytes, which are `batchStride` bytes apart. Each row is
+/// contiguous.
 struct ByteMatrices {
   int64_t rows = 0, columns = 0, rowStride = 0, batches = 1, batchStride = 0; ///< multiples of 4
 };
-/// Writes the matrices as columns x rows, contiguous and consecutive.
+/// Writes the transposed matrices (columns x rows) one after another, without gaps.
 Launches launchTranspose(const void *in, void *out, const ByteMatrices &matrices);
 
-/// Computes the tanh GELU of x, or grad times its derivative at x. All tensors are dense, and out
-/// may be one of the operands.
+/// Compute the tanh GELU of x, or `grad` times the GELU's derivative at x. All tensors are dense,
+/// and `out` may be one of the operands.
 Launches launchGelu(Dtype dtype, const void *x, void *out, int64_t count);
 Launches launchGeluGrad(Dtype dtype, const void *grad, const void *x, void *out, int64_t count);
 
@@ -80,20 +82,20 @@ Launches launchShardIndex(void *out, int64_t value);
 
 using Pointers = std::vector<const void *>;
 
-/// Reduces `count` elements over all `ins`, in order, and writes the results to all `outs`. An out
-/// may be an in. With more than 64 ins or outs, `pointers` is a device array of the ins followed by
-/// the outs.
+/// Reduces `count` elements over all inputs `ins`, in order, and writes the results to all outputs
+/// `outs`. An output may be the same buffer as an input. If there are more than 64 inputs or
+/// outputs, `pointers` is a device array of the addresses of all inputs, then of all outputs.
 Launches launchReduce(CollectiveOp::Reduction reduction, Dtype dtype, const Pointers &ins,
                       const std::vector<void *> &outs, int64_t count,
                       const uint64_t *pointers = nullptr);
-/// Computes the part of member `member` in a reduce_scatter; `out` must not overlap an in.
-/// `pointers` is a device array of the ins at this member's part (offset getScatterOffset),
-/// followed by the out.
+/// Computes the part of member `member` in a reduce_scatter. `out` must not overlap an input. If
+/// there are more than 64 inputs, `pointers` is a device array: the address of this member's part
+/// in each input (at offset getScatterOffset()), then the address of `out`.
 Launches launchReduceScatter(const CollectiveOp &op, const Pointers &ins, int member, void *out,
                              const uint64_t *pointers = nullptr);
 /// Returns the bytes from the start of an operand to a member's part.
 int64_t getScatterOffset(const CollectiveOp &op, int member);
-/// In the functions below, `out` must not overlap an in.
+/// In the functions below, `out` must not overlap an input.
 Launches launchAllGather(const CollectiveOp &op, const Pointers &ins, void *out);
 Launches launchAllToAll(const CollectiveOp &op, const Pointers &ins, int member, void *out);
 Launches launchShardSlice(const CollectiveOp &op, int member, const void *in, void *out);

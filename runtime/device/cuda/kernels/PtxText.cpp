@@ -1,4 +1,4 @@
-// Extracts one kernel from the PTX of all kernels.
+// Extracts one kernel from the PTX text of all kernels.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/kernels/Launches.h"
 #include <cstring>

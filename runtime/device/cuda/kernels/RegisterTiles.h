@@ -29,8 +29,8 @@ template <int D, int threadColumns, int threadRows> struct TileShape {
   static PSRT_DEVICE int row() { return threadIndex() / tx * rm; }
 };
 
-/// Loads `rows` rows of `width` elements as f32, starting at element `first` of `d`. Elements
-/// outside the `valid` rows or beyond d are zero.
+/// Loads `rows` rows of `width` elements as f32, starting at element `first` of the `d` elements of
+/// a row. Elements outside the `valid` rows or beyond d are zero.
 template <int rows, int width, int stride, typename T>
 PSRT_DEVICE void loadTile(float *to, const T *from, int64_t rowStride, int valid, int first, int d,
                           bool packed) {
@@ -53,7 +53,7 @@ PSRT_DEVICE void loadTile(float *to, const T *from, int64_t rowStride, int valid
   }
 }
 
-/// Adds to result[i][j] the dot product of row i of lhs and row j of rhs over a chunk.
+/// Adds the dot product of row i of lhs and row j of rhs, over one chunk, to result[i][j].
 template <typename Shape>
 PSRT_DEVICE void addMatmuls(float (&result)[Shape::rm][Shape::rn], const float *lhs,
                             const float *rhs) {
@@ -77,8 +77,8 @@ PSRT_DEVICE void addMatmuls(float (&result)[Shape::rm][Shape::rn], const float *
   }
 }
 
-/// Adds to result[i] row i of weights times a chunk of `columns` rows. A thread holds packs of four
-/// elements of a chunk, `4 tx` elements apart.
+/// Multiplies row i of weights by a chunk of `columns` rows of rhs, and adds the result to
+/// result[i]. A thread computes packs of four elements, which are `4 tx` elements apart.
 template <typename Shape>
 PSRT_DEVICE void addWeighted(Float4 (&result)[Shape::rm][Shape::units], const float *weights,
                              const float *rhs) {

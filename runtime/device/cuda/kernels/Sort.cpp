@@ -1,5 +1,5 @@
-// Sorts rows with a merge sort of indices, one launch per pass. Each element finds its new position
-// by counting the elements before it, so that the sort needs no shared memory and no atomics.
+// Sorts rows with a merge sort of indices, one launch per pass. The new position of an element is
+// the number of elements before it, so the sort needs no shared memory and no atomics.
 #include "runtime/device/cuda/kernels/Kernel.h"
 #include "runtime/device/cuda/kernels/SortArguments.h"
 
@@ -12,22 +12,22 @@ PSRT_DEVICE int32_t widen(uint8_t x) { return x; }
 
 namespace {
 
-/// Returns whether x is less than y. A NaN, which differs from itself, is larger than every number.
+/// Returns whether x is less than y. A NaN is larger than every number. (`y != y` is true for NaN.)
 template <typename Key> PSRT_DEVICE bool isLess(Key x, Key y) {
   return x < y || (y != y && x == x);
 }
 
-/// One row of a sort: element k of a row is `k * inner` elements after its first element.
+/// One row of a sort. Element k of the row is `k * inner` elements after the row's first element.
 template <typename T> struct Row {
   const SortArguments &a;
   int64_t first; ///< index of the first element
   PSRT_DEVICE int64_t at(int64_t k) const { return first + k * a.inner; }
   PSRT_DEVICE auto key(int64_t k) const { return widen(static_cast<const T *>(a.x)[at(k)]); }
-  /// Returns whether element j must precede element k, apart from their positions.
+  /// Returns whether element j must precede element k because of their values.
   PSRT_DEVICE bool precedes(int64_t j, int64_t k) const {
     return a.descending ? isLess(key(k), key(j)) : isLess(key(j), key(k));
   }
-  /// Sets the element at `position` of the sorted run.
+  /// Writes element k to index `position` of the sorted run.
   PSRT_DEVICE void set(int64_t position, int64_t k) const {
     a.indices[at(position)] = k;
     if (a.out)
@@ -35,7 +35,7 @@ template <typename T> struct Row {
   }
 };
 
-/// Splits the index of an element into the first element of its row and the position in the row.
+/// Returns the row of an element, and sets `position` to the element's position in the row.
 template <typename T>
 PSRT_DEVICE Row<T> rowOf(const SortArguments &a, int64_t element, int64_t &position) {
   position = element / a.inner % a.size;
@@ -55,9 +55,9 @@ template <typename T> PSRT_DEVICE void sortTiles(const SortArguments &a) {
   }
 }
 
-/// Merges pairs of runs. The position of an element is its position in its own run, plus the number
-/// of elements of the other run that precede it, found by binary search. Of equal elements, those
-/// of the first run come first.
+/// Merges pairs of runs. The new position of an element is its position in its own run, plus the
+/// number of elements of the other run that precede it. A binary search finds this number. Equal
+/// elements of the first run precede those of the second run.
 template <typename T> PSRT_DEVICE void merge(const SortArguments &a) {
   for (int64_t element = gridThread(); element < a.elements; element += gridThreads()) {
     int64_t position;

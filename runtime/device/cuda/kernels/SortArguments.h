@@ -8,22 +8,23 @@ namespace psrt::cuda {
 
 inline constexpr int kSortTile = 256; ///< length of the runs that the first kernel sorts
 
-/// Sorts runs of kSortTile elements of each row, or merges pairs of runs of `width` elements. Row
-/// tensors have outer x size x inner elements. A sorted run is a list of indices into its row.
+/// Sorts runs of kSortTile elements of each row, or merges pairs of runs of `width` elements. The
+/// tensors have outer x size x inner elements, and a row extends along the dim of size `size`. A
+/// sorted run is a list of indices into its row.
 struct SortArguments {
   const void *x;
   const int64_t *runs; ///< the runs to merge; null in the first kernel
   int64_t *indices;    ///< the new runs
-  void *out;           ///< the sorted elements, if each row is one run now; else null
+  void *out;           ///< the sorted elements if each row is then a single run; else null
   int64_t elements, size, inner, width;
   int32_t descending;
 };
 
-/// out[indices[i]] = x[i] along rows.
+/// Sets out[indices[i]] = x[i] along each row.
 struct SortGradArguments {
   const void *x;
   const int64_t *indices;
-  void *out; ///< zeros, unless indices hold each position of a row
+  void *out; ///< must contain zeros, since `indices` may omit positions of a row
   int64_t elements, size, inner;
 };
 

@@ -4,7 +4,7 @@
 
 namespace psrt::cuda {
 
-/// Returns the number of merges that make one run of a row.
+/// Returns the number of merge passes after which each row is a single run.
 static int countMerges(const SortOp &op) {
   int count = 0;
   for (int64_t width = kSortTile; width < op.size; width *= 2)
@@ -12,7 +12,8 @@ static int countMerges(const SortOp &op) {
   return count;
 }
 
-/// A merge reads indices and writes others. A row that fits a tile needs no merge.
+/// Returns the bytes of a second index buffer, because a merge pass cannot work in place. Returns 0
+/// for gradients, and for rows that fit into one tile, because these need no merge.
 int64_t workspaceBytes(const SortOp &op) {
   return !op.grad && countMerges(op) > 0 ? op.elements() * int64_t(sizeof(int64_t)) : 0;
 }
@@ -32,7 +33,8 @@ static Launches launchSortGrad(const SortOp &op, void *const *buffers) {
   return result;
 }
 
-/// The passes write the indices and the workspace in turn, and the last pass the indices.
+/// Builds the passes of a sort. The passes write alternately to the workspace and to the index
+/// buffer, and the last pass writes to the index buffer.
 Launches launchSort(const SortOp &op, void *const *buffers, void *workspace) {
   if (op.elements() == 0)
     return {};

@@ -1,5 +1,6 @@
-// Computes the gradient of attention of 16-bit floats with tensor cores, like AttentionBackward.cpp
-// with one warp per 16 kept rows. Probabilities and score gradients stay in registers.
+// Computes the gradient of attention of 16-bit floats with tensor cores. The algorithm is that of
+// AttentionBackward.cpp, with one warp per 16 kept rows (rows that stay in shared memory).
+// Probabilities and score gradients stay in registers.
 #include "runtime/device/cuda/kernels/Attention.h"
 #include "runtime/device/cuda/kernels/TensorTiles.h"
 
@@ -8,11 +9,11 @@ namespace {
 
 constexpr int kRows = 64; ///< kept rows per block
 
-/// Streamed rows per step: as many as fit into 48 KiB next to the kept rows.
+/// Number of streamed rows per step. Kept and streamed rows together must fit into 48 KiB.
 template <int D> constexpr int kStep = D == 64 ? 32 : 16;
 
-/// Two matrices stay in shared memory (q and dout, or k and v), while rows of two others are
-/// streamed.
+/// Shared memory of a block. Rows of two matrices stay in shared memory (q and dout, or k and v),
+/// while rows of the other two are streamed.
 template <int D> struct Memory {
   TensorTile<D, kRows> first, second;
   TensorTile<D, kStep<D>> passingFirst, passingSecond;
@@ -108,7 +109,7 @@ template <typename T, int D> PSRT_DEVICE void gradQ(const AttentionArguments &a)
 
 //===--- dk and dv --------------------------------------------------------===//
 
-/// Adds the contribution of the rows from `at` of a query head; `column` is the lane's first
+/// Adds the contribution of the rows of a query head from `at` on. `column` is the lane's first
 /// column.
 template <typename T, int D>
 PSRT_DEVICE void addRows(const AttentionArguments &a, const Dropout &dropout, const Head &head,

@@ -1,7 +1,7 @@
 // Multiplies 16-bit tiles with tensor cores (mma.sync m16n8k16, sm_80 and later). A warp multiplies
-// 16 x 16 by 16 x 8 elements at once and accumulates in f32. As defined by PTX, lane l holds
-// elements of row l / 4 and columns 2 (l % 4) and 2 (l % 4) + 1. The replay image computes the same
-// results from the same registers.
+// 16 x 16 by 16 x 8 elements at once and accumulates in f32. PTX defines which lane holds which
+// elements: in each 8 x 8 quarter, lane l holds the elements of row l / 4 in columns 2 (l % 4) and
+// 2 (l % 4) + 1. The replay image computes the same results from the same registers.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_TENSORCORE_H
 #define PSRT_DEVICE_CUDA_KERNELS_TENSORCORE_H
 
@@ -11,7 +11,7 @@ namespace psrt::cuda {
 
 /// A lane's part of 16 x 16 elements: two elements of each 8 x 8 quarter.
 typedef uint32_t Fragment[4];
-/// A lane's part of 16 x 8 sums: two elements each of rows l / 4 and l / 4 + 8.
+/// A lane's part of 16 x 8 sums: two elements of row l / 4 and two of row l / 4 + 8.
 typedef float Sums[4];
 
 PSRT_DEVICE int lane() { return threadIndex() % 32; }
@@ -25,7 +25,7 @@ PSRT_DEVICE uint32_t sharedAddress(const void *pointer) {
   return uint32_t(uint64_t((const __attribute__((address_space(3))) void *)pointer));
 }
 
-/// Loads four 8 x 8 matrices. Row l % 8 of matrix l / 8 is at `offset`(l).
+/// Loads four 8 x 8 matrices. `offset`(l) is the offset of row l % 8 of matrix l / 8.
 template <typename Offset>
 PSRT_DEVICE void loadMatrices(Fragment &to, const uint16_t *tile, Offset offset) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -57,8 +57,8 @@ PSRT_DEVICE void multiplyAdd(Sums &sums, const Fragment &left, uint32_t right0, 
                    "r"(right1));
 }
 
-/// Starts an asynchronous copy of 16 bytes to shared memory. Copies zeros unless `isThere` is set.
-/// finishCopies() waits for the copies of the thread.
+/// Starts an asynchronous copy of 16 bytes to shared memory. Without `isThere`, writes zeros
+/// instead. finishCopies() waits for the copies of the thread.
 PSRT_DEVICE void beginCopy(void *to, const void *from, bool isThere) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(sharedAddress(to)),
                "l"((const __attribute__((address_space(1))) void *)from), "r"(isThere ? 16 : 0)
@@ -85,9 +85,10 @@ PSRT_DEVICE void loadTransposedMatrices(Fragment &to, const uint16_t *tile, Offs
                    tile[offset(8 * i + laneColumn() + 1) + laneRow()]);
 }
 
-/// The operands of a warp, assembled by its lanes. Each warp alternates between two buffers, so
-/// that one barrier per matmul suffices: before a lane overwrites a buffer, all lanes that read the
-/// buffer have passed the other buffer's barrier.
+/// The operands of a warp's matmul, to which each lane writes its elements. A warp alternates
+/// between two such buffers, so that one barrier per matmul suffices: when a lane overwrites a
+/// buffer, all lanes have passed the barrier of the matmul in between, so none reads the buffer
+/// anymore.
 struct Operands {
   float left[16][16], right[16][8];
 };
@@ -121,16 +122,16 @@ PSRT_DEVICE void finishCopies() {}
 
 #endif
 
-/// Loads the left operand from 16 x 16 elements with rows `stride` apart.
+/// Loads the left operand from 16 x 16 elements whose rows are `stride` elements apart.
 PSRT_DEVICE void loadLeft(Fragment &to, const uint16_t *tile, int stride) {
   loadMatrices(to, tile, [=](int lane) { return lane % 16 * stride + lane / 16 * 8; });
 }
-/// Loads two right operands (columns 0 to 7 and 8 to 15) whose columns are the tile's rows.
+/// Loads two right operands (columns 0 to 7 and 8 to 15) from a tile that stores their transpose.
 PSRT_DEVICE void loadRightFromRows(Fragment &to, const uint16_t *tile, int stride) {
   loadMatrices(to, tile,
                [=](int lane) { return (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8; });
 }
-/// Loads two right operands that have the tile's layout.
+/// Loads two right operands from a tile that stores them without transposition.
 PSRT_DEVICE void loadRight(Fragment &to, const uint16_t *tile, int stride) {
   loadTransposedMatrices(to, tile, [=](int lane) { return lane % 16 * stride + lane / 16 * 8; });
 }

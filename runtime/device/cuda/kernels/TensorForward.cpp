@@ -1,5 +1,6 @@
-// Computes attention of 16-bit floats with tensor cores, like AttentionForward.cpp with one warp
-// per 16 rows. Scores stay in registers between the two matmuls.
+// Computes attention of 16-bit floats with tensor cores. The algorithm is that of
+// AttentionForward.cpp, with one warp per 16 rows. Scores stay in registers between the two
+// matmuls.
 #include "runtime/device/cuda/kernels/Attention.h"
 #include "runtime/device/cuda/kernels/TensorTiles.h"
 
@@ -8,12 +9,13 @@ namespace {
 
 constexpr int kRows = 64, kColumns = 64; ///< rows per block, columns per step
 
-/// Queries use v's memory until they are loaded into registers.
+/// Shared memory of a block. The queries are first loaded into the memory of v, then into
+/// registers.
 template <int D> struct Memory {
   TensorTile<D, kColumns> k, v;
 };
 
-/// A lane's state for its two rows.
+/// The state of a lane for its two rows.
 template <int D> struct Rows {
   Sums out[D / 8] = {};
   float top[2] = {hiddenScore, hiddenScore},
@@ -35,7 +37,7 @@ template <int D> struct Rows {
   }
 };
 
-/// Turns q * k of a step into scores.
+/// Turns the products q * k of a step into scaled and masked scores.
 template <int D>
 PSRT_DEVICE void score(const AttentionArguments &a, const Head &head, int32_t column,
                        const Rows<D> &rows, Sums (&scores)[kColumns / 8]) {
@@ -148,7 +150,8 @@ template <typename T, int D> PSRT_DEVICE void forward(const AttentionArguments &
     for (int e = 0; e < 4; ++e)
       to[e] = q[k][e];
   };
-  // Values are loaded while scores are computed, and the next keys while values are accumulated.
+  // The values are loaded while the scores are computed. The next keys are loaded while the values
+  // are accumulated.
   for (; at < columns.end; at += kColumns) {
     load(memory.v, a.v, a.vStrides, at);
     Sums scores[kColumns / 8] = {};

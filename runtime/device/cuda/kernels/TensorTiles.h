@@ -6,9 +6,9 @@
 
 namespace psrt::cuda {
 
-/// Calls visit(n, sums[n]) for each n in a loop that is not unrolled, so that expensive, rare code
-/// is not instantiated up to 32 times. As registers cannot be indexed, the loop rotates the sums
-/// through element 0.
+/// Calls visit(n, sums[n]) for each n. The loop is not unrolled, so that expensive code that is
+/// rarely needed is not instantiated up to 32 times. As registers cannot be indexed, the loop
+/// rotates the array: sums[n] is at index 0 in iteration n.
 template <int count, typename Visit>
 PSRT_DEVICE void forEachSums(Sums (&sums)[count], Visit visit) {
 #pragma nounroll
@@ -54,7 +54,8 @@ template <int D, int rowCount> struct TensorTile {
   }
 };
 
-/// Adds to sums[n] 16 rows of left (D elements each) times `columns` rows of right, transposed.
+/// Multiplies 16 rows of left (D elements each) by the transpose of `columns` rows of right, and
+/// adds the result to `sums`. sums[n] has the eight columns from 8 n on.
 template <typename T, int D, int columns, typename LoadLeft, int rows>
 PSRT_DEVICE void addMatmuls(Sums (&sums)[columns / 8], LoadLeft loadLeftAt,
                             const TensorTile<D, rows> &right) {
@@ -71,7 +72,8 @@ PSRT_DEVICE void addMatmuls(Sums (&sums)[columns / 8], LoadLeft loadLeftAt,
   }
 }
 
-/// Adds to sums[n] 16 rows of weights times the rows of right.
+/// Multiplies 16 rows of weights by the rows of right, and adds the result to `sums`. sums[n] has
+/// the eight columns from 8 n on.
 template <typename T, int D, int rows>
 PSRT_DEVICE void addWeighted(Sums (&sums)[D / 8], const Sums (&weights)[rows / 8],
                              const TensorTile<D, rows> &right) {
@@ -88,7 +90,7 @@ PSRT_DEVICE void addWeighted(Sums (&sums)[D / 8], const Sums (&weights)[rows / 8
   }
 }
 
-/// Writes a row's sums, times `factor`, to `to`; `r` selects the lane's first or second row.
+/// Writes the sums of one of the lane's two rows, times `factor`, to `to`. `r` selects the row.
 template <typename T, int D>
 PSRT_DEVICE void storeRow(T *to, const Sums (&sums)[D / 8], int r, int d, float factor,
                           bool packed) {

@@ -6,7 +6,7 @@
 namespace psrt::cuda {
 namespace {
 
-constexpr int kTile = kTransposeTile, kWords = kTile / 4; ///< 4 x 4 bytes per thread
+constexpr int kTile = kTransposeTile, kWords = kTile / 4; ///< a thread transposes 4 x 4 bytes
 
 /// Rows are padded by one word, so that threads that write a column of words use different banks.
 struct Tile {

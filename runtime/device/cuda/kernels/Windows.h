@@ -1,5 +1,5 @@
-// Enumerates the taps of a window and the windows that contain an element, in planes or volumes.
-// All indices are row-major and visited in ascending order.
+// Enumerates the taps (kernel indices) of a window, and the windows that contain an element, in
+// planes or volumes. All indices are row-major and visited in ascending order.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_WINDOWS_H
 #define PSRT_DEVICE_CUDA_KERNELS_WINDOWS_H
 
@@ -13,6 +13,7 @@ PSRT_DEVICE int64_t volume(const int32_t (&sizes)[3]) {
 }
 
 /// Calls visit(tap, element) for each tap of the window at `position` that lies in the plane.
+/// `element` is the index of the plane's element at this tap.
 template <typename Visit>
 PSRT_DEVICE void forEachTap(const WindowArguments &s, int32_t position, Visit visit) {
   int32_t begin[3], rest = position;
@@ -38,8 +39,8 @@ PSRT_DEVICE void forEachTap(const WindowArguments &s, int32_t position, Visit vi
   }
 }
 
-/// Windows [first, last] of dim d that may contain coordinate x. tapOf() returns the tap of such a
-/// window at x, or -1 if x lies between its taps.
+/// The windows [first, last] that may contain index x of dim d. tapOf() returns the tap of such a
+/// window that is at x. tapOf() returns -1 if x lies between two taps, because of the dilation.
 struct WindowRange {
   int32_t first, last;
 };

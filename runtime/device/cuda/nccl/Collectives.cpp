@@ -1,5 +1,6 @@
-// Enqueues collectives as NCCL calls. NCCL requires each member's part to be contiguous. Kernels of
-// the runtime pack other parts before the call and unpack them after the call.
+// Enqueues collectives as NCCL calls. NCCL requires each member's part to be contiguous. If the
+// parts are not contiguous, kernels of the runtime pack them before the call and unpack them after
+// the call.
 #include "runtime/device/cuda/nccl/Collectives.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/Accesses.h"
@@ -98,7 +99,7 @@ public:
       return allToAll();
     case CollectiveOp::Permute:
       return permute();
-    case CollectiveOp::ShardSlice: // run by the device
+    case CollectiveOp::ShardSlice: // the device runs shard slices
       return;
     }
   }
@@ -108,8 +109,8 @@ private:
     o.group->getLibrary().check(result, o.group->get(), "to start a collective");
   }
   const Nccl &nccl() const { return o.group->getLibrary(); }
-  /// Runs `calls`, which form one operation. Also ends NCCL's group if a call fails: in an open
-  /// group, no later operation of this thread would start.
+  /// Runs `calls` as one NCCL group. Also ends the group if a call fails, because no later
+  /// operation of this thread would start in an open group.
   template <typename Calls> void inGroup(Calls calls) const {
     call(nccl().groupStart());
     try {
@@ -141,8 +142,9 @@ private:
     device.getLibrary().launch(stream, launches, accesses);
   }
 
-  /// Copies each member's part of `in` along a dim to `out`, one after the other. Example: 2x4
-  /// split over dim 1 by two members, [[0 1 2 3] [4 5 6 7]], becomes 0 1 4 5 2 3 6 7.
+  /// Splits `in` along a dim into one part per member, and copies the parts to `out`, one after the
+  /// other. Example: for two members along dim 1, [[0 1 2 3] [4 5 6 7]] becomes
+  /// 0 1 4 5 2 3 6 7.
   void pack(const CollectiveOp &slice, const char *in, char *out, int64_t partBytes) const {
     for (int member = 0; member < o.count; ++member) {
       char *part = out + member * partBytes;
@@ -165,7 +167,7 @@ private:
     return buffer(0) < buffer(1) + outBytes && buffer(1) < buffer(0) + o.bytes;
   }
 
-  /// Copies operands to results, in a group of one rank.
+  /// Copies operands to results, for a group of one rank.
   void copyOnly() const {
     size_t pairs = o.op.kind == CollectiveOp::AllReduce ? o.op.counts.size() : 1;
     for (size_t i = 0; i < pairs; ++i)

@@ -6,7 +6,7 @@
 
 namespace psrt::nccl {
 
-/// Number of distinguishable operations; higher numbers wrap around.
+/// Number of operations that positions can distinguish. Higher operation numbers wrap around.
 static constexpr int64_t kPositions = 1 << 16;
 
 CommStream::CommStream(std::string name, const cuda::GpuRef &given, cuda::StreamRef own)

@@ -1,5 +1,5 @@
-// Defines a stream in which one rank's communication runs in order: the rank's own stream, or the
-// separate stream of a queue.
+// Defines a stream in which communication of one rank runs in order: the rank's own stream, or the
+// stream of a queue.
 #ifndef PSRT_DEVICE_CUDA_NCCL_COMMSTREAM_H
 #define PSRT_DEVICE_CUDA_NCCL_COMMSTREAM_H
 
@@ -40,7 +40,8 @@ private:
   cuda::StreamRef stream;
   bool ownsStream;
   int64_t scratchBytes = 0;
-  /// In order of size. The last one is current; captured graphs use the earlier ones.
+  /// Scratch allocations in order of size. The last one is current; captured graphs may use the
+  /// earlier ones.
   std::deque<cuda::DeviceMemory> scratches;
   std::vector<std::string> texts;
   std::unique_ptr<cuda::DeviceMemory> numbers; ///< the numbers 1, 2, 3, ...

@@ -11,8 +11,8 @@ namespace psrt::nccl {
 
 //===--- groups -----------------------------------------------------------===//
 
-/// Returns the name of a queue of asynchronous operations. A program's only queue has no name and
-/// becomes "all".
+/// Returns the name of a queue of asynchronous operations. If a program has only one queue, this
+/// queue has no name, and the function returns "all".
 static std::string nameOf(const std::string &queue) { return queue.empty() ? "all" : queue; }
 
 GroupKey GroupKey::of(const CollectiveOp &op) {
@@ -75,7 +75,7 @@ Groups findGroups(const Program &program) {
 //===--- communicators ----------------------------------------------------===//
 
 /// Finalizes the communicator. NCCL waits until captured CUDA graphs that use the communicator are
-/// destroyed, so the rank destroys them first.
+/// destroyed, so the rank must destroy its graphs first.
 Communicator::~Communicator() {
   if (!comm || isAborted)
     return;
@@ -110,8 +110,8 @@ void Communicator::settle(const char *call) const {
     std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
     if (waited.count() > silenceAllowed())
       PSRT_FAIL(Failed,
-                "NCCL needs more than %.0f s %s (%s): a rank did not arrive; PSRT_TIMEOUT sets the "
-                "limit",
+                "NCCL needs more than %.0f s %s (%s): another rank did not arrive; "
+                "PSRT_TIMEOUT sets the limit",
                 silenceAllowed(), call, name.c_str());
     if (turn > 100)
       std::this_thread::sleep_for(std::chrono::microseconds(turn > 1000 ? 1000 : 50));
@@ -142,7 +142,7 @@ Communicators::Communicators(NcclRef given, const cuda::GpuRef &gpu, const ncclU
   const char *call = "to connect all ranks";
   library->check(library->commInitRankConfig(&comm, int(mesh.size()), id, rank, &config), comm,
                  call);
-  world = std::make_unique<Communicator>(library, comm, "of all ranks");
+  world = std::make_unique<Communicator>(library, comm, "among all ranks");
   world->settle(call);
   for (const GroupKey &key : wanted.keys) {
     std::vector<int> members = key.members(mesh, rank);

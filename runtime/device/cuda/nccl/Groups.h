@@ -10,9 +10,9 @@
 
 namespace psrt::nccl {
 
-/// Identifies a group: ranks that differ only along given mesh axes, or ranks at given pipeline
-/// coordinates whose other coordinates are equal. Each queue of asynchronous operations has its own
-/// communicators, so that queues do not wait for each other.
+/// Identifies groups of ranks. The ranks of a group differ only along the given mesh axes, or only
+/// in their pipeline coordinate, which is one of the given coordinates. Each queue of asynchronous
+/// operations has its own communicators, so that queues do not wait for each other.
 struct GroupKey {
   std::string queue; ///< empty for synchronous operations
   bool overPipeline = false;
@@ -49,15 +49,15 @@ public:
   Communicator &operator=(const Communicator &) = delete;
   ncclComm_t get() const { return comm; }
   const Nccl &getLibrary() const { return *library; }
-  /// Waits until the host part of the last NCCL call is done. Fails if this takes too long or
-  /// another rank is lost.
+  /// Waits until NCCL has finished the host part of the last call. Fails if this takes too long, or
+  /// if another rank is lost. `call` names the call in messages.
   void settle(const char *call) const;
   /// Registers memory with NCCL, which may speed up communication from this memory. Does nothing
   /// with NCCL before 2.19.
   void registerMemory(void *memory, size_t bytes);
   /// Fails if NCCL has reported an asynchronous error.
   void checkHealth() const;
-  /// Aborts running operations; any thread may call it.
+  /// Aborts running operations. Any thread may call this function.
   void abort();
 
 private:

@@ -22,8 +22,8 @@ struct Nccl {
 
 using NcclRef = std::shared_ptr<const Nccl>;
 
-/// Loads NCCL, which is never unloaded. Fails if there is no NCCL or a version that is too old; the
-/// error says what to do.
+/// Loads NCCL, which is never unloaded. Fails if NCCL is not found or too old. The error says what
+/// to do.
 NcclRef loadNccl();
 /// Returns true if NCCL can be loaded.
 bool hasNccl();

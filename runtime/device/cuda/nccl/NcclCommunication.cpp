@@ -29,7 +29,7 @@ NcclRank::NcclRank(NcclCommunication &all, std::unique_ptr<Communicators> given,
 NcclRank::~NcclRank() {
   device.getGpu().setWatch(nullptr);
   device.setPulse(nullptr);
-  device.getGpu().tryToEnter(); // the communicators are destroyed next
+  device.getGpu().tryToEnter(); // the destructors of the communicators need the GPU's context
 }
 
 CommStream &NcclRank::getCommStream(const std::string &queue) {
@@ -123,8 +123,8 @@ void NcclRank::reserve() {
     commStream->reserve();
 }
 
-/// Enqueues the operation. Asynchronous operations run after the preceding instructions, and before
-/// the instructions after the wait.
+/// Enqueues the operation. An asynchronous operation runs after the preceding instructions, and
+/// before the instructions that follow its WaitOp.
 void NcclRank::run(const Bound &bound, NcclOp &op) {
   const cuda::Stream &own = *device.getStream(), &stream = op.commStream->getStream();
   if (op.done) {
@@ -175,8 +175,8 @@ void NcclRank::barrier() { host->barrier(); }
 
 void NcclRank::abort() { communicators->abort(); }
 
-/// Checks the progress while the host waits for the GPU. Without this check, the wait would never
-/// end if another rank is lost.
+/// Checks the progress while the host waits for the GPU. Without this check, the wait would not end
+/// if another rank is lost.
 void NcclRank::watch() {
   try {
     checkProgress();

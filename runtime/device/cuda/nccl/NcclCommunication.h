@@ -10,7 +10,7 @@
 
 namespace psrt::nccl {
 
-/// One rank's instruction as an operation in its group.
+/// A collective or message of one rank, with its group and position.
 struct NcclOp {
   CollectiveOp op; ///< set for collectives
   /// Set for messages, else null.
@@ -62,12 +62,12 @@ private:
   cuda::CudaRank &device;
   std::map<std::string, std::unique_ptr<CommStream>>
       commStreams;    ///< by queue; "" for the rank's own stream
-  CommStream pulse;   ///< progress of the rank's own stream, including computation
-  int64_t pulses = 0; ///< number of pulses enqueued so far
+  CommStream pulse;   ///< tracks the progress of the rank's own stream, including computation
+  int64_t pulses = 0; ///< number of positions that have been enqueued in `pulse`
   std::deque<NcclOp> ops;
   std::map<int64_t, std::vector<NcclOp *>>
       started; ///< operations started but not yet waited for, by token
-  /// Timed events around an asynchronous operation since the last takeTimes().
+  /// The timed events before and after an asynchronous operation.
   struct Span {
     Span(const Bound *bound, const cuda::GpuRef &gpu)
         : bound(bound), begin(gpu, /*timed=*/true), end(gpu, /*timed=*/true) {}
@@ -79,11 +79,11 @@ private:
   double progressAt = 0; ///< time of the last observed progress, in seconds
 };
 
-/// Communication of all ranks of this process.
+/// The NCCL communication of all ranks of this process.
 class NcclCommunication : public Communication {
 public:
   /// `host` connects the same ranks through threads, MPI or TCP. `areProcesses` is true if each
-  /// rank is a process.
+  /// rank is a separate process.
   NcclCommunication(Groups groups, std::unique_ptr<Communication> host, bool areProcesses,
                     std::shared_ptr<cuda::RankTable> table);
   std::unique_ptr<RankComm> makeRank(int rank) override;

@@ -1,4 +1,4 @@
-// Compares reductions over members and copies of parts with those of comm/local.
+// Compares the kernels that reduce over members and copy parts with the collectives of comm/local.
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/device/cuda/kernels/test/KernelTest.h"
 

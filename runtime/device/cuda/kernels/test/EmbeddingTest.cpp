@@ -16,7 +16,7 @@ struct Case {
 
 class Embedding : public testing::TestWithParam<Case> {};
 
-/// Returns indices inside and outside of the table; every third index is the same.
+/// Returns indices inside and outside of the table. Every third index is the same.
 Bytes makeIndices(const Case &c) {
   std::mt19937 generator(7);
   std::vector<int64_t> wide(c.count);

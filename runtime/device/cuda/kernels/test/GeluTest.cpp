@@ -14,7 +14,7 @@ double slopeOfGelu(double x, double &value) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * k * (1 + 3 * 0.044715 * x * x);
 }
 
-/// Returns `count` numbers: zeros, large and small numbers first, then random numbers.
+/// Returns `count` numbers: first zeros, large and small numbers, then random numbers.
 std::vector<float> makeArguments(int64_t count) {
   std::vector<float> result = randomValues(count, 1);
   for (float &x : result)
@@ -65,10 +65,10 @@ TEST(Gelu, InfinityAndNaN) {
   runReplay(launchGelu(Dtype::F32, x.data(), out.data(), 3));
   EXPECT_EQ(out[0], infinite);
   EXPECT_TRUE(std::isnan(out[1]));
-  EXPECT_TRUE(std::isnan(out[2])) << "-inf * 0, as in PyTorch";
+  EXPECT_TRUE(std::isnan(out[2])) << "GELU(-inf) is -inf * 0, as in PyTorch";
 }
 
-/// Tests exp at the ends of its range, with the formula of the device compiled for the CPU.
+/// Tests exp at the ends of its range. The formula is that of the kernels, compiled for the CPU.
 TEST(Exponential, NeitherOverflowsToNaNNorUnderflows) {
   for (float x : {0.f, 1.f, -1.f, 88.7f, 88.72f, 88.73f, 88.8f, 89.f, 1e4f, 3e38f, -87.3f, -88.8f,
                   -103.9f, -104.f, -1e4f, -3e38f, float(INFINITY), -float(INFINITY)}) {

@@ -1,4 +1,4 @@
-// Helps kernel tests to compare the replay image with the CPU device.
+// Provides functions for kernel tests, which compare the replay image with the CPU device.
 #ifndef PSRT_DEVICE_CUDA_KERNELS_TEST_KERNELTEST_H
 #define PSRT_DEVICE_CUDA_KERNELS_TEST_KERNELTEST_H
 
@@ -20,7 +20,7 @@ template <typename T> std::vector<T> valuesOf(const Bytes &bytes) {
   return result;
 }
 
-/// Returns pointers to buffers; null for an empty buffer.
+/// Returns the addresses of buffers, and null for each empty buffer.
 inline std::vector<void *> pointersTo(std::vector<Bytes> &buffers) {
   std::vector<void *> result;
   for (Bytes &bytes : buffers)
@@ -33,7 +33,7 @@ inline std::vector<TestBuffer> buffersOf(std::vector<Bytes> &buffers) {
   return {buffers.begin(), buffers.end()};
 }
 
-/// Returns the largest difference between floats; NaNs are equal to each other.
+/// Returns the largest difference between floats. Two NaNs count as equal.
 inline double distance(const Bytes &found, const Bytes &want, Dtype dtype) {
   double worst = found.size() == want.size() ? 0 : INFINITY;
   int64_t size = dtypeSize(dtype), count = std::min(found.size(), want.size()) / size;

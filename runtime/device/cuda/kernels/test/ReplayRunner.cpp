@@ -80,7 +80,7 @@ void Block::resume(uint32_t number) {
   setcontext(&next.context);
 }
 
-/// Exchanges the values of a shuffle if all threads of the warp wait for it. Returns false
+/// Exchanges the values of a shuffle if all threads of the warp wait for the shuffle. Returns false
 /// otherwise.
 bool Block::finishShuffle(uint32_t first, uint32_t last) {
   uint32_t values[32];
@@ -97,8 +97,9 @@ bool Block::finishShuffle(uint32_t first, uint32_t last) {
   return true;
 }
 
-/// Runs a warp until it waits for the block. Blocks with odd indices run their threads in reverse
-/// order. A missing barrier thus gives wrong results in one of the two orders.
+/// Runs a warp until all its threads wait for the block or have ended. Blocks with odd indices run
+/// their threads in reverse order, so that a missing barrier gives wrong results in one of the two
+/// orders.
 void Block::runWarp(uint32_t first, uint32_t last) {
   do
     for (uint32_t i = 0; i < last - first; ++i)

@@ -21,7 +21,7 @@ SortOp makeOp(const Case &c, bool grad) {
   return op;
 }
 
-/// Returns elements with many equal ones, and NaNs and zeros of both signs among floats.
+/// Returns elements of which many are equal. Floats include NaNs and zeros of both signs.
 std::vector<double> makeElements(const Case &c) {
   std::mt19937 generator(5);
   std::vector<double> result(makeOp(c, false).elements());
@@ -43,7 +43,7 @@ Bytes store(const std::vector<double> &elements, Dtype dtype) {
 }
 
 /// Returns the sorted indices of all rows. The position of an element is the number of elements
-/// before it: the lesser ones, and the equal ones that come first in the row.
+/// that precede it: smaller elements, and equal elements that are earlier in the row.
 std::vector<int64_t> sortStably(const Case &c, const std::vector<double> &elements) {
   SortOp op = makeOp(c, false);
   std::vector<int64_t> result(elements.size());

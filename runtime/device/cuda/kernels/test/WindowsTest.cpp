@@ -48,7 +48,7 @@ TEST(MaxPool, MatchesTheCpuBitForBit) {
 
 namespace {
 
-/// Compares a convolution of integers, whose sums are exact in any order.
+/// Compares a convolution of whole numbers, whose sums are exact in any order.
 void checkConvolution(ConvolutionOp op) {
   int64_t x = op.batch * op.groups * op.inChannels * volume(op.windows.in);
   int64_t y = op.batch * op.groups * op.outChannels * volume(op.windows.out);
