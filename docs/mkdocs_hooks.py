@@ -1,4 +1,4 @@
-"""Adds to the documentation site what is outside of docs/: the generated reference, and files of the repository that pages link to.
+"""Adds files outside of docs/ to the documentation site: the generated reference, and files of the repository that pages link to.
 
 PARASHARD_REFERENCE names the folder of the reference (build/release/docs/reference).
 """
@@ -11,9 +11,9 @@ from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 REFERENCE = pathlib.Path(os.environ.get("PARASHARD_REFERENCE", ROOT / "build/release/docs/reference"))
-# Pages of the repository that are pages of the site.
+# Files outside of docs/ that become pages of the site.
 PAGES = ["CONTRIBUTING.md", "CHANGELOG.md"]
-# A link out of docs/ (from a page in it), or from one of PAGES into the repository.
+# A link of Markdown: its path, and its anchor such as `#tests`. Links to web addresses do not match, because they contain a colon.
 LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)]*)?\)")
 
 
@@ -32,7 +32,7 @@ def on_files(files, config):
 
 
 def title(page):
-    """The text of a page of the reference, with a title: mlir-tblgen gives pages of passes none."""
+    """Returns the text of a page of the reference. Adds a title to pages of passes, for which mlir-tblgen does not write one."""
     text = page.read_text()
     if page.name.startswith("passes-"):
         return f"# Passes: {page.stem.removeprefix('passes-')}\n\n{text}"
@@ -41,12 +41,12 @@ def title(page):
 
 def index(pages):
     rows = [f"| [{page.stem}]({page.name}) | {text} |" for page in pages
-            for text in ["passes of the phase" if page.name.startswith("passes-") else "ops, attributes and types of the dialect"]]  # fmt: skip
-    return "\n".join(["# Reference", "", "Every op, attribute and pass, from the `.td` files.", "", "| page | what it has |", "|---|---|", *rows, ""])
+            for text in ["passes of one folder of lib/" if page.name.startswith("passes-") else "ops, attributes and types of the dialect"]]  # fmt: skip
+    return "\n".join(["# Reference", "", "Every op, attribute and pass, from the `.td` files.", "", "| page | contents |", "|---|---|", *rows, ""])
 
 
 def outside(page, link):
-    """The file of the repository that a link of a page leads to, if it is none of the site's pages."""
+    """Returns the file of the repository that a link of a page leads to; None if the link leads to a page of the site or out of the repository."""
     base = ROOT if page in PAGES else ROOT / "docs"
     target = (base / link).resolve()
     if not target.is_relative_to(ROOT) or target.is_relative_to(ROOT / "docs") or not target.is_file():
@@ -78,8 +78,8 @@ def on_page_markdown(markdown, page, **_):
 
 
 def separate(markdown):
-    """Rewrites what GitHub takes and Python-Markdown does not: it wants an empty line before tables and lists,
-    four columns before what belongs to an item of a list, and no backslash before a | of code in a table.
+    """Converts GitHub's Markdown to that of Python-Markdown: an empty line before tables and lists, continuation lines of
+    list items indented by four columns, and no backslash before a | of code in a table.
     """
     lines, fenced, in_list = [], False, False
     for line in markdown.splitlines():

@@ -1,4 +1,4 @@
-"""Exports the GPT as gpt.pt2, which stands beside it, so that nobody needs PyTorch to try it.
+"""Exports the GPT to gpt.pt2. The repository contains this file, so the example runs without PyTorch.
 
     python examples/gpt/export.py [OUT.pt2]
 """
@@ -13,13 +13,13 @@ def main():
     out = sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "gpt.pt2"
     torch.manual_seed(0)
     model = GPT().train()
-    # Two tensors: one given twice would be exported as one input.
+    # Two tensors, because torch.export would export one tensor that is passed twice as a single input.
     tokens, labels = torch.zeros(8, 128, dtype=torch.int64), torch.zeros(8, 128, dtype=torch.int64)
     batch = torch.export.Dim("batch", min=1, max=4096)
     program = torch.export.export(
         model, (tokens, labels), dynamic_shapes={"input_ids": {0: batch}, "labels": {0: batch}}
     )
-    # The file names in the source locations are made relative, so that they mean something elsewhere.
+    # Make file names in source locations relative: absolute paths are of no use on other machines.
     folders = [pathlib.Path(__file__).resolve().parents[2], pathlib.Path(torch.__file__).parents[1]]
     for node in program.graph.nodes:
         for folder in folders:

@@ -1,11 +1,11 @@
-"""A small GPT written for one device: what a user brings. Nothing here knows of Parashard."""
+"""A small GPT in plain PyTorch, written for one device. This file does not use Parashard."""
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 
 class Attention(nn.Module):
-    """Causal self-attention: [batch, time, width] -> the same."""
+    """Causal self-attention: [batch, time, width] -> [batch, time, width]."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -44,7 +44,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Tokens [batch, time] and their labels (-100: not counted) -> (mean loss in nats, logits)."""
+    """Tokens and labels [batch, time] -> (mean loss in nats, logits). Labels of -100 are ignored."""
 
     def __init__(self, vocabulary=256, context=128, width=128, layers=4, heads=4):
         super().__init__()
