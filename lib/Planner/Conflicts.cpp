@@ -255,7 +255,7 @@ private:
     if (has(conflict, GlobalBatch))
       reasons.push_back(describeSamples());
     if (hasShards && involves({Batch, FixedBatch, MicroBatches, GlobalBatch}))
-      reasons.emplace_back("--batch must be a multiple of the number of data-parallel ranks");
+      reasons.emplace_back("the batch must be a multiple of the number of data-parallel ranks");
     if (has(conflict, Schedule) && !has(conflict, Chunks))
       reasons.emplace_back("a schedule needs a pipeline axis of at least 2");
     else if (has(conflict, Schedule))

@@ -68,7 +68,7 @@ TEST(Conflicts, OfBatchesNameTheNumbers) {
             "--micro-batches samples, and at most 16384 micro-batches; use --batch 4 or 8");
   EXPECT_EQ(Problem(4, 7).mesh("dp=4").check(),
             "--mesh dp=4 and --global-batch 7 contradict each other: a step has --batch times "
-            "--micro-batches samples; --batch must be a multiple of the number of data-parallel "
+            "--micro-batches samples; the batch must be a multiple of the number of data-parallel "
             "ranks; use --mesh "
             "dp=1, or --global-batch 4 or 8");
 }
