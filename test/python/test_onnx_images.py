@@ -217,7 +217,7 @@ REFUSED = {
     "padding alone": ("MaxPool", [X], {"kernel_shape": [2, 2], "pads": [2, 0, 0, 0]}, ["window with only padding", "dim 0"]),
     "padding alone behind": ("AveragePool", [X], {"kernel_shape": [2, 2], "pads": [0, 0, 0, 2], "count_include_pad": 1},
                              ["window with only padding", "dim 1"]),
-    "many averages": ("AveragePool", [(1, 1, 2**21)], {"kernel_shape": [3], "pads": [1, 1]}, ["averages 2097152 overlapping or padded windows along a dim", "1048576"]),
+    "many averages": ("AveragePool", [(1, 1, 2**21)], {"kernel_shape": [3], "pads": [1, 1]}, ["averages 2097152 overlapping or padded windows", "1048576"]),
     "two paddings": ("Conv", [X, W], {"auto_pad": "SAME_LOWER", "pads": [1, 1, 1, 1]}, ["both 'pads' and 'auto_pad' = 'SAME_LOWER'"]),
     "unknown padding": ("Conv", [X, W], {"auto_pad": "ODD"}, ["'ODD'", "SAME_UPPER"]),
     "groups": ("Conv", [X, W], {"group": 3}, ["3 groups of 4 channels"]),
