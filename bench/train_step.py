@@ -253,8 +253,8 @@ def main():
     if peers and precision == "fp32":
         print(f"a step at this peak would be {median['torch.compile, 2 threads'] / fastest:.2f} x as fast as torch.compile")
     if peers:
-        print(f"{median['torch.compile, 2 threads'] / ours:.2f} x torch.compile; "
-              f"{median['DDP (gloo), 2 x 1 thread'] / median['dp=2 x 1 thread']:.2f} x DDP")  # fmt: skip
+        print(f"{median['torch.compile, 2 threads'] / ours:.2f} x as fast as torch.compile; "
+              f"{median['DDP (gloo), 2 x 1 thread'] / median['dp=2 x 1 thread']:.2f} x as fast as DDP")  # fmt: skip
     few, many = map(statistics.median, zip(*compiling))
     ratio = statistics.median(b / a for a, b in compiling)
     print(f"ps-compile {few:.1f} s; with {8 * LAYERS} layers {many:.1f} s ({ratio:.2f} x); startup {starting:.2f} s")

@@ -77,7 +77,7 @@ def _gradients(call, arguments, scale):
 
     try:
         found = torch.autograd.grad(weighed_sum(*leaves), leaves, allow_unused=True)
-    except RuntimeError:  # the forward may overwrite values that its derivative needs, since autograd is off in it
+    except RuntimeError:  # PyTorch runs a Function's forward without autograd, so it may overwrite values that its derivative needs
         places = tuple(range(len(leaves)))
         found = torch.func.grad(torch.func.functionalize(weighed_sum), argnums=places)(*(leaf.detach() for leaf in leaves))
     return [torch.zeros_like(leaf) if gradient is None else gradient for leaf, gradient in zip(leaves, found)]
@@ -122,7 +122,7 @@ _enclosing = []  # a stack with one bool per Function whose forward is being tra
 def _find_taking(arguments):
     """Returns one bool per argument: whether it takes a gradient.
 
-    In the forward of another Function, requires_grad is not known, since PyTorch turns autograd off there. All floats count
+    In the forward of another Function, requires_grad is not known, since PyTorch turns autograd off there. All floats are taken as differentiable
     if the outer Function takes a gradient.
     """
     if _enclosing:
@@ -221,7 +221,7 @@ def custom_gradients_are_refused():
 def check_hooks(module):
     """Fails for hooks on parameters. Returns a note about backward hooks of modules.
 
-    Hooks of modules are not refused, since they may only read gradients.
+    Hooks of modules are not refused, since it is possible that they read gradients without changing them.
     """
     for name, parameter in module.named_parameters():
         hooks = [register for register, kept in _HOOKS.items() if getattr(parameter, kept, None)]

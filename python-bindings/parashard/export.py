@@ -255,7 +255,7 @@ def masks_without_vmap():
         if "transformers" in sys.modules:
             from transformers import masking_utils
 
-            if hasattr(masking_utils, "_vmap_for_bhqkv"):  # other versions: masks are traced unchanged
+            if hasattr(masking_utils, "_vmap_for_bhqkv"):  # without this function (other versions of transformers), masks are traced unchanged
                 stack.enter_context(mock.patch.object(masking_utils, "_vmap_for_bhqkv", broadcast_mask))
                 stack.enter_context(mock.patch.object(masking_utils, "padding_mask_function", broadcast_padding))
                 stack.enter_context(mock.patch.object(masking_utils, "packed_sequence_mask_function", broadcast_packing))

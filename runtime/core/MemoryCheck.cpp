@@ -49,7 +49,8 @@ void MemoryCheck::hold(MemoryRange range) {
     other = &std::prev(above)->second;
   if (other)
     PSRT_FAIL(BadInput,
-              "%s: the plan has a buffer at bytes %lld to %lld, of which %lld to %lld are in use",
+              "%s: the plan has a buffer at bytes %lld to %lld, which overlaps the buffer in use "
+              "at bytes %lld to %lld",
               current ? current->label.c_str() : "variables", (long long)range.begin,
               (long long)range.end, (long long)other->begin, (long long)other->end);
   held[range.begin] = range;

@@ -47,9 +47,10 @@ FittedLink fitLink(const std::vector<Sample> &samples);
 /// Example: 5 us for 1 KiB and 4 us for 32 KiB give 5 us for both.
 void makeAscending(std::vector<Sample> &samples);
 
-/// Returns how many times longer a matmul takes while a collective runs. `matmul` and `collective`
-/// are the times of each alone; `both` is the time of both at once. Returns 1 if `both` equals the
-/// longer of the two times, and 2 if `both` is at least their sum. Example: (3, 2, 4) gives 1.5.
+/// Returns the factor by which a matmul and a collective slow each other down while both run.
+/// `matmul` and `collective` are the times of each alone; `both` is the time of both at once.
+/// Returns 1 if `both` equals the longer of the two times, and 2 if `both` is at least their sum.
+/// Example: (3, 2, 4) gives 1 + (4 - 3) / 2 = 1.5.
 double fitSlowdown(double matmul, double collective, double both);
 
 /// Prints a quantity with four digits, in the form of cluster files: 3.35e12 and "B/s" give

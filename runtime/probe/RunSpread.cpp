@@ -31,8 +31,8 @@ void RunSpread::merge(const std::string &text) {
 double RunSpread::getShare() const { return least > 0 ? total / least - 1 : 0; }
 
 std::optional<std::string> RunSpread::describeDisturbance() const {
-  // On an idle machine with 2 cores, two ranks have a share of 0.06 to 0.16. While two busy loops
-  // run, the share is 0.23 to 1.34.
+  // On an idle machine with 2 cores, the runs of two ranks take 6 to 16 % longer than the fastest
+  // ones. While two busy loops run, they take 23 to 134 % longer.
   constexpr double kMost = 0.3;
   if (getShare() <= kMost)
     return std::nullopt;

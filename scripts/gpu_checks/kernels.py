@@ -1,4 +1,4 @@
-"""Stages that measure parts of a step: the bandwidth of kernels, the cost of launches, and memory."""
+"""Stages of scripts/gpu-checks that measure parts of a training step: the bandwidth of kernels, the cost of launches, and memory."""
 import collections
 import json
 import re
@@ -94,7 +94,7 @@ def use(checks, name, data, *flags):
 
 
 def memory(checks):
-    """Memory in use according to the driver, compared with the planned memory. A small model gives the share of the driver and the libraries."""
+    """Memory in use according to the driver, compared with the planned memory. A small model shows how much memory the driver and the libraries use."""
     small = "gpt-bf16"
     apart = {}
 

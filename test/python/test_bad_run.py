@@ -384,7 +384,7 @@ def test_failing_rank_ends_all(tmp_path, exports, how):
 
 
 def test_programs_contain_no_test_switches(tmp_path, program):
-    """No environment variable can make a rank of such a program fail."""
+    """PSRT_TEST_FAIL has no effect on a program that is linked in the usual way."""
     assert b"PSRT_TEST_" not in program.read_bytes()
     command = [str(c) for c in [*train(program, data_for(tmp_path)), "--quiet"]]
     environment = {**os.environ, "PSRT_TEST_FAIL": "rank=0,step=0"}
@@ -500,7 +500,7 @@ def test_nan_loss_names_the_ranks(tmp_path, exports, row, ranks):
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
 def test_weights_that_the_last_update_made_infinite_are_not_saved(tmp_path, exports, mesh):
-    """The loss does not show this, since it is computed before the update."""
+    """Infinite weights are noticed although the last loss is finite: the loss is computed before the update."""
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), mesh, "--optimizer", "sgd(lr=0.1)")
     batch = [models.mlp().draw_inputs(seed) for seed in range(3)]
     batch[2]["x"] *= 1000

@@ -411,7 +411,7 @@ llvm::Expected<PlanRequest> makeAutomaticRequest(FlagTable &table, const Flags &
   if (!table.isGiven("target") && cluster.cluster)
     c.target = cluster.getTarget();
   std::optional<int64_t> globalBatch = compile.globalBatch;
-  compile.globalBatch.reset(); // fixes the number of micro-batches, which the search chooses
+  compile.globalBatch.reset(); // would fix the number of micro-batches, which the search chooses
   if (llvm::Error error = finishCompileFlags(table, compile))
     return std::move(error);
   if (llvm::Error error = checkValues(table, compile))

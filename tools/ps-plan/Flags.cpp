@@ -25,8 +25,10 @@ void addFlags(PlanLine &line, bool predicts) {
   t.addGroup("Update");
   addUpdateFlags(t, line.options);
   t.addGroup("Planner");
-  t.add({"predict", "", "price the plan of --plan and of the flags, as JSON; do not search"},
-        line.predicts);
+  t.add(
+      {"predict", "",
+       "predict step time and memory of one plan (--plan and Plan flags), as JSON; do not search"},
+      line.predicts);
   t.add({"plan", "PLAN.json", "with --predict: read Plan flags from a file"}, line.planFile);
   t.add({"constraints", "FILE.json",
          "read constraints from a file, {\"zero\": [0, 1], \"mesh\": \"tp=<=8\"}; the command line "
@@ -66,7 +68,7 @@ void addFlags(PlanLine &line, bool predicts) {
 
 namespace {
 
-/// Returns the files that ps-plan reads, as far as their flags are known.
+/// Returns the model and the files that the flags name as inputs.
 std::vector<InputFile> listReads(const PlanLine &line) {
   std::vector<InputFile> reads{{line.options.model, "is the model itself"},
                                {line.planFile, "is read by --plan"},

@@ -28,9 +28,9 @@ EXAMPLE
   ps-plan --diff plan.json other.json
   ps-plan plans/plan-1.json plans/plan-2.json --measured        choose by plans/plan-1.trace.json, plans/plan-2.trace.json
 
-Without --predict, the flags of Plan are constraints: a value, a list 1,2,4, a range <=8, >=2 or 2..8, or * (any value).
-The flags mesh, sharding-policy, zero, batch, micro-batches, num-chunks, schedule and recompute are searched unless they
-are given. All other flags of Plan take one value.
+ps-plan searches mesh, sharding-policy, zero, batch, micro-batches, num-chunks, schedule and recompute. Without
+--predict, these flags are constraints that restrict the search: a value, a list 1,2,4, a range <=8, >=2 or 2..8,
+or * (any value). All other flags of Plan take one value.
 
 Exit status: 0 success, 1 error in the model or no plan fits, 2 error in the command line.)help";
 

@@ -69,8 +69,9 @@ void printStages(const schedules::MeasuredPipeline &measured, const schedules::M
     outs() << formatv("  {0,-5}  {1,-2}  {2,-8:f3}  {3,-14:f3}  {4:f3}\n", stage,
                       measured.placement.getRank(stage), times.forward, times.backwardInput,
                       times.backwardWeight);
-  outs() << formatv("step {0}: {1:f3} to the last backward, bubble {2:f1} %, update {3:f3}\n",
-                    step.number, step.run.makespan, 100 * step.run.bubble, step.update);
+  outs() << formatv(
+      "step {0}: {1:f3} ms until the last backward ends, bubble {2:f1} %, update {3:f3} ms\n",
+      step.number, step.run.makespan, 100 * step.run.bubble, step.update);
   for (auto [rank, live] : enumerate(step.run.peakLive))
     outs() << formatv("  pp {0}: saved activations of at most {1} micro-batches at once\n", rank,
                       live);
@@ -84,8 +85,8 @@ int simulate(const schedules::MeasuredPipeline &measured, const Options &options
   auto replay = schedules::replay(*table, {measured.stages, options.hop});
   if (!replay)
     return failFlag("schedule", ": " + toString(replay.takeError()));
-  outs() << formatv("simulated {0}, {1} micro-batches, {2:f3} per hop: {3:f3} to the last "
-                    "backward, bubble {4:f1} %, with the update {5:f3}\n",
+  outs() << formatv("simulated {0}, {1} micro-batches, {2:f3} ms per hop: {3:f3} ms until the "
+                    "last backward ends, bubble {4:f1} %, {5:f3} ms with the update\n",
                     options.schedule, count, options.hop.getValue(), replay->makespan,
                     100 * replay->bubble, replay->makespan + measured.update);
   return Done;

@@ -1,4 +1,5 @@
-// Enqueues copies and orders streams around them.
+// Enqueues copies. The copy stream waits for the rank's stream before a copy, and the rank's stream
+// waits for the copy at its WaitOp.
 #include "runtime/device/cuda/CudaTransfers.h"
 #include "runtime/core/Status.h"
 

@@ -1,5 +1,5 @@
-// Keeps a copy of a bound entry's scalars on the GPU. Instructions read the scalars from this copy,
-// so that the enqueued or captured operations are the same in every step.
+// Keeps a copy of the scalars of an entry (Executor::BoundEntry) on the GPU. Instructions read the
+// scalars from this copy, so that the enqueued or captured operations are the same in every step.
 #ifndef PSRT_DEVICE_CUDA_SCALARMIRROR_H
 #define PSRT_DEVICE_CUDA_SCALARMIRROR_H
 

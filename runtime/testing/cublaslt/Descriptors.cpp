@@ -1,4 +1,4 @@
-// Sets attributes by number.
+// Sets the field that belongs to an attribute of cuBLASLt.
 #include "runtime/testing/cublaslt/Descriptors.h"
 #include <cstring>
 

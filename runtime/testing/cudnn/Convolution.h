@@ -26,7 +26,8 @@ private:
   };
   std::vector<Triple> connect() const;
 
-  std::vector<Tensor> all; ///< with three spatial dims; missing first dims have size 1
+  std::vector<Tensor>
+      all; ///< with three spatial dims; leading spatial dims that a descriptor lacks have size 1
   int result = Y;
   float alpha = 1, beta = 0;
   std::array<int64_t, 3> steps{1, 1, 1}, dilations{1, 1, 1}, low{}, high{};

@@ -1,4 +1,4 @@
-// Loads and stores tensors, and distinguishes operations.
+// Loads and stores elements of tensors, and chooses the class that computes an operation.
 #include "runtime/testing/cudnn/Execution.h"
 #include "runtime/core/Element.h"
 #include "runtime/testing/cudnn/Attention.h"

@@ -1,5 +1,5 @@
-// Loads modules: replay images as shared objects of this process, and PTX text, which loads but
-// cannot run.
+// Loads modules. A replay image (the kernels of a program, compiled for the CPU) is loaded as a
+// shared object of this process. PTX text is accepted, but its kernels cannot run.
 #ifndef PSRT_TESTING_DRIVER_MODULES_H
 #define PSRT_TESTING_DRIVER_MODULES_H
 

@@ -51,7 +51,7 @@ void serve(StreamRef stream) {
     Work work = std::move(stream->queue.front());
     stream->queue.pop_front();
     perform(*stream, work, random, lock);
-    lock.unlock(); // the last user of an operation may run its release function
+    lock.unlock(); // destroying the last reference to an operation runs its release function
     work = {};
     lock.lock();
     ++stream->done;

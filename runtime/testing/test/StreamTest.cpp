@@ -1,5 +1,5 @@
-// Tests in which order streams, events and copies run, which calls block, and how the fake driver
-// reports errors.
+// Checks the order in which streams, events and copies run, which calls block, and how the fake
+// driver reports errors.
 #include "runtime/testing/test/FakeFixture.h"
 #include <atomic>
 #include <chrono>

@@ -22,7 +22,7 @@ constexpr Operation kBackward = {CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR,
                                  CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_INPUT_UID,
                                  CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_OUTPUT_UID};
 
-/// Attributes of the buffers of heads, in the order of getHeads().
+/// Attributes of q, k, v, out and their gradients, in the order of getHeads().
 constexpr cudnnBackendAttributeName_t kForwardHeads[] = {
     CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC,
     CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC};

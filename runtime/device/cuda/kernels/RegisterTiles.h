@@ -7,9 +7,10 @@
 
 namespace psrt::cuda {
 
-/// Tile sizes of attention over heads of up to D elements. Rows stay in shared memory, while
-/// columns are streamed in steps of 32. Each step is split into chunks of at most 128 elements, so
-/// that all data fits into 48 KiB.
+/// Tile sizes of attention over heads of up to D elements. Rows and columns are those of the score
+/// matrix. Each of them stands for a vector of D elements, such as a query or a key. The vectors of
+/// a block's rows stay in shared memory. The vectors of the columns are loaded 32 at a time, in
+/// chunks of at most 128 of their elements, so that all data fits into 48 KiB.
 template <int D, int threadColumns, int threadRows> struct TileShape {
   static constexpr int threads = 128;
   static constexpr int tx = threadColumns;        ///< threads over columns, adjacent in a warp
@@ -77,8 +78,9 @@ PSRT_DEVICE void addMatmuls(float (&result)[Shape::rm][Shape::rn], const float *
   }
 }
 
-/// Multiplies row i of weights by a chunk of `columns` rows of rhs, and adds the result to
-/// result[i]. A thread computes packs of four elements, which are `4 tx` elements apart.
+/// Multiplies row i of weights by rhs, and adds the result to result[i]. Each of the `columns` rows
+/// of rhs has one chunk of a vector. A thread computes packs of four elements, which are `4 tx`
+/// elements apart.
 template <typename Shape>
 PSRT_DEVICE void addWeighted(Float4 (&result)[Shape::rm][Shape::units], const float *weights,
                              const float *rhs) {

@@ -7,8 +7,8 @@
 namespace psrt::cuda {
 
 /// Runs the blocks of each launch one after another, with the threads of a block as fibers. Throws
-/// std::runtime_error if a kernel is unknown, if the arguments have the wrong size, or if threads
-/// wait for threads that have ended or wait at another barrier.
+/// std::runtime_error if a kernel is unknown, if the arguments have the wrong size, or if some
+/// threads can never leave a barrier, because others have ended or wait at another barrier.
 void runReplay(const Launches &launches);
 
 } // namespace psrt::cuda

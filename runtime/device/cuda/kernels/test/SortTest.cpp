@@ -1,4 +1,4 @@
-// Compares sorts and their gradients with the CPU device bit for bit, and the CPU with plain loops.
+// Compares the CUDA kernels of sorts with the CPU device bit for bit, and the CPU with plain loops.
 #include "runtime/device/cuda/kernels/test/KernelTest.h"
 
 using namespace psrt;
