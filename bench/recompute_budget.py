@@ -39,7 +39,7 @@ def read_plan(said):
 
 
 def measure(folder, programs, rounds, steps):
-    """Returns, for each program, the median of the ratios of its time to that of `none`, or None if there are no rounds.
+    """Returns, for each program, the median of the ratios of its time to that of `none`, or None without rounds.
 
     `none` is the first program. It runs before every five other programs.
     """

@@ -30,8 +30,9 @@ inline llvm::ArrayRef<int64_t> getSpace(mlir::Type type) {
   return shape.drop_front(std::min<size_t>(2, shape.size()));
 }
 
-/// Verifies the constraint `label`: all tensors have the same number of dims, each list of
-/// `windows` has one entry per space dim, and no size is empty or too large.
+/// Verifies the constraint `label`: all tensors have the same number of dims (at least 3), only
+/// their batch dim may be 0, each list of `windows` has one entry per space dim, and all space dims
+/// and list entries are in range.
 mlir::LogicalResult verifyWindows(mlir::Operation *op, const Windows &windows,
                                   mlir::TypeRange tensors, llvm::StringRef label);
 

@@ -184,7 +184,7 @@ def Rank_SendOp : Rank_Op<"send", [HasParent<"ProgramOp">]> {
     one receiving coordinate, and its sends and receives are in the same order. `message` identifies
     the value that is sent, and its micro-batch.
 
-    Lifespan: created by `ps-schedule` (level 4); used by memory planning.
+    Lifespan: created by `ps-schedule` (level 4); used by code generation.
 
     Constraints:
     - (send_c1) `pp` is another coordinate of the mesh's pipeline axis.
@@ -212,7 +212,7 @@ def Rank_RecvOp : Rank_Op<"recv", [HasParent<"ProgramOp">]> {
   let description = [{
     The counterpart of `rank.send`. The result is defined after `rank.wait` of the token.
 
-    Lifespan: created by `ps-schedule` (level 4); used by memory planning.
+    Lifespan: created by `ps-schedule` (level 4); used by code generation.
 
     Constraints:
     - (recv_c1) `pp` is another coordinate of the mesh's pipeline axis.
@@ -237,9 +237,9 @@ def Rank_RecvOp : Rank_Op<"recv", [HasParent<"ProgramOp">]> {
 def Rank_FetchOp : Rank_Op<"fetch", [HasParent<"ProgramOp">]> {
   let summary = "starts copying variables from host memory to device memory";
   let description = [{
-    Each result is a buffer in device memory that runs use instead of the variable (`staged`), until
-    `rank.offload` copies the buffer back. The buffer holds the variable's value after `rank.wait`
-    of the token.
+    Each result is a buffer in device memory. Until `rank.offload` copies the buffer back, each
+    `rank.run` uses the buffer (its operand `staged`) instead of the variable. The buffer holds the
+    variable's value after `rank.wait` of the token.
 
     Lifespan: created by `ps-offload` (level 4); used by code generation.
 

@@ -1,5 +1,5 @@
-/* Defines how a program stores weights after its last section. The compiler writes the weights and
-   the runtime reads them. */
+/* Defines how weights are stored at the end of a program's file, after its last ELF section. The
+   compiler writes the weights and the runtime reads them. */
 #ifndef PSRT_PAYLOAD_H
 #define PSRT_PAYLOAD_H
 

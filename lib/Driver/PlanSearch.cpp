@@ -30,7 +30,7 @@ struct PlanSearch::Round {
   std::vector<Finalist> plans;
   /// By kind of plan: the largest ratio of actual to estimated memory, over programs that do not
   /// fit.
-  std::map<std::array<bool, 3>, double> excess;
+  std::map<Candidate::Kind, double> excess;
 };
 
 PlanSearch::PlanSearch(MLIRContext &context, const PlanRequest &request,
@@ -120,7 +120,7 @@ private:
   size_t wanted, compiled = 0;
   int64_t tasks = 0;
   double best = std::numeric_limits<double>::infinity();
-  std::set<std::array<bool, 3>> kinds;
+  std::set<Candidate::Kind> kinds;
 };
 
 } // namespace

@@ -1,6 +1,6 @@
-// Checks that a loss is also an average over samples for the batch of a whole step. Some losses are
-// an average over samples only for the micro-batch of this compile. Example: `h[:4]` selects all
-// samples of a micro-batch of 4, but half of the samples of a step with two micro-batches.
+// Checks a loss that is an average over samples for one micro-batch: it must be such an average for
+// the batch of a whole step, too. Example: `h[:4]` selects all samples of a micro-batch of 4, but
+// half of the samples of a step with two micro-batches.
 #include "dialects/ps/Marks.h"
 #include "lib/Driver/Load.h"
 #include "mlir/IR/Diagnostics.h"

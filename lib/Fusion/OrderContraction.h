@@ -8,7 +8,8 @@ namespace parashard::fusion {
 
 /// Transposes the operands and the result of a contraction that has no matmul form even on dense
 /// operands. The new contraction is [batch, rows, inner] x [batch, columns, inner] -> [batch, rows,
-/// columns]. The columns come before the rows if the bias belongs to the rows.
+/// columns]. If the contraction has a bias along the rows, the result is [batch, columns, rows],
+/// because a bias belongs to the last dims of the result.
 void orderContraction(ps::ContractOp contract);
 
 } // namespace parashard::fusion

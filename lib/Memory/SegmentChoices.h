@@ -41,9 +41,9 @@ SegmentChoice evaluateChoice(const SegmentGraph &graph, const std::vector<char> 
 
 /// Returns the Pareto front of choices in bytes and cost, fewest bytes first. The choice without
 /// recomputation is last. The front is exact with up to 12 ops that may run again. With more ops,
-/// minimum cuts find the choices with the least price x bytes + cost, for up to 24 prices of a
-/// byte. A local search then adds and removes ops. (General problem: Jain et al., Checkmate, arXiv
-/// 1910.02653.)
+/// the front is approximate. For up to 24 values of p (the price of a byte), a minimum cut finds
+/// the choice with the least p * bytes + cost. A local search then adds and removes ops. (General
+/// problem: Jain et al., Checkmate, arXiv 1910.02653.)
 std::vector<SegmentChoice> findChoices(const SegmentGraph &graph);
 
 } // namespace parashard::memory

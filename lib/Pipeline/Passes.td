@@ -136,7 +136,7 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
     - (scheduled_c6) between a start and its wait, no op may write a variable that the start reads.
     - (scheduled_c7) in a queue between two pipeline coordinates, sends and receives match in order,
       value and type.
-    - (scheduled_c8) there is no deadlock: all programs reach their ends. A wait blocks until its
+    - (scheduled_c8) all programs reach their ends, without a deadlock. A wait blocks until its
       operation completes. An operation completes when it is at the head of its queue on every
       member. The error lists which coordinate waits for which.
     - (scheduled_c9) every member of a reduction over pipeline coordinates starts the reduction,

@@ -155,7 +155,9 @@ void ProgramBuilder::addToBucket(Operation *collective, int64_t mostBytes) {
   bool isChained = bucketOf.contains(collective->getOperand(0).getDefiningOp());
   for (Bucket &bucket : llvm::reverse(buckets)) {
     if (isChained || isOverPipeline(collective))
-      break; // a reduction has its own bucket: other coordinates start other collectives next to it
+      // A reduction over the pipeline axis has its own bucket, because different coordinates take
+      // part in different reductions.
+      break;
     if (!fitTogether(bucket.collectives.front(), collective))
       continue;
     if (bucket.start || bucket.bytes + bytes > mostBytes)

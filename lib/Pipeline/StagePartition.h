@@ -36,16 +36,17 @@ struct StagePartition {
 
 /// Returns the partition that minimizes the largest load. Ties are resolved in this order:
 /// - the fewest bytes;
-/// - the most even cuts. An even cut before stage s has s / stages of the total weight before it.
-///   The distance of a cut from its even position is measured in weight; the largest distance is
-///   minimized;
+/// - the most even cuts. The cut before stage s is even if the layers before the cut have the
+///   fraction s / (number of stages) of the total weight. The distance of a cut from its even
+///   position is measured in weight; the largest distance is minimized;
 /// - the lexicographically first list of cuts.
 ///
 /// Example: weights 1 1 1 1 4 on 2 ranks with 1 chunk each give the cut 4, with loads 4 and 4.
 ///
-/// The search is exact, but may give up with more than 2 chunks per rank. For one load, it visits
-/// at most ranks * C(s + 2c - 1, 2c - 1) states, with c chunks per rank and s more layers than
-/// stages. Example: 96 layers on 16 ranks need at most 10^6 states with 2 chunks, and 10^8 with 4.
+/// The search is exact, but may give up with more than 2 chunks per rank. For each bound of
+/// the load that it tries, it visits at most ranks * C(s + 2c - 1, 2c - 1) states. Here, c is the
+/// number of chunks per rank, and s = layers - stages. Example: 96 layers on 16 ranks need at most
+/// 8 * 10^5 states with 2 chunks, and 2.5 * 10^8 with 4.
 /// Models of equal blocks need few states.
 ///
 /// Fails for counts below 1, more stages than layers, negative weights or bytes, lists whose

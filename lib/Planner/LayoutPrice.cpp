@@ -327,13 +327,15 @@ static SmallVector<int64_t> cutEvenly(ArrayRef<int64_t> weights, int64_t stages)
 }
 
 /// Returns the cuts of `findCuts` for a placement.
-Expected<ArrayRef<int64_t>> CutCache::getFixed(const Placement &placement) {
+Expected<ArrayRef<int64_t>> CutCache::getFixed(const Placement &placement, int64_t segments) {
   Key key{int64_t(placement.kind), placement.ranks, placement.chunks};
   if (auto found = known.find(key); found != known.end())
     return ArrayRef<int64_t>(found->second);
   Expected<SmallVector<int64_t>> cuts = findCuts(placement);
   if (!cuts)
     return cuts.takeError();
+  if (!cuts->empty() && cuts->back() >= segments)
+    return createStringError("a stage begins after the last segment");
   return ArrayRef<int64_t>(known[key] = std::move(*cuts));
 }
 
@@ -342,7 +344,7 @@ Expected<ArrayRef<int64_t>> CutCache::get(ArrayRef<SegmentCost> segments,
   if (int64_t(segments.size()) < placement.getNumStages())
     return createStringError("fewer segments than stages");
   if (findCuts)
-    return getFixed(placement);
+    return getFixed(placement, int64_t(segments.size()));
   // Few distinct weights make the search for many segments fast.
   bool isLarge = segments.size() > 64;
   double steps = isLarge ? 16 : 1024;

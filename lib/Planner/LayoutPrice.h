@@ -52,7 +52,8 @@ public:
 private:
   /// Kind, ranks and chunks of the placement, then the rounded weights and the boundaries.
   using Key = std::vector<int64_t>;
-  llvm::Expected<llvm::ArrayRef<int64_t>> getFixed(const schedules::Placement &placement);
+  llvm::Expected<llvm::ArrayRef<int64_t>> getFixed(const schedules::Placement &placement,
+                                                   int64_t segments);
 
   std::map<Key, llvm::SmallVector<int64_t>> known;
   FindCuts findCuts;

@@ -111,7 +111,7 @@ public:
   }
 
 private:
-  using Kind = std::array<bool, 3>; ///< whether pp, dp and tp are above 1
+  using Kind = Candidate::Kind;
 
   const Constraints &constraints() const { return problem.constraints; }
 

@@ -21,8 +21,9 @@ struct Candidate {
 
   /// Returns the size of an axis, 'p', 'd' or 't'.
   int64_t getSize(char axis) const { return axis == 'p' ? pp : axis == 'd' ? dp : tp; }
-  /// Returns which of the axes pp, dp and tp have more than one rank.
-  std::array<bool, 3> getKind() const { return {pp > 1, dp > 1, tp > 1}; }
+  /// The axes of the mesh: whether it has pp, dp and tp.
+  using Kind = std::array<bool, 3>;
+  Kind getKind() const { return {pp > 1, dp > 1, tp > 1}; }
   /// Returns the mesh without axes of size 1: "pp=2,tp=4"; "dp=1" for one rank.
   std::string getMesh() const;
   /// Returns the distance between the rank numbers of neighbors along an axis, 'p', 'd' or 't'.
@@ -46,7 +47,7 @@ struct SearchProblem {
   std::function<bool(int64_t)> allowsBatch;
   double memory = 0; ///< bytes of memory per rank
   /// By kind (`Candidate::getKind`): the memory of compiled programs divided by its estimate.
-  std::map<std::array<bool, 3>, double> memoryFactors;
+  std::map<Candidate::Kind, double> memoryFactors;
   Constraints constraints;
   double timeLimit = 30; ///< seconds
   /// Called repeatedly during the search. The search ends when the function returns true. May be

@@ -17,7 +17,7 @@ enum class Part {
   Kernel,         ///< generated kernels and other library calls of forward and backward
   Recomputation,  ///< recomputed forward ops
   Launch,         ///< starting kernels
-  TensorParallel, ///< waiting for collectives over other axes in forward and backward
+  TensorParallel, ///< waiting in forward and backward for collectives not over data axes
   DataParallel,   ///< waiting for sums of gradients, and for gathered weights
   Message,        ///< waiting for the transfer of activations between stages
   HostCopy,       ///< waiting for copies to and from host memory

@@ -8,7 +8,8 @@ using namespace parashard::ps;
 
 namespace parashard::sharding {
 
-/// Returns the symbols of the parameters whose 16-bit copies forward and backward use instead.
+/// Returns the symbols of the parameters that have 16-bit copies: forward and backward read the
+/// copies, and only the update reads the parameters.
 static llvm::StringSet<> findCopied(const ShardingGraph &graph) {
   llvm::StringSet<> found;
   for (const ShardingNode &node : graph.nodes)
@@ -48,8 +49,9 @@ static SmallVector<StringAttr> findFreeAxes(const ShardingNode &node, const Mesh
   return free;
 }
 
-/// Splits the dim that needs the least padding, in steps of 0.1 percent. Among equal dims, splits
-/// the outermost one, so that shards are contiguous, or nearly so.
+/// Splits the dim that needs the least padding, as a share of its size rounded down to 0.1 percent.
+/// If several dims have the same share, splits the outermost one, so that shards are contiguous, or
+/// nearly so.
 static void splitOneDim(ShardingNode &node, ArrayRef<StringAttr> axes, const MeshShape &mesh) {
   int64_t best = -1, leastWaste = 0;
   for (auto [dim, split] : llvm::enumerate(node.splits)) {

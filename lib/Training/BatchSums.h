@@ -19,11 +19,12 @@ public:
   /// add up to the value of both batches together. Returns 0 for other values, such as means, and
   /// for a batch of one sample.
   int64_t getSamples(mlir::Value value) const;
-  /// Returns the dim of `value` whose outermost factor is the samples. Other cases:
-  /// - `kNoBatch`: the value does not depend on samples.
-  /// - `kWholeBatch`: the value combines several samples, has the samples as an inner factor of a
-  ///   dim, or is a scalar of one sample.
-  /// - A value that combines a batch of one sample: the first dim of size 1, else dim 0.
+  /// Returns the dim of `value` whose outermost factor is the samples. In other cases, returns:
+  /// - `kNoBatch` if `value` does not depend on samples;
+  /// - `kWholeBatch` if the samples are an inner factor of a dim, if `value` combines several
+  ///   samples, or if it is a scalar that combines a batch of one sample;
+  /// - the first dim of size 1, else dim 0, of any other tensor that combines a batch of one
+  ///   sample.
   int64_t getBatchDim(mlir::Value value) const;
   /// Returns true if `value` depends on a batch of several samples and is not a sum over samples.
   bool isOtherThanSum(mlir::Value value) const;

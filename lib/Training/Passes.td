@@ -51,7 +51,7 @@ def AutodiffPass : Pass<"ps-autodiff", "::mlir::ModuleOp"> {
 }
 
 def OptimizerPass : Pass<"ps-optimizer", "::mlir::ModuleOp"> {
-  let summary = "adds the optimizer step of every trained parameter to update";
+  let summary = "adds to `@update` the optimizer step of every trained parameter";
   let description = [{
     If the loss is scaled (`@loss_scale`), gradients are divided by the scale. A step with a
     gradient that is not finite is skipped: neither parameters nor their state change, and the scale

@@ -129,7 +129,7 @@ Value StepLoss::accumulate(OpBuilder &builder, llvm::ArrayRef<LossPart> parts) {
   }
   Value one = makeConstant(builder, loc, type, 1);
   if (first.kind == Kind::Sum)
-    makeWrite(builder, loc, count, one); // once per step, for any number of micro-batches
+    makeWrite(builder, loc, count, one); // each micro-batch writes 1, so the count of a step is 1
   else
     makeAccumulate(builder, loc, count, one);
   return total;

@@ -16,7 +16,7 @@ struct Parsed {
   Flags flags;
   FlagTable table{""};
   Parsed() { addFlags(table, flags); }
-  /// Parses and checks the arguments. Returns the error message, or "" if there is no error.
+  /// Parses and checks the arguments. Returns the error message; "" on success.
   std::string parse(const std::vector<std::string> &arguments) {
     try {
       table.parse(arguments);

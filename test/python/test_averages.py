@@ -157,7 +157,7 @@ def test_averages_exported_to_a_folder(tmp_path):
     module = GPT2LMHeadModel.from_pretrained(tmp_path / "trained/ema").eval()
     expected = module(**model.draw_inputs(3)).loss.item()
     assert float(re.search(r"eval loss ([0-9.]+)", said)[1]) == pytest.approx(expected, rel=1e-5)
-    assert "averages" not in said, "without a training step, there are no averages"
+    assert "averages" not in said, "a program without a training step has averages"
 
 
 @pytest.mark.parametrize("value", ["0", "1", "1.5", "-0.1", "most", "nan"])

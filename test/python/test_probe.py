@@ -139,7 +139,7 @@ def test_this_machine_is_measured_once(tmp_path):
 @pytest.mark.quick
 @pytest.mark.parametrize("note", ["", "; other programs used 1.6 of 2 cores"])
 def test_figures_of_a_disturbed_machine_have_a_warning(tmp_path, path, note):
-    """Each use of the stored file warns, since its figures are too slow. Without disturbance, there is no warning."""
+    """Each use of the stored file warns, since its figures are too slow. Figures of a quiet machine have no warning."""
     environment = {"XDG_CACHE_HOME": str(tmp_path), "PSRT_PROBE_SECONDS": "1"}
     flags = [MODEL, "--mesh", "dp=2", "--batch", 4, "--no-codegen", "--cluster", "cpu"]
     assert run("ps-compile", *flags, **environment).returncode == 0

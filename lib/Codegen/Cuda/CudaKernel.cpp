@@ -318,7 +318,8 @@ void CudaKernel::forElements(int64_t total, int64_t, KernelCall &call,
 // Sums of chunks
 //===----------------------------------------------------------------------===//
 
-/// Threads per block of a second kernel, and how many numbers a thread loads before it adds them.
+/// Threads per block of the second kernel, which adds up the chunks of a column reduction, and how
+/// many numbers a thread loads before it adds them.
 static constexpr int64_t kSumThreads = 512, kSumUnroll = 8;
 
 /// Emits the second kernel with a layout of its own, because its threads cover columns and pieces

@@ -82,7 +82,7 @@ private:
   bool inChunk = false;        ///< inside the loop over the rows of a chunk
   int64_t step = 0;            ///< of the current columns, if layout.steps > 0
   unsigned sharedCount = 0;
-  int64_t sumPieces = 1; ///< pieces per sum in a second kernel
+  int64_t sumPieces = 1; ///< pieces per sum in the kernel that adds up the chunks
   /// The sums of column reductions, if rows are in registers: layout.steps values for each partial.
   llvm::SmallVector<mlir::Value> sums;
 };

@@ -43,7 +43,8 @@ public:
   /// is not a view.
   llvm::StringRef getRoot(llvm::StringRef name) const;
   /// Returns the values that a node writes in place: the operand of an in-place op, running
-  /// statistics, operands that a body writes, or all operands of an op with unknown writes.
+  /// statistics, the operands that the body of an inlined node writes, or all operands of an op
+  /// with unknown writes.
   llvm::SmallVector<llvm::StringRef> getWritten(const Node &node) const;
   /// Returns true if a node writes the memory of `name` in place.
   bool isWritten(llvm::StringRef name) const { return written.contains(getRoot(name)); }

@@ -32,8 +32,8 @@ struct Driver {
 
 using DriverRef = std::shared_ptr<const Driver>;
 
-/// Loads and initializes the driver, which is never unloaded. Fails if there is no driver or no
-/// GPU, or if the driver is too old. The error says what to do.
+/// Loads and initializes the driver, which is never unloaded. Fails if the machine has no
+/// driver or GPU, or if the driver is too old. The error says what to do.
 DriverRef loadDriver();
 
 /// Fails with an error that the user can fix. Like PSRT_FAIL(Failed, ...), but without the

@@ -25,7 +25,7 @@ struct Trial {
     /// of the whole result is raised to this tenth.
     double absolute = 0, ofRow = 0;
     double roundings = 1;
-    /// Returns the element at an index of an input. If there is no function, the elements are
+    /// Returns the element at an index of an input. Without this function, the elements are
     /// random numbers from -scale to scale.
     std::function<double(int64_t)> value;
     double scale = 1;
