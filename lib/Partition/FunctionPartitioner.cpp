@@ -7,6 +7,7 @@
 #include "lib/Partition/LocalBuilder.h"
 #include "lib/Partition/Runs.h"
 #include "lib/Sharding/Explain.h"
+#include "lib/Sharding/OpShardingCache.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -248,7 +249,7 @@ private:
       has.push_back(held[operand].getSeen());
     for (Value result : op->getResults())
       marks.push_back(getSharding(result));
-    OpSharding sharding = computeOpSharding(op, has, marks, mesh);
+    OpSharding sharding = opShardings.get(op, has, marks);
     SmallVector<Value> locals;
     for (auto [operand, wanted] : llvm::zip(op->getOperands(), sharding.operands))
       locals.push_back(getAs(operand, wanted));
@@ -382,6 +383,7 @@ private:
   func::FuncOp function, local;
   MeshOp meshOp;
   MeshShape mesh;
+  OpShardingCache opShardings{mesh};
   SymbolTable &symbols;
   LocalBuilder *builder = nullptr;
   Operation *current = nullptr;

@@ -1,29 +1,39 @@
-// Caches how the ops of a graph run under the shardings of their operands and results.
+// Caches the shardings of a graph's nodes, and how its ops run under them.
 #ifndef PARASHARD_LIB_SHARDING_EDGESHARDINGS_H
 #define PARASHARD_LIB_SHARDING_EDGESHARDINGS_H
 
+#include "lib/Sharding/OpShardingCache.h"
 #include "lib/Sharding/ShardingGraph.h"
-#include <map>
 
 namespace parashard::sharding {
 
-/// Caches the results of `computeOpSharding` for the ops of a graph, by the shardings of their
-/// operands and results. The graph must outlive this object; its edges must not change.
+/// Caches how the ops of a graph run under shardings of their operands and results. Also caches the
+/// last sharding attribute of each node, because creating attributes is slow. The graph must
+/// outlive this object; its edges must not change.
 class EdgeShardings {
 public:
-  explicit EdgeShardings(const ShardingGraph &graph) : graph(graph), known(graph.edges.size()) {}
+  explicit EdgeShardings(const ShardingGraph &graph);
 
   /// Returns how the op `edge` runs. `nodes` has the sharding of each node. The returned reference
   /// stays valid after later calls.
   const OpSharding &get(unsigned edge, llvm::ArrayRef<ps::ShardingAttr> nodes);
 
   /// Returns the sharding of each node.
-  std::vector<ps::ShardingAttr> getNodes() const;
+  std::vector<ps::ShardingAttr> getNodes();
+  /// Returns the sharding of a node.
+  ps::ShardingAttr getNode(unsigned node);
 
 private:
+  struct NodeSharding {
+    TensorSplits splits;
+    llvm::SmallVector<ps::PartialAttr, 2> partial;
+    ps::ShardingAttr sharding; ///< null: not computed yet
+  };
+
   const ShardingGraph &graph;
-  /// By edge, then by the shardings of its operands and results.
-  std::vector<std::map<llvm::SmallVector<const void *, 4>, OpSharding>> known;
+  OpShardingCache cache;
+  std::vector<unsigned> rules;    ///< by edge: the number of its rule in `cache`
+  std::vector<NodeSharding> last; ///< by node
 };
 
 } // namespace parashard::sharding

@@ -96,8 +96,9 @@ static Type getLocal(Type type, ShardingAttr sharding, MeshOp mesh) {
   return tensor && sharding ? getLocalType(tensor, sharding, mesh) : type;
 }
 
-double GraphPricer::getCallSeconds(const ShardingEdge &edge, const OpSharding &sharding) {
-  auto [seconds, isNew] = callSeconds.try_emplace(&sharding, 0);
+double GraphPricer::getCallSeconds(unsigned number, const OpSharding &sharding) {
+  const ShardingEdge &edge = graph.edges[number];
+  auto [seconds, isNew] = callSeconds.try_emplace({number, &sharding}, 0);
   if (!isNew)
     return seconds->second;
   SmallVector<Type> operands, results;
@@ -168,7 +169,7 @@ double GraphPricer::priceEdge(unsigned number) {
   }
   const OpSharding &run = known.get(number, shardings);
   if (isCall[number] && weight > 0)
-    seconds += weight * getCallSeconds(edge, run);
+    seconds += weight * getCallSeconds(number, run);
   for (auto [node, needed] : llvm::zip(edge.operands, run.operands))
     if (node >= 0)
       addReshard(node, shardings[node], needed);

@@ -42,7 +42,7 @@ private:
   double getWeight(const ShardingEdge &edge) const;
   bool isOfForward(const ShardingEdge &edge) const;
   void findTraffic();
-  double getCallSeconds(const ShardingEdge &edge, const OpSharding &sharding);
+  double getCallSeconds(unsigned edge, const OpSharding &sharding);
   double getReshardSeconds(unsigned node, ps::ShardingAttr from, ps::ShardingAttr to);
   double priceEdge(unsigned edge);
 
@@ -52,8 +52,9 @@ private:
   std::vector<Traffic> traffic;            ///< by node
   std::vector<ps::ShardingAttr> shardings; ///< by node, for the current call of `get`
   EdgeShardings &known;
-  llvm::DenseMap<const OpSharding *, double> callSeconds; ///< by element of `known`
-  std::vector<char> isCall;                               ///< by edge: 1 for a library call
+  /// By edge and element of `known`.
+  llvm::DenseMap<std::pair<unsigned, const OpSharding *>, double> callSeconds;
+  std::vector<char> isCall; ///< by edge: 1 for a library call
   bool isInference = false; ///< the module has no forward, only `@evaluate`
   using Reshard = std::tuple<unsigned, const void *, const void *>;
   std::map<Reshard, double> reshards;

@@ -214,7 +214,8 @@ static ShardingAttr getReplicated(Value value, const MeshShape &mesh) {
 }
 
 OpSharding computeOpSharding(Operation *op, ArrayRef<ShardingAttr> operands,
-                             ArrayRef<ShardingAttr> results, const MeshShape &mesh) {
+                             ArrayRef<ShardingAttr> results, const MeshShape &mesh,
+                             llvm::function_ref<OpSharding(const ShardingRule &)> compute) {
   OpSharding sharding;
   if (isReplicated(operands, mesh) && isReplicated(results, mesh)) { // the rule is not needed
     for (Value operand : op->getOperands())
@@ -223,8 +224,8 @@ OpSharding computeOpSharding(Operation *op, ArrayRef<ShardingAttr> operands,
       sharding.results.push_back(getReplicated(result, mesh));
     return sharding;
   }
-  sharding =
-      computeOpSharding(cast<ShardingOpInterface>(op).getShardingRule(), operands, results, mesh);
+  ShardingRule rule = cast<ShardingOpInterface>(op).getShardingRule();
+  sharding = compute ? compute(rule) : computeOpSharding(rule, operands, results, mesh);
   sharding.operands.resize(op->getNumOperands());
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
     if (!isa<RankedTensorType>(operand.getType()))

@@ -40,9 +40,12 @@ OpSharding computeOpSharding(const ps::ShardingRule &rule,
                              llvm::ArrayRef<ps::ShardingAttr> results, const MeshShape &mesh);
 
 /// Computes the sharding of `op` with its own rule. Does not build the rule if nothing is split.
-/// The shardings of operands that are not tensors are null.
-OpSharding computeOpSharding(mlir::Operation *op, llvm::ArrayRef<ps::ShardingAttr> operands,
-                             llvm::ArrayRef<ps::ShardingAttr> results, const MeshShape &mesh);
+/// The shardings of operands that are not tensors are null. `compute` returns the result for the
+/// rule; if it is empty, the function above is called.
+OpSharding
+computeOpSharding(mlir::Operation *op, llvm::ArrayRef<ps::ShardingAttr> operands,
+                  llvm::ArrayRef<ps::ShardingAttr> results, const MeshShape &mesh,
+                  llvm::function_ref<OpSharding(const ps::ShardingRule &)> compute = nullptr);
 /// Computes the sharding of `op` from the shardings of its operands and results in the IR. The op
 /// must have a sharding rule.
 OpSharding computeOpSharding(mlir::Operation *op, const MeshShape &mesh);

@@ -74,8 +74,9 @@ struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardi
       sharding::splitForZero(graph, zero);
       sharding::propagateZeroSplits(graph);
     }
-    sharding::replicateSharedConstants(graph);
-    sharding::choosePartials(graph);
+    sharding::EdgeShardings known(graph);
+    sharding::replicateSharedConstants(graph, known);
+    sharding::choosePartials(graph, known);
     markVariables(graph);
     for (auto function : module.getOps<func::FuncOp>())
       if (!function.isExternal())

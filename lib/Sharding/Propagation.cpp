@@ -308,35 +308,41 @@ void propagateZeroSplits(ShardingGraph &graph) {
   }
 }
 
-/// Returns true if every op that uses the node needs the node's current sharding.
-static bool usersAgree(const ShardingGraph &graph, unsigned number) {
+/// Returns true if every op that uses the node needs the node's current sharding. `nodes` has the
+/// sharding of each node.
+static bool usersAgree(const ShardingGraph &graph, unsigned number, EdgeShardings &known,
+                       ArrayRef<ShardingAttr> nodes) {
   const ShardingNode &node = graph.nodes[number];
   for (unsigned use : node.edges) {
     const ShardingEdge &edge = graph.edges[use];
     if (edge.kind != ShardingEdge::Kind::Op || !llvm::is_contained(edge.operands, int(number)))
       continue;
-    SmallVector<ShardingAttr> operands, results;
-    for (int operand : edge.operands)
-      operands.push_back(operand < 0 ? ShardingAttr() : graph.getSharding(operand));
-    for (int result : edge.results)
-      results.push_back(graph.getSharding(result));
-    OpSharding runs = computeOpSharding(*edge.rule, operands, results, graph.mesh);
+    const OpSharding &runs = known.get(use, nodes);
     for (auto [operand, needed] : llvm::zip(edge.operands, runs.operands))
-      if (operand == int(number) && needed != graph.getSharding(number))
+      if (operand == int(number) && needed != nodes[number])
         return false;
   }
   return true;
 }
 
 void replicateSharedConstants(ShardingGraph &graph) {
+  EdgeShardings known(graph);
+  replicateSharedConstants(graph, known);
+}
+
+void replicateSharedConstants(ShardingGraph &graph, EdgeShardings &known) {
+  std::vector<ShardingAttr> nodes = known.getNodes();
   for (const ShardingEdge &edge : graph.edges) {
     if (edge.kind != ShardingEdge::Kind::Op || edge.results.size() != 1)
       continue;
-    ShardingNode &node = graph.nodes[edge.results[0]];
-    if (!node.constant || llvm::all_of(node.splits, isWhole) || usersAgree(graph, edge.results[0]))
+    unsigned number = edge.results[0];
+    ShardingNode &node = graph.nodes[number];
+    if (!node.constant || llvm::all_of(node.splits, isWhole) ||
+        usersAgree(graph, number, known, nodes))
       continue;
     for (auto [split, size] : llvm::zip(node.splits, node.shape))
       split = wholeSplit(size);
+    nodes[number] = known.getNode(number);
   }
 }
 

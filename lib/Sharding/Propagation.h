@@ -34,6 +34,8 @@ void propagateZeroSplits(ShardingGraph &graph);
 /// Replicates each split constant for which a user needs another sharding. Slicing a replicated
 /// constant is free, but gathering a split constant is not.
 void replicateSharedConstants(ShardingGraph &graph);
+/// Does the same. `known` caches the shardings of ops between calls.
+void replicateSharedConstants(ShardingGraph &graph, EdgeShardings &known);
 
 /// Chooses the values and accumulated variables that stay partial, and sets `partial` of these
 /// nodes. Runs after all dims have been split. A value stays partial if all of its users are linear

@@ -206,6 +206,13 @@ struct State {
   llvm::StringSet<> lost;
 };
 
+/// A state with one more choice than its parent.
+struct Child {
+  State state;
+  std::string choice; ///< `Choice::what`
+  size_t parent;      ///< index in the beam
+};
+
 class Searcher {
 public:
   Searcher(ShardingGraph &graph, const costs::Cluster &cluster, double memoryShare)
@@ -223,13 +230,10 @@ public:
     std::vector<State> beam{best};
     // When no choice gives a gain, the dropped choices are tried once more, for the best state.
     for (bool isLast = false;;) {
-      std::vector<State> next;
-      for (State &state : beam)
-        extend(state, choices, next);
-      llvm::stable_sort(next,
-                        [](const State &a, const State &b) { return a.objective < b.objective; });
-      next.resize(std::min(next.size(), kBeam));
-      beam = std::move(next);
+      std::vector<Child> children;
+      for (size_t i = 0; i < beam.size(); ++i)
+        extend(beam, i, choices, children);
+      beam = keepBest(beam, std::move(children));
       if (!beam.empty() && beam.front().objective < best.objective)
         best = beam.front();
       if (!beam.empty())
@@ -319,34 +323,63 @@ private:
     for (const LaterSeed &seed : state.seeds.values)
       graph.nodes[seed.value].later = seed.splits;
     propagateLaterSplits(graph);
-    replicateSharedConstants(graph);
+    replicateSharedConstants(graph, known);
     choosePartials(graph, known);
     state.price = pricer.get();
     state.objective = getObjective(state.price);
     state.reduced.assign(pricer.getReduced().begin(), pricer.getReduced().end());
   }
 
-  /// Adds to `next` the states with one more choice than `state`, if the choice gives a gain.
-  void extend(State &state, ArrayRef<Choice> choices, std::vector<State> &next) {
-    std::vector<State> children;
+  /// Adds to `children` the states with one more choice than a state of the beam, if the choice
+  /// gives a gain.
+  void extend(std::vector<State> &beam, size_t parent, ArrayRef<Choice> choices,
+              std::vector<Child> &children) {
+    State &state = beam[parent];
     auto tryAll = [&](ArrayRef<Choice> list) {
       for (const Choice &choice : list) {
         if (state.lost.contains(choice.key) || tries == kMostTries)
           continue;
         if (std::optional<State> child = tryChoice(state, choice))
-          children.push_back(std::move(*child));
+          children.push_back({std::move(*child), choice.what, parent});
         else
           state.lost.insert(choice.key);
       }
     };
     tryAll(choices);
     tryAll(finder.findOfValues(state.reduced, batchDims));
-    for (State &child : children) {
-      if (llvm::any_of(next, [&](const State &other) { return isSame(child, other); }))
+  }
+
+  /// Returns the best children, at most `kBeam`, best first. Propagates the seeds of each of them
+  /// at once, which takes longer than `tryChoice`, and drops those that then give no gain.
+  std::vector<State> keepBest(ArrayRef<State> beam, std::vector<Child> children) {
+    llvm::stable_sort(children, [](const Child &a, const Child &b) {
+      return a.state.objective < b.state.objective;
+    });
+    std::vector<State> kept;
+    for (Child &child : children) {
+      if (kept.size() == kBeam)
+        break;
+      const State &parent = beam[child.parent];
+      State &state = child.state;
+      propagateAll(state);
+      if (!isGain(state, parent) ||
+          llvm::any_of(kept, [&](const State &other) { return isSame(state, other); }))
         continue;
-      child.lost = state.lost;
-      next.push_back(std::move(child));
+      addReasons(state, describeGain(child.choice, parent, state));
+      state.lost = parent.lost;
+      kept.push_back(std::move(state));
     }
+    llvm::stable_sort(kept,
+                      [](const State &a, const State &b) { return a.objective < b.objective; });
+    return kept;
+  }
+
+  /// Sets the reason of each seed that has none.
+  static void addReasons(State &state, StringRef reason) {
+    for (Seed &seed : state.seeds.variables)
+      seed.reason = seed.reason.empty() ? reason.str() : seed.reason;
+    for (LaterSeed &seed : state.seeds.values)
+      seed.reason = seed.reason.empty() ? reason.str() : seed.reason;
   }
 
   /// Returns the state with another choice; nullopt if the choice does not give a gain.
@@ -370,17 +403,7 @@ private:
     ++tries;
     save(child);
     price(child);
-    if (!isGain(child, state))
-      return std::nullopt;
-    propagateAll(child);
-    if (!isGain(child, state))
-      return std::nullopt;
-    std::string reason = describeGain(choice, state, child);
-    for (Seed &seed : child.seeds.variables)
-      seed.reason = seed.reason.empty() ? reason : seed.reason;
-    for (LaterSeed &seed : child.seeds.values)
-      seed.reason = seed.reason.empty() ? reason : seed.reason;
-    return child;
+    return isGain(child, state) ? std::optional(std::move(child)) : std::nullopt;
   }
 
   bool isGain(const State &child, const State &before) const {
@@ -423,9 +446,9 @@ private:
            a.seeds.values.size() == b.seeds.values.size();
   }
 
-  std::string describeGain(const Choice &choice, const State &before, const State &after) const {
+  static std::string describeGain(StringRef choice, const State &before, const State &after) {
     double gain = 1 - after.price.seconds / before.price.seconds;
-    return llvm::formatv("searched: {0}: {1:f1} % {2}", choice.what, 100 * std::abs(gain),
+    return llvm::formatv("searched: {0}: {1:f1} % {2}", choice, 100 * std::abs(gain),
                          gain < 0 ? "slower, with less memory" : "faster");
   }
 

@@ -335,6 +335,20 @@ TEST_F(PropagationTest, APartialSumIsReducedBeforeAnOpThatIsNotLinear) {
   EXPECT_TRUE(getPartialAxes(graph, y).empty());
 }
 
+TEST_F(PropagationTest, EqualRulesShareTheirResults) {
+  int x = seed({whole(8), over(6, {"tp"})}), y = seed({whole(8), over(6, {"tp"})}),
+      z = seed({whole(8), whole(6)}), a = add({8}), b = add({8}), c = add({8}), d = add({8});
+  connect("nk -> n", {x}, {a}, {0});
+  connect("nk -> n", {y}, {b}, {0});
+  connect("nk -> n", {z}, {c}, {0});
+  connect("nk -> n", {y}, {d}); // not linear
+  EdgeShardings known(graph);
+  std::vector<ShardingAttr> nodes = known.getNodes();
+  EXPECT_EQ(&known.get(0, nodes), &known.get(1, nodes));
+  EXPECT_NE(&known.get(0, nodes), &known.get(2, nodes)) << "another sharding";
+  EXPECT_NE(&known.get(0, nodes), &known.get(3, nodes)) << "another rule";
+}
+
 TEST_F(PropagationTest, OnATieTheProducerReduces) {
   int x = seed({whole(8), over(6, {"tp"})}), y = add({8}), z = add({8});
   connect("nk -> n", {x}, {y}, {0});
