@@ -147,35 +147,97 @@ LogicalResult PlanCompiler::checkSplit(ModuleOp module) {
   return lower(*copy, options, ps::Level::Planned);
 }
 
+/// Returns the candidates whose programs give the table of a candidate: the candidate itself
+/// without ZeRO, then the two candidates whose difference shows the costs of its ZeRO stage. The
+/// difference is the same for all samples and recomputation modes, so the same two programs are
+/// used for all of them.
+SmallVector<Candidate, 3> PlanCompiler::getPrograms(const Candidate &candidate) {
+  SmallVector<Candidate, 3> result = {candidate};
+  result.front().zero = 0;
+  if (candidate.zero == 0)
+    return result;
+  Candidate whole = result.front();
+  whole.samples = getSamplesOfZero(candidate);
+  whole.recompute = "none";
+  Candidate divided = whole;
+  divided.zero = candidate.zero;
+  result.append({whole, divided});
+  return result;
+}
+
+/// Returns the samples of the programs that show the costs of ZeRO stages: one sample if the export
+/// allows it, since this program compiles fastest and is often compiled anyway.
+int64_t PlanCompiler::getSamplesOfZero(const Candidate &candidate) {
+  auto [found, isNew] = samplesOfZero.try_emplace(
+      {candidate.tp, getTableShards(candidate), candidate.policy}, candidate.samples);
+  if (isNew && !isFixed) {
+    std::string kept = failureReason;
+    if (allowsBatch(getTableShards(candidate)))
+      found->second = 1;
+    failureReason = kept;
+  }
+  return found->second;
+}
+
 void PlanCompiler::prepareTables(llvm::ArrayRef<Candidate> candidates) {
-  std::vector<std::pair<const Candidate *, OwningOpRef<ModuleOp> *>> missing;
+  std::vector<Candidate> programs;
+  for (const Candidate &candidate : candidates)
+    llvm::append_range(programs, getPrograms(candidate));
+  compilePrograms(programs);
+}
+
+/// Compiles in parallel the programs that were not compiled before.
+void PlanCompiler::compilePrograms(llvm::ArrayRef<Candidate> candidates) {
+  std::vector<std::pair<Candidate, OwningOpRef<ModuleOp> *>> missing;
+  std::vector<Candidate> unsearched;
   for (const Candidate &candidate : candidates) {
     auto [program, isNew] = programs.try_emplace(getKey(candidate));
     if (!isNew)
       continue;
-    searchPolicy(getTableCandidate(candidate));
-    missing.emplace_back(&candidate, &program->second);
+    missing.emplace_back(getTableCandidate(candidate), &program->second);
+    if (policies.try_emplace(getPolicyKey(candidate)).second)
+      unsearched.push_back(missing.back().first);
   }
-  parallelForEach(&context, missing, [&](auto &each) {
-    *each.second = compileForTable(getTableCandidate(*each.first));
-  });
+  parallelForEach(&context, unsearched, [&](const Candidate &table) { searchPolicy(table); });
+  parallelForEach(&context, missing,
+                  [&](auto &each) { *each.second = compileForTable(each.first); });
 }
 
 const ClassTable *PlanCompiler::getTable(const Candidate &candidate,
                                          const costs::Cluster &cluster) {
   prepareTables(candidate);
+  std::vector<ClassTable> tables;
+  for (const Candidate &each : getPrograms(candidate))
+    if (std::optional<ClassTable> table = readTable(each, cluster))
+      tables.push_back(std::move(*table));
+    else
+      return nullptr;
+  if (candidate.zero == 0)
+    return &(last = std::move(tables.front()));
+  llvm::Expected<ClassTable> table = applyZero(std::move(tables[0]), tables[1], tables[2]);
+  if (table)
+    return &(last = std::move(*table));
+  llvm::consumeError(table.takeError()); // the table needs a program of its own
+  compilePrograms(candidate);
+  std::optional<ClassTable> own = readTable(candidate, cluster);
+  return own ? &(last = std::move(*own)) : nullptr;
+}
+
+/// Reads the table of the program of a candidate, which must have been compiled; nullopt if it
+/// could not be compiled, or if its table cannot be read.
+std::optional<ClassTable> PlanCompiler::readTable(const Candidate &candidate,
+                                                  const costs::Cluster &cluster) {
   const OwningOpRef<ModuleOp> &program = programs.at(getKey(candidate));
   if (!program)
-    return nullptr;
+    return std::nullopt;
   SmallVector<ir::AxisSize> axes;
   for (char axis : candidate.order)
     axes.push_back(
         {StringAttr::get(&context, std::string(1, axis) + "p"), candidate.getSize(axis)});
   llvm::Expected<ClassTable> table = readClassTable(*program, cluster, axes);
   if (!table)
-    return keepFailure(getOptions(candidate), llvm::toString(table.takeError())), nullptr;
-  last = std::move(*table);
-  return &last;
+    return keepFailure(getOptions(candidate), llvm::toString(table.takeError())), std::nullopt;
+  return std::move(*table);
 }
 
 llvm::Expected<SmallVector<int64_t>> PlanCompiler::findCuts(const schedules::Placement &placement) {
@@ -312,23 +374,24 @@ OwningOpRef<ModuleOp> PlanCompiler::compileForTable(const Candidate &table) {
 
 /// Searches shardings, if the candidate's policy is a search. Searches on the small program of a
 /// class table. The result applies to all layouts with the same number of tensor-parallel ranks,
-/// and to any number of samples.
+/// and to any number of samples. Several threads may call this function with different entries of
+/// `policies`.
 void PlanCompiler::searchPolicy(const Candidate &candidate) {
-  auto [found, isNew] = policies.try_emplace(getPolicyKey(candidate));
+  std::optional<std::string> &found = policies.at(getPolicyKey(candidate));
   const sharding::Policy *policy = sharding::findPolicy(candidate.policy);
   CompileOptions options = getOptions(candidate);
-  if (!isNew || !policy || !policy->isSearch || candidate.tp == 1 || !areValid(options))
+  if (!policy || !policy->isSearch || candidate.tp == 1 || !areValid(options))
     return;
   std::string key = makeKey("shardings of " + candidate.policy, options, ps::Level::Planned);
-  found->second = cache.find(key);
-  if (found->second)
+  found = cache.find(key);
+  if (found)
     return;
   std::string reason;
   FirstError silence(context, reason);
   if (OwningOpRef<ModuleOp> module = copy(*options.batch, /*isShrunk=*/true))
-    found->second = searchShardings(*module, options);
-  if (found->second)
-    cache.keep(key, *found->second);
+    found = searchShardings(*module, options);
+  if (found)
+    cache.keep(key, *found);
 }
 
 /// Imports the model with a batch size, unless this was done before.

@@ -47,7 +47,7 @@ public:
   const planner::ClassTable *getTable(const planner::Candidate &candidate,
                                       const costs::Cluster &cluster);
 
-  /// Compiles the programs of several class tables in parallel.
+  /// Compiles in parallel the programs from which several class tables are read.
   void prepareTables(llvm::ArrayRef<planner::Candidate> candidates);
 
   /// Returns the first segment of each stage after the first, by `--split-method uniform`,
@@ -87,6 +87,11 @@ private:
   std::string makeKey(llvm::StringRef kind, const CompileOptions &options, ps::Level level) const;
   mlir::OwningOpRef<mlir::ModuleOp> findProgram(llvm::StringRef key);
   planner::Candidate getTableCandidate(const planner::Candidate &candidate) const;
+  llvm::SmallVector<planner::Candidate, 3> getPrograms(const planner::Candidate &candidate);
+  int64_t getSamplesOfZero(const planner::Candidate &candidate);
+  void compilePrograms(llvm::ArrayRef<planner::Candidate> candidates);
+  std::optional<planner::ClassTable> readTable(const planner::Candidate &candidate,
+                                               const costs::Cluster &cluster);
   mlir::OwningOpRef<mlir::ModuleOp> compileForTable(const planner::Candidate &table);
   void searchPolicy(const planner::Candidate &candidate);
   Imported &import(int64_t batch, std::vector<std::string> &notes);
@@ -108,7 +113,11 @@ private:
   std::string failureReason;
   std::map<int64_t, Imported> imported; ///< by batch
   std::map<Key, mlir::OwningOpRef<mlir::ModuleOp>> programs;
-  /// By policy and number of tensor-parallel ranks: the sharding file that a search found.
+  /// By tensor-parallel ranks, data-parallel ranks and policy: the samples of the programs that
+  /// show the costs of ZeRO stages.
+  std::map<std::tuple<int64_t, int64_t, std::string>, int64_t> samplesOfZero;
+  /// By policy and number of tensor-parallel ranks: the sharding file that a search found; nullopt
+  /// for named policies, and if the search failed.
   using PolicyKey = std::pair<std::string, int64_t>;
   static PolicyKey getPolicyKey(const planner::Candidate &candidate) {
     return {candidate.policy, candidate.tp};

@@ -26,6 +26,34 @@ double SegmentCost::getVariableBytes(int64_t zero, int64_t shards) const {
   return constants + divide(parameters, 3) + divide(gradients, 2) + divide(states, 1);
 }
 
+/// Changes the costs of a segment as ZeRO changes them from `whole` to `divided`.
+static SegmentCost applyZero(const SegmentCost &segment, const SegmentCost &whole,
+                             const SegmentCost &divided) {
+  SegmentCost result = divided;
+  for (Breakdown SegmentCost::*phase :
+       {&SegmentCost::forward, &SegmentCost::backwardInput, &SegmentCost::backwardWeight}) {
+    (result.*phase).add(segment.*phase);
+    (result.*phase).add(whole.*phase, -1);
+  }
+  for (double SegmentCost::*bytes : {&SegmentCost::saved, &SegmentCost::deferred,
+                                     &SegmentCost::boundary, &SegmentCost::transient})
+    result.*bytes = std::max(0.0, segment.*bytes + divided.*bytes - whole.*bytes);
+  return result;
+}
+
+llvm::Expected<ClassTable> applyZero(ClassTable table, const ClassTable &whole,
+                                     const ClassTable &divided) {
+  size_t count = table.segments.size();
+  if (whole.segments.size() != count || divided.segments.size() != count)
+    return llvm::createStringError("the ZeRO stage or the samples change the number of segments");
+  for (size_t i = 0; i < count; ++i)
+    table.segments[i] = applyZero(table.segments[i], whole.segments[i], divided.segments[i]);
+  table.sharedUpdate = divided.sharedUpdate;
+  table.tied = divided.tied;
+  table.sums = divided.sums;
+  return table;
+}
+
 namespace {
 
 /// A value that forward keeps for backward.

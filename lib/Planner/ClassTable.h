@@ -61,6 +61,15 @@ struct ClassTable {
   std::vector<double> sums;
 };
 
+/// Returns the table of a model under a ZeRO stage, although no program of this stage has the
+/// table's samples and recomputation. `whole` and `divided` are tables with other samples, without
+/// and with the ZeRO stage, and without recomputation. ZeRO changes variables, the update and the
+/// communication over data axes. All these depend neither on samples nor on recomputation, so they
+/// are those of `divided`. Other costs change by the difference between `divided` and `whole`.
+/// Fails if the tables do not have the same number of segments.
+llvm::Expected<ClassTable> applyZero(ClassTable table, const ClassTable &whole,
+                                     const ClassTable &divided);
+
 /// Reads the table of a module at level `placed` without a pipeline and with one micro-batch.
 /// Prices collectives for `axes`: the axes of the module's mesh, but with any sizes and in any
 /// order. Fails if the module has no training step.

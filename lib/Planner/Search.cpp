@@ -79,6 +79,12 @@ constexpr double kSlowest = 1.05;
 /// are tried.
 constexpr double kMostWhole = 0.1, kSearchGain = 0.93;
 constexpr size_t kMostSearches = 2;
+/// Seconds of all segments for one micro-batch.
+struct Work {
+  double compute = 0; ///< of the work that a larger tensor axis may divide
+  double communication = 0, launches = 0;
+};
+
 /// Number of candidates of each kind that are priced to find the one with the least memory, if no
 /// plan fits.
 constexpr size_t kMostLeanest = 4;
@@ -171,7 +177,7 @@ private:
     if (problem.globalBatch % candidate.dp != 0)
       return;
     int64_t perShard = problem.globalBatch / candidate.dp;
-    double least = std::numeric_limits<double>::infinity();
+    double least = std::numeric_limits<double>::infinity(), leastSkipped = least;
     for (int64_t samples : getDivisors(perShard)) {
       candidate.samples = samples;
       candidate.microBatches = perShard / samples;
@@ -185,28 +191,39 @@ private:
           !constraints().get("batch").allows(batch) ||
           (problem.allowsBatch && !problem.allowsBatch(batch)))
         continue;
-      double bound = addPolicies(candidate, branches);
-      if (bound > (1 - problem.tolerance) * least)
+      std::vector<Candidate> candidates;
+      double skipped = std::numeric_limits<double>::infinity();
+      for (StringRef policy : listPolicies(candidate)) {
+        candidate.policy = policy.str();
+        double bound = getBoundFromSmallerAxis(candidate);
+        if (isTooSlow(bound))
+          skipped = std::min(skipped, bound);
+        else
+          candidates.push_back(candidate);
+      }
+      // Bounds of two kinds cannot be compared.
+      double &smallest = candidates.empty() ? leastSkipped : least;
+      double bound = candidates.empty() ? skipped : addPolicies(candidates, branches);
+      if (bound > (1 - problem.tolerance) * smallest) {
+        ends.try_emplace(candidate.tp, samples);
         return;
-      least = std::min(least, bound);
+      }
+      smallest = std::min(smallest, bound);
     }
   }
 
-  /// Adds a branch per policy. Returns the smallest lower bound of the policies; infinity if the
-  /// model cannot be compiled. Omits a policy if another one is faster and needs no more memory.
-  double addPolicies(Candidate candidate, std::vector<Branch> &branches) {
+  /// Adds a branch for each candidate. The candidates differ only in their policy. Returns the
+  /// smallest lower bound; infinity if the model cannot be compiled. Omits a policy if another one
+  /// is faster and needs no more memory.
+  double addPolicies(ArrayRef<Candidate> candidates, std::vector<Branch> &branches) {
     std::vector<Branch> found;
-    std::vector<Candidate> candidates;
-    for (StringRef policy : listPolicies(candidate)) {
-      candidate.policy = policy.str();
-      candidates.push_back(candidate);
-    }
     prepareTables(candidates);
     for (const Candidate &candidate : candidates) {
       ++considered;
       if (const ClassTable *table = problem.getTable(candidate, problem.cluster)) {
         found.push_back({candidate, getBound(*table, candidate), *table});
         mostSegments = std::max(mostSegments, table->segments.size());
+        keepWork(candidate, *table);
       }
     }
     double least = std::numeric_limits<double>::infinity();
@@ -220,6 +237,56 @@ private:
         branches.push_back(branch);
     }
     return least;
+  }
+
+  /// Stores the work of a candidate, for `getBoundFromSmallerAxis`.
+  void keepWork(const Candidate &candidate, const ClassTable &table) {
+    Work work;
+    for (const SegmentCost &segment : table.segments)
+      for (const Breakdown *parts :
+           {&segment.forward, &segment.backwardInput, &segment.backwardWeight}) {
+        double launches = (*parts)[Part::Launch], communication = (*parts)[Part::TensorParallel];
+        work.launches += launches;
+        work.communication += communication;
+        work.compute += parts->sum() - launches - communication;
+      }
+    auto [found, isNew] =
+        works[candidate.policy][candidate.tp].try_emplace(candidate.samples, work);
+    if (!isNew) // another order of the axes
+      found->second.communication = std::min(found->second.communication, work.communication);
+  }
+
+  /// Returns a lower bound of the time of a step that needs no table of the candidate. Uses the
+  /// work of the largest smaller tensor axis whose size divides the candidate's. Assumes that the
+  /// candidate's axis divides the compute evenly, and that its communication takes no less time.
+  /// Returns 0 if there is no such axis. Example: with tp=4, compute takes 0.8 s, and launches and
+  /// communication take 0.2 s. With tp=8, a micro-batch takes at least 0.4 + 0.2 = 0.6 s.
+  double getBoundFromSmallerAxis(const Candidate &candidate) const {
+    auto found = works.find(candidate.policy);
+    if (found == works.end())
+      return 0;
+    for (const auto &[tp, ofSamples] : llvm::reverse(found->second))
+      if (tp < candidate.tp && candidate.tp % tp == 0)
+        if (std::optional<Work> work = findWork(tp, ofSamples, candidate.samples))
+          return (work->compute * double(tp) / double(candidate.tp) + work->communication +
+                  work->launches) /
+                 double(candidate.pp) * double(candidate.microBatches);
+    return 0;
+  }
+
+  /// Returns the work of a tensor axis with a number of samples. More samples than any table has
+  /// save at most the tolerance per sample, if `addBatches` stopped at the largest one for this
+  /// reason. Returns nullopt if nothing is known about the number.
+  std::optional<Work> findWork(int64_t tp, const std::map<int64_t, Work> &ofSamples,
+                               int64_t samples) const {
+    if (auto known = ofSamples.find(samples); known != ofSamples.end())
+      return known->second;
+    auto [most, work] = *ofSamples.rbegin();
+    auto end = ends.find(tp);
+    if (samples < most || end == ends.end() || most < end->second)
+      return std::nullopt;
+    double factor = (1 - problem.tolerance) * double(samples) / double(most);
+    return Work{factor * work.compute, factor * work.communication, work.launches};
   }
 
   void prepareTables(ArrayRef<Candidate> candidates) {
@@ -292,9 +359,11 @@ private:
   /// if no plan with `searched` fits, or if `searched` needs more memory than the branch's policy.
   void exploreSearched(const Branch &branch) {
     int64_t before = result.priced;
-    for (const char *policy : kSearchingPolicies) {
-      Candidate candidate = branch.candidate;
+    std::vector<Candidate> candidates(std::size(kSearchingPolicies), branch.candidate);
+    for (auto [candidate, policy] : llvm::zip(candidates, kSearchingPolicies))
       candidate.policy = policy;
+    prepareTables(candidates); // both are often needed
+    for (const Candidate &candidate : candidates) {
       const ClassTable *table = problem.getTable(candidate, problem.cluster);
       if (!table)
         continue;
@@ -628,6 +697,11 @@ private:
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   CutCache cuts;
   std::vector<Branch> named; ///< branches with a named policy and a tensor axis
+  /// By policy, then by the size of the tensor axis, then by samples.
+  std::map<std::string, std::map<int64_t, std::map<int64_t, Work>>> works;
+  /// By the size of the tensor axis: the first samples at which `addBatches` stopped because more
+  /// samples do not save enough.
+  std::map<int64_t, int64_t> ends;
   int64_t considered = 0;
   size_t mostSegments = 0; ///< of any table
   /// The fastest plan of each kind that fits, and the leanest one that does not fit.

@@ -41,9 +41,9 @@ StringRef getName(Part part) {
   return "";
 }
 
-void Breakdown::add(const Breakdown &other) {
+void Breakdown::add(const Breakdown &other, double factor) {
   for (size_t i = 0; i < kParts; ++i)
-    seconds[i] += other.seconds[i];
+    seconds[i] += factor * other.seconds[i];
 }
 
 double Breakdown::sum() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }

@@ -34,7 +34,8 @@ class Breakdown {
 public:
   double &operator[](Part part) { return seconds[size_t(part)]; }
   double operator[](Part part) const { return seconds[size_t(part)]; }
-  void add(const Breakdown &other);
+  /// Adds each part of another breakdown, times `factor`.
+  void add(const Breakdown &other, double factor = 1);
   double sum() const;
   /// Returns the part that takes most of the time.
   Part getLargest() const;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <gtest/gtest.h>
 #include <random>
+#include <set>
 
 using namespace parashard;
 using namespace parashard::planner;
@@ -13,7 +14,7 @@ namespace {
 /// An artificial model: seconds and bytes per segment as functions of the axes.
 struct Model {
   std::vector<double> work; ///< seconds per sample on one rank, for each segment
-  double overhead = 0;      ///< seconds per segment and phase
+  double overhead = 0;      ///< seconds of launches per segment and phase
   double exchange = 0;      ///< seconds per segment and sample, times log2(tp)
   double parameters = 0, saved = 0;
 
@@ -24,9 +25,10 @@ struct Model {
     ClassTable table;
     for (double seconds : work) {
       SegmentCost cost;
-      cost.forward[Part::Matmul] = overhead + seconds * samples / shards;
-      cost.backwardInput[Part::Matmul] = overhead + seconds * samples / shards;
-      cost.backwardWeight[Part::Matmul] = overhead + seconds * samples / shards;
+      for (Breakdown *phase : {&cost.forward, &cost.backwardInput, &cost.backwardWeight}) {
+        (*phase)[Part::Matmul] = seconds * samples / shards;
+        (*phase)[Part::Launch] = overhead;
+      }
       cost.backwardInput[Part::Recomputation] = again * cost.forward[Part::Matmul];
       if (candidate.tp > 1)
         cost.forward[Part::TensorParallel] = exchange * samples * std::log2(shards);
@@ -189,6 +191,49 @@ TEST(Search, FollowsItsConstraints) {
     EXPECT_EQ(plan.candidate.zero, 1);
     EXPECT_EQ(plan.candidate.recompute, "full");
   }
+}
+
+TEST(Search, NeedsNoTableIfTheSmallerTensorAxisShowsThatItIsSlow) {
+  Problem problem(0);
+  problem.model.work = {1e-3, 1e-3};
+  problem.model.overhead = 0;
+  // The search tries tp=8 if tp=4 is at most 5 % slower than the best plan. A step takes
+  // 3 * work + exchange * tp * log2(tp): 4 % more with tp=4, and at least 8 % more with tp=8.
+  problem.model.exchange = 0.005 * 3 * 1e-3;
+  problem.search.ranks = problem.search.globalBatch = 8;
+  problem.search.memory = 1e12;
+  std::set<int64_t> asked;
+  problem.search.getTable = [&](const Candidate &candidate, const costs::Cluster &) {
+    asked.insert(candidate.tp);
+    problem.last = problem.model.makeTable(candidate);
+    return &problem.last;
+  };
+  ASSERT_TRUE(bool(search(problem.search)));
+  EXPECT_EQ(asked, (std::set<int64_t>{1, 2, 4}));
+}
+
+TEST(ClassTable, GetsTheCostsOfZeroFromTablesWithOtherSamples) {
+  auto make = [](double matmuls, double saved, double states, double gathers) {
+    ClassTable table;
+    SegmentCost &cost = table.segments.emplace_back();
+    cost.forward[Part::Matmul] = matmuls;
+    cost.saved = saved;
+    cost.states = states;
+    cost.forwardGathers = gathers;
+    return table;
+  };
+  ClassTable one = make(1, 10, 4, 0), oneDivided = make(1.25, 12, 8, 3), four = make(4, 40, 4, 0);
+  llvm::Expected<ClassTable> found = applyZero(four, one, oneDivided);
+  ASSERT_TRUE(bool(found)) << llvm::toString(found.takeError());
+  const SegmentCost &cost = found->segments.front();
+  EXPECT_DOUBLE_EQ(cost.forward[Part::Matmul], 4.25);
+  EXPECT_DOUBLE_EQ(cost.saved, 42);
+  EXPECT_DOUBLE_EQ(cost.states, 8);
+  EXPECT_DOUBLE_EQ(cost.forwardGathers, 3);
+
+  one.segments.emplace_back();
+  EXPECT_FALSE(llvm::errorToBool(applyZero(four, oneDivided, oneDivided).takeError()));
+  EXPECT_TRUE(llvm::errorToBool(applyZero(four, one, oneDivided).takeError()));
 }
 
 TEST(Search, NamesWhatAFixedBatchPrevents) {
