@@ -5,10 +5,10 @@
 //
 // Each group COUNT ROWS IN OUT describes COUNT linear layers with weights OUT x IN on ROWS tokens.
 // For each layer, runs forward and the gradients of input and weight, in f32 or bf16. In bf16, the
-// weight's gradient is f32. Prints two figures. The first is the GF/s over all contractions, in the
-// best of several rounds. Each thread computes an equal part of the rows of each result, as in a
-// runtime with its own threads. The second figure is the f32 peak, measured with multiply-adds on
-// registers only.
+// weight's gradient is f32. Each thread computes an equal part of the rows of each result, as in a
+// runtime with its own threads. Prints two rates in GF/s, each the best of several rounds. The
+// first is the rate over all contractions. The second is the f32 peak, measured with multiply-adds
+// on registers only.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -1,5 +1,5 @@
-// Prints the time of a message of BYTES bytes between two pipeline coordinates, in milliseconds.
-// This time is half of a round trip. Without a launcher, the ranks are threads of this process.
+// Prints the time of a message of BYTES bytes between two pipeline coordinates, in milliseconds:
+// half of the median round trip. Without a launcher, the ranks are threads of this process.
 // Under mpirun or torchrun, the ranks are two processes.
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/comm/process/ProcessJob.h"

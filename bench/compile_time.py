@@ -3,7 +3,8 @@
 
     bench/compile_time.py [--rounds 9] [--layers 6,48] [flags of ps-compile...]
 
-Runs of the two models alternate. Prints the median wall-clock and CPU seconds of each model, and the median of the ratios of each round.
+Runs of the two models alternate. Prints the median wall-clock and processor seconds of each model. Also prints the ratio of the two models' times (the
+median over the rounds).
 """
 import argparse
 import os

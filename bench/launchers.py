@@ -4,7 +4,7 @@
     bench/launchers.py [--model gpt|llama] [--rounds 9] [--steps 8]
 
 Runs the model of bench/train_step.py on dp=2 and tp=2 with 1 thread per rank, in alternating order. Prints the median step
-of each, and the median and quartiles of the ratios of adjacent runs, which cancel the drift of the machine.
+time of each, and the median and quartiles of the ratios of adjacent runs. The ratios cancel the drift of the machine.
 """
 import argparse
 import pathlib

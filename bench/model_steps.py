@@ -4,8 +4,8 @@
     bench/model_steps.py [--models bert,vit,resnet] [--rounds 3] [--steps 12]
 
 The models are BERT-mini (4 layers, width 256, 128 tokens), a ViT (6 layers, width 192, patches of 8) and a ResNet-18, the
-last two on images of 64 x 64, with batch 32, AdamW, float32, 1 rank x 2 threads. Prints the median step of each and the
-median of the rounds' ratios.
+last two on images of 64 x 64, with batch 32, AdamW, float32, 1 rank x 2 threads. Prints the median step times of both, and
+the median over the rounds of their ratio.
 """
 import argparse
 import json

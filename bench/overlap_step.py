@@ -4,8 +4,9 @@
     bench/overlap_step.py [--model gpt|llama] [--rounds 5] [--steps 6] [--overlap off,1,2,4] [--policy megatron,megatron+sp]
 
 Runs the model of bench/train_step.py as two processes of `mpirun` with 1 thread each, with `megatron` and `megatron+sp`, in
-alternating order. Prints the median step of each, and the median and quartiles of its ratios to the adjacent `off` run. Also
-prints, from a trace of rank 0: the time of the collectives over tp per step, and how long they occupied the rank's thread.
+alternating order. Prints the median step time for each value of --overlap, and the median and quartiles of its ratios to the
+adjacent runs with the first value (`off`). Also prints, from a trace of rank 0: the time of the collectives over tp per step,
+and how long collectives occupied the rank's thread.
 """
 import argparse
 import json

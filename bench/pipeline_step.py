@@ -5,7 +5,7 @@
 
 Runs the 14M GPT of bench/train_step.py on pp=2 with 8 micro-batches of one sample and 1 thread per rank, for two cuts and two
 schedules. The prediction is made before the measured runs:
-- A traced run of the same program gives the median times of the phases of each stage, while both ranks compute, and of the update.
+- A traced run of the same program, in which both ranks compute, gives the median times of each stage's phases and of the update.
 - A round trip of a message between two processes gives the time of a hop.
 - The simulator (`ps-timeline --schedule`) combines these times.
 

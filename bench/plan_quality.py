@@ -10,7 +10,8 @@ Exports the model of each run without weights, and predicts the step time of the
 - The errors that remain if the predictions for each system are scaled to match one run of this system.
 - The step time of interleaved 1F1B relative to ZB-1p.
 
---models keeps the exported models in a folder. --runs reads another table, such as one of runs that were not used for calibration.
+--models keeps the exported models in a folder. --runs reads other runs from a CSV file with the same columns, such as runs that were not used for
+calibration.
 
 With --distance: searches for a plan with the model, ranks and samples of each run. Prints how much slower the published plan is predicted to be.
 """
@@ -32,7 +33,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PRESETS = {"A100-80GB": "a100-80g", "H100": "h100-sxm"}
 # Vocabulary of runs that do not state it: GPT-2's, padded as Megatron pads it.
 VOCABULARY = 50304
-# Systems without flash attention, whose scripts keep Megatron's dropout of 0.1.
+# Systems without flash attention, whose scripts keep Megatron's dropout of 0.1, and the shardings of their models.
 WITH_SCORES_POLICY = ROOT / "bench/gpt_with_scores.json"
 WITH_SCORES = ("Megatron-LM", "Megatron-LM (Korthikanti)", "Zero Bubble PP (Megatron fork)")
 
@@ -42,7 +43,7 @@ class Inexpressible(Exception):
 
 
 class Run:
-    """A published training run: a row of the table."""
+    """A published training run: a row of the file of --runs."""
 
     def __init__(self, row):
         self.row = row
@@ -306,7 +307,7 @@ def print_errors(name, prices):
 
 
 def print_probed(prices):
-    """Prints the errors if the predictions for each system and GPU are scaled by predicted / published seconds of one of its runs."""
+    """Prints the errors if the predictions for each system and GPU are divided by the ratio predicted / published of one of its runs."""
     groups = {}
     for run, price in prices:
         groups.setdefault((run.row["system"], run.row["gpu"]), []).append(price["step_s"] / run.seconds)

@@ -6,8 +6,8 @@
 
 Exports Llama 3 of 8B, 70B and 405B parameters without weights, with 8192 tokens per sample, and searches plans for 64, 1,024 and 16,384 H100s with
 global batches of 128, 1,024 and 2,048 samples, with an empty cache. Then repeats each search with this cache: first unchanged, then with one
-additional constraint at a time. Prints medians of the wall-clock and processor seconds, and the best plan. With --estimates: searches a GPT under
-many constraints, and prints the errors of the estimated time and memory of the plans that ps-plan compiles.
+additional constraint at a time. Prints medians of the wall-clock and processor seconds, and the best plan. With --estimates: searches plans for a GPT
+under many constraints, and prints the errors of the estimated time and memory of the plans that ps-plan compiles.
 """
 import argparse
 import itertools

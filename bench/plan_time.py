@@ -5,7 +5,7 @@
 
 Compiles a GPT with 96 tiny layers on pp=16 with two chunks and 128 micro-batches, for 2 and for 8192 data-parallel ranks in
 alternating runs. A micro-batch has one sample per data-parallel rank. The layers are tiny because compile time depends on their
-number, not on their width. Prints medians, and whether the modules differ only in the sizes of the mesh and of the global batch.
+number, not on their width. Prints medians, and whether the two modules differ only in numbers, such as the size of the mesh.
 """
 import argparse
 import os

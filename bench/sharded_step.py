@@ -5,8 +5,8 @@
 
 Runs the model of bench/train_step.py in float32 with 1 thread per rank, in alternating order. Our programs run on dp=2 with
 --zero 0 and 3, as threads of one process and as two processes of `mpirun`. FSDP2 uses torch.distributed.fsdp.fully_shard and
-torch.compile on each block, as torchtitan does. Prints median steps, and the medians and quartiles of the ratios of adjacent
-runs.
+torch.compile on each block, as torchtitan does. Prints the median step times, and the medians and quartiles of the ratios of
+adjacent runs.
 """
 import argparse
 import json

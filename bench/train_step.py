@@ -89,7 +89,7 @@ def model_flops(kind):
 
 
 def peer(kind, precision, steps, threads, ranks):
-    """Prints the seconds of each step of torch.compile as JSON. With `ranks` > 1, uses DDP with a share of the batch per rank."""
+    """Prints the seconds of each step of torch.compile as JSON, without the first three. With `ranks` > 1, uses DDP, and each rank gets a part of the batch."""
     torch.set_num_threads(threads)
     model = make_model(kind)
     if ranks > 1:
@@ -137,7 +137,7 @@ def compile_model(folder, archive, mesh, name, precision="fp32"):
 
 
 def run_ours(folder, command, steps, threads):
-    """Runs `command` and returns the seconds of each step from its --log."""
+    """Runs `command`, and returns the seconds of each step from its --log, without the first three steps."""
     log = folder / "log.jsonl"
     log.unlink(missing_ok=True)
     subprocess.run(

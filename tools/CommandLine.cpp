@@ -64,18 +64,18 @@ void hideLibraryOptions() {
       option->setHiddenFlag(cl::Hidden);
 }
 
-/// Returns whether an argument is UTF-8, as JSON requires. Otherwise prints an error.
+/// Returns true if an argument is UTF-8, as JSON requires. If not, prints an error.
 static bool checkText(StringRef tool, StringRef argument) {
   if (json::isUTF8(argument))
     return true;
   errs() << tool << ": error: the argument \"";
   printEscapedString(argument, errs());
-  errs() << "\" is not UTF-8; rename the file or the name that it refers to\n";
+  errs() << "\" is not UTF-8; give the file or tensor a name in UTF-8\n";
   return false;
 }
 
-/// Returns whether every single-value flag occurs at most once. Otherwise prints an error, since
-/// `llvm::cl` ignores all values except the last.
+/// Returns true if every single-value flag occurs at most once. If not, prints an error, since
+/// `llvm::cl` would ignore all values except the last.
 static bool checkOccurrences(StringRef tool) {
   for (auto &[name, option] : cl::getRegisteredOptions())
     if (option->getNumOccurrencesFlag() == cl::Optional && option->getNumOccurrences() > 1) {
@@ -93,8 +93,8 @@ static std::string removeZeros(StringRef text) {
   return isNumber ? text.drop_back().ltrim('0').str() + text.back() : text.str();
 }
 
-/// Returns the arguments after removing leading zeros from the values of numeric flags (those with
-/// value description N).
+/// Returns the arguments, without leading zeros in the values of numeric flags. A flag is numeric
+/// if `--help` shows its value as N.
 static std::vector<std::string> readDecimals(int argc, char **argv) {
   std::vector<std::string> arguments(argv, argv + argc);
   for (int i = 1; i < argc; ++i) {
@@ -156,8 +156,8 @@ Error checkModelFile(StringRef path, ArrayRef<StringRef> endings) {
     return fail("model '" + path + "' is a folder; expected a file");
   if (!endings.empty() && none_of(endings, [&](StringRef end) { return path.ends_with(end); }))
     return fail("model '" + path + "' is not a " + join(endings, " or ") +
-                " file; give a file written by torch.export.save, torch.onnx.export or "
-                "--stop-after");
+                " file; write one with torch.export.save (.pt2), torch.onnx.export (.onnx) or "
+                "ps-compile --stop-after (.mlir)");
   return Error::success();
 }
 

@@ -75,7 +75,7 @@ struct InputFile {
 /// dashes.
 llvm::Error checkOutputFile(llvm::ArrayRef<InputFile> inputs, llvm::StringRef output,
                             llvm::StringRef flag = "o");
-/// The same for a tool that reads only a model.
+/// Does the same for a tool that reads only a model.
 llvm::Error checkOutputFile(llvm::StringRef model, llvm::StringRef output,
                             llvm::StringRef flag = "o");
 

@@ -43,7 +43,7 @@ void addModelFlags(FlagTable &t, CompileFlags &f) {
          "add a loss to a model that returns none; the loss compares an output with a new input "
          "`labels`: cross_entropy (classes in the last dim), causal_lm (labels shifted by one) or "
          "mse; "
-         "--loss none: train without a loss, the C API passes cotangents",
+         "--loss none: train without a loss; the host passes cotangents through the C API",
          Training},
         c.loss, {"cross_entropy", "causal_lm", "mse", "none"});
   t.add({.name = "differentiate",
@@ -198,9 +198,9 @@ static void addSpeedFlags(FlagTable &t, CompileOptions &c) {
          .value = "NAME|FILE",
          .help =
              "cluster to plan for, such as h100-sxm, a100-80g:64 (with its number of ranks), cpu "
-             "(this machine, measured on first use) or FILE.json; its rates decide on stages, "
-             "recomputation, overlap and "
-             "offloading, and --explain predicts the time of a step (docs/planning.md)",
+             "(this machine, measured on first use) or FILE.json; its rates determine stages, "
+             "recomputation, overlap, offloading and the step time that --explain predicts "
+             "(docs/planning.md)",
          .level = Planned,
          .inPlan = true},
         c.cluster);
@@ -237,11 +237,12 @@ void addPlanFlags(FlagTable &t, CompileFlags &f) {
 }
 
 void addTargetFlag(FlagTable &t, std::string &target) {
-  t.add({.name = "target",
-         .value = "TARGET",
-         .help = "cpu[:native|:x86-64-v4|...] or cuda:sm_90",
-         .inPlan = true},
-        target);
+  t.add(
+      {.name = "target",
+       .value = "TARGET",
+       .help = "processor to compile for: cpu[:native|:x86-64-v4|...], or a GPU such as cuda:sm_90",
+       .inPlan = true},
+      target);
 }
 
 Error checkTarget(StringRef target) {
@@ -284,12 +285,12 @@ Error finishCompileFlags(const FlagTable &table, CompileFlags &f) {
   if (f.globalBatch)
     c.microBatches = *f.globalBatch / *c.batch;
   if (c.microBatches > schedules::kMostMicroBatches)
-    return ps::createFlagError((f.globalBatch
-                                    ? "global-batch " + std::to_string(*f.globalBatch) + " gives "
-                                    : "micro-batches ") +
-                                   Twine(c.microBatches) + (f.globalBatch ? " micro-batches" : ""),
-                               ": a step has at most " + Twine(schedules::kMostMicroBatches) +
-                                   " micro-batches; raise --batch");
+    return ps::createFlagError(
+        (f.globalBatch ? "global-batch " + std::to_string(*f.globalBatch) + " gives "
+                       : "micro-batches ") +
+            Twine(c.microBatches) + (f.globalBatch ? " micro-batches" : ""),
+        ": a step has at most " + Twine(schedules::kMostMicroBatches) +
+            " micro-batches; use fewer micro-batches, with a larger --batch");
   Expected<schedules::PlacementKind> placement = schedules::findPlacement(c.schedule);
   if (!placement)
     return ps::createFlagError("schedule", ": " + toString(placement.takeError()));

@@ -30,7 +30,7 @@ struct FlagInfo {
   bool trains = false;      ///< affects only training: no effect with `--inference`
   bool needsStages = false; ///< affects only pipelines: no effect without a pipeline axis
   bool takesCommas = false; ///< takes a list: "a,b" gives two values
-  bool takesObject = false; ///< a plan file may give a JSON object; the value is its text
+  bool takesObject = false; ///< a plan file may give a JSON object, whose text is the value
 };
 
 /// The content of a plan file.
@@ -67,7 +67,7 @@ public:
   void add(const FlagInfo &info, bool &target);
   void add(const FlagInfo &info, int64_t &target, Range range);
   void add(const FlagInfo &info, std::optional<int64_t> &target, Range range);
-  /// Adds the argument without a flag name.
+  /// Adds the positional argument: the argument without a flag name.
   void addPositional(llvm::StringRef help, std::string &target);
   /// Adds any number of arguments without a flag name. If the flag `separator` is given, arguments
   /// after it go to `after`. `separator` may be empty.

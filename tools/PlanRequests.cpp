@@ -85,11 +85,12 @@ llvm::Error checkValues(FlagTable &table, CompileFlags &compile) {
 
 namespace {
 
-/// Sets the number of ranks of the request from `--cluster` or `--ranks`, and the name of that
-/// flag.
+/// Sets the number of ranks of the request from `--cluster` or `--ranks`, and records which of the
+/// two flags gave this number.
 llvm::Error findRanks(const CompileOptions &options, const GivenCluster &cluster,
                       PlanRequest &request) {
-  constexpr int64_t kMost = int64_t(1) << 19; // tables have twice the ranks of tensor axes
+  // The program of a class table has twice as many ranks as the tensor axis.
+  constexpr int64_t kMost = int64_t(1) << 19;
   if (!cluster.ranks && !options.ranks)
     return llvm::createStringError(
         "the number of ranks is missing; give --cluster NAME:RANKS or --ranks N");
@@ -130,7 +131,8 @@ llvm::Error readMemory(llvm::StringRef flag, llvm::StringRef text, const GivenCl
 llvm::Expected<PlanRequest> makeRequest(const FlagTable &table, const CompileFlags &compile,
                                         const GivenCluster &cluster, llvm::StringRef memoryFlag,
                                         llvm::StringRef memory) {
-  constexpr int64_t kMostSamples = int64_t(1) << 22; // the search lists all divisors
+  // The search lists all divisors of the global batch.
+  constexpr int64_t kMostSamples = int64_t(1) << 22;
   PlanRequest request;
   request.options = compile.options;
   request.memoryFlag = memoryFlag.str();
@@ -225,8 +227,9 @@ void printDistance(const PlanAnswer &answer, llvm::raw_ostream &os) {
     return;
   if (fastest != &first)
     os << llvm::formatv(
-        "the plan with {0} is equally fast, within the error of the prediction, but loses up to "
-        "{1:f1} % if a figure of the cluster is {2:f0} % off; the first plan loses {3:f1} %\n",
+        "the plan with {0} is equally fast, within the error of the prediction; if a figure of the "
+        "cluster is {2:f0} % off, this plan may be {1:f1} % slower than the best one, and the "
+        "first plan {3:f1} %\n",
         fastest->options.mesh, 100 * fastest->regret.value_or(0), 100 * kFigureError,
         100 * first.regret.value_or(0));
   else

@@ -150,8 +150,8 @@ ShardingRule AttentionGradOp::getShardingRule() {
   return rule;
 }
 
-/// Sets the offset and factors of dropout: the position of the local probabilities in the global
-/// [B, H, T, S].
+/// If the op is sharded and dropout is active, sets `offset`, `global_size` and the factors, which
+/// locate the local probabilities in the global tensor [B, H, T, S].
 template <typename Op>
 static void assignRandomNumbers(Op op, PartitionBuilder &builder, RankedTensorType queryType,
                                 int64_t keys, ShardingAttr query) {
@@ -181,8 +181,8 @@ AttentionOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRange l
   return cloned;
 }
 
-/// Returns the axes that shard the heads within a group, and the queries. The cotangents of keys
-/// and values are partial sums over these axes.
+/// Returns the axes that shard the query sequence, or the query heads that share one key head. The
+/// cotangents of keys and values are partial sums over these axes.
 static llvm::SmallVector<StringAttr> getSummedAxes(ShardingAttr query, int64_t groups) {
   llvm::SmallVector<StringAttr> axes;
   if (!query)
@@ -240,8 +240,8 @@ AttentionGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRan
 LoweringKind AttentionOp::getLoweringKind() { return LoweringKind::Library; }
 LoweringKind AttentionGradOp::getLoweringKind() { return LoweringKind::Library; }
 
-/// Returns the cost of `contractions` matmuls of [T, S, D] per head. A causal mask halves the
-/// flops.
+/// Returns the cost of `contractions` matmuls with the sizes T, S and D per head. A causal mask
+/// halves the flops.
 static OpCost attentionCost(TypeRange operands, TypeRange results, Type query, Type key,
                             int64_t contractions, bool causal, FlopKind kind) {
   auto q = cast<RankedTensorType>(query), k = cast<RankedTensorType>(key);

@@ -126,8 +126,9 @@ FailureOr<llvm::SmallVector<Tensor>> AttentionOp::evaluate(llvm::ArrayRef<Tensor
 /// keys are all masked by very low finite values.
 static constexpr double kLargeLse = 1024;
 
-/// Computes, with P = exp(score - lse): dv = P^T g; dP = g v^T (with the same dropout); dS = P (dP
-/// - sum(g o)); dq = scale dS k; dk = scale dS^T q (Dao et al. 2022, algorithm 4).
+/// Computes, with P = exp(score - lse): dv = P^T g and dP = g v^T (both with the dropout of the
+/// forward); dS = P (dP - sum(g o)); dq = scale dS k; dk = scale dS^T q (Dao et al. 2022, algorithm
+/// 4).
 FailureOr<llvm::SmallVector<Tensor>> AttentionGradOp::evaluate(llvm::ArrayRef<Tensor> operands,
                                                                const EvaluateContext &context) {
   auto draws = getDraws(*this, operands, context);

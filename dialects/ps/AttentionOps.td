@@ -2,14 +2,17 @@
 include "dialects/ps/Base.td"
 
 def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Random, PS_Library, PS_DifferentiableIn, PS_Partition, PS_Cost, PS_Precision<"Compute", 3, 1>]> {
-  let summary = "computes softmax(scale q k^T + mask) v and the log-sum-exp of each row";
+  let summary = "computes softmax(scale q k^T + mask) v, and the log-sum-exp (lse) of the scores of each query";
   let description = [{
-    The shapes are q [B, H, T, D] and k, v [B, G, S, D], where H is a multiple of G. Grouped
-    queries: query head h reads key and value head h / (H / G).
+    The shapes are q [B, H, T, D], k [B, G, S, D], v [B, G, S, E] and result [B, H, T, E], where H
+    is a multiple of G. Attention kernels need D = E, so the importers pad the smaller size. Query
+    head h reads key and value head h / (H / G) (grouped-query attention). Example: with 8 query
+    heads and 2 key heads, query heads 0 to 3 read key head 0.
     - `causal` lets query i see keys j <= i + S - T. `window` w also requires j > i + S - T - w.
     - `mask` [B or 1, H or 1, T or 1, S] is bool (true: visible) or float (added to the scores).
     - `padding` [B, S] is bool (true: a real key, false: padding).
-    - A row that sees no key gives zeros and lse -inf. `lse` [B, H, T] is f32 (f64 for f64).
+    - A query that sees no key gives zeros, and an lse of -inf. `lse` [B, H, T] is f32 (f64 for
+      f64).
     - If `training`, dropout zeroes each attention probability with probability p = `dropout`, and
       divides the others by `1 - p`. `offset`, `global_size`, `factor_sizes` and `factor_strides`
       have the same meaning as in `ps.dropout`, for the global tensor of probabilities [B, H, T, S].
@@ -17,8 +20,7 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Rand
     Lifespan: created by the importers (level 0); used by code generation.
 
     Constraints:
-    - (attention_c1) query, key, value and result have 4 dims; batch, head, sequence and feature
-      sizes agree.
+    - (attention_c1) query, key, value, result and lse have the shapes above.
     - (attention_c2) H is a multiple of G.
     - (attention_c3) mask and padding have the shapes above.
     ```mlir

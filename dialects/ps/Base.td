@@ -38,8 +38,8 @@ def PS_Elementwise : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLowe
 def PS_Row : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitRow"]>;
 def PS_Movement : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind"]>;
 def PS_Library : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitCall"]>;
-// A matmul also calls a library function. Its instruction depends on views of its operands and on
-// chunks, so lib/Codegen writes the instruction.
+// A matmul also calls a library function. The instruction depends on views of the operands and on
+// the chunks of `--overlap`, so lib/Codegen writes the instruction.
 def PS_Matmul : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind"]>;
 
 def PS_Differentiable : DeclareOpInterfaceMethods<PS_DifferentiableOpInterface>;

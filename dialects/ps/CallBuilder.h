@@ -22,7 +22,8 @@ public:
   virtual void addType(llvm::StringRef field, mlir::Type element) = 0;
   /// Adds the address of a value's first element; the value may be a view.
   virtual void addBuffer(llvm::StringRef field, mlir::Value value) = 0;
-  /// Returns the strides of a value in elements, one per dim; nullopt for a view without strides.
+  /// Returns the strides of a value in elements, one per dim. Returns nullopt if strides cannot
+  /// describe the view.
   virtual std::optional<llvm::SmallVector<int64_t>> getStrides(mlir::Value value) = 0;
   /// Returns the index of the variable that `result` is accumulated into, or -1 if `result` is only
   /// written.

@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace parashard::ps;
 
 /// Verifies collective_c1: the axes are distinct axes of the mesh. Returns the number of shards, or
-/// -1 without a mesh.
+/// -1 if the module has no mesh.
 static FailureOr<int64_t> verifyAxes(Operation *op, ArrayAttr axes) {
   llvm::StringSet<> seen;
   MeshOp mesh = getMesh(op);
@@ -40,7 +40,8 @@ static LogicalResult verifyDim(Operation *op, Value value, int64_t dim, StringRe
                            << " dims (" << label << ")";
 }
 
-/// Verifies that `whole` has the shape of `part`, except that its `dim` is `shards` times as large.
+/// Verifies that `whole` has the shape of `part`, except that dim `dim` of `whole` is `shards`
+/// times as large. Does not compare the shapes if `shards` is -1.
 static LogicalResult verifyShards(Operation *op, Value whole, Value part, int64_t dim,
                                   int64_t shards, StringRef label) {
   auto wholeType = cast<RankedTensorType>(whole.getType());
@@ -79,8 +80,9 @@ LogicalResult AllToAllOp::verify() {
     return failure();
   auto type = cast<RankedTensorType>(getOperand().getType());
   if (*shards > 0 && type.getDimSize(getSplit()) % *shards)
-    return emitOpError() << "splits dim " << getSplit() << " of " << type << " over " << *shards
-                         << " shards, which do not divide the dim (all_to_all_c1)";
+    return emitOpError()
+           << "splits dim " << getSplit() << " of " << type << " over " << *shards
+           << " shards, but the size of the dim is not divisible by this number (all_to_all_c1)";
   if (*shards < 0)
     return success();
   SmallVector<int64_t> expected(type.getShape());

@@ -10,7 +10,8 @@ def PS_AllReduceOp : PS_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> 
   let summary = "reduces a tensor over mesh axes; every member gets the result";
   let description = [{
     The members are the ranks whose coordinates differ only along `axes`, in the order of
-    `ps.shard_index`. A sum adds the members' tensors in this order, in f32.
+    `ps.shard_index`. On CPUs, a sum adds the members' tensors in this order, and 16-bit floats in
+    f32. NCCL adds in an order of its own, and 16-bit floats in 16 bits.
 
     Lifespan: created by `ps-partition` (level 3); used by code generation.
     ```mlir
@@ -27,7 +28,8 @@ def PS_ReduceScatterOp : PS_CollectiveOp<"reduce_scatter"> {
   let description = [{
     Lifespan: created by `ps-partition` (level 3); used by code generation.
 
-    - (reduce_scatter_c1) the operand's `dim` is the result's `dim` times the number of shards.
+    - (reduce_scatter_c1) the operand's size along `dim` is the result's size along `dim`, times the
+      number of shards; the other dims agree.
     ```mlir
     %1 = ps.reduce_scatter sum %0 over ["tp"] dim 1 : tensor<4x8xf32> -> tensor<4x4xf32>
     ```
@@ -41,7 +43,8 @@ def PS_AllGatherOp : PS_CollectiveOp<"all_gather"> {
   let description = [{
     Lifespan: created by `ps-partition` (level 3); used by code generation.
 
-    - (all_gather_c1) the result's `dim` is the operand's `dim` times the number of shards.
+    - (all_gather_c1) the result's size along `dim` is the operand's size along `dim`, times the
+      number of shards; the other dims agree.
     ```mlir
     %1 = ps.all_gather %0 over ["tp"] dim 1 : tensor<4x4xf32> -> tensor<4x8xf32>
     ```
@@ -57,8 +60,8 @@ def PS_AllToAllOp : PS_CollectiveOp<"all_to_all"> {
 
     - (all_to_all_c1) `split` and `concat` are dims of the operand; the size of dim `split` is
       divisible by the number of shards.
-    - (all_to_all_c2) the result has the operand's shape, with `split` divided and `concat`
-      multiplied by the number of shards.
+    - (all_to_all_c2) the result has the operand's shape, except that dim `split` is divided by the
+      number of shards, and dim `concat` is multiplied by this number.
     ```mlir
     %1 = ps.all_to_all %0 over ["tp"] split 0 concat 1 : tensor<4x4xf32> -> tensor<2x8xf32>
     ```
@@ -68,7 +71,7 @@ def PS_AllToAllOp : PS_CollectiveOp<"all_to_all"> {
   let assemblyFormat = "$operand `over` $axes `split` $split `concat` $concat attr-dict `:` type($operand) `->` type($result)";
 }
 def PS_PermuteOp : PS_CollectiveOp<"permute", [SameOperandsAndResultType]> {
-  let summary = "sends the tensor of member i over `axes` to member targets[i]";
+  let summary = "each member i over `axes` sends its tensor to member targets[i]";
   let description = [{
     Lifespan: no pass creates this op; a module of level 3 written by hand may contain it. Used by
     code generation.
@@ -97,9 +100,9 @@ def PS_ShardIndexOp : PS_CollectiveOp<"shard_index"> {
 def PS_ShardSliceOp : PS_CollectiveOp<"shard_slice"> {
   let summary = "returns this rank's shard of a whole tensor along `dim`, with zeros past the end of the tensor";
   let description = [{
-    Shard r over `axes` begins at element r c, where c is the result's size of `dim`. Example: 5
-    elements over 2 shards with c = 3 give shard 1 the last two elements and one zero. The op needs
-    no communication.
+    Shard r over `axes` begins at element r * c, where c is the result's size along `dim`. Example:
+    5 elements over 2 shards with c = 3 give shard 1 the last two elements and one zero. The op
+    needs no communication.
 
     Lifespan: created by `ps-partition` (level 3); used by code generation.
 

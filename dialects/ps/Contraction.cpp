@@ -283,7 +283,8 @@ OpCost ContractOp::getCost(TypeRange operands, TypeRange results) {
   return cost;
 }
 
-/// Returns one stride per label of `order`, or 0 for a label that the tensor does not have.
+/// Returns the tensor's stride along each label of `order`; 0 for a label that the tensor does not
+/// have.
 static llvm::SmallVector<int64_t> stridesOf(const Tensor &tensor, Labels labels, Labels order) {
   llvm::SmallVector<int64_t> own = tensor.getStrides(), strides;
   for (int64_t label : order) {

@@ -42,8 +42,8 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
     - (contract_c7) 8-bit operands have one scale each, an f32 scalar. Other operands have no
       scales. Scales cannot be combined with `sums of`.
     - (contract_c8) the second result of `gelu` and the `aux` of `gelu_grad` have the result's type.
-      `gelu`, `gelu_grad`, `sums of` and scales exclude each other. `gelu_grad` excludes a bias. No
-      label is a batch label.
+      `gelu`, `gelu_grad`, `sums of` and scales exclude each other. `gelu_grad` excludes a bias.
+      With `gelu` or `gelu_grad`, no label is a batch label.
     ```mlir
     %y = ps.contract %x [0, 1, 2], %w [3, 2] -> [0, 1, 3] : (tensor<2x4x8xf32>, tensor<6x8xf32>) -> tensor<2x4x6xf32>
     %z = ps.contract %x [0, 1, 2], %w [3, 2] -> [0, 1, 3] bias %b : (tensor<2x4x8xf32>, tensor<6x8xf32>, tensor<6xf32>) -> tensor<2x4x6xf32>
@@ -83,7 +83,7 @@ def PS_ContractOp : PS_TensorOp<"contract", [PS_Matmul, PS_Differentiable, PS_Co
     bool hasActivation() { return getGelu() || getAux(); }
     /// Returns the type of the first result.
     ::mlir::RankedTensorType getType() { return ::llvm::cast<::mlir::RankedTensorType>(getResult().getType()); }
-    /// Returns the result's labels that only operand `i` has.
+    /// Returns the result labels that operand `i` has and the other operand lacks.
     ::llvm::SmallVector<int64_t> getFreeLabels(unsigned i);
   }];
 }

@@ -56,7 +56,7 @@ LogicalResult parashard::ps::verifyWindows(Operation *op, const Windows &windows
 
 void parashard::ps::addSpace(ShardingRule &rule, TensorFactors &tensor, ArrayRef<int64_t> sizes) {
   for (int64_t size : sizes)
-    tensor.push_back({rule.addWhole(size, "windows of neighbouring shards overlap")});
+    tensor.push_back({rule.addWhole(size, "windows of neighboring shards overlap")});
 }
 
 //===----------------------------------------------------------------------===//
@@ -65,7 +65,7 @@ void parashard::ps::addSpace(ShardingRule &rule, TensorFactors &tensor, ArrayRef
 
 namespace {
 /// The types of x [N, G x C, in], w [G x O, C, kernel] and y [N, G x O, out], and the geometry of
-/// the windows.
+/// the windows. There are G groups; C and O are the channels per group.
 struct Relation {
   Type x, w, y;
   Windows windows;
@@ -344,7 +344,8 @@ FailureOr<llvm::SmallVector<Value>> ConvolutionKernelOp::differentiate(BackwardB
 // Library calls
 //===----------------------------------------------------------------------===//
 
-/// Adds the fields of y [N, O, space...] = convolution of x [N, C, space...] with the kernel w.
+/// Adds the instruction fields of a convolution, in which x [N, C, space...] and the kernel w give
+/// y [N, O, space...].
 template <typename Op>
 static LogicalResult addConvolution(CallBuilder &call, Op op, Value x, Value w, Value y) {
   RankedTensorType in = getTensorType(x), kernel = getTensorType(w), out = getTensorType(y);

@@ -16,12 +16,13 @@ def PS_ConvolutionOp : PS_TensorOp<"convolution", [PS_Library, PS_Differentiable
 
     Constraints:
     - (convolution_c1) x, w and y have the same rank, at least 3. `strides`, `low` and `dilation`
-      have one entry per space dim; strides and dilation are at least 1, low at least 0. No dim is
-      empty. Space dims and these numbers are at most 2^31 - 1.
-    - (convolution_c2) x and y have the same batch size. w has as many output channels as y. Its
-      input channels divide the channels of x into groups, and the number of groups divides the
-      channels of y.
-    - (convolution_c3) the last window begins before the end of x, extended by `low` zeros.
+      have one entry per space dim; strides and dilation are at least 1, low at least 0. Only the
+      first dim may be empty. Space dims and these numbers are at most 2^31 - 1.
+    - (convolution_c2) x and y have the same batch size. w has as many output channels as y. The
+      channels of x are a multiple of w's input channels; the quotient is the number of groups. The
+      channels of y are a multiple of the number of groups.
+    - (convolution_c3) along each space dim, the last window begins before element n + `low` of x,
+      where n is the size of x.
     - (convolution_c4) element types agree; the result of 16-bit floats may be f32.
     ```mlir
     %y = ps.convolution %x, %w by [2, 2] low [1, 1] dilation [1, 1] : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x4x4xf32>

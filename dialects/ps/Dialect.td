@@ -14,9 +14,10 @@ def PS_Dialect : Dialect {
   let summary = "Tensor programs over named variables, with shardings on a mesh";
   let description = [{
     `ps` describes a training program on static tensors: a mesh, a set of named variables, and
-    functions that read, write and accumulate into the variables. Levels 0 (imported) to 3
-    (partitioned) use this dialect. A read returns the value that the variable has when the function
-    is called. A write takes effect when the function returns.
+    functions that read, write and accumulate into the variables. All levels use this dialect. From
+    level 3 (partitioned) on, modules also contain ops of the dialect `rank`. A read returns the
+    value that the variable has when the function is called. A write takes effect when the function
+    returns.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
@@ -98,7 +99,7 @@ def PS_ReductionKindAttr : EnumAttr<PS_Dialect, PS_ReductionKind, "reduction"> {
   let assemblyFormat = "$value";
 }
 
-def PS_Predicate : PS_Enum<"Predicate", "ordered comparison", [
+def PS_Predicate : PS_Enum<"Predicate", "kind of comparison", [
     I32EnumAttrCase<"Eq", 0, "eq">, I32EnumAttrCase<"Ne", 1, "ne">,
     I32EnumAttrCase<"Lt", 2, "lt">, I32EnumAttrCase<"Le", 3, "le">,
     I32EnumAttrCase<"Gt", 4, "gt">, I32EnumAttrCase<"Ge", 5, "ge">]>;
@@ -171,7 +172,7 @@ def PS_ShardingAttr : PS_Attr<"Sharding", "sharding"> {
     elements. Shard r holds the elements [min(r c, n), min((r + 1) c, n)), and the rest of the shard
     is padding. Example: n = 10 over k = 4 shards gives c = 3, and shard 3 holds element 9 and two
     elements of padding. If an axis of kind `multiple` is among the axes, c is rounded up to a
-    multiple of its size.
+    multiple of this axis's size.
   }];
   let parameters = (ins
     "::mlir::FlatSymbolRefAttr":$mesh,
@@ -251,7 +252,7 @@ def PS_AxisAttr : PS_Attr<"Axis", "axis"> {
 
 def PS_RefType : TypeDef<PS_Dialect, "Ref"> {
   let mnemonic = "ref";
-  let summary = "a reference to a variable, which the caller of a class function binds";
+  let summary = "a reference to a variable: an argument of a class function, or a result of `rank.fetch`";
   let parameters = (ins "::mlir::RankedTensorType":$tensorType);
   let assemblyFormat = "`<` $tensorType `>`";
 }

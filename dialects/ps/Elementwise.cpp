@@ -139,7 +139,7 @@ OpFoldResult NotOp::fold(FoldAdaptor adaptor) {
 }
 
 //===----------------------------------------------------------------------===//
-// gelu, and the gradients with their own ops
+// gelu, gelu_grad and silu_grad
 //===----------------------------------------------------------------------===//
 
 static constexpr double kSqrtHalf = 0.70710678118654752440;

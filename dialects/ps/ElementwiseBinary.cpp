@@ -85,8 +85,8 @@ static Value emitExtreme(ElementBuilder &e, Value x, Value y) {
   return IntOp::create(e.builder(), e.getLoc(), x, y);
 }
 
-/// Returns the cotangent of the operand that `predicate` chooses. Equal operands share the
-/// cotangent, as in PyTorch.
+/// Returns the cotangent of operand `own` of a maximum or minimum: g where `predicate(own, other)`
+/// is true, g / 2 where both operands are equal (as in PyTorch), else 0.
 static Value chosen(BackwardMath &m, Predicate predicate, Value own, Value other, Value g) {
   Value share = m.select(m.compare(Predicate::Eq, own, other), m.scale(g, 0.5), m.constant(g, 0));
   return m.select(m.compare(predicate, own, other), g, share);

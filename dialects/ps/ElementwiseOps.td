@@ -1,7 +1,7 @@
 // Defines ops that compute each element from the operands' elements at the same index.
 include "dialects/ps/Base.td"
 
-// The lifespan and the example, which form the description of an op without attributes.
+// Builds the description of an op without attributes: its lifespan and an example.
 class PS_Description<string mnemonic, string operands, Type type> {
   string element = !cond(!eq(type, PS_BoolTensor) : "i1", !eq(type, PS_IntTensor) : "i64", true : "f32");
   string text = "Lifespan: created by the importers, and by passes up to level 3; used by code generation.\n"

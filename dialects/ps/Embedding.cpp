@@ -4,7 +4,7 @@
 using namespace mlir;
 using namespace parashard::ps;
 
-/// Verifies embedding_c1 for the types of the table and the rows.
+/// Verifies embedding_c1. `rows` is the type of the result.
 static LogicalResult verifyShapes(Operation *op, RankedTensorType table, RankedTensorType indices,
                                   RankedTensorType rows) {
   if (table.getRank() != 2)
@@ -12,7 +12,7 @@ static LogicalResult verifyShapes(Operation *op, RankedTensorType table, RankedT
   llvm::SmallVector<int64_t> expected(indices.getShape());
   expected.push_back(table.getDimSize(1));
   if (rows.getShape() != llvm::ArrayRef(expected))
-    return op->emitOpError("rows have type ")
+    return op->emitOpError("result has type ")
            << rows << ", expected shape [" << llvm::ArrayRef(expected) << "] (embedding_c1)";
   return success();
 }
@@ -116,7 +116,7 @@ static Value spreadScalar(PartitionBuilder &builder, Value scalar, RankedTensorT
 
 /// Subtracts the first row of this rank's shard of the vocabulary from the indices. The padding
 /// index becomes -1, which is in no shard. Example: shard 1 of 2 with 8 rows each turns index 9
-/// into 1, and index 3 into -5 (gives zeros).
+/// into 1, and index 3 into -5, which is not in this shard.
 static Value shiftIndices(PartitionBuilder &builder, Value indices, llvm::ArrayRef<StringAttr> axes,
                           int64_t localRows, std::optional<int64_t> padding) {
   auto wide = RankedTensorType::get(getTensorType(indices).getShape(), builder.getI64Type());

@@ -25,7 +25,7 @@ def PS_EmbeddingOp : PS_TensorOp<"embedding", [PS_Library, PS_DifferentiableIn, 
 }
 
 def PS_EmbeddingGradOp : PS_TensorOp<"embedding_grad", [PS_Library, PS_Partition, PS_Cost, PS_Precision<"Fp32">]> {
-  let summary = "adds each cotangent row to the table row that its index selects, in ascending order of cotangent rows";
+  let summary = "adds each row of the cotangent to the result row that its index selects, in the order of the cotangent's rows";
   let description = [{
     Lifespan: created by `ps-autodiff` (level 1); used by code generation.
     ```mlir

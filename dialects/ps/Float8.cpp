@@ -120,10 +120,10 @@ Value emitScale(ElementBuilder &e, const Format &format, Value amax, int64_t mar
 }
 
 /// Emits the 8 bits of x / scale. The magnitude is rounded to `count` ulps, where the ulp is a
-/// power of two. `powers` is the index of this ulp among the ulps of the format. Numbers with the
-/// next larger ulp follow in the list of numbers, so the bits are count + (powers << mantissa).
-/// Example in e4m3: 1 is 8 ulps of 2^-3. The smallest ulp is 2^-9, so `powers` is 6, and the bits
-/// are 8 + (6 << 3) = 56.
+/// power of two. `powers` is the index of this ulp among the ulps of the format. Each larger ulp
+/// adds 2^mantissa numbers to the list of numbers (see `Format`), so the bits are count + (powers
+/// << mantissa). Example in e4m3: 1 is 8 ulps of 2^-3. The smallest ulp is 2^-9, so `powers` is 6,
+/// and the bits are 8 + (6 << 3) = 56.
 Value emitQuantize(ElementBuilder &e, const Format &format, Value x, Value scale) {
   BitCode code(e, x);
   Value scaled = code.clamp(e.mul(x, code.getInverse(code.getField(scale))), format.largest);

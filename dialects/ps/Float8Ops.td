@@ -29,11 +29,11 @@ def PS_QuantizeOp : PS_TensorOp<"quantize", [PS_Elementwise, SameOperandsAndResu
   let summary = "rounds x / scale to an 8-bit float";
   let description = [{
     Computes round(clamp(x / scale)), rounding to nearest with ties to even, including subnormals.
-    Values beyond the largest number of the format become the largest number; NaN stays NaN. `scale`
-    is a positive power of two, so rounding happens only once.
+    Values beyond the range of the format become the largest number of the same sign; NaN stays NaN.
+    `scale` is a positive power of two, so rounding happens only once.
 
     Lifespan: created by `ps-precision` (level 2) for each operand of an fp8 contraction; used by
-    code generation. Backward saves only the 8-bit result.
+    code generation. Forward saves only the 8-bit result for backward.
 
     - (quantize_c1) the operand's elements have 32 or 16 bits; `scale` is f32.
     ```mlir

@@ -6,10 +6,11 @@
 
 namespace parashard::ps {
 
-/// Folds the only result of `op` if all `operands` are constants; a null attribute is not a
-/// constant. Returns null if the result has more than 2^16 elements, or the operands more than 2^20
-/// in total. A `uniform` op gives equal result elements for equal operand elements. Such an op
-/// folds splats of any size to a splat without expanding them.
+/// Folds the only result of `op`, whose operands have the constant values `operands`. Returns null
+/// if an operand is not constant (a null attribute), if the result has more than 2^16 elements, or
+/// if the operands have more than 2^20 elements in total. `uniform` specifies that equal operand
+/// elements give equal result elements. Then, splats of any size fold to a splat, without being
+/// expanded.
 mlir::OpFoldResult foldByEvaluation(mlir::Operation *op, llvm::ArrayRef<mlir::Attribute> operands,
                                     bool uniform);
 

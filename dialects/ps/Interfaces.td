@@ -86,7 +86,7 @@ def PS_LoweringOpInterface : OpInterface<"LoweringOpInterface"> {
     InterfaceMethod<"Row only: emits loads, maps, reductions and stores.",
       "::mlir::LogicalResult", "emitRow", (ins "::parashard::ps::RowBuilder &":$builder), "",
       "return ::mlir::failure();">,
-    InterfaceMethod<"Library only: adds the fields of the op's instruction; fails with a diagnostic on the op.",
+    InterfaceMethod<"Library only: adds the fields of the op's instruction. On failure, emits a diagnostic on the op.",
       "::mlir::LogicalResult", "emitCall", (ins "::parashard::ps::CallBuilder &":$call), "",
       "return $_op.emitOpError(\"has no library call\");">,
   ];

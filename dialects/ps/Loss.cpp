@@ -125,8 +125,8 @@ FailureOr<llvm::SmallVector<Tensor>> CrossEntropyGradOp::evaluate(llvm::ArrayRef
 
 bool CrossEntropyOp::isDifferentiable(unsigned operand) { return operand == 0; }
 
-/// Differentiates the loss by cross_entropy_grad, and the log-sum-exp by softmax times its
-/// cotangent.
+/// Returns the cotangent of the logits: `ps.cross_entropy_grad` for the loss, plus softmax times
+/// the cotangent of the log-sum-exp.
 FailureOr<llvm::SmallVector<Value>> CrossEntropyOp::differentiate(BackwardBuilder &builder,
                                                                   ValueRange cotangents) {
   llvm::SmallVector<Value> answer(2);

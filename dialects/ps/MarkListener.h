@@ -8,8 +8,8 @@
 namespace parashard::ps {
 
 /// Copies discardable attributes from a replaced op to the ops that replace it: phase, segment,
-/// origin, and the shardings of results with equal types. Every rewrite after level 1 uses this
-/// listener.
+/// origin, recomputation, and the shardings of results with equal types. Every rewrite after level
+/// 1 uses this listener.
 class MarkListener : public mlir::RewriterBase::Listener {
 public:
   void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint previous) override;

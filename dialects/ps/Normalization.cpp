@@ -8,7 +8,8 @@ using namespace parashard::ps;
 
 using Column = RowBuilder::Column;
 
-/// Counts `flopsPerElement` flops per element, and one read or write per operand and result.
+/// Counts `flopsPerElement` flops per result element, one read of each operand, and one write of
+/// each result.
 static OpCost rowCost(TypeRange operands, TypeRange results, int64_t flopsPerElement) {
   OpCost cost = elementwiseCost(operands, results);
   cost.otherFlops *= flopsPerElement;
@@ -236,7 +237,7 @@ FailureOr<llvm::SmallVector<Tensor>> LogSoftmaxOp::evaluate(llvm::ArrayRef<Tenso
   return evaluateSoftmax(operands[0], /*log=*/true);
 }
 
-/// Emits the operand minus its maximum.
+/// Emits the operand minus the maximum of its row.
 static Column emitShifted(RowBuilder &row, Type compute) {
   Column x = loadWide(row, 0);
   Column max = row.splat(row.reduce(ReductionKind::Max, x));

@@ -15,7 +15,7 @@ namespace parashard::ps {
 
 /// The type in which an op computes under `--precision`, as in torch.autocast.
 enum class PrecisionClass {
-  Compute, ///< the 16-bit type
+  Compute, ///< the 16-bit type of --precision
   Fp32,    ///< f32
   Widest,  ///< the widest type among its operands
 };
@@ -37,25 +37,27 @@ template <PrecisionClass kind, int operands, int results> struct HasPrecision {
   };
 };
 
-/// The library routine that computes contraction flops; each has its own rate.
+/// The library routine that executes contraction flops. Each routine has its own rate (flops per
+/// second).
 enum class FlopKind { Matmul, Attention, AttentionGrad };
 
 /// Flops and bytes of an op. A multiply-add counts as two flops.
 struct OpCost {
   int64_t contractionFlops = 0;
-  FlopKind flopKind = FlopKind::Matmul; ///< of the contraction flops
+  FlopKind flopKind = FlopKind::Matmul; ///< kind of contractionFlops
   int64_t otherFlops = 0;
   int64_t bytesRead = 0;
   int64_t bytesWritten = 0;
 };
 
-/// Counts one flop per element, one read per operand and one write per result.
+/// Counts one flop per result element, one read of each operand, and one write of each result.
 OpCost elementwiseCost(mlir::TypeRange operands, mlir::TypeRange results);
 /// Returns the type of a tensor value.
 inline mlir::RankedTensorType getTensorType(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType());
 }
-/// Returns the bytes of a static tensor type. i1 takes one byte per element.
+/// Returns the bytes of a static tensor type or a scalar type, and 0 for other types. i1 takes one
+/// byte per element.
 int64_t getByteSize(mlir::Type type);
 
 /// Returns whether the value is a read of one variable, possibly followed by conversions and views
@@ -219,12 +221,12 @@ public:
 
   /// Returns the number of columns of a row, without padding.
   virtual int64_t getColumns() const = 0;
-  /// Returns the column function of operand i. If the operand has no column dim, the function
+  /// Returns the column function of an operand. If the operand has no column dim, the function
   /// returns the same element for all columns of a row.
   virtual Column load(unsigned operand) = 0;
-  /// Loads operand i, which has no column dim, once per row (a scalar).
+  /// Loads an operand without a column dim, once per row (a scalar).
   virtual mlir::Value loadRow(unsigned operand) = 0;
-  /// Loads the element of operand i at `column`, an index scalar that is computed at run time.
+  /// Loads the element of an operand at `column`, an index scalar that is computed at run time.
   virtual mlir::Value loadAt(unsigned operand, mlir::Value column) = 0;
   /// Reduces a column function over the row in a fixed order: column c is combined into partial
   /// result c mod 64, then the 64 partial results are combined.
@@ -233,9 +235,9 @@ public:
   virtual Column splat(mlir::Value scalar) = 0;
   /// Returns a column function that returns the column indices, as i64 lanes.
   virtual Column columnIndex() = 0;
-  /// Computes a column function once, and keeps its values for the rest of the row.
+  /// Computes a column function once per row, and keeps the values for later uses in the same row.
   virtual Column keep(Column column, mlir::Type elementType) = 0;
-  /// Define result i by a column function, or by one scalar per row.
+  /// Define a result by a column function, or by one scalar per row.
   virtual void store(unsigned result, Column column) = 0;
   virtual void storeRow(unsigned result, mlir::Value scalar) = 0;
   /// Returns the builder of scalar arithmetic between loops.

@@ -13,8 +13,8 @@ def PS_MaxPoolOp : PS_TensorOp<"max_pool", [PS_Library, PS_Differentiable]> {
     Constraints:
     - (max_pool_c1) x and y have the same rank (at least 3), batch size and number of channels.
       `window`, `strides`, `low` and `dilation` have one entry per space dim; window, strides and
-      dilation are at least 1, low at least 0. No dim is empty. Space dims and these numbers are at
-      most 2^31 - 1.
+      dilation are at least 1, low at least 0. Only the batch dim may be empty. Space dims and these
+      numbers are at most 2^31 - 1.
     - (max_pool_c2) every window overlaps x: the window begins before the end of x and ends after the
       start of x.
     - (max_pool_c3) element types agree.

@@ -25,14 +25,15 @@ namespace parashard::ps {
 /// Copies the attributes for phase, segment, origin and recomputation from `from` to `to`, but not
 /// the shardings.
 void copyMarks(mlir::Operation *from, mlir::Operation *to);
-/// Returns the sharding of a value (its op's `ps.shardings` or its argument's `ps.sharding`), or
-/// null.
+/// Returns the sharding of a value, or null if the value has none. The sharding of an op result is
+/// in the op's `ps.shardings`, that of a function argument in the argument's `ps.sharding`.
 ShardingAttr getSharding(mlir::Value value);
 void setSharding(mlir::Value value, ShardingAttr sharding);
 /// Returns the mesh of the module that contains `anywhere`, or null if the module has no mesh.
 MeshOp getMesh(mlir::Operation *anywhere);
-/// Returns the local type of a global type under a sharding. Each factor of size n over k shards
-/// has ceil(n/k) local elements.
+/// Returns the local type of a global type under a sharding. A factor of size n has
+/// `mesh.getShardSize(n, axes)` local elements: ceil(n / k) over k shards, rounded up if an axis
+/// has the kind `multiple`.
 mlir::RankedTensorType getLocalType(mlir::RankedTensorType global, ShardingAttr sharding,
                                     MeshOp mesh);
 /// Returns the identity of a reduction: its result over no elements of type `element`.

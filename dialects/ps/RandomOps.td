@@ -4,10 +4,10 @@ include "dialects/ps/Base.td"
 def PS_DropoutOp : PS_TensorOp<"dropout", [AllTypesMatch<["operand", "result"]>, AttrSizedOperandSegments, PS_Random, PS_Elementwise, PS_Differentiable, PS_Partition]> {
   let summary = "zeroes elements with probability p, divides the others by 1 - p";
   let description = [{
-    The random number of an element is Philox4x32-10 with the key (run seed, `ps.key`, step). The
-    counter is micro-batch x (number of global elements of the op) + (global index of the element).
-    The backward applies the same dropout to the cotangent. With `training = false` the op is the
-    identity.
+    Philox4x32-10 computes the random number of an element from the key (run seed, `ps.key`, step)
+    and a counter. The counter is micro-batch x (number of global elements of the op) + (global
+    index of the element). The backward applies the same dropout to the cotangent. With
+    `training = false`, the op is the identity.
 
     From level 3 on, the operands after `random` are the key and the micro-batch. `factor_sizes`
     arranges the local elements as a row-major array. The global index of an element is `offset` +

@@ -38,8 +38,8 @@ private:
 llvm::Error createFlagError(const llvm::Twine &flag, const llvm::Twine &message);
 
 /// Begins an error about the model, at the source location of `op`. The message tells the user what
-/// to change. For errors of other kinds, ps-compile writes the input of the failing level next to
-/// the output, for a compiler engineer.
+/// to change. For errors of the kind `Compiler`, ps-compile instead writes the input of the failing
+/// level next to the output, for a compiler engineer.
 mlir::InFlightDiagnostic refuse(mlir::Operation *op);
 
 /// Begins an error about a flag with the text "--FLAG". `flag` may include its value.

@@ -1,5 +1,5 @@
-// Declares helpers for ops that work along the last dim, such as softmax. Some help to generate
-// code for a row. `RowPartition` partitions ops whose rows are sharded over ranks.
+// Declares helpers for ops that work along the last dim, such as softmax. Some generate the code of
+// a row. `RowPartition` partitions ops whose last dim is sharded.
 #ifndef PARASHARD_DIALECTS_PS_ROWSUPPORT_H
 #define PARASHARD_DIALECTS_PS_ROWSUPPORT_H
 

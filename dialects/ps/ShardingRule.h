@@ -26,7 +26,8 @@ struct RuleFactor {
   bool isCoupled = false;
 };
 
-/// Factor ids of one dim, major to minor. The product of their sizes is the dim's size.
+/// The factors of one dim, major to minor, as indices into `ShardingRule::factors`. The product of
+/// their sizes is the dim's size.
 using DimFactors = llvm::SmallVector<unsigned, 2>;
 /// One entry per dim.
 using TensorFactors = llvm::SmallVector<DimFactors, 4>;
@@ -60,7 +61,7 @@ struct ShardingRule {
   /// Returns the rule of an op whose tensors all have the same shape: one factor per dim.
   static ShardingRule elementwise(llvm::ArrayRef<int64_t> shape, unsigned numOperands,
                                   unsigned numResults);
-  /// Prints a rule such as `([i, k], [k, j]) -> ([i, j]), i = 8, k = 384 reduction(sum), j = 1152`.
+  /// Prints a rule such as `([i, j], [j, k]) -> ([i, k]), i = 8, j = 384 reduction(sum), k = 1152`.
   void print(llvm::raw_ostream &os) const;
 };
 

@@ -15,9 +15,9 @@ static void copyElement(Tensor &to, int64_t i, const Tensor &from, int64_t j) {
     to.setInt(i, from.getInt(j));
 }
 
-/// Returns the factors (size / unit) x unit of a dim that is sliced or concatenated at
-/// multiples of `unit`. The major factor must not be sharded. `minor` is the id of the minor
-/// factor. Example: size 1152 and unit 384 give 3 x 384.
+/// Returns the factors (size / unit) x unit of a dim that is sliced or concatenated at multiples of
+/// `unit`. The major factor must not be sharded. `minor` is the index of the minor factor in the
+/// rule. Example: size 1152 and unit 384 give 3 x 384.
 static DimFactors addBorderFactors(ShardingRule &rule, int64_t size, unsigned minor, int64_t unit,
                                    StringRef reason) {
   if (size == unit)
@@ -62,8 +62,8 @@ LogicalResult SliceOp::verify() {
 }
 
 /// Returns one factor for each dim that is not sliced. For a sliced dim, only the minor factor
-/// gcd(start, limit, size) may be sharded. Example: [384, 768) of 1152 may be sharded within each
-/// 384.
+/// gcd(start, limit, size) may be sharded. Example: for the slice [384, 768) of a dim of 1152
+/// elements, the dim has the factors 3 x 384, and only the factor 384 may be sharded.
 ShardingRule SliceOp::getShardingRule() {
   ShardingRule rule;
   TensorFactors operand, result;
@@ -116,7 +116,7 @@ FailureOr<llvm::SmallVector<Value>> SliceOp::differentiate(BackwardBuilder &buil
 }
 
 /// Slices the local tensor. If the minor factor of a dim is sharded, start, limit and size shrink
-/// by the same factor.
+/// in the same proportion.
 FailureOr<llvm::SmallVector<Value>> SliceOp::partition(PartitionBuilder &builder, ValueRange locals,
                                                        TypeRange localResults) {
   RankedTensorType global = getTensorType(getOperand()), local = getTensorType(locals[0]);

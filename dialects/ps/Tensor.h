@@ -33,11 +33,12 @@ public:
   /// Returns the element at a linear index, as a double. Integers are converted.
   double get(int64_t i) const { return floats.empty() ? double(ints[i]) : floats[i]; }
   int64_t getInt(int64_t i) const { return ints.empty() ? int64_t(floats[i]) : ints[i]; }
-  /// Sets an element. Floats are rounded to the element type, integers are truncated to its width.
+  /// Sets an element. Floats are rounded to the element type. Integers are truncated to the width
+  /// of the element type.
   void set(int64_t i, double value);
   void setInt(int64_t i, int64_t value);
-  /// Sets every element to a value that padding may hold: NaN for floats, a large negative number
-  /// for integers.
+  /// Sets every element to an arbitrary value, as padding may have: NaN for floats, -30000 for
+  /// integers, and 1 for integers of at most 8 bits.
   void fillUnspecified();
 
   /// Returns the row-major strides, in elements.

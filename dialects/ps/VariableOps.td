@@ -39,15 +39,17 @@ def PS_MeshOp : PS_Op<"mesh", [Symbol]> {
 def PS_VariableOp : PS_Op<"variable", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "named state that persists across calls";
   let description = [{
-    A parameter, buffer, constant, gradient, optimizer state, copy, average, accumulator or scalar.
-    - `names`: the names in the model, several if tied. Messages and files use the first name.
+    A variable is a parameter, buffer, constant, gradient, optimizer state, copy, average,
+    accumulator or scalar.
+    - `names`: the names in the model; a tied parameter has several. Messages and files use the
+      first name.
     - `of`: the variable that this variable belongs to, such as the parameter of a gradient.
     - `init`: the initial value, as `#ps.file`, `#ps.distribution` or a constant.
     - `frozen`: a parameter without a gradient.
     - `transient`: not saved in weight files (a non-persistent buffer).
 
-    Lifespan: from level 0 to the end. `ps-autodiff` and `ps-optimizer` create gradients, optimizer
-    state and accumulators.
+    Lifespan: from level 0 to the end. `ps-autodiff`, `ps-optimizer` and `ps-precision` create
+    gradients, optimizer state, averages, copies and accumulators.
 
     Constraints:
     - (variable_c1) `of` names a variable.

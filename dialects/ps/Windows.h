@@ -15,7 +15,8 @@ struct Windows {
   llvm::ArrayRef<int64_t> strides, low, dilation;
 
   unsigned getRank() const { return in.size(); }
-  /// Return the number of taps of one window, and the number of windows.
+  /// Return the number of taps of one window, the number of windows, and the number of input
+  /// elements. Each number is for all space dims together.
   int64_t getTaps() const { return llvm::product_of(kernel); }
   int64_t countPositions() const { return llvm::product_of(out); }
   int64_t getElements() const { return llvm::product_of(in); }
@@ -30,8 +31,8 @@ inline llvm::ArrayRef<int64_t> getSpace(mlir::Type type) {
   return shape.drop_front(std::min<size_t>(2, shape.size()));
 }
 
-/// Verifies the constraint `label`: all tensors have the same number of dims (at least 3), only
-/// their batch dim may be 0, each list of `windows` has one entry per space dim, and all space dims
+/// Verifies the constraint `label`: all tensors have the same number of dims (at least 3), only the
+/// first dim may be empty, each list of `windows` has one entry per space dim, and all space dims
 /// and list entries are in range.
 mlir::LogicalResult verifyWindows(mlir::Operation *op, const Windows &windows,
                                   mlir::TypeRange tensors, llvm::StringRef label);

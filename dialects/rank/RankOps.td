@@ -3,8 +3,9 @@
 def Rank_ProgramOp : Rank_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock]> {
   let summary = "the program that the ranks of one pipeline coordinate run when the host calls an entry";
   let description = [{
-    The host calls the entry `entry`: `step` (all micro-batches and the update) or `evaluate`.
-    `rank.section` divides a program into several entries that the host calls one by one.
+    `entry` is the name of the entry that the host calls: `step` (all micro-batches and the update)
+    or `evaluate`. `rank.section` divides a program into several entries that the host calls one by
+    one.
 
     Lifespan: created by `ps-schedule` (level 4); used by memory planning and code generation.
 
@@ -28,7 +29,9 @@ def Rank_SectionOp : Rank_Op<"section", [HasParent<"ProgramOp">]> {
   let summary = "begins a separate entry, which ends at the next section";
   let description = [{
     With `--loss none`, the host passes the cotangents, and calls forward, backward and update
-    separately. Values that later sections use are kept in a numbered slot.
+    separately. Values that later sections use are kept in a slot, which is a part of the arena. The
+    host selects the slot of each call by its number, so that several forwards can wait for their
+    backward.
 
     Lifespan: created by `ps-schedule` (level 4); used by code generation.
     ```mlir
@@ -100,7 +103,7 @@ def Rank_RunOp : Rank_Op<"run", [AttrSizedOperandSegments, DeclareOpInterfaceMet
     - (run_c3) the local types of `variables` equal the types of the function's refs.
     - (run_c4) there is one key per `i64` argument, except the argument of the micro-batch.
     - (run_c5) each `staged` operand is a result of `rank.fetch` for a variable of the run. The run
-      accesses the variable in this buffer.
+      accesses the variable in the fetched buffer.
 
     ```mlir
     ps.variable parameter @h.17.w : tensor<8x8xf32>

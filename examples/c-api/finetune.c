@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
     printf("input %s: %d dims, %lld samples\n", name, rank, (long long)shape[0]);
   }
 
-  // The rows of all micro-batches, in memory of ours.
+  // The inputs have the rows of all micro-batches. This program owns their memory.
   float x[kBatch * kFeatures];
   int64_t labels[kBatch];
   for (int i = 0; i < kBatch * kFeatures; ++i)
@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
     printf("step %d: loss %.6f\n", step, loss);
   }
 
-  // Weights come whole, wherever their parts lie.
+  // Reads the whole weight, even if each rank has only a part of it.
   float bias[10];
   int64_t biasShape[] = {10};
   psrt_tensor tensor = {"layers.4.bias", bias, PSRT_F32, 1, biasShape};

@@ -1,4 +1,4 @@
-"""Exports the GPT to gpt.pt2. The repository contains this file, so the example runs without PyTorch.
+"""Exports the GPT to gpt.pt2. The repository contains gpt.pt2, so the example runs without PyTorch.
 
     python examples/gpt/export.py [OUT.pt2]
 """

@@ -13,7 +13,8 @@ namespace parashard::codegen {
 enum class WeightsMode {
   Reference, ///< the program reads the model's file when it starts
   Copy,      ///< the program contains a copy of the weights
-  None,      ///< the user passes the parameters at start; the program contains all other values
+  None, ///< at start, the user passes all parameters without a distribution (`--init`); the program
+        ///< contains all other values
 };
 
 struct CodegenOptions {
@@ -34,7 +35,7 @@ struct CodegenOptions {
 mlir::LogicalResult emitProgram(mlir::ModuleOp module, mlir::ModuleOp oneRank,
                                 const CodegenOptions &options);
 
-/// Returns true if programs for `target` have fp8 matmuls: GPUs from sm_89 on, and cuda:replay.
+/// Returns true if `target` supports fp8 matmuls: GPUs from sm_89 on, and cuda:replay.
 bool multipliesFloat8(llvm::StringRef target);
 } // namespace parashard::codegen
 

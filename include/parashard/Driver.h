@@ -56,8 +56,8 @@ struct CompileOptions {
   /// fp32, bf16, fp16, half or fp8, then options (`parsePrecision`).
   std::string precision = "fp32";
   std::string gradientReduction = "fp32"; ///< fp32 or bf16: type in which gradients are reduced
-  std::string
-      lossAverage; ///< step or micro-batch; empty: step if the loss is a sum or a mean over samples
+  std::string lossAverage; ///< step or micro-batch; empty: step if the loss is a sum or a mean over
+                           ///< samples, else micro-batch
 
   std::string matmulEpilogues = "off"; ///< on or off: fuse GELUs into matmul epilogues
   /// Overlap of collectives with matmuls: auto, off, or a number of chunks.
@@ -80,7 +80,7 @@ struct CompileOptions {
 struct WalkOptions {
   ps::Level stopAfter = ps::Level::Native;
   std::string dumpDir; ///< folder for a dump of each level, such as DIR/2-planned.mlir; empty: none
-  std::string failurePath; ///< file for the input of a failing pass
+  std::string failurePath; ///< file for the input of a failing level
   /// Recreates the module as it was before `runWalk`, so that a failing level can be repeated. If
   /// empty, `failurePath` is not written.
   std::function<mlir::OwningOpRef<mlir::ModuleOp>()> reload;
@@ -130,20 +130,20 @@ mlir::LogicalResult addLevelPipeline(mlir::OpPassManager &pm, ps::Level level,
 mlir::OwningOpRef<mlir::ModuleOp> loadModel(mlir::MLIRContext &context,
                                             const CompileOptions &options);
 
-/// Returns the number of elements of all parameters of a module at level `imported`.
+/// Returns the total number of elements of all parameters of a module at level `imported`.
 int64_t countParameters(mlir::ModuleOp module);
 
 /// Runs the levels from the module's own level up to `walk.stopAfter` (at most `placed`). When a
-/// pass fails, writes the input of that pass and prints the ps-opt command that reproduces the
-/// failure. Writes nothing if the error is a refusal (`ps::isRefusal`), since the user must change
-/// the model or a flag.
+/// pass fails, writes the input of the pass's level to `walk.failurePath`, and prints the ps-opt
+/// command that reproduces the failure. Writes nothing if the error is a refusal (`ps::isRefusal`),
+/// since the user must change the model or a flag.
 mlir::LogicalResult runWalk(mlir::ModuleOp module, const CompileOptions &options,
                             const WalkOptions &walk);
 
 /// Runs the search of the policy "searched" or "searched+memory" on a module of level `imported` or
-/// `training`. Returns the sharding file that the search finds, as JSON text. The search runs on a
-/// copy without repeated blocks, such as the layers of a decoder. The globs of the file match all
-/// blocks of the module.
+/// `training`. Returns the sharding file that the search finds, as JSON text. If possible, the
+/// search runs on a smaller copy, which keeps only two of many equal blocks (such as the layers of
+/// a decoder). The globs of the file match all blocks of the module.
 ///
 /// Returns nullopt without a diagnostic for other policies, and for a mesh without a tensor axis.
 /// Also returns nullopt if the module cannot be compiled up to the search; a compile of the module
@@ -190,8 +190,8 @@ llvm::StringRef getPartName(size_t part);
 
 /// Prices the plan of a module at level `placed` on its cluster. Fails if the module has no
 /// training step, or if the mesh has more ranks than the cluster can have. `measured` maps the name
-/// of each run in traces to its measured seconds, which replace the predicted times of the ops of
-/// the run. Fails if `measured` lacks a run.
+/// that each run has in traces to the measured seconds of the run. The measured seconds replace the
+/// predicted times of the run's ops. Fails if `measured` lacks a run.
 llvm::Expected<PlanPrice> pricePlan(mlir::ModuleOp module,
                                     const llvm::StringMap<double> *measured = nullptr);
 

@@ -46,11 +46,13 @@ inline constexpr llvm::StringLiteral kLabelsSame = "same";
 
 /// Replaces softmax(q k^T scale + mask) v by `ps.attention`. Returns the number of replacements.
 int64_t recognizeAttention(mlir::ModuleOp module);
-/// Replaces each mask that is proven to be causal, banded, a padding mask or all true by attributes
-/// of its attention op. Returns the number of masks removed. A remaining mask that is equal for all
-/// queries is reduced to one row. Sets `ps.attention_form` on every attention op.
+/// Removes each mask that is proven to be causal, banded, a padding mask or all true. Instead of
+/// the mask, the attention op gets the attributes `causal` and `window`, or the operand `padding`,
+/// as needed. Returns the number of attention ops whose mask was removed. A remaining mask that is
+/// equal for all queries is reduced to one row. Sets `ps.attention_form` on every attention op.
 int64_t recognizeAttentionMasks(mlir::ModuleOp module);
-/// Replaces written-out GELUs and SiLUs by their ops. Returns the number of replacements.
+/// Replaces expressions that compute GELU or SiLU by `ps.gelu` or `ps.silu`. Returns the number of
+/// replacements.
 int64_t recognizeActivations(mlir::ModuleOp module);
 /// Replaces repeated key and value heads by grouped-query attention. Returns the number of
 /// attention ops changed.
@@ -59,7 +61,7 @@ int64_t recognizeGroupedQueries(mlir::ModuleOp module);
 /// (kLabelsMark) on the module.
 void recognizeLabels(mlir::ModuleOp module);
 /// Splits a weight, such as a fused QKV weight, into several variables if its matmul result is only
-/// used in slices. Returns the number of variables split.
+/// used in slices. Returns the number of weights that were split.
 int64_t splitFusedVariables(mlir::ModuleOp module);
 
 /// Initializes each parameter without values by the first rule that matches its name, such as
@@ -69,7 +71,8 @@ int64_t splitFusedVariables(mlir::ModuleOp module);
 mlir::LogicalResult setInitialValues(mlir::ModuleOp module, llvm::ArrayRef<std::string> rules,
                                      bool given = false);
 
-/// Warns if a model to be trained has no active dropout because it was exported in eval mode.
+/// Warns if a model to be trained was exported in eval mode, so that dropout is off, or batch norms
+/// use running statistics.
 void warnOfEvalMode(mlir::ModuleOp module);
 
 /// Fails if a name in the module is not valid UTF-8.

@@ -28,13 +28,13 @@ struct PrecisionSpec {
     int64_t margin = 0;   ///< headroom: the scale is larger by a factor of 2^margin
     /// True: fail if a layer has dims that are not multiples of 16. False: the layer stays in bf16.
     bool failsOnMisfit = false;
-    /// Globs of op names or module paths: linear layers to quantize (if empty: all), and
-    /// exceptions.
+    /// Globs of op names or module paths. `include`: linear layers to quantize (empty: all).
+    /// `exclude`: linear layers that stay in bf16.
     std::vector<std::string> include, exclude;
   };
   Kind kind = Kind::Fp32;
-  /// Globs of op names or module paths: ops that get the class fp32 or compute instead of their
-  /// default class.
+  /// Globs of op names or module paths. Ops that match `keepFp32` get the class fp32 instead of
+  /// their default class. Ops that match `compute` get the class compute.
   std::vector<std::string> keepFp32, compute;
   Float8 float8;
 

@@ -30,7 +30,8 @@ struct AutodiffOptions {
   llvm::SmallVector<std::string> differentiate;
   /// Globs of frozen parameters.
   llvm::SmallVector<std::string> freeze;
-  /// "step", "micro-batch", or empty: step if the loss is a sum or a mean over samples.
+  /// "step", "micro-batch", or empty: step if the loss is a sum or a mean over samples, else
+  /// micro-batch.
   std::string lossAverage;
   /// Batch dims of inputs: INPUT=D, INPUT=none or none. The default is dim 0.
   llvm::SmallVector<std::string> batchDims;
@@ -49,8 +50,8 @@ mlir::LogicalResult buildTraining(mlir::ModuleOp module, const AutodiffOptions &
 
 /// Options of the optimizer.
 struct OptimizerOptions {
-  /// "[GLOB=|ndim<2=]adamw(lr=1e-3,...)", separated by ';'. The first optimizer that matches a
-  /// parameter updates it.
+  /// Optimizers such as "[GLOB=|ndim<2=]adamw(lr=1e-3,...)", separated by ';'. The first optimizer
+  /// that matches a parameter updates this parameter.
   std::string optimizer;
   /// Maximum global norm of the gradients. Gradients with a larger norm are scaled down to this
   /// norm. 0: no clipping.

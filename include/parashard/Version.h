@@ -1,4 +1,4 @@
-// The version of Parashard, and the commit that it was built from.
+// Declares functions that return the version of Parashard, and the commit that it was built from.
 #ifndef PARASHARD_VERSION_H
 #define PARASHARD_VERSION_H
 
@@ -10,7 +10,8 @@ namespace parashard {
 const char *getVersion();
 
 /// Returns the first 12 digits of the commit. Appends "-dirty" if tracked files differ from the
-/// commit. Returns "unknown" if the sources were not a git repository when they were built.
+/// commit. Returns "unknown" if git was not available at build time, or if the sources were not the
+/// root of a git repository.
 const char *getCommit();
 
 /// Returns the version and the commit, such as "0.1.0 (commit c1df032d18cf)".

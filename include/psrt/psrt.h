@@ -63,8 +63,8 @@ psrt_status psrt_open(const char *path, const psrt_options *options, psrt_progra
 /** Stops the ranks and frees everything. Accepts NULL. */
 void psrt_close(psrt_program *program);
 
-/** Returns the message of the last failed call: what happened, and what to do. Returns "" if no
-   call failed. The text is valid until the next call. */
+/** Returns the error message of the last call: what happened, and what to do. Returns "" if the
+   last call succeeded. The text is valid until the next call. */
 const char *psrt_last_error(const psrt_program *program);
 
 /** Runs an entry ("evaluate", or "forward" of a program compiled with --loss none) on whole
@@ -75,8 +75,9 @@ psrt_status psrt_call(psrt_program *program, const char *entry, int32_t slot,
                       const psrt_tensor *inputs, size_t input_count, psrt_tensor *outputs,
                       size_t output_count);
 
-/** Runs backward for the pending forward in `slot`. `cotangents` have the names of the outputs that
-   --differentiate listed. Gradients are added to those accumulated since psrt_zero_grad. */
+/** Runs backward for the pending forward in `slot`. `cotangents` have the names of the
+   differentiated outputs (--differentiate, by default all floating-point outputs). Adds the
+   gradients to those accumulated since psrt_zero_grad. */
 psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor *cotangents,
                           size_t count);
 
@@ -84,7 +85,8 @@ psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor
    stay until psrt_zero_grad. */
 psrt_status psrt_update(psrt_program *program);
 
-/** Sets all gradients, the loss and its count to zero. */
+/** Sets all gradients to zero, and also the accumulated sums and counts of the loss and of other
+   outputs. */
 psrt_status psrt_zero_grad(psrt_program *program);
 
 /** Runs one whole training step. Each tensor of `inputs` occurs once and holds the samples of all

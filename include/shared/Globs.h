@@ -1,5 +1,5 @@
-// Matches globs over names, for the compiler's options, sharding policies and the runtime's flags.
-// Does not use LLVM.
+// Matches names against globs such as "*.bias", for the compiler's options, sharding policies and
+// the runtime's flags. Does not use LLVM.
 #ifndef PARASHARD_SHARED_GLOBS_H
 #define PARASHARD_SHARED_GLOBS_H
 
@@ -9,9 +9,9 @@
 
 namespace parashard {
 
-/// Reads the set at the start of a glob, such as "[0-3]" or "[!ab]". Returns whether the set
-/// contains `c`, and the length of the set. Returns nullopt if the closing "]" is missing; the "["
-/// is then an ordinary character.
+/// Reads the set at the start of a glob, such as "[0-3]" or "[!ab]". Returns whether `c` matches
+/// the set, and the length of the text of the set. Returns nullopt if the closing "]" is missing;
+/// the "[" is then an ordinary character.
 inline std::optional<std::pair<bool, size_t>> matchGlobSet(std::string_view glob, char c) {
   size_t first = glob.size() > 1 && (glob[1] == '!' || glob[1] == '^') ? 2 : 1;
   size_t end = glob.find(']', first + 1); // a "]" in first position belongs to the set

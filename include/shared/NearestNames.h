@@ -32,8 +32,9 @@ inline size_t getGlobDistance(std::string_view glob, std::string_view name) {
   return row.back();
 }
 
-/// Returns "; the nearest names are 'a', 'b' and 'c'" (at most three names), or "" without names.
-/// Names that begin with the glob are nearest: "h100" suggests "h100-sxm" before "h200".
+/// Returns "; the nearest names are 'a', 'b' and 'c'" with at most three of `names`. Returns "; the
+/// only name is 'a'" if `names` has one name, and "" if it is empty. Names that begin with the glob
+/// are nearest: "h100" suggests "h100-sxm" before "h200".
 inline std::string describeNearest(std::string_view glob, const std::vector<std::string> &names) {
   std::vector<std::pair<size_t, size_t>> ranked; // distance, index
   ranked.reserve(names.size());

@@ -7,7 +7,7 @@
 
 namespace psrt {
 
-/// Returns one step of splitmix64 (Steele et al., OOPSLA 2014).
+/// Returns the output of splitmix64 for the state `x` (Steele et al., OOPSLA 2014).
 inline uint64_t mix(uint64_t x) {
   x += 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;

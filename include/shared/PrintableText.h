@@ -9,9 +9,9 @@
 namespace parashard {
 
 /// Returns the text with each control character as an escape such as "\x1b". A printed name then
-/// cannot change the color, the window title or the cursor position. Newlines are replaced by
-/// `newline`. Examples: `"\n"` keeps lines; `"\n  "` indents them, so that no line begins with text
-/// of a name.
+/// cannot change the color, the window title or the cursor position of the terminal. Newlines are
+/// replaced by `newline`. Examples: `"\n"` keeps lines; `"\n  "` indents the next line, so that no
+/// line begins with text from a name.
 inline std::string escapeControls(std::string_view text, std::string_view newline = "\\x0a") {
   static const char digits[] = "0123456789abcdef";
   std::string result;

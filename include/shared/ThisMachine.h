@@ -1,4 +1,4 @@
-// Identifies this machine, for psrt-probe and for tools that run it. Shared by compiler and
+// Identifies this machine, for psrt-probe and for tools that run psrt-probe. Shared by compiler and
 // runtime; does not use LLVM.
 #ifndef PARASHARD_SHARED_THISMACHINE_H
 #define PARASHARD_SHARED_THISMACHINE_H
@@ -8,7 +8,7 @@
 
 namespace parashard {
 
-/// The time budget of psrt-probe, and the environment variable that changes it.
+/// The time budget of psrt-probe in seconds, and the environment variable that changes this budget.
 inline constexpr double kProbeSeconds = 40;
 inline constexpr const char *kProbeSecondsVariable = "PSRT_PROBE_SECONDS";
 

@@ -245,7 +245,7 @@ public:
   int64_t getKeyNumber(Value key) override { return buffers.getScalarSlot(key) - kKeySlots; }
 
 private:
-  static constexpr int64_t kKeySlots = 3; ///< slots before the keys
+  static constexpr int64_t kKeySlots = 3; ///< number of slots before the keys
   json::Object &object;
   const ClassBuffers &buffers;
   Address address;

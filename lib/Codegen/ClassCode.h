@@ -9,7 +9,8 @@
 
 namespace parashard::codegen {
 
-/// Returns the name of an element type in the program's table, such as "f32".
+/// Returns the name of an element type in the program table (docs/program-format.md), such as
+/// "f32".
 llvm::StringRef getDtypeName(mlir::Type element);
 /// Sets "dtype" to the element type of an operand, and "out_dtype" to that of the result if the
 /// types differ.
@@ -49,7 +50,7 @@ private:
   /// Writes the instruction that a library op describes.
   mlir::LogicalResult writeCall(ps::LoweringOpInterface op);
   mlir::LogicalResult writeCollective(mlir::Operation *op);
-  /// Adds chunk `number` of `count` of a collective.
+  /// Adds the instruction for chunk `number` of the `count` chunks of a collective.
   void addCollective(mlir::Operation *op, int64_t number, int64_t count);
   void addWait(mlir::Operation *collective, int64_t number);
   mlir::LogicalResult writeWait(ps::WaitOp op);

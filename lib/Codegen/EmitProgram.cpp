@@ -1,5 +1,5 @@
-// Implements emitProgram: compiles the table and the kernels of a placed module to an object, and
-// links the object to a program.
+// Implements emitProgram: compiles the program table and the kernels of a placed module to an
+// object, and links the object to a program.
 #include "Cpu/CpuKernel.h"
 #include "Cpu/Target.h"
 #include "Cuda/CudaKernel.h"
@@ -32,8 +32,8 @@ public:
   }
 
   llvm::Error chooseTarget();
-  /// Adds a module's table and kernels to the object. The runtime looks up their symbols, whose
-  /// names begin with `prefix`.
+  /// Adds a module's program table and kernels to the object. The names of their symbols begin with
+  /// `prefix`. The runtime looks up these symbols.
   LogicalResult add(ModuleOp module, StringRef prefix, StringRef kernelPrefix);
   LogicalResult link();
 
@@ -43,7 +43,8 @@ private:
   /// Records the folder in which an executable looks for libpsrt_comm_mpi.so.
   void nameRuntimeFolder();
   KernelFactory getKernelFactory() const;
-  /// Prints the libraries that a portable program bundles, and what other machines need to run it.
+  /// Prints the libraries that a portable program bundles, and the requirements of the program on
+  /// other machines.
   void remarkNeeds(const ProgramLibraries &libraries);
   LogicalResult report(llvm::Error error) {
     if (!error)
@@ -130,10 +131,11 @@ void ProgramEmitter::remarkNeeds(const ProgramLibraries &libraries) {
   for (StringRef path : libraries.bundled)
     bundled.push_back(llvm::sys::path::filename(path).str());
   InFlightDiagnostic remark = object->emitRemark();
-  remark << "the libraries are in " << getLibraryFolderName(options.output)
-         << ", which must stay beside the program: " << llvm::join(bundled, ", ");
+  remark << "keep the folder " << getLibraryFolderName(options.output)
+         << " beside the program; it contains the libraries " << llvm::join(bundled, ", ");
   remark.attachNote() << "a machine that runs the program needs a CPU with the instructions of "
-                      << cpu->getName() << ", " << llvm::join(libraries.needed, ", ");
+                      << cpu->getName() << ", and the libraries "
+                      << llvm::join(libraries.needed, ", ");
 }
 
 LogicalResult ProgramEmitter::link() {

@@ -9,8 +9,8 @@
 
 namespace parashard::codegen {
 
-/// The length of the runs into which a long sum is split, so that small terms are not lost in a
-/// large sum. A sum is long if it has more than twice as many terms per accumulator.
+/// Long sums are split into runs of this many terms, so that small terms are not lost in a large
+/// partial sum. A sum is long if an accumulator adds more than twice this many terms.
 inline constexpr int64_t kSumRunLength = 1024;
 
 /// The call of a kernel. A CPU calls the kernel once per range of rows: [0, grain), [grain, 2
@@ -20,7 +20,7 @@ struct KernelCall {
   struct Buffer {
     Argument kind;
     unsigned index; ///< input or result number
-    int64_t offset; ///< bytes, Workspace only
+    int64_t offset; ///< byte offset in the workspace, for Workspace
     bool writes;    ///< false: only read
   };
   std::string name; ///< empty: the call only sets output 0 to zero
@@ -30,7 +30,7 @@ struct KernelCall {
   int64_t bytes = 0;           ///< bytes read and written, each buffer once; without workspace
 };
 
-/// Describes the class function around a fused op, as far as the emitter needs it.
+/// The properties of the enclosing class function that the emitter of a fused op needs.
 struct FusedContext {
   llvm::SmallVector<int> scalarSlots; ///< per input: slot in `scalars`; -1 for a buffer
   llvm::SmallVector<int> firstSlots;  ///< per result: slot of the `first` flag; -1: not accumulated
@@ -105,7 +105,7 @@ protected:
   struct Partial {
     unsigned output;
     ps::ReductionKind kind;
-    mlir::Type element;  ///< of the partial row
+    mlir::Type element;  ///< element type of the partial row
     mlir::Value pointer; ///< this chunk's partial row
     bool direct;         ///< the partial row is the result's row
   };
@@ -203,7 +203,8 @@ protected:
   /// once goes before this op.
   mlir::Operation *loopOp = nullptr;
   KernelCall call;
-  llvm::DenseMap<mlir::Value, mlir::Value> pointers; ///< of body arguments; values of scalars
+  /// By body argument: the pointer of a tensor, or the value of a scalar.
+  llvm::DenseMap<mlir::Value, mlir::Value> pointers;
   llvm::SmallVector<mlir::Value> outputPointers;
   llvm::SmallVector<mlir::Value> firstFlags; ///< i1 per output; null: not accumulated
   std::vector<std::unique_ptr<ps::RowBuilder>> rowBuilders;

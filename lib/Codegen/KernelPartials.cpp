@@ -1,5 +1,5 @@
 // Emits the second kernel of a reduction over rows. The first kernel writes one partial result per
-// chunk; the second kernel combines them in a fixed order.
+// chunk. The second kernel combines the partial results in a fixed order.
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -46,8 +46,9 @@ Value KernelEmitter::addUpChunks(const Partial &partial, Value from, int64_t chu
   return sum[0];
 }
 
-/// Emits a kernel that computes out[e] = sum over p of partial[p * n + e], where n = results x
-/// columns. An accumulated output is added to its old value unless the `first` flag is set.
+/// Emits a kernel that computes out[e] = sum over the chunks c of partial[c * n + e], where n is
+/// the number of elements of the output. For an accumulated output, also adds the old value, unless
+/// the `first` flag is set.
 KernelCall KernelEmitter::emitPartialSum(const Partial &partial, int64_t workspace) {
   const Output &output = space.getOutputs()[partial.output];
   unsigned result = piece.results[partial.output];

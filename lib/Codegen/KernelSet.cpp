@@ -8,8 +8,8 @@ using namespace parashard;
 using namespace parashard::codegen;
 using namespace parashard::fusion;
 
-/// Returns a text that determines the code of the kernels: ops, attributes, types and numbers of
-/// values. Omits names, locations, and discardable `ps.` attributes except random keys.
+/// Returns a text that determines the code of the kernels: ops, attributes, types and value
+/// numbers. Omits names, locations, and discardable `ps.` attributes except random keys.
 static std::string describe(ps::FusedOp op, const FusedContext &context) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -39,7 +39,7 @@ static std::string describe(ps::FusedOp op, const FusedContext &context) {
   return text;
 }
 
-/// Returns a kernel name from its number and first ops. Example: k7_add_gelu.
+/// Creates a kernel name from the kernel's number and the first ops of `op`. Example: k7_add_gelu.
 static std::string makeName(StringRef prefix, unsigned number, ps::FusedOp op) {
   std::string name = (prefix + std::to_string(number)).str();
   unsigned count = 0;

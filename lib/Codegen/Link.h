@@ -8,13 +8,13 @@
 
 namespace parashard::codegen {
 
-/// Returns the folder of the runtime's libraries relative to the running tool: ../lib/parashard if
-/// installed, ../lib in a build.
+/// Returns the path of the folder with the runtime's libraries. Relative to the folder of the
+/// running tool, the path is ../lib/parashard in an installation, and ../lib in a build.
 llvm::Expected<std::string> findRuntimeFolder();
 
 struct LinkOptions {
   bool withCuda = false;   ///< the executable runs on GPUs
-  bool isPortable = false; ///< the executable's libraries are in a folder beside it
+  bool isPortable = false; ///< the libraries are in a folder beside the executable
 };
 
 /// Links `object` with the runtime to an executable or, if `output` ends in .so, to a shared

@@ -10,7 +10,7 @@
 namespace parashard::codegen {
 
 /// Builds the command line of a link. A C++ compiler adds start files, libstdc++ and libc itself. A
-/// C compiler does not add libstdc++, and a linker adds none of them.
+/// C compiler adds start files and libc, but not libstdc++. A linker adds none of the three.
 class LinkDriver {
 public:
   /// Uses $PARASHARD_LINKER if it is set. Else uses the first program on the path among clang++-22,
@@ -22,10 +22,10 @@ public:
   void add(std::string argument) { arguments.push_back(std::move(argument)); }
   /// Adds a flag of the linker: ("-u", "main") becomes -Xlinker -u -Xlinker main for a compiler.
   void addForLinker(std::initializer_list<std::string> flags);
-  /// Adds start files if the command is a linker. Must precede the objects of an executable. Fails
-  /// if the machine has no start files.
+  /// Adds start files if the command is a linker. Call this before adding the objects of an
+  /// executable. Fails if the machine has no start files.
   llvm::Error beginExecutable();
-  /// Adds the C++ and C libraries. Must follow the objects of an executable.
+  /// Adds the C++ and C libraries. Call this after adding the objects of an executable.
   void endExecutable();
   /// Makes a compiler use the lld that CMake found, if any, through a symbolic link in `folder`.
   llvm::Error useLld(support::PrivateFolder &folder);

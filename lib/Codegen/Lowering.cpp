@@ -52,8 +52,8 @@ constexpr LibmFunction kDoubleFunctions[] = {
     {math::AtanOp::getOperationName(), "atan"},   {math::PowFOp::getOperationName(), "pow"},
     {math::Log1pOp::getOperationName(), "log1p"}, {math::ExpM1Op::getOperationName(), "expm1"}};
 
-/// Calls libm, lane by lane, for f64 functions. These need not be fast, because f64 is only used
-/// for exact comparisons.
+/// Calls libm, lane by lane, for f64 functions. The calls need not be fast, because f64 is only
+/// used for exact comparisons.
 struct CallMathOfDoubles : PassWrapper<CallMathOfDoubles, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CallMathOfDoubles)
   StringRef getName() const override { return "call-math-of-doubles"; }
@@ -118,8 +118,9 @@ static bool isMathOfDoubles(const llvm::Function &function) {
   return llvm::any_of(kDoubleFunctions, isIt) && function.getReturnType()->isDoubleTy();
 }
 
-/// Returns true for functions other than f64 math functions. Also returns true for intrinsics that
-/// the back end would turn into libm calls, one per lane.
+/// Returns true for intrinsics (except of f64) that the back end would turn into libm calls, one
+/// per lane. Also returns true for functions that are not intrinsics, except the f64 math
+/// functions.
 static bool callsLibrary(const llvm::Function &function) {
   if (!function.isIntrinsic())
     return !isMathOfDoubles(function);
@@ -137,7 +138,7 @@ static LogicalResult checkCalls(ModuleOp kernels, const llvm::Module &module) {
   for (const llvm::Function &function : module)
     if (function.isDeclaration() && !function.use_empty() && callsLibrary(function))
       return kernels.emitError() << "generated code calls '" << function.getName().str()
-                                 << "', but kernels must not call functions";
+                                 << "', but kernels may only call f64 math functions";
   return success();
 }
 

@@ -1,4 +1,4 @@
-// Appends weights to a program, after its last section.
+// Appends weights to the file of a program, after the ELF sections.
 #ifndef PARASHARD_LIB_CODEGEN_PAYLOAD_H
 #define PARASHARD_LIB_CODEGEN_PAYLOAD_H
 

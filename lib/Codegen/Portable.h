@@ -9,11 +9,12 @@
 
 namespace parashard::codegen {
 
-/// Returns the name of the folder beside a program that holds the program's libraries. Example:
-/// "gpt.libs" for "out/gpt".
+/// Returns the name of the folder with a program's libraries. The folder is beside the program.
+/// Example: "gpt.libs" for "out/gpt".
 std::string getLibraryFolderName(llvm::StringRef program);
 
-/// The libraries of a portable program: copied beside the program, or required on every machine.
+/// The libraries of a portable program. Some are copied beside the program (`bundled`), the others
+/// must exist on every machine (`needed`).
 struct ProgramLibraries {
   std::vector<std::string> bundled; ///< paths: oneDNN, its dependencies, MPI support
   /// Libraries that every machine must have, with the newest version that is used. Example:

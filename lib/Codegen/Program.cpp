@@ -1,4 +1,4 @@
-// Writes the table of a placed module: inputs, programs, functions and defaults.
+// Writes the program table of a placed module: inputs, programs, functions and defaults.
 #include "Program.h"
 #include "ClassCode.h"
 #include "dialects/ps/FoldSupport.h"
@@ -215,7 +215,7 @@ void ProgramTable::writeStart(rank::StartOp start, json::Array &code) {
     object["wait"] = numberToken(start.getToken());
     return object;
   };
-  // Writes one all-reduce per element type, and other collectives one by one.
+  // Writes one all-reduce per element type, or any other collective once per operand.
   if (start.getCollective() == "all_reduce") {
     llvm::MapVector<Type, SmallVector<unsigned>> byType;
     for (auto [i, operand] : llvm::enumerate(start.getOperands()))
@@ -283,7 +283,7 @@ json::Object ProgramTable::writeStash(Operation *op, bool toHost) {
 struct ProgramTable::Entry {
   std::string name;
   json::Array code, outputs, buffers;
-  int64_t updateFrom = -1; ///< index after the last run or message outside the update
+  int64_t updateFrom = -1; ///< index after the last run or message before the update
 };
 
 /// Writes the number of slots for values that a later section needs, the address of the first slot,
@@ -304,8 +304,9 @@ struct ProgramTable::CodePosition {
   int64_t at = 0;
 };
 
-/// Adds the buffers of a program with their lifetimes, except the scratch of runs, which functions
-/// list. `positions` has the position of each op and of the program's end.
+/// Adds the buffers of a program with their lifetimes. Omits the scratch of runs, because
+/// "functions" contains the buffers in scratch. `positions` has the position of each op and of the
+/// program's end.
 void ProgramTable::addBuffers(rank::ProgramOp program, ArrayRef<CodePosition> positions,
                               std::vector<Entry> &entries) {
   ProgramBuffers buffers = findProgramBuffers(program, symbols);

@@ -1,4 +1,5 @@
-// Writes the table of a placed module: the JSON object that docs/program-format.md describes.
+// Writes the program table of a placed module: the JSON object that docs/program-format.md
+// describes.
 #ifndef PARASHARD_LIB_CODEGEN_PROGRAM_H
 #define PARASHARD_LIB_CODEGEN_PROGRAM_H
 
@@ -24,15 +25,15 @@ llvm::json::Value
 describeByCoordinate(mlir::ModuleOp module,
                      llvm::function_ref<std::optional<int64_t>(int64_t coordinate)> get);
 
-/// Writes "variables", with addresses and initial values, and "files", the files that hold initial
-/// values (path, bytes, hash). Adds weights that are copied into the program to `payload`. `adders`
-/// maps each accumulator to the pipeline coordinate that adds to it. Fails with a diagnostic if a
-/// file cannot be read.
+/// Writes "variables", with addresses and initial values, and "files", the files that contain
+/// initial values (path, bytes, hash). Adds weights that are copied into the program to `payload`.
+/// `adders` maps each accumulator to the pipeline coordinate that adds to it. Fails with a
+/// diagnostic if a file cannot be read.
 mlir::LogicalResult writeVariables(mlir::ModuleOp module, WeightsMode mode,
                                    const llvm::StringMap<int64_t> &adders, Payload &payload,
                                    llvm::json::OStream &json);
 
-/// Writes the inputs, the programs, and the functions and variables that they use.
+/// Writes the inputs, the programs, and the functions and variables that the programs use.
 class ProgramTable {
 public:
   ProgramTable(mlir::ModuleOp module, KernelSet &kernels)
@@ -73,7 +74,7 @@ private:
   std::deque<llvm::json::Object> inputs, functions, programs;
   llvm::StringMap<int64_t> functionNumbers;
   llvm::StringMap<size_t> inputNumbers;
-  llvm::DenseMap<mlir::Value, int64_t> tokenNumbers; ///< of asynchronous ops
+  llvm::DenseMap<mlir::Value, int64_t> tokenNumbers; ///< by token of an asynchronous op
   llvm::StringMap<int64_t> adders; ///< by accumulator: the coordinate that adds to it
   int64_t microBatches = 1;
   int64_t pp = 0; ///< the current program's pipeline coordinate

@@ -1,4 +1,4 @@
-// Writes the table's variables: placement, address, initial value.
+// Writes the variables of the program table: placement, address, initial value.
 #include "ClassCode.h"
 #include "Program.h"
 #include "dialects/ps/FoldSupport.h"
@@ -62,8 +62,8 @@ static json::Value toNumber(double value) {
 }
 
 namespace {
-/// Writes the initial values of variables as JSON, in the form that the mode for the weights
-/// requires.
+/// Writes the initial values of variables as JSON. `mode` determines whether the values are in
+/// files, in the payload, or provided by the host.
 class InitialValues {
 public:
   InitialValues(WeightsMode mode, Payload &payload) : mode(mode), payload(payload) {}
@@ -80,8 +80,8 @@ private:
 };
 } // namespace
 
-/// Describes an initial value from a file. If the host provides the value later, only records which
-/// part of the model's tensor the variable is.
+/// Describes an initial value from a file. If the host provides the value later, only records the
+/// name of the model's tensor, and which part of this tensor the variable contains.
 LogicalResult InitialValues::describeFile(json::Object &object, ps::VariableOp variable,
                                           ps::FileAttr file, bool isGiven) {
   StringRef location = file.getLocation().getValue();

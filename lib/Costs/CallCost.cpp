@@ -1,4 +1,4 @@
-// Prices kernels and library calls by the roofline of a device.
+// Estimates the seconds of kernels and library calls by the roofline model of a device.
 #include "lib/Costs/CallCost.h"
 
 namespace parashard::costs {

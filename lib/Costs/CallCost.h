@@ -8,10 +8,10 @@ namespace parashard::costs {
 
 /// The work of one kernel or library call on one rank.
 struct Call {
-  double flops = 0; ///< of matmuls, convolutions or attention, which run on matrix units
+  double flops = 0; ///< flops of matmuls, convolutions and attention (run on matrix units)
   Contraction kind = Contraction::Matmul;
   std::string type = "f32"; ///< element type of the operands: a key of `Device::matmul`
-  double bytes = 0;         ///< read and written, each byte counted once
+  double bytes = 0;         ///< bytes of the operands and results
   int64_t kernels = 1;      ///< number of launches
 };
 

@@ -29,8 +29,8 @@ struct MatmulRate {
   double getSeconds(double flops) const;
 };
 
-/// Kinds of work of matrix units. Attention reaches a smaller share of the peak than a matmul with
-/// the same number of flops.
+/// Kinds of work on matrix units (such as tensor cores). Attention usually reaches a smaller share
+/// of the peak than a matmul with the same number of flops.
 enum class Contraction { Matmul, Attention, AttentionGrad };
 
 /// One rank's device.
@@ -41,9 +41,10 @@ struct Device {
   double memoryBandwidth = 0; ///< bytes per second
   double launch = 0;          ///< seconds to start a kernel
   double hostBandwidth = 0;   ///< bytes per second to host memory, in each direction
-  /// Share of the memory bandwidth that fused kernels reach.
+  /// Share of the memory bandwidth that kernels reach.
   double elementwiseEfficiency = 1;
-  /// Rate of attention, relative to a matmul with the same number of flops.
+  /// Rates of the forward and the backward of attention, relative to a matmul with the same number
+  /// of flops.
   double attentionForward = 1, attentionBackward = 1;
   /// Rates by element type: "f32" (required), "bf16", "f16", "f8".
   std::map<std::string, MatmulRate> matmul;
@@ -53,12 +54,12 @@ struct Device {
 };
 
 /// A level of the network. Ranks with the same value of rank / `ranks` (rounded down) form an
-/// island, in which they communicate without a higher tier. Example: with 8 ranks per island, ranks
-/// 0 to 7 are one island, and ranks 8 to 15 the next.
+/// island. They communicate with each other without using an outer tier. Example: with 8 ranks per
+/// island, ranks 0 to 7 are one island, and ranks 8 to 15 the next.
 struct Tier {
   std::string name;
   int64_t ranks = 0;    ///< ranks per island; 0: all ranks
-  double bandwidth = 0; ///< bytes per second that one rank sends while receiving as many
+  double bandwidth = 0; ///< bytes per second that one rank sends, while it receives equally many
   double latency = 0;   ///< seconds until a small message arrives
 };
 
@@ -80,18 +81,20 @@ struct Cluster {
   /// ranks, then by bytes.
   std::map<std::string, std::vector<MeasuredCollective>> measured;
 
-  /// Returns the share of a collective that does not slow down a concurrent matmul, from 0 to 1.
+  /// Returns the share of overlapped time that is hidden, from 0 to 1. A matmul of m seconds and a
+  /// concurrent collective of c seconds together take m + c - share * min(m, c) seconds.
   double getOverlapShare() const { return std::clamp(2 - overlapSlowdown, 0.0, 1.0); }
   /// Returns the maximum number of ranks of the cluster; nullopt if any number is possible.
   std::optional<int64_t> getMostRanks() const;
 };
 
-/// Returns copies of a cluster. In each copy, one figure is lower or higher by `share`: the rate of
-/// matmuls, the memory bandwidth, the time of a launch, or the bandwidth or latency of one tier.
+/// Returns copies of a cluster. In each copy, one figure is multiplied by 1 - `share` or 1 +
+/// `share`: the rate of matmuls, the memory bandwidth, the time of a launch, or the bandwidth or
+/// latency of one tier.
 std::vector<Cluster> varyFigures(const Cluster &cluster, double share);
 
-/// Reads a cluster from JSON (docs/planning.md). Errors start with `path`, and name the key with
-/// the actual and the expected value. An unknown key is an error.
+/// Reads a cluster from JSON (docs/planning.md). An error message starts with `path`, and contains
+/// the key, the actual value and the expected value. An unknown key is an error.
 llvm::Expected<Cluster> readCluster(llvm::StringRef text, llvm::StringRef path);
 
 /// Returns the text of a preset, such as "h100-sxm"; nullopt for an unknown name.
@@ -99,11 +102,11 @@ std::optional<llvm::StringRef> findPreset(llvm::StringRef name);
 /// Returns the names of all presets in alphabetical order.
 std::vector<std::string> getPresets();
 
-/// Returns the preset that applies to a target of ps-compile if the user specifies no cluster: GPUs
-/// of the target's generation in nodes of eight, or CPUs. Example: "cuda:sm_90" gives "h100-sxm".
+/// Returns the name of the preset for a target of ps-compile, if the user specifies no cluster.
+/// Example: "cuda:sm_90" gives "h100-sxm" (nodes of eight H100 GPUs), and "cpu" gives "cpu-mpi".
 llvm::StringRef getDefaultPreset(llvm::StringRef target);
 
-/// A cluster with the number of ranks that the user specified, if any.
+/// A cluster, and the number of ranks if the user specified one.
 struct SizedCluster {
   Cluster cluster;
   std::optional<int64_t> ranks;
@@ -111,7 +114,7 @@ struct SizedCluster {
 /// Returns the file that `--cluster FILE.json` or `FILE.json:RANKS` names; nullopt for a preset.
 std::optional<std::string> findClusterFile(llvm::StringRef given);
 /// Finds the cluster of the flag `--cluster`: NAME or FILE.json, optionally followed by `:RANKS`.
-/// Errors name the nearest presets.
+/// The error about an unknown NAME lists the presets with similar names.
 llvm::Expected<SizedCluster> findCluster(llvm::StringRef given);
 
 } // namespace parashard::costs

@@ -1,4 +1,4 @@
-// Prices collectives by the algorithms of communication libraries.
+// Estimates the seconds of collectives from the algorithms of communication libraries.
 #include "lib/Costs/CollectiveCost.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
@@ -55,7 +55,8 @@ std::optional<Collective> findCollective(StringRef name) {
 
 namespace {
 
-/// A group on the tiers of a network. For each tier, `members` is the number of members per island.
+/// A group of ranks on the tiers of a network. `members[t]` is the number of its ranks per island
+/// of tier `t`.
 class Network {
 public:
   Network(ArrayRef<Tier> tiers, const Group &group)
@@ -64,13 +65,13 @@ public:
       : tiers(tiers), members(std::move(members)) {}
 
   int64_t getSize() const { return members.back(); }
-  /// Returns the number of members that share an island of the tier inside tier `t`.
+  /// Returns the number of members per island of tier `t` - 1, the next inner tier; 1 for tier 0.
   int64_t getInner(size_t t) const { return t == 0 ? 1 : members[t - 1]; }
   /// Returns whether messages between members use tier `t`.
   bool isUsed(size_t t) const { return members[t] > getInner(t); }
 
-  /// Returns the latency of a lap, in which a chunk passes all members once, without transfer
-  /// times.
+  /// Returns the latency of one lap around the ring, in which a chunk visits each member once.
+  /// Excludes the time of transfers.
   double getLapLatency() const {
     double latency = 0;
     for (size_t t = 0; t < tiers.size(); ++t) {
@@ -80,8 +81,8 @@ public:
     }
     return latency;
   }
-  /// Returns the seconds of `laps` laps. In each lap, each of the n members sends (n - 1) / n of
-  /// `bytes`.
+  /// Returns the seconds of `laps` laps around the ring. In each lap, each of the n members sends
+  /// (n - 1) / n of `bytes`.
   double getRing(int64_t laps, double bytes) const {
     double traffic = double(laps) * bytes * double(getSize() - 1) / double(getSize()), slowest = 0;
     for (size_t t = 0; t < tiers.size(); ++t)
@@ -150,8 +151,8 @@ private:
 
 /// Returns the measured seconds of a collective over `ranks` ranks; nullopt without measurements.
 /// Between two sizes, the logarithm of the time is linear in the logarithm of the size. Below the
-/// smallest measured size, the time is that of the smallest size. Above the largest, the rate is
-/// that of the largest size.
+/// smallest measured size, the time is that of the smallest size. Above the largest measured size,
+/// the bytes per second are those of the largest size.
 static std::optional<double> interpolate(ArrayRef<MeasuredCollective> all, int64_t ranks,
                                          double bytes) {
   auto isLess = [](const MeasuredCollective &sample, int64_t n) { return sample.ranks < n; };

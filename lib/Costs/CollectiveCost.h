@@ -13,14 +13,16 @@ struct GroupAxis {
   int64_t stride, size;
 };
 
-/// The members of a communicator: all combinations of positions on its axes. Example: in the mesh
-/// dp=4,tp=2, the axis tp is {1, 2}, dp is {2, 4}, and both together are all eight ranks.
+/// The members of a communicator: all combinations of coordinates along its axes. Example: in the
+/// mesh dp=4,tp=2, the axis tp has stride 1 and size 2, and the axis dp has stride 2 and size 4. A
+/// group with both axes has all eight ranks.
 using Group = llvm::SmallVector<GroupAxis, 2>;
 
 int64_t getGroupSize(const Group &group);
 
-/// Returns, for each tier, how many members of the group share one island of the tier. Example: dp
-/// = {2, 4} on islands of 4 ranks inside islands of 8 ranks gives 2, 4.
+/// Returns, for each tier, how many members of the group share one island of the tier. Example:
+/// ranks 0, 2, 4 and 6 (stride 2, size 4), on islands of 4 ranks inside islands of 8 ranks, give 2
+/// and 4.
 llvm::SmallVector<int64_t, 3> countMembers(const Group &group, llvm::ArrayRef<Tier> tiers);
 
 enum class Collective { AllReduce, AllGather, ReduceScatter, AllToAll, Permute };
@@ -34,11 +36,11 @@ std::optional<Collective> findCollective(llvm::StringRef name);
 /// operand for a reduce-scatter, all parts for an all-to-all, the message for a permute.
 ///
 /// If the group is in one island of the innermost tier, and the cluster has measurements for this
-/// number of ranks, the result is interpolated from them. Otherwise, an all-to-all or a permute
-/// takes the time of its messages. Any other collective takes the time of the cheapest of these
-/// algorithms:
+/// number of ranks, the result is interpolated from the measurements. Otherwise, an all-to-all or a
+/// permute takes the time of its messages. Any other collective takes the time of the cheapest of
+/// these algorithms:
 ///
-/// - Rings (Patarasu and Yuan, 2009). Each member on an island uses its own link to other islands,
+/// - Rings (Patarasu and Yuan, 2009). Each member in an island uses its own link to other islands,
 ///   because NCCL runs one ring per link.
 /// - A pair of trees, for an all-reduce: few steps, but each rank sends everything twice (Sanders,
 ///   Speck and Träff, 2009).

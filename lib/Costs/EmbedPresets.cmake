@@ -1,4 +1,4 @@
-# Writes to OUT one entry {"name", text} of a C++ table per file of FILES.
+# Writes a C++ table to OUT, with one entry {"name", text} for each file in FILES.
 set(text "// Made by lib/Costs/EmbedPresets.cmake.\n")
 foreach(file IN LISTS FILES)
   get_filename_component(name ${file} NAME_WE)

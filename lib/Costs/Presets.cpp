@@ -1,4 +1,4 @@
-// Holds the presets of clusters/*.json.
+// Contains the presets of clusters/*.json, and looks them up by name.
 #include "lib/Costs/Cluster.h"
 #include "llvm/ADT/StringExtras.h"
 

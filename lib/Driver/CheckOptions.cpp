@@ -59,9 +59,10 @@ static llvm::Error checkMatmulEpilogues(const CompileOptions &options) {
   if (choice != "on" && choice != "off")
     return createFlagError("matmul-epilogues", " takes on or off, not '" + choice + "'");
   if (choice == "on" && !llvm::StringRef(options.target).starts_with("cuda"))
-    return createFlagError("matmul-epilogues on",
-                           " needs a GPU target, not " + options.target +
-                               "; pass --target such as cuda:sm_90, or --matmul-epilogues off");
+    return createFlagError(
+        "matmul-epilogues on",
+        " needs a GPU target, not " + options.target +
+            "; add a flag such as --target cuda:sm_90, or use --matmul-epilogues off");
   return llvm::Error::success();
 }
 
@@ -118,7 +119,8 @@ static llvm::Error checkOffload(llvm::StringRef kinds) {
   return llvm::Error::success();
 }
 
-/// Checks that the mesh has `given` ranks (if given), and at most `most` ranks (if limited).
+/// Checks that the mesh has exactly `given` ranks, and at most `most` ranks. Skips a check whose
+/// number is nullopt.
 static llvm::Error checkRanks(const CompileOptions &options, llvm::ArrayRef<MeshAxis> mesh,
                               std::optional<int64_t> given, std::optional<int64_t> most) {
   int64_t ranks = 1;
@@ -172,11 +174,10 @@ llvm::Error checkOptions(const CompileOptions &options) {
     if (axis.kind == ps::AxisKind::Pipeline)
       placement.ranks = axis.size;
   if (placement.ranks == 1 && placement.chunks > 1)
-    return createFlagError(
-        "num-chunks " + llvm::Twine(placement.chunks),
-        ": several stages per coordinate need a pipeline axis of at least 2, such as pp=2; "
-        "the mesh is " +
-            options.mesh);
+    return createFlagError("num-chunks " + llvm::Twine(placement.chunks),
+                           ": several stages per pipeline coordinate need a pipeline axis of at "
+                           "least 2, such as pp=2; the mesh is " +
+                               options.mesh);
   auto table = schedules::findPipelineSchedule(options.schedule, placement, options.microBatches);
   if (!table)
     return createFlagError("schedule", ": " + llvm::toString(table.takeError()));

@@ -124,7 +124,7 @@ llvm::Expected<std::string> measureMachine(int64_t ranks) {
   llvm::Expected<std::string> path = findCached(ranks);
   if (!path)
     return path.takeError();
-  // Replaces a damaged file.
+  // Measures this machine if the file is missing or damaged.
   llvm::Expected<costs::SizedCluster> cached = costs::findCluster(*path);
   if (!cached) {
     llvm::consumeError(cached.takeError());

@@ -39,7 +39,8 @@ public:
   }
 
 private:
-  /// Escapes braces in the strings of a JSON text, since the parser of pipelines counts them.
+  /// Escapes braces in the strings of a JSON text, since the parser of pass pipelines counts
+  /// braces.
   static std::string escapeBraces(llvm::StringRef json) {
     std::string text;
     bool isString = false;
@@ -57,9 +58,10 @@ private:
     return text;
   }
 
-  /// Quotes a value unless it has only letters, digits and `-_./`, as pipeline syntax requires.
+  /// Quotes a value, unless it has only letters, digits and `-_./`. Puts a JSON object in braces
+  /// instead.
   static std::string quote(llvm::StringRef value) {
-    if (value.starts_with("{")) // the parser of pipelines removes the outer braces
+    if (value.starts_with("{")) // the parser of pass pipelines removes the outer braces
       return "{" + escapeBraces(value) + "}";
     bool plain = llvm::all_of(value, [](char c) { return llvm::isAlnum(c) || strchr("-_./", c); });
     return plain ? value.str() : ("\"" + value + "\"").str();
@@ -169,7 +171,8 @@ PassText makeRecompute(const CompileOptions &o) {
   return pass;
 }
 
-/// Builds ps-align-dims. GPU matmuls load 16 bytes at once, and 8-bit matmuls need multiples of 16.
+/// Builds ps-align-dims. GPU matmuls load 16 bytes at once, and 8-bit matmuls need dims that are
+/// multiples of 16.
 PassText makeAlignDims(const CompileOptions &o) {
   constexpr int64_t kOfGpu = 16, kAnyWaste = 100000;
   PassText pass("ps-align-dims");
@@ -191,7 +194,7 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
           .option("precision", o.precision)
           .option("gradient-reduction", o.gradientReduction)
           .option("zero", o.zero),
-      // Folds constants to their new type, and pairs of inverse conversions.
+      // Converts constants to their new type, and removes pairs of inverse conversions.
       PassText("ps-canonicalize"),
       mesh,
       // The policy seeds parameters and inputs. Propagation derives the other shardings.
@@ -259,10 +262,10 @@ std::vector<std::string> scheduledPasses(const CompileOptions &o) {
   std::vector<std::string> passes = {PassText("ps-schedule")
                                          .option("micro-batches", o.microBatches)
                                          .option("schedule", o.schedule),
-                                     // Runs after scheduling, which fixes the order of all runs.
+                                     // Runs after ps-schedule, which fixes the order of all runs.
                                      PassText("ps-overlap-collectives")};
-  // Runs after scheduling, because runs show which values only the update uses. Runs before memory
-  // planning.
+  // Runs after ps-schedule, because the scheduled program shows when each value is used. Runs
+  // before memory planning.
   if (!o.offload.empty() && o.offload != "none" && !o.inference)
     passes.push_back(PassText("ps-offload").option("what", o.offload));
   passes.push_back(PassText("ps-verify-scheduled"));

@@ -28,7 +28,8 @@ static std::string describe(const Candidate &candidate) {
   return text;
 }
 
-/// Describes the part of the step whose time grows most from one plan to another, and its growth.
+/// Describes the part of the step whose time grows most from one plan to another, and the growth.
+/// Example: "bubble +1.20 ms".
 static std::string describeGrowth(const Breakdown &from, const Breakdown &to) {
   Breakdown growth;
   for (size_t i = 0; i < kParts; ++i)
@@ -99,8 +100,9 @@ private:
       neighbors.emplace_back(text, candidate);
   }
 
-  /// Moves the smallest factor of one axis to another axis. Keeps the samples per rank and
-  /// micro-batch if they divide the rank's part of the global batch.
+  /// Moves the smallest prime factor of one axis's size to another axis. Example: pp=4,dp=2 becomes
+  /// pp=2,dp=4. Keeps the samples per rank and micro-batch, if their number divides the rank's part
+  /// of the global batch. Otherwise, uses the greatest common divisor of both numbers.
   void moveAxis(char from, char to) {
     Candidate candidate = best;
     auto at = [&](char axis) -> int64_t & {
@@ -169,7 +171,7 @@ private:
   std::vector<std::pair<std::string, Candidate>> neighbors;
 };
 
-/// Collects changes with which a plan fits.
+/// Finds changes to the request after which a plan fits the memory.
 class Changes {
 public:
   Changes(PlanSearch &search, const SearchProblem &problem) : search(search), problem(problem) {}
@@ -212,7 +214,8 @@ private:
                  other.makeProblem(problem.constraints));
   }
 
-  /// Tries smaller micro-batches, which need another export if the export fixes the batch.
+  /// Tries micro-batches that are smaller than the fixed batch of the export. They need another
+  /// export.
   void tryMicroBatches() {
     std::optional<SmallerMicroBatch> smaller = findSmallerMicroBatch(search, limitTime(problem));
     if (!smaller)
@@ -241,7 +244,7 @@ private:
     return changed;
   }
 
-  /// Adds a change if a compiled plan fits with it.
+  /// Adds the change `text` if a compiled plan fits the memory in the problem `changed`.
   bool tryProblem(const std::string &text, const SearchProblem &changed) {
     return tryProblem(search, text, changed);
   }
@@ -277,7 +280,7 @@ std::vector<Alternative> explainNeighbors(const SearchProblem &problem, const Fi
   return result;
 }
 
-/// Adds a constraint of `--why-not`: axes of the mesh, or a flag.
+/// Adds the constraint that `--why-not` specifies, on axes of the mesh or on a flag.
 static llvm::Error addConstraint(Constraints &constraints, llvm::StringRef text) {
   auto [name, value] = text.split('=');
   auto fail = [&](const llvm::Twine &message) {
@@ -293,7 +296,7 @@ static llvm::Error addConstraint(Constraints &constraints, llvm::StringRef text)
     return llvm::Error::success();
   }
   if (name == "mesh" || !llvm::is_contained(getSearchedFlags(), name))
-    return fail(" takes an axis or a searched flag: pp=4, zero=3, recompute=full");
+    return fail(" takes an axis or a searched flag, such as pp=4, zero=3 or recompute=full");
   llvm::Expected<Choices> choices = Choices::parse(value);
   if (!choices)
     return fail(": " + llvm::toString(choices.takeError()));

@@ -313,8 +313,8 @@ llvm::Expected<std::optional<PlanPrice>> PlanCompiler::compile(const Candidate &
   return std::move(*price);
 }
 
-/// Returns a key of the cache. The key has the model, and the passes and files that lower the model
-/// to a level.
+/// Returns a key of the cache. The key identifies the model, and the passes and files that lower
+/// the model to a level.
 std::string PlanCompiler::makeKey(llvm::StringRef kind, const CompileOptions &options,
                                   ps::Level level) const {
   std::string key = llvm::formatv("{0}|{1}|{2}", kind, modelKey, *options.batch);
@@ -414,7 +414,7 @@ PlanCompiler::Imported &PlanCompiler::import(int64_t batch, std::vector<std::str
 }
 
 /// Returns a copy of the model for one batch size, at level `training`. With `isShrunk`, the copy
-/// lacks the repeated blocks. Returns null if the model cannot be imported or lowered.
+/// has only two of the repeated blocks. Returns null if the model cannot be imported or lowered.
 OwningOpRef<ModuleOp> PlanCompiler::copy(int64_t batch, bool isShrunk) {
   std::lock_guard lock(mutex);
   std::vector<std::string> notes;

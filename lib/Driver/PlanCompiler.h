@@ -16,7 +16,8 @@ namespace parashard::driver {
 std::optional<int64_t> countNamedStages(llvm::StringRef method);
 
 /// Compiles plans up to level `placed`, and keeps the small programs from which class tables are
-/// read. The context and the request must outlive the compiler.
+/// read. A class table (`planner::ClassTable`) has the costs of the model's segments under one
+/// sharding. The context and the request must outlive the compiler.
 class PlanCompiler {
 public:
   PlanCompiler(mlir::MLIRContext &context, const PlanRequest &request)
@@ -50,8 +51,8 @@ public:
   /// Compiles in parallel the programs from which several class tables are read.
   void prepareTables(llvm::ArrayRef<planner::Candidate> candidates);
 
-  /// Returns the first segment of each stage after the first, by `--split-method uniform`,
-  /// `parameters`, `flops` or names of modules.
+  /// Returns the index of the first segment of each stage, except for the first stage. Divides the
+  /// segments by `--split-method`: `uniform`, `parameters`, `flops` or names of modules.
   llvm::Expected<llvm::SmallVector<int64_t>> findCuts(const schedules::Placement &placement);
 
   CompileOptions getOptions(const planner::Candidate &candidate) const;
@@ -63,11 +64,13 @@ public:
 
   int64_t getParameters() const { return parameters; }
   /// Returns the reason why the first failed plan could not be compiled; empty if no plan failed.
-  /// Example: "; with --mesh tp=4 --batch 1: the batch dim takes sizes from 2".
+  /// Example: "; with --mesh tp=4 --batch 1: dim s72 (input_ids.0) is 1; the export allows 2 to
+  /// 64".
   llvm::StringRef getFailure() const { return failureReason; }
 
 private:
-  /// Tensor-parallel ranks, data-parallel ranks, samples, policy, recomputation and ZeRO stage.
+  /// Identifies the program of a class table: tensor-parallel ranks, data-parallel ranks, samples,
+  /// policy, recomputation and ZeRO stage.
   using Key = std::tuple<int64_t, int64_t, int64_t, std::string, std::string, int64_t>;
   Key getKey(const planner::Candidate &candidate) const {
     return {candidate.tp,     getTableShards(candidate), candidate.samples,
@@ -75,7 +78,7 @@ private:
   }
 
   /// The model with one batch size, at level `imported` or `training`; null if the import fails.
-  /// `shrunk` lacks the repeated blocks.
+  /// `shrunk` has only two of the repeated blocks (see ps-shrink-repeats).
   struct Imported {
     mlir::OwningOpRef<mlir::ModuleOp> whole, shrunk;
   };
@@ -108,7 +111,7 @@ private:
   /// Batches from `leastBatch` to `mostBatch` can be imported, except for single sizes that the
   /// export excludes.
   int64_t leastBatch = 0, mostBatch = 0;
-  std::map<int64_t, std::string> triedBatches; ///< import error; empty: success
+  std::map<int64_t, std::string> triedBatches; ///< import error by batch; empty: success
   int64_t parameters = 0;
   std::string failureReason;
   std::map<int64_t, Imported> imported; ///< by batch
@@ -124,7 +127,7 @@ private:
   }
   std::map<PolicyKey, std::optional<std::string>> policies;
   planner::ClassTable last;
-  std::vector<pipeline::Layer> layers; ///< of the whole model on one rank; empty until asked for
+  std::vector<pipeline::Layer> layers; ///< of the whole model on one rank; set by `findCuts`
 };
 
 } // namespace parashard::driver

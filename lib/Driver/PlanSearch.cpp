@@ -11,8 +11,9 @@ namespace {
 
 /// Plans whose estimated time is within this factor of the best compiled plan are compiled, too.
 constexpr double kMargin = 1.03;
-/// The maximum number of plans to compile within `kMargin`, and the number of plans that are
-/// compiled without success before the search is repeated with less memory.
+/// `kMostFinalists`: the maximum number of plans to compile within `kMargin`. `kMostMisfits`: if
+/// this many compiled plans do not fit the memory, and no plan fits, the search is repeated with
+/// larger memory estimates.
 constexpr size_t kMostFinalists = 4, kMostMisfits = 2;
 constexpr int kMostRounds = 8;
 /// The number of plans that are compiled in parallel. This number is the same on all machines,
@@ -68,7 +69,7 @@ SearchProblem PlanSearch::makeProblem(Constraints constraints) {
   return problem;
 }
 
-/// Compiles plans at once, and prices their programs. Leaves out those that cannot be compiled.
+/// Compiles plans in parallel, and prices their programs. Omits the plans that cannot be compiled.
 llvm::Expected<std::vector<Finalist>>
 PlanSearch::compile(llvm::ArrayRef<PricedCandidate> candidates) {
   std::vector<std::optional<llvm::Expected<std::optional<PlanPrice>>>> prices(candidates.size());
@@ -93,8 +94,9 @@ class FinalistChooser {
 public:
   explicit FinalistChooser(size_t wanted) : wanted(wanted) {}
 
-  /// Returns true for the plans that are close to the best one so far, and for the best plan of
-  /// each kind. Assumes that these plans fit; `update` corrects this.
+  /// Returns true for the first `wanted` plans, for plans that are close to the best one so far,
+  /// and for the best plan of each kind. Assumes that these plans fit the memory. `update` corrects
+  /// the assumption.
   bool wants(const PricedCandidate &plan) {
     bool isFirst = kinds.insert(plan.candidate.getKind()).second;
     double seconds = plan.price.seconds;
@@ -211,8 +213,8 @@ void PlanSearch::preferRobust(const SearchProblem &problem, std::vector<Finalist
               plans.begin() + (robust - plans.data()) + 1);
 }
 
-/// Compiles the leanest plans of a search. Returns the one that needs the least memory; nullopt if
-/// none can be compiled.
+/// Compiles the first `kAtOnce` of the leanest plans. Returns the plan that needs the least memory;
+/// nullopt if none can be compiled.
 llvm::Expected<std::optional<Finalist>>
 PlanSearch::compileLeanest(llvm::ArrayRef<PricedCandidate> leanest) {
   llvm::Expected<std::vector<Finalist>> compiled = compile(leanest.take_front(kAtOnce));

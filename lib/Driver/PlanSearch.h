@@ -7,17 +7,17 @@
 
 namespace parashard::driver {
 
-/// The error of predicted times. Plans whose times are within this factor of the fastest count as
-/// equally fast.
+/// The error of predicted times. Plans whose times are within this factor of the fastest plan's
+/// time count as equally fast.
 constexpr double kPredictionError = 1.02;
 
 /// A plan of the search, with the price of its program if it was compiled.
 struct Finalist {
   planner::PricedCandidate estimate;
   std::optional<PlanPrice> price;
-  /// The share by which this plan is slower than the best of the close plans, in the worst case
-  /// that one figure of the cluster is wrong by `kFigureError`. Example: 0.05 is 5 %. Only set for
-  /// plans that are close to the fastest.
+  /// How much slower this plan is than the fastest plan, if one figure of the cluster is wrong by
+  /// `kFigureError` (the worst case over all figures). Example: 0.05 is 5 % slower. Only set for
+  /// plans within `kPredictionError` of the fastest.
   std::optional<double> regret;
 };
 
@@ -52,8 +52,8 @@ public:
     bool isComplete = true; ///< false: the time limit or an interrupt ended the search
   };
   /// Searches, and compiles the best plans up to level `placed`. If their programs need more memory
-  /// than estimated and none fits, searches again with less memory. Fails if the constraints, the
-  /// ranks and the global batch allow no plan, or if no plan can be compiled.
+  /// than estimated and none fits, searches again with larger memory estimates. Fails if the
+  /// constraints, the ranks and the global batch allow no plan, or if no plan can be compiled.
   llvm::Expected<Found> find(const planner::SearchProblem &problem);
 
 private:

@@ -24,8 +24,8 @@ LogicalResult run(ModuleOp module, StringRef passes) {
   return failure(failed(parsePassPipeline(passes, pm)) || failed(pm.run(module)));
 }
 
-/// Returns a copy of a module after the passes before ps-seed-shardings, with split inputs; null if
-/// a pass fails.
+/// Copies a module, runs all passes before ps-seed-shardings on the copy, and seeds its inputs.
+/// Returns null if a pass fails.
 OwningOpRef<ModuleOp> prepare(ModuleOp module, const CompileOptions &options, bool isShrunk) {
   OwningOpRef<ModuleOp> copy = module.clone();
   if (isShrunk && getLevel(module) == ps::Level::Imported) {
@@ -50,8 +50,8 @@ OwningOpRef<ModuleOp> prepare(ModuleOp module, const CompileOptions &options, bo
   return copy;
 }
 
-/// Returns the path of the list whose blocks ps-shrink-repeats removed; nullopt if the module still
-/// has all blocks, and "" if the blocks have no path.
+/// Returns the path of the list whose blocks ps-shrink-repeats removed, such as "transformer.h".
+/// Returns nullopt if the module still has all blocks, and "" if the blocks have no path.
 std::optional<StringRef> findRemovedList(ModuleOp module) {
   auto repeats = module->getAttrOfType<DictionaryAttr>(kRepeatsMark);
   if (!repeats)

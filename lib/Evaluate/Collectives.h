@@ -10,8 +10,9 @@ namespace parashard::evaluate {
 /// and rounds only the result.
 ps::Tensor reduceGroup(const PerRank &operands, llvm::ArrayRef<int64_t> group,
                        ps::ReductionKind kind);
-/// Evaluates one collective on all ranks, like the next three functions. Reductions combine the
-/// terms in ascending shard order. Each partial result is rounded to f32 (f64 for f64 tensors).
+/// Evaluates an all_reduce on all ranks. The next three functions evaluate other ops in the same
+/// way. Reductions combine the terms in ascending order of shard indices. Each partial result is
+/// rounded to f32 (f64 for f64 tensors).
 PerRank allReduce(const Layout &layout, const PerRank &operands, ps::ReductionKind kind,
                   mlir::ArrayAttr axes);
 PerRank reduceScatter(const Layout &layout, const PerRank &operands, ps::ReductionKind kind,

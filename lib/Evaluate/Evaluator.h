@@ -13,7 +13,7 @@
 namespace parashard::evaluate {
 
 /// Runs functions and programs. Before level 3, there is one rank with unsharded tensors. From
-/// level 3 on, each rank holds its shards. The ranks of one pipeline coordinate run in lock-step:
+/// level 3 on, each rank has its own shards. The ranks of one pipeline coordinate run in lock-step:
 /// each op runs on all of them before the next op. Coordinates take turns: each runs until it needs
 /// a value that another coordinate has not produced yet.
 class Evaluator {
@@ -25,17 +25,17 @@ public:
   /// Finds a variable by symbol or by one of its model names. Returns null if there is none.
   ps::VariableOp find(llvm::StringRef name) const { return coordinates.front().store.find(name); }
   /// Returns the unsharded value of a variable. If stages accumulate into the variable, returns the
-  /// sum over the coordinates of these stages. Otherwise, fails if the coordinates that write the
-  /// variable have different bits. If no coordinate writes the variable, compares the coordinates
-  /// that read it.
+  /// sum over the coordinates of these stages. Otherwise, compares the values on all coordinates
+  /// that write the variable, or on all coordinates that read it if none writes it. Fails if the
+  /// bits of these values differ.
   mlir::FailureOr<ps::Tensor> getWhole(ps::VariableOp variable);
   void setWhole(ps::VariableOp variable, const ps::Tensor &value);
   /// Returns the unsharded value of every variable, by symbol. An accumulator with `ps.adds_to` is
   /// not listed: its value is added to the variable that `ps.adds_to` names.
   mlir::FailureOr<NamedTensors> getAll();
 
-  /// Runs an entry: a function (levels 0 to 2), its stage functions (level 3) or its programs
-  /// (level 4). Inputs and results are unsharded, by name.
+  /// Runs an entry. An entry is a function (levels 0 to 2), a set of stage functions (level 3) or a
+  /// set of programs (level 4). Inputs and results are unsharded, by name.
   mlir::FailureOr<NamedTensors> call(llvm::StringRef entry, const NamedTensors &inputs,
                                      int64_t microBatch);
   /// Runs one training step, and increments the step number. `inputs` contain the rows of all

@@ -12,18 +12,18 @@ namespace parashard::evaluate {
 /// Matches the ops that pipeline coordinates start in queues, as the runtime does. The n-th ops
 /// with the same queue and the same members form one rendezvous. Example: coordinates 0 and 1 start
 /// ops in queue "a" with the members {0, 1}. The second of these ops on coordinate 0 and the second
-/// one on coordinate 1 form a rendezvous. A rendezvous completes when it is the oldest incomplete
-/// one of its queue on every member.
+/// one on coordinate 1 form a rendezvous. A rendezvous completes when all members have started
+/// their ops, and no earlier rendezvous of the queue is incomplete on any member.
 class Exchange {
 public:
   using Number = size_t;
 
-  /// Adds `op` of `coordinate` to a rendezvous. Fails if `coordinate` is not a member.
+  /// Adds `op` of `coordinate` to a rendezvous, and returns the number of the rendezvous. Fails if
+  /// `coordinate` is not a member.
   mlir::FailureOr<Number> start(mlir::Operation *op, llvm::StringRef queue,
                                 llvm::ArrayRef<int64_t> members, int64_t coordinate,
                                 std::vector<PerRank> values);
-  /// Completes every rendezvous that is the oldest of its queue on every member. Fails if the ops
-  /// of its members do not match.
+  /// Completes every rendezvous that can complete. Fails if the ops of its members do not match.
   mlir::LogicalResult settle();
   bool isOver(Number rendezvous) const { return rendezvousList[rendezvous].isOver; }
   const std::vector<PerRank> &getContribution(Number rendezvous, int64_t member) const {

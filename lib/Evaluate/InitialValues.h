@@ -6,8 +6,8 @@
 
 namespace parashard::evaluate {
 
-/// Returns the unsharded initial value of `variable`: a constant, a tensor of an archive or of a
-/// safetensors file, random numbers keyed by (seed, name, element), or zeros.
+/// Returns the unsharded initial value of `variable`: a constant, a tensor of a file (an archive,
+/// an ONNX file or a safetensors file), random numbers keyed by (seed, name, element), or zeros.
 mlir::FailureOr<ps::Tensor> getInitialValue(ps::VariableOp variable, uint64_t seed);
 
 } // namespace parashard::evaluate

@@ -26,9 +26,9 @@ public:
   /// Returns the members of `rank`'s group over `axes`, in ascending shard index.
   llvm::SmallVector<int64_t> getGroup(int64_t rank, mlir::ArrayAttr axes) const;
 
-  /// Returns the global index of element `local` along a dim on `rank`; -1 for padding. The global
-  /// dim has `size` elements. Example: a dim of size 5 over 2 shards has 3 local elements. Element
-  /// 2 of shard 1 is padding.
+  /// Returns the global index, along one dim, of the element with the local index `local` on
+  /// `rank`; -1 for padding. The global dim has `size` elements. Example: a dim of size 5 over 2
+  /// shards has 3 local elements. Element 2 of shard 1 is padding.
   int64_t getDimIndex(int64_t rank, ps::DimAttr dim, int64_t size, int64_t local) const;
 
   /// Returns each rank's shard of `whole`, with zeros as padding. With a partial sum, shard 0 of
@@ -38,7 +38,8 @@ public:
   /// Fills the padding of shards of a tensor of global type `type` with unspecified values, such as
   /// NaN.
   void fillPadding(PerRank &shards, mlir::RankedTensorType type, ps::ShardingAttr sharding) const;
-  /// Returns the unsharded tensor of type `type`. Combines partial shards in ascending order.
+  /// Returns the unsharded tensor of type `type`. Combines partial shards in ascending order of
+  /// shard indices.
   ps::Tensor gather(const PerRank &shards, mlir::RankedTensorType type,
                     ps::ShardingAttr sharding) const;
 

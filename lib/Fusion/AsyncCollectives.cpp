@@ -84,8 +84,8 @@ static std::optional<MatmulForm> getForm(ps::ContractOp contract) {
   return lhs && rhs ? getMatmul(contract, *lhs, *rhs) : std::nullopt;
 }
 
-/// Returns the matmul that computes the operand of an all_reduce or reduce_scatter, if it has no
-/// other use.
+/// Returns the matmul that computes the operand of an all_reduce or reduce_scatter. Returns nullopt
+/// if the matmul's result has another use.
 static std::optional<ChunkedMatmul> findProducer(Operation *collective) {
   Value value = collective->getOperand(0);
   for (; isa_and_nonnull<ps::ReshapeOp>(value.getDefiningOp());
@@ -104,8 +104,8 @@ static std::optional<ChunkedMatmul> findProducer(Operation *collective) {
   return matmul;
 }
 
-/// Returns the matmul that is the first to use the result of an all_gather, if the matmul uses the
-/// whole result in order.
+/// Returns the first user of an all_gather's result, if this user is a matmul that reads the whole
+/// result in memory order.
 static std::optional<ChunkedMatmul> findUser(ps::AllGatherOp collective) {
   auto contract = dyn_cast_or_null<ps::ContractOp>(findFirstUser(collective.getResult()));
   std::optional<MatmulForm> form =

@@ -7,10 +7,10 @@
 
 namespace parashard::fusion {
 
-/// Returns true if the op communicates between ranks, so that it can be asynchronous.
+/// Returns true if the op is a collective. Only collectives can be asynchronous.
 bool movesData(mlir::Operation *op);
-/// Returns true if `value` is in memory, however ps-fuse groups the ops: an argument, a variable,
-/// or the result of a collective or library op.
+/// Returns true if `value` is in memory no matter how ps-fuse groups the ops: an argument, a
+/// variable, or the result of a collective or library op.
 bool isInMemory(mlir::Value value);
 /// Returns the wait of a collective; null if it is synchronous.
 ps::WaitOp getWait(mlir::Operation *collective);
@@ -27,9 +27,9 @@ struct ChunkedMatmul {
   int64_t shards = 1;
 };
 
-/// Returns the matmul that can be split with a collective: the producer of its operand (all_reduce,
-/// reduce_scatter), or the first user of its result (all_gather). Returns nullopt if no such matmul
-/// exists, or if the matmul uses the buffer in another order than the collective.
+/// Returns the matmul that can be split with a collective: the producer of the collective's operand
+/// (all_reduce, reduce_scatter), or the first user of its result (all_gather). Returns nullopt if
+/// no such matmul exists, or if the matmul uses the buffer in another order than the collective.
 std::optional<ChunkedMatmul> findChunkedMatmul(mlir::Operation *collective);
 /// Returns the matmul that is split together with a collective; nullopt unless the collective has a
 /// wait, and `ps.chunks` above 1.

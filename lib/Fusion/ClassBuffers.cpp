@@ -32,7 +32,7 @@ ClassBuffers::ClassBuffers(func::FuncOp function) : function(function) {
     else
       bases[argument] = next++;
   }
-  // The keys come first. The last scalar of a function with keys is the micro-batch.
+  // The i64 arguments are the keys, followed by the micro-batch.
   for (Value scalar : scalars)
     slots[scalar] = scalar == scalars.back() ? 2 : 3 + int(keys++);
   firstResult = next;

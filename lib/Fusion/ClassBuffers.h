@@ -15,7 +15,8 @@ std::optional<int64_t> getArenaBytes(mlir::ModuleOp module, int64_t pp);
 struct HostPart {
   int64_t base = 0, bytes = 0;
 };
-/// Returns the host memory for offloaded values of a pipeline coordinate; nullopt if there is none.
+/// Returns the host memory for the offloaded variables and values of a pipeline coordinate; nullopt
+/// if there is none.
 std::optional<HostPart> getHostPart(mlir::ModuleOp module, int64_t pp);
 /// Sets the attribute `mark` of `op` to one number per pipeline coordinate. For one coordinate, the
 /// attribute is a single number instead of a list.
@@ -31,23 +32,25 @@ public:
   unsigned getScratchBase() const { return scratch; }
   unsigned getResultBase(unsigned i) const { return firstResult + i; }
   unsigned getArgumentBase(mlir::Value argument) const { return bases.lookup(argument); }
-  /// Returns the index of a ref argument among the refs.
+  /// Returns the index of a ref argument in `getRefs`.
   unsigned getRefNumber(mlir::Value ref) const { return refNumbers.lookup(ref); }
   llvm::ArrayRef<mlir::Value> getRefs() const { return refs; }
-  /// Returns the slot of an i64 argument (a key or the micro-batch) in the kernels' scalars.
+  /// Returns the slot of an i64 argument (a key or the micro-batch) in the array of scalars that
+  /// kernels receive.
   int getScalarSlot(mlir::Value argument) const { return slots.lookup(argument); }
   unsigned getKeyCount() const { return keys; }
   /// Returns the slot of the `first` flag of a ref. The flag is true in the first run of a step
   /// that accumulates into the variable.
   int getFirstSlot(unsigned ref) const { return 3 + keys + ref; }
 
-  /// Returns the base of a value that an op produces: scratch, unless the value has another base.
+  /// Returns the index of the base buffer that contains a value. `made` is a result of an op. The
+  /// default is scratch.
   unsigned getBase(mlir::Value made) const;
-  /// Returns the index of the ref into which the producer of `made` accumulates it; -1 if the
-  /// producer does not accumulate.
+  /// Returns the index of the ref into which the producer of `made` accumulates the value; -1 if
+  /// the producer does not accumulate.
   int getAccumulated(mlir::Value made) const;
-  /// Returns the values to copy at the end of the function, as (value, base). Results come before
-  /// variables.
+  /// Returns the values to copy at the end of the function, as (value, base buffer). Copies to
+  /// results come before copies to variables.
   llvm::ArrayRef<std::pair<mlir::Value, unsigned>> getCopies() const { return copies; }
   bool isInScratch(mlir::Value made) const { return getBase(made) == scratch; }
 

@@ -19,8 +19,9 @@ public:
   FactorList make(int64_t size);
   /// Returns the leaves that a list represents after all unifications and splits so far.
   FactorList resolve(llvm::ArrayRef<unsigned> list) const;
-  /// Makes two lists have the same leaves. Returns false if this is not possible, as for [4, 3] and
-  /// [3, 4]. Example: [6, 4] and [2, 12] become [2, 3, 4].
+  /// Makes two lists have the same leaves. Returns false if this is not possible. Example: lists
+  /// with the sizes [6, 4] and [2, 12] both become [2, 3, 4]. The sizes [4, 3] and [3, 4] cannot be
+  /// unified.
   bool unify(llvm::ArrayRef<unsigned> a, llvm::ArrayRef<unsigned> b);
   /// Splits a list (and its leaves) into consecutive parts of the given sizes. Returns false if
   /// this is not possible.

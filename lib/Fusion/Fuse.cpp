@@ -95,8 +95,8 @@ static void splitByDims(ps::ReduceOp reduce) {
 }
 
 /// Returns the number of parts, at most `most`, into which the last dims `sizes` are split. Each
-/// part has at least `least` elements. The parts divide the leading dims evenly, so that the
-/// reshape is a view. Example: sizes [8, 4096], most 64 and least 2048 give 16.
+/// part has at least `least` elements. The parts divide the leading dims of `sizes` evenly, so that
+/// the reshape is a view. Example: sizes [8, 4096], most 64 and least 2048 give 16.
 static int64_t chooseParts(ArrayRef<int64_t> sizes, int64_t most, int64_t least) {
   int64_t parts = 1, whole = 1;
   for (int64_t size : sizes)

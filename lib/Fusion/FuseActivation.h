@@ -6,8 +6,8 @@
 
 namespace parashard::fusion {
 
-/// Returns the contraction that computes the cotangent of `grad`, if the contraction can multiply
-/// its result by the derivative and has no other user; else null.
+/// Returns the contraction that computes the cotangent operand of `grad`. Returns null if the
+/// contraction has another user, or cannot multiply its result by the derivative.
 ps::ContractOp findMatmul(ps::GeluGradOp grad);
 
 /// Fuses tanh-GELUs into the contractions that compute their inputs, and their derivatives into the

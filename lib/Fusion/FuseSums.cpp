@@ -34,8 +34,9 @@ static bool sumsOperand(ps::ContractOp contract, unsigned i, ps::ReduceOp reduce
   return kept == contract.getFreeLabels(i);
 }
 
-/// Returns true if a matmul can compute a bias gradient and does not compute one yet. A matmul
-/// whose result is sent directly may be split into chunks, which cannot compute bias gradients.
+/// Returns true if a matmul can compute a bias gradient and does not compute one yet. Returns false
+/// if the first user of the matmul is a collective: the matmul may then be split into chunks, which
+/// cannot compute bias gradients.
 static bool mayComputeBiasGradient(ps::ContractOp contract, ps::ReduceOp reduce) {
   Type element = contract.getType().getElementType();
   size_t free = contract.getFreeLabels(0).size() + contract.getFreeLabels(1).size();
@@ -51,9 +52,9 @@ static bool mayComputeBiasGradient(ps::ContractOp contract, ps::ReduceOp reduce)
          !(user && movesData(user));
 }
 
-/// Returns `contract` or `reduce`, at whose position the fused matmul can be built: after the
-/// operands of the matmul and before the users of both results. Returns null if neither position is
-/// possible.
+/// Returns the op at whose position the fused matmul can be built: `contract` or `reduce`. The
+/// position must be after the operands of the matmul, and before the users of both results. Returns
+/// null if neither position is possible.
 static Operation *findPosition(ps::ContractOp contract, ps::ReduceOp reduce) {
   if (contract->isBeforeInBlock(reduce))
     return contract;

@@ -7,7 +7,7 @@
 namespace parashard::fusion {
 
 /// Returns the uses of the summed operand by contractions that can compute the result of `reduce`.
-/// Returns an empty list if a kernel computes the operand, because the same kernel then also sums
+/// Returns an empty list if a fused kernel computes the operand, because this kernel then also sums
 /// the operand. `activations` is true if fuseActivations will fuse GELU derivatives into matmuls.
 llvm::SmallVector<mlir::OpOperand *> findMatmulsWithSum(ps::ReduceOp reduce,
                                                         bool activations = false);

@@ -9,7 +9,7 @@ namespace parashard::fusion {
 
 /// One kernel of a fused op: the outputs that it writes. Most fused ops have one piece with all
 /// results. A concatenation has one piece per non-empty operand. A pad has one piece with
-/// `zeroFirst`: its kernel first sets the whole result to zero.
+/// `zeroFirst`: the kernel first sets the whole result to zero.
 struct Piece {
   llvm::SmallVector<OutputRequest, 4> outputs;
   llvm::SmallVector<unsigned, 4> results; ///< per output: index of the fused op's result
@@ -21,15 +21,17 @@ struct Piece {
 mlir::FailureOr<llvm::SmallVector<Piece, 1>> getPieces(mlir::ValueRange outputs);
 llvm::SmallVector<mlir::Operation *> getBodyOps(ps::FusedOp op);
 
-/// Returns true if a fused op's result reaches memory through partial rows in the workspace: a
-/// column reduction that accumulates, has several chunks per result, or has a 16-bit float type.
+/// Returns true if the first kernel of a fused op writes partial rows of `output` to the workspace,
+/// and a second kernel combines the partial rows. This is the case for a column reduction that
+/// accumulates, has several chunks per result, or has a 16-bit float type.
 bool needsPartials(const IterationSpace &space, mlir::Value output, bool accumulates);
 
 /// Returns the bytes of the partial rows of one column reduction with this element type, rounded up
 /// to a multiple of 64. Elements of less than 32 bits are stored in 32 bits each.
 int64_t getPartialBytes(const IterationSpace &space, mlir::Type element);
 
-/// Returns the option `most-chunks` with which ps-fuse created `op` (`ps.most_chunks`), or 0.
+/// Returns the option `most-chunks` with which ps-fuse created `op` (`ps.most_chunks`); 0 if the
+/// attribute is absent.
 int64_t getMostChunks(ps::FusedOp op);
 
 } // namespace parashard::fusion

@@ -278,7 +278,8 @@ void Groups::mergeSiblings() {
   }
 }
 
-/// Forms groups until every fusable op has one. Each new group may require more views to be copied.
+/// Forms groups until every fusable op is in a group. Each new group may require more views to be
+/// copied.
 LogicalResult Groups::formRemaining() {
   for (bool changed = true; changed;) {
     changed = false;
@@ -295,8 +296,8 @@ LogicalResult Groups::formRemaining() {
   return success();
 }
 
-/// Makes the operands of library ops dense. A copied view can no longer be read through by earlier
-/// ops, so the step repeats until no view is added.
+/// Makes the operands of library ops dense. Ops that were visited earlier can no longer read
+/// through a view that is now copied. The loop therefore repeats until no view is added.
 void Groups::prepareAllLibraryOperands() {
   size_t before;
   do {

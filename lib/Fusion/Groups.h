@@ -8,15 +8,15 @@
 
 namespace parashard::fusion {
 
-/// Groups the ops of one block. Views and constants belong to no group: each group that reads
-/// through them has its own copy. If an op cannot read through a view (the strides do not fit), a
-/// separate group copies the view into a buffer.
+/// Groups the ops of one block. Views and constants are not in a group: `build` clones them into
+/// each group that reads through them. If an op cannot read through a view (the strides do not
+/// fit), a separate group copies the view into a buffer.
 class Groups {
 public:
   explicit Groups(mlir::Block &block);
 
-  /// Forms the groups: starts with one op each, then merges producers into consumers, then
-  /// siblings.
+  /// Forms the groups: starts with one group per op, then merges producers into consumers, then
+  /// merges siblings (groups that read the same input).
   mlir::LogicalResult form();
   /// Replaces every group by a ps.fused op.
   void build();

@@ -1,6 +1,6 @@
-// Computes the iteration space of a group of ops: unifies factors through ops, and pulls indices
-// through movement ops. Example: y = reshape(tanh(x)) with x of shape [6, 4] and y of shape [24]
-// gives one flat dim of 24.
+// Computes the iteration space of a group of ops. Unifies the factors of operands and results, and
+// maps the result index of a movement op to the index of its operand (`pull`). Example: y =
+// reshape(tanh(x)) with x of shape [6, 4] and y of shape [24] gives one flat dim of 24.
 #include "IterationSpace.h"
 #include "FoldEmpty.h"
 
@@ -438,8 +438,8 @@ int64_t IterationSpace::getRows() const {
 }
 
 /// Returns true if an output's elements over `dims` of the space (outer to inner) fill the buffer
-/// from its first element on without gaps. Example: rows [4, 8] of a buffer [4, 6, 8] have strides
-/// (48, 1) instead of (8, 1), so the result is false.
+/// from its first element on without gaps. Example: a slice of shape [4, 8] in a buffer of shape
+/// [4, 6, 8] has strides (48, 1) instead of (8, 1), so the result is false.
 static bool isContiguous(const Access &buffer, ArrayRef<size_t> dims, ArrayRef<int64_t> sizes) {
   int64_t expected = 1;
   for (size_t dim : llvm::reverse(dims)) {
@@ -460,8 +460,9 @@ bool IterationSpace::checkColumnSums() {
 }
 
 /// Returns the rows per chunk of a reduction over `rows` rows: at most 128 if `mostChunks` is 0
-/// (CPU). On a GPU, there are up to `mostChunks` chunks of at least 8 rows, enough to keep all
-/// threads busy with `width` columns each. Example: 4096 rows on a CPU form 32 chunks.
+/// (CPU). On a GPU, one thread computes `width` columns of a chunk. The number of chunks keeps all
+/// threads busy, but is at most `mostChunks`, and a chunk has at least 8 rows. Example: 4096 rows
+/// on a CPU form 32 chunks.
 static int64_t chooseChunkRows(int64_t rows, int64_t columns, int64_t width, int64_t mostChunks) {
   constexpr int64_t kRows = 128, kLeastRows = 8, kThreads = 1 << 17;
   if (mostChunks == 0)
@@ -480,7 +481,7 @@ bool IterationSpace::checkOutputs() {
   int64_t reducedRows = 1;
   for (size_t i = 0; i + 1 < groups.size(); ++i)
     (keptLeaves.contains(groups[i].front()) ? keptRows : reducedRows) *= sizes[i];
-  // In kernels with row ops, each thread has more columns.
+  // In kernels with row ops, each thread computes more columns.
   chunkRows = keptRows == 1
                   ? chooseChunkRows(reducedRows, getColumns(), hasRowOp ? 16 : 4, mostChunks)
                   : reducedRows;

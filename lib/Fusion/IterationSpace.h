@@ -35,8 +35,8 @@ struct Output {
 };
 
 /// One output of a group before analysis. With `offsets`, the value is only a part of the result:
-/// along each dim, the part begins at `offsets` and has every `scales`-th element. Examples: one
-/// operand of a concatenation, the inside of a pad.
+/// along each dim i, the part begins at `offsets[i]` and occupies every `scales[i]`-th element.
+/// Examples: one operand of a concatenation, the inside of a pad.
 struct OutputRequest {
   mlir::Value value;
   mlir::RankedTensorType bufferType;
@@ -70,7 +70,7 @@ public:
   /// Returns true if the space is one dim that no op uses as a row, so that it can be split
   /// anywhere.
   bool isFlat() const { return flat; }
-  /// Returns true if an op uses whole rows: its result in one column depends on the others.
+  /// Returns true if an op uses whole rows: the op's result in one column depends on other columns.
   bool hasRowOps() const { return hasRowOp; }
 
   const Access &getAccess(mlir::OpOperand &operand) const {
@@ -119,7 +119,7 @@ private:
   llvm::DenseSet<mlir::Operation *> members;
   llvm::SmallVector<mlir::Operation *> compute;
   llvm::DenseMap<mlir::Value, Index> computed;
-  llvm::DenseMap<mlir::Operation *, Index> spaces; ///< index of operand 0 of Row ops
+  llvm::DenseMap<mlir::Operation *, Index> spaces; ///< index of operand 0: Row ops, reductions
   llvm::DenseMap<mlir::OpOperand *, Access> accesses;
   llvm::DenseMap<mlir::Value, Access> results;
   llvm::DenseMap<mlir::Operation *, ReductionLayout> layouts;

@@ -12,8 +12,8 @@ static StridedView getDense(Value value) {
   return *getView(value, [](Operation *) { return true; });
 }
 
-/// Returns true if the contraction is a matmul on dense copies of its operands. Ignores their
-/// views, because another op may need a dense copy.
+/// Returns true if the contraction is a matmul on dense copies of its operands. Treats operands
+/// that are views as dense, because another op may require a dense copy of the view.
 static bool isMatmul(ps::ContractOp contract) {
   return getMatmul(contract, getDense(contract.getLhs()), getDense(contract.getRhs())).has_value();
 }
@@ -53,7 +53,7 @@ void fusion::orderContraction(ps::ContractOp contract) {
     labels.append(third);
     return labels;
   };
-  // The bias belongs to the last dims, which come from one operand.
+  // The bias is added along the last dims of the result, which come from one operand.
   bool isLeftLast = contract.getBias() &&
                     llvm::is_contained(contract.getLhsLabels(), contract.getResultLabels().back());
   Labels lhs = join(batch, rows, inner), rhs = join(batch, columns, inner),

@@ -7,11 +7,11 @@ include "mlir/Pass/PassBase.td"
 def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
   let summary = "groups the ops of class functions into kernels";
   let description = [{
-    Elementwise, Row and Movement ops that share one iteration space (rows x columns) become one
-    `ps.fused`. Ops read through Movement ops as strided views where possible; otherwise, a kernel
-    copies the view. After the pass, a class function holds `ps.fused` ops, library ops,
-    collectives, views that library ops read through, and variable accesses. The grouping does not
-    change any value.
+    Ops of the lowering kinds Elementwise, Row and Movement that share one iteration space (rows x
+    columns) become one `ps.fused`. Ops read through Movement ops as strided views where possible;
+    otherwise, a kernel copies the view. After the pass, a class function contains `ps.fused` ops,
+    library ops, collectives, views that library ops read through, and variable accesses. The
+    grouping does not change any value.
 
     - `biases`: a bias that is added to a `ps.contract` becomes an operand of the contraction. The
       matmul adds the bias before it rounds.
@@ -64,8 +64,8 @@ def StartCollectivesPass : Pass<"ps-start-collectives", "::mlir::ModuleOp"> {
   let description = [{
     Adds a `ps.wait` for a collective before the first op that uses its result, if a compute op is
     between the two. Matmuls that are independent of the collective, such as those of weight
-    gradients, are moved between the two, until the estimated time of the ops there equals that of
-    the collective. The estimate uses the cost interface and the rates of the cluster
+    gradients, are moved between the two, until these ops take at least as long as the collective.
+    The estimated times are based on the cost interface and on the rates of the cluster
     (`ps.cluster`).
 
     A collective and one contraction are split into chunks along their outermost dim (`ps.chunks`),

@@ -73,8 +73,8 @@ private:
     return time;
   }
 
-  /// Moves independent matmuls between a collective and its first use until their time covers the
-  /// transfer.
+  /// Moves independent matmuls between a collective and the first use of its result, until the ops
+  /// in between take at least as long as the collective.
   void fill(Operation *collective) {
     Operation *user = getFirstUser(collective);
     if (isFixed || !user || !isWorthStarting())
@@ -83,7 +83,7 @@ private:
     for (Operation *op = collective->getPrevNode(), *next; op && missing > 0; op = next) {
       next = op->getPrevNode();
       if (movesData(op) || usesAwaited(op, op))
-        break; // earlier ops overlap with that collective
+        break; // ops before `op` overlap with another collective
       if (isa<ps::ContractOp>(op) && moveAfter(op, collective))
         missing -= getTime(op);
     }

@@ -1,5 +1,5 @@
-// Declares `findCloneableOps`. Segments clone cheap ops, because passing the results of these ops
-// between segments costs more.
+// Declares `findCloneableOps`. Segments clone cheap ops, because passing a result between segments
+// costs more than computing it again.
 #ifndef PARASHARD_LIB_IR_CLONEABLE_H
 #define PARASHARD_LIB_IR_CLONEABLE_H
 

@@ -1,4 +1,4 @@
-// Prices ops by the cost interface and the rates of a cluster.
+// Estimates the seconds of ops from `CostOpInterface` and the rates of a cluster.
 #include "lib/IR/OpTimes.h"
 #include "dialects/ps/Refusal.h"
 #include "llvm/ADT/TypeSwitch.h"

@@ -9,32 +9,33 @@
 
 namespace parashard::ir {
 
-/// Returns true for waits, and for ops that only rearrange, select or repeat elements. Kernels can
-/// read through them.
+/// Returns true for waits, and for ops that only rearrange, select or repeat elements. The result
+/// of such an op needs no buffer: kernels read the op's operand instead.
 bool isView(mlir::Operation *op);
 /// Returns true for ops that run no code: views, variable accesses, constants and terminators.
 bool hasNoKernel(mlir::Operation *op);
 
 /// Returns the cluster of a module (`ps.cluster`), or the default for CPUs if the module has no
-/// such attribute. Fails with an error at `module` if the file cannot be read.
+/// such attribute. Fails with an error at `module` if the cluster's file cannot be read.
 mlir::FailureOr<costs::Cluster> findCluster(mlir::ModuleOp module);
 
-/// Returns a call with the flops of an op's contractions, and without bytes.
+/// Returns a call with the flops of an op's contractions. The call's `bytes` are 0.
 costs::Call getContractions(const ps::OpCost &cost, mlir::TypeRange operands);
 
-/// A mesh axis of the ranks for which ops are priced.
+/// The name and the size of a mesh axis.
 struct AxisSize {
   mlir::StringAttr name;
   int64_t size;
 };
 
-/// Prices ops whose types are those of one rank (level 3 and later). All ranks have the same rates.
+/// Estimates the seconds of ops and collectives. The ops must have the tensor types of one rank
+/// (level 3 and later). All ranks have the same rates.
 class OpTimes {
 public:
-  /// Prices ops for the ranks of `mesh`, or for one rank if `mesh` is null.
+  /// Uses the axes of `mesh` for collectives. If `mesh` is null, there is only one rank.
   OpTimes(const costs::Cluster &cluster, ps::MeshOp mesh);
-  /// Prices collectives for other axis sizes, or another order of axes, than those of the module.
-  /// The last axis varies fastest.
+  /// Uses `axes` for collectives. The sizes and the order of the axes may differ from the module's
+  /// mesh. The last axis varies fastest.
   OpTimes(const costs::Cluster &cluster, llvm::ArrayRef<AxisSize> axes)
       : cluster(cluster), axes(axes) {}
 
@@ -46,8 +47,8 @@ public:
   /// Returns the seconds of an op with a kernel, without its launches.
   double getSeconds(mlir::Operation *op) const;
 
-  /// Returns the seconds of a collective of a class function, or of one of its `count` equal
-  /// chunks.
+  /// Returns the seconds of one of `count` equal chunks of a collective in a class function. With
+  /// `count` = 1, the chunk is the whole collective.
   double getCollectiveSeconds(mlir::Operation *collective, int64_t count = 1) const;
   /// Returns the seconds of a collective over `axes`. For `bytes`, see costs::getSeconds.
   double getCollectiveSeconds(costs::Collective collective, llvm::ArrayRef<mlir::StringAttr> axes,
@@ -67,10 +68,11 @@ private:
 /// Returns the total bytes of the tensors in a list of types.
 int64_t sumBytes(mlir::TypeRange types);
 
-/// Returns the kind of collective of an op in a class function; nullopt for other ops.
+/// Returns the kind of a collective op in a class function; nullopt for other ops.
 std::optional<costs::Collective> findCollective(mlir::Operation *op);
 
-/// Returns the bytes of a collective's operands or of its results on one rank, whichever are more.
+/// Returns the bytes of a collective's operands on one rank, or the bytes of its results, whichever
+/// are more.
 int64_t getCollectiveBytes(mlir::TypeRange operands, mlir::TypeRange results);
 
 } // namespace parashard::ir

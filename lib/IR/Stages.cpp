@@ -31,8 +31,8 @@ Stages getStages(ModuleOp module) {
   return stages;
 }
 
-/// Largest number of chunks accepted from a dump. Each chunk has at least one layer, so no model
-/// has more.
+/// Largest number of chunks accepted from a dump. Each chunk has at least one layer, and no model
+/// has more layers than this.
 static constexpr int64_t kMostChunks = int64_t(1) << 20;
 
 LogicalResult verifyStageMarks(ModuleOp module, StringRef label) {

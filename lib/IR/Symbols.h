@@ -14,10 +14,10 @@ inline constexpr llvm::StringLiteral kLossCountSymbol = "loss.count";
 /// (`CountForm`). Example: `mask.sum().clamp(min=1)` has least = 1.
 inline constexpr llvm::StringLiteral kLossPlusSymbol = "loss.plus";
 inline constexpr llvm::StringLiteral kLossLeastSymbol = "loss.least";
-/// Accumulators that `@count` fills (`loss.counted`, `loss.counted.1`, ...). If the count of a mean
-/// is computed from sums, there is one accumulator per sum. Example: mask.sum() in
-/// mask.sum().clamp(min=1). Otherwise, each mean has one accumulator for its count. The first mean
-/// has `loss.count` instead.
+/// Accumulators that `@count` fills (`loss.counted`, `loss.counted.1`, ...). A mean whose count is
+/// computed from sums has one accumulator per sum. Example: mask.sum() in mask.sum().clamp(min=1).
+/// Any other mean has one accumulator, for its count. If this mean is the first part of the loss,
+/// the accumulator is `loss.count`.
 inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";
 /// Variables of loss scaling: the scale, and the number of consecutive steps with finite gradients.
 inline constexpr llvm::StringLiteral kLossScaleSymbol = "loss_scale";

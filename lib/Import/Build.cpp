@@ -74,7 +74,8 @@ Value TensorBuilder::reshape(Value value, ArrayRef<int64_t> shape) {
     return value;
   }
   if (llvm::product_of(shape) != getType(value).getNumElements()) {
-    (void)fail("reshapes " + debugString(value.getType()) + " to another number of elements");
+    (void)fail("reshapes " + debugString(value.getType()) +
+               " to a shape with another number of elements");
     return splat(RankedTensorType::get(shape, getElement(value)), 0);
   }
   if (auto earlier = value.getDefiningOp<ps::ReshapeOp>())

@@ -7,8 +7,8 @@
 
 namespace parashard::import {
 
-/// Builds the `ps` ops of one node of a graph. If an op cannot be built, `fail` keeps the first
-/// message, and the function returns an arbitrary value.
+/// Builds the `ps` ops of one node of a graph. If an op cannot be built, the building function
+/// calls `fail` with a message, and returns an arbitrary value.
 class TensorBuilder {
 public:
   TensorBuilder(mlir::OpBuilder &builder, mlir::Location loc) : b(builder), loc(loc) {}
@@ -47,7 +47,7 @@ public:
   /// along `dim`. Returns 0 if the index is out of range. Only the selected element gets a
   /// gradient.
   mlir::Value takePosition(mlir::Value value, mlir::Value position, int64_t dim);
-  /// Returns the number of elements along `dims`.
+  /// Returns the product of the sizes of `dims`.
   static int64_t countElements(mlir::Value value, llvm::ArrayRef<int64_t> dims);
   /// Returns the shape that PyTorch broadcasts both values to.
   llvm::SmallVector<int64_t> commonShape(mlir::Value lhs, mlir::Value rhs);

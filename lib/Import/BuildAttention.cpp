@@ -48,7 +48,7 @@ Value toMask(TensorBuilder &n, Value mask, Value query, Value key) {
   return n.broadcast(mask, shape);
 }
 
-/// Builds the mask key index <= query index. `is_causal` of PyTorch means this mask, also if there
+/// Builds the mask `key index <= query index`. PyTorch's `is_causal` means this mask, even if there
 /// are more keys than queries.
 Value buildTopLeftMask(TensorBuilder &n, Value query, Value key) {
   auto type = RankedTensorType::get({1, 1, getShape(query)[2], getShape(key)[2]}, n.i64());
@@ -62,7 +62,7 @@ Value repeatGroups(TensorBuilder &n, Value x, int64_t heads) {
     return x;
   if (!shape[1] || heads % shape[1]) {
     (void)n.fail("has " + Twine(heads) + " query heads for " + Twine(shape[1]) +
-                 " key and value heads");
+                 " key and value heads; expected a multiple of the number of key and value heads");
     return x;
   }
   SmallVector<int64_t> repeated(apart);
@@ -78,10 +78,10 @@ Value hideScores(TensorBuilder &n, Value scores, Value seen) {
                               n.splat(type, -std::numeric_limits<double>::infinity()));
 }
 
-/// Builds softmax(scale query key^T + mask) value from single ops. Operands have 4 dims, and the
-/// scale is set. Unlike `ps.attention`, this form has a gradient of the mask, and supports every
-/// type. As in PyTorch, the result is zero for a query without visible keys, if the mask is not
-/// trained.
+/// Builds softmax(scale query key^T + mask) value from single ops. Operands must have 4 dims, and
+/// `parts.scale` must be set. Unlike `ps.attention`, this form has a gradient of the mask, and
+/// supports every type. If the mask is not trained, the result is zero for a query without visible
+/// keys, as in PyTorch.
 Value buildWrittenOut(TensorBuilder &n, const AttentionParts &parts) {
   int64_t heads = getShape(parts.query)[1];
   Value key = repeatGroups(n, parts.key, heads), value = repeatGroups(n, parts.value, heads);
@@ -118,7 +118,7 @@ Value buildAttention(TensorBuilder &n, const AttentionParts &parts) {
   Value query = parts.query, key = parts.key, value = parts.value;
   bool causal = parts.causal;
   if (std::min({getRank(query), getRank(key), getRank(value)}) < 2) {
-    (void)n.fail("is over tensors with less than 2 dims");
+    (void)n.fail("has a query, key or value with fewer than 2 dims");
     return query;
   }
   SmallVector<int64_t> shape(getShape(query));

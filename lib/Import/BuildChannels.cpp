@@ -8,7 +8,8 @@ namespace parashard::import {
 /// Fails unless x has the dims [N, C, ...], and each vector that is not null has C elements.
 static bool checkChannels(TensorBuilder &n, Value x, ArrayRef<Value> vectors) {
   if (getRank(x) < 2) {
-    (void)n.fail("has " + debugString(x.getType()) + "; expected a batch of channels");
+    (void)n.fail("has " + debugString(x.getType()) +
+                 "; expected at least 2 dims, batch and channels");
     return false;
   }
   for (Value vector : vectors)
@@ -57,8 +58,8 @@ Value buildGroupNorm(TensorBuilder &n, Value x, int64_t groups, double epsilon) 
 
 namespace {
 
-/// The mean or the variance of each channel. `batch` is computed from the batch. `holding` is the
-/// statistic that normalizes x.
+/// The mean or the variance of each channel. `batch` is the statistic of the batch, or null in eval
+/// mode. `holding` is the statistic that normalizes x.
 struct Statistics {
   Value batch, holding;
 };
@@ -103,8 +104,9 @@ private:
   }
   /// Selects the statistic that normalizes: the batch statistic in training, the running statistic
   /// in evaluation (`ps.by_mode`). If the norm has no running statistic, always selects the batch
-  /// statistic. If the model was exported in eval mode, and its running statistic is not a
-  /// variable, always selects the running statistic.
+  /// statistic. If the model was exported in eval mode, always selects the running statistic. If
+  /// this statistic is a variable, a `ps.by_mode` is built nevertheless, so that `ps-check-mode`
+  /// can warn about the eval mode.
   Value byMode(Value batch, Value running) {
     if (!running)
       return batch;

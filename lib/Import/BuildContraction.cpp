@@ -42,7 +42,7 @@ Value takeApart(TensorBuilder &n, Value x, ArrayRef<int64_t> leading) {
 Value buildLinear(TensorBuilder &n, Value x, Value weight, bool outFirst, Value bias) {
   if (getRank(x) < 1 || getRank(weight) != 2) {
     (void)n.fail("multiplies " + debugString(x.getType()) + " by " + debugString(weight.getType()) +
-                 ", which is not a matrix");
+                 "; expected at least 1 dim on the left, and a matrix on the right");
     return x;
   }
   Value rows = unmerge(x, 1);

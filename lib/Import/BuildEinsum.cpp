@@ -22,6 +22,7 @@ Value takeDiagonal(TensorBuilder &n, Value x, int64_t first, int64_t second) {
 
 namespace {
 
+/// An operand, or the result of combining operands, with one label per dim.
 struct Term {
   Value value;
   Labels labels;
@@ -98,7 +99,7 @@ struct Einsum {
           shape.push_back(size);
         } else if (size != 1) {
           (void)n.fail("has dims of size " + Twine(size) + " and " + Twine(sizes.lookup(label)) +
-                       " with one label");
+                       " with the same label; expected equal sizes, or size 1");
           return;
         }
       term = {n.reshape(term.value, shape), labels};
@@ -227,7 +228,8 @@ Value buildEinsum(TensorBuilder &n, StringRef equation, ArrayRef<Value> operands
   SmallVector<StringRef> texts;
   left.split(texts, ',');
   if (texts.size() != operands.size() || !llvm::all_of(texts, isTerm) || !isTerm(right)) {
-    (void)n.fail("has the equation '" + equation + "' for " + Twine(operands.size()) + " operands");
+    (void)n.fail("has the equation '" + equation + "' for " + Twine(operands.size()) +
+                 " operands; expected one term per operand, with only letters, '...' and spaces");
     return operands[0];
   }
   Einsum sum{n, {}, {}, {}};

@@ -111,7 +111,8 @@ Value indexBySlices(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices,
   return n.broadcast(n.reshape(x, single), full);
 }
 
-/// Builds an embedding if x is a float table of rows. Returns null for other x.
+/// Builds an embedding if x is a float tensor [rows, width], and `index` contains integers.
+/// Otherwise returns null.
 Value indexRows(TensorBuilder &n, Value x, Value index) {
   if (getRank(x) != 2 || !isFloat(x) || getElement(index).isInteger(1))
     return {};
@@ -226,7 +227,8 @@ Value buildRows(TensorBuilder &n, Value table, Value index, IntegerAttr padding,
 Value buildGather(TensorBuilder &n, Value x, Value index, int64_t dim, bool wraps) {
   if (dim < 0 || dim >= getRank(x) || getRank(index) != getRank(x)) {
     (void)n.fail("gathers " + debugString(index.getType()) + " from " + debugString(x.getType()) +
-                 " along dim " + Twine(dim));
+                 " along dim " + Twine(dim) +
+                 "; expected indices with the same number of dims, and a dim in range");
     return x;
   }
   if (auto softmax = x.getDefiningOp<ps::LogSoftmaxOp>();
@@ -238,9 +240,11 @@ Value buildGather(TensorBuilder &n, Value x, Value index, int64_t dim, bool wrap
   SmallVector<int64_t> shape(getShape(x));
   shape[dim] = 1;
   if (ArrayRef(shape) != getShape(index)) {
-    (void)n.fail("gathers " + debugString(index.getType()) + " from " + debugString(x.getType()) +
-                 " along dim " + Twine(dim) +
-                 ", which is not supported; expected one index per element of the other dims");
+    (void)n.fail(
+        "gathers " + debugString(index.getType()) + " from " + debugString(x.getType()) +
+        " along dim " + Twine(dim) +
+        ", which is not supported; expected indices of size 1 along this dim, and with equal sizes "
+        "of the other dims");
     return x;
   }
   CheckedIndex checked = checkIndex(n, index, getShape(x)[dim], wraps);
@@ -272,7 +276,8 @@ Value buildIndex(TensorBuilder &n, Value x, ArrayRef<Value> indices) {
   return x;
 }
 
-/// Returns the same dims as `getWalkedDims`, or nullopt if an element would be written twice.
+/// Returns the same dims as `getWalkedDims`. Also returns nullopt if an element would be written
+/// twice, or if an index is out of range (the node then fails).
 static std::optional<SmallVector<int64_t>>
 getWalkedOnce(TensorBuilder &n, Value x, ArrayRef<ps::Tensor> indices, ArrayRef<int64_t> shape) {
   std::optional<SmallVector<int64_t>> dims;
@@ -312,15 +317,15 @@ Value buildIndexWrite(TensorBuilder &n, Value x, ArrayRef<Value> indices, Value 
         " at indices of the shape [" +
         llvm::join(llvm::map_range(shape, [](int64_t size) { return std::to_string(size); }),
                    ", ") +
-        "]");
+        "]; the updates must have the element type of the tensor, and its shape at these indices");
   if (n.failed() || getType(updates).getNumElements() == 0)
     return x;
   std::optional<SmallVector<int64_t>> dims;
   if (constants)
     dims = getWalkedOnce(n, x, *constants, shape);
   if (!dims) {
-    (void)n.fail("writes at indices that are not constants in arithmetic progression, which is not "
-                 "supported");
+    (void)n.fail("writes at indices that are not constants in arithmetic progression, or writes an "
+                 "element twice, which is not supported");
     return x;
   }
   for (auto [dim, index] : llvm::enumerate(*constants)) {
@@ -356,8 +361,8 @@ Value buildSelect(TensorBuilder &n, Value x, Value index, int64_t dim) {
   return takeInOrder(n, x, positions, dim);
 }
 
-/// Shifts x by `distance` along `dim` toward the end (or with `toStart`, the start) of the dim.
-/// Fills with zeros.
+/// Shifts x by `distance` elements toward the end of `dim`, or toward its start (`toStart`). Fills
+/// with zeros.
 static Value moveAlong(TensorBuilder &n, Value x, int64_t dim, int64_t distance, bool toStart) {
   if (distance >= getShape(x)[dim])
     return n.splat(getType(x), 0);
@@ -367,9 +372,10 @@ static Value moveAlong(TensorBuilder &n, Value x, int64_t dim, int64_t distance,
   return buildPad(n, x, before, after, 0);
 }
 
-/// Computes a prefix sum with doubling distances (Hillis and Steele, "Data parallel algorithms",
-/// 1986). After the step with distance k, each element is the sum of the 2k elements that end
-/// there. Example: [1, 2, 3, 4] becomes [1, 3, 5, 7] with k = 1, then [1, 3, 6, 10] with k = 2.
+/// Computes a prefix sum (of x along `dim`) with doubling distances (Hillis and Steele, "Data
+/// parallel algorithms", 1986). After the step with distance k, each element is the sum of the 2k
+/// elements that end there. Example: [1, 2, 3, 4] becomes [1, 3, 5, 7] with k = 1, then [1, 3, 6,
+/// 10] with k = 2.
 ///
 /// Integer sums have the same bits as in PyTorch, even after overflow, since addition modulo
 /// 2^width is associative. Floats are rounded log2(length) times. No element is multiplied by zero,
@@ -395,7 +401,7 @@ Value buildRunningSum(TensorBuilder &n, Value x, int64_t dim, const RunningSum &
   for (int64_t distance = 1; distance < getShape(x)[dim]; distance *= 2)
     sums = n.make<ps::AddOp>(sums, moveAlong(n, sums, dim, distance, kind.reverse));
   sums = n.convert(sums, getElement(x));
-  // Replaces sums of constants by a constant, because later ops need constant positions.
+  // Replaces sums of constants by a constant, because later ops may need constant indices.
   std::optional<ps::Tensor> known = evaluateOnHost(sums);
   return known ? buildHostConstant(n, *known) : sums;
 }

@@ -1,6 +1,6 @@
 // Builds interpolation, one dim at a time. Nearest-neighbor interpolation becomes a broadcast if
-// each element is repeated equally often, else a lookup of table rows. Linear interpolation becomes
-// a matmul with a matrix of weights.
+// each element is repeated equally often, else a lookup of the rows of a table (`ps.embedding`).
+// Linear interpolation becomes a matmul with a matrix of weights.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include <cmath>
@@ -11,15 +11,15 @@ namespace parashard::import {
 
 /// Maximum size of a resized dim.
 static constexpr int64_t kMostPositions = 1 << 24;
-/// Maximum number of weights, such as 2048 x 2048. Without a limit, each node of a small file could
-/// request a large matrix.
+/// Maximum number of elements of the weight matrix, such as 2048 x 2048. Without a limit, each node
+/// of a small file could request a large matrix.
 static constexpr int64_t kMostWeights = 1 << 22;
 
 bool checkResize(TensorBuilder &n, int64_t in, int64_t out) {
   if (in >= 1 && out >= 1 && std::max(in, out) <= kMostPositions)
     return true;
   (void)n.fail("resizes a dim of size " + Twine(in) + " to " + Twine(out) +
-               "; expected from 1 to 2^24");
+               "; expected sizes from 1 to 2^24");
   return false;
 }
 
@@ -69,8 +69,8 @@ static Value repeatDim(TensorBuilder &n, Value x, int64_t dim, int64_t times) {
   return n.reshape(repeated, shape);
 }
 
-/// Takes the elements at `indices` along a dim, by a lookup of table rows. A matmul with a 0/1
-/// matrix would turn one infinite element into NaN everywhere.
+/// Takes the elements at `indices` along a dim, by a lookup of the rows of a table. A matmul with a
+/// 0/1 matrix would turn all elements along the dim into NaN if one of them is infinite.
 static Value takePositions(TensorBuilder &n, Value x, int64_t dim, ArrayRef<int64_t> indices) {
   if (!isFloat(x)) {
     (void)n.fail("resizes elements of " + debugString(x.getType()) + "; expected floats");

@@ -76,8 +76,9 @@ Value scale(TensorBuilder &n, Value x, double factor) {
   return n.make<ps::MulOp>(x, n.splat(getType(x), factor));
 }
 
-/// Returns the loss of each row, multiplied by the weight of its label's class (`counts`). For
-/// label smoothing, sums over all classes, each with its own weight.
+/// Returns the loss of each row, multiplied by the weight of its label's class (`counts`). With
+/// label smoothing, also adds the losses of all classes, each multiplied by the weight of its
+/// class.
 Value buildWeightedCrossEntropy(TensorBuilder &n, Value logits, Value labels, int64_t ignore,
                                 double smoothing, Value weight, Value counts) {
   Value rows = n.make<ps::MulOp>(buildCrossEntropy(n, logits, labels, ignore, 0), counts);

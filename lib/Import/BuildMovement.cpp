@@ -42,7 +42,8 @@ Value takeInOrder(TensorBuilder &n, Value x, ArrayRef<int64_t> indices, int64_t 
   SmallVector<Run> runs = findRuns(indices);
   if (runs.empty() || runs.size() > kMostRuns) {
     (void)n.fail("takes elements of dim " + Twine(dim) + " in an order of " + Twine(runs.size()) +
-                 " progressions, which is not supported; the limit is " + Twine(kMostRuns));
+                 " arithmetic progressions, which is not supported; expected 1 to " +
+                 Twine(kMostRuns));
     return x;
   }
   SmallVector<Value> parts;
@@ -96,7 +97,7 @@ Value buildPad(TensorBuilder &n, Value x, ArrayRef<int64_t> before, ArrayRef<int
 
 Value buildTriangle(TensorBuilder &n, Value x, int64_t diagonal, ps::Predicate predicate) {
   if (getRank(x) < 2) {
-    (void)n.fail("takes a triangle of " + debugString(x.getType()) + "; expected a matrix");
+    (void)n.fail("takes a triangle of " + debugString(x.getType()) + "; expected at least 2 dims");
     return x;
   }
   RankedTensorType indexType = n.typeLike(x, n.i64());

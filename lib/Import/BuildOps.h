@@ -38,7 +38,7 @@ mlir::Value buildAcosh(TensorBuilder &n, mlir::Value x);
 mlir::Value buildAtanh(TensorBuilder &n, mlir::Value x);
 /// Builds 2 atan(x / (1 + sqrt(1 - x^2))).
 mlir::Value buildAsin(TensorBuilder &n, mlir::Value x);
-/// Builds 2 atan(sqrt(1 - x) / sqrt(1 + x)), from |x| and pi for a negative x.
+/// Builds 2 atan(sqrt(1 - |x|) / sqrt(1 + |x|)). For a negative x, subtracts this angle from pi.
 mlir::Value buildAcos(TensorBuilder &n, mlir::Value x);
 /// Builds log(exp(lhs) + exp(rhs)) for operands of the same shape. The result is not NaN if
 /// operands are infinite.
@@ -65,8 +65,8 @@ mlir::Value buildBatchMatmul(TensorBuilder &n, mlir::Value lhs, mlir::Value rhs)
 /// Negative numbers remove elements.
 mlir::Value buildPad(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<int64_t> before,
                      llvm::ArrayRef<int64_t> after, double value);
-/// Builds tril or triu: keeps x where column <= row + diagonal (`Le`) or >= (`Ge`), and is 0
-/// elsewhere.
+/// Builds tril (predicate `Le`) or triu (`Ge`): keeps x where column <= row + diagonal (`Le`) or
+/// column >= row + diagonal (`Ge`). All other elements become 0.
 mlir::Value buildTriangle(TensorBuilder &n, mlir::Value x, int64_t diagonal,
                           ps::Predicate predicate);
 /// Takes the elements at `indices` along `dim`, in this order, as concatenated slices. Fails if
@@ -83,8 +83,8 @@ mlir::Value findExtremumIndex(TensorBuilder &n, mlir::Value x, int64_t dim, ps::
 /// multiplies the two halves of the dim, so that the gradient is also correct for elements that are
 /// 0.
 mlir::Value buildProduct(TensorBuilder &n, mlir::Value x, int64_t dim);
-/// Builds log(sum(exp(x))) over dims, and removes these dims. Builds a cross-entropy whose labels
-/// are all ignored, and uses only its log-sum-exp.
+/// Builds log(sum(exp(x))) over dims, and removes these dims. Takes the log-sum-exp from a
+/// cross-entropy whose labels are all ignored.
 mlir::Value buildLogSumExp(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<int64_t> dims);
 /// Builds the mean over dims. 16-bit floats are summed and divided in f32, as in PyTorch, because
 /// their sum may overflow f16.
@@ -97,13 +97,13 @@ mlir::Value sumAll(TensorBuilder &n, mlir::Value value);
 // Indexing (BuildIndexing.cpp)
 //===----------------------------------------------------------------------===//
 
-/// Takes the rows of a table [rows, width] at `index`. With `wraps`, negative indices count from
-/// the end. Constant indices that are out of range are errors. Computed indices that are out of
-/// range give rows of NaN.
+/// Takes the rows of a table [rows, width] at `index`. `padding` (may be null) is the index of a
+/// row that gets no gradient. With `wraps`, negative indices count from the end. Constant indices
+/// that are out of range are errors. Computed indices that are out of range give rows of NaN.
 mlir::Value buildRows(TensorBuilder &n, mlir::Value table, mlir::Value index,
                       mlir::IntegerAttr padding, bool wraps);
-/// Builds x[i0, i1, ...]. Supports constant indices that form arithmetic progressions, constant x,
-/// and lookups of rows of a table.
+/// Builds x[i0, i1, ...]. Supports three cases: constant indices that form arithmetic progressions,
+/// constant indices into a constant x, and lookups of the rows of a table x.
 mlir::Value buildIndex(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<mlir::Value> indices);
 /// Writes `updates` into x at [i0, i1, ...]. The indices must be constant progressions along
 /// different dims.
@@ -129,7 +129,7 @@ mlir::Value buildGather(TensorBuilder &n, mlir::Value x, mlir::Value index, int6
 // Sorts (BuildSort.cpp)
 //===----------------------------------------------------------------------===//
 
-/// Sorted values, and the positions of these values along the sorted dim of the operand (i64).
+/// Sorted values, and the indices of these values along the sorted dim of the operand (i64).
 struct Sorted {
   mlir::Value values, indices;
 };
@@ -144,18 +144,18 @@ Sorted buildTopK(TensorBuilder &n, mlir::Value x, int64_t dim, int64_t count, bo
 // Normalization (BuildNormalization.cpp)
 //===----------------------------------------------------------------------===//
 
-/// Returns the type for statistics of x: f32, or f64 for f64.
+/// Returns the type for statistics of x: f64 if x is f64, else f32.
 mlir::Type getStatisticsType(TensorBuilder &n, mlir::Value x);
 /// Builds y * weight + bias. Weight and bias are aligned at the last dims, and may be null.
 mlir::Value applyAffine(TensorBuilder &n, mlir::Value y, mlir::Value weight, mlir::Value bias);
 /// Builds a layer norm over the last `numDims` dims, which are merged into one.
 mlir::Value buildLayerNorm(TensorBuilder &n, mlir::Value x, int64_t numDims, double epsilon);
 /// Builds x / sqrt(mean(x^2) + eps), in f32 for 16-bit floats as in PyTorch. The default of
-/// `epsilon` is the machine epsilon of f32, or of f64 for f64.
+/// `epsilon` is the machine epsilon of f32, or of f64 if x is f64.
 mlir::Value buildRmsNorm(TensorBuilder &n, mlir::Value x, int64_t numDims,
                          std::optional<double> epsilon);
-/// Builds an op along `dim` that only supports the last dim (softmax, log-softmax). Swaps `dim` and
-/// the last dim before and after the op.
+/// Builds softmax or log-softmax along `dim`. These ops only support the last dim, so `dim` and the
+/// last dim are swapped before and after the op.
 template <typename Op> mlir::Value buildAlongDim(TensorBuilder &n, mlir::Value x, int64_t dim) {
   return n.swapDims(n.make<Op>(n.swapDims(x, dim, -1)), dim, -1);
 }
@@ -170,7 +170,8 @@ mlir::Value applyToChannels(TensorBuilder &n, mlir::Value y, mlir::Value weight,
 mlir::Value buildGroupNorm(TensorBuilder &n, mlir::Value x, int64_t groups, double epsilon);
 
 /// Operands of a batch norm. Training uses batch statistics, and evaluation uses running
-/// statistics. All vectors over channels may be null.
+/// statistics. All operands except `input` may be null, but without `isTraining`, the running
+/// statistics are required.
 struct BatchNorm {
   mlir::Value input, weight, bias, runningMean, runningVariance;
   double epsilon = 1e-5;
@@ -210,7 +211,8 @@ mlir::Value buildMaxPool(TensorBuilder &n, mlir::Value x, const SpaceWindows &wi
 
 /// The divisor of average pooling. If `divisor` is 0, each window is divided by its number of
 /// elements. `includesPadding` determines whether elements in the padding are counted. With
-/// ceil_mode, the last window may extend beyond the padding; these elements are never counted.
+/// ceil_mode, the last window may extend beyond the padding. Elements beyond the padding are never
+/// counted.
 struct AverageDivisor {
   llvm::SmallVector<int64_t> high; ///< padding after x, one entry per spatial dim
   bool includesPadding = true;
@@ -229,15 +231,15 @@ SpaceWindows tileSpace(mlir::Value x, llvm::ArrayRef<int64_t> out);
 /// Fails if a dim of size `in` cannot be resized to `out`.
 bool checkResize(TensorBuilder &n, int64_t in, int64_t out);
 /// Builds `out` elements along a dim. Each output element is a weighted sum of the input elements.
-/// `fill` sets the weights for the output element `position`; the array initially contains zeros.
+/// `fill` sets the weights for the output element `position`; `weights` initially contains zeros.
 mlir::Value combineAlongDim(
     TensorBuilder &n, mlir::Value x, int64_t dim, int64_t out,
     llvm::function_ref<void(llvm::MutableArrayRef<double> weights, int64_t position)> fill);
-/// Returns the index of the nearest input element for each output element p: floor(p * step). As in
-/// PyTorch, computes in f32, and ignores `step` if `out` is `in` or 2 * `in`.
+/// Returns the index of the nearest input element for each output element p: floor(p * step), but
+/// at most in - 1. As in PyTorch, computes in f32, and ignores `step` if `out` is `in` or 2 * `in`.
 llvm::SmallVector<int64_t> findNearest(int64_t in, int64_t out, double step);
 /// Takes the elements at `indices` along a dim. Builds a broadcast if each element is repeated
-/// equally often ({0, 0, 1, 1}), else a lookup of table rows.
+/// equally often ({0, 0, 1, 1}), else a lookup of the rows of a table.
 mlir::Value resizeNearest(TensorBuilder &n, mlir::Value x, int64_t dim,
                           llvm::ArrayRef<int64_t> indices);
 /// Interpolates linearly at `positions` along a dim. A position beyond an end gives the element at
@@ -267,8 +269,8 @@ mlir::Value takeDiagonal(TensorBuilder &n, mlir::Value x, int64_t first, int64_t
 
 enum class LossReduction { None = 0, Mean = 1, Sum = 2 };
 
-/// Operands of a cross-entropy. Dim 1 of the logits are the classes. Labels are class indices
-/// (integers) or class probabilities (floats).
+/// Operands of a cross-entropy. The classes are dim 1 of the logits (dim 0 for a single sample).
+/// Labels are class indices (integers) or class probabilities (floats).
 struct ClassLoss {
   mlir::Value logits, labels, weight; ///< weight: [classes], or null
   int64_t ignore = -100;
@@ -277,7 +279,8 @@ struct ClassLoss {
 };
 mlir::Value buildClassLoss(TensorBuilder &n, const ClassLoss &loss);
 
-/// A negative log-likelihood loss. A mean divides by the sum of `counts`.
+/// A negative log-likelihood loss. `counts` contains 1 (or the weight of the class) for each
+/// counted label, and 0 for each ignored label. A mean divides by the sum of `counts`.
 struct NllLoss {
   mlir::Value loss, counts;
 };

@@ -1,5 +1,5 @@
 // Builds convolutions and pooling. Average pooling becomes a reshape and a reduction if its windows
-// do not overlap, else a convolution with ones.
+// are adjacent and without padding, else a convolution with ones.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Shapes.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Maximum of sizes, strides, dilations and paddings. Larger numbers indicate a damaged file. The
+/// Maximum of each size, stride, dilation and padding. Larger numbers indicate a damaged file. The
 /// product of two such numbers fits i64.
 constexpr int64_t kMostPositions = INT32_MAX;
 
@@ -50,7 +50,7 @@ bool checkWindows(TensorBuilder &n, const SpaceWindows &windows, Value x) {
   size_t space = getSpace(windows);
   if (space == 0 || getRank(x) != int64_t(space) + 2)
     (void)n.fail("has windows over " + Twine(space) + " dims of " + debugString(x.getType()) +
-                 "; expected batch, channels and these dims");
+                 "; expected batch, channels and these spatial dims");
   if (!isFloat(x))
     (void)n.fail("is of " + debugString(getElement(x)) +
                  ", which is not supported; expected floats");
@@ -66,7 +66,7 @@ bool checkWindows(TensorBuilder &n, const SpaceWindows &windows, Value x) {
 bool checkWeight(TensorBuilder &n, Value x, Value weight, Value bias) {
   if (getRank(x) < 3 || getRank(weight) != getRank(x))
     (void)n.fail("has a weight " + debugString(weight.getType()) + " for " +
-                 debugString(x.getType()));
+                 debugString(x.getType()) + "; expected equal numbers of dims, at least 3");
   else if (getElement(weight) != getElement(x))
     (void)n.fail("has a weight of another element type than " + debugString(x.getType()));
   else if (llvm::is_contained(getShape(weight), 0))
@@ -76,9 +76,9 @@ bool checkWeight(TensorBuilder &n, Value x, Value weight, Value bias) {
   return !n.failed();
 }
 
-/// Returns the number of zeros that must be added after the `size` elements of x along dim d. With
-/// these zeros, window `last` begins within the padded x. In addition, `ps.convolution` pads `low`
-/// zeros before and after x.
+/// Returns the number of zeros that must be added after the `size` elements of x along spatial dim
+/// d, so that window `last` begins within the padded x. `ps.convolution` itself pads `low` zeros
+/// before and after x.
 int64_t getExcess(const SpaceWindows &windows, unsigned d, int64_t last, int64_t size) {
   return std::max<int64_t>(0, getBegin(windows, d, last) - size - windows.low[d] + 1);
 }
@@ -172,8 +172,8 @@ bool isTiling(const SpaceWindows &windows, Value x) {
   return true;
 }
 
-/// Sums windows that tile x. Reshapes each dim to two dims [window, element of the window], and
-/// reduces the second one.
+/// Sums windows that tile x. Reshapes each spatial dim to two dims [window, element of the window],
+/// and reduces the second dim.
 Value sumTiles(TensorBuilder &n, Value x, const SpaceWindows &windows) {
   SmallVector<int64_t> shape(getShape(x).take_front(2)), dims;
   for (unsigned d = 0; d < getSpace(windows); ++d) {
@@ -193,7 +193,8 @@ Value sumWindows(TensorBuilder &n, Value x, const SpaceWindows &windows) {
                                    windows.strides, windows.low, windows.dilation);
 }
 
-/// Returns the number of elements in [first, limit) that a window beginning at `begin` covers.
+/// Returns the number of elements in [first, limit) along spatial dim d that a window covers, if
+/// the window begins at `begin`.
 int64_t countTaps(const SpaceWindows &windows, unsigned d, int64_t begin, int64_t first,
                   int64_t limit) {
   auto tapFrom = [&](int64_t position) {
@@ -259,7 +260,7 @@ Value buildAveragePool(TensorBuilder &n, Value x, const SpaceWindows &windows,
     if (out > kMaxHostElements) {
       (void)n.fail(
           "averages " + Twine(out) +
-          " overlapping or padded windows along a dim, which is not supported; the limit is " +
+          " overlapping or padded windows along a dim, which is not supported; expected at most " +
           Twine(kMaxHostElements));
       return x;
     }

@@ -1,4 +1,4 @@
-// ps-check-mode: warns if a model that will be trained was exported in eval mode.
+// Implements ps-check-mode, which warns if a model to be trained was exported in eval mode.
 #include "dialects/ps/Ps.h"
 #include "parashard/Import.h"
 #include "llvm/Support/Format.h"

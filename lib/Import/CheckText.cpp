@@ -1,5 +1,5 @@
-// Checks that the names in a model can be written as JSON, which programs, weight files and reports
-// contain.
+// Checks that the names in a model can be written as JSON. Programs, weight files and reports
+// contain these names in JSON.
 #include "dialects/ps/Ps.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/Diagnostics.h"

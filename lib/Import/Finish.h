@@ -14,7 +14,8 @@ void returnResults(mlir::OpBuilder &builder, mlir::func::FuncOp function, mlir::
 
 /// Removes unused ops, then unused variables that are not in the model's file (`transient`).
 void removeDead(mlir::ModuleOp module);
-/// Sets `ps.key`, the number of each random op, on dropouts and attentions with dropout.
+/// Numbers the random ops from 0: sets `ps.key` on each dropout, and on each attention with
+/// dropout.
 void numberRandomOps(mlir::ModuleOp module);
 
 } // namespace parashard::import

@@ -9,7 +9,7 @@ using namespace mlir;
 namespace parashard::import {
 
 namespace {
-/// Maximum number of visited ops. Positions and masks are computed by fewer ops.
+/// Maximum number of visited values. Positions and masks are computed by fewer ops.
 constexpr unsigned kMostOps = 64;
 
 class RowBuilder {

@@ -19,7 +19,7 @@ std::optional<ps::Tensor> evaluateOnHost(mlir::Value value);
 /// Returns true if `value` has a gradient with respect to a trained parameter.
 bool dependsOnTrained(mlir::Value value);
 
-/// Returns `ps.stop_gradient` of `value`, or `value` itself if it has no gradient.
+/// Returns `ps.stop_gradient` of `value`, or `value` itself if `value` has no gradient.
 mlir::Value stopGradient(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value);
 
 /// Builds a constant in its smallest form: a splat, `start + step * iota` along one dim, or all

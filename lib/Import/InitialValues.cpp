@@ -1,5 +1,5 @@
-// ps-set-initial-values: sets the initial distribution of parameters that have no values in the
-// model's file (exports on the `meta` device).
+// Implements ps-set-initial-values, which sets the initial distribution of parameters that have no
+// values in the model's file (exports on the `meta` device).
 #include "dialects/ps/Ps.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/Parameters.h"
@@ -18,14 +18,14 @@ struct InitialValueRule {
   std::string text, glob;
   DistributionAttr distribution;
   bool matches = false;  ///< matches a parameter
-  bool isNeeded = false; ///< matches a parameter without a value
+  bool isNeeded = false; ///< matches a parameter that needs a value
 
   bool accepts(VariableOp parameter) const {
     return glob.empty() || matchesVariable(glob, parameter);
   }
 };
 
-/// Parses the numbers in the parentheses of "name(1, 2)".
+/// Parses numbers that are separated by commas, such as "1, 2" from "uniform(1, 2)".
 std::optional<SmallVector<double>> parseNumbers(StringRef text) {
   SmallVector<double> numbers;
   SmallVector<StringRef> parts;
@@ -112,7 +112,8 @@ LogicalResult setInitialValues(ModuleOp module, ArrayRef<std::string> texts, boo
   FailureOr<SmallVector<InitialValueRule>> rules = parseRules(module, texts);
   if (failed(rules))
     return failure();
-  // Lists parameters without a value, each with the first rule that matches it (null: no rule).
+  // Lists the parameters that need a value, each with the first rule that matches it (null: no
+  // rule).
   SmallVector<std::pair<VariableOp, const InitialValueRule *>> needy;
   for (VariableOp parameter : getParameters(module)) {
     bool needs = given || !parameter.getInit();

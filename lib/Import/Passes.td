@@ -11,8 +11,8 @@ class ImportPass<string flag> : Pass<flag, "::mlir::ModuleOp"> {
 def RecognizeActivationsPass : ImportPass<"ps-recognize-activations"> {
   let summary = "replaces expressions that compute GELU or SiLU by ps.gelu or ps.silu";
   let description = [{
-    Evaluates each elementwise expression of one tensor and constants in f64, at about ninety points
-    from -1e9 to 1e9. An expression that has the values of an activation at all points is replaced,
+    Evaluates each elementwise expression of one tensor and constants in f64, at 75 points between
+    -1e9 and 1e9. An expression that has the values of an activation at all points is replaced,
     whatever its ops are. The backward pass then needs only the operand of the activation, so the
     intermediate values are not saved.
   }];
@@ -28,7 +28,7 @@ def RecognizeAttentionPass : ImportPass<"ps-recognize-attention"> {
 }
 
 def RecognizeAttentionMasksPass : ImportPass<"ps-recognize-attention-masks"> {
-  let summary = "replaces causal, band and padding masks by attributes of their attention";
+  let summary = "replaces causal, band and padding masks by attributes and operands of attention";
   let description = [{
     Interprets a mask as a predicate over (batch, head, query, key). Comparisons of linear index
     expressions, such as key <= query, are solved symbolically. Other predicates are evaluated for
@@ -69,10 +69,12 @@ def SetInitialValuesPass : ImportPass<"ps-set-initial-values"> {
 }
 
 def CheckModePass : ImportPass<"ps-check-mode"> {
-  let summary = "warns once if the model was exported in eval mode and would train without dropout";
+  let summary = "warns if a model to be trained was exported in eval mode";
   let description = [{
-    Must run before any folding, because a dropout in eval mode folds to its operand. An export
-    without dropout ops (attention with `dropout_p = 0`, decomposed graphs) cannot be checked.
+    Warns once about dropouts that are off, and once about batch norms that train with running
+    statistics. Must run before any folding, because a dropout in eval mode folds to its operand.
+    Exports that omit inactive dropouts (attention with `dropout_p = 0`, decomposed graphs) cannot
+    be checked.
   }];
 }
 

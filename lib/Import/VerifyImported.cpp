@@ -1,4 +1,4 @@
-// ps-verify-imported: checks the constraints of level 0.
+// Implements ps-verify-imported, which checks the constraints of level 0.
 #include "dialects/ps/Ps.h"
 #include "dialects/ps/VerifyModule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

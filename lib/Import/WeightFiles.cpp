@@ -23,7 +23,7 @@ std::pair<StringRef, StringRef> splitLocation(StringRef location) {
 WeightFiles::WeightFiles() = default;
 WeightFiles::~WeightFiles() = default;
 
-/// Returns the file at `path` from `files`, and opens it at the first request.
+/// Returns the file at `path` from `files`. Opens the file at the first request.
 template <typename File>
 static Expected<const File *> openOnce(std::map<std::string, std::unique_ptr<File>> &files,
                                        StringRef path) {

@@ -42,7 +42,7 @@ public:
   ~WeightFiles();
   /// Locates a tensor. Fails if the file is missing or damaged, or has no such tensor.
   llvm::Expected<FileRange> resolve(llvm::StringRef location);
-  /// Returns the bytes of a tensor (a view). Fails if the bytes do not match their CRC in a `.pt2`
+  /// Returns a view of the bytes of a tensor. Fails if the bytes do not match their CRC in a `.pt2`
   /// archive.
   llvm::Expected<llvm::StringRef> read(llvm::StringRef location);
   /// Returns all files in which a location was resolved.

@@ -112,7 +112,7 @@ private:
     return llvm::upper_bound(sectionBegins, number) - sectionBegins.begin() - 1;
   }
   /// Returns the index of the op after a section. The host reads the section's outputs before this
-  /// op.
+  /// op runs.
   int64_t getSectionEnd(size_t section) const {
     return section + 1 < sectionBegins.size() ? sectionBegins[section + 1]
                                               : int64_t(numbers.size());

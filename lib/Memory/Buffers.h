@@ -24,9 +24,9 @@ std::optional<int64_t> getAddress(const Buffer &buffer, llvm::StringRef markOfRe
 std::vector<Buffer> findScratchBuffers(mlir::func::FuncOp function);
 
 /// The buffers of one program. `kept` are values that one section computes for a later section.
-/// Each slot has its own copy of `kept`, because the host may call the first section several times
-/// before it calls the later section. `host` are values in host memory. `shared` are all other
-/// values, and the scratch of each run.
+/// `ps-plan-memory` allocates several copies (slots) of them, because the host may call the first
+/// section several times before it calls the later section. `host` are values in host memory.
+/// `shared` are all other values, and the scratch of each run.
 struct ProgramBuffers {
   std::vector<Buffer> shared, kept, host;
 };

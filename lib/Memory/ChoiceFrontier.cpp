@@ -10,10 +10,11 @@ namespace {
 /// The total bytes and cost of the first segments, with one choice per segment.
 struct Sum {
   int64_t bytes = 0, cost = 0;
-  int before = -1, pick = 0; ///< index of the sum without the last segment; choice of that segment
+  /// Index of the sum without the last segment, and index of the last segment's choice.
+  int before = -1, pick = 0;
 };
 
-/// Keeps the sums that cost less than every sum with fewer bytes, fewest bytes first.
+/// Returns the sums that cost less than every sum with fewer bytes. Sorts them, fewest bytes first.
 std::vector<Sum> dropWorse(std::vector<Sum> sums) {
   llvm::stable_sort(sums, [](const Sum &a, const Sum &b) {
     return std::pair(a.bytes, a.cost) < std::pair(b.bytes, b.cost);
@@ -38,7 +39,7 @@ std::vector<Sum> thin(std::vector<Sum> sums, size_t most) {
   return kept;
 }
 
-/// Sorts the picks of equal segments, so that the earlier segments keep fewer bytes.
+/// Sorts the picks of equal segments, so that the earlier segments save fewer bytes.
 void sortPicks(llvm::ArrayRef<WeighedSegment> segments, std::vector<int> &picks) {
   std::map<std::pair<const void *, int64_t>, std::vector<size_t>> equals;
   for (auto [i, segment] : llvm::enumerate(segments))

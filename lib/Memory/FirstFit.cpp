@@ -138,8 +138,8 @@ MemoryPlan placeByArea(llvm::ArrayRef<Lifetime> buffers) {
 
 /// Improves a plan by placing buffers in other orders, starting with the order of its offsets.
 /// After each try, the buffers at the top of the arena move to the front of the order. After 150
-/// tries without improvement, the search restarts from the best plan's order and moves a few
-/// pseudo-random buffers up to 31 positions forward.
+/// tries without improvement, the search restarts from the best plan's order and moves about one in
+/// 16 buffers, chosen pseudo-randomly, up to 31 positions forward.
 class OrderSearch {
 public:
   OrderSearch(llvm::ArrayRef<Lifetime> buffers, MemoryPlan first)
@@ -149,7 +149,7 @@ public:
   }
 
   /// Returns the best plan found; stops at a plan of at most `enough` bytes. A try compares all
-  /// pairs of buffers, so the number of tries falls with the square of the number of buffers.
+  /// pairs of buffers, so the number of tries decreases with the square of the number of buffers.
   MemoryPlan run(int64_t enough) {
     constexpr int64_t kMostPairs = 200'000'000, kMostTries = 2000, kPatience = 150,
                       kMostBuffers = 1500;
@@ -214,8 +214,8 @@ int64_t getLargestSum(llvm::ArrayRef<Lifetime> buffers) {
 }
 
 MemoryPlan placeByFirstFit(llvm::ArrayRef<Lifetime> buffers) {
-  // Orders after placeByDeath compare each buffer with all earlier ones. With 8000 buffers, this
-  // takes a second or two.
+  // The methods after placeByDeath compare each buffer with all buffers placed before it. With 8000
+  // buffers, this takes a second or two.
   constexpr size_t kMostCompared = 8000;
   int64_t enough = getLargestSum(buffers) / 200 * 201;
   MemoryPlan best = placeByBirth(buffers);

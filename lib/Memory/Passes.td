@@ -17,8 +17,8 @@ def RecomputePass : Pass<"ps-recompute", "::mlir::ModuleOp"> {
       because its backward immediately follows its forward.
     - `full+communication`: like `full`, and collectives are cloned too.
     - `selective`: ops without a contraction or library call, if their operands are saved anyway or
-      computed by other selected ops. Small results, such as the rstd of a norm, are saved: at most
-      1/8 of the bytes of an operand.
+      computed by other selected ops. Results with at most 1/8 of the bytes of an operand, such as
+      the rstd of a norm, are saved.
     - `modules=GLOB,...`: all ops of the modules that match, including their submodules.
     - `budget=BYTES`: the ops that add the least time while no rank's arena exceeds the budget. To
       measure the memory of a choice, the passes in `then` lower a copy of the module to level
@@ -30,7 +30,7 @@ def RecomputePass : Pass<"ps-recompute", "::mlir::ModuleOp"> {
   let options = [Option<"mode", "mode", "std::string", "\"none\"",
                         "none, selective, full[+communication], modules=GLOB,... or budget=BYTES">,
                  Option<"then", "then", "std::string", "\"\"",
-                        "with a budget: pass pipeline from this pass to level placed">];
+                        "with a budget: pass pipeline from the next pass to level placed">];
   let dependentDialects = ["::parashard::rank::RankDialect"];
 }
 
@@ -48,12 +48,13 @@ def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
 
     The pass writes `ps.address` on variables, `ps.addresses` and `ps.scratch_address` on the ops of
     programs, `ps.offsets`, `ps.workspace_offset` and `ps.scratch_bytes` in class functions, and
-    `ps.arena_bytes` on the module. Each pipeline coordinate has its own arena, which holds the
-    variables that its programs use. With a pipeline, `ps.address` and `ps.arena_bytes` are lists by
-    coordinate, with -1 for a variable that a coordinate does not hold.
+    `ps.arena_bytes` on the module. Each pipeline coordinate has its own arena, which contains the
+    variables that the coordinate's programs use. With a pipeline, `ps.address` and
+    `ps.arena_bytes` are lists with one entry per coordinate. The address is -1 if the coordinate's
+    arena does not contain the variable.
 
-    Variables in host memory (`ps.host`), followed by stashed values, have the addresses
-    [`ps.host_base`, `ps.host_base` + `ps.host_bytes`), which follow the arena.
+    Host memory has the addresses from `ps.host_base` to `ps.host_base` + `ps.host_bytes`, after the
+    arena. It contains variables in host memory (`ps.host`), followed by stashed values.
   }];
   let options = [Option<"slots", "slots", "int64_t", "16",
                         "number of forward calls whose saved values can be kept at once (slots)">];
@@ -65,8 +66,8 @@ def VerifyPlacedPass : Pass<"ps-verify-placed", "::mlir::ModuleOp"> {
   let description = [{
     - `placed_c1`: every variable of a coordinate, except for variables in host memory, is in the
       coordinate's arena, at a multiple of 64 bytes, and overlaps no other variable.
-    - `placed_c2`: in its function's scratch, every result and every workspace is at a multiple of
-      64 bytes, and overlaps no buffer in use at the same time.
+    - `placed_c2`: every result and every workspace of a class function is in the function's
+      scratch, at a multiple of 64 bytes, and overlaps no buffer in use at the same time.
     - `placed_c3`: every value of a program, and the scratch of each run, is after the variables, at
       a multiple of 64 bytes. It overlaps no buffer in use at the same time.
     - `placed_c4`: values that a program keeps for a later section are in the first of its slots;
@@ -74,8 +75,8 @@ def VerifyPlacedPass : Pass<"ps-verify-placed", "::mlir::ModuleOp"> {
     - `placed_c5`: variables that the programs of a pipeline coordinate use are in its arena.
     - `placed_c6`: no arena exceeds the budget of the module (`ps.memory_budget`).
     - `placed_c7`: every variable in host memory, and every value while it is stashed, is in the
-      address range of host memory, which begins after the arena, and overlaps no other variable or
-      value in use at the same time.
+      address range of host memory, and overlaps no other variable or value in use at the same time.
+      This range begins after the arena.
   }];
 }
 

@@ -166,7 +166,7 @@ private:
   SymbolTable &symbols;
   MemoryPeak peak;
   std::vector<Buffer> fullest;
-  rank::RunOp running; ///< at the peak
+  rank::RunOp running; ///< the run at the peak; null for any other op
 };
 } // namespace
 

@@ -69,7 +69,7 @@ public:
   }
 
   /// Places `slots` copies of the kept values from address `base` on. Returns the bytes used by all
-  /// copies. Sets the address attributes of all values that were placed so far.
+  /// copies. Sets the address attributes of the shared and of the kept values.
   int64_t placeSlots(int64_t base, int64_t slots) {
     int64_t bytes = placeBuffers(buffers.kept, base, kScratchAddressMark, addresses);
     for (auto &[op, list] : addresses)
@@ -109,8 +109,8 @@ static DenseMap<Attribute, SmallVector<rank::RunOp, 1>> findWriters(rank::Progra
   return writers;
 }
 
-/// Checks that no run writes a variable before the last use of a value read from it. Such a value
-/// has no buffer of its own.
+/// Checks that no run writes a variable before the last use of a value read from the variable. Such
+/// a value has no buffer of its own: it is in the variable's memory.
 static LogicalResult checkReads(rank::ProgramOp program, SymbolTable &symbols) {
   DenseMap<Attribute, SmallVector<rank::RunOp, 1>> writers = findWriters(program, symbols);
   for (auto read : program.getBody().front().getOps<ps::ReadOp>()) {
@@ -151,8 +151,9 @@ static DenseSet<StringAttr> findNamed(ModuleOp module, int64_t pp) {
   return named;
 }
 
-/// Assigns addresses to each coordinate's variables in device or host memory, from `ends` on, and
-/// advances `ends`. Coordinate 0 holds the variables that no program uses.
+/// Assigns addresses to the variables of each coordinate `pp`, in device or host memory, from
+/// address `ends[pp]` on. Advances `ends[pp]`. Variables that no program uses belong to coordinate
+/// 0.
 static void placeVariables(ModuleOp module, bool inHost, SmallVectorImpl<int64_t> &ends) {
   int64_t coordinates = ends.size();
   std::vector<DenseSet<StringAttr>> named;
@@ -202,8 +203,8 @@ static bool usesHostMemory(ModuleOp module) {
          });
 }
 
-/// Places the variables and then the stashed values of host memory, at least one page after the
-/// arena of each coordinate.
+/// For each coordinate, places the variables in host memory, followed by the stashed values. They
+/// begin at least one page after the arena.
 static void placeInHost(ModuleOp module, SymbolTable &symbols, ArrayRef<int64_t> arenas) {
   constexpr int64_t kPage = 4096;
   if (!usesHostMemory(module))

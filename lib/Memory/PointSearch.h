@@ -9,9 +9,9 @@
 
 namespace parashard::memory {
 
-/// Searches a list of points, sorted by the bytes that they save for backward. A point is one
-/// choice of recomputed ops for all segments (`FrontierPoint`). The caller measures the memory of a
-/// point, which usually grows with the saved bytes, but not always.
+/// Searches a list of points. A point is one choice of recomputed ops for all segments
+/// (`FrontierPoint`). Points are sorted by the bytes that they save for backward. The caller
+/// measures the memory of a point. This memory usually grows with the saved bytes, but not always.
 class PointSearch {
 public:
   /// `bytes` lists the saved bytes of each point. `lastTakes` is the measured memory of the last
@@ -21,9 +21,10 @@ public:
   /// Returns the next point to measure: first point 0, then points between the largest point that
   /// fits the budget and the smallest point that exceeds it. Three guesses alternate:
   ///
-  /// - the saved bytes of the smallest point that exceeds the budget, minus its excess over the
-  ///   budget
-  /// - linear interpolation
+  /// - the saved bytes of the smallest point that exceeds the budget, minus the excess of its
+  /// memory
+  ///   over the budget
+  /// - linear interpolation between the two points
   /// - bisection
   ///
   /// Example of the first guess: four points save 0, 10, 20 and 30 bytes, and the budget is 18.

@@ -32,8 +32,8 @@ struct Choice {
   enum class Kind { Selective, Full, Modules, Budget };
   Kind kind = Kind::Full;
   bool repeatsCommunication = false; ///< full+communication
-  SmallVector<std::string> globs;    ///< of module paths, for kind `Modules`
-  int64_t bytes = 0;                 ///< for kind `Budget`
+  SmallVector<std::string> globs;    ///< globs of module paths, for kind `Modules`
+  int64_t bytes = 0;                 ///< the budget, for kind `Budget`
 };
 
 bool matchesModule(StringRef path, StringRef glob) {
@@ -46,7 +46,7 @@ bool matchesModule(StringRef path, StringRef glob) {
   return false;
 }
 
-/// Applies all modes except budgets.
+/// Chooses and recomputes ops for all modes except budgets.
 class Chooser {
 public:
   Chooser(const Recomputer &recomputer, const Choice &choice)
@@ -74,8 +74,8 @@ private:
             }));
   }
 
-  /// Returns true for ops that cost about as much as reading their operands. Excludes contractions
-  /// and ops of kind `Library`, such as sorts.
+  /// Returns true for ops that take about as long as reading their operands. Excludes contractions,
+  /// collectives and ops of kind `Library`, such as sorts.
   static bool isCheap(Operation *op) {
     auto lowering = dyn_cast<LoweringOpInterface>(op);
     if (!lowering || lowering.getLoweringKind() == LoweringKind::Library ||

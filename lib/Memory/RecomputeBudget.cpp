@@ -1,4 +1,4 @@
-// Searches for the ops of each segment to recompute so that the measured memory fits the budget.
+// Chooses the ops that each segment recomputes, so that the measured memory fits the budget.
 #include "RecomputeBudget.h"
 #include "ChoiceFrontier.h"
 #include "PointSearch.h"
@@ -62,8 +62,8 @@ private:
                : 0;
   }
 
-  /// Returns true if the backward of another segment uses the value. Such a value is saved,
-  /// whatever this segment recomputes.
+  /// Returns true if the backward of another segment uses the value. Such a value is saved, even if
+  /// its own segment recomputes it.
   static bool isUsedElsewhere(Value value) {
     std::optional<int64_t> home = ir::getSegment(value.getDefiningOp());
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -171,7 +171,7 @@ public:
 private:
   enum class State {
     None,   ///< nothing is recomputed
-    Search, ///< one point of the frontier is recomputed
+    Search, ///< the ops of one point of the frontier are recomputed
     All,    ///< all recomputable ops are recomputed
     Done,
     Failed,
@@ -204,8 +204,8 @@ private:
     return isNew;
   }
 
-  /// Raises each weight of 0 to 1, so that the search also recomputes segments that no measured
-  /// peak counts. Returns true if some weight changed.
+  /// Raises each weight of 0 to 1. Then the search also recomputes segments without live values at
+  /// any measured peak. Returns true if some weight changed.
   bool addLeastWeights() {
     bool isNew = false;
     for (Segment &segment : segments) {

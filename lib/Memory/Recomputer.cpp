@@ -68,8 +68,8 @@ bool Recomputer::moves(Operation *op) const {
   return false;
 }
 
-/// Returns true if the segment's backward needs the same resharding anyway, such as for the
-/// gradient of a weight. One resharding then serves both.
+/// Returns true if the segment's backward needs the same resharding of `value` anyway, such as for
+/// the gradient of a weight. Then the clone and the backward op share one resharding.
 bool Recomputer::isMovedAgain(Value value, ShardingAttr needed,
                               std::optional<int64_t> segment) const {
   return segment && llvm::any_of(value.getUses(), [&](OpOperand &use) {
@@ -101,8 +101,8 @@ public:
   }
 
 private:
-  /// Clones an op before the segment's backward, with the ops of `rerun` that it needs. Returns the
-  /// clone.
+  /// Clones an op before the segment's backward. First clones the ops of `rerun` that compute its
+  /// operands. Returns the clone of the op.
   Operation *copy(Operation *op) {
     if (Operation *known = copies.lookup(op))
       return known;

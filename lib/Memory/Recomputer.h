@@ -30,11 +30,11 @@ public:
   bool isLast(int64_t segment) const { return segment + 1 == int64_t(segments.size()); }
 
   /// Returns true if the op is pure, has no regions, and does not read a variable that the function
-  /// writes. An op that moves data between ranks also needs `repeatsCommunication`.
+  /// writes. For an op that moves data between ranks, `repeatsCommunication` must also be true.
   bool canRunAgain(mlir::Operation *op, bool repeatsCommunication = false) const;
   /// Returns true if the segment's backward uses the value.
   static bool isKept(mlir::Value value, int64_t segment);
-  /// Returns true if each segment clones the value's producer for itself, such as the read of a
+  /// Returns true if each segment has its own clone of the value's producer. Example: the read of a
   /// parameter.
   bool isBuiltAnywhere(mlir::Value value) const;
 

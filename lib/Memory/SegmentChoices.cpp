@@ -109,7 +109,7 @@ public:
 private:
   static constexpr size_t kMostTried = 12;      ///< largest number of ops for an exhaustive search
   static constexpr size_t kMostPrices = 24;     ///< largest number of prices of a byte
-  static constexpr int64_t kMostTries = 100000; ///< neighbors that the local search visits
+  static constexpr int64_t kMostTries = 100000; ///< largest number of choices in the local search
 
   const SegmentChoice &add(const std::vector<char> &may) {
     found.push_back(evaluateChoice(graph, may));
@@ -177,8 +177,8 @@ private:
     searchBetween(*middle, many);
   }
 
-  /// Visits all choices within two steps of the best choices, until the best choices are all
-  /// visited.
+  /// Visits all choices within two steps of the best choices. A step removes one op, or adds one op
+  /// with the ops that compute its operands. Repeats this until all best choices were visited.
   void improve() {
     std::set<std::vector<char>> visited;
     for (bool isNew = true; isNew;) {
@@ -221,7 +221,8 @@ private:
         runWithSources(producer, may);
   }
 
-  /// Keeps the choices that cost less than every choice with fewer bytes, fewest bytes first.
+  /// Returns the choices that cost less than every choice with fewer bytes. Sorts them, fewest
+  /// bytes first.
   std::vector<SegmentChoice> keepBest() {
     llvm::stable_sort(found, [](const SegmentChoice &a, const SegmentChoice &b) {
       return std::pair(a.bytes, a.cost) < std::pair(b.bytes, b.cost);

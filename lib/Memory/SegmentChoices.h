@@ -1,5 +1,5 @@
-// Finds the ways to recompute one segment's forward, with the bytes that each saves for backward
-// and the cost that it adds.
+// Finds the ways to recompute one segment's forward. Each way saves some bytes for backward, and
+// adds some time.
 #ifndef PARASHARD_LIB_MEMORY_SEGMENTCHOICES_H
 #define PARASHARD_LIB_MEMORY_SEGMENTCHOICES_H
 
@@ -11,14 +11,14 @@ namespace parashard::memory {
 /// The forward ops of a segment, in execution order.
 struct SegmentGraph {
   struct Op {
-    int64_t cost = 0; ///< cost of running the op again
+    int64_t cost = 0; ///< time of running the op again, in picoseconds
     bool mayRun = true;
     std::vector<int> operands, results; ///< indices of values
     bool operator==(const Op &) const = default;
     auto operator<=>(const Op &) const = default;
   };
   struct Value {
-    int64_t bytes = 0;   ///< bytes needed to save the value; 0 if it exists anyway
+    int64_t bytes = 0;   ///< bytes needed to save the value; 0 if it is saved anyway
     int producer = -1;   ///< index of an op; -1 if outside of the graph
     bool isUsed = false; ///< used by backward
     auto operator<=>(const Value &) const = default;
@@ -31,8 +31,8 @@ struct SegmentGraph {
 /// The ops that run again. Every value that backward or one of these ops uses is either computed by
 /// one of these ops, or saved.
 struct SegmentChoice {
-  int64_t bytes = 0;      ///< saved for backward
-  int64_t cost = 0;       ///< cost of the ops that run again
+  int64_t bytes = 0;      ///< bytes saved for backward
+  int64_t cost = 0;       ///< time of the ops that run again, in picoseconds
   std::vector<char> runs; ///< per op: 1 if the op runs again
 };
 

@@ -162,8 +162,9 @@ FailureOr<int64_t> verifyVariables(ModuleOp module, int64_t pp, bool inHost, Ran
   return end;
 }
 
-/// Checks that host memory begins after the arena, and contains the variables, then the stashed
-/// values. A module without host memory must have neither.
+/// Checks that host memory begins after the arena, and contains the variables marked `ps.host`,
+/// followed by the stashed values. A module without host memory must not have such variables or
+/// values.
 LogicalResult verifyHostPart(ModuleOp module, SymbolTable &symbols, int64_t pp, int64_t arena) {
   std::optional<HostPart> host = getHostPart(module, pp);
   if (host && host->base < arena)

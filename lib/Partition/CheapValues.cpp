@@ -11,7 +11,7 @@ using namespace parashard::ps;
 
 namespace parashard::partition {
 
-/// Number of flops that a device computes in the time that a link needs for one byte.
+/// Number of flops that a device is assumed to compute in the time that a link needs for one byte.
 static constexpr int64_t kFlopsPerByte = 1000;
 
 static bool isForward(Operation *op) {

@@ -7,15 +7,15 @@
 namespace parashard::partition {
 
 /// Finds values that are computed only from constants, buffers and the function's inputs (masks,
-/// positions, rotary tables) and cost at most 1000 flops per byte. Recomputing such a value takes
-/// less time than sending the value to another device.
+/// positions, rotary tables) and cost at most 1000 flops per byte of the value. Recomputing such a
+/// value takes less time than sending the value to another device.
 class CheapValues {
 public:
   explicit CheapValues(mlir::func::FuncOp function);
 
   bool isCheap(mlir::Value value) const;
   /// Returns the ops from which a cheap value is computed, in program order. Omits cloneable ops,
-  /// because each segment that uses them clones them anyway.
+  /// because each segment clones the cloneable ops that it uses.
   llvm::SmallVector<mlir::Operation *> getCone(mlir::Value value) const;
 
 private:

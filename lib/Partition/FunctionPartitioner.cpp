@@ -42,8 +42,8 @@ namespace {
 struct Held {
   Value local;
   ShardingAttr sharding; ///< null for values that are not tensors
-  /// For a parameter that each run gathers for itself: its sharding after the all-gather, which ops
-  /// see. Null for all other values.
+  /// For a parameter that each run gathers for itself: the sharding after the all-gather, with
+  /// which ops use the parameter. Null for all other values.
   ShardingAttr gathered;
 
   ShardingAttr getSeen() const { return gathered ? gathered : sharding; }
@@ -128,10 +128,10 @@ private:
 
   //===--- values ---===//
 
-  /// Returns `value` with sharding `wanted` (null: its own sharding). Reuses an earlier resharding
-  /// of `value` to `wanted`, with two exceptions. Backward reuses a resharding of forward only if
-  /// `value` is partial, so that gathered values need not be saved for backward. Each run gathers a
-  /// parameter with `Held::gathered` for itself.
+  /// Returns the local value of `value`, resharded to `wanted` (null: not resharded). Reuses an
+  /// earlier resharding of `value` to `wanted`, with two exceptions. Backward reuses a resharding
+  /// of forward only if `value` is partial, so that gathered values need not be saved for backward.
+  /// Each run gathers a parameter with `Held::gathered` for itself.
   Value getAs(Value value, ShardingAttr wanted) {
     const Held &source = held[value];
     if (!wanted || wanted == source.sharding)
@@ -293,8 +293,8 @@ private:
     return convert && getByteSize(convert.getType()) < getByteSize(value.getType());
   }
 
-  /// Partitions a read. In `@update`, a value that is partial over data axes is reduced at the
-  /// read, or after its conversion to a narrower type.
+  /// Partitions a read. In `@update`, a partial value is reduced directly after the read, or after
+  /// its conversion to a narrower type.
   LogicalResult partitionRead(ReadOp read) {
     auto variable = getVariable(read, read.getVariableAttr());
     if (failed(variable))
@@ -347,7 +347,7 @@ private:
   LogicalResult partitionReturn(func::ReturnOp ret) {
     SmallVector<Value> values;
     for (auto [i, value] : llvm::enumerate(ret.getOperands())) {
-      // A resharding of a result runs with the op that produces the result.
+      // A resharding of a result gets the phase and segment of the op that produces the result.
       Operation *producer = value.getDefiningOp();
       builder->serve(producer ? producer : &ret->getBlock()->front(), nullptr);
       values.push_back(getAs(value, getReturnedSharding(i)));
@@ -360,7 +360,7 @@ private:
   //===--- clean-up ---===//
 
   /// Sets the phase and segment of each resharding to those of its first user in execution order.
-  /// Before this call, these marks come from its first user in program order.
+  /// Before this call, a resharding has those of its first user in program order.
   void moveReshardsToUsers() {
     for (Operation *op : llvm::reverse(reshardOps)) {
       Operation *first = nullptr;

@@ -148,7 +148,8 @@ Value LocalBuilder::getGlobalIndices(RankedTensorType global, ShardingAttr shard
     sum = sum ? make<AddOp>(sum, index) : index;
   }
   // With one factor, the index of a padding element is past the end of the dim. With several
-  // factors, it would equal the index of a real element, so replace it by the size of the dim.
+  // factors, this index would equal the index of a real element. It is therefore replaced by the
+  // size of the dim.
   Value valid = split.size() > 1 ? getValid(split) : Value();
   if (!valid)
     return sum;
@@ -203,7 +204,7 @@ bool LocalBuilder::isZeroPadded(Value local) const {
 
 bool LocalBuilder::hasPadding(RankedTensorType global, RankedTensorType local,
                               ShardingAttr sharding) const {
-  int64_t elements = local.getNumElements(); // of all shards together, with padding
+  int64_t elements = local.getNumElements(); // after the loop: of all shards, with padding
   for (DimAttr dim : sharding.getDims())
     for (FactorAttr factor : dim.getFactors())
       elements *= mesh.getShards(factor.getAxes());

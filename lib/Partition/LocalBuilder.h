@@ -53,10 +53,11 @@ private:
   mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> shape,
                         llvm::ArrayRef<int64_t> dims);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
-  /// Returns the index within factor `n` of each local element of a split dim, as tensor<Nxi64>.
+  /// Returns, for each of the N local elements of a split dim, its index in factor number `n`, as
+  /// tensor<Nxi64>.
   mlir::Value getFactorIndices(const sharding::Split &split, unsigned n);
-  /// Returns a mask of a dim's local elements as tensor<Nxi1>: true for elements that are not
-  /// padding. Returns null if the dim has no padding.
+  /// Returns a mask of the N local elements of a dim as tensor<Nxi1>: true for elements that are
+  /// not padding. Returns null if the dim has no padding.
   mlir::Value getValid(const sharding::Split &split);
 
   /// Returns true if the padding along `dim` is known to be zero, from `setZeroPadded` or from the

@@ -322,7 +322,7 @@ std::vector<StageContent> divide(func::FuncOp function, const Pieces &pieces,
     int64_t stage = getStage(piece);
     contents[stage].pieces.push_back(piece);
     if (piece.between)
-      continue; // belongs to the stage of the run after it
+      continue; // its stage is that of the run after it
     for (Value result : pieces.runs[piece.run].results)
       homes[result] = stage;
     used[stage].insert_range(pieces.runs[piece.run].inputs);

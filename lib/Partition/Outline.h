@@ -41,8 +41,9 @@ private:
   /// Returns the class function of a run. Builds the function if no equal run has one.
   mlir::func::FuncOp getClass(const Run &run);
   mlir::func::FuncOp buildClass(const Run &run);
-  /// Returns a name for a new class: the class name of the segment's first run if it is free, else
-  /// the run's name. If the run's name is taken too, appends a number.
+  /// Returns a name for a new class: the class name of the segment's first run, if no class
+  /// function of this name has the phase of the run. Otherwise returns the run's name. If the run's
+  /// name is taken too, appends a number.
   std::string chooseName(const Run &run);
   /// Creates a stage function without a body, with the attributes of its arguments and results.
   mlir::func::FuncOp createStage(mlir::func::FuncOp function, llvm::StringRef entry,

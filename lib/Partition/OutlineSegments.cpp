@@ -37,7 +37,7 @@ private:
       return {takeAll(function, pieces, 0)};
     if (entry != "count")
       return divide(function, pieces, stages);
-    std::vector<StageContent> everywhere; // every coordinate runs all of @count
+    std::vector<StageContent> everywhere; // every pipeline coordinate runs all of @count
     for (int64_t i = 0; i < stages.placement.ranks; ++i)
       everywhere.push_back(takeAll(function, pieces, i));
     return everywhere;

@@ -9,9 +9,9 @@ def PartitionPass : Pass<"ps-partition", "::mlir::ModuleOp"> {
   let summary = "rewrites every function to local types with explicit collectives";
   let description = [{
     Lowers level 2 to level 3. Reshards the operands of each op to the shardings with which the op
-    runs, and its results to `ps.shardings` (docs/levels/op-sharding.md). Users of a value share
-    its reshards, except that backward does not use the reshards of forward. In a module without a
-    mesh, only the level changes.
+    runs, and its results to `ps.shardings` (docs/levels/op-sharding.md). Users of a value share its
+    reshards. The backward uses a reshard of the forward only if the value is partial, so that
+    gathered values need not be saved. In a module without a mesh, only the level changes.
   }];
 }
 
@@ -55,11 +55,11 @@ def SplitStagesPass : Pass<"ps-split-stages", "::mlir::ModuleOp"> {
     new first segment of the stage.
 
     `@update` becomes one function per pipeline coordinate: `@update.pp0`, `@update.pp1`, ... Each
-    function updates the parameters that the coordinate holds. Sums over parameters (the global
-    norm) are reduced over the coordinates, and count each parameter once. A variable that several
-    stages add to (a tied parameter's gradient, the loss) gets one accumulator per stage, and
-    another one for the weight gradients of the stage. An all-reduce gives the sum of these
-    accumulators to the coordinates that read the variable.
+    function updates the parameters that the coordinate stores. Sums over parameters (the global
+    norm) are reduced over the coordinates, and count each parameter once. Some variables are
+    accumulated by several stages (a tied parameter's gradient, the loss). Such a variable gets one
+    accumulator per stage for ops of phase `backward_weight`, and one for all other ops. An
+    all-reduce gives the sum of these accumulators to the coordinates that read the variable.
 
     A module with one stage stays unchanged.
   }];
@@ -75,7 +75,7 @@ def OutlineSegmentsPass : Pass<"ps-outline-segments", "::mlir::ModuleOp"> {
     per phase.
 
     The functions become `@stage0.micro_batch`, `@stage0.evaluate`, `@stage0.update`, and likewise
-    for the other stages of a pipeline. A value that crosses stages is a result of one stage
+    for the other stages of a pipeline. A value that is sent between stages is a result of one stage
     function and an argument of others. The result and the arguments have the same `ps.value`.
   }];
 }
@@ -92,8 +92,8 @@ def VerifyPartitionedPass : Pass<"ps-verify-partitioned", "::mlir::ModuleOp"> {
     - (partitioned_c4) collectives name axes of the mesh.
     - (partitioned_c5) no tensor is split or partial over the pipeline axis.
     - (partitioned_c6) over the pipeline axis, only an `all_reduce` over that axis alone is valid,
-      in a stage function of `update` or `count`. Ranks of another coordinate never join any other
-      collective.
+      in a stage function of `update` or `count`. Any other collective would wait forever, because
+      ranks of other coordinates run other functions.
     - (partitioned_c7) each entry has one function per stage; `update` and `count` have one per
       pipeline coordinate.
     - (partitioned_c8) a value that a stage function receives is a result of exactly one other stage

@@ -8,7 +8,7 @@
 
 namespace parashard::partition {
 
-/// Returns true if an attribute holds a sharding that is split or partial over `axis`.
+/// Returns true if an attribute contains a sharding that is split or partial over `axis`.
 bool splitsOver(mlir::Attribute attribute, mlir::StringAttr axis);
 
 /// Returns the first op with an attribute for which `splitsOver` returns true, or null.

@@ -20,14 +20,14 @@ struct Run {
   llvm::SmallVector<mlir::Attribute> variables; ///< symbols, in order of first use
   llvm::SmallVector<int64_t> keys;              ///< keys of random ops, in order of first use
   llvm::SmallVector<mlir::Value> results;       ///< values that are used outside of the run
-  int64_t saved = 0; ///< number of results, at the end, that only later phases use
+  int64_t saved = 0; ///< number of trailing results that only later phases use
 };
 
 /// One piece of a function in execution order: a run, or an op between runs.
 struct Piece {
   mlir::Operation *between = nullptr; ///< null for a run
-  /// The index of the run. For an op of `@micro_batch` or `@evaluate`: the index of the next run,
-  /// which uses the op's result. Not used for an op of `@update`.
+  /// The index of the run. For an op between runs of `@micro_batch` or `@evaluate`: the index of
+  /// the next run, which uses the op's result. Not used for an op between runs of `@update`.
   unsigned run = 0;
 };
 
@@ -37,9 +37,9 @@ struct Pieces {
   llvm::SmallVector<Piece> order;
 };
 
-/// Cuts `@micro_batch` or `@evaluate` into runs, in order. An all-gather of a variable that only
-/// one run uses is placed before that run. Fails at an op without a phase or a segment, and if a
-/// run uses a value that a later run produces.
+/// Cuts `@micro_batch` or `@evaluate` into runs, in order. An all-gather of a variable is placed
+/// before its run if no other run uses the result. Fails at an op without a phase or a segment, and
+/// if a run uses a value that a later run produces.
 mlir::FailureOr<Pieces> cutIntoSegments(mlir::func::FuncOp function);
 /// Puts all ops of `@count` into one run without a segment.
 Pieces cutCount(mlir::func::FuncOp function);

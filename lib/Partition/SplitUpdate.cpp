@@ -113,8 +113,8 @@ LogicalResult StageVariables::verifyState() {
     InFlightDiagnostic error =
         refuse(write) << "'" << write->getName() << "' updates " << symbol << ", but stages "
                       << list
-                      << " of the pipeline use it; state belongs to one stage: cut the model so "
-                         "that all users of "
+                      << " of the pipeline use this variable; only one stage can use such a "
+                         "variable: cut the model so that all users of "
                       << symbol << " are in one stage (--split-method NAME,...)";
     error.attachNote(symbols.lookup(symbol)->getLoc()) << "declared here";
     return error;
@@ -225,10 +225,10 @@ private:
     return success();
   }
 
-  /// Returns true for an op that is part of a sum over parameters: an addition whose operands
-  /// depend on different parameters, or on such a sum and a parameter. Also returns true for an
-  /// all_reduce (sum) of such a sum. The axes of the all_reduce do not include the pipeline axis,
-  /// because only `reduce` creates reductions over that axis.
+  /// Returns true for an op that is part of a sum over parameters. This is an addition whose
+  /// operands both depend on parameters: on different parameters, or at least one operand is such a
+  /// sum. Also returns true for an all_reduce (sum) of such a sum. The axes of the all_reduce do
+  /// not include the pipeline axis, because only `reduce` creates reductions over that axis.
   bool isPartOfSum(Operation *op) {
     if (auto reduce = dyn_cast<AllReduceOp>(op))
       return reduce.getKind() == ReductionKind::Sum && getOrigin(reduce.getOperand()).isSum;
@@ -264,10 +264,11 @@ private:
     return op;
   }
 
-  /// Builds the sum over all stages. The parts of all stages are gathered and added in the order of
-  /// stages, so the bits do not depend on the placement of stages. Example with 2 stages on 2
-  /// coordinates: coordinate 0 contributes [a, 0] and coordinate 1 contributes [0, b]. An
-  /// all_reduce yields [a, b] on both coordinates, and a local sum yields a + b.
+  /// Builds the complete value of a sum over parameters. The parts of all stages (`buildPart`) are
+  /// gathered and added in the order of stages, so the bits do not depend on the placement of
+  /// stages. Example with 2 stages on 2 coordinates: coordinate 0 contributes [a, 0] and coordinate
+  /// 1 contributes [0, b]. An all_reduce yields [a, b] on both coordinates, and a local sum yields
+  /// a + b.
   Value combineSum(Value sum) {
     Value &known = combined[sum];
     if (known)
@@ -295,8 +296,8 @@ private:
                                          reduce(all, {}, name), ArrayRef<int64_t>{0}));
   }
 
-  /// Builds the sum over the coordinates `members` (empty: all). `name` is the name of the reduced
-  /// value.
+  /// Builds the sum of `value` over the coordinates `members` (empty: all). `name` is the name of
+  /// the reduced value (`ps.reduced`).
   Value reduce(Value value, ArrayRef<int64_t> members, StringRef name) {
     auto op = mark(AllReduceOp::create(builder, value.getLoc(), value.getType(), ReductionKind::Sum,
                                        value, builder.getArrayAttr({getPipelineAxis(module)})));

@@ -14,8 +14,9 @@ class StageVariables {
 public:
   StageVariables(mlir::ModuleOp module, llvm::ArrayRef<mlir::func::FuncOp> functions);
 
-  /// Fails if another stage uses state (running statistics, a counter) that one stage writes. The
-  /// other stage would miss updates, because several micro-batches are in flight at once.
+  /// Fails if several stages use a variable that the forward writes (running statistics, a
+  /// counter). The other stages would miss updates, because several micro-batches are in flight at
+  /// once.
   mlir::LogicalResult verifyState();
 
   /// Creates one accumulator per adder, if a variable has several adders. A stage has up to two

@@ -124,7 +124,7 @@ private:
 
   /// Finds the collectives between runs, and the wave of each op. A collective whose operand is the
   /// result of a run belongs to the wave after that run. Collectives over the pipeline axis keep
-  /// their order, because it must be the same on all coordinates.
+  /// their order, because the order must be the same on all coordinates.
   void findBetween() {
     int64_t last = 0;
     for (Operation &op : function.getBody().front().without_terminator()) {

@@ -40,8 +40,8 @@ LogicalResult verifyStage(func::FuncOp function) {
     auto lowering = dyn_cast<LoweringOpInterface>(&op);
     bool moves = lowering && lowering.getLoweringKind() == LoweringKind::Movement;
     if (!isa<rank::RunOp, ReadOp, ConvertOp>(op) && !namesAxes(&op) && !moves)
-      return op.emitOpError("(partitioned_c3) is between runs; only reads, data movement and "
-                            "collectives are valid here");
+      return op.emitOpError("(partitioned_c3) is between runs; only reads, conversions, data "
+                            "movement, shard indices and collectives are valid here");
   }
   return success();
 }

@@ -25,7 +25,7 @@ public:
     int64_t number = mark ? mark.getInt() : -1;
     if (number < 0 || number >= count)
       return function.emitOpError("(partitioned_c7) belongs to ")
-             << describe(number) << ", but the module has " << count;
+             << describe(number) << "; expected a number below " << count;
     auto [known, isNew] = functions.try_emplace(number, function);
     if (isNew)
       return success();
@@ -39,8 +39,8 @@ public:
     for (int64_t number = 0; number < count; ++number)
       if (!functions.count(number))
         return functions.begin()->second.emitOpError("(partitioned_c7) has no counterpart for ")
-               << describe(number) << ": entry \"" << entry << "\" needs one function for each of "
-               << count;
+               << describe(number) << ": entry \"" << entry << "\" needs one function for each, "
+               << count << " in total";
     for (auto &[number, function] : functions)
       if (failed(collectResults(function)) || failed(collectReductions(number, function)))
         return failure();
@@ -54,7 +54,8 @@ public:
   }
 
 private:
-  /// A value that crosses stages: the function that returns it, and its index among the results.
+  /// A value that is sent to other stages: the function that returns the value, and the value's
+  /// index among the function's results.
   struct Sent {
     func::FuncOp function;
     unsigned result;
@@ -202,8 +203,8 @@ private:
 
   //===--- deadlock -------------------------------------------------------===//
 
-  /// Returns true if the next op of a stage function can run: the values that it receives are sent,
-  /// and for a reduction, all members have reached the reduction.
+  /// Returns true if the next op of a stage function can run: the values that the op receives are
+  /// sent, and for a reduction, all members have reached the reduction.
   bool isReady(Operation *op) {
     for (Value operand : op->getOperands()) {
       auto argument = dyn_cast<BlockArgument>(operand);

@@ -1,4 +1,4 @@
-// Computes the costs of segments: parameters, flops, saved bytes, and bytes that cross cuts.
+// Computes the costs of segments: parameters, flops, saved bytes, and bytes sent over cuts.
 #include "lib/Pipeline/Layers.h"
 #include "lib/IR/Cloneable.h"
 #include "lib/IR/ModulePath.h"
@@ -67,8 +67,8 @@ private:
     name(layer, *path, reads);
   }
 
-  /// Names a layer after its first op that reads parameters, or else after its first op. Prefers an
-  /// op in a block, and uses the path of its block.
+  /// Names a layer after one of its ops. Prefers ops that read parameters, then ops in a block,
+  /// then earlier ops. For an op in a block, the name is the path of the block.
   void name(Layer &layer, StringRef path, bool reads) {
     bool &byReader = namedByReader[&layer - layers.data()];
     StringRef block = getBlockOfPath(path);
@@ -80,7 +80,8 @@ private:
     byReader = reads;
   }
 
-  /// Adds the parameters that an op reads through cloneable ops. Returns true if there are any.
+  /// Adds the parameters from which `producer` is computed by cloneable ops. Returns true if there
+  /// are any.
   bool addParameters(Layer &layer, Operation *producer) {
     if (!producer || !cloneable.contains(producer))
       return false;
@@ -131,7 +132,8 @@ private:
   DenseSet<Operation *> cloneable;
   CheapValues cheap;
   std::vector<Layer> layers;
-  /// By layer: the bytes sent by a cut after the layer, minus the bytes sent by a cut before it.
+  /// By layer: the bytes sent over a cut after the layer, minus the bytes sent over a cut before
+  /// the layer.
   std::vector<int64_t> crossings;
   llvm::DenseSet<std::pair<int64_t, Attribute>> counted;
   llvm::DenseMap<int64_t, bool> namedByReader; ///< by layer: true if the named op reads parameters
@@ -163,8 +165,8 @@ func::FuncOp getCutFunction(ModuleOp module) {
   return {};
 }
 
-/// Returns an error if the module `name` is inside a layer; empty otherwise. Example: "module
-/// 'lm_head' is inside the layer 'transformer.ln_f', ...".
+/// Returns an error message if the module `name` is inside a layer, or "" otherwise. Example:
+/// "module 'lm_head' is inside the layer 'transformer.ln_f', ...".
 static std::string describeInside(ArrayRef<Layer> layers, StringRef name) {
   auto isWithin = [](StringRef path, StringRef module) {
     return path == module || (path.starts_with(module) && path[module.size()] == '.');

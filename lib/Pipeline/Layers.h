@@ -21,7 +21,7 @@ struct Layer {
   int64_t backwardWeightFlops = 0;
   double seconds = 0;          ///< time of forward and backward on one rank
   int64_t activationBytes = 0; ///< bytes of forward results that any backward uses
-  int64_t boundaryBytes = 0;   ///< bytes sent, in both directions, by a cut after this layer
+  int64_t boundaryBytes = 0;   ///< bytes sent over a cut after this layer, in both directions
 
   int64_t getBackwardFlops() const { return backwardInputFlops + backwardWeightFlops; }
 };
@@ -32,11 +32,13 @@ std::vector<Layer> findLayers(mlir::func::FuncOp function, const costs::Device &
 
 /// Returns the first layer of each stage except stage 0. `method` is a value of `--split-method`.
 /// Fails if the placement has more stages than layers, if the names of the method do not match the
-/// stages and layers, and if the search for cuts gives up.
+/// stages and layers, or if the search for cuts gives up.
 llvm::Expected<llvm::SmallVector<int64_t>> findCuts(llvm::ArrayRef<Layer> layers,
                                                     llvm::StringRef method,
                                                     const schedules::Placement &placement);
 
+/// Returns the cost of each stage: the sums over its layers, and the bytes sent over the cut after
+/// the stage.
 std::vector<ir::StageCost> addUpStages(llvm::ArrayRef<Layer> layers, const ir::Stages &stages);
 
 /// Returns the function whose segments are divided into stages: `@micro_batch`, else `@evaluate`,

@@ -34,7 +34,7 @@ public:
 private:
   static constexpr size_t mostRemainders = 1024;
 
-  /// Returns the most frequent positive weight; 1 if there is none.
+  /// Returns the most frequent positive weight, or 1 if there is none.
   static int64_t findBlock(ArrayRef<int64_t> weights) {
     std::map<int64_t, int64_t> counts;
     for (int64_t weight : weights)

@@ -19,7 +19,7 @@ bool doesWork(const schedules::Task &task, schedules::Work work);
 /// attribute `ps.value` of arguments and results.
 class StageValues {
 public:
-  /// Takes the stage functions in order of stages.
+  /// `functions` are the stage functions, in order of stages.
   explicit StageValues(llvm::ArrayRef<mlir::func::FuncOp> functions);
 
   struct Produced {
@@ -45,8 +45,9 @@ struct Message {
   int64_t from, to; ///< coordinates
   bool isForward;   ///< produced by a forward
   mlir::Type type;
-  /// Task indices in the sender's row. The send starts after task `sent`. The sender waits for the
-  /// send before task `released`, or after all tasks if `released` is the row's length.
+  /// Task indices in the sender's row (its list of tasks). The send starts after task `sent`. The
+  /// sender waits for the send before task `released`, or after all tasks if `released` is the
+  /// row's length.
   int64_t sent = 0, released = 0;
   /// Task indices in the receiver's row. The receive starts before task `posted`. The receiver
   /// waits for the receive before task `used`.
@@ -60,9 +61,9 @@ struct Message {
 /// the message. The messages of one queue are therefore in the order of the queue.
 ///
 /// The receive of a message starts one task before the value is used. `replay` is a simulation of
-/// the schedule, with any task times, and gives the time at which the receive starts. The sender
-/// waits for the send before its first later task that begins at or after this time. No deadlock
-/// arises, because each wait is for an event that is earlier in the simulation.
+/// the schedule with arbitrary task times. It determines the time at which the receive starts. The
+/// sender waits for the send before its first later task that begins at or after this time. No
+/// deadlock arises, because each wait is for an event that is earlier in the simulation.
 std::vector<Message> planMessages(const StageValues &values,
                                   const schedules::PipelineSchedule &table,
                                   const schedules::Replay &replay);

@@ -8,9 +8,9 @@
 namespace parashard::pipeline {
 
 /// Offloads each variable that only a single run of the update uses: sets `ps.host`, inserts a
-/// fetch before the run, and a copy back after it. Runs share fetches. Each fetch except the last
-/// has at least min(`pieceBytes`, an eighth of the section's offloaded bytes) bytes. Returns false
-/// if no variable is offloaded.
+/// fetch before the run, and a copy back to the host after the run. Several runs may share a fetch.
+/// Each fetch except the last has at least min(`pieceBytes`, an eighth of the section's offloaded
+/// bytes) bytes. Returns false if no variable is offloaded.
 bool offloadVariables(mlir::ModuleOp module, int64_t pieceBytes);
 
 /// Offloads values if this lowers the peak of live bytes. Considers values that are received or

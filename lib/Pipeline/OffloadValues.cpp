@@ -45,7 +45,8 @@ private:
 
 //===--- one program ------------------------------------------------------===//
 
-/// Values that are not used between the same two ops, and are therefore copied together.
+/// Values that are idle between the same two ops: the last op that uses them before backward, and
+/// the first backward run that uses them. The values of a group are copied together.
 struct Group {
   SmallVector<Value> values;
   int64_t bytes = 0;
@@ -178,7 +179,7 @@ private:
   }
 
   /// Inserts the copy of a group back to the device before the op `before`. Ops with an index of
-  /// `from` or more use the copies.
+  /// `from` or more then use the copies on the device.
   void unstash(Group &group, Operation *before, int64_t from) {
     builder.setInsertionPoint(before);
     ResultRange held = group.stash.getResults();

@@ -84,8 +84,8 @@ struct Piece {
   rank::OffloadOp offload;
 };
 
-/// A part of a program that the host calls separately (`rank.section`). `runs` are its update runs
-/// that use variables in host memory.
+/// A part of a program that the host calls separately (`rank.section`). `runs` are the section's
+/// update runs that use variables in host memory.
 struct Section {
   Operation *before = nullptr; ///< last op before the update; null: the start of the program
   Operation *end = nullptr;    ///< next section; null: the program's end

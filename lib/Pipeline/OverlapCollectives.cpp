@@ -1,5 +1,5 @@
-// Implements ps-overlap-collectives: prefetches the all-gathers of parameters, so that they overlap
-// with the preceding run.
+// Implements ps-overlap-collectives: starts the all-gathers of parameters earlier, so that they
+// overlap with the preceding run.
 #include "lib/Pipeline/Passes.h"
 #include "lib/Pipeline/VerifyCommunication.h"
 
@@ -54,7 +54,7 @@ Operation *findInsertionPoint(Operation *position, rank::StartOp start) {
 void startBefore(rank::RunOp before, AllGathers &gathers) {
   Operation *position = before;
   for (rank::StartOp start : gathers.starts) {
-    position = findInsertionPoint(position, start); // never before the previous start of the queue
+    position = findInsertionPoint(position, start); // after the previous start, to keep their order
     llvm::SmallPtrSet<Operation *, 32> between;     // isBeforeInBlock would renumber the block
     for (Operation *op = position; op != start; op = op->getNextNode())
       between.insert(op);

@@ -124,7 +124,7 @@ std::string explainPipeline(ModuleOp module) {
   std::vector<Layer> layers = findLayers(function, cluster->device);
   std::vector<std::vector<std::string>> rows = {{"layer", "stage", "pp", "parameters",
                                                  "forward flops", "backward flops", "time", "saved",
-                                                 "sent at a cut after it"}};
+                                                 "sent at a cut after the layer"}};
   for (auto [i, layer] : llvm::enumerate(layers)) {
     int64_t stage = stages.getStage(i);
     rows.push_back({layer.name.empty() ? "-" : layer.name, std::to_string(stage),

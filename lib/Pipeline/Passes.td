@@ -7,7 +7,7 @@ include "mlir/Pass/PassBase.td"
 
 def FindSegmentsPass : Pass<"ps-find-segments", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "assigns a segment to every op of @micro_batch and @evaluate";
+  let summary = "assigns a segment to every op of each function except @update";
   let description = [{
     A segment is one instance of a repeated block, or the ops between two blocks. Blocks are found
     from the module paths in locations (`transformer.h.3.attn` belongs to `transformer.h.3`).
@@ -95,9 +95,9 @@ def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
   let description = [{
     `what=optimizer` offloads optimizer state and averages. It also offloads f32 weights if forward
     and backward read only their copies in another type. An offloaded variable gets `ps.host`.
-    `rank.fetch` copies the variable to the device before the run of the update that uses it, and
-    `rank.offload` copies it back. Scalars, and variables that several runs share, stay on the
-    device.
+    `rank.fetch` copies the variable to the device before the run of the update that uses it.
+    `rank.offload` copies the variable back to the host after the run. Scalars, and variables that
+    several runs share, stay on the device.
 
     Runs are grouped into pieces. A piece has at least `piece-bytes` bytes, or an eighth of the
     bytes that the section offloads if this is less. The first piece is fetched where the update
@@ -128,12 +128,13 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
   let summary = "verifies the constraints of level 4";
   let description = [{
-    - (scheduled_c1) every start has a wait.
+    - (scheduled_c1) every asynchronous op (such as a send or a collective) has a `rank.wait`.
     - (scheduled_c2) results of a collective and received values are used after their wait.
     - (scheduled_c3) the waits of a queue are in the order of its starts.
     - (scheduled_c4) no stage function remains.
     - (scheduled_c5) a program reads each input of each micro-batch with one `rank.input`.
-    - (scheduled_c6) between a start and its wait, no op may write a variable that the start reads.
+    - (scheduled_c6) between the start of a collective and its wait, no op may write a variable that
+      the collective reads.
     - (scheduled_c7) in a queue between two pipeline coordinates, sends and receives match in order,
       value and type.
     - (scheduled_c8) all programs reach their ends, without a deadlock. A wait blocks until its
@@ -152,7 +153,8 @@ def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
       after the wait for the unstash.
     - (scheduled_c15) no tensor is split or partial over the pipeline axis.
     - (scheduled_c16) a collective of a program or a class function uses the pipeline axis only
-      through `over_pp`. Ranks of another coordinate never join any other collective.
+      through `over_pp`. Any other collective would wait forever, because ranks of other coordinates
+      run other programs.
     - (scheduled_c17) each entry function (`step`, `evaluate`, ...) has one program per pipeline
       coordinate.
     - (scheduled_c18) the attributes of stages are consistent with each other and with the mesh.

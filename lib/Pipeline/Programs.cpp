@@ -270,7 +270,8 @@ void ProgramBuilder::numberBuckets() {
 
 /// Starts collectives of gradients early, each after the last run that may write its gradient.
 /// Fills buckets in the order of these runs, so that the first buckets are sent while backward
-/// continues. A bucket has at most max(1/4 of all bytes, 1 MiB), and at most `bucketBytes`.
+/// continues. A bucket has at most max(1/4 of the bytes of all these collectives, 1 MiB), and at
+/// most `bucketBytes`.
 void ProgramBuilder::startEarly(func::FuncOp stage, IRMapping &values) {
   Block *block = builder.getInsertionBlock();
   if (!block->getOps<rank::SectionOp>().empty())

@@ -11,8 +11,8 @@ namespace parashard::pipeline {
 class ProgramBuilder {
 public:
   /// Creates a program of pipeline coordinate `pp` at the end of the module. `name` is the symbol
-  /// of the program; the host calls it as `entry`. A bucket has at most `bucketBytes` bytes, unless
-  /// a single collective has more.
+  /// of the program; the host calls the program as `entry`. A bucket has at most `bucketBytes`
+  /// bytes, unless a single collective has more.
   ProgramBuilder(mlir::ModuleOp module, llvm::StringRef name, int64_t pp, llvm::StringRef entry,
                  int64_t bucketBytes);
 
@@ -57,7 +57,8 @@ private:
   void startBuckets(mlir::IRMapping &values);
   bool isOverPipeline(mlir::Operation *collective) const;
   void start(Bucket &bucket, mlir::IRMapping &values);
-  /// Waits for the buckets whose results `op` uses, and for earlier buckets of their queues.
+  /// Waits for the buckets whose results `op` uses, and for the earlier buckets in the queues of
+  /// these buckets.
   void waitFor(mlir::Operation *op);
   /// Waits for the buckets that read a variable that `op` may write.
   void waitForVariables(mlir::Operation *op);
@@ -68,7 +69,8 @@ private:
   mlir::StringAttr pipeline; ///< pipeline axis of the mesh; null if none
   int64_t coordinates;       ///< size of the pipeline axis
   llvm::DenseMap<int64_t, mlir::Value> microBatches;
-  llvm::DenseMap<std::pair<mlir::Attribute, int64_t>, rank::InputOp> inputs; ///< by name
+  /// By name and micro-batch.
+  llvm::DenseMap<std::pair<mlir::Attribute, int64_t>, rank::InputOp> inputs;
   std::vector<Bucket> buckets;
   llvm::DenseMap<mlir::Operation *, unsigned> bucketOf;
 };

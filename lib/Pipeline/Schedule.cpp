@@ -221,7 +221,7 @@ private:
     PipelineScheduler scheduler(entries["micro_batch"], *table, *replay);
     for (int64_t pp = 0; pp < stages.placement.ranks; ++pp) {
       ProgramBuilder program(getOperation(), "pp" + std::to_string(pp), pp, "step", bucketBytes);
-      if (func::FuncOp count = find("count", pp)) // runs for all micro-batches before the others
+      if (func::FuncOp count = find("count", pp)) // runs for all micro-batches before any forward
         for (int64_t m = 0; m < microBatches; ++m)
           program.addMicroBatch(count, m);
       scheduler.build(program, pp);

@@ -96,9 +96,9 @@ private:
     }
   }
 
-  /// Assigns a state op to the segment of its first user. Assigns a write to the segment that
+  /// Assigns a state op to the earliest segment that uses it. Assigns a write to the segment that
   /// produces its value. If no segment produces the value, assigns the write to a segment that
-  /// reads the variable, else to the block in its path, else to segment 0.
+  /// reads the variable, else to the segment of the block in the op's path, else to segment 0.
   void assignStateOps() {
     assignFromUsers();
     DenseMap<Attribute, int64_t> readers;
@@ -163,8 +163,9 @@ private:
   }
 
   /// Numbers segments by module path, in order of first appearance. The ops between two blocks also
-  /// get a number. Early ops (`findEarlyOps`) belong to segment 0, or to the only segment that uses
-  /// them. If the first op that is not early is in a block, segment 0 contains only early ops.
+  /// get a number. Early ops (`findEarlyOps`) belong to the only segment that uses them, or to
+  /// segment 0 if several segments do. Early ops that no other op uses belong to the last segment.
+  /// If the first op that is not early is in a block, segment 0 contains only early ops.
   DenseMap<Operation *, int64_t> numberByPath() {
     DenseMap<Operation *, int64_t> wanted;
     DenseSet<Operation *> early = findEarlyOps();
@@ -247,9 +248,9 @@ private:
     return forwardByOrigin.lookup(origin.getInt());
   }
 
-  /// Returns the segment of the forward op of the backward op `op`, but at most `latest`. Returns
-  /// `latest` if `op` has no forward op. If the forward op is cloneable, returns the latest segment
-  /// up to `latest` that uses its result.
+  /// Returns the segment of the forward op to which the backward op `op` belongs, but at most
+  /// `latest`. Returns `latest` if `op` has no forward op. If the forward op is cloneable, returns
+  /// the latest segment up to `latest` that uses its result.
   int64_t getOriginSegment(Operation *op, int64_t latest) {
     Operation *origin = getOrigin(op);
     auto it = segments.find(origin);

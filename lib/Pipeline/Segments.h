@@ -14,9 +14,10 @@ namespace parashard::pipeline {
 /// or a later segment, and backward values in the same or an earlier segment.
 int64_t assignSegments(mlir::func::FuncOp function);
 
-/// The longest stretch of a list in which a sequence of at least `minUnit` ops repeats: start of
-/// the stretch, length of the sequence, and number of its instances. All are 0 if nothing repeats.
-/// Example: classes 9 1 2 3 4 1 2 3 4 8 give {first 1, unit 4, count 2}.
+/// The longest stretch of a list of ops in which a sequence of at least `minUnit` ops repeats:
+/// start of the stretch, length of the sequence, and number of its instances. All are 0 if nothing
+/// repeats. `classes` has one number per op, which is the same for equal ops.
+/// Example: 9 1 2 3 4 1 2 3 4 8 gives {first 1, unit 4, count 2}.
 struct Repetition {
   int64_t first = 0;
   int64_t unit = 0;

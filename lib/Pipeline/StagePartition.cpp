@@ -8,7 +8,8 @@
 //
 // For given bounds of the rounds, the search visits the ranks in order. A state of the search after
 // rank r consists of the number of layers that ranks 0 to r have taken of each round. The load of
-// rank r is the weight of all layers taken after rank r, minus the weight taken before.
+// rank r is the weight of all layers taken by ranks 0 to r, minus the weight of those taken by
+// ranks 0 to r - 1.
 #include "lib/Pipeline/StagePartition.h"
 #include "lib/Pipeline/LeastLoad.h"
 #include "shared/NearestNames.h"
@@ -27,8 +28,8 @@ using namespace llvm;
 namespace parashard::pipeline {
 namespace {
 
-/// Maximum number of cells of a `Walk` with three or more chunks per rank. A larger table of cells
-/// would need gigabytes, so the search gives up.
+/// Maximum number of cells of a `Walk` with three or more chunks per rank. With more cells, the
+/// search could need gigabytes of memory, so it gives up.
 constexpr uint64_t kMostCells = uint64_t(1) << 20;
 
 constexpr int64_t kImpossible = std::numeric_limits<int64_t>::max();
@@ -38,6 +39,7 @@ int64_t addBytes(int64_t a, int64_t b) {
   return a == kImpossible || b == kImpossible ? kImpossible : a + b;
 }
 
+/// The range of layers at which each stage may begin, and the bytes sent over each cut.
 struct CutRules {
   explicit CutRules(const PartitionProblem &problem) : problem(problem) {
     for (int64_t stage = 0; stage < problem.placement.getNumStages(); ++stage) {
@@ -46,8 +48,8 @@ struct CutRules {
     }
   }
 
-  /// Returns the bytes that are sent if `stage` begins at layer `cut`; kImpossible if the rules
-  /// exclude this cut.
+  /// Returns the bytes sent over the cut before `stage` if the stage begins at layer `cut`. Returns
+  /// kImpossible if the rules exclude this cut.
   int64_t getBytes(int64_t stage, int64_t cut) const {
     if (cut < first[stage] || cut > last[stage])
       return kImpossible;
@@ -82,7 +84,8 @@ struct Round {
 
 /// Lower bounds of the bytes of the remaining cuts of one round. The value at [r][ahead] holds if
 /// the first r ranks have taken r + ahead layers of the round, and no rank takes more than
-/// `mostLoad`. It is a lower bound because the layers of other rounds also count toward the load.
+/// `mostLoad`. The value is only a lower bound, because the layers of other rounds also count
+/// toward the load of a rank.
 using BytesToGo = std::vector<std::vector<int64_t>>;
 BytesToGo findBytesToGo(const Round &round, const CutRules &rules, int64_t mostLoad) {
   ArrayRef<int64_t> weights = rules.problem.weights;
@@ -117,7 +120,7 @@ SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
     int64_t fewest = toGo[rank - 1][ahead];
     while (addBytes(rules.getBytes(round.getStage(rank), round.getCut(rank + ahead)),
                     toGo[rank][ahead]) != fewest)
-      ++ahead; // the first cut with the fewest bytes respects the load
+      ++ahead; // earlier cuts give smaller loads, so the first match respects the load
     cuts.push_back(round.getCut(rank + ahead));
   }
   return cuts;
@@ -129,14 +132,14 @@ SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
 
 /// A state of the search after the first ranks have taken their layers.
 struct State {
-  /// The number of layers taken of each round beyond one per rank, encoded as one number.
+  /// Encodes, as one number, how many layers are taken of each round beyond one per rank.
   int64_t cell;
   int64_t previous;  ///< index of the state before the last rank, in the previous column
   int64_t weight;    ///< weight of all layers taken
   int64_t bytes = 0; ///< bytes of the cuts so far
   SmallVector<int32_t, 4> order; ///< per round: index of its cuts in sorted order
 };
-/// All states after the same number of ranks.
+/// All states in which the same number of ranks have taken their layers.
 using Column = std::vector<State>;
 
 /// Memory that all walks share: the table of marks, and the number of states visited.
@@ -186,8 +189,8 @@ public:
     mostLoad = load;
     Column column = begin();
     for (int64_t rank = 0; rank < ranks && !column.empty(); ++rank) {
-      // With the heaviest states first, each cell is visited once: the state that reaches it first
-      // gives the smallest load.
+      // Visits the heaviest states first. Then each cell is visited only once, because the first
+      // state that reaches a cell gives `rank` the smallest load.
       llvm::sort(column, [](const State &a, const State &b) { return a.weight > b.weight; });
       column = advance(column, rank);
     }
@@ -224,7 +227,7 @@ public:
   }
 
 private:
-  /// Returns the initial state, in which no layers are taken.
+  /// Returns a column with the initial state, in which no layers are taken.
   Column begin() {
     llvm::fill(ahead, 0);
     workspace.marks.resize(std::max<uint64_t>(workspace.marks.size(), cells), -1);
@@ -478,7 +481,7 @@ private:
       return;
     do {
       Walk walk(rules, bounds, workspace);
-      workspace.visited += layers; // the cost of lower bounds
+      workspace.visited += layers; // computing lower bounds counts as this many states
       gaveUp =
           chunks > 2 && (walk.getNumCells() > kMostCells || workspace.visited > problem.mostStates);
       if (gaveUp || !visit(walk))

@@ -14,14 +14,14 @@ namespace parashard::pipeline {
 using schedules::Placement;
 using schedules::PlacementKind;
 
-/// The layers (segments) in model order, and the pipeline that runs them. The caller owns the
-/// lists.
+/// The layers (segments) in model order, and the pipeline that runs them. A rank here is a pipeline
+/// coordinate, as in Placement.h. The caller owns the lists.
 struct PartitionProblem {
   llvm::ArrayRef<int64_t>
       weights; ///< per layer, at least 0; such as 1, the layer's parameters or its flops
-  llvm::ArrayRef<int64_t> bytes; ///< [i]: bytes sent by a cut between layers i and i + 1
+  llvm::ArrayRef<int64_t> bytes; ///< [i]: bytes sent over a cut between layers i and i + 1
   Placement placement;
-  /// Number of states after which a search with 3 or more chunks per rank gives up: about a minute.
+  /// A search with 3 or more chunks per rank gives up after this many states (about a minute).
   int64_t mostStates = int64_t(1) << 28;
 };
 
@@ -43,11 +43,11 @@ struct StagePartition {
 ///
 /// Example: weights 1 1 1 1 4 on 2 ranks with 1 chunk each give the cut 4, with loads 4 and 4.
 ///
-/// The search is exact, but may give up with more than 2 chunks per rank. For each bound of
-/// the load that it tries, it visits at most ranks * C(s + 2c - 1, 2c - 1) states. Here, c is the
-/// number of chunks per rank, and s = layers - stages. Example: 96 layers on 16 ranks need at most
-/// 8 * 10^5 states with 2 chunks, and 2.5 * 10^8 with 4.
-/// Models of equal blocks need few states.
+/// The search is exact, but may give up with more than 2 chunks per rank. For each limit of the
+/// load that the search tries, it visits at most ranks * C(s + 2c - 1, 2c - 1) states. Here, c is
+/// the number of chunks per rank, and s = layers - stages. Example: 96 layers on 16 ranks need at
+/// most 8 * 10^5 states with 2 chunks, and 2.5 * 10^8 with 4. Models of equal blocks need few
+/// states.
 ///
 /// Fails for counts below 1, more stages than layers, negative weights or bytes, lists whose
 /// lengths do not match, sums above 2^63 - 2, and a search that gives up.

@@ -17,7 +17,7 @@ namespace parashard::pipeline {
 #include "lib/Pipeline/Passes.h.inc"
 
 namespace {
-/// Checks that no op uses a value before its wait. `message` is the error.
+/// Checks that no op uses `value` before `wait`. `message` is the text of the error.
 LogicalResult verifyUsesAfter(rank::WaitOp wait, Value value, StringRef message) {
   for (Operation *user : value.getUsers())
     if (user->isBeforeInBlock(wait)) {
@@ -179,7 +179,7 @@ LogicalResult verifyFetches(rank::ProgramOp program, const SymbolTable &symbols)
 }
 
 /// Checks that an unstash starts after the wait for its stash, and that its results are used after
-/// its wait.
+/// the wait for the unstash.
 LogicalResult verifyUnstash(rank::UnstashOp unstash) {
   rank::WaitOp back = findWait(unstash.getToken());
   if (!back)
@@ -203,8 +203,8 @@ LogicalResult verifyStashes(rank::ProgramOp program) {
       return stash.emitOpError("(scheduled_c1) is never waited for");
     for (Value held : stash.getResults())
       if (!held.hasOneUse() || !isa<rank::UnstashOp>(*held.user_begin()))
-        return stash.emitOpError("(scheduled_c14) has a result whose only use must be a "
-                                 "rank.unstash");
+        return stash.emitOpError("(scheduled_c14) has a result that is not used exactly once, "
+                                 "by a rank.unstash");
   }
   for (auto unstash : program.getBody().getOps<rank::UnstashOp>())
     if (failed(verifyUnstash(unstash)))

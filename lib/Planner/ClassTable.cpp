@@ -262,7 +262,7 @@ private:
     cost.reductionDelay = std::max(cost.reductionDelay, *segment - after.value_or(0));
   }
 
-  /// Returns the segment of the last run before an op.
+  /// Returns the segment of the last run before an op; nullopt if there are no runs before it.
   std::optional<int64_t> findLastBackward(Operation *op) {
     for (size_t i = indices.lookup(op); i-- > 0;)
       if (auto run = dyn_cast<rank::RunOp>(ops[i]); run && run.getSegment())

@@ -26,7 +26,7 @@ struct SegmentCost {
   double reduced = 0;   ///< bytes of reduced gradients, from the reduction until the update
   double states = 0; ///< bytes of optimizer state, and of f32 parameters and averages with copies
   double update = 0; ///< seconds of the optimizer's kernels per step, without their launches
-  double updateLaunches = 0; ///< seconds of the launches of these kernels, for any size of kernel
+  double updateLaunches = 0; ///< seconds of these launches, which do not depend on sizes
   /// Seconds of the collectives over data axes: in the update, for gradients after the last
   /// micro-batch, and for gathered parameters (ZeRO-3) per micro-batch.
   double updateCommunication = 0, reduction = 0, forwardGathers = 0, backwardGathers = 0;

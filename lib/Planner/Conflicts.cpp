@@ -247,7 +247,7 @@ private:
     if (has(conflict, FixedBatch))
       reasons.push_back(formatv("the export fixes the samples per micro-batch over all "
                                 "data-parallel ranks at {0}; export with a dynamic batch dim to "
-                                "free them",
+                                "allow other numbers",
                                 *numbers.fixedBatch));
     bool hasShards = involves({Dp}) || (has(conflict, Ranks) && involves({Pp, Tp}));
     if (has(conflict, Ranks))

@@ -16,12 +16,13 @@ struct FileConstraints {
   /// Flag and text, as on the command line: {"zero", "0|1"}.
   std::vector<std::pair<std::string, std::string>> flags;
   /// The policy of `tensor_parallel.sharding_plan`, as the text of a file for --sharding-policy:
-  /// {"layer2.weight": {"0": ["tp"]}}. The first matching glob wins, so their order is kept.
+  /// {"layer2.weight": {"0": ["tp"]}}. The first matching glob wins, so the order of the globs is
+  /// kept.
   std::optional<std::string> policy;
 };
 
 /// Reads an object of constraints: {"zero": [0, 1], "mesh": "tp=<=8", "precision": "bf16"}. The
-/// keys are in `flags`. A value is a scalar, a list, or the text of a range or "*".
+/// keys must be in `flags`. A value is a scalar, a list, or the text of a range or "*".
 ///
 /// The keys of veScale are also accepted, either with dots or as nested objects. They are
 /// translated to flags:

@@ -34,7 +34,7 @@ double getHop(const ClassTable &table, const Cluster &cluster, const Layout &lay
 /// Costs of one pipeline coordinate. Times are measured from the start of the step.
 struct Coordinate {
   Breakdown parts;
-  double busy = 0;    ///< end of its last task
+  double busy = 0;    ///< end of the last task of its schedule
   double reduced = 0; ///< end of its last reduction of gradients over data axes
   double update = 0;  ///< seconds of the update with its communication
 };
@@ -107,8 +107,8 @@ private:
     }
   }
 
-  /// Returns the costs (bytes and update) of the copies of tied parameters on a coordinate: the
-  /// coordinate uses these parameters, but their home is another coordinate.
+  /// Returns the costs (bytes and update) of the tied parameters that a coordinate uses, but whose
+  /// home is another coordinate. The coordinate stores copies of these parameters.
   SegmentCost getCopies(int64_t rank) const {
     SegmentCost copies;
     for (const Tied &each : tied)
@@ -121,9 +121,9 @@ private:
     return copies;
   }
 
-  /// Adds the times of sums over the pipeline axis. They run one after the other: first the sums of
-  /// values such as the loss, then the sums of the gradients of tied parameters. The update waits
-  /// for all of them.
+  /// Adds the times of sums over the pipeline axis. These sums run one after the other: first the
+  /// sums of values such as the loss, then the sums of the gradients of tied parameters. The update
+  /// waits for all sums.
   void sumOverCoordinates(MutableArrayRef<Coordinate> coordinates) const {
     if (layout.stages == 1)
       return;
@@ -354,7 +354,7 @@ Expected<ArrayRef<int64_t>> CutCache::get(ArrayRef<SegmentCost> segments,
   std::vector<int64_t> weights, bytes;
   for (const SegmentCost &segment : segments) {
     weights.push_back(std::llround(steps * segment.getSeconds() / std::max(longest, 1e-30)));
-    bytes.push_back(isLarge ? 0 : int64_t(2 * segment.boundary)); // matters only for ties
+    bytes.push_back(isLarge ? 0 : int64_t(2 * segment.boundary)); // bytes matter only for ties
   }
   if (!bytes.empty())
     bytes.pop_back(); // the last segment has no cut after it
@@ -416,7 +416,8 @@ Expected<LayoutPricer::Bounds> LayoutPricer::getBounds(const Layout &layout) {
   Bounds bounds;
   for (size_t rank = 0; rank < loads.size(); ++rank) {
     double own = (loads[rank] + sends[rank]) * double(layout.microBatches);
-    bounds.seconds = std::max(bounds.seconds, fills[rank] + own - hop); // no task follows the last
+    // No task waits for the last message, so its time is subtracted.
+    bounds.seconds = std::max(bounds.seconds, fills[rank] + own - hop);
     for (int64_t zero = 0; zero < 4; ++zero)
       bounds.memories[size_t(zero)] =
           std::max(bounds.memories[size_t(zero)],

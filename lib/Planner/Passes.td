@@ -16,7 +16,7 @@ def ShrinkRepeatsPass : Pass<"ps-shrink-repeats", "::mlir::ModuleOp"> {
     Sets `ps.repeats` to the name of a parameter of the second segment and the number of removed
     segments. Changes nothing in these cases:
     - the longest sequence has fewer than three segments;
-    - an op after the sequence uses a result of a removed segment other than the last one;
+    - an op after the sequence uses a result of a segment other than the first and the last one;
     - the second segment has no parameter of its own.
   }];
 }

@@ -21,7 +21,7 @@ struct Transfer {
 
 class FunctionReplay {
 public:
-  /// Creates a replay in which each op takes `scale` times its modelled time.
+  /// Creates a replay in which each op takes `scale` times its predicted time.
   FunctionReplay(func::FuncOp function, const ir::OpTimes &times, double scale,
                  double overlapSlowdown)
       : function(function), times(times), scale(scale), overlapSlowdown(overlapSlowdown) {

@@ -35,7 +35,7 @@ private:
   mlir::SymbolTable symbols;
   const ir::OpTimes &times;
   const MeasuredRuns *measured;
-  llvm::DenseMap<mlir::Attribute, Breakdown> known; ///< by class function, as modelled
+  llvm::DenseMap<mlir::Attribute, Breakdown> known; ///< by class function, as predicted
   llvm::StringMap<Breakdown> scaled;                ///< by label of the run, as measured
 };
 

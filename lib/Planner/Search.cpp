@@ -406,7 +406,7 @@ private:
   }
 
   /// Returns the share of the matmuls that a branch does not split over its tensor axis. Example:
-  /// if tp=2 takes 0.75 of the time of one rank, half of the work is whole.
+  /// if tp=2 takes 0.75 of the time of one rank, half of the work is not split.
   double getWholeShare(const Branch &branch) {
     Candidate one = branch.candidate;
     one.tp = 1; // the candidate has fewer ranks, but only its table matters here
@@ -467,7 +467,8 @@ private:
   }
 
   /// Prices the plans of a branch. Tries recomputation modes in ascending order of time. Stops at
-  /// the first mode with which every schedule fits the memory, either without ZeRO or with stage 1.
+  /// the first mode with which every schedule fits the memory, either without ZeRO or with ZeRO
+  /// stage 1.
   void explore(const Branch &branch) {
     std::vector<Candidate> modes;
     for (const char *recompute : kSearchedModes)
@@ -502,7 +503,7 @@ private:
     leanestOfStages.fill(std::nullopt);
     bool allFit = exploreSchedules(candidate, whole);
     bool needsMore = !allFit;
-    // ZeRO divides variables, so the memory of each stage follows from the table without ZeRO.
+    // ZeRO divides variables, so the memory of each ZeRO stage follows from the table without ZeRO.
     std::array<std::optional<PricedCandidate>, 4> least = leanestOfStages;
     auto isPossible = [&](int64_t zero) {
       const std::optional<PricedCandidate> &of = least[size_t(zero)];
@@ -554,7 +555,8 @@ private:
     return allFit;
   }
 
-  /// Prices a candidate. Returns false if it does not fit the memory.
+  /// Prices a candidate. Returns false if the candidate does not fit the memory, or if its ZeRO
+  /// stage is not allowed.
   bool consider(const Candidate &candidate, LayoutPricer &pricer) {
     Layout layout = makeLayout(problem, candidate);
     Expected<LayoutPricer::Bounds> bounds = pricer.getBounds(layout);
@@ -595,7 +597,7 @@ private:
     return true;
   }
 
-  /// Returns the memory of compiled programs of this kind divided by its estimate.
+  /// Returns the memory of compiled programs of this kind, divided by the estimate of this memory.
   double getMemoryFactor(const Candidate &candidate) const {
     auto factor = problem.memoryFactors.find(candidate.getKind());
     return factor == problem.memoryFactors.end() ? 1 : factor->second;
@@ -611,7 +613,8 @@ private:
       found->second = priced;
   }
 
-  /// Keeps a candidate whose variables do not fit, with the ZeRO stage that needs the least memory.
+  /// Keeps a candidate that does not fit according to its bounds, with the allowed ZeRO stage that
+  /// needs the least memory.
   void keepLeanestBound(Candidate candidate, const LayoutPricer::Bounds &bounds) {
     for (int64_t zero = candidate.dp > 1 ? 3 : 0; zero >= 0; --zero) {
       if (!constraints().get("zero").allows(zero))
@@ -659,7 +662,8 @@ private:
     });
   }
 
-  /// Adds the fastest plan of each kind that is not in the list of wanted plans.
+  /// Adds the fastest plan of each kind to the list of wanted plans, if the list lacks this plan
+  /// and the plan is at most `kKindMargin` times as slow as the fastest one.
   void addKinds() {
     if (result.plans.empty())
       return;
@@ -688,7 +692,7 @@ private:
     if (problem.fixedBatch)
       text += ": the export fixes the samples per micro-batch over all data-parallel ranks at " +
               std::to_string(*problem.fixedBatch) +
-              "; export with a dynamic batch dim to free them";
+              "; export with a dynamic batch dim to allow other numbers";
     return text +
            "; the constraints allow no mesh, or no number of micro-batches divides the batch";
   }
@@ -704,9 +708,9 @@ private:
   std::map<int64_t, int64_t> ends;
   int64_t considered = 0;
   size_t mostSegments = 0; ///< of any table
-  /// The fastest plan of each kind that fits, and the leanest one that does not fit.
+  /// By kind: the fastest plan that fits, and the leanest plan that does not fit.
   std::map<Kind, PricedCandidate> kinds, leanest;
-  /// By ZeRO stage: the leanest of the candidates priced since these were reset.
+  /// By ZeRO stage: the leanest of the candidates that were priced since exploreStages() began.
   std::array<std::optional<PricedCandidate>, 4> leanestOfStages;
   /// By kind and memory: the leanest candidates that do not fit, and that were not priced from
   /// their own table.

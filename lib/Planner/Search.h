@@ -1,4 +1,4 @@
-// Searches the plan with the least predicted time that fits the memory of a rank.
+// Searches for the plan with the least predicted time that fits the memory of a rank.
 #ifndef PARASHARD_LIB_PLANNER_SEARCH_H
 #define PARASHARD_LIB_PLANNER_SEARCH_H
 
@@ -46,7 +46,8 @@ struct SearchProblem {
   /// data-parallel ranks. If the function is empty, any number is possible.
   std::function<bool(int64_t)> allowsBatch;
   double memory = 0; ///< bytes of memory per rank
-  /// By kind (`Candidate::getKind`): the memory of compiled programs divided by its estimate.
+  /// By kind (`Candidate::getKind`): the memory of compiled programs, divided by the estimate of
+  /// this memory.
   std::map<Candidate::Kind, double> memoryFactors;
   Constraints constraints;
   double timeLimit = 30; ///< seconds

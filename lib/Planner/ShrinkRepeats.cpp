@@ -54,7 +54,8 @@ public:
   }
 
 private:
-  /// Returns true for ops without operands. Equal segments may have different reads.
+  /// Returns true for reads of variables and for constants. Equal segments may read different
+  /// variables.
   static bool isLeaf(Operation *op) {
     return isa<ReadOp>(op) || op->hasTrait<OpTrait::ConstantLike>();
   }
@@ -98,10 +99,10 @@ private:
     return true;
   }
 
-  /// Returns true if segment `before` uses `x` in the way segment `after` uses `y`. Either both are
-  /// the same value or equal leaves, or both are the same result of the same op, in the segment
-  /// itself or in the segment before it. If `isFirst`, `before` is the first of the equal segments,
-  /// so the segment before it may be different.
+  /// Returns true if segment `before` uses `x` in the same way as segment `after` uses `y`. Either
+  /// both are the same value or equal leaves (reads or constants). Or both are the same result of
+  /// the op at the same position, in the segment itself or in the segment before it. If `isFirst`,
+  /// `before` is the first of the equal segments, so the segment before it may be different.
   bool areEqual(Value x, size_t before, Value y, size_t after, bool isFirst) const {
     if (x == y)
       return true;

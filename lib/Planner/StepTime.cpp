@@ -1,4 +1,4 @@
-// Replays the programs of the pipeline coordinates with times.
+// Replays the programs of the pipeline coordinates with the predicted times of their ops.
 #include "lib/Planner/StepTime.h"
 #include "lib/Costs/Quantity.h"
 #include "lib/IR/Stages.h"
@@ -145,8 +145,8 @@ public:
   }
 
 private:
-  /// Runs the next op of a coordinate. Returns false if it waits for a transfer whose end is not
-  /// known yet.
+  /// Runs the next op of a coordinate. Returns false if the op waits for a transfer whose end is
+  /// not known yet.
   bool advance(int64_t pp, Coordinate &coordinate) {
     Operation *op = &*coordinate.next;
     if (auto run = dyn_cast<rank::RunOp>(op)) {

@@ -17,7 +17,7 @@ enum class Part {
   Kernel,         ///< generated kernels and other library calls of forward and backward
   Recomputation,  ///< recomputed forward ops
   Launch,         ///< starting kernels
-  TensorParallel, ///< waiting in forward and backward for collectives not over data axes
+  TensorParallel, ///< waiting in forward and backward for collectives over axes other than data
   DataParallel,   ///< waiting for sums of gradients, and for gathered weights
   Message,        ///< waiting for the transfer of activations between stages
   HostCopy,       ///< waiting for copies to and from host memory
@@ -67,7 +67,7 @@ using MeasuredRuns = llvm::StringMap<double>;
 /// Predicts the time of a training step of a module of level `scheduled` or later. Assumes that all
 /// ranks of a pipeline coordinate take the same time. Returns nullopt if the module has no training
 /// step. Fails if the mesh has more ranks than the cluster can have. `measured` replaces the
-/// modelled times of ops; fails if `measured` lacks a run.
+/// predicted times of ops. Fails if `measured` is not null and lacks a run.
 llvm::Expected<std::optional<StepTime>> predictStep(mlir::ModuleOp module,
                                                     const costs::Cluster &cluster,
                                                     const MeasuredRuns *measured = nullptr);

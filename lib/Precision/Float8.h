@@ -20,16 +20,17 @@ class Float8 {
 public:
   Float8(mlir::ModuleOp module, const PrecisionSpec::Float8 &options);
 
-  /// Quantizes both operands of each linear layer in `@micro_batch` and `@evaluate`, and of its
-  /// backward contractions. Layers whose dims are not multiples of 16 stay in bf16. Reports these
-  /// layers: as an error with misfit=error, else as a warning. Warns if no layer is quantized.
+  /// Quantizes both operands of each linear layer in `@micro_batch` and `@evaluate`, and both
+  /// operands of the layer's backward contractions. Layers whose dims are not multiples of 16 stay
+  /// in bf16. Reports these layers: as an error with misfit=error, else as a warning. Warns if no
+  /// layer is quantized.
   mlir::LogicalResult run();
 
 private:
   /// The quantized values of one function.
   struct FunctionState {
     bool trains = false;
-    llvm::StringMap<unsigned> taken; ///< number of contractions per weight
+    llvm::StringMap<unsigned> taken; ///< number of linear layers so far, by weight
     /// Quantized values, by original value and format.
     llvm::DenseMap<std::pair<mlir::Value, unsigned>, ps::Quantized> quantized;
     /// With current scaling: the largest |x| of each value.
@@ -47,7 +48,7 @@ private:
                                        const llvm::DenseMap<int64_t, Linear> &byOrigin);
   /// Replaces operand `i` of a contraction by its quantized and dequantized value. `name` is the
   /// NAME of the scale's variables. With `isRecorded` and delayed scaling, also sets `amax.now` to
-  /// the maximum of itself and the amax of this value. Fails if a variable cannot be added.
+  /// the larger of its old value and the amax of the operand. Fails if a variable cannot be added.
   mlir::LogicalResult quantize(FunctionState &state, mlir::Operation *op, unsigned i,
                                ps::Float8Format format, const std::string &name, bool isRecorded);
   mlir::FloatType getElement(ps::Float8Format format);

@@ -31,7 +31,7 @@ ps::OpPrecision OpClasses::lookup(Operation *op) const {
   if (auto known = dyn_cast<ps::PrecisionOpInterface>(op))
     precision = known.getPrecision();
   if (spec.kind == PrecisionSpec::Kind::Half && precision.kind == ps::PrecisionClass::Fp32)
-    precision.kind = ps::PrecisionClass::Widest; // its kernels accumulate in f32
+    precision.kind = ps::PrecisionClass::Widest; // kernels of the op accumulate in f32
   if (matchesAny(op, spec.keepFp32))
     precision.kind = ps::PrecisionClass::Fp32;
   else if (matchesAny(op, spec.compute))

@@ -10,7 +10,8 @@ def PrecisionPass : Pass<"ps-precision", "::mlir::ModuleOp"> {
     Each op outside of `@update` has a precision class (see the table in docs/precision.md):
 
     * `compute`: if the op depends on a parameter or a floating-point input, its operands and
-      results are converted to the 16-bit type. Results that are gradients of weights are f32.
+      results are converted to the 16-bit type. Results that are gradients of weights are f32,
+      except with `half`.
     * `fp32`: operands are converted to f32, and results are f32.
     * `widest`: the op has the widest type of its operands. A bias that is added to the result of a
       `compute` op is converted to the type of this result.

@@ -173,10 +173,10 @@ Value TypeAssigner::convert(Value value, FloatType type, Operation *user) {
 
 /// Creates a conversion. A narrowing conversion has the attributes (segment, phase) of the
 /// producer, so that the narrow value is sent between segments and saved for backward. Every other
-/// conversion (widening, or of an argument or a cloneable op) has the attributes of its user, with
-/// one exception: phase `backward_weight` becomes `backward_input`, unless the producer is in
-/// `backward_weight`. If the user is the return, the conversion has the attributes of the producer,
-/// if any.
+/// conversion widens a value, or converts an argument or the result of a cloneable op. Such a
+/// conversion has the attributes of its user, with one exception: phase `backward_weight` becomes
+/// `backward_input`, unless the producer is in `backward_weight`. If the user is the return, the
+/// conversion has the attributes of the producer, if any.
 Operation *TypeAssigner::makeConvert(Value value, FloatType type, Operation *user) {
   Operation *producer = value.getDefiningOp();
   bool atProducer = type == narrow && producer && !cloneable.contains(producer);

@@ -19,15 +19,18 @@ std::string toText(llvm::StringRef text);
 /// Lists the axes of the mesh, except axes of kind `multiple`, which have no devices.
 llvm::json::Array listMesh(mlir::ModuleOp module);
 
+/// Totals over all parameters. `localBytes` are the bytes of one rank's shards.
 struct ParameterSum {
   int64_t count = 0, elements = 0, bytes = 0, localBytes = 0;
 };
+/// Lists the parameters with their shardings. Adds them to `sum`.
 llvm::json::Array listParameters(mlir::ModuleOp module, ParameterSum &sum);
 
 struct CollectiveSum {
   int64_t count = 0, bytes = 0; ///< per step and rank
 };
-/// Lists the collectives of a step. Returns null if the module has no record of its collectives.
+/// Lists the collectives of a step and of an evaluation, and adds those of a step to `sum`. Returns
+/// null if the module has no record of its collectives.
 llvm::json::Value listCollectives(mlir::ModuleOp module, int64_t microBatches, CollectiveSum &sum);
 
 //===--- the pipeline (Pipeline.cpp) -------------------------------------===//
@@ -58,8 +61,8 @@ struct Cost {
   llvm::json::Object toJson() const;
 };
 
-/// Lists the plans of a search, fastest first. For the first plan, also lists the breakdown of its
-/// step, and its neighbors: plans that differ from it in one choice.
+/// Lists the plans of a search, fastest first. Also lists the parts of the first plan's step with
+/// their times, and the first plan's neighbors: plans that differ from it in one choice.
 llvm::json::Object listPlans(const driver::PlanAnswer &answer);
 
 /// The number of times that a class function runs on a segment: per step, or per batch for phase
@@ -78,6 +81,7 @@ public:
   /// micro-batches.
   Work(mlir::ModuleOp module, int64_t microBatches);
 
+  /// Returns the number of micro-batches per step.
   int64_t getMicroBatches() const { return microBatches; }
   /// Returns the cost of a step. With a pipeline, adds the costs of one rank per pipeline
   /// coordinate.

@@ -61,7 +61,8 @@ json::Array listParameters(ModuleOp module, ParameterSum &sum) {
   return rows;
 }
 
-/// Returns how often a part of a step runs. Evaluation is not part of a step.
+/// Returns how often a part of the program runs per step. Returns 0 for `evaluate`, which is not in
+/// a step.
 static int64_t getTimes(StringRef when, int64_t microBatches) {
   return when == "evaluate" ? 0 : when == "update" ? 1 : microBatches;
 }

@@ -281,7 +281,7 @@ function listOps(ops) {
   return groupBy(ops, op => op).map(group => (group.length > 1 ? `${group[0]} × ${group.length}` : group[0])).join(", ");
 }
 
-/** Shows the first location, with the others folded. */
+/** Shows the first location. The other locations unfold on a click. */
 function showLocations(locations) {
   const known = locations.filter(Boolean);
   if (known.length < 2) return known[0] || "";

@@ -69,9 +69,9 @@ function makePlainTable(label, columns, rows) {
 }
 
 /**
- * A table with one row per group. A group of several members unfolds to one row per member, and any group
- * unfolds to the element of `detail(members)`, if given.
- *   columns  {title, kind, value(members): sort key, show(members): text or element; first column: text}
+ * A table with one row per group. A group of several members unfolds to one row per member. If `detail` is given, a
+ * group unfolds to the element that `detail(members)` returns, or does not unfold if `detail(members, true)` is false.
+ *   columns  {title, kind, value(members): sort key, show(members): text or elements of a cell}
  *   text     the text of a member that the filter searches
  *   noun     [singular, plural] of a member
  */

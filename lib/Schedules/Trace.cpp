@@ -224,7 +224,7 @@ public:
   }
 
 private:
-  /// Returns false for the first of several steps, because it includes warm-up.
+  /// Returns false for the first of several steps, because the first step includes warm-up.
   bool counts(int64_t step) const { return steps.size() == 1 || step != *steps.begin(); }
 
   Error findPlacement() {

@@ -1,4 +1,4 @@
-// Reads the trace of a program: its instructions, and the measured times of its steps.
+// Reads the trace of a program: its instructions, and the measured times of its training steps.
 #ifndef PARASHARD_LIB_SCHEDULES_TRACE_H
 #define PARASHARD_LIB_SCHEDULES_TRACE_H
 
@@ -33,7 +33,7 @@ struct Trace {
   std::map<int64_t, TracedRank> ranks;
   std::set<int64_t> evaluated; ///< numbers of steps during which an evaluation ran
 
-  /// Reads a file that `--trace FILE.json` wrote. Fails if the text is not a trace.
+  /// Parses the text of a file that `--trace FILE.json` wrote. Fails if the text is not a trace.
   static llvm::Expected<Trace> read(llvm::StringRef json);
 
   int64_t countMicroBatches() const;
@@ -89,7 +89,7 @@ struct MeasuredPipeline {
 /// missing.
 llvm::Expected<MeasuredPipeline> measurePipeline(const Trace &trace);
 
-/// Reads a trace, and measures the stages of its pipeline.
+/// Parses the text of a trace file, and measures the stages of its pipeline.
 llvm::Expected<MeasuredPipeline> readTrace(llvm::StringRef json);
 
 /// Returns true if forwards and backwards have the same order in `a` and `b` on every coordinate.

@@ -12,8 +12,8 @@ namespace parashard::sharding {
 #include "lib/Sharding/Passes.h.inc"
 
 namespace {
-/// A parameter that an op reads, possibly transposed: dim i of the value is dim `dims[i]` of
-/// `variable`.
+/// A parameter that a matmul reads, possibly transposed: dim i of the matmul's operand is dim
+/// `dims[i]` of `variable`.
 struct Weight {
   ps::VariableOp variable;
   SmallVector<int64_t> dims;
@@ -79,7 +79,8 @@ private:
                                   mesh);
   }
 
-  /// Returns true if a dim has a single factor, and needs padding of at most `mostWaste` percent.
+  /// Returns true if the split of a dim has a single factor, and if padding the dim to `multiple`
+  /// adds more than 0 and at most `mostWaste` percent.
   bool isCandidate(ps::VariableOp variable, unsigned dim, const sharding::MeshShape &mesh) const {
     ArrayRef<int64_t> sizes = variable.getTensorType().getShape();
     if (sharding::getSplits(variable.getSharding(), sizes, mesh)[dim].size() != 1)
@@ -113,9 +114,9 @@ private:
       entry->second = dim;
   }
 
-  /// Adds an axis of kind `multiple` to the mesh, without adding devices. A dim on this axis is not
-  /// split, but padded to a multiple of the axis size. Example: axis `pad.16` pads 50257 elements
-  /// to 50272.
+  /// Adds an axis of kind `multiple` to the mesh, without adding devices. A dim that is sharded
+  /// over this axis is not split, but padded to a multiple of the axis size. Example: axis `pad.16`
+  /// pads 50257 elements to 50272.
   StringAttr addAxis(ps::MeshOp mesh) {
     // Axis names in `--mesh` have no dots, so this name is unique.
     auto name = StringAttr::get(&getContext(), "pad." + std::to_string(multiple));

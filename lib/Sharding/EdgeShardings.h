@@ -14,13 +14,13 @@ class EdgeShardings {
 public:
   explicit EdgeShardings(const ShardingGraph &graph);
 
-  /// Returns how the op `edge` runs. `nodes` has the sharding of each node. The returned reference
-  /// stays valid after later calls.
+  /// Returns how the op of edge number `edge` runs. `nodes[i]` is the sharding of node i. The
+  /// returned reference stays valid after later calls.
   const OpSharding &get(unsigned edge, llvm::ArrayRef<ps::ShardingAttr> nodes);
 
-  /// Returns the sharding of each node.
+  /// Returns the current sharding of each node of the graph.
   std::vector<ps::ShardingAttr> getNodes();
-  /// Returns the sharding of a node.
+  /// Returns the current sharding of a node.
   ps::ShardingAttr getNode(unsigned node);
 
 private:

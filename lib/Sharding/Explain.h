@@ -1,5 +1,5 @@
-// Explains the sharding of each parameter, attention forms and split activations. For collectives,
-// see lib/Partition/ExplainCollectives.cpp.
+// Explains the shardings of parameters, the forms of attentions and the split activations. For
+// collectives, see lib/Partition/ExplainCollectives.cpp.
 #ifndef PARASHARD_LIB_SHARDING_EXPLAIN_H
 #define PARASHARD_LIB_SHARDING_EXPLAIN_H
 
@@ -14,7 +14,7 @@ struct ExplainedParameter {
   std::vector<int64_t> shape; ///< shape of the whole tensor
   std::string dtype;          ///< such as f32
   std::vector<int64_t> local; ///< shape of the shard on each rank
-  std::string sharding;       ///< as printed inside #ps.sharding, without the mesh
+  std::string sharding;       ///< such as `[{"tp"}, {}]` (see `describe`)
   std::string reason;
   int64_t bytes = 0; ///< bytes on one rank
   ps::VariableOp variable;

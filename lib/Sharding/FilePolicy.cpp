@@ -139,7 +139,8 @@ private:
       texts.push_back((result.path + ":" + result.op).str());
     for (StringRef text : texts)
       names.insert(text);
-    return names.empty() ? "not in modules" : listSome(names.getArrayRef());
+    return names.empty() ? "not available, because no op of the model can be sharded"
+                         : listSome(names.getArrayRef());
   }
 
   std::string listParameters() const {

@@ -72,7 +72,7 @@ void GraphPricer::findTraffic() {
         continue;
       std::optional<Phase> phase = getPhase(edge);
       if (edge.kind == ShardingEdge::Kind::Accumulate)
-        passes += 2; // reads and writes the sum
+        passes += 2; // reads and writes the accumulated sum
       else if (edge.kind == ShardingEdge::Kind::Write)
         passes += getWeight(edge);
       bool isFused = edge.kind == ShardingEdge::Kind::Op && GraphStructure::isPassed(edge);
@@ -148,8 +148,9 @@ double GraphPricer::getReshardSeconds(unsigned number, ShardingAttr from, Shardi
   return known->second;
 }
 
-/// Returns the seconds of an op and of the reshards of its operands and results. If several ops
-/// need a value with the same sharding, the value is resharded only once.
+/// Returns the weighted seconds of an edge: of its library call, if any, and of the reshards of its
+/// operands and results. If several ops need a value with the same sharding, the value is resharded
+/// only once.
 double GraphPricer::priceEdge(unsigned number) {
   const ShardingEdge &edge = graph.edges[number];
   double weight = getWeight(edge), seconds = 0;

@@ -9,18 +9,18 @@
 namespace parashard::sharding {
 
 struct GraphPrice {
-  /// Seconds of one micro-batch on one rank, plus `kStepShare` of the seconds of the update. If the
-  /// module only evaluates, the seconds of one evaluation.
+  /// Seconds of one micro-batch on one rank, plus `kStepShare` times the seconds of the update. For
+  /// a module that only evaluates: the seconds of one evaluation.
   double seconds = 0;
   /// Bytes of the variables and of the values that forward keeps for backward, on one rank.
   double bytes = 0;
 };
 
-/// Prices the shardings of one graph, which may change between calls. The price of an op depends on
-/// the local types that `computeOpSharding` gives, and the price of a reshard on its collectives. A
-/// value is assumed to be in memory if a library call computes it, or if one of its users is not a
-/// fused op of the same phase. The graph must have edges. The graph and the cluster must outlive
-/// the pricer.
+/// Prices the current shardings of one graph. The shardings may change between calls. The price of
+/// an op depends on its local types (from `computeOpSharding`), and the price of a reshard on its
+/// collectives. A value is assumed to be in memory in three cases: no op computes the value, a
+/// library call computes it, or one of its users is not a fused op of the same phase. The graph
+/// must have edges. The graph and the cluster must outlive the pricer.
 class GraphPricer {
 public:
   /// `known` must outlive the pricer.
@@ -28,8 +28,8 @@ public:
 
   /// Returns the price of the current splits and partial values (`choosePartials`).
   GraphPrice get();
-  /// Returns the forward ops with results that are reduced over an axis, as of the last `get`. If
-  /// the module only evaluates, returns such ops of the evaluation.
+  /// Returns the edges of the forward ops whose results are reduced over an axis, as of the last
+  /// call of `get`. If the module only evaluates, returns the edges of such ops of the evaluation.
   llvm::ArrayRef<unsigned> getReduced() const { return reduced; }
 
 private:
@@ -57,8 +57,8 @@ private:
   std::vector<char> isCall; ///< by edge: 1 for a library call
   bool isInference = false; ///< the module has no forward, only `@evaluate`
   using Reshard = std::tuple<unsigned, const void *, const void *>;
-  std::map<Reshard, double> reshards;
-  std::map<Reshard, double> paid; ///< weights of reshards that the current `get` already priced
+  std::map<Reshard, double> reshards; ///< seconds of each reshard
+  std::map<Reshard, double> paid; ///< weights of the reshards already priced in the current `get`
   std::vector<unsigned> reduced;
 };
 

@@ -11,14 +11,14 @@ class GraphStructure {
 public:
   explicit GraphStructure(const ShardingGraph &graph);
 
-  /// Returns the ops of the forward that depend on an input, in program order. If there are none,
-  /// returns the ops of `@evaluate` that depend on an input.
+  /// Returns the edges of the forward ops that depend on an input, in program order. If there are
+  /// none, returns the edges of the ops of `@evaluate` that depend on an input.
   llvm::ArrayRef<unsigned> getForward() const { return forward; }
   bool isForward(unsigned edge) const { return inForward[edge]; }
   /// Returns true for ops of the forward and of `@evaluate` that depend on an input.
   bool isOfModel(unsigned edge) const { return ofModel[edge]; }
 
-  /// Returns the op or read that computes a value; -1 for an argument or a variable.
+  /// Returns the edge of the op or read that computes a value, or -1 for an argument or a variable.
   int getProducer(unsigned node) const { return producer[node]; }
   bool dependsOnInput(unsigned node) const { return fromInput[node]; }
 
@@ -26,6 +26,7 @@ public:
   /// an input. Returns -1 if there is none, or if the edge is not a contraction of two float
   /// tensors.
   int getWeightOperand(unsigned edge) const;
+  /// Returns true for a contraction that has a weight.
   bool isContraction(unsigned edge) const { return getWeightOperand(edge) >= 0; }
 
   /// Returns true for elementwise and movement ops. Their results have the splits of their
@@ -43,7 +44,7 @@ private:
 };
 
 bool areWhole(const TensorSplits &splits);
-/// Returns for each factor of a rule a split without axes.
+/// Returns, for each factor of a rule, a split without axes.
 llvm::SmallVector<Split> makeWholeFactors(const ps::ShardingRule &rule);
 
 } // namespace parashard::sharding

@@ -27,10 +27,11 @@ public:
   }
 
 private:
-  /// Chooses which factor of the attention's heads is split: the groups of heads, or the heads in
-  /// each group if the largest number of heads per rank is then smaller. Example: 2 groups of 8
-  /// heads over 4 ranks are split by heads, which gives 4 heads per rank. A split by groups would
-  /// give 8 heads on two ranks, and none on the others.
+  /// Chooses the factor along which the heads of an attention are split: the groups of heads, or
+  /// the heads in each group. Chooses the groups, unless a split of the heads in each group gives
+  /// fewer heads to the rank with the most heads. Example: 2 groups of 8 heads over 4 ranks are
+  /// split by heads, which gives 4 heads per rank. A split by groups would give 8 heads on two
+  /// ranks, and none on the others.
   unsigned chooseHeadFactor(const ShardingRule &rule) const {
     const DimFactors &heads = rule.operands[0][1];
     if (heads.size() < 2)
@@ -55,7 +56,8 @@ private:
           << "attention" << more << " has " << heads << " heads to split over " << shards
           << " ranks of "
           << mesh.listAxes([](AxisAttr axis) { return axis.getKind() == AxisKind::Tensor; }) << ": "
-          << shards - heads << " ranks compute only padding; sizes that divide the heads are "
+          << shards - heads
+          << " ranks compute only padding; axis sizes that divide the number of heads are "
           << divisors;
     }
   }
@@ -105,8 +107,8 @@ private:
     }
   }
 
-  /// Splits a pair of contractions. `number` is the second contraction. It sums over the split
-  /// factor, which is a result dim of the first contraction.
+  /// Splits a pair of contractions. `number` is the edge of the second contraction, which sums over
+  /// the split factor. In the first contraction, the split factor is a result dim.
   void splitPair(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     unsigned weight = structure.getWeightOperand(number), activation = 1 - weight;

@@ -18,7 +18,7 @@ static Error fail(const Twine &message) {
 static Expected<ps::AxisKind> getKind(StringRef name, StringRef kind) {
   if (!kind.empty()) {
     std::optional<ps::AxisKind> known = ps::symbolizeAxisKind(kind);
-    if (known && *known != ps::AxisKind::Multiple) // kind multiple is internal: it has no devices
+    if (known && *known != ps::AxisKind::Multiple) // axes of kind multiple are internal
       return *known;
     return fail("mesh axis \"" + name + "\" has the unknown kind \"" + kind +
                 "\"; kinds are data, tensor, context, expert, pipeline");
@@ -119,7 +119,7 @@ Expected<std::vector<MeshAxis>> parseMesh(StringRef text, int64_t ranks) {
     return std::move(error);
   for (const MeshAxis &axis : axes)
     if (axis.kind == ps::AxisKind::Context && axis.size > 1)
-      return fail(formatv("mesh axis \"{0}\" asks for {1} context shards: context parallelism is "
+      return fail(formatv("mesh axis \"{0}\" has {1} context shards: context parallelism is "
                           "not supported yet; use a size of 1, or data and tensor axes",
                           axis.name, axis.size)
                       .str());

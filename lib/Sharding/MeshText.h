@@ -15,9 +15,9 @@ struct MeshAxis {
   ps::AxisKind kind = ps::AxisKind::Data;
 };
 
-/// Parses `NAME[:KIND]=N,...`. One N may be `*`: `ranks` divided by the other sizes. Without `*`,
-/// the mesh must have `ranks` devices. If `ranks` is 0, any number of devices is allowed, but `*`
-/// is not.
+/// Parses `NAME[:KIND]=N,...`. One N may be `*`: `ranks` divided by the number of devices of the
+/// other axes. Without `*`, the mesh must have `ranks` devices. If `ranks` is 0, any number of
+/// devices is allowed, but `*` is not.
 llvm::Expected<std::vector<MeshAxis>> parseMesh(llvm::StringRef text, int64_t ranks);
 
 } // namespace parashard::sharding

@@ -1,4 +1,4 @@
-// Computes how an op's factors are split, from its shardings.
+// Computes how an op's factors are split, from the shardings of its operands and results.
 #include "lib/Sharding/OpSharding.h"
 #include "llvm/ADT/SmallBitVector.h"
 

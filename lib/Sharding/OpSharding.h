@@ -10,28 +10,29 @@ namespace parashard::sharding {
 struct OpSharding {
   /// Split of each factor of the rule. May be empty if nothing is split.
   llvm::SmallVector<Split> factors;
-  /// Sharding to which each operand must be resharded before the op (null: not a tensor).
+  /// The sharding to which each operand must be resharded before the op; null if the operand is not
+  /// a tensor.
   llvm::SmallVector<ps::ShardingAttr> operands;
-  /// Shardings of the results that the op computes: partial over the axes of split reduction
-  /// factors and of partial operands. The partitioner reshards each result to its `ps.shardings`
-  /// afterwards.
+  /// The shardings with which the op computes its results: partial over the axes of split reduction
+  /// factors and of partial operands. The partitioner then reshards each result to its
+  /// `ps.shardings`.
   llvm::SmallVector<ps::ShardingAttr> results;
 };
 
 /// Computes how an op runs (docs/levels/op-sharding.md). The choice does not depend on costs. Each
-/// mesh axis is used at most once, by the first of these steps that uses it:
+/// mesh axis is used at most once, by the first of these steps that applies to it:
 ///
-/// 1. If exactly the operands of one linear group are partial by sum over an axis, the op runs on
-///    the partial operands, and its results are partial.
-/// 2. A factor without a result dim is split over the axes that all operands with this factor agree
-///    on. Split reduction factors make the results partial.
+/// 1. If exactly the operands of one linear group (`ShardingRule::linear`) are partial by sum over
+///    an axis, the op runs on the partial operands, and its results are partial.
+/// 2. A factor without a result dim is split over the axes that all operands with this factor have
+///    in common. Split reduction factors make the results partial.
 /// 3. A factor with a result dim is split as in the wanted sharding of the first result that has
-///    the factor.
+///    the factor, without the axes used by steps 1 and 2.
 ///
-/// Factors of kind `Whole` are not split. Every operand must then have exactly these splits, and no
-/// partial axes except those of step 1. Example: the matmul of x [{dp}, {tp}] and w [{tp}, {}],
-/// with the wanted sharding [{dp}, {}]. Step 2 splits the summed factor over tp, and step 3 splits
-/// the rows over dp. The result is [{dp}, {}], partial over tp.
+/// Factors of kind `Whole` are not split. Every operand must then have exactly the splits of its
+/// factors, and no partial axes except those of step 1. Example: the matmul of x [{dp}, {tp}] and w
+/// [{tp}, {}], with the wanted sharding [{dp}, {}]. Step 2 splits the summed factor over tp, and
+/// step 3 splits the rows over dp. The result is [{dp}, {}], partial over tp.
 ///
 /// `operands` are the current shardings of the operands. `results` are the wanted shardings of the
 /// results (`ps.shardings`). Null means replicated. The returned shardings are simplified.

@@ -9,8 +9,8 @@ namespace parashard::sharding {
 
 namespace {
 /// Chooses the values that stay partial over one axis, for one reduction kind. Repeats two steps:
-/// computes `kept` (the values that would stay partial), and adds values to `reduced`. Ends because
-/// `reduced` only grows.
+/// computes `kept` (the values that would stay partial), and adds values to `reduced` (the values
+/// that their producers reduce). The loop ends because `reduced` only grows.
 class AxisChooser {
 public:
   AxisChooser(ShardingGraph &graph, StringAttr axis, ReductionKind kind,
@@ -64,8 +64,9 @@ private:
     return llvm::is_contained(node.laterAxes, axis);
   }
 
-  /// Returns true if the node is split over the axis. Ignores a split from a later seed, because
-  /// the node can stay partial over its axis instead, and be reduce-scattered later.
+  /// Returns true if the node is split over the axis. Ignores a split that a later seed or ZeRO
+  /// added: instead of being split, the node can stay partial over the axis, and be
+  /// reduce-scattered later.
   bool isSplit(unsigned node) const {
     return !isOfferedLater(graph.nodes[node]) && isSplitOnAnyDim(node);
   }
@@ -84,7 +85,7 @@ private:
 
   bool isKept(int node) const { return node >= 0 && kept[node]; }
 
-  /// Returns true if an op on partial operands would gather this operand.
+  /// Returns true if an op that runs on partial operands would have to gather this operand.
   bool wouldBeGathered(int node) const { return node >= 0 && isSplitOnAnyDim(node); }
 
   /// Returns the linear group that consists of exactly the operands that stay partial. Returns null
@@ -114,7 +115,8 @@ private:
       kept[node] = raw && !reduced[node] && !isSplit(node);
   }
 
-  /// Computes `kept` in program order, as if all values outside `reduced` stayed partial.
+  /// Computes `kept` in program order. Assumes that every value outside `reduced` stays partial if
+  /// its op can compute it as partial.
   void computeKept() {
     kept.reset();
     // Per variable: 1 if all accumulated values are partial, -1 if one is not.
@@ -187,8 +189,8 @@ private:
     return bytes;
   }
 
-  /// Returns the bytes to reduce if a value is reduced after its use `number`. If the use is an op,
-  /// the cost of its results is shared equally by the operands that stay partial.
+  /// Returns the bytes to reduce if a value is reduced after its use by edge `number`. If the edge
+  /// is an op, the cost of its results is shared equally by the operands that stay partial.
   double getShare(unsigned number) {
     const ShardingEdge &edge = graph.edges[number];
     if (edge.kind == ShardingEdge::Kind::Accumulate)
@@ -204,9 +206,9 @@ private:
     return total / std::max<size_t>(operands.size(), 1);
   }
 
-  /// Visits the program backward. Reduces a partial value unless reducing after its uses moves
-  /// fewer bytes. Example: a 4 MB partial sum stays partial if its only user is a linear op with a
-  /// 1 MB result.
+  /// Visits the program backward. Lets the producer of a partial value reduce the value, unless a
+  /// reduction after the uses moves fewer bytes. Example: a 4 MB partial sum stays partial if its
+  /// only user is a linear op with a 1 MB result.
   bool reduceWhereCheaper() {
     bool changed = false;
     for (int number = graph.edges.size() - 1; number >= 0; --number) {
@@ -258,8 +260,8 @@ void choosePartials(ShardingGraph &graph) {
 void choosePartials(ShardingGraph &graph, EdgeShardings &known) {
   if (llvm::all_of(graph.mesh.getAxes(), [](AxisAttr axis) { return axis.getDevices() == 1; }))
     return;
-  // How ops run while no value is partial yet. Partial results here are the sources of all partial
-  // values.
+  // `raw` stores how ops run while no value is partial yet. All partial values originate from the
+  // partial results in `raw`.
   std::vector<const OpSharding *> raw(graph.edges.size());
   std::vector<ShardingAttr> nodes = known.getNodes();
   for (auto [i, edge] : llvm::enumerate(graph.edges))

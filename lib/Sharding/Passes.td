@@ -9,7 +9,7 @@ def SetMeshPass : Pass<"ps-set-mesh", "::mlir::ModuleOp"> {
   let description = [{
     `mesh` has the form NAME[:KIND]=N,...; the last axis varies fastest. Some names imply a kind: dp
     is data, tp tensor, cp and sp context, ep expert, pp pipeline. Any other name needs a kind. One
-    N may be `*`, which stands for `ranks` divided by the sizes of the other axes.
+    N may be `*`: `ranks` divided by the number of devices of the other axes.
   }];
   let dependentDialects = ["::parashard::ps::PSDialect"];
   let options = [

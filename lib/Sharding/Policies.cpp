@@ -26,14 +26,14 @@ Seeds useSequence(ShardingGraph &graph, const costs::Cluster &) {
   Seeds seeds{seedMegatron(graph), {}, {}};
   seeds.values = seedSequence(graph, seeds.variables);
   if (seeds.values.empty())
-    seeds.unmatched = "no attention has split heads and is followed by a row parallel contraction, "
+    seeds.unmatched = "no attention with split heads is followed by a row parallel contraction, "
                       "so sequences are not split (as with megatron)";
   return seeds;
 }
 Seeds useTables(ShardingGraph &graph, const costs::Cluster &) {
   Seeds seeds{seedTables(graph), {}, {}};
   if (seeds.variables.empty())
-    seeds.unmatched = "no embedding table is read at an input; no parameter is split";
+    seeds.unmatched = "no embedding table is indexed by an input; no parameter is split";
   return seeds;
 }
 

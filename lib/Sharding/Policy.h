@@ -36,7 +36,8 @@ struct Seeds {
 /// Splits column- and row-parallel pairs over the tensor axes (Shoeybi et al., Megatron-LM, 2019):
 ///
 /// - Attention: the weights of the contractions that compute query, key and value are split by
-///   heads. The weight of the contraction that reads the result is split along the same factor.
+///   heads. The weight of the contraction that reads the attention's result is split along the same
+///   factor.
 /// - MLP: two contractions with only elementwise and movement ops between them. The weight of the
 ///   first is split along a result dim, and the weight of the second along its summed dim.
 /// - Vocabulary: an embedding table that is indexed by an input, and the projection before a
@@ -47,9 +48,9 @@ std::vector<Seed> seedMegatron(const ShardingGraph &graph);
 
 /// Offers to split the sequence over the tensor axes (Korthikanti et al., Reducing Activation
 /// Recomputation in Large Transformer Models, 2022). `variables` are the seeds of `seedMegatron`.
-/// The result of the row-parallel contraction that reads an attention gets a seed along the
-/// attention's queries. Norms, dropouts, residuals and embeddings follow by propagation. Returns no
-/// seeds if no such contraction exists.
+/// The result of the row-parallel contraction that reads an attention gets a seed: its dim of the
+/// attention's queries is split. Norms, dropouts, residuals and embeddings follow by propagation.
+/// Returns no seeds if no such contraction exists.
 std::vector<LaterSeed> seedSequence(const ShardingGraph &graph, llvm::ArrayRef<Seed> variables);
 
 /// Splits the rows of embedding tables over the tensor axes, and nothing else. Intended for models
@@ -102,8 +103,8 @@ bool isInlinePolicy(llvm::StringRef policy);
 ///
 /// AXES is a list of axes ["tp"], or a list of factors from major to minor [{"size": 6, "axes":
 /// ["tp"]}, {"size": 64}]. Fails for a glob without matches, an unknown or pipeline axis, an
-/// unknown dim, an axis used twice, factors of another size, or a key given twice. The message
-/// names `path`, unless it is empty.
+/// unknown dim, an axis used twice, factors that do not multiply to the size of the dim, or two
+/// keys for one dim. The message names `path`, unless `path` is empty.
 llvm::Expected<Seeds> seedFromFile(const ShardingGraph &graph, llvm::StringRef text,
                                    llvm::StringRef path, std::vector<std::string> &notes);
 

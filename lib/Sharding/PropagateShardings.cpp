@@ -18,7 +18,7 @@ std::string describe(const sharding::ShardingGraph &graph, unsigned number) {
   if (!node.fixed && !(node.splitLater && node.cause < 0))
     reason = sharding::describeCause(graph, number);
   if (node.splitLater)
-    reason += (reason.empty() ? "" : "; ") + std::string("ZeRO splits its copies");
+    reason += (reason.empty() ? "" : "; ") + std::string("split by ZeRO");
   return reason;
 }
 

@@ -15,8 +15,8 @@ struct EdgeTensor {
   SmallVector<Split> factors;
 };
 
-/// Returns the split with the factor sizes of `other`, or an empty split if this is not possible.
-/// Example: `64 {dp}` read as (4 x 16) is `(4 {dp} x 16)` if dp divides 4.
+/// Rewrites `split` with the factor sizes of `other`. Returns an empty split if this is not
+/// possible. Example: `64 {dp}` read as (4 x 16) is `(4 {dp} x 16)` if dp divides 4.
 Split readAs(const Split &split, const Split &other, const MeshShape &mesh) {
   SmallVector<int64_t> sizes;
   for (const SubFactor &factor : other)
@@ -32,7 +32,7 @@ Split readAs(const Split &split, const Split &other, const MeshShape &mesh) {
 }
 
 /// Returns true if `longer` splits the same factors as `split`, over at least the same axes.
-/// Example: `(4 {dp} x 16 {tp})` extends `64 {dp}`.
+/// Example: `(4 {dp} x 16 {tp})` extends `64 {dp}` if dp divides 4.
 bool extends(const Split &longer, const Split &split, const MeshShape &mesh) {
   if (longer.size() > split.size())
     if (Split finer = readAs(split, longer, mesh); !finer.empty())
@@ -308,8 +308,8 @@ void propagateZeroSplits(ShardingGraph &graph) {
   }
 }
 
-/// Returns true if every op that uses the node needs the node's current sharding. `nodes` has the
-/// sharding of each node.
+/// Returns true if every op that uses the node needs the node with its current sharding. `nodes[i]`
+/// is the sharding of node i.
 static bool usersAgree(const ShardingGraph &graph, unsigned number, EdgeShardings &known,
                        ArrayRef<ShardingAttr> nodes) {
   const ShardingNode &node = graph.nodes[number];

@@ -72,8 +72,8 @@ std::string describeCause(const ShardingGraph &graph, unsigned number) {
     if (owner != graph.variables.end())
       return followsVariable(graph.nodes[owner->second]);
   }
-  // Goes back from each node to the node from which its splits were propagated, until an op or
-  // seed.
+  // Follows the propagation of the splits back from node to node, at most 8 times. Stops at an op,
+  // a variable or a seed.
   for (unsigned steps = 0; steps < 8; ++steps) {
     const ShardingNode &node = graph.nodes[number];
     if (node.cause < 0)

@@ -328,7 +328,7 @@ private:
 
   void slice() {
     for (unsigned dim = 0; dim < factors.size(); ++dim) {
-      assert(isReady(factors[dim]) && "allGather removed the axes in the way");
+      assert(isReady(factors[dim]) && "allGather removes all axes that are not in the target");
       SmallVector<StringAttr> axes(getMissing(factors[dim]));
       if (!axes.empty())
         sliceOver(dim, axes);
@@ -363,9 +363,5 @@ SmallVector<ReshardStep> planReshard(ArrayRef<int64_t> shape, ShardingAttr from,
                                      const MeshShape &mesh) {
   return Planner(shape, from, to, mesh).run();
 }
-
-//===----------------------------------------------------------------------===//
-// Building
-//===----------------------------------------------------------------------===//
 
 } // namespace parashard::sharding

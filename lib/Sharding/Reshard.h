@@ -18,7 +18,8 @@ struct ReshardStep {
     ShardSlice,    ///< takes this rank's shard over `axes` along `dim`
     Slice,         ///< removes padding at the end of `dim`
     Pad,           ///< adds padding at the end of `dim`
-    KeepFirst ///< zeroes the value on all ranks along `axes` but the first: gives a partial sum
+    KeepFirst ///< keeps the value on the first rank along `axes`, and zeroes it on the other ranks:
+              ///< gives a partial sum
   };
   Kind kind;
   llvm::SmallVector<int64_t> shape;

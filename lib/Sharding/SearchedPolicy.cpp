@@ -54,8 +54,8 @@ public:
       names[result.node] = &result;
   }
 
-  /// Returns splits of single parameters. Also returns splits of all parameters from which the
-  /// operands of an op without weights, such as an attention, are computed.
+  /// Returns splits of single parameters. For each op without weights, such as an attention, also
+  /// returns joint splits of all parameters from which the op's operands are computed.
   std::vector<Choice> findOfVariables() {
     for (auto [i, node] : llvm::enumerate(graph.nodes))
       if (isWeight(i, node))
@@ -67,7 +67,8 @@ public:
     return take();
   }
 
-  /// Returns splits of the results of ops in `edges`, along dims that do not contain the batch.
+  /// Returns splits of the first results of the ops in `edges`, along dims that do not contain the
+  /// batch.
   std::vector<Choice> findOfValues(ArrayRef<unsigned> edges, const BatchDims &batchDims) {
     for (unsigned edge : edges) {
       const NamedResult *name = findName(edge);
@@ -81,7 +82,7 @@ public:
     return take();
   }
 
-  /// Returns the ops of the forward with an input of the model among their operands.
+  /// Returns the edges of the forward ops that have an input of the model as an operand.
   SmallVector<unsigned> findInputOps() const {
     SmallVector<unsigned> ops;
     for (unsigned edge : structure.getForward())
@@ -93,8 +94,8 @@ public:
   }
 
 private:
-  /// Returns true for a parameter with at least two dims that the forward uses. Parameters with one
-  /// dim get their splits by propagation.
+  /// Returns true for a parameter that has at least two dims, is read, and is not sharded yet.
+  /// Parameters with one dim get their splits by propagation.
   bool isWeight(unsigned number, const ShardingNode &node) const {
     return node.variable && VariableOp(node.variable).getKind() == VariableKind::Parameter &&
            node.shape.size() > 1 && !node.fixed && llvm::any_of(node.edges, [&](unsigned edge) {
@@ -108,7 +109,7 @@ private:
     }));
   }
 
-  /// Returns the name of the first result of an op; null if it has none.
+  /// Returns the name of the first result of an op; null if the result has no name.
   const NamedResult *findName(unsigned edge) const {
     int node = graph.edges[edge].results[0];
     return node < 0 ? nullptr : names.lookup(unsigned(node));
@@ -119,7 +120,8 @@ private:
     return std::exchange(list, {});
   }
 
-  /// Returns the choice for `what` and a shape. Creates it on the first call.
+  /// Returns the choice for `what` and a shape. The first call with these arguments creates the
+  /// choice.
   Choice &getChoice(const std::string &what, ArrayRef<int64_t> shape) {
     std::string key =
         what + " of " +
@@ -291,7 +293,7 @@ private:
     return dim < 0 ? std::nullopt : std::optional(unsigned(dim)); // negative: no batch dim
   }
 
-  /// Sets the splits of the graph, without seeds and partial values.
+  /// Sets the splits of the graph. Removes all seeds, and restores the initial partial values.
   void restore(const std::vector<TensorSplits> &splits) {
     for (auto [i, node] : llvm::enumerate(graph.nodes)) {
       node.splits = splits[i];
@@ -315,7 +317,7 @@ private:
     return price.seconds + memoryShare * replicated.seconds * price.bytes / replicated.bytes;
   }
 
-  /// Prices the splits of a state. The graph has the splits afterwards.
+  /// Prices the splits of a state, and leaves these splits in the graph.
   void price(State &state) {
     restore(state.splits);
     for (const Seed &seed : state.seeds.variables)
@@ -382,7 +384,7 @@ private:
       seed.reason = seed.reason.empty() ? reason.str() : seed.reason;
   }
 
-  /// Returns the state with another choice; nullopt if the choice does not give a gain.
+  /// Returns `state` with one more choice, or nullopt if the choice does not give a gain.
   std::optional<State> tryChoice(const State &state, const Choice &choice) {
     State child;
     child.seeds = state.seeds;
@@ -411,7 +413,8 @@ private:
   }
 
   /// Propagates all seeds at once, as ps-propagate-shardings does, and prices the result. The
-  /// result may differ from that of `tryChoice`, which propagates one seed after the other.
+  /// splits may differ from those in `tryChoice`, which propagates the seeds of one block after the
+  /// other.
   void propagateAll(State &state) {
     restore(getInitialSplits());
     for (const Seed &seed : state.seeds.variables) {

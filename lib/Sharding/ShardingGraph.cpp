@@ -126,8 +126,8 @@ private:
     return it == graph.variables.end() ? -1 : int(it->second);
   }
 
-  /// Returns true if the read `op` gathers a parameter or copy that is split over data axes. Reads
-  /// in the update do not gather.
+  /// Returns true if the read `op` gathers its variable over the data axes that split the variable.
+  /// Parameters and copies are gathered, except by reads in the update.
   bool isGathered(Operation *op, int variable) {
     auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
     VariableKind kind = graph.nodes[variable].variable.getKind();

@@ -46,7 +46,7 @@ int64_t MeshShape::getSize(StringAttr axis) const {
 
 AxisKind MeshShape::getKind(StringAttr axis) const {
   int i = find(axis);
-  assert(i >= 0 && "an axis of the mesh");
+  assert(i >= 0 && "the axis must be in the mesh");
   return axes[i].getKind();
 }
 
@@ -209,7 +209,7 @@ public:
     return part.empty() ? wholeSplit(size) : part;
   }
 
-  /// Returns the axes that could not be cut, and the axes of the remaining factors.
+  /// Returns the axes that did not fit the parts, and the axes of the remaining factors.
   SmallVector<StringAttr> getDropped() {
     for (const SubFactor &factor : rest)
       llvm::append_range(dropped, factor.axes);

@@ -16,17 +16,17 @@ public:
   mlir::MLIRContext *getContext() const { return symbol.getContext(); }
   bool has(mlir::StringAttr axis) const { return find(axis) >= 0; }
   /// Returns the number of devices along an axis. Returns 1 for an unknown axis, and for the
-  /// padding axis (kind `multiple`, see Dialect.td).
+  /// padding axis (kind `multiple`, see dialects/ps/Dialect.td).
   int64_t getSize(mlir::StringAttr axis) const;
   ps::AxisKind getKind(mlir::StringAttr axis) const;
-  /// Returns true if tensors may be split over an axis. Returns false for the pipeline axis. Its
-  /// coordinates run different programs, so they cannot take part in the same collective.
+  /// Returns true if tensors may be split over an axis. Returns false for the pipeline axis:
+  /// pipeline coordinates run different programs, so they cannot take part in the same collective.
   bool splitsTensors(mlir::StringAttr axis) const {
     return getKind(axis) != ps::AxisKind::Pipeline;
   }
   /// Lists the names of the axes that `take` selects, as `"dp", "tp"`; "" if there are none.
   std::string listAxes(llvm::function_ref<bool(ps::AxisAttr)> take) const;
-  /// Lists the axes that a user may split tensors over.
+  /// Lists the axes over which a user may split tensors, as `"dp", "tp"`.
   std::string listSplittingAxes() const;
   int64_t getShards(llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// Returns the number of elements in each shard of `size` elements over `axes`, including

@@ -51,10 +51,12 @@ private:
       return op->emitOpError() << subject << " has no sharding (planned_c2)";
     if (sharding.getMesh() != mesh.getSymbol())
       return op->emitOpError() << subject << " is sharded on " << sharding.getMesh()
-                               << ", the module's mesh is " << mesh.getSymbol() << " (planned_c1)";
+                               << ", but the module's mesh is " << mesh.getSymbol()
+                               << " (planned_c1)";
     if (int64_t(sharding.getDims().size()) != tensor.getRank())
-      return op->emitOpError() << subject << " has " << tensor.getRank() << " dims, its sharding "
-                               << sharding.getDims().size() << " (planned_c2)";
+      return op->emitOpError() << subject << " has " << tensor.getRank()
+                               << " dims, but its sharding has " << sharding.getDims().size()
+                               << " (planned_c2)";
     if (sharding == mesh.getReplicated(tensor.getRank())) // fast path for most tensors
       return success();
     if (failed(checkAxes(op, subject, sharding)))
@@ -65,7 +67,8 @@ private:
         size *= factor.size;
       if (size != tensor.getDimSize(i))
         return op->emitOpError() << subject << " has size " << tensor.getDimSize(i) << " in dim "
-                                 << i << ", its factors multiply to " << size << " (planned_c4)";
+                                 << i << ", but its factors multiply to " << size
+                                 << " (planned_c4)";
     }
     return success();
   }

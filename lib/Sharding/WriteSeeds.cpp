@@ -74,7 +74,7 @@ private:
     return (block.rsplit('.').first + ".*" + path.drop_front(block.size())).str();
   }
 
-  /// Returns true if a path is in the list whose blocks are not all in the graph. Such a path must
+  /// Returns true if a path is in `list`, whose blocks are not all in the graph. Such a path must
   /// be written as a glob that matches all blocks.
   bool isRemoved(StringRef path) const {
     StringRef block = ir::getBlockOfPath(path);

@@ -49,9 +49,9 @@ static SmallVector<StringAttr> findFreeAxes(const ShardingNode &node, const Mesh
   return free;
 }
 
-/// Splits the dim that needs the least padding, as a share of its size rounded down to 0.1 percent.
-/// If several dims have the same share, splits the outermost one, so that shards are contiguous, or
-/// nearly so.
+/// Splits the dim that needs the least padding relative to its size. Compares the padding in steps
+/// of 0.1 percent of the size, rounded down. Among dims with equal padding, splits the outermost
+/// one, so that shards are contiguous, or nearly so.
 static void splitOneDim(ShardingNode &node, ArrayRef<StringAttr> axes, const MeshShape &mesh) {
   int64_t best = -1, leastWaste = 0;
   for (auto [dim, split] : llvm::enumerate(node.splits)) {

@@ -12,7 +12,7 @@
 namespace parashard::support {
 
 /// Writes the output of `write` to `path` atomically: writes a new file (O_EXCL) with an
-/// unpredictable name in the same folder, then renames this file to `path`. Removes the file on
+/// unpredictable name in the same folder, then renames this file to `path`. Removes the new file on
 /// failure. Follows symbolic links. `mode` is the file's permissions before the umask (default
 /// 0666). Fails if `path` cannot be written or is not a regular file. Returns errors of `write`
 /// unchanged.
@@ -22,14 +22,15 @@ llvm::Error writeAtomically(llvm::StringRef path,
 llvm::Error writeAtomically(llvm::StringRef path,
                             llvm::function_ref<void(llvm::raw_ostream &)> write);
 
-/// Returns Parashard's folder for caches: $XDG_CACHE_HOME/parashard, or ~/.cache/parashard if the
-/// variable is empty or unset. Does not create it. Returns nullopt if the user has no home folder.
+/// Returns Parashard's folder for caches: $XDG_CACHE_HOME/parashard or, if this variable is empty
+/// or unset, ~/.cache/parashard. Returns nullopt if there is neither the variable nor a home
+/// folder. Does not create the folder.
 std::optional<std::string> findCacheFolder();
 
-/// A subfolder of the system's temporary folder that no other user can read or write. The
-/// destructor removes the folder and the files that `name` returned. SIGINT, SIGTERM and SIGHUP
-/// also remove the folder with all of its files, unless 8 other folders existed when the folder was
-/// created.
+/// A new folder in the system's temporary folder. Other users cannot read or write the new folder.
+/// The destructor removes the folder, and the files whose paths `name` returned. SIGINT, SIGTERM
+/// and SIGHUP also remove the folder with all of its files, unless 8 other folders existed when the
+/// folder was created.
 class PrivateFolder {
 public:
   static llvm::Expected<PrivateFolder> create();
@@ -44,7 +45,7 @@ private:
   void removeOnSignal();
   std::string path;
   std::vector<std::string> files;
-  int slot = -1; ///< index in the list of folders that a signal removes; -1: none
+  int slot = -1; ///< index in `signalFolders`; -1 if a signal does not remove this folder
 };
 
 } // namespace parashard::support

@@ -9,8 +9,8 @@ using namespace llvm;
 
 namespace parashard::support {
 namespace {
-/// Maximum depth of nested brackets. Each nested subgraph of a model adds about 10. Code that reads
-/// a document recurses once per bracket.
+/// Maximum depth of nested brackets. Each nested subgraph of a model adds about 10 levels. Code
+/// that reads a document recurses once per level.
 constexpr unsigned kMaxDepth = 512;
 
 std::optional<json::Value> parseAlone(StringRef text) {

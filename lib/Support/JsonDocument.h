@@ -27,15 +27,16 @@ public:
   std::optional<JsonValue> getAsObject() const;
   std::optional<JsonValue> getAsArray() const;
 
-  /// Returns the value for messages: its text, or "an object" or "a list".
+  /// Describes the value for messages. Returns "an object" or "a list", or the text of any other
+  /// value.
   std::string describe() const;
 
-  /// Returns the value as JSON text without spaces, with the members in order.
+  /// Returns the value as JSON text without spaces between tokens. Members keep their order.
   std::string format() const;
 
   /// Returns the elements of an array, or an empty list for other kinds.
   std::vector<JsonValue> getElements() const;
-  /// Returns the members of an object in order, or an empty list for other kinds.
+  /// Returns the members of an object in the order of the text, or an empty list for other kinds.
   std::vector<std::pair<std::string, JsonValue>> getMembers() const;
 
   /// Returns the member of an object with this key.
@@ -69,7 +70,8 @@ public:
 private:
   friend class JsonValue;
   friend class JsonScanner;
-  /// An entry per value in text order: a container precedes its contents, a key precedes its value.
+  /// A value, or the key of a member. Entries have the order of the text: a container precedes its
+  /// contents, and a key precedes its value.
   struct Entry {
     llvm::StringRef text; ///< for a container: only its opening bracket
     unsigned end = 0;     ///< index of the first entry after the value's contents

@@ -10,7 +10,7 @@ namespace parashard::support {
 /// and NN.
 bool isTargetName(llvm::StringRef text);
 
-/// Describes the names for an error: "cpu[:NAME] or cuda:sm_NN".
+/// The target names that error messages suggest. Omits `cuda:replay` (docs/cuda.md).
 inline constexpr const char *kTargetNames = "cpu[:NAME] or cuda:sm_NN";
 
 } // namespace parashard::support

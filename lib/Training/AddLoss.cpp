@@ -76,8 +76,8 @@ private:
   Value output;
 };
 
-/// Chooses the output that --loss-output names or numbers. Without the flag, chooses output 0 if
-/// its type fits, else the only output that fits.
+/// Chooses the output that --loss-output selects by name or number. Without the flag, chooses
+/// output 0 if its type fits, else the only output that fits.
 LogicalResult LossBuilder::chooseOutput() {
   llvm::SmallVector<unsigned> fitting;
   std::optional<unsigned> chosen;
@@ -123,7 +123,7 @@ LogicalResult LossBuilder::checkNames() {
 /// Warns if the classes may be in dim 1 of the output instead of the last dim, because both give
 /// labels of the same shape. Example: an output of shape [2, 3, 3].
 /// torch.nn.functional.cross_entropy expects the classes in dim 1. Language models have the classes
-/// in the last dim, and move or flatten this dim before the loss.
+/// in the last dim, and transpose or flatten the output before they compute the loss.
 void LossBuilder::warnOfClasses() {
   auto shape = llvm::to_vector(getType(output).getShape()), others = shape;
   others.erase(others.begin() + 1);
@@ -131,7 +131,7 @@ void LossBuilder::warnOfClasses() {
     warnFlag(output.getLoc(), "loss cross_entropy")
         << " takes the last dim of the output " << getType(output)
         << " for the classes, but torch.nn.functional.cross_entropy takes dim 1; both give labels "
-           "of the same shape here: if dim 1 holds the classes, put the loss into the model, or "
+           "of the same shape here: if dim 1 contains the classes, put the loss into the model, or "
            "transpose the output";
 }
 

@@ -488,9 +488,9 @@ LogicalResult TrainingBuilder::buildMicroBatch() {
   return success();
 }
 
-/// Estimates the number of elements whose sum is a scalar. Goes back from the scalar through other
-/// scalars, and returns the size of the largest tensor from which they are computed. Example: 4096
-/// for sum(tensor<32x128xf32>) * 0.5.
+/// Estimates how many elements are added to compute a scalar. Goes back from the scalar through
+/// other scalars, and returns the number of elements of the largest tensor from which these scalars
+/// are computed. Example: 4096 for sum(tensor<32x128xf32>) * 0.5.
 static int64_t countAdded(Value scalar) {
   llvm::SetVector<Value> reached;
   reached.insert(scalar);
@@ -544,8 +544,9 @@ FailureOr<Value> TrainingBuilder::scaleCotangent(BackwardBuilder &builder, Value
 }
 
 /// Reads the loss scale. Its initial value is 2^16. If `isSummed`, `total` is a sum that `@update`
-/// later divides by the count of the step. In this case, the initial value is divided by the number
-/// of summed elements, rounded up to a power of two. Example: 2^16 / 2^7 for a sum over 100 labels.
+/// later divides by the count of the step. In this case, the initial value is divided by the
+/// smallest power of two that is at least the number of summed elements. Example: 2^16 / 2^7 for a
+/// sum over 100 labels.
 FailureOr<Value> TrainingBuilder::readLossScale(BackwardBuilder &builder, Value total,
                                                 bool isSummed) {
   auto type = cast<RankedTensorType>(total.getType());
@@ -610,7 +611,7 @@ void TrainingBuilder::warnAboutMissingGradients() {
       variable.emitWarning("parameter '")
           << variable.getDisplayName() << "' gets no gradient: "
           << (loss ? "the loss does not depend on it" : "no differentiated output depends on it")
-          << "; freeze it to silence this";
+          << "; freeze the parameter to silence this warning";
   }
 }
 

@@ -57,10 +57,10 @@ void Backward::seed(Value value, Value cotangent) {
     cotangents[value].push_back(cotangent);
 }
 
-/// Removes the cotangents of a value and returns their sum, or null if there are none. Adds them in
-/// the order of the forward ops from which they come. Example: a layer's input is used by query,
-/// key and value projections, then by the residual. The cotangents of the projections (partial sums
-/// over the tensor axis) are added first, then the cotangent of the residual.
+/// Removes the cotangents of a value and returns their sum, or null if there are none. Adds the
+/// cotangents in the order of the forward ops that use the value. Example: a layer's input is used
+/// by query, key and value projections, then by the residual. The cotangents of the projections
+/// (partial sums over the tensor axis) are added first, then the cotangent of the residual.
 Value Backward::takeSum(Value value) {
   auto it = cotangents.find(value);
   if (it == cotangents.end())

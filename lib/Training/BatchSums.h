@@ -44,7 +44,7 @@ private:
       None, ///< does not depend on the batch
       Rows, ///< the samples are a factor of a dim, at `position`
       Sum,  ///< sum over the samples
-      Other
+      Other ///< depends on the batch in another way
     };
     Kind kind = Kind::None;
     Position position;
@@ -73,7 +73,7 @@ private:
   void setResults(mlir::Operation *op, State state);
 
   llvm::DenseMap<mlir::Value, State> states;
-  /// Memoized results of `isSameForAllSamples`, by its arguments.
+  /// Results of earlier calls of `isSameForAllSamples`, by its arguments.
   llvm::DenseMap<std::tuple<mlir::Value, unsigned, int64_t, int64_t>, bool> sameForAllSamples;
 };
 

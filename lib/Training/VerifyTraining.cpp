@@ -28,7 +28,7 @@ static llvm::SmallVector<Phase> getPhasesOf(llvm::StringRef function) {
 static LogicalResult verifyPhase(Operation *op, llvm::StringRef function) {
   auto phase = getPhase(op);
   if (!phase)
-    return op->emitOpError("has no phase; every op of @") << function << " carries " << kPhaseMark;
+    return op->emitOpError("has no phase; every op of @") << function << " needs " << kPhaseMark;
   if (!llvm::is_contained(getPhasesOf(function), *phase))
     return op->emitOpError("has phase ") << stringifyPhase(*phase) << " in @" << function;
   for (Value operand : op->getOperands())

@@ -30,7 +30,7 @@ def caller():
 
 
 class _Context:
-    """A fake `ctx` for a forward: stores the tensors that are saved for backward, and ignores all marks."""
+    """A fake `ctx` for a forward: stores the tensors that are saved for backward, and ignores calls such as mark_dirty."""
 
     def __init__(self, taking):
         self.needs_input_grad = tuple(taking)
@@ -77,7 +77,7 @@ def _gradients(call, arguments, scale):
 
     try:
         found = torch.autograd.grad(weighed_sum(*leaves), leaves, allow_unused=True)
-    except RuntimeError:  # PyTorch runs a Function's forward without autograd, so it may overwrite values that its derivative needs
+    except RuntimeError:  # PyTorch runs a Function's forward without autograd, so the forward may overwrite values that its derivative needs
         places = tuple(range(len(leaves)))
         found = torch.func.grad(torch.func.functionalize(weighed_sum), argnums=places)(*(leaf.detach() for leaf in leaves))
     return [torch.zeros_like(leaf) if gradient is None else gradient for leaf, gradient in zip(leaves, found)]
@@ -122,8 +122,8 @@ _enclosing = []  # a stack with one bool per Function whose forward is being tra
 def _find_taking(arguments):
     """Returns one bool per argument: whether it takes a gradient.
 
-    In the forward of another Function, requires_grad is not known, since PyTorch turns autograd off there. All floats are taken as differentiable
-    if the outer Function takes a gradient.
+    In the forward of another Function, requires_grad is not known, since PyTorch turns autograd off there. If an argument of the outer Function
+    takes a gradient, all floats count as differentiable.
     """
     if _enclosing:
         return [_enclosing[-1] and _is_float(a) for a in arguments]

@@ -113,7 +113,7 @@ def from_hugging_face(path, meta=False, attention="sdpa", task="causal-lm"):
 
 
 def example_inputs(model, task, batch, length, padding=False):
-    """Returns example inputs of a Hugging Face model: token numbers or images, and labels.
+    """Returns example inputs of a Hugging Face model: token ids or images, and labels.
 
     With `padding`, also returns `attention_mask`, which marks the tokens that are not padding.
     """
@@ -135,7 +135,7 @@ def example_inputs(model, task, batch, length, padding=False):
 
 
 def from_function(source):
-    """Returns the (module, inputs) that the function FILE.py:NAME or PACKAGE:NAME returns."""
+    """Calls the function FILE.py:FUNCTION or MODULE:FUNCTION, which returns (module, inputs). Returns this pair."""
     where, _, name = source.rpartition(":")
     if not where:
         raise ExportFailed(f"{source}: give hf:PATH, FILE.py:FUNCTION or MODULE:FUNCTION")
@@ -165,7 +165,7 @@ def from_function(source):
 
 
 def add_loss(module, loss):
-    """Makes forward also take `labels`, and return (loss, outputs...). The parameters keep their names."""
+    """Returns a context in which forward also takes `labels`, and returns (loss, outputs...). The model's parameters keep their names."""
     forward = module.forward
     signature = inspect.signature(forward)
     if "labels" in signature.parameters:
@@ -223,7 +223,7 @@ def autocast_on_meta():
 
 
 def broadcast_mask(mask_function, bh_indices=True):
-    """Computes a mask for all batch rows, heads, queries and keys by broadcasting, with the same result as `vmap`.
+    """Returns a function that computes a mask for all batch rows, heads, queries and keys by broadcasting, as `vmap` does.
 
     `mask_function` returns one element of the mask: whether query `i` of head `h` in sample `b` attends to key `j`.
     """
@@ -483,7 +483,7 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
             notes += check_hooks(module)
             if any(p.device.type == "meta" for p in module.parameters()):
                 inputs = {name: value.to("meta") for name, value in inputs.items()}
-                notes.append("parameters have no data: train with --init or --weights")
+                notes.append("parameters have no data: initialize them with ps-compile --init, or give the program --weights")
             shapes = batch_dims(inputs) if dynamic_batch else None
             try:
                 program = trace(module, inputs, shapes)
@@ -506,7 +506,7 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
         unsupported = find_unsupported(path)
     exported = describe(program, path, notes)
     if shapes and not any(isinstance(s, str) for shape in exported.inputs.values() for s in shape) and not any("the batch is fixed" in note for note in notes):
-        notes.append("the batch is fixed: the model depends on its size")
+        notes.append("the batch is fixed: the model depends on the batch size")
     if unsupported is None:
         notes.append("the ops were not checked: ps-translate is not on the PATH")
     exported.unsupported = unsupported or ""
@@ -523,13 +523,13 @@ def parse(arguments):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("source", help="hf:PATH, FILE.py:FUNCTION or MODULE:FUNCTION")
     parser.add_argument("-o", "--output", required=True, help="the archive to write, *.pt2")
-    parser.add_argument("--batch", type=int, default=8, help="samples in the example batch (hf:; default 8)")
-    parser.add_argument("--seq", type=int, default=256, help="tokens in a sample (hf:; default 256)")
+    parser.add_argument("--batch", type=int, default=8, help="samples in the example batch (only for hf:PATH; default 8)")
+    parser.add_argument("--seq", type=int, default=256, help="tokens in a sample (only for hf:PATH; default 256)")
     parser.add_argument("--task", default="causal-lm", choices=["causal-lm", "masked-lm", "seq2seq-lm", "image-classification"])
     parser.add_argument("--padding", action="store_true",
-                        help="add the input attention_mask, for padded samples (hf:; masked-lm always has it)")  # fmt: skip
+                        help="add the input attention_mask, for padded samples (only for hf:PATH; masked-lm always has it)")  # fmt: skip
     parser.add_argument("--attention", default="sdpa", choices=["sdpa", "eager"], help="Hugging Face's implementation of attention")
-    parser.add_argument("--meta", action="store_true", help="read only the configuration; parameters have no data (hf:)")
+    parser.add_argument("--meta", action="store_true", help="read only the configuration; parameters have no data (only for hf:PATH)")
     parser.add_argument("--eval", action="store_true", help="export in evaluation mode (dropout off)")
     parser.add_argument("--fixed-batch", action="store_true", help="do not try to make the batch dynamic")
     options = parser.parse_args(arguments)

@@ -29,7 +29,8 @@ std::string variable(const char *name) {
   return text ? text : "";
 }
 
-/// Returns a number that a launcher sets, or nullopt if it is not set.
+/// Returns the value of a variable that a launcher sets, or nullopt if the variable is not set.
+/// Fails if the value is not a whole number.
 std::optional<int64_t> number(const char *name) {
   const char *text = std::getenv(name);
   if (!text || !*text)
@@ -63,7 +64,7 @@ RendezvousAddress meetAtMaster(const ProcessIdentity &identity) {
   long number = std::strtol(port.c_str(), nullptr, 10);
   if (address.empty() || number < 1 || number > 65535)
     PSRT_FAIL(BadArgument,
-              "started as process %lld of %lld (%s), but MASTER_ADDR is \"%s\" and MASTER_PORT is "
+              "started as rank %lld of %lld (%s), but MASTER_ADDR is \"%s\" and MASTER_PORT is "
               "\"%s\"; set them to the host and a port of rank 0, or PSRT_RENDEZVOUS_FILE to a "
               "file that all hosts share, or start with torchrun or mpirun",
               (long long)identity.rank, (long long)identity.size, identity.variable.c_str(),
@@ -91,7 +92,7 @@ RendezvousAddress meetAtFirstNode(const ProcessIdentity &identity) {
   if (nodes.empty())
     PSRT_FAIL(
         BadArgument,
-        "started as process %lld of %lld (%s), but none of MASTER_ADDR, PSRT_RENDEZVOUS_FILE and "
+        "started as rank %lld of %lld (%s), but none of MASTER_ADDR, PSRT_RENDEZVOUS_FILE and "
         "SLURM_STEP_NODELIST is set to locate rank 0",
         (long long)identity.rank, (long long)identity.size, identity.variable.c_str());
   result.hosts = {firstSlurmHost(nodes)};

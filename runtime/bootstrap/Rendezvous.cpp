@@ -32,7 +32,7 @@ struct Hello {
 struct Header {
   enum Kind : uint32_t {
     Welcome,    ///< no text; AllArrived follows, or Failed if a rank does not arrive in time
-    OtherFlags, ///< no text; Welcome follows if no rank with rank 0's flags arrives
+    OtherFlags, ///< no text; Welcome follows if no process with rank 0's flags takes this rank
     OtherJob,   ///< no text
     WrongKey,   ///< no text; the process did not prove that it knows the key of this job
     Refused,    ///< text: the reason

@@ -39,7 +39,7 @@ struct Rendezvous {
   std::vector<ProcessInfo> infos; ///< by rank
   std::string hub;                ///< address at which this process reached rank 0
 
-  /// Returns the address to connect to a rank.
+  /// Returns the address at which this process can connect to a rank.
   std::string addressOf(int rank) const;
 };
 

@@ -36,7 +36,7 @@ namespace {
 
 constexpr int socketFlags = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
-/// Storage for an address of either family.
+/// Storage for an IPv4 or IPv6 address.
 struct AnyAddress {
   sockaddr_storage storage{};
   socklen_t length = sizeof(storage);

@@ -39,7 +39,7 @@ private:
 };
 
 /// Returns a socket that listens at `port` (0: any free port), only on loopback if `local`. Returns
-/// an empty socket if the port is taken.
+/// an empty socket on failure (for example, if the port is taken), with the reason in errno.
 Socket listenAt(uint16_t port, bool local);
 /// Returns the local port of a socket.
 uint16_t portOf(const Socket &socket);
@@ -57,9 +57,10 @@ std::vector<std::string> resolve(const std::string &host);
 /// Returns the numeric address of the other end.
 std::string peerAddress(const Socket &socket);
 bool isLoopback(const std::string &address);
-/// Returns whether the other end is on this host: both ends have the same address.
+/// Returns whether the other end is on this host: its address is a loopback address, or equal to
+/// the address of this end.
 bool isOwnHost(const Socket &socket);
-/// Returns the numeric addresses of this host, loopback last.
+/// Returns the numeric IPv4 addresses of this host, with 127.0.0.1 at the end.
 std::vector<std::string> ownAddresses();
 
 /// Send or receive all bytes. Return false if the deadline passed or the connection ended.

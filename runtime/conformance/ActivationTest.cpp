@@ -36,7 +36,7 @@ struct GeluProblem {
     double slope = (gelu(at[i] + step) - gelu(at[i] - step)) / (2 * step);
     return grad ? inputs[i] * slope : gelu(inputs[i]);
   }
-  /// Runs the matmul. Returns the notes that it prints.
+  /// Runs the matmul and checks its results. Returns the notes that the device prints.
   std::string run() {
     draw();
     MatmulOp op;

@@ -53,7 +53,7 @@ protected:
     environment.push_back(std::make_unique<Environment>(name, value));
   }
 
-  /// Runs a matmul with a bias, and stores the printed notes in `output`. Returns the number of the
+  /// Runs a matmul with a bias, and stores the printed notes in `output`. Returns the index of the
   /// algorithm that was used.
   int run(bool accumulate = false) {
     std::filesystem::remove(folder / "log");
@@ -100,7 +100,8 @@ protected:
 
 } // namespace
 
-/// Replaces the bits of the algorithms in a file's text, because the fastest algorithm may vary.
+/// Replaces the bits (cuBLASLt's encodings) of the algorithms in a file's text, because the fastest
+/// algorithm may vary.
 static std::string withoutBits(const std::string &text) {
   return std::regex_replace(text, std::regex("\"[0-9a-f]{100,}\""), "BITS");
 }

@@ -118,7 +118,7 @@ struct Problem {
       for (int64_t d = 0; d < c.d; ++d) {
         wantOut[qAt + d] += p[j] * kept * v[kAt(j) + d];
         wantDv[kAt(j) + d] += p[j] * kept * dout[qAt + d];
-        // The probability and the sum are rounded.
+        // Both the probability and the sum are rounded: factor 2.
         roundedOut[qAt + d] += 2 * p[j] * kept * std::fabs(v[kAt(j) + d]);
         roundedDv[kAt(j) + d] += 2 * p[j] * kept * std::fabs(dout[qAt + d]);
         dp[j] += kept * dout[qAt + d] * v[kAt(j) + d];
@@ -169,7 +169,7 @@ struct Problem {
       *values = decode(stored[index], op.dtype);
   }
 
-  /// Returns the tensors whose dtype is that of the op, with their buffer numbers.
+  /// Returns the tensors whose dtype is that of the op, with their buffer indices.
   std::vector<std::pair<int, std::vector<float> *>> tensors() {
     return {{AttentionOp::Q, &q},       {AttentionOp::K, &k},     {AttentionOp::V, &v},
             {AttentionOp::Dout, &dout}, {AttentionOp::Out, &out}, {AttentionOp::Dq, &dq},

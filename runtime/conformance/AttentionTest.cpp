@@ -26,7 +26,7 @@ TEST_P(Attention, EqualsPlainLoops) {
 }
 
 TEST_P(Attention, OfNarrowFloatsIsOffByItsRoundings) {
-  // cuDNN is less exact with masks of numbers: on an H100, an error was 2.6 times the bound.
+  // cuDNN is less exact with float masks: on an H100, an error was 2.6 times the bound.
   const double allowed = usesNvidia() && GetParam().floatMask ? 4 : 1;
   for (Dtype dtype : {Dtype::BF16, Dtype::F16})
     for (Dtype maskDtype : {dtype, Dtype::F32}) {

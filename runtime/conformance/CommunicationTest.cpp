@@ -1,7 +1,7 @@
-// Contains the conformance suite of communication backends, which runs every collective over every
-// list of axes. A single process tests `local` with six ranks as threads. Six processes, started by
-// mpirun or with torchrun's variables, test `mpi` or `tcp` with one rank each. $PSRT_TEST_TARGET
-// selects the device.
+// Contains the conformance suite of communication backends, which runs every collective, most of
+// them over several lists of axes. A single process tests `local` with six ranks as threads. Six
+// processes, started by mpirun or with torchrun's variables, test `mpi` or `tcp` with one rank
+// each. $PSRT_TEST_TARGET selects the device.
 #include "runtime/bootstrap/RankThreads.h"
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/conformance/DeviceFixture.h"
@@ -76,8 +76,9 @@ protected:
       Instruction instruction;
       instruction.op = op;
       TestMemory memory(*ranks.at(r).device, {buffers[r].begin(), buffers[r].end()});
-      ranks.at(r).comm->barrier(); // a thread must not learn from another rank's wait that a device
-                                   // has finished
+      // Every thread must use the driver before any rank waits for a device. Otherwise, the fake
+      // driver would order the thread's first use after this wait, and miss conflicts.
+      ranks.at(r).comm->barrier();
       std::vector<void *> pointers = memory.pointers;
       if (inPlace)
         pointers.assign(2, pointers[1]);
@@ -406,7 +407,7 @@ TEST_F(Conformance, EveryWaitOfAStreamIsNeeded) {
   CollectiveOp op;
   op.axes = {1};
   op.counts = {300};
-  inPlace = true;                  // a single run
+  inPlace = true;                  // makes run() call the collective once
   constexpr int waits = 6 * 2 * 2; // 6 ranks, each with 2 peers; before and after the collective
   for (int dropped = 1; dropped <= waits + 1; ++dropped) {
     setenv("PSRT_FAKE_DROP", std::to_string(dropped).c_str(), 1);
@@ -419,8 +420,9 @@ TEST_F(Conformance, EveryWaitOfAStreamIsNeeded) {
   unsetenv("PSRT_FAKE_DROP");
 }
 
-/// Tests the same for asynchronous work. The stream of this work waits for the rank's stream at the
-/// start, and the rank's stream waits for the work at the WaitOp.
+/// Tests that every wait of a stream is needed for asynchronous work, too. The stream of this work
+/// waits for the rank's stream at the start, and the rank's stream waits for the work at the
+/// WaitOp.
 TEST_F(Conformance, EveryWaitOfAStreamForAsynchronousWorkIsNeeded) {
   if (testTarget() == "cpu" || usesNvidia())
     GTEST_SKIP() << "no streams, or no fake driver";
@@ -428,7 +430,7 @@ TEST_F(Conformance, EveryWaitOfAStreamForAsynchronousWorkIsNeeded) {
   op.axes = {1};
   op.counts = {300};
   op.token = 0;
-  inPlace = true; // a single run
+  inPlace = true; // makes run() call the collective once
   const int waits = 6 * (haveOwnGpus() ? 2 : 2 * 2 + 2);
   int noticed = 0;
   for (int dropped = 1; dropped <= waits + 1; ++dropped) {
@@ -442,8 +444,8 @@ TEST_F(Conformance, EveryWaitOfAStreamForAsynchronousWorkIsNeeded) {
     }
   }
   unsetenv("PSRT_FAKE_DROP");
-  // At the first use of a queue's stream, all earlier work has finished, so the dropped wait is not
-  // needed. The numbers of these waits depend on the timing of the ranks' threads.
+  // At the first use of a queue's stream, all earlier work has finished, so this wait is not
+  // needed. Which numbers these waits have depends on the timing of the ranks' threads.
   if (haveOwnGpus())
     EXPECT_GE(noticed, 1);
   else
@@ -565,7 +567,7 @@ TEST_F(Pipelines, NeighboursSendToOneAnotherBeforeEitherReceives) {
       script.message(false, 0, "grad.1-0", 2, first);
       script.message(true, 0, "act.0-1", 0, third);
       script.message(true, 0, "act.0-1", 1, fourth);
-      script.wait(1); // message 0 is earlier in the same queue, so it is then done too
+      script.wait(1); // message 0 is earlier in the same queue, so it is done as well
       script.wait(0);
       script.wait(2);
     }

@@ -1,4 +1,5 @@
-// Compares convolutions and max pooling, with several numbers of threads, with plain loops in f64.
+// Compares convolutions in f32 and 16-bit floats with those of the same device in f64, which are
+// plain loops. Also tests max pooling. Uses several numbers of threads.
 #include "runtime/conformance/DeviceFixture.h"
 #include "runtime/device/cpu/Windows.h"
 #include <gtest/gtest.h>

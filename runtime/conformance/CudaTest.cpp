@@ -178,8 +178,8 @@ TEST_F(Cuda, AReadSeesTheValueAtItsStart) {
   EXPECT_EQ(second, 8);
 }
 
-/// Calls commitAhead() for two values and reads each value. The fake driver ignores the wait number
-/// `dropped`. Returns the values read.
+/// Calls commitAhead() for two values and reads each value. The fake driver ignores wait number
+/// `dropped` ("0": none). Returns the values read.
 static std::vector<int32_t> bringAhead(const char *dropped) {
   Environment delay("PSRT_FAKE_DELAY", "2000"), drop("PSRT_FAKE_DROP", dropped);
   DeviceFixture fixture(1, "cuda:replay");
@@ -197,8 +197,8 @@ static std::vector<int32_t> bringAhead(const char *dropped) {
   return found;
 }
 
-/// The stream must wait for the copy of a value to the landing buffer. The next copy to this buffer
-/// must wait until the value has been copied out.
+/// commitAhead() copies a value to a second buffer, in another stream. The rank's stream must wait
+/// for this copy. The next copy to the second buffer must wait until the value has been copied out.
 TEST_F(Cuda, CommitsAheadAreInOrder) {
   EXPECT_EQ(bringAhead("0"), (std::vector{5, 6}));
   for (const char *wait : {"1", "2", "3"})

@@ -167,7 +167,7 @@ static Program tokenProgram(const std::string &labels) {
   return parseProgram(json);
 }
 
-/// Parses a program of one instruction and returns the instruction.
+/// Parses a program with one function of one instruction, and returns the instruction.
 static Instruction parseOne(const std::string &fields) {
   std::string json = R"({"version": 1, "arena_bytes": 4096, "variables": [], "programs": [],
     "mesh": [], "inputs": [], "functions": [{"name": "f", "bases": 3, "code": [{)" +

@@ -39,7 +39,8 @@ public:
     }
     bring();
   }
-  /// bring() copies the test's buffers to device memory, and bringBack() copies them back.
+  /// bring() copies the test's buffers to device memory, and bringBack() copies them back. On the
+  /// CPU, both do nothing.
   void bring() {
     for (size_t i = 0; i < buffers.size(); ++i)
       if (addresses[i] >= 0 && buffers[i].data)
@@ -98,7 +99,7 @@ public:
     Instruction instruction;
     instruction.op = op;
     instruction.buffers.resize(buffers.size());
-    // Makes a new rank for each instruction. A rank stores prepared data by the address of the
+    // Makes a new rank for each instruction. A rank stores prepared data under the address of the
     // instruction, and the next instruction may have the same address.
     rank = device->makeRank(threads, false, 0);
     int64_t scalars[] = {42, step, 0};

@@ -198,8 +198,8 @@ TEST(Matmul, ComputesABiasGradient) {
   }
 }
 
-/// The split into pieces affects the last bits of a result. The split may only depend on the number
-/// of threads.
+/// The way in which a matmul is split into pieces affects the last bits of the result. The split
+/// may depend on the number of threads, but not on timing.
 TEST(Matmul, GivesTheSameBitsAgain) {
   constexpr int64_t m = 1700, n = 420, k = 96;
   std::vector<float> lhs = randomValues(m * k, 1), rhs = randomValues(k * n, 2), one(m * n),
@@ -318,7 +318,8 @@ TEST(NarrowFloat, RowsAreRoundedAsSingleNumbersAre) {
                                65519, 65520, 0x1p-25f, 0x1.8p-25f};
   for (uint32_t i = 0; i < 300'000; ++i)
     values.push_back(castBits<float>(uint32_t(generator())));
-  for (uint32_t i = 0; i < 0x10000; ++i) { // the middle of two neighbors, and numbers next to it
+  // Midpoints between neighboring 16-bit floats, and the f32 numbers next to the midpoints.
+  for (uint32_t i = 0; i < 0x10000; ++i) {
     for (int32_t off : {-1, 0, 1}) {
       values.push_back(castBits<float>((i << 16 | 0x8000) + off));
       values.push_back(castBits<float>(castBits<uint32_t>(fromHalf(i)) + 0x1000 + off));

@@ -1,5 +1,5 @@
-// Tests that the parser converts the names in a program's table to enums, and that it reports
-// unknown names.
+// Tests that the parser converts the names in a program's JSON table to enums, and reports unknown
+// names.
 #include "runtime/core/Backend.h"
 #include "runtime/core/Program.h"
 #include "runtime/data/Samples.h"
@@ -8,7 +8,7 @@
 
 using namespace psrt;
 
-/// The table of a program that has a field for every enum.
+/// The JSON table of a program, with a field for every enum.
 static const std::string kTable = R"({"version": 1, "arena_bytes": 4096, "labels": "same",
   "loss_average": "step+sum", "ignores_rows": "evaluate", "target": "cuda:sm_90a",
   "mesh": [{"name": "pp", "kind": "pipeline", "size": 1}, {"name": "dp", "size": 1}],
@@ -121,7 +121,7 @@ TEST(Kinds, AnUnknownNameListsTheKnownOnes) {
             "all_reduce has the reduction \"mean\"; expected sum, max or min");
   EXPECT_EQ(errorWith("cuda:sm_90a", "rocm:gfx90a"),
             "the program is compiled for \"rocm:gfx90a\", but this runtime supports cpu or cuda; "
-            "compile and link with the same version");
+            "compile the model again, and link with the same version of Parashard");
   EXPECT_NE(errorWith("cuda:sm_90a", "cuda:90").find("expected cuda:sm_ and a number"),
             std::string::npos);
   std::string message = errorWith("all_reduce", "broadcast");

@@ -96,9 +96,10 @@ TEST(MemoryCheck, FindsAWriteOutsideOfItsBuffer) {
 }
 
 TEST(MemoryCheck, FindsAnInvalidPlan) {
-  EXPECT_EQ(findFault(makeTable("[384, 16, 2, 4]", "[1300, 16, 1, 4]")),
-            "m.forward: the plan has a buffer at bytes 1300 to 1316, which overlaps the buffer in "
-            "use at bytes 1280 to 1408");
+  EXPECT_EQ(
+      findFault(makeTable("[384, 16, 2, 4]", "[1300, 16, 1, 4]")),
+      "m.forward: the memory plan has a buffer at bytes 1300 to 1316, which overlaps the buffer in "
+      "use at bytes 1280 to 1408");
   EXPECT_NE(findFault(makeTable("[384, 16, 2, 4]", "[4090, 16, 2, 4]")).find("the arena has 4096"),
             std::string::npos);
   EXPECT_NE(findFault(PSRT_TINY_TABLE("1", "8")).find("compile it again"), std::string::npos);

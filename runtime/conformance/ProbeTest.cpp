@@ -155,7 +155,7 @@ TEST(Fit, QuantitiesAreThoseOfClusterFiles) {
 
 namespace {
 
-/// Returns the measurements of a plan, each with a rate of 1 GFLOP/s or 1 GB/s.
+/// Returns the measurements of a ProbePlan, each with a rate of 1 GFLOP/s or 1 GB/s.
 std::vector<Probe> measureAll(const RankLayout &layout) {
   std::vector<Probe> probes = planProbes(layout, Target(), "0", 64 << 20).probes;
   for (Probe &probe : probes)

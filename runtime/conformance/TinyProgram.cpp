@@ -13,8 +13,9 @@ float predict(const float *x, const float *w) {
   return sum;
 }
 
-/// Adds the gradient of the sum of squares, the sum and the count. The buffers are (x, y, w, grad,
-/// sum, count). The function must be called with all rows in one piece.
+/// Adds the sum of squared errors, the gradient of this sum and the number of rows to the
+/// accumulators. The buffers are (x, y, w, grad, sum, count). The function must be called once with
+/// all rows.
 void forward(void *const *buffers, const int64_t *scalars, int64_t lo, int64_t hi) {
   float *grad = at(buffers, 3), *sum = at(buffers, 4), *count = at(buffers, 5);
   if (scalars[3]) {
@@ -42,8 +43,8 @@ void update(void *const *buffers, const int64_t *, int64_t lo, int64_t hi) {
     *at(buffers, 4) = *at(buffers, 2) / count;
 }
 
-/// Computes the predictions, the sum of squares and the count. The buffers are (x, y, w, sum,
-/// count, prediction).
+/// Computes the predictions, the sum of squared errors and the number of rows. The buffers are (x,
+/// y, w, sum, count, prediction).
 void evaluate(void *const *buffers, const int64_t *, int64_t lo, int64_t hi) {
   *at(buffers, 3) = *at(buffers, 4) = 0;
   for (int64_t i = lo; i < hi; ++i) {

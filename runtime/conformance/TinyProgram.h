@@ -13,8 +13,8 @@ inline constexpr int64_t tinyRows = 8, tinyWidth = 4;
 #define PSRT_TINY_TARGET "cpu"
 #endif
 
-/// The program's table (JSON) for a mesh of dp ranks with `rows` = 8 / dp rows each. Both arguments
-/// are string literals.
+/// PSRT_TINY_TABLE(dp, rows) is the program's JSON table for a mesh of dp ranks with `rows` = 8 /
+/// dp rows each. Both arguments are string literals.
 #define PSRT_TINY_BATCH(dp) "{\"size\": 8, \"axes\": [\"dp\"]}"
 #define PSRT_TINY_INPUTS(entry, x0, y0)                                                            \
   "{\"name\": \"x\", \"dtype\": \"f32\", \"shape\": [8, 4], \"factors\": [[" PSRT_TINY_BATCH(      \

@@ -17,7 +17,7 @@ public:
   Arena &operator=(const Arena &) = delete;
 
   size_t size() const override { return bytes; }
-  /// Returns the byte at an address; address 0 is 4096-byte aligned.
+  /// Returns a pointer to the byte at an address. Address 0 is 4096-byte aligned.
   char *host(int64_t address) const override { return base + address; }
   void *at(int64_t address) const override { return base + address; }
   void write(int64_t address, const void *from, size_t count) override {
@@ -31,8 +31,8 @@ public:
   void commit(char *, int64_t, size_t) override {}
   void startRead(int64_t address, void *to, size_t count) override { read(address, to, count); }
   void finishRead(void *) override {}
-  /// Returns the end of the mapping, at least 4096 bytes after the end of the arena. No buffer is
-  /// in between.
+  /// Returns the address at which the mapping ends, at least 4096 bytes after the end of the arena.
+  /// The bytes in between belong to no buffer.
   int64_t end() const { return int64_t(mapped); }
 
 private:

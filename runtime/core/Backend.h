@@ -20,10 +20,10 @@ struct Bound {
       nullptr; ///< data that the backend prepared for the instruction; owned by the backend
   const Instruction *instruction = nullptr;
   void *const *buffers = nullptr;   ///< buffers of the instruction; null where absent
-  const int64_t *scalars = nullptr; ///< [seed, step, micro_batch, keys.., first..]
+  const int64_t *scalars = nullptr; ///< [seed, step, micro_batch, keys.., first..] of the run
   Kernel kernel = nullptr;          ///< code of a KernelOp
-  bool accumulate = false; ///< for an op with a ref: add to the result instead of overwriting it
-  int64_t key = 0;         ///< the random key, or the shard index of a ShardIndexOp
+  bool accumulate = false;          ///< whether the op adds to its result instead of overwriting it
+  int64_t key = 0;                  ///< the random key, or the shard index of a ShardIndexOp
   const std::vector<int64_t> *coordinates = nullptr; ///< coordinates of this rank in the mesh
   /// Bytes from each buffer's address to the end of that buffer in the memory plan (at least 1).
   /// Null unless `RankDevice::wantsExtents`.
@@ -38,15 +38,15 @@ inline bool hasBiasGrad(const Bound &bound) {
          bound.buffers[MatmulOp::BiasGrad];
 }
 
-/// Returns the buffer with the input of the GELU: `gelu` writes it, `gelu_grad` reads it. Returns
-/// null if the matmul has no such buffer.
+/// Returns the `aux` buffer of a matmul, which contains the input of the GELU. Activation `gelu`
+/// writes the buffer, and `gelu_grad` reads it. Returns null if the matmul has no `aux`.
 inline void *findAux(const Bound &bound) {
   bool mayHave = bound.instruction->buffers.size() > MatmulOp::Aux;
   return mayHave ? bound.buffers[MatmulOp::Aux] : nullptr;
 }
 
-/// Records which instruction a rank is running, so that the thread that detects deadlocks can read
-/// it.
+/// Records the instruction that a rank is running. The thread that detects deadlocks reads the
+/// record.
 class Activity {
 public:
   void run(const Bound &bound) {
@@ -56,8 +56,8 @@ public:
   }
   /// Marks the rank as running no instruction.
   void leave() { current.store(nullptr, std::memory_order_relaxed); }
-  /// Returns the current instruction. Null between entries and while an entry waits for
-  /// asynchronous work.
+  /// Returns the current instruction. Returns null between entries, and while an entry waits for
+  /// asynchronous work at its end.
   const Bound *getCurrent() const { return current.load(std::memory_order_relaxed); }
   uint64_t countBegun() const { return begun.load(std::memory_order_relaxed); }
 
@@ -78,22 +78,22 @@ struct DeviceInfo {
 class RankDevice {
 public:
   virtual ~RankDevice() = default;
-  /// Sets run, self and prepared. Returns false if the instruction does not belong to a device.
+  /// Sets run, self and prepared. Returns false for communication, which a RankComm binds.
   virtual bool bind(Bound &bound) = 0;
   /// Allocates memory for the bound instructions; called before any of them runs.
   virtual void reserve() = 0;
   virtual int threads() const = 0;
-  /// Returns zeroed memory for this rank's instructions; the device outlives it.
+  /// Returns zeroed memory for this rank's instructions. The device must outlive the memory.
   virtual std::unique_ptr<RankMemory> makeMemory(MemorySizes sizes) = 0;
   /// Returns whether `run` may return before its instructions have finished. The host then prepares
   /// the next step while they run.
   virtual bool runsLater() const { return false; }
   /// Waits until all submitted instructions have finished.
   virtual void synchronize() {}
-  /// Drops recorded runs (CUDA graphs). Called when no instruction is running, and before the
-  /// communication that the recordings use is destroyed.
+  /// Destroys the recordings of instruction ranges (CUDA graphs). Must be called while no
+  /// instruction is running, and before the communication that the recordings use is destroyed.
   virtual void forgetRecordings() {}
-  /// Returns n of the n x n matmul that measures the peak rate: 256, 512 or 2048.
+  /// Returns the size n of the n x n matmul that measures the peak rate: 256, 512 or 2048.
   virtual int64_t getPeakMatmulSize() const { return 512; }
   virtual DeviceInfo getInfo() const { return {}; }
 
@@ -114,7 +114,7 @@ public:
   virtual void mark() { marks.push_back(now()); }
   /// Returns the times recorded since the last call, in seconds of the steady clock.
   virtual std::vector<double> takeMarks() { return std::exchange(marks, {}); }
-  /// Returns whether bound instructions need extents.
+  /// Returns whether bound instructions need `Bound::extents`.
   virtual bool wantsExtents() const { return false; }
 
 protected:
@@ -158,12 +158,12 @@ public:
   virtual std::unique_ptr<RankComm> makeRank(int rank) = 0;
   /// Makes all current and later waits throw Aborted. Thread-safe.
   virtual void abort() = 0;
-  /// Makes the communication usable again after `abort`; no rank may be inside it.
+  /// Makes the communication usable again after `abort`. Must be called while no rank communicates.
   virtual void reset() = 0;
   /// Returns the number of ranks of this process that sleep until another rank arrives.
   virtual int countWaiting() const { return 0; }
-  /// Sends `data` of rank `from` to `received` on rank 0. Only for jobs of several processes, while
-  /// no entry runs. All processes make the same call. Error messages contain `purpose`.
+  /// Sends `data` of rank `from` to `received` on rank 0. Works only in jobs of several processes,
+  /// while no entry runs. All processes must make the same call. Error messages contain `purpose`.
   virtual void bring(int from, const void *data, void *received, size_t bytes,
                      const std::string &purpose) {}
   /// Broadcasts `data` of rank 0 to all ranks, under the conditions of `bring`.
@@ -185,7 +185,8 @@ public:
   }
   /// Returns whether ranks in separate processes communicate through `makeProcessCommunication`.
   virtual bool hasOwnCommunication() const { return false; }
-  /// Returns the communication among ranks in separate processes; `host` connects them.
+  /// Returns the communication among ranks in separate processes. `host` connects the same ranks
+  /// through host memory.
   virtual std::unique_ptr<Communication>
   makeProcessCommunication(std::unique_ptr<Communication> host) {
     return host;

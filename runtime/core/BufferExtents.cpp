@@ -11,8 +11,9 @@ BufferExtents::BufferExtents(const Program &program, int64_t stage) : program(pr
     }
 }
 
-/// Returns the number of bytes from `address` to the end of the buffer that contains it while
-/// instruction `at` runs. Returns 0 if no live buffer contains the address.
+/// Returns the number of bytes from `address` to the end of the buffer that contains it at index
+/// `at` of the code: an instruction of a function, or an element of an entry's code. Returns 0 if
+/// no live buffer contains the address.
 static int64_t findAt(const std::vector<BufferLifetime> &buffers, int64_t address, int64_t at) {
   for (const BufferLifetime &buffer : buffers)
     if (buffer.address <= address && address < buffer.address + buffer.bytes &&

@@ -6,12 +6,12 @@
 
 namespace psrt {
 
-/// Finds the buffers of one pipeline coordinate. Slow; only for access checks.
+/// Finds the buffers of the pipeline coordinate `stage`. Slow: used only to check memory accesses.
 class BufferExtents {
 public:
   BufferExtents(const Program &program, int64_t stage);
   /// Returns the number of bytes from an address to the end of the buffer that contains it while
-  /// `instruction` of `entry` runs. Returns 1 if the plan has no buffer at the address.
+  /// `instruction` of `entry` runs. Returns 1 if the memory plan has no buffer at the address.
   int64_t find(const EntryCode &point, const ProgramEntry &entry, const Instruction &instruction,
                int64_t address) const;
 
@@ -20,7 +20,7 @@ private:
                     int64_t address) const;
 
   const Program &program;
-  std::map<int64_t, int64_t> variables; ///< from the first byte of a variable to its end
+  std::map<int64_t, int64_t> variables; ///< key: address of a variable; value: address of its end
 };
 
 } // namespace psrt

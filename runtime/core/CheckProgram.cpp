@@ -9,7 +9,7 @@
 
 namespace psrt {
 
-/// Ranks are counted in an int, and some tables have an entry per rank.
+/// The largest number of ranks. An int counts the ranks, and some arrays have one element per rank.
 static constexpr int64_t kMostRanks = 1 << 24;
 
 void checkMesh(const Mesh &mesh) {
@@ -31,7 +31,8 @@ void checkAxes(const std::vector<int> &axes, const Mesh &mesh) {
   std::sort(sorted.begin(), sorted.end());
   auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice != sorted.end())
-    PSRT_FAIL(BadInput, "mesh axis \"%s\" appears twice in a list", mesh.axes[*twice].name.c_str());
+    PSRT_FAIL(BadInput, "mesh axis \"%s\" appears twice in one list of axes",
+              mesh.axes[*twice].name.c_str());
 }
 
 /// Largest size such that rounding up to a multiple of the shards cannot overflow.
@@ -44,7 +45,8 @@ void checkFactors(const Placement &placement, const Mesh &mesh) {
     std::vector<int64_t> sizes, nonzero; // sizes, and sizes with 0 replaced by 1
     for (const Placement::Factor &factor : placement.factors[d]) {
       if (factor.size > kLargestSize)
-        PSRT_FAIL(BadInput, "a factor of dim %zu has size %lld", d, (long long)factor.size);
+        PSRT_FAIL(BadInput, "a factor of dim %zu has size %lld; expected at most 2^56", d,
+                  (long long)factor.size);
       int64_t shards = mesh.shards(factor.axes);
       if (factor.given && (factor.given > kLargestSize || factor.given < 1 ||
                            factor.given < (factor.size + shards - 1) / shards))
@@ -57,7 +59,7 @@ void checkFactors(const Placement &placement, const Mesh &mesh) {
     }
     countElements(nonzero);
     if (int64_t size = countElements(sizes); size != placement.shape[d])
-      PSRT_FAIL(BadInput, "factors of dim %zu multiply to %lld, but its size is %lld", d,
+      PSRT_FAIL(BadInput, "factors of dim %zu multiply to %lld, but the dim has size %lld", d,
                 (long long)size, (long long)placement.shape[d]);
   }
   checkAxes(used, mesh);
@@ -68,7 +70,7 @@ void checkCollective(const CollectiveOp &op, const Mesh &mesh) {
     PSRT_FAIL(BadInput, "%s over pipeline coordinates; expected an all_reduce without axes",
               op.name());
   if (!op.overPipeline.empty() && op.token < 0)
-    PSRT_FAIL(BadInput, "%s over pipeline coordinates is never waited for", op.name());
+    PSRT_FAIL(BadInput, "%s over pipeline coordinates has no \"wait\" token", op.name());
   if (!std::is_sorted(op.overPipeline.begin(), op.overPipeline.end(), std::less_equal<>()))
     PSRT_FAIL(BadInput, "the pipeline coordinates of an %s do not ascend", op.name());
   int64_t shards = mesh.shards(op.axes);
@@ -84,7 +86,7 @@ void checkCollective(const CollectiveOp &op, const Mesh &mesh) {
     PSRT_FAIL(
         BadInput,
         "an all_to_all over %lld shards splits dim %d and concatenates dim %d of a tensor of %lld "
-        "dims",
+        "dims; expected dims of the tensor, and a split dim that is divisible by the shards",
         (long long)shards, op.split, op.concat, (long long)rank);
   std::vector<int> targets(op.targets);
   std::sort(targets.begin(), targets.end());
@@ -110,7 +112,9 @@ void checkMeeting(const Instruction &instruction, int64_t coordinate) {
 
 void checkKernel(const KernelOp &op, size_t arguments) {
   if (op.grid < 0 || op.grid > INT32_MAX || op.block < 0 || op.block > 1024)
-    PSRT_FAIL(BadInput, "a kernel has %lld blocks of %lld threads; expected at most 2^31 of 1024",
+    PSRT_FAIL(BadInput,
+              "a kernel has %lld blocks of %lld threads; expected 0 to 2^31 - 1 blocks "
+              "of 0 to 1024 threads",
               (long long)op.grid, (long long)op.block);
   for (int index : op.writes)
     if (index < 0 || size_t(index) >= arguments)
@@ -124,7 +128,7 @@ static int64_t countPositions(const std::array<int64_t, 3> &sizes) {
 static void checkWindows(const WindowShape &windows) {
   auto check = [](const char *property, int64_t number, int64_t least) {
     if (number < least || number > INT32_MAX)
-      PSRT_FAIL(BadInput, "windows have %s %lld; expected %lld to 2^31", property,
+      PSRT_FAIL(BadInput, "windows have %s %lld; expected %lld to 2^31 - 1", property,
                 (long long)number, (long long)least);
   };
   for (size_t d = 0; d < windows.in.size(); ++d) {
@@ -140,7 +144,7 @@ static void checkWindows(const WindowShape &windows) {
 void checkConvolution(const ConvolutionOp &op) {
   checkWindows(op.windows);
   if (op.groups < 1)
-    PSRT_FAIL(BadInput, "a convolution has %lld groups", (long long)op.groups);
+    PSRT_FAIL(BadInput, "a convolution has %lld groups; expected at least 1", (long long)op.groups);
   const WindowShape &windows = op.windows;
   countElements({op.groups, op.outChannels, op.inChannels, countPositions(windows.kernel)});
   countElements({op.batch, op.groups, op.inChannels, countPositions(windows.in)});
@@ -169,7 +173,7 @@ void checkInitial(const Variable &variable) {
               variable.displayName().c_str(), file.tensor.c_str());
 }
 
-/// Checks that host memory begins at least one page after the arena.
+/// Checks that host memory begins at a page boundary, at least one page after the end of the arena.
 static void checkHostPart(const Program &program) {
   constexpr int64_t kPage = 4096;
   for (size_t i = 0; i < program.arenaBytes.size(); ++i) {
@@ -190,8 +194,8 @@ static void checkAddress(const Program &program, const char *kind, const std::st
   int64_t bytes = countElements(placement.local) * dtypeSize(dtype);
   for (int64_t i = 0; i < program.mesh.pipelineSize(); ++i) {
     if (addresses.isAt(i) && !program.holds(addresses.at(i), bytes, i))
-      PSRT_FAIL(BadInput, "%s \"%s\" has %lld bytes at %lld, but the arena has %lld", kind,
-                name.c_str(), (long long)bytes, (long long)addresses.at(i),
+      PSRT_FAIL(BadInput, "%s \"%s\" has %lld bytes at address %lld, but the arena has %lld bytes",
+                kind, name.c_str(), (long long)bytes, (long long)addresses.at(i),
                 (long long)program.arenaBytes[i]);
   }
 }
@@ -200,9 +204,11 @@ static void checkSlots(const EntryPoint &entry, const EntryCode &code, int64_t a
   bool fits =
       code.slots >= 1 && code.slotBase >= 0 && code.slotBytes >= 0 && code.slotBase <= arena;
   if (!fits || countElements({code.slots, code.slotBytes}) > arena - code.slotBase)
-    PSRT_FAIL(BadInput, "entry \"%s\" has %lld slots of %lld bytes at %lld, but the arena has %lld",
-              entry.name(), (long long)code.slots, (long long)code.slotBytes,
-              (long long)code.slotBase, (long long)arena);
+    PSRT_FAIL(
+        BadInput,
+        "entry \"%s\" has %lld slots of %lld bytes at address %lld, but the arena has %lld bytes",
+        entry.name(), (long long)code.slots, (long long)code.slotBytes, (long long)code.slotBase,
+        (long long)arena);
   if (code.slots != entry.programs.front().slots)
     PSRT_FAIL(BadInput,
               "entry \"%s\" has %lld slots on one pipeline coordinate and %lld on another",
@@ -225,7 +231,7 @@ static void checkInput(const Input &input, const Program &program) {
     checkAddress(program, "input", input.name, addresses, input.placement, input.dtype);
 }
 
-/// Checks that all inputs of a step have the same number of samples.
+/// Checks that inputs that the same entries read have the same number of samples.
 static void checkBatches(const Program &program) {
   auto rowsOf = [](const Input &input) { return input.placement.shape[input.batchDim]; };
   auto hasBatch = [](const Input &input) {
@@ -260,7 +266,8 @@ static void checkVariable(const Variable &variable, const Program &program) {
   if (variable.addresses.first() < 0)
     PSRT_FAIL(BadInput, "variable \"%s\" has no address", variable.symbol.c_str());
   if (variable.addedAt >= 0 && !variable.addresses.isAt(variable.addedAt))
-    PSRT_FAIL(BadInput, "variable \"%s\" is accumulated on a coordinate where it has no address",
+    PSRT_FAIL(BadInput,
+              "variable \"%s\" is accumulated on a pipeline coordinate where it has no address",
               variable.symbol.c_str());
   if (variable.kind == VariableKind::Copy)
     checkCopy(variable, program);
@@ -287,7 +294,8 @@ void checkProgram(const Program &program) {
       PSRT_FAIL(BadInput, "file \"%s\" has %lld bytes, but its hash covers the last %lld",
                 file.path.c_str(), (long long)file.bytes, (long long)file.hashed);
   if (program.microBatches < 1 || program.microBatches > INT32_MAX)
-    PSRT_FAIL(BadInput, "a step has %lld micro-batches", (long long)program.microBatches);
+    PSRT_FAIL(BadInput, "a step has %lld micro-batches; expected 1 to 2^31 - 1",
+              (long long)program.microBatches);
 }
 
 } // namespace psrt

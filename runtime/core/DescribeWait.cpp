@@ -1,4 +1,4 @@
-// Finds the communication that a rank waits for, and names its peers.
+// Finds the communication that a rank waits for, and names the other participating ranks.
 #include "runtime/core/DescribeWait.h"
 #include "runtime/core/Status.h"
 #include <algorithm>

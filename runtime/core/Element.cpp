@@ -12,8 +12,8 @@ template <typename T> T read(const char *at) {
   return value;
 }
 
-/// Returns the index of the first element whose exponent bits are all set, or -1. Scans blocks
-/// without a branch per element.
+/// Returns the index of the first element whose exponent bits are all set. Returns -1 if there are
+/// none. Scans blocks without a branch per element.
 template <typename Bits> int64_t findFull(const char *data, int64_t count, Bits exponent) {
   constexpr int64_t kBlock = 1024;
   auto isFull = [&](int64_t i) {

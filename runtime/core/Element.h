@@ -10,7 +10,8 @@ namespace psrt {
 
 /// Returns whether the dtype is a float of at least 16 bits.
 bool isFloat(Dtype dtype);
-/// Returns whether the dtype is an 8-bit float; only matmuls read these as numbers.
+/// Returns whether the dtype is an 8-bit float. Of all library ops, only matmuls read 8-bit floats
+/// as numbers.
 bool isFloat8(Dtype dtype);
 /// Returns whether the dtype is a 16-bit float.
 bool isNarrowFloat(Dtype dtype);

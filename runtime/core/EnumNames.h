@@ -33,7 +33,7 @@ template <typename Enum> constexpr const char *nameOf(Enum value) {
   return "";
 }
 
-/// Returns the value with the name, or nullopt.
+/// Returns the value with the name, or nullopt if the table does not contain the name.
 template <typename Enum> constexpr std::optional<Enum> findName(std::string_view name) {
   for (const EnumName<Enum> &row : EnumNames<Enum>::table)
     if (row.name == name)
@@ -52,8 +52,9 @@ template <typename Enum> std::vector<std::string> listNames() {
   return names;
 }
 
-/// Returns the value with the name. Fails with BadInput on an unknown name, and lists the valid
-/// names. Example: the owner `axis "dp"` gives `axis "dp" has the kind "dat"; expected data, ...`.
+/// Returns the value with the name. Fails with BadInput on an unknown name; the message lists the
+/// valid names. Example: the owner `axis "dp"` gives `axis "dp" has the kind "dat"; expected data,
+/// ...`.
 template <typename Enum> Enum parseName(const std::string &name, const std::string &owner) {
   if (std::optional<Enum> value = findName<Enum>(name))
     return *value;

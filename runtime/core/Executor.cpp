@@ -29,7 +29,8 @@ int64_t Executor::resolve(const BufferRef &buffer, const ProgramEntry &entry,
   return address;
 }
 
-/// Returns the ref that decides whether an instruction adds or sets, or -1.
+/// Returns the index of the ref whose `first` flag decides whether an instruction adds to its
+/// result or overwrites it. Returns -1 if the instruction always overwrites its result.
 static int accumulatedRef(const Instruction &instruction) {
   auto getRef = [](const auto &op) {
     if constexpr (requires { op.accumulate; })
@@ -39,7 +40,8 @@ static int accumulatedRef(const Instruction &instruction) {
   return std::visit(getRef, instruction.op);
 }
 
-/// Returns the index of an instruction's key in the run's keys, or -1.
+/// Returns the index of an instruction's random key in the run's keys, or -1 if the instruction has
+/// none.
 static int keyIndex(const Instruction &instruction) {
   auto getIndex = [](const auto &op) {
     if constexpr (requires { op.key; })
@@ -158,7 +160,8 @@ void Executor::run(BoundEntry &entry, int64_t step, Extent extent, int64_t micro
   else
     device.run(entry.code.data() + begin, entry.code.data() + end);
   device.getActivity().leave();
-  // Without the update, communication may continue: the update waits for its results.
+  // If the update is not part of this call, communication may continue: the later update waits for
+  // the results.
   if (extent != Extent::BeforeUpdate)
     comm.drain();
   running.store(nullptr, std::memory_order_relaxed);

@@ -9,13 +9,13 @@
 
 namespace psrt {
 
-/// An event of a trace, in seconds of the steady clock.
+/// An event of a trace. Times are in seconds of the steady clock.
 struct TraceEvent {
   const Bound *bound;
-  const ProgramEntry *entry; ///< the entry that the event belongs to
+  const ProgramEntry *entry; ///< the run or single instruction of the event
   int64_t step;
   double start, end;
-  bool isStarted = false; ///< asynchronous communication, recorded by its queue
+  bool isStarted = false; ///< whether the communication recorded the times
 };
 
 /// The part of an entry to run.
@@ -32,22 +32,22 @@ public:
   struct BoundEntry {
     std::vector<Bound> code;
     const EntryCode *point = nullptr;
-    std::vector<const ProgramEntry *> entries; ///< one per instruction
+    std::vector<const ProgramEntry *> entries; ///< by instruction: the element of `point->code`
     std::vector<void *> pointers;
     std::vector<int64_t> scalars;
     const int64_t *seen = nullptr; ///< the address from which instructions read `scalars`
     std::vector<int64_t>
         extents;              ///< buffer extents, one per pointer; empty if the device needs none
-    std::vector<size_t> runs; ///< index of each run's first scalar
-    size_t updateFrom = 0;    ///< index of the update's first instruction
+    std::vector<size_t> runs; ///< per element of `point->code`: index of its first scalar
+    size_t updateFrom = 0;    ///< index in `code` of the update's first instruction
   };
 
   /// Binds an entry, or returns the result of an earlier call. With `piecewise`, the first
-  /// accumulation also adds to its accumulator instead of overwriting it. In this case, the host
-  /// must zero the accumulators.
+  /// accumulation also adds to its accumulator instead of overwriting it, so the host must zero the
+  /// accumulators before a step.
   BoundEntry &bind(const EntryPoint &entry, int64_t slot, bool piecewise);
-  /// Runs a bound entry. Random numbers depend on `microBatch`; -1 selects the number that is in
-  /// the program.
+  /// Runs a bound entry. Random numbers depend on `microBatch`; -1 selects the micro-batch number
+  /// that is in the program.
   void run(BoundEntry &entry, int64_t step, Extent extent = Extent::All, int64_t microBatch = -1);
 
   /// Describes the wait of this rank in a deadlock: "waits for rank 1 in all_reduce over tp".
@@ -67,7 +67,7 @@ private:
   void bindCode(BoundEntry &result, const Instruction &instruction, const ProgramEntry &entry,
                 const EntryCode &point, int64_t slot, bool piecewise, size_t scalarsAt);
   void bindOne(Bound &bound, const ProgramEntry &entry, bool piecewise);
-  /// Returns the arena address, or Absent if there is no buffer.
+  /// Returns the arena address of a buffer, or Addresses::Absent if the buffer is absent.
   int64_t resolve(const BufferRef &buffer, const ProgramEntry &entry, const EntryCode &point,
                   int64_t slot) const;
   void runObserved(BoundEntry &entry, int64_t step, size_t from, size_t to);

@@ -10,15 +10,16 @@
 
 namespace psrt {
 
-/// Parses the JSON of a file. Fails with BadInput if it is invalid or an object has a key twice:
-/// `"PATH" is not a valid KIND: ...`.
+/// Parses the JSON of a file. Fails with BadInput if the JSON is invalid, or if an object has a key
+/// twice: `"PATH" is not a valid KIND: ...`.
 nlohmann::json parseJsonFile(std::string_view text, const std::string &path, const char *kind);
 
 /// An object in the JSON of a file. Reading a missing or invalid field fails with BadInput:
 /// `"PATH": "a"."b" is 1.5; expected ...`.
 class FileFields {
 public:
-  /// `where` is the path of keys to the object, such as `"a"."b"`. It is empty for the whole file.
+  /// `where` is the path of keys to the object, such as `"a"."b"`. The path is empty for the
+  /// top-level object of the file.
   FileFields(const nlohmann::json &object, const std::string &path, std::string where = "");
   bool has(const char *key) const { return object.contains(key); }
   /// Returns an integer. Fails unless it is in [least, most].

@@ -1,6 +1,7 @@
-// Converts 16-bit floats for generated code on processors without such instructions. These are
-// functions of compiler-rt; some systems do not provide all of them. They form a separate library,
-// because a program that is a shared object is not linked with any other library.
+// Converts 16-bit floats for generated code on processors without conversion instructions. The
+// functions are part of compiler-rt, but some systems do not provide all of them. They form a
+// library of their own: a program that is a shared object is linked with this library, but not with
+// the rest of the runtime.
 #include "runtime/core/Element.h"
 
 namespace {

@@ -1,4 +1,5 @@
-// Splits host work into equal parts, with one thread per part. Only for use while no rank computes.
+// Splits host work into equal parts, with one thread per part. Must be used only while no rank
+// computes.
 #ifndef PSRT_CORE_INPARALLEL_H
 #define PSRT_CORE_INPARALLEL_H
 

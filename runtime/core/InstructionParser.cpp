@@ -1,4 +1,4 @@
-// Parses the instructions of a program's table, with one function per kind.
+// Parses the instructions of a program's JSON table, with one function per kind.
 #include "runtime/core/InstructionParser.h"
 #include "runtime/core/CheckProgram.h"
 #include "runtime/core/Element.h"
@@ -74,8 +74,8 @@ void parseSummed(const Json &object, const Instruction &instruction, MatmulOp &o
               instruction.buffers[MatmulOp::Bias].present() ? "a bias" : "a batch");
 }
 
-/// Parses the activation. A matmul with an activation must not have a batch, a ref to accumulate
-/// into, or a bias gradient.
+/// Parses the activation. A matmul with an activation must not have a bias gradient, a ref to
+/// accumulate into, a batch or scales. With `gelu_grad`, it must not have a bias either.
 void parseActivation(const Json &object, const Instruction &instruction, MatmulOp &op) {
   op.activation = parseName<MatmulOp::Activation>(object.at("activation"), "a matmul");
   bool isGrad = op.activation == MatmulOp::Activation::GeluGrad;
@@ -177,8 +177,8 @@ template <bool isGrad> void parseEmbedding(const Json &object, const Mesh &, Ins
   result.op = op;
 }
 
-/// Parses the lists of a window. A list of fewer than 3 numbers sets the last dims; outer dims have
-/// size 1.
+/// Parses the lists of a window. A list of fewer than 3 numbers sets the last dims. The outer dims
+/// keep their defaults, such as size 1 and padding 0.
 WindowShape parseWindows(const Json &object) {
   WindowShape result;
   for (auto [key, list] :
@@ -249,8 +249,10 @@ void parseCollectiveBuffers(const Json &object, CollectiveOp &op, Instruction &r
       result.buffers.push_back(parseBuffer(buffer));
   op.counts = getInts(object, "counts");
   if (result.buffers.size() != 2 * op.counts.size())
-    PSRT_FAIL(BadInput, "a bucket of %zu counts has %zu buffers", op.counts.size(),
-              result.buffers.size());
+    PSRT_FAIL(BadInput,
+              "a bucket of %zu counts has %zu buffers; expected one of \"ins\" and one of \"outs\" "
+              "per count",
+              op.counts.size(), result.buffers.size());
 }
 
 template <CollectiveOp::Kind kind>
@@ -323,7 +325,7 @@ template <CollectiveOp::Kind kind> std::pair<const char *const, Parser> collecti
   return {nameOf(kind), parseCollective<kind>};
 }
 
-/// Returns the parsers by the name of the instruction.
+/// Returns the parsers, keyed by the names of the instructions.
 const std::map<std::string, Parser> &getParsers() {
   static const std::map<std::string, Parser> parsers = {
       {"kernel", parseKernel},
@@ -361,7 +363,8 @@ const std::map<std::string, Parser> &getParsers() {
   for (const auto &[known, parser] : getParsers())
     names.push_back(known);
   PSRT_FAIL(BadInput,
-            "unknown instruction \"%s\"; compile and link with the same version; expected %s",
+            "unknown instruction \"%s\"; compile the model again, and link with the same version "
+            "of Parashard (known instructions: %s)",
             name.c_str(), joinNames(names).c_str());
 }
 

@@ -1,4 +1,4 @@
-// Parses the instructions of a program's table (docs/program-format.md).
+// Parses the instructions of a program's JSON table (docs/program-format.md).
 #ifndef PSRT_CORE_INSTRUCTIONPARSER_H
 #define PSRT_CORE_INSTRUCTIONPARSER_H
 
@@ -6,7 +6,7 @@
 
 namespace psrt {
 
-/// Appends buffers by the names of their fields. Fails if one is null.
+/// Appends the buffers in the fields `keys` of `object` to `result`. Fails if a buffer is null.
 void addBuffers(Instruction &result, const Json &object, std::initializer_list<const char *> keys);
 
 /// Parses a sort instruction (defined in SortOp.cpp).

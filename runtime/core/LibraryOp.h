@@ -14,11 +14,11 @@ namespace psrt {
 using NamedSizes = std::vector<std::pair<const char *, int64_t>>;
 
 /// An op that a device computes with a dedicated function: the device's overload of `bindCall`.
-/// `name` is the name of the instruction. `kCategory` is the category of its events in traces, and
-/// `sizes` are their arguments. `writes` returns whether the op writes the buffer with this index.
-/// Two other members are optional. `int accumulate` is the index of the ref whose `first` flag
-/// decides between set and add, or -1. `int key` is the index of the op's random key in the run's
-/// keys, or -1.
+/// `name` is the name of the instruction. `kCategory` is the category of the op's trace events, and
+/// `sizes` are the arguments of these events. `writes` returns whether the op writes the buffer
+/// with this index. Two other members are optional. `int accumulate` is the index of the ref whose
+/// `first` flag decides between set and add (-1: always set). `int key` is the index of the op's
+/// random key in the run's keys (-1: no key).
 template <typename Op>
 concept LibraryOp = requires(const Op &op, size_t buffer) {
   { Op::kCategory } -> std::convertible_to<const char *>;

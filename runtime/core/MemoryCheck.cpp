@@ -6,7 +6,8 @@
 
 namespace psrt {
 
-/// A bit pattern that is a NaN as f16, bf16, f32 and f64, and far out of range as an index.
+/// A bit pattern that, repeated, is a NaN as f16, bf16, f32 and f64, and far out of range as an
+/// index.
 static constexpr uint16_t kPoison = 0x7FF7;
 
 static void poison(Arena &arena, MemoryRange range) {
@@ -33,13 +34,14 @@ std::pair<MemoryCheck::Ends &, int64_t> MemoryCheck::partOf(int64_t address) {
   return {device, 0};
 }
 
-//===--- the plan ---------------------------------------------------------===//
+//===--- the memory plan --------------------------------------------------===//
 
 void MemoryCheck::hold(MemoryRange range) {
   if (range.begin >= range.end)
     return;
   if (range.begin < 0 || range.end > int64_t(arena.size()))
-    PSRT_FAIL(BadInput, "the plan has a buffer at bytes %lld to %lld, but the arena has %zu bytes",
+    PSRT_FAIL(BadInput,
+              "the memory plan has a buffer at bytes %lld to %lld, but the arena has %zu bytes",
               (long long)range.begin, (long long)range.end, arena.size());
   auto above = held.lower_bound(range.begin);
   const MemoryRange *other = nullptr;
@@ -48,11 +50,12 @@ void MemoryCheck::hold(MemoryRange range) {
   else if (above != held.begin() && std::prev(above)->second.end > range.begin)
     other = &std::prev(above)->second;
   if (other)
-    PSRT_FAIL(BadInput,
-              "%s: the plan has a buffer at bytes %lld to %lld, which overlaps the buffer in use "
-              "at bytes %lld to %lld",
-              current ? current->label.c_str() : "variables", (long long)range.begin,
-              (long long)range.end, (long long)other->begin, (long long)other->end);
+    PSRT_FAIL(
+        BadInput,
+        "%s: the memory plan has a buffer at bytes %lld to %lld, which overlaps the buffer in use "
+        "at bytes %lld to %lld",
+        current ? current->label.c_str() : "variables", (long long)range.begin,
+        (long long)range.end, (long long)other->begin, (long long)other->end);
   held[range.begin] = range;
   auto [ends, begin] = partOf(range.begin);
   ends.planned = std::max(ends.planned, range.end - begin);
@@ -134,7 +137,8 @@ void MemoryCheck::finish(const ProgramEntry &entry) {
 
 //===--- instructions -----------------------------------------------------===//
 
-/// Returns the token that an asynchronous collective, message or copy is started with, or -1.
+/// Returns the token with which an asynchronous collective, message or copy is started. Returns -1
+/// for all other instructions.
 static int64_t startedToken(const Instruction &instruction) {
   if (const auto *collective = std::get_if<CollectiveOp>(&instruction.op))
     return collective->token;

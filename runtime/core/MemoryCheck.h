@@ -16,8 +16,8 @@ struct MemoryRange {
 
 /// Checks the memory accesses of one rank. Bytes without a live buffer are filled with NaN, so that
 /// reading them spoils the result. A copy of the arena shows which bytes an instruction has
-/// changed; these must lie in the instruction's buffers. The rank calls the functions in the order
-/// of its code.
+/// changed; these bytes must be in the instruction's buffers. The rank calls the member functions
+/// in the order of its code.
 class MemoryCheck {
 public:
   MemoryCheck(const Program &program, int64_t stage, Arena &arena);
@@ -30,7 +30,7 @@ public:
   /// location and the address.
   void before(const Bound &bound, const ProgramEntry &entry);
   void after(const Bound &bound);
-  /// Ends an entry of `code`, after its last instruction.
+  /// Ends an element of the entry's code (a run, or one instruction), after its last instruction.
   void finish(const ProgramEntry &entry);
 
   /// Return the highest end of a planned buffer, and the end of the highest written byte, over all
@@ -63,13 +63,13 @@ private:
   Arena &arena;
   Arena copy;
   const EntryCode *code = nullptr;
-  const ProgramEntry *current = nullptr; ///< the entry that contains the current instruction
-  std::vector<const BufferLifetime *> births, deaths; ///< buffers of the entry, by begin and by end
+  const ProgramEntry *current = nullptr; ///< the code element with the current instruction
+  std::vector<const BufferLifetime *> births, deaths; ///< sorted by begin; sorted by end
   size_t born = 0, dead = 0;
-  std::map<int64_t, MemoryRange> held;              ///< ranges in use by first byte
+  std::map<int64_t, MemoryRange> held;              ///< ranges in use, keyed by their first byte
   std::vector<MemoryRange> named;                   ///< ranges that the current instruction uses
-  std::map<int64_t, std::vector<MemoryRange>> open; ///< ranges of asynchronous work by token
-  /// Largest ends of one part of the addresses.
+  std::map<int64_t, std::vector<MemoryRange>> open; ///< ranges of asynchronous work, keyed by token
+  /// The largest ends in one part of the addresses: device memory or host memory.
   struct Ends {
     int64_t planned = 0, measured = 0; ///< relative to the start of the part
   };

@@ -13,14 +13,15 @@ namespace psrt {
 inline constexpr int64_t kPieceBytes = 4 << 20;
 
 /// Writes contiguous runs of a tensor's elements at ascending offsets. Elements between the runs
-/// may be overwritten with zeros, so the caller zeroes the tensor first.
+/// may be overwritten with zeros, so the caller must zero the tensor first.
 class PieceWriter {
 public:
   PieceWriter(RankMemory &memory, int64_t address, int64_t bytes)
       : memory(memory), address(address), bytes(bytes), base(memory.host(address)) {}
 
   /// Writes `count` elements of `size` bytes, starting at element `local`. Calls body(char *to,
-  /// int64_t first, int64_t n) for each part of this run; `first` is relative to the run.
+  /// int64_t first, int64_t n) for each part of this run: the body writes elements [first, first +
+  /// n) of the run to `to`.
   template <typename Body> void write(int64_t local, int64_t count, int64_t size, Body &&body) {
     if (base)
       return body(base + local * size, int64_t(0), count);
@@ -74,7 +75,7 @@ private:
   int64_t begin = 0, end = 0;
 };
 
-/// Swaps two ranges of one memory.
+/// Swaps the `bytes` bytes at address `one` with those at address `other`.
 void exchange(RankMemory &memory, int64_t one, int64_t other, int64_t bytes);
 
 } // namespace psrt

@@ -18,8 +18,8 @@ struct NewFile {
 };
 
 /// Creates a file next to `target` under an unpredictable name: "w.pt" gives
-/// "w.pt.0123456789abcdef.tmp". With O_EXCL and O_NOFOLLOW, it never opens a file or link of
-/// another user. If this user already has a regular file at `target`, the new file gets its
+/// "w.pt.0123456789abcdef.tmp". With O_EXCL and O_NOFOLLOW, the call never opens a file or link of
+/// another user. If `target` is a regular file of this user, the new file gets the same
 /// permissions.
 NewFile createBeside(const std::string &target);
 
@@ -41,8 +41,8 @@ private:
   int descriptor = -1;
 };
 
-/// Returns whether `name` is a temporary name that `createBeside` gives to `target`. Both are names
-/// without folders.
+/// Returns whether `createBeside` can give the temporary name `name` to a file for `target`. Both
+/// are names without folders.
 bool isLeftover(const std::string &name, const std::string &target);
 
 /// Returns the target of a temporary name: "w.pt" for "w.pt.0123456789abcdef.tmp", "" for other

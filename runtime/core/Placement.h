@@ -29,12 +29,13 @@ struct Mesh {
   /// of such indices.
   int64_t shardIndex(const std::vector<int> &over, const std::vector<int64_t> &coordinates) const;
   int64_t shards(const std::vector<int> &over) const;
-  /// Returns the ranks that differ from `rank` only on the axes `over`, by ascending shard index.
+  /// Returns `rank` and the ranks whose coordinates differ from it only on the axes `over`, by
+  /// ascending shard index.
   std::vector<int> group(int64_t rank, const std::vector<int> &over) const;
-  /// Returns the axis that splits the layers into pipeline stages, or -1.
+  /// Returns the index of the pipeline axis, or -1 if the mesh has none.
   int pipelineAxis() const;
   int64_t pipelineSize() const;
-  /// Returns the coordinate on the pipeline axis, or 0 without one.
+  /// Returns the coordinate on the pipeline axis, or 0 if the mesh has none.
   int64_t pipelineCoordinate(const std::vector<int64_t> &coordinates) const;
   /// Returns the ranks with the pipeline coordinates `over`, in this order, and the coordinates of
   /// `rank` on all other axes.
@@ -44,15 +45,15 @@ struct Mesh {
 };
 
 /// The layout of a tensor over the mesh. A dim is split into factors, major to minor, whose sizes
-/// multiply to its size. A factor of size n over k shards has c elements per shard: c is `given` if
-/// set, else ceil(n / k). Shard r holds the elements [r c, min((r + 1) c, n)). Example: n = 10 over
-/// k = 4 gives c = 3; shard 3 holds [9, 10).
+/// multiply to the size of the dim. A factor of size n over k shards has c elements per shard: c is
+/// `given` if set, else ceil(n / k). Shard r holds the elements [r c, min((r + 1) c, n)). Example:
+/// n = 10 over k = 4 gives c = 3; shard 3 holds [9, 10).
 struct Placement {
   /// A factor of a dim and the axes that split it.
   struct Factor {
     int64_t size = 1;
     std::vector<int> axes;
-    int64_t given = 0; ///< elements per shard with padding, if more than ceil(size / shards)
+    int64_t given = 0; ///< elements per shard, if padded to more than ceil(size / shards); else 0
     /// Returns the elements on each shard, including padding.
     int64_t localSize(const Mesh &mesh) const;
     bool operator==(const Factor &) const = default;

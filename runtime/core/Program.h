@@ -1,4 +1,5 @@
-// Defines a compiled program as flat structs, parsed once (docs/program-format.md).
+// Defines a compiled program as flat structs, which are parsed once from its JSON table
+// (docs/program-format.md).
 #ifndef PSRT_CORE_PROGRAM_H
 #define PSRT_CORE_PROGRAM_H
 
@@ -43,7 +44,7 @@ struct KernelOp {
   int64_t grid = 0, block = 0;
   int64_t bytes = 0; ///< bytes read and written, for traces
   bool saysWrites = false;
-  std::vector<int> writes; ///< written arguments, if `saysWrites`
+  std::vector<int> writes; ///< indices of the written arguments, if `saysWrites`
 };
 /// Computes out = lhs rhs (+ bias) (+ out), with lhs m x k, rhs k x n and out m x n. The buffer
 /// BiasGrad gets the sum of lhs or rhs over k, with m or n elements. 16-bit operands are summed in
@@ -52,8 +53,8 @@ struct KernelOp {
 struct MatmulOp {
   enum Buffer { Lhs, Rhs, Out, Bias, BiasGrad, LhsScale, RhsScale, Aux, Buffers };
   /// An activation fused into the matmul. Gelu: out = gelu(lhs rhs (+ bias)) by the tanh formula;
-  /// its input is stored to aux if present. GeluGrad: out = lhs rhs times the derivative of gelu at
-  /// aux.
+  /// the input of the GELU is stored to aux, if aux is present. GeluGrad: out = lhs rhs times the
+  /// derivative of gelu at aux.
   enum class Activation { None, Gelu, GeluGrad };
   Dtype dtype = Dtype::F32;           ///< dtype of lhs and rhs
   Dtype outDtype = Dtype::F32;        ///< dtype of the other buffers, except for scales
@@ -61,8 +62,8 @@ struct MatmulOp {
   std::array<int64_t, 2> batch{1, 1};
   int64_t m = 0, n = 0, k = 0;
   std::array<int64_t, 4> lhs{}, rhs{}, out{}; ///< batch0, batch1, row, column
-  /// Index of the variable reference (`Function::refs`) that the result is added to. Its flag
-  /// `ProgramEntry::first` selects set or add. -1: set.
+  /// Index of the variable reference (one of `Function::refs`) that the result is added to. The
+  /// flag `ProgramEntry::first[accumulate]` selects set (1) or add (0). -1: always set.
   int accumulate = -1;
   int summed = Lhs; ///< the operand whose sum is the bias gradient: Lhs or Rhs
   Activation activation = Activation::None;
@@ -132,7 +133,7 @@ struct WindowShape {
 struct ConvolutionOp {
   enum { X, W, Y, Buffers };
   int result = Y;                                  ///< the computed tensor: X, W or Y
-  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of the inputs; of the result
+  Dtype dtype = Dtype::F32, outDtype = Dtype::F32; ///< of the operands; of the result
   int64_t batch = 0, groups = 1, inChannels = 0, outChannels = 0; ///< channels per group
   WindowShape windows;
   static constexpr const char *kCategory = "convolution";
@@ -157,7 +158,7 @@ struct MaxPoolOp {
   NamedSizes sizes() const { return {{"planes", planes}}; }
   bool writes(size_t buffer) const { return buffer == (grad ? size_t(Out) : size_t(Y)); }
 };
-/// Writes the shard index over `axes` as an i64. Buffers: out.
+/// Writes this rank's shard index over `axes` as an i64. Buffers: out.
 struct ShardIndexOp {
   std::vector<int> axes;
 };
@@ -173,7 +174,7 @@ public:
   Addresses(std::vector<int64_t> byCoordinate = {0}) : byCoordinate(std::move(byCoordinate)) {}
   bool isAt(int64_t coordinate) const { return at(coordinate) != Absent; }
   int64_t at(int64_t coordinate) const { return byCoordinate[coordinate]; }
-  /// Returns the first coordinate with an address, or -1.
+  /// Returns the first coordinate with an address, or -1 if there are none.
   int64_t first() const {
     for (size_t i = 0; i < byCoordinate.size(); ++i)
       if (byCoordinate[i] != Absent)
@@ -255,7 +256,7 @@ struct TransferOp {
 /// Waits for the asynchronous work that was started with the token. No buffers.
 struct WaitOp {
   int64_t token = 0;
-  bool isForTransfer = false; ///< started by the device, not by the communication
+  bool isForTransfer = false; ///< the work is a TransferOp (true) or communication (false)
 };
 
 /// One instruction of the program's code.
@@ -267,14 +268,15 @@ struct Instruction {
   std::string location;
 };
 
-/// A buffer and its lifetime: from instruction `begin` to instruction `end`, both inclusive.
-/// `begin` -1: live before the first instruction.
+/// A buffer and its lifetime: from index `begin` to index `end` of the code, both inclusive. In a
+/// Function, these are indices of instructions; in EntryCode, indices into `code`. `begin` -1: live
+/// before the code runs.
 struct BufferLifetime {
   int64_t address = 0, bytes = 0, begin = 0, end = 0;
 };
 
 /// A class function: straight-line code. Each run passes `bases` addresses, one flag `first` for
-/// each of `refs` refs, and `keys` random keys.
+/// each of `refs` references to accumulated variables, and `keys` random keys.
 struct Function {
   std::string name;
   int bases = 0, refs = 0, keys = 0;
@@ -282,10 +284,10 @@ struct Function {
   std::vector<BufferLifetime> buffers; ///< in scratch, whose address is the last base
 };
 
-/// One element of a program's code: a run of a function, or one instruction on arena addresses.
-/// `first[i]` = 1: accumulation into ref i sets instead of adding.
+/// One element of a program's code: a run of a function, or one instruction on arena addresses. If
+/// `first[i]` is 1, accumulation into ref i overwrites the variable instead of adding to it.
 struct ProgramEntry {
-  int function = -1; ///< -1: `instruction`
+  int function = -1; ///< index into Program::functions; -1: one `instruction`
   std::vector<int64_t> bases;
   int64_t microBatch = 0;
   std::vector<int64_t> keys, first;
@@ -307,7 +309,7 @@ struct Output : RankTensor {
   static constexpr int64_t kNoBatch = -1, kWholeBatch = -2;
   std::string name;
   /// The batch dim. `kNoBatch`: the output does not depend on the batch. `kWholeBatch`: one value
-  /// per batch. Only used for @evaluate.
+  /// per batch. Only outputs of `evaluate` use batchDim.
   int64_t batchDim = 0;
 };
 
@@ -338,13 +340,13 @@ struct EntryPoint {
 struct Variable : RankTensor {
   VariableKind kind = VariableKind::Parameter;
   std::string symbol, of, location;
-  std::string rate; ///< learning-rate scalar of a parameter
+  std::string rate; ///< symbol of the parameter's learning-rate scalar
   std::vector<std::string> names;
   bool frozen = false, transient = false;
   bool given = false; ///< has no initial value: weights must be given
-  /// For an accumulator in a pipeline: the coordinate that adds to it (-1: none). If several stages
-  /// add to one variable, each has its own accumulator, and `addsTo` names the variable that is
-  /// their sum.
+  /// For an accumulator in a pipeline: the pipeline coordinate that adds to it (-1: none). If
+  /// several stages add to one gradient, each stage has its own variable. All but the first of
+  /// these variables name the first in `addsTo`.
   int64_t addedAt = -1;
   std::string addsTo;
   // At most one of file, value, data and distribution is set.
@@ -352,9 +354,9 @@ struct Variable : RankTensor {
     std::string path; ///< empty: the program's own file, or no file if `given`
     std::string tensor;
     int64_t offset = 0, bytes = 0;
-    std::vector<int64_t> shape;        ///< shape of the file's tensor; empty: as the variable
+    std::vector<int64_t> shape;        ///< shape of the file's tensor; empty: the variable's shape
     std::vector<int64_t> lower, upper; ///< range of this variable in the tensor
-    std::optional<uint32_t> crc{};     ///< CRC of the `bytes`, if the model's archive has one
+    std::optional<uint32_t> crc{};     ///< CRC-32 of these bytes, if the model's archive has one
   };
   bool hasFile = false, hasValue = false;
   Dtype initialDtype = Dtype::F32; ///< type of the elements in the file or data
@@ -370,7 +372,7 @@ struct Variable : RankTensor {
 struct WeightFile {
   std::string path;
   int64_t bytes = 0;
-  int64_t hashed = 0;   ///< number of hashed bytes at the end, which hold the archive's directory
+  int64_t hashed = 0;   ///< number of hashed bytes at the end; in an archive: its directory
   std::string hash;     ///< FNV-1a, 16 hex digits
   std::string absolute; ///< absolute path on the compiling machine; empty: unknown
 };
@@ -411,7 +413,8 @@ struct Program {
   /// Whether each loss sum and count of an evaluation is a constant times a sum over samples, or
   /// does not depend on the samples.
   bool hasRowSums = false;
-  /// The entries in which rows with ignored labels can pad a batch without changing its results.
+  /// The entries whose batch can be padded with rows of ignored labels without changing the
+  /// results.
   std::vector<EntryKind> ignoresRows;
   bool ignoresRowsIn(EntryKind entry) const {
     return std::find(ignoresRows.begin(), ignoresRows.end(), entry) != ignoresRows.end();
@@ -422,7 +425,7 @@ struct Program {
 
   /// Returns the entry, or null if the program has none.
   const EntryPoint *entry(EntryKind kind) const;
-  /// Returns the index of the variable with the symbol, or -1.
+  /// Returns the index of the variable with the symbol, or -1 if there is none.
   int variable(const std::string &symbol) const;
   /// Returns the largest arena of any pipeline coordinate.
   int64_t largestArena() const;

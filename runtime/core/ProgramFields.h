@@ -1,4 +1,4 @@
-// Reads fields of a program's table: numbers, dtypes, placements, buffers and addresses.
+// Reads fields of a program's JSON table: numbers, dtypes, placements, buffers and addresses.
 #ifndef PSRT_CORE_PROGRAMFIELDS_H
 #define PSRT_CORE_PROGRAMFIELDS_H
 
@@ -69,8 +69,8 @@ template <size_t N> std::array<int64_t, N> getStrides(const Json &object, const 
   return result;
 }
 
-/// Returns the indices of the named mesh axes. Fails if one is listed twice. Returns an empty list
-/// if `names` is null.
+/// Returns the indices of the named mesh axes. Fails if an axis is listed twice. Returns an empty
+/// list if `names` is null.
 std::vector<int> parseAxes(const Json &names, const Mesh &mesh);
 /// Parses "shape", "factors" and "partial" of a tensor. Fails if the field "local" does not match
 /// them.

@@ -27,8 +27,8 @@ static void parseArchitecture(std::string_view text, Target &target) {
   if (!isKnown)
     PSRT_FAIL(
         BadInput,
-        "the program is compiled for \"%s\"; expected cuda:sm_ and a number; compile and link "
-        "with the same version",
+        "the program is compiled for \"%s\"; expected cuda:sm_ and a number; compile the model "
+        "again, and link with the same version of Parashard",
         target.text.c_str());
 }
 
@@ -39,8 +39,8 @@ Target parseTarget(const std::string &text) {
   std::optional<DeviceKind> device = findName<DeviceKind>(text.substr(0, colon));
   if (!device)
     PSRT_FAIL(BadInput,
-              "the program is compiled for \"%s\", but this runtime supports %s; compile and link "
-              "with the same version",
+              "the program is compiled for \"%s\", but this runtime supports %s; compile the model "
+              "again, and link with the same version of Parashard",
               text.c_str(), joinNames(listNames<DeviceKind>()).c_str());
   target.device = *device;
   if (target.device == DeviceKind::Cuda)

@@ -1,4 +1,5 @@
-// Defines the enums of the program table (docs/program-format.md), with their names in its JSON.
+// Defines the enums of the program's JSON table (docs/program-format.md), with their names in the
+// table.
 #ifndef PSRT_CORE_PROGRAMKINDS_H
 #define PSRT_CORE_PROGRAMKINDS_H
 

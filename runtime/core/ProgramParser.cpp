@@ -30,7 +30,8 @@ std::vector<BufferLifetime> parseBuffers(const Json &object) {
   return result;
 }
 
-/// Returns the token of asynchronous work, or null if the instruction starts none.
+/// Returns the token of the asynchronous work that an instruction starts, or null if the
+/// instruction starts none.
 int64_t *startedToken(Instruction &instruction) {
   if (auto *op = std::get_if<CollectiveOp>(&instruction.op))
     return op->token >= 0 ? &op->token : nullptr;
@@ -110,8 +111,8 @@ Function parseFunction(const Json &object, const Program &program) {
                 result.name.c_str());
     for (const BufferRef &buffer : result.code.back().buffers)
       if (buffer.base >= result.bases)
-        PSRT_FAIL(BadInput, "function \"%s\" uses base %d of %d", result.name.c_str(), buffer.base,
-                  result.bases);
+        PSRT_FAIL(BadInput, "function \"%s\" uses base %d, but has %d bases", result.name.c_str(),
+                  buffer.base, result.bases);
   }
   resolveTokens(result, program.functions.size());
   return result;
@@ -282,7 +283,8 @@ void parseInitial(const Json &object, Variable &result) {
     parseDistribution(distribution, result);
 }
 
-/// Parses the dtype of the initial value, which may differ from a float variable's dtype.
+/// Parses the dtype of the initial value. The initial value of a float variable may have another
+/// float dtype.
 Dtype parseInitialDtype(const Json &object, Dtype dtype) {
   if (get(object, "init_dtype").is_null())
     return dtype;

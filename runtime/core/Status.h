@@ -45,7 +45,7 @@ public:
 /// Formats like printf into a string.
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 
-/// Returns "512 B" or "1.50 MB".
+/// Formats a number of bytes, such as "512 B" or "1.50 MB".
 std::string describeBytes(double bytes);
 
 /// Throws an Error with this code, source location and message. Use PSRT_FAIL.

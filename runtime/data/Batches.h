@@ -8,9 +8,10 @@
 
 namespace psrt {
 
-/// The order of samples. With M micro-batches of B rows, row b of micro-batch m of step s reads
-/// position s M B + m B + b. An epoch consists of complete steps. If the last step has too few
-/// samples, it is padded with rows to ignore (-1), or skipped if rows cannot be ignored.
+/// The order of samples. With M micro-batches of B rows, row b of micro-batch m of step s reads the
+/// sample at position s M B + m B + b of this order. An epoch consists of complete steps. If the
+/// last step has too few samples, it is padded with rows to ignore (-1), or skipped if rows cannot
+/// be ignored.
 struct SampleOrder {
   int64_t samples = 0, microBatches = 1, rows = 1;
   bool shuffle = false, canIgnore = false;
@@ -30,8 +31,9 @@ class InputWriter {
 public:
   InputWriter(const Input &input, const Mesh &mesh, const std::vector<int64_t> &coordinates);
   const Input &getInput() const { return *input; }
-  /// Fills the input's buffer at an address. Row r gets the sample samples(r), or is ignored if
-  /// samples(r) is -1. Fails on a value outside of [0, limit), if the input has a limit.
+  /// Fills the input's buffer at an address. Global row r gets the sample samples(r), or is ignored
+  /// if samples(r) is -1. If the input has a limit, fails on values that are neither in [0, limit)
+  /// nor the ignored label.
   template <typename Samples>
   void write(const SampleSource &source, RankMemory &memory, int64_t address, Samples samples) {
     char *data = memory.stage(address, bytes);
@@ -54,7 +56,7 @@ private:
   const Input *input;
   std::vector<int64_t> rows; ///< global row per local row
   std::vector<Run> runs;     ///< contiguous elements of one row
-  int64_t inner = 1;         ///< local elements after the batch dim
+  int64_t inner = 1;         ///< product of the local dims after the batch dim
   int64_t bytes = 0;         ///< bytes of the buffer
   bool hasPadding = false;   ///< whether the buffer has padding, which no row writes
   std::vector<char> scratch;

@@ -38,7 +38,8 @@ ExportFolder::~ExportFolder() {
     close(descriptor);
 }
 
-/// Returns whether no process is writing the file: an OutputFile locks its file.
+/// Returns whether the file is not locked. An OutputFile locks its file, so no process is then
+/// writing the file.
 static bool isUnlocked(const fs::path &file) {
   int descriptor = open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   bool result = descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) == 0;

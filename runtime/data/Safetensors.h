@@ -54,8 +54,8 @@ public:
   /// Adds a key to the file's metadata.
   void describe(const std::string &key, const std::string &text) { texts[key] = text; }
   /// Writes the file. Fails with BadInput if it cannot be written. With an empty path, only calls
-  /// all fill functions: in a job, every process takes part in gathering tensors, but only the
-  /// first one writes them.
+  /// all fill functions: in a job, every process takes part in gathering tensors, but only rank 0
+  /// writes them.
   void write(const std::string &path) const;
   /// Writes the file under a temporary name, and returns it for the caller to commit. Returns null
   /// for an empty path.

@@ -247,7 +247,8 @@ public:
     }
     count = std::max<int64_t>(0, (tokens - (next ? 1 : 0)) / window);
     if (count == 0)
-      PSRT_FAIL(BadInput, "the data has %lld tokens (\"%s\"%s), but one sample needs %lld",
+      PSRT_FAIL(BadInput,
+                "the data has %lld tokens (\"%s\"%s), but one sample needs %lld; give more data",
                 (long long)tokens, files.front().path().c_str(),
                 files.size() > 1 ? " and the other files" : "",
                 (long long)(window + (next ? 1 : 0)));
@@ -387,7 +388,8 @@ static DataFormat findFormat(const std::string &path) {
             path.c_str());
 }
 
-/// Returns the format of the files. Fails if formats differ or a file is missing.
+/// Returns the format of the files, or nullopt if there are no files. Fails if formats differ or a
+/// file is missing.
 static std::optional<DataFormat> checkFormats(const std::vector<std::string> &paths) {
   std::optional<DataFormat> common;
   for (const std::string &path : paths) {

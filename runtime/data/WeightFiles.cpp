@@ -38,7 +38,9 @@ void WeightFiles::add(const std::string &path) {
   files.emplace_back(path);
   for (const auto &[name, tensor] : files.back().tensors())
     if (!table.emplace(name, tensor).second)
-      PSRT_FAIL(BadInput, "\"%s\" has a tensor \"%s\" that is also in another file of the folder",
+      PSRT_FAIL(BadInput,
+                "\"%s\" has a tensor \"%s\" that is also in another file of the folder; remove one "
+                "of the two tensors",
                 path.c_str(), name.c_str());
 }
 

@@ -16,7 +16,8 @@ public:
   /// files come from two exports, or if an export to the folder is running.
   explicit WeightFiles(const std::string &path);
   const std::string &path() const { return given; }
-  /// Returns all files that this object reads: the tensor files, and the index of a folder.
+  /// Returns all files that this object reads: the tensor files and, for a folder, the path of its
+  /// index, even if the index does not exist.
   std::vector<std::string> listFiles() const;
   const std::map<std::string, SafetensorsFile::Tensor> &tensors() const { return table; }
   const std::vector<SafetensorsFile> &getFiles() const { return files; }
@@ -59,8 +60,8 @@ bool isWeightFolder(const std::string &path);
 void writeWeightFolder(const std::string &path, const std::vector<WeightToWrite> &weights,
                        int64_t maxFileBytes);
 
-/// Returns the files of a folder that an export would replace or remove, and the names that every
-/// export may write.
+/// Returns the files of a folder that an export would replace or remove. Includes
+/// `model.safetensors` and `model.safetensors.index.json` even if they do not exist.
 std::vector<std::string> listExportedFiles(const std::string &folder);
 
 /// Creates the folder if it does not exist. Fails with BadInput if no file can be written in it.

@@ -77,9 +77,9 @@ std::string explainBadLoss(Session &session, const RecordedScalars &scalars,
   if (isFirst)
     return text +
            "; its inputs and the weights that the run started from are finite, so an op of the "
-           "model produces it (log of 0, division by 0, a computed index out of range); a large "
-           "16-bit value may overflow to infinity: keep its module in f32 (ps-compile --precision "
-           "fp16,keep-fp32=MODULE), or use bf16";
+           "model produces this value (log of 0, division by 0, a computed index out of range); a "
+           "large 16-bit value may overflow to infinity: keep its module in f32 (ps-compile "
+           "--precision fp16,keep-fp32=MODULE), or use bf16";
   return text +
          "; its inputs are finite: lower the learning rate (--set lr=...), or clip gradients "
          "(ps-compile --clip-norm 1)";

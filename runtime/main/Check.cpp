@@ -74,7 +74,7 @@ double norm(const Values &values) {
   return std::sqrt(sum);
 }
 
-/// Returns |a - b| / |b| in the 2-norm, or 0 if a equals b.
+/// Returns |a - b| / |b| in the 2-norm; 0 if a equals b, and infinity if the sizes differ.
 double relative(const Values &a, const Values &b) {
   double difference = 0;
   if (a.size() != b.size())
@@ -101,8 +101,8 @@ double largestOf(const std::map<std::string, Values> &gradients) {
   return largest;
 }
 
-/// The updates of a parameter, without the elements whose gradient is rounding noise. `noisy`
-/// counts these elements.
+/// The updates of a parameter, without the elements whose gradient is rounding noise. `noisy` is
+/// the number of omitted elements.
 struct Updates {
   Values mesh, one;
   int64_t noisy = 0;

@@ -7,8 +7,8 @@
 namespace psrt {
 
 /// Converts the JSON object of flags in `path` to command-line arguments. `table` has parsed the
-/// command line. Skips flags that are on the command line, or that a flag there excludes. Throws
-/// CLI::ParseError.
+/// command line. Skips flags that are on the command line, and flags that the command line
+/// excludes. Throws CLI::ParseError.
 std::vector<std::string> readConfig(const std::string &path, const FlagTable &table);
 
 } // namespace psrt

@@ -168,10 +168,11 @@ void Evaluator::checkLoss(double loss) const {
     return;
   const char *is = std::isnan(loss) ? "nan" : "infinite";
   if (badStep < 0)
-    PSRT_FAIL(BadInput,
-              "the eval loss is %s: none of the %lld samples has a label that counts; give data "
-              "with labels",
-              is, (long long)samples());
+    PSRT_FAIL(
+        BadInput,
+        "the eval loss is %s: all labels of the %lld samples are ignored or masked; give data "
+        "with other labels",
+        is, (long long)samples());
   int64_t first = badStep * order.rows, end = std::min(first + order.rows, order.samples);
   std::vector<int64_t> batch(end - first);
   std::iota(batch.begin(), batch.end(), first);

@@ -11,8 +11,8 @@
 namespace psrt {
 
 /// Returns the order in which the micro-batches of an entry read a source. Fails if the source has
-/// fewer samples than a step, unless the step may be padded: labels can be ignored, or `mayFillUp`
-/// is set.
+/// fewer samples than a step, and the step may not be padded. A step may be padded if the entry can
+/// ignore rows, or if `mayFillUp` is true.
 SampleOrder makeOrder(const Session &session, EntryKind entry, const SampleSource &source,
                       int64_t microBatches, bool mayFillUp = false);
 /// Prints a note on stderr if samples at the end of a data set are skipped. `data` is the name of
@@ -27,8 +27,8 @@ void noteUnreadTensors(const Session &session, const SampleSource &source, const
 class Evaluator {
 public:
   Evaluator(Session &session, const SampleSource &source, int64_t maxSteps);
-  /// Returns the loss: the sum of its parts, where each part is a sum over all batches divided by
-  /// its count. Returns NaN if the first count is 0.
+  /// Returns the loss: the sum of its parts. Each part is a sum over all batches, divided by the
+  /// part's count. Returns NaN if the model has no loss, or if the count of the first part is 0.
   double run();
   /// Returns whether the model has a loss.
   bool computesLoss() const { return !parts.empty(); }

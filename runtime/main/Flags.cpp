@@ -218,10 +218,7 @@ void addCheckpoints(FlagTable &t, Flags &f) {
                  "folder, at the end and on SIGTERM or Ctrl-C",
          .conflicts = {kTrains}},
         f.save);
-  t.add({.name = "save-every",
-         .value = "N",
-         .help = "also save every N steps; needs --save",
-         .needs = {"save"}},
+  t.add({.name = "save-every", .value = "N", .help = "also save every N steps", .needs = {"save"}},
         f.saveEvery, NumberRange{1});
   t.add({.name = "keep",
          .value = "N",

@@ -11,7 +11,8 @@
 
 namespace psrt {
 
-/// One `--set`. Sets a scalar, or, with a glob, the learning rate of the matching parameters.
+/// One `--set`. Sets the scalar `name`. With a glob, sets only the learning rate of the parameters
+/// whose names match.
 struct ScalarSetting {
   std::string glob, name;
   double value = 0;

@@ -1,5 +1,5 @@
-// Reads gradients between backward and update: gathers them, and divides by the count of the step
-// and the loss scale.
+// Reads gradients between backward and update: gathers them, and divides them by the step's count
+// and by the loss scale.
 #include "runtime/core/Element.h"
 #include "runtime/data/Safetensors.h"
 #include "runtime/main/Parts.h"

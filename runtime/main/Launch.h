@@ -15,17 +15,17 @@ namespace psrt {
 std::optional<Comm> chooseProcessComm(const ProcessIdentity &identity, std::optional<Comm> given,
                                       int64_t ranks, const Target &target);
 
-/// Prints an error if `prints` is true. Returns its exit status.
+/// Prints an error if `prints` is true. Returns the exit status for this error.
 int reportFailure(const Status &status, bool prints);
 
 /// Returns the status of the exception that is being handled.
 Status currentStatus();
 
-/// As `reportFailure`, for a process that has not joined its job. Every process prints its own
-/// error, since flags or environment may differ between hosts.
+/// Does the same as `reportFailure`, for a process that has not joined its job. Every process
+/// prints its own error, since flags or environment may differ between hosts.
 int reportBeforeJob(Status status, const ProcessIdentity &identity);
 
-/// Calls `body` as one rank of a job, and leaves the job. Returns the exit status of `body`. A
+/// Calls `body` as one rank of a job, then leaves the job. Returns the exit status of `body`. A
 /// failure of this rank ends the whole job.
 int runInJob(ProcessJob &job, const std::function<int()> &body);
 

@@ -16,14 +16,14 @@ namespace psrt {
 /// stores the error and writes nothing more, so that the run can still save a checkpoint.
 class LineFile {
 public:
-  /// Given the text of the existing file, returns the lines of an earlier run to keep.
+  /// Takes the text of the existing file. Returns the lines of an earlier run to keep.
   using Keep = std::function<std::string(std::string_view text)>;
   /// Writes nothing if `path` is empty. Without `keep`, all lines of an earlier run are dropped.
   explicit LineFile(std::string path, Keep keep = {});
   /// Creates the file with the lines to keep, unless this run has already written to the file.
   void begin();
   void write(const std::string &line);
-  /// Call at the end of the run: creates an empty file if no line was written.
+  /// Creates an empty file if no line was written. Must be called at the end of the run.
   void finish();
   /// Syncs all lines to disk, unless a write failed.
   void sync();

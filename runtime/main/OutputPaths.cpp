@@ -61,7 +61,7 @@ void OutputCheck::addModel() {
   std::vector<std::string> names{program.model};
   for (const WeightFile &file : program.files) {
     names.insert(names.end(), {file.path, file.absolute});
-    // External data lies in the folder of its model.
+    // The external data of an ONNX model is in the folder of the model.
     names.push_back(fs::path(file.absolute).replace_filename(fs::path(program.model).filename()));
   }
   for (const std::string &name : names)
@@ -150,8 +150,8 @@ void checkOutputPaths(const Session &session, const Flags &flags,
     if (keepsAverages(session.getProgram()))
       check.checkWeights(averagesPath(flags.exportWeights));
   }
-  // Files to which the run appends lines may be devices or pipes. The other outputs are renamed
-  // when they are complete.
+  // The first three outputs may be devices or pipes. The other outputs are renamed when they are
+  // complete.
   check.checkFile("--losses", flags.losses, checkWritable);
   check.checkFile("--log", flags.log, checkWritable);
   check.checkFile("--trace", flags.trace, checkWritable);

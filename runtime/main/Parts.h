@@ -89,7 +89,7 @@ std::string findBadInput(Session &session, const EntryPoint &entry, const Sample
 
 /// Returns a suffix for an error about a nan or infinite loss: the likely cause and a remedy.
 /// `scalars` are the values after the step. `isFirst` is true in the first step of the run.
-/// `badWeight` is the name of a weight that was nan or infinite before that step, or "".
+/// `badWeight` is the name of a weight that was nan or infinite when the run started, or "".
 std::string explainBadLoss(Session &session, const RecordedScalars &scalars,
                            const EntryPoint &entry, const SampleSource &source,
                            const SampleOrder &order, int64_t step, bool isFirst,
@@ -112,7 +112,7 @@ struct StepGradients {
 };
 /// Reads the loss, the step's count and the loss scale before the update.
 StepGradients readLossBeforeUpdate(Session &session);
-/// Reads one whole gradient into `whole`, divided by `count`.
+/// Reads one whole gradient into `whole`, divided by `count` (see `StepGradients::divisor`).
 void readGradient(Session &session, const NamedTensor &gradient, double count, char *whole);
 /// Implements --gradients: writes `loss`, and every gradient as `grad.NAME`.
 void writeGradients(Session &session, const NamedTensors &tensors, const std::string &path);

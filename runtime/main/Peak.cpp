@@ -18,8 +18,8 @@ Instruction makeMatmul(int64_t size) {
   return result;
 }
 
-/// Returns an n x n x n f32 matmul, n = `size`. The instruction is static, since devices store data
-/// by the address of an instruction.
+/// Returns an n x n x n f32 matmul, where n is `size`. The instruction is static, since devices use
+/// the address of an instruction as a key.
 const Instruction &matmulInstruction(int64_t size) {
   static const std::map<int64_t, Instruction> matmuls = {
       {256, makeMatmul(256)}, {512, makeMatmul(512)}, {2048, makeMatmul(2048)}};

@@ -40,7 +40,9 @@ void Schedule::parseArguments(const std::string &text) {
     char *end = nullptr;
     arguments[key] = std::strtod(number, &end);
     if (*end || end == number || !(arguments[key] >= 0) || std::isinf(arguments[key]))
-      PSRT_FAIL(BadArgument, "--lr-schedule %s: \"%s\" is not KEY=NUMBER", name, item.c_str());
+      PSRT_FAIL(BadArgument,
+                "--lr-schedule %s: \"%s\" is not KEY=NUMBER with a number of at least 0", name,
+                item.c_str());
   }
 }
 

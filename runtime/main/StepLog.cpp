@@ -93,7 +93,7 @@ void StepLog::write(StepRecord &record) {
   if ((record.step + 1) % every == 0 || !std::isnan(record.evalLoss))
     file.write(std::exchange(pending, ""));
   else
-    file.begin(); // keeps the lines of an earlier run before the first step of this run
+    file.begin(); // creates the file, with the lines of an earlier run that are kept
 }
 
 void StepLog::finish() {

@@ -33,8 +33,8 @@ public:
   std::vector<std::string> getSymbols() const;
   /// Writes the line of a step if one is due. All processes of a job must make this call.
   void write(StepRecord &record);
-  /// Call at the end of the run: writes the line of the last step if it is missing. Creates an
-  /// empty file if no line was written.
+  /// Writes the line of the last step if it is missing. Creates an empty file if no line was
+  /// written. Must be called at the end of the run.
   void finish();
   /// Syncs all lines to disk.
   void sync() { file.sync(); }
@@ -56,7 +56,7 @@ private:
   int64_t samples, microBatches, tokens = 0; ///< tokens per step; 0: the inputs are not tokens
   double peak = 0;
   std::vector<std::pair<std::string, double>> rates;
-  /// Further float scalar outputs of the model: name, and symbol of the accumulator over
+  /// Further float scalar outputs of the model: log key, and symbol of the accumulator over
   /// micro-batches.
   std::vector<std::pair<std::string, std::string>> scalars;
 };

@@ -171,7 +171,7 @@ private:
     record.scalars->start();
   }
 
-  /// Waits for the steps in flight, except the last `left`, and reports them.
+  /// Waits for all steps in flight except the last `left`, and reports the completed steps.
   void finish(size_t left) {
     for (; open.size() > left; open.pop_front()) {
       StepRecord &record = open.front();
@@ -201,7 +201,8 @@ private:
     losses.write(format("%.9g", record.loss));
     if (record.skipped)
       progress.line(format(
-          "warning: step %lld has no label that counts; its loss is 0 and no weight is updated",
+          "warning: step %lld has only ignored or masked labels; its loss is 0 and no weight is "
+          "updated",
           (long long)record.step));
     bool overflowed = checkLossScale(record);
     if (!std::isfinite(record.loss) && !overflowed)

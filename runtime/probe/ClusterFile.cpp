@@ -13,12 +13,12 @@
 namespace psrt {
 namespace {
 
-/// Reads figures from measurements.
+/// Computes the figures of a cluster file from measurements.
 class Figures {
 public:
   explicit Figures(const std::vector<Probe> &probes) : probes(probes) {}
 
-  /// Returns the measured probes of a figure, with any name if `name` is empty.
+  /// Returns the measurements of a figure that have a time. An empty `name` selects every name.
   std::vector<Probe> list(Figure figure, const std::string &name = "") const {
     std::vector<Probe> result;
     for (const Probe &probe : probes)
@@ -68,8 +68,8 @@ public:
       return 1;
     return fitSlowdown(matmul * std::max(1.0, std::round(collective / matmul)), collective, both);
   }
-  /// Returns the link between neighbors on one host. With a single rank per host, returns the
-  /// bandwidth of a copy.
+  /// Returns the link between neighbors on one host. With a single rank per host, the link has the
+  /// bandwidth of a copy in memory, and latency 0.
   FittedLink getHostLink(int64_t perHost) const {
     std::vector<Probe> messages = list(Figure::Collective, "permute");
     std::erase_if(messages, [&](const Probe &probe) { return probe.ranks != perHost; });
@@ -101,7 +101,7 @@ std::string printMatmuls(const Figures &figures) {
 }
 
 std::string printDevice(const Figures &figures, const Target &target, const MachineInfo &machine) {
-  constexpr double kReserved = 0.1; // system, runtime and communication
+  constexpr double kReserved = 0.1; // share for the system, the runtime and communication
   auto line = [](const char *key, const std::string &value) {
     return format("    \"%s\": %s,\n", key, value.c_str());
   };

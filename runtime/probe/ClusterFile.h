@@ -14,8 +14,8 @@ struct MachineInfo {
   double memory = 0; ///< bytes per rank
 };
 
-/// Describes this process's host, shared by `ranks` ranks. The memory is the memory of the host or,
-/// if it is less, the limit of the control group.
+/// Describes this process's host, which `ranks` ranks share. `memory` is the memory of the host, or
+/// the limit of the control group if the limit is less, divided by `ranks`.
 MachineInfo findMachine(int64_t ranks);
 
 /// Returns the text of the cluster file. `date` is "2026-11-26". `note`, if any, is added to the

@@ -56,7 +56,8 @@ CoreUse parseCoreUse(const std::string &text) {
 
 std::optional<std::string> describeOthers(const std::vector<CoreUse> &processes, int64_t threads) {
   // Maximum share of the needed cores that other programs may use. On an idle machine with 2 cores,
-  // other programs use a share of at most 0.03. One busy loop uses 0.45, and two use 0.8.
+  // other programs use a share of at most 0.03. One busy loop uses a share of 0.45, and two use
+  // 0.8.
   constexpr double kMost = 0.1;
   if (processes.empty() || processes.front().cores == 0 || processes.front().wall <= 0)
     return std::nullopt;

@@ -13,18 +13,18 @@ namespace psrt {
 /// The use of the cores of a host during a time span.
 struct CoreUse {
   double wall = 0;   ///< length of the time span in seconds
-  double busy = 0;   ///< seconds of all programs on all cores
-  double own = 0;    ///< seconds of this process on all cores
+  double busy = 0;   ///< CPU seconds of all programs, summed over the cores
+  double own = 0;    ///< CPU seconds of this process, summed over the cores
   int64_t cores = 0; ///< number of cores of the host; 0: unknown
 };
 
 /// Returns `busy` and `cores` since the start of the machine. `stat` has the form of /proc/stat,
-/// with `ticks` per second. Time that a hypervisor gave to other machines counts as busy; waiting
-/// for input and output does not. Example: the line "cpu 300 0 100 5000 70 0 0 0" has 400 busy
-/// ticks.
+/// with `ticks` ticks per second. Time that a hypervisor gave to other machines counts as busy;
+/// waiting for input and output does not. Example: the line "cpu 300 0 100 5000 70 0 0 0" has 400
+/// busy ticks.
 CoreUse parseStat(std::istream &stat, double ticks);
 
-/// Returns the use since the start of the machine.
+/// Returns the use since the start of the machine; `own` since the start of this process.
 CoreUse readCoreUse();
 /// Returns the use from `begin` to `end`.
 CoreUse subtract(const CoreUse &end, const CoreUse &begin);

@@ -50,7 +50,7 @@ FittedLink fitLink(const std::vector<Sample> &samples) {
   if (smallest->work == largest->work)
     return {0, 1 / slope};
   double best = getError(samples, latency, slope);
-  // A compass search in the logarithms of both numbers.
+  // A compass search in the logarithms of latency and slope.
   for (double step = 4; step > 1.0001;) {
     bool isBetter = false;
     for (auto [l, s] : {std::pair{step, 1.0}, {1 / step, 1.0}, {1.0, step}, {1.0, 1 / step}}) {
@@ -63,7 +63,7 @@ FittedLink fitLink(const std::vector<Sample> &samples) {
     if (!isBetter)
       step = std::sqrt(step);
   }
-  constexpr double kLeast = 1e-9; // no link is faster
+  constexpr double kLeast = 1e-9; // seconds; every real link has a higher latency
   return {latency < kLeast ? 0 : latency, 1 / slope};
 }
 

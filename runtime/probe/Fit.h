@@ -13,8 +13,8 @@ struct Sample {
   double work = 0, seconds = 0;
 };
 
-/// Returns the median; the mean of the two middle values for an even number. `values` must not be
-/// empty.
+/// Returns the median; for an even number of values, the mean of the two middle values. `values`
+/// must not be empty.
 double findMedian(std::vector<double> values);
 
 /// The share of the peak rate that a matmul of `flops` floating-point operations reaches.
@@ -28,9 +28,9 @@ struct FittedRate {
   std::vector<EfficiencyPoint> efficiency;
 };
 
-/// Fits the rate of matmuls. Each decade of flops gives one point: the geometric mean of its flops,
-/// and the median of its shares of the peak. Example: samples of 2e6, 3e6 and 2e7 flops give points
-/// at 2.4e6 and 2e7.
+/// Fits the rate of matmuls. Each decade of flops gives one point: the geometric mean of the flops
+/// of its samples, and the median of their shares of the peak. Example: samples of 2e6, 3e6 and 2e7
+/// flops give points at 2.4e6 and 2e7.
 FittedRate fitRate(const std::vector<Sample> &samples);
 
 /// The time of a message is latency + bytes / bandwidth.

@@ -7,7 +7,7 @@
 
 namespace psrt {
 
-/// Numbers of the kernels in the program's table.
+/// Indices of the kernels in the program's JSON table.
 enum ProbeKernel { AddKernel, NormalizeKernel, EmptyKernel };
 inline constexpr const char *kProbeKernelNames[] = {"add", "normalize", "empty"};
 /// Number of elements in a row of the kernels.

@@ -22,7 +22,7 @@ std::vector<int64_t> factor(int64_t ranks) {
   return sizes;
 }
 
-/// Builds the program. Buffers have fixed addresses: two operands, then the result.
+/// Builds the program. Its three buffers have fixed addresses: two operands, then the result.
 class PlanBuilder {
 public:
   PlanBuilder(const RankLayout &layout, const Target &target, int64_t bytes)
@@ -52,7 +52,7 @@ private:
     axes.push_back("a" + std::to_string(mesh.size()));
     mesh.push_back(Json{{"name", axes.back()}, {"size", size}});
   }
-  /// Adds the last instructions of the program as a measurement.
+  /// Appends instructions to the program, and adds a measurement of them.
   Probe &add(Figure figure, const std::string &name, double work, std::vector<Json> instructions) {
     Probe &probe = probes.emplace_back();
     probe.figure = figure;
@@ -189,7 +189,7 @@ void PlanBuilder::addMemory() {
     return Json{
         {"op", "kernel"}, {"kernel", kernel}, {"args", args}, {"rows", count}, {"grain", grain}};
   };
-  if (isCpu()) { // kernels of a GPU are not part of the runtime
+  if (isCpu()) { // the probe has kernels only for CPUs
     add(Figure::Kernel, "add", 3.0 * double(bytes),
         {makeKernel(AddKernel, {left(), right(), result()}, rows, 16)})
         .weight = 0.02;
@@ -230,7 +230,8 @@ Json PlanBuilder::makeCollective(const std::string &kind, int64_t size, int64_t 
 
 constexpr const char *kCollectives[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
                                         "permute"};
-/// The measured sizes of collectives in bytes. Sizes larger than a buffer are reduced to its size.
+/// The measured sizes of collectives in bytes. Sizes larger than a buffer are reduced to the size
+/// of the buffer.
 constexpr int64_t kSizes[] = {1 << 10, 32 << 10, 1 << 20, 8 << 20, 64 << 20};
 
 void PlanBuilder::addGroup(int64_t ranks, const std::vector<std::string> &axes) {

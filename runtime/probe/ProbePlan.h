@@ -1,4 +1,4 @@
-// Lists the measurements of the probe, and makes the program that contains them.
+// Lists the measurements of psrt-probe, and makes the program that contains their instructions.
 #ifndef PSRT_PROBE_PROBEPLAN_H
 #define PSRT_PROBE_PROBEPLAN_H
 
@@ -8,18 +8,18 @@
 
 namespace psrt {
 
-/// The figure that a measurement determines. The work of a measurement is in flops for matmuls and
-/// attention, and in bytes otherwise.
+/// The figure that a measurement determines. The work of a measurement is a number of flops for
+/// matmuls and attention, of ops for launches, and of bytes otherwise.
 enum class Figure {
   Matmul,            ///< name: element type
   Attention,         ///< name: "forward" or "backward"
-  AttentionMatmul,   ///< a matmul of about as many flops
+  AttentionMatmul,   ///< a matmul of about as many flops as the attention
   Copy,              ///< a copy in the memory of the device
-  Kernel,            ///< an elementwise kernel
+  Kernel,            ///< an addition, or a normalization of rows
   Launch,            ///< an op with almost no work
   HostCopy,          ///< a copy to the host or back
-  Collective,        ///< name: the collective; ranks with consecutive numbers on one host
-  HostMessage,       ///< a message to the same rank of the next host
+  Collective,        ///< name: the collective, among consecutive ranks of one host
+  HostMessage,       ///< a message to the rank with the same index on the next host
   OverlapMatmul,     ///< a matmul alone
   OverlapCollective, ///< a started collective and its wait
   Overlap,           ///< the collective, with matmuls between its start and its wait
@@ -30,11 +30,11 @@ struct CodeRange {
   size_t first = 0, last = 0;
 };
 
-/// One measurement.
+/// One measurement. Its `code` is run repeatedly.
 struct Probe {
   Figure figure = Figure::Matmul;
   std::string name;
-  int variant = 0;   ///< number of the shape; probes that differ only in work are one series
+  int variant = 0;   ///< index of the shape; probes that differ only in work form a series
   int64_t ranks = 1; ///< members of a collective
   double work = 0;   ///< work of one run
   CodeRange code;
@@ -55,7 +55,7 @@ struct RankLayout {
   int64_t size() const { return hosts * perHost; }
 };
 
-/// The measurements, and the table of their program.
+/// The measurements, and the JSON table of the program with their instructions.
 struct ProbePlan {
   std::string table;
   int64_t arenaBytes = 0;
@@ -66,7 +66,8 @@ struct ProbePlan {
 /// processor.
 int64_t getBufferBytes(const Target &target);
 
-/// Plans all measurements. A buffer has at most `bufferBytes` bytes, a multiple of 1 MiB.
+/// Plans all measurements. Each buffer of the program has `bufferBytes` bytes, which must be a
+/// multiple of 1 MiB.
 ProbePlan planProbes(const RankLayout &layout, const Target &target, const std::string &version,
                      int64_t bufferBytes);
 

@@ -10,9 +10,9 @@ namespace psrt {
 namespace {
 
 constexpr int64_t kMostSamples = 50, kMostRuns = 1000;
-/// The minimum time of a sample, much longer than a barrier of all ranks.
+/// The minimum time of a sample in seconds, much longer than a barrier of all ranks.
 constexpr double kLeastSample = 0.5e-3;
-/// The minimum time budget of a probe.
+/// The minimum time budget of a probe in seconds.
 constexpr double kLeastShare = 2e-3;
 
 } // namespace
@@ -93,18 +93,18 @@ double Prober::predict(const Probe &probe) const {
   return last.seconds + std::max(0.0, slope) * (probe.work - last.work);
 }
 
-/// Returns the number of matmuls that take about as long as the collective that runs at the same
-/// time.
+/// For an overlap probe, returns the number of matmuls that take about as long as the collective
+/// that runs at the same time. Returns 1 for other probes, and on ranks other than 0.
 int64_t Prober::countMatmuls(const Probe &probe) const {
   if (probe.figure != Figure::Overlap)
     return 1;
   double matmul = find(Figure::OverlapMatmul)->seconds;
   double collective = find(Figure::OverlapCollective)->seconds;
-  bool isKnown = matmul > 0 && collective > 0; // only on rank 0
+  bool isKnown = matmul > 0 && collective > 0; // on rank 0 only
   return isKnown ? std::clamp<int64_t>(std::llround(collective / matmul), 1, kMostRuns) : 1;
 }
 
-/// Returns the choice of rank 0 in every process.
+/// Returns the repeats that rank 0 has chosen, in every process.
 Prober::Repeats Prober::agree(const Repeats &chosen) {
   std::istringstream text(session.share(format("%lld %lld %lld", (long long)chosen.samples,
                                                (long long)chosen.runs, (long long)chosen.matmuls)));
@@ -115,7 +115,7 @@ Prober::Repeats Prober::agree(const Repeats &chosen) {
 
 /// Measures one probe in about `share` seconds.
 void Prober::measure(Probe &probe, double share) {
-  constexpr double kPatience = 4; // one run may take at most this many shares
+  constexpr double kPatience = 4; // one run may take at most kPatience * share seconds
   bool isSkipped = predict(probe) > kPatience * share;
   Repeats repeats = agree({isSkipped ? 0 : 1, 1, countMatmuls(probe)});
   if (repeats.samples == 0)
@@ -134,8 +134,8 @@ void Prober::measure(Probe &probe, double share) {
   probe.seconds = findMedianOfRanks(time(probe, agree(repeats)));
 }
 
-/// Measures a probe on all ranks. Returns the median time of each rank of this process, by rank,
-/// and 0 for the ranks of other processes. Adds the times of matmuls to the spread.
+/// Measures a probe on all ranks. Returns, for each rank of the mesh, the median time of a run in
+/// seconds. The times of ranks in other processes are 0. Adds the times of matmuls to the spread.
 std::vector<double> Prober::time(const Probe &probe, const Repeats &repeats) {
   std::vector<double> medians(size_t(session.getProgram().mesh.size()));
   std::vector<std::vector<double>> times(medians.size());

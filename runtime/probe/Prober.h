@@ -1,4 +1,4 @@
-// Runs the measurements of a probe on all ranks at the same time.
+// Runs the measurements of psrt-probe on all ranks at the same time.
 #ifndef PSRT_PROBE_PROBER_H
 #define PSRT_PROBE_PROBER_H
 
@@ -9,18 +9,18 @@
 
 namespace psrt {
 
-/// Measures the probes of a plan. Ranks share the cores and the memory of their host, so every rank
-/// runs each measurement, and all ranks start it together. Rank 0 decides how often each
-/// measurement is repeated.
+/// Runs the measurements of a ProbePlan. Ranks share the cores and the memory of their host, so
+/// every rank runs each measurement, and all ranks start the measurement together. Rank 0 decides
+/// how often each measurement is repeated.
 class Prober {
 public:
-  /// `seconds` is the time budget. The session has the program of the plan.
+  /// `seconds` is the time budget. The session must have opened the program of `plan`.
   Prober(Session &session, ProbePlan &plan, double seconds);
   /// Sets `Probe::seconds` on rank 0: the median over the ranks of the median of repeated runs. The
   /// value stays 0 if the budget is too small for the probe.
   void run();
-  /// Returns the spread of the repeated matmuls; on rank 0, of all ranks. May be called after
-  /// `run`.
+  /// Returns the spread of the repeated matmuls: of all ranks on rank 0, and of the process's own
+  /// ranks elsewhere. Must be called after `run`.
   const RunSpread &getSpread() const { return spread; }
   /// Returns the use of the cores during `run`. The process of rank 0 gets one entry per process;
   /// every other process gets only its own entry.

@@ -51,7 +51,8 @@ void addProbeFlags(FlagTable &t, ProbeFlags &f) {
   t.addGroup("Measurement");
   t.add({"target", "TARGET", "cpu or a GPU such as cuda:sm_90 (default: cpu)"}, f.targetName);
   t.add({"seconds", "S",
-         "time budget; less gives noisier figures (default: $PSRT_PROBE_SECONDS, or 40)"},
+         "time budget in seconds; a smaller budget gives noisier figures (default: "
+         "$PSRT_PROBE_SECONDS, or 40)"},
         f.seconds, NumberRange{1, 3600});
 }
 
@@ -79,7 +80,7 @@ std::optional<int> parseProbeFlags(int argc, char **argv, int64_t rank, ProbeFla
   });
 }
 
-/// Returns the time budget: --seconds, or PSRT_PROBE_SECONDS.
+/// Returns the time budget in seconds: --seconds, else PSRT_PROBE_SECONDS, else the default.
 double findSeconds(const ProbeFlags &flags) {
   if (flags.seconds > 0)
     return flags.seconds;
@@ -93,10 +94,12 @@ double findSeconds(const ProbeFlags &flags) {
   return seconds;
 }
 
-/// Returns the number of ranks: processes of a launcher, or threads of this process.
+/// Returns the number of ranks: the processes of a launcher, else --ranks, else one rank per core
+/// (at most 8).
 int64_t findRanks(const ProbeFlags &flags, const ProcessIdentity &identity) {
   if (identity.size > 1 && flags.ranks > 0 && flags.ranks != identity.size)
-    PSRT_FAIL(BadArgument, "--ranks %d: started as one of %lld processes (%s); omit the flag",
+    PSRT_FAIL(BadArgument,
+              "--ranks %d: psrt-probe was started as one of %lld processes (%s); omit the flag",
               flags.ranks, (long long)identity.size, identity.variable.c_str());
   if (identity.size > 1)
     return identity.size;
@@ -144,7 +147,7 @@ int64_t chooseBuffer(const Target &target, const MachineInfo &machine) {
   return std::min(getBufferBytes(target), most);
 }
 
-/// Makes the session of a plan.
+/// Opens the program of a ProbePlan.
 std::unique_ptr<Session> openSession(const ProbePlan &plan, const ProbeFlags &flags, Job *job) {
   ProgramSource source;
   source.json = plan.table.data();
@@ -167,7 +170,8 @@ void writeCluster(const std::string &path, const std::string &text) {
   file.commit();
 }
 
-/// Returns a sentence for the user if other programs seem to have disturbed the measurement.
+/// Returns a sentence for the user if other programs seem to have disturbed the measurement; else
+/// nullopt.
 std::optional<std::string> findDisturbance(const Prober &prober, const RankLayout &layout,
                                            int64_t threadsPerRank) {
   const std::vector<CoreUse> &uses = prober.getCoreUses();
@@ -176,7 +180,8 @@ std::optional<std::string> findDisturbance(const Prober &prober, const RankLayou
   for (size_t first = 0; first + perHost <= uses.size(); first += perHost)
     if (auto text = describeOthers({uses.begin() + first, uses.begin() + first + perHost}, threads))
       return text;
-  // Ranks that share a core disturb each other, as they will in the programs to be planned.
+  // Ranks that share a core disturb each other, as in the programs to be planned. So the spread of
+  // such ranks does not show whether other programs run.
   bool haveOwnCores = threads <= int64_t(std::thread::hardware_concurrency());
   return haveOwnCores ? prober.getSpread().describeDisturbance() : std::nullopt;
 }

@@ -98,8 +98,8 @@ private:
     std::vector<const Shard *> shards;
     SafetensorsWriter writer;
   };
-  /// Plans the files of a rank. `here` is null for a rank of another process, whose values are not
-  /// available in this process.
+  /// Plans the files of a rank. `here` is the rank whose values are written; null if only the names
+  /// and offsets of the shards are needed.
   std::vector<File> layOut(int rank, const Rank *here) const;
   void removeLeftovers() const;
   void makeFolder() const;
@@ -554,8 +554,8 @@ static bool isOfTraining(const std::string &name) {
 }
 
 /// Returns whether a state tensor is the loss scale or belongs to fp8 scales. If a checkpoint lacks
-/// such a tensor, or has it in another shape (another length of the history), its values are
-/// initialized.
+/// such a tensor, or has it in another shape (another length of the amax history), the tensor
+/// starts at its initial value.
 static bool isOfPrecision(const std::string &name) {
   return beginsWith(name, {"loss_scale", "fp8."});
 }
@@ -597,8 +597,8 @@ const SavedTensor *Checkpoint::find(const std::string &name) const {
   return it == saved.end() ? nullptr : &it->second;
 }
 
-/// Returns notes on state that only the program or only the checkpoint has, and on converted
-/// dtypes.
+/// Returns notes on tensors that only the program or only the checkpoint has, on tensors with
+/// another shape, and on converted dtypes.
 std::vector<std::string>
 Checkpoint::describeDifferences(const std::vector<const NamedTensor *> &state) const {
   std::vector<std::string> notes, missing, unfit, unknown;

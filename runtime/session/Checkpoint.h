@@ -61,12 +61,13 @@ public:
   /// Returns all files that this object reads: the index, the tensor files, and the pointer that
   /// named the checkpoint.
   std::vector<std::string> listFiles() const;
-  /// Returns the names of the model's tensors in the checkpoint.
+  /// Returns the names of all tensors in the checkpoint, including optimizer state.
   std::set<std::string> names() const;
   /// Sets all state. Each rank reads only its own shards, and floats are converted to the program's
-  /// dtypes. Fails with BadInput if names, shapes or types do not match (the error lists three
-  /// tensors), or if a file was changed after it was written. Returns notes on loss scales and fp8
-  /// scales that do not match, and on converted dtypes.
+  /// dtypes. Fails with BadInput if names, shapes or types do not match (the error lists the first
+  /// three tensors), or if a file was changed after it was written. Returns notes on converted
+  /// dtypes, and on tensors that may differ: loss scales, fp8 scales and, for a program of
+  /// --inference, optimizer state.
   std::vector<std::string> load(Session &session, const NamedTensors &tensors) const;
 
 private:

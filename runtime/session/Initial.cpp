@@ -85,18 +85,18 @@ private:
         continue;
       if (int64_t(file.size()) != weights.bytes)
         PSRT_FAIL(BadInput,
-                  "\"%s\" has %zu bytes, but had %lld when it was compiled; compile again",
+                  "\"%s\" has %zu bytes, but had %lld when the program was compiled; compile again",
                   file.path().c_str(), file.size(), (long long)weights.bytes);
       if (hashBytes(file.data() + weights.bytes - weights.hashed, weights.hashed) != weights.hash)
         PSRT_FAIL(BadInput,
-                  "\"%s\" has changed since it was compiled (its content differs); "
+                  "\"%s\" has changed since the program was compiled (its content differs); "
                   "compile again",
                   file.path().c_str());
     }
   }
-  /// Returns the paths to search for a file, in this order: its compile-time name relative to the
-  /// program's folder; next to the program; its absolute path at compile time; its name relative to
-  /// the current folder.
+  /// Returns the paths to search for a file, in this order: its compile-time name, relative to the
+  /// program's folder; its name without folders, in the program's folder; its absolute path at
+  /// compile time; its compile-time name, relative to the current folder.
   std::vector<std::string> listPaths(const std::string &name) const {
     std::vector<std::string> paths;
     auto add = [&](const std::string &path) {
@@ -184,11 +184,12 @@ void copyFromFile(const Variable &variable, const Variable &source, const Bytes 
   }
   int64_t end = init.offset + std::max(whole * size, init.crc ? init.bytes : 0);
   if (init.offset < 0 || end > file.size)
-    PSRT_FAIL(BadInput,
-              "\"%s\" has %lld bytes, but variable \"%s\" is at %lld to %lld: it is not the file "
-              "that was compiled; compile again",
-              file.path.c_str(), (long long)file.size, source.displayName().c_str(),
-              (long long)init.offset, (long long)end);
+    PSRT_FAIL(
+        BadInput,
+        "\"%s\" has %lld bytes, but variable \"%s\" is at bytes %lld to %lld: this is not the "
+        "file from which the program was compiled; compile again",
+        file.path.c_str(), (long long)file.size, source.displayName().c_str(),
+        (long long)init.offset, (long long)end);
   if (init.crc)
     checks.check(source, file.path, file.data + init.offset);
   PieceWriter writer(*rank.memory, variable.addresses.at(rank.stage), variable.localBytes());
@@ -270,8 +271,8 @@ static void requireGiven(const Program &program, const Variable &variable) {
     count += other.given;
   PSRT_FAIL(
       BadArgument,
-      "the program has no values of \"%s\" (%lld parameters in all: it was compiled with --weights "
-      "none); give --weights FILE.safetensors or a Hugging Face folder",
+      "the program has no initial value of \"%s\" (one of %lld such parameters), because it was "
+      "compiled with --weights none; give --weights FILE.safetensors or a Hugging Face folder",
       variable.displayName().c_str(), (long long)count);
 }
 

@@ -84,9 +84,9 @@ struct ExportOptions {
   bool trained = false; ///< fail if an update has made a weight nan or infinite
 };
 
-/// Writes every parameter and persistent buffer with its global shape. PATH.safetensors gets each
-/// tensor under all of its names. A folder in Hugging Face's layout gets each tensor under its
-/// first name.
+/// Writes the parameters and persistent buffers that `options.only` selects, with their global
+/// shapes. PATH.safetensors gets each tensor under all of its names. A folder in Hugging Face's
+/// layout gets each tensor under its first name.
 void exportWeights(Session &session, const NamedTensors &tensors, const std::string &path,
                    const ExportOptions &options);
 /// Returns the total size of the tensors that `exportWeights` writes.

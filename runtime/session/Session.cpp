@@ -336,7 +336,7 @@ void Session::bringFrom(int index, const RankTensor &tensor, int64_t stage,
   amongProcesses([&] { communication->bring(index, from, received.data(), bytes, kReading); });
 }
 
-/// Returns whether every rank holds the whole tensor without padding.
+/// Returns whether every rank with the tensor holds all of its elements, without padding.
 static bool isEverywhere(const Mesh &mesh, const Placement &placement) {
   bool split = mesh.shards(placement.partial) > 1 || placement.local != placement.shape;
   for (const std::vector<Placement::Factor> &dim : placement.factors)

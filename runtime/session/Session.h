@@ -18,7 +18,7 @@ extern "C" __attribute__((weak)) void psrt_test_fault(int rank, int64_t step);
 
 namespace psrt {
 
-inline constexpr int kMaxThreads = 1024; ///< threads of one rank
+inline constexpr int kMaxThreads = 1024; ///< maximum number of threads of one rank
 
 struct SessionOptions {
   int ranks = 0;   ///< 0: as in the mesh
@@ -48,8 +48,8 @@ struct Rank {
   std::vector<InputWriter> writers; ///< one per input of the program
 };
 
-/// Fails if the program is not compiled for `ranks` ranks. The message contains a compile line for
-/// this number.
+/// Fails if the program is not compiled for `ranks` ranks; 0 is always accepted. The message
+/// contains a compile line for this number of ranks.
 void checkRanks(const Program &program, int ranks);
 
 /// Copies the elements [first, first + count) of a tensor, in row-major order, to `to`.
@@ -130,8 +130,8 @@ public:
                                     [&](int64_t row) { return sampleOf(m, row); });
     });
   }
-  /// Returns the inputs that an entry reads. If `cotangents` is set, returns the inputs of the
-  /// entry's backward instead.
+  /// Returns the inputs that an entry reads, without cotangents. If `cotangents` is set, returns
+  /// only the cotangents that the entry reads.
   std::vector<const Input *> inputsOf(const EntryPoint &entry, bool cotangents = false) const;
 
   /// Gathers a tensor to `whole` on rank 0: joins shards, and adds partial values in rank order.

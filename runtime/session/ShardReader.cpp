@@ -15,7 +15,7 @@ std::string sumOfBytes(const char *data, size_t bytes) {
     uint64_t word;
     std::memcpy(&word, data + 8 * i, 8);
     hash = (hash ^ word) * 0x100000001B3u;
-    hash ^= hash >> 29; // a multiplication carries only towards higher bits
+    hash ^= hash >> 29; // a multiplication carries only toward higher bits
   }
   for (size_t i = 8 * words; i < bytes; ++i)
     hash = (hash ^ uint8_t(data[i])) * 0x100000001B3u;

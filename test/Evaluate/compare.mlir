@@ -23,7 +23,7 @@
 // RUN: not ps-run %s --entry more --compare %t.safetensors 2>&1 | FileCheck %s --check-prefix=MORE
 // MORE: the file has no tensor z
 // RUN: not ps-run %s --entry shape --compare %t.safetensors 2>&1 | FileCheck %s --check-prefix=SHAPE
-// SHAPE: y has type tensor<1xf32>, but in the file tensor<2xf32>
+// SHAPE: y has type tensor<1xf32>, but tensor<2xf32> in the file
 
 // RUN: not ps-run %s --entry first --tolerance 0.1 2>&1 | FileCheck %s --check-prefix=ALONE
 // ALONE: ps-run: error: --tolerance needs --compare

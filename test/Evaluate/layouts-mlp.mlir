@@ -51,7 +51,7 @@
 // REDEFINE: %{flags} = --mesh dp=2,tp=3
 // RUN: %{agrees}
 
-// ZeRO. Stage 1 splits the sums of each gradient, and adds the same terms as without ZeRO.
+// ZeRO. In stage 1, each rank reduces a shard of each gradient, with the same sums as without ZeRO.
 // REDEFINE: %{ranks} = 2
 // REDEFINE: %{compare} = --outputs %t/replicated.safetensors
 // REDEFINE: %{flags} = --mesh dp=2

@@ -1,8 +1,8 @@
 // RUN: ps-run %s --entry unmasked | FileCheck %s --check-prefix=UNMASKED
 // RUN: ps-run %s --entry masked | FileCheck %s --check-prefix=MASKED
 
-// Five elements on two ranks leave one padding element on the second rank. The interpreter fills
-// the padding of every result with NaN, so a sum that includes padding is NaN.
+// Five elements on two ranks leave one padding element on the second rank. The evaluator fills the
+// padding of every result with NaN, so a sum that includes padding is NaN.
 module attributes {ps.level = #ps.level<partitioned>} {
   ps.mesh @mesh <"tp" = 2 : tensor>
   ps.variable parameter @w init dense<0.0> : tensor<5xf32> {ps.sharding = #ps.sharding<@mesh, [{"tp"}]>} : tensor<5xf32>

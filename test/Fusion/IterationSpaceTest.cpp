@@ -192,7 +192,7 @@ TEST_F(IterationSpaceTest, AUseOfASumOverRowsDoesNotFit) {
   EXPECT_EQ(space.getReason().str(), "a sum over rows is used in its own group");
 }
 
-/// The sum and the difference both read a value from outside, so their rows may differ.
+/// The sum and the difference both read a value from outside the group, so their rows may differ.
 TEST_F(IterationSpaceTest, ASumOverOtherRowsDoesNotFit) {
   EXPECT_FALSE(analyze("%x: tensor<4x8xf32>", R"(
     %0 = ps.reduce sum %x dims [0] : tensor<4x8xf32> -> tensor<8xf32>

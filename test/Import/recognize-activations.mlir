@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -ps-recognize-activations | FileCheck %s
 
-// GPT-2 form: x/2 (1 + tanh(0.798 (x + 0.0447 x^3))). The cube has another reader and stays.
+// GPT-2 form: x/2 (1 + tanh(0.798 (x + 0.0447 x^3))). The cube x^3 has another use and stays.
 // CHECK-LABEL: func.func @tanh_gelu
 // CHECK: %[[CUBE:.*]] = ps.mul %0, %arg0
 // CHECK-NEXT: %[[Y:.*]] = ps.gelu tanh %arg0 : tensor<4x8xf32>

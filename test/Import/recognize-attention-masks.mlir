@@ -30,7 +30,7 @@ func.func @window(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor
   return %o : tensor<2x4x8x16xf32>
 }
 
-// An input marks the keys that are not padding.
+// An input is nonzero for the keys that are not padding.
 // CHECK-LABEL: func.func @causal_and_padding
 // CHECK: %[[REAL:.*]] = ps.compare ne %arg3
 // CHECK: ps.attention %arg0, %arg1, %arg2 padding %[[REAL]] causal scale 1.000000e+00 {ps.attention_form = "causal, padding"}
@@ -60,8 +60,8 @@ func.func @bools_multiplied(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, 
   return %o : tensor<2x4x8x16xf32>
 }
 
-// With a finite mask value, a query whose keys are all padding gives them equal weights. Such a
-// mask stays an added mask, narrowed to one row for all queries. A mask of -inf becomes padding.
+// With a finite mask value, a query whose keys are all padding gives these keys equal weights. Such
+// a mask stays an added mask, narrowed to one row for all queries. A mask of -inf becomes padding.
 // CHECK-LABEL: func.func @finite_padding
 // CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "added padding"} : ({{.*}}, tensor<2x1x1x8xf32>)
 // CHECK: ps.attention %arg0, %arg1, %arg2 padding %arg3 scale 1.000000e+00 {ps.attention_form = "padding"}
@@ -133,7 +133,8 @@ func.func @causal_and_finite_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x
   return %o : tensor<2x4x8x16xf32>
 }
 
-// Constant evaluation recognizes a mask however it is computed: here the OPT form without padding.
+// Evaluation of all elements recognizes a constant mask, whatever ops compute it. Example: the mask
+// of OPT without padding.
 // The second attention adds a distance, which weights keys and is not a mask.
 // CHECK-LABEL: func.func @computed_scores
 // CHECK: ps.attention %arg0, %arg1, %arg2 causal scale 1.000000e+00 {ps.attention_form = "causal"}

@@ -11,7 +11,8 @@ func.func @repeated(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>, %v: tens
   return %o : tensor<2x4x8x16xf32>
 }
 
-// Twin: the sequence of heads is tiled, so head h reads h mod 2 and heads do not form groups.
+// Twin: the list of heads is repeated as a whole, so query head h reads key head h mod 2. Query
+// heads that read the same key head are then not adjacent, so they do not form groups.
 // CHECK-LABEL: func.func @tiled
 // CHECK: ps.broadcast
 // CHECK: ps.attention %arg0, %{{.*}}, %{{.*}} causal

@@ -89,8 +89,8 @@ module {
 
 // -----
 
-// One input is both tokens and labels. Its values index the table, so none may be ignored, and the
-// data loader does not treat it as labels.
+// One input is both tokens and labels. Its values index the embedding table, so no value may be
+// ignored, and the data loader does not treat the input as labels.
 // CHECK-NOT: ps.labels =
 // CHECK: func.func @from_itself(%{{.*}}: tensor<2x4xi64> {ps.limit = 16 : i64},
 module {

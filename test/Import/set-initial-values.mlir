@@ -13,7 +13,8 @@
 // CHECK: ps.variable parameter @a.weight {{.*}}init #ps.distribution<normal, 0.000000e+00, 2.000000e-02>
 // CHECK: ps.variable parameter @a.bias {{.*}}init #ps.distribution<value, 0.000000e+00, 0.000000e+00>
 // CHECK: ps.variable parameter @a.ln.weight {{.*}}init #ps.distribution<value, 1.000000e+00, 0.000000e+00>
-// If the program is given weights (given=true), no parameter needs a rule, and rules apply to all.
+// If the weights are provided at run time (given=true), no parameter needs a rule, and rules apply
+// to all parameters.
 // GIVEN-NOT: warning
 // GIVEN: ps.variable parameter @a.weight names ["a.weight"] :
 ps.variable parameter @a.weight names ["a.weight"] : tensor<4x4xf32>

@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -ps-outline-segments -ps-verify-partitioned | FileCheck %s
 
-// Two equal layers share their classes; the third differs by a constant and has its own.
+// Two equal layers share their classes; the third differs by a constant and has its own classes.
 // The class `h` is named after the list in the module path.
 ps.mesh @mesh <"dp" = 2 : data>
 ps.variable parameter @w0 : tensor<4xf32>

@@ -24,7 +24,7 @@ func.func @partitioned_c2() attributes {ps.class = "h", ps.phase = #ps.phase<for
 // -----
 
 func.func @partitioned_c3(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64} {
-  // expected-error@+1 {{(partitioned_c3) is between runs; only reads, data movement and collectives are valid here}}
+  // expected-error@+1 {{(partitioned_c3) is between runs; only reads, conversions, data movement, shard indices and collectives are valid here}}
   %0 = ps.exp %x : tensor<4xf32>
   return
 }
@@ -84,7 +84,7 @@ func.func @stage0.micro_batch(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64}
 // -----
 
 ps.mesh @mesh <"pp" = 2 : pipeline>
-// expected-error@+1 {{(partitioned_c7) has no counterpart for pipeline coordinate 1: entry "update" needs one function for each of 2}}
+// expected-error@+1 {{(partitioned_c7) has no counterpart for pipeline coordinate 1: entry "update" needs one function for each, 2 in total}}
 func.func @stage0.update() attributes {ps.stage = 0 : i64} {
   return
 }
@@ -92,7 +92,7 @@ func.func @stage0.update() attributes {ps.stage = 0 : i64} {
 // -----
 
 ps.mesh @mesh <"pp" = 2 : pipeline>
-// expected-error@+1 {{(partitioned_c7) belongs to pipeline coordinate 2, but the module has 2}}
+// expected-error@+1 {{(partitioned_c7) belongs to pipeline coordinate 2; expected a number below 2}}
 func.func @stage2.update() attributes {ps.stage = 2 : i64} {
   return
 }

@@ -46,8 +46,8 @@ StagePartition measure(const Numbers &weights, const Numbers &bytes, llvm::Array
           getBytes(bytes, cuts, placement)};
 }
 
-/// Returns the largest distance of a cut from its position in an even split, in weight times
-/// stages.
+/// Returns the largest distance of a cut from its position in an even split: the distance in
+/// weight, multiplied by the number of stages.
 __int128 getDistance(const Numbers &weights, llvm::ArrayRef<int64_t> cuts) {
   Numbers before(weights.size());
   std::partial_sum(weights.begin(), weights.end() - 1, before.begin() + 1);

@@ -79,7 +79,8 @@ TEST(Conflicts, WithTheExportNameItsBatch) {
   EXPECT_EQ(
       problem.check(),
       "--global-batch 12 cannot be met: the export fixes the samples per micro-batch over all "
-      "data-parallel ranks at 8; export with a dynamic batch dim to free them; a step has "
+      "data-parallel ranks at 8; export with a dynamic batch dim to allow other numbers; a step "
+      "has "
       "--batch times --micro-batches samples; use --global-batch 8 or 16");
 }
 

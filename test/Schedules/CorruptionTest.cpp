@@ -1,5 +1,5 @@
-// Changes schedule tables at random. A changed table must be accepted exactly if its execution by
-// data dependencies gives the same results.
+// Changes schedules (tables of tasks) at random. A changed schedule must be accepted exactly if
+// executing its tasks by their data dependencies gives the same results as before.
 #include "lib/Schedules/Simulator.h"
 #include "llvm/Support/Error.h"
 #include "gtest/gtest.h"

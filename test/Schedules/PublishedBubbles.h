@@ -6,7 +6,8 @@
 
 namespace parashard::schedules {
 
-/// Times of a stage in ms, and the idle fraction of a step under 1F1B and ZB-H1.
+/// Times of a stage and of a message (`hop`) in ms, and the idle fraction of a step under 1F1B and
+/// ZB-H1.
 struct Published {
   const char *model;
   int64_t ranks, microBatches;

@@ -1,4 +1,5 @@
-// Tests schedules against published bubbles and at many sizes, and the errors of schedule tables.
+// Tests schedules against published bubbles and at many sizes, and the errors about user-defined
+// schedules.
 #include "test/Schedules/PublishedBubbles.h"
 #include "llvm/ADT/STLExtras.h"
 #include "gtest/gtest.h"
@@ -31,7 +32,8 @@ TEST(Bubbles, EqualThePublishedOnes) {
   }
 }
 
-/// With equal times and no hop, makespans equal the closed forms of the papers.
+/// With equal times for all tasks and no time for messages, makespans equal the closed forms of the
+/// papers.
 TEST(Bubbles, HaveTheirClosedForms) {
   for (int64_t p : {2, 4, 8})
     for (int64_t m : {8, 16, 32}) {

@@ -98,7 +98,7 @@ TEST(Trace, RunsAreMeasuredWithoutCollectives) {
 
 TEST(Trace, IncompleteStepsDoNotCount) {
   TraceText text = makeFlatTrace();
-  text.runFlat(0, 4, "forward", "matmul", 400, 1); // the trace of rank 0 was full
+  text.runFlat(0, 4, "forward", "matmul", 400, 1); // rank 0 has recorded only a part of step 4
   for (int64_t step : {4, 5})                      // rank 0 has nothing of step 5
     for (const char *phase : {"forward", "forward", "update"})
       text.runFlat(1, step, phase, "matmul", 100.0 * double(step), 1);

@@ -11,8 +11,8 @@ using namespace parashard::sharding;
 namespace {
 
 /// A graph whose ops are written as in einops: one letter per factor, parentheses around the
-/// factors of one dim. Factors that no result has are summed. Capital letters cannot be split.
-/// Example: `(hd)k nk -> nhd` with sizes h=4, d=2, k=8, n=6.
+/// factors of one dim. Factors that no result has are summed. A capital letter is a factor that
+/// cannot be split. Example: `(hd)k nk -> nhd` with sizes h=4, d=2, k=8, n=6.
 class PropagationTest : public testing::Test {
 protected:
   PropagationTest() { graph.mesh = mesh.shape; }

@@ -169,8 +169,8 @@ public:
       names.push_back(axis.getName());
   }
 
-  /// Adds every layout whose dims are split by `getDims` and that uses each axis at most once. Its
-  /// value may be a partial sum or maximum over the other axes.
+  /// Adds every layout that uses each axis at most once and whose dims have splits from `getDims`.
+  /// Over the other axes, the value may be a partial sum or maximum.
   void addLayouts(llvm::function_ref<std::vector<Split>(int64_t)> getDims) {
     std::vector<TensorSplits> all = {{}};
     for (int64_t size : shape) {

@@ -23,7 +23,7 @@
 // NONE-NOT: remark
 
 // RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron+sp 2>&1 | FileCheck %s --check-prefix=FORMS
-// FORMS: remark: --sharding-policy megatron+sp: no attention has split heads and is followed by a row parallel contraction, so sequences are not split (as with megatron)
+// FORMS: remark: --sharding-policy megatron+sp: no attention with split heads is followed by a row parallel contraction, so sequences are not split (as with megatron)
 
 // Batch and sequence are one dim, which is split within each sample.
 // FORMS: ps.attention

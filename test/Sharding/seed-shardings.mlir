@@ -10,7 +10,7 @@
 // CHECK-DAG: @h.0.mlp.down.weight {{.*}}row parallel, second of a pair{{.*}}[{}, {"tp"}]
 // Fewer heads than ranks are padded, with a warning. As many heads as ranks give no warning.
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=8 --ps-seed-shardings=policy=megatron -o %t 2>&1 | FileCheck %s --check-prefix=HEADS
-// HEADS: warning: attention has 6 heads to split over 8 ranks of "tp": 2 ranks compute only padding; sizes that divide the heads are 1, 2, 3, 6{{$}}
+// HEADS: warning: attention has 6 heads to split over 8 ranks of "tp": 2 ranks compute only padding; axis sizes that divide the number of heads are 1, 2, 3, 6{{$}}
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=6 --ps-seed-shardings=policy=megatron -o %t 2>&1 | FileCheck %s --check-prefix=ENOUGH --allow-empty
 // ENOUGH-NOT: warning
 // Parameters that match no pattern have no seed.

@@ -7,7 +7,7 @@
 
 // RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=tables 2>&1 | FileCheck %s
 // Only the second module has a remark.
-// CHECK: remark: --sharding-policy tables: no embedding table is read at an input; no parameter is split
+// CHECK: remark: --sharding-policy tables: no embedding table is indexed by an input; no parameter is split
 // CHECK-NOT: remark
 
 // The table is stored with its dims exchanged: its rows are dim 1 of the parameter.

@@ -20,7 +20,7 @@ func.func @unknown_axis(%x: tensor<4xf32> {ps.sharding = #ps.sharding<@mesh, [{"
 
 ps.mesh @mesh <"dp" = 2 : data>
 func.func @factors(%x: tensor<4xf32> {ps.sharding = #ps.sharding<@mesh, [{}]>}) -> tensor<4xf32> {
-  // expected-error @+1 {{result 0 has size 4 in dim 0, its factors multiply to 6 (planned_c4)}}
+  // expected-error @+1 {{result 0 has size 4 in dim 0, but its factors multiply to 6 (planned_c4)}}
   %0 = ps.exp %x {ps.shardings = [#ps.sharding<@mesh, [(3 x 2 {"dp"})]>]} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }

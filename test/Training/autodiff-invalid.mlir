@@ -16,7 +16,7 @@ module {
 // -----
 
 module {
-  // expected-warning @below {{parameter 'unused.weight' gets no gradient: the loss does not depend on it; freeze it to silence this}}
+  // expected-warning @below {{parameter 'unused.weight' gets no gradient: the loss does not depend on it; freeze the parameter to silence this warning}}
   ps.variable parameter @unused names ["unused.weight"] : tensor<4xf32>
   func.func @forward(%x: tensor<f32>) -> tensor<f32> {
     return %x : tensor<f32>

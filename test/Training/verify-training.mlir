@@ -8,7 +8,7 @@ module attributes {ps.level = #ps.level<imported>} {
 
 module attributes {ps.level = #ps.level<training>} {
   func.func @micro_batch(%x: tensor<f32>) {
-    // expected-error @below {{has no phase; every op of @micro_batch carries ps.phase}}
+    // expected-error @below {{has no phase; every op of @micro_batch needs ps.phase}}
     %y = ps.neg %x : tensor<f32>
     return
   }

@@ -115,7 +115,8 @@ SEQUENCE = [
           ["gpt2", "llama", "bert"], ["dp=2,tp=2", "dp=2,pp=2,tp=2"], [1, 4], [(1, "selective"), (2, "full"), (3, "selective"), (3, "")])),
 ]  # fmt: skip
 
-# Rows of embedding tables over tp: sizes that tp does not divide, a table that is read twice, and one that is tied to logits.
+# Embedding tables whose rows are split over tp: sizes that tp does not divide, a table that is read twice, and a table tied
+# to the head.
 TABLES = [
     Case(name, "pt2", mesh, micro_batches, optimizer, zero=zero, policy="tables")
     for name, (mesh, zero), (micro_batches, optimizer) in itertools.product(

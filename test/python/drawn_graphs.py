@@ -527,7 +527,7 @@ def attention(d, value, shape):
              f"({', '.join(narrow)}) -> ({narrow[0]}, {type_of(shape[:-1], 'f32')})\n"
              f"%{{y}} = ps.convert %{{t}}3 : {narrow[0]} -> {{Ty}}")
 
-    def function(*operands):  # in f32, as the op: with a causal mask, row 0 of the result is row 0 of the values
+    def function(*operands):  # computes in f32, like the op. With a causal mask, row 0 of the result is row 0 of the values
         narrow = F.scaled_dot_product_attention(*(x.float() for x in operands), is_causal=is_causal, scale=0.5, enable_gqa=True)
         return narrow.to(operands[0].dtype)
 

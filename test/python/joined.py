@@ -65,7 +65,7 @@ def marks(index, shardings):
 
 
 def compute(name, type_, attributes):
-    """Returns ops that compute the value `name` again, as `name.ready`. For operands of 0, as in padding, their result is not 0."""
+    """Returns ops that compute the value `name` again, as `name.ready`. Elements that are 0, as in padding, become another value."""
     attributes = f" {{{attributes}}}" if attributes else ""
     if type_.endswith("i1>"):
         return [f"%{name}.ready = ps.not %{name}{attributes} : {type_}"]

@@ -16,10 +16,10 @@ def lock(path):
 
 @contextlib.contextmanager
 def hold_turn(folder, is_alone):
-    """Holds a turn: together with other turns or, with `is_alone`, alone.
+    """Holds a turn, in which a test runs. With `is_alone`, no other process holds a turn at the same time.
 
-    A process that waits for a turn alone holds the lock `door`. Until its turn begins, other processes cannot begin a turn, so
-    it waits only for the turns that already run.
+    A process that waits to be alone holds the lock `door`, so no other process can begin a turn. The waiting process therefore
+    waits only for the turns that have already begun.
     """
     with open(pathlib.Path(folder) / "turn", "w") as turn:
         with open(pathlib.Path(folder) / "door", "w") as door:

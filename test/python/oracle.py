@@ -290,7 +290,7 @@ def read_losses(path):
 def noise_elements(ref, name):
     """Returns a bool tensor: whether each element of a gradient consists of rounding errors only (example: the key bias of attention).
 
-    If this holds for most elements of a parameter, returns True for all. An element may be exactly zero in the first step, but not in later ones.
+    If this holds for most elements of a parameter, returns True for all. Reason: an element may be exactly zero in the first step, but not in later steps.
     """
     exact, single = ref.exact_gradients[name], ref.gradients[name].double()
     largest = max(g.abs().max() for g in ref.exact_gradients.values())

@@ -199,7 +199,7 @@ def main():
     parser.add_argument("--batch", type=int, default=50, help="graphs per module")
     parser.add_argument("--ways", default="evaluated,cpu,cuda:replay")
     parser.add_argument("--reduce", action="store_true", help="reduce graphs that fail")
-    parser.add_argument("--pairs", action="store_true", help="print pairs of ops that never met in a kernel")
+    parser.add_argument("--pairs", action="store_true", help="print pairs of ops that were never in one kernel")
     flags = parser.parse_args()
     begin, pairs, failed = time.time(), set() if flags.pairs else None, 0
     with tempfile.TemporaryDirectory() as name:
@@ -209,11 +209,11 @@ def main():
                 failed += 1
                 print(text, flush=True)
     seconds = time.time() - begin
-    print(f"{flags.graphs} graphs from seed {flags.seed} on: {failed} failed; {flags.graphs / seconds:.1f} a second")
+    print(f"{flags.graphs} graphs from seed {flags.seed} on: {failed} failed; {flags.graphs / seconds:.1f} graphs per second")
     if pairs is not None:
         names = sorted({name for pair in pairs for name in pair})
         missing = [pair for pair in itertools.combinations_with_replacement(names, 2) if pair not in pairs]
-        print(f"{len(pairs)} pairs of {len(names)} ops met in one kernel; never: {missing}")
+        print(f"{len(pairs)} pairs of {len(names)} ops were in one kernel; pairs that never were: {missing}")
     return bool(failed)
 
 

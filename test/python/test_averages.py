@@ -87,7 +87,7 @@ def test_averages_equal_pytorch(tmp_path, name, mesh, micro_batches):
     ("dp=2", (), torch.bfloat16),
 ])  # fmt: skip
 def test_averages_are_evaluated_in_any_precision(tmp_path, mesh, flags, dtype):
-    """Also with copies of parameters in other types. Evaluations do not change the training."""
+    """The losses equal those of the exported weights and averages, also if parameters have copies in other types. Evaluations do not change training."""
     model = models.mlp()
     model.module.to(dtype)
     model.inputs = {n: v.to(dtype) if v.is_floating_point() else v for n, v in model.inputs.items()}
@@ -109,7 +109,7 @@ def test_averages_are_evaluated_in_any_precision(tmp_path, mesh, flags, dtype):
 
 
 def test_a_skipped_step_does_not_change_the_averages(tmp_path):
-    """Neither step 0, where the averages begin, nor a later step."""
+    """Tests two skipped steps: step 0, where the averages begin, and a later step."""
     model = models.mlp()
     batches = oracle.draw_batches(model, 1, STEPS)
     for step in (0, 3):

@@ -73,7 +73,7 @@ def test_used_memory_equals_the_plan_in_processes(data, plan):
 
 
 def test_a_lifetime_that_ends_too_early_is_found(data):
-    """Changes the table of buffers, so that the lifetime of one value ends before its last use."""
+    """Changes the list of buffers in the program's table, so that the lifetime of one value ends before its last use."""
     folder = data["gpt2"]
     program = oracle.compile_model(folder, folder / "model.pt2", "dp=1", *FLAGS, out="early")
     text = program.read_bytes()

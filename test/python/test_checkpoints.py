@@ -163,7 +163,7 @@ def test_a_kill_at_any_moment_leaves_a_complete_checkpoint(programs, repeat=12):
         assert "error" not in running.communicate()[1]
         last = saved_step(state)
     train(folder, made["whole"], "after-kills", "--steps", last + 1, "--load", "killed")
-    assert len([p for p in state.iterdir() if p.name.startswith("step-")]) <= 5, "3, the loaded one and the new one"
+    assert len([p for p in state.iterdir() if p.name.startswith("step-")]) <= 5, "the 3 kept checkpoints, the loaded one and the new one"
 
 
 def test_a_kill_of_any_process_leaves_a_complete_checkpoint(programs, repeat=4):

@@ -37,7 +37,7 @@ def trained(tmp_path_factory, exports):
 
 # ---- every flag ----------------------------------------------------------------------------------------------------
 
-# Flags of ps-compile, the executable and ps-run that are built.
+# Flags that --help of ps-compile, of a program and of ps-run must list.
 COMPILE = """dim batch batch-dim mode loss-output loss differentiate freeze init weights mesh ranks sharding-policy
     split-method num-chunks schedule micro-batches global-batch loss-average zero recompute precision plan write-plan
     gradient-reduction offload matmul-epilogues portable optimizer clip-norm ema target inference check explain report write-timeline no-codegen
@@ -240,7 +240,7 @@ class Terms(torch.nn.Module):
 
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
 def test_further_scalars_are_logged_by_name(tmp_path, mesh):
-    """Logs the mean over the micro-batches of a step, as for the loss."""
+    """The log has the mean of each scalar over the micro-batches of a step, as for the loss."""
     torch.manual_seed(0)
     module = Terms()
     x = torch.randn(8, 8)

@@ -206,7 +206,7 @@ def test_check_memory_is_refused_on_gpus(runs):
 
 
 def split_fused(folder, archive, flags, option):
-    """Compiles with and without a fusion option of the pass pipeline. Returns the files of level 3 of both."""
+    """Compiles with and without a fusion option of the pass pipeline. Returns the level 3 file of each compile."""
     oracle.compile_model(folder, archive, "dp=1", *flags, "--dump-dir", folder)
     made = (folder / "3-partitioned.mlir").read_text()
     passes = re.match(r"// passes: (.*)\n", made)[1].replace(f" {option}=true", "")

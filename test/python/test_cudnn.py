@@ -1,7 +1,7 @@
 """Convolutions and attention by cuDNN's graph API, on a fake cuDNN that checks and executes the graph descriptors.
 
 The runtime compares each cuDNN plan with the fallback kernels before it uses the plan. The fallback kernels are used if the library is
-missing, refuses the problem, or computes something else.
+missing, refuses the problem, or computes another result.
 """
 import importlib.util
 import json
@@ -68,8 +68,8 @@ def test_sixteen_bits_equal_the_cpu(tmp_path, exports, precision):
 def test_attention(tmp_path, exports, monkeypatch, name, mesh, flags, version):
     """Losses with cuDNN's attention equal those of the fallback kernels, up to roundings.
 
-    The models have causal attention, grouped queries, padding, two lengths, windows and dropout. Attention is described to cuDNN as one
-    operation or, for older versions, as a graph of operations.
+    The models have causal attention, grouped queries, padding, queries and keys of different lengths, windows and dropout.
+    Attention is described to cuDNN as one operation or, for older versions, as a graph of operations.
     """
     monkeypatch.setenv("PSRT_FAKE_CUDNN_VERSION", version)
     micro_batches, found = 4 if "pp" in mesh else 1, []

@@ -17,7 +17,7 @@ def mix(x):
 
 
 def shuffled(index, count, epoch):
-    """Shuffles an index as runtime/data/Shuffle.h: applies a Feistel network of 6 rounds until the result is below `count`."""
+    """Permutes an index as runtime/data/Shuffle.h does: applies a Feistel network of 6 rounds until the result is below `count`."""
     half = 1
     while 1 << (2 * half) < count:
         half += 1

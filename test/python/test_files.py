@@ -36,7 +36,7 @@ class Two(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Programs of both models, and data for them."""
+    """A folder with a program `one` of the model Adapter, a program `two` of the model Two, and data for both; the tensors of the data."""
     folder = tmp_path_factory.mktemp("files")
     torch.manual_seed(0)
     x, y = torch.randn(24, 8), torch.randint(0, 4, (24,))

@@ -32,7 +32,7 @@ def refuse(archive, *words, flags=(), status=1):
 
 
 def import_model(archive, folder, *flags):
-    """Imports a model. Returns the files of the module as imported, and after the passes of level 0."""
+    """Imports a model. Returns two files: the module as imported, and the module after the passes LEVEL_0."""
     raw, recognised = folder / "raw.mlir", folder / "recognised.mlir"
     run_tool("ps-translate", "--import-pt2", archive, *flags, "-o", raw)
     run_tool("ps-opt", *LEVEL_0, raw, "-o", recognised)

@@ -570,7 +570,7 @@ def test_slopes_at_the_ends_of_domains_are_infinite(tmp_path):
 
 
 def test_logaddexp_of_infinities(tmp_path):
-    """Also for equal infinities, whose difference is NaN."""
+    """The result equals PyTorch's, also for equal infinities, whose difference is NaN."""
 
     class Sum(torch.nn.Module):
         def forward(self, x, y):
@@ -671,10 +671,11 @@ with their source lines.
 Values and gradients equal PyTorch's, also at points where a function is not differentiable. Some
 ops have limits:
 
-* **Gather and index.** `gather` takes one index per position along the other dims. `index` and
+* **Gather and index.** `gather` needs an index tensor of size 1 along the gathered dim. `index` and
   `index_select` take constant arithmetic progressions, or rows of a table. Negative indices count
-  from the end, but negative values of a model input are errors. A row index out of range gives NaN,
-  and so does a computed index of `gather` out of range (0 in integer tensors).
+  from the end, but negative values of a model input are errors. A row index out of range gives NaN.
+  An index of `gather` that the model computes gives NaN if it is out of range (0 in integer
+  tensors).
 * **In-place writes** through views other than slices, permutations and reshapes are errors:
   `diagonal`, `einsum`, `unfold`.
 * **Functions of f32.** `sin`, `cos` and `tan` are NaN from 2^48 on. `pow` is exact to about 1e-6.
@@ -693,16 +694,17 @@ ops have limits:
 * **First maximum.** `max.dim`, `min.dim`, `argmax` and `argmin` give the first index.
 * **Order of equal elements.** Sorts are stable, also those that PyTorch does not promise to be.
   `topk`, `kthvalue` and `median` therefore take the first of equal elements, and the gradient goes
-  there; which one PyTorch takes is not specified. `topk` is always sorted.
-* **Restricted arguments.** `linalg_norm`: vectors, and the Frobenius norm. `fmod`, `remainder`,
-  `floor_divide`: integers. `round`: without decimals. `instance_norm`: only with the statistics of
-  the input, without running statistics.
-* **Pooling.** `max_pool*` and `adaptive_max_pool*` give values, not indices. Adaptive pools need
-  output sizes that divide the input sizes. Space dims are never split over ranks; the batch dim may
-  be.
+  there; PyTorch does not specify which of them it takes. `topk` is always sorted.
+* **Restricted arguments.** `linalg_norm` computes norms of vectors and the Frobenius norm of
+  matrices. `fmod`, `remainder` and `floor_divide` take integers only. `round` does not take
+  `decimals`. `instance_norm` uses the statistics of the input, not running statistics.
+* **Pooling.** `max_pool*` and `adaptive_max_pool*` give values, not indices. `adaptive_max_pool*`
+  needs output sizes that divide the input sizes. Space dims are never split over ranks; the batch
+  dim may be.
 * **Interpolation** along one or three dims is supported as exported, not decomposed. Linear
-  interpolation, and adaptive average pooling to sizes that do not divide, are matmuls with a weight
-  matrix. Unlike in PyTorch, an infinite element then makes its whole row and column NaN.
+  interpolation is a matmul with a weight matrix, and so is adaptive average pooling to a size that
+  does not divide the input size. Unlike in PyTorch, an infinite element then makes its whole row
+  and column NaN.
 
 | family | ops |
 |---|---|

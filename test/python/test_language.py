@@ -25,7 +25,7 @@ FORMS = {
 
 @pytest.mark.parametrize("name", language.MODELS)
 def test_padding_is_uneven(name):
-    """Padding differs between the halves of a batch (ranks) and between micro-batches. It is at the beginning only with `left`."""
+    """Padding differs between the halves of a batch (ranks) and between micro-batches. Padding is at the beginning only with `left`."""
     real = oracle.draw_batches(oracle.zoo(name), 4, 1)["attention_mask"]
     counts = real.reshape(4, 2, -1).sum(-1)
     assert (counts[:, 0] > counts[:, 1]).all() and counts.sum(1).unique().numel() > 1

@@ -73,7 +73,7 @@ def split_passes(text):
 
 # ---- all passes ----------------------------------------------------------------------------------------------------
 
-# Matches passes that do not change the module, and passes that fail if the module already has the addition of their flag.
+# Matches passes that do not change the module, and passes that fail if the module already has what they add (a mesh, a loss).
 READERS = re.compile(r"ps-(verify|print|explain)-|ps-(set-mesh|add-loss)$")
 
 

@@ -467,7 +467,11 @@ def contrast(network, found, y):
                                          (of_weights_and_one, 1)],
                          ids=["mean", "sum", "weights", "penalty", "contrast", "plus one"])  # fmt: skip
 def test_evaluation_is_over_all_samples(tmp_path, mesh, loss, parts):
-    """The last, incomplete batch is evaluated with full batches. The loss of n samples is multiplied by parts / n; 0 if this is impossible."""
+    """The last, incomplete batch is evaluated by full batches of 8 samples.
+
+    `parts` is 1 if the printed loss of n samples equals PyTorch's, 8 if it equals 8 / n times PyTorch's (a sum, averaged over batches),
+    and 0 if the program skips an incomplete batch.
+    """
     model = Regression(loss)
     torch.export.save(torch.export.export(model, (torch.randn(8, 4), torch.randn(8, 3))), tmp_path / "model.pt2")
     program = oracle.compile_model(tmp_path, tmp_path / "model.pt2", mesh, "--optimizer", "sgd(lr=0)")
@@ -619,4 +623,4 @@ def test_labels_of_no_class(tmp_path, mesh, label):
     program = oracle.compile_model(tmp_path, model.export(tmp_path / "m.pt2"), mesh)
     model.inputs["y"][3] = label
     save_file(model.inputs, tmp_path / "data.safetensors")
-    refuse([program, "--data", "data.safetensors"], tmp_path, 1, "the loss of step 0 is nan", "an op of the model produces it")
+    refuse([program, "--data", "data.safetensors"], tmp_path, 1, "the loss of step 0 is nan", "an op of the model produces this value")

@@ -98,7 +98,7 @@ def test_default_export_says_what_it_cannot_train(tmp_path, exports, name):
     values = dict(model.module.named_parameters(remove_duplicate=False))
     for parameter, gradient in gradients.items():
         uniform = bool((values[parameter] == values[parameter].flatten()[0]).all())
-        if uniform:  # may be the merged parameter of several
+        if uniform: # may be several parameters that the optimizer merged
             continue
         tied = [name for name in aliases if aliases[name] == aliases[parameter]]
         if any(f"'{name}'" in said for name in tied):

@@ -627,26 +627,27 @@ their source lines.
 
 The ONNX format cannot represent stopped gradients and writes of buffers. PyTorch's exporter drops
 `detach()`, `torch.no_grad()` and writes of buffers (running averages), and the file does not show
-this. A model that uses them trains with other gradients, so export it with `torch.export` instead.
+this. A model that uses one of these trains with other gradients, so export it with `torch.export`
+instead.
 
 Some ops have limits:
 
 * Shapes, axes, split sizes, pads, repeats and ranges must follow from the dims of the inputs.
 * `Gather` takes rows of a table of floats, or constant indices (at most 16 arithmetic
-  progressions). `GatherElements` takes one index per position along the other dims. `GatherND`
+  progressions). `GatherElements` needs an index tensor of size 1 along the gathered dim. `GatherND`
   takes constant progressions, elements of a constant, or rows of a table. Indices from a model
   input must not be negative.
-* `Mod`: integers. `Pow` of integers: to 1, 2 or 3. `Pad`: with a constant.
-  `NegativeLogLikelihoodLoss`: of a `LogSoftmax`.
+* `Mod` takes integers only. `Pow` of integers takes the exponents 1, 2 and 3. `Pad` pads with a
+  constant. `NegativeLogLikelihoodLoss` takes the result of a `LogSoftmax`.
 * `TopK` is always sorted. Of equal elements, those with the lowest indices come first.
 * `MaxPool` gives values, not indices. `BatchNormalization` uses running statistics, or those of the
   batch without updating the running statistics.
-* `Resize`: nearest and linear, without antialiasing. `Einsum`: floats. `ScatterElements` and
-  `ScatterND`: at constant progressions. Space dims are never split over ranks; the batch dim may
-  be.
-* `Attention`: without past keys and values, and without a soft cap. `LayerNormalization`: with
-  statistics in float32.
-* `If`: with a condition that is known at import; the chosen branch replaces the op. `Loop` and
+* `Resize` interpolates to the nearest element or linearly, without antialiasing. `Einsum` takes
+  floats. `ScatterElements` and `ScatterND` write to constant progressions of indices. Space dims
+  are never split over ranks; the batch dim may be.
+* `Attention` supports neither past keys and values nor a soft cap. `LayerNormalization` computes
+  its statistics in float32.
+* The condition of an `If` must be known at import; the chosen branch replaces the op. `Loop` and
   `Scan` are not supported.
 * Sequences must have a known length.
 

@@ -164,7 +164,7 @@ def is_accepted(call, folder):
 
 
 def test_whole_factors_cannot_be_concatenated(tmp_path):
-    """Checks that factors are not declared whole needlessly: results of the two halves, concatenated, must differ from the result."""
+    """Checks that no factor is declared whole needlessly: if an op runs on each half of the factor, the concatenated results must be wrong."""
     parts = []
     for name, rule in rules().items():
         for factor in rule.factors.values():
@@ -199,8 +199,10 @@ def table():
     """Returns the page in Markdown: op, factor, its size in the test, and the effect of splitting it."""
     lines = ["# Which factors of which op may be split", "",
              "`build/venv/bin/python test/python/test_op_factors.py` writes this page from the sharding rules of",
-             f"the ops. The test runs each line that is not `whole` on {' and '.join(map(str, SHARDS))} ranks: in the evaluator",
-             "against one rank, and compiled against the evaluator.", "",
+             "the ops. In the column `split`, `parallel` means that each rank computes a part of the results.",
+             "`partial sum` (or `max`, `min`) means that each rank computes partial results of full size, and a",
+             f"collective combines them. The test runs each line that is not `whole` on {' and '.join(map(str, SHARDS))} ranks. It compares",
+             "the evaluator on these ranks with one rank, and the compiled program with the evaluator.", "",
              "| op | factor | size | split |", "|---|---|---|---|"]
     for name, rule in rules().items():
         for factor in rule.factors.values():

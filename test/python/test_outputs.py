@@ -1,4 +1,4 @@
-"""`--eval --outputs` writes the outputs of all samples, for any position of the batch dim. Outputs with one value per batch are omitted, which is reported."""
+"""`--eval --outputs` writes the outputs of all samples, for any position of the batch dim. Outputs with one value per batch are omitted, with a note."""
 import subprocess
 
 import oracle
@@ -12,7 +12,7 @@ BATCH, SAMPLES = 8, 20
 
 
 class Outputs(torch.nn.Module):
-    """Outputs with the batch in different dims, outputs without a batch, and outputs of a batch as a whole."""
+    """A model with outputs whose batch is in different dims, outputs without a batch dim, and outputs with one value per batch."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Pairwise covers contain every pair in few rows, and define the middle lane of the tables."""
+"""Pairwise covers contain every pair in few rows, and define which rows of the tables (cases.py) are in the middle lane."""
 import dataclasses
 import itertools
 import random

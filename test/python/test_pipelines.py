@@ -266,7 +266,7 @@ def export_small(folder, module):
 
 @pytest.mark.parametrize("mesh, chunks", [("pp=2", 1), ("pp=4", 1), ("pp=2", 2)])
 def test_parameters_of_several_stages(tmp_path, mesh, chunks):
-    """All coordinates reduce the gradients of such parameters in the same order, and know the count of the loss."""
+    """If several stages use a parameter, all coordinates reduce its gradients in the same order, and know the count of the loss."""
     archive, data = export_small(tmp_path, Shared())
     compile_plan(tmp_path, archive, (mesh, "interleaved" if chunks > 1 else "1f1b", chunks, "uniform"), 2)
     whole = evaluate(tmp_path, tmp_path / "1-training.mlir", data, 2)

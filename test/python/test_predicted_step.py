@@ -68,7 +68,7 @@ def test_without_a_network_cost_only_compute_and_the_bubble_remain(gpt, tmp_path
     step, parts = predict(gpt, "--cluster", cluster, "--mesh", "pp=2", "--micro-batches", "4")
     spent = {name for name, seconds in parts.items() if seconds > 1e-4 * step}
     assert spent <= {"matmuls", "kernels", "imbalance", "bubble", "update"}
-    assert parts["matmuls"] == pytest.approx(4 * alone / 2, rel=0.01)  # a micro-batch has the batch of the one-rank step
+    assert parts["matmuls"] == pytest.approx(4 * alone / 2, rel=0.01)  # each of the 4 micro-batches has the samples of one step on one rank
     # Two stages of 1f1b are idle for one forward and one backward of a micro-batch.
     assert parts["bubble"] + parts["imbalance"] >= 0.9 * alone / 2
 

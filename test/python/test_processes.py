@@ -399,7 +399,7 @@ AT_MASTER = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29671"}
 @pytest.mark.parametrize(
     "environment,words",
     [
-        ({"RANK": "1", "WORLD_SIZE": "2"}, ["error: rank 1: started as process 1 of 2", "MASTER_ADDR"]),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, ["error: rank 1: started as rank 1 of 2", "MASTER_ADDR"]),
         ({"RANK": "1", "WORLD_SIZE": "3", **AT_MASTER}, ["rank 1: the program is compiled for 2 ranks", "not 3"]),
         ({"RANK": "1", "WORLD_SIZE": "2", **AT_MASTER, "PSRT_JOB_SECRET": "short"}, ["rank 1: PSRT_JOB_SECRET"]),
         ({"RANK": "4294967297", "WORLD_SIZE": "4294967298"}, ["WORLD_SIZE is 4294967298; expected 1 to 2147483647"]),

@@ -117,7 +117,7 @@ def saved_bytes(text, function):
 
 
 def test_full_keeps_only_the_inputs_of_a_layer(tmp_path, exports):
-    """Mode selective keeps less than none does. Only full recomputes contractions."""
+    """Mode `selective` keeps fewer bytes than mode `none`, and only mode `full` recomputes contractions."""
     archive = oracle.export("gpt", exports)
     kept = {}
     for mode in ["none", *MODES]:

@@ -87,7 +87,7 @@ def bytes_of(line):
 
 
 def moved(text):
-    """Returns {(when, kind, axes): [count, bytes]} of the collectives of level 3. Those of a class function count for each call of it."""
+    """Returns {(when, kind, axes): [count, bytes]} of the collectives of level 3. A collective of a class function counts once per call of the function."""
     functions = functions_of(text)
     totals = collections.defaultdict(lambda: [0, 0])
 
@@ -219,7 +219,7 @@ def test_a_pipeline_is_shown_with_its_stages(pipelined):
     for row, end in zip(pipeline["stages"], ends, strict=True):
         for phase in ("forward", "backward_input", "backward_weight"):
             costs = [segment.get(phase) for segment in flops[row["first_segment"] : end]]
-            whole = 6 * row[phase]  # from global types and their shards; the costs of segments come from local types
+            whole = 6 * row[phase]  # 6 micro-batches. Costs of stages are derived from global types and shardings, costs of segments from local types
             assert sum(cost["contraction"] + cost["other"] for cost in costs if cost) == pytest.approx(whole, rel=0.05)
     assert [row["cut_bytes"] for row in pipeline["stages"]] == [2 * 4 * 4 * 16 * 32] * 3 + [0]  # [B, T, H] is sent in both directions
     arenas = [row["arena_bytes"] for row in pipeline["coordinates"]]

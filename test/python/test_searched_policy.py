@@ -100,7 +100,7 @@ def test_repeated_blocks_are_searched_once(tmp_path):
 
 
 def test_the_text_of_a_sharding_file_is_a_policy(tmp_path, exports):
-    """On the command line, as a constraint and with braces in a name; an unknown name is an error."""
+    """The text is accepted by ps-compile, and as a constraint by ps-plan. An unknown name is an error, also if the name contains braces."""
     gpt = oracle.export("gpt", exports)
     compile_it = ("ps-compile", gpt, "--mesh", "tp=2", "--no-codegen", "--explain", "-o", tmp_path / "out", "--sharding-policy")
     told = run(*compile_it, '{"blocks.*.up.weight": {"0": ["tp"]}, "wte:embedding": {"1": ["tp"]}}').stdout

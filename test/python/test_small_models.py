@@ -139,7 +139,7 @@ class Parts(nn.Module):
         if self.kind == "joined":
             total = z.sum((0, 1))
             return (torch.cat([total, total * 2]) - 0.1).square().mean()
-        if self.kind == "the same for all columns":  # so is the gradient of z, which the bias's gradient sums over rows
+        if self.kind == "the same for all columns":  # the gradient of z is then equal in all columns; the gradient of the bias sums it over rows
             return z.transpose(0, 2).sum(0).square().mean()
         raise AssertionError(self.kind)
 
@@ -252,7 +252,7 @@ class Stopped(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Attention with the query from one tensor, and key and value from another. One bias has three parts for them."""
+    """Attention with the query from one tensor, and key and value from another. One bias has a part for each of the three."""
 
     def __init__(self):
         super().__init__()
@@ -266,7 +266,7 @@ class CrossAttention(nn.Module):
 
 
 class Scaled(nn.Module):
-    """Values multiplied by their mean, then concatenated or padded: two loops read the one value of each row."""
+    """Values multiplied by their mean, then concatenated or padded: two loops of the kernel read the only value of each row."""
 
     def __init__(self, kind):
         super().__init__()

@@ -35,8 +35,8 @@ def test_a_rank_holds_a_share_of_each_table(tmp_path, exports):
 
 
 def test_without_a_table_nothing_is_split(tmp_path, exports):
-    """A remark reports it."""
+    """A remark reports this."""
     archive = oracle.export("mlp", exports)
     said, collectives = plan(tmp_path, archive, "tables")
-    assert "--sharding-policy tables: no embedding table is read at an input; no parameter is split" in said
+    assert "--sharding-policy tables: no embedding table is indexed by an input; no parameter is split" in said
     assert collectives == plan(tmp_path, archive, "replicated")[1]

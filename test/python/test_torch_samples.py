@@ -1,4 +1,4 @@
-"""Ops equal PyTorch on the samples of PyTorch's own tests. Each day tests 16 other ops; torch_samples.py compares all of them."""
+"""Ops equal PyTorch on the samples of PyTorch's own tests. The test draws 16 ops, other ones each day; the script torch_samples.py compares all ops."""
 import datetime
 import os
 import random

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def is_quick(case):
-    """Whether a case is in the quick lane: the run on one rank, for each model and importer."""
+    """Returns whether a case is in the quick lane. These cases are each model with each importer on one rank."""
     return (case.mesh, case.micro_batches, case.optimizer) == ("dp=1", 1, "adamw")
 
 

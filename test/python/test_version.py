@@ -22,7 +22,7 @@ def test_version_and_commit_are_printed(tmp_path, exports, tool):
 
 
 def test_python_package_has_the_same_version():
-    """It has this version both when pip installs it and when it is imported."""
+    """The package has this version both when pip installs the package and when Python imports it."""
     built = "import setuptools; print(setuptools.setup(script_args=['--quiet', '--version']).get_version())"
     imported = "import parashard; print(parashard.__version__)"
     for code in (built, imported):

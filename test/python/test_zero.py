@@ -96,7 +96,7 @@ def test_clipping_counts_each_shard_once(tmp_path, exports, name, mesh, stage):
 
 
 def test_stages_of_zero_give_the_same_bits(tmp_path, exports):
-    """Stages 0 and 1 give the same bits, and so do 2 and 3. From stage 2, each of the two gradients of a tied weight is reduced by itself."""
+    """Stages 0 and 1 give the same bits, and so do 2 and 3. From stage 2 on, the two gradients of a tied weight are reduced separately."""
     results = []
     batches = oracle.draw_batches(oracle.zoo("gpt"), 1)
     for stage in range(4):

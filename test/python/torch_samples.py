@@ -134,7 +134,7 @@ def draw(op, count, folder):
 
 
 def largest_of(gradients):
-    """Returns {number of a sample: largest absolute element of its gradients}."""
+    """Returns {number of a sample: largest absolute value in its gradients}."""
     largest = {}
     for name, gradient in gradients.items():
         number = int(name.split(".")[1])
@@ -143,7 +143,7 @@ def largest_of(gradients):
 
 
 def is_refusal(error):
-    """Whether ps-compile refuses the model with an error message, for example because no kernel has an element type yet."""
+    """Returns whether ps-compile refused the model with an error message, for example because no kernel supports an element type."""
     return "exit status 1," in str(error) and "ps-compile'" in str(error) and ": error: " in str(error)
 
 

@@ -66,10 +66,11 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
 
   t.addGroup("Target");
   addTargetFlag(t, f.targetName);
-  t.add({"memory-limit", "BYTES",
-         "fail if the arena of a rank is larger: 80GB, 500MiB (does not include the memory of the "
-         "CUDA driver and libraries)"},
-        f.memoryLimit);
+  t.add(
+      {"memory-limit", "BYTES",
+       "fail if the arena of a rank is larger than this, such as 80GB or 500MiB (does not include "
+       "the memory of the CUDA driver and libraries)"},
+      f.memoryLimit);
   t.add(
       {"portable", "",
        "write a program for other machines: its libraries go into the folder OUT.libs, its weights "
@@ -93,14 +94,16 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
          "with --report: also show the pipeline step that ./OUT --trace recorded"},
         f.measured);
   t.add({"write-timeline", "FILE.svg",
-         "draw the pipeline schedule of a step: actions, idle time, activations held"},
+         "draw the pipeline schedule of a step: actions, idle time, saved activations"},
         f.timeline);
   t.add({"no-codegen", "", "only plan; do not write a program"}, f.noCodegen);
   t.add({"stop-after", "LEVEL",
          "stop after a level and write its module to the file of -o: imported, training, planned, "
          "partitioned, scheduled, placed, or native (the last level: write the program)"},
         f.stopAfter);
-  t.add({"dump-dir", "DIR", "write each level to DIR: 2-planned.mlir, 6-native.ptx"}, f.dumpDir);
+  t.add({"dump-dir", "DIR",
+         "write each level to a file in DIR, such as 2-planned.mlir or 6-native.ptx"},
+        f.dumpDir);
   t.add({"verbose", "", "print the seconds that each level takes"}, f.verbose);
 }
 
@@ -201,7 +204,7 @@ bool readOutput(const Flags &f, CommandLine &line) {
     return check(output.takeError());
   if (llvm::StringRef(f.output).ends_with(".so") != llvm::StringRef(*output).ends_with(".so"))
     return bad("output '" + f.output + "' is a link to '" + *output +
-               "': name both *.so to write a library, or neither");
+               "'; both names must end with .so (to write a library), or neither");
   if (line.walk.stopAfter == ps::Level::Native && llvm::StringRef(f.output).ends_with(".mlir"))
     return bad("output '" + f.output +
                "' would be an executable: add --stop-after LEVEL to write a module, or remove the "
@@ -269,7 +272,7 @@ bool checkPipeline(const FlagTable &table, const Flags &f, CommandLine &line) {
 
 bool readReport(const Flags &f, CommandLine &line) {
   if (!f.measured.empty() && f.report.empty())
-    return badFlag("measured", " adds to a report: add --report PLAN.html");
+    return badFlag("measured", " adds a trace to a report; add --report PLAN.html");
   line.output.measured = f.measured;
   if (f.report.empty())
     return true;
@@ -340,8 +343,8 @@ void warnOfTarget(const FlagTable &table, const CommandLine &line) {
                  << " to compile for it\n";
 }
 
-/// Lists the given flags with the level that uses each. In a module at this level or later, the
-/// passes that use the flag have already run.
+/// Lists the given flags, each with the level whose passes use it. In a module at this level or
+/// later, these passes have already run.
 std::vector<GivenFlag> listGiven(const FlagTable &table) {
   std::vector<GivenFlag> given;
   for (const FlagInfo *flag :

@@ -15,7 +15,7 @@ struct OutputOptions {
   std::string report;                 ///< path of the HTML report of the plan; empty: none
   std::string measured;               ///< path of a trace to show in the report; empty: none
   std::string timeline;               ///< path of the SVG timeline of a pipeline step; empty: none
-  std::optional<int64_t> memoryLimit; ///< limit for the bytes of a rank; nullopt: no limit
+  std::optional<int64_t> memoryLimit; ///< largest arena of a rank, in bytes; nullopt: no limit
   bool codegen = true;
   bool check = false;      ///< whether the program includes its one-rank version
   bool isPortable = false; ///< whether the program is for other machines
@@ -38,7 +38,7 @@ struct CommandLine {
   driver::CompileOptions compile;
   driver::WalkOptions walk;
   OutputOptions output;
-  std::vector<GivenFlag> given; ///< given flags that change the program
+  std::vector<GivenFlag> given; ///< given flags, except for those about files and reports
 };
 
 /// Parses argv. With `--auto`, also searches for the plan. On an error, prints the error, sets

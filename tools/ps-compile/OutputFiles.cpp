@@ -19,7 +19,7 @@ struct NamedFile {
   std::string path, flag;
 };
 
-/// Returns whether the value of `--sharding-policy` or `--schedule` is a file. Examples: "s.json"
+/// Returns true if the value of `--sharding-policy` or `--schedule` is a file. Examples: "s.json"
 /// is a file, "megatron" and "1f1b" are names.
 bool isFile(llvm::StringRef value) { return value.ends_with(".json"); }
 

@@ -11,8 +11,8 @@
 
 namespace parashard {
 
-/// Prints "ps-compile: 5 s, ps-schedule" every second, in place, after the first two seconds.
-/// Clears the line at the end. Prints nothing if stderr is not a terminal.
+/// Prints a line such as "ps-compile: 5 s, ps-schedule" and rewrites it every second, after the
+/// first two seconds. Clears the line at the end. Prints nothing if stderr is not a terminal.
 class Progress {
 public:
   Progress();

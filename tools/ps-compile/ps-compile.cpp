@@ -74,7 +74,7 @@ llvm::Error checkLevel(ModuleOp module, const CommandLine &line) {
   if (StringRef(line.compile.model).ends_with(".mlir"))
     for (const GivenFlag &flag : line.given)
       if (flag.usedBy <= level)
-        llvm::errs() << "warning: " << flag.name << " has no effect: the flag belongs to level "
+        llvm::errs() << "warning: " << flag.name << " has no effect: the flag is used by level "
                      << ps::stringifyLevel(flag.usedBy) << ", and " << line.compile.model
                      << " is already at level " << ps::stringifyLevel(level) << "\n";
   if (!line.output.planFile.empty() && level >= ps::Level::Planned)

@@ -284,7 +284,7 @@ llvm::Expected<llvm::json::Object> describeBest(const FlagTable &table, const Me
   return described;
 }
 
-/// Checks `-o` before any trace is read. Follows links.
+/// Checks the output file `path` (`-o`), and replaces a link by its target.
 llvm::Error findOutput(llvm::ArrayRef<MeasuredPlan> plans, std::string &path) {
   if (path.empty() || path == "-")
     return llvm::Error::success();

@@ -14,7 +14,7 @@ namespace parashard {
 llvm::Error compareMeasured(PlanLine &line);
 
 /// Reads the trace of the plan to price. Returns the measured seconds of the ops of each run (call
-/// of a class function), by the run's name. Fails if the trace does not match the plan.
+/// of a class function), by the run's label. Fails if the trace does not match the plan.
 llvm::Expected<llvm::StringMap<double>> readMeasuredRuns(const PlanLine &line);
 
 } // namespace parashard

@@ -58,7 +58,7 @@ llvm::Expected<Agreement> compareTensors(const NamedTensors &found, const NamedT
     if (it == found.end())
       return fail("the module has no result or variable {0}", name);
     if (it->second.getType() != tensor.getType())
-      return fail("{0} has type {1}, but in the file {2}", name, print(it->second.getType()),
+      return fail("{0} has type {1}, but {2} in the file", name, print(it->second.getType()),
                   print(tensor.getType()));
     ++agreement.tensors;
     double share = getShare(it->second, tensor);

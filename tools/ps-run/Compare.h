@@ -18,7 +18,7 @@ struct Agreement {
 /// differ by `tolerance` times max(0.001, the largest magnitude in the tensor of `expected`). The
 /// floor of 0.001 is for tensors that would be zero in exact arithmetic, such as some gradients.
 /// All of their elements are rounding errors. A NaN agrees only with a NaN, and an infinity only
-/// with an equal infinity. The error names the tensor with the largest relative difference.
+/// with an equal infinity. An error names the tensor with the largest relative difference.
 llvm::Expected<Agreement> compareTensors(const evaluate::NamedTensors &found,
                                          const evaluate::NamedTensors &expected, double tolerance);
 

@@ -23,7 +23,7 @@ constexpr StringLiteral kOverview =
 
 EXAMPLES
   ./program --data tokens.bin --steps 5 --trace trace.json
-  ps-timeline trace.json                                        print stages, bubble and activations held
+  ps-timeline trace.json                                        print stages, bubble and saved activations
   ps-timeline trace.json -o step.svg                            draw the median step
   ps-timeline trace.json --schedule zb-h1 --hop 0.3             simulate another schedule with the measured times
 

@@ -154,7 +154,7 @@ Value CpuKernel::reduce(ps::ReductionKind kind, const Column &column) {
   for (Value &sum : sums)
     sum = identity;
   // Long float sums are split into runs, so that small terms are not lost in a large sum. `sums`
-  // holds the sums of the current run, followed by the totals of the runs.
+  // contains the sums of the current run, followed by the sums of all earlier runs.
   bool hasRuns = kind == ps::ReductionKind::Sum && isa<FloatType>(element) &&
                  columnCount / (int64_t(width) * unroll) > 2 * kSumRunLength;
   auto addRun = [&] {

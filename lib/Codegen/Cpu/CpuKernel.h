@@ -23,8 +23,8 @@ private:
   void emitRows() override;
   mlir::Value chunkNumber() override;
   void forColumns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body) override;
-  /// Visits all columns, as forColumns does. If `runLength` is not 0, emits `endRun` after every
-  /// `runLength` iterations of the loop.
+  /// Visits all columns, as forColumns does. If `runLength` is not 0, calls `endRun` to emit code
+  /// after each run of `runLength` iterations.
   void forColumnsInRuns(unsigned unroll, llvm::SmallVectorImpl<mlir::Value> &carried, Body body,
                         int64_t runLength, llvm::function_ref<void()> endRun);
   void forElements(int64_t total, int64_t block, KernelCall &call,

@@ -1,4 +1,4 @@
-// Writes an object file for one CPU, as described in docs/rationale.md.
+// Writes an object file for one CPU (docs/rationale.md, "CPU code").
 #include "Target.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/Codegen/Lowering.h"

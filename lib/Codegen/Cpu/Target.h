@@ -34,7 +34,7 @@ private:
 /// bytes as `symbol_size`.
 void addBytes(mlir::ModuleOp module, llvm::StringRef symbol, llvm::StringRef bytes, bool withSize);
 /// Adds the table of kernel addresses. With `isEmpty`, the kernels are in another image, and the
-/// table holds nulls.
+/// table contains null pointers.
 void addKernelTable(mlir::ModuleOp module, llvm::StringRef symbol,
                     llvm::ArrayRef<std::string> kernels, bool isEmpty);
 

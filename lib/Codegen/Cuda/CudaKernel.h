@@ -74,13 +74,13 @@ private:
 
   ThreadCode code;
   ThreadLayout layout;
-  unsigned bufferCount = 0;    ///< of the current function
+  unsigned bufferCount = 0;    ///< number of buffers of the current function
   mlir::Value thread, block;   ///< i64 indices
   mlir::Value threadOfRow;     ///< index of the thread in its row's group
   mlir::Value rowCondition;    ///< whether the group's row exists; null: always
   mlir::Value columnCondition; ///< whether the current columns exist; null: always
   bool inChunk = false;        ///< inside the loop over the rows of a chunk
-  int64_t step = 0;            ///< of the current columns, if layout.steps > 0
+  int64_t step = 0;            ///< the step of the current columns, if layout.steps > 0
   unsigned sharedCount = 0;
   int64_t sumPieces = 1; ///< pieces per sum in the kernel that adds up the chunks
   /// The sums of column reductions, if rows are in registers: layout.steps values for each partial.

@@ -15,8 +15,8 @@ public:
   /// Generates code for runtime/device/cuda/Replay.h if `replays` is set, else for PTX.
   explicit ThreadCode(bool replays) : replays(replays) {}
 
-  /// Begins a kernel of `block` threads at the end of `module`; sets the insertion point before its
-  /// return.
+  /// Begins a kernel with `block` threads per block, at the end of `module`. Sets the insertion
+  /// point before the kernel's return.
   void begin(mlir::OpBuilder &b, mlir::Location loc, mlir::ModuleOp module, llvm::StringRef name,
              int64_t block);
   /// Returns parameter `number`, a device pointer. Numbers must be taken in ascending order.

@@ -11,7 +11,7 @@ using namespace llvm;
 
 namespace parashard::import {
 
-/// Maximum number of elements of results that are folded to constants, such as sizes and scales.
+/// Maximum number of elements of a result that is folded to a constant, such as a size or scale.
 static constexpr int64_t kMaxFoldedElements = 64;
 
 Type getOnnxElementType(int32_t dtype, MLIRContext *context) {

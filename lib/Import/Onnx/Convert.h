@@ -55,8 +55,8 @@ public:
   /// inputs.
   std::optional<double> numberInput(unsigned i);
 
-  // Attributes. Each access records the attribute as read. The node fails if an attribute has
-  // another kind.
+  // Attributes. Each access except `hasAttribute` records the attribute as read. The node fails if
+  // an attribute does not have the requested kind.
   const onnx::AttributeProto *attribute(llvm::StringRef name, OnnxKind kind);
   bool hasAttribute(llvm::StringRef name) const { return findAttribute(name); }
   int64_t integer(llvm::StringRef name, int64_t fallback);

@@ -9,20 +9,22 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Reshapes [B, T, H * D] to [B, H, T, D].
+/// Reshapes and transposes [B, T, H * D] to [B, H, T, D]. Returns values that do not have 3 dims
+/// unchanged.
 Value splitHeads(OnnxNode &n, Value x, int64_t heads) {
   ArrayRef<int64_t> shape = getShape(x);
   if (getRank(x) != 3)
     return x;
   if (heads < 1 || shape[2] % heads) {
-    (void)n.fail("has features of size " + Twine(shape[2]) + " for " + Twine(heads) + " heads");
+    (void)n.fail("has features of size " + Twine(shape[2]) + " for " + Twine(heads) +
+                 " heads; expected a multiple of the number of heads");
     return x;
   }
   x = n.reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
   return n.transpose(x, {0, 2, 1, 3});
 }
 
-/// Reshapes [B, H, T, D] to [B, T, H * D].
+/// Transposes and reshapes [B, H, T, D] to [B, T, H * D].
 Value mergeHeads(OnnxNode &n, Value x) {
   ArrayRef<int64_t> shape = getShape(x);
   SmallVector<int64_t> merged{shape[0], shape[2], shape[1] * shape[3]};
@@ -37,8 +39,8 @@ bool haveHeads(OnnxNode &n, ArrayRef<Value> values) {
   return !n.failed();
 }
 
-/// The window of an attention: the number of visible keys to the left and right of a query; -1:
-/// unlimited.
+/// The window of an attention: the numbers of visible keys to the left and to the right of a query.
+/// -1 means unlimited.
 struct Window {
   int64_t left = -1, right = -1;
   bool isOpen() const { return left < 0 && right < 0; }
@@ -84,7 +86,8 @@ Value joinMasks(OnnxNode &n, Value mask, Value seen) {
   return n.make<ps::SelectOp>(seen, mask, n.splat(getType(mask), hidden));
 }
 
-/// Fails if the node requires a softmax in f64, but its operands are not f64.
+/// Fails if the node requires its softmax in a type that is not supported. f64 is only supported
+/// for f64 operands.
 void checkSoftmaxPrecision(OnnxNode &n, Value query) {
   constexpr int64_t kNotGiven = 0, kFloat = 1, kHalf = 10, kDouble = 11, kBfloat = 16;
   int64_t type = n.integer("softmax_precision", kNotGiven);
@@ -139,14 +142,15 @@ LogicalResult convertAttention(OnnxNode &n) {
   return n.set(isMerged ? mergeHeads(n, result) : result);
 }
 
-/// Returns the cosines or sines of each position as [B or 1, 1, T, D / 2]. `positions` (may be
-/// null) are row indices of `table`.
+/// Returns the cosines or sines of each position as [B or 1, 1, T, D / 2]. If `positions` is not
+/// null, it contains row indices of `table`.
 Value spreadTable(OnnxNode &n, Value table, Value positions) {
   if (positions)
     table = buildRows(n, table, positions, IntegerAttr(), /*wraps=*/false);
   SmallVector<int64_t> shape(getShape(table));
   if (shape.size() != 3) {
-    (void)n.fail("has a table of " + Twine(shape.size()) + " dims without positions; expected 3");
+    (void)n.fail("has a table of cosines or sines with " + Twine(shape.size()) +
+                 " dims; expected 3 (or 2, with position_ids of 2 dims)");
     return table;
   }
   return n.reshape(table, {shape[0], 1, shape[1], shape[2]});
@@ -181,11 +185,12 @@ LogicalResult convertRotaryEmbedding(OnnxNode &n) {
   bool isMerged = getRank(x) == 3;
   x = splitHeads(n, x, n.integer("num_heads", 0));
   if (n.failed() || !haveHeads(n, {x}) || getRank(cosine) < 2 || getRank(sine) < 2)
-    return n.fail("has a table with less than 2 dims");
+    return n.fail("has a table of cosines or sines with fewer than 2 dims");
   int64_t size = getShape(x)[3], rotated = n.integer("rotary_embedding_dim", 0);
   rotated = rotated ? rotated : size;
   if (rotated < 0 || rotated % 2 || rotated > size)
-    return n.fail("rotates " + Twine(rotated) + " of " + Twine(size) + " features");
+    return n.fail("rotates " + Twine(rotated) + " of " + Twine(size) +
+                  " features; expected an even number, at most all features");
   cosine = spreadTable(n, cosine, positions), sine = spreadTable(n, sine, positions);
   if (n.failed())
     return failure();

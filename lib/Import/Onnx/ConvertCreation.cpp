@@ -65,7 +65,7 @@ LogicalResult convertConstantOfShape(OnnxNode &n) {
   if (!n.checkShape(shape))
     return failure();
   if (getType(value).getNumElements() != 1)
-    return n.fail("has a value with several elements");
+    return n.fail("has a value that does not have exactly one element");
   value = n.broadcast(value, shape.empty() ? ArrayRef<int64_t>{1} : ArrayRef(shape));
   return n.failed() ? failure() : n.set(n.reshape(value, shape));
 }

@@ -25,9 +25,9 @@ template <typename Call> static std::string getFunctionKey(const Call &call, Str
 /// Returns true for `If`, which is replaced by the subgraph that its condition selects.
 static bool isChoice(const onnx::NodeProto &node) { return getOpName(node) == "If"; }
 
-/// Adds all names that a subgraph of a node reads, whether they are defined inside or outside of
-/// the subgraph. The recursion is bounded, since the parser of the file limits the nesting of
-/// subgraphs.
+/// Adds to `read` all names that a subgraph of a node reads, whether they are defined inside or
+/// outside of the subgraph. The recursion is bounded, since the parser of the file limits the
+/// nesting of subgraphs.
 static void addNamesRead(const onnx::GraphProto &graph, llvm::StringSet<> &read) {
   for (const onnx::ValueInfoProto &output : graph.output())
     read.insert(output.name());
@@ -273,7 +273,8 @@ LogicalResult OnnxGraphConverter::inlineFunction(const onnx::NodeProto &node,
                                                  OnnxScope &scope, const SourceLocation &source) {
   Location loc = getLocation(source, b.getContext());
   if (depth >= kMaxDepth)
-    return emitError(loc) << "function '" << function.name() << "' calls itself";
+    return emitError(loc) << "function '" << function.name()
+                          << "' calls itself, or nests its calls too deeply";
   llvm::StringSet<> parameters;
   for (const std::string &name : function.input())
     parameters.insert(name);

@@ -10,8 +10,8 @@ namespace parashard::import {
 
 using OnnxNodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
-/// Returns the nodes whose results are read, in order. Adds to `read` the `outputs`, and all names
-/// that the returned nodes and their subgraphs (branches of `If`) read.
+/// Returns the nodes on which `outputs` depend, in order. Adds to `read` the `outputs`, and all
+/// names that the returned nodes and their subgraphs (branches of `If`) read.
 std::vector<const onnx::NodeProto *>
 findLiveNodes(const OnnxNodes &nodes, llvm::ArrayRef<std::string> outputs, llvm::StringSet<> &read);
 
@@ -62,7 +62,7 @@ private:
   SourceLocation root; ///< location of nodes without metadata: the model's file
   std::map<std::string, const onnx::FunctionProto *> functions;
   unsigned depth = 0;
-  size_t converted = 0, mostNodes = 0; ///< counts of nodes after inlining
+  size_t converted = 0, mostNodes = 0; ///< nodes after inlining: converted so far, maximum
 };
 
 } // namespace parashard::import

@@ -34,9 +34,10 @@ LogicalResult convertGather(OnnxNode &n) {
   if (axis == 0 && isFloat(x) && getRank(x) > 1 && getRank(indices) > 0)
     return n.set(takeRows(n, x, indices));
   if (!known)
-    return n.fail("gathers along dim " + Twine(axis) +
-                  " at indices that depend on inputs, which is "
-                  "only supported for rows of a table of floats");
+    return n.fail(
+        "gathers along dim " + Twine(axis) +
+        " at indices that are not constant, which is only supported along dim 0 of floats "
+        "with at least 2 dims");
   SmallVector<int64_t> positions, shape(getShape(x));
   for (int64_t i = 0; i < known->size(); ++i) {
     positions.push_back(n.wrapDim(known->getInt(i), shape[axis]));
@@ -57,7 +58,7 @@ LogicalResult convertGatherElements(OnnxNode &n) {
     return failure();
   int64_t dim = n.axis(0, getRank(x));
   if (n.failed() || getRank(index) != getRank(x))
-    return n.fail("has indices with another number of dims than the tensor");
+    return n.fail("has indices and a tensor with different numbers of dims");
   Value picked = buildGather(n, x, index, dim, /*wraps=*/true);
   return n.failed() ? failure() : n.set(picked);
 }
@@ -69,7 +70,9 @@ SmallVector<Value> splitIndices(OnnxNode &n, Value indices, Value x) {
   int64_t last = getRank(indices) - 1, count = last < 0 ? 0 : getShape(indices)[last];
   if (isFloat(indices) || count < 1 || count > getRank(x)) {
     (void)n.fail("has " + debugString(indices.getType()) + " as indices of " +
-                 debugString(x.getType()));
+                 debugString(x.getType()) +
+                 "; expected integers [..., k] with k from 1 to "
+                 "the number of dims");
     return parts;
   }
   for (int64_t i = 0; i < count; ++i)
@@ -89,7 +92,8 @@ LogicalResult convertGatherND(OnnxNode &n) {
   return n.failed() ? failure() : n.set(taken);
 }
 
-/// Fails if updates are combined with the elements of x (add, mul, max or min) instead of written.
+/// Fails if updates are combined with the elements of x (add, mul, max or min), instead of
+/// replacing them.
 void refuseReduction(OnnxNode &n) {
   if (std::string reduction = n.string("reduction", "none"); reduction != "none")
     (void)n.fail("has the reduction '" + reduction + "', which is not supported");
@@ -119,7 +123,7 @@ LogicalResult convertScatterElements(OnnxNode &n) {
     return failure();
   if (getRank(index) != getRank(x) || isFloat(index))
     return n.fail("has " + debugString(index.getType()) + " as indices of " +
-                  debugString(x.getType()));
+                  debugString(x.getType()) + "; expected integers with the same number of dims");
   SmallVector<Value> parts;
   for (int64_t dim = 0; dim < getRank(x); ++dim)
     parts.push_back(dim == axis ? index : n.make<ps::IotaOp>(getType(index).clone(n.i64()), dim));
@@ -131,10 +135,10 @@ LogicalResult convertCumSum(OnnxNode &n) {
   Value x = n.input(0);
   SmallVector<int64_t> axis = n.integersInput(1);
   if (n.failed() || axis.size() != 1)
-    return n.fail("needs a single axis");
+    return n.fail("needs an axis with exactly one element");
   int64_t dim = n.wrapDim(axis[0], getRank(x));
   if (dim < 0 || dim >= getRank(x))
-    return n.fail("has the axis " + Twine(axis[0]) + " out of range");
+    return n.fail("has the axis " + Twine(axis[0]) + ", which is out of range");
   Value sums =
       buildRunningSum(n, x, dim, {n.integer("reverse", 0) != 0, n.integer("exclusive", 0) != 0});
   return n.failed() ? failure() : n.set(sums);

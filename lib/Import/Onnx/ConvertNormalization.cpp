@@ -7,7 +7,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Fails if the node requires statistics in another type than f32 (or f64 for f64 operands).
+/// Fails if the node requires statistics in another type than f32. f64 is only supported for f64
+/// operands.
 void checkStashType(OnnxNode &n, Value x) {
   constexpr int64_t kFloat = 1, kDouble = 11;
   int64_t type = n.integer("stash_type", kFloat);
@@ -82,8 +83,8 @@ LogicalResult convertInstanceNormalization(OnnxNode &n) {
 /// Repeats the element of each group for all channels of the group.
 Value repeatOverGroups(OnnxNode &n, Value vector, int64_t channels) {
   if (getRank(vector) != 1 || getShape(vector)[0] < 1 || channels % getShape(vector)[0] != 0) {
-    (void)n.fail("has " + debugString(vector.getType()) + " for the groups of " + Twine(channels) +
-                 " channels");
+    (void)n.fail("has a scale or bias " + debugString(vector.getType()) + " for " +
+                 Twine(channels) + " channels; expected one element per group of channels");
     return vector;
   }
   int64_t groups = getShape(vector)[0];

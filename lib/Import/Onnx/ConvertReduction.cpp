@@ -7,15 +7,15 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Returns the dims that a node reduces. If no dims are given, returns all dims, or none if
-/// `noop_with_empty_axes` is set.
+/// Returns the dims that a node reduces. If the node specifies no dims, returns all dims, or no
+/// dims if `noop_with_empty_axes` is set.
 SmallVector<int64_t> getDims(OnnxNode &n, Value x) {
   SmallVector<int64_t> dims = n.wrapDims(n.integersOf("axes", 1), getRank(x));
   bool emptyIsNone = n.integer("noop_with_empty_axes", 0);
   if (dims.empty() && !emptyIsNone)
     dims = llvm::to_vector(llvm::seq<int64_t>(0, getRank(x)));
   if (llvm::any_of(dims, [&](int64_t dim) { return dim < 0 || dim >= getRank(x); }))
-    (void)n.fail("reduces a dim that is out of range");
+    (void)n.fail("reduces a dim that the operand does not have");
   return dims;
 }
 

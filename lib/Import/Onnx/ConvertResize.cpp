@@ -9,7 +9,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Resizes one dim from `in` to `out` elements, `factor` output elements per input element.
+/// Resizes one dim from `in` to `out` elements. There are `factor` output elements per input
+/// element.
 struct Resize {
   int64_t dim = 0, in = 1, out = 1;
   double factor = 1;
@@ -75,7 +76,8 @@ public:
     for (auto [i, dim] : llvm::enumerate(dims)) {
       double factor = factors->get(i);
       if (!(factor > 0 && factor <= INT32_MAX)) {
-        (void)n.fail("has the factor " + debugFactor(factor) + "; expected a factor above 0");
+        (void)n.fail("has the factor " + debugFactor(factor) +
+                     "; expected a factor above 0 and below 2^31");
         return {};
       }
       int64_t in = getShape(x)[dim];

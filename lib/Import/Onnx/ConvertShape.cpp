@@ -7,15 +7,15 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Reshapes x. In the shape, -1 is computed from the other sizes, and 0 copies the size of x
-/// (unless `allowzero`).
+/// Reshapes x. In the shape, -1 is computed from the other sizes. 0 copies the size of the same dim
+/// of x (unless `allowzero`).
 LogicalResult convertReshape(OnnxNode &n) {
   Value x = n.input(0);
   SmallVector<int64_t> shape = n.integersInput(1);
   if (n.failed())
     return failure();
   if (llvm::any_of(shape, [](int64_t size) { return size > INT32_MAX || size < -1; }))
-    return n.fail("has a shape with a size below -1, or above 2^31");
+    return n.fail("has a shape with a size below -1, or of at least 2^31");
   bool allowZero = n.integer("allowzero", 0);
   int64_t known = 1, open = -1;
   for (auto [i, size] : llvm::enumerate(shape)) {
@@ -32,8 +32,8 @@ LogicalResult convertReshape(OnnxNode &n) {
   if (llvm::any_of(shape, [](int64_t size) { return size < 0; }) ||
       llvm::product_of(shape) != count)
     return n.fail("reshapes " + debugString(x.getType()) +
-                  " to another number of elements: the model fixes a size that should follow a "
-                  "dim given by --dim or --batch");
+                  " to another number of elements: the shape contains a fixed number instead of a "
+                  "size that --dim or --batch changes");
   return n.set(n.reshape(x, shape));
 }
 
@@ -73,7 +73,7 @@ LogicalResult convertUnsqueeze(OnnxNode &n) {
   SmallVector<int64_t> shape(getShape(x));
   for (int64_t axis : axes) {
     if (axis < 0 || axis > int64_t(shape.size()))
-      return n.fail("has the axis " + Twine(axis) + " out of range");
+      return n.fail("has the axis " + Twine(axis) + ", which is out of range");
     shape.insert(shape.begin() + axis, 1);
   }
   return n.set(n.reshape(x, shape));
@@ -89,7 +89,7 @@ LogicalResult convertTranspose(OnnxNode &n) {
   SmallVector<int64_t> sorted(permutation);
   llvm::sort(sorted);
   if (sorted != llvm::to_vector(llvm::seq<int64_t>(0, getRank(x))))
-    return n.fail("has a 'perm' that is not a permutation of its dims");
+    return n.fail("has a 'perm' that is not a permutation of the operand's dims");
   return n.set(n.transpose(x, permutation));
 }
 
@@ -164,7 +164,7 @@ LogicalResult convertSlice(OnnxNode &n) {
     axes = llvm::to_vector(llvm::seq<int64_t>(0, starts.size()));
   steps.resize(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size())
-    return n.fail("has starts, ends and axes of different lengths");
+    return n.fail("has different numbers of starts, ends and axes");
   for (auto [i, axis] : llvm::enumerate(n.wrapDims(axes, getRank(x)))) {
     if (axis < 0 || axis >= getRank(x) || steps[i] == 0)
       return n.fail("has an axis out of range, or a step of 0");
@@ -255,7 +255,8 @@ LogicalResult convertPad(OnnxNode &n) {
   int64_t rank = getRank(x);
   axes = axes.empty() ? llvm::to_vector(llvm::seq<int64_t>(0, rank)) : n.wrapDims(axes, rank);
   if (pads.size() != 2 * axes.size())
-    return n.fail("has " + Twine(pads.size()) + " amounts for " + Twine(axes.size()) + " dims");
+    return n.fail("has " + Twine(pads.size()) + " pads for " + Twine(axes.size()) +
+                  " dims; expected 2 per dim");
   SmallVector<int64_t> low(rank, 0), high(rank, 0);
   for (auto [i, axis] : llvm::enumerate(axes))
     if (axis < 0 || axis >= rank)
@@ -265,7 +266,7 @@ LogicalResult convertPad(OnnxNode &n) {
   SmallVector<int64_t> padded(getShape(x));
   for (int64_t dim = 0; dim < rank; ++dim)
     if (std::min(low[dim], high[dim]) < -INT32_MAX || std::max(low[dim], high[dim]) > INT32_MAX)
-      return n.fail("pads by more than 2^31 elements");
+      return n.fail("pads by 2^31 elements or more");
     else
       padded[dim] += low[dim] + high[dim];
   if (!n.checkShape(padded))
@@ -273,19 +274,21 @@ LogicalResult convertPad(OnnxNode &n) {
   return n.set(buildPad(n, x, low, high, *value));
 }
 
-/// Fails unless x is [N, C, H, W], and C (`toSpace`), or H and W, are divisible into blocks.
+/// Fails unless x is [N, C, H, W] and can be split into blocks. With `toSpace`, C must be divisible
+/// by block^2. Otherwise, H and W must be divisible by `block`.
 bool checkBlocks(OnnxNode &n, Value x, int64_t block, bool toSpace) {
   bool fits = getRank(x) == 4 && block >= 1 && block <= INT16_MAX;
   if (fits)
     fits = toSpace ? getShape(x)[1] % (block * block) == 0
                    : getShape(x)[2] % block == 0 && getShape(x)[3] % block == 0;
   if (!fits)
-    (void)n.fail("has blocks of size " + Twine(block) + " for " + debugString(x.getType()));
+    (void)n.fail("has blocks of size " + Twine(block) + " for " + debugString(x.getType()) +
+                 "; expected [N, C, H, W], with C (or H and W) divisible into blocks");
   return fits;
 }
 
-/// Returns the order of dims in the merged channels: "DCR" is [block, channel], "CRD" is [channel,
-/// block].
+/// Returns the attribute `mode`: the order of the dims that are merged into the channels. "DCR" is
+/// [block, channel], "CRD" is [channel, block].
 std::string getBlockMode(OnnxNode &n) {
   std::string mode = n.string("mode", "DCR");
   if (mode != "DCR" && mode != "CRD")
@@ -373,11 +376,11 @@ LogicalResult convertSequenceAt(OnnxNode &n) {
   const SmallVector<Value> *values = n.sequence(0);
   SmallVector<int64_t> position = n.integersInput(1);
   if (n.failed() || position.size() != 1)
-    return n.fail("needs a single position");
+    return n.fail("needs a position with exactly one element");
   int64_t at = n.wrapDim(position[0], values->size());
   if (at < 0 || at >= int64_t(values->size()))
-    return n.fail("takes element " + Twine(position[0]) + " of a sequence of " +
-                  Twine(values->size()));
+    return n.fail("takes element " + Twine(position[0]) + " of a sequence with " +
+                  Twine(values->size()) + " elements");
   return n.set((*values)[at]);
 }
 

@@ -7,7 +7,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Maximum size. Larger sizes indicate a damaged file. The product of two such numbers fits i64.
+/// Maximum of each size, stride, dilation and padding. Larger numbers indicate a damaged file. The
+/// product of two such numbers fits i64.
 constexpr int64_t kMostPositions = INT32_MAX;
 
 /// The attributes of a node's windows. `placeWindows` and `placeTransposed` compute the padding.
@@ -84,7 +85,7 @@ WindowAttributes readWindows(OnnxNode &n, Value x, ArrayRef<int64_t> kernel) {
                    "; expected at least 1, and less than 2^31");
   if (attributes.kernel.size() != space)
     (void)n.fail("has a kernel with " + Twine(attributes.kernel.size()) + " dims for " +
-                 Twine(space));
+                 Twine(space) + " spatial dims");
   return attributes;
 }
 
@@ -135,7 +136,7 @@ struct ConvolutionOperands {
       : x(n.input(0)), weight(n.input(1)), bias(n.optionalInput(2)), groups(n.integer("group", 1)) {
     if (!n.failed() && (getRank(x) < 3 || getRank(weight) != getRank(x)))
       (void)n.fail("has a weight " + debugString(weight.getType()) + " for " +
-                   debugString(x.getType()));
+                   debugString(x.getType()) + "; expected equal numbers of dims, at least 3");
   }
   ArrayRef<int64_t> getKernel() const { return getShape(weight).drop_front(2); }
   Value x, weight, bias;
@@ -197,7 +198,9 @@ LogicalResult convertConvTranspose(OnnxNode &n) {
   SmallVector<int64_t> sizes = placeTransposed(n, attributes);
   int64_t perGroup = getShape(conv.weight)[1];
   if (conv.groups < 1 || conv.groups > kMostPositions || perGroup > kMostPositions)
-    return n.fail("has " + Twine(conv.groups) + " groups");
+    return n.fail(
+        "has " + Twine(conv.groups) +
+        " groups; expected at least 1, and fewer than 2^31 groups and channels per group");
   if (n.failed())
     return failure();
   SpaceWindows windows{attributes.kernel, attributes.strides, attributes.low, attributes.dilations,

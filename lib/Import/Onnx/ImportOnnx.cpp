@@ -15,8 +15,8 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// Returns the symbol for --dim of a named dim. Replaces characters other than letters and digits
-/// by '_'.
+/// Returns the symbol by which `--dim` refers to the named dim `name`. Replaces characters other
+/// than letters and digits by '_'.
 std::string getSymbolName(StringRef name) {
   std::string symbol;
   for (char c : name)

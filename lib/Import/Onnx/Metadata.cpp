@@ -1,4 +1,4 @@
-// Reads `pkg.torch.*` metadata.
+// Reads the `pkg.torch.*` metadata of an ONNX file.
 #include "lib/Import/Onnx/Metadata.h"
 
 using namespace llvm;

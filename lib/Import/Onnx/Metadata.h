@@ -11,17 +11,19 @@
 
 namespace parashard::import {
 
-/// Returns the module path and Python line of a node, or `caller` if the node has neither.
+/// Returns the module path and Python line of a node. If the metadata has no Python line, takes the
+/// line from `caller`. Without any metadata, returns `caller`.
 SourceLocation getSourceLocation(const onnx::NodeProto &node, const SourceLocation &caller);
 
 /// Returns the label smoothing of the loss in the torch model. Returns 0 if the loss has none, or
 /// if the metadata does not record it.
 double getLabelSmoothing(const onnx::NodeProto &node);
 
-/// Returns the `padding_idx` of an embedding. This row has no gradient.
+/// Returns the `padding_idx` of an embedding, if it has one. The table row with this index has no
+/// gradient.
 std::optional<int64_t> getPaddingIndex(const onnx::NodeProto &node);
 
-/// Returns true if the exporter fused a batch norm into this node.
+/// Returns true if the exporter fused a batch norm into this convolution or matmul.
 bool isFusedBatchNorm(const onnx::NodeProto &node);
 
 /// The metadata about parameters, buffers and constants.

@@ -250,7 +250,8 @@ Error OnnxModel::locate(const onnx::TensorProto &message, const Chunk &data, Onn
   if (message.data_location() == 1)
     return locateExternal(message, tensor);
   if (data.count > 1)
-    return createStringError("tensor '" + tensor.name + "' has several arrays of data");
+    return createStringError("tensor '" + tensor.name +
+                             "' has several fields with data; export it again");
   tensor.file = path;
   if (data.count == 1) {
     tensor.offset = data.bytes.data() - buffers[path]->getBufferStart();
@@ -324,7 +325,9 @@ Error OnnxModel::locateExternal(const onnx::TensorProto &message, OnnxTensor &te
   }
   std::string name = "tensor '" + tensor.name + "'";
   if (isBad)
-    return createStringError(name + " has a malformed offset or length of its external data");
+    return createStringError(
+        name +
+        " has a malformed offset or length of its external data; expected nonnegative integers");
   if (StringRef(location).contains('\0'))
     return createStringError(name + " has a NUL byte in the path of its data; export it again");
   if (!staysInside(location))

@@ -12,8 +12,8 @@ using namespace llvm;
 namespace parashard::import {
 namespace {
 
-/// Maximum size in bytes of constants that are stored in the IR, not read from the file. The second
-/// limit is for triangles (causal masks).
+/// Maximum sizes in bytes of constants that are stored in the IR, not read from the file. The
+/// second limit is for triangles (causal masks).
 constexpr uint64_t kMaxInlineBytes = 1 << 14;
 constexpr uint64_t kMaxTriangleBytes = 1 << 28;
 
@@ -109,8 +109,8 @@ std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signatur
       missing.push_back(std::move(parameter));
       continue;
     }
-    // If constants were folded, one foreign parameter is not sufficient evidence of a tied
-    // parameter.
+    // A module that reads only one parameter of another module indicates a tied parameter, unless
+    // constants were folded.
     SmallVector<StringRef> foreign = foreignByModule.lookup(getModule(name));
     bool isOnlyOne = foreign.size() == 1 && !isFolded;
     for (StringRef other : foreign)

@@ -14,13 +14,14 @@ struct MissingParameter {
   std::string shared; ///< initializer that the parameter's module reads instead, or empty
   /// True if the exporter merged the parameter with `shared`, because their values are equal.
   bool isMerged = false;
-  /// True for parameters of a batch norm that the exporter fused into the weight before it.
+  /// True for parameters of a batch norm that the exporter fused into the preceding weight.
   bool isFused = false;
   /// True if `shared` is a parameter of a child module, such as `X.decoder.bias` for `X.bias`.
   bool isOfParent = false;
 };
 
-/// Returns the missing parameters, with the initializers that their modules read instead.
+/// Returns the parameters that the file does not contain under their names, with the initializers
+/// that their modules read instead.
 std::vector<MissingParameter> findMissing(const OnnxModel &model, const Signature &signature,
                                           llvm::ArrayRef<const onnx::NodeProto *> liveNodes);
 /// Returns true if the exporter folded constants. Otherwise, missing parameters are tied or unused.
@@ -33,7 +34,8 @@ std::string describeFoldedCopies(const OnnxModel &model, const Signature &signat
 /// Returns a note about parameters that are not in the file, although no constant was folded.
 /// Returns "" if there are none.
 std::string describeUnnamed(llvm::ArrayRef<MissingParameter> missing, bool isFolded);
-/// Returns a note about parameters that are treated as parameters of a child (`isOfParent`), or "".
+/// Returns a note about parameters that are treated as other names of a child module's parameter
+/// (`isOfParent`), or "".
 std::string describeOfParents(llvm::ArrayRef<MissingParameter> missing);
 
 /// Creates variables and constants for initializers.
@@ -43,10 +45,11 @@ public:
                 llvm::ArrayRef<MissingParameter> missing)
       : model(model), signature(signature), missing(missing) {}
 
-  /// Creates a `ps.variable` for each initializer, except small constants. Fails for dtypes that
-  /// are not supported.
+  /// Creates a `ps.variable` for each initializer that is in `read` or in the signature. Skips
+  /// small constants and causal masks, which `defineValues` creates. Fails for dtypes that are not
+  /// supported.
   llvm::Error makeVariables(const llvm::StringSet<> &read, mlir::OpBuilder &builder);
-  /// Creates the reads of variables, and the small constants, in the function.
+  /// Creates the reads of variables, and the small constants and causal masks, in the function.
   llvm::Error defineValues(const llvm::StringSet<> &read, OnnxScope &scope,
                            mlir::OpBuilder &builder);
 

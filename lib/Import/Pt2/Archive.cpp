@@ -1,5 +1,5 @@
-// Reads the zip directory (APPNOTE 6.3.9, with zip64), since libzip does not expose offsets. libzip
-// inflates compressed entries.
+// Reads the directory of a zip archive (PKWARE's specification APPNOTE 6.3.9, with zip64), since
+// libzip does not expose the offsets of entries. libzip inflates compressed entries.
 #include "lib/Import/Pt2/Archive.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallVector.h"
@@ -29,7 +29,7 @@ constexpr uint64_t kMostInflation = 100;
 constexpr uint64_t kAlwaysInflated = uint64_t(64) << 20;
 constexpr size_t kPiece = size_t(1) << 20; ///< bytes inflated at once
 
-/// Reads little-endian numbers. A number out of bounds reads as 0.
+/// Reads little-endian numbers. A number that is not entirely inside `data` reads as 0.
 struct Bytes {
   StringRef data;
   bool has(uint64_t at, uint64_t n) const { return at <= data.size() && n <= data.size() - at; }
@@ -43,8 +43,8 @@ struct Directory {
   uint64_t count = 0;
 };
 
-/// Finds the central directory by its end record. The end record is in the last 64 KiB of the file;
-/// only a comment may follow it.
+/// Finds the central directory by its end record. Only a comment of less than 64 KiB may follow the
+/// end record in the file.
 std::optional<Directory> findDirectory(Bytes file) {
   if (file.data.size() < 22)
     return std::nullopt;
@@ -204,8 +204,8 @@ Error Archive::addEntry(StringRef name, uint64_t header, unsigned method, Archiv
 }
 
 void Archive::removeTopFolder() {
-  // torch.save writes "NAME/archive_format": NAME is the top folder. Other archives may have no top
-  // folder.
+  // torch.export.save writes an entry "NAME/archive_format", where NAME is the top folder. Other
+  // archives may have no top folder.
   for (const ArchiveEntry &entry : entries) {
     StringRef name = entry.name;
     if (name != "archive_format" && name != "models/model.json" &&
@@ -230,7 +230,7 @@ Expected<const ArchiveEntry *> Archive::findStored(StringRef name) const {
     return error("has no entry '" + name + "'; the archive is incomplete, export the model again");
   if (!entry->stored)
     return error("has a compressed entry '" + name +
-                 "'; weights are mapped, so store it uncompressed (zip -0)");
+                 "'; weights are memory-mapped, so store it uncompressed (zip -0)");
   return entry;
 }
 

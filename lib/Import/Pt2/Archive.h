@@ -31,13 +31,13 @@ public:
 
   llvm::StringRef getPath() const { return path; }
   const std::vector<ArchiveEntry> &getEntries() const { return entries; }
-  /// Returns the entry, or null. `name` is without the top folder.
+  /// Returns the entry `name` (without the top folder), or null.
   const ArchiveEntry *find(llvm::StringRef name) const;
   /// Returns the entry like `find`. Fails if the entry is missing or compressed.
   llvm::Expected<const ArchiveEntry *> findStored(llvm::StringRef name) const;
-  /// Returns the bytes of an uncompressed entry. Fails if they do not match the CRC.
+  /// Returns the bytes of an uncompressed entry. Fails if the bytes do not match the CRC.
   llvm::Expected<llvm::StringRef> readBytes(const ArchiveEntry &entry) const;
-  /// Returns the uncompressed text of an entry. Fails if it does not match the CRC.
+  /// Returns the uncompressed text of an entry. Fails if the text does not match the CRC.
   llvm::Expected<std::string> readText(const ArchiveEntry &entry) const;
   /// Returns the bytes from the archive's directory to the end of the file. These bytes contain the
   /// name, size and CRC of each entry, so they identify an archive without a read of its weights.
@@ -46,8 +46,8 @@ public:
 
 private:
   llvm::Error readDirectory();
-  /// Adds an entry. `entry` has the sizes and the CRC of the directory. `header` is the offset of
-  /// the local header.
+  /// Adds an entry. `entry` has the sizes and the CRC that the directory records. `header` is the
+  /// offset of the local header.
   llvm::Error addEntry(llvm::StringRef name, uint64_t header, unsigned method, ArchiveEntry entry);
   llvm::Error checkSum(const ArchiveEntry &entry, llvm::StringRef bytes) const;
   llvm::Error checkOverlaps() const;

@@ -26,9 +26,10 @@ mlir::Type getElementType(ScalarType dtype, mlir::MLIRContext *context);
 /// Returns the name of a dtype. Example: "torch.complex64".
 std::string getDtypeName(ScalarType dtype);
 
-/// The node that a converter converts: its arguments, by their names in the op's schema, and its
-/// results. If a required argument is missing, the node fails (`TensorBuilder::fail`). The
-/// converter then continues with an arbitrary value, and the message is reported at the end.
+/// The node that a converter converts. Gives access to the node's arguments, by their names in the
+/// op's schema, and to its results. If a required argument is missing, the node fails
+/// (`TensorBuilder::fail`). The converter then continues with an arbitrary value, and the message
+/// is reported at the end.
 class NodeConverter : public TensorBuilder {
 public:
   NodeConverter(GraphConverter &graph, const Node &node, mlir::OpBuilder &builder,
@@ -66,12 +67,13 @@ public:
   unsigned getNumResults() const { return node.outputs.size(); }
   bool isUsed(unsigned result) const; ///< true if the result has a name
   mlir::RankedTensorType getResultType(unsigned result = 0);
-  /// Defines a result. Converts it to the element type in the export.
+  /// Defines a result. Converts `value` to the element type that the export records.
   mlir::LogicalResult set(unsigned result, mlir::Value value);
   mlir::LogicalResult set(mlir::Value value) { return set(0, value); }
   /// Writes a tensor argument in place. `value` is its new content.
   mlir::LogicalResult write(llvm::StringRef name, mlir::Value value);
-  /// Returns the argument `dim` as dims of `value`, or all dims if it is missing or empty.
+  /// Returns the argument `dim` as nonnegative dims of `value`, or all dims if the argument is
+  /// missing or empty.
   llvm::SmallVector<int64_t> reducedDims(mlir::Value value);
 
   GraphConverter &graph;
@@ -88,8 +90,9 @@ private:
   llvm::StringSet<> readArguments;
 };
 
-/// Returns the result type of PyTorch's type promotion of two tensors. The type of a tensor without
-/// dims only counts if its category is higher (bool < integer < floating-point).
+/// Returns the result type of PyTorch's type promotion of two tensors. If only one tensor has dims,
+/// the type of the other tensor only counts if its category is higher (bool < integer <
+/// floating-point).
 mlir::Type promoteTypes(mlir::Value lhs, mlir::Value rhs);
 /// Returns the result type of PyTorch's type promotion of a tensor and a number.
 mlir::Type promoteTypes(mlir::Value tensor, Scalar scalar);

@@ -28,8 +28,8 @@ template <ps::Predicate kPredicate> LogicalResult convertCompare(NodeConverter &
   return n.failed() ? failure() : n.set(n.compare(kPredicate, lhs, rhs));
 }
 
-/// Converts and, or. With `kLogical`, converts the operands to bool first. Otherwise integers are
-/// combined bitwise.
+/// Converts an `and` or `or`. With `kLogical`, converts the operands to bool first. Otherwise,
+/// integers are combined bitwise.
 template <typename Op, bool kLogical> LogicalResult convertLogic(NodeConverter &n) {
   auto [lhs, rhs] = getOperands(n);
   if (n.failed())

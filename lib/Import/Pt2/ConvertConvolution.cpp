@@ -8,8 +8,8 @@ namespace parashard::import {
 
 namespace {
 
-/// Returns one number per spatial dim. Repeats a single number, and uses `fallback` for an empty
-/// list.
+/// Returns one number per spatial dim. Repeats a single number for all dims. Returns `fallback` for
+/// all dims if the list is empty.
 SmallVector<int64_t> spreadOver(ArrayRef<int64_t> numbers, unsigned space, int64_t fallback) {
   if (numbers.size() == space)
     return SmallVector<int64_t>(numbers);
@@ -47,7 +47,9 @@ LogicalResult build(NodeConverter &n, bool isTransposed) {
   n.areInResultType({"groups", "output_padding"}); // groups also follow from the weight's shape
   SpaceWindows windows;
   if (n.failed() || getRank(w) < 3 || expected.getRank() < getRank(w) - 1)
-    return n.fail("has a weight " + debugString(w.getType()) + " for " + debugString(expected));
+    return n.fail("has a weight " + debugString(w.getType()) + " for the result " +
+                  debugString(expected) +
+                  "; expected at least 3 dims, and matching numbers of dims");
   ArrayRef<int64_t> sizes = expected.getShape().take_back(getRank(w) - 2);
   windows.out.assign(sizes.begin(), sizes.end());
   if (failed(readWindows(n, getShape(w).drop_front(2), windows)))

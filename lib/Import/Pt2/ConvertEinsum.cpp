@@ -58,7 +58,7 @@ LogicalResult convertOuter(NodeConverter &n) {
   return n.failed() ? failure() : sumOver(n, lhs, {}, rhs, {});
 }
 
-/// Takes the elements (i, i + offset) of two dims. They become the last dim.
+/// Takes the elements (i, i + offset) of two dims. These elements become the last dim.
 LogicalResult convertDiagonal(NodeConverter &n) {
   Value x = n.tensor("self");
   int64_t offset = n.integer("offset", 0);

@@ -20,8 +20,9 @@ LogicalResult convertEmbedding(NodeConverter &n) {
 }
 
 /// Converts indexing such as x[:, i, j, :]. First moves the indexed dims to the front, and indexes
-/// them. The dims of the indices are then in front. As in NumPy, they move back to the position of
-/// the indexed dims if the indexed dims are adjacent.
+/// them. The dims of the index tensors then replace the indexed dims in front. If the indexed dims
+/// were adjacent, the dims of the index tensors move to the original position of the indexed dims,
+/// as in NumPy.
 LogicalResult convertIndex(NodeConverter &n) {
   Value x = n.tensor("self");
   SmallVector<Value> arguments = n.tensors("indices"), indices;

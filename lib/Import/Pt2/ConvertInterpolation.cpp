@@ -31,7 +31,7 @@ SmallVector<Resize> readResizes(NodeConverter &n, Value x, unsigned space) {
   n.areInResultType({"output_size"});
   if (getRank(x) != space + 2 || n.getResultType().getRank() != space + 2) {
     (void)n.fail("resizes " + debugString(x.getType()) + "; expected batch, channels and " +
-                 Twine(space) + " dims");
+                 Twine(space) + " spatial dims");
     return resizes;
   }
   ArrayRef<int64_t> from = getShape(x).take_back(space);

@@ -8,7 +8,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Converts a view to the shape of the result in the export, in which -1 is resolved.
+/// Converts a view. Uses the shape of the result in the export, since this shape has a number where
+/// the argument may have -1.
 LogicalResult convertView(NodeConverter &n) {
   Value x = n.tensor("self");
   RankedTensorType type = n.getResultType();
@@ -21,8 +22,8 @@ LogicalResult convertView(NodeConverter &n) {
   if (getType(x).getNumElements() != type.getNumElements())
     return n.fail(
         "reshapes " + debugString(x.getType()) + " to " + debugString(type) +
-        ", which has another number of elements: the model fixes a size that should follow a "
-        "dim given by --dim or --batch");
+        ", which has another number of elements: the shape contains a fixed number instead of a "
+        "size that --dim or --batch changes");
   return n.set(n.reshape(x, type.getShape()));
 }
 
@@ -61,7 +62,7 @@ LogicalResult convertMatrixTranspose(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
     return failure();
-  return getRank(x) < 2 ? n.fail("has an operand with less than 2 dims")
+  return getRank(x) < 2 ? n.fail("has an operand with fewer than 2 dims")
                         : n.set(n.swapDims(x, -2, -1));
 }
 
@@ -147,7 +148,8 @@ LogicalResult convertPad(NodeConverter &n) {
     return n.fail("pads with mode '" + mode + "'; only 'constant' is supported");
   int64_t rank = getRank(x);
   if (int64_t(pad.size()) > 2 * rank)
-    return n.fail("has " + llvm::Twine(pad.size()) + " amounts for " + debugString(x.getType()));
+    return n.fail("has " + llvm::Twine(pad.size()) + " padding numbers for " +
+                  debugString(x.getType()));
   SmallVector<int64_t> low(rank, 0), high(rank, 0);
   for (size_t i = 0; i + 1 < pad.size(); i += 2) {
     low[rank - 1 - i / 2] = pad[i];
@@ -164,7 +166,8 @@ LogicalResult convertRepeat(NodeConverter &n) {
   if (int64_t(repeats.size()) < getRank(x))
     return n.fail("has " + llvm::Twine(repeats.size()) + " repeats for " +
                   debugString(x.getType()));
-  // [a, b] repeated (r, s) is [1, a, 1, b] expanded to [r, a, s, b].
+  // A tensor [a, b], repeated (r, s) times, is reshaped to [1, a, 1, b], expanded to [r, a, s, b],
+  // and reshaped to [r * a, s * b].
   SmallVector<int64_t> sizes(repeats.size() - getRank(x), 1), single, expanded;
   llvm::append_range(sizes, getShape(x));
   for (auto [repeat, size] : llvm::zip(repeats, sizes)) {

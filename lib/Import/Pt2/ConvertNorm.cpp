@@ -1,4 +1,5 @@
-// Converts norms, variances and ops that use them. As in PyTorch, the gradient of a root is 0 at 0.
+// Converts norms, variances and ops that use norms. As in PyTorch, the gradient of a norm at 0 is
+// 0.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Dims.h"
 #include <cmath>

@@ -90,9 +90,9 @@ Value huber(NodeConverter &n, Value x, Value target) {
   return n.make<ps::SelectOp>(below(n, ps::Predicate::Le, d, delta), near, far);
 }
 
-/// Builds x * log(y), or 0 where x is 0 and log(y) is not finite. In the second case, y is replaced
-/// by 1 before the logarithm, so that value and gradient are not NaN. Where x is 0 and y is
-/// positive, the gradient of x is log(y).
+/// Builds x * log(y). Where x is 0, and y is infinite or not positive, the result is 0: y is
+/// replaced by 1 before the logarithm, so that value and gradient are not NaN. Where x is 0 and y
+/// is positive and finite, the gradient of x is log(y).
 Value buildXlogy(NodeConverter &n, Value x, Value y) {
   Value zero = n.splat(getType(x), 0), one = n.splat(getType(x), 1);
   Value infinity = n.splat(getType(x), std::numeric_limits<double>::infinity());

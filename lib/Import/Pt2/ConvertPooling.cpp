@@ -87,7 +87,8 @@ Value averageDim(NodeConverter &n, Value x, int64_t dim, int64_t out) {
 
 AverageDivisor noPadding(unsigned space) { return {SmallVector<int64_t>(space, 0)}; }
 
-/// Returns true if each spatial dim of x is divisible by the size of the result.
+/// Returns true if the size of each spatial dim of x is divisible by the size of the same dim in
+/// `out`.
 bool isTiled(Value x, ArrayRef<int64_t> out) {
   for (auto [in, count] : llvm::zip(getShape(x).take_back(out.size()), out))
     if (count < 1 || in % count != 0)

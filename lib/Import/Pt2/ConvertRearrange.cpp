@@ -7,7 +7,8 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Maximum size of a flipped dim. Larger dims would need too many slices.
+/// Maximum size of a flipped dim. `takeInOrder` rejects flips of more than 16 elements, but needs a
+/// list of all indices, which would be long for larger dims.
 constexpr int64_t kMostFlipped = 1 << 16;
 
 LogicalResult convertFlip(NodeConverter &n) {

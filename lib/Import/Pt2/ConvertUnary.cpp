@@ -65,7 +65,8 @@ LogicalResult convertGelu(NodeConverter &n) {
   return n.set(n.make<ps::GeluOp>(getType(x), kind, x));
 }
 
-/// Converts aten.copy_(self, src): `src`, converted and broadcast to the type of `self`.
+/// Converts aten.copy_(self, src). The result is `src`, converted and broadcast to the type of
+/// `self`.
 LogicalResult convertCopyFrom(NodeConverter &n) {
   n.areInResultType({"self"});
   RankedTensorType type = n.getResultType();
@@ -84,7 +85,8 @@ LogicalResult convertDropout(NodeConverter &n) {
   return n.set(buildDropout(n, x, p, n.boolean("train", true)));
 }
 
-/// Defines the first result. The second result, a bool mask, is only used by the backward.
+/// Converts native_dropout. Does not define the second result, a bool mask, because only the
+/// backward uses the mask.
 LogicalResult convertNativeDropout(NodeConverter &n) { return convertDropout(n); }
 
 } // namespace

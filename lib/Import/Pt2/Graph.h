@@ -68,7 +68,7 @@ struct Argument {
 struct Node {
   std::string target; ///< such as "aten.add.Tensor", "higher_order.wrap_with_autocast"
   std::vector<Argument> inputs;
-  /// Names of tensor results, with flattened lists; "" for a missing result.
+  /// Names of tensor results; "" for a missing result. Lists of tensors are flattened.
   std::vector<std::string> outputs;
   bool hasResults = false; ///< true if the node has results of any type
   SourceLocation source;
@@ -99,8 +99,8 @@ struct OutputSpec {
   enum Kind { User, BufferMutation, ParameterMutation, Ignored };
   Kind kind = Ignored;
   std::string name;   ///< name in the graph; empty for an output that is not a tensor
-  std::string target; ///< target of a mutation
-  std::string label;  ///< name of the output for users
+  std::string target; ///< name in the model of the variable that a mutation writes
+  std::string label;  ///< name of the output in `ps.name`, such as "loss"
 };
 
 struct Range {

@@ -73,11 +73,13 @@ private:
   llvm::StringSet<> failedValues;
 };
 
-/// Returns the nodes on which the outputs depend, through results or in-place writes.
+/// Returns one bit per node: true if `outputs` depend on the node, through its results or its
+/// in-place writes.
 llvm::BitVector findLiveNodes(const Graph &graph, const llvm::StringSet<> &outputs,
                               const Views &views);
-/// Returns a message that lists the live nodes that cannot be converted, or "" if there are none.
-/// Such nodes have no converter, or may write tensors in an unknown way (`hasUnknownWrites`).
+/// Returns a message that lists the live nodes that cannot be converted, or "" if all live nodes
+/// can be converted. A node cannot be converted if it has no converter, or if it may write tensors
+/// in an unknown way (`hasUnknownWrites`).
 std::string describeUnsupported(const Graph &graph, const llvm::StringSet<> &outputs,
                                 const ConverterTable &table, const SizeBinding &sizes);
 

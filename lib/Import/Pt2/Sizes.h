@@ -25,7 +25,7 @@ public:
   static llvm::Expected<SizeBinding>
   bind(const ExportedProgram &program, const SizeOptions &options, std::vector<std::string> &notes);
 
-  /// Returns the number that a size is bound to. `size` may be the name of a value of `graph`.
+  /// Returns the number that a size is bound to. `size` may refer to a value of `graph` by name.
   llvm::Expected<int64_t> evaluate(const Size &size, const Graph &graph) const;
   llvm::Expected<llvm::SmallVector<int64_t>> evaluate(llvm::ArrayRef<Size> sizes,
                                                       const Graph &graph) const;

@@ -10,7 +10,7 @@
 
 namespace parashard::import {
 
-/// The variables of a program, by graph input.
+/// The variables and constants of a program. The name of a graph input is the key.
 class VariableTable {
 public:
   /// Creates a `ps.variable` for each parameter, buffer and constant. Names that share a file

@@ -390,7 +390,7 @@ Value writePermuted(NodeConverter &n, Value part) {
   SmallVector<int64_t> inverse(rank), dims = n.wrapDims(n.integers("dims"), rank);
   for (auto [i, dim] : enumerate(dims)) {
     if (int64_t(dims.size()) != rank || dim < 0 || dim >= rank) {
-      (void)n.fail("has dims that are not a permutation of those of " +
+      (void)n.fail("has dims that are not a permutation of the dims of " +
                    debugString(part.getType()));
       return {};
     }

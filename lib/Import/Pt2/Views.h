@@ -78,8 +78,8 @@ const Graph *getBody(const Node &node);
 /// body).
 llvm::SmallVector<std::pair<llvm::StringRef, llvm::StringRef>> getBodyOperands(const Node &node);
 
-/// Returns `base` with `part` written to the elements that result `result` of the view `n` shares.
-/// Returns null if the node fails.
+/// Returns `base` with `part` written to the elements that `base` shares with result `result` of
+/// the view op `n`. Returns null if the node fails.
 mlir::Value writeThroughView(NodeConverter &n, unsigned result, mlir::Value base, mlir::Value part);
 
 } // namespace parashard::import

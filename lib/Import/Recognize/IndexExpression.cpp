@@ -1,4 +1,5 @@
-// Builds and evaluates index expressions. Folds linear expressions of the indices to kind Linear.
+// Builds and evaluates index expressions. Folds each linear expression of the indices to one node
+// of kind `Linear`.
 #include "lib/Import/Recognize/IndexExpression.h"
 #include "lib/Import/Recognize/Matching.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -282,8 +283,8 @@ ExpressionPtr buildExpression(Value value, llvm::ArrayRef<ExpressionPtr> indices
   if (ExpressionPtr moved = buildMovement(op, indices))
     return moved;
   std::optional<Kind> kind = getElementwiseKind(op);
-  // And, or and mul of bools are logical ops. On other types, and and or are bitwise and become
-  // leaves.
+  // `ps.and`, `ps.or` and `ps.mul` of bools are logical ops. `ps.and` and `ps.or` of integers are
+  // bitwise, so they become leaves.
   if (getType(value).getElementType().isInteger(1) && isa<ps::AndOp, ps::OrOp, ps::MulOp>(op))
     kind = isa<ps::OrOp>(op) ? Kind::Or : Kind::And;
   if (!kind)

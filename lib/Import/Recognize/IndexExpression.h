@@ -1,5 +1,6 @@
 // Declares expressions that compute the elements of a tensor from their indices. The importer uses
-// them to prove the form of masks. Example: the elements of a causal mask are key <= query.
+// these expressions to prove the form of masks. Example: the elements of a causal mask are key <=
+// query.
 #ifndef PARASHARD_LIB_IMPORT_RECOGNIZE_INDEXEXPRESSION_H
 #define PARASHARD_LIB_IMPORT_RECOGNIZE_INDEXEXPRESSION_H
 
@@ -18,7 +19,7 @@ using ExpressionPtr = std::shared_ptr<const Expression>;
 
 /// An expression tree over the index variables. A `Linear` node is constant + sum of
 /// coefficients[i] * index i. A `Table` node is an element of a constant tensor, and a `Leaf` node
-/// is an element of another tensor. Only constants may be non-integers.
+/// is an element of another tensor. Coefficients are integers, but constants may be any numbers.
 struct Expression {
   enum Kind {
     Linear,
@@ -49,7 +50,7 @@ struct Expression {
   bool isConstant() const;
   /// Returns true if the tree contains a leaf.
   bool hasLeaf() const;
-  /// Returns true if the tree depends on an index variable.
+  /// Returns true if the tree depends on the index variable number `index`.
   bool dependsOn(unsigned index) const;
   /// Returns the value at `indices`; only for trees without leaves.
   double evaluate(const std::array<int64_t, kNumIndices> &indices) const;

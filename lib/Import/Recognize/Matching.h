@@ -12,12 +12,11 @@ inline mlir::RankedTensorType getType(mlir::Value value) {
 }
 inline llvm::ArrayRef<int64_t> getShape(mlir::Value value) { return getType(value).getShape(); }
 
-/// Returns the number that all elements of a value equal, if the value is a splat constant. Looks
-/// through broadcast, reshape, transpose, slice and casts to float. Returns nullopt for other
-/// values.
+/// If `value` is a splat constant, returns the number that all its elements equal. Looks through
+/// broadcast, reshape, transpose, slice and casts to float. Returns nullopt for other values.
 std::optional<double> getSplat(mlir::Value value);
 
-/// Returns true for a score that hides a key: -inf, or a number whose exponential is 0.
+/// Returns true for a score that hides a key: -inf, or a number so low that its exponential is 0.
 inline bool isMaskedScore(double value) { return value <= -1e30; }
 
 /// Erases `op` if its results are unused, then the ops of its operands that become unused.

@@ -1,4 +1,5 @@
-// Declares narrowDim, which reduces a dim along which a value does not change to size 1.
+// Declares narrowDim, which reduces a dim to size 1. The value must be equal at all indices of the
+// dim.
 #ifndef PARASHARD_LIB_IMPORT_RECOGNIZE_NARROWDIM_H
 #define PARASHARD_LIB_IMPORT_RECOGNIZE_NARROWDIM_H
 

@@ -52,7 +52,8 @@ public:
   explicit Expression(Operation *root) : root(root) { open.insert(root->getResult(0)); }
 
   /// Adds one op to the expression: the last op in the block that defines a value of `open`.
-  /// Returns false if the expression cannot be reduced to one value by adding more ops.
+  /// Returns false if no op can be added, if the expression already has `kMostOps` ops, or if more
+  /// ops cannot reduce it to one value.
   bool grow() {
     Operation *last = nullptr;
     int ends = 0;
@@ -76,8 +77,8 @@ public:
 
   /// Returns the only value that the expression depends on, or null if there are several.
   Value getArgument() const { return open.size() == 1 ? open.front() : Value(); }
-  /// Returns true if the expression has several ops, depends on only one value, and contains a
-  /// transcendental op.
+  /// Returns true if the expression has several ops, contains a transcendental op, and depends on
+  /// only one value, which has the type of the result.
   bool isCandidate() const {
     return ops.size() > 1 && hasCurve && getArgument() &&
            getArgument().getType() == root->getResult(0).getType();

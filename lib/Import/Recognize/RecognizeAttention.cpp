@@ -186,7 +186,8 @@ void takeScale(LabeledValue &operand, double &scale) {
   }
 }
 
-/// Matches the operands of q k^T. Labels are numbered like its result [batch, head, query, key].
+/// Matches the operands of q k^T. Labels are numbered like the dims of the result [batch, head,
+/// query, key].
 bool matchOperands(Match &m) {
   ArrayRef<int64_t> own = m.scores.getResultLabels();
   if (own.size() != 4)
@@ -247,8 +248,9 @@ void alignMasks(OpBuilder &b, Location loc, Value &x, Value &y) {
   }
 }
 
-/// Combines all masks into one: bools if every hidden score is -inf, else floats that are added.
-/// Returns null without masks.
+/// Combines all masks into one. The mask consists of bools if no mask is added and every hidden
+/// score is -inf. Otherwise, it consists of floats that are added to the scores. Returns null
+/// without masks.
 Value buildMask(OpBuilder &b, Location loc, Match &m) {
   bool asBool = m.added.empty() &&
                 llvm::all_of(m.selected, [](auto &s) { return std::isinf(s.hiddenScore); });

@@ -1,5 +1,5 @@
-// Proves that the mask of an attention is causal, a band, a padding mask, or hides nothing, and
-// replaces it by attributes.
+// Proves that the mask of an attention is causal, a band or a padding mask, or hides nothing.
+// Replaces such a mask by attributes and the operand `padding`.
 #include "lib/Import/Recognize/IndexExpression.h"
 #include "lib/Import/Recognize/Matching.h"
 #include "lib/Import/Recognize/NarrowDim.h"
@@ -16,7 +16,7 @@ namespace {
 
 enum Index : unsigned { kBatch, kHead, kQuery, kKey };
 
-/// Maximum number of (query, key) pairs that are enumerated.
+/// Maximum number of (query, key) pairs at which `enumerate` evaluates a mask.
 constexpr int64_t kMaxEnumerated = 1 << 22;
 constexpr int64_t kFar = int64_t(1) << 40;
 
@@ -33,7 +33,7 @@ struct Form {
 /// The parts of a mask. A key is visible if it is visible in every part.
 struct Parts {
   SmallVector<ExpressionPtr> predicates;
-  SmallVector<ExpressionPtr> scores; ///< float masks without leaves, to be enumerated
+  SmallVector<ExpressionPtr> scores; ///< float masks to be evaluated by `enumerate`
   bool finite = false;               ///< some hidden scores are not -inf
 };
 
@@ -137,13 +137,14 @@ std::optional<bool> isSeen(double value, bool isScore, bool &finite) {
   return false;
 }
 
-/// Finds the band of a predicate or a float mask by evaluating it at all queries in [0, T) and keys
-/// in [0, S), and intersects `form` with the band. Returns false if the visible keys are not a
-/// band.
+/// Evaluates a predicate or a float mask at all queries in [0, T) and keys in [0, S), and
+/// intersects `form` with the band of visible keys. Returns false if the visible keys are not a
+/// band, if `e` depends on batch or head, or if there are too many elements.
 bool enumerate(const Expression &e, bool isScore, int64_t T, int64_t S, Form &form) {
   if (T * S > kMaxEnumerated || e.dependsOn(kBatch) || e.dependsOn(kHead))
     return false;
-  // The visible differences key - query must be one interval, the same for every query.
+  // The differences key - query of visible keys must be one interval, which is the same for every
+  // query.
   std::vector<int8_t> seen(T + S, -1);
   for (int64_t query = 0; query < T; ++query)
     for (int64_t key = 0; key < S; ++key) {
@@ -258,8 +259,8 @@ std::optional<Value> writePadding(ps::AttentionOp attention, const Form &form) {
   return padding;
 }
 
-/// Sets the attributes of an attention according to a proven form. Returns false if attributes
-/// cannot express the form.
+/// Sets the attributes and the operand `padding` of an attention according to a proven form.
+/// Returns false if they cannot express the form.
 bool applyForm(ps::AttentionOp attention, const Form &form) {
   int64_t T = getShape(attention.getQuery())[2], S = getShape(attention.getKey())[2];
   int64_t diagonal = S - T;

@@ -34,8 +34,9 @@ Indices unflatten(int64_t number, ArrayRef<int64_t> shape) {
 /// to indices of its operands by the factors of the op's sharding rule.
 class Tracer {
 public:
-  /// Returns the input elements that the element of `value` at `indices` depends on: each input
-  /// with the indices of the element. Inputs whose indices are all unknown are omitted.
+  /// Returns the elements of inputs on which the element of `value` at `indices` depends. Each pair
+  /// is an input and the indices of one of its elements. Inputs whose indices are all unknown are
+  /// omitted.
   std::vector<std::pair<BlockArgument, Indices>> trace(Value value, Indices indices) {
     go(value, std::move(indices));
     while (!todo.empty()) {
@@ -149,8 +150,9 @@ bool isTokens(BlockArgument argument) {
 bool isKnown(const Indices &indices) { return !llvm::is_contained(indices, kAny); }
 
 /// Returns the position of a row's label, minus the position of the last token that the row's
-/// logits depend on. Returns nullopt if the label of the row is not an input element (padding).
-/// Example: 1 for a model that compares logits[:, t] with labels[:, t + 1].
+/// logits depend on. Returns nullopt if the label is not an element of an input (padding), or if
+/// the logits do not depend on tokens. Example: 1 for a model that compares logits[:, t] with
+/// labels[:, t + 1].
 std::optional<int64_t> getShift(ps::CrossEntropyOp loss, int64_t row) {
   Indices at = unflatten(row, getShape(loss.getLabels()));
   std::optional<std::pair<BlockArgument, Indices>> label;
@@ -168,8 +170,8 @@ std::optional<int64_t> getShift(ps::CrossEntropyOp loss, int64_t row) {
   return last ? std::optional(label->second[1] - *last) : std::nullopt;
 }
 
-/// Returns the value of `ps.labels` if three rows of each loss have the same shift, and the shift
-/// is 0 or 1.
+/// Computes the shift of three rows of each loss. Returns the value of `ps.labels` if all shifts
+/// are 0, or all are 1. Otherwise, returns nullopt. Ignores rows without a shift.
 std::optional<StringRef> nameShift(ArrayRef<ps::CrossEntropyOp> losses) {
   std::optional<int64_t> shift;
   for (ps::CrossEntropyOp loss : losses) {
@@ -221,8 +223,8 @@ public:
   }
   void addLabels(ps::CrossEntropyOp loss) {
     for (BlockArgument argument : getSources(loss.getLabels())) {
-      // An input that also indexes a table is treated as token ids, since its values must be in the
-      // range of the table.
+      // An input that also indexes an embedding table is treated as token ids, since its values
+      // must be in the range of the table.
       if (indexing.contains(argument))
         continue;
       limit(argument, getShape(loss.getLogits()).back());

@@ -14,7 +14,7 @@ struct Fused {
   ps::ContractOp contract;
   bool weightIsRhs = true;
   ps::ReadOp weight, bias;
-  unsigned weightDim = 0; ///< dim of the weight that is sliced
+  unsigned weightDim = 0; ///< dim along which the weight is split
   ps::AddOp add;
   SmallVector<ps::SliceOp> slices; ///< sorted by start
   SmallVector<std::pair<int64_t, int64_t>> ranges;
@@ -50,8 +50,8 @@ private:
   DenseMap<StringAttr, unsigned> useCounts;
 };
 
-/// Collects the users of `matmul`. Returns false unless all users are slices of the last dim that
-/// cover it without gaps or overlaps.
+/// Collects the users of `matmul`. Returns false unless all users are slices along the last dim,
+/// and their two or more ranges cover this dim without gaps or overlaps.
 bool findSlices(Value matmul, Fused &fused) {
   int64_t last = getType(matmul).getRank() - 1, size = getShape(matmul)[last];
   for (Operation *user : matmul.getUsers()) {
@@ -115,7 +115,8 @@ bool match(ps::ContractOp contract, const Variables &variables, Fused &fused) {
   return findSlices(matmul, fused);
 }
 
-/// Creates a variable for the part [low, high) of `variable` along `dim`.
+/// Creates a variable for the part `range` = [low, high) of `variable` along `dim`. The part has
+/// the number `part`.
 ps::VariableOp makePart(OpBuilder &b, ps::VariableOp variable, unsigned part, unsigned dim,
                         std::pair<int64_t, int64_t> range) {
   RankedTensorType whole = variable.getTensorType();

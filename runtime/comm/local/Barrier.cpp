@@ -1,4 +1,5 @@
-// Implements the barrier: threads spin for a while, then sleep on the generation.
+// Implements the barrier: threads spin for a while, then sleep until the last member increments
+// `generation`.
 #include "runtime/comm/local/Barrier.h"
 #include "runtime/core/Status.h"
 

@@ -12,13 +12,14 @@ namespace psrt {
 void reduceRange(CollectiveOp::Reduction reduction, Dtype dtype, const void *const *ins,
                  int inCount, void *const *outs, int outCount, int64_t lo, int64_t hi);
 
-/// Fails on a collective that no backend supports. `comm` is the name of the backend for the
-/// message.
+/// Fails if no CPU backend supports the collective, such as an all_to_all of a tensor with 17 dims.
+/// The message names the backend `comm`.
 void checkCollective(const CollectiveOp &op, const char *comm);
 
 /// Copies one part of a row-major tensor of `shape` into another tensor. The source is split into
-/// `parts` along `split`; the destination consists of `slots` such parts along `concat`. Example:
-/// the all-to-all of [4, 6] over 2 members from dim 0 to dim 1 copies [2, 6] parts into a [2, 12]
+/// `parts` along `split`; the destination consists of `slots` such parts along `concat`. `part` and
+/// `slot` are the index of the copied part in the source and in the destination. Example: the
+/// all-to-all of [4, 6] over 2 members from dim 0 to dim 1 copies [2, 6] parts into a [2, 12]
 /// result.
 struct PartCopy {
   std::vector<int64_t> shape;
@@ -27,7 +28,7 @@ struct PartCopy {
   int concat = 0, slots = 1, slot = 0;
 
   void run(const char *in, char *out) const;
-  /// Calls copy(inOffset, outOffset, bytes) for every row.
+  /// Calls copy(inOffset, outOffset, bytes) for every row. Offsets are in bytes.
   template <typename Copy> void forEachRow(Copy &&copy) const;
 };
 

@@ -78,8 +78,8 @@ bool overlap(const void *a, int64_t aBytes, const void *b, int64_t bBytes) {
   return x < y + bBytes && y < x + aBytes;
 }
 
-/// Returns the operand. First copies it to scratch if the result overlaps it, since other members
-/// still read the operand.
+/// Returns the operand. If the result overlaps the operand, copies the operand to scratch memory
+/// and returns the copy: other members read the copy while this rank writes its result.
 const void *stageOperand(const Bound &bound, const Member &member, int64_t outBytes) {
   const void *in = bound.buffers[0];
   if (!overlap(in, member.bytes, bound.buffers[1], outBytes))

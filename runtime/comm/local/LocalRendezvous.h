@@ -11,7 +11,7 @@
 
 namespace psrt {
 
-/// Lets a rank's thread wait until another thread has performed its communication.
+/// Lets a rank's thread wait until another thread has performed the rank's communication.
 class Waiter {
 public:
   explicit Waiter(WaitState &state) : state(state) {}

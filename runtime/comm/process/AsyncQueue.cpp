@@ -30,7 +30,8 @@ void AsyncQueue::start(ProcessOp &op, int64_t token, const Bound &bound) {
   changed.notify_all();
 }
 
-/// Runs the first operation, unless one is already running or the queue is empty.
+/// Runs the first queued operation, and returns true. Returns false if an operation is already
+/// running, the queue is empty, or an operation has failed.
 bool AsyncQueue::runNext(std::unique_lock<std::mutex> &lock) {
   if (running || queue.empty() || failure)
     return false;

@@ -73,7 +73,7 @@ void HeartbeatMonitor::serve() {
     if (entries[0].revents)
       return;
     if (secondsSince(looked) >
-        std::min(2.0, silence / 2)) // this process was suspended, not its peers
+        std::min(2.0, silence / 2)) // this process was suspended, so it could not read heartbeats
       for (Link &link : links)
         link.heard = Clock::now();
     looked = Clock::now();
@@ -222,7 +222,8 @@ void HeartbeatMonitor::abandon() {
 }
 
 void HeartbeatMonitor::failLost(int peer, const std::string &activity, const std::string &reason) {
-  // The peer may have ended because another rank failed. Gives rank 0 time to report that failure.
+  // The peer may have ended because another rank failed. Give rank 0 time to report the failure of
+  // the other rank.
   {
     std::unique_lock<std::mutex> lock(mutex);
     changed.wait_for(lock, std::chrono::duration<double>(graceSeconds / 2),

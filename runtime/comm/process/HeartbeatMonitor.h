@@ -21,9 +21,10 @@ struct JobFailure {
   bool reported = false;
 };
 
-/// A thread that sends and receives heartbeats over the rendezvous connections, twice per second.
-/// Rank 0 decides: a rank is lost if its connection ends without a farewell message, and hung if no
-/// heartbeat arrives for `silence` seconds.
+/// A thread that sends and receives heartbeats over the rendezvous connections, twice per second. A
+/// rank is lost if its connection ends without a farewell message, and hung if no heartbeat arrives
+/// for `silence` seconds. Rank 0 monitors all other ranks, and reports the first failure to them.
+/// The other ranks monitor rank 0.
 class HeartbeatMonitor {
 public:
   HeartbeatMonitor(Rendezvous rendezvous, int rank, double silence);

@@ -16,8 +16,8 @@ namespace psrt {
 
 constexpr const char *kLibrary = "libpsrt_comm_mpi.so";
 
-/// Returns whether only root, this user and this user's group can write the file. Example: a
-/// program in a shared folder must not load a library that another user placed there.
+/// Returns whether only root, this user and this user's group can write the file. Without this
+/// check, a program in a shared folder would load a library that another user placed there.
 static bool isTrusted(const std::string &path) {
   struct stat info{};
   if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
@@ -53,7 +53,8 @@ Mpi::Mpi() {
               dlerror());
   calls = static_cast<const psrt_mpi_calls *>(dlsym(handle, "psrt_mpi"));
   if (!calls || calls->size != sizeof(psrt_mpi_calls))
-    PSRT_FAIL(BadArgument, "libpsrt_comm_mpi.so has another version; rebuild Parashard");
+    PSRT_FAIL(BadArgument, "libpsrt_comm_mpi.so has another version than this program; rebuild "
+                           "Parashard, and compile the program again");
   check(calls->start(&rank, &size, &threads), "starting");
 }
 
@@ -90,7 +91,8 @@ public:
   }
 
 private:
-  /// Fails if `code` is an error. If rank 0 has detected a dead rank, the error names this rank.
+  /// Fails if `code` is an error. If rank 0 has detected a dead rank, the error names the dead
+  /// rank.
   void check(int code, const Exchange &exchange, const std::string &activity) {
     if (code)
       monitor.failLost(exchange.transfers.front().peer, activity, mpi->get().error());

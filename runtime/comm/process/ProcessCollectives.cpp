@@ -115,7 +115,7 @@ private:
   int64_t total = 0, share = 0, received = 0;
   bool shared = false;
   std::vector<Piece> mine;
-  std::vector<const char *> parts; ///< each member's copy of this member's share
+  std::vector<const char *> parts; ///< by member: received elements, to reduce
   std::vector<const void *> ins;
   Exchange first, second;
 };

@@ -12,8 +12,8 @@ namespace psrt {
 class ProcessOp {
 public:
   virtual ~ProcessOp() = default;
-  /// Returns the size of the scratch memory that `run` needs. The caller sets it before `run`;
-  /// other operations may share it.
+  /// Returns the bytes of scratch memory that `run` needs. Before `run`, the caller passes the
+  /// memory to `setScratch`. Operations that do not run at the same time may share the memory.
   virtual size_t scratchBytes() const { return 0; }
   virtual void setScratch(char *scratch) {}
   virtual void run(Transport &transport) = 0;

@@ -16,7 +16,7 @@ std::string nameOf(const CollectiveOp &op, const Mesh &mesh) {
 }
 
 std::string nameOf(const MessageOp &op) {
-  return format("%s value %lld of micro-batch %lld in \"%s\"",
+  return format("%s value %lld of micro-batch %lld in queue \"%s\"",
                 op.receives ? "receiving" : "sending", (long long)op.value,
                 (long long)op.microBatch, op.queue.c_str());
 }
@@ -42,7 +42,7 @@ struct Sequence {
   }
 };
 
-/// The operations of a queue, and the queue that runs them.
+/// The operations of one queue of the program, and the AsyncQueue that runs them.
 struct ProcessQueue {
   explicit ProcessQueue(Transport &transport) : asyncQueue(transport) {}
   Sequence sequence;
@@ -170,7 +170,7 @@ private:
   const char *comm;
   Sequence synchronous;
   std::deque<Start> starts;
-  std::map<int64_t, std::vector<AsyncQueue *>> waits; ///< queues with work, by token
+  std::map<int64_t, std::vector<AsyncQueue *>> waits; ///< by token: queues with its operations
   std::map<std::string, ProcessQueue> queues;
 };
 

@@ -1,4 +1,4 @@
-// Joins, leaves and fails a job.
+// Joins and leaves a job, and reports failures to its ranks.
 #include "runtime/comm/process/ProcessJob.h"
 #include "runtime/comm/process/Mpi.h"
 #include "runtime/comm/process/ProcessCommunication.h"
@@ -74,7 +74,7 @@ private:
   std::mutex mutex;
   std::condition_variable wake;
   bool isConnected = false;
-  std::thread thread; ///< last, as it uses the members above
+  std::thread thread; ///< declared last: the thread uses the members above
 };
 
 } // namespace

@@ -11,7 +11,7 @@
 
 namespace psrt {
 
-/// The key that identifies a rendezvous file, and the version of its contents.
+/// The JSON key that identifies a rendezvous file, and the version of the file format.
 static constexpr const char *kKey = "parashard_rendezvous";
 static constexpr int kVersion = 2;
 
@@ -129,7 +129,7 @@ static bool isAnswered(const RendezvousInfo &info) {
   return false;
 }
 
-/// Removes the file of a killed job. Throws BadArgument if the job is alive.
+/// Removes the file of a killed job. Throws BadArgument if the job is still connecting.
 static void removeStale(const std::string &path) {
   std::optional<RendezvousInfo> info = readRendezvousFile(path); // fails on another kind of file
   if (!info)
@@ -145,7 +145,8 @@ static void removeStale(const std::string &path) {
     unlink(path.c_str());
 }
 
-/// Renames `from` to `to`. Returns false if `to` exists.
+/// Renames `from` to `to`. Returns false if `to` exists, or on an error (see errno). On a file
+/// system without hard links, an existing `to` is replaced.
 static bool renameToNew(const std::string &from, const std::string &to) {
   if (link(from.c_str(), to.c_str()) == 0) {
     unlink(from.c_str());

@@ -26,8 +26,8 @@ struct RendezvousInfo {
 /// Returns the addresses of this process, which is rank 0, with a new job id and secret.
 RendezvousInfo makeRendezvousInfo(const Socket &listener);
 
-/// Reads a rendezvous file. Returns nullopt if the file does not exist. Throws BadArgument if it is
-/// another kind of file, or if it belongs to another user.
+/// Reads a rendezvous file. Returns nullopt if the file cannot be opened. Throws BadArgument if it
+/// is another kind of file, or if it belongs to a user other than this user and root.
 std::optional<RendezvousInfo> readRendezvousFile(const std::string &path);
 
 /// A rendezvous file, which exists until all processes have connected. Only this user may read the

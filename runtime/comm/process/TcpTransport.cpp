@@ -152,8 +152,8 @@ private:
   std::vector<pollfd> entries;
 };
 
-/// Connects ranks, one channel at a time. Each rank connects to lower ranks and accepts connections
-/// of higher ranks.
+/// Connects ranks, one channel at a time. Each rank connects to lower ranks, and accepts
+/// connections from higher ranks.
 class TcpTransports : public Transports {
 public:
   TcpTransports(HeartbeatMonitor &monitor, Socket listener, std::vector<MeshPeer> known,

@@ -28,12 +28,13 @@ struct Block {
 struct PreparedAttention : Prepared {
   AttentionOp op;
   std::vector<Block> blocks;
-  int64_t stride = 0;          ///< floats between two rows of scores
-  int64_t matrix = 0;          ///< floats of one matrix of scores
+  int64_t stride = 0;          ///< floats from one row of scores to the next
+  int64_t matrix = 0;          ///< floats of the score matrix of a block
   bool runsOfCounters = false; ///< whether the random counters of a row's columns are consecutive
 
-  /// Returns whether q, k, v and the results are 16-bit floats. Probabilities and their gradients
-  /// are then 16-bit as well, and overwrite the first half of the memory of their f32 row.
+  /// Returns whether q, k, v and the results are 16-bit floats. Probabilities and score gradients
+  /// are then rounded to 16 bits as well. Each rounded row overwrites the first half of its f32
+  /// row.
   bool isNarrow() const { return isNarrowFloat(op.dtype); }
 };
 
@@ -41,7 +42,7 @@ struct PreparedAttention : Prepared {
 struct Scratch {
   float *matmul;      ///< scratch of the matmuls
   float *scores, *dp; ///< one matrix each; dp only in the backward
-  float *keep;        ///< one row: a widened mask row, then dropout factors
+  float *keep;        ///< one row, first for a widened mask row, then for dropout factors
   float *dout, *out;  ///< 16-bit backward: one widened row each
   float *dk, *dv;     ///< 16-bit backward: f32 gradients of a key/value head, [s, d]
   int64_t floats = 0; ///< total size
@@ -103,7 +104,7 @@ void addMask(const float *mask, int64_t stride, float scale, float *row, int64_t
   }
 }
 
-/// Applies the mask and the padding to columns [lo, hi) of query row i. row[0] is the score of
+/// Applies the mask and the padding mask to columns [lo, hi) of query row i. row[0] is the score of
 /// column `column`. `room` has space for one f32 row.
 void applyMasks(const Bound &bound, const AttentionOp &op, int64_t b, int64_t h, int64_t i,
                 int64_t lo, int64_t hi, int64_t column, float *row, float *room) {
@@ -126,8 +127,8 @@ void applyMasks(const Bound &bound, const AttentionOp &op, int64_t b, int64_t h,
         row[j - column] = hiddenScore;
 }
 
-/// Returns the index of the local score (b, h, i, j) in the unsharded tensor, without the offset of
-/// this rank's shard.
+/// Returns the index of the local score (b, h, i, j) in the unsharded tensor, minus the index of
+/// this rank's first score.
 uint64_t elementIndex(const AttentionOp &op, int64_t b, int64_t h, int64_t i, int64_t j) {
   int64_t linear = ((b * op.h + h) * op.t + i) * op.s + j, result = 0;
   if (op.factorSizes.empty())
@@ -211,7 +212,7 @@ void forwardPiece(void *context, int thread, int64_t lo, int64_t hi) {
   Scratch scratch(p, rank.scratch(thread));
   int64_t blocks = p.blocks.size();
   for (int64_t piece = lo; piece < hi; ++piece) {
-    const Block &block = p.blocks[blocks - 1 - piece % blocks]; // long blocks first
+    const Block &block = p.blocks[blocks - 1 - piece % blocks]; // most columns first
     int64_t h = piece / blocks % op.h, b = piece / blocks / op.h, g = h / (op.h / op.g);
     void *out = element(bound, op, AttentionOp::Out, at(op.out, b, h, block.row));
     if (block.columns > 0)
@@ -405,8 +406,9 @@ void makeBlocks(CpuRank &rank, PreparedAttention &p) {
   rank.needScratch(Scratch(p, nullptr).floats * sizeof(float));
 }
 
-/// Returns whether the columns of a row have consecutive random counters: whole rows lie within the
-/// innermost factor, and its stride is 1. This is the case unless keys are sharded.
+/// Returns whether the columns of a row have consecutive random counters. For this, the innermost
+/// factor must have stride 1, and its size must be a multiple of the row length s. These
+/// conditions can only fail if keys are sharded.
 bool hasRunsOfCounters(const AttentionOp &op) {
   return op.factorSizes.empty() ||
          (op.factorStrides.back() == 1 && op.factorSizes.back() % op.s == 0);

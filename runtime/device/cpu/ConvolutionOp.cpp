@@ -22,8 +22,8 @@ struct PreparedConvolution : Prepared {
   std::vector<ConvolutionPrimitive::Handles> handles[2]; ///< [is last piece][thread]
   int64_t elements[3] = {}; ///< elements per image of x and y, and all elements of w
   int64_t offsets[3] = {};  ///< offsets of f32 copies in a thread's scratch memory, in floats
-  /// The first piece whose partial weight gradient is in `parts`: 0 if the result is rounded to 16
-  /// bits, else 1, because piece 0 then writes directly to the result.
+  /// The first piece whose partial weight gradient is in `parts`. This is piece 0 if the result is
+  /// rounded to 16 bits. Otherwise, this is piece 1, because piece 0 writes directly to the result.
   int64_t firstPart = 1;
   std::vector<float> parts; ///< partial weight gradients of piece `firstPart` and later pieces
 
@@ -45,7 +45,8 @@ struct Context {
   PreparedConvolution *prepared;
 };
 
-/// Returns the address of piece `i` of a tensor.
+/// Returns the address of the images of piece `i` in x or y. For w, returns the address of all
+/// weights, or of the piece's partial gradient in `parts`.
 void *findTensor(const Context &context, int tensor, int64_t i) {
   auto [bound, p] = context;
   if (tensor != ConvolutionOp::W)

@@ -1,5 +1,5 @@
-// Binds instructions to the CPU. This file has kernels, copies and shard indices; each kind of
-// library call has a file of its own.
+// Binds instructions to the CPU. This file implements kernels, copies, transfers and shard indices.
+// Each kind of library call has a file of its own.
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/core/Arena.h"
 #include "runtime/core/Status.h"

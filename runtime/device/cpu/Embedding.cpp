@@ -67,7 +67,7 @@ template <typename T> void runScatterAdd(const Bound &bound) {
                               std::max<int64_t>(1, (op.rows + 15) / 16));
 }
 
-//===--- the gradient of 16-bit floats ------------------------------------===//
+//===--- the gradient in 16 bits ------------------------------------------===//
 
 /// A linked list per table row: the positions in `indices` that refer to the row, in ascending
 /// order. With such a list, a row is summed in f32 and rounded only once. Example: indices {2, 0,

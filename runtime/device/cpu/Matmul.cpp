@@ -77,13 +77,13 @@ const MatmulPrimitive *MatmulCache::get(const MatmulShape &shape) {
     result->primitive = dnnl::matmul(description);
   } catch (const dnnl::error &error) {
     primitives.erase(shape);
-    PSRT_FAIL(Failed,
-              "oneDNN has no matmul of %s, %lld x %lld x %lld, with strides (%lld, %lld), "
-              "(%lld, %lld), (%lld, %lld): %s",
-              dtypeName(shape.dtype), (long long)shape.m, (long long)shape.n, (long long)shape.k,
-              (long long)shape.lhs[0], (long long)shape.lhs[1], (long long)shape.rhs[0],
-              (long long)shape.rhs[1], (long long)shape.out[0], (long long)shape.out[1],
-              error.what());
+    PSRT_FAIL(
+        Failed,
+        "oneDNN has no matmul of %s with m, n, k = %lld, %lld, %lld and the strides (%lld, %lld) "
+        "of lhs, (%lld, %lld) of rhs and (%lld, %lld) of out: %s",
+        dtypeName(shape.dtype), (long long)shape.m, (long long)shape.n, (long long)shape.k,
+        (long long)shape.lhs[0], (long long)shape.lhs[1], (long long)shape.rhs[0],
+        (long long)shape.rhs[1], (long long)shape.out[0], (long long)shape.out[1], error.what());
   }
   slot = std::move(result);
   return slot.get();

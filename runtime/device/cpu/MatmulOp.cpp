@@ -1,5 +1,5 @@
-// Runs matmul instructions. The result is split into pieces of rows, and of columns if there are
-// few rows. Each piece is one oneDNN matmul on one of the rank's threads.
+// Runs matmul instructions. The result is split into a grid of pieces, or the contracted dim into
+// parts (split-K). One of the rank's threads computes each piece or part with oneDNN.
 #include "runtime/core/Status.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cpu/NarrowFloat.h"
@@ -9,8 +9,9 @@
 namespace psrt {
 namespace {
 
-/// The grid of pieces that threads claim. oneDNN's order of additions may depend on a piece's
-/// shape, so the last bits of a result depend on the number of threads per rank.
+/// A matmul whose result is split into a grid of pieces, which the threads claim. oneDNN's order of
+/// additions may depend on a piece's shape, so the last bits of a result depend on the number of
+/// threads per rank.
 struct PreparedMatmul : Prepared {
   MatmulOp op;
   int64_t rowPiece = 0, columnPiece = 0, rowPieces = 0, columnPieces = 0;
@@ -154,9 +155,9 @@ void chooseSmallPieces(PreparedMatmul &p) {
 /// dim.
 int64_t copiesOf(int64_t m, int64_t n) { return m + n; }
 
-/// Chooses two pieces per thread if both sides of a piece are then at least 192. Otherwise, chooses
-/// one piece per thread. Among the grids with this number of pieces, chooses the grid that copies
-/// the fewest elements.
+/// Does not split the result if the batch has at least one matmul per thread. Otherwise, chooses
+/// two pieces per thread if both sides of a piece are then at least 192, else one piece per thread.
+/// Among the grids with this number of pieces, chooses the grid that copies the fewest elements.
 void chooseLargePieces(PreparedMatmul &p, int64_t threads) {
   constexpr int64_t kLargeSide = 192;
   const MatmulOp &op = p.op;
@@ -263,7 +264,8 @@ void bindBlasMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
 
 //===--- bias gradients ---------------------------------------------------===//
 
-/// A matmul with a bias gradient: Bound::run and Bound::prepared of the matmul alone.
+/// A matmul with a bias gradient. `run` and `prepared` are the functions and data of the matmul
+/// alone, as in Bound.
 struct PreparedSums : Prepared {
   void (*run)(const Bound &) = nullptr;
   void *prepared = nullptr;

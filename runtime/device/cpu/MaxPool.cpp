@@ -9,8 +9,9 @@
 namespace psrt {
 namespace {
 
-/// Returns the index in the plane of a window's maximum: the first of equal maxima, or the last NaN
-/// if there are NaNs. Returns -1 if no tap of the window lies in the plane.
+/// Returns the index of a window's maximum within the plane. If several maxima are equal, returns
+/// the first. If there are NaNs, returns the last NaN. Returns -1 if no tap of the window lies in
+/// the plane.
 template <typename T> int64_t findMaximum(const WindowShape &s, const T *plane, int64_t window) {
   int64_t found = -1;
   T best = -std::numeric_limits<T>::infinity();
@@ -39,7 +40,7 @@ template <typename T> void poolGradPlane(const WindowShape &s, const T *x, const
       out[at] += y[p];
 }
 
-/// Returns plane `i` of a buffer with `elements` per plane.
+/// Returns plane `i` of a buffer with `elements` elements per plane.
 void *planeOf(const Bound &bound, const MaxPoolOp &op, int buffer, int64_t i, int64_t elements) {
   return elementAt(bound.buffers[buffer], op.dtype, i * elements);
 }

@@ -1,4 +1,5 @@
-// Converts rows of 16-bit floats to f32 and back. The CPU device computes in f32.
+// Converts rows of 16-bit floats to f32 and back. The CPU device computes most ops on 16-bit floats
+// in f32.
 #ifndef PSRT_DEVICE_CPU_NARROWFLOAT_H
 #define PSRT_DEVICE_CPU_NARROWFLOAT_H
 

@@ -1,6 +1,7 @@
-// Implements the row functions. This file is compiled once per instruction set, with the suffix
-// PSRT_ISA. It must not include standard headers with inline functions: they would be compiled for
-// the same instruction set, which the machine may lack.
+// Implements the row functions. This file is compiled once per instruction set. Each time, it
+// defines a table of functions, such as rowMath_avx2, whose suffix is PSRT_ISA. The file must not
+// include standard headers with inline functions: these functions would be compiled for the same
+// instruction set, which the machine may lack.
 #include "runtime/device/cpu/RowMath.h"
 
 #define PSRT_CONCAT2(a, b) a##b

@@ -24,7 +24,7 @@ inline constexpr float largeLse = 1024;
 /// `padded`. A sum over a row has 64 partial sums: element j is added to partial sum j mod 64.
 struct RowMath {
   /// Sets row[j] = exp(scale row[j] - max) / sum for each visible column j in [lo, hi), and 0 for
-  /// all other j in [0, padded). A column with a score of `hiddenScore` or less is not visible.
+  /// all other j in [0, padded). A column with a score of `hiddenScore` / 2 or less is not visible.
   /// Sets `max` to the largest scaled score, and `sum` to the sum of the exponentials. If no column
   /// is visible, `sum` is 0.
   void (*softmax)(float *row, int64_t lo, int64_t hi, int64_t padded, float scale, float *max,
@@ -35,7 +35,8 @@ struct RowMath {
   void (*gradient)(const float *p, float *dp, int64_t padded, float delta, float scale);
   /// Sets x[j] = x[j] y[j] for j < padded.
   void (*multiply)(float *x, const float *y, int64_t padded);
-  /// Returns the sum of x[j] y[j]; n need not be a multiple of 16.
+  /// Returns the sum of x[j] y[j]; n need not be a multiple of 16. The last n mod 16 products have
+  /// their own partial sum.
   float (*dot)(const float *x, const float *y, int64_t n);
   /// Sets keep[j] = u_j >= p ? 1 / (1 - p) : 0 for j < n, and keep[j] = 0 for n <= j < padded. u_j
   /// is the uniform random number at index `counter + j` under `key`.

@@ -10,7 +10,7 @@ namespace psrt {
 class CpuRank;
 
 /// Computes out[m, n] = lhs[m, k] rhs[k, n] on one thread, tile by tile. The contracted dim is the
-/// outer loop.
+/// outer loop, except for 16-bit results that are accumulated in f32 (see below).
 ///
 /// Without AVX-512 kernels, oneDNN 2.6 takes twice as long if an operand is transposed, or if its
 /// rows are pages apart in memory. oneDNN itself copies such operands only if 1/m + 1/n < 0.0038,

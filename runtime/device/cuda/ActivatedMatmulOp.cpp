@@ -19,7 +19,7 @@ bool isGrad(const MatmulOp &op) { return op.activation == MatmulOp::Activation::
 Epilogue getPlainEpilogue(const Bound &bound) {
   return bound.buffers[MatmulOp::Bias] ? Epilogue::Bias : Epilogue::None;
 }
-/// Returns the epilogue of a matmul that computes the GELU or its gradient itself.
+/// Returns the epilogue with which cuBLASLt computes the GELU or multiplies by its derivative.
 Epilogue getEpilogue(const MatmulOp &op, const Bound &bound) {
   if (isGrad(op))
     return Epilogue::GeluGrad;
@@ -29,7 +29,7 @@ Epilogue getEpilogue(const MatmulOp &op, const Bound &bound) {
   return hasBias ? Epilogue::GeluBias : Epilogue::Gelu;
 }
 
-/// Enqueues the matmul on the instruction's `buffers`. `byKernel` means that the fallback kernel
+/// Enqueues the matmul on the instruction's `buffers`. If `byKernel` is set, the fallback kernel
 /// computes the GELU afterwards.
 void runBlasMatmul(const CudaRank &rank, const MatmulOp &op, const CublasLtMatmul &matmul,
                    bool byKernel, void *const *buffers) {
@@ -56,8 +56,8 @@ Launches launchKernel(const MatmulOp &op, void *const *buffers) {
 
 //===--- comparison of cuBLASLt's epilogue with the fallback kernel -----===//
 
-/// Describes the tensors of a comparison, indexed by buffer. The matmul's results mostly lie
-/// between -4 and 4. In this range, a GELU by erf differs from the required GELU by tanh.
+/// Describes the tensors of a comparison, indexed by buffer. Some of the matmul's results lie
+/// between -4 and 4, where a GELU by erf differs from the required GELU by tanh.
 Trial makeTrial(const MatmulOp &op, bool hasBias, bool hasAux) {
   /// This tolerance rejects a GELU by erf, whose results differ by up to 4.7e-4 from a GELU by
   /// tanh. It accepts another order of additions, which changes a result by less than 2.4e-4 for
@@ -94,8 +94,8 @@ std::vector<Access> accessesOf(const Trial &trial, void *const *buffers) {
   return result;
 }
 
-/// Compares cuBLASLt's epilogue with a plain matmul and the fallback kernel. Returns the difference
-/// as text, or an empty string if the results match.
+/// Compares cuBLASLt's epilogue with a plain matmul and the fallback kernel. Returns why the
+/// epilogue must not be used, or an empty string if the results match.
 std::string compare(CudaRank &rank, const MatmulOp &op, const CublasLtMatmul &theirs,
                     const Bound &bound, int64_t alignment) {
   Trial trial = makeTrial(op, bound.buffers[MatmulOp::Bias], findAux(bound));

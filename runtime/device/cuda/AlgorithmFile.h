@@ -15,7 +15,7 @@ using AlgorithmMap = std::map<std::string, std::string>;
 
 /// Identifies the GPU and library version for which algorithms are valid.
 struct AlgorithmOrigin {
-  std::string library; ///< "cuBLASLt"
+  std::string library; ///< "cuBLASLt" or "cuDNN"
   std::string gpu;     ///< the GPU's name
   int processors = 0;  ///< number of multiprocessors
   size_t version = 0;  ///< library version, e.g. 130100
@@ -23,8 +23,8 @@ struct AlgorithmOrigin {
 };
 
 /// Returns the path of the algorithm cache, or an empty string if choices are not saved.
-/// - If PSRT_ALGORITHM_CACHE is set, returns its value; for libraries other than cuBLASLt,
-///   ".LIBRARY" is appended. An empty value disables the cache.
+/// - If PSRT_ALGORITHM_CACHE is set, returns its value, to which ".cudnn" is appended for cuDNN. An
+///   empty value disables the cache.
 /// - Otherwise, returns algorithms-GPU-VERSION.json (cuBLASLt) or algorithms-GPU-cudnn-VERSION.json
 ///   in $XDG_CACHE_HOME/parashard or ~/.cache/parashard. Without a home folder, the cache is
 ///   disabled.

@@ -9,7 +9,7 @@
 namespace psrt::cuda {
 
 /// Measures the time of the work that a callback enqueues on a stream. A burst consists of a few
-/// consecutive calls. The result is the time of the faster of two bursts.
+/// consecutive calls. The result is the time per call in the faster of two bursts.
 class BurstTimer {
 public:
   /// Before each burst, the kWorkspaceBytes bytes at `filler` are written `fillings` times. While

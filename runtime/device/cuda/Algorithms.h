@@ -14,7 +14,7 @@ namespace psrt::cuda {
 
 /// Identifies the library of the candidates, and names the candidates in messages.
 struct AlgorithmKind {
-  const char *library;  ///< e.g. "cuBLASLt"
+  const char *library;  ///< "cuBLASLt" or "cuDNN"
   const char *measured; ///< the candidates, as a plural noun phrase
   const char *taken;    ///< the candidate that is used without a measurement
 };
@@ -22,8 +22,8 @@ inline constexpr AlgorithmKind kMatmulAlgorithms{kCublasLt, "matmul algorithms",
                                                  "cuBLASLt's first suggestion"};
 inline constexpr AlgorithmKind kCudnnAlgorithms{kCudnn, "cuDNN and the fallback kernels", "cuDNN"};
 
-/// Holds the choices for one GPU model. The ranks of a process share this object; processes share
-/// the algorithm file.
+/// Holds the choices for one GPU model and one library. The ranks of a process share this object;
+/// processes share the algorithm file.
 class Algorithms {
 public:
   Algorithms(const Gpu &gpu, const AlgorithmKind &kind);

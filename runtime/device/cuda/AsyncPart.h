@@ -18,7 +18,7 @@ struct AsyncPart : AsyncCollective {
   Event ready, done;
 };
 
-/// Throws BadInput if more ranks share the GPU than the reduction kernels support.
+/// Throws BadInput if the reduction has more members than the reduction kernels support.
 void checkReduction(const CollectiveOp &op, int members);
 
 } // namespace psrt::cuda

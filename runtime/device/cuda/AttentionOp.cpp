@@ -100,7 +100,7 @@ private:
   /// - Bias: values added to the scores.
   /// - Rows, Dout: one number per row of dout, and a scaled copy of dout.
   /// - Lse: copy of the log-sum-exps.
-  /// - Kept: dropout's mask.
+  /// - Kept: the dropout mask.
   /// - RowSums, QuerySums: cuDNN's intermediate results.
   enum Part { Bias, Rows, Dout, Lse, Kept, RowSums, QuerySums, Parts };
   int64_t getBytes(Part part) const {
@@ -156,7 +156,8 @@ private:
     return launchAttention(attention, buffers, scalars, key, work);
   }
 
-  /// Returns the buffers of heads (q, k, v, out and their gradients) and of the log-sum-exps.
+  /// Returns the buffers of heads (q, k, v and out; for a gradient, also the gradients of these)
+  /// and of the log-sum-exps.
   std::vector<int> getUsed() const {
     if (!op.grad)
       return {AttentionOp::Q, AttentionOp::K, AttentionOp::V, AttentionOp::Out, AttentionOp::Lse};
@@ -210,7 +211,8 @@ private:
     return result;
   }
 
-  /// Hides the first keys of every sequence, all keys of the last sequence, and some random keys.
+  /// Describes a padding mask that hides the first keys of every sequence, and some random keys. If
+  /// there are several sequences, the mask also hides all keys of the last one.
   Trial::Tensor describePadding() const {
     Trial::Tensor result = Trial::Tensor::dense(Dtype::Bool, {op.b, op.s});
     int64_t b = op.b, s = op.s;

@@ -1,4 +1,4 @@
-// Runs copies within GPU memory and zero fills.
+// Runs copies within GPU memory, and fills with zeros.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/CudaDevice.h"
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Loads cuBLASLt from $PSRT_CUBLASLT, libcublasLt.so.13 or libcublasLt.so.12 when a program runs
-// its first matmul.
+// Loads cuBLASLt from $PSRT_CUBLASLT, libcublasLt.so.13 or libcublasLt.so.12 when a rank binds its
+// first matmul.
 #ifndef PSRT_DEVICE_CUDA_CUBLASLT_H
 #define PSRT_DEVICE_CUDA_CUBLASLT_H
 
@@ -35,7 +35,7 @@ std::optional<cublasLtMatmulAlgo_t> toAlgorithm(const std::string &text);
 /// they share the workspace.
 class Blas {
 public:
-  /// `algorithms` are the choices for this GPU model.
+  /// `algorithms` holds the choices of algorithms for this GPU model.
   Blas(const GpuRef &gpu, std::shared_ptr<Algorithms> algorithms);
   ~Blas();
   Blas(const Blas &) = delete;

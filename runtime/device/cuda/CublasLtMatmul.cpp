@@ -39,7 +39,7 @@ cublasComputeType_t computeOf(Dtype dtype) {
 
 /// Describes the transpose of a matrix to cuBLASLt, whose matrices are column-major. A row-major
 /// matrix in memory is already the column-major transpose. For a column-major matrix in memory,
-/// `transposed` is set, and cuBLASLt transposes it (CUBLAS_OP_T).
+/// `transposed` is set, and cuBLASLt transposes the matrix (CUBLAS_OP_T).
 struct View {
   bool transposed = false;
   int64_t rows = 0, columns = 0, ld = 0; ///< sizes in memory, in column-major order
@@ -184,8 +184,8 @@ std::vector<cublasLtMatmulAlgo_t> CublasLtMatmul::askFor(int most, const MatmulO
              (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (status == CUBLAS_STATUS_SUCCESS && result.empty())
     status = CUBLAS_STATUS_NOT_SUPPORTED;
-  // For an unsupported matmul, some versions of the library return the first status, and others the
-  // second.
+  // For an unsupported matmul, some versions of the library return NOT_SUPPORTED, and others
+  // INVALID_VALUE.
   bool isLacking = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   bool mayLack = isFloat8 || traitsOf(epilogue).mayLack;
   if (!isLacking || !mayLack)

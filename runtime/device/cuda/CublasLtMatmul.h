@@ -19,8 +19,9 @@ struct MatmulBatch {
 struct MatmulData {
   const void *lhs = nullptr, *rhs = nullptr;
   void *out = nullptr;
-  void *vector = nullptr;                              ///< bias or bias gradient, or null
-  void *aux = nullptr;                                 ///< matrix of a GELU epilogue, or null
+  void *vector = nullptr; ///< bias or bias gradient, or null
+  /// The inputs of the GELU, which a GELU epilogue writes or reads. Null if there are none.
+  void *aux = nullptr;
   const void *lhsScale = nullptr, *rhsScale = nullptr; ///< scales of 8-bit operands
 };
 

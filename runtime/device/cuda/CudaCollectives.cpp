@@ -1,5 +1,4 @@
-// Runs collectives between CUDA ranks of one process, with copies and the runtime's reduction
-// kernel.
+// Runs collectives between CUDA ranks of one process, with copies and kernels of the runtime.
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/AsyncPart.h"
@@ -30,8 +29,8 @@ bool overlap(CUdeviceptr a, int64_t aBytes, CUdeviceptr b, int64_t bBytes) {
   return a < b + CUdeviceptr(bBytes) && b < a + CUdeviceptr(aBytes);
 }
 
-/// Returns the operand's address. If the result would overwrite data that other ranks still read,
-/// copies the operand to scratch first.
+/// Returns the address from which other ranks read the operand. If the result overlaps the operand,
+/// copies the operand to scratch first, and returns the address of the copy.
 CUdeviceptr stageOperand(const Bound &bound, const Member &m, int64_t outBytes) {
   CUdeviceptr in = addressOf(bound, 0);
   if (m.count == 1 || !overlap(in, m.bytes, addressOf(bound, 1), outBytes))
@@ -85,8 +84,8 @@ Pointers insOf(const Member &m) {
   return {all.begin(), all.end()};
 }
 
-/// Runs an all_reduce: every member reduces one part of the operands and writes it to all results.
-/// No part is read after it is written, so results may overwrite operands.
+/// Runs an all_reduce. Every member reduces one part of all operands, and writes the reduced part
+/// to all results. No part is read after it is written, so results may overwrite operands.
 void runAllReduce(const Bound &bound) {
   const Member &m = memberOf(bound);
   m.meet(bound.buffers);

@@ -89,7 +89,7 @@ CudnnHandle *CudaRank::getCudnn() {
 CUdeviceptr CudaRank::getScratch(int64_t bytes) {
   if (bytes == 0)
     return 0;
-  // Smaller scratches are kept, because captured graphs use them.
+  // Smaller scratches are kept, because earlier instructions and captured graphs use them.
   if (scratches.empty() || scratches.back().size() < size_t(bytes))
     scratches.emplace_back(resources.gpu, size_t(bytes), "the scratch of instructions");
   return scratches.back().get();
@@ -167,7 +167,8 @@ bool CudaRank::bind(Bound &bound) {
 
 //===--- the device -------------------------------------------------------===//
 
-/// Returns this process's index among the processes of this machine.
+/// Returns this process's index among the processes of this machine. If the launcher has set none
+/// of the variables below, returns the rank.
 static int findLocalRank(const DeviceRequest &request) {
   for (const char *name :
        {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"})
@@ -193,8 +194,8 @@ static int chooseGpu(const DeviceRequest &request, int count) {
       (long long)request.program.mesh.size());
 }
 
-/// Returns the GPU of each rank of a process. If there are enough GPUs and NCCL is available, each
-/// rank has its own GPU. Otherwise, all ranks share GPU 0.
+/// Returns the GPU of each rank of a process. All ranks share GPU 0 with `--comm local`, without
+/// NCCL, or if there are fewer GPUs than ranks. Otherwise, each rank has its own GPU.
 static std::vector<int> chooseGpus(const DeviceRequest &request, int count) {
   std::vector<int> own(request.ranks), shared(request.ranks, 0);
   for (int i = 0; i < request.ranks; ++i)

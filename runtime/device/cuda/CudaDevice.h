@@ -58,8 +58,8 @@ struct ProgramView {
   Mesh mesh;
 };
 
-/// One rank. Its instructions are enqueued on one stream, in call order. Only transfers to and from
-/// host memory and asynchronous communication have streams of their own.
+/// One rank. Its instructions are enqueued on one stream, in call order. Exceptions: transfers to
+/// and from host memory, and asynchronous communication, have streams of their own.
 class CudaRank : public RankDevice {
 public:
   CudaRank(GpuResources resources, std::shared_ptr<const ProgramView> program);
@@ -98,12 +98,13 @@ public:
   /// Returns a kernel of the program.
   CUfunction findKernel(int index) const;
   const LibraryKernels &getLibrary() const { return *resources.library; }
-  /// Returns scratch memory for one instruction at a time. The memory lives as long as the rank.
+  /// Returns scratch memory that instructions share, because they run one after another. The memory
+  /// lives as long as the rank.
   CUdeviceptr getScratch(int64_t bytes);
   Transfers &getTransfers() { return transfers; }
-  /// Returns cuBLASLt; creates its handle on first use.
+  /// Returns the rank's cuBLASLt handle and workspace, which are created on first use.
   Blas &getBlas();
-  /// Returns cuDNN, created on first use, or null if cuDNN is not used.
+  /// Returns the rank's cuDNN handle, which is created on first use, or null if cuDNN is not used.
   CudnnHandle *getCudnn();
   CudnnUse &getCudnnUse() const { return *resources.cudnnUse; }
   /// Returns the choices between cuDNN and the fallback kernels.
@@ -129,8 +130,8 @@ private:
   StreamRef stream;
   void *arena = nullptr;
   size_t arenaBytes = 0;
-  /// Scratch allocations in order of size. The last one is current; captured graphs may use the
-  /// earlier ones.
+  /// Scratch allocations in order of size. New instructions use the last one. Earlier instructions
+  /// and captured graphs may use the others.
   std::deque<DeviceMemory> scratches;
   std::unique_ptr<Blas> blas;
   std::unique_ptr<CudnnHandle> cudnnHandle; ///< outlives captured graphs of its plans
@@ -141,9 +142,9 @@ private:
   Transfers transfers;
   EventClock clock;
   std::deque<std::unique_ptr<Prepared>> kept;
-  /// Bound::run and Bound::prepared for each instruction, accumulate flag and alignment. All runs
-  /// of a function share these entries, because the prepared data depends only on the alignment of
-  /// the addresses.
+  /// Bound::run and Bound::prepared for each kernel or matmul instruction, accumulate flag and
+  /// alignment. All runs of a function share these entries, because the prepared data depends on
+  /// the alignment of the addresses, but not on the addresses themselves.
   std::map<std::tuple<const Instruction *, bool, int64_t>,
            std::pair<void (*)(const Bound &), void *>>
       shared;
@@ -169,7 +170,7 @@ private:
   std::shared_ptr<ProgramView> program;
   std::shared_ptr<MeasuredAlgorithms> findAlgorithms(const Gpu &gpu) const;
 
-  std::vector<GpuResources> resources; ///< by GPU ordinal; empty if the GPU has no rank
+  std::vector<GpuResources> resources; ///< by GPU ordinal; GPUs without ranks have empty elements
   std::shared_ptr<RankTable> ranks;
 };
 

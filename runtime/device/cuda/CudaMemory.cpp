@@ -6,8 +6,8 @@
 
 namespace psrt::cuda {
 
-/// Limit on the pinned memory of a rank, in bytes. At the limit, a write waits for a free buffer
-/// instead of allocating another one.
+/// Limit on the total size of a rank's pinned buffers, in bytes. At the limit, a write waits for a
+/// buffer that is large enough. If no buffer is large enough, the write allocates one nevertheless.
 static constexpr size_t kMostPinned = size_t(64) << 20;
 /// Kernels may read slightly past the end of their buffers, as on the host (Arena::end).
 static constexpr size_t kGuardBytes = 4096;

@@ -1,5 +1,5 @@
-// Defines the GPU memory of one rank. The memory is a single allocation. Copies to and from this
-// memory run on the rank's stream.
+// Defines the memory of one rank: a single allocation on the GPU and, for offloaded data, one in
+// host memory. Copies to and from GPU memory run on the rank's stream.
 #ifndef PSRT_DEVICE_CUDA_CUDAMEMORY_H
 #define PSRT_DEVICE_CUDA_CUDAMEMORY_H
 
@@ -58,7 +58,8 @@ private:
   char *inHost(int64_t address) const {
     return hostPart->get() + (size_t(address) - sizes.hostBase);
   }
-  /// Waits for all enqueued work of the rank's stream. Returns the host address.
+  /// Waits for all enqueued work of the rank's stream. Returns the pointer to `address` in host
+  /// memory.
   char *awaitHost(int64_t address) const;
   Block *findFree(size_t count);
   Block *awaitOne(size_t count);

@@ -1,5 +1,5 @@
-// Enqueues copies. The copy stream waits for the rank's stream before a copy, and the rank's stream
-// waits for the copy at its WaitOp.
+// Enqueues copies. Before a copy, the copy stream waits for the rank's stream. At the WaitOp, the
+// rank's stream waits for the copy.
 #include "runtime/device/cuda/CudaTransfers.h"
 #include "runtime/core/Status.h"
 

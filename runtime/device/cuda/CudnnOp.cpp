@@ -12,8 +12,8 @@ namespace {
 /// Limit in bytes on a comparison's GPU memory. Larger problems are compared on part of the batch.
 constexpr int64_t kMostTrialBytes = int64_t(1) << 30;
 
-/// Number of times that the filler is written before the timed work (BurstTimer). These writes take
-/// a GPU about 0.5 ms. In this time, the host enqueues ten plans.
+/// Number of times that the filler buffer is written before the timed work (BurstTimer). These
+/// writes take a GPU about 0.5 ms. In this time, the host enqueues ten plans.
 constexpr int kFillings = 40;
 
 /// Bytes of GPU memory that must stay free for later allocations.
@@ -79,7 +79,8 @@ private:
     return memory ? pointer(memory->get()) : nullptr;
   }
 
-  /// Returns the accesses to report to the fake driver: all tensors and workspaces, as written.
+  /// Returns the accesses to report to the fake driver: all tensors and workspaces, each of them as
+  /// written.
   std::vector<Access> findAccesses(void *const *buffers) const {
     std::vector<Access> result;
     for (size_t i = 0; i < trial.tensors.size(); ++i)
@@ -229,7 +230,8 @@ bool bindToCudnn(CudaRank &rank, std::unique_ptr<CudnnOp> given, Bound &bound) {
     p->pack.emplace(p->plan->pack(op.nameTensors(bound.buffers, own), pointer(work)));
     if (bytes)
       p->more.push_back({work, work + CUdeviceptr(bytes), 1});
-  } catch (const CudnnFailure &failure) { // possible, since the trial may have run on another rank
+  } catch (const CudnnFailure &failure) {
+    // This rank's plan can fail although another rank's trial has succeeded.
     refuse("%s: %s; set PSRT_CUDNN=off to run without cuDNN", op.describe().c_str(),
            failure.what());
   }

@@ -7,7 +7,8 @@
 
 namespace psrt::cuda {
 
-/// Rounds the size of a scratch part up, so that the next part is aligned.
+/// Rounds the size of a scratch part up to a multiple of 256 bytes, so that the next part is
+/// aligned.
 inline int64_t alignScratch(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 /// One problem that cuDNN may compute. In the functions below, `buffers` are the instruction's
@@ -22,10 +23,10 @@ public:
   /// Returns the tensors that the plan reads and writes. Host scalars are members of this object,
   /// so this object must outlive the plan's runs.
   virtual std::vector<CudnnTensor> nameTensors(void *const *buffers, void *own) const = 0;
-  /// Returns the bytes of memory that kernels of the runtime write before the plan runs, e.g. for a
-  /// mask.
+  /// Returns the size of `own` in bytes. Kernels of the runtime write this memory before the plan
+  /// runs, e.g. with a mask.
   virtual int64_t getOwnBytes() const { return 0; }
-  /// Returns the launches of these kernels.
+  /// Returns the launches of the kernels that write `own`.
   virtual Launches launchBefore(void *const *, void * /*own*/) const { return {}; }
 
   /// Returns the tensors of the comparison, indexed by buffer.
@@ -42,7 +43,8 @@ public:
 };
 
 /// Tries to bind the instruction to cuDNN. Returns false if cuDNN is not used, if its results
-/// differ (which is reported once), or if the fallback kernels are faster.
+/// differ from those of the fallback kernels (which is reported once), or if the fallback kernels
+/// are faster.
 bool bindToCudnn(CudaRank &rank, std::unique_ptr<CudnnOp> op, Bound &bound);
 
 } // namespace psrt::cuda

@@ -36,7 +36,7 @@ public:
   int getProcessors() const { return processors; }
   /// Returns the bytes of free GPU memory.
   size_t freeMemory() const { return queryMemory().first; }
-  /// Returns the bytes of GPU memory.
+  /// Returns the bytes of all GPU memory.
   size_t totalMemory() const { return queryMemory().second; }
 
   /// Sets a function that is called repeatedly while the host waits for this GPU. The function
@@ -115,7 +115,7 @@ public:
   Stream &operator=(const Stream &) = delete;
   CUstream get() const { return stream; }
   const GpuRef &getGpu() const { return gpu; }
-  /// Blocks the host until the stream's work is done, and reports its errors.
+  /// Blocks the host until the stream's work is done. Throws if the work has failed.
   void synchronize() const;
 
 private:

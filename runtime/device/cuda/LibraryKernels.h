@@ -1,4 +1,4 @@
-// Finds and launches the fallback kernels of the runtime (kernels/).
+// Finds and launches the kernels of the runtime (folder kernels/).
 #ifndef PSRT_DEVICE_CUDA_LIBRARYKERNELS_H
 #define PSRT_DEVICE_CUDA_LIBRARYKERNELS_H
 

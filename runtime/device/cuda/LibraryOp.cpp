@@ -43,7 +43,8 @@ void bindCall(CudaRank &rank, const MaxPoolOp &op, Bound &bound) {
   bindLaunches(rank, bound, launchMaxPool(op, bound.buffers));
 }
 
-void bindShardIndex(CudaRank &rank, Bound &bound) { // the executor stores the index in the key
+/// Binds an instruction that writes a shard index. The executor has stored this index in `key`.
+void bindShardIndex(CudaRank &rank, Bound &bound) {
   bindLaunches(rank, bound, launchShardIndex(bound.buffers[0], bound.key));
 }
 

@@ -1,5 +1,5 @@
 // Runs matmuls of 8-bit floats. Before Blackwell, cuBLASLt requires operands whose inner dim is
-// contiguous. Other operands are first transposed by a kernel of the runtime.
+// contiguous. For these GPUs, a kernel of the runtime first transposes all other operands.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/CublasLtMatmul.h"
 #include "runtime/device/cuda/CudaDevice.h"

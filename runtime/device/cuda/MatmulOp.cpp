@@ -103,7 +103,7 @@ int64_t findAlignment(const Bound &bound, const PreparedMatmul &p, const MatmulB
   return bits & -bits;
 }
 
-/// Runs a matmul with an empty dim: zeros the result.
+/// Runs a matmul with an empty dim: zeros the result, unless the matmul accumulates.
 void runEmpty(const Bound &bound) {
   const MatmulOp &op = std::get<MatmulOp>(bound.instruction->op);
   CudaRank &rank = CudaRank::of(bound);
@@ -208,8 +208,11 @@ void bindMatmul(CudaRank &rank, const MatmulOp &op, Bound &bound) {
   if ((isEmpty && (hasBias || hasBiasGrad || activates || !isDense(op))) ||
       (activates && (op.dtype == Dtype::F64 || bound.accumulate || !isDense(op))) ||
       (hasBiasGrad && op.dtype == Dtype::F64) || (fillsFirst && (bound.accumulate || !isDense(op))))
-    PSRT_FAIL(BadInput, "a %lldx%lldx%lld matmul of %s with these strides is not supported on cuda",
-              (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
+    PSRT_FAIL(
+        BadInput,
+        "a %lldx%lldx%lld matmul of %s with this combination of strides, bias, bias gradient, "
+        "activation and accumulation is not supported on cuda",
+        (long long)op.m, (long long)op.n, (long long)op.k, dtypeName(op.dtype));
   if (isEmpty) {
     bound.run = runEmpty;
     return;

@@ -34,7 +34,8 @@ private:
     bool isPlain = false; ///< never captured
     CUgraphExec exec = nullptr;
   };
-  /// Returns null and prints the reason to stderr if the run cannot be captured.
+  /// Captures a run as an executable graph. If the run cannot be captured, prints the reason to
+  /// stderr and returns null.
   CUgraphExec record(const std::function<void()> &enqueue);
   CUgraph capture(const std::function<void()> &enqueue);
 

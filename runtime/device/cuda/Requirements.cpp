@@ -38,7 +38,8 @@ static std::string sizeText(int64_t bytes) {
   return format("%.2f MB", double(bytes) * 1e-6);
 }
 
-/// Returns the four largest kinds of data in one pipeline coordinate's memory, as text.
+/// Returns the four largest kinds of data in one pipeline coordinate's memory, with their sizes, as
+/// text.
 static std::string describeHolders(const Program &program, int64_t coordinate) {
   std::map<std::string, int64_t> kinds;
   int64_t rest = program.arenaBytes[coordinate];

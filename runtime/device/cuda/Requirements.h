@@ -11,7 +11,7 @@ namespace psrt::cuda {
 void checkTarget(const Program &program, const Gpu &gpu);
 
 /// Fails if the memory of `ranks` (rank numbers) does not fit into the GPU's free memory. The error
-/// lists the largest users of memory.
+/// lists the kinds of data that need the most memory.
 void checkMemory(const Program &program, const std::vector<int> &ranks, const Gpu &gpu);
 
 } // namespace psrt::cuda

@@ -10,8 +10,8 @@ namespace psrt::cuda {
 /// first matmul is bound.
 inline constexpr size_t kWorkspaceBytes = size_t(32) << 20;
 
-/// Limit in bytes on GPU memory for prefetched inputs of the next step. Larger inputs are copied
-/// after the current step.
+/// Limit in bytes on GPU memory for prefetched inputs of the next step. Inputs beyond this limit
+/// are copied after the current step.
 inline constexpr size_t kLandingBytes = size_t(256) << 20;
 
 /// Returns the bytes of workspace and prefetched inputs per rank of a pipeline coordinate.

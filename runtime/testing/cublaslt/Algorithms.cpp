@@ -9,14 +9,16 @@ namespace psrt::fake {
 
 namespace {
 
-/// The workspace that each algorithm requests if possible, so that its use is tested.
+/// Bytes of workspace that each algorithm requests, if the limit allows them. Tests then use
+/// workspaces.
 constexpr uint64_t wantedWorkspace = 4096;
 /// Bytes of the widest load or store.
 constexpr uintptr_t widestLoad = 16;
 /// Last word of an algorithm's bits, which marks valid bits.
 constexpr uint64_t signature = 0x5053525453544e44;
 
-/// Returns the duration of each algorithm in microseconds; negative for an unsupported result.
+/// Returns the duration of each algorithm in microseconds; -1 for an algorithm that is not
+/// supported.
 std::vector<int> readSpeeds() {
   const char *text = std::getenv("PSRT_FAKE_ALGORITHMS");
   if (!text || !*text)

@@ -18,15 +18,15 @@ struct Algorithm {
   size_t alignment = 1;      ///< required alignment of the bias or bias gradient
 };
 
-/// Returns the algorithms that fit the workspace, best first according to the heuristics.
-/// $PSRT_FAKE_ALGORITHMS lists the duration of each in microseconds, e.g. "300,-,100"; "-" marks an
-/// algorithm that the heuristics report as unsupported for every matmul. By default, there are
-/// three algorithms without a delay. Algorithms require that the bias or bias gradient has the
+/// Returns the algorithms that the heuristics offer, which use at most `workspace` bytes each.
+/// $PSRT_FAKE_ALGORITHMS lists the durations of the algorithms in microseconds. Example:
+/// "300,-,100"; "-" marks an algorithm that the heuristics report as unsupported. By default, there
+/// are three algorithms without a delay. Algorithms require that the bias or bias gradient has the
 /// alignment of `vector`, but at most 16 bytes.
 std::vector<cublasLtMatmulHeuristicResult_t> offerAlgorithms(uint64_t workspace,
                                                              const void *vector);
 
-/// Returns false if the bits are not those of an offered algorithm.
+/// Decodes the bits of an algorithm. Returns false if they are not those of an offered algorithm.
 bool decode(const cublasLtMatmulAlgo_t &bits, Algorithm &algorithm);
 
 } // namespace psrt::fake

@@ -177,7 +177,7 @@ cublasStatus_t Matmul::checkPointers() const {
   bool aligned = isAligned(aData, typeBytes(a.type)) && isAligned(bData, typeBytes(b.type)) &&
                  isAligned(cData, typeBytes(c.type)) && isAligned(dData, typeBytes(d.type)) &&
                  isAligned(workspace, 256);
-  // The address may be less aligned than the one that the heuristics saw.
+  // The bias may be less aligned than the one for which the heuristics chose the algorithm.
   bool vectorAligned = !(hasBias() || writesABiasGrad() || writesBBiasGrad()) ||
                        isAligned(desc.bias, std::max(algorithm.alignment, typeBytes(biasType())));
   aligned = aligned && vectorAligned && (!hasAux() || isAligned(desc.aux, 16));

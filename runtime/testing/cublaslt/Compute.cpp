@@ -50,7 +50,7 @@ multiplyPanel(int64_t m, int64_t n, int64_t k, const T *a, const T *b, T *c, int
 template <typename T>
 inline __attribute__((always_inline)) void multiplyAll(int64_t m, int64_t n, int64_t k, const T *a,
                                                        const T *b, T *c) {
-  constexpr int64_t panel = 256; // panel of b that fits into a level-2 cache
+  constexpr int64_t panel = 256; // a panel of b with 256 x 256 numbers fits into a level-2 cache
   for (int64_t begin = 0; begin < n; begin += panel)
     for (int64_t first = 0; first < k; first += panel)
       multiplyPanel(m, n, k, a, b, c, begin, std::min(begin + panel, n), first,
@@ -130,8 +130,8 @@ struct Activation {
     const char *kind = std::getenv("PSRT_FAKE_GELU");
     return kind && std::strcmp(kind, "erf") == 0;
   }
-  /// Returns the result for a sum in a row and column. Stores the sum in aux, or reads the
-  /// pre-activation from there.
+  /// Returns the result for a sum in a row and column. For a GELU with aux, stores the sum in aux.
+  /// For the derivative, reads the pre-activation from aux.
   double operator()(double sum, int64_t row, int64_t column) const {
     int64_t at = row + column * matmul.desc.auxLd;
     if (isGrad)
@@ -196,7 +196,7 @@ template <typename T> void computeIn(const Matmul &matmul) {
 void Matmul::compute() const {
   if (algorithm.workspace)
     std::memset(workspace, 0xff,
-                algorithm.workspace); // reveals matmuls that use one workspace at the same time
+                algorithm.workspace); // reveals matmuls that share a workspace at the same time
   if (algorithm.microseconds)
     usleep(algorithm.microseconds);
   desc.compute == CUBLAS_COMPUTE_64F ? computeIn<double>(*this) : computeIn<float>(*this);

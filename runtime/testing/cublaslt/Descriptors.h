@@ -35,7 +35,7 @@ struct Layout {
 
   cublasStatus_t set(cublasLtMatrixLayoutAttribute_t attribute, const void *value, size_t bytes);
   bool operator==(const Layout &) const = default;
-  /// Return the distance in elements between neighbors in a column or row.
+  /// Return the distance in elements between neighboring rows, and between neighboring columns.
   int64_t rowStep() const { return order == CUBLASLT_ORDER_COL ? 1 : ld; }
   int64_t columnStep() const { return order == CUBLASLT_ORDER_COL ? ld : 1; }
 };

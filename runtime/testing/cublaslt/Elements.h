@@ -8,7 +8,8 @@ namespace psrt::fake {
 
 /// Returns the value of an 8-bit float of type CUDA_R_8F_E4M3 or CUDA_R_8F_E5M2.
 float fromFp8(uint8_t bits, int32_t type);
-/// Rounds to nearest even; values that are too large become the largest number.
+/// Rounds to the nearest 8-bit float, ties to even. Values that are too large become the largest
+/// number.
 uint8_t toFp8(double value, int32_t type);
 /// Rounds to TF32, which has 10 fraction bits.
 float toTf32(float value);

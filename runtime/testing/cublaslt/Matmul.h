@@ -35,7 +35,8 @@ struct Matmul {
   bool hasGelu() const;
   bool hasAux() const;
   bool hasGeluGrad() const { return desc.epilogue == CUBLASLT_EPILOGUE_DGELU; }
-  /// Returns the layout of aux, which is that of D with its own type and leading dimension.
+  /// Returns the layout of aux: the layout of D, but with the type and the leading dimension of
+  /// aux.
   Layout auxLayout() const;
   /// Returns the length of the bias or bias gradient.
   uint64_t vectorLength() const { return writesBBiasGrad() ? n() : m(); }

@@ -22,7 +22,8 @@ protected:
 
   /// Adds a pointwise operation of the mask.
   void takeStep(const Descriptor &operation);
-  /// Returns the number of a tensor in the list of values. Adds the tensor if it is new.
+  /// Returns the index of a tensor among the values of the mask's steps. Adds the tensor if it is
+  /// new.
   int numberOf(const Descriptor &tensor);
   /// Adds a step that copies the last value to `tensor`, which the following steps read.
   void relay(const Descriptor &tensor);
@@ -31,7 +32,7 @@ protected:
   bool isGradient;
   std::vector<std::optional<Tensor>> heads; ///< by kind
   std::optional<Tensor> scale;
-  int first = -1, last = -1; ///< numbers of the mask's input and output values
+  int first = -1, last = -1; ///< value indices of the mask's input and output
   /// Tensors of dropout: `kept` is 1 or 0 for each score, `keptScale` is 1 / the keep probability,
   /// and `keptPart` is the keep probability.
   std::optional<Tensor> kept, keptScale, keptPart;
@@ -39,7 +40,7 @@ protected:
   std::optional<Tensor> rowSums, querySums;
 
 private:
-  /// y = mode(x, b, t). Operands are numbers in a list of values, or -1 if absent.
+  /// One step of the mask: y = mode(x, b, t). Operands are value indices, or -1 if absent.
   struct Step {
     cudnnPointwiseMode_t mode;
     int64_t axis = -1;
@@ -59,8 +60,8 @@ private:
   double at(int kind, int64_t b, int64_t h, int64_t i, int64_t d) const;
   void storeAll(const Tensor &to, const std::vector<double> &values) const;
 
-  std::vector<std::optional<Tensor>> inputs; ///< inputs of the mask's steps, by value number
-  std::vector<int64_t> ids;                  ///< tensor ids, by value number
+  std::vector<std::optional<Tensor>> inputs; ///< by value index; nullopt: not an input
+  std::vector<int64_t> ids;                  ///< tensor ids, by value index
   std::vector<Step> steps;
 };
 

@@ -1,4 +1,4 @@
-// Matches the graph by following tensors from part to part.
+// Matches a graph with the pattern of attention, by following tensors from operation to operation.
 #include "runtime/testing/cudnn/Composite.h"
 #include <algorithm>
 

@@ -16,7 +16,7 @@ struct Part {
   Kind kind = Pointwise;
   int mode = 0; ///< cudnnPointwiseMode_t or cudnnReduceTensorOp_t
   const Descriptor *x = nullptr, *b = nullptr, *y = nullptr;
-  bool isTaken = false;
+  bool isTaken = false; ///< whether the pattern already contains this operation
 };
 
 /// Accepts only graphs that cuDNN recognizes. Every part must be in its position in the pattern,
@@ -32,15 +32,17 @@ private:
   using Kind = Part::Kind;
   /// Returns a part of this kind and mode that reads x and is not taken yet, or null.
   Part *find(Kind kind, int mode, const Descriptor &x);
-  /// Marks the part that find() returns as taken, and returns it. Refuses the graph if there is
-  /// none, if its other operand is not `b`, or if its result has the wrong type.
+  /// Marks the part that find() returns as taken, and returns the part. Refuses the graph if find()
+  /// returns null, if the other operand of the part is not `b` (unless `b` is null), or if the
+  /// result of the part has the wrong type.
   const Part &take(Kind kind, int mode, const Descriptor &x, const Descriptor *b = nullptr,
                    bool isNarrow = false);
   const Descriptor &step(cudnnPointwiseMode_t mode, const Descriptor &x,
                          const Descriptor *b = nullptr) {
     return *take(Part::Pointwise, mode, x, b).y;
   }
-  /// Takes a multiplication by a scalar.
+  /// Takes the multiplication of x by a scalar, and stores the scalar in `number`. Returns the
+  /// product.
   const Descriptor &scaleBy(std::optional<Tensor> &number, const Descriptor &x);
   void setHeads(int kind, const Descriptor &tensor, bool isTransposed = false);
 

@@ -41,7 +41,7 @@ const Names *findNames(cudnnBackendDescriptorType_t type) {
   return found == std::end(kNames) ? nullptr : found;
 }
 
-/// Returns the tensor with three spatial dims. Strides of added dims are irrelevant.
+/// Returns the tensor with three spatial dims: adds dims of size 1, whose strides are irrelevant.
 Tensor takeTensor(const Descriptor &descriptor, int64_t spatialDims) {
   Tensor tensor(descriptor);
   if (int64_t(tensor.sizes.size()) != spatialDims + 2)

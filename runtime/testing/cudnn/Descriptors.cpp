@@ -49,12 +49,12 @@ constexpr int64_t kMostDims = 8;
   throw Refusal{status, std::move(text)};
 }
 
-/// An attribute that may be set; most are required.
+/// An attribute that a descriptor type has. Most attributes are required.
 struct Rule {
   cudnnBackendDescriptorType_t descriptor;
   cudnnBackendAttributeName_t name;
   cudnnBackendAttributeType_t type;
-  int64_t most;
+  int64_t most; ///< maximum number of elements
   cudnnBackendDescriptorType_t child =
       CUDNN_BACKEND_TENSOR_DESCRIPTOR; ///< type of descriptor values
   bool isOptional = false;
@@ -87,7 +87,8 @@ struct Rule {
       {DESCRIPTOR, PREFIX##_##W, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1},                                \
       {DESCRIPTOR, PREFIX##_##Y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1},
 
-/// Returns all rules. The operations of a graph may have any type here; finalize() checks them.
+/// Returns all rules. The rule for the operations of a graph has no meaningful `child`:
+/// checkChildren() accepts every type of operation.
 const std::vector<Rule> &getRules() {
   constexpr auto tensor = CUDNN_BACKEND_TENSOR_DESCRIPTOR;
   constexpr auto windows = CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR;
@@ -176,10 +177,11 @@ void checkChildren(const Rule &rule, const Attribute &attribute) {
   bool takesOperations = rule.name == CUDNN_ATTR_OPERATIONGRAPH_OPS;
   for (const DescriptorRef &child : attribute.descriptors) {
     if (!child->isFinal)
-      refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a descriptor that is set is not finalized");
+      refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED,
+             "the value of an attribute is a descriptor that is not finalized");
     bool isAny = isPart(child->type) || isOperation(child->type);
     if (takesOperations ? !isAny : child->type != rule.child)
-      refuse(CUDNN_STATUS_BAD_PARAM, "a descriptor that is set is of another type");
+      refuse(CUDNN_STATUS_BAD_PARAM, "the value of an attribute is a descriptor of the wrong type");
   }
 }
 

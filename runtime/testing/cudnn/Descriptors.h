@@ -35,9 +35,10 @@ struct Descriptor {
   std::map<int, Attribute> attributes;
   int engine = -1; ///< set for engines and their configurations
 
-  /// Refuses attributes that this type lacks, that are read-only, or whose type or count is wrong.
+  /// Sets an attribute. Refuses attributes that this descriptor type lacks, that are read-only, or
+  /// whose type or count is wrong.
   void set(cudnnBackendAttributeName_t name, Attribute attribute);
-  /// Refuses missing or inconsistent attributes.
+  /// Finalizes the descriptor. Refuses missing or inconsistent attributes.
   void finalize();
 
   template <typename T> std::vector<T> list(cudnnBackendAttributeName_t name) const {

@@ -1,4 +1,4 @@
-// Defines the computation of a plan, parsed from its operation descriptors.
+// Defines the computation of a cuDNN execution plan, parsed from operation descriptors.
 #ifndef PSRT_TESTING_CUDNN_EXECUTION_H
 #define PSRT_TESTING_CUDNN_EXECUTION_H
 
@@ -25,7 +25,7 @@ struct Tensor {
 class Execution {
 public:
   virtual ~Execution() = default;
-  /// Throws a Refusal if the tensors do not match.
+  /// Parses an operation. Throws a Refusal if its tensors do not match.
   static std::shared_ptr<Execution> parse(const Descriptor &operation);
   /// Parses a graph: one operation, or the separate operations of attention.
   static std::shared_ptr<Execution> parseGraph(const Descriptor &graph);

@@ -1,7 +1,7 @@
 // Implements the functions of cuDNN. Environment variables change its behavior:
 // - PSRT_FAKE_CUDNN_VERSION=8907: sets the version. Before 92100, there is no SDPA operation, only
 //   composite attention.
-// - PSRT_FAKE_CUDNN_TIME=300: adds microseconds to each plan.
+// - PSRT_FAKE_CUDNN_TIME=300: makes each execution 300 microseconds longer.
 // - PSRT_FAKE_CUDNN=refuses: supports no plan.
 // - PSRT_FAKE_CUDNN=wrong: makes one element of each result wrong.
 // - PSRT_FAKE_CUDNN=nan: gives NaN for rows of attention that see no key.

@@ -7,8 +7,8 @@
 
 namespace psrt::fake {
 
-/// The thread's runner while it runs blocks. A thread-local object with a constructor would be too
-/// slow, since hooks are called very often.
+/// The runner of this operating-system thread, while the thread runs blocks. A thread-local object
+/// with a constructor would be too slow, since hooks are called very often.
 static thread_local constinit BlockRunner *active __attribute__((tls_model("initial-exec"))) =
     nullptr;
 
@@ -80,9 +80,9 @@ void BlockRunner::fiberMain() {
     active->takeTurns();
 }
 
-/// Runs one turn of a fiber that holds no thread. If a suspended thread is ready, the fiber becomes
-/// idle and switches to this thread. Otherwise, the fiber runs the next thread that has not
-/// started. Without such a thread, the fiber becomes idle and switches to `main`.
+/// Runs one turn of a fiber that holds no thread of the block. If a suspended thread is ready, the
+/// fiber becomes idle and switches to this thread. Otherwise, the fiber runs the next thread that
+/// has not started. Without such a thread, the fiber becomes idle and switches to `main`.
 void BlockRunner::takeTurns() {
   bool wakes = readyBegin < ready.size() && !mixedMasks;
   if (!wakes && nextFresh < launch->block && !mixedMasks) {

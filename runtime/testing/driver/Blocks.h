@@ -20,14 +20,14 @@ struct Launch {
   uint32_t grid = 1, block = 1, sharedBytes = 0;
 };
 
-/// Runs all blocks on the calling thread. Returns false if a block's threads wait for threads that
-/// never arrive; this has been reported on stderr.
+/// Runs all blocks on the calling thread. Returns false if threads of a block wait for threads that
+/// never arrive, after printing the reason to stderr.
 bool runBlocks(const Launch &launch);
 
 /// Hooks that images receive as psrt_replay_hooks.
 extern const PsrtReplayHooks replayHooks;
 
-/// Runs the threads of the blocks of one operating-system thread.
+/// Runs blocks on one operating-system thread, with one fiber per thread of a block.
 class BlockRunner {
 public:
   bool run(const Launch &launch);

@@ -46,13 +46,13 @@ struct Capture {
   void run(unsigned lane, OperationRef operation);
   /// Returns the number of the record.
   unsigned record(unsigned lane);
-  /// `dropped` is true if the wait is omitted to inject a fault.
+  /// Makes a lane wait for a record. `dropped` is true if the wait is omitted to inject a fault.
   void await(unsigned lane, unsigned mark, bool dropped);
   /// Returns true if all work of the other lanes happens before the end of lane 0.
   bool joined() const;
 };
 
-/// An event's last record.
+/// An event, with its last record.
 struct Event {
   Device *device = nullptr;
   bool timed = true;

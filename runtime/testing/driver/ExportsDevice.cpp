@@ -77,7 +77,7 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice device) {
   });
 }
 
-/// Returns the value of an attribute, or -1.
+/// Returns the value of an attribute, or -1 if the fake does not know the attribute.
 static int attributeOf(CUdevice_attribute attribute) {
   switch (attribute) {
   case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:

@@ -1,5 +1,6 @@
-// Declares the functions that the fake driver adds to the driver API. They report accesses of
-// operations, enqueue work of other fakes and order host threads. libcuda does not have them.
+// Declares the functions that the fake driver adds to the driver API. These functions report
+// accesses of operations, enqueue work of other fakes and order host threads. libcuda does not have
+// these functions.
 #ifndef PSRT_TESTING_DRIVER_FAKE_H
 #define PSRT_TESTING_DRIVER_FAKE_H
 
@@ -14,8 +15,8 @@ struct PsrtFakeAccess {
 };
 
 extern "C" {
-/// Reports the accesses of the next operation that this thread enqueues on `stream`. With a null
-/// stream, the calling host thread makes the accesses now. Copies and memsets need no report.
+/// Reports the accesses of the next operation that is enqueued on `stream`. With a null stream, the
+/// calling host thread makes the accesses now. Copies and memsets need no report.
 PSRT_FAKE_EXPORT void psrt_fake_access(psrt::cuda::CUstream stream, const char *name, int count,
                                        const PsrtFakeAccess *accesses);
 
@@ -34,7 +35,8 @@ PSRT_FAKE_EXPORT psrt::cuda::CUresult psrt_fake_enqueue(psrt::cuda::CUstream str
 PSRT_FAKE_EXPORT void psrt_fake_release(const void *token);
 PSRT_FAKE_EXPORT void psrt_fake_acquire(const void *token);
 
-/// Returns the number of waits requested since the last cuInit, as counted by $PSRT_FAKE_DROP.
+/// Returns the number of calls of cuStreamWaitEvent since the last cuInit. $PSRT_FAKE_DROP=K omits
+/// the K-th of these waits.
 PSRT_FAKE_EXPORT unsigned long long psrt_fake_waits();
 }
 

@@ -48,11 +48,12 @@ struct Machine {
   std::vector<std::shared_ptr<Capture>> captures; ///< captures in progress
   uint64_t waits = 0;                             ///< number of calls of cuStreamWaitEvent
   unsigned hostThreads = 0;
-  Clock hostsKnow;                      ///< union of the host threads' clocks
+  Clock hostsKnow;                      ///< maximum of the host threads' clocks
   std::map<const void *, Clock> tokens; ///< clocks passed to psrt_fake_release
   std::FILE *log = nullptr;
 
-  /// Reads the settings, unless a context is in use.
+  /// Reads the settings, creates the devices and opens the log. Does nothing if a context is in
+  /// use.
   void initialise();
   bool isDevice(const void *context) const;
   /// Returns the device's streams whose threads run.

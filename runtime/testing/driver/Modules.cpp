@@ -20,7 +20,8 @@ Module::~Module() {
 
 namespace {
 
-/// Returns the size of an ELF file in memory: the end of its last section or segment.
+/// Returns the size of an ELF file in memory: the end of its section headers or of its last
+/// segment.
 size_t elfSize(const void *image) {
   auto *bytes = static_cast<const char *>(image);
   Elf64_Ehdr header;
@@ -34,7 +35,7 @@ size_t elfSize(const void *image) {
   return size;
 }
 
-/// Writes the image to an unnamed file, so that each load is a separate copy.
+/// Writes `size` bytes to a file. Returns false on failure.
 bool writeFile(int file, const char *bytes, size_t size) {
   while (size > 0) {
     ssize_t written = write(file, bytes, size);
@@ -46,12 +47,13 @@ bool writeFile(int file, const char *bytes, size_t size) {
   return true;
 }
 
+/// Loads a replay image through an unnamed file, so that each load is a separate copy.
 CUresult loadReplay(const void *image, Module &module, std::string &log) {
   module.file = memfd_create("parashard-replay", MFD_CLOEXEC);
   if (module.file < 0 || !writeFile(module.file, static_cast<const char *>(image), elfSize(image)))
     return CUDA_ERROR_OUT_OF_MEMORY;
-  // The file stays open as long as the module, because the loader identifies libraries by this
-  // name.
+  // The file stays open as long as the module is loaded: the dynamic loader identifies a library by
+  // its path, so the number of the descriptor must not be reused.
   std::string path = "/proc/self/fd/" + std::to_string(module.file);
   module.library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!module.library) {

@@ -33,7 +33,7 @@ CUresult loadModule(Device *device, const void *image, std::shared_ptr<Module> &
 std::shared_ptr<Function> findFunction(const std::shared_ptr<Module> &module,
                                        const std::string &name);
 
-/// Returns a launch of the function with a copy of its parameters.
+/// Returns a launch of the function, with a copy of the parameters.
 Operation kernelOperation(const std::shared_ptr<Function> &function, uint32_t grid, uint32_t block,
                           uint32_t sharedBytes, void **parameters);
 

@@ -17,8 +17,8 @@ struct Settings {
   uint64_t drop = 0;                    ///< $PSRT_FAKE_DROP: number of the wait to omit, from 1
   unsigned delay = 0; ///< $PSRT_FAKE_DELAY: maximum random delay per operation, in microseconds
   unsigned kernelTime = 0; ///< $PSRT_FAKE_KERNEL_TIME: extra time of each kernel, in microseconds
-  /// $PSRT_FAKE_STRICT=1: a kernel fails if the runtime has not reported the accesses of the
-  /// kernel.
+  /// $PSRT_FAKE_STRICT=1: a kernel whose accesses were not reported is an error, which the next
+  /// synchronizing call returns.
   bool strict = false;
   bool oneHost = false; ///< $PSRT_FAKE_HOSTS=one: host threads share one clock
   std::string log;      ///< $PSRT_FAKE_LOG: log file with one line per operation

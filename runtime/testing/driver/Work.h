@@ -34,7 +34,7 @@ using OperationRef = std::shared_ptr<const Operation>;
 struct Work {
   OperationRef operation;
   std::shared_ptr<Mark> record, wait;
-  Clock clock; ///< happens before the work after the operation
+  Clock clock; ///< the stream's clock, including the operation
 };
 
 } // namespace psrt::fake

@@ -36,7 +36,7 @@ struct Comm {
   int ranks, rank;
   std::atomic<bool> aborted{false};
   Board board;
-  std::atomic<bool> isLate{true}; ///< report a call as in progress once
+  std::atomic<bool> isLate{true}; ///< report the last call as in progress once
   std::atomic<int64_t> runs{0};   ///< number of batches run
   std::atomic<int> registered{0};
   std::atomic<int> batches{0}; ///< live batches: enqueued, or captured in a graph

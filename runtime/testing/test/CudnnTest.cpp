@@ -34,7 +34,7 @@ TEST_F(CudnnTest, attributes_have_a_type_a_count_and_a_descriptor) {
 
 TEST_F(CudnnTest, finalize_reports_missing_attributes) {
   EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, cudnnApi.finalize(make(CUDNN_BACKEND_TENSOR_DESCRIPTOR)));
-  EXPECT_NE(std::string::npos, words().find("906")) << words(); // the id
+  EXPECT_NE(std::string::npos, words().find("906")) << words(); // CUDNN_ATTR_TENSOR_UNIQUE_ID
   EXPECT_EQ(CUDNN_STATUS_BAD_PARAM, cudnnApi.finalize(make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)));
 }
 

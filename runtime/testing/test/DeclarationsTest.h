@@ -6,8 +6,8 @@
 
 namespace psrt::cuda {
 
-/// Returns true if both types are passed in the same way. Our handles and enumerations are distinct
-/// types.
+/// Returns true if both types are passed in the same way. Our handles and enumerations are types of
+/// their own, so the types need not be equal.
 template <typename A, typename B> constexpr bool passedAlike() {
   if constexpr (std::is_void_v<A> || std::is_void_v<B>)
     return std::is_same_v<A, B>;

@@ -1,5 +1,5 @@
 // RUN: ps-opt %s -split-input-file -verify-diagnostics
-// The numbered constraints of constants, reductions, collectives and fused ops.
+// Checks the numbered constraints of constants, reductions, collectives and fused ops.
 
 func.func @iota_c1() {
   // expected-error @below {{dim 1 is out of range for a tensor with 1 dims (iota_c1)}}
@@ -63,7 +63,7 @@ func.func @all_gather_c1(%a: tensor<4xf32>) {
 
 ps.mesh @mesh <"tp" = 2 : tensor>
 func.func @all_to_all_c1(%a: tensor<3x4xf32>) {
-  // expected-error @below {{splits dim 0 of 'tensor<3x4xf32>' over 2 shards, which do not divide the dim (all_to_all_c1)}}
+  // expected-error @below {{splits dim 0 of 'tensor<3x4xf32>' over 2 shards, but the size of the dim is not divisible by this number (all_to_all_c1)}}
   %0 = ps.all_to_all %a over ["tp"] split 0 concat 1 : tensor<3x4xf32> -> tensor<1x8xf32>
   return
 }

@@ -12,7 +12,7 @@ func.func @embedding(%w: tensor<16x8xf32>, %i: tensor<2x4xi64>, %d: tensor<2x4x8
 // -----
 
 func.func @embedding_c1(%w: tensor<16x8xf32>, %i: tensor<2x4xi64>) {
-  // expected-error @below {{rows have type 'tensor<2x8xf32>', expected shape [2, 4, 8] (embedding_c1)}}
+  // expected-error @below {{result has type 'tensor<2x8xf32>', expected shape [2, 4, 8] (embedding_c1)}}
   %y = ps.embedding %w, %i : tensor<16x8xf32>, tensor<2x4xi64> -> tensor<2x8xf32>
   return
 }

@@ -37,8 +37,8 @@ func.func @reshape(%x: tensor<2x3x24xf32>, %y: tensor<4x6xf32>, %z: tensor<5x1x2
   %0 = ps.reshape %x : tensor<2x3x24xf32> -> tensor<2x3x4x6xf32>
   // expected-remark @below {{([k, j, i]) -> ([k x j, i])}}
   %1 = ps.reshape %x : tensor<2x3x24xf32> -> tensor<6x24xf32>
-  // At the first and the last dim, the greatest common divisor of both sizes is a factor, here
-  // i = 2. The other factors cannot be split.
+  // At the first and the last dim, the greatest common divisor of both sizes is a factor: i = 2
+  // below, and also n = 2 in the second reshape. The other factors cannot be split.
   // expected-remark @below {{([k, j x i]) -> ([m, l x i])}}
   %2 = ps.reshape %y : tensor<4x6xf32> -> tensor<3x8xf32>
   // expected-remark @below {{([n x k, j x i]) -> ([n x m, l x i])}}
@@ -71,7 +71,7 @@ func.func @parts(%x: tensor<4x1152xf32>, %y: tensor<4x384xf32>) {
 }
 
 func.func @convolution(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf32>, %g: tensor<6x2x3xf32>, %d: tensor<4x1x3xf32>, %y: tensor<2x6x8xf32>) {
-  // expected-remark @below {{([i, j, l], [k, j, m]) -> ([i, k, n]), i = 2, j = 4 reduction(sum), k = 6, l = 8 whole("windows of neighbouring shards overlap")}}
+  // expected-remark @below {{([i, j, l], [k, j, m]) -> ([i, k, n]), i = 2, j = 4 reduction(sum), k = 6, l = 8 whole("windows of neighboring shards overlap")}}
   %0 = ps.convolution %x, %w by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<6x4x3xf32>) -> tensor<2x6x8xf32>
   // Two groups of two input channels and three output channels each.
   // expected-remark @below {{([i, j x k, m], [j x l, k, n]) -> ([i, j x l, o]), i = 2, j = 2, k = 2 reduction(sum), l = 3,}}
@@ -83,7 +83,7 @@ func.func @convolution(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf32>, %g: tensor<
   %3 = ps.convolution_input %y, %w by [1] low [1] dilation [1] : (tensor<2x6x8xf32>, tensor<6x4x3xf32>) -> tensor<2x4x8xf32>
   // expected-remark @below {{([i, j, l], [i, k, n]) -> ([k, j, m]), i = 2 reduction(sum), j = 4, k = 6,}}
   %4 = ps.convolution_kernel %x, %y by [1] low [1] dilation [1] : (tensor<2x4x8xf32>, tensor<2x6x8xf32>) -> tensor<6x4x3xf32>
-  // expected-remark @below {{([i, j, k]) -> ([i, j, l]), i = 2, j = 4, k = 8 whole("windows of neighbouring shards overlap"), l = 4 whole}}
+  // expected-remark @below {{([i, j, k]) -> ([i, j, l]), i = 2, j = 4, k = 8 whole("windows of neighboring shards overlap"), l = 4 whole}}
   %5 = ps.max_pool %x window [2] by [2] low [0] dilation [1] : tensor<2x4x8xf32> -> tensor<2x4x4xf32>
   return
 }

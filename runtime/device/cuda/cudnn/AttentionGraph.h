@@ -25,14 +25,14 @@ struct AttentionProblem {
 
   bool isComposite() const { return form == AttentionForm::Composite; }
   bool hasBias() const { return hasMask || hasPadding; }
-  /// Returns the sizes [b, h, t, s] of the f32 bias that represents mask and padding. A size is 1
-  /// if the bias is the same along the dim. A kernel of the runtime computes the bias, which is
-  /// -inf for hidden keys. Then cuDNN adds the bias to the scores.
+  /// Returns the sizes [b, h, t, s] of the f32 bias that represents the mask and the padding mask.
+  /// A size is 1 if the bias is the same along the dim. A kernel of the runtime computes the bias,
+  /// which is -inf for hidden keys. Then cuDNN adds the bias to the scores.
   std::array<int64_t, 4> getBiasSizes() const;
   /// Returns true if dout must be scaled. If all elements of a mask row are very low, e.g. -1e38,
   /// the row's log-sum-exp cannot represent the row's sum of exponentials: all recomputed
-  /// probabilities are 1. Dividing dout by the sum corrects the gradients. A kernel of the runtime
-  /// writes the scaled, dense copy of dout.
+  /// probabilities are 1. Dividing the row of dout by the sum of these probabilities corrects the
+  /// gradients. A kernel of the runtime writes the scaled, dense copy of dout.
   bool scalesDout() const { return op.grad && hasMask && op.maskDtype != Dtype::Bool; }
   /// Returns true if the log-sum-exps must be copied. For a fully masked row, composite gradients
   /// would compute (-inf) - (-inf) = NaN. A kernel of the runtime writes a copy with inf in such
@@ -49,8 +49,8 @@ const std::array<int64_t, 3> &getStrides(const AttentionOp &op, int buffer);
 AttentionForm chooseForm(size_t version, const AttentionOp &op);
 
 /// Returns true if the problem can be expressed as a cuDNN graph. This requires bf16 or f16
-/// elements, strides that are multiples of 16 bytes, t == s for causal or windowed attention, and a
-/// dropout mask of at most kMostScoreBytes.
+/// elements, sizes above 0, strides that are multiples of 16 bytes, t == s for causal or windowed
+/// attention, a dropout below 1, and a dropout mask of at most kMostScoreBytes.
 bool hasAttentionGraph(const AttentionProblem &problem);
 
 /// Limit in bytes on a 16-bit tensor with one element per score, such as the dropout mask or the
@@ -59,8 +59,8 @@ inline constexpr int64_t kMostScoreBytes = int64_t(1) << 30;
 
 /// IDs of the graphs' host scalars, in this order: the scores' scale, -inf, the window (int32 in
 /// the unified form, else f32), 1 / keep probability, and the keep probability. The keep
-/// probability is 1 without dropout. The IDs of other tensors are their buffer numbers in
-/// AttentionOp plus 1; the bias has the mask's ID.
+/// probability is 1 without dropout. The ID of an instruction's buffer is its number in AttentionOp
+/// plus 1; the bias has the mask's ID.
 inline constexpr int64_t kScaleId = 100, kHiddenId = 101, kWindowId = 102, kKeptScaleId = 103,
                          kKeptPartId = 104;
 /// IDs of extra tensors: the dropout mask (1 where a probability is kept, else 0; in the heads'

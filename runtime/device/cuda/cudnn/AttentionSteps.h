@@ -47,11 +47,12 @@ protected:
   /// null. Returns y.
   Tensor &addPointwise(cudnnPointwiseMode_t mode, cudnnDataType_t arithmetic, Tensor &y, Tensor &x,
                        Tensor *b = nullptr, Tensor *t = nullptr, int64_t axis = -1);
-  /// Adds the sum of the scores and the bias of mask and padding. Returns the sum.
+  /// Adds the sum of the scores and the bias of both masks (getBiasSizes). Returns the sum.
   Tensor &addBias(Tensor &scores);
-  /// Sets a score to -inf if its query does not see its key. Query i sees key j if i >= j (causal)
-  /// and j + window > i. This sum has the type `windowType`. The indices i and j are generated from
-  /// the shape of `from`, or from the shape of the scores if `from` is null.
+  /// Adds steps that set a score to -inf if the query does not see the key. Query i sees key j if i
+  /// >= j (causal) and j + window > i (with a window). The sum j + window has the type
+  /// `windowType`. The indices i and j are generated from the shape of `from`, or from the shape of
+  /// the scores if `from` is null.
   Tensor &addDiagonal(Tensor &scores, cudnnDataType_t windowType, Tensor *from = nullptr);
 
   const CudnnTarget &target;
@@ -69,7 +70,7 @@ private:
   }
   Tensor &addIndex(Tensor &from, int64_t dim);
   /// Adds a selection: the score where the comparison `x mode b` is true, else -inf. Returns the
-  /// result.
+  /// selected scores.
   Tensor &addSelect(Tensor &scores, cudnnPointwiseMode_t mode, Tensor &x, Tensor &b);
 
   Tensor *hidden = nullptr;

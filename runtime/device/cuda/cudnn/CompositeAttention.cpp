@@ -1,6 +1,7 @@
 // Expresses attention as matmuls, reductions and pointwise operations, in the order that cuDNN's
-// pattern matcher expects. cuDNN fuses a recognized pattern into one kernel that writes no tensor
-// of the scores' size. cuDNN only recognizes 16-bit scores and probabilities with f32 accumulation.
+// pattern matcher expects. cuDNN fuses the recognized forward pattern into one kernel that writes
+// no tensor of the scores' size. cuDNN only recognizes 16-bit scores and probabilities with f32
+// accumulation.
 #include "runtime/device/cuda/cudnn/AttentionSteps.h"
 
 namespace psrt::cuda {
@@ -60,14 +61,14 @@ private:
   }
   Tensor &multiply(Tensor &x, Tensor &by) { return addStep(CUDNN_POINTWISE_MUL, x, &by); }
 
-  //===--- shared by value and gradients -------------------------------------------------===//
+  //===--- shared by the forward and the gradients ---------------------------------------===//
 
   std::vector<int64_t> getRows() const { return {op.b, op.h, op.t, 1}; }
   Tensor &makeRows() { return makeInside(CUDNN_DATA_FLOAT, getRows()); }
   Tensor &makeLse() { return makeTensor(A::Lse + 1, Dtype::F32, getRows()); }
   Tensor &makeKept() { return makeTensor(kKeptId, op.dtype, {op.b, op.h, op.t, op.s}); }
 
-  /// Adds the scaled scores, plus the bias of mask and padding if there is one.
+  /// Adds the scaled scores, plus the bias of both masks if there is one.
   Tensor &addScores(Tensor &q, Tensor &transposedK, Tensor &scale) {
     Tensor &scores = multiply(addMatmul(makeScores(), q, transposedK), scale);
     return problem.hasBias() ? addBias(scores) : scores;
@@ -76,7 +77,7 @@ private:
     return AttentionSteps::addDiagonal(scores, CUDNN_DATA_FLOAT);
   }
 
-  //===--- the value ------------------------------------------------------===//
+  //===--- the forward ----------------------------------------------------===//
 
   void addValue() {
     Tensor &scores =

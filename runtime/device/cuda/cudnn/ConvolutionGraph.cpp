@@ -18,9 +18,10 @@ std::vector<int64_t> takeDims(const std::array<int64_t, 3> &dims, const WindowSh
 }
 
 /// Returns the padding after a dim that results in exactly `out` windows. The padding is negative
-/// if the windows end before the image does. If several paddings are possible, returns the one
-/// nearest to `low`, because more cuDNN engines support symmetric padding. Example: in 8, kernel 3,
-/// stride 2, low 1 and out 4 allow the paddings 0 and 1; returns 1.
+/// if the windows end at least a stride before the end of the image. If several paddings are
+/// possible, returns the one nearest to `low`, because more cuDNN engines support symmetric
+/// padding. Example: in 8, kernel 3, stride 2, low 1 and out 4 allow the paddings 0 and 1; returns
+/// 1.
 int64_t getHighPadding(const WindowShape &s, int dim) {
   int64_t least = (s.out[dim] - 1) * s.strides[dim] + (s.kernel[dim] - 1) * s.dilation[dim] + 1 -
                   s.in[dim] - s.low[dim];

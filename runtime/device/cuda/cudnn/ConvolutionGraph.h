@@ -16,7 +16,7 @@ bool hasConvolutionGraph(const ConvolutionOp &op);
 /// CudnnFailure if cuDNN does not support the problem.
 CudnnGraph makeConvolutionGraph(const CudnnTarget &target, const ConvolutionOp &op);
 /// Returns the sizes of a tensor (a number in ConvolutionOp) as passed to cuDNN: batch (of w:
-/// output channels), channels, and two or three spatial dims.
+/// output channels), channels (of w: input channels per group), and two or three spatial dims.
 std::vector<int64_t> getConvolutionSizes(const ConvolutionOp &op, int tensor);
 
 /// Returns a unique description of the problem, also used in messages. Example: "convolution

@@ -11,8 +11,8 @@
 
 namespace psrt::cuda {
 
-/// Reports why a call of cuDNN failed, in cuDNN's words. If the caller requested a plan, it then
-/// uses the fallback kernels.
+/// Reports why a call of cuDNN failed, in cuDNN's words. A caller that requested a plan then uses
+/// the fallback kernels.
 class CudnnFailure : public std::exception {
 public:
   explicit CudnnFailure(std::string text) : text(std::move(text)) {}

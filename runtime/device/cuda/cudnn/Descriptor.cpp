@@ -95,7 +95,7 @@ int64_t Descriptor::getInt(cudnnBackendAttributeName_t name) const {
 
 std::vector<cudnnBackendNumericalNote_t>
 Descriptor::getNotes(cudnnBackendAttributeName_t name) const {
-  std::vector<cudnnBackendNumericalNote_t> notes(32); // cuDNN 9 has 10
+  std::vector<cudnnBackendNumericalNote_t> notes(32); // cuDNN 9 defines 10 notes
   int64_t count = 0;
   cudnn.check(cudnn.getAttribute(handle, name, CUDNN_TYPE_NUMERICAL_NOTE, int64_t(notes.size()),
                                  &count, notes.data()),

@@ -83,7 +83,7 @@ void finishGraph(const CudnnTarget &target, CudnnGraph &graph, const char *name)
 CudnnPlan::CudnnPlan(const CudnnTarget &target, CudnnGraph given, Dtype dtype,
                      int64_t mostWorkspace)
     : target(target), graph(std::move(given)) {
-  std::string reason = "no engine is deterministic in this precision";
+  std::string reason = "no engine is both deterministic and precise enough";
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
     if (plan.empty())
       choose(mode, dtype, mostWorkspace, reason);

@@ -39,7 +39,7 @@ struct CudnnTensor {
 /// Creates a graph of operations, which the caller finalizes.
 Descriptor describeGraph(const CudnnTarget &target,
                          const std::vector<const Descriptor *> &operations);
-/// Appends the graph of one operation, whose descriptor is the last in `graph`.
+/// Appends to `graph` a graph with one operation, whose descriptor is the last one in `graph`.
 void finishGraph(const CudnnTarget &target, CudnnGraph &graph, const char *name);
 
 /// Holds an engine for a graph. cuDNN's heuristics list engines, the fastest first. The plan uses

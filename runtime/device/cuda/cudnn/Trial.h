@@ -1,5 +1,5 @@
 // Compares the results of a library with those of the fallback kernels on random numbers, before
-// the library is used for a problem. Also measures the times of both.
+// the library is used for a problem. Also measures the times of the library and of the kernels.
 #ifndef PSRT_DEVICE_CUDA_CUDNN_TRIAL_H
 #define PSRT_DEVICE_CUDA_CUDNN_TRIAL_H
 
@@ -21,8 +21,8 @@ struct Trial {
     std::vector<int64_t> sizes, strides;
     bool isResult = false;
     /// The tolerance of a result element is a sum: `absolute`, `ofRow` times the root mean square
-    /// of its row, and `roundings` rounding errors. A root mean square of less than a tenth of that
-    /// of the whole result is raised to this tenth.
+    /// of its row, and `roundings` rounding errors. The root mean square of a row counts as at
+    /// least a tenth of the root mean square of the whole result.
     double absolute = 0, ofRow = 0;
     double roundings = 1;
     /// Returns the element at an index of an input. Without this function, the elements are

@@ -53,7 +53,7 @@ public:
   }
 
 private:
-  /// Adds the graph applied to the scores between the two matmuls.
+  /// Adds the graph that cuDNN applies to the scores between the two matmuls.
   void addMask(Descriptor &operation, const Operation &names) {
     if (!problem.hasBias() && !op.causal && op.window == 0)
       return;

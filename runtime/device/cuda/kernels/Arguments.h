@@ -49,11 +49,12 @@ struct WriteIndexArguments {
   int64_t value;
 };
 
-inline constexpr int kMaxParts = 64; ///< limit on the members of one reduction or gather launch
+inline constexpr int kMaxParts = 64; ///< number of addresses in `ins` and in `outs`
 
 /// Reduces [outer, row] elements over all inputs `ins`, in order, and writes the result to all
-/// outputs `outs`. If there are more than kMaxParts inputs or outputs, `pointers` is a device array
-/// of the addresses of all inputs, then of all outputs.
+/// outputs `outs`. If `pointers` is not null, it replaces `ins` and `outs`: a device array of the
+/// addresses of all inputs, then of all outputs. It is required for more than kMaxParts inputs or
+/// outputs.
 struct ReduceArguments {
   const void *ins[kMaxParts];
   void *outs[kMaxParts];
@@ -107,7 +108,7 @@ struct MaxPoolArguments {
 };
 
 struct ConvolutionArguments {
-  const void *x, *w, *y; ///< the operands; the computed tensor of x, w and y is written to `out`
+  const void *x, *w, *y; ///< two are operands; the third is the result, which is written to `out`
   void *out;
   int64_t batch, groups, inChannels, outChannels; ///< channels per group
   WindowArguments windows;
@@ -120,7 +121,8 @@ struct HeadStrides {
 inline constexpr int kMaxFactors = 16;
 enum MaskKind : int32_t { NoMask, BoolMask, F32Mask, Bf16Mask, F16Mask };
 
-/// Converts the mask and the padding of attention to an f32 bias, which is added to the scores.
+/// Converts the mask and the padding mask of attention to an f32 bias, which is added to the
+/// scores.
 struct AttentionBiasArguments {
   const void *mask;       ///< mask of `maskKind`, or null
   const uint8_t *padding; ///< [b, s], 0 if a key is hidden; or null

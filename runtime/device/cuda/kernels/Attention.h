@@ -103,7 +103,7 @@ PSRT_DEVICE float probabilityOf(float score, float lse, float factor) {
 
 //===--- random numbers ---------------------------------------------------===//
 
-/// The state of the random numbers in one run of the op.
+/// The key, first counter and scale of the random numbers in one run of the op.
 struct Dropout {
   uint64_t key = 0, start = 0;
   float kept = 1;
@@ -117,8 +117,8 @@ PSRT_DEVICE Dropout dropoutOf(const AttentionArguments &a) {
           1.0f / (1.0f - a.dropout)};
 }
 
-/// Returns the index of element (i, j) in the unsharded tensor, without the offset of this rank's
-/// shard.
+/// Returns the index of element (i, j) in the unsharded tensor, minus the index of this rank's
+/// first element.
 PSRT_DEVICE uint64_t elementIndex(const AttentionArguments &a, const Head &head, int32_t i,
                                   int32_t j) {
   int64_t linear = rowNumber(a, head, i) * a.s + j, result = 0;

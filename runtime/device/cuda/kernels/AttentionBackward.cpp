@@ -1,7 +1,8 @@
 // Computes the gradient of attention. Probabilities are recomputed from the log-sum-exps. One
-// kernel keeps rows of q and dout in shared memory and accumulates dq. The other keeps rows of k
-// and v, and accumulates dk and dv over query rows and over the heads of the group. Each gradient
-// row is accumulated by a single thread block in a fixed order, so results are deterministic.
+// kernel keeps rows of q and dout in shared memory and accumulates dq. The other kernel keeps rows
+// of k and v, and accumulates dk and dv over query rows, and over the query heads that share a
+// key/value head. Each gradient row is accumulated by a single thread block in a fixed order, so
+// results are deterministic.
 #include "runtime/device/cuda/kernels/Attention.h"
 #include "runtime/device/cuda/kernels/RegisterTiles.h"
 
@@ -101,7 +102,7 @@ template <typename T, int D> PSRT_DEVICE void gradQ(const AttentionArguments &a)
   using S = Shape<D>;
   PSRT_SHARED(Memory<D>, memory);
   int32_t tiles = (a.t + S::rows - 1) / S::rows;
-  int32_t row = (tiles - 1 - int32_t(blockIndex() % tiles)) * S::rows; // the longest rows first
+  int32_t row = (tiles - 1 - int32_t(blockIndex() % tiles)) * S::rows; // most columns first
   Head head = headOf(a, blockIndex() / tiles);
   Dropout dropout = dropoutOf(a);
   loadKept<D>(a, memory.first, Matrix<T>(a.q, a.qStrides, head.b, head.h, row, a.t));

@@ -36,8 +36,8 @@ template <int D> struct Rows {
   }
 };
 
-/// Turns the scores of a step into unnormalized probabilities (weights), and writes the weights to
-/// shared memory.
+/// Turns the scores of a step (one tile of columns) into unnormalized probabilities (weights), and
+/// writes the weights to shared memory.
 template <typename T, int D>
 PSRT_DEVICE void weigh(const AttentionArguments &a, const Dropout &dropout, const Head &head,
                        int32_t row, int32_t column, float (&scores)[Shape<D>::rm][Shape<D>::rn],

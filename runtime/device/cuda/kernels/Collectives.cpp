@@ -84,8 +84,8 @@ template <typename T> PSRT_DEVICE void reduce(const ReduceArguments &a) {
 
 //===--- copies -----------------------------------------------------------===//
 
-/// Copies units. `Index` has 32 bits if this is enough, because 64-bit divisions take four times as
-/// long.
+/// Copies units. `Index` has 32 bits if all indices fit, because 64-bit divisions take four times
+/// as long.
 template <typename Unit, typename Index> PSRT_DEVICE void copyUnits(const CopyArguments &a) {
   Index units = 1;
 #pragma unroll

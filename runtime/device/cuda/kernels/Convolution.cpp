@@ -87,7 +87,8 @@ template <typename T, typename Out> PSRT_DEVICE void computeX(const ConvolutionA
   }
 }
 
-/// Returns the element at tap `tap` of the window at `position`, or -1 if the tap is outside.
+/// Returns the element of x at tap `tap` of the window at `position`, or -1 if the tap is outside
+/// of x.
 PSRT_DEVICE int64_t elementAt(const WindowArguments &s, int32_t position, const int32_t (&tap)[3]) {
   int32_t x[3], rest = position;
 #pragma unroll

@@ -34,8 +34,8 @@ struct Keys {
   alignas(16) uint32_t values[kTile];
 };
 
-/// Returns the row to which the cotangent at position `i` is added, or kNoRow. This row is the sort
-/// key of the position.
+/// Returns the row to which the cotangent at position `i` is added. Returns kNoRow for the padding
+/// index, and for rows outside of this shard. The row is the sort key of the position.
 PSRT_DEVICE uint32_t keyOf(const EmbeddingGradArguments &a, int64_t first, int64_t i) {
   if (i >= a.count)
     return kNoRow;
@@ -82,8 +82,8 @@ PSRT_DEVICE void sortPositions(const EmbeddingGradArguments &a) {
   }
 }
 
-/// Sets all keys to kNoRow before the sort. The sort does not write positions without a row, so the
-/// end of the list may stay unwritten.
+/// Sets all keys to kNoRow before the sort. The sort omits positions without a row, so it may leave
+/// the end of `keys` unwritten.
 PSRT_DEVICE void clearKeys(const EmbeddingGradArguments &a) {
   for (int64_t i = gridThread(); i < a.count; i += gridThreads())
     a.keys[i] = kNoRow;

@@ -127,7 +127,7 @@ PSRT_DEVICE float logarithmOfTwo(float x) { return std::log2(x); }
 PSRT_DEVICE float infinity() { return __builtin_huge_valf(); }
 
 /// Returns exp(x) = 2^(x log2(e)) with an error of at most 2 ulp. The exponent x log2(e) is the sum
-/// of `product` and a small `rest`, which keeps results for large x exact. If 2^product is
+/// of `product` and a small `rest`, which keeps results for large x accurate. If 2^product is
 /// infinite, the correction by `rest` is skipped, because it could give NaN. Arguments below -104
 /// are replaced by -104, where the result is 0, so `product` is never -infinity.
 PSRT_DEVICE float exponential(float x) {

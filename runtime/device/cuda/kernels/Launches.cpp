@@ -1,4 +1,4 @@
-// Builds launches of embeddings, attention, pooling, convolutions and activations.
+// Builds launches of embeddings, attention, pooling, convolutions, activations and transpositions.
 #include "runtime/device/cuda/kernels/Launches.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/Status.h"
@@ -16,7 +16,7 @@ void checkWindows(const char *name, const WindowShape &shape) {
   for (int64_t size : {volumeOf(shape.in), volumeOf(shape.out)})
     if (size >= int64_t(1) << 31)
       PSRT_FAIL(BadInput,
-                "%s over %lld positions is not supported on cuda; use fewer positions than 2^31",
+                "%s over %lld positions is not supported on cuda; use fewer than 2^31 positions",
                 name, (long long)size);
 }
 
@@ -80,7 +80,8 @@ void check(const AttentionOp &op, bool hasMask) {
     PSRT_FAIL(BadInput, "attention masks of %s are not supported; use bool, f32, bf16 or f16",
               dtypeName(op.maskDtype));
   if (op.g < 1 || op.h % op.g != 0)
-    PSRT_FAIL(BadInput, "%lld attention heads are not a multiple of %lld key/value heads",
+    PSRT_FAIL(BadInput,
+              "attention has %lld query heads, not a multiple of its %lld key/value heads",
               (long long)op.h, (long long)op.g);
   if (op.d > 256)
     PSRT_FAIL(

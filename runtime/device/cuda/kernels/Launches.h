@@ -20,7 +20,7 @@ namespace psrt::cuda {
 struct KernelLaunch {
   std::string kernel;
   uint32_t grid = 1, block = 128;
-  std::vector<std::byte> arguments; ///< bytes of a struct in Arguments.h
+  std::vector<std::byte> arguments; ///< bytes of a struct in Arguments.h or SortArguments.h
 };
 /// Returns the names of all kernels.
 std::vector<std::string> ptxKernels();
@@ -43,8 +43,8 @@ Launches launchEmbedding(const EmbeddingOp &op, void *const *buffers, bool accum
                          void *workspace);
 Launches launchAttention(const AttentionOp &op, void *const *buffers, const int64_t *scalars,
                          int64_t key, void *workspace);
-/// Writes the f32 bias that represents mask and padding, with the sizes [b, h, t, s]. A size is 1
-/// if the bias is the same along the dim.
+/// Writes the f32 bias that represents the mask and the padding mask, with the sizes [b, h, t, s].
+/// A size is 1 if the bias is the same along the dim.
 Launches launchAttentionBias(const AttentionOp &op, const std::array<int64_t, 4> &sizes,
                              void *const *buffers, void *out);
 /// Writes a dense copy [b, h, t, d] of dout, in which each row is divided by the row's sum of
@@ -63,9 +63,9 @@ Launches launchConvolution(const ConvolutionOp &op, void *const *buffers);
 Launches launchSort(const SortOp &op, void *const *buffers, void *workspace);
 
 /// `batches` matrices of rows x columns bytes, which are `batchStride` bytes apart. Each row is
-/// contiguous.
+/// contiguous, and rows are `rowStride` bytes apart. All sizes and strides are multiples of 4.
 struct ByteMatrices {
-  int64_t rows = 0, columns = 0, rowStride = 0, batches = 1, batchStride = 0; ///< multiples of 4
+  int64_t rows = 0, columns = 0, rowStride = 0, batches = 1, batchStride = 0;
 };
 /// Writes the transposed matrices (columns x rows) one after another, without gaps.
 Launches launchTranspose(const void *in, void *out, const ByteMatrices &matrices);

@@ -5,8 +5,9 @@
 namespace psrt::cuda {
 namespace {
 
-/// Returns the index in the plane of the maximum of the window at `position`: the first of equal
-/// maxima, or the last NaN if there are NaNs. Returns -1 if no tap of the window lies in the plane.
+/// Returns the index within the plane of the maximum of the window at `position`. If several maxima
+/// are equal, returns the first. If there are NaNs, returns the last NaN. Returns -1 if no tap of
+/// the window lies in the plane.
 template <typename T>
 PSRT_DEVICE int32_t findMaximum(const WindowArguments &s, const T *plane, int32_t position) {
   int32_t found = -1;
@@ -36,8 +37,9 @@ template <typename T> PSRT_DEVICE void pool(const MaxPoolArguments &a) {
   }
 }
 
-/// Searches a window again for every element that the window covers. The kernel therefore stores no
-/// indices of maxima and uses no atomics, and each sum has the order of the windows.
+/// Computes the gradient. Searches a window again for every element that the window covers. The
+/// kernel therefore stores no indices of maxima and uses no atomics. Each element adds the
+/// cotangents in the order of the windows.
 template <typename T> PSRT_DEVICE void poolGrad(const MaxPoolArguments &a) {
   int64_t positions = volume(a.windows.out), elements = volume(a.windows.in);
   auto *out = static_cast<T *>(a.out);

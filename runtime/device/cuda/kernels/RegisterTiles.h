@@ -22,8 +22,8 @@ template <int D, int threadColumns, int threadRows> struct TileShape {
   static constexpr int chunk = D < 128 ? D : 128; ///< elements of a column loaded at once
   static constexpr int chunks = D / chunk;
   static constexpr int units = chunk / (tx * 4); ///< packs of four elements per thread and chunk
-  /// Floats between rows. Rows are padded by 16 bytes, so that adjacent rows lie in different
-  /// banks.
+  /// Floats from one row to the next. Rows are padded by 16 bytes, so that adjacent rows lie in
+  /// different banks.
   static constexpr int stride = D + 4, chunkStride = chunk + 4, scoreStride = columns + 4;
 
   static PSRT_DEVICE int column() { return threadIndex() % tx; }
@@ -31,7 +31,7 @@ template <int D, int threadColumns, int threadRows> struct TileShape {
 };
 
 /// Loads `rows` rows of `width` elements as f32, starting at element `first` of the `d` elements of
-/// a row. Elements outside the `valid` rows or beyond d are zero.
+/// a row. Elements outside the first `valid` rows or beyond d are zero.
 template <int rows, int width, int stride, typename T>
 PSRT_DEVICE void loadTile(float *to, const T *from, int64_t rowStride, int valid, int first, int d,
                           bool packed) {

@@ -15,7 +15,7 @@ struct SortArguments {
   const void *x;
   const int64_t *runs; ///< the runs to merge; null in the first kernel
   int64_t *indices;    ///< the new runs
-  void *out;           ///< the sorted elements if each row is then a single run; else null
+  void *out;           ///< the sorted elements; null unless this launch sorts entire rows
   int64_t elements, size, inner, width;
   int32_t descending;
 };

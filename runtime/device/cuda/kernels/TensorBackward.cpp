@@ -76,7 +76,7 @@ template <typename T, int D> PSRT_DEVICE void gradQ(const AttentionArguments &a)
   constexpr int step = kStep<D>;
   PSRT_SHARED(Memory<D>, memory);
   int32_t tiles = (a.t + kRows - 1) / kRows;
-  int32_t first = (tiles - 1 - int32_t(blockIndex() % tiles)) * kRows; // the longest rows first
+  int32_t first = (tiles - 1 - int32_t(blockIndex() % tiles)) * kRows; // most columns first
   Head head = headOf(a, blockIndex() / tiles);
   Dropout dropout = dropoutOf(a);
   load<T>(a, memory.first, a.q, a.qStrides, head.b, head.h, first, a.t);
@@ -109,7 +109,7 @@ template <typename T, int D> PSRT_DEVICE void gradQ(const AttentionArguments &a)
 
 //===--- dk and dv --------------------------------------------------------===//
 
-/// Adds the contribution of the rows of a query head from `at` on. `column` is the lane's first
+/// Adds the contribution of the rows [at, at + kStep) of a query head. `column` is the lane's first
 /// column.
 template <typename T, int D>
 PSRT_DEVICE void addRows(const AttentionArguments &a, const Dropout &dropout, const Head &head,

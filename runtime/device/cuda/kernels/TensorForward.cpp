@@ -124,7 +124,7 @@ PSRT_DEVICE Rows<D> beginRows(const AttentionArguments &a, const Dropout &dropou
 template <typename T, int D> PSRT_DEVICE void forward(const AttentionArguments &a) {
   PSRT_SHARED(Memory<D>, memory);
   int32_t tiles = (a.t + kRows - 1) / kRows;
-  int32_t row = (tiles - 1 - int32_t(blockIndex() % tiles)) * kRows; // the longest rows first
+  int32_t row = (tiles - 1 - int32_t(blockIndex() % tiles)) * kRows; // most columns first
   Head head = headOf(a, blockIndex() / tiles);
   auto load = [&](TensorTile<D, kColumns> &to, const void *data, const HeadStrides &strides,
                   int32_t column) {

@@ -34,7 +34,8 @@ template <int D, int rowCount> struct TensorTile {
 
   PSRT_DEVICE const uint16_t *at(int row, int column) const { return data + row * stride + column; }
 
-  /// Starts loading rows of d elements. Elements outside the `valid` rows or beyond d are zero.
+  /// Starts loading rows of d elements. Elements outside the first `valid` rows or beyond d are
+  /// zero.
   template <typename T>
   PSRT_DEVICE void load(const T *from, int64_t rowStride, int valid, int d, bool packed) {
     constexpr int units = D / 8;

@@ -39,8 +39,9 @@ PSRT_DEVICE void forEachTap(const WindowArguments &s, int32_t position, Visit vi
   }
 }
 
-/// The windows [first, last] that may contain index x of dim d. tapOf() returns the tap of such a
-/// window that is at x. tapOf() returns -1 if x lies between two taps, because of the dilation.
+/// The windows [first, last] that may contain index x of dim d. tapOf() returns the tap at which
+/// `window`, one of these windows, contains x. Because of the dilation, x may lie between two taps;
+/// tapOf() then returns -1.
 struct WindowRange {
   int32_t first, last;
 };

@@ -9,7 +9,7 @@
 namespace psrt::nccl {
 
 /// A stream that tracks which of its operations the GPU has completed. After each operation, a copy
-/// writes the operation's number to host memory. CUDA graphs also capture this copy.
+/// writes the operation's number plus 1 to host memory. CUDA graphs also capture this copy.
 class CommStream {
 public:
   /// `own` is the rank's stream; if it is null, a new stream is created.
@@ -40,12 +40,12 @@ private:
   cuda::StreamRef stream;
   bool ownsStream;
   int64_t scratchBytes = 0;
-  /// Scratch allocations in order of size. The last one is current; captured graphs may use the
-  /// earlier ones.
+  /// Scratch allocations in order of size. New operations use the last one. Captured graphs may use
+  /// the others.
   std::deque<cuda::DeviceMemory> scratches;
   std::vector<std::string> texts;
-  std::unique_ptr<cuda::DeviceMemory> numbers; ///< the numbers 1, 2, 3, ...
-  cuda::PinnedMemory position;                 ///< number of the last completed operation, plus 1
+  std::unique_ptr<cuda::DeviceMemory> numbers; ///< the numbers 1, 2, 3, ..., which the copies read
+  cuda::PinnedMemory position; ///< number of the last completed operation, plus 1; or 0
   int64_t seen = 0;
 };
 

@@ -176,7 +176,7 @@ void NcclRank::barrier() { host->barrier(); }
 void NcclRank::abort() { communicators->abort(); }
 
 /// Checks the progress while the host waits for the GPU. Without this check, the wait would not end
-/// if another rank is lost.
+/// if another rank were lost.
 void NcclRank::watch() {
   try {
     checkProgress();

@@ -17,11 +17,11 @@ struct NcclOp {
   const MessageOp *message = nullptr;
   const Communicator *group = nullptr; ///< null if the rank is the only member
   CommStream *commStream = nullptr;
-  int index = 0, count = 1;                 ///< this rank's index in the group; the group's size
-  int peer = 0;                             ///< message: index of the peer in the group
-  int source = 0;                           ///< permute: index of the rank that sends to this rank
-  int64_t bytes = 0;                        ///< bytes of the operand or message
-  int64_t position = 0;                     ///< the operation's number in the CommStream
+  int index = 0, count = 1; ///< this rank's index in the group; the group's size
+  int peer = 0;             ///< message: index of the peer in the group
+  int source = 0;           ///< permute: index of the rank that sends to this rank
+  int64_t bytes = 0;        ///< bytes of the operand or message
+  int64_t position = 0;     ///< number in the CommStream; -1 for a group of one rank
   std::unique_ptr<cuda::Event> ready, done; ///< set for asynchronous operations
 };
 

@@ -66,8 +66,8 @@ TEST_P(KernelAttention, NarrowFloatsDifferByRoundingErrors) {
 INSTANTIATE_TEST_SUITE_P(Forms, KernelAttention, testing::ValuesIn(makeForms()),
                          [](const auto &info) { return info.param.name; });
 
-/// Tests that dk and dv are summed in f32 over rows and over the heads of a group (as in
-/// runtime/conformance/AttentionTest.cpp).
+/// Tests that dk and dv are summed in f32 over rows, and over the query heads that share a
+/// key/value head (as in runtime/conformance/AttentionTest.cpp).
 TEST(KernelAttentionSums, NarrowFloatsAreRoundedOnce) {
   for (Dtype dtype : {Dtype::BF16, Dtype::F16}) {
     Problem problem({"", 1, 6, 2, 300, 64, 8, false, 0, false, false, false, 0}, dtype);
@@ -81,8 +81,8 @@ TEST(KernelAttentionSums, NarrowFloatsAreRoundedOnce) {
   }
 }
 
-/// Tests the random numbers of a sharded tensor: with consecutive counters, and with sharded keys,
-/// whose counters are not consecutive along a row.
+/// Tests the random numbers of a sharded tensor: with counters that are consecutive along a row,
+/// and with a shard of several blocks of keys, whose counters are not consecutive.
 TEST(KernelAttentionDropout, DrawsTheNumbersOfTheCpu) {
   for (bool runs : {true, false}) {
     AttentionCase c{"", 2, 2, 1, 40, 36, 8, true, 0, false, false, false, 0.4f};

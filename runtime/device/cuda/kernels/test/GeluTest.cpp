@@ -1,4 +1,4 @@
-// Compares the GELU and its derivative with f64.
+// Compares the GELU and its derivative with results computed in f64.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/kernels/Kernel.h"
 #include "runtime/device/cuda/kernels/test/KernelTest.h"

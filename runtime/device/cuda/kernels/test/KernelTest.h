@@ -33,7 +33,8 @@ inline std::vector<TestBuffer> buffersOf(std::vector<Bytes> &buffers) {
   return {buffers.begin(), buffers.end()};
 }
 
-/// Returns the largest difference between floats. Two NaNs count as equal.
+/// Returns the largest difference between floats, or infinity if the sizes differ. Two NaNs count
+/// as equal.
 inline double distance(const Bytes &found, const Bytes &want, Dtype dtype) {
   double worst = found.size() == want.size() ? 0 : INFINITY;
   int64_t size = dtypeSize(dtype), count = std::min(found.size(), want.size()) / size;

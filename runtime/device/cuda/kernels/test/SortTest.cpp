@@ -21,7 +21,7 @@ SortOp makeOp(const Case &c, bool grad) {
   return op;
 }
 
-/// Returns elements of which many are equal. Floats include NaNs and zeros of both signs.
+/// Returns elements, many of which are equal. Floats include NaNs and zeros of both signs.
 std::vector<double> makeElements(const Case &c) {
   std::mt19937 generator(5);
   std::vector<double> result(makeOp(c, false).elements());
